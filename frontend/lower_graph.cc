@@ -13,6 +13,7 @@
 #include "frontend/match_attention.h"
 #include "frontend/op_context.h"
 #include "frontend/op_registry.h"
+#include "frontend/regions.h"
 #include "frontend/shape_rules.h"
 #include "frontend/shape_values.h"
 #include "frontend/size_fractions.h"
@@ -234,6 +235,10 @@ class GraphLowering {
       const OpSpec* spec = find_op(domain_of(node), node.op_type(), version_of(node));
       ir::internal_check(spec != nullptr, "operator {} passed the check of supported operators",
                          node.op_type());
+      if (spec->effect && lowering_.depth() > 0) {
+        context.fail(kUnsupportedForm, "it communicates in a branch or loop that is decided at run time",
+                     "ranks could decide differently and then wait for each other for ever: communicate before or after it");
+      }
       if (!fold_constants(context, *spec)) spec->lower(context);
       for (int k = 0; k < node.output_size(); ++k) define_output(node, k, context);
       if (node.output_size() == 0 || node.output(0).empty()) return;
@@ -242,12 +247,15 @@ class GraphLowering {
     });
   }
 
-  // Lowers an If with a known condition: the nodes of the branch taken, as if they stood in its place. Exporters
-  // write these for choices by rank or size.
+  // Lowers an If. If its condition is known, as where exporters choose by rank or size: the nodes of the branch taken, as if they
+  // stood in its place.
   bool lower_branch(const onnx::NodeProto& node, OpContext& context) {
     if (node.op_type() != "If" || domain_of(node) != "" || !context.has_input(0)) return false;
     const std::optional<double> condition = context.constant_scalar(0);
-    if (!condition) return false;
+    if (!condition) {
+      define_copies(node, branch_at_run_time(node, context, body_lowering(node, context)));
+      return true;
+    }
     for (const onnx::AttributeProto& attribute : node.attribute()) {
       if (attribute.name() != (*condition != 0 ? "then_branch" : "else_branch")) continue;
       lower_body(node, attribute.g());
@@ -260,32 +268,36 @@ class GraphLowering {
     return false;
   }
 
-  // Lowers a Loop or Scan as copies of its body.
+  // Lowers a Loop or Scan.
   bool lower_loop(const onnx::NodeProto& node, OpContext& context) {
-    const BodyLowering body{[&](const onnx::GraphProto& graph) {
-                              unrolled_nodes_ += graph.node_size() + 1;
-                              if (unrolled_nodes_ > kMaxUnrolledNodes) {
-                                context.fail(
-                                    kUnsupportedForm,
-                                    fmt::format("the iterations of the model's loops have more than {} "
-                                                "nodes",
-                                                kMaxUnrolledNodes),
-                                    "every iteration becomes a part of the program");
-                              }
-                              lower_body(node, graph);
-                            },
-                            [&](Value value) {
-                              const std::string name = value.name;
-                              define(std::move(value));
-                              mark_uses(name);
-                            },
-                            [&](const std::string& name) -> Value& { return values_.at(name); }};
-    const std::optional<std::vector<Value>> results = unrolled(node, context, body);
+    const std::optional<std::vector<Value>> results = unrolled(node, context, body_lowering(node, context));
     if (!results) return false;
-    lowering_.set_origin(name_of(node));
-    for (int k = 0; k < std::min(node.output_size(), static_cast<int>(results->size())); ++k)
-      define_copy(node, k, (*results)[static_cast<std::size_t>(k)]);
+    define_copies(node, *results);
     return true;
+  }
+
+  BodyLowering body_lowering(const onnx::NodeProto& node, OpContext& context) {
+    return {[&](const onnx::GraphProto& graph) {
+              unrolled_nodes_ += graph.node_size() + 1;
+              if (unrolled_nodes_ > kMaxUnrolledNodes) {
+                context.fail(kUnsupportedForm,
+                             fmt::format("the iterations of the model's loops have more than {} nodes", kMaxUnrolledNodes),
+                             "every iteration becomes a part of the program");
+              }
+              lower_body(node, graph);
+            },
+            [&](Value value) {
+              const std::string name = value.name;
+              define(std::move(value));
+              mark_uses(name);
+            },
+            [&](const std::string& name) -> Value& { return values_.at(name); }};
+  }
+
+  void define_copies(const onnx::NodeProto& node, const std::vector<Value>& results) {
+    lowering_.set_origin(name_of(node));
+    for (int k = 0; k < std::min(node.output_size(), static_cast<int>(results.size())); ++k)
+      define_copy(node, k, results[static_cast<std::size_t>(k)]);
   }
 
   // Lowers the nodes of an inner graph, whose inputs are defined.

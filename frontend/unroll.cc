@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "frontend/regions.h"
+
 namespace braid::frontend {
 namespace {
 
@@ -31,6 +33,12 @@ std::optional<bool> known_condition(Value& value) {
   return !elements->values[0].is_constant(0);
 }
 
+bool known_count(Value& value) {
+  const std::optional<Elements>& elements = elements_of(value);
+  return elements && std::all_of(elements->values.begin(), elements->values.end(),
+                                 [](const Expr& e) { return e.is_constant(); });
+}
+
 class Unroller {
  public:
   Unroller(const onnx::NodeProto& node, OpContext& c, const BodyLowering& lowering)
@@ -44,34 +52,12 @@ class Unroller {
   }
 
   std::vector<Value> loop() {
-    const int states = std::max(node_.input_size() - 2, 0);
-    if (body_.input_size() != states + 2 || body_.output_size() < states + 1)
-      c_.fail(kInvalidNode, fmt::format("its body has {} inputs and {} outputs for {} values carried along",
-                                        body_.input_size(), body_.output_size(), states));
-    const std::optional<std::int64_t> most = trip_count();
-    std::optional<bool> condition = true;
-    if (c_.has_input(1)) condition = known_condition(c_.value(1));
-    std::vector<Value> carried;
-    for (int k = 0; k < states; ++k) carried.push_back(c_.value(2 + k));
-    std::vector<std::vector<TensorBox>> scanned(static_cast<std::size_t>(body_.output_size() - states - 1));
-    for (std::int64_t step = 0; !most || step < *most; ++step) {
-      if (!condition) {
-        c_.fail(kUnsupportedForm, "its condition is known only at run time",
-                "the number of iterations may depend only on sizes and constants");
-      }
-      if (!*condition) break;
-      check_count(step + 1);
-      define_input(0, known_integer(DType::i64, step, is_scalar(0)));
-      define_input(1, known_integer(DType::boolean, 1, is_scalar(1)));
-      for (int k = 0; k < states; ++k) define_input(2 + k, carried[static_cast<std::size_t>(k)]);
-      lowering_.lower(body_);
-      condition = known_condition(result(0));
-      for (int k = 0; k < states; ++k) carried[static_cast<std::size_t>(k)] = carried_on(1 + k);
-      for (std::size_t k = 0; k < scanned.size(); ++k)
-        scanned[k].push_back(box(1 + states + static_cast<int>(k)));
-    }
-    for (const std::vector<TensorBox>& parts : scanned) carried.push_back(value_of(joined(parts, 0)));
-    return carried;
+    const int joined_results = body_.output_size() - 1 - std::max(node_.input_size() - 2, 0);
+    check_loop();
+    // Results that are joined have sizes, so the number of iterations must be known.
+    if (joined_results > 0) return *copied(true);
+    if (std::optional<std::vector<Value>> results = copied(false)) return std::move(*results);
+    return loop_at_run_time(node_, c_, lowering_);
   }
 
   std::vector<Value> scan() {
@@ -107,6 +93,44 @@ class Unroller {
   }
 
  private:
+  void check_loop() const {
+    const int states = std::max(node_.input_size() - 2, 0);
+    if (body_.input_size() == states + 2 && body_.output_size() >= states + 1) return;
+    c_.fail(kInvalidNode, fmt::format("its body has {} inputs and {} outputs for {} values carried along",
+                                      body_.input_size(), body_.output_size(), states));
+  }
+
+  // A copy of the body per iteration. Nothing if their number is not known, or too large, unless it is `required`.
+  std::optional<std::vector<Value>> copied(bool required) {
+    const int states = std::max(node_.input_size() - 2, 0);
+    if (!required && c_.has_input(0) && !known_count(c_.value(0))) return std::nullopt;
+    const std::optional<std::int64_t> most = trip_count();
+    std::optional<bool> condition = true;
+    if (c_.has_input(1)) condition = known_condition(c_.value(1));
+    std::vector<Value> carried;
+    for (int k = 0; k < states; ++k) carried.push_back(c_.value(2 + k));
+    std::vector<std::vector<TensorBox>> scanned(static_cast<std::size_t>(body_.output_size() - states - 1));
+    for (std::int64_t step = 0; !most || step < *most; ++step) {
+      if (!required && (!condition || (*condition && step == kMaxIterations))) return std::nullopt;
+      if (!condition) {
+        c_.fail(kUnsupportedForm, "its condition is known only at run time",
+                "the number of iterations may depend only on sizes and constants");
+      }
+      if (!*condition) break;
+      check_count(step + 1);
+      define_input(0, known_integer(DType::i64, step, is_scalar(0)));
+      define_input(1, known_integer(DType::boolean, 1, is_scalar(1)));
+      for (int k = 0; k < states; ++k) define_input(2 + k, carried[static_cast<std::size_t>(k)]);
+      lowering_.lower(body_);
+      condition = known_condition(result(0));
+      for (int k = 0; k < states; ++k) carried[static_cast<std::size_t>(k)] = carried_on(1 + k);
+      for (std::size_t k = 0; k < scanned.size(); ++k)
+        scanned[k].push_back(box(1 + states + static_cast<int>(k)));
+    }
+    for (const std::vector<TensorBox>& parts : scanned) carried.push_back(value_of(joined(parts, 0)));
+    return carried;
+  }
+
   ir::Lowering& l() { return c_.lowering(); }
   Value& result(int k) { return lowering_.value(body_.output(k).name()); }
   TensorBox box(int k) { return box_of(result(k), l()); }

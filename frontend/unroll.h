@@ -1,4 +1,5 @@
-// Loop and Scan: as many copies of the body as there are iterations, whose number must be known while compiling.
+// Loop and Scan: as many copies of the body as there are iterations, whose number must be known while compiling. Otherwise a
+// Loop is run by the program (regions.h).
 #pragma once
 
 #include <functional>
@@ -26,8 +27,8 @@ struct BodyLowering {
   std::function<Value&(const std::string&)> value;
 };
 
-// The values of the node's outputs, without names; nullopt if it is neither Loop nor Scan. BR0119 if the number of
-// iterations is known only at run time or too large, or if there is none but its results are to be joined.
+// The values of the node's outputs, without names; nullopt if it is neither Loop nor Scan. BR0119 if results are to be joined, and
+// the number of iterations is known only at run time, too large, or zero.
 std::optional<std::vector<Value>> unrolled(const onnx::NodeProto& node, OpContext& c,
                                            const BodyLowering& body);
 

@@ -55,8 +55,9 @@ TensorBox symbolic_tensor(const Elements& elements, DType dtype, ir::Lowering& l
 
 }  // namespace
 
-TensorBox box_of(Value& value, ir::Lowering& lowering) {
-  if (value.box.valid()) return value.box;
+namespace {
+
+TensorBox made(Value& value, ir::Lowering& lowering) {
   if (value.elements && !value.constant) {
     const Elements& e = *value.elements;
     const bool constant =
@@ -66,20 +67,23 @@ TensorBox box_of(Value& value, ir::Lowering& lowering) {
       for (const Expr& v : e.values) numbers.push_back(v.constant());
       value.constant = integer_tensor(value.dtype, e.sizes, numbers);
     } else {
-      value.box = symbolic_tensor(e, value.dtype, lowering);
-      return value.box;
+      return symbolic_tensor(e, value.dtype, lowering);
     }
   }
   ir::internal_check(value.constant.has_value(), "value '{}' is read before it is defined", value.name);
   const Tensor& tensor = *value.constant;
-  if (tensor.count() == 1 && tensor.data.same_on_all_ranks()) {
-    value.box =
-        fill(lowering, {tensor.sizes.begin(), tensor.sizes.end()}, tensor.dtype, literal_at(tensor, 0));
-  } else if (is_storage(tensor.dtype) && ir::bits_of(tensor.dtype) < 8 && tensor.count() > 1) {
-    value.box = packed_constant(lowering, value.name, tensor);
-  } else {
-    value.box = lowering.constant(value.name, tensor.dtype, tensor.sizes, tensor.data);
-  }
+  const bool single = tensor.count() == 1 && tensor.data.same_on_all_ranks();
+  if (single) return fill(lowering, {tensor.sizes.begin(), tensor.sizes.end()}, tensor.dtype, literal_at(tensor, 0));
+  if (is_storage(tensor.dtype) && ir::bits_of(tensor.dtype) < 8 && tensor.count() > 1)
+    return packed_constant(lowering, value.name, tensor);
+  return lowering.constant(value.name, tensor.dtype, tensor.sizes, tensor.data);
+}
+
+}  // namespace
+
+TensorBox box_of(Value& value, ir::Lowering& lowering) {
+  // A value that is first read in the branch of an If may be read outside of it too.
+  if (!value.box.valid()) value.box = lowering.outside_regions([&] { return made(value, lowering); });
   return value.box;
 }
 

@@ -231,7 +231,7 @@ std::string_view to_string(CommBufferKind kind) {
 }
 
 std::string_view to_string(RegionKind kind) {
-  constexpr std::string_view names[] = {"call", "branch", "repeat"};
+  constexpr std::string_view names[] = {"call", "branch", "repeat", "while"};
   return names[static_cast<std::size_t>(kind)];
 }
 

@@ -368,10 +368,15 @@ struct Region {
   friend bool operator==(const Region&, const Region&) = default;
 };
 enum class RegionKind : std::uint8_t {
-  call,    // one region, run once
-  branch,  // two regions, chosen by a bool scalar in operands[0]; no collective inside
-  repeat,  // one region, run `trips` times
+  call,        // one region, run once
+  branch,      // two regions, chosen by a bool scalar in operands[0]; no collective inside
+  repeat,      // one region, run `trips` times
+  while_true,  // one region, run as long as the bool scalar in operands[0], which result 0 mutates, is true; no collective inside
 };
+// Whether values that are computed while the program runs decide what runs, so that ranks may decide differently.
+constexpr bool depends_on_data(RegionKind kind) {
+  return kind == RegionKind::branch || kind == RegionKind::while_true;
+}
 struct RegionKernel {
   RegionKind kind = RegionKind::call;
   std::vector<BufferId> operands;  // what the regions read from outside

@@ -114,12 +114,13 @@ class Rank {
       return;
     }
     const Operation& op = g_[frame.kernel];
-    const Region& region = op.as<RegionKernel>()->regions[frame.region];
+    const auto& kernel = *op.as<RegionKernel>();
+    const Region& region = kernel.regions[frame.region];
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       const ByteView from = memory_.view(region.yields[i]), to = memory_.view(op.outputs[i]);
       memory_.write(to, memory_.read(from, op.name), op.name);
     }
-    if (--frame.trips_left > 0) {
+    if (kernel.kind == RegionKind::while_true ? is_true(op, kernel) : --frame.trips_left > 0) {
       frame.pc = 0;
       return;
     }
@@ -214,12 +215,16 @@ class Rank {
     return false;
   }
 
+  // The condition of a branch or a while.
+  bool is_true(const Operation& op, const RegionKernel& k) {
+    return memory_.read(memory_.view(k.operands[0]), op.name)[0] != std::byte{0};
+  }
+
   bool enter(OpId id, const Operation& op, const RegionKernel& k) {
-    std::size_t region = 0;
-    if (k.kind == RegionKind::branch) {
-      region = memory_.read(memory_.view(k.operands[0]), op.name)[0] != std::byte{0} ? 0 : 1;
-    }
-    const std::int64_t trips = k.kind == RegionKind::repeat ? memory_.size(k.trips) : 1;
+    const std::size_t region = k.kind == RegionKind::branch && !is_true(op, k) ? 1 : 0;
+    std::int64_t trips = 1;
+    if (k.kind == RegionKind::repeat) trips = memory_.size(k.trips);
+    if (k.kind == RegionKind::while_true) trips = is_true(op, k) ? 1 : 0;
     if (trips > 0) frames_.push_back({&k.regions[region].ops, 0, id, region, trips});
     return true;
   }

@@ -81,6 +81,7 @@ const std::vector<Expr>& box_sizes(const Graph& graph, const StorageBox& box, st
 TensorBox Lowering::box(StorageBox storage, DType dtype) {
   if (!origin_.empty()) merge_origins(storage.origins, {origin_});
   TensorBox x;
+  storage.depth = depth_;
   x.box_ = std::make_shared<StorageBox>(std::move(storage));
   x.dtype_ = dtype;
   std::vector<Expr> scratch;
@@ -92,7 +93,7 @@ TensorBox Lowering::box(StorageBox storage, DType dtype) {
 
 TensorBox Lowering::from_buffer(BufferId buffer) {
   TensorBox x;
-  x.box_ = std::make_shared<StorageBox>(StorageBox{buffer, graph_[buffer].name, {}});
+  x.box_ = std::make_shared<StorageBox>(StorageBox{buffer, graph_[buffer].name, {}, depth_});
   x.dtype_ = graph_[buffer].dtype;
   x.sizes_ = graph_[buffer].sizes;
   x.map_ = index_symbols(pool(), x.sizes_.size());
@@ -126,13 +127,14 @@ void Lowering::set_name(const TensorBox& x, const std::string& name) {
 }
 
 std::vector<OpId> Lowering::order() {
+  internal_check(frames_.size() == 1, "the order of the program is asked for inside of a region");
   for (std::size_t k = 0; k < graph_.buffers.size(); ++k) freeze(BufferId{static_cast<std::int32_t>(k)});
-  return order_;
+  return frames_[0];
 }
 
 OpId Lowering::emit(Operation op) {
   const OpId id = graph_.add_op(std::move(op));
-  order_.push_back(id);
+  frames_[depth_].push_back(id);
   return id;
 }
 

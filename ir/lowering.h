@@ -40,6 +40,7 @@ struct StorageBox {
   std::variant<Pointwise, Reduction, BufferId> data;
   std::string name;                  // requested name of the buffer, once there is one
   std::vector<std::string> origins;  // ONNX nodes
+  std::size_t depth = 0;             // of the region that computes it; 0: none
 
   bool realized() const { return std::holds_alternative<BufferId>(data); }
 };
@@ -147,6 +148,22 @@ class Lowering {
   // Realizes x if recomputing it for each of `uses` users costs more than memory (Inductor's mark_reuse).
   void mark_reuse(const TensorBox& x, int uses);
 
+  // ---- regions: parts of the program that run or not, as values decide that are known only at run time
+  // The results of one of two parts. Each part is called once and returns boxes of the same types and sizes as the
+  // other (BR0119). Operations that it asks for become part of the region, those of boxes made outside stay outside.
+  using Part = std::function<std::vector<TensorBox>()>;
+  std::vector<TensorBox> branch(const TensorBox& condition, const Part& if_true, const Part& if_false);
+  // Runs `body` as long as the bool scalar `condition` is true, beginning with `initial`. It is called once, with what is
+  // carried from run to run, and returns the next condition and then the next values, which have the types and sizes
+  // of the initial ones (BR0119). The result is the values after the last run.
+  using Body = std::function<std::vector<TensorBox>(const std::vector<TensorBox>& carried)>;
+  std::vector<TensorBox> repeat_while(const TensorBox& condition, const std::vector<TensorBox>& initial,
+                                      const Body& body);
+  // The regions around what is being lowered.
+  std::size_t depth() const { return depth_; }
+  // Calls `make` as if outside of all regions: for boxes that depend on nothing, and may be used anywhere.
+  TensorBox outside_regions(const std::function<TensorBox()>& make);
+
   // ---- collectives: functional; started, waited for and released in program order
   // Several tensors at once (coalesced): one start, one wait.
   std::vector<TensorBox> all_reduce(const std::vector<TensorBox>& xs, GroupId group, ReduceKind kind);
@@ -195,7 +212,9 @@ class Lowering {
  private:
   Graph& graph_;
   std::string origin_;
-  std::vector<OpId> order_;
+  // Operations in order of creation: of the program, and of the regions that are being lowered, innermost last.
+  std::vector<std::vector<OpId>> frames_ = {{}};
+  std::size_t depth_ = 0;  // the frame to which operations are added
   // For values that cannot lie in the segment: views of them and their copies in the segment.
   std::map<BufferId, std::vector<std::pair<TensorRef, TensorRef>>> copied_in_;
 
@@ -203,6 +222,10 @@ class Lowering {
   TensorBox box(StorageBox storage, DType dtype);
   BufferId realize_box(StorageBox& box);
   BufferId realize_into(StorageBox& box, BufferId target);
+  Region region(const std::function<std::vector<BufferId>()>& part);
+  std::vector<BufferId> read_from_outside(const RegionKernel& kernel) const;
+  BufferId copy_of(const TensorBox& x, const std::string& name);
+  std::optional<BufferId> buffer_of(const TensorBox& x);
   OpId emit(Operation op);
   // True if x is a deferred computation that this view reorders: realizing it would not make x contiguous,
   // and computing it straight into a contiguous copy costs nothing extra.

@@ -11,6 +11,19 @@ namespace braid::ir {
 
 inline constexpr int kSizesDiffer = 305;
 
+// Sets the frame to which operations are added, and sets it back at its end.
+class AtDepth {
+ public:
+  AtDepth(std::size_t& depth, std::size_t to) : depth_(depth), before_(depth) { depth_ = to; }
+  ~AtDepth() { depth_ = before_; }
+  AtDepth(const AtDepth&) = delete;
+  AtDepth& operator=(const AtDepth&) = delete;
+
+ private:
+  std::size_t& depth_;
+  const std::size_t before_;
+};
+
 // i0, i1, ...
 std::vector<Expr> index_symbols(ExprPool& pool, std::size_t count);
 // Replaces indices of extent 1 by 0 and simplifies with the ranges of the others.

@@ -48,6 +48,8 @@ BufferId Lowering::realize_box(StorageBox& box) {
                           ? std::get<Pointwise>(box.data).body.result_dtype()
                           : std::get<Reduction>(box.data).body.result_dtype();
   const std::string name = !box.name.empty() ? box.name : !box.origins.empty() ? box.origins.back() : "buf";
+  // What was made outside of a region may be read after it, or by another one: it is computed where it was made.
+  const AtDepth at(depth_, std::min(box.depth, depth_));
   return realize_into(box, graph_.add_owned(name, dtype, std::move(sizes)));
 }
 

@@ -619,11 +619,16 @@ class OperationCheck {
     const std::size_t regions = k.kind == RegionKind::branch ? 2 : 1;
     if (k.regions.size() != regions)
       return wrong(Kind::operands, "{} has {} regions", to_string(k.kind), k.regions.size());
-    if (k.kind == RegionKind::branch) {
+    if (depends_on_data(k.kind)) {
       if (k.operands.empty() || g_[k.operands[0]].dtype != DType::boolean ||
           !g_[k.operands[0]].sizes.empty()) {
-        return wrong(Kind::type, "the first operand of a branch must be a bool scalar");
+        return wrong(Kind::type, "the first operand of a {} must be a bool scalar", to_string(k.kind));
       }
+    }
+    if (k.kind == RegionKind::while_true) {
+      const auto* first = op_.outputs.empty() ? nullptr : std::get_if<MutationOutput>(&g_[op_.outputs[0]].layout);
+      if (first == nullptr || first->of != k.operands[0])
+        return wrong(Kind::structure, "the first result of a while must mutate its first operand, the condition");
     }
     for (const Region& r : k.regions) {
       if (r.yields.size() != op_.outputs.size()) {

@@ -26,7 +26,7 @@ class StructureCheck {
     buffers();
     if (!out_.empty()) return;  // the rest dereferences ids
     for (const ScheduleNode& node : s_.nodes) schedule_node(node);
-    list(execution_order(s_), false);
+    list(execution_order(s_), "");
     group_order();
     for (const GraphOutput& o : g_.outputs) {
       if (!valid(o.buffer)) out_.add(kStructure, o.name, "the output is not a buffer");
@@ -157,20 +157,21 @@ class StructureCheck {
   }
 
   // The operations of the schedule, or of one region.
-  void list(const std::vector<OpId>& ops, bool in_branch) {
+  // `undecided`: the kind of the region around them that values decide about; empty if there is none.
+  void list(const std::vector<OpId>& ops, std::string_view undecided) {
     std::map<OpId, std::size_t> position;
     for (std::size_t k = 0; k < ops.size(); ++k) {
       if (!valid(ops[k])) {
         out_.add(kStructure, "", "the operation does not exist");
         continue;
       }
-      operation(ops[k], in_branch);
+      operation(ops[k], undecided);
       position.emplace(ops[k], k);
     }
     pairs(ops, position);
   }
 
-  void operation(OpId id, bool in_branch) {
+  void operation(OpId id, std::string_view undecided) {
     const Operation& op = g_[id];
     if (seen_[static_cast<std::size_t>(id.index)]) {
       out_.add(kStructure, op.name, "scheduled twice");
@@ -188,14 +189,17 @@ class StructureCheck {
     for (BufferId b : op.outputs) writes(op, b);
     if (const auto* k = op.as<RegionKernel>()) {
       for (const Region& r : k->regions) {
-        list(r.ops, in_branch || k->kind == RegionKind::branch);
+        list(r.ops, depends_on_data(k->kind) ? to_string(k->kind) : undecided);
         yields(op, r);
       }
-      if (k->kind == RegionKind::repeat && !provably_less(0, k->trips)) may_run_no_times(op);
+      if (k->kind == RegionKind::while_true ||
+          (k->kind == RegionKind::repeat && !provably_less(0, k->trips))) {
+        may_run_no_times(op);
+      }
       return;
     }
-    if (in_branch && op.as<CollectiveKernel>())
-      out_.add(kRegions, op.name, "a branch must not contain a collective");
+    if (!undecided.empty() && op.as<CollectiveKernel>())
+      out_.add(kRegions, op.name, "a {} must not contain a collective", undecided);
     if (const auto* k = op.as<ExternKernel>()) {
       for (const TensorRef& w : k->writes) {
         if (std::find(op.outputs.begin(), op.outputs.end(), w.buffer) != op.outputs.end()) continue;

@@ -1,4 +1,4 @@
-// Operations that contain others: a body that runs once, one of two bodies, or one several times.
+// Operations that contain others: a body that runs once, one of two bodies, or one several times or while a condition holds.
 #include <fmt/format.h>
 
 #include "codegen/cpp/program_emitter.h"
@@ -38,6 +38,8 @@ void ProgramEmitter::emit_region(OpId id) {
     nested(fmt::format("for (int64_t trip{0} = 0; trip{0} < {1}; ++trip{0}) {{", region_depth_,
                        size(kernel.trips)),
            kernel.regions[0]);
+  } else if (kernel.kind == RegionKind::while_true) {
+    nested(fmt::format("while (*{}) {{", address(kernel.operands[0])), kernel.regions[0]);
   } else {
     nested(fmt::format("if (*{}) {{", address(kernel.operands[0])), kernel.regions[0]);
     nested("} else {", kernel.regions[1]);

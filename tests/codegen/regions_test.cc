@@ -60,7 +60,23 @@ input %x: f32[2] input %flag: bool[]
   yield %z
 }
 output %y.1)");
+  compiled.add("doubled_below_a_limit", R"(graph g
+input %x: f32[2] input %limit: f32[]
+%go: bool[] = pointwise { %0 = load %x[0] %1 = load %limit %2 = lt %0, %1 store %2 }
+%y: f32[2] = pointwise { %0 = load %x store %0 }
+%go.1 mutates %go, %y.1 mutates %y = while (%go, %y, %limit) {
+  %y.2: f32[2] = pointwise { %0 = load %y %1 = add %0, %0 store %1 }
+  %again: bool[] = pointwise { %0 = load %y.2[0] %1 = load %limit %2 = lt %0, %1 store %2 }
+  yield %again, %y.2
+}
+output %y.1)");
   compiled.build();
+  for (const float limit : {0.F, 2.F, 900.F}) {
+    compiled.expect_like_interpreter_on("doubled_below_a_limit",
+                                        {ir::make_tensor<float>(ir::DType::f32, {2}, {1, 3}),
+                                         ir::make_tensor<float>(ir::DType::f32, {}, {limit})},
+                                        0);
+  }
   rt::Program p = compiled.open("fibonacci");
   for (const std::int64_t n : {0, 1, 5, 9}) {
     const std::vector<ir::Tensor> got =

@@ -188,7 +188,8 @@ TEST(Loops, AreCopiedWhenTheirNumberIsKnown) {
   EXPECT_THAT(run_one(schedule, {floats({2}, {1, 10})}, 1).values<float>(), ElementsAre(2, 20, 3, 30, 5, 50));
 }
 
-TEST(Loops, AreRefusedWhenTheirNumberIsNotKnown) {
+TEST(Loops, ThatJoinResultsAreRefusedWhenTheirNumberIsNotKnown) {
+  // Results that are joined have a size for each number of iterations.
   const auto model = [](const std::string& inputs, const std::string& count) {
     return "g (float[2] x" + inputs + ") => (float[2] y, float[a,2] z) { " + count + " y, z = Loop " +
            kDouble;

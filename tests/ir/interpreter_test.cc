@@ -384,6 +384,25 @@ output %d.1)";
   EXPECT_THAT(run_one(text, {f32({2}, {1, 2}), boolean({}, {0})})[0].values<float>(), ElementsAre(8, 16));
 }
 
+TEST(Interpreter, AWhileRunsAsLongAsItsConditionIsTrue) {
+  const char* text = R"(graph g
+input %x: f32[2] input %limit: f32[]
+%go: bool[] = pointwise { %0 = load %x[0] %1 = load %limit %2 = lt %0, %1 store %2 }
+%y: f32[2] = pointwise { %0 = load %x store %0 }
+%go.1 mutates %go, %y.1 mutates %y = while (%go, %y, %limit) {
+  %y.2 mutates %y = pointwise { %0 = load %y %1 = add %0, %0 store %1 }
+  %again: bool[] = pointwise { %0 = load %y.2[0] %1 = load %limit %2 = lt %0, %1 store %2 }
+  yield %again, %y.2
+}
+output %y.1)";
+  const auto run_to = [&](float limit) {
+    return run_one(text, {f32({2}, {1, 3}), f32({}, {limit})})[0].values<float>();
+  };
+  EXPECT_THAT(run_to(0), ElementsAre(1, 3));
+  EXPECT_THAT(run_to(2), ElementsAre(2, 6));
+  EXPECT_THAT(run_to(9), ElementsAre(16, 48));
+}
+
 TEST(Interpreter, ExternKernelsAreFunctionsOfTheCallerOrOpaque) {
   const char* text = "graph g input %x: f32[2] %y: f32[2] = extern \"twice\" reads(%x) output %y";
   const auto twice = [](ExternCall& c) {

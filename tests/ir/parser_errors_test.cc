@@ -101,6 +101,7 @@ TEST(ParseErrors, BR0505Types) {
   expect_error_after_head(505, "%y: i64[4] = pointwise { %0 = ~constant i8 300", "does not fit i8");
   expect_error_after_head(505, "buffer ~%v: i64[2] in %x", "type of its base");
   expect_error_after_head(505, "~%y: f32[4] = branch (%k) { yield %x } else { yield %x }", "bool scalar");
+  expect_error_after_head(505, "~%y mutates %k = while (%k) { yield %k }", "bool scalar");
 }
 
 TEST(ParseErrors, BR0506Counts) {

@@ -219,6 +219,30 @@ output %y)"),
                    "regions", "r", "a branch must not contain");
 }
 
+TEST(VerifierRegions, NoCollectiveInAWhile) {
+  expect_violation(program(R"(graph g ranks 2 group @g = [0, 1] input %x: f32[4]
+%go: bool[] = pointwise { %0 = constant bool 1 store %0 }
+%go.1 mutates %go = while (%go, %x) {
+  %r: f32[4] = call (%x) {
+    %c: f32[4] = all_reduce sum @g (%x) blocking
+    yield %c
+  }
+  yield %go
+}
+output %x)"),
+                   "regions", "c", "a while must not contain");
+}
+
+TEST(VerifierRegions, ResultsOfAWhileMutateWhatIsThere) {
+  expect_violation(program(R"(graph g input %x: f32[4]
+%go: bool[] = pointwise { %0 = constant bool 1 store %0 }
+%go.1 mutates %go, %y: f32[4] = while (%go, %x) {
+  yield %go, %x
+} as w
+output %y)"),
+                   "regions", "w", "may run zero times");
+}
+
 TEST(VerifierStructure, OperationsAreScheduledOnce) {
   Schedule s = program(kChain);
   s.nodes.push_back(s.nodes[0]);

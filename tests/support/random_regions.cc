@@ -1,6 +1,7 @@
 #include "tests/support/random_regions.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -54,19 +55,62 @@ class Generator : RandomLoops {
     }
     RegionKernel kernel;
     const int kind = pick(6);
-    kernel.kind = kind == 0 ? RegionKind::call : kind == 1 ? RegionKind::branch : RegionKind::repeat;
+    kernel.kind = kind == 0   ? RegionKind::call
+                  : kind == 1 ? RegionKind::branch
+                  : kind == 2 ? RegionKind::while_true
+                              : RegionKind::repeat;
     if (kernel.kind == RegionKind::repeat)
       kernel.trips =
           pick(2) == 0 ? dims_[static_cast<std::size_t>(pick(2))] : Expr(std::int64_t{1 + pick(3)});
     if (kernel.kind == RegionKind::branch) kernel.operands.push_back(flag_);
-    const bool may_communicate = collectives && kernel.kind != RegionKind::branch;
+    const bool may_communicate = collectives && !depends_on_data(kernel.kind);
+    std::optional<Counter> counter;
+    if (kernel.kind == RegionKind::while_true) counter = Counter{scalar(DType::boolean), scalar(DType::i64), pick(4)};
+    if (counter) {
+      set(counter->count, {}, [](BodyBuilder& b, ValueId) { return b.constant_of(DType::i64, 0); });
+      set(counter->go, {}, [&](BodyBuilder& b, ValueId) { return b.constant_of(DType::boolean, counter->runs > 0); });
+    }
     for (int k = kernel.kind == RegionKind::branch ? 2 : 1; k > 0; --k)
       kernel.regions.push_back(body(carried, depth, may_communicate));
+    if (counter) {
+      count_up(kernel.regions[0], *counter);
+      carried.insert(carried.begin(), {counter->go, counter->count});
+      kernel.operands.push_back(counter->go);
+    }
     add_operands(kernel);
     std::vector<BufferId> outputs;
     for (BufferId c : carried) outputs.push_back(graph().add_mutation(c, ""));
     b_.emit({"region", kernel, outputs, {}, {}});
-    for (BufferId b : outputs) add(b);
+    for (BufferId b : outputs) {
+      if (graph()[b].dtype == DType::f32) add(b);
+    }
+  }
+
+  // What makes a while end: it runs `runs` times.
+  struct Counter {
+    BufferId go, count;
+    int runs = 0;
+  };
+  BufferId scalar(DType dtype) { return graph().add_owned("", dtype, {}); }
+  // to = value(from)
+  void set(BufferId to, BufferId from, const std::function<ValueId(BodyBuilder&, ValueId)>& value) {
+    BodyBuilder body(pool());
+    const ValueId v = from.valid() ? body.load(from, graph()[from].dtype, 0) : ValueId{};
+    b_.emit({"count", Loops{{}, 0, ReduceKind::sum, body.finish(value(body, v)), 0}, {to}, {}, {}});
+  }
+  void count_up(Region& region, const Counter& counter) {
+    auto& nodes = b_.schedule.nodes;
+    const std::size_t first = nodes.size();
+    const BufferId next = scalar(DType::i64), again = scalar(DType::boolean);
+    set(next, counter.count, [](BodyBuilder& b, ValueId v) {
+      return b.binary(OpCode::add, v, b.constant_of(DType::i64, 1));
+    });
+    set(again, next, [&](BodyBuilder& b, ValueId v) {
+      return b.binary(OpCode::lt, v, b.constant_of(DType::i64, counter.runs));
+    });
+    for (std::size_t k = first; k < nodes.size(); ++k) region.ops.push_back(nodes[k].op);
+    nodes.resize(first);
+    region.yields.insert(region.yields.begin(), {again, next});
   }
 
   Region body(const std::vector<BufferId>& carried, int depth, bool collectives) {
