@@ -90,7 +90,8 @@ void tell_times(std::vector<Row> rows, const std::string& machine, Report& repor
 void tell_cuda_profile(const ProgramFiles& program, const std::vector<RankResult>& results,
                        const ir::Schedule* schedule, const std::map<std::string, std::int64_t>& dims,
                        const std::string& machine, Report& report) {
-  const BraidCudaProgram& table = *load_cuda_program(program);
+  const rt::CudaLibrary library = open_cuda_library(program);
+  const BraidCudaProgram& table = library.table();
   std::map<std::string, NodeWork> work;
   if (schedule != nullptr) work = work_of(*schedule, dims, machine);
   std::vector<Row> rows;
