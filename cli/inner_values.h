@@ -18,7 +18,8 @@
 namespace braid::cli {
 
 struct InnerDeviation {
-  std::string value, node, op;  // `node` of the model, or the operation of a text; `op`: its operator, if it is ONNX's
+  std::string value, node,
+      op;  // `node` of the model, or the operation of a text; `op`: its operator, if it is ONNX's
   int rank = 0;
   Difference difference;
   std::string worst;  // worst_text of compare.h

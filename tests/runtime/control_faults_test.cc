@@ -152,7 +152,9 @@ TEST_P(ControlFaults, ARankWhoseDeviceIsUnknownIsNotNamed) {
         std::string text;
         EXPECT_EQ(channel.missing(true, &text), 0) << text;
         EXPECT_THAT(text, HasSubstr("all ranks answer, and each has issued 1 step"));
-        channel.leave();
+        // Nobody leaves before all have asked.
+        channel.reached(3);
+        EXPECT_TRUE(channel.await_all(3, 10'000).ok());
       },
       500);
   EXPECT_EQ(ended, codes(0));
