@@ -26,7 +26,7 @@ struct InnerDeviation {
 };
 
 struct InnerComparison {
-  std::size_t compared = 0;  // values, outputs of the model not counted
+  std::size_t compared = 0;  // values, up to the first that differs; outputs of the model not counted
   std::optional<InnerDeviation> first;
 };
 
