@@ -75,7 +75,8 @@ InnerComparison compare_inner_values(const CompileOptions& options, const Execut
   std::vector<bool> known(lowered.graph.outputs.size(), true);  // to the reference
   Outputs expected;
   if (reference.onnxruntime) {
-    for (std::size_t k = own; k < known.size(); ++k) known[k] = sources.count(lowered.graph.outputs[k].name) > 0;
+    for (std::size_t k = own; k < known.size(); ++k)
+      known[k] = sources.count(lowered.graph.outputs[k].name) > 0;
     expected = onnxruntime_outputs(options.model, interface_of(files), inputs, known, own);
   } else {
     expected = ir::run(lowered, inputs).outputs;
@@ -90,7 +91,11 @@ InnerComparison compare_inner_values(const CompileOptions& options, const Execut
       const Difference d = reference.compare(result.outputs[k], expected[r][k]);
       if (reference.agrees(result.outputs[k], d)) continue;
       const frontend::ValueSource source = source_of(lowered, k, sources);
-      out.first = {lowered.graph.outputs[k].name, source.node, source.op, result.rank, d,
+      out.first = {lowered.graph.outputs[k].name,
+                   source.node,
+                   source.op,
+                   result.rank,
+                   d,
                    worst_text(result.outputs[k], expected[r][k], d)};
       return out;
     }

@@ -18,14 +18,15 @@
 namespace braid::cli {
 
 struct InnerDeviation {
-  std::string value, node, op;  // `node` of the model, or the operation of a text; `op`: its operator, if it is ONNX's
+  std::string value, node,
+      op;  // `node` of the model, or the operation of a text; `op`: its operator, if it is ONNX's
   int rank = 0;
   Difference difference;
   std::string worst;  // worst_text of compare.h
 };
 
 struct InnerComparison {
-  std::size_t compared = 0;  // values, outputs of the model not counted
+  std::size_t compared = 0;  // values, up to the first that differs; outputs of the model not counted
   std::optional<InnerDeviation> first;
 };
 

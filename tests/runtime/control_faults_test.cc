@@ -119,14 +119,15 @@ TEST_P(ControlFaults, ARankWhoseDeviceHangsIsNamedByHowFarItIs) {
     const std::vector<int> ended = run(
         [&](ControlChannel& channel) {
           const bool hangs = channel.rank() == victim();
-          channel.reached(3);
-          // The victim's host has run ahead of a neighbour's.
-          if (hangs) channel.reached(4);
           channel.device_at(1, 1);
           if (hangs)
             channel.device_at(places.step, places.collectives);
           else
             channel.device_at(2, channel.rank() == (victim() + 1) % kSize ? 3 : 1);
+          // What is told of the devices comes with the progress.
+          channel.reached(3);
+          EXPECT_TRUE(channel.await_all(3, 10'000).ok());
+          if (hangs) channel.reached(4);  // this host has run ahead
           std::string text;
           if (hangs) {
             EXPECT_EQ(channel.missing(true, &text), -1) << text;
@@ -147,12 +148,15 @@ TEST_P(ControlFaults, ARankWhoseDeviceHangsIsNamedByHowFarItIs) {
 TEST_P(ControlFaults, ARankWhoseDeviceIsUnknownIsNotNamed) {
   const std::vector<int> ended = run(
       [&](ControlChannel& channel) {
-        channel.reached(2);
         if (channel.rank() != victim()) channel.device_at(1, 4);
+        channel.reached(2);
+        EXPECT_TRUE(channel.await_all(2, 10'000).ok());
         std::string text;
         EXPECT_EQ(channel.missing(true, &text), 0) << text;
         EXPECT_THAT(text, HasSubstr("all ranks answer, and each has issued 1 step"));
-        channel.leave();
+        // Nobody leaves before all have asked.
+        __atomic_add_fetch(&pids_[kSize], 1, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&pids_[kSize], __ATOMIC_SEQ_CST) < kSize) usleep(1000);
       },
       500);
   EXPECT_EQ(ended, codes(0));
