@@ -187,15 +187,19 @@ class MatrixRows final : public ByteRows {
   const uint8_t* direct(int64_t row) const override { return direct_ ? a_ + row * s_.a_row : nullptr; }
   int64_t direct_stride() const override { return s_.a_row; }
   void copy(int64_t row, uint8_t* to) const override {
+    // Locals, which bytes that are written cannot change.
     const uint8_t* const from = a_ + row * s_.a_row;
-    if (s_.a_col != 1) {
-      for (int64_t k = 0; k < s_.k; ++k) to[k] = from[k * s_.a_col] ^ flip_;
-    } else if (flip_ != 0) {
-      for (int64_t k = 0; k < s_.k; ++k) to[k] = from[k] ^ flip_;
+    const int64_t count = s_.k, step = s_.a_col;
+    const uint8_t flip = flip_;
+    if (step != 1) {
+      for (int64_t k = 0; k < count; ++k) to[k] = from[k * step] ^ flip;
+    } else if (flip != 0) {
+#pragma omp simd
+      for (int64_t k = 0; k < count; ++k) to[k] = from[k] ^ flip;
     } else {
-      std::memcpy(to, from, static_cast<size_t>(s_.k));
+      std::memcpy(to, from, static_cast<size_t>(count));
     }
-    std::memset(to + s_.k, 0, static_cast<size_t>(byte_depth(s_.k) - s_.k));
+    std::memset(to + count, 0, static_cast<size_t>(byte_depth(count) - count));
   }
 
  private:

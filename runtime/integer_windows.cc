@@ -89,8 +89,9 @@ class WindowRows final : public ByteRows {
         for (int64_t c = 0; c < count; ++c) part[c] = a_[from + c * s_.a_channel];
       }
     }
-    if (flip_ != 0) {
-      for (int64_t k = 0; k < depth; ++k) to[k] ^= flip_;
+    if (const uint8_t flip = flip_; flip != 0) {
+#pragma omp simd
+      for (int64_t k = 0; k < depth; ++k) to[k] ^= flip;
     }
     std::memset(to + depth, 0, static_cast<size_t>(byte_depth(depth) - depth));
   }

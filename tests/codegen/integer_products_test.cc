@@ -258,6 +258,38 @@ Case random_convolution(std::uint64_t seed) {
   return c;
 }
 
+// f32 rows by constant weights of 8 bits.
+Case random_weights(std::uint64_t seed) {
+  Random random(seed);
+  Case c;
+  c.exact = false;
+  const std::int64_t k = pick(random, {1, 3, 16, 70, 300}), n = pick(random, {1, 7, 64, 65, 130});
+  c.m = pick(random, {1, 2, 3, 5, 8, 9, 40});
+  const bool transposed = random() % 2 == 0, vector = random() % 2 == 0, batched = random() % 3 == 0;
+  const std::string type = random() % 2 == 0 ? "i8" : "u8", rows = batched ? "2, m" : "m";
+  const std::string kept = fmt::format("i{}", transposed ? 0 : 1);
+  std::string text = "graph main dim m in [1, 60] ";
+  text += fmt::format(
+      "input %a: f32[{}, {}] constant %xb: {}[{}] = splat(1) constant %ub: f32[{}] = splat(1.0)\n", rows, k,
+      type, transposed ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n),
+      vector ? std::to_string(n) : "");
+  text += fmt::format(
+      "%b: f32[{}] = pointwise {{ %0 = load %xb %1 = cast i32 %0 %2 = constant i32 {} %3 = sub %1, %2 %4 = "
+      "cast f32 %3 "
+      "%5 = load %ub[{}] %6 = mul %4, %5 store %6 }}\n",
+      transposed ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n), type == "u8" ? 128 : 0,
+      vector ? kept : "0");
+  const std::string b = batched      ? fmt::format("%b at 0 [2, {}, {}] strides [0, {}, {}]", k, n,
+                                              transposed ? 1 : n, transposed ? k : 1)
+                        : transposed ? "transpose(%b)"
+                                     : "%b";
+  text += fmt::format("%y: f32[{}, {}] = gemm %a, {}\n", rows, n, b);
+  const std::string output = finish(random, text, c.exact, true, k, fmt::format("{}, {}", rows, n),
+                                    std::to_string(n), batched ? 2 : 1);
+  c.text = text + "output %" + output;
+  return c;
+}
+
 std::vector<ir::Tensor> inputs_of(const ir::Graph& graph, std::int64_t m, Random& random) {
   std::vector<ir::Tensor> inputs;
   for (const ir::GraphInput& in : graph.inputs) {
@@ -336,6 +368,10 @@ TEST(IntegerProducts, RandomMatricesLikeTheWrittenProgram) {
 }
 TEST(IntegerProducts, RandomConvolutionsLikeTheWrittenProgram) {
   expect_like_written(random_cases(80), random_convolution, "s.b_type = ", 99);
+}
+
+TEST(IntegerProducts, RandomWeightsLikeTheWrittenProgram) {
+  expect_like_written(random_cases(50), random_weights, "s.b_type = ", 99);
 }
 
 }  // namespace
