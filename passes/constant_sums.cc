@@ -97,8 +97,8 @@ std::optional<std::int64_t> integer_at(const Graph& graph, const LoopBody& body,
       bool known = true;
       for_each_symbol(instr.index, [&](Expr s) { known = known && s.is_symbol(SymbolKind::index); });
       if (!known) return std::nullopt;
-      const std::int64_t element = evaluate(
-          instr.index, [&](Expr s) { return at[static_cast<std::size_t>(s.symbol_number())]; });
+      const std::int64_t element =
+          evaluate(instr.index, [&](Expr s) { return at[static_cast<std::size_t>(s.symbol_number())]; });
       const auto& ranks = numbers->data->per_rank;
       const std::span<const std::byte> bytes = ranks.size() == 1 ? ranks[0] : ranks[rank_index];
       const std::int64_t offset = numbers->offset + element * size_of(instr.dtype);
@@ -142,7 +142,8 @@ std::optional<ConstantData> constant_sums(const Graph& graph, const TensorRef& r
   });
 }
 
-std::optional<ConstantData> constant_differences(const Graph& graph, const TensorRef& ref, const LoopBody& zero,
+std::optional<ConstantData> constant_differences(const Graph& graph, const TensorRef& ref,
+                                                 const LoopBody& zero,
                                                  const std::vector<std::size_t>& along) {
   const std::optional<Numbers> numbers = numbers_of(graph, ref);
   if (!numbers) return std::nullopt;
@@ -197,7 +198,8 @@ std::optional<ConstantData> constant_tap_sums(const Graph& graph, const TensorRe
   const std::size_t spatial = inside.size();
   const auto& sizes = numbers->sizes;
   const std::int64_t groups = sizes[0], channels = sizes[spatial + 1], filters = sizes[spatial + 2];
-  std::vector<std::int64_t> classes, taps(sizes.begin() + 1, sizes.begin() + 1 + static_cast<std::ptrdiff_t>(spatial));
+  std::vector<std::int64_t> classes,
+      taps(sizes.begin() + 1, sizes.begin() + 1 + static_cast<std::ptrdiff_t>(spatial));
   std::int64_t count = 1;
   for (const auto& dimension : inside) {
     classes.push_back(std::ssize(dimension));

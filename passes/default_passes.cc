@@ -41,7 +41,8 @@ namespace {
 constexpr PipelineStep kDefault[] = {
     {"dead_code", "first, so that no pass optimises unused operations and unread results do not stop fusion"},
     {"integer_products",
-     "while operands of products are loops of their own; before forward_copies, layouts and fusion, which change them"},
+     "while operands of products are loops of their own; before forward_copies, layouts and fusion, which "
+     "change them"},
     {"forward_copies",
      "before fusion, which would make one node of two copies and keep the tensor between them"},
     {"choose_layouts",

@@ -15,6 +15,7 @@
 #include "ir/typing.h"
 #include "passes/compact.h"
 #include "passes/constant_sums.h"
+#include "passes/convolution_sums.h"
 #include "passes/pass_context.h"
 #include "passes/quantised_operand.h"
 
@@ -30,8 +31,9 @@ struct Operand {
   std::optional<LoopBody> zero, scale;  // over the indices of the product's result
   std::optional<LoopBody> own_zero;     // the zero point over the operand's
   std::int64_t largest = 255;
-  OpId producer;                  // of what the product reads now; invalid if that is `bytes`
-  std::optional<ValueId> stored;  // the value of the producer's body that becomes a tensor; absent if `bytes` exists
+  OpId producer;  // of what the product reads now; invalid if that is `bytes`
+  std::optional<ValueId>
+      stored;  // the value of the producer's body that becomes a tensor; absent if `bytes` exists
 };
 
 class Rewriter {
@@ -59,10 +61,10 @@ class Rewriter {
   Graph& graph_;
   bool float_products_;
   bool changed_ = false;
-  std::set<OpId> single_;                          // nodes of their own
-  std::map<StorageId, int> writers_;               // of each root storage
-  std::map<OpId, std::vector<OpId>> before_;       // new operations, in front of this one
-  std::set<OpId> narrowed_from_;                   // producers that may be read no more
+  std::set<OpId> single_;                     // nodes of their own
+  std::map<StorageId, int> writers_;          // of each root storage
+  std::map<OpId, std::vector<OpId>> before_;  // new operations, in front of this one
+  std::set<OpId> narrowed_from_;              // producers that may be read no more
   std::vector<std::pair<TensorRef, BufferId>> row_sums_, column_sums_;
   std::vector<std::pair<TensorRef, TensorRef>> shrunk_;  // u8 weights, and what became of them
 
@@ -96,7 +98,8 @@ class Rewriter {
   // The index of the product's result that each dimension of an operand is; none if the product sums over it.
   using Kept = std::vector<std::optional<Expr>>;
 
-  std::optional<Operand> match(const TensorRef& ref, DType sums, const Kept& kept, std::span<const Expr> sizes) {
+  std::optional<Operand> match(const TensorRef& ref, DType sums, const Kept& kept,
+                               std::span<const Expr> sizes) {
     const Buffer& buffer = graph_[ref.buffer];
     if (is_byte(buffer.dtype))
       return sums == DType::i32 ? std::optional(Operand{ref, {}, {}, {}, 255, {}, {}}) : std::nullopt;
@@ -221,11 +224,7 @@ class Rewriter {
     return added;
   }
 
-  // Sums of the bytes over dimension `along`, in i32, and the load of the one that belongs to the product's indices.
-  struct Sums {
-    BufferId buffer;
-    Expr index = 0;
-  };
+  // Sums of the bytes over dimension `along`, in i32, and where those are that belong to the product's indices.
   Sums sums_of(const TensorRef& bytes, std::size_t along, OpId product,
                std::vector<std::pair<TensorRef, BufferId>>& known) {
     std::vector<std::size_t> kept;
@@ -262,143 +261,22 @@ class Rewriter {
         loops.store_index = loops.store_index + graph_.pool->index(k) * strides[k];
       element = element + graph_.pool->index(sizes.size()) * bytes.strides[along];
       BodyBuilder body(*graph_.pool);
-      loops.body = body.finish(
-          body.cast(body.load(bytes.buffer, graph_[bytes.buffer].dtype, simplify(element, loops.sizes)), DType::i32));
+      loops.body = body.finish(body.cast(
+          body.load(bytes.buffer, graph_[bytes.buffer].dtype, simplify(element, loops.sizes)), DType::i32));
       add_before(product, {name, std::move(loops), {sums.buffer}, graph_[product].origins, std::nullopt});
     }
     known.emplace_back(bytes, sums.buffer);
     return sums;
   }
 
-  // Classes of positions of a convolution by the taps that are inside of the image: those at the beginning of a dimension, those
-  // where all taps are inside, and those at its end.
-  struct TapClasses {
-    std::vector<std::vector<std::vector<bool>>> inside;  // [dimension][class][tap]
-    std::vector<Expr> at;                                // the class of the result's indices
-  };
-  std::optional<TapClasses> tap_classes(const Convolution& k) const {
-    constexpr std::int64_t kMostClasses = 64;
-    TapClasses found;
-    for (std::size_t d = 0; d < k.windows.size(); ++d) {
-      const Window& w = k.windows[d];
-      if (!w.pad.is_constant() || w.pad.constant() < 0) return std::nullopt;
-      const std::int64_t pad = w.pad.constant(), reach = (w.taps - 1) * w.dilation;
-      const Expr in = k.a.sizes[d + 1], out = k.out.sizes[d + 1];
-      // Positions [first, last] have all taps inside.
-      const std::int64_t first = (pad + w.stride - 1) / w.stride;
-      const Expr room = in - 1 - reach + pad;
-      const Expr last = w.stride == 1 ? room : simplify(floor_div(room, w.stride), {});
-      const Expr behind = simplify(out - 1 - last, {}), left = simplify(room - last * w.stride, {});
-      // Without a position in the middle, one might lack taps at both ends.
-      if (!behind.is_constant() || !left.is_constant() || !provably_non_negative(last - first + 1))
-        return std::nullopt;
-      const std::int64_t after = std::max<std::int64_t>(behind.constant(), 0);
-      if (first + after > kMostClasses) return std::nullopt;
-      std::vector<std::vector<bool>> classes;
-      for (std::int64_t c = 0; c <= first + after; ++c) {
-        std::vector<bool> taps;
-        for (std::int64_t t = 0; t < w.taps; ++t) {
-          const bool from_beginning = c >= first || c * w.stride + t * w.dilation - pad >= 0;
-          const bool before_end =
-              c <= first || (c - first) * w.stride + t * w.dilation - reach <= left.constant();
-          taps.push_back(from_beginning && before_end);
-        }
-        classes.push_back(std::move(taps));
-      }
-      found.inside.push_back(std::move(classes));
-      const Expr position = graph_.pool->index(d + 1);
-      Expr index = first == 0 ? Expr(0) : min(position, first);
-      if (after > 0) index = index + max(position - last, 0);
-      found.at.push_back(index);
-    }
-    return found;
-  }
-
-  // The sums of constant weights over the taps of each class, by filter.
-  std::optional<Sums> tap_sums(const TapClasses& classes, const TensorRef& weights, const TensorRef& out) {
-    const std::optional<ConstantData> data = constant_tap_sums(graph_, weights, classes.inside);
-    if (!data) return std::nullopt;
-    std::vector<Expr> sizes, at = classes.at;
-    for (const auto& dimension : classes.inside) sizes.emplace_back(std::ssize(dimension));
-    sizes.push_back(out.sizes.back());
-    at.push_back(graph_.pool->index(out.sizes.size() - 1));
-    Sums sums;
-    sums.buffer =
-        graph_.add_owned(graph_[weights.buffer].name + ".sums", DType::i32, sizes, StorageKind::constant);
-    graph_[graph_[sums.buffer].storage].data = *data;
-    const std::vector<Expr> strides = contiguous_strides(sizes);
-    for (std::size_t d = 0; d < sizes.size(); ++d) sums.index = sums.index + at[d] * strides[d];
-    return sums;
-  }
-
-  // How many elements the taps of each class read, all channels of a group counted.
-  Sums tap_counts(const TapClasses& classes, const TensorRef& weights) {
-    std::vector<std::int64_t> counts = {weights.sizes[weights.sizes.size() - 2].constant()};
-    Sums sums;
-    std::vector<Expr> sizes;
-    for (const auto& dimension : classes.inside) {
-      std::vector<std::int64_t> next;
-      for (std::int64_t before : counts) {
-        for (const std::vector<bool>& taps : dimension)
-          next.push_back(before * std::count(taps.begin(), taps.end(), true));
-      }
-      counts = std::move(next);
-      sizes.emplace_back(std::ssize(dimension));
-    }
-    std::vector<std::byte> bytes(counts.size() * sizeof(std::int32_t));
-    for (std::size_t k = 0; k < counts.size(); ++k)
-      write_element(DType::i32, bytes.data() + k * sizeof(std::int32_t), counts[k]);
-    sums.buffer =
-        graph_.add_owned(graph_[weights.buffer].name + ".counts", DType::i32, sizes, StorageKind::constant);
-    graph_[graph_[sums.buffer].storage].data = own_bytes(std::move(bytes));
-    const std::vector<Expr> strides = contiguous_strides(sizes);
-    for (std::size_t d = 0; d < sizes.size(); ++d) sums.index = sums.index + classes.at[d] * strides[d];
-    return sums;
-  }
-
-  // The sums of what each window reads of a group's channels.
-  Sums window_sums(OpId id, const TensorRef& a) {
-    const Convolution k = *graph_[id].as<Convolution>();
-    const std::size_t spatial = k.windows.size();
-    const Expr groups = k.b.sizes[0], channels = k.b.sizes[spatial + 1];
-    std::vector<Expr> kept(k.out.sizes.begin(), k.out.sizes.end() - 1);
-    kept.push_back(groups);
-    Loops loops;
-    loops.sizes = kept;
-    for (const Window& w : k.windows) loops.sizes.emplace_back(w.taps);
-    loops.sizes.push_back(channels);
-    loops.reduced = static_cast<int>(spatial + 1);
-    ExprPool& pool = *graph_.pool;
-    const auto at = [&](std::size_t d) { return loops.sizes[d].is_constant(1) ? Expr(0) : pool.index(d); };
-    BodyBuilder body(pool);
-    std::optional<ValueId> inside;
-    const auto require = [&](OpCode code, Expr x, Expr y) {
-      const ValueId holds = body.binary(code, body.index(x), body.index(y));
-      inside = inside ? body.binary(OpCode::logical_and, *inside, holds) : holds;
-    };
-    Expr element = a.offset + at(0) * a.strides[0];
-    for (std::size_t d = 0; d < spatial; ++d) {
-      const Window& w = k.windows[d];
-      const Expr q = at(d + 1) * w.stride + at(spatial + 2 + d) * w.dilation - w.pad;
-      if (!provably_non_negative(q, loops.sizes)) require(OpCode::ge, q, 0);
-      if (!provably_less(q, a.sizes[d + 1], loops.sizes)) require(OpCode::lt, q, a.sizes[d + 1]);
-      element = element + q * a.strides[d + 1];
-    }
-    element = element + (at(spatial + 1) * channels + at(loops.sizes.size() - 1)) * a.strides[spatial + 1];
-    const ValueId value = body.load(a.buffer, graph_[a.buffer].dtype, simplify(element, loops.sizes), inside);
-    loops.body = body.finish(body.cast(value, DType::i32));
-    const std::vector<Expr> strides = contiguous_strides(kept);
-    Sums sums;
-    for (std::size_t d = 0; d < kept.size(); ++d) {
-      loops.store_index = loops.store_index + at(d) * strides[d];
-      if (d + 1 < kept.size()) sums.index = sums.index + pool.index(d) * strides[d];
-    }
-    if (!groups.is_constant(1))
-      sums.index = sums.index + simplify(floor_div(pool.index(kept.size() - 1), k.b.sizes.back()), k.out.sizes);
-    const std::string name = graph_[a.buffer].name + ".window_sums";
-    sums.buffer = graph_.add_owned(name, DType::i32, kept);
-    add_before(id, {name, std::move(loops), {sums.buffer}, graph_[id].origins, std::nullopt});
-    return sums;
+  Sums sums_of_windows(OpId id, const TensorRef& bytes) {
+    WindowSums made = window_sums(graph_, *graph_[id].as<Convolution>(), bytes);
+    add_before(id, {graph_[made.sums.buffer].name,
+                    std::move(made.loops),
+                    {made.sums.buffer},
+                    graph_[id].origins,
+                    std::nullopt});
+    return made.sums;
   }
 
   // ---- the product
@@ -452,14 +330,15 @@ class Rewriter {
     std::optional<Sums> taps, counts;
     if (convolution != nullptr) {
       // Zero points of weights that stay would need sums of windows.
-      const auto classes = a->zero ? tap_classes(*convolution) : std::optional(TapClasses());
-      if (!classes || b->stored || graph_[root_storage(graph_, b->bytes.buffer)].kind != StorageKind::constant)
+      const auto classes = a->zero ? tap_classes(graph_, *convolution) : std::optional(TapClasses());
+      if (!classes || b->stored ||
+          graph_[root_storage(graph_, b->bytes.buffer)].kind != StorageKind::constant)
         return;
       shrink_constant(*b, kept_b);
       if (a->zero) {
-        taps = tap_sums(*classes, b->bytes, given.out);
+        taps = tap_sums(graph_, *classes, b->bytes, given.out);
         if (!taps) return;
-        if (b->zero) counts = tap_counts(*classes, b->bytes);
+        if (b->zero) counts = tap_counts(graph_, *classes, b->bytes);
       }
     }
     const bool same_producer = a->producer == b->producer && a->stored && b->stored;
@@ -495,7 +374,9 @@ class Rewriter {
     }
     if (zb) {
       const bool windows = graph_[id].as<Convolution>() != nullptr;
-      value = minus_times(value, *zb, load(windows ? window_sums(id, a->bytes) : sums_of(a->bytes, rank - 1, id, row_sums_)));
+      value = minus_times(
+          value, *zb,
+          load(windows ? sums_of_windows(id, a->bytes) : sums_of(a->bytes, rank - 1, id, row_sums_)));
     }
     if (sums == DType::f32) {
       value = body.cast(value, DType::f32);
@@ -518,7 +399,8 @@ class Rewriter {
     const Gemm& gemm = *graph_[id].as<Gemm>();
     const std::size_t rank = gemm.out.sizes.size();
     const StorageId root = root_storage(graph_, b.bytes.buffer);
-    if (b.stored || graph_[root].kind != StorageKind::constant || !gemm.out.strides.back().is_constant(1)) return;
+    if (b.stored || graph_[root].kind != StorageKind::constant || !gemm.out.strides.back().is_constant(1))
+      return;
     for (std::size_t d = 0; d < rank; ++d) {
       const Expr size = b.bytes.sizes[d];
       if (d + 2 < rank ? !b.bytes.strides[d].is_constant(0) && !size.is_constant(1)
@@ -569,7 +451,8 @@ class Rewriter {
     std::optional<ConstantData> data = constant_differences(graph_, b.bytes, *b.own_zero, along);
     if (!data) return false;
     for (const auto& [from, to] : shrunk_) {
-      if (from == b.bytes && graph_[graph_[to.buffer].storage].data.per_rank.size() == data->per_rank.size()) {
+      if (from == b.bytes &&
+          graph_[graph_[to.buffer].storage].data.per_rank.size() == data->per_rank.size()) {
         bool equal = true;
         const auto& known = graph_[graph_[to.buffer].storage].data.per_rank;
         for (std::size_t r = 0; r < known.size(); ++r)

@@ -54,8 +54,7 @@ class ByteWeightsGemm final : public GemmKernel {
       return;
     }
     const auto thread = static_cast<size_t>(threads_ > 1 ? omp_get_thread_num() : 0);
-    auto* const wide =
-        reinterpret_cast<float*>(memory_.get() + (panel_bytes_ + 63) / 64 * 64 * thread);
+    auto* const wide = reinterpret_cast<float*>(memory_.get() + (panel_bytes_ + 63) / 64 * 64 * thread);
     for (int64_t p = begin; p < end; ++p) {
       own_kernels().widen_panel(weights->bytes.get() + p * s_.k * kWidth, weights->type, s_.k, wide);
       const Panels same = {kWidth, 0};  // every panel lies there
@@ -75,7 +74,8 @@ class ByteWeightsGemm final : public GemmKernel {
 
 }  // namespace
 
-ByteWeights* pack_byte_weights(DType type, int64_t k, int64_t n, const void* b, int64_t b_row, int64_t b_col) {
+ByteWeights* pack_byte_weights(DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
+                               int64_t b_col) {
   auto packed = std::make_unique<ByteWeights>();
   packed->type = type;
   packed->size = static_cast<size_t>(panels_of(n) * k * kWidth);

@@ -146,7 +146,8 @@ class GemmLibrary {
 
   // The same for 8-bit integers (`type`: i8 or u8), for products with rows of `a_type`: 8-bit integers or f32. The result is
   // always valid if b has elements.
-  PackedMatrix pack(DType a_type, DType type, int64_t k, int64_t n, const void* b, int64_t b_row, int64_t b_col);
+  PackedMatrix pack(DType a_type, DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
+                    int64_t b_col);
 
   // The kernel lives as long as the library. `packed` may be null.
   const GemmKernel* kernel(const GemmShape& shape, const PackedMatrix* packed);

@@ -20,8 +20,8 @@ struct GemmKernels {
   void (*run_panels)(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels,
                      int64_t begin, int64_t end);
   // The same with 8-bit integers in panels of 64 columns, [panel][k][64]; `type` is i8 or u8.
-  void (*run_byte_panels)(const GemmShape& shape, const GemmArgs& args, const void* b, DType type, int64_t begin,
-                          int64_t end);
+  void (*run_byte_panels)(const GemmShape& shape, const GemmArgs& args, const void* b, DType type,
+                          int64_t begin, int64_t end);
   // A panel of them as f32.
   void (*widen_panel)(const void* panel, DType type, int64_t k, float* to);
   // Applies the epilogue in place to rows [begin, end) of the c matrix at `c`, f32.

@@ -74,7 +74,8 @@ class Instance {
   void guard(bool holds, const int64_t* dims, const char* text) const;
   // For pack_weights: GemmLibrary::pack of a constant matrix, whose checksums are checked if it is packed.
   PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m);
-  PackedMatrix pack(DType a_type, DType type, int64_t k, int64_t n, const void* b, int64_t b_row, int64_t b_col);
+  PackedMatrix pack(DType a_type, DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
+                    int64_t b_col);
 
   // The same for the weights of a convolution whose shape depends on no dimension.
   void pack(const ConvolutionShape& shape, const void* b);

@@ -60,7 +60,8 @@ void pack_panels(DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
       if (rows == kByteGroup && columns == kBytePanel && b_col == 1) {
         interleave(row, b_row, flip, group);
       } else if (rows == kByteGroup && columns == kBytePanel && b_row == 1) {
-        for (int64_t j = 0; j < kBytePanel; ++j) std::memcpy(group + j * kByteGroup, row + j * b_col, kByteGroup);
+        for (int64_t j = 0; j < kBytePanel; ++j)
+          std::memcpy(group + j * kByteGroup, row + j * b_col, kByteGroup);
         for (int64_t j = 0; j < kBytePanel * kByteGroup; ++j) group[j] = static_cast<int8_t>(group[j] ^ flip);
       } else {
         std::memset(group, 0, static_cast<size_t>(kByteGroup * kBytePanel));
@@ -115,12 +116,12 @@ uint32_t sum_of(const uint8_t* row, int64_t k) {
 
 size_t byte_scratch(int64_t k) {
   const int64_t depth = byte_depth(k), rows = block_rows(depth);
-  return static_cast<size_t>((rows * depth + 63) / 64 * 64) +
-         static_cast<size_t>(rows) * sizeof(int32_t) + kSumsBytes;
+  return static_cast<size_t>((rows * depth + 63) / 64 * 64) + static_cast<size_t>(rows) * sizeof(int32_t) +
+         kSumsBytes;
 }
 
-void multiply_bytes(const ByteProduct& product, const ByteRows& rows, const ByteSums& sums, const TilePart& part,
-                    std::byte* scratch) {
+void multiply_bytes(const ByteProduct& product, const ByteRows& rows, const ByteSums& sums,
+                    const TilePart& part, std::byte* scratch) {
   const ByteKernels& kernels = byte_kernels();
   const int64_t depth = product.b.depth, block = block_rows(depth);
   auto* const copied = reinterpret_cast<uint8_t*>(scratch);
@@ -179,19 +180,26 @@ namespace {
 class MatrixRows final : public ByteRows {
  public:
   MatrixRows(const GemmShape& s, const uint8_t* a)
-      : s_(s), a_(a), flip_(s.type == DType::i8 ? 0x80 : 0), direct_(flip_ == 0 && s.a_col == 1 && s.k % kByteGroup == 0) {}
+      : s_(s),
+        a_(a),
+        flip_(s.type == DType::i8 ? 0x80 : 0),
+        direct_(flip_ == 0 && s.a_col == 1 && s.k % kByteGroup == 0) {}
   const uint8_t* direct(int64_t row) const override { return direct_ ? a_ + row * s_.a_row : nullptr; }
   int64_t direct_stride() const override { return s_.a_row; }
   void copy(int64_t row, uint8_t* to) const override {
+    // Locals, which bytes that are written cannot change.
     const uint8_t* const from = a_ + row * s_.a_row;
-    if (s_.a_col != 1) {
-      for (int64_t k = 0; k < s_.k; ++k) to[k] = from[k * s_.a_col] ^ flip_;
-    } else if (flip_ != 0) {
-      for (int64_t k = 0; k < s_.k; ++k) to[k] = from[k] ^ flip_;
+    const int64_t count = s_.k, step = s_.a_col;
+    const uint8_t flip = flip_;
+    if (step != 1) {
+      for (int64_t k = 0; k < count; ++k) to[k] = from[k * step] ^ flip;
+    } else if (flip != 0) {
+#pragma omp simd
+      for (int64_t k = 0; k < count; ++k) to[k] = from[k] ^ flip;
     } else {
-      std::memcpy(to, from, static_cast<size_t>(s_.k));
+      std::memcpy(to, from, static_cast<size_t>(count));
     }
-    std::memset(to + s_.k, 0, static_cast<size_t>(byte_depth(s_.k) - s_.k));
+    std::memset(to + count, 0, static_cast<size_t>(byte_depth(count) - count));
   }
 
  private:
@@ -265,8 +273,7 @@ class ByteGemm final : public GemmKernel {
       if (matrix != nullptr) {
         b = matrix->byte_panels();
       } else {
-        split(threads_, panels,
-              [&](int64_t begin, int64_t end) { pack(args, offsets(i).b, begin, end, 0); });
+        split(threads_, panels, [&](int64_t begin, int64_t end) { pack(args, offsets(i).b, begin, end, 0); });
         b = packed_at(0);
       }
       split_tiles(threads_, s_.m, panels,
@@ -301,8 +308,8 @@ class ByteGemm final : public GemmKernel {
   }
   BytePanels pack(const GemmArgs& args, int64_t offset, int64_t begin, int64_t end, size_t copy) const {
     const BytePanels to = packed_at(copy);
-    pack_panels(s_.b_type, s_.k, s_.n, static_cast<const uint8_t*>(args.b) + offset, s_.b_row, s_.b_col, begin,
-                end, const_cast<int8_t*>(to.data), const_cast<int32_t*>(to.column_sums));
+    pack_panels(s_.b_type, s_.k, s_.n, static_cast<const uint8_t*>(args.b) + offset, s_.b_row, s_.b_col,
+                begin, end, const_cast<int8_t*>(to.data), const_cast<int32_t*>(to.column_sums));
     return to;
   }
   size_t this_thread() const { return static_cast<size_t>(threads_ > 1 ? omp_get_thread_num() : 0); }

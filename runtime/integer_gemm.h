@@ -57,8 +57,8 @@ ByteMatrix* pack_bytes(DType type, int64_t k, int64_t n, const void* b, int64_t 
 struct ByteTile {
   const uint8_t* a = nullptr;
   int64_t a_row = 0;
-  int64_t groups = 0;           // depth / 4
-  const int8_t* b = nullptr;    // one panel
+  int64_t groups = 0;                // depth / 4
+  const int8_t* b = nullptr;         // one panel
   const int32_t* columns = nullptr;  // 64
   const int32_t* rows = nullptr;
   int32_t* sums = nullptr;  // rows of 64
@@ -116,8 +116,8 @@ struct ByteProduct {
 // The work memory of one thread.
 size_t byte_scratch(int64_t k);
 // The part of the product, by the calling thread.
-void multiply_bytes(const ByteProduct& product, const ByteRows& rows, const ByteSums& sums, const TilePart& part,
-                    std::byte* scratch);
+void multiply_bytes(const ByteProduct& product, const ByteRows& rows, const ByteSums& sums,
+                    const TilePart& part, std::byte* scratch);
 
 // The kernel for a shape of 8-bit operands; `packed` may be null.
 std::unique_ptr<GemmKernel> make_byte_gemm(const GemmShape& shape, const ByteMatrix* packed, int threads);

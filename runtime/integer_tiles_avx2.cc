@@ -38,11 +38,9 @@ void columns_of(const ByteTile& t, int vector, int row) {
     for (int r = 0; r < kRows; ++r) x[r] = group_of(a + r * t.a_row + g * kByteGroup);
 #pragma GCC unroll 4
     for (int q = 0; q < 4; ++q) {
-      const __m256i w =
-          _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + q * 16)));
+      const __m256i w = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + q * 16)));
 #pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r)
-        sums[r][q] = _mm256_add_epi32(sums[r][q], _mm256_madd_epi16(x[r], w));
+      for (int r = 0; r < kRows; ++r) sums[r][q] = _mm256_add_epi32(sums[r][q], _mm256_madd_epi16(x[r], w));
     }
   }
 #pragma GCC unroll 4
@@ -51,10 +49,11 @@ void columns_of(const ByteTile& t, int vector, int row) {
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h) {
       // Columns 0 1 4 5 | 2 3 6 7, put in order.
-      const __m256i added = _mm256_permute4x64_epi64(_mm256_hadd_epi32(sums[r][2 * h], sums[r][2 * h + 1]), 0xd8);
-      const __m256i start =
-          _mm256_add_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(t.columns + vector * 16 + h * 8)),
-                           _mm256_set1_epi32(t.rows[row + r]));
+      const __m256i added =
+          _mm256_permute4x64_epi64(_mm256_hadd_epi32(sums[r][2 * h], sums[r][2 * h + 1]), 0xd8);
+      const __m256i start = _mm256_add_epi32(
+          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(t.columns + vector * 16 + h * 8)),
+          _mm256_set1_epi32(t.rows[row + r]));
       _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + h * 8), _mm256_add_epi32(added, start));
     }
   }

@@ -89,8 +89,9 @@ class WindowRows final : public ByteRows {
         for (int64_t c = 0; c < count; ++c) part[c] = a_[from + c * s_.a_channel];
       }
     }
-    if (flip_ != 0) {
-      for (int64_t k = 0; k < depth; ++k) to[k] ^= flip_;
+    if (const uint8_t flip = flip_; flip != 0) {
+#pragma omp simd
+      for (int64_t k = 0; k < depth; ++k) to[k] ^= flip;
     }
     std::memset(to + depth, 0, static_cast<size_t>(byte_depth(depth) - depth));
   }
@@ -135,7 +136,8 @@ int64_t rows_of(const ConvolutionShape& s) { return s.batch * volume(s, s.out); 
 
 class ByteConvolution final : public WindowKernel {
  public:
-  ByteConvolution(const ConvolutionShape& shape, const std::vector<std::unique_ptr<ByteMatrix>>& groups, int threads)
+  ByteConvolution(const ConvolutionShape& shape, const std::vector<std::unique_ptr<ByteMatrix>>& groups,
+                  int threads)
       : s_(shape), groups_(groups), threads_(threads), depth_(volume(shape, shape.taps) * shape.channels) {
     work_ = (byte_scratch(depth_) + 63) / 64 * 64;
     memory_ = aligned_bytes(work_ * static_cast<size_t>(threads));
@@ -146,8 +148,9 @@ class ByteConvolution final : public WindowKernel {
       for (int64_t g = 0; g < s_.groups; ++g) {
         const WindowRows rows(s_, static_cast<const uint8_t*>(args.a) + g * s_.channels * s_.a_channel);
         const WindowSums sums(s_, args, g * s_.filters);
-        multiply_bytes({s_.filters, depth_, s_.type == DType::i8, groups_[static_cast<size_t>(g)]->byte_panels()},
-                       rows, sums, {begin, end, 0, byte_panels(s_.filters)}, memory_.get() + work_ * thread);
+        multiply_bytes(
+            {s_.filters, depth_, s_.type == DType::i8, groups_[static_cast<size_t>(g)]->byte_panels()}, rows,
+            sums, {begin, end, 0, byte_panels(s_.filters)}, memory_.get() + work_ * thread);
       }
     });
   }

@@ -10,7 +10,9 @@
 
 namespace braid::rt {
 
-inline bool is_byte_convolution(const ConvolutionShape& s) { return s.type == DType::i8 || s.type == DType::u8; }
+inline bool is_byte_convolution(const ConvolutionShape& s) {
+  return s.type == DType::i8 || s.type == DType::u8;
+}
 
 // Of one library. Packed weights are shared by shapes with other sizes of the image.
 class ByteWindows {

@@ -29,7 +29,7 @@ struct WindowShape {
 
 struct ConvolutionShape : WindowShape {
   DType type = DType::f32, b_type = DType::f32;  // of a and b: f32, or i8 and u8, whose sums are i32
-  bool finished = false;                         // as GemmShape::finished; a row is a position, a column a filter
+  bool finished = false;  // as GemmShape::finished; a row is a position, a column a filter
   bool transposed = false;
   int64_t groups = 1, channels = 0, filters = 0;  // channels and filters of one group
   int64_t b_group = 0, b_channel = 0, b_filter = 0;

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "runtime/gemm_library.h"
-#include "runtime/onednn_support.h"
 #include "runtime/integer_windows.h"
+#include "runtime/onednn_support.h"
 #include "runtime/window_kernels.h"
 #include "runtime/window_kernels_own.h"
 

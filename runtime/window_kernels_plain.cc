@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "runtime/gemm_library.h"
-#include "runtime/kernel_support.h"
 #include "runtime/integer_windows.h"
+#include "runtime/kernel_support.h"
 #include "runtime/window_kernels.h"
 #include "runtime/window_kernels_own.h"
 

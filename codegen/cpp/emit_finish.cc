@@ -64,8 +64,7 @@ class FinishText {
     w.close();
     std::vector<std::string> list = {"const GemmTile& tile", storage_type(type) + "* __restrict y"};
     for (std::size_t k = 0; k < buffers_.size(); ++k)
-      list.push_back(
-          fmt::format("const {}* __restrict a{}", storage_type(graph_[buffers_[k]].dtype), k));
+      list.push_back(fmt::format("const {}* __restrict a{}", storage_type(graph_[buffers_[k]].dtype), k));
     for (Expr dim : dims_) list.push_back("int64_t " + dim_identifier(dim));
     return fmt::format("({}) {}", fmt::join(list, ", "), w.text());
   }

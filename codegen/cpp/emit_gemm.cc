@@ -83,8 +83,8 @@ std::optional<std::size_t> ProgramEmitter::packed_weight(const Gemm& gemm) {
   const std::string matrix = fmt::format("{}, {}, {}, {}, {}", size(k), size(n), address(b.buffer, b.offset),
                                          size(last(b.strides, 1)), size(last(b.strides, 0)));
   const std::string call = bytes
-                               ? fmt::format("pack(DType::{}, DType::{}, {})", to_string(graph[gemm.a.buffer].dtype),
-                                             to_string(type), matrix)
+                               ? fmt::format("pack(DType::{}, DType::{}, {})",
+                                             to_string(graph[gemm.a.buffer].dtype), to_string(type), matrix)
                                : fmt::format("pack({}, {})", matrix, std::clamp<std::int64_t>(rows, 32, 512));
   for (std::size_t p = 0; p < packed_.size(); ++p) {
     if (packed_[p].call == call) return p;
@@ -96,7 +96,8 @@ std::optional<std::size_t> ProgramEmitter::packed_weight(const Gemm& gemm) {
 ProgramEmitter::GemmCall ProgramEmitter::use_gemm(const Gemm& gemm, const std::string& label,
                                                   bool by_columns) {
   const DType type = s_.graph[gemm.a.buffer].dtype, c_type = s_.graph[gemm.out.buffer].dtype;
-  const bool bytes = is_byte_product(s_.graph, gemm), finished = bytes && (gemm.epilogue || c_type != DType::i32);
+  const bool bytes = is_byte_product(s_.graph, gemm),
+             finished = bytes && (gemm.epilogue || c_type != DType::i32);
   TensorRef c = gemm.out;
   if (finished) c.strides = contiguous_strides(c.sizes);  // nothing is stored by the kernel
   const std::size_t rank = gemm.out.sizes.size();

@@ -58,10 +58,10 @@ void ProgramEmitter::emit_window(OpId id) {
   } else {
     const TensorRef& b = convolution->b;
     const bool bytes = is_byte_product(s_.graph, *convolution);
-    const bool finished =
-        bytes && (convolution->epilogue || s_.graph[out.buffer].dtype != DType::i32);
-    internal_check(!convolution->epilogue || (bytes ? can_finish(*convolution) : named_to_the_end(*convolution)),
-                   "codegen: no kernel has the epilogue of '{}': the schedule is not legalised", op.name);
+    const bool finished = bytes && (convolution->epilogue || s_.graph[out.buffer].dtype != DType::i32);
+    internal_check(
+        !convolution->epilogue || (bytes ? can_finish(*convolution) : named_to_the_end(*convolution)),
+        "codegen: no kernel has the epilogue of '{}': the schedule is not legalised", op.name);
     if (bytes) {
       w.line(fmt::format("s.type = DType::{};", to_string(s_.graph[a.buffer].dtype)));
       w.line(fmt::format("s.b_type = DType::{};", to_string(s_.graph[b.buffer].dtype)));

@@ -47,7 +47,8 @@ bool has_window_kernel(const Graph& graph, const Operation& op) {
   const TensorRef &a = convolution != nullptr ? convolution->a : pool->x,
                   &out = convolution != nullptr ? convolution->out : pool->out;
   const std::vector<Window>& windows = convolution != nullptr ? convolution->windows : pool->windows;
-  if (convolution != nullptr && is_byte_product(graph, *convolution)) return has_byte_kernel(graph, *convolution);
+  if (convolution != nullptr && is_byte_product(graph, *convolution))
+    return has_byte_kernel(graph, *convolution);
   if (graph[a.buffer].dtype != DType::f32 || graph[out.buffer].dtype != DType::f32) return false;
   if (windows.size() > rt::kMaxSpatial || !at_least(a.sizes.back(), 1)) return false;
   // oneDNN describes no operand that repeats elements or runs backwards.

@@ -32,7 +32,8 @@ ir::Tensor contents(ir::DType dtype, std::vector<std::int64_t> sizes, Random& ra
   for (std::int64_t k = 0; k < t.numel(); ++k) {
     ir::Literal value;
     if (ir::is_float(dtype)) {
-      value = static_cast<double>(static_cast<float>(std::uniform_real_distribution<double>(0.01, 2)(random)));
+      value =
+          static_cast<double>(static_cast<float>(std::uniform_real_distribution<double>(0.01, 2)(random)));
     } else if (extreme) {
       value = is_signed ? pick(random, {-128, 127, -128, 0}) : pick(random, {255, 255, 0, 128});
     } else {
@@ -108,8 +109,8 @@ std::string operand(Random& random, char name, bool floats, std::int64_t batch, 
     value = random() % 2 == 0 ? line(fmt::format("mul %{}, %{}", value, u))
                               : line(fmt::format("mul %{}, %{}", u, value));
   }
-  return out + fmt::format("\n%{}: {}[{}] = pointwise {{{} store %{} }}\n", name, floats ? "f32" : "i32", sizes,
-                           body, value);
+  return out + fmt::format("\n%{}: {}[{}] = pointwise {{{} store %{} }}\n", name, floats ? "f32" : "i32",
+                           sizes, body, value);
 }
 
 // What follows a product: nothing, a bias and an activation, or a requantisation. Returns the name of the result.
@@ -120,20 +121,23 @@ std::string finish(Random& random, std::string& text, bool& exact, bool floats, 
     case 0:
       return "y";
     case 1:
-      text += fmt::format("constant %bias: {0}[{1}] = splat({2}) %r: {0}[{3}] = pointwise {{ %0 = load %y %1 = load "
-                          "%bias[i{4}] %2 = add %0, %1 %3 = constant {0} 0 %4 = max %2, %3 store %4 }}\n",
-                          type, filters, floats ? "1.0" : "1", sizes, filter_index);
+      text += fmt::format(
+          "constant %bias: {0}[{1}] = splat({2}) %r: {0}[{3}] = pointwise {{ %0 = load %y %1 = load "
+          "%bias[i{4}] %2 = add %0, %1 %3 = constant {0} 0 %4 = max %2, %3 store %4 }}\n",
+          type, filters, floats ? "1.0" : "1", sizes, filter_index);
       return "r";
     default: {
       // The largest magnitude of a sum decides the scale, so that results differ.
       const std::string q = random() % 2 == 0 ? "u8" : "i8";
       const double step = static_cast<double>(depth) * 20000 * (floats ? 0.5 : 1) / 200;
       text += fmt::format(
-          "%r: {}[{}] = pointwise {{ %0 = load %y %1 = cast f32 %0 %2 = constant f32 {} %3 = mul %1, %2 %4 = round "
-          "%3 %5 = constant f32 {} %6 = add %4, %5 %7 = constant f32 {} %8 = max %6, %7 %9 = constant f32 {} %10 = "
+          "%r: {}[{}] = pointwise {{ %0 = load %y %1 = cast f32 %0 %2 = constant f32 {} %3 = mul %1, %2 %4 = "
+          "round "
+          "%3 %5 = constant f32 {} %6 = add %4, %5 %7 = constant f32 {} %8 = max %6, %7 %9 = constant f32 {} "
+          "%10 = "
           "min %8, %9 %11 = cast {} %10 store %11 }}\n",
-          q, sizes, static_cast<float>(1 / step), q == "u8" ? 120 : -3, q == "u8" ? 0 : -128, q == "u8" ? 255 : 127,
-          q);
+          q, sizes, static_cast<float>(1 / step), q == "u8" ? 120 : -3, q == "u8" ? 0 : -128,
+          q == "u8" ? 255 : 127, q);
       exact = false;
       return "r";
     }
@@ -145,7 +149,8 @@ Case random_case(std::uint64_t seed) {
   Case c;
   const bool floats = random() % 2 == 0, dynamic = random() % 2 == 0;
   c.exact = !floats;
-  const std::int64_t k = seed % 9 == 0 ? pick(random, {2000, 4099}) : pick(random, {1, 2, 3, 4, 5, 15, 64, 70, 130});
+  const std::int64_t k =
+      seed % 9 == 0 ? pick(random, {2000, 4099}) : pick(random, {1, 2, 3, 4, 5, 15, 64, 70, 130});
   const std::int64_t n = k > 1000 ? pick(random, {1, 3, 17}) : pick(random, {1, 2, 5, 16, 40, 64, 65, 100});
   c.m = k > 1000 ? pick(random, {1, 2, 7}) : pick(random, {1, 2, 3, 6, 7, 13, 25, 50});
   const std::int64_t batch = random() % 3 == 0 ? pick(random, {1, 2, 3}) : 0;
@@ -190,10 +195,12 @@ Case random_convolution(std::uint64_t seed) {
     taps[d] = pick(random, {1, 1, 2, 3, 3, 5});
     stride[d] = pick(random, {1, 1, 2, 3});
     dilation[d] = pick(random, {1, 1, 1, 2});
-    pad[d] = random() % 2 == 0 ? 0 : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(taps[d]));
+    pad[d] =
+        random() % 2 == 0 ? 0 : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(taps[d]));
     const std::int64_t extent = (taps[d] - 1) * dilation[d] + 1;
     in[d] = extent + pick(random, {2, 3, 6, 9});
-    const std::int64_t behind = random() % 2 == 0 ? 0 : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(taps[d]));
+    const std::int64_t behind =
+        random() % 2 == 0 ? 0 : static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(taps[d]));
     out[d] = (in[d] + pad[d] + behind - extent) / stride[d] + 1;
   }
   const std::int64_t a_channels = groups * channels, out_channels = groups * filters;
@@ -209,8 +216,8 @@ Case random_convolution(std::uint64_t seed) {
     };
     const auto parameter = [&](char p, const std::string& of) {
       const bool vector = kept > 0 && random() % 2 == 0;
-      text += fmt::format("constant %{}{}: {}[{}] = splat({}) ", p, name, of, vector ? std::to_string(kept) : "",
-                          of == "f32" ? "1.0" : "1");
+      text += fmt::format("constant %{}{}: {}[{}] = splat({}) ", p, name, of,
+                          vector ? std::to_string(kept) : "", of == "f32" ? "1.0" : "1");
       return line(fmt::format("load %{}{}[{}]", p, name, vector ? "i0" : "0"));
     };
     text += fmt::format("{} %x{}: {}[{}]{} ", constant ? "constant" : "input", name, type, sizes,
@@ -229,8 +236,8 @@ Case random_convolution(std::uint64_t seed) {
       value = line(fmt::format("cast f32 %{}", value));
       value = line(fmt::format("mul %{}, %{}", value, parameter('u', "f32")));
     }
-    text += fmt::format("\n%{}: {}[{}] = pointwise {{{} store %{} }}\n", name, floats ? "f32" : "i32", sizes, body,
-                        value);
+    text += fmt::format("\n%{}: {}[{}] = pointwise {{{} store %{} }}\n", name, floats ? "f32" : "i32", sizes,
+                        body, value);
   };
   operand('a', fmt::format("{}, {}, {}, {}", batch, a_channels, in[0], in[1]), -1, false);
   operand('b', fmt::format("{}, {}, {}, {}", out_channels, channels, taps[0], taps[1]), out_channels, true);
@@ -240,13 +247,45 @@ Case random_convolution(std::uint64_t seed) {
       "%y: {}[{}, {}, {}, {}] = convolution %a [{}, {}, {}, {}] strides [{}, {}, 1, {}], "
       "%b [{}, {}, {}, {}, {}] strides [{}, {}, 1, {}, {}] stride [{}, {}] dilation [{}, {}] pad [{}, {}] "
       "into %y [{}, {}, {}, {}] strides [{}, {}, 1, {}]\n",
-      type, batch, out_channels, out[0], out[1], batch, in[0], in[1], a_channels, a_channels * image, in[1], image,
-      groups, taps[0], taps[1], channels, filters, filters * channels * taps_in_all, taps[1], taps_in_all,
-      channels * taps_in_all, stride[0], stride[1], dilation[0], dilation[1], pad[0], pad[1], batch, out[0], out[1],
-      out_channels, out_channels * result, out[1], result);
+      type, batch, out_channels, out[0], out[1], batch, in[0], in[1], a_channels, a_channels * image, in[1],
+      image, groups, taps[0], taps[1], channels, filters, filters * channels * taps_in_all, taps[1],
+      taps_in_all, channels * taps_in_all, stride[0], stride[1], dilation[0], dilation[1], pad[0], pad[1],
+      batch, out[0], out[1], out_channels, out_channels * result, out[1], result);
   const std::string sizes = fmt::format("{}, {}, {}, {}", batch, out_channels, out[0], out[1]);
-  const std::string output = finish(random, text, c.exact, floats, channels * taps_in_all, sizes,
-                                    std::to_string(out_channels), 1);
+  const std::string output =
+      finish(random, text, c.exact, floats, channels * taps_in_all, sizes, std::to_string(out_channels), 1);
+  c.text = text + "output %" + output;
+  return c;
+}
+
+// f32 rows by constant weights of 8 bits.
+Case random_weights(std::uint64_t seed) {
+  Random random(seed);
+  Case c;
+  c.exact = false;
+  const std::int64_t k = pick(random, {1, 3, 16, 70, 300}), n = pick(random, {1, 7, 64, 65, 130});
+  c.m = pick(random, {1, 2, 3, 5, 8, 9, 40});
+  const bool transposed = random() % 2 == 0, vector = random() % 2 == 0, batched = random() % 3 == 0;
+  const std::string type = random() % 2 == 0 ? "i8" : "u8", rows = batched ? "2, m" : "m";
+  const std::string kept = fmt::format("i{}", transposed ? 0 : 1);
+  std::string text = "graph main dim m in [1, 60] ";
+  text += fmt::format(
+      "input %a: f32[{}, {}] constant %xb: {}[{}] = splat(1) constant %ub: f32[{}] = splat(1.0)\n", rows, k,
+      type, transposed ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n),
+      vector ? std::to_string(n) : "");
+  text += fmt::format(
+      "%b: f32[{}] = pointwise {{ %0 = load %xb %1 = cast i32 %0 %2 = constant i32 {} %3 = sub %1, %2 %4 = "
+      "cast f32 %3 "
+      "%5 = load %ub[{}] %6 = mul %4, %5 store %6 }}\n",
+      transposed ? fmt::format("{}, {}", n, k) : fmt::format("{}, {}", k, n), type == "u8" ? 128 : 0,
+      vector ? kept : "0");
+  const std::string b = batched      ? fmt::format("%b at 0 [2, {}, {}] strides [0, {}, {}]", k, n,
+                                              transposed ? 1 : n, transposed ? k : 1)
+                        : transposed ? "transpose(%b)"
+                                     : "%b";
+  text += fmt::format("%y: f32[{}, {}] = gemm %a, {}\n", rows, n, b);
+  const std::string output = finish(random, text, c.exact, true, k, fmt::format("{}, {}", rows, n),
+                                    std::to_string(n), batched ? 2 : 1);
   c.text = text + "output %" + output;
   return c;
 }
@@ -268,7 +307,8 @@ void expect_same(const ir::Tensor& got, const ir::Tensor& want, bool exact, cons
   double largest = 1;
   const auto element = [&](const ir::Tensor& t, std::int64_t k) {
     const ir::Literal v = ir::read_element(t.dtype, t.bytes.data() + k * ir::size_of(t.dtype));
-    return std::holds_alternative<double>(v) ? std::get<double>(v) : static_cast<double>(std::get<std::int64_t>(v));
+    return std::holds_alternative<double>(v) ? std::get<double>(v)
+                                             : static_cast<double>(std::get<std::int64_t>(v));
   };
   for (std::int64_t k = 0; k < want.numel(); ++k) largest = std::max(largest, std::fabs(element(want, k)));
   const double allowed = exact ? 0 : ir::is_float(want.dtype) ? largest * 2e-5 : 1;
@@ -277,7 +317,8 @@ void expect_same(const ir::Tensor& got, const ir::Tensor& want, bool exact, cons
         << what << ", element " << k << ": " << element(got, k) << " instead of " << element(want, k);
 }
 
-void expect_like_written(int cases, const std::function<Case(std::uint64_t)>& make, const char* mark, int percent) {
+void expect_like_written(int cases, const std::function<Case(std::uint64_t)>& make, const char* mark,
+                         int percent) {
   const std::uint64_t first = first_seed();
   Compiled compiled;
   std::vector<Case> all;
@@ -304,8 +345,7 @@ void expect_like_written(int cases, const std::function<Case(std::uint64_t)>& ma
     const std::uint64_t seed = first + static_cast<std::uint64_t>(i);
     const Case& c = all[static_cast<std::size_t>(i)];
     Random random(seed * 104729);
-    const std::vector<ir::Tensor> inputs =
-        inputs_of(written[static_cast<std::size_t>(i)].graph, c.m, random);
+    const std::vector<ir::Tensor> inputs = inputs_of(written[static_cast<std::size_t>(i)].graph, c.m, random);
     const std::vector<std::vector<ir::Tensor>> per_rank{inputs};
     const auto want = ir::run(written[static_cast<std::size_t>(i)], per_rank).outputs[0];
     const std::string name = fmt::format("p{}", i);
@@ -328,6 +368,10 @@ TEST(IntegerProducts, RandomMatricesLikeTheWrittenProgram) {
 }
 TEST(IntegerProducts, RandomConvolutionsLikeTheWrittenProgram) {
   expect_like_written(random_cases(80), random_convolution, "s.b_type = ", 99);
+}
+
+TEST(IntegerProducts, RandomWeightsLikeTheWrittenProgram) {
+  expect_like_written(random_cases(50), random_weights, "s.b_type = ", 99);
 }
 
 }  // namespace

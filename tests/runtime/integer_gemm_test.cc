@@ -29,7 +29,8 @@ std::vector<uint8_t> bytes(Random& random, int64_t count) {
   const uint64_t kind = random() % 4;
   const uint8_t same = extremes[random() % 4];
   std::vector<uint8_t> out(static_cast<size_t>(count));
-  for (uint8_t& x : out) x = kind == 0 ? same : kind == 1 ? extremes[random() % 4] : static_cast<uint8_t>(random());
+  for (uint8_t& x : out)
+    x = kind == 0 ? same : kind == 1 ? extremes[random() % 4] : static_cast<uint8_t>(random());
   return out;
 }
 
@@ -173,15 +174,17 @@ TEST(IntegerGemm, ShapesOfTheLibrary) {
         for (int64_t n = 0; n < s.n; ++n) {
           int64_t want = 0;
           for (int64_t k = 0; k < s.k; ++k) {
-            want += value(s.type, a.data[static_cast<size_t>(z * a.batch + m * a.row + k * a.column)]) *
-                    value(s.b_type, b.data[static_cast<size_t>((shared_b ? 0 : z * b.batch) + k * b.row +
-                                                               n * b.column)]);
+            want +=
+                value(s.type, a.data[static_cast<size_t>(z * a.batch + m * a.row + k * a.column)]) *
+                value(s.b_type,
+                      b.data[static_cast<size_t>((shared_b ? 0 : z * b.batch) + k * b.row + n * b.column)]);
           }
           ASSERT_EQ(c[static_cast<size_t>(z * c_batch + m * s.c_row + n * s.c_col)],
                     static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint64_t>(want))))
-              << "seed " << seed << ": " << s.m << "x" << s.n << "x" << s.k << ", matrix " << z << ", row " << m
-              << ", column " << n;
-          if (s.finished) ASSERT_EQ(times[static_cast<size_t>((z * s.m + m) * s.n + n)], 1) << "seed " << seed;
+              << "seed " << seed << ": " << s.m << "x" << s.n << "x" << s.k << ", matrix " << z << ", row "
+              << m << ", column " << n;
+          if (s.finished)
+            ASSERT_EQ(times[static_cast<size_t>((z * s.m + m) * s.n + n)], 1) << "seed " << seed;
         }
       }
     }
