@@ -33,6 +33,9 @@ struct Operator {
   std::string why_unsupported() const {
     const onnx::OpSchema* known = schema();
     if (!known) {
+      if (domain == "com.microsoft.nchwc")
+        return "its weights are packed for the processor that the file was written on; save the model with "
+               "ORT_ENABLE_EXTENDED";
       if (!onnx::OpSchemaRegistry::Schema(name, domain)) return "this operator is unknown";
       int first = opset;
       while (!onnx::OpSchemaRegistry::Schema(name, first, domain)) ++first;

@@ -40,13 +40,16 @@ void infer_fused(InferenceContext& ctx) {
 void register_fused() {
   RegisterSchema(
       attention("Attention")
-          .Attr("do_rotary", "rotates queries and keys by their position", AttributeProto::INT, std::int64_t{0})
+          .Attr("do_rotary", "rotates queries and keys by their position", AttributeProto::INT,
+                std::int64_t{0})
           .Attr("mask_filter_value", "added to the scores of masked keys", AttributeProto::FLOAT, -10000.0f)
           .Attr("past_present_share_buffer", "past has room for the new keys and values", AttributeProto::INT,
                 std::int64_t{0})
           .Attr("qkv_hidden_sizes", "hidden sizes of query, key and value", AttributeProto::INTS, false)
-          .Attr("rotary_embedding_dim", "rotated elements of a head; 0: all", AttributeProto::INT, std::int64_t{0})
-          .Attr("unidirectional", "each token attends to those up to itself", AttributeProto::INT, std::int64_t{0})
+          .Attr("rotary_embedding_dim", "rotated elements of a head; 0: all", AttributeProto::INT,
+                std::int64_t{0})
+          .Attr("unidirectional", "each token attends to those up to itself", AttributeProto::INT,
+                std::int64_t{0})
           .Input(0, "input", "(batch, sequence, input hidden size)", "T")
           .Input(1, "weights", "(input hidden size, hidden sizes of query, key and value)", "T")
           .Input(2, "bias", "of the projections", "T", OpSchema::Optional)
@@ -101,10 +104,14 @@ void register_multi_head() {
   RegisterSchema(
       attention("MultiHeadAttention")
           .Attr("mask_filter_value", "added to the scores of masked keys", AttributeProto::FLOAT, -10000.0f)
-          .Attr("unidirectional", "each token attends to those up to itself", AttributeProto::INT, std::int64_t{0})
-          .Input(0, "query", "(batch, sequence, hidden size), or (batch, sequence, heads, 3, head size) of all three", "T")
-          .Input(1, "key", "(batch, keys, hidden size), (batch, keys, heads, 2, head size) with the value, or a cache", "T",
-                 OpSchema::Optional)
+          .Attr("unidirectional", "each token attends to those up to itself", AttributeProto::INT,
+                std::int64_t{0})
+          .Input(0, "query",
+                 "(batch, sequence, hidden size), or (batch, sequence, heads, 3, head size) of all three",
+                 "T")
+          .Input(1, "key",
+                 "(batch, keys, hidden size), (batch, keys, heads, 2, head size) with the value, or a cache",
+                 "T", OpSchema::Optional)
           .Input(2, "value", "(batch, keys, hidden size of the value), or a cache", "T", OpSchema::Optional)
           .Input(3, "bias", "of the projections", "T", OpSchema::Optional)
           .Input(4, "key_padding_mask", "mask, or numbers of keys", "M", OpSchema::Optional)
@@ -115,7 +122,8 @@ void register_multi_head() {
           .Input(9, "cache_indirection", "(batch, beams, capacity)", "M", OpSchema::Optional)
           .Output(0, "output", "(batch, sequence, hidden size of the value)", "T")
           .Output(1, "present_key", "(batch, heads, total, head size)", "T", OpSchema::Optional)
-          .Output(2, "present_value", "(batch, heads, total, head size of the value)", "T", OpSchema::Optional)
+          .Output(2, "present_value", "(batch, heads, total, head size of the value)", "T",
+                  OpSchema::Optional)
           .Output(3, "qk", "the scores (batch, heads, sequence, total)", "T", OpSchema::Optional)
           .TypeAndShapeInferenceFunction(infer_multi_head));
 }
@@ -175,8 +183,8 @@ void register_group_query() {
           .Output(2, "present_value", "(batch, key heads, capacity, head size)", "C", OpSchema::Optional)
           .Output(3, "output_qk", "scores", "T", OpSchema::Optional)
           .TypeConstraint("C",
-                          {"tensor(float)", "tensor(float16)", "tensor(bfloat16)", "tensor(uint8)", "tensor(int8)",
-                           "tensor(float8e4m3fn)"},
+                          {"tensor(float)", "tensor(float16)", "tensor(bfloat16)", "tensor(uint8)",
+                           "tensor(int8)", "tensor(float8e4m3fn)"},
                           "types of caches")
           .TypeConstraint("S", {"tensor(float)"}, "types of scales")
           .TypeAndShapeInferenceFunction(infer_group_query));
@@ -188,7 +196,8 @@ void register_rotary() {
           .Attr("interleaved", "pairs are neighbours", AttributeProto::INT, std::int64_t{0})
           .Attr("is_packed_batching", "sequences of different lengths", AttributeProto::INT, std::int64_t{0})
           .Attr("num_heads", "number of heads; 0: from the caches", AttributeProto::INT, std::int64_t{0})
-          .Attr("rotary_embedding_dim", "rotated elements of a head; 0: all", AttributeProto::INT, std::int64_t{0})
+          .Attr("rotary_embedding_dim", "rotated elements of a head; 0: all", AttributeProto::INT,
+                std::int64_t{0})
           .Attr("scale", "has no effect", AttributeProto::FLOAT, 1.0f)
           .Input(0, "input", "(batch, sequence, hidden size) or (batch, heads, sequence, head size)", "T")
           .Input(1, "position_ids", "the first position, or (batch, sequence)", "M")

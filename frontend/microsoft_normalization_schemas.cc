@@ -10,7 +10,8 @@ using onnx::InferenceContext;
 using onnx::OpSchema;
 
 const std::vector<std::string> kFloatTypes = {"tensor(float)", "tensor(float16)", "tensor(bfloat16)"};
-const std::vector<std::string> kAllFloats = {"tensor(float)", "tensor(double)", "tensor(float16)", "tensor(bfloat16)"};
+const std::vector<std::string> kAllFloats = {"tensor(float)", "tensor(double)", "tensor(float16)",
+                                             "tensor(bfloat16)"};
 
 // Output 0 is like input 0; mean and deviation have a last axis of size 1; the sum is like input 0.
 void infer_skip(InferenceContext& ctx) {
@@ -50,24 +51,47 @@ void infer_embedding(InferenceContext& ctx) {
 }
 
 void register_embedding() {
-  RegisterSchema(microsoft_operator("EmbedLayerNormalization")
-                     .Attr("epsilon", "added to the variance", AttributeProto::FLOAT, 1e-12f)
-                     .Attr("mask_index_type", "0: mask_index is not needed", AttributeProto::INT, std::int64_t{0})
-                     .Input(0, "input_ids", "(batch, sequence)", "I")
-                     .Input(1, "segment_ids", "(batch, sequence)", "I", OpSchema::Optional)
-                     .Input(2, "word_embedding", "(words, hidden size)", "T")
-                     .Input(3, "position_embedding", "(positions, hidden size)", "T")
-                     .Input(4, "segment_embedding", "(segments, hidden size)", "T", OpSchema::Optional)
-                     .Input(5, "gamma", "(hidden size)", "T")
-                     .Input(6, "beta", "(hidden size)", "T")
-                     .Input(7, "mask", "(batch, sequence)", "I", OpSchema::Optional)
-                     .Input(8, "position_ids", "(batch or 1, sequence)", "I", OpSchema::Optional)
-                     .Output(0, "output", "(batch, sequence, hidden size)", "T")
-                     .Output(1, "mask_index", "(batch): ones of the mask", "I", OpSchema::Optional)
-                     .Output(2, "embedding_sum", "what was normalised", "T", OpSchema::Optional)
-                     .TypeConstraint("I", {"tensor(int32)"}, "types of ids")
-                     .TypeConstraint("T", kFloatTypes, "types of embeddings")
-                     .TypeAndShapeInferenceFunction(infer_embedding));
+  RegisterSchema(
+      microsoft_operator("EmbedLayerNormalization")
+          .Attr("epsilon", "added to the variance", AttributeProto::FLOAT, 1e-12f)
+          .Attr("mask_index_type", "0: mask_index is not needed", AttributeProto::INT, std::int64_t{0})
+          .Input(0, "input_ids", "(batch, sequence)", "I")
+          .Input(1, "segment_ids", "(batch, sequence)", "I", OpSchema::Optional)
+          .Input(2, "word_embedding", "(words, hidden size)", "T")
+          .Input(3, "position_embedding", "(positions, hidden size)", "T")
+          .Input(4, "segment_embedding", "(segments, hidden size)", "T", OpSchema::Optional)
+          .Input(5, "gamma", "(hidden size)", "T")
+          .Input(6, "beta", "(hidden size)", "T")
+          .Input(7, "mask", "(batch, sequence)", "I", OpSchema::Optional)
+          .Input(8, "position_ids", "(batch or 1, sequence)", "I", OpSchema::Optional)
+          .Output(0, "output", "(batch, sequence, hidden size)", "T")
+          .Output(1, "mask_index", "(batch): ones of the mask", "I", OpSchema::Optional)
+          .Output(2, "embedding_sum", "what was normalised", "T", OpSchema::Optional)
+          .TypeConstraint("I", {"tensor(int32)"}, "types of ids")
+          .TypeConstraint("T", kFloatTypes, "types of embeddings")
+          .TypeAndShapeInferenceFunction(infer_embedding));
+}
+
+OpSchema group_normalization(const char* name) {
+  OpSchema schema = microsoft_operator(name);
+  schema.Attr("activation", "after it: 0 none, 1 SiLU", AttributeProto::INT, true)
+      .Attr("channels_last", "whether channels are the last axis", AttributeProto::INT, std::int64_t{1})
+      .Attr("epsilon", "added to the variance", AttributeProto::FLOAT, 1e-5f)
+      .Attr("groups", "number of groups of channels", AttributeProto::INT, true)
+      .Input(0, "X", "(batch, ..., channels) or (batch, channels, ...)", "T")
+      .Input(1, "gamma", "(channels)", "M")
+      .Input(2, "beta", "(channels)", "M")
+      .Output(0, "Y", "of the same shape as the input", "T")
+      .TypeConstraint("T", {"tensor(float)", "tensor(float16)"}, "types of the input")
+      .TypeConstraint("M", {"tensor(float)", "tensor(float16)"}, "types of gamma and beta")
+      .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+        const auto dims = dims_of(ctx, 0);
+        for (const std::size_t k : {0, 1}) {
+          set_type_of_input(ctx, 0, k);
+          if (dims) set_dims(ctx, k, *dims);
+        }
+      });
+  return schema;
 }
 
 OpSchema activation(const char* name) {
@@ -81,7 +105,8 @@ OpSchema activation(const char* name) {
 
 void register_activations() {
   RegisterSchema(activation("Gelu"));
-  RegisterSchema(activation("QuickGelu").Attr("alpha", "x * sigmoid(alpha x)", AttributeProto::FLOAT, 1.702f));
+  RegisterSchema(
+      activation("QuickGelu").Attr("alpha", "x * sigmoid(alpha x)", AttributeProto::FLOAT, 1.702f));
   RegisterSchema(activation("FastGelu").Input(1, "bias", "added to the input", "T", OpSchema::Optional));
   RegisterSchema(activation("BiasGelu").Input(1, "B", "added to the input", "T"));
   RegisterSchema(activation("BiasAdd")
@@ -131,6 +156,11 @@ void register_microsoft_normalizations() {
                      .Input(4, "bias", "(hidden size), added to the input", "T", OpSchema::Optional));
   RegisterSchema(skip_normalization("SkipSimplifiedLayerNormalization")
                      .Input(3, "bias", "(hidden size), added to the input", "T", OpSchema::Optional));
+  RegisterSchema(group_normalization("GroupNorm"));
+  RegisterSchema(group_normalization("SkipGroupNorm")
+                     .Input(3, "skip", "of the shape of the input, or (batch, channels)", "T")
+                     .Input(4, "bias", "(channels)", "T", OpSchema::Optional)
+                     .Output(1, "S", "what was normalised", "T", OpSchema::Optional));
   register_embedding();
   register_activations();
   register_old_layer_normalization();

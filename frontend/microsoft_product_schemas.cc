@@ -10,7 +10,8 @@ using onnx::AttributeProto;
 using onnx::InferenceContext;
 using onnx::OpSchema;
 
-const std::vector<std::string> kAllFloats = {"tensor(float)", "tensor(double)", "tensor(float16)", "tensor(bfloat16)"};
+const std::vector<std::string> kAllFloats = {"tensor(float)", "tensor(double)", "tensor(float16)",
+                                             "tensor(bfloat16)"};
 const std::vector<std::string> kReal = {"tensor(float)", "tensor(double)", "tensor(float16)"};
 const std::vector<std::string> kFloatTypes = {"tensor(float)", "tensor(float16)", "tensor(bfloat16)"};
 
@@ -21,7 +22,8 @@ std::optional<std::vector<Dim>> operand(InferenceContext& ctx, std::size_t k, co
   if (!dims || dims->empty()) return std::nullopt;
   if (dims->size() >= 3 && int_of(ctx, batch_transposed, 0) != 0)
     std::rotate(dims->begin(), dims->begin() + 1, dims->end() - 1);
-  if (dims->size() >= 2 && int_of(ctx, transposed, 0) != 0) std::swap((*dims)[dims->size() - 2], dims->back());
+  if (dims->size() >= 2 && int_of(ctx, transposed, 0) != 0)
+    std::swap((*dims)[dims->size() - 2], dims->back());
   return dims;
 }
 
@@ -63,28 +65,28 @@ OpSchema matmul(const char* name) {
 }
 
 void register_gemm() {
-  RegisterSchema(
-      microsoft_operator("FusedGemm")
-          .Attr("activation", "function of the result", AttributeProto::STRING, std::string())
-          .Attr("activation_alpha", "its first parameter", AttributeProto::FLOAT, false)
-          .Attr("activation_beta", "its second parameter", AttributeProto::FLOAT, false)
-          .Attr("activation_gamma", "its third parameter", AttributeProto::FLOAT, false)
-          .Attr("alpha", "factor of the product", AttributeProto::FLOAT, 1.0f)
-          .Attr("beta", "factor of C", AttributeProto::FLOAT, 1.0f)
-          .Attr("transA", "transposes A", AttributeProto::INT, std::int64_t{0})
-          .Attr("transB", "transposes B", AttributeProto::INT, std::int64_t{0})
-          .Input(0, "A", "matrix", "T")
-          .Input(1, "B", "matrix", "T")
-          .Input(2, "C", "added to the product", "T", OpSchema::Optional)
-          .Output(0, "Y", "matrix", "T")
-          .TypeConstraint("T", kReal, "types of the operands")
-          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-            set_type_of_input(ctx, 0, 0);
-            const auto a = dims_of(ctx, 0, 2), b = dims_of(ctx, 1, 2);
-            if (!a || !b) return;
-            const bool trans_a = int_of(ctx, "transA", 0) != 0, trans_b = int_of(ctx, "transB", 0) != 0;
-            set_dims(ctx, 0, {(*a)[trans_a ? 1 : 0], (*b)[trans_b ? 0 : 1]});
-          }));
+  RegisterSchema(microsoft_operator("FusedGemm")
+                     .Attr("activation", "function of the result", AttributeProto::STRING, std::string())
+                     .Attr("activation_alpha", "its first parameter", AttributeProto::FLOAT, false)
+                     .Attr("activation_beta", "its second parameter", AttributeProto::FLOAT, false)
+                     .Attr("activation_gamma", "its third parameter", AttributeProto::FLOAT, false)
+                     .Attr("alpha", "factor of the product", AttributeProto::FLOAT, 1.0f)
+                     .Attr("beta", "factor of C", AttributeProto::FLOAT, 1.0f)
+                     .Attr("transA", "transposes A", AttributeProto::INT, std::int64_t{0})
+                     .Attr("transB", "transposes B", AttributeProto::INT, std::int64_t{0})
+                     .Input(0, "A", "matrix", "T")
+                     .Input(1, "B", "matrix", "T")
+                     .Input(2, "C", "added to the product", "T", OpSchema::Optional)
+                     .Output(0, "Y", "matrix", "T")
+                     .TypeConstraint("T", kReal, "types of the operands")
+                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+                       set_type_of_input(ctx, 0, 0);
+                       const auto a = dims_of(ctx, 0, 2), b = dims_of(ctx, 1, 2);
+                       if (!a || !b) return;
+                       const bool trans_a = int_of(ctx, "transA", 0) != 0,
+                                  trans_b = int_of(ctx, "transB", 0) != 0;
+                       set_dims(ctx, 0, {(*a)[trans_a ? 1 : 0], (*b)[trans_b ? 0 : 1]});
+                     }));
   RegisterSchema(microsoft_operator("GemmFastGelu")
                      .Input(0, "X", "matrices", "T")
                      .Input(1, "W", "matrix", "T")
@@ -103,14 +105,16 @@ void register_gemm() {
 
 OpSchema convolution(const char* name) {
   OpSchema schema = microsoft_operator(name);
-  schema.Attr("auto_pad", "NOTSET, SAME_UPPER, SAME_LOWER or VALID", AttributeProto::STRING, std::string("NOTSET"))
+  schema
+      .Attr("auto_pad", "NOTSET, SAME_UPPER, SAME_LOWER or VALID", AttributeProto::STRING,
+            std::string("NOTSET"))
       .Attr("dilations", "distance of the taps", AttributeProto::INTS, false)
       .Attr("group", "groups of channels and filters", AttributeProto::INT, std::int64_t{1})
       .Attr("kernel_shape", "sizes of the windows", AttributeProto::INTS, false)
       .Attr("pads", "zeros around the input", AttributeProto::INTS, false)
       .Attr("strides", "distance of the windows", AttributeProto::INTS, false)
       .Input(0, "X", "input", "T")
-      .Input(1, "W", "(filters, channels of a group, window)", "T")
+      .Input(1, "W", "filters", "T")
       .Input(2, "B", "(filters)", "T", OpSchema::Optional)
       .Output(0, "Y", "result", "T")
       .TypeConstraint("T", kReal, "types of the operands");
@@ -142,7 +146,8 @@ void register_convolutions() {
         onnx::convPoolShapeInference(ctx, true, false, 0, 1);
       }));
   RegisterSchema(convolution("NhwcConv").TypeAndShapeInferenceFunction(infer_channels_last));
-  RegisterSchema(with_activation(convolution("NhwcFusedConv")).TypeAndShapeInferenceFunction(infer_channels_last));
+  RegisterSchema(
+      with_activation(convolution("NhwcFusedConv")).TypeAndShapeInferenceFunction(infer_channels_last));
 }
 
 void register_block_quantized() {
@@ -153,7 +158,8 @@ void register_block_quantized() {
           .Attr("accuracy_level", "types that may be computed in", AttributeProto::INT, std::int64_t{0})
           .Attr("bits", "of a weight", AttributeProto::INT, std::int64_t{4})
           .Attr("block_size", "weights of a scale", AttributeProto::INT, true)
-          .Attr("weight_prepacked", "weights are in the layout of a device", AttributeProto::INT, std::int64_t{0})
+          .Attr("weight_prepacked", "weights are in the layout of a device", AttributeProto::INT,
+                std::int64_t{0})
           .Input(0, "A", "(..., K)", "T")
           .Input(1, "B", "(N, blocks, bytes of a block)", "B")
           .Input(2, "scales", "(N, blocks)", "T")
@@ -191,9 +197,10 @@ void register_block_quantized() {
             set_type_of_input(ctx, 2, 0);
             const auto data = dims_of(ctx, 0), indices = dims_of(ctx, 1);
             const std::int64_t bits = int_of(ctx, "bits", 4);
-            const bool bytes = has_input(ctx, 0) && ctx.getInputType(0)->tensor_type().elem_type() ==
-                                                        onnx::TensorProto::UINT8;
-            if (!data || !indices || data->size() < 2 || !bytes || (bits != 2 && bits != 4 && bits != 8)) return;
+            const bool bytes = has_input(ctx, 0) &&
+                               ctx.getInputType(0)->tensor_type().elem_type() == onnx::TensorProto::UINT8;
+            if (!data || !indices || data->size() < 2 || !bytes || (bits != 2 && bits != 4 && bits != 8))
+              return;
             const std::int64_t axis = int_of(ctx, "gather_axis", 0);
             if (axis != 0 && axis != -static_cast<std::int64_t>(data->size())) return;
             std::vector<Dim> result = *indices;
@@ -207,10 +214,10 @@ void register_block_quantized() {
 
 void register_microsoft_products() {
   RegisterSchema(matmul("FusedMatMul")
-                     .Attr("transBatchA", "moves the first axis of A in front of the last", AttributeProto::INT,
-                           std::int64_t{0})
-                     .Attr("transBatchB", "moves the first axis of B in front of the last", AttributeProto::INT,
-                           std::int64_t{0}));
+                     .Attr("transBatchA", "moves the first axis of A in front of the last",
+                           AttributeProto::INT, std::int64_t{0})
+                     .Attr("transBatchB", "moves the first axis of B in front of the last",
+                           AttributeProto::INT, std::int64_t{0}));
   RegisterSchema(matmul("TransposeMatMul"));
   register_gemm();
   register_convolutions();

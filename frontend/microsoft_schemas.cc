@@ -57,7 +57,8 @@ void set_type(onnx::InferenceContext& ctx, std::size_t k, int elem_type) {
 }
 
 void set_type_of_input(onnx::InferenceContext& ctx, std::size_t input, std::size_t k) {
-  if (k < ctx.getNumOutputs() && has_input(ctx, input)) onnx::propagateElemTypeFromInputToOutput(ctx, input, k);
+  if (k < ctx.getNumOutputs() && has_input(ctx, input))
+    onnx::propagateElemTypeFromInputToOutput(ctx, input, k);
 }
 
 void set_dims(onnx::InferenceContext& ctx, std::size_t k, const std::vector<Dim>& dims) {

@@ -102,6 +102,7 @@ Table& table() {
                               group_query_attention_ops,
                               rotary_embedding_ops,
                               skip_normalization_ops,
+                              fused_group_normalization_ops,
                               biased_activation_ops,
                               fused_product_ops,
                               block_quantized_ops,

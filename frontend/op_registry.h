@@ -146,6 +146,7 @@ std::span<const OpSpec> multi_head_attention_ops();
 std::span<const OpSpec> group_query_attention_ops();
 std::span<const OpSpec> rotary_embedding_ops();
 std::span<const OpSpec> skip_normalization_ops();
+std::span<const OpSpec> fused_group_normalization_ops();
 std::span<const OpSpec> biased_activation_ops();
 std::span<const OpSpec> fused_product_ops();
 std::span<const OpSpec> block_quantized_ops();

@@ -68,9 +68,7 @@ ValueId hard_swish(BodyBuilder& b, ValueId x) {
   return b.binary(OpCode::mul, x, hard_sigmoid(b, x, 1.0 / 6, 0.5));
 }
 
-ValueId relu(BodyBuilder& b, ValueId x) {
-  return b.binary(OpCode::max, x, b.constant_of(b.dtype(x), 0));
-}
+ValueId relu(BodyBuilder& b, ValueId x) { return b.binary(OpCode::max, x, b.constant_of(b.dtype(x), 0)); }
 
 ValueId leaky_relu(BodyBuilder& b, ValueId x, double alpha) {
   const DType t = b.dtype(x);

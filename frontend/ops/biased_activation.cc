@@ -33,12 +33,12 @@ void lower_bias_add(OpContext& c) {
   require_sizes(c, 1, {c.sizes(0)[2]}, "the number of channels");
   require_sizes(c, 2, c.sizes(0), "(batch, size, channels)");
   const DType dtype = c.dtype(0), compute = compute_type(dtype);
-  c.set_output(0, c.lowering().pointwise({c.input(0), c.input(1), c.input(2)},
-                                         [&](BodyBuilder& b, std::span<const ValueId> v) {
-                                           const ValueId biased =
-                                               b.binary(OpCode::add, b.cast(v[0], compute), b.cast(v[1], compute));
-                                           return b.cast(b.binary(OpCode::add, biased, b.cast(v[2], compute)), dtype);
-                                         }));
+  c.set_output(0, c.lowering().pointwise(
+                      {c.input(0), c.input(1), c.input(2)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+                        const ValueId biased =
+                            b.binary(OpCode::add, b.cast(v[0], compute), b.cast(v[1], compute));
+                        return b.cast(b.binary(OpCode::add, biased, b.cast(v[2], compute)), dtype);
+                      }));
 }
 
 // The left half of x + bias times gelu of the right half.

@@ -19,13 +19,14 @@ std::int64_t bits_attribute(OpContext& c) {
 
 std::int64_t block_size_attribute(OpContext& c, std::int64_t size) {
   if (size < 16 || (size & (size - 1)) != 0)
-    c.fail(kInvalidAttribute, fmt::format("attribute 'block_size' is {}, expected a power of two from 16 on", size));
+    c.fail(kInvalidAttribute,
+           fmt::format("attribute 'block_size' is {}, expected a power of two from 16 on", size));
   return size;
 }
 
 // Number `position` of those that are packed along the last axis of bytes, the first in the lowest bits; in u8.
-ValueId unpacked(OpContext& c, BodyBuilder& b, const TensorBox& bytes, std::vector<Expr> row, const Expr& position,
-                 std::int64_t bits, std::optional<ValueId> mask = std::nullopt) {
+ValueId unpacked(OpContext& c, BodyBuilder& b, const TensorBox& bytes, std::vector<Expr> row,
+                 const Expr& position, std::int64_t bits, std::optional<ValueId> mask = std::nullopt) {
   const std::int64_t per_byte = 8 / bits;
   row.push_back(ir::floor_div(position, per_byte));
   ValueId v = c.lowering().load(b, bytes, row, mask);
@@ -48,7 +49,8 @@ class QuantizedRows {
         block_(block_size_attribute(c, c.int_attribute("block_size"))),
         blocks_((columns_ + block_ - 1) / block_) {
     if (c.int_attribute("weight_prepacked", 0) != 0)
-      c.fail(kUnsupportedForm, "attribute 'weight_prepacked': weights in the layout of a device are not supported");
+      c.fail(kUnsupportedForm,
+             "attribute 'weight_prepacked': weights in the layout of a device are not supported");
     const std::int64_t blob = block_ * bits_ / 8, zeros = (blocks_ * bits_ + 7) / 8;
     require_count(weights, {rows_, blocks_, blob});
     require_count(scales, {rows_, blocks_});
@@ -77,7 +79,8 @@ class QuantizedRows {
  private:
   static std::int64_t positive(OpContext& c, const char* name) {
     const std::int64_t value = c.int_attribute(name);
-    if (value < 1) c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}, expected at least 1", name, value));
+    if (value < 1)
+      c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}, expected at least 1", name, value));
     return value;
   }
   bool packed_zeros() { return c_.dtype(zero_points) == DType::u8; }
@@ -90,7 +93,9 @@ class QuantizedRows {
     require_sizes(c_, k, {sizes.begin(), sizes.end()}, "what N, K, bits and block_size require");
   }
 
-  TensorBox shaped(int k, std::vector<Expr> sizes) { return c_.lowering().reshape(c_.input(k), std::move(sizes)); }
+  TensorBox shaped(int k, std::vector<Expr> sizes) {
+    return c_.lowering().reshape(c_.input(k), std::move(sizes));
+  }
 
   TensorBox loop() {
     ir::Lowering& l = c_.lowering();
@@ -125,23 +130,29 @@ class QuantizedRows {
   }
 
   TensorBox folded() {
-    const std::int64_t bytes_per_row = blocks_ * (block_ * bits_ / 8), zeros_per_row = (blocks_ * bits_ + 7) / 8;
-    const auto scale_of = [&](std::int64_t at) { return static_cast<float>(float_at(*c_.value(scales).constant, at)); };
+    const std::int64_t bytes_per_row = blocks_ * (block_ * bits_ / 8),
+                       zeros_per_row = (blocks_ * bits_ + 7) / 8;
+    const auto scale_of = [&](std::int64_t at) {
+      return static_cast<float>(float_at(*c_.value(scales).constant, at));
+    };
     std::vector<std::byte> bytes(static_cast<std::size_t>(rows_ * columns_) * sizeof(float));
     for (std::int64_t row = 0; row < rows_; ++row) {
       for (std::int64_t column = 0; column < columns_; ++column) {
         std::int64_t block = column / block_;
         if (c_.has_input(group_index)) block = integer_at(*c_.value(group_index).constant, column);
         if (block < 0 || block >= blocks_)
-          c_.fail(kIndexOutOfRange, fmt::format("g_idx has {} at {}, but there are {} blocks", block, column, blocks_));
+          c_.fail(kIndexOutOfRange,
+                  fmt::format("g_idx has {} at {}, but there are {} blocks", block, column, blocks_));
         float zero = static_cast<float>(1 << (bits_ - 1));
         if (c_.has_input(zero_points)) {
-          zero = packed_zeros() ? static_cast<float>(packed_at(zero_points, row, zeros_per_row, block))
-                                : static_cast<float>(float_at(*c_.value(zero_points).constant, row * blocks_ + block));
+          zero = packed_zeros()
+                     ? static_cast<float>(packed_at(zero_points, row, zeros_per_row, block))
+                     : static_cast<float>(float_at(*c_.value(zero_points).constant, row * blocks_ + block));
         }
         const float q = static_cast<float>(packed_at(weights, row, bytes_per_row, column));
         const float value = (q - zero) * scale_of(row * blocks_ + block);
-        std::memcpy(bytes.data() + static_cast<std::size_t>(row * columns_ + column) * sizeof(float), &value, sizeof value);
+        std::memcpy(bytes.data() + static_cast<std::size_t>(row * columns_ + column) * sizeof(float), &value,
+                    sizeof value);
       }
     }
     return c_.lowering().constant(c_.value(weights).name + "_as_floats", DType::f32, {rows_, columns_},
@@ -172,9 +183,12 @@ void lower_gather_block_quantized(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const int rank = c.rank(0);
   if (rank < 2) c.fail(kShapeMismatch, fmt::format("the data have rank {}, expected at least 2", rank));
-  const std::int64_t bits = bits_attribute(c), block = block_size_attribute(c, c.int_attribute("block_size", 128));
-  const int quantized = c.normalize_axis(c.int_attribute("quantize_axis", 1), rank, "attribute 'quantize_axis'");
-  if (c.normalize_axis(c.int_attribute("gather_axis", 0), rank, "attribute 'gather_axis'") != 0 || quantized != rank - 1)
+  const std::int64_t bits = bits_attribute(c),
+                     block = block_size_attribute(c, c.int_attribute("block_size", 128));
+  const int quantized =
+      c.normalize_axis(c.int_attribute("quantize_axis", 1), rank, "attribute 'quantize_axis'");
+  if (c.normalize_axis(c.int_attribute("gather_axis", 0), rank, "attribute 'gather_axis'") != 0 ||
+      quantized != rank - 1)
     c.fail(kUnsupportedForm, "only rows of data that are quantised along the last axis can be gathered");
   const TensorBox data = c.input(0), indices = c.input(1), scales = c.input(2);
   const std::int64_t size = known_size(c, data.sizes().back(), "the last size of the data") * (8 / bits);

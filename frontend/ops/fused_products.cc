@@ -18,7 +18,8 @@ TensorBox operand(OpContext& c, int k, const char* transposed, const char* batch
   if (rank == 0) c.fail(kShapeMismatch, "an operand is a scalar");
   std::vector<int> order(static_cast<std::size_t>(rank));
   for (int d = 0; d < rank; ++d) order[static_cast<std::size_t>(d)] = d;
-  if (rank >= 3 && c.int_attribute(batch_transposed, 0) != 0) std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
+  if (rank >= 3 && c.int_attribute(batch_transposed, 0) != 0)
+    std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
   if (rank >= 2 && c.int_attribute(transposed, 0) != 0) std::swap(order[order.size() - 2], order.back());
   return c.lowering().permute(c.input(k), order);
 }
@@ -65,29 +66,38 @@ TensorBox fused_convolution(OpContext& c) {
     y = binary(l, OpCode::add, y, c.input(3));
   }
   std::vector<std::optional<double>> parameters;
-  for (const float p : c.floats_attribute("activation_params").value_or(std::vector<float>())) parameters.emplace_back(p);
+  for (const float p : c.floats_attribute("activation_params").value_or(std::vector<float>()))
+    parameters.emplace_back(p);
   return activated(c, y, c.string_attribute("activation", ""), parameters);
 }
 
 void lower_fused_conv(OpContext& c) { c.set_output(0, fused_convolution(c)); }
 
-// With the channels of input, residual and result last; the weights keep their layout.
-void lower_nhwc_fused_conv(OpContext& c) {
+// Input k with its channels, which are last, after the first axis.
+Value channels_second(OpContext& c, int k) {
+  const int rank = c.rank(k);
+  if (rank < 3) c.fail(kShapeMismatch, fmt::format("input {} has rank {}, expected at least 3", k, rank));
+  std::vector<int> order = {0, rank - 1};
+  for (int d = 1; d < rank - 1; ++d) order.push_back(d);
+  Value v{c.value(k).name, c.dtype(k)};
+  v.box = c.lowering().permute(c.input(k), order);
+  v.sizes = v.box.sizes();
+  return v;
+}
+
+// With the channels of input, residual and result last. NhwcFusedConv leaves the weights in Conv's layout; those of NhwcConv, whose
+// schema says the same, are transposed by the optimiser that writes it.
+template <bool weights_too>
+void lower_channels_last(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  const auto first = [&](int k) {
-    const int rank = c.rank(k);
-    if (rank < 3) c.fail(kShapeMismatch, fmt::format("input {} has rank {}, expected at least 3", k, rank));
-    std::vector<int> order = {0, rank - 1};
-    for (int d = 1; d < rank - 1; ++d) order.push_back(d);
-    Value v{c.value(k).name, c.dtype(k)};
-    v.box = l.permute(c.input(k), order);
-    v.sizes = v.box.sizes();
-    return v;
-  };
-  Value x = first(0), residual;
+  Value x = channels_second(c, 0), w, residual;
   std::vector<Value*> inputs = {&x, &c.value(1), c.has_input(2) ? &c.value(2) : nullptr};
+  if (weights_too) {
+    w = channels_second(c, 1);
+    inputs[1] = &w;
+  }
   if (c.has_input(3)) {
-    residual = first(3);
+    residual = channels_second(c, 3);
     inputs.push_back(&residual);
   }
   OpContext inner = c.in(l, inputs);
@@ -105,8 +115,8 @@ const OpSpec kOps[] = {
     {kMicrosoftDomain, "FusedGemm", 1, 1, kReal, lower_fused_gemm},
     {kMicrosoftDomain, "FusedMatMul", 1, 1, kFloats, lower_fused_matmul},
     {kMicrosoftDomain, "GemmFastGelu", 1, 1, {DType::f32, DType::f16, DType::bf16}, lower_gemm_fast_gelu},
-    {kMicrosoftDomain, "NhwcConv", 1, 1, kReal, lower_nhwc_fused_conv},
-    {kMicrosoftDomain, "NhwcFusedConv", 1, 1, {DType::f32, DType::f16}, lower_nhwc_fused_conv},
+    {kMicrosoftDomain, "NhwcConv", 1, 1, kReal, lower_channels_last<true>},
+    {kMicrosoftDomain, "NhwcFusedConv", 1, 1, {DType::f32, DType::f16}, lower_channels_last<false>},
     {kMicrosoftDomain, "TransposeMatMul", 1, 1, kFloats, lower_fused_matmul},
 };
 

@@ -24,20 +24,23 @@ HiddenSizes hidden_sizes(OpContext& c) {
   HiddenSizes sizes{columns / 3, columns / 3, columns / 3};
   if (const auto given = c.ints_attribute("qkv_hidden_sizes"); given && !given->empty()) {
     if (given->size() != 3 || (*given)[0] < 1 || (*given)[1] < 1 || (*given)[2] < 1) {
-      c.fail(kInvalidAttribute, fmt::format("attribute 'qkv_hidden_sizes' is [{}], expected three positive numbers",
-                                            fmt::join(*given, ", ")));
+      c.fail(kInvalidAttribute,
+             fmt::format("attribute 'qkv_hidden_sizes' is [{}], expected three positive numbers",
+                         fmt::join(*given, ", ")));
     }
     if ((*given)[0] != (*given)[1]) {
-      c.fail(kInvalidAttribute, fmt::format("attribute 'qkv_hidden_sizes' is [{}], but query and key must have one size",
-                                            fmt::join(*given, ", ")));
+      c.fail(kInvalidAttribute,
+             fmt::format("attribute 'qkv_hidden_sizes' is [{}], but query and key must have one size",
+                         fmt::join(*given, ", ")));
     }
     sizes = {(*given)[0], (*given)[1], (*given)[2]};
   }
   if (sizes.sum() != columns) {
-    c.fail(kShapeMismatch, fmt::format("the weights have {} columns, but the hidden sizes add up to {}", columns,
-                                       sizes.sum()));
+    c.fail(kShapeMismatch, fmt::format("the weights have {} columns, but the hidden sizes add up to {}",
+                                       columns, sizes.sum()));
   }
-  require_sizes(c, weights, {c.sizes(input)[2], columns}, "(input hidden size, hidden sizes of query, key and value)");
+  require_sizes(c, weights, {c.sizes(input)[2], columns},
+                "(input hidden size, hidden sizes of query, key and value)");
   if (c.has_input(bias)) require_sizes(c, bias, {columns}, "the hidden sizes of query, key and value");
   return sizes;
 }
@@ -50,23 +53,27 @@ TensorBox rotated_by_position(OpContext& c, const TensorBox& x, const MaskedSpac
   std::int64_t turned = c.int_attribute("rotary_embedding_dim", 0);
   if (turned == 0) turned = size;
   if (turned < 2 || turned > size || turned % 2 != 0) {
-    c.fail(kInvalidAttribute, fmt::format("attribute 'rotary_embedding_dim' is {}, expected an even number up to the head "
-                                          "size {}",
-                                          turned, size));
+    c.fail(kInvalidAttribute,
+           fmt::format("attribute 'rotary_embedding_dim' is {}, expected an even number up to the head "
+                       "size {}",
+                       turned, size));
   }
   // One row per position of this step and row of the batch.
   const auto table = [&](OpCode code) {
-    return l.realize(l.generate({space.batch * space.queries, turned / 2}, [&](BodyBuilder& b, std::span<const Expr> at) {
-      const Expr row = ir::floor_div(at[0], space.queries), step = ir::mod(at[0], space.queries);
-      const ValueId position = b.binary(OpCode::add, first(b, row), b.index(step));
-      const Real exponent = real(b, at[1]) * (-2.0 / static_cast<double>(turned));
-      const Real frequency = apply(OpCode::exp, exponent * std::log(10000.0));
-      const Real angle = Real{&b, b.cast(position, DType::f64)} * frequency;
-      return b.cast(apply(code, angle).v, DType::f32);
-    }));
+    return l.realize(
+        l.generate({space.batch * space.queries, turned / 2}, [&](BodyBuilder& b, std::span<const Expr> at) {
+          const Expr row = ir::floor_div(at[0], space.queries), step = ir::mod(at[0], space.queries);
+          const ValueId position = b.binary(OpCode::add, first(b, row), b.index(step));
+          const Real exponent = real(b, at[1]) * (-2.0 / static_cast<double>(turned));
+          const Real frequency = apply(OpCode::exp, exponent * std::log(10000.0));
+          const Real angle = Real{&b, b.cast(position, DType::f64)} * frequency;
+          return b.cast(apply(code, angle).v, DType::f32);
+        }));
   };
   Rotation r{table(OpCode::cos), table(OpCode::sin)};
-  r.row = [&](BodyBuilder& b, const Expr& row, const Expr& step) { return b.index(row * space.queries + step); };
+  r.row = [&](BodyBuilder& b, const Expr& row, const Expr& step) {
+    return b.index(row * space.queries + step);
+  };
   return rotated(c, x, r);
 }
 
@@ -89,15 +96,18 @@ void lower_fused_qkv_attention(OpContext& c) {
 
   const bool shared = c.int_attribute("past_present_share_buffer", 0) != 0;
   if (shared && (!c.has_input(past) || !c.has_input(past_length)))
-    c.fail(kInvalidNode, "attribute 'past_present_share_buffer' requires inputs 4 (past) and 6 (past_sequence_length)");
+    c.fail(kInvalidNode,
+           "attribute 'past_present_share_buffer' requires inputs 4 (past) and 6 (past_sequence_length)");
   const bool stacked = c.has_input(past) || c.has_output(1);
   if (stacked && sizes.value != sizes.key) {
-    c.fail(kShapeMismatch, fmt::format("a cache holds keys and values in one tensor, but their hidden sizes are {} and {}",
-                                       sizes.key, sizes.value));
+    c.fail(kShapeMismatch,
+           fmt::format("a cache holds keys and values in one tensor, but their hidden sizes are {} and {}",
+                       sizes.key, sizes.value));
   }
   if (c.has_input(past)) {
     require_rank(c, past, {5});
-    require_sizes(c, past, {2, own[0], own[1], c.sizes(past)[3], own[3]}, "(2, batch, heads, past, head size)");
+    require_sizes(c, past, {2, own[0], own[1], c.sizes(past)[3], own[3]},
+                  "(2, batch, heads, past, head size)");
     space.past = shared ? Expr(0) : c.sizes(past)[3];
   }
   if (shared && !ir::numel(c.sizes(past_length)).is_constant(1))

@@ -21,13 +21,15 @@ void refuse_unsupported(OpContext& c) {
   for (const char* name : {"k_quant_type", "v_quant_type"}) {
     const std::string kind = c.string_attribute(name, "NONE");
     if (kind != "NONE") {
-      c.fail(kUnsupportedForm, fmt::format("attribute '{}' is '{}': quantised caches are not supported", name, kind));
+      c.fail(kUnsupportedForm,
+             fmt::format("attribute '{}' is '{}': quantised caches are not supported", name, kind));
     }
   }
   if (c.has_input(key_scale) || c.has_input(value_scale) || c.int_attribute("kv_cache_bit_width", 0) != 0)
     c.fail(kUnsupportedForm, "quantised caches are not supported");
   if (c.int_attribute("sliding_window_cache", 0) != 0)
-    c.fail(kUnsupportedForm, "attribute 'sliding_window_cache' is 1: caches that drop keys are not supported");
+    c.fail(kUnsupportedForm,
+           "attribute 'sliding_window_cache' is 1: caches that drop keys are not supported");
   if (c.int_attribute("qk_output", 0) != 0 || c.has_output(3))
     c.fail(kUnsupportedForm, "output 3 (the scores) is not supported");
 }
@@ -40,8 +42,9 @@ class GroupQuery {
         heads_(positive_attribute(c, "num_heads")),
         key_heads_(positive_attribute(c, "kv_num_heads")) {
     if (heads_ % key_heads_ != 0) {
-      c.fail(kInvalidAttribute, fmt::format("attribute 'kv_num_heads' is {}, which does not divide the {} heads of the query",
-                                            key_heads_, heads_));
+      c.fail(kInvalidAttribute,
+             fmt::format("attribute 'kv_num_heads' is {}, which does not divide the {} heads of the query",
+                         key_heads_, heads_));
     }
     refuse_unsupported(c);
   }
@@ -60,7 +63,9 @@ class GroupQuery {
     const DType type = c_.dtype(query);
     a_.query = l_.cast(a_.query, compute_type(type));
     const AttentionScores scores = spell_out_attention(c_, a_);
-    c_.set_output(0, join_heads(c_, l_.cast(binary(l_, OpCode::mul, scores.result, share_of_keys(scores.masked)), type)));
+    c_.set_output(
+        0,
+        join_heads(c_, l_.cast(binary(l_, OpCode::mul, scores.result, share_of_keys(scores.masked)), type)));
   }
 
  private:
@@ -72,8 +77,9 @@ class GroupQuery {
     if (!c_.has_input(key)) {
       const std::int64_t all = heads_ + 2 * key_heads_;
       if (hidden % all != 0) {
-        c_.fail(kShapeMismatch, fmt::format("the packed hidden size {} is not divisible by {} heads of query, key and value",
-                                            hidden, all));
+        c_.fail(kShapeMismatch,
+                fmt::format("the packed hidden size {} is not divisible by {} heads of query, key and value",
+                            hidden, all));
       }
       const TensorBox packed = split_heads(c_, c_.input(query), all);
       a_.query = l_.slice(packed, 1, 0, heads_);
@@ -83,8 +89,10 @@ class GroupQuery {
     }
     a_.query = split_heads(c_, c_.input(query), heads_);
     const std::vector<Expr>& s = c_.sizes(query);
-    require_sizes(c_, key, {s[0], s[1], hidden / heads_ * key_heads_}, "(batch, sequence, hidden size of the key)");
-    require_sizes(c_, value, {s[0], s[1], hidden / heads_ * key_heads_}, "(batch, sequence, hidden size of the value)");
+    require_sizes(c_, key, {s[0], s[1], hidden / heads_ * key_heads_},
+                  "(batch, sequence, hidden size of the key)");
+    require_sizes(c_, value, {s[0], s[1], hidden / heads_ * key_heads_},
+                  "(batch, sequence, hidden size of the value)");
     a_.key = split_heads(c_, c_.input(key), key_heads_);
     a_.value = split_heads(c_, c_.input(value), key_heads_);
   }
@@ -128,7 +136,8 @@ class GroupQuery {
       const DType type = x.dtype();
       const TensorBox wide = l_.cast(x, compute_type(type));
       l_.mark_reuse(wide, 2);
-      const TensorBox inverse = inverse_deviation(l_, wide, {3}, c_.float_attribute("qk_norm_epsilon", 1e-6f));
+      const TensorBox inverse =
+          inverse_deviation(l_, wide, {3}, c_.float_attribute("qk_norm_epsilon", 1e-6f));
       const TensorBox scaled = binary(l_, OpCode::mul, binary(l_, OpCode::mul, wide, inverse),
                                       l_.cast(c_.input(weight), compute_type(type)));
       x = l_.cast(scaled, type);
@@ -140,7 +149,8 @@ class GroupQuery {
   void rotate() {
     if (c_.int_attribute("do_rotary", 0) == 0) return;
     if (!c_.has_input(cos) || !c_.has_input(sin))
-      c_.fail(kInvalidNode, "attribute 'do_rotary' is 1, which requires inputs 7 (cos_cache) and 8 (sin_cache)");
+      c_.fail(kInvalidNode,
+              "attribute 'do_rotary' is 1, which requires inputs 7 (cos_cache) and 8 (sin_cache)");
     require_rank(c_, cos, {2});
     require_sizes(c_, sin, c_.sizes(cos), "(positions, half of the rotated elements)");
     if (c_.has_input(position_ids)) require_sizes(c_, position_ids, {batch_, length_}, "(batch, sequence)");
@@ -166,7 +176,8 @@ class GroupQuery {
     if (total_) return ir::max(past, *total_);
     if (!c_.has_output(1) && !c_.has_output(2)) return past + length_;
     c_.fail_unknown(total_length, kDataDependentSize,
-                    fmt::format("input 6 (total_sequence_length), '{}', decides the size of the caches, but its value is known only "
+                    fmt::format("input 6 (total_sequence_length), '{}', decides the size of the caches, but "
+                                "its value is known only "
                                 "at run time",
                                 c_.value(total_length).name),
                     "make it a constant, or compute it from the size of an input");
@@ -177,7 +188,8 @@ class GroupQuery {
       const std::vector<Expr> own = a_.key.sizes();
       for (const int k : {past_key, past_value}) {
         require_rank(c_, k, {4});
-        require_sizes(c_, k, {own[0], own[1], c_.sizes(past_key)[2], own[3]}, "(batch, key heads, past, head size)");
+        require_sizes(c_, k, {own[0], own[1], c_.sizes(past_key)[2], own[3]},
+                      "(batch, key heads, past, head size)");
       }
       const Expr size = capacity();
       const auto first = [&](BodyBuilder& b, const Expr& row) { return begin(b, row); };
@@ -191,17 +203,21 @@ class GroupQuery {
 
   void mask() {
     const auto of_row = [&](ValueId (GroupQuery::*number)(BodyBuilder&, const Expr&)) {
-      return l_.generate({batch_}, [&](BodyBuilder& b, std::span<const Expr> at) { return (this->*number)(b, at[0]); });
+      return l_.generate({batch_},
+                         [&](BodyBuilder& b, std::span<const Expr> at) { return (this->*number)(b, at[0]); });
     };
     a_.scale = score_scale(c_, a_.query.sizes()[3]);
     a_.softcap = c_.float_attribute("softcap", 0);
-    if (a_.softcap < 0) c_.fail(kInvalidAttribute, fmt::format("attribute 'softcap' is {}, expected at least 0", a_.softcap));
+    if (a_.softcap < 0)
+      c_.fail(kInvalidAttribute, fmt::format("attribute 'softcap' is {}, expected at least 0", a_.softcap));
     a_.valid_keys = of_row(&GroupQuery::valid_keys);
     a_.first_query = 0;
     a_.causal = c_.int_attribute("causal", 1) != 0;
     if (a_.causal && c_.has_input(past_key)) a_.first_query_of_row = of_row(&GroupQuery::begin);
     const std::int64_t window = c_.int_attribute("local_window_size", -1);
-    if (window < -1) c_.fail(kInvalidAttribute, fmt::format("attribute 'local_window_size' is {}, expected -1 or more", window));
+    if (window < -1)
+      c_.fail(kInvalidAttribute,
+              fmt::format("attribute 'local_window_size' is {}, expected -1 or more", window));
     if (window >= 0 && !a_.causal)
       c_.fail(kInvalidAttribute, "attribute 'local_window_size' requires that attribute 'causal' is 1");
     if (window >= 0) a_.window = window;
@@ -214,7 +230,8 @@ class GroupQuery {
   bool sinks() {
     const bool smooth = c_.int_attribute("smooth_softmax", -1) > 0;
     if (!c_.has_input(head_sink)) return smooth;
-    if (smooth) c_.fail(kInvalidAttribute, "attribute 'smooth_softmax' is 1, but there is an input 11 (head_sink)");
+    if (smooth)
+      c_.fail(kInvalidAttribute, "attribute 'smooth_softmax' is 1, but there is an input 11 (head_sink)");
     require_sizes(c_, head_sink, {heads_}, "one number per head of the query");
     return true;
   }
@@ -224,14 +241,15 @@ class GroupQuery {
     const TensorBox most = l_.reduce(scores, ir::ReduceKind::max, {3}, true);
     const DType type = scores.dtype();
     constexpr double kNone = -std::numeric_limits<double>::infinity();
-    const TensorBox sum = l_.reduce(
-        l_.pointwise({scores, most},
-                     [&](BodyBuilder& b, std::span<const ValueId> v) {
-                       // Of a row without keys, -inf - -inf would be no number.
-                       return b.where(b.binary(OpCode::eq, v[0], b.constant_of(type, kNone)), b.constant_of(type, 0),
-                                      b.unary(OpCode::exp, b.binary(OpCode::sub, v[0], v[1])));
-                     }),
-        ir::ReduceKind::sum, {3}, true);
+    const TensorBox sum =
+        l_.reduce(l_.pointwise({scores, most},
+                               [&](BodyBuilder& b, std::span<const ValueId> v) {
+                                 // Of a row without keys, -inf - -inf would be no number.
+                                 return b.where(b.binary(OpCode::eq, v[0], b.constant_of(type, kNone)),
+                                                b.constant_of(type, 0),
+                                                b.unary(OpCode::exp, b.binary(OpCode::sub, v[0], v[1])));
+                               }),
+                  ir::ReduceKind::sum, {3}, true);
     TensorBox sink = l_.scalar(type, 0);
     if (c_.has_input(head_sink)) sink = l_.reshape(l_.cast(c_.input(head_sink), type), {heads_, 1, 1});
     return l_.pointwise({most, sum, sink}, [&](BodyBuilder& b, std::span<const ValueId> v) {

@@ -26,7 +26,8 @@ TensorBox rotated(OpContext& c, const TensorBox& x, const Rotation& rotation) {
   const std::int64_t size = known_size(c, sizes[3], "the head size"),
                      half = known_size(c, rotation.cos.sizes()[1], "the width of the cache");
   if (2 * half > size)
-    c.fail(kShapeMismatch, fmt::format("{} elements of each head are rotated, but a head has {}", 2 * half, size));
+    c.fail(kShapeMismatch,
+           fmt::format("{} elements of each head are rotated, but a head has {}", 2 * half, size));
   // Each pair (a, b) becomes (a cos - b sin, b cos + a sin).
   const TensorBox turned = l.slice(x, 3, 0, 2 * half);
   const std::vector<Expr> part_sizes = {sizes[0], sizes[1], sizes[2], half};
@@ -91,7 +92,8 @@ ValueId only_element(OpContext& c, BodyBuilder& b, int k) {
 
 std::int64_t positive_attribute(OpContext& c, const char* name) {
   const std::int64_t value = c.int_attribute(name);
-  if (value < 1) c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}, expected at least 1", name, value));
+  if (value < 1)
+    c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}, expected at least 1", name, value));
   return value;
 }
 

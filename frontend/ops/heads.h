@@ -15,7 +15,8 @@ TensorBox join_heads(OpContext& c, const TensorBox& x);
 // [rows of a cache, rotated / 2] each, and which row belongs to a position of the sequence.
 struct Rotation {
   TensorBox cos, sin;
-  bool interleaved = false;  // a pair is two neighbours; otherwise an element of the first and one of the second half
+  bool interleaved =
+      false;  // a pair is two neighbours; otherwise an element of the first and one of the second half
   // The row, in i64; checked against the size of the cache.
   std::function<ValueId(BodyBuilder&, const Expr& batch, const Expr& position)> row;
 };

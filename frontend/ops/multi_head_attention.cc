@@ -16,13 +16,15 @@ enum Input { query, key, value, bias, padding, score_bias, past_key, past_value,
 // Part `part` of [batch, sequence, heads, parts, size], as [batch, sequence, heads * size].
 TensorBox packed_part(OpContext& c, int k, std::int64_t heads, std::int64_t parts, std::int64_t part) {
   const std::vector<Expr>& s = c.sizes(k);
-  require_sizes(c, k, {s[0], s[1], heads, parts, s[4]}, "(batch, sequence, heads, packed tensors, head size)");
+  require_sizes(c, k, {s[0], s[1], heads, parts, s[4]},
+                "(batch, sequence, heads, packed tensors, head size)");
   ir::Lowering& l = c.lowering();
   return l.reshape(l.squeeze(l.slice(c.input(k), 3, part, 1), 3), {s[0], s[1], heads * s[4]});
 }
 
 struct Projected {
-  TensorBox query, key, value;  // [batch, sequence, hidden size] or, of a cache, [batch, heads, sequence, size]
+  TensorBox query, key,
+      value;  // [batch, sequence, hidden size] or, of a cache, [batch, heads, sequence, size]
 };
 
 Projected projections(OpContext& c, std::int64_t heads) {
@@ -30,7 +32,8 @@ Projected projections(OpContext& c, std::int64_t heads) {
   if (c.rank(query) == 5) {
     if (c.has_input(key) || c.has_input(value))
       c.fail(kInvalidNode, "input 0 holds query, key and value, but there is an input 1 or 2");
-    return {packed_part(c, query, heads, 3, 0), packed_part(c, query, heads, 3, 1), packed_part(c, query, heads, 3, 2)};
+    return {packed_part(c, query, heads, 3, 0), packed_part(c, query, heads, 3, 1),
+            packed_part(c, query, heads, 3, 2)};
   }
   if (!c.has_input(key)) c.fail(kInvalidNode, "input 1 is missing: the query has three dimensions");
   require_rank(c, key, {3, 4, 5});

@@ -19,19 +19,23 @@ ValueId scaled(BodyBuilder& b, double factor, ValueId x) {
 }
 
 const Row kRows[] = {
-    {"Celu", 1, [](BodyBuilder& b, ValueId x, const Parameters& p) { return exponential_linear(b, x, p[0], p[0]); }},
+    {"Celu", 1,
+     [](BodyBuilder& b, ValueId x, const Parameters& p) { return exponential_linear(b, x, p[0], p[0]); }},
     {"Clip", 2,
      [](BodyBuilder& b, ValueId x, const Parameters& p) {
        const ValueId low = b.binary(OpCode::max, x, b.constant_of(b.dtype(x), p[0]));
        return b.binary(OpCode::min, low, b.constant_of(b.dtype(x), p[1]));
      }},
-    {"Elu", 1, [](BodyBuilder& b, ValueId x, const Parameters& p) { return exponential_linear(b, x, p[0], 1); }},
+    {"Elu", 1,
+     [](BodyBuilder& b, ValueId x, const Parameters& p) { return exponential_linear(b, x, p[0], 1); }},
     {"HardSigmoid", 2,
      [](BodyBuilder& b, ValueId x, const Parameters& p) { return hard_sigmoid(b, x, p[0], p[1]); }},
     {"HardSwish", 0, [](BodyBuilder& b, ValueId x, const Parameters&) { return hard_swish(b, x); }},
     {"LeakyRelu", 1, [](BodyBuilder& b, ValueId x, const Parameters& p) { return leaky_relu(b, x, p[0]); }},
     {"ParametricSoftplus", 2,
-     [](BodyBuilder& b, ValueId x, const Parameters& p) { return scaled(b, p[0], softplus(b, scaled(b, p[1], x))); }},
+     [](BodyBuilder& b, ValueId x, const Parameters& p) {
+       return scaled(b, p[0], softplus(b, scaled(b, p[1], x)));
+     }},
     {"Relu", 0, [](BodyBuilder& b, ValueId x, const Parameters&) { return relu(b, x); }},
     {"ScaledTanh", 2,
      [](BodyBuilder& b, ValueId x, const Parameters& p) {
@@ -48,8 +52,8 @@ const Row kRows[] = {
 
 }  // namespace
 
-std::function<ValueId(BodyBuilder&, ValueId)> named_activation(OpContext& c, const std::string& name,
-                                                               const std::vector<std::optional<double>>& parameters) {
+std::function<ValueId(BodyBuilder&, ValueId)> named_activation(
+    OpContext& c, const std::string& name, const std::vector<std::optional<double>>& parameters) {
   if (name.empty()) return [](BodyBuilder&, ValueId x) { return x; };
   const auto parameter = [&](std::size_t k) {
     if (k >= parameters.size() || !parameters[k])
@@ -64,7 +68,8 @@ std::function<ValueId(BodyBuilder&, ValueId)> named_activation(OpContext& c, con
     }
     Parameters given;
     for (std::size_t k = 0; k < row.parameters; ++k) given.push_back(parameter(k));
-    if (name == "Celu" && given[0] == 0) c.fail(kInvalidAttribute, "Celu divides by its parameter, which is 0");
+    if (name == "Celu" && given[0] == 0)
+      c.fail(kInvalidAttribute, "Celu divides by its parameter, which is 0");
     return [given, apply = row.apply](BodyBuilder& b, ValueId x) { return apply(b, x, given); };
   }
   std::vector<std::string> names;

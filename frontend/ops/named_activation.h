@@ -12,8 +12,8 @@ namespace braid::frontend {
 
 // By ONNX Runtime's names: Relu, LeakyRelu, Clip, ... `parameters` are alpha, beta and gamma, or the bounds of Clip. An empty name is
 // the identity. kInvalidAttribute: an unknown name, or a parameter that the function has no default for.
-std::function<ValueId(BodyBuilder&, ValueId)> named_activation(OpContext& c, const std::string& name,
-                                                               const std::vector<std::optional<double>>& parameters);
+std::function<ValueId(BodyBuilder&, ValueId)> named_activation(
+    OpContext& c, const std::string& name, const std::vector<std::optional<double>>& parameters);
 
 // The values of x under it, computed in compute_type.
 TensorBox activated(OpContext& c, const TensorBox& x, const std::string& name,

@@ -24,7 +24,8 @@ void require_sizes(OpContext& c, int k, const std::vector<Expr>& expected, const
 
 void require_rank(OpContext& c, int k, std::initializer_list<int> ranks) {
   if (std::find(ranks.begin(), ranks.end(), c.rank(k)) != ranks.end()) return;
-  c.fail(kShapeMismatch, fmt::format("input {} has rank {}, expected {}", k, c.rank(k), fmt::join(ranks, " or ")));
+  c.fail(kShapeMismatch,
+         fmt::format("input {} has rank {}, expected {}", k, c.rank(k), fmt::join(ranks, " or ")));
 }
 
 std::int64_t known_size(OpContext& c, const Expr& size, const char* what) {

@@ -6,8 +6,9 @@ namespace braid::frontend {
 namespace {
 
 // The element of a mask whose last axis has `have` keys; `beyond` for a key after them.
-ValueId masked_element(OpContext& c, BodyBuilder& b, const TensorBox& mask, std::vector<Expr> at, const MaskedSpace& space,
-                       double beyond, const std::function<ValueId(ValueId)>& value) {
+ValueId masked_element(OpContext& c, BodyBuilder& b, const TensorBox& mask, std::vector<Expr> at,
+                       const MaskedSpace& space, double beyond,
+                       const std::function<ValueId(ValueId)>& value) {
   const Expr have = mask.sizes().back(), key = at.back();
   if (!space.shorter_masks || have == space.keys) return value(c.lowering().load(b, mask, at));
   const ValueId there = b.binary(OpCode::lt, b.index(key), b.index(have));
@@ -19,8 +20,8 @@ Expr keys_of_mask(OpContext& c, int k, const MaskedSpace& space) {
   const Expr have = c.sizes(k).back();
   if (!space.shorter_masks) return space.keys;
   if (ir::provably_less(space.keys, have)) {
-    c.fail(kShapeMismatch, fmt::format("input {} is for {} keys, but there are at most {}", k, to_string(have),
-                                       to_string(space.keys)));
+    c.fail(kShapeMismatch, fmt::format("input {} is for {} keys, but there are at most {}", k,
+                                       to_string(have), to_string(space.keys)));
   }
   c.lowering().require_at_most(have, space.keys);
   return have;
@@ -34,9 +35,10 @@ TensorBox mask_of_positions(OpContext& c, int k, const MaskedSpace& space, doubl
   if (!begins && !(length == space.batch) && !(length == 3 * space.batch + 2)) {
     if (length.is_constant()) {
       const int code = space.batch.is_constant() ? kShapeMismatch : kUnsupportedForm;
-      c.fail(code, fmt::format("input {} has {} elements, expected {}, {}{} + 2", k, to_string(length),
-                               to_string(space.batch), starts ? to_string(2 * space.batch) + " or " : "or ",
-                               to_string(3 * space.batch)),
+      c.fail(code,
+             fmt::format("input {} has {} elements, expected {}, {}{} + 2", k, to_string(length),
+                         to_string(space.batch), starts ? to_string(2 * space.batch) + " or " : "or ",
+                         to_string(3 * space.batch)),
              "give the mask's dimension the same name or size as the batch");
     }
     l.require_equal(length, space.batch);
@@ -56,7 +58,8 @@ TensorBox mask_of_positions(OpContext& c, int k, const MaskedSpace& space, doubl
 
 }  // namespace
 
-std::optional<TensorBox> padding_mask(OpContext& c, int k, const MaskedSpace& space, double filter, bool starts) {
+std::optional<TensorBox> padding_mask(OpContext& c, int k, const MaskedSpace& space, double filter,
+                                      bool starts) {
   if (!c.has_input(k)) return std::nullopt;
   ir::Lowering& l = c.lowering();
   const int rank = c.rank(k);
@@ -94,8 +97,9 @@ TensorBox attention_bias(OpContext& c, int k, const MaskedSpace& space) {
   require_rank(c, k, {4});
   const std::vector<Expr> own = c.sizes(k);
   const Expr keys = keys_of_mask(c, k, space);
-  require_sizes(c, k, {own[0].is_constant(1) ? own[0] : space.batch, own[1].is_constant(1) ? own[1] : space.heads,
-                       space.queries, keys},
+  require_sizes(c, k,
+                {own[0].is_constant(1) ? own[0] : space.batch, own[1].is_constant(1) ? own[1] : space.heads,
+                 space.queries, keys},
                 "(batch or 1, heads or 1, queries, keys)");
   const TensorBox bias = c.input(k);
   return l.generate({own[0], own[1], own[2], space.keys}, [&](BodyBuilder& b, std::span<const Expr> at) {

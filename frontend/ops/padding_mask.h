@@ -23,7 +23,8 @@ struct MaskedSpace {
 //   [batch, queries, keys]
 //   [batch, 1, most, most]  (with `starts`) rows of all positions, of which those of the queries are taken
 // kShapeMismatch, kUnsupportedForm: any other shape, or one that could be several of these.
-std::optional<TensorBox> padding_mask(OpContext& c, int k, const MaskedSpace& space, double filter, bool starts);
+std::optional<TensorBox> padding_mask(OpContext& c, int k, const MaskedSpace& space, double filter,
+                                      bool starts);
 
 // Input k as what it adds to the scores: [batch or 1, heads or 1, queries, keys].
 TensorBox attention_bias(OpContext& c, int k, const MaskedSpace& space);

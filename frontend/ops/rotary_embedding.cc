@@ -13,32 +13,37 @@ enum Input { input, positions, cos, sin };
 TensorBox heads_of(OpContext& c, std::int64_t turned, std::int64_t width) {
   const std::int64_t heads = c.int_attribute("num_heads", 0);
   if (turned > 0 || heads > 0) {
-    if (heads < 1) c.fail(kInvalidAttribute, "attribute 'rotary_embedding_dim' requires a positive 'num_heads'");
+    if (heads < 1)
+      c.fail(kInvalidAttribute, "attribute 'rotary_embedding_dim' requires a positive 'num_heads'");
     return split_heads(c, c.input(input), heads);
   }
   const std::int64_t hidden = known_size(c, c.sizes(input)[2], "the hidden size");
   if (hidden % (2 * width) != 0)
-    c.fail(kShapeMismatch, fmt::format("heads of size {} do not divide the hidden size {}", 2 * width, hidden));
+    c.fail(kShapeMismatch,
+           fmt::format("heads of size {} do not divide the hidden size {}", 2 * width, hidden));
   return split_heads(c, c.input(input), hidden / (2 * width));
 }
 
 void lower_rotary_embedding(OpContext& c) {
   ir::Lowering& l = c.lowering();
   if (c.int_attribute("is_packed_batching", 0) != 0)
-    c.fail(kUnsupportedForm, "attribute 'is_packed_batching' is 1: sequences of different lengths are not supported");
+    c.fail(kUnsupportedForm,
+           "attribute 'is_packed_batching' is 1: sequences of different lengths are not supported");
   require_rank(c, input, {3, 4});
   require_rank(c, cos, {2});
   require_sizes(c, sin, c.sizes(cos), "(positions, half of the rotated elements)");
   const std::int64_t width = known_size(c, c.sizes(cos)[1], "the width of the cache");
   const std::int64_t turned = c.int_attribute("rotary_embedding_dim", 0);
   if (width < 1 || turned < 0 || (turned > 0 && turned != 2 * width)) {
-    c.fail(kShapeMismatch, fmt::format("the caches have {} columns, but 'rotary_embedding_dim' is {}", width, turned));
+    c.fail(kShapeMismatch,
+           fmt::format("the caches have {} columns, but 'rotary_embedding_dim' is {}", width, turned));
   }
   const bool split = c.rank(input) == 3;
   const TensorBox x = split ? heads_of(c, turned, width) : c.input(input);
   if (turned == 0 && !x.sizes()[3].is_constant(2 * width)) {
-    c.fail(kShapeMismatch, fmt::format("heads have the size {}, but the caches have {} columns, expected half as many",
-                                       to_string(x.sizes()[3]), width));
+    c.fail(kShapeMismatch,
+           fmt::format("heads have the size {}, but the caches have {} columns, expected half as many",
+                       to_string(x.sizes()[3]), width));
   }
   const bool offset = c.rank(positions) < 2;
   if (offset ? !ir::numel(c.sizes(positions)).is_constant(1) : false)

@@ -33,7 +33,8 @@ TensorBox skip_sum(OpContext& c, int bias) {
 
 double epsilon(OpContext& c) {
   const float value = c.float_attribute("epsilon", 1e-12f);
-  if (value < 0) c.fail(kInvalidAttribute, fmt::format("attribute 'epsilon' is {}, expected at least 0", value));
+  if (value < 0)
+    c.fail(kInvalidAttribute, fmt::format("attribute 'epsilon' is {}, expected at least 0", value));
   return value;
 }
 
@@ -135,7 +136,8 @@ constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 const OpSpec kOps[] = {
     {kMicrosoftDomain, "EmbedLayerNormalization", 1, 1, {DType::i32}, lower_embed_layer_normalization},
     {kMicrosoftDomain, "SkipLayerNormalization", 1, 1, kTypes, lower_skip_layer_normalization},
-    {kMicrosoftDomain, "SkipSimplifiedLayerNormalization", 1, 1, kTypes, lower_skip_simplified_layer_normalization},
+    {kMicrosoftDomain, "SkipSimplifiedLayerNormalization", 1, 1, kTypes,
+     lower_skip_simplified_layer_normalization},
 };
 
 }  // namespace

@@ -74,6 +74,39 @@ def skip_simplified_layer_normalization(rng):
                 outputs=count, absent=absent, constants=sometimes(rng, (2,), 2))  # fmt: skip
 
 
+def group_norm(operator, skips):
+    def make(rng):
+        dtype, of_gamma = (pick(rng, [np.float32, np.float32, np.float16]) for _ in range(2))
+        batch, height, width, group, groups = integers(rng, 1, 3, 5)
+        channels = group * groups
+        attributes = dict(groups=groups, activation=int(rng.integers(2)))
+        last = maybe(rng, attributes, "channels_last", int(rng.integers(2)), 1)
+        epsilon = maybe(rng, attributes, "epsilon", float(rng.uniform(0.001, 0.1)), 1e-5)
+        place = lambda x: x if last or x.ndim != 4 else np.moveaxis(x, -1, 1)
+        shape = (batch, height, width, channels)
+        inputs = [place(array(rng, dtype, shape)), *(array(rng, of_gamma, (channels,)) for _ in range(2))]
+        if skips:
+            inputs.append(place(array(rng, dtype, pick(rng, [shape, (batch, 1, 1, channels), (batch, channels)]))))
+            inputs.append(array(rng, dtype, (channels,)) if rng.integers(2) else None)
+
+        def expected(x, gamma, beta, skip=None, bias=None):
+            unplace = lambda x: x if last else np.moveaxis(x, 1, -1)
+            s = unplace(x) + or_zero(bias)
+            if skip is not None:
+                s = s + (skip[:, None, None] if skip.ndim == 2 else unplace(skip))
+            y = s.copy()
+            for b, g in np.ndindex(batch, groups):
+                part = (b, slice(None), slice(None), slice(g * group, (g + 1) * group))
+                y[part] = (s[part] - s[part].mean()) / np.sqrt(s[part].var() + epsilon)
+            y = y * gamma + beta
+            return place(y / (1 + np.exp(-y)) if attributes["activation"] else y), place(s)
+
+        return case(operator, inputs, attributes, expected, runtime=False, dtype=dtype,
+                    outputs=2 if skips and rng.integers(2) else 1)  # fmt: skip
+
+    return make
+
+
 def embed_layer_normalization(rng):
     dtype = pick(rng, [np.float32, np.float32, np.float16])
     batch, length, hidden = integers(rng, 1, 4, 3)
@@ -179,7 +212,7 @@ def fused_matmul(rng):
         return alpha * np.matmul(plain(a, trans_a, batch_a), plain(b, trans_b, batch_b))
 
     # ONNX Runtime takes batches that are transposed only of both operands, and only of equal ones.
-    runtime = not (batch_a or batch_b) or (batch_a and batch_b and len(shape_a) == len(shape_b))
+    runtime = not (batch_a or batch_b) or (batch_a and batch_b and len(shape_a) == len(shape_b) > 2)
     return case("FusedMatMul", [array(rng, dtype, shape_a), array(rng, dtype, shape_b)], attributes, expected, runtime,
                 constants=sometimes(rng, (1,), 2), dynamic=sometimes(rng, ((0, 0),)))  # fmt: skip
 
@@ -290,9 +323,12 @@ def fused_conv(operator, channels_last, activations):
 
         def expected(x, w, bias, z):
             first = lambda a: np.moveaxis(a, -1, 1) if channels_last and a is not None else a
+            w = np.moveaxis(w, -1, 1) if operator == "NhwcConv" else w
             y = function(convolved(first(x), w, bias, group, strides, dilations, pads) + or_zero(first(z)), *parameters)
             return np.moveaxis(y, 1, -1) if channels_last else y
 
+        if operator == "NhwcConv":
+            w = np.moveaxis(w, 1, -1)
         if channels_last:
             x, z = np.moveaxis(x, 1, -1), None if z is None else np.moveaxis(z, 1, -1)
         return case(operator, [x, w, bias, z], attributes, expected, runtime=not channels_last,
@@ -382,11 +418,13 @@ OPERATORS = {
     "FusedMatMul": fused_matmul,
     "GatherBlockQuantized": gather_block_quantized,
     "GemmFastGelu": gemm_fast_gelu,
+    "GroupNorm": group_norm("GroupNorm", False),
     "MatMulNBits": matmul_nbits,
     "MicrosoftGelu": plain_gelu,
     "NhwcConv": fused_conv("NhwcConv", True, {"": ACTIVATIONS[""]}),
     "NhwcFusedConv": fused_conv("NhwcFusedConv", True, CONVOLUTION_ACTIVATIONS),
     "QuickGelu": quick_gelu,
+    "SkipGroupNorm": group_norm("SkipGroupNorm", True),
     "SkipLayerNormalization": skip_layer_normalization,
     "SkipSimplifiedLayerNormalization": skip_simplified_layer_normalization,
 }
