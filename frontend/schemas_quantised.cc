@@ -35,8 +35,7 @@ struct Input {
 };
 constexpr bool kOptional = true;
 
-OpSchema schema(const char* name, std::initializer_list<Input> inputs,
-                std::initializer_list<Input> outputs) {
+OpSchema schema(const char* name, std::initializer_list<Input> inputs, std::initializer_list<Input> outputs) {
   OpSchema s(name, __FILE__, __LINE__);
   s.SetDomain(kMicrosoftDomain).SinceVersion(1);
   const auto option = [](const Input& i) { return i.optional ? OpSchema::Optional : OpSchema::Single; };
@@ -68,106 +67,142 @@ bool has_input(InferenceContext& ctx, std::size_t k) {
 }
 
 void register_linear() {
-  RegisterSchema(with_types(
-      schema("QuantizeLinear", {{"x", "T1"}, {"y_scale", "T1"}, {"y_zero_point", "T2", kOptional}}, {{"y", "T2"}})
-          .Attr("axis", "axis with one scale for each index", AttributeProto::INT, false)
-          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-            if (has_input(ctx, 2)) {
-              type_as_input(ctx, 2);
-            } else {
-              set_type(ctx, 0, TensorProto::UINT8);
-            }
-            if (onnx::hasInputShape(ctx, 0)) onnx::propagateShapeFromInputToOutput(ctx, 0, 0);
-          }),
-      {{"T1", {"tensor(float16)", "tensor(float)"}}, {"T2", stored()}}));
+  RegisterSchema(
+      with_types(schema("QuantizeLinear", {{"x", "T1"}, {"y_scale", "T1"}, {"y_zero_point", "T2", kOptional}},
+                        {{"y", "T2"}})
+                     .Attr("axis", "axis with one scale for each index", AttributeProto::INT, false)
+                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+                       if (has_input(ctx, 2)) {
+                         type_as_input(ctx, 2);
+                       } else {
+                         set_type(ctx, 0, TensorProto::UINT8);
+                       }
+                       if (onnx::hasInputShape(ctx, 0)) onnx::propagateShapeFromInputToOutput(ctx, 0, 0);
+                     }),
+                 {{"T1", {"tensor(float16)", "tensor(float)"}}, {"T2", stored()}}));
   Types dequantised = stored();
   dequantised.push_back("tensor(int32)");
-  RegisterSchema(with_types(
-      schema("DequantizeLinear", {{"x", "T1"}, {"x_scale", "T2"}, {"x_zero_point", "T1", kOptional}}, {{"y", "T2"}})
-          .Attr("axis", "axis with one scale for each index", AttributeProto::INT, false)
-          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-            type_as_input(ctx, 1);
-            if (onnx::hasInputShape(ctx, 0)) onnx::propagateShapeFromInputToOutput(ctx, 0, 0);
-          }),
-      {{"T1", dequantised}, {"T2", {"tensor(float16)", "tensor(float)"}}}));
+  RegisterSchema(
+      with_types(schema("DequantizeLinear",
+                        {{"x", "T1"}, {"x_scale", "T2"}, {"x_zero_point", "T1", kOptional}}, {{"y", "T2"}})
+                     .Attr("axis", "axis with one scale for each index", AttributeProto::INT, false)
+                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+                       type_as_input(ctx, 1);
+                       if (onnx::hasInputShape(ctx, 0)) onnx::propagateShapeFromInputToOutput(ctx, 0, 0);
+                     }),
+                 {{"T1", dequantised}, {"T2", {"tensor(float16)", "tensor(float)"}}}));
 }
 
 void register_products() {
   const Types floats = {"tensor(float)", "tensor(float16)"};
-  RegisterSchema(with_types(
-      schema("MatMulIntegerToFloat",
-             {{"A", "T1"}, {"B", "T2"}, {"a_scale", "T3"}, {"b_scale", "T3"}, {"a_zero_point", "T1", kOptional},
-              {"b_zero_point", "T2", kOptional}, {"bias", "T3", kOptional}},
-             {{"Y", "T3"}})
-          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { type_as_input(ctx, 2); }),
-      {{"T1", bytes()}, {"T2", bytes()}, {"T3", floats}}));
-  RegisterSchema(with_types(
-      schema("DynamicQuantizeMatMul",
-             {{"A", "T1"}, {"B", "T2"}, {"b_scale", "T1"}, {"b_zero_point", "T2", kOptional}, {"bias", "T1", kOptional}},
-             {{"Y", "T1"}})
-          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { type_as_input(ctx, 0); }),
-      {{"T1", {"tensor(float)"}}, {"T2", bytes()}}));
-  RegisterSchema(with_types(
-      schema("QGemm",
-             {{"A", "TA"}, {"a_scale", "T"}, {"a_zero_point", "TA"}, {"B", "TB"}, {"b_scale", "T"},
-              {"b_zero_point", "TB"}, {"C", "TC", kOptional}, {"y_scale", "T", kOptional},
-              {"y_zero_point", "TYZ", kOptional}},
-             {{"Y", "TY"}})
-          .Attr("transA", "whether A is transposed", AttributeProto::INT, std::int64_t{0})
-          .Attr("transB", "whether B is transposed", AttributeProto::INT, std::int64_t{0})
-          .Attr("alpha", "factor of the product", AttributeProto::FLOAT, 1.0f)
-          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-            if (has_input(ctx, 8)) {
-              type_as_input(ctx, 8);
-            } else if (has_input(ctx, 7)) {
-              type_as_input(ctx, 0);
-            } else {
-              set_type(ctx, 0, TensorProto::FLOAT);
-            }
-          }),
-      {{"T", {"tensor(float)"}}, {"TA", bytes()}, {"TB", bytes()}, {"TC", {"tensor(int32)"}}, {"TYZ", bytes()},
-       {"TY", {"tensor(float)", "tensor(uint8)", "tensor(int8)"}}}));
-  RegisterSchema(with_types(
-      schema("QLinearConv",
-             {{"x", "T1"}, {"x_scale", "tensor(float)"}, {"x_zero_point", "T1"}, {"w", "T2"},
-              {"w_scale", "tensor(float)"}, {"w_zero_point", "T2"}, {"y_scale", "tensor(float)"}, {"y_zero_point", "T3"},
-              {"B", "T4", kOptional}},
-             {{"y", "T3"}})
-          .Attr("auto_pad", "as of Conv", AttributeProto::STRING, std::string("NOTSET"))
-          .Attr("kernel_shape", "as of Conv", AttributeProto::INTS, false)
-          .Attr("dilations", "as of Conv", AttributeProto::INTS, false)
-          .Attr("strides", "as of Conv", AttributeProto::INTS, false)
-          .Attr("pads", "as of Conv", AttributeProto::INTS, false)
-          .Attr("group", "as of Conv", AttributeProto::INT, std::int64_t{1})
-          .Attr("channels_last", "whether x and y have their channels last", AttributeProto::INT, std::int64_t{0})
-          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { type_as_input(ctx, 7); }),
-      {{"T1", bytes()}, {"T2", bytes()}, {"T3", bytes()}, {"T4", {"tensor(int32)"}}}));
+  RegisterSchema(
+      with_types(schema("MatMulIntegerToFloat",
+                        {{"A", "T1"},
+                         {"B", "T2"},
+                         {"a_scale", "T3"},
+                         {"b_scale", "T3"},
+                         {"a_zero_point", "T1", kOptional},
+                         {"b_zero_point", "T2", kOptional},
+                         {"bias", "T3", kOptional}},
+                        {{"Y", "T3"}})
+                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { type_as_input(ctx, 2); }),
+                 {{"T1", bytes()}, {"T2", bytes()}, {"T3", floats}}));
+  RegisterSchema(
+      with_types(schema("DynamicQuantizeMatMul",
+                        {{"A", "T1"},
+                         {"B", "T2"},
+                         {"b_scale", "T1"},
+                         {"b_zero_point", "T2", kOptional},
+                         {"bias", "T1", kOptional}},
+                        {{"Y", "T1"}})
+                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { type_as_input(ctx, 0); }),
+                 {{"T1", {"tensor(float)"}}, {"T2", bytes()}}));
+  RegisterSchema(
+      with_types(schema("QGemm",
+                        {{"A", "TA"},
+                         {"a_scale", "T"},
+                         {"a_zero_point", "TA"},
+                         {"B", "TB"},
+                         {"b_scale", "T"},
+                         {"b_zero_point", "TB"},
+                         {"C", "TC", kOptional},
+                         {"y_scale", "T", kOptional},
+                         {"y_zero_point", "TYZ", kOptional}},
+                        {{"Y", "TY"}})
+                     .Attr("transA", "whether A is transposed", AttributeProto::INT, std::int64_t{0})
+                     .Attr("transB", "whether B is transposed", AttributeProto::INT, std::int64_t{0})
+                     .Attr("alpha", "factor of the product", AttributeProto::FLOAT, 1.0f)
+                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+                       if (has_input(ctx, 8)) {
+                         type_as_input(ctx, 8);
+                       } else if (has_input(ctx, 7)) {
+                         type_as_input(ctx, 0);
+                       } else {
+                         set_type(ctx, 0, TensorProto::FLOAT);
+                       }
+                     }),
+                 {{"T", {"tensor(float)"}},
+                  {"TA", bytes()},
+                  {"TB", bytes()},
+                  {"TC", {"tensor(int32)"}},
+                  {"TYZ", bytes()},
+                  {"TY", {"tensor(float)", "tensor(uint8)", "tensor(int8)"}}}));
+  RegisterSchema(
+      with_types(schema("QLinearConv",
+                        {{"x", "T1"},
+                         {"x_scale", "tensor(float)"},
+                         {"x_zero_point", "T1"},
+                         {"w", "T2"},
+                         {"w_scale", "tensor(float)"},
+                         {"w_zero_point", "T2"},
+                         {"y_scale", "tensor(float)"},
+                         {"y_zero_point", "T3"},
+                         {"B", "T4", kOptional}},
+                        {{"y", "T3"}})
+                     .Attr("auto_pad", "as of Conv", AttributeProto::STRING, std::string("NOTSET"))
+                     .Attr("kernel_shape", "as of Conv", AttributeProto::INTS, false)
+                     .Attr("dilations", "as of Conv", AttributeProto::INTS, false)
+                     .Attr("strides", "as of Conv", AttributeProto::INTS, false)
+                     .Attr("pads", "as of Conv", AttributeProto::INTS, false)
+                     .Attr("group", "as of Conv", AttributeProto::INT, std::int64_t{1})
+                     .Attr("channels_last", "whether x and y have their channels last", AttributeProto::INT,
+                           std::int64_t{0})
+                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { type_as_input(ctx, 7); }),
+                 {{"T1", bytes()}, {"T2", bytes()}, {"T3", bytes()}, {"T4", {"tensor(int32)"}}}));
 }
 
 // x, its scale and zero point; scale and zero point of the result.
 OpSchema unary(const char* name) {
   return with_types(schema(name,
-                           {{"X", "T"}, {"X_scale", "tensor(float)"}, {"X_zero_point", "T", kOptional},
-                            {"Y_scale", "tensor(float)"}, {"Y_zero_point", "T", kOptional}},
+                           {{"X", "T"},
+                            {"X_scale", "tensor(float)"},
+                            {"X_zero_point", "T", kOptional},
+                            {"Y_scale", "tensor(float)"},
+                            {"Y_zero_point", "T", kOptional}},
                            {{"Y", "T"}}),
                     {{"T", bytes()}});
 }
 
 void register_elementwise() {
   for (const char* name : {"QLinearAdd", "QLinearMul"}) {
-    RegisterSchema(with_types(
-        schema(name,
-               {{"A", "T"}, {"A_scale", "tensor(float)"}, {"A_zero_point", "T", kOptional}, {"B", "T"},
-                {"B_scale", "tensor(float)"}, {"B_zero_point", "T", kOptional}, {"C_scale", "tensor(float)"},
-                {"C_zero_point", "T", kOptional}},
-               {{"C", "T"}})
-            .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-              type_as_input(ctx, 0);
-              if (onnx::hasInputShape(ctx, 0) && onnx::hasInputShape(ctx, 3))
-                onnx::bidirectionalBroadcastShapeInference(onnx::getInputShape(ctx, 0), onnx::getInputShape(ctx, 3),
-                                                           *onnx::getOutputShape(ctx, 0));
-            }),
-        {{"T", bytes()}}));
+    RegisterSchema(with_types(schema(name,
+                                     {{"A", "T"},
+                                      {"A_scale", "tensor(float)"},
+                                      {"A_zero_point", "T", kOptional},
+                                      {"B", "T"},
+                                      {"B_scale", "tensor(float)"},
+                                      {"B_zero_point", "T", kOptional},
+                                      {"C_scale", "tensor(float)"},
+                                      {"C_zero_point", "T", kOptional}},
+                                     {{"C", "T"}})
+                                  .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+                                    type_as_input(ctx, 0);
+                                    if (onnx::hasInputShape(ctx, 0) && onnx::hasInputShape(ctx, 3))
+                                      onnx::bidirectionalBroadcastShapeInference(
+                                          onnx::getInputShape(ctx, 0), onnx::getInputShape(ctx, 3),
+                                          *onnx::getOutputShape(ctx, 0));
+                                  }),
+                              {{"T", bytes()}}));
   }
   const auto same = [](InferenceContext& ctx) { as_input(ctx, 0); };
   const auto type_only = [](InferenceContext& ctx) { type_as_input(ctx, 0); };
@@ -195,13 +230,20 @@ void register_elementwise() {
                      .Attr("count_include_pad", "as of AveragePool", AttributeProto::INT, std::int64_t{0})
                      .Attr("channels_last", "whether channels are last", AttributeProto::INT, std::int64_t{0})
                      .TypeAndShapeInferenceFunction(type_only));
-  RegisterSchema(with_types(
-      schema("QLinearWhere",
-             {{"condition", "B"}, {"X", "T"}, {"x_scale", "TF"}, {"x_zero_point", "T"}, {"Y", "T"}, {"y_scale", "TF"},
-              {"y_zero_point", "T"}, {"z_scale", "TF"}, {"z_zero_point", "T"}},
-             {{"Z", "T"}})
-          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { type_as_input(ctx, 1); }),
-      {{"B", {"tensor(bool)"}}, {"T", bytes()}, {"TF", {"tensor(float)"}}}));
+  RegisterSchema(
+      with_types(schema("QLinearWhere",
+                        {{"condition", "B"},
+                         {"X", "T"},
+                         {"x_scale", "TF"},
+                         {"x_zero_point", "T"},
+                         {"Y", "T"},
+                         {"y_scale", "TF"},
+                         {"y_zero_point", "T"},
+                         {"z_scale", "TF"},
+                         {"z_zero_point", "T"}},
+                        {{"Z", "T"}})
+                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { type_as_input(ctx, 1); }),
+                 {{"B", {"tensor(bool)"}}, {"T", bytes()}, {"TF", {"tensor(float)"}}}));
   OpSchema concat("QLinearConcat", __FILE__, __LINE__);
   concat.SetDomain(kMicrosoftDomain).SinceVersion(1);
   concat.Attr("axis", "axis along which parts follow each other", AttributeProto::INT, true)
@@ -217,57 +259,86 @@ void register_elementwise() {
 }
 
 void register_lstm() {
-  RegisterSchema(with_types(
-      schema("DynamicQuantizeLSTM",
-             {{"X", "T"}, {"W", "T2"}, {"R", "T2"}, {"B", "T", kOptional}, {"sequence_lens", "T1", kOptional},
-              {"initial_h", "T", kOptional}, {"initial_c", "T", kOptional}, {"P", "T", kOptional}, {"W_scale", "T"},
-              {"W_zero_point", "T2"}, {"R_scale", "T"}, {"R_zero_point", "T2"}},
-             {{"Y", "T", kOptional}, {"Y_h", "T", kOptional}, {"Y_c", "T", kOptional}})
-          .Attr("activations", "as of LSTM", AttributeProto::STRINGS, false)
-          .Attr("activation_alpha", "as of LSTM", AttributeProto::FLOATS, false)
-          .Attr("activation_beta", "as of LSTM", AttributeProto::FLOATS, false)
-          .Attr("clip", "as of LSTM", AttributeProto::FLOAT, false)
-          .Attr("direction", "as of LSTM", AttributeProto::STRING, std::string("forward"))
-          .Attr("hidden_size", "as of LSTM", AttributeProto::INT, false)
-          .Attr("input_forget", "as of LSTM", AttributeProto::INT, std::int64_t{0})
-          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-            for (std::size_t k = 0; k < ctx.getNumOutputs(); ++k) onnx::propagateElemTypeFromInputToOutput(ctx, 0, k);
-          }),
-      {{"T", {"tensor(float)"}}, {"T1", {"tensor(int32)"}}, {"T2", bytes()}}));
+  RegisterSchema(
+      with_types(schema("DynamicQuantizeLSTM",
+                        {{"X", "T"},
+                         {"W", "T2"},
+                         {"R", "T2"},
+                         {"B", "T", kOptional},
+                         {"sequence_lens", "T1", kOptional},
+                         {"initial_h", "T", kOptional},
+                         {"initial_c", "T", kOptional},
+                         {"P", "T", kOptional},
+                         {"W_scale", "T"},
+                         {"W_zero_point", "T2"},
+                         {"R_scale", "T"},
+                         {"R_zero_point", "T2"}},
+                        {{"Y", "T", kOptional}, {"Y_h", "T", kOptional}, {"Y_c", "T", kOptional}})
+                     .Attr("activations", "as of LSTM", AttributeProto::STRINGS, false)
+                     .Attr("activation_alpha", "as of LSTM", AttributeProto::FLOATS, false)
+                     .Attr("activation_beta", "as of LSTM", AttributeProto::FLOATS, false)
+                     .Attr("clip", "as of LSTM", AttributeProto::FLOAT, false)
+                     .Attr("direction", "as of LSTM", AttributeProto::STRING, std::string("forward"))
+                     .Attr("hidden_size", "as of LSTM", AttributeProto::INT, false)
+                     .Attr("input_forget", "as of LSTM", AttributeProto::INT, std::int64_t{0})
+                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+                       for (std::size_t k = 0; k < ctx.getNumOutputs(); ++k)
+                         onnx::propagateElemTypeFromInputToOutput(ctx, 0, k);
+                     }),
+                 {{"T", {"tensor(float)"}}, {"T1", {"tensor(int32)"}}, {"T2", bytes()}}));
 }
 
 void register_transformer() {
   const Types floats = {"tensor(float)", "tensor(float16)"};
   RegisterSchema(with_types(
       schema("QAttention",
-             {{"input", "T1"}, {"weight", "T2"}, {"bias", "T3"}, {"input_scale", "T3"}, {"weight_scale", "T3"},
-              {"mask_index", "T4", kOptional}, {"input_zero_point", "T1", kOptional},
-              {"weight_zero_point", "T2", kOptional}, {"past", "T3", kOptional}},
+             {{"input", "T1"},
+              {"weight", "T2"},
+              {"bias", "T3"},
+              {"input_scale", "T3"},
+              {"weight_scale", "T3"},
+              {"mask_index", "T4", kOptional},
+              {"input_zero_point", "T1", kOptional},
+              {"weight_zero_point", "T2", kOptional},
+              {"past", "T3", kOptional}},
              {{"output", "T3"}, {"present", "T3", kOptional}})
           .Attr("num_heads", "number of heads", AttributeProto::INT, true)
-          .Attr("unidirectional", "whether positions see only earlier ones", AttributeProto::INT, std::int64_t{0})
+          .Attr("unidirectional", "whether positions see only earlier ones", AttributeProto::INT,
+                std::int64_t{0})
           .Attr("do_rotary", "whether positions are rotated", AttributeProto::INT, std::int64_t{0})
           .Attr("past_present_share_buffer", "a hint", AttributeProto::INT, std::int64_t{0})
           .Attr("mask_filter_value", "what is added to hidden scores", AttributeProto::FLOAT, false)
           .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-            for (std::size_t k = 0; k < ctx.getNumOutputs(); ++k) onnx::propagateElemTypeFromInputToOutput(ctx, 2, k);
+            for (std::size_t k = 0; k < ctx.getNumOutputs(); ++k)
+              onnx::propagateElemTypeFromInputToOutput(ctx, 2, k);
           }),
       {{"T1", bytes()}, {"T2", bytes()}, {"T3", floats}, {"T4", {"tensor(int32)"}}}));
-  RegisterSchema(with_types(
-      schema("QEmbedLayerNormalization",
-             {{"input_ids", "T1"}, {"segment_ids", "T1", kOptional}, {"word_embedding_quant", "T2"},
-              {"position_embedding_quant", "T2"}, {"segment_embedding", "T2", kOptional}, {"gamma_quant", "T2"},
-              {"beta_quant", "T2"}, {"mask", "T1", kOptional}, {"word_embedding_scale", "T"},
-              {"position_embedding_scale", "T"}, {"segment_embedding_scale", "T", kOptional}, {"gamma_scale", "T"},
-              {"beta_scale", "T"}, {"word_embedding_zero_point", "T2"}, {"position_embedding_zero_point", "T2"},
-              {"segment_embedding_zero_point", "T2", kOptional}, {"gamma_zero_point", "T2"}, {"beta_zero_point", "T2"}},
-             {{"layernorm_out", "T"}, {"mask_index_out", "T1"}})
-          .Attr("epsilon", "added to the variance", AttributeProto::FLOAT, 1e-12f)
-          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-            set_type(ctx, 0, TensorProto::FLOAT);
-            set_type(ctx, 1, TensorProto::INT32);
-          }),
-      {{"T1", {"tensor(int32)"}}, {"T2", bytes()}, {"T", {"tensor(float)"}}}));
+  RegisterSchema(with_types(schema("QEmbedLayerNormalization",
+                                   {{"input_ids", "T1"},
+                                    {"segment_ids", "T1", kOptional},
+                                    {"word_embedding_quant", "T2"},
+                                    {"position_embedding_quant", "T2"},
+                                    {"segment_embedding", "T2", kOptional},
+                                    {"gamma_quant", "T2"},
+                                    {"beta_quant", "T2"},
+                                    {"mask", "T1", kOptional},
+                                    {"word_embedding_scale", "T"},
+                                    {"position_embedding_scale", "T"},
+                                    {"segment_embedding_scale", "T", kOptional},
+                                    {"gamma_scale", "T"},
+                                    {"beta_scale", "T"},
+                                    {"word_embedding_zero_point", "T2"},
+                                    {"position_embedding_zero_point", "T2"},
+                                    {"segment_embedding_zero_point", "T2", kOptional},
+                                    {"gamma_zero_point", "T2"},
+                                    {"beta_zero_point", "T2"}},
+                                   {{"layernorm_out", "T"}, {"mask_index_out", "T1"}})
+                                .Attr("epsilon", "added to the variance", AttributeProto::FLOAT, 1e-12f)
+                                .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+                                  set_type(ctx, 0, TensorProto::FLOAT);
+                                  set_type(ctx, 1, TensorProto::INT32);
+                                }),
+                            {{"T1", {"tensor(int32)"}}, {"T2", bytes()}, {"T", {"tensor(float)"}}}));
 }
 
 }  // namespace

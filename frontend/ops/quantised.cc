@@ -53,8 +53,9 @@ TensorBox one_scale(OpContext& c, int k, bool keep_type) {
 
 void require_zero_type(OpContext& c, int k, DType type) {
   if (c.dtype(k) == type) return;
-  c.fail(kTypeMismatch, fmt::format("the zero point '{}' is {}, but what it belongs to is {}", c.value(k).name,
-                                    to_string(c.dtype(k)), to_string(type)),
+  c.fail(kTypeMismatch,
+         fmt::format("the zero point '{}' is {}, but what it belongs to is {}", c.value(k).name,
+                     to_string(c.dtype(k)), to_string(type)),
          "a tensor and its zero point have one type");
 }
 
@@ -117,8 +118,8 @@ DynamicallyQuantised dynamically_quantised(ir::Lowering& l, const TensorBox& x) 
   const TensorBox least = l.realize(with_zero(OpCode::min, extreme(ir::ReduceKind::min)));
   const TensorBox most = l.realize(with_zero(OpCode::max, extreme(ir::ReduceKind::max)));
   // A tensor of zeros has the scale of the range [0, 1].
-  const TensorBox scale = l.realize(
-      l.pointwise({least, most}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+  const TensorBox scale =
+      l.realize(l.pointwise({least, most}, [&](BodyBuilder& b, std::span<const ValueId> v) {
         const ValueId range = b.where(b.binary(OpCode::eq, v[0], v[1]), b.constant_of(DType::f32, 1),
                                       b.binary(OpCode::sub, v[1], v[0]));
         return b.binary(OpCode::div, range, b.constant_of(DType::f32, kSteps));
@@ -126,7 +127,8 @@ DynamicallyQuantised dynamically_quantised(ir::Lowering& l, const TensorBox& x) 
   // 0 - least / scale, which rounds into u8 with saturation.
   const TensorBox zero =
       l.realize(l.pointwise({least, scale}, [](BodyBuilder& b, std::span<const ValueId> v) {
-        const ValueId at = b.binary(OpCode::sub, b.constant_of(DType::f32, 0), b.binary(OpCode::div, v[0], v[1]));
+        const ValueId at =
+            b.binary(OpCode::sub, b.constant_of(DType::f32, 0), b.binary(OpCode::div, v[0], v[1]));
         return b.cast(b.unary(OpCode::round, at), DType::u8);
       }));
   return {rounded_to(l, binary(l, OpCode::div, x, scale), zero, DType::u8), scale, zero};

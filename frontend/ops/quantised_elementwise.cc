@@ -23,10 +23,11 @@ void lower_sigmoid(OpContext& c) {
 
 void lower_leaky_relu(OpContext& c) {
   const double alpha = c.float_attribute("alpha", 0.01f);
-  set_unary(c, c.lowering().pointwise({dequantised(c, {0, 1, 2})}, [&](BodyBuilder& b, std::span<const ValueId> v) {
-    const ValueId below = b.binary(OpCode::mul, v[0], b.constant_of(DType::f32, alpha));
-    return b.where(b.binary(OpCode::ge, v[0], b.constant_of(DType::f32, 0)), v[0], below);
-  }));
+  set_unary(
+      c, c.lowering().pointwise({dequantised(c, {0, 1, 2})}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+        const ValueId below = b.binary(OpCode::mul, v[0], b.constant_of(DType::f32, alpha));
+        return b.where(b.binary(OpCode::ge, v[0], b.constant_of(DType::f32, 0)), v[0], below);
+      }));
 }
 
 // Attribute opset is the version of Softmax: up to 12, all axes from `axis` on are normalised together.
@@ -48,7 +49,8 @@ void lower_reduce_mean(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const int rank = c.rank(0);
   std::vector<int> axes = axes_from(0, rank);
-  if (const auto given = c.ints_attribute("axes"); given && !given->empty()) axes = c.normalize_axes(*given, rank);
+  if (const auto given = c.ints_attribute("axes"); given && !given->empty())
+    axes = c.normalize_axes(*given, rank);
   TensorBox y = mean(l, dequantised(c, {0, 1, 2}), axes);
   if (c.int_attribute("keepdims", 1) == 0) {
     for (std::size_t k = axes.size(); k-- > 0;) y = l.squeeze(y, axes[k]);
@@ -88,10 +90,12 @@ void lower_global_average_pool(OpContext& c) {
 void lower_where(OpContext& c) {
   ir::Lowering& l = c.lowering();
   if (c.dtype(4) != c.dtype(1)) {
-    c.fail(kTypeMismatch, fmt::format("the alternatives are {} and {}", to_string(c.dtype(1)), to_string(c.dtype(4))));
+    c.fail(kTypeMismatch,
+           fmt::format("the alternatives are {} and {}", to_string(c.dtype(1)), to_string(c.dtype(4))));
   }
-  const TensorBox y = l.pointwise({c.input(0), dequantised(c, {1, 2, 3}), dequantised(c, {4, 5, 6})},
-                                  [](BodyBuilder& b, std::span<const ValueId> v) { return b.where(v[0], v[1], v[2]); });
+  const TensorBox y =
+      l.pointwise({c.input(0), dequantised(c, {1, 2, 3}), dequantised(c, {4, 5, 6})},
+                  [](BodyBuilder& b, std::span<const ValueId> v) { return b.where(v[0], v[1], v[2]); });
   c.set_output(0, quantised(c, y, {-1, 7, 8}, c.dtype(1)));
 }
 

@@ -25,7 +25,9 @@ TensorBox of_matrix(OpContext& c, int k, const std::vector<Expr>& matrix, Side s
   ir::Lowering& l = c.lowering();
   const std::vector<Expr> given = c.sizes(k);
   if (one_each(given)) return one_element(c, k, what);
-  const auto refuse = [&](const std::string& why) { c.fail(kShapeMismatch, fmt::format("{} {}", what, why)); };
+  const auto refuse = [&](const std::string& why) {
+    c.fail(kShapeMismatch, fmt::format("{} {}", what, why));
+  };
   const auto require = [&](Expr size, Expr expected) {
     if (size.is_constant() && expected.is_constant() && !(size == expected))
       refuse(fmt::format("has size {}, expected {}", to_string(size), to_string(expected)));
@@ -34,7 +36,8 @@ TensorBox of_matrix(OpContext& c, int k, const std::vector<Expr>& matrix, Side s
   const std::size_t rank = matrix.size();
   if (rank < 2 || (given.size() != 1 && given.size() != rank))
     refuse(fmt::format("has rank {}, but its operand has rank {}", given.size(), rank));
-  const std::size_t along = side == Side::rows ? rank - 2 : rank - 1, other = side == Side::rows ? rank - 1 : rank - 2;
+  const std::size_t along = side == Side::rows ? rank - 2 : rank - 1,
+                    other = side == Side::rows ? rank - 1 : rank - 2;
   const TensorBox box = c.input(k);
   if (given.size() == 1) {
     require(given[0], matrix[along]);
@@ -70,7 +73,8 @@ Matrix matrix_of(OpContext& c, const QuantisedInput& in, Side side, bool transpo
 void check_inner(OpContext& c, const TensorBox& a, const TensorBox& b) {
   const Expr inner = a.sizes().back(), other = b.sizes()[b.rank() == 1 ? 0 : b.rank() - 2];
   if (inner.is_constant() && other.is_constant() && !(inner == other))
-    c.fail(kShapeMismatch, fmt::format("the inner sizes {} and {} differ", to_string(inner), to_string(other)));
+    c.fail(kShapeMismatch,
+           fmt::format("the inner sizes {} and {} differ", to_string(inner), to_string(other)));
 }
 
 // The elements of a constant, in order; empty if it is none.
@@ -129,14 +133,16 @@ void lower_qlinear_matmul(OpContext& c) {
   const Matrix a = matrix_of(c, {0, 1, 2}, Side::rows), b = matrix_of(c, {3, 4, 5}, Side::columns);
   check_inner(c, a.centred, b.centred);
   if (!kQuantisedBytes.contains(c.dtype(3)))
-    c.fail(kUnsupportedType, fmt::format("the second operand is {}, expected i8 or u8", to_string(c.dtype(3))));
+    c.fail(kUnsupportedType,
+           fmt::format("the second operand is {}, expected i8 or u8", to_string(c.dtype(3))));
   const TensorBox sums = l.matmul(a.centred, b.centred);
   check_scale(c, 6);
   const DType to = c.dtype(7);
   const TensorBox divisor = of_matrix(c, 6, sums.sizes(), Side::rows, "the scale of the result");
   const TensorBox zero = of_matrix(c, 7, sums.sizes(), Side::rows, "the zero point of the result");
-  c.set_output(0, requantised(l, sums, combined(c, {1, 4, 6}, a.scale, b.scale, divisor),
-                              is_absent_or_zero(c, 7) ? std::nullopt : std::optional(l.cast(zero, DType::i32)), to));
+  c.set_output(
+      0, requantised(l, sums, combined(c, {1, 4, 6}, a.scale, b.scale, divisor),
+                     is_absent_or_zero(c, 7) ? std::nullopt : std::optional(l.cast(zero, DType::i32)), to));
 }
 
 // (A B + C) * alpha * the scales; a result without a scale is a number.
@@ -184,10 +190,12 @@ void lower_dynamic_quantize_matmul(OpContext& c) {
 }
 
 // A scale or zero point of weights: one, or one per filter, which then broadcasts along axis `filter` of so many.
-TensorBox per_filter(OpContext& c, int k, Expr filters, std::size_t filter, std::size_t rank, const char* what) {
+TensorBox per_filter(OpContext& c, int k, Expr filters, std::size_t filter, std::size_t rank,
+                     const char* what) {
   ir::Lowering& l = c.lowering();
   if (one_each(c.sizes(k))) return one_element(c, k, what);
-  if (c.rank(k) != 1) c.fail(kShapeMismatch, fmt::format("{} has rank {}, expected at most 1", what, c.rank(k)));
+  if (c.rank(k) != 1)
+    c.fail(kShapeMismatch, fmt::format("{} has rank {}, expected at most 1", what, c.rank(k)));
   const Expr given = c.sizes(k)[0];
   if (given.is_constant() && filters.is_constant() && !(given == filters)) {
     c.fail(kShapeMismatch,
@@ -230,8 +238,8 @@ void lower_qlinear_conv(OpContext& c) {
   }
   const DType to = c.dtype(7);
   const TensorBox factor =
-      combined(c, {1, 4, 6}, one_scale(c, 1), per_filter(c, 4, filters, 1, x.rank(), "the scale of the weights"),
-               one_scale(c, 6));
+      combined(c, {1, 4, 6}, one_scale(c, 1),
+               per_filter(c, 4, filters, 1, x.rank(), "the scale of the weights"), one_scale(c, 6));
   TensorBox y = requantised(l, sums, factor, one_zero(c, 7, to), to);
   if (last) {
     std::vector<int> order = axes_from(2, rank);

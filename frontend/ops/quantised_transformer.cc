@@ -12,7 +12,8 @@ namespace {
 
 void require_size(OpContext& c, const char* what, Expr size, Expr expected) {
   if (size.is_constant() && expected.is_constant() && !(size == expected)) {
-    c.fail(kShapeMismatch, fmt::format("{} has size {}, expected {}", what, to_string(size), to_string(expected)));
+    c.fail(kShapeMismatch,
+           fmt::format("{} has size {}, expected {}", what, to_string(size), to_string(expected)));
   }
   c.lowering().require_equal(size, expected);
 }
@@ -37,10 +38,11 @@ class Attention {
       c_.fail(kUnsupportedForm, "attribute 'do_rotary' is set", "export RotaryEmbedding as nodes of its own");
     const Expr columns = c_.sizes(1)[1];
     if (!columns.is_constant())
-      c_.fail(kUnsupportedForm, fmt::format("the weights have '{}' columns, which must be known", to_string(columns)));
+      c_.fail(kUnsupportedForm,
+              fmt::format("the weights have '{}' columns, which must be known", to_string(columns)));
     if (heads_ < 1 || heads_ > columns.constant() || columns.constant() % (3 * heads_) != 0)
-      c_.fail(kInvalidAttribute, fmt::format("attribute 'num_heads' is {}, but the weights have {} columns", heads_,
-                                             columns.constant()));
+      c_.fail(kInvalidAttribute, fmt::format("attribute 'num_heads' is {}, but the weights have {} columns",
+                                             heads_, columns.constant()));
     width_ = columns.constant() / (3 * heads_);
     require_size(c_, "the last axis of the input", c_.sizes(0)[2], c_.sizes(1)[0]);
     require_size(c_, "the bias", c_.sizes(2)[0], columns);
@@ -65,10 +67,11 @@ class Attention {
     const TensorBox product = l_.matmul(query, l_.permute(key, {0, 1, 3, 2}));
     const TensorBox scores = masked(product);
     l_.mark_reuse(scores, 2);
-    const TensorBox powers =
-        unary(l_, OpCode::exp, binary(l_, OpCode::sub, scores, l_.reduce(scores, ir::ReduceKind::max, {3}, true)));
+    const TensorBox powers = unary(
+        l_, OpCode::exp, binary(l_, OpCode::sub, scores, l_.reduce(scores, ir::ReduceKind::max, {3}, true)));
     l_.mark_reuse(powers, 2);
-    const TensorBox weights = binary(l_, OpCode::div, powers, l_.reduce(powers, ir::ReduceKind::sum, {3}, true));
+    const TensorBox weights =
+        binary(l_, OpCode::div, powers, l_.reduce(powers, ir::ReduceKind::sum, {3}, true));
     const TensorBox y = l_.permute(l_.matmul(weights, value), {0, 2, 1, 3});
     c_.set_output(0, l_.cast(l_.reshape(y, {batch_, length_, heads_ * width_}), c_.dtype(3)));
   }
@@ -86,8 +89,8 @@ class Attention {
     }
     check_scale(c_, 4);
     const TensorBox sums = l_.matmul(x, centred(l_, c_.input(1), zero));
-    const TensorBox factor =
-        l_.realize(binary(l_, OpCode::mul, one_scale(c_, 3), l_.cast(each_column(4, "the scale of the weights"), DType::f32)));
+    const TensorBox factor = l_.realize(binary(
+        l_, OpCode::mul, one_scale(c_, 3), l_.cast(each_column(4, "the scale of the weights"), DType::f32)));
     return l_.realize(binary(l_, OpCode::add, scaled(l_, sums, factor), l_.cast(c_.input(2), DType::f32)));
   }
 
@@ -167,7 +170,8 @@ void lower_attention(OpContext& c) { Attention(c).lower(); }
 void lower_embedding(OpContext& c) {
   ir::Lowering& l = c.lowering();
   require_rank(c, 0, "the ids", 2);
-  constexpr int kWord = 2, kPosition = 3, kSegment = 4, kGamma = 5, kBeta = 6, kMask = 7, kScales = 8, kZeros = 13;
+  constexpr int kWord = 2, kPosition = 3, kSegment = 4, kGamma = 5, kBeta = 6, kMask = 7, kScales = 8,
+                kZeros = 13;
   const auto table = [&](int k, const char* what, int rank) {
     require_rank(c, k, what, rank);
     return dequantised(c, {k, k - kWord + kScales, k - kWord + kZeros});

@@ -42,7 +42,8 @@ class Parameters {
       same = !scale[d].is_constant() || !zero[d].is_constant() || scale[d] == zero[d];
     }
     if (!same)
-      c_.fail(kShapeMismatch, fmt::format("the scale has sizes [{}], but the zero point [{}]", text(scale), text(zero)),
+      c_.fail(kShapeMismatch,
+              fmt::format("the scale has sizes [{}], but the zero point [{}]", text(scale), text(zero)),
               "scale and zero point have one shape");
     for (std::size_t d = 0; d < scale.size(); ++d) c_.lowering().require_equal(scale[d], zero[d]);
   }
@@ -56,8 +57,8 @@ class Parameters {
   void require_size(const char* what, int k, std::size_t dim, Expr expected) {
     const Expr size = c_.sizes(k)[dim];
     if (size.is_constant() && expected.is_constant() && !(size == expected)) {
-      c_.fail(kShapeMismatch, fmt::format("dimension {} of {} has size {}, expected {}", dim, what, to_string(size),
-                                          to_string(expected)));
+      c_.fail(kShapeMismatch, fmt::format("dimension {} of {} has size {}, expected {}", dim, what,
+                                          to_string(size), to_string(expected)));
     }
     c_.lowering().require_equal(size, expected);
   }
@@ -83,8 +84,8 @@ class Parameters {
     if (given.size() != sizes_.size())
       c_.fail(kShapeMismatch,
               fmt::format("{} in blocks has rank {}, but the input has rank {}", what, given.size(), rank));
-    const auto axis = static_cast<std::size_t>(
-        c_.normalize_axis(c_.int_attribute("axis", 1), rank, "attribute 'axis'"));
+    const auto axis =
+        static_cast<std::size_t>(c_.normalize_axis(c_.int_attribute("axis", 1), rank, "attribute 'axis'"));
     std::vector<Expr> map;
     for (std::size_t d = 0; d < sizes_.size(); ++d) {
       const Expr index = l.pool().index(d);
@@ -113,7 +114,8 @@ DType division_type(OpContext& c) {
   const DType type = given.value_or(c.dtype(1));
   if (is_float(type)) return type;
   if (given)
-    c.fail(kInvalidAttribute, fmt::format("attribute 'precision' is {}, expected a floating-point type", to_string(type)));
+    c.fail(kInvalidAttribute,
+           fmt::format("attribute 'precision' is {}, expected a floating-point type", to_string(type)));
   return type == DType::i32 ? DType::f64 : DType::f32;  // of f8e8m0
 }
 
@@ -122,8 +124,8 @@ void lower_quantize(OpContext& c) {
   const std::optional<DType> asked = type_attribute(c, "output_dtype");
   const DType to = c.has_input(2) ? c.dtype(2) : asked.value_or(DType::u8);
   if (asked && *asked != to)
-    c.fail(kTypeMismatch, fmt::format("attribute 'output_dtype' is {}, but the zero point is {}", to_string(*asked),
-                                      to_string(to)));
+    c.fail(kTypeMismatch, fmt::format("attribute 'output_dtype' is {}, but the zero point is {}",
+                                      to_string(*asked), to_string(to)));
   if (!kStored.contains(to) || to == DType::f8e8m0)
     c.fail(kUnsupportedType, fmt::format("the result would be {}", to_string(to)),
            "quantise to (u)int2 to (u)int16, float8 or float4e2m1");

@@ -1,8 +1,8 @@
 // RNN, GRU and LSTM: one product for the inputs of all steps, then a recurrent layer per direction (ir::Recurrence).
 //
-// DynamicQuantizeLSTM (com.microsoft) has 8-bit weights, transposed. Its inputs are quantised for their product, which is
-// one of integers. The recurrent weights are multiplied as numbers: the state is not quantised at each step, so results
-// are closer to those of the float layer than ONNX Runtime's are.
+// DynamicQuantizeLSTM (com.microsoft) has 8-bit weights, transposed. Its inputs are quantised for their product, which is one
+// of integers, and at each step its state (runtime/quantised_lstm.h). With other activations than the usual ones, a clip,
+// peepholes or coupled gates the state is not quantised: such layers compute with the weights as numbers.
 #include <cmath>
 
 #include "frontend/ops/quantised.h"
@@ -211,6 +211,10 @@ class Layers {
                              betas = c_.floats_attribute("activation_beta").value_or(std::vector<float>{});
     std::size_t alpha = 0, beta = 0;
     const DType wide = compute_type(c_.dtype(0));
+    for (std::size_t k = 0; k < names.size(); ++k) {
+      if (!equal_ignoring_case(names[k], cell_.activations[k % cell_.activations.size()]))
+        usual_activations_ = false;
+    }
     for (const std::string& name : names) {
       const auto* found =
           std::find_if(std::begin(kActivations), std::end(kActivations),
@@ -256,6 +260,41 @@ class Layers {
     return scaled(l_, centred_weights(2, 11, d), of_direction(10, d));
   }
 
+  bool quantises_state() const {
+    return quantised_ && !c_.has_input(7) && c_.float_attribute("clip", 0) == 0 &&
+           c_.int_attribute("input_forget", 0) == 0 && usual_activations_;
+  }
+
+  // As recurrence(): y, the last h and c.
+  std::vector<TensorBox> with_quantised_state(const TensorBox& gates, int d, bool reverse) {
+    const auto state = [&](int k) {
+      return c_.has_input(k) ? of_direction(k, d) : l_.full({batch_, hidden_}, DType::f32, 0);
+    };
+    const Expr columns = hidden_ * 4, steps = c_.sizes(0)[0];
+    const auto parameter = [&](int k, DType type) {
+      if (!c_.has_input(k)) return l_.full({each_column_ ? columns : Expr(1)}, type, 0);
+      const TensorBox box = l_.cast(of_direction(k, d), type);
+      if (box.rank() == 1 && each_column_) return box;
+      return each_column_ ? l_.expand(box, {columns}) : l_.reshape(box, {1});
+    };
+    each_column_ = c_.rank(10) == 2 || (c_.has_input(11) && c_.rank(11) == 2);
+    const TensorBox lengths =
+        c_.has_input(4) ? c_.input(4) : l_.generate({batch_}, [&](BodyBuilder& b, std::span<const Expr>) {
+          return b.index(steps, DType::i32);
+        });
+    std::vector<TensorBox> results = l_.extern_call("quantised_lstm",
+                                                    {gates, of_direction(2, d), parameter(10, DType::f32),
+                                                     parameter(11, DType::i32), state(5), state(6), lengths},
+                                                    {{DType::f32, {steps, batch_, hidden_}},
+                                                     {DType::f32, {batch_, hidden_}},
+                                                     {DType::f32, {batch_, hidden_}},
+                                                     {DType::i32, {batch_, hidden_}},
+                                                     {DType::i32, {batch_, columns}}},
+                                                    {{"reverse", std::int64_t{reverse}}});
+    results.resize(3);
+    return results;
+  }
+
   std::vector<TensorBox> direction(const TensorBox& x, int d, double clip, bool batch_first) {
     ir::Recurrence layer;
     layer.cell = cell_.kind;
@@ -283,6 +322,7 @@ class Layers {
         gates = binary(l_, OpCode::add, gates, recurrent);
       }
     }
+    if (quantises_state()) return with_quantised_state(gates, d, layer.reverse);
     operands.gates = gates;
     operands.weights = recurrent_weights(d);
     const int axis = batch_first ? 1 : 0;
@@ -300,6 +340,7 @@ class Layers {
   ir::Lowering& l_;
   const Cell& cell_;
   bool quantised_;
+  bool usual_activations_ = true, each_column_ = false;
   DynamicallyQuantised quantised_x_;
   bool reverse_first_ = false;
   int directions_ = 1;

@@ -10,10 +10,10 @@ namespace {
 struct Minifloat {
   DType dtype;
   int exponent_bits, mantissa_bits, bias;
-  std::int64_t largest;         // code of the largest finite number
-  std::int64_t overflow;        // what is beyond it, if it is not saturated
-  std::int64_t nan;             // -1: there is none
-  bool one_zero;                // no negative zero, whose code is NaN
+  std::int64_t largest;   // code of the largest finite number
+  std::int64_t overflow;  // what is beyond it, if it is not saturated
+  std::int64_t nan;       // -1: there is none
+  bool one_zero;          // no negative zero, whose code is NaN
 };
 constexpr std::array<Minifloat, 5> kMinifloats = {{
     {DType::f8e4m3fn, 4, 3, 7, 0x7e, 0x7f, 0x7f, false},
@@ -166,7 +166,8 @@ ValueId cast_element(BodyBuilder& b, ValueId v, DType to, const CastOptions& opt
   if (b.dtype(v) == to) return v;
   const ValueId number = to_number(b, v);
   if (!is_storage(to)) return b.cast(number, to);
-  if (const Minifloat* m = minifloat(to)) return b.bitcast(encoded(b, b.cast(number, DType::f32), *m, options.saturate), to);
+  if (const Minifloat* m = minifloat(to))
+    return b.bitcast(encoded(b, b.cast(number, DType::f32), *m, options.saturate), to);
   if (to == DType::f8e8m0) return b.bitcast(encoded_power(b, b.cast(number, DType::f32), options), to);
   const ValueId integer = is_float(b.dtype(number)) ? b.cast(number, DType::i32) : number;
   return b.bitcast(low_bits(b, b.cast(integer, byte_type(to)), to), to);

@@ -14,8 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string refused(const std::string& body, const std::string& out = "f8e5m2") {
-  const std::string text = "graph g input %x: f8e5m2[4] input %f: f32[4]\n%y: " + out + "[4] = pointwise { " + body +
-                           " }\noutput %y";
+  const std::string text = "graph g input %x: f8e5m2[4] input %f: f32[4]\n%y: " + out + "[4] = pointwise { " +
+                           body + " }\noutput %y";
   try {
     const Schedule schedule = parse_schedule(text);
     const std::vector<Violation> found = verify(schedule);
@@ -69,7 +69,8 @@ TEST(StorageTypes, HaveOneRowEach) {
     EXPECT_EQ(dtype_from_string(to_string(type)), type);
     EXPECT_LE(bits_of(type), size_of(type) * 8);
     EXPECT_EQ(is_storage(type), byte_type(type) != type);
-    EXPECT_EQ(static_cast<int>(is_float(type)) + is_integer(type) + is_storage(type) + (type == DType::boolean), 1);
+    EXPECT_EQ(
+        static_cast<int>(is_float(type)) + is_integer(type) + is_storage(type) + (type == DType::boolean), 1);
   }
 }
 
