@@ -14,6 +14,13 @@ namespace {
 
 constexpr double kNone = -std::numeric_limits<double>::infinity();
 
+// Sizes that a product or a sum would require to be equal, with a guard where only a run can tell.
+bool may_be_equal(const Expr& a, const Expr& b) {
+  if (a == b) return true;
+  const ir::Bounds difference = ir::bounds(a - b);
+  return difference.min <= 0 && difference.max >= 0;
+}
+
 bool is(const onnx::NodeProto& node, const char* type) {
   return node.op_type() == type && (node.domain().empty() || node.domain() == "ai.onnx");
 }
@@ -52,7 +59,7 @@ class Recogniser {
         const std::size_t at =
             rank_ - rows.size() + d;  // of [batch, heads, queries, keys], without heads in rank 3
         const Expr size = a.query.sizes()[rank_ == 4 || at == 0 ? at : at + 1];
-        if (!rows[d].is_constant(1) && !(rows[d] == size)) return std::nullopt;
+        if (!rows[d].is_constant(1) && !may_be_equal(rows[d], size)) return std::nullopt;
       }
     }
     TensorBox y = attend(c, std::move(a));
@@ -134,7 +141,10 @@ class Recogniser {
         DType type;
         const std::string& name = n.input(1 - step.input);
         if (!type_of(name, type)) return false;
-        masks_.push_back({box_of(*g_.value(name), g_.context(n).lowering()), kNone, false});
+        if (std::optional<Mask> choice = mask_of_choices(name))
+          masks_.push_back(std::move(*choice));
+        else
+          masks_.push_back({box_of(*g_.value(name), g_.context(n).lowering()), kNone, false});
       } else if (is(n, "Where")) {
         const std::optional<double> fill = scalar(n, 3 - step.input);
         Value* const condition = g_.value(n.input(0));
@@ -145,6 +155,20 @@ class Recogniser {
       }
     }
     return !in_tanh;
+  }
+
+  // What Where(c, 0, x) or Where(c, x, 0) adds, as a choice by c: the same where x hides every score. Layers often have such a
+  // tensor each and share c, which has a quarter of its bytes.
+  std::optional<Mask> mask_of_choices(const std::string& name) const {
+    const onnx::NodeProto* const where = g_.producer(name);
+    if (where == nullptr || !is(*where, "Where")) return std::nullopt;
+    Value* const condition = g_.value(where->input(0));
+    const std::optional<double> x = scalar(*where, 1), y = scalar(*where, 2);
+    if (condition == nullptr || !x || !y || (*x != 0) == (*y != 0)) return std::nullopt;
+    const double fill = *x != 0 ? *x : *y;
+    constexpr double kHides = -1e30;  // no f32 below it changes by a score
+    if (!(fill <= kHides)) return std::nullopt;
+    return Mask{box_of(*condition, g_.context(*where).lowering()), fill, *x != 0};
   }
 
   bool read_weights() {
@@ -198,6 +222,9 @@ class Recogniser {
         if (perm.size() != rank_) break;
         for (int& d : order) d = static_cast<int>(perm[static_cast<std::size_t>(d)]);
         name = n->input(0);
+      } else if (const std::string* from = transposed_by_reshapes(*n)) {
+        for (int& d : order) d = d == 2 ? 3 : d == 3 ? 2 : d;
+        name = *from;
       } else if (scaled && (is(*n, "Mul") || is(*n, "Div"))) {
         int from = 0;
         std::optional<double> by = scalar(*n, 1);
@@ -211,6 +238,25 @@ class Recogniser {
       }
     }
     return best;
+  }
+
+  // [a, b, c, d] -> [a * b, c, d] -> [a * b, d, c] -> [a, b, d, c]: the first of these values, given the last node.
+  const std::string* transposed_by_reshapes(const onnx::NodeProto& last) const {
+    if (rank_ != 4 || !is(last, "Reshape")) return nullptr;
+    const onnx::NodeProto* const transpose = g_.producer(last.input(0));
+    if (transpose == nullptr || !is(*transpose, "Transpose")) return nullptr;
+    const onnx::NodeProto* const first = g_.producer(transpose->input(0));
+    if (first == nullptr || !is(*first, "Reshape")) return nullptr;
+    const Value *const from = g_.value(first->input(0)), *const joined = g_.value(first->output(0)),
+                       *const to = g_.value(last.output(0));
+    if (from == nullptr || joined == nullptr || to == nullptr) return nullptr;
+    if (from->sizes.size() != 4 || joined->sizes.size() != 3 || to->sizes.size() != 4) return nullptr;
+    OpContext c = g_.context(*transpose);
+    if (c.ints_attribute("perm") != std::vector<std::int64_t>{0, 2, 1}) return nullptr;
+    const std::vector<Expr>&x = from->sizes, &y = to->sizes;
+    const bool same = joined->sizes[1] == x[2] && joined->sizes[2] == x[3] && y[0] == x[0] && y[1] == x[1] &&
+                      y[2] == x[3] && y[3] == x[2];
+    return same ? &first->input(0) : nullptr;
   }
 
   // Heads that Expand or Tile has repeated: [b, heads, 1, n, d] -> [b, heads, copies, n, d] -> [b, heads * copies, n, d].
@@ -232,8 +278,12 @@ class Recogniser {
 
   static bool sizes_fit(const AttentionOperands& a) {
     const std::vector<Expr>&q = a.query.sizes(), &k = a.key.sizes(), &v = a.value.sizes();
-    if (!(q[0] == k[0]) || !(q[0] == v[0]) || !(k[1] == v[1])) return false;
-    if (!(q[3] == k[3]) || !(k[2] == v[2])) return false;
+    // A batch of 1 would be repeated.
+    for (const Expr& batch : {k[0], v[0]}) {
+      if (!(q[0] == batch) && (q[0].is_constant(1) || batch.is_constant(1) || !may_be_equal(q[0], batch)))
+        return false;
+    }
+    if (!(k[1] == v[1]) || !may_be_equal(q[3], k[3]) || !may_be_equal(k[2], v[2])) return false;
     if (q[1] == k[1]) return true;
     return q[1].is_constant() && k[1].is_constant() && k[1].constant() > 0 &&
            q[1].constant() % k[1].constant() == 0;
@@ -248,7 +298,11 @@ class Recogniser {
       while (mask.box.rank() < rank_) mask.box = l.unsqueeze(mask.box, 0);
       if (rank_ == 3) mask.box = l.unsqueeze(mask.box, 1);
       for (std::size_t d = 0; d < 4; ++d) {
-        if (!mask.box.sizes()[d].is_constant(1) && !(mask.box.sizes()[d] == wanted[d])) return false;
+        const Expr size = mask.box.sizes()[d];
+        // One element per key or query where there is one key or query in scores would repeat these.
+        if (!size.is_constant(1) &&
+            (!may_be_equal(size, wanted[d]) || (wanted[d].is_constant(1) && !(size == wanted[d]))))
+          return false;
       }
       if (mask.inverted) {
         mask.box = unary(l, OpCode::logical_not, mask.box);

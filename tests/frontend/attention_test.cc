@@ -180,7 +180,13 @@ Spelled spelled_out(std::uint64_t seed) {
       flat ? "[" + batch + ", " + rows + ", " + keys + "]" : "[" + batch + ", 1, " + rows + ", " + keys + "]";
   const int mask = n.below(4);
   bool guard = false;
-  if (mask == 1) {
+  if (mask == 1 && n.flip()) {
+    s.head += "bool" + mask_sizes + " m, ";
+    const std::string zero = n.scalar(0, half_scores), hidden = n.add("Log", {zero});
+    x = n.commuting("Add", x,
+                    n.flip() ? n.add("Where", {"m", zero, hidden}) : n.add("Where", {"m", hidden, zero}));
+    guard = true;
+  } else if (mask == 1) {
     s.head += (half_scores ? "float16" : "float") + mask_sizes + " m, ";
     x = n.commuting("Add", x, n.maybe_copy("m"));
   } else if (mask > 1) {
