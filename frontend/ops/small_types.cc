@@ -130,13 +130,12 @@ ValueId encoded_power(BodyBuilder& b, ValueId number, const CastOptions& options
   const ValueId exponent = u.right(magnitude, kMantissa);
   const ValueId fraction = u.op(OpCode::bit_and, magnitude, (std::int64_t{1} << kMantissa) - 1);
   ValueId code = exponent;
-  if (options.rounding == PowerRounding::up) {
-    code = b.binary(OpCode::add, code, b.cast(u.op(OpCode::gt, fraction, 0), DType::u32));
-  } else if (options.rounding == PowerRounding::nearest) {
-    // Ties go up, except between 0 and the smallest normal number of f32.
+  if (options.rounding != PowerRounding::down) {
+    // Ties go up. The smallest number, 2^-127, is a denormal of half the smallest normal one.
     constexpr std::int64_t kHalf = std::int64_t{1} << (kMantissa - 1);
-    const ValueId above = b.where(u.op(OpCode::gt, exponent, 0), u.op(OpCode::ge, fraction, kHalf),
-                                  u.op(OpCode::gt, fraction, kHalf));
+    const bool up = options.rounding == PowerRounding::up;
+    const ValueId above = b.where(u.op(OpCode::gt, exponent, 0), u.op(OpCode::ge, fraction, up ? 1 : kHalf),
+                                  u.op(OpCode::ge, fraction, up ? kHalf + 1 : kHalf + kHalf / 2));
     code = b.binary(OpCode::add, code, b.cast(above, DType::u32));
   }
   code = b.where(u.op(OpCode::gt, code, kPowerLargest),

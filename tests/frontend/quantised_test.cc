@@ -162,8 +162,7 @@ TEST(SmallTypes, ConstantsOfFourBitsStayPackedInMemory) {
   add_tensor(model, "w", onnx::TensorProto::INT4, {3, 5}, std::string("\x10\x32\x54\x76\x98\xba\xdc\x0e", 8));
   const ir::Schedule schedule = import_proto(model);
   std::int64_t bytes = 0;
-  for (std::size_t k = 0; k < schedule.graph.storages.size(); ++k) {
-    const ir::Storage& storage = schedule.graph.storages[ir::StorageId{static_cast<int>(k)}];
+  for (const ir::Storage& storage : schedule.graph.storages) {
     if (storage.kind == ir::StorageKind::constant) bytes += storage.bytes.constant();
   }
   EXPECT_EQ(bytes, 8);
