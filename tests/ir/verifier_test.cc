@@ -236,9 +236,9 @@ output %x)"),
 TEST(VerifierRegions, ResultsOfAWhileMutateWhatIsThere) {
   expect_violation(program(R"(graph g input %x: f32[4]
 %go: bool[] = pointwise { %0 = constant bool 1 store %0 }
-%go.1 mutates %go, %y: f32[4] = while (%go, %x) {
+%go.1 mutates %go, %y: f32[4] = while (%go, %x) as w {
   yield %go, %x
-} as w
+}
 output %y)"),
                    "regions", "w", "may run zero times");
 }
