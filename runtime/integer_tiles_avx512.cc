@@ -9,8 +9,6 @@
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")
 
 namespace braid::rt::avx512 {
-#include "runtime/integer_depthwise.inc"
-
 namespace {
 
 constexpr int64_t kAhead = 2048;  // bytes of b that are prefetched: with few rows its memory is the limit
@@ -61,6 +59,50 @@ constexpr TileFunction kTiles[4][6] = {
 };
 
 void tile(const ByteTile& t, int rows, int vectors) { kTiles[vectors - 1][rows - 1](t); }
+
+// Vectors of 16 channels [first, first + kVectors * 16), with the elements that `last` has of the last one.
+template <bool kSigned, int kVectors>
+void depthwise_vectors(const ByteTaps& t, int64_t first, __mmask16 last) {
+  __m512i sums[kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) sums[v] = _mm512_setzero_si512();
+  for (int64_t k = 0; k < t.taps; ++k) {
+    if (t.a[k] == nullptr) continue;
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const __mmask16 mask = v + 1 == kVectors ? last : static_cast<__mmask16>(0xffff);
+      const int64_t at = first + v * 16;
+      const __m128i bytes = _mm_maskz_loadu_epi8(mask, t.a[k] + at);
+      const __m512i x = kSigned ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
+      const __m512i w =
+          _mm512_cvtepi16_epi32(_mm256_maskz_loadu_epi16(mask, t.weights + k * t.weights_row + at));
+      sums[v] = _mm512_add_epi32(sums[v], _mm512_mullo_epi32(x, w));
+    }
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v)
+    _mm512_mask_storeu_epi32(t.sums + first + v * 16,
+                             v + 1 == kVectors ? last : static_cast<__mmask16>(0xffff), sums[v]);
+}
+
+template <bool kSigned>
+void depthwise_of(const ByteTaps& t) {
+  constexpr int kTogether = 4;
+  int64_t first = 0;
+  for (; first + kTogether * 16 <= t.channels; first += kTogether * 16)
+    depthwise_vectors<kSigned, kTogether>(t, first, 0xffff);
+  for (; first < t.channels; first += 16) {
+    const int64_t left = t.channels - first;
+    depthwise_vectors<kSigned, 1>(t, first, static_cast<__mmask16>(left >= 16 ? 0xffff : (1 << left) - 1));
+  }
+}
+
+void depthwise(const ByteTaps& t) {
+  if (t.signed_a)
+    depthwise_of<true>(t);
+  else
+    depthwise_of<false>(t);
+}
 
 }  // namespace
 

@@ -364,14 +364,14 @@ void expect_like_written(int cases, const std::function<Case(std::uint64_t)>& ma
 }
 
 TEST(IntegerProducts, RandomMatricesLikeTheWrittenProgram) {
-  expect_like_written(random_cases(120), random_case, "s.b_type = ", 99);
+  expect_like_written(random_cases(80), random_case, "s.b_type = ", 99);
 }
 TEST(IntegerProducts, RandomConvolutionsLikeTheWrittenProgram) {
-  expect_like_written(random_cases(80), random_convolution, "s.b_type = ", 99);
+  expect_like_written(random_cases(60), random_convolution, "s.b_type = ", 99);
 }
 
 TEST(IntegerProducts, RandomWeightsLikeTheWrittenProgram) {
-  expect_like_written(random_cases(50), random_weights, "s.b_type = ", 99);
+  expect_like_written(random_cases(40), random_weights, "s.b_type = ", 99);
 }
 
 }  // namespace

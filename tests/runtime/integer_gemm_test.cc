@@ -93,6 +93,43 @@ TEST(IntegerGemm, TilesOfEveryInstructionSet) {
   }
 }
 
+TEST(IntegerGemm, DepthwiseOfEveryInstructionSet) {
+  for (int i = 0; i < test::random_cases(100); ++i) {
+    const uint64_t seed = test::first_seed() + static_cast<uint64_t>(i);
+    Random random(seed);
+    ByteTaps t;
+    t.taps = between(random, 1, 25);
+    t.channels = between(random, 1, kBytePanel);
+    t.signed_a = random() % 2 == 0;
+    t.weights_row = t.channels + between(random, 0, 3);
+    const std::vector<uint8_t> a = bytes(random, t.taps * t.channels),
+                               w = bytes(random, t.taps * t.weights_row);
+    const DType a_type = t.signed_a ? DType::i8 : DType::u8,
+                b_type = random() % 2 == 0 ? DType::i8 : DType::u8;
+    std::vector<int16_t> weights;
+    for (uint8_t x : w) weights.push_back(static_cast<int16_t>(value(b_type, x)));
+    std::vector<const uint8_t*> rows;
+    for (int64_t k = 0; k < t.taps; ++k)
+      rows.push_back(random() % 4 == 0 ? nullptr : a.data() + k * t.channels);
+    t.a = rows.data();
+    t.weights = weights.data();
+    for (const auto& [name, kernels] : kernels_here()) {
+      std::vector<int32_t> got(static_cast<size_t>(t.channels), 7);
+      t.sums = got.data();
+      kernels->depthwise(t);
+      for (int64_t c = 0; c < t.channels; ++c) {
+        int64_t want = 0;
+        for (int64_t k = 0; k < t.taps; ++k) {
+          if (rows[static_cast<size_t>(k)] == nullptr) continue;
+          want += value(a_type, rows[static_cast<size_t>(k)][c]) *
+                  weights[static_cast<size_t>(k * t.weights_row + c)];
+        }
+        ASSERT_EQ(got[static_cast<size_t>(c)], want) << name << ", seed " << seed << ", channel " << c;
+      }
+    }
+  }
+}
+
 // A matrix in memory: its bytes, and strides in any order, with gaps.
 struct Matrix {
   std::vector<uint8_t> data;
