@@ -34,6 +34,7 @@ void run_loops(RankMemory& memory, const Operation& op, const Loops& loops) {
 void run_gemm(RankMemory& memory, const Operation& op, const Gemm& gemm) {
   const ByteView a = memory.view(gemm.a), b = memory.view(gemm.b), out = memory.view(gemm.out);
   const DType type = accumulator_of(a.dtype);
+  const bool widened = is_float(a.dtype) && !is_float(b.dtype);  // 8-bit weights
   std::optional<BodyEvaluation> epilogue;
   if (gemm.epilogue) epilogue.emplace(*gemm.epilogue, memory, op);
   const std::size_t rank = out.sizes.size(), m = rank - 2, n = rank - 1;
@@ -53,7 +54,7 @@ void run_gemm(RankMemory& memory, const Operation& op, const Gemm& gemm) {
     for (std::int64_t k = 0; k < depth; ++k, pa += a.strides[n], pb += b.strides[m]) {
       const Scalar x = to_scalar(read_element(a.dtype, byte_at(a, pa, op))),
                    y = to_scalar(read_element(b.dtype, byte_at(b, pb, op)));
-      accumulate(sum, x, y);
+      accumulate(sum, x, widened ? cast(b.dtype, type, y) : y);
     }
     sum = rounded(type, sum);
     const Scalar result = epilogue ? epilogue->at(indices.data(), sum) : cast(type, out.dtype, sum);

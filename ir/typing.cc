@@ -261,7 +261,8 @@ class OperationCheck {
     }
     const DType a = g_[k.a.buffer].dtype, b = g_[k.b.buffer].dtype;
     if (a == DType::boolean || b == DType::boolean) return wrong(Kind::type, "a gemm does not support bool");
-    if (a != b && !(is_integer(a) && is_integer(b)))
+    const bool weights = a == DType::f32 && (b == DType::i8 || b == DType::u8);
+    if (a != b && !(is_integer(a) && is_integer(b)) && !weights)
       return wrong(Kind::type, "a gemm does not support {} with {}", to_string(a), to_string(b));
     const std::size_t rank = k.out.sizes.size();
     for (std::size_t d = 0; d < rank; ++d) {

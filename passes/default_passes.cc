@@ -7,6 +7,7 @@
 #include "passes/fuse_horizontal.h"
 #include "passes/fuse_vertical.h"
 #include "passes/hoist_invariants.h"
+#include "passes/integer_products.h"
 #include "passes/merge_loops.h"
 #include "passes/name_post_ops.h"
 #include "passes/overlap/braid_schedule.h"
@@ -38,6 +39,9 @@ namespace {
 
 constexpr PipelineStep kDefault[] = {
     {"dead_code", "first, so that no pass optimises unused operations and unread results do not stop fusion"},
+    {"integer_products",
+     "while operands of products are loops of their own; before forward_copies, layouts and fusion, which "
+     "change them"},
     {"forward_copies",
      "before fusion, which would make one node of two copies and keep the tensor between them"},
     {"choose_layouts",
@@ -87,6 +91,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<FuseVertical>();
   registry.add<GroupFsdpCollectives>();
   registry.add<HoistInvariants>();
+  registry.add<IntegerProducts>();
   registry.add<LatencyHiding>();
   registry.add<MergeLoops>();
   registry.add<NamePostOps>();

@@ -7,8 +7,10 @@
 #include <map>
 #include <memory>
 
+#include "runtime/byte_weights.h"
 #include "runtime/gemm_isa.h"
 #include "runtime/gemm_library.h"
+#include "runtime/integer_gemm.h"
 #include "runtime/processor.h"
 #include "runtime/tile_kernels.h"
 
@@ -28,6 +30,16 @@ constexpr int64_t kPanelRows = 2;      // up to this many, our own kernel stream
 constexpr int64_t kColumnRows = 16;    // the same, if it is asked for parts of the columns
 constexpr int64_t kFewRows = 2;        // up to this many, our own kernel reads unpacked operands
 constexpr double kParallelWork = 2e5;  // multiplications below which a second thread costs more than it saves
+constexpr double kParallelByteWork = 8e5;  // the same of bytes
+
+bool is_byte(DType type) { return type == DType::i8 || type == DType::u8; }
+
+// Products of bytes whose sums are kept; those that are stored in 8 bits again have loops.
+bool has_byte_kernel(const GemmShape& s) {
+  return is_byte(s.type) && is_byte(s.b_type) && (s.finished || s.c_type == DType::i32);
+}
+
+bool has_byte_weights(const GemmShape& s) { return s.type == DType::f32 && is_byte(s.b_type); }
 
 double work_of(const GemmShape& s) { return static_cast<double>(s.batches()) * s.m * s.n * s.k; }
 
@@ -210,6 +222,17 @@ PackedMatrix GemmLibrary::pack(int64_t k, int64_t n, const float* b, int64_t b_r
   return packed;
 }
 
+PackedMatrix GemmLibrary::pack(DType a_type, DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
+                               int64_t b_col) {
+  PackedMatrix packed;
+  if (k == 0 || n == 0) return packed;
+  if (a_type == DType::f32)
+    packed.impl_ = Owned<PackedMatrix::Impl>(pack_byte_weights(type, k, n, b, b_row, b_col));
+  else
+    packed.impl_ = Owned<PackedMatrix::Impl>(pack_bytes(type, k, n, b, b_row, b_col));
+  return packed;
+}
+
 const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatrix* packed) {
   if (packed && !packed->valid()) packed = nullptr;
   const GemmShape shape = normalise(wanted);
@@ -220,6 +243,15 @@ const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatri
   if (slot) return slot.get();
 
   const int useful = work_of(shape) < kParallelWork ? 1 : threads;
+  if (has_byte_kernel(shape)) {
+    slot = make_byte_gemm(shape, packed ? static_cast<const ByteMatrix*>(packed->impl()) : nullptr,
+                          work_of(shape) < kParallelByteWork ? 1 : threads);
+    return slot.get();
+  }
+  if (has_byte_weights(shape)) {
+    slot = make_byte_weights(shape, useful);
+    return slot.get();
+  }
   if (shape.m == 0 || shape.n == 0 || shape.k == 0) {
     slot = std::make_unique<HostKernel>(shape, 1);
     return slot.get();

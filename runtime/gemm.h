@@ -8,6 +8,8 @@
 //   tiles           the same with AVX-512, if panels of b stay in the second-level cache (tile_kernels.h)
 //   matrix-vector   few rows: our own kernels, which stream b (or its packed form) once; no set-up per shape
 //   oneDNN sgemm    other f32 operands with a unit stride in each matrix, one call per batch matrix
+//   byte tiles      8-bit integers with sums in int32 (integer_gemm.h): constant b packed once, any other for each call
+//   widened bytes   f32 rows with a constant b of 8-bit integers (byte_weights.h), which are read as they are
 //   generic loops   all other types and strides
 //
 // Our own kernels (gemm_kernels.inc) are built once per instruction set; the processor decides which of them run.
@@ -55,8 +57,10 @@ struct Epilogue {
 
 // Strides count elements. Batch dimensions outermost first; unused ones are left 1 with stride 0.
 struct GemmShape {
-  DType type = DType::f32;    // of a and b
+  DType type = DType::f32;    // of a, and of b unless that has 8-bit integers
+  DType b_type = DType::f32;  // of b, if it has 8-bit integers: i8 or u8
   DType c_type = DType::f32;  // as `type`, or what sums are accumulated in: f32 (halves), i32 (integers)
+  bool finished = false;      // 8-bit operands: GemmArgs::finish takes the sums instead of c
   int64_t m = 0, n = 0, k = 0;
   int64_t a_row = 0, a_col = 0, b_row = 0, b_col = 0, c_row = 0, c_col = 0;
   int batch_rank = 0;
@@ -70,11 +74,31 @@ struct GemmShape {
   int64_t batches() const;
 };
 
+// Sums of a product: rows [row, row + rows), counted over all batch matrices, and columns [column, column + columns).
+struct GemmTile {
+  const int32_t* sums = nullptr;
+  int64_t sums_row = 0;  // elements from row to row
+  int64_t row = 0, rows = 0, column = 0, columns = 0;
+};
+// Computes the result from tiles of sums while they lie in the first-level cache, on several threads at once. `f` must
+// outlive the call that it is given to.
+struct FinishTile {
+  void (*call)(const void* context, const GemmTile& tile) = nullptr;
+  const void* context = nullptr;
+
+  FinishTile() = default;
+  template <class F>
+  explicit FinishTile(const F& f)
+      : call([](const void* context, const GemmTile& tile) { (*static_cast<const F*>(context))(tile); }),
+        context(&f) {}
+};
+
 struct GemmArgs {
   const void* a = nullptr;
   const void* b = nullptr;  // unused if b is packed
   void* c = nullptr;
   const void* vectors[kMaxPostOps] = {};  // operand of post-op k: the vector or the matrix
+  FinishTile finish = {};                 // for shapes that are `finished`
 };
 
 // A constant b in the layout of its kernels.
@@ -119,6 +143,11 @@ class GemmLibrary {
   // Copies b (k x n, f32, any strides) into the library's layout, chosen for about `typical_m` rows. The
   // result is invalid if the library would use b unchanged: the caller then keeps using b.
   PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m);
+
+  // The same for 8-bit integers (`type`: i8 or u8), for products with rows of `a_type`: 8-bit integers or f32. The result is
+  // always valid if b has elements.
+  PackedMatrix pack(DType a_type, DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
+                    int64_t b_col);
 
   // The kernel lives as long as the library. `packed` may be null.
   const GemmKernel* kernel(const GemmShape& shape, const PackedMatrix* packed);

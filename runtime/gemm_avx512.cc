@@ -8,6 +8,7 @@
 #include "runtime/kernel_support.h"
 
 #ifdef __x86_64__
+#include <immintrin.h>
 // After the includes: inline functions, which other files have too, must not be built for this target.
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma")
 

@@ -19,6 +19,11 @@ struct GemmKernels {
   // One batch, f32, b in panels, c_col == 1; [begin, end) are panels. `b` is the packed matrix.
   void (*run_panels)(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels,
                      int64_t begin, int64_t end);
+  // The same with 8-bit integers in panels of 64 columns, [panel][k][64]; `type` is i8 or u8.
+  void (*run_byte_panels)(const GemmShape& shape, const GemmArgs& args, const void* b, DType type,
+                          int64_t begin, int64_t end);
+  // A panel of them as f32.
+  void (*widen_panel)(const void* panel, DType type, int64_t k, float* to);
   // Applies the epilogue in place to rows [begin, end) of the c matrix at `c`, f32.
   void (*finish)(const GemmShape& shape, const GemmArgs& args, int64_t c_offset, int64_t begin, int64_t end);
 };

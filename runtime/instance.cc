@@ -181,13 +181,25 @@ PackedMatrix Instance::pack(int64_t k, int64_t n, const float* b, int64_t b_row,
   return packed;
 }
 
-void Instance::pack(const ConvolutionShape& shape, const float* b) {
+PackedMatrix Instance::pack(DType a_type, DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
+                            int64_t b_col) {
+  PackedMatrix packed = gemms_.pack(a_type, type, k, n, b, b_row, b_col);
+  if (!packed.valid()) return packed;
+  const int64_t down = (k - 1) * b_row, across = (n - 1) * b_col;
+  const auto* bytes = static_cast<const std::byte*>(b);
+  weights_packed(bytes + std::min<int64_t>(down, 0) + std::min<int64_t>(across, 0),
+                 bytes + std::max<int64_t>(down, 0) + std::max<int64_t>(across, 0) + 1);
+  return packed;
+}
+
+void Instance::pack(const ConvolutionShape& shape, const void* b) {
   windows_.kernel(shape, b);
   if (shape.weights() == 0) return;
   int64_t last = (shape.groups - 1) * shape.b_group + (shape.channels - 1) * shape.b_channel +
                  (shape.filters - 1) * shape.b_filter;
   for (int d = 0; d < shape.spatial; ++d) last += (shape.taps[d] - 1) * shape.b_tap[d];
-  weights_packed(b, b + last + 1);
+  const auto* bytes = static_cast<const std::byte*>(b);
+  weights_packed(bytes, bytes + (last + 1) * (shape.type == DType::f32 ? 4 : 1));
 }
 
 int64_t Instance::column_block(size_t first, size_t count) const {
@@ -198,7 +210,7 @@ int64_t Instance::column_block(size_t first, size_t count) const {
   return block;
 }
 
-void Instance::weights_packed(const float* begin, const float* end) {
+void Instance::weights_packed(const void* begin, const void* end) {
   MappedWeights& file = rank_file_.holds(begin) ? rank_file_ : shared_file_;
   file.check(begin, end);
   if (!weights_mapped_) return;

@@ -68,9 +68,11 @@ class Instance {
   void guard(bool holds, const int64_t* dims, const char* text) const;
   // For pack_weights: GemmLibrary::pack of a constant matrix, whose checksums are checked if it is packed.
   PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m);
+  PackedMatrix pack(DType a_type, DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
+                    int64_t b_col);
 
   // The same for the weights of a convolution whose shape depends on no dimension.
-  void pack(const ConvolutionShape& shape, const float* b);
+  void pack(const ConvolutionShape& shape, const void* b);
 
   // ---- for step
   const int64_t* dims() const { return current_->dims.data(); }
@@ -128,7 +130,7 @@ class Instance {
     std::vector<const WindowKernel*> windows;
   };
   // Constant weights were read, and what is packed from them is used from now on.
-  void weights_packed(const float* begin, const float* end);
+  void weights_packed(const void* begin, const void* end);
   void begin_node(size_t index);
   bool check(Status status, size_t collective);
   bool plan_held(bool held);

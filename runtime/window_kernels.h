@@ -1,6 +1,6 @@
 // Convolutions and pools of generated CPU programs, f32, in any dense layout; ir::Convolution and ir::Pooling (ir/graph.h)
 // have their meaning. oneDNN computes them, or plain loops in a build without it. Weights that are constant are packed once per
-// layout.
+// layout. Convolutions of 8-bit integers with constant weights, which are not transposed, have kernels of our own (integer_windows.h).
 #pragma once
 
 #include <array>
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/dtype.h"
 #include "runtime/gemm.h"
 #include "runtime/owned.h"
 
@@ -27,6 +28,8 @@ struct WindowShape {
 };
 
 struct ConvolutionShape : WindowShape {
+  DType type = DType::f32, b_type = DType::f32;  // of a and b: f32, or i8 and u8, whose sums are i32
+  bool finished = false;  // as GemmShape::finished; a row is a position, a column a filter
   bool transposed = false;
   int64_t groups = 1, channels = 0, filters = 0;  // channels and filters of one group
   int64_t b_group = 0, b_channel = 0, b_filter = 0;
@@ -52,6 +55,7 @@ struct WindowArgs {
   const void* b = nullptr;  // convolutions
   void* out = nullptr;
   const void* vectors[kMaxPostOps] = {};  // operand of post-op k, as in GemmArgs
+  FinishTile finish = {};                 // for shapes that are `finished`
 };
 
 // A kernel for one shape. It allocates nothing when it runs.
@@ -70,7 +74,7 @@ class WindowLibrary {
   ~WindowLibrary();
 
   // Kernels live as long as the library. `constant_b` is the address of weights that never change, or null.
-  const WindowKernel* kernel(const ConvolutionShape& shape, const float* constant_b);
+  const WindowKernel* kernel(const ConvolutionShape& shape, const void* constant_b);
   const WindowKernel* kernel(const PoolShape& shape);
 
  private:

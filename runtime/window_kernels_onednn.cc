@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/gemm_library.h"
+#include "runtime/integer_windows.h"
 #include "runtime/onednn_support.h"
 #include "runtime/window_kernels.h"
 #include "runtime/window_kernels_own.h"
@@ -410,6 +411,7 @@ struct WindowLibrary::Impl {
   dnnl::stream stream{engine};
   Scratch scratch;
   OwnWindows own;
+  ByteWindows bytes;
   struct Packed {
     const float* b;
     Desc given, layout;
@@ -467,12 +469,17 @@ struct WindowLibrary::Impl {
 WindowLibrary::WindowLibrary() : impl_(new Impl) {}
 WindowLibrary::~WindowLibrary() = default;
 
-const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const float* constant_b) {
+const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const void* weights) {
   Impl& im = *impl_;
+  const auto* constant_b = static_cast<const float*>(weights);
   std::unique_ptr<WindowKernel>& slot = im.convolutions[{shape, constant_b, omp_get_max_threads()}];
   if (slot) return slot.get();
   if (empty(shape, shape.groups * shape.filters)) {
     slot = std::make_unique<Nothing>();
+    return slot.get();
+  }
+  if (is_byte_convolution(shape)) {
+    slot = im.bytes.kernel(shape, weights, omp_get_max_threads());
     return slot.get();
   }
   slot = im.own.kernel(shape, constant_b, omp_get_max_threads());

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "runtime/gemm_library.h"
+#include "runtime/integer_windows.h"
 #include "runtime/kernel_support.h"
 #include "runtime/window_kernels.h"
 #include "runtime/window_kernels_own.h"
@@ -154,6 +155,7 @@ class PlainPool final : public WindowKernel {
 
 struct WindowLibrary::Impl {
   OwnWindows own;
+  ByteWindows bytes;
   // Keyed by shape, constant weights and threads.
   std::map<std::tuple<ConvolutionShape, const float*, int>, std::unique_ptr<WindowKernel>> convolutions;
   std::map<std::pair<PoolShape, int>, std::unique_ptr<WindowKernel>> pools;
@@ -162,9 +164,11 @@ struct WindowLibrary::Impl {
 WindowLibrary::WindowLibrary() : impl_(new Impl) {}
 WindowLibrary::~WindowLibrary() = default;
 
-const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const float* constant_b) {
+const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const void* weights) {
   const int threads = omp_get_max_threads();
+  const auto* constant_b = static_cast<const float*>(weights);
   std::unique_ptr<WindowKernel>& slot = impl_->convolutions[{shape, constant_b, threads}];
+  if (!slot && is_byte_convolution(shape)) slot = impl_->bytes.kernel(shape, weights, threads);
   if (!slot) slot = impl_->own.kernel(shape, constant_b, threads);
   if (!slot) slot = std::make_unique<PlainConvolution>(shape, threads);
   return slot.get();

@@ -65,7 +65,10 @@ void ProgramEmitter::refuse_unsupported() const {
       refuse(id, extern_refusal(s_.graph, op, kTargetName));
     } else if (const auto* gemm = op.as<Gemm>()) {
       const DType a = s_.graph[gemm->a.buffer].dtype, b = s_.graph[gemm->b.buffer].dtype;
-      if (a != b)
+      const bool weights = has_byte_weights(s_.graph, *gemm) && is_packed_matrix(s_.graph, gemm->b) &&
+                           bounds(numel(gemm->b.sizes)).min > 0 &&
+                           (gemm->out.strides.back().is_constant(1) || gemm->out.sizes.back().is_constant(1));
+      if (a != b && !is_byte_product(s_.graph, *gemm) && !weights)
         refuse(id, fmt::format("a product of {} by {}", to_string(a), to_string(b)));
       else if (a == DType::boolean)
         refuse(id, "a product of bool matrices");
@@ -73,7 +76,7 @@ void ProgramEmitter::refuse_unsupported() const {
         refuse(id, fmt::format("a product with {} batch dimensions; at most 6", gemm->out.sizes.size() - 2));
       const DType out = s_.graph[gemm->out.buffer].dtype;
       const DType wide = a == DType::f64 ? a : is_float(a) ? DType::f32 : DType::i32;
-      if (a == b && !gemm->epilogue && out != a && out != wide) {
+      if (a == b && !gemm->epilogue && out != a && out != wide && !is_byte_product(s_.graph, *gemm)) {
         refuse(id, fmt::format("a product of {} matrices stored as {}", to_string(a), to_string(out)));
       }
     } else if (const auto* c = op.as<CollectiveKernel>()) {
@@ -419,6 +422,12 @@ std::string ProgramEmitter::source_text() const {
     w.line(fmt::format("struct Activation{} {{", k));
     w.raw(functors_[k]);
     w.line("};");
+  }
+  for (std::size_t k = 0; k < finishes_.size(); ++k) {
+    w.line();
+    const std::size_t first = finishes_[k].find('\n') + 1;
+    w.wrapped(fmt::format("void finish_{}{}", k, finishes_[k].substr(0, first - 1)));
+    w.raw(finishes_[k].substr(first));
   }
   for (const KernelFunction& k : kernels_) {
     w.line();

@@ -23,11 +23,24 @@ void write_epilogue(Writer& w, const Product& product) {
   }
 }
 
+bool has_byte_weights(const Graph& graph, const Gemm& gemm) {
+  const DType b = graph[gemm.b.buffer].dtype;
+  return graph[gemm.a.buffer].dtype == DType::f32 && (b == DType::i8 || b == DType::u8);
+}
+
 namespace {
 
 Expr last(const std::vector<Expr>& v, std::size_t from_end) { return v[v.size() - 1 - from_end]; }
 
 }  // namespace
+
+bool is_packed_matrix(const Graph& graph, const TensorRef& b) {
+  if (graph[root_storage(graph, b.buffer)].kind != StorageKind::constant) return false;
+  for (std::size_t d = 0; d + 2 < b.sizes.size(); ++d) {
+    if (!b.strides[d].is_constant(0) && !b.sizes[d].is_constant(1)) return false;
+  }
+  return last(b.sizes, 1).is_constant() && last(b.sizes, 0).is_constant() && b.offset.is_constant();
+}
 
 std::size_t ProgramEmitter::shape(const Shape& shape) {
   const auto [it, fresh] = shape_index_.try_emplace(shape, shapes_.size());
@@ -53,22 +66,23 @@ std::vector<std::string> ProgramEmitter::post_op_operands(const Product& product
   return operands;
 }
 
-// A constant b that is one f32 matrix.
+// A constant b that is one matrix of f32 or 8-bit integers.
 std::optional<std::size_t> ProgramEmitter::packed_weight(const Gemm& gemm) {
   const Graph& graph = s_.graph;
   const TensorRef& b = gemm.b;
   const StorageId root = root_storage(graph, b.buffer);
-  if (graph[root].kind != StorageKind::constant || graph[b.buffer].dtype != DType::f32) return std::nullopt;
-  const std::size_t rank = b.sizes.size();
-  for (std::size_t d = 0; d + 2 < rank; ++d) {
-    if (!b.strides[d].is_constant(0) && !b.sizes[d].is_constant(1)) return std::nullopt;
-  }
+  const DType type = graph[b.buffer].dtype;
+  const bool bytes = is_byte_product(graph, gemm) || has_byte_weights(graph, gemm);
+  if (graph[root].kind != StorageKind::constant || (type != DType::f32 && !bytes)) return std::nullopt;
+  if (!is_packed_matrix(graph, b)) return std::nullopt;
   const Expr k = last(b.sizes, 1), n = last(b.sizes, 0);
-  if (!k.is_constant() || !n.is_constant() || !b.offset.is_constant()) return std::nullopt;
   const std::int64_t rows = bounds(numel(gemm.out.sizes)).max / std::max<std::int64_t>(1, n.constant());
-  const std::string call = fmt::format("pack({}, {}, {}, {}, {}, {})", size(k), size(n),
-                                       address(b.buffer, b.offset), size(last(b.strides, 1)),
-                                       size(last(b.strides, 0)), std::clamp<std::int64_t>(rows, 32, 512));
+  const std::string matrix = fmt::format("{}, {}, {}, {}, {}", size(k), size(n), address(b.buffer, b.offset),
+                                         size(last(b.strides, 1)), size(last(b.strides, 0)));
+  const std::string call = bytes
+                               ? fmt::format("pack(DType::{}, DType::{}, {})",
+                                             to_string(graph[gemm.a.buffer].dtype), to_string(type), matrix)
+                               : fmt::format("pack({}, {})", matrix, std::clamp<std::int64_t>(rows, 32, 512));
   for (std::size_t p = 0; p < packed_.size(); ++p) {
     if (packed_[p].call == call) return p;
   }
@@ -79,14 +93,20 @@ std::optional<std::size_t> ProgramEmitter::packed_weight(const Gemm& gemm) {
 ProgramEmitter::GemmCall ProgramEmitter::use_gemm(const Gemm& gemm, const std::string& label,
                                                   bool by_columns) {
   const DType type = s_.graph[gemm.a.buffer].dtype, c_type = s_.graph[gemm.out.buffer].dtype;
-  const TensorRef& c = gemm.out;
+  const bool bytes = is_byte_product(s_.graph, gemm),
+             finished = bytes && (gemm.epilogue || c_type != DType::i32);
+  TensorRef c = gemm.out;
+  if (finished) c.strides = contiguous_strides(c.sizes);  // nothing is stored by the kernel
   const std::size_t rank = gemm.out.sizes.size();
   Writer w;
   const auto set = [&](const std::string& field, Expr value) {
     w.line(fmt::format("s.{} = {};", field, size(value)));
   };
   w.line(fmt::format("s.type = DType::{};", type == DType::boolean ? "boolean" : to_string(type)));
-  w.line(fmt::format("s.c_type = DType::{};", to_string(c_type)));
+  if (bytes || has_byte_weights(s_.graph, gemm))
+    w.line(fmt::format("s.b_type = DType::{};", to_string(s_.graph[gemm.b.buffer].dtype)));
+  w.line(fmt::format("s.c_type = DType::{};", to_string(bytes ? DType::i32 : c_type)));
+  if (finished) w.line("s.finished = true;");
   set("m", last(gemm.out.sizes, 1));
   set("n", last(gemm.out.sizes, 0));
   set("k", last(gemm.a.sizes, 0));
@@ -105,10 +125,10 @@ ProgramEmitter::GemmCall ProgramEmitter::use_gemm(const Gemm& gemm, const std::s
       set(fmt::format("c_batch[{}]", d), c.strides[d]);
     }
   }
-  write_epilogue(w, gemm);
+  if (!finished) write_epilogue(w, gemm);
   if (by_columns) w.line("s.by_columns = true;");
   std::optional<std::size_t> packed;
-  if (type == DType::f32 && c_type == DType::f32) packed = packed_weight(gemm);
+  if (bytes || (type == DType::f32 && c_type == DType::f32)) packed = packed_weight(gemm);
   gemms_.push_back({shape({"GemmShape", w.text()}), packed, label});
   return {gemms_.size() - 1, packed ? fmt::format(", &packed_[{}]", *packed) : ""};
 }
@@ -116,11 +136,21 @@ ProgramEmitter::GemmCall ProgramEmitter::use_gemm(const Gemm& gemm, const std::s
 void ProgramEmitter::emit_gemm(OpId id) {
   const Operation& op = s_.graph[id];
   const Gemm& gemm = *op.as<Gemm>();
-  internal_check(!gemm.epilogue || named_to_the_end(gemm),
+  const bool bytes = is_byte_product(s_.graph, gemm);
+  internal_check(!gemm.epilogue || (bytes ? can_finish(gemm) : named_to_the_end(gemm)),
                  "codegen: no kernel has the epilogue of '{}': the schedule is not legalised", op.name);
-  const std::vector<std::string> vectors = post_op_operands(gemm);
+  const bool finished = bytes && (gemm.epilogue || s_.graph[gemm.out.buffer].dtype != DType::i32);
+  const std::vector<std::string> vectors = finished ? std::vector<std::string>() : post_op_operands(gemm);
   const GemmCall call = use_gemm(gemm, label(id));
   note({id}, fmt::format("{} x {}", s_.graph[gemm.a.buffer].name, s_.graph[gemm.b.buffer].name));
+  if (finished) {
+    const std::string finish = fmt::format("finish{}", call.index);
+    step_.push_back(fmt::format("const auto {} = {};", finish, finish_tile(gemm)));
+    step_.push_back(fmt::format("gemm({}, {{{}, {}, nullptr, {{}}, FinishTile({})}}{});", call.index,
+                                address(gemm.a.buffer, gemm.a.offset), address(gemm.b.buffer, gemm.b.offset),
+                                finish, call.packed));
+    return;
+  }
   std::string args =
       fmt::format("{{{}, {}, {}", address(gemm.a.buffer, gemm.a.offset),
                   address(gemm.b.buffer, gemm.b.offset), address(gemm.out.buffer, gemm.out.offset, false));

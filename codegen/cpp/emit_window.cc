@@ -47,7 +47,7 @@ void ProgramEmitter::emit_window(OpId id) {
   const std::string into = address(out.buffer, out.offset, false), from = address(a.buffer, a.offset);
   WindowUse use;
   use.label = label(id);
-  std::string args, what;
+  std::string args, what, finish;
   if (convolution == nullptr) {
     const Pooling& pool = *op.as<Pooling>();
     set("channels", a.sizes[channel]);
@@ -57,8 +57,16 @@ void ProgramEmitter::emit_window(OpId id) {
     what = fmt::format("{} pool", to_string(pool.kind));
   } else {
     const TensorRef& b = convolution->b;
-    internal_check(!convolution->epilogue || named_to_the_end(*convolution),
-                   "codegen: no kernel has the epilogue of '{}': the schedule is not legalised", op.name);
+    const bool bytes = is_byte_product(s_.graph, *convolution);
+    const bool finished = bytes && (convolution->epilogue || s_.graph[out.buffer].dtype != DType::i32);
+    internal_check(
+        !convolution->epilogue || (bytes ? can_finish(*convolution) : named_to_the_end(*convolution)),
+        "codegen: no kernel has the epilogue of '{}': the schedule is not legalised", op.name);
+    if (bytes) {
+      w.line(fmt::format("s.type = DType::{};", to_string(s_.graph[a.buffer].dtype)));
+      w.line(fmt::format("s.b_type = DType::{};", to_string(s_.graph[b.buffer].dtype)));
+    }
+    if (finished) w.line("s.finished = true;");
     if (convolution->transposed) w.line("s.transposed = true;");
     set("groups", b.sizes[0]);
     set("channels", b.sizes[spatial + 1]);
@@ -67,7 +75,7 @@ void ProgramEmitter::emit_window(OpId id) {
     each("b_tap", [&](std::size_t d) { return b.strides[d + 1]; });
     set("b_channel", b.strides[spatial + 1]);
     set("b_filter", b.strides[spatial + 2]);
-    write_epilogue(w, *convolution);
+    if (!finished) write_epilogue(w, *convolution);
     use.shape = shape({"ConvolutionShape", w.text()});
     const std::string weights = address(b.buffer, b.offset);
     const bool constant = s_.graph[root_storage(s_.graph, b.buffer)].kind == StorageKind::constant;
@@ -80,11 +88,17 @@ void ProgramEmitter::emit_window(OpId id) {
     for (const Window& window : windows) fixed &= window.pad.is_constant();
     use.packs = fixed;
     args = fmt::format("{}, {}, {}", from, weights, into);
-    const std::vector<std::string> operands = post_op_operands(*convolution);
+    if (finished) {
+      finish = finish_tile(*convolution);
+      args = fmt::format("{}, {}, nullptr, {{}}, FinishTile(tiles{})", from, weights, windows_.size());
+    }
+    const std::vector<std::string> operands =
+        finished ? std::vector<std::string>() : post_op_operands(*convolution);
     if (!operands.empty()) args += fmt::format(", {{{}}}", fmt::join(operands, ", "));
     what = fmt::format("{} * {}", s_.graph[a.buffer].name, s_.graph[b.buffer].name);
   }
   note({id}, what);
+  if (!finish.empty()) step_.push_back(fmt::format("const auto tiles{} = {};", windows_.size(), finish));
   step_.push_back(fmt::format("window({}, {{{}}});", windows_.size(), args));
   windows_.push_back(std::move(use));
 }

@@ -16,6 +16,15 @@ namespace braid::codegen::cpp {
 // The steps of the epilogue as statements that fill in the shape `s`.
 void write_epilogue(Writer& w, const ir::Product& product);
 
+// Whether the operands are 8-bit integers, whose sums are i32 (runtime/integer_gemm.h).
+bool is_byte_product(const ir::Graph& graph, const ir::Product& product);
+// Whether f32 rows meet 8-bit weights (runtime/byte_weights.h).
+bool has_byte_weights(const ir::Graph& graph, const ir::Gemm& gemm);
+// Whether the right-hand side is a constant that is one matrix.
+bool is_packed_matrix(const ir::Graph& graph, const ir::TensorRef& b);
+// Whether its epilogue, if any, is one that is applied to tiles of sums as it is written.
+bool can_finish(const ir::Product& product);
+
 class ProgramEmitter {
  public:
   ProgramEmitter(const ir::Schedule& schedule, const EmitOptions& options);
@@ -110,6 +119,9 @@ class ProgramEmitter {
   };
   GemmCall use_gemm(const ir::Gemm& gemm, const std::string& label, bool by_columns = false);
 
+  // emit_finish.cc
+  std::string finish_tile(const ir::Product& product);
+
   // emit_window.cc
   void emit_window(ir::OpId op);
   std::vector<std::string> post_op_operands(const ir::Product& product);
@@ -152,6 +164,8 @@ class ProgramEmitter {
   std::vector<WindowUse> windows_;
   std::map<std::string, std::size_t> functor_index_;
   std::vector<std::string> functors_;
+  std::map<std::string, std::size_t> finish_index_;
+  std::vector<std::string> finishes_;
   std::size_t recurrences_ = 0;
   std::vector<std::string> sites_;
   std::vector<Node> nodes_;

@@ -3,6 +3,7 @@
 #include "analysis/costs/machine.h"
 #include "codegen/cpp/build_library.h"
 #include "codegen/cpp/emit.h"
+#include "codegen/cpp/program_emitter.h"
 #include "ir/kernel_parts.h"
 #include "ir/post_ops.h"
 #include "runtime/window_kernels.h"
@@ -13,8 +14,10 @@ using namespace ir;
 
 namespace {
 
-// The limits of the runtime's kernels (runtime/gemm.h): float32 throughout, one scale.
+// The limits of the runtime's kernels (runtime/gemm.h): float32 throughout, one scale. Tiles of integer sums are finished by
+// the program.
 std::size_t post_ops_taken(const Graph& graph, const Product& product) {
+  if (is_byte_product(graph, product)) return can_finish(product) ? kAnyEpilogue : 0;
   if (graph[product.out.buffer].dtype != DType::f32 || graph[product.a.buffer].dtype != DType::f32) return 0;
   std::size_t taken = 0;
   int scales = 0;
@@ -29,6 +32,14 @@ std::size_t post_ops_taken(const Graph& graph, const Product& product) {
 
 bool at_least(Expr e, std::int64_t least) { return bounds(e).min >= least; }
 
+// What our convolutions of bytes take (runtime/integer_windows.h).
+bool has_byte_kernel(const Graph& graph, const Convolution& convolution) {
+  const StorageId weights = root_storage(graph, convolution.b.buffer);
+  return weights.valid() && graph[weights].kind == StorageKind::constant && !convolution.transposed &&
+         convolution.windows.size() <= rt::kMaxSpatial && at_least(convolution.a.sizes.back(), 1) &&
+         can_finish(convolution);
+}
+
 // What oneDNN's convolutions and pools take (runtime/window_kernels.h).
 bool has_window_kernel(const Graph& graph, const Operation& op) {
   const auto* convolution = op.as<Convolution>();
@@ -36,6 +47,8 @@ bool has_window_kernel(const Graph& graph, const Operation& op) {
   const TensorRef &a = convolution != nullptr ? convolution->a : pool->x,
                   &out = convolution != nullptr ? convolution->out : pool->out;
   const std::vector<Window>& windows = convolution != nullptr ? convolution->windows : pool->windows;
+  if (convolution != nullptr && is_byte_product(graph, *convolution))
+    return has_byte_kernel(graph, *convolution);
   if (graph[a.buffer].dtype != DType::f32 || graph[out.buffer].dtype != DType::f32) return false;
   if (windows.size() > rt::kMaxSpatial || !at_least(a.sizes.back(), 1)) return false;
   // oneDNN describes no operand that repeats elements or runs backwards.

@@ -1,0 +1,40 @@
+// Sums that stand for zero points in convolutions of bytes. Elements outside of the image are 0, not the zero point, so these sums
+// depend on the position where windows reach over an edge.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace braid::passes {
+
+// A tensor of sums in i32, and the element that belongs to the indices of a product's result.
+struct Sums {
+  ir::BufferId buffer;
+  ir::Expr index = 0;
+};
+
+// Classes of positions of a convolution by the taps that are inside of the image: those at the beginning of a dimension, those
+// where all taps are inside, and those at its end.
+struct TapClasses {
+  std::vector<std::vector<std::vector<bool>>> inside;  // [dimension][class][tap]
+  std::vector<ir::Expr> at;                            // the class of the result's indices
+};
+// nullopt if a position may lack taps at both ends, or where windows end depends on dynamic sizes.
+std::optional<TapClasses> tap_classes(const ir::Graph& graph, const ir::Convolution& k);
+
+// The sums of constant weights over the taps of each class, by filter.
+std::optional<Sums> tap_sums(ir::Graph& graph, const TapClasses& classes, const ir::TensorRef& weights,
+                             const ir::TensorRef& out);
+// How many elements the taps of each class read, all channels of a group counted.
+Sums tap_counts(ir::Graph& graph, const TapClasses& classes, const ir::TensorRef& weights);
+
+// The sums of what each window reads of a group's channels of `a`, and the loop that computes them.
+struct WindowSums {
+  Sums sums;
+  ir::Loops loops;
+};
+WindowSums window_sums(ir::Graph& graph, const ir::Convolution& k, const ir::TensorRef& a);
+
+}  // namespace braid::passes

@@ -1,0 +1,100 @@
+#include "runtime/byte_weights.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/tile_kernels.h"
+
+namespace braid::rt {
+namespace {
+
+constexpr int64_t kWidth = 64;
+constexpr int64_t kStreamedRows = 8;  // up to this many, weights are widened for each four rows
+
+int64_t panels_of(int64_t n) { return (n + kWidth - 1) / kWidth; }
+
+class ByteWeightsGemm final : public GemmKernel {
+ public:
+  ByteWeightsGemm(const GemmShape& shape, int threads) : s_(shape), threads_(threads) {
+    streamed_ = s_.m <= kStreamedRows || s_.a_col != 1;
+    matrix_ = s_;
+    matrix_.batch_rank = 0;
+    panel_bytes_ = streamed_ ? 0 : static_cast<size_t>(s_.k * kWidth) * sizeof(float);
+    memory_ = aligned_bytes((panel_bytes_ + 63) / 64 * 64 * static_cast<size_t>(threads));
+  }
+  void run(const GemmArgs& args, const PackedMatrix* packed) const override {
+    for (int64_t i = 0; i < s_.batches(); ++i) {
+      int64_t a = 0, c = 0, index = i;
+      for (int d = s_.batch_rank - 1; d >= 0; --d) {
+        a += index % s_.batch[d] * s_.a_batch[d];
+        c += index % s_.batch[d] * s_.c_batch[d];
+        index /= s_.batch[d];
+      }
+      GemmArgs one = args;
+      one.a = static_cast<const float*>(args.a) + a;
+      one.c = static_cast<float*>(args.c) + c;
+      // Of the operands of the epilogue, matrices lie as c does.
+      for (int p = 0; p < kMaxPostOps; ++p) {
+        if (s_.epilogue.ops[static_cast<size_t>(p)] == PostOp::add_matrix)
+          one.vectors[p] = static_cast<const float*>(args.vectors[p]) + c;
+      }
+      if (s_.m == 0 || s_.n == 0) return;
+      split(threads_, panels_of(s_.n), [&](int64_t begin, int64_t end) { panels(one, packed, begin, end); });
+    }
+  }
+  const char* name() const override { return streamed_ ? "byte weights" : "widened bytes"; }
+
+ private:
+  void panels(const GemmArgs& args, const PackedMatrix* packed, int64_t begin, int64_t end) const {
+    const auto* weights = static_cast<const ByteWeights*>(packed->impl());
+    if (streamed_) {
+      own_kernels().run_byte_panels(matrix_, args, weights->bytes.get(), weights->type, begin, end);
+      return;
+    }
+    const auto thread = static_cast<size_t>(threads_ > 1 ? omp_get_thread_num() : 0);
+    auto* const wide = reinterpret_cast<float*>(memory_.get() + (panel_bytes_ + 63) / 64 * 64 * thread);
+    for (int64_t p = begin; p < end; ++p) {
+      own_kernels().widen_panel(weights->bytes.get() + p * s_.k * kWidth, weights->type, s_.k, wide);
+      const Panels same = {kWidth, 0};  // every panel lies there
+      if (tile_kernels() != nullptr)
+        tile_kernels()->multiply(matrix_, args, wide, same, {0, s_.m, p, p + 1});
+      else
+        own_kernels().run_panels(matrix_, args, wide, same, p, p + 1);
+    }
+  }
+
+  GemmShape s_, matrix_;
+  int threads_;
+  bool streamed_ = true;
+  size_t panel_bytes_ = 0;
+  AlignedBytes memory_;
+};
+
+}  // namespace
+
+ByteWeights* pack_byte_weights(DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
+                               int64_t b_col) {
+  auto packed = std::make_unique<ByteWeights>();
+  packed->type = type;
+  packed->size = static_cast<size_t>(panels_of(n) * k * kWidth);
+  packed->bytes = aligned_bytes(packed->size);
+  const auto* from = static_cast<const uint8_t*>(b);
+  auto* to = reinterpret_cast<uint8_t*>(packed->bytes.get());
+  for (int64_t p = 0; p < panels_of(n); ++p) {
+    const int64_t columns = std::min(kWidth, n - p * kWidth);
+    for (int64_t i = 0; i < k; ++i, to += kWidth) {
+      const uint8_t* const row = from + i * b_row + p * kWidth * b_col;
+      if (columns < kWidth) std::memset(to, 0, kWidth);
+      for (int64_t j = 0; j < columns; ++j) to[j] = row[j * b_col];
+    }
+  }
+  return packed.release();
+}
+
+std::unique_ptr<GemmKernel> make_byte_weights(const GemmShape& shape, int threads) {
+  return std::make_unique<ByteWeightsGemm>(shape, threads);
+}
+
+}  // namespace braid::rt

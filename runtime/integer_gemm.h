@@ -1,0 +1,125 @@
+// Products of 8-bit integers with sums in int32 that wrap, exact on every processor. Private to the runtime library.
+//
+// The kernels multiply unsigned rows by signed columns, which is what processors have instructions for. With x' the stored form of
+// an element (signed rows plus 128, unsigned columns minus 128):
+//
+//   sum a*b = sum a'*b' - [a is signed] 128 * sum_k b'[k, n] + [b is unsigned] 128 * sum_k a[m, k]
+//
+// The sums of columns are made once for a constant b, those of rows while the rows are brought into their stored form.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/aligned_bytes.h"
+#include "runtime/gemm.h"
+#include "runtime/gemm_library.h"
+#include "runtime/tile_kernels.h"
+
+namespace braid::rt {
+
+inline constexpr int64_t kBytePanel = 64;  // columns of a panel
+inline constexpr int64_t kByteGroup = 4;   // rows of b whose products one instruction adds
+inline constexpr int kMostByteRows = 8;    // rows of a tile
+
+inline constexpr int64_t byte_depth(int64_t k) { return (k + kByteGroup - 1) / kByteGroup * kByteGroup; }
+inline constexpr int64_t byte_panels(int64_t n) { return (n + kBytePanel - 1) / kBytePanel; }
+
+// b in its stored form, in panels of 64 columns, padded with zeros: element (k, n) at
+// (n / 64 * depth + k / 4 * 4) * 64 + n % 64 * 4 + k % 4.
+struct BytePanels {
+  const int8_t* data = nullptr;
+  const int32_t* column_sums = nullptr;  // of the stored form, one per padded column
+  int64_t depth = 0;                     // byte_depth(k)
+  bool from_unsigned = false;
+};
+
+inline size_t panel_bytes(int64_t k, int64_t n) {
+  return static_cast<size_t>(byte_depth(k) * byte_panels(n) * kBytePanel);
+}
+// Panels [begin, end) of b and their sums, into memory of panel_bytes(k, n) and of byte_panels(n) * 64 numbers.
+void pack_panels(DType type, int64_t k, int64_t n, const void* b, int64_t b_row, int64_t b_col, int64_t begin,
+                 int64_t end, int8_t* data, int32_t* column_sums);
+
+// A constant matrix, packed.
+struct ByteMatrix final : PackedMatrix::Impl {
+  DType type = DType::i8;
+  int64_t k = 0, n = 0;
+  AlignedBytes sums;
+  BytePanels byte_panels() const {
+    return {reinterpret_cast<const int8_t*>(bytes.get()), reinterpret_cast<const int32_t*>(sums.get()),
+            byte_depth(k), type == DType::u8};
+  }
+};
+ByteMatrix* pack_bytes(DType type, int64_t k, int64_t n, const void* b, int64_t b_row, int64_t b_col);
+
+// One tile: sums[r][n] = columns[n] + rows[r] + sum_k a[r, k] * b[k, n].
+struct ByteTile {
+  const uint8_t* a = nullptr;
+  int64_t a_row = 0;
+  int64_t groups = 0;                // depth / 4
+  const int8_t* b = nullptr;         // one panel
+  const int32_t* columns = nullptr;  // 64
+  const int32_t* rows = nullptr;
+  int32_t* sums = nullptr;  // rows of 64
+};
+// One position of a depthwise convolution: sums[c] = sum over taps k of a[k][c] * weights[k, c], for 64 channels at most.
+struct ByteTaps {
+  const uint8_t* const* a = nullptr;  // per tap; null: outside
+  int64_t taps = 0, channels = 0;
+  bool signed_a = false;
+  const int16_t* weights = nullptr;
+  int64_t weights_row = 0;
+  int32_t* sums = nullptr;
+};
+struct ByteKernels {
+  int64_t tile_rows;  // that suit a tile best
+  // Up to kMostByteRows rows, 1 to 4 vectors of 16 columns.
+  void (*tile)(const ByteTile& tile, int rows, int vectors);
+  void (*depthwise)(const ByteTaps& taps);
+};
+namespace baseline {
+extern const ByteKernels kByteKernels;
+}
+#ifdef __x86_64__
+namespace avx2 {
+extern const ByteKernels kByteKernels;
+}
+namespace avx512 {
+extern const ByteKernels kByteKernels;  // with VNNI
+}
+#endif
+// Those of this processor. BRAID_BYTE_KERNELS=baseline|avx2 asks for narrower ones, to test them.
+const ByteKernels& byte_kernels();
+
+// Where the rows of a product come from.
+class ByteRows {
+ public:
+  virtual ~ByteRows() = default;
+  // Row `row` in its stored form and, behind it, zeros up to the depth; null if it must be copied.
+  virtual const uint8_t* direct(int64_t /*row*/) const { return nullptr; }
+  virtual int64_t direct_stride() const { return 0; }
+  virtual void copy(int64_t row, uint8_t* to) const = 0;
+};
+// What becomes of a tile.
+class ByteSums {
+ public:
+  virtual ~ByteSums() = default;
+  virtual void put(const GemmTile& tile) const = 0;
+};
+
+struct ByteProduct {
+  int64_t n = 0, k = 0;
+  bool signed_rows = false;
+  BytePanels b;
+};
+// The work memory of one thread.
+size_t byte_scratch(int64_t k);
+// The part of the product, by the calling thread.
+void multiply_bytes(const ByteProduct& product, const ByteRows& rows, const ByteSums& sums,
+                    const TilePart& part, std::byte* scratch);
+
+// The kernel for a shape of 8-bit operands; `packed` may be null.
+std::unique_ptr<GemmKernel> make_byte_gemm(const GemmShape& shape, const ByteMatrix* packed, int threads);
+
+}  // namespace braid::rt
