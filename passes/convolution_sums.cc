@@ -48,7 +48,8 @@ std::optional<TapClasses> tap_classes(const Graph& graph, const Convolution& k) 
   return found;
 }
 
-std::optional<Sums> tap_sums(Graph& graph, const TapClasses& classes, const TensorRef& weights, const TensorRef& out) {
+std::optional<Sums> tap_sums(Graph& graph, const TapClasses& classes, const TensorRef& weights,
+                             const TensorRef& out) {
   const std::optional<ConstantData> data = constant_tap_sums(graph, weights, classes.inside);
   if (!data) return std::nullopt;
   std::vector<Expr> sizes, at = classes.at;
@@ -124,8 +125,7 @@ WindowSums window_sums(Graph& graph, const Convolution& k, const TensorRef& a) {
     if (d + 1 < kept.size()) sums.index = sums.index + pool.index(d) * strides[d];
   }
   if (!groups.is_constant(1))
-    sums.index =
-        sums.index + simplify(floor_div(pool.index(kept.size() - 1), k.b.sizes.back()), k.out.sizes);
+    sums.index = sums.index + simplify(floor_div(pool.index(kept.size() - 1), k.b.sizes.back()), k.out.sizes);
   sums.buffer = graph.add_owned(graph[a.buffer].name + ".window_sums", DType::i32, kept);
   return {sums, std::move(loops)};
 }

@@ -66,7 +66,8 @@ void ProgramEmitter::refuse_unsupported() const {
     } else if (const auto* gemm = op.as<Gemm>()) {
       const DType a = s_.graph[gemm->a.buffer].dtype, b = s_.graph[gemm->b.buffer].dtype;
       const bool weights = has_byte_weights(s_.graph, *gemm) && is_packed_matrix(s_.graph, gemm->b) &&
-                           bounds(numel(gemm->b.sizes)).min > 0 && gemm->out.strides.back().is_constant(1);
+                           bounds(numel(gemm->b.sizes)).min > 0 &&
+                           (gemm->out.strides.back().is_constant(1) || gemm->out.sizes.back().is_constant(1));
       if (a != b && !is_byte_product(s_.graph, *gemm) && !weights)
         refuse(id, fmt::format("a product of {} by {}", to_string(a), to_string(b)));
       else if (a == DType::boolean)
