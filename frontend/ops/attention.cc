@@ -40,7 +40,8 @@ void check(OpContext& c, AttentionOperands& a) {
     if (!is_float(x->dtype()))
       c.fail(kTypeMismatch, fmt::format("attention of {}, expected a float type", to_string(x->dtype())));
   }
-  const auto same = [&](const TensorBox& x, std::size_t i, const TensorBox& y, std::size_t k, const char* what) {
+  const auto same = [&](const TensorBox& x, std::size_t i, const TensorBox& y, std::size_t k,
+                        const char* what) {
     const Expr p = x.sizes()[i], q = y.sizes()[k];
     if (p.is_constant() && q.is_constant() && !(p == q))
       c.fail(kShapeMismatch, fmt::format("{} differ: {} and {}", what, to_string(p), to_string(q)));
@@ -55,8 +56,10 @@ void check(OpContext& c, AttentionOperands& a) {
   if (a.mask) {
     TensorBox& mask = *a.mask;
     if (mask.dtype() != DType::boolean && !is_float(mask.dtype()))
-      c.fail(kTypeMismatch, fmt::format("a mask of {}, expected bool or a float type", to_string(mask.dtype())));
-    if (mask.rank() > 4) c.fail(kShapeMismatch, fmt::format("the mask has rank {}, expected at most 4", mask.rank()));
+      c.fail(kTypeMismatch,
+             fmt::format("a mask of {}, expected bool or a float type", to_string(mask.dtype())));
+    if (mask.rank() > 4)
+      c.fail(kShapeMismatch, fmt::format("the mask has rank {}, expected at most 4", mask.rank()));
     while (mask.rank() < 4) mask = l.unsqueeze(mask, 0);
     const Expr wanted[] = {a.query.sizes()[0], a.query.sizes()[1], a.query.sizes()[2], a.key.sizes()[2]};
     for (std::size_t d = 0; d < 4; ++d) {
@@ -73,7 +76,8 @@ void check(OpContext& c, AttentionOperands& a) {
     if (!*row) continue;
     require_rank(c, **row, 1, "a number per row");
     if ((*row)->dtype() != DType::i32 && (*row)->dtype() != DType::i64)
-      c.fail(kTypeMismatch, fmt::format("numbers per row of {}, expected i32 or i64", to_string((*row)->dtype())));
+      c.fail(kTypeMismatch,
+             fmt::format("numbers per row of {}, expected i32 or i64", to_string((*row)->dtype())));
     same(a.query, 0, **row, 0, "the batches of query and numbers per row");
   }
   if (a.causal) a.after = Expr(0);
@@ -84,8 +88,8 @@ void check(OpContext& c, AttentionOperands& a) {
 TensorBox split_heads(ir::Lowering& l, const TensorBox& x, std::int64_t shared) {
   const auto& s = x.sizes();
   const Expr key_heads = s[1].is_constant() ? Expr(s[1].constant() / shared) : s[1];
-  std::vector<Expr> map = {l.pool().index(0), l.pool().index(1) * shared + l.pool().index(2), l.pool().index(3),
-                           l.pool().index(4)};
+  std::vector<Expr> map = {l.pool().index(0), l.pool().index(1) * shared + l.pool().index(2),
+                           l.pool().index(3), l.pool().index(4)};
   return l.view(x, {s[0], key_heads, Expr(shared), s[2], s[3]}, std::move(map));
 }
 

@@ -8,19 +8,22 @@
 namespace braid::frontend {
 
 struct AttentionOperands {
-  ir::TensorBox query;                // [batch, heads, queries, head_size]
-  ir::TensorBox key;                  // [batch, key_heads, keys, head_size]; key_heads divides heads
-  ir::TensorBox value;                // [batch, key_heads, keys, value_size]
-  std::optional<ir::TensorBox> mask;  // bool (true: attended) or additive of a float type; broadcasts to [batch,
-                                      // heads, queries, keys]
-  std::optional<ir::TensorBox> valid_keys;  // [batch], i32 or i64: keys at this position and after it are not attended
-  double scale = 1;                         // of query times key
-  double softcap = 0;                       // 0: none; else cap * tanh(score / cap), before the mask
-  bool causal = false;                      // query i attends to keys up to first_query + i
-  std::optional<ir::TensorBox> first_query_of_row;  // [batch], i32 or i64; replaces first_query where positions
-                                                    // differ by row
-  ir::Expr first_query;           // position of query 0 among the keys; 0, or keys - queries
-  std::optional<ir::Expr> window; // with causal: query i attends to this many keys up to its own at most
+  ir::TensorBox query;  // [batch, heads, queries, head_size]
+  ir::TensorBox key;    // [batch, key_heads, keys, head_size]; key_heads divides heads
+  ir::TensorBox value;  // [batch, key_heads, keys, value_size]
+  std::optional<ir::TensorBox>
+      mask;  // bool (true: attended) or additive of a float type; broadcasts to [batch,
+             // heads, queries, keys]
+  std::optional<ir::TensorBox>
+      valid_keys;       // [batch], i32 or i64: keys at this position and after it are not attended
+  double scale = 1;     // of query times key
+  double softcap = 0;   // 0: none; else cap * tanh(score / cap), before the mask
+  bool causal = false;  // query i attends to keys up to first_query + i
+  std::optional<ir::TensorBox>
+      first_query_of_row;          // [batch], i32 or i64; replaces first_query where positions
+                                   // differ by row
+  ir::Expr first_query;            // position of query 0 among the keys; 0, or keys - queries
+  std::optional<ir::Expr> window;  // with causal: query i attends to this many keys up to its own at most
   // Sliding windows of any form: a query at position p attends to keys in [p - before, p + after].
   std::optional<ir::Expr> before, after;
 };
