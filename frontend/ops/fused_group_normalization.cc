@@ -12,8 +12,8 @@ enum Input { input, gamma, beta, skip, bias };
 
 // Where the channels are, and what is normalised together once they are split into groups.
 struct Layout {
-  std::size_t channel;           // of the input
-  std::vector<Expr> grouped;     // sizes with the channels as (groups, channels of a group)
+  std::size_t channel;          // of the input
+  std::vector<Expr> grouped;    // sizes with the channels as (groups, channels of a group)
   std::vector<int> normalised;  // axes of these
 };
 

@@ -50,10 +50,10 @@ TEST(GroupQueryAttention, CachesGrowByWhatTheMaskIsLonger) {
   EXPECT_THAT(out[1].sizes, ElementsAre(2, 1, 3, 1));
   EXPECT_THAT(out[1].values<float>(), ElementsAre(10, 11, 1, 2, 0, 0));
   // With room in the cache, the total is smaller and what is not written stays.
-  const auto room = run_program(
-      schedule, {floats({1, 1, 2}, {0, 0}), floats({1, 1, 1}, {1}), floats({1, 1, 1}, {6}),
-                 floats({1, 1, 4, 1}, {10, 11, 12, 13}), floats({1, 1, 4, 1}, {1, 2, 3, 4}),
-                 ir::make_tensor(ir::DType::i64, {1, 3}, std::vector<std::int64_t>{1, 1, 1})});
+  const auto room =
+      run_program(schedule, {floats({1, 1, 2}, {0, 0}), floats({1, 1, 1}, {1}), floats({1, 1, 1}, {6}),
+                             floats({1, 1, 4, 1}, {10, 11, 12, 13}), floats({1, 1, 4, 1}, {1, 2, 3, 4}),
+                             ir::make_tensor(ir::DType::i64, {1, 3}, std::vector<std::int64_t>{1, 1, 1})});
   EXPECT_THAT(room[0].values<float>(), ElementsAre(3, 3));
   EXPECT_THAT(room[1].sizes, ElementsAre(1, 1, 4, 1));
   EXPECT_THAT(room[1].values<float>(), testing::Contains(1));
@@ -61,13 +61,18 @@ TEST(GroupQueryAttention, CachesGrowByWhatTheMaskIsLonger) {
 
 TEST(GroupQueryAttention, APositionBeyondTheCacheIsAnErrorOfTheStep) {
   const ir::Schedule schedule = import_text(
-      "g (float[1,1,1] q, float[1,1,1] k, float[1,1,1] v, float[1,1,4,1] pk, float[1,1,4,1] pv, int32[1] last) => "
+      "g (float[1,1,1] q, float[1,1,1] k, float[1,1,1] v, float[1,1,4,1] pk, float[1,1,4,1] pv, int32[1] "
+      "last) => "
       "(float[1,1,1] y, float[1,1,4,1] nk, float[1,1,4,1] nv) { total = Constant <value = int32 {4}> () "
-      "y, nk, nv = com.microsoft.GroupQueryAttention <num_heads = 1, kv_num_heads = 1> (q, k, v, pk, pv, last, total) }");
+      "y, nk, nv = com.microsoft.GroupQueryAttention <num_heads = 1, kv_num_heads = 1> (q, k, v, pk, pv, "
+      "last, total) }");
   const auto inputs = [](std::int32_t last) {
-    return std::vector<ir::Tensor>{floats({1, 1, 1}, {0}),          floats({1, 1, 1}, {5}),
-                                   floats({1, 1, 1}, {5}),          floats({1, 1, 4, 1}, {1, 2, 3, 4}),
-                                   floats({1, 1, 4, 1}, {1, 2, 3, 4}), ints({1}, {last})};
+    return std::vector<ir::Tensor>{floats({1, 1, 1}, {0}),
+                                   floats({1, 1, 1}, {5}),
+                                   floats({1, 1, 1}, {5}),
+                                   floats({1, 1, 4, 1}, {1, 2, 3, 4}),
+                                   floats({1, 1, 4, 1}, {1, 2, 3, 4}),
+                                   ints({1}, {last})};
   };
   EXPECT_THAT(run_program(schedule, inputs(1))[1].values<float>(), ElementsAre(1, 5, 3, 4));
   EXPECT_THAT(run_program(schedule, inputs(3))[1].values<float>(), ElementsAre(1, 2, 3, 5));
@@ -77,7 +82,8 @@ TEST(GroupQueryAttention, APositionBeyondTheCacheIsAnErrorOfTheStep) {
 TEST(GroupQueryAttention, TheSizeOfACacheMustNotDependOnAValue) {
   const ir::UserError error = error_of([] {
     import_text(
-        "g (float[1,1,1] q, float[1,1,1] k, float[1,1,1] v, float[1,1,4,1] pk, float[1,1,4,1] pv, int32[1] last, int32 total) "
+        "g (float[1,1,1] q, float[1,1,1] k, float[1,1,1] v, float[1,1,4,1] pk, float[1,1,4,1] pv, int32[1] "
+        "last, int32 total) "
         "=> (float[1,1,1] y, float[1,1,n,1] nk, float[1,1,n,1] nv) { "
         "[attend] y, nk, nv = com.microsoft.GroupQueryAttention <num_heads = 1, kv_num_heads = 1> "
         "(q, k, v, pk, pv, last, total) }",
@@ -90,25 +96,31 @@ TEST(GroupQueryAttention, TheSizeOfACacheMustNotDependOnAValue) {
 
 TEST(MultiHeadAttention, ASharedPastIsWrittenAtItsLength) {
   const ir::Schedule schedule = import_text(
-      "g (float[1,1,1] q, float[1,1,1] k, float[1,1,1] v, float[1,1,4,1] pk, float[1,1,4,1] pv, int32[1] length, "
+      "g (float[1,1,1] q, float[1,1,1] k, float[1,1,1] v, float[1,1,4,1] pk, float[1,1,4,1] pv, int32[1] "
+      "length, "
       "int32[1,total] mask) => (float[1,1,1] y, float[1,1,4,1] nk, float[1,1,4,1] nv) { "
-      "y, nk, nv = com.microsoft.MultiHeadAttention <num_heads = 1, unidirectional = 1> (q, k, v, , mask, , pk, pv, length) }",
+      "y, nk, nv = com.microsoft.MultiHeadAttention <num_heads = 1, unidirectional = 1> (q, k, v, , mask, , "
+      "pk, pv, length) }",
       {.dims = {{"total", {1, 4}}}});
   // Keys 0 and 2 count; 3 is behind the new one.
-  const auto out = run_program(
-      schedule, {floats({1, 1, 1}, {0}), floats({1, 1, 1}, {5}), floats({1, 1, 1}, {8}), floats({1, 1, 4, 1}, {1, 2, 3, 4}),
-                 floats({1, 1, 4, 1}, {2, 100, 100, 100}), ints({1}, {2}), ints({1, 3}, {1, 0, 1})});
+  const auto out =
+      run_program(schedule, {floats({1, 1, 1}, {0}), floats({1, 1, 1}, {5}), floats({1, 1, 1}, {8}),
+                             floats({1, 1, 4, 1}, {1, 2, 3, 4}), floats({1, 1, 4, 1}, {2, 100, 100, 100}),
+                             ints({1}, {2}), ints({1, 3}, {1, 0, 1})});
   EXPECT_THAT(out[0].values<float>(), ElementsAre(5));
   EXPECT_THAT(out[1].values<float>(), ElementsAre(1, 2, 5, 4));
 }
 
 TEST(Attention, ASharedPastIsWrittenAtItsLength) {
   const ir::Schedule schedule = import_text(
-      "g (float[1,1,1] x, float[1,3] w, float[2,1,1,4,1] past, int32[1] length) => (float[1,1,1] y, float[2,1,1,4,1] present) { "
-      "y, present = com.microsoft.Attention <num_heads = 1, unidirectional = 1, past_present_share_buffer = 1> "
+      "g (float[1,1,1] x, float[1,3] w, float[2,1,1,4,1] past, int32[1] length) => (float[1,1,1] y, "
+      "float[2,1,1,4,1] present) { "
+      "y, present = com.microsoft.Attention <num_heads = 1, unidirectional = 1, past_present_share_buffer = "
+      "1> "
       "(x, w, , , past, , length) }");
-  const auto out = run_program(schedule, {floats({1, 1, 1}, {1}), floats({1, 3}, {0, 7, 9}),
-                                          floats({2, 1, 1, 4, 1}, {1, 2, 3, 4, 5, 6, 100, 100}), ints({1}, {1})});
+  const auto out =
+      run_program(schedule, {floats({1, 1, 1}, {1}), floats({1, 3}, {0, 7, 9}),
+                             floats({2, 1, 1, 4, 1}, {1, 2, 3, 4, 5, 6, 100, 100}), ints({1}, {1})});
   EXPECT_THAT(out[0].values<float>(), ElementsAre(7));
   EXPECT_THAT(out[1].values<float>(), ElementsAre(1, 7, 3, 4, 5, 9, 100, 100));
 }
@@ -125,12 +137,15 @@ TEST(Attention, RowsWithoutKeysAttendToAllThatAreMaskedAlike) {
 
 TEST(MatMulNBits, ConstantWeightsAreUnpackedWhenTheModelIsCompiled) {
   const std::string graph =
-      "(float[2,16] x) => (float[2,1] y) { w = Constant <value = uint8[1,1,8] {16,50,84,118,152,186,220,254}> () "
-      "s = Constant <value = float[1,1] {0.5}> () y = com.microsoft.MatMulNBits <K = 16, N = 1, block_size = 16> (x, w, s) }";
+      "(float[2,16] x) => (float[2,1] y) { w = Constant <value = uint8[1,1,8] "
+      "{16,50,84,118,152,186,220,254}> () "
+      "s = Constant <value = float[1,1] {0.5}> () y = com.microsoft.MatMulNBits <K = 16, N = 1, block_size = "
+      "16> (x, w, s) }";
   const ir::Schedule schedule = import_text("g " + graph);
   int constants_of_floats = 0;
   for (const ir::Storage& storage : schedule.graph.storages)
-    constants_of_floats += storage.kind == ir::StorageKind::constant && storage.name.find("as_floats") != std::string::npos;
+    constants_of_floats +=
+        storage.kind == ir::StorageKind::constant && storage.name.find("as_floats") != std::string::npos;
   EXPECT_EQ(constants_of_floats, 1);
   std::vector<float> x(32, 0);
   x[3] = 1, x[16] = 1, x[17] = 1;  // weights 3, then 0 and 1, of which 8 is the middle
@@ -150,9 +165,12 @@ class Refused : public testing::TestWithParam<Refusal> {};
 
 TEST_P(Refused, WithNumberAndNode) {
   const std::string graph =
-      "g (float[2,3,8] q, float[2,4,8] k, float[2,4,8] v, float[8,24] w, float[8] h, float[7] odd, float[6,4] table, "
-      "int32[2] lengths, int32[5] five, int32[2,3] ids, int32[1] one, float[2,2,4,4] past, int32 total, int64[2,3] at, "
-      "float[2,2,4,5] other, float[2,8,3,3] image, float[4,8,1,1] filter, uint8[4,1,8] bytes, float[4,1] scales) => (float[n] y) { "
+      "g (float[2,3,8] q, float[2,4,8] k, float[2,4,8] v, float[8,24] w, float[8] h, float[7] odd, "
+      "float[6,4] table, "
+      "int32[2] lengths, int32[5] five, int32[2,3] ids, int32[1] one, float[2,2,4,4] past, int32 total, "
+      "int64[2,3] at, "
+      "float[2,2,4,5] other, float[2,8,3,3] image, float[4,8,1,1] filter, uint8[4,1,8] bytes, float[4,1] "
+      "scales) => (float[n] y) { "
       "[it] t = com.microsoft." +
       std::string(GetParam().node) + " all = Constant <value = int64[1] {-1}> () y = Reshape(t, all) }";
   const ir::UserError error = error_of([&] { import_text(graph, {.dims = {{"n", {1, 100000}}}}); });
@@ -162,66 +180,87 @@ TEST_P(Refused, WithNumberAndNode) {
 }
 
 const Refusal kRefusals[] = {
-    {"HeadsThatDoNotDivide", "MultiHeadAttention <num_heads = 3> (q, k, v)", kShapeMismatch, "3 heads do not divide"},
+    {"HeadsThatDoNotDivide", "MultiHeadAttention <num_heads = 3> (q, k, v)", kShapeMismatch,
+     "3 heads do not divide"},
     {"NoHeads", "MultiHeadAttention <num_heads = 0> (q, k, v)", kInvalidAttribute, "'num_heads' is 0"},
     {"KeyAlone", "MultiHeadAttention <num_heads = 2> (q, k)", kInvalidNode, "input 2 is missing"},
-    {"LengthsOfTooManyRows", "MultiHeadAttention <num_heads = 2> (q, k, v, , five)", kShapeMismatch, "input 4 has 5"},
-    {"MaskOfOtherKeys", "MultiHeadAttention <num_heads = 2> (q, k, v, , ids)", kShapeMismatch, "input 4 has the sizes"},
+    {"LengthsOfTooManyRows", "MultiHeadAttention <num_heads = 2> (q, k, v, , five)", kShapeMismatch,
+     "input 4 has 5"},
+    {"MaskOfOtherKeys", "MultiHeadAttention <num_heads = 2> (q, k, v, , ids)", kShapeMismatch,
+     "input 4 has the sizes"},
     {"BiasOfOtherSize", "MultiHeadAttention <num_heads = 2> (q, k, v, h)", kShapeMismatch, "input 3"},
     {"HalfAPast", "MultiHeadAttention <num_heads = 2> (q, k, v, , , , past)", kInvalidNode, "inputs 6 and 7"},
-    {"PastOfOtherHeads", "MultiHeadAttention <num_heads = 2> (q, k, v, , , , other, other)", kShapeMismatch, "input 6"},
-    {"Beams", "MultiHeadAttention <num_heads = 2> (q, k, v, , , , , , , lengths)", kUnsupportedForm, "cache_indirection"},
-    {"BiasOfScoresOfOtherSize", "MultiHeadAttention <num_heads = 2> (q, k, v, , , other)", kShapeMismatch, "input 5"},
-    {"HiddenSizesThatDoNotAddUp", "Attention <num_heads = 2, qkv_hidden_sizes = [8, 8, 4]> (q, w)", kShapeMismatch,
-     "add up to 20"},
-    {"HiddenSizesOfQueryAndKey", "Attention <num_heads = 2, qkv_hidden_sizes = [4, 8, 12]> (q, w)", kInvalidAttribute,
-     "query and key"},
-    {"SharedWithoutLength", "Attention <num_heads = 2, past_present_share_buffer = 1> (q, w)", kInvalidNode, "requires inputs 4"},
-    {"OddRotation", "Attention <num_heads = 2, do_rotary = 1, rotary_embedding_dim = 3> (q, w)", kInvalidAttribute,
-     "'rotary_embedding_dim' is 3"},
+    {"PastOfOtherHeads", "MultiHeadAttention <num_heads = 2> (q, k, v, , , , other, other)", kShapeMismatch,
+     "input 6"},
+    {"Beams", "MultiHeadAttention <num_heads = 2> (q, k, v, , , , , , , lengths)", kUnsupportedForm,
+     "cache_indirection"},
+    {"BiasOfScoresOfOtherSize", "MultiHeadAttention <num_heads = 2> (q, k, v, , , other)", kShapeMismatch,
+     "input 5"},
+    {"HiddenSizesThatDoNotAddUp", "Attention <num_heads = 2, qkv_hidden_sizes = [8, 8, 4]> (q, w)",
+     kShapeMismatch, "add up to 20"},
+    {"HiddenSizesOfQueryAndKey", "Attention <num_heads = 2, qkv_hidden_sizes = [4, 8, 12]> (q, w)",
+     kInvalidAttribute, "query and key"},
+    {"SharedWithoutLength", "Attention <num_heads = 2, past_present_share_buffer = 1> (q, w)", kInvalidNode,
+     "requires inputs 4"},
+    {"OddRotation", "Attention <num_heads = 2, do_rotary = 1, rotary_embedding_dim = 3> (q, w)",
+     kInvalidAttribute, "'rotary_embedding_dim' is 3"},
     {"KeyHeadsThatDoNotDivide",
      "GroupQueryAttention <num_heads = 4, kv_num_heads = 3> (q, q, q, , , lengths, total)", kInvalidAttribute,
      "'kv_num_heads' is 3"},
-    {"PackedThatDoesNotDivide", "GroupQueryAttention <num_heads = 2, kv_num_heads = 2> (q, , , , , lengths, total)",
-     kShapeMismatch, "not divisible by 6"},
+    {"PackedThatDoesNotDivide",
+     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2> (q, , , , , lengths, total)", kShapeMismatch,
+     "not divisible by 6"},
     {"RotationWithoutCaches",
-     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, do_rotary = 1> (q, q, q, , , lengths, total)", kInvalidNode,
-     "inputs 7"},
+     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, do_rotary = 1> (q, q, q, , , lengths, total)",
+     kInvalidNode, "inputs 7"},
     {"QuantisedCache",
-     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, k_quant_type = \"PER_TENSOR\"> (q, q, q, , , lengths, total)",
+     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, k_quant_type = \"PER_TENSOR\"> (q, q, q, , , "
+     "lengths, total)",
      kUnsupportedForm, "PER_TENSOR"},
     {"WindowOfBothSides",
-     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, causal = 0, local_window_size = 2> (q, q, q, , , lengths, total)",
+     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, causal = 0, local_window_size = 2> (q, q, q, , , "
+     "lengths, total)",
      kInvalidAttribute, "local_window_size"},
     {"WindowOfNegativeSize",
-     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, local_window_size = -2> (q, q, q, , , lengths, total)",
+     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, local_window_size = -2> (q, q, q, , , lengths, "
+     "total)",
      kInvalidAttribute, "'local_window_size' is -2"},
     {"CacheOfAWindow",
-     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, sliding_window_cache = 1> (q, q, q, , , lengths, total)",
+     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, sliding_window_cache = 1> (q, q, q, , , lengths, "
+     "total)",
      kUnsupportedForm, "sliding_window_cache"},
     {"LengthsOfOtherRows", "GroupQueryAttention <num_heads = 2, kv_num_heads = 2> (q, q, q, , , five, total)",
      kShapeMismatch, "input 5"},
     {"PackedBatches", "RotaryEmbedding <is_packed_batching = 1> (q, at, table, table)", kUnsupportedForm,
      "is_packed_batching"},
-    {"RotationOfMoreThanAHead", "RotaryEmbedding <num_heads = 4, rotary_embedding_dim = 8> (q, at, table, table)",
-     kShapeMismatch, "a head has 2"},
+    {"RotationOfMoreThanAHead",
+     "RotaryEmbedding <num_heads = 4, rotary_embedding_dim = 8> (q, at, table, table)", kShapeMismatch,
+     "a head has 2"},
     {"SkipOfOtherSize", "SkipLayerNormalization(q, k, h)", kShapeMismatch, "input 1"},
     {"GammaOfOtherSize", "SkipSimplifiedLayerNormalization(q, q, odd)", kShapeMismatch, "input 2"},
-    {"SegmentsWithoutTable", "EmbedLayerNormalization(ids, ids, table, table, , odd, odd)", kInvalidNode, "inputs 1"},
+    {"SegmentsWithoutTable", "EmbedLayerNormalization(ids, ids, table, table, , odd, odd)", kInvalidNode,
+     "inputs 1"},
     {"BiasOfOtherChannels", "BiasGelu(q, odd)", kShapeMismatch, "input 1"},
     {"InnerSizes", "FusedMatMul <transB = 1> (q, w)", kShapeMismatch, "8 and 24"},
-    {"UnknownActivation", "FusedGemm <transB = 1, activation = \"Sine\"> (table, table)", kInvalidAttribute, "'Sine'"},
-    {"UnknownActivationOfConvolution", "FusedConv <activation = \"Sine\"> (image, filter)", kInvalidAttribute, "'Sine'"},
-    {"ActivationWithoutParameter", "FusedConv <activation = \"LeakyRelu\"> (image, filter)", kInvalidAttribute,
-     "LeakyRelu has no parameter 0"},
+    {"UnknownActivation", "FusedGemm <transB = 1, activation = \"Sine\"> (table, table)", kInvalidAttribute,
+     "'Sine'"},
+    {"UnknownActivationOfConvolution", "FusedConv <activation = \"Sine\"> (image, filter)", kInvalidAttribute,
+     "'Sine'"},
+    {"ActivationWithoutParameter", "FusedConv <activation = \"LeakyRelu\"> (image, filter)",
+     kInvalidAttribute, "LeakyRelu has no parameter 0"},
     {"ResidualOfOtherSize", "FusedConv(image, filter, , image)", kShapeMismatch, "input 3"},
-    {"BitsThatDoNotPack", "MatMulNBits <K = 8, N = 4, bits = 3, block_size = 16> (q, bytes, scales)", kInvalidAttribute,
-     "'bits' is 3"},
-    {"BlockSize", "MatMulNBits <K = 8, N = 4, block_size = 24> (q, bytes, scales)", kInvalidAttribute, "'block_size' is 24"},
-    {"TooFewWeights", "MatMulNBits <K = 8, N = 5, block_size = 16> (q, bytes, scales)", kShapeMismatch, "input 1"},
-    {"OtherInnerSize", "MatMulNBits <K = 7, N = 4, block_size = 16> (q, bytes, scales)", kShapeMismatch, "8 and 7"},
-    {"ZeroColumns", "MatMulNBits <K = 0, N = 4, block_size = 16> (q, bytes, scales)", kInvalidAttribute, "'K' is 0"},
-    {"GroupsThatDoNotDivide", "GroupNorm <groups = 3, activation = 0> (q, h, h)", kInvalidAttribute, "'groups' is 3"},
+    {"BitsThatDoNotPack", "MatMulNBits <K = 8, N = 4, bits = 3, block_size = 16> (q, bytes, scales)",
+     kInvalidAttribute, "'bits' is 3"},
+    {"BlockSize", "MatMulNBits <K = 8, N = 4, block_size = 24> (q, bytes, scales)", kInvalidAttribute,
+     "'block_size' is 24"},
+    {"TooFewWeights", "MatMulNBits <K = 8, N = 5, block_size = 16> (q, bytes, scales)", kShapeMismatch,
+     "input 1"},
+    {"OtherInnerSize", "MatMulNBits <K = 7, N = 4, block_size = 16> (q, bytes, scales)", kShapeMismatch,
+     "8 and 7"},
+    {"ZeroColumns", "MatMulNBits <K = 0, N = 4, block_size = 16> (q, bytes, scales)", kInvalidAttribute,
+     "'K' is 0"},
+    {"GroupsThatDoNotDivide", "GroupNorm <groups = 3, activation = 0> (q, h, h)", kInvalidAttribute,
+     "'groups' is 3"},
 };
 INSTANTIATE_TEST_SUITE_P(MicrosoftOperators, Refused, testing::ValuesIn(kRefusals),
                          [](const auto& info) { return std::string(info.param.what); });
