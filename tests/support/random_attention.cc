@@ -72,7 +72,10 @@ class Generator {
   Expr size(const char* name, int low, int high) {
     if (random_.flip()) return random_.from(low, high);
     dims_[name] = random_.from(low, high);
-    return graph_.add_dim(name, {low, high});
+    const Expr dim = graph_.add_dim(name, {low, high});
+    input(std::string(name) + "_extent", DType::u8,
+          {dim});  // programs find dimensions in inputs that have them as a size
+    return dim;
   }
   TensorBox input(const std::string& name, DType dtype, std::vector<Expr> sizes) {
     return l_.input(name, dtype, std::move(sizes));
@@ -86,8 +89,9 @@ class Generator {
       case 1:
         return l_.permute(input(name, dtype_, {batch_, heads, depth, positions}), {0, 1, 3, 2});
       case 2:
-        return l_.slice(input(name, dtype_, {batch_, heads, positions + random_.from(1, 9), depth}), 2, 0,
-                        positions);
+        return l_.slice(
+            input(name, dtype_, {batch_, heads, bounds(positions).max + random_.from(0, 9), depth}), 2, 0,
+            positions);
       case 3: {  // not an input: computed before
         const TensorBox x = input(name, dtype_, {batch_, heads, positions, depth});
         return l_.pointwise({x}, [&](BodyBuilder& b, std::span<const ValueId> v) {
