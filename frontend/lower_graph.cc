@@ -237,7 +237,8 @@ class GraphLowering {
                          node.op_type());
       if (spec->effect && lowering_.depth() > 0) {
         context.fail(kUnsupportedForm, "it communicates in a branch or loop that is decided at run time",
-                     "ranks could decide differently and then wait for each other for ever: communicate before or after it");
+                     "ranks could decide differently and then wait for each other for ever: communicate "
+                     "before or after it");
       }
       if (!fold_constants(context, *spec)) spec->lower(context);
       for (int k = 0; k < node.output_size(); ++k) define_output(node, k, context);
@@ -281,7 +282,8 @@ class GraphLowering {
               unrolled_nodes_ += graph.node_size() + 1;
               if (unrolled_nodes_ > kMaxUnrolledNodes) {
                 context.fail(kUnsupportedForm,
-                             fmt::format("the iterations of the model's loops have more than {} nodes", kMaxUnrolledNodes),
+                             fmt::format("the iterations of the model's loops have more than {} nodes",
+                                         kMaxUnrolledNodes),
                              "every iteration becomes a part of the program");
               }
               lower_body(node, graph);

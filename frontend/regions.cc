@@ -32,8 +32,7 @@ Value value_of(TensorBox box) {
 TensorBox result_of(OpContext& c, const BodyLowering& body, const onnx::GraphProto& graph, int k) {
   Value& value = body.value(graph.output(k).name());
   if (value.sequence || value.empty_optional) {
-    c.fail(kUnsupportedType,
-           fmt::format("'{}' is a sequence or an optional value", graph.output(k).name()),
+    c.fail(kUnsupportedType, fmt::format("'{}' is a sequence or an optional value", graph.output(k).name()),
            "what is decided at run time can only be tensors");
   }
   return box_of(value, c.lowering());
@@ -88,16 +87,16 @@ std::vector<Value> branch_at_run_time(const onnx::NodeProto& node, OpContext& c,
     return [&, name] {
       const onnx::GraphProto& graph = graph_attribute(node, c, name);
       if (graph.output_size() < node.output_size())
-        c.fail(kInvalidNode, fmt::format("its {} has {} outputs for {}", name, graph.output_size(), node.output_size()));
+        c.fail(kInvalidNode,
+               fmt::format("its {} has {} outputs for {}", name, graph.output_size(), node.output_size()));
       body.lower(graph);
       std::vector<TensorBox> results;
       for (int k = 0; k < node.output_size(); ++k) results.push_back(result_of(c, body, graph, k));
       return results;
     };
   };
-  const std::vector<TensorBox> results = or_needs(c, 0, [&] {
-    return l.branch(scalar(l, c.input(0)), part("then_branch"), part("else_branch"));
-  });
+  const std::vector<TensorBox> results = or_needs(
+      c, 0, [&] { return l.branch(scalar(l, c.input(0)), part("then_branch"), part("else_branch")); });
   std::vector<Value> values;
   for (const TensorBox& x : results) values.push_back(value_of(x));
   return values;
@@ -122,7 +121,9 @@ std::vector<Value> loop_at_run_time(const onnx::NodeProto& node, OpContext& c, c
     value.name = graph.input(k).name();
     body.define(std::move(value));
   };
-  const auto as_declared = [&](int k, const TensorBox& x) { return is_scalar(graph.input(k)) ? x : l.unsqueeze(x, 0); };
+  const auto as_declared = [&](int k, const TensorBox& x) {
+    return is_scalar(graph.input(k)) ? x : l.unsqueeze(x, 0);
+  };
   const auto run = [&](const std::vector<TensorBox>& carried) {
     define(0, as_declared(0, carried[0]));
     define(1, as_declared(1, yes));

@@ -73,7 +73,8 @@ TensorBox made(Value& value, ir::Lowering& lowering) {
   ir::internal_check(value.constant.has_value(), "value '{}' is read before it is defined", value.name);
   const Tensor& tensor = *value.constant;
   const bool single = tensor.count() == 1 && tensor.data.same_on_all_ranks();
-  if (single) return fill(lowering, {tensor.sizes.begin(), tensor.sizes.end()}, tensor.dtype, literal_at(tensor, 0));
+  if (single)
+    return fill(lowering, {tensor.sizes.begin(), tensor.sizes.end()}, tensor.dtype, literal_at(tensor, 0));
   if (is_storage(tensor.dtype) && ir::bits_of(tensor.dtype) < 8 && tensor.count() > 1)
     return packed_constant(lowering, value.name, tensor);
   return lowering.constant(value.name, tensor.dtype, tensor.sizes, tensor.data);

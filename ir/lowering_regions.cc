@@ -11,7 +11,8 @@ namespace {
 
 constexpr int kUnsupportedForm = 119;
 
-[[noreturn]] void differ(const std::string& node, std::size_t k, const std::string& what, const std::string& hint) {
+[[noreturn]] void differ(const std::string& node, std::size_t k, const std::string& what,
+                         const std::string& hint) {
   user_error(kUnsupportedForm, {.node = node}, fmt::format("result {} {}", k, what), hint);
 }
 
@@ -21,7 +22,8 @@ void require_like(const std::string& node, std::size_t k, const TensorBox& x, DT
   if (x.dtype() != dtype)
     differ(node, k, fmt::format("is {} {}, and {} otherwise", to_string(x.dtype()), where, to_string(dtype)),
            "cast it to one type");
-  const std::string hint = "sizes that depend on values known only at run time are not supported: pad to one size";
+  const std::string hint =
+      "sizes that depend on values known only at run time are not supported: pad to one size";
   if (x.rank() != sizes.size())
     differ(node, k, fmt::format("has rank {} {}, and {} otherwise", x.rank(), where, sizes.size()), hint);
   for (std::size_t d = 0; d < sizes.size(); ++d) {
@@ -94,7 +96,8 @@ std::vector<BufferId> Lowering::read_from_outside(const RegionKernel& kernel) co
   return read;
 }
 
-std::vector<TensorBox> Lowering::branch(const TensorBox& condition, const Part& if_true, const Part& if_false) {
+std::vector<TensorBox> Lowering::branch(const TensorBox& condition, const Part& if_true,
+                                        const Part& if_false) {
   const std::string origin = origin_;
   const std::string name = origin.empty() ? "branch" : origin;
   RegionKernel kernel;
@@ -111,7 +114,8 @@ std::vector<TensorBox> Lowering::branch(const TensorBox& condition, const Part& 
                      results.size(), values.size());
       for (std::size_t k = 0; k < values.size(); ++k) {
         if (!first)
-          require_like(origin, k, values[k], results[k].dtype(), results[k].sizes(), "where the condition is false");
+          require_like(origin, k, values[k], results[k].dtype(), results[k].sizes(),
+                       "where the condition is false");
         const std::optional<BufferId> existing = buffer_of(values[k]);
         yields.push_back(existing ? *existing : copy_of(values[k], name));
       }
@@ -130,8 +134,8 @@ std::vector<TensorBox> Lowering::branch(const TensorBox& condition, const Part& 
   return boxes;
 }
 
-std::vector<TensorBox> Lowering::repeat_while(const TensorBox& condition, const std::vector<TensorBox>& initial,
-                                              const Body& body) {
+std::vector<TensorBox> Lowering::repeat_while(const TensorBox& condition,
+                                              const std::vector<TensorBox>& initial, const Body& body) {
   const std::string origin = origin_;
   const std::string name = origin.empty() ? "loop" : origin;
   RegionKernel kernel;
@@ -147,7 +151,8 @@ std::vector<TensorBox> Lowering::repeat_while(const TensorBox& condition, const 
     for (std::size_t k = 1; k < carried.size(); ++k) values.push_back(from_buffer(carried[k]));
     const std::vector<TensorBox> next = body(values);
     set_origin(origin);
-    internal_check(next.size() == carried.size(), "a loop carries {} values and yields {}", carried.size(), next.size());
+    internal_check(next.size() == carried.size(), "a loop carries {} values and yields {}", carried.size(),
+                   next.size());
     std::vector<BufferId> yields;
     for (std::size_t k = 0; k < next.size(); ++k) {
       const Buffer& is = graph_[carried[k]];

@@ -111,7 +111,8 @@ Kernel Parser::kernel(Operation& op, std::string& given) {
     given = clauses(op);
     return ReleaseKernel{start};
   }
-  for (const RegionKind k : {RegionKind::call, RegionKind::branch, RegionKind::repeat, RegionKind::while_true}) {
+  for (const RegionKind k :
+       {RegionKind::call, RegionKind::branch, RegionKind::repeat, RegionKind::while_true}) {
     if (t.text == to_string(k)) return region_kernel(op, given, k);
   }
   if (const auto kind = collective_kind(t.text)) return collective(op, given, *kind);

@@ -626,9 +626,11 @@ class OperationCheck {
       }
     }
     if (k.kind == RegionKind::while_true) {
-      const auto* first = op_.outputs.empty() ? nullptr : std::get_if<MutationOutput>(&g_[op_.outputs[0]].layout);
+      const auto* first =
+          op_.outputs.empty() ? nullptr : std::get_if<MutationOutput>(&g_[op_.outputs[0]].layout);
       if (first == nullptr || first->of != k.operands[0])
-        return wrong(Kind::structure, "the first result of a while must mutate its first operand, the condition");
+        return wrong(Kind::structure,
+                     "the first result of a while must mutate its first operand, the condition");
     }
     for (const Region& r : k.regions) {
       if (r.yields.size() != op_.outputs.size()) {

@@ -12,8 +12,9 @@ namespace braid::rt {
 struct QuantisedLstm {
   int64_t steps, batch, hidden;
   bool reverse;
-  bool each_column;      // scales and zero points: one per column of the weights, or one
-  const float* gates;    // [steps, batch, 4 hidden]: products of the inputs, and biases; input, output, forget, cell
+  bool each_column;  // scales and zero points: one per column of the weights, or one
+  const float*
+      gates;  // [steps, batch, 4 hidden]: products of the inputs, and biases; input, output, forget, cell
   const float* scale;    // [4 hidden] or [1]
   const int32_t* zero;   // the same
   const float* first_h;  // [batch, hidden]

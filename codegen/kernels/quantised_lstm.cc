@@ -10,7 +10,8 @@ namespace {
 using ir::DType;
 
 std::string refuses(const ir::Graph& graph, const ir::ExternKernel& kernel) {
-  constexpr DType kReads[] = {DType::f32, DType::i8, DType::f32, DType::i32, DType::f32, DType::f32, DType::i32};
+  constexpr DType kReads[] = {DType::f32, DType::i8,  DType::f32, DType::i32,
+                              DType::f32, DType::f32, DType::i32};
   constexpr DType kWrites[] = {DType::f32, DType::f32, DType::f32, DType::i32, DType::i32};
   if (kernel.reads.size() != std::size(kReads) || kernel.writes.size() != std::size(kWrites))
     return "takes gates, weights, scales, zero points, h, c and lengths and makes y, h, c, codes and sums";
@@ -26,14 +27,15 @@ std::string refuses(const ir::Graph& graph, const ir::ExternKernel& kernel) {
                       [](ir::Expr a, ir::Expr b) { return ir::provably_equal(a, b); });
   };
   if (kernel.writes[0].sizes.size() != 3) return "makes y [steps, batch, hidden]";
-  const ir::Expr steps = kernel.writes[0].sizes[0], batch = kernel.writes[0].sizes[1], hidden = kernel.writes[0].sizes[2],
-                 columns = hidden * 4;
+  const ir::Expr steps = kernel.writes[0].sizes[0], batch = kernel.writes[0].sizes[1],
+                 hidden = kernel.writes[0].sizes[2], columns = hidden * 4;
   const bool one = has(kernel.reads[2], {1}) && has(kernel.reads[3], {1});
   if (!has(kernel.reads[0], {steps, batch, columns}) || !has(kernel.reads[1], {hidden, columns}) ||
       !(one || (has(kernel.reads[2], {columns}) && has(kernel.reads[3], {columns}))) ||
-      !has(kernel.reads[4], {batch, hidden}) || !has(kernel.reads[5], {batch, hidden}) || !has(kernel.reads[6], {batch}) ||
-      !has(kernel.writes[1], {batch, hidden}) || !has(kernel.writes[2], {batch, hidden}) ||
-      !has(kernel.writes[3], {batch, hidden}) || !has(kernel.writes[4], {batch, columns}))
+      !has(kernel.reads[4], {batch, hidden}) || !has(kernel.reads[5], {batch, hidden}) ||
+      !has(kernel.reads[6], {batch}) || !has(kernel.writes[1], {batch, hidden}) ||
+      !has(kernel.writes[2], {batch, hidden}) || !has(kernel.writes[3], {batch, hidden}) ||
+      !has(kernel.writes[4], {batch, columns}))
     return "takes other sizes";
   const auto reverse = kernel.attributes.find("reverse");
   if (reverse == kernel.attributes.end() || !std::holds_alternative<std::int64_t>(reverse->second))
@@ -52,10 +54,10 @@ void interpret(ir::ExternCall& call) {
   std::vector<float> y(count(steps * batch * hidden)), h(count(batch * hidden)), c(h.size());
   std::vector<std::int32_t> codes(h.size()), sums(4 * h.size());
   const bool reverse = std::get<std::int64_t>(call.op.as<ir::ExternKernel>()->attributes.at("reverse")) != 0;
-  const rt::QuantisedLstm layer{steps,          batch,        hidden,       reverse,
-                                scale.size() > 1, gates.data(), scale.data(), zero.data(),
-                                first_h.data(), first_c.data(), lengths.data(), y.data(),
-                                h.data(),       c.data(),     codes.data(), sums.data()};
+  const rt::QuantisedLstm layer{steps,          batch,        hidden,      reverse,        scale.size() > 1,
+                                gates.data(),   scale.data(), zero.data(), first_h.data(), first_c.data(),
+                                lengths.data(), y.data(),     h.data(),    c.data(),       codes.data(),
+                                sums.data()};
   if (call.reads[1].dtype == DType::u8)
     rt::quantised_lstm_run(layer, call.reads[1].values<std::uint8_t>().data());
   else
@@ -69,7 +71,9 @@ void interpret(ir::ExternCall& call) {
 
 // Two per weight, step and sequence. Asked for calls that are refused, too.
 double flops(const ir::ExternShapes& shapes) {
-  if (shapes.reads.empty() || shapes.reads[0].size() != 3 || shapes.writes.empty() || shapes.writes[0].size() != 3) return 0;
+  if (shapes.reads.empty() || shapes.reads[0].size() != 3 || shapes.writes.empty() ||
+      shapes.writes[0].size() != 3)
+    return 0;
   double products = 2 * static_cast<double>(shapes.writes[0][2]);
   for (const std::int64_t size : shapes.reads[0]) products *= static_cast<double>(size);
   return products;

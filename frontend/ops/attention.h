@@ -18,9 +18,9 @@ struct AttentionOperands {
   double fill = -std::numeric_limits<double>::infinity();
   // [batch], i32 or i64: keys at this position and after it are not attended.
   std::optional<ir::TensorBox> valid_keys;
-  double scale = 1;     // of query times key
-  double softcap = 0;   // 0: none; else cap * tanh(score / cap), before the mask
-  bool causal = false;  // query i attends to keys up to first_query + i
+  double scale = 1;      // of query times key
+  double softcap = 0;    // 0: none; else cap * tanh(score / cap), before the mask
+  bool causal = false;   // query i attends to keys up to first_query + i
   ir::Expr first_query;  // position of query 0 among the keys; 0, or keys - queries
   // [batch], i32 or i64; replaces first_query where positions differ by row.
   std::optional<ir::TensorBox> first_query_of_row;

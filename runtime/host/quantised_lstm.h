@@ -15,8 +15,8 @@ inline const char* quantised_lstm(const BraidExternCall* call) {
   const auto work = [&](int k) { return static_cast<int32_t*>(call->writes[k].data); };
   const int64_t* const sizes = call->writes[0].sizes;
   const bool reverse = braid_find_attribute(call, "reverse", BRAID_INTEGER)->integer != 0;
-  const QuantisedLstm layer{sizes[0], sizes[1], sizes[2],  reverse,   call->reads[2].sizes[0] > 1,
-                            f32(0),   f32(2),   i32(3),    f32(4),    f32(5),
+  const QuantisedLstm layer{sizes[0], sizes[1],  sizes[2],  reverse,   call->reads[2].sizes[0] > 1,
+                            f32(0),   f32(2),    i32(3),    f32(4),    f32(5),
                             i32(6),   result(0), result(1), result(2), work(3),
                             work(4)};
   const void* const weights = call->reads[1].data;

@@ -22,7 +22,8 @@ ir::Tensor floats(std::vector<std::int64_t> sizes, const std::vector<float>& val
   return ir::make_tensor(ir::DType::f32, std::move(sizes), values);
 }
 ir::Tensor flag(bool value, std::vector<std::int64_t> sizes = {}) {
-  return ir::make_tensor<std::uint8_t>(ir::DType::boolean, std::move(sizes), {static_cast<std::uint8_t>(value)});
+  return ir::make_tensor<std::uint8_t>(ir::DType::boolean, std::move(sizes),
+                                       {static_cast<std::uint8_t>(value)});
 }
 ir::Tensor number(std::int64_t value) { return ir::make_tensor<std::int64_t>(ir::DType::i64, {}, {value}); }
 
@@ -34,14 +35,17 @@ std::vector<float> run(const ir::Schedule& schedule, std::vector<ir::Tensor> inp
   EXPECT_EQ(ir::print(ir::parse_schedule(ir::print(schedule))), ir::print(schedule));
   ir::Schedule optimised = schedule;
   passes::run_passes(optimised, passes::default_passes());
-  EXPECT_EQ(ir::run(optimised, per_rank, {.use_plan = true}).outputs[0][output], want) << ir::print(optimised);
+  EXPECT_EQ(ir::run(optimised, per_rank, {.use_plan = true}).outputs[0][output], want)
+      << ir::print(optimised);
   return want.values<float>();
 }
 
 TEST(IfAtRunTime, TakesTheBranchOfItsCondition) {
   const ir::Schedule schedule = import_text(
-      "g (bool c, float[2] x) => (float[2] y, float[2] z) { y, z = If (c) <then_branch = t () => (float[2] a, float[2] "
-      "a2) { a = Abs(x) a2 = Exp(a) }, else_branch = f () => (float[2] b, float[2] x2) { b = Neg(x) x2 = Identity(x) }> }");
+      "g (bool c, float[2] x) => (float[2] y, float[2] z) { y, z = If (c) <then_branch = t () => (float[2] "
+      "a, float[2] "
+      "a2) { a = Abs(x) a2 = Exp(a) }, else_branch = f () => (float[2] b, float[2] x2) { b = Neg(x) x2 = "
+      "Identity(x) }> }");
   EXPECT_THAT(run(schedule, {flag(true), floats({2}, {1, -2})}), ElementsAre(1, 2));
   EXPECT_THAT(run(schedule, {flag(false), floats({2}, {1, -2})}), ElementsAre(-1, 2));
   EXPECT_THAT(run(schedule, {flag(false), floats({2}, {1, -2})}, 1), ElementsAre(1, -2));
@@ -52,18 +56,21 @@ TEST(IfAtRunTime, TakesTheBranchOfItsCondition) {
 TEST(IfAtRunTime, WhatIsReadInABranchFirstIsThereAfterIt) {
   const ir::Schedule schedule = import_text(
       "g (bool c, float[2,2] x) => (float[2,2] y, float[2,2] w) { e = Neg(x) r = ReduceMax <axes = [1]> (e) "
-      "k = Constant <value = float[2] {1.0, 2.0}> () y = If (c) <then_branch = t () => (float[2,2] a) { m = MatMul(e, x) "
+      "k = Constant <value = float[2] {1.0, 2.0}> () y = If (c) <then_branch = t () => (float[2,2] a) { m = "
+      "MatMul(e, x) "
       "a = Add(m, r) }, else_branch = f () => (float[2,2] b) { b = Add(e, k) }> w = Add(r, k) }",
       {}, 17);
   const ir::Tensor x = floats({2, 2}, {1, -2, 3, 4});
   EXPECT_THAT(run(schedule, {flag(true), x}), ElementsAre(7, 12, -18, -13));
   EXPECT_THAT(run(schedule, {flag(false), x}), ElementsAre(0, 4, -2, -2));
-  for (const bool c : {false, true}) EXPECT_THAT(run(schedule, {flag(c), x}, 1), ElementsAre(3, 4, -2, -1)) << c;
+  for (const bool c : {false, true})
+    EXPECT_THAT(run(schedule, {flag(c), x}, 1), ElementsAre(3, 4, -2, -1)) << c;
 }
 
 TEST(IfAtRunTime, AConditionMayHaveOneElement) {
   const ir::Schedule schedule = import_text(
-      "g (bool[1] c, float[n] x) => (float[n] y) { y = If (c) <then_branch = t () => (float[n] a) { a = Abs(x) }, "
+      "g (bool[1] c, float[n] x) => (float[n] y) { y = If (c) <then_branch = t () => (float[n] a) { a = "
+      "Abs(x) }, "
       "else_branch = f () => (float[n] b) { b = Neg(x) }> }",
       {.dims = {{"n", {1, 4}}}});
   EXPECT_THAT(run(schedule, {flag(true, {1}), floats({3}, {1, -2, 3})}), ElementsAre(1, 2, 3));
@@ -72,9 +79,12 @@ TEST(IfAtRunTime, AConditionMayHaveOneElement) {
 
 TEST(IfAtRunTime, MayBeNested) {
   const ir::Schedule schedule = import_text(
-      "g (bool c, bool d, float[2] x) => (float[2] y) { w = Exp(x) y = If (c) <then_branch = t () => (float[2] a) { "
-      "a = If (d) <then_branch = tt () => (float[2] aa) { aa = Add(w, w) }, else_branch = tf () => (float[2] ab) { "
-      "p = Constant <value = float[2] {7.0, 8.0}> () ab = Mul(p, w) }> }, else_branch = f () => (float[2] b) { b = "
+      "g (bool c, bool d, float[2] x) => (float[2] y) { w = Exp(x) y = If (c) <then_branch = t () => "
+      "(float[2] a) { "
+      "a = If (d) <then_branch = tt () => (float[2] aa) { aa = Add(w, w) }, else_branch = tf () => (float[2] "
+      "ab) { "
+      "p = Constant <value = float[2] {7.0, 8.0}> () ab = Mul(p, w) }> }, else_branch = f () => (float[2] b) "
+      "{ b = "
       "Identity(w) }> }");
   for (const bool c : {false, true}) {
     for (const bool d : {false, true}) {
@@ -87,18 +97,21 @@ TEST(IfAtRunTime, MayBeNested) {
 TEST(IfAtRunTime, ResultsOfDifferentSizesAreRefused) {
   const auto error = error_of([] {
     import_text(
-        "g (bool c, float[2] x) => (float[k] y) { [choice] y = If (c) <then_branch = t () => (float[2] a) { a = Abs(x) }, "
+        "g (bool c, float[2] x) => (float[k] y) { [choice] y = If (c) <then_branch = t () => (float[2] a) { "
+        "a = Abs(x) }, "
         "else_branch = f () => (float[4] b) { b = Concat <axis = 0> (x, x) }> }");
   });
   EXPECT_EQ(error.code(), kUnsupportedForm);
-  EXPECT_THAT(error.what(), HasSubstr("result 0 has size 4 where the condition is false along axis 0, and 2 otherwise"));
+  EXPECT_THAT(error.what(),
+              HasSubstr("result 0 has size 4 where the condition is false along axis 0, and 2 otherwise"));
   EXPECT_THAT(error.what(), HasSubstr("choice"));
 }
 
 // With a value for the condition, only one branch is part of the program.
 TEST(IfAtRunTime, ResultsOfDifferentSizesNeedTheCondition) {
   const ir::Schedule schedule = import_text(
-      "g (bool c, float[2] x) => (float[k] y) { y = If (c) <then_branch = t () => (float[2] a) { a = Abs(x) }, "
+      "g (bool c, float[2] x) => (float[k] y) { y = If (c) <then_branch = t () => (float[2] a) { a = Abs(x) "
+      "}, "
       "else_branch = f () => (float[4] b) { b = Concat <axis = 0> (x, x) }> }",
       {.bindable = {{"c", flag(false)}}});
   EXPECT_THAT(run(schedule, {floats({2}, {1, 2})}), ElementsAre(1, 2, 1, 2));
@@ -123,8 +136,9 @@ constexpr const char* kCount =
 
 TEST(LoopAtRunTime, RunsWhileItsConditionHolds) {
   const ir::Schedule schedule = import_text(
-      std::string("g (int64 n, bool go, float limit, float[2] x) => (float[2] y, float[2] z) { y, z = Loop ") + kCount +
-      " (n, go, x, x) }");
+      std::string(
+          "g (int64 n, bool go, float limit, float[2] x) => (float[2] y, float[2] z) { y, z = Loop ") +
+      kCount + " (n, go, x, x) }");
   const auto want = [](std::int64_t n, bool go, float limit) {  // Fibonacci numbers
     float a = 1, b = 1;
     for (std::int64_t k = 0; k < n && go; ++k) {
@@ -137,7 +151,8 @@ TEST(LoopAtRunTime, RunsWhileItsConditionHolds) {
     for (const bool go : {false, true}) {
       for (const float limit : {0.F, 10.F, 1000.F}) {
         const auto [a, b] = want(n, go, limit);
-        const std::vector<ir::Tensor> inputs = {number(n), flag(go), floats({}, {limit}), floats({2}, {1, 1})};
+        const std::vector<ir::Tensor> inputs = {number(n), flag(go), floats({}, {limit}),
+                                                floats({2}, {1, 1})};
         EXPECT_THAT(run(schedule, inputs), ElementsAre(a, a)) << n << go << limit;
         EXPECT_THAT(run(schedule, inputs, 1), ElementsAre(b, b)) << n << go << limit;
       }
@@ -149,15 +164,18 @@ TEST(LoopAtRunTime, RunsWhileItsConditionHolds) {
 TEST(LoopAtRunTime, RunsAKnownButLargeNumberOfTimes) {
   const ir::Schedule schedule = import_text(
       "g (float[2] x) => (float[2] y) { n = Constant <value = int64 {5000}> () y = Loop "
-      "<body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t) { d = Identity(c) one = Constant <value = float {1.0}> "
+      "<body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t) { d = Identity(c) one = Constant "
+      "<value = float {1.0}> "
       "() t = Add(s, one) }> (n, \"\", x) }");
   EXPECT_THAT(run(schedule, {floats({2}, {1, 10})}), ElementsAre(5001, 5010));
 }
 
 TEST(LoopAtRunTime, ReadsElementsByItsIteration) {
   const ir::Schedule schedule = import_text(
-      "g (int64 n, float[4,2] x) => (float[2] y) { zeros = Constant <value = float[2] {0.0, 0.0}> () y = Loop "
-      "<body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t) { d = Identity(c) r = Gather(x, i) t = Add(s, r) }> "
+      "g (int64 n, float[4,2] x) => (float[2] y) { zeros = Constant <value = float[2] {0.0, 0.0}> () y = "
+      "Loop "
+      "<body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t) { d = Identity(c) r = Gather(x, i) t "
+      "= Add(s, r) }> "
       "(n, \"\", zeros) }");
   const ir::Tensor x = floats({4, 2}, {1, 10, 2, 20, 3, 30, 4, 40});
   EXPECT_THAT(run(schedule, {number(3), x}), ElementsAre(6, 60));
@@ -166,22 +184,28 @@ TEST(LoopAtRunTime, ReadsElementsByItsIteration) {
 
 TEST(LoopAtRunTime, ValuesThatChangePlacesKeepTheirContents) {
   const ir::Schedule schedule = import_text(
-      "g (int64 n, float[2] x) => (float[2] y, float[2] z) { w = Neg(x) y, z = Loop <body = b (int64 i, bool c, float[2] s, "
+      "g (int64 n, float[2] x) => (float[2] y, float[2] z) { w = Neg(x) y, z = Loop <body = b (int64 i, bool "
+      "c, float[2] s, "
       "float[2] t) => (bool c, float[2] t, float[2] s) { }> (n, \"\", x, w) }");
   for (const std::int64_t n : {0, 1, 2, 3}) {
-    EXPECT_THAT(run(schedule, {number(n), floats({2}, {1, 2})}), ElementsAre(n % 2 ? -1 : 1, n % 2 ? -2 : 2)) << n;
-    EXPECT_THAT(run(schedule, {number(n), floats({2}, {1, 2})}, 1), ElementsAre(n % 2 ? 1 : -1, n % 2 ? 2 : -2)) << n;
+    EXPECT_THAT(run(schedule, {number(n), floats({2}, {1, 2})}), ElementsAre(n % 2 ? -1 : 1, n % 2 ? -2 : 2))
+        << n;
+    EXPECT_THAT(run(schedule, {number(n), floats({2}, {1, 2})}, 1),
+                ElementsAre(n % 2 ? 1 : -1, n % 2 ? 2 : -2))
+        << n;
   }
 }
 
 TEST(LoopAtRunTime, ValuesWhoseSizesChangeAreRefused) {
   const auto error = error_of([] {
     import_text(
-        "g (int64 n, float[2] x) => (float[k] y) { y = Loop <body = b (int64 i, bool c, float[m] s) => (bool d, float[o] t) { d "
+        "g (int64 n, float[2] x) => (float[k] y) { y = Loop <body = b (int64 i, bool c, float[m] s) => (bool "
+        "d, float[o] t) { d "
         "= Identity(c) t = Concat <axis = 0> (s, s) }> (n, \"\", x) }");
   });
   EXPECT_EQ(error.code(), kUnsupportedForm);
-  EXPECT_THAT(error.what(), HasSubstr("result 0 has size 4 after a run of the body along axis 0, and 2 otherwise"));
+  EXPECT_THAT(error.what(),
+              HasSubstr("result 0 has size 4 after a run of the body along axis 0, and 2 otherwise"));
 }
 
 }  // namespace

@@ -65,10 +65,12 @@ class Generator : RandomLoops {
     if (kernel.kind == RegionKind::branch) kernel.operands.push_back(flag_);
     const bool may_communicate = collectives && !depends_on_data(kernel.kind);
     std::optional<Counter> counter;
-    if (kernel.kind == RegionKind::while_true) counter = Counter{scalar(DType::boolean), scalar(DType::i64), pick(4)};
+    if (kernel.kind == RegionKind::while_true)
+      counter = Counter{scalar(DType::boolean), scalar(DType::i64), pick(4)};
     if (counter) {
       set(counter->count, {}, [](BodyBuilder& b, ValueId) { return b.constant_of(DType::i64, 0); });
-      set(counter->go, {}, [&](BodyBuilder& b, ValueId) { return b.constant_of(DType::boolean, counter->runs > 0); });
+      set(counter->go, {},
+          [&](BodyBuilder& b, ValueId) { return b.constant_of(DType::boolean, counter->runs > 0); });
     }
     for (int k = kernel.kind == RegionKind::branch ? 2 : 1; k > 0; --k)
       kernel.regions.push_back(body(carried, depth, may_communicate));
@@ -102,9 +104,8 @@ class Generator : RandomLoops {
     auto& nodes = b_.schedule.nodes;
     const std::size_t first = nodes.size();
     const BufferId next = scalar(DType::i64), again = scalar(DType::boolean);
-    set(next, counter.count, [](BodyBuilder& b, ValueId v) {
-      return b.binary(OpCode::add, v, b.constant_of(DType::i64, 1));
-    });
+    set(next, counter.count,
+        [](BodyBuilder& b, ValueId v) { return b.binary(OpCode::add, v, b.constant_of(DType::i64, 1)); });
     set(again, next, [&](BodyBuilder& b, ValueId v) {
       return b.binary(OpCode::lt, v, b.constant_of(DType::i64, counter.runs));
     });
