@@ -74,6 +74,7 @@ auto or_needs(OpContext& c, int k, const F& build) {
   } catch (const ValueNeeded&) {
     throw;
   } catch (const ir::UserError& error) {
+    if (!c.has_input(k)) throw;
     if (error.location().file.empty()) c.fail_unknown(k, error.code(), error.message(), error.hint());
     throw ValueNeeded(error.code(), error.location(), error.message(), error.hint(), c.value(k).name);
   }
@@ -113,9 +114,10 @@ std::vector<Value> loop_at_run_time(const onnx::NodeProto& node, OpContext& c, c
     condition = less(l, l.scalar(DType::i64, 0), count);
   }
   if (c.has_input(1)) condition = both(l, condition, scalar(l, c.input(1)));
-  // The iteration is carried along in front of the states.
-  std::vector<TensorBox> initial = {l.scalar(DType::i64, 0)};
+  // The iteration is carried along behind the states.
+  std::vector<TensorBox> initial;
   for (int k = 0; k < states; ++k) initial.push_back(c.input(2 + k));
+  initial.push_back(l.scalar(DType::i64, 0));
   const auto define = [&](int k, TensorBox box) {
     Value value = value_of(std::move(box));
     value.name = graph.input(k).name();
@@ -125,23 +127,25 @@ std::vector<Value> loop_at_run_time(const onnx::NodeProto& node, OpContext& c, c
     return is_scalar(graph.input(k)) ? x : l.unsqueeze(x, 0);
   };
   const auto run = [&](const std::vector<TensorBox>& carried) {
-    define(0, as_declared(0, carried[0]));
+    const TensorBox& iteration = carried.back();
+    define(0, as_declared(0, iteration));
     define(1, as_declared(1, yes));
-    for (int k = 0; k < states; ++k) define(2 + k, carried[static_cast<std::size_t>(1 + k)]);
+    for (int k = 0; k < states; ++k) define(2 + k, carried[static_cast<std::size_t>(k)]);
     body.lower(graph);
-    const TensorBox next = l.pointwise({carried[0]}, [](BodyBuilder& b, std::span<const ValueId> v) {
+    const TensorBox next = l.pointwise({iteration}, [](BodyBuilder& b, std::span<const ValueId> v) {
       return b.binary(OpCode::add, v[0], b.constant_of(DType::i64, 1));
     });
     TensorBox again = scalar(l, result_of(c, body, graph, 0));
     if (count.valid()) again = both(l, again, less(l, next, count));
-    std::vector<TensorBox> results = {again, next};
+    std::vector<TensorBox> results = {again};
     for (int k = 0; k < states; ++k) results.push_back(result_of(c, body, graph, 1 + k));
+    results.push_back(next);
     return results;
   };
   const std::vector<TensorBox> last =
       or_needs(c, c.has_input(0) ? 0 : 1, [&] { return l.repeat_while(condition, initial, run); });
   std::vector<Value> values;
-  for (std::size_t k = 1; k < last.size(); ++k) values.push_back(value_of(last[k]));
+  for (int k = 0; k < states; ++k) values.push_back(value_of(last[static_cast<std::size_t>(k)]));
   return values;
 }
 

@@ -156,7 +156,8 @@ std::vector<TensorBox> Lowering::repeat_while(const TensorBox& condition,
     std::vector<BufferId> yields;
     for (std::size_t k = 0; k < next.size(); ++k) {
       const Buffer& is = graph_[carried[k]];
-      require_like(origin, k, next[k], is.dtype, is.sizes, "after a run of the body");
+      // Behind the condition, which is a scalar, they are counted from 0.
+      require_like(origin, k > 0 ? k - 1 : 0, next[k], is.dtype, is.sizes, "after a run of the body");
       // A yielded value is copied after the ones before it, so it must not be what they are copied into.
       const std::optional<BufferId> existing = buffer_of(next[k]);
       const bool stays = existing && (*existing == carried[k] || !carries(*existing));

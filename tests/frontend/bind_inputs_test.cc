@@ -52,9 +52,10 @@ TEST(BindInputs, SizesOfAnInputDoNotNeedItsValues) {
   EXPECT_THAT(inputs_of(schedule), ElementsAre("x"));
 }
 
-TEST(BindInputs, AConditionIsBoundToo) {
+TEST(BindInputs, AConditionThatDecidesSizesIsBoundToo) {
   const ir::Schedule schedule = import_text(
-      "g (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => (float[2] a) { a = Abs(x) "
+      "g (bool c, float[2] x) => (float[k] y) { y = If (c) <then_branch = t () => (float[4] a) { a = Concat "
+      "<axis = 0> (x, x) "
       "}, "
       "else_branch = f () => (float[2] b) { b = Neg(x) }> }",
       {.bindable = {{"c", ir::make_tensor<std::uint8_t>(ir::DType::boolean, {}, {0})}}});

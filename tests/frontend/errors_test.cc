@@ -23,19 +23,19 @@ TEST(FrontendErrors, DropoutInTrainingIsRefused) {
   EXPECT_THAT(error.what(), HasSubstr("drop"));
 }
 
-TEST(FrontendErrors, BranchThatDependsOnDataIsRefused) {
-  const ir::UserError error = error_in(
-      "g (bool c, float[2] x) => (float[2] y) { [choice] y = If (c) <then_branch = t () => (float[2] a) { a "
-      "= Abs(x) }, "
-      "else_branch = f () => (float[2] b) { b = Identity(x) }> }");
-  EXPECT_EQ(error.code(), kUnsupportedForm);
-  EXPECT_THAT(error.what(), HasSubstr("choice"));
-}
+// Operators of ONNX that are not implemented, of integers and of bytes.
+const std::string kTfIdf =
+    "TfIdfVectorizer <max_gram_length = 1, max_skip_count = 0, min_gram_length = 1, mode = \"TF\", "
+    "ngram_counts = [0], "
+    "ngram_indexes = [0], pool_int64s = [1]> ";
+const std::string kDecoder = "ImageDecoder ";
 
 TEST(FrontendErrors, OperatorThatIsNotSupportedInTheBranchTaken) {
   const ir::UserError error = error_in(
       "g (float[2] x) => (float[n] y) { c = Constant <value = bool {1}> () y = If (c) "
-      "<then_branch = t () => (float[n] a) { i = Cast <to = 3> (x) [unique] a = DequantizeLinear(i, x) }, "
+      "<then_branch = t () => (float[n] a) { i = Cast <to = 7> (x) [unique] a = " +
+      kTfIdf +
+      "(i) }, "
       "else_branch = f () => (float[m] b) { b = Identity(x) }> }");
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(), HasSubstr("unique"));
@@ -183,37 +183,41 @@ TEST(FrontendErrors, TheHintForAnUnboundedDimensionCanBePastedIntoAShell) {
 
 // All that is missing is told at once, wherever it stands.
 TEST(FrontendErrors, UnsupportedOperatorsInBodiesOfFunctionsAndInBranchesAreNamed) {
-  const ir::UserError error = error_in(
-      "g (bool c, float[2] x) => (float[n] y) { u = QuantizeLinear(x, x) y = If (c) <then_branch = t () => "
-      "(float[m] a) "
-      "{ a = DequantizeLinear(x, x) }, else_branch = f () => (float[m] b) { b = QuantizeLinear(x, x) }> }");
+  const ir::UserError error =
+      error_in("g (bool c, int64[2] x, uint8[2] w) => (float[n] y) { u = " + kTfIdf +
+                   "(x) y = If (c) <then_branch = t () => (float[m] a) { a = " + kDecoder +
+                   "(w) }, else_branch = f () => (float[m] b) { b = " + kTfIdf + "(x) }> }",
+               {}, 20);
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(),
-              HasSubstr("2 operators are not supported:\n    QuantizeLinear-13 (node 'u' and 1 more): not "
-                        "implemented\n    DequantizeLinear-13 (node"));
+              HasSubstr("2 operators are not supported:\n    TfIdfVectorizer-9 (node 'u' and 1 more): not "
+                        "implemented\n    ImageDecoder-20 (node"));
 }
 
 TEST(FrontendErrors, UnsupportedOperatorsOfTheBranchThatIsTakenAreAllNamed) {
   const ir::UserError error = error_in(
-      "g (float[2] x) => (float[n] y) { c = Constant <value = bool {1}> () y = If (c) "
-      "<then_branch = t () => (float[m] a) { [first] b = QuantizeLinear(x, x) [second] a = "
-      "DequantizeLinear(b, x) }, "
-      "else_branch = f () => (float[m] b) { b = Abs(x) }> }");
+      "g (int64[2] x, uint8[2] w) => (float[n] y) { c = Constant <value = bool {1}> () y = If (c) "
+      "<then_branch = t () => (float[m] a) { [first] b = " +
+          kDecoder + "(w) [second] a = " + kTfIdf +
+          "(x) }, else_branch = f () => (float[m] b) { b = Cast <to = 1> (x) }> }",
+      {}, 20);
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(
       error.what(),
-      HasSubstr("2 operators are not supported:\n    QuantizeLinear-13 (node 'first'): not implemented\n    "
-                "DequantizeLinear-13 (node 'second'): not implemented"));
+      HasSubstr("2 operators are not supported:\n    ImageDecoder-20 (node 'first'): not implemented\n    "
+                "TfIdfVectorizer-9 (node 'second'): not implemented"));
 }
 
 TEST(FrontendErrors, UnsupportedOperatorsAreNamedWithVersionsAndReasons) {
-  const ir::UserError error = error_in(
-      "g (float[2] x, string[2] s) => (bool[2] y) { [unique] u = QuantizeLinear(x, x) [gelu] g = Gelu(u) "
-      "[scan] h = HardSwish(g) [typo] t = Cast0(h) [other] o = com.microsoft.Pack(t) [text] e = Equal(s, s) "
-      "[like] c = CastLike(e, x) [up] p = Upsample(c, x) y = Identity(p) }",
-      {}, 11);
+  const ir::UserError error =
+      error_in("g (float[2] x, int64[2] k, string[2] s) => (bool[2] y) { [unique] u = " + kTfIdf +
+                   "(k) [gelu] g = Gelu(u) "
+                   "[scan] h = HardSwish(g) [typo] t = Cast0(h) [other] o = com.microsoft.Pack(t) [text] e = "
+                   "Equal(s, s) "
+                   "[like] c = CastLike(e, x) [up] p = Upsample(c, x) y = Identity(p) }",
+               {}, 11);
   EXPECT_EQ(error.code(), kUnsupportedOperators);
-  for (const char* line : {"QuantizeLinear-10 (node 'unique'): not implemented",
+  for (const char* line : {"TfIdfVectorizer-9 (node 'unique'): not implemented",
                            "Gelu-11 (node 'gelu'): it is defined from operator set 20 on",
                            "HardSwish-11 (node 'scan'): it is defined from operator set 14 on",
                            "Cast0-11 (node 'typo'): this operator is unknown",
@@ -228,22 +232,23 @@ TEST(FrontendErrors, UnsupportedOperatorsAreNamedWithVersionsAndReasons) {
 TEST(FrontendErrors, UnsupportedElementTypesAreNamedBesideUnsupportedOperators) {
   const ir::UserError error = error_in(
       "g (float[2] x) => (float[n] y) { [cast] s = Cast <to = 8> (x) [text] e = Equal(s, s) i = Cast <to = "
-      "3> (x) [rows] y = "
-      "DequantizeLinear(i, x) }",
+      "7> (x) "
+      "[rows] y = " +
+          kTfIdf + "(i) }",
       {}, 19);
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(error.what(), HasSubstr("Equal-19 (node 'text'): not implemented for the element type STRING"));
-  EXPECT_THAT(error.what(), HasSubstr("DequantizeLinear-19 (node 'rows'): not implemented"));
+  EXPECT_THAT(error.what(), HasSubstr("TfIdfVectorizer-9 (node 'rows'): not implemented"));
 }
 
 // ONNX makes the body of this function for the types of its inputs.
 TEST(FrontendErrors, UnsupportedOperatorsInABodyThatIsMadeForTypesAreNamed) {
   const ir::UserError error = error_in(
       "g (float[2, 3] x, int64[2] t) => (float l, float[n] y) { [loss] l = SoftmaxCrossEntropyLoss(x, t) "
-      "[rows] "
-      "y = QuantizeLinear(x, x) }",
+      "[rows] y = " +
+          kTfIdf + "(t) }",
       {}, 11);
-  EXPECT_THAT(error.what(), HasSubstr("QuantizeLinear-10 (node 'rows'): not implemented"));
+  EXPECT_THAT(error.what(), HasSubstr("TfIdfVectorizer-9 (node 'rows'): not implemented"));
 }
 
 TEST(FrontendErrors, StringInput) {
