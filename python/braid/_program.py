@@ -25,6 +25,11 @@ DTYPES = {
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
 }  # fmt: skip
+# Those that programs store and do not compute with, and ml_dtypes' names. Inputs and outputs hold them as bytes.
+STORAGE_DTYPES = {
+    "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2", "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz",
+    "f8e5m2": "float8_e5m2", "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn",
+}  # fmt: skip
 
 
 NO_PROGRAM = 8

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from . import _braid
 from ._errors import Error
 from ._options import BAD_OPTION, model_file, options, text
-from ._program import DTYPES, NO_PROGRAM, Program
+from ._program import DTYPES, NO_PROGRAM, STORAGE_DTYPES, Program
 
 
 class Explanation:
@@ -199,4 +199,5 @@ def check(
 def ops(plugins: Sequence[str] = ()) -> list[Operator]:
     """Every operator that can be compiled, by domain, name and version."""
     rows = _braid.operators(list(plugins))
-    return [Operator(d, n, first, last, tuple(DTYPES[t] for t in types)) for d, n, first, last, types in rows]
+    names = DTYPES | STORAGE_DTYPES
+    return [Operator(d, n, first, last, tuple(names[t] for t in types)) for d, n, first, last, types in rows]

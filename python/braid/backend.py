@@ -14,7 +14,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from . import _signature
 from ._errors import Error
-from ._program import DTYPES, compile
+from ._program import DTYPES, STORAGE_DTYPES, compile
 
 # What Braid does not implement, as opposed to what is wrong: `braid test` calls such a case refused.
 UNSUPPORTED = (103, 109, 110, 115, 116, 117, 119, 122, 601)
@@ -51,7 +51,7 @@ class BraidRep(BackendRep):
             raise Error(6, f"{len(inputs)} inputs for {len(names)}", f"its inputs are {', '.join(names)}")
         else:
             given = dict(zip(names, inputs))
-        given = {name: np.asarray(value) for name, value in given.items()}
+        given = {name: as_bytes(np.asarray(value)) for name, value in given.items()}
         known = set(DTYPES.values())
         bindable = {
             name: np.ascontiguousarray(value).reshape(value.shape)
@@ -68,8 +68,35 @@ class BraidRep(BackendRep):
         left = {value.name for value in program.inputs}
         with program.session() as session:
             results = session.run({name: value for name, value in bindable.items() if name in left})
-        arrays = [results[value.name].numpy() for value in self._outputs]
+        arrays = [from_bytes(results[value.name].numpy(), value.type) for value in self._outputs]
         return namedtupledict("Outputs", [value.name for value in self._outputs])(*arrays)
+
+
+def as_bytes(array: Any) -> Any:
+    """An array of a type that programs only store as they take it: the numbers of integers, the bits of others."""
+    if array.dtype.name not in STORAGE_DTYPES.values():
+        return array
+    if array.dtype.name.startswith("float"):
+        return array.view("uint8")
+    return array.astype("uint8" if array.dtype.name.startswith("u") else "int8")
+
+
+def from_bytes(array: Any, kind: str) -> Any:
+    """The opposite for an output of type `kind`: "tensor(int4)"."""
+    element = kind.removeprefix("tensor(").removesuffix(")")
+    name = {onnx_name(stored): stored for stored in STORAGE_DTYPES.values()}.get(element)
+    if name is None:
+        return array
+    import ml_dtypes
+
+    dtype = getattr(ml_dtypes, name)
+    return array.view(dtype) if name.startswith("float") else array.astype(dtype)
+
+
+def onnx_name(stored: str) -> str:
+    """How ONNX's types write it: float8e4m3fn for float8_e4m3fn."""
+    name = stored.replace("_", "")
+    return {"float8e8m0fnu": "float8e8m0", "float4e2m1fn": "float4e2m1"}.get(name, name)
 
 
 def inputs_of(node: Any, inputs: Sequence[Any]) -> dict[str, Any]:

@@ -39,6 +39,10 @@ bool InstanceCore::set_up(const BraidCudaCreateInfo& info) {
                        program_.set_up_kernels() && (!peers || watch_.make(timeout_ms_));
   if (!groups_.all_agree(has_all, host_flag_, program_.error_flag_, program_.compute_)) return lost_peer();
   if (!groups_.make() || !segment_.register_with(groups_, program_.compute_)) return lost_peer();
+  // A rank that is done may destroy its instance at once, and with it the window whose address others are still asking for.
+  if (layout_.peer_groups != nullptr &&
+      !groups_.all_agree(true, host_flag_, program_.error_flag_, program_.compute_))
+    return lost_peer();
   BRAID_TRY(cudaMemsetAsync(program_.error_flag_, 0, sizeof(int), program_.compute_));
   *host_flag_ = 0;
   BRAID_TRY(cudaStreamSynchronize(program_.compute_));
