@@ -8,6 +8,7 @@
 #include "passes/default_passes.h"
 #include "passes/runner.h"
 #include "tests/codegen/compiled.h"
+#include "tests/support/openmp_threads.h"
 #include "tests/support/random.h"
 #include "tests/support/random_attention.h"
 
@@ -58,7 +59,7 @@ void compile_and_compare(const std::vector<Program>& programs) {
     const auto want = ir::run(p.random.schedule, inputs).outputs[0];
     std::vector<std::vector<ir::Tensor>> got;
     for (int n : {1, 3}) {
-      omp_set_num_threads(n);
+      omp_set_num_threads(team_of(n));
       rt::Program program = compiled.open(p.name);
       got.push_back(compiled.run(program, inputs[0]));
     }

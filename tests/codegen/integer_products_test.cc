@@ -13,6 +13,7 @@
 #include "ir/element.h"
 #include "ir/parser.h"
 #include "tests/codegen/compiled.h"
+#include "tests/support/openmp_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::test {
@@ -352,7 +353,7 @@ void expect_like_written(int cases, const std::function<Case(std::uint64_t)>& ma
     const auto interpreted = ir::run(compiled.schedule(name), per_rank).outputs[0];
     const std::string what = fmt::format("seed {}: {}", seed, c.text);
     expect_same(interpreted[0], want[0], c.exact, "interpreted, " + what);
-    omp_set_num_threads(1 + i % 2);
+    omp_set_num_threads(team_of(1 + i % 2));
     rt::Program program = compiled.open(name);
     const auto got = compiled.run(program, inputs);
     expect_same(got[0], want[0], c.exact, "compiled, " + what);

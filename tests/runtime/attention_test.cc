@@ -12,6 +12,7 @@
 
 #include "runtime/attention_isa.h"
 #include "runtime/processor.h"
+#include "tests/support/openmp_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
@@ -200,7 +201,7 @@ TEST(AttentionKernels, ThreadsDoNotChangeABit) {
     const Problem p(seed);
     std::vector<float> results[2];
     for (int n = 0; n < 2; ++n) {
-      omp_set_num_threads(1 + 4 * n);
+      omp_set_num_threads(test::team_of(1 + 4 * n));
       AttentionLibrary library;
       library.kernel(p.s)->run(p.args(results[n]));
     }

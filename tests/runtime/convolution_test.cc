@@ -16,6 +16,7 @@
 
 #include "runtime/tile_kernels.h"
 #include "runtime/window_kernels.h"
+#include "tests/support/openmp_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
@@ -305,12 +306,7 @@ TEST(ConvolutionKernels, AgreeWithSumsInDouble) {
   RecordProperty("winograd", winograd);
 }
 
-// The thread sanitizer sees neither the start nor the end of a team of libgomp, which has none of its hooks.
-#ifdef __SANITIZE_THREAD__
-constexpr std::int64_t kMostThreads = 1;
-#else
-constexpr std::int64_t kMostThreads = 3;
-#endif
+constexpr std::int64_t kMostThreads = test::team_of(3);
 
 // Where the processor has what our own kernel needs, it must take some of the cases. `own` may be null.
 template <class Shape>

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/processor.h"
+#include "tests/support/openmp_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
@@ -156,7 +157,7 @@ TEST(IntegerGemm, ShapesOfTheLibrary) {
   for (int i = 0; i < test::random_cases(250); ++i) {
     const uint64_t seed = test::first_seed() + static_cast<uint64_t>(i);
     Random random(seed);
-    omp_set_num_threads(1 + static_cast<int>(random() % 2));
+    omp_set_num_threads(test::team_of(1 + static_cast<int>(random() % 2)));
     GemmShape s;
     s.type = random() % 2 == 0 ? DType::i8 : DType::u8;
     s.b_type = random() % 2 == 0 ? DType::i8 : DType::u8;
