@@ -370,8 +370,8 @@ Status meet_rank_0(const ControlOptions& options, const Address& address, std::v
       Visit visit(options, Link(std::move(socket)), deadline);
       Status status;
       std::string seen;
-      const Visit::End end =
-          visit.make(std::min(last, monotonic_ns() + kChallengeNs), &status, members, &seen);
+      const int64_t until = std::min(last, monotonic_ns() + kChallengeNs);
+      const Visit::End end = visit.make(until, &status, members, &seen);
       if (end == Visit::End::answered) {
         if (status.ok()) links->push_back(visit.take_link());
         return status;
@@ -379,8 +379,8 @@ Status meet_rank_0(const ControlOptions& options, const Address& address, std::v
       if (end == Visit::End::doubt) {
         if (doubt.ok()) last = std::min(last, monotonic_ns() + kDoubtNs);
         doubt = status;
-      } else if (why.empty() || monotonic_ns() < last) {
-        why = seen;  // the last visit may have had no time
+      } else if (why.empty() || until < last) {
+        why = seen;  // a last visit has less time, and may have seen nothing
       }
     }
     usleep(kAgainUs);

@@ -270,9 +270,9 @@ TEST(ControlMeeting, WhoeverListensBeforeRankZeroIsGivenUp) {
 
 TEST(ControlMeeting, RanksOfAnotherRunAreNotTaken) {
   const Door door;
-  ControlOptions other = control_options(1, 2, 2000);
+  ControlOptions other = control_options(1, 2, 1000);
   other.run = "another run";
-  const std::vector<Status> met = meet_as_threads(door, {control_options(0, 2, 2500), other});
+  const std::vector<Status> met = meet_as_threads(door, {control_options(0, 2, 1500), other});
   EXPECT_THAT(met[0].message, HasSubstr("have not arrived"));
   EXPECT_THAT(met[1].message, HasSubstr("does not take this run's ranks"));
 }
