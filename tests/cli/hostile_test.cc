@@ -94,9 +94,9 @@ TEST_P(HostileCommandLine, IsAnErrorByTheTableAndWritesNothing) {
 }
 
 TEST(Hostile, AByteOfZeroInATextIsNamedWithItsPlace) {
+  using namespace std::string_literals;
   const Folder folder;
-  const std::string text =
-      folder.file("nul.braid", std::string("graph a\0b\ninput %x: f32[2]\noutput %x\n", 39));
+  const std::string text = folder.file("nul.braid", "graph a\0b\ninput %x: f32[2]\noutput %x\n"s);
   const ProcessResult result = braid({"compile", text, "-o", folder / "out"});
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_THAT(result.err, AllOf(HasSubstr("BR0501"), HasSubstr("nul.braid:1:8: unexpected byte 0x00")));
