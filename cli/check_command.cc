@@ -64,7 +64,7 @@ DimNames dim_names(const Options& o) {
   if (o.files.size() < 2 || o.model.dims.empty()) return names;
   std::set<std::string> all;
   for (const std::string& file : o.files) {
-    if (is_program_dir(file) || file.ends_with(".braid")) return {};
+    if (is_program_dir(file) || is_text(file)) return {};
     names[file] = frontend::dimension_names(file);
     all.insert(names[file].begin(), names[file].end());
   }
@@ -90,7 +90,7 @@ ir::CollectiveTrace trace_of(const Options& o, const Report& report, const std::
     std::erase_if(options.import.dims, [&](const auto& dim) { return !own->second.contains(dim.first); });
   }
   ir::Schedule schedule = lower(options);
-  if (!o.as_written && !file.ends_with(".braid")) optimise(schedule, options);
+  if (!o.as_written && !is_text(file)) optimise(schedule, options);
   return ir::collective_trace(schedule, file);
 }
 

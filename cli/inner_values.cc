@@ -59,7 +59,7 @@ InnerComparison compare_inner_values(const CompileOptions& options, const Execut
   const codegen::TempDir temporary;
   CompileOptions keeping = options;
   keeping.output_dir = temporary.path();
-  const bool text = options.model.ends_with(".braid");
+  const bool text = is_text(options.model);
   const std::size_t own = lower(options).graph.outputs.size();
   keeping.import.keep_values = true;
   ir::Schedule lowered = lower(keeping);

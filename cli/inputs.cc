@@ -209,7 +209,7 @@ namespace {
 // Names that the program does not have. A text has all of its dimensions; those of a compiled model may have been fixed, so
 // that they are no longer there.
 void check_dim_names(const ProgramInterface& table, const ModelOptions& model) {
-  const bool text = model.model.ends_with(".braid");
+  const bool text = is_text(model.model);
   if (!text && !is_program_dir(model.model)) return;
   std::vector<std::string> names;
   for (const ProgramInterface::Dim& dim : table.dims) names.push_back(dim.name);

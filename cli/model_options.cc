@@ -172,7 +172,7 @@ std::optional<CompileOptions::Link> ModelOptions::paced_link() const {
 }
 
 void ModelOptions::refuse_for_text() const {
-  if (!model.ends_with(".braid")) return;
+  if (!is_text(model)) return;
   if (!dims.empty()) {
     ir::user_error(kBadOption, {.file = model},
                    fmt::format("--dim {}: IR text has its own dimensions", dims[0]),
@@ -186,7 +186,7 @@ void ModelOptions::refuse_for_text() const {
 }
 
 std::map<std::string, ir::Bounds> ModelOptions::default_dims() const {
-  if (default_dim.empty() || model.empty() || model.ends_with(".braid")) return {};
+  if (default_dim.empty() || model.empty() || is_text(model)) return {};
   ir::Bounds fallback = parse_bounds(default_dim, "--default-dim " + default_dim);
   if (default_dim.find("..") == std::string::npos) fallback.min = std::min<std::int64_t>(1, fallback.max);
   const std::map<std::string, ir::Bounds> added = frontend::default_dims(model, dim_bounds(), fallback);

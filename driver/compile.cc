@@ -37,6 +37,10 @@ std::string read_text(const std::string& path) {
 
 }  // namespace
 
+bool is_text(const std::string& model) {
+  return model.ends_with(".braid") && !std::filesystem::is_directory(model);
+}
+
 std::string program_name(const std::string& model_path) {
   std::string name = std::filesystem::path(model_path).filename().string();
   for (const char* tail : {".onnx", ".braid", ".rank{rank}", "{rank}"}) {
@@ -54,7 +58,7 @@ std::string program_name(const std::string& model_path) {
 }
 
 ir::Schedule lower(const CompileOptions& options) {
-  if (!options.model.ends_with(".braid")) return frontend::import_model(options.model, options.import);
+  if (!is_text(options.model)) return frontend::import_model(options.model, options.import);
   ir::Schedule schedule = ir::parse_schedule(read_text(options.model), options.model);
   // An illegal text is the user's error; after a pass the same would be ours.
   const std::vector<ir::Violation> violations = ir::verify(schedule);

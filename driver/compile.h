@@ -86,6 +86,8 @@ struct CompileResult {
 };
 CompileResult compile(const CompileOptions& options);
 
+// Whether `model` is a text of the IR. The folder of a program may be called "model.braid" as well.
+bool is_text(const std::string& model);
 // A valid C identifier from a file's name: "model.rank{rank}.onnx" -> "model".
 std::string program_name(const std::string& model_path);
 

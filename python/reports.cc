@@ -151,7 +151,7 @@ std::string explain_program(const std::string& dir) {
 
 // The programs of several ranks need not have the same dims: each takes the bounds of its own.
 void keep_own_dims(CompileOptions& options) {
-  const bool text = options.model.ends_with(".braid");
+  const bool text = is_text(options.model);
   const std::set<std::string> own = text ? std::set<std::string>{} : frontend::dimension_names(options.model);
   std::erase_if(options.import.dims, [&](const auto& dim) { return !own.contains(dim.first); });
 }
@@ -174,7 +174,7 @@ nb::dict check_files(const std::vector<std::string>& files, const nb::dict& give
         options.import.ranks = static_cast<int>(files.size());
       if (files.size() > 1) keep_own_dims(options);
       ir::Schedule schedule = lower(options);
-      if (!file.ends_with(".braid")) optimise(schedule, options);
+      if (!is_text(file)) optimise(schedule, options);
       traces.push_back(ir::collective_trace(schedule, file));
     }
     certificate = check::check_traces(traces);

@@ -111,6 +111,19 @@ TEST(Hostile, ADimensionThatAProgramLacksIsNoted) {
   EXPECT_THAT(result.err, HasSubstr("note: --dim rows: the program has no dimension of this name"));
 }
 
+TEST(Hostile, AFolderOfAProgramMayBeCalledAsATextIs) {
+  const Folder folder;
+  const std::string program = folder / "twice.braid";
+  ASSERT_EQ(braid({"compile", folder.file("source.braid", kTwice), "-o", program}).exit_code, 0);
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"run", program, "--dim", "rows=3"},
+                                                  {"bench", program, "--dim", "rows=3"},
+                                                  {"check", program},
+                                                  {"explain", program}}) {
+    const ProcessResult result = braid(command);
+    EXPECT_EQ(result.exit_code, 0) << command.front() << ": " << result.err;
+  }
+}
+
 // Of an ordinary user; root may read and write everything.
 TEST(Hostile, FoldersAndFilesWithoutPermissionAreNamed) {
   if (geteuid() == 0 && system("setpriv --reuid 65534 --clear-groups true > /dev/null 2>&1") != 0)
