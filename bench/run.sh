@@ -27,7 +27,7 @@ write() {
 }
 
 onnxruntime() {
-  header "# GPT-2 small beside ONNX Runtime"
+  header "# Transformers beside ONNX Runtime"
   scripts/python_run.sh bench/onnxruntime/compare.py --braid "$braid"
 }
 

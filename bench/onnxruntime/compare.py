@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Braid against ONNX Runtime: GPT-2 small, prefill of 128 tokens and decode after 512, on 1 and 2 threads, one table.
+"""Braid against ONNX Runtime: transformers, prefill and decode, on 1 and 2 threads, one table.
 
   scripts/python_run.sh bench/onnxruntime/compare.py --braid build/release/bin/braid
   scripts/python_run.sh bench/onnxruntime/compare.py --ort-only
@@ -10,6 +10,7 @@ The commands of the Braid side are templates over {braid} {model} {dir} {threads
 """
 
 import argparse
+import dataclasses
 import os
 import shlex
 import statistics
@@ -24,12 +25,33 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 MAKE_DECODER = os.path.join(ROOT, "examples", "tensor_parallel", "make_decoder.py")
 
-# What is run, and the bounds within which Braid's program must serve it: those that make_decoder.py's model allows.
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A model of make_decoder.py, what is run, and the bounds within which Braid's program must serve it."""
+
+    title: str
+    model_options: tuple
+    sizes: dict
+    bounds: dict  # (least, most) of each dimension: those that the model allows
+
+
+LLAMA = ("--style", "llama", "--layers", "4", "--hidden", "1024", "--heads", "16", "--kv-heads", "4", "--intermediate", "2816")
 CASES = {
-    "prefill": (dict(batch=1, sequence=128), dict(batch=(1, 1), sequence=(1, 1024))),
-    "decode": (dict(batch=1, past_sequence=512), dict(batch=(1, 1), past_sequence=(1, 1023))),
-}
-TITLES = {"prefill": "prefill, 128 tokens", "decode": "decode, 512 cached"}
+    "gpt2_prefill": Case("GPT-2 small, prefill of 128 tokens", ("--graph", "prefill"),
+                         dict(batch=1, sequence=128), dict(batch=(1, 1), sequence=(1, 1024))),
+    "gpt2_decode": Case("GPT-2 small, decode with 512 cached", ("--graph", "decode"),
+                        dict(batch=1, past_sequence=512), dict(batch=(1, 1), past_sequence=(1, 1023))),
+    "bert": Case("BERT base, 128 tokens", ("--style", "bert"),
+                 dict(batch=1, sequence=128), dict(batch=(1, 1), sequence=(1, 512))),
+    "llama_prefill_128": Case("Llama, 4 layers of 1024, prefill of 128 tokens", (*LLAMA, "--graph", "prefill"),
+                              dict(batch=1, sequence=128), dict(batch=(1, 1), sequence=(1, 2048))),
+    "llama_prefill_1024": Case("the same, prefill of 1,024 tokens", (*LLAMA, "--graph", "prefill"),
+                               dict(batch=1, sequence=1024), dict(batch=(1, 1), sequence=(1, 2048))),
+    "llama_decode": Case("the same, decode with 2,047 cached", (*LLAMA, "--graph", "decode"),
+                         dict(batch=1, past_sequence=2047), dict(batch=(1, 1), past_sequence=(1, 2047))),
+}  # fmt: skip
 
 # Workers of one runtime may spin for a while after a run; the other one's turn begins when they sleep.
 PAUSE_SECONDS = 0.05
@@ -89,14 +111,11 @@ def expand(template, **words):
     return result
 
 
-def make_model(folder, graph, model_options):
-    """The plain model of one graph, written once."""
-    path = os.path.join(folder, f"{graph}.onnx")
+def make_model(folder, name, model_options):
+    """The plain model of these options, written once."""
+    path = os.path.join(folder, f"{name}.onnx")
     if not os.path.exists(path):
-        subprocess.run(
-            [sys.executable, MAKE_DECODER, "-o", folder, "--name", graph, "--graph", graph, *model_options],
-            check=True,
-        )
+        subprocess.run([sys.executable, MAKE_DECODER, "-o", folder, "--name", name, *model_options], check=True)
     return path
 
 
@@ -142,16 +161,21 @@ def measure(options, model, case, threads):
     return latencies, peaks
 
 
-def table_row(title, threads, latencies):
-    def median(name):
-        return statistics.median(v for turn in latencies[name] for v in turn)
+def median(turns):
+    return statistics.median(v for turn in turns for v in turn)
 
-    cells = [title, str(threads), f"{median('ONNX Runtime'):.2f}"]
-    if "Braid" in latencies:
+
+def ratio(latencies):
+    """Braid's median beside ONNX Runtime's; an empty list without Braid."""
+    return [median(latencies["Braid"]) / median(latencies["ONNX Runtime"])] if "Braid" in latencies else []
+
+
+def table_row(title, threads, latencies):
+    cells = [title, str(threads), f"{median(latencies['ONNX Runtime']):.2f}"]
+    for value in ratio(latencies):
         turns = zip(latencies["Braid"], latencies["ONNX Runtime"])
         low, high = np.quantile([statistics.median(b) / statistics.median(o) for b, o in turns], [0.25, 0.75])
-        ratio = median("Braid") / median("ONNX Runtime")
-        cells += [f"{median('Braid'):.2f}", f"{ratio:.2f}", f"{low:.2f} to {high:.2f}"]
+        cells += [f"{median(latencies['Braid']):.2f}", f"{value:.2f}", f"{low:.2f} to {high:.2f}"]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -182,27 +206,27 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_server_options(parser)
-    parser.add_argument("--graphs", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--turns", type=int, default=20, help="turns of each runtime")
     parser.add_argument("--runs", type=int, default=3, help="timed runs per turn")
-    parser.add_argument("model_options", nargs=argparse.REMAINDER, metavar="-- OPTIONS",
-                        help="for make_decoder.py; give a --work of its own")  # fmt: skip
     options = parser.parse_args()
-    model_options = (
-        options.model_options[1:] if options.model_options[:1] == ["--"] else options.model_options
-    )
     os.makedirs(options.work, exist_ok=True)
 
     print(f"{processor()}, {os.cpu_count()} processors; ONNX Runtime {onnxruntime.__version__}; "
           f"medians of {options.turns} interleaved turns of {options.runs} runs\n")  # fmt: skip
-    head = ["GPT-2 small" if not model_options else " ".join(model_options), "threads", "ONNX Runtime, ms"]
+    head = ["model", "threads", "ONNX Runtime, ms"]
     head += [] if options.ort_only else ["Braid, ms", "ratio", "quartiles of the ratio by turn"]
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head), flush=True)
-    for graph in options.graphs:
-        model = make_model(options.work, graph, model_options)
+    ratios = []
+    for name in options.cases:
+        case = CASES[name]
+        model = make_model(options.work, name, case.model_options)
         for threads in options.threads:
-            latencies, _ = measure(options, model, CASES[graph], threads)
-            print(table_row(TITLES[graph], threads, latencies), flush=True)
+            latencies, _ = measure(options, model, (case.sizes, case.bounds), threads)
+            print(table_row(case.title, threads, latencies), flush=True)
+            ratios += ratio(latencies)
+    if ratios:
+        print(f"\nMean of the ratios: {statistics.mean(ratios):.2f}")
 
 
 if __name__ == "__main__":

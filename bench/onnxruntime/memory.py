@@ -18,17 +18,7 @@ import onnxruntime
 MEGABYTE = 1e6
 STEPS = 3
 
-# The options of make_decoder.py, what is run, and the bounds of the program: those that the model allows.
-MODELS = {
-    "GPT-2 small, prefill": (
-        ["--style", "gpt2"],
-        (dict(batch=1, sequence=128), dict(batch=(1, 1), sequence=(1, 1024))),
-    ),
-    "BERT base": (
-        ["--style", "bert"],
-        (dict(batch=1, sequence=128), dict(batch=(1, 1), sequence=(1, 512))),
-    ),
-}
+MODELS = ("gpt2_prefill", "bert")
 
 
 def make_addition(folder):
@@ -71,17 +61,17 @@ def main():
     print(f"{compare.processor()}, {os.cpu_count()} processors; ONNX Runtime {onnxruntime.__version__}; "
           f"peak of the whole process in MB, and what it has beyond a process that adds two numbers\n")  # fmt: skip
     runtimes = ["ONNX Runtime"] if options.ort_only else ["ONNX Runtime", "Braid", "ratio"]
-    head = ["128 tokens", "weights", "threads", *runtimes, *(f"{name}, beyond" for name in runtimes)]
+    head = ["model", "weights", "threads", *runtimes, *(f"{name}, beyond" for name in runtimes)]
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head), flush=True)
     for threads in options.threads:
         empty = peaks(options, make_addition(options.work), ({}, {}), threads)
-        for title, (model_options, case) in MODELS.items():
-            folder = os.path.join(options.work, model_options[-1])
-            model = compare.make_model(folder, "prefill", model_options)
+        for name in MODELS:
+            case = compare.CASES[name]
+            model = compare.make_model(options.work, name, case.model_options)
             weights = os.path.getsize(os.path.splitext(model)[0] + ".data")
-            whole = peaks(options, model, case, threads)
-            beyond = {name: value - empty[name] for name, value in whole.items()}
-            row = [title, f"{weights / MEGABYTE:.0f}", str(threads), *cells(whole), *cells(beyond)]
+            whole = peaks(options, model, (case.sizes, case.bounds), threads)
+            beyond = {runtime: value - empty[runtime] for runtime, value in whole.items()}
+            row = [case.title, f"{weights / MEGABYTE:.0f}", str(threads), *cells(whole), *cells(beyond)]
             print("| " + " | ".join(row) + " |", flush=True)
 
 

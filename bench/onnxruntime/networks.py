@@ -57,8 +57,7 @@ def main():
             latencies, peaks = compare.measure(options, model, (sizes, {k: (v, v) for k, v in sizes.items()}), threads)
             memory = peaks["Braid"] / peaks["ONNX Runtime"]
             print(compare.table_row(network, threads, latencies) + f" {memory:.2f} |", flush=True)
-            medians = {name: statistics.median(v for turn in turns for v in turn) for name, turns in latencies.items()}
-            ratios.append(medians["Braid"] / medians["ONNX Runtime"])
+            ratios += compare.ratio(latencies)
     print(f"\nGeometric mean of the ratios: {statistics.geometric_mean(ratios):.2f}")
 
 
