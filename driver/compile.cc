@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "analysis/costs/json_document.h"
 #include "codegen/manifest.h"
 #include "codegen/toolchain.h"
 #include "ir/error.h"
@@ -23,17 +22,8 @@
 namespace braid {
 namespace {
 
-constexpr int kFileNotReadable = 1;
 constexpr int kIllegalProgram = 513;
 constexpr int kNoPlan = 547;
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) ir::user_error(kFileNotReadable, {.file = path}, "cannot read the file", "check the path");
-  return text.str();
-}
 
 }  // namespace
 
@@ -59,7 +49,7 @@ std::string program_name(const std::string& model_path) {
 
 ir::Schedule lower(const CompileOptions& options) {
   if (!is_text(options.model)) return frontend::import_model(options.model, options.import);
-  ir::Schedule schedule = ir::parse_schedule(read_text(options.model), options.model);
+  ir::Schedule schedule = ir::parse_schedule(analysis::read_text_file(options.model), options.model);
   // An illegal text is the user's error; after a pass the same would be ours.
   const std::vector<ir::Violation> violations = ir::verify(schedule);
   if (!violations.empty()) {
@@ -171,7 +161,8 @@ std::string build_program(const std::string& dir, const BuildRequest& request) {
   const codegen::Target& target = codegen::target_named(manifest.target);
   const std::string file = manifest.name + target.files.front();
   const fs::path source = fs::path(dir) / file;
-  if (read_text(source.string()).find(fmt::format("0x{:016x}u", manifest.id)) == std::string::npos) {
+  if (analysis::read_text_file(source.string()).find(fmt::format("0x{:016x}u", manifest.id)) ==
+      std::string::npos) {
     ir::user_error(codegen::kNoProgram, {.file = source.string()},
                    "belongs to another compilation than its manifest", "compile the model again");
   }

@@ -127,8 +127,6 @@ MeasuredTimeline parse_timeline(const std::string& text, const std::string& file
   return t;
 }
 
-MeasuredTimeline read_timeline(const std::string& path) {
-  return parse_timeline(read_text_file(path, kTimelineNotJson), path);
-}
+MeasuredTimeline read_timeline(const std::string& path) { return parse_timeline(read_text_file(path), path); }
 
 }  // namespace braid::explain

@@ -143,7 +143,7 @@ PipelineCosts parse_costs(const std::string& text, const std::string& file, int 
 }
 
 PipelineCosts read_costs(const std::string& path, int stages) {
-  return parse_costs(analysis::read_text_file(path, kCostsNotJson), path, stages);
+  return parse_costs(analysis::read_text_file(path), path, stages);
 }
 
 }  // namespace braid::pipeline

@@ -23,9 +23,7 @@ CostEntries parse_cost_file(const std::string& text, const std::string& file) {
   return result;
 }
 
-CostEntries read_cost_file(const std::string& path) {
-  return parse_cost_file(read_text_file(path, kCostFileNotJson), path);
-}
+CostEntries read_cost_file(const std::string& path) { return parse_cost_file(read_text_file(path), path); }
 
 std::string write_cost_file(const CostEntries& entries) {
   nlohmann::ordered_json root;

@@ -1,14 +1,17 @@
 #include "analysis/costs/json_document.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <fstream>
 #include <functional>
-#include <sstream>
+#include <vector>
 
 namespace braid::analysis {
 namespace {
 
 constexpr std::size_t kMaxNesting = 64;
+constexpr std::size_t kMostText = std::size_t{1} << 31;
 
 // One step of a JSON pointer (RFC 6901).
 std::string step(std::string_view key) {
@@ -206,11 +209,18 @@ ir::Location JsonDocument::location_of(std::size_t offset) const {
   return result;
 }
 
-std::string read_text_file(const std::string& path, int code) {
+std::string read_text_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) ir::user_error(code, {.file = path}, "the file cannot be read");
-  return text.str();
+  std::string text;
+  std::vector<char> piece(1 << 20);
+  while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0) {
+    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
+    if (text.size() > kMostText)
+      ir::user_error(kFileNotReadable, {.file = path}, fmt::format("more than {} bytes of text", kMostText),
+                     "check the path");
+  }
+  if (!in.eof()) ir::user_error(kFileNotReadable, {.file = path}, "cannot read the file", "check the path");
+  return text;
 }
 
 }  // namespace braid::analysis
