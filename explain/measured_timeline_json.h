@@ -9,7 +9,7 @@ namespace braid::explain {
 
 // A Chrome trace of the median step, plus the data that parse_timeline needs.
 std::string to_json(const MeasuredTimeline& t);
-// User errors, with line and column: 558 (cannot be read, or not JSON) and 559 (not a timeline of `braid run
+// User errors, with line and column: 1 (cannot be read), 558 (not JSON) and 559 (not a timeline of `braid run
 // --trace`).
 MeasuredTimeline read_timeline(const std::string& path);
 MeasuredTimeline parse_timeline(const std::string& text, const std::string& file);

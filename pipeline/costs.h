@@ -65,7 +65,7 @@ PipelineCosts unit_costs(const PipelineSchedule& schedule);
 //  "link": {"latency_us": 5, "gb_s": 25}, "links": [{"from": 0, "to": 1, "latency_us": 9, "gb_s": 12}],
 //  "overlap": 0.8, "slowdown": 1.05, "shared_links": true}
 // Missing keys are zero or as above, full_backward_us defaults to the sum of both parts; a single entry of
-// "stages" applies to all. User errors BR0860 (cannot be read, or not JSON) and BR0861, with line and column.
+// "stages" applies to all. User errors BR0001, BR0860 (not JSON) and BR0861, with line and column.
 PipelineCosts read_costs(const std::string& path, int stages);
 PipelineCosts parse_costs(const std::string& text, const std::string& file, int stages);
 

@@ -14,7 +14,7 @@ namespace braid::analysis {
 
 using CostEntries = std::map<std::string, double>;  // name -> nanoseconds
 
-// User errors 556 (cannot be read, or not JSON) and 557 (not a cost file), with line and column.
+// User errors 1 (cannot be read), 556 (not JSON) and 557 (not a cost file), with line and column.
 CostEntries read_cost_file(const std::string& path);
 CostEntries parse_cost_file(const std::string& text, const std::string& file);
 // Names in alphabetical order; reads back to the same entries.

@@ -54,7 +54,7 @@ TEST(PipelineCosts, RefusesWithLineAndColumn) {
     SCOPED_TRACE(text);
     EXPECT_THAT(message(861, text), ::testing::HasSubstr("c.json:1:"));  // error BR0861
   }
-  refused(860, [] { read_costs("/nowhere/costs.json", 1); });
+  refused(1, [] { read_costs("/nowhere/costs.json", 1); });
 }
 
 }  // namespace
