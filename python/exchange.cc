@@ -237,6 +237,17 @@ bool Borrowed::take_buffer(nb::handle object) {
   return true;
 }
 
+// Of an array without elements, or with one along an axis, NumPy's buffers have the strides that it would have if it were
+// dense; the array has its own.
+void Borrowed::read_strides(nb::handle object) {
+  if (capacities_.empty() || buffer_.obj == nullptr || !nb::hasattr(object, "strides")) return;
+  std::vector<std::int64_t> strides;
+  if (!nb::try_cast(object.attr("strides"), strides) || strides.size() != view_.shape.size()) return;
+  own_strides_ = std::move(strides);
+  strides_ = own_strides_.data();
+  stride_unit_ = 1;
+}
+
 bool Borrowed::take_dlpack(nb::handle object, const Places& places) {
   if (!nb::hasattr(object, "__dlpack__") || !nb::hasattr(object, "__dlpack_device__")) return false;
   const nb::object where = object.attr("__dlpack_device__")();
@@ -359,7 +370,7 @@ void Borrowed::take(nb::handle object, const Expected& expected) {
   why_not_.clear();
   producer_ = kNoStream;
   on_device_ = false;
-  if (take_buffer(object)) return;
+  if (take_buffer(object)) return read_strides(object);
   const bool is_class = PyType_Check(object.ptr()) != 0;  // which has its objects' methods
   if (!is_class && (take_dlpack(object, expected.places) || take_cuda_interface(object, expected.places) ||
                     take_array_interface(object)))

@@ -62,6 +62,7 @@ class Borrowed {
   };
   void take(nb::handle object, const Expected& expected);
   bool take_buffer(nb::handle object);
+  void read_strides(nb::handle object);
   bool take_dlpack(nb::handle object, const Places& places);
   bool take_cuda_interface(nb::handle object, const Places& places);
   bool take_array_interface(nb::handle object);
