@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <mutex>
-#include <numeric>
 
 #include "cli/errors.h"
 #include "cli/status_line.h"
 #include "codegen/manifest.h"
 #include "ir/error.h"
+#include "runtime/capacity.h"
 #include "runtime/comm/settings.h"
 #include "runtime/program.h"
 
@@ -94,12 +94,18 @@ CudaRun::CudaRun(const ProgramFiles& files, const std::vector<std::vector<ir::Te
   for (std::size_t r = 0; r < inputs.size(); ++r) {
     check_inputs(inputs[r], r);
     Memory memory;
-    for (const ir::Tensor& tensor : inputs[r]) memory.in.push_back(tensor.bytes.data());
+    for (std::size_t k = 0; k < inputs[r].size(); ++k) {
+      const ir::Tensor& tensor = inputs[r][k];
+      memory.in.push_back(tensor.bytes.data());
+      if (table_.inputs[k].capacities == nullptr) continue;
+      // What a cache has beyond its elements is NaN in every float type.
+      memory.inputs.emplace_back(rt::memory_bytes(table_.inputs[k], tensor.sizes), std::byte{0xff});
+      memory.in.back() = memory.inputs.back().data();
+      rt::to_memory(table_.inputs[k], tensor.sizes, tensor.bytes.data(), memory.inputs.back().data());
+    }
     for (std::size_t k = 0; k < program_.outputs.size(); ++k) {
-      const std::vector<std::int64_t>& shape = output_sizes_[k];
-      const auto bytes = std::accumulate(shape.begin(), shape.end(), ir::size_of(program_.outputs[k].dtype),
-                                         std::multiplies<>());
-      memory.outputs.push_back(std::make_unique<SharedBytes>(static_cast<std::size_t>(bytes)));
+      memory.outputs.push_back(
+          std::make_unique<SharedBytes>(rt::memory_bytes(table_.outputs[k], output_sizes_[k])));
       memory.out.push_back(memory.outputs.back()->data());
     }
     memory.step_us = std::make_unique<SharedBytes>(static_cast<std::size_t>(steps()) * sizeof(double));
@@ -225,7 +231,7 @@ RankResult CudaRun::result(int rank) const {
   result.rank = rank;
   for (std::size_t k = 0; k < program_.outputs.size(); ++k) {
     ir::Tensor t = ir::make_tensor(program_.outputs[k].dtype, output_sizes_[k]);
-    std::copy_n(memory.outputs[k]->data(), t.bytes.size(), t.bytes.begin());
+    rt::from_memory(table_.outputs[k], t.sizes, memory.outputs[k]->data(), t.bytes.data());
     result.outputs.push_back(std::move(t));
   }
   for (int step = options_.warmup; step < steps() && options_.profile; ++step) {

@@ -33,6 +33,7 @@ class CudaRun {
 
  private:
   struct Memory {
+    std::vector<std::vector<std::byte>> inputs;  // those with capacities
     std::vector<std::unique_ptr<SharedBytes>> outputs;
     std::unique_ptr<SharedBytes> step_us;
     std::unique_ptr<SharedBytes> node_costs;  // of a profile: steps * node_count

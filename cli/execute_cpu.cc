@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <span>
@@ -16,6 +15,7 @@
 #include "cli/shared_bytes.h"
 #include "cli/step_inputs.h"
 #include "ir/error.h"
+#include "runtime/capacity.h"
 #include "runtime/comm/bootstrap.h"
 #include "runtime/program.h"
 
@@ -63,11 +63,9 @@ void run_steps(rt::Program& program, const std::vector<ir::Tensor>& inputs, cons
           std::chrono::duration_cast<std::chrono::nanoseconds>(end - begin).count();
   }
   for (int k = 0; k < table.output_count; ++k) {
+    const rt::TensorView& view = out[static_cast<std::size_t>(k)];
     std::byte* mine = memory.outputs[static_cast<std::size_t>(k)]->data();
-    std::size_t bytes = rt::size_of(static_cast<rt::DType>(table.outputs[k].dtype));
-    for (std::int64_t s : out[static_cast<std::size_t>(k)].shape) bytes *= static_cast<std::size_t>(s);
-    if (bytes > 0 && out[static_cast<std::size_t>(k)].data != mine)
-      std::memcpy(mine, out[static_cast<std::size_t>(k)].data, bytes);
+    if (view.data != mine) rt::from_memory(table.outputs[k], view.shape, view.data, mine);
   }
 }
 

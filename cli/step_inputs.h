@@ -13,7 +13,8 @@ namespace braid::cli {
 
 class StepInputs {
  public:
-  // `inputs` must outlive this object and stay unchanged: steps write to copies.
+  // Both must outlive this object and stay unchanged: steps write to copies. So do inputs with capacities, which
+  // have the memory that the program's table asks for.
   StepInputs(const BraidProgram& table, const std::vector<ir::Tensor>& inputs);
 
   std::span<const rt::TensorView> views() const { return views_; }
@@ -21,8 +22,12 @@ class StepInputs {
   void restore();
 
  private:
+  bool fits(std::size_t k) const;
+  void fill(std::pair<std::size_t, std::vector<std::byte>>& own) const;
+
+  const BraidProgram& table_;
   const std::vector<ir::Tensor>& given_;
-  std::vector<std::pair<std::size_t, std::vector<std::byte>>> written_;
+  std::vector<std::pair<std::size_t, std::vector<std::byte>>> own_;  // by input
   std::vector<rt::TensorView> views_;
 };
 

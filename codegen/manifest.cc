@@ -14,6 +14,7 @@
 #include "codegen/index_limits.h"
 #include "codegen/target.h"
 #include "codegen/trace_json.h"
+#include "ir/capacity.h"
 #include "ir/error.h"
 #include "ir/written_inputs.h"
 
@@ -34,6 +35,7 @@ ordered_json tensor(const ir::Graph& graph, const std::string& name, ir::BufferI
   t["dtype"] = std::string(to_string(graph[buffer].dtype));
   t["shape"] = ordered_json::array();
   for (ir::Expr e : graph[buffer].sizes) t["shape"].push_back(size(e));
+  if (const auto room = ir::capacities(graph, buffer)) t["capacities"] = *room;
   return t;
 }
 

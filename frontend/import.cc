@@ -64,7 +64,12 @@ std::optional<ir::Schedule> import_bound(const std::string& path, const ImportOp
   check_supported(model, opsets, types);
 
   try {
-    return lower_graph(model, opsets, types, declared, {dims, options.ranks, options.keep_values});
+    LowerOptions lowering{dims, options.ranks, options.keep_values};
+    ir::Schedule schedule = lower_graph(model, opsets, types, declared, lowering);
+    // What an output's sizes are is known only now.
+    if (!options.aliases.empty()) lowering.capacities = growing_inputs(schedule, options.aliases);
+    if (lowering.capacities.empty()) return schedule;
+    return lower_graph(model, opsets, types, declared, lowering);
   } catch (const ValueNeeded& needed) {
     bool more = false;
     for (const std::string& input : inputs_behind(model, needed.value()))

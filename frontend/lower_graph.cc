@@ -19,6 +19,7 @@
 #include "frontend/size_fractions.h"
 #include "frontend/unroll.h"
 #include "frontend/value_needed.h"
+#include "ir/capacity.h"
 
 namespace braid::frontend {
 namespace {
@@ -194,8 +195,18 @@ class GraphLowering {
     Value value{input.name(), *dtype_of_onnx(input.type().tensor_type().elem_type())};
     value.sizes = input_sizes(input, options_.dims, schedule_.graph);
     // Programs take bytes instead of storage types.
-    value.box = as_type(lowering_.input(value.name, byte_type(value.dtype), value.sizes), value.dtype);
+    const ir::TensorBox box = lowering_.input(value.name, byte_type(value.dtype), value.sizes);
+    if (const auto capacities = options_.capacities.find(value.name); capacities != options_.capacities.end())
+      give_room(schedule_.graph.inputs.back().buffer, capacities->second);
+    value.box = as_type(box, value.dtype);
     define(std::move(value));
+  }
+
+  void give_room(ir::BufferId input, const std::vector<std::int64_t>& capacities) {
+    ir::Graph& graph = schedule_.graph;
+    const std::vector<Expr> strides = ir::capacity_strides(capacities);
+    graph[input].layout = ir::FixedLayout{strides};
+    graph[graph[input].storage].bytes = graph[input].sizes[0] * strides[0] * size_of(graph[input].dtype);
   }
 
   void define_initializer(const std::string& name, const Tensor& tensor) {

@@ -1,6 +1,7 @@
 // When a computation gets memory, in which layout, and the operations that have memory of their own.
 #include <algorithm>
 
+#include "ir/capacity.h"
 #include "ir/error.h"
 #include "ir/extern_registry.h"
 #include "ir/lowering_internal.h"
@@ -249,6 +250,19 @@ std::vector<TensorBox> Lowering::extern_call(
   return boxes;
 }
 
+namespace {
+
+// An input with room to grow and more elements: the layout that leaves its elements where they are.
+void grow_in_place(Graph& graph, BufferId buffer, BufferId input) {
+  const std::vector<Expr> strides = strides_of(graph, input);
+  const std::vector<Expr>& sizes = graph[buffer].sizes;
+  if (is_contiguous(graph[input].sizes, strides) || !has_capacity_strides(sizes, strides)) return;
+  graph[buffer].layout = FixedLayout{strides};
+  graph[graph[buffer].storage].bytes = sizes[0] * strides[0] * size_of(graph[buffer].dtype);
+}
+
+}  // namespace
+
 TensorBox Lowering::concat(std::vector<TensorBox> parts, int axis) {
   if (parts.size() == 1) return parts[0];
   const auto a = static_cast<std::size_t>(axis);
@@ -265,6 +279,13 @@ TensorBox Lowering::concat(std::vector<TensorBox> parts, int axis) {
   }
   const std::string name = origin_.empty() ? "concat" : origin_;
   const BufferId whole_buffer = graph_.add_owned(name, parts[0].dtype(), sizes);
+  if (const auto* first = std::get_if<BufferId>(&parts[0].box_->data)) {
+    const StorageId storage = graph_[*first].storage;
+    const bool input = storage.valid() && graph_[storage].kind == StorageKind::input;
+    if (input && parts[0].sizes() == graph_[*first].sizes &&
+        parts[0].map_ == index_symbols(pool(), sizes.size()))
+      grow_in_place(graph_, whole_buffer, *first);
+  }
   const std::vector<Expr> strides = strides_of(graph_, whole_buffer);
   Expr start = 0;
   for (const TensorBox& part : parts) {

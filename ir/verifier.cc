@@ -5,6 +5,7 @@
 #include <set>
 #include <string_view>
 
+#include "ir/capacity.h"
 #include "ir/error.h"
 #include "ir/fused_loops.h"
 #include "ir/kernel_parts.h"
@@ -31,6 +32,9 @@ class StructureCheck {
     for (const GraphOutput& o : g_.outputs) {
       if (!valid(o.buffer)) out_.add(kStructure, o.name, "the output is not a buffer");
     }
+    for (const GraphInput& i : g_.inputs) {
+      if (!valid(i.buffer)) out_.add(kStructure, i.name, "the input is not a buffer");
+    }
     if (out_.empty()) output_storages();
   }
 
@@ -42,9 +46,13 @@ class StructureCheck {
       returned.insert(root_storage(g_, o.buffer));
       const StorageId own = g_[unmutated(g_, o.buffer)].storage;
       if (own.valid() && g_[own].alias_of.valid() &&
-          !(region(g_, o.buffer).offset.is_constant(0) &&
-            is_contiguous(g_[o.buffer].sizes, strides_of(g_, o.buffer))))
+          !(region(g_, o.buffer).offset.is_constant(0) && callers_layout(o.buffer)))
         out_.add(kStructure, g_[o.buffer].name, "is returned in another storage's memory, but not row-major");
+    }
+    for (const GraphInput& i : g_.inputs) {
+      if (!callers_layout(i.buffer))
+        out_.add(kStructure, g_[i.buffer].name,
+                 "is an input, but neither row-major nor in the strides of capacities");
     }
     for (const OpId op : execution_order(s_)) {
       for (const BufferId b : g_[op].outputs) {
@@ -54,6 +62,12 @@ class StructureCheck {
                    g_[storage].name);
       }
     }
+  }
+
+  // Layouts that callers are told of (ir/capacity.h).
+  bool callers_layout(BufferId b) const {
+    const std::vector<Expr> strides = strides_of(g_, b);
+    return is_contiguous(g_[b].sizes, strides) || has_capacity_strides(g_[b].sizes, strides);
   }
 
   bool valid(BufferId b) const { return b.valid() && static_cast<std::size_t>(b.index) < g_.buffers.size(); }

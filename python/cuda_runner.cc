@@ -11,6 +11,7 @@
 #include "ir/error.h"
 #include "python/errors.h"
 #include "python/launched_rank.h"
+#include "runtime/capacity.h"
 #include "runtime/comm/control_bootstrap.h"
 #include "runtime/comm/control_peers.h"
 #include "runtime/comm/settings.h"
@@ -121,11 +122,13 @@ class CudaRunner : public Runner {
     // What the step has written of host memory.
     for (std::size_t k = 0; k < step.inputs.size(); ++k) {
       if (table_.inputs[k].written != 0 && step.inputs_on_device[k] == 0)
-        host |= copy(step.inputs[k].data, in_[k], bytes_of(step.inputs[k]), BRAID_TO_HOST);
+        host |= copy(table_.inputs[k], step.inputs[k].shape, const_cast<void*>(step.inputs[k].data), in_[k],
+                     BRAID_TO_HOST);
     }
     for (std::size_t k = 0; k < step.outputs.size(); ++k) {
-      if (table_.outputs[k].alias_of_input < 0 && step.outputs_on_device[k] == 0)
-        host |= copy(step.outputs[k].data, out_[k], bytes_of(step.outputs[k]), BRAID_TO_HOST);
+      const bool grown = table_.outputs[k].capacities != nullptr;
+      if ((table_.outputs[k].alias_of_input < 0 || grown) && step.outputs_on_device[k] == 0)
+        host |= copy(table_.outputs[k], step.outputs[k].shape, step.outputs[k].data, out_[k], BRAID_TO_HOST);
     }
     if (waits_ || host) {
       good(calls_.wait(session_));
@@ -240,11 +243,24 @@ class CudaRunner : public Runner {
     return bytes > 0;
   }
 
+  // The elements alone: the caller's memory may end with them.
+  bool copy(const BraidTensorInfo& tensor, std::span<const std::int64_t> shape, void* to, const void* from,
+            BraidCudaCopy kind) {
+    bool any = false;
+    rt::for_each_piece(rt::room_of(rt::capacities_of(tensor), shape), shape,
+                       rt::size_of(static_cast<rt::DType>(tensor.dtype)),
+                       [&](std::size_t at, std::size_t, std::size_t bytes) {
+                         any |= copy(static_cast<std::byte*>(to) + at,
+                                     static_cast<const std::byte*>(from) + at, bytes, kind);
+                       });
+    return any;
+  }
+
   const void* place_input(std::size_t k, const rt::TensorView& view, bool on_device, bool& host) {
-    const std::size_t bytes = bytes_of(view);
-    if (on_device && bytes > 0) return view.data;
+    const std::size_t bytes = rt::memory_bytes(table_.inputs[k], view.shape);
+    if (on_device && bytes > 0 && view.data != nullptr) return view.data;
     void* memory = input_staging_[k].of(bytes, device_);  // tensors without elements need an address, too
-    host |= copy(memory, view.data, bytes, BRAID_TO_DEVICE);
+    host |= copy(table_.inputs[k], view.shape, memory, view.data, BRAID_TO_DEVICE);
     return memory;
   }
   void* place_output(std::size_t k, const rt::TensorView& view, bool on_device) {

@@ -161,6 +161,20 @@ bool dense(std::span<const std::int64_t> shape, const std::int64_t* strides, std
   return true;
 }
 
+// Whether this is a part of a tensor with these sizes that begins at its first element. Strides count for all dimensions, also
+// for those of size 1 and for tensors without elements: they show that the object has that memory.
+bool is_corner(std::span<const std::int64_t> shape, const std::int64_t* strides, std::int64_t item,
+               std::span<const std::int64_t> sizes) {
+  if (shape.size() != sizes.size()) return true;  // the rank is checked with the shape
+  std::int64_t expected = item, own = item;
+  for (std::size_t k = shape.size(); k-- > 0;) {
+    if ((k > 0 && shape[k] > sizes[k]) || (strides == nullptr ? own : strides[k]) != expected) return false;
+    expected *= sizes[k];
+    own *= shape[k];
+  }
+  return true;
+}
+
 std::string type_text(nb::handle object) {
   return nb::cast<std::string>(nb::str(object.type().attr("__name__")));
 }
@@ -190,6 +204,13 @@ void Borrowed::release() noexcept {
   copy_.reset();
 }
 
+std::size_t Borrowed::reach() const {
+  if (capacities_.empty() || capacities_.size() != view_.shape.size()) return bytes();
+  std::size_t reach = rt::size_of(view_.dtype) * static_cast<std::size_t>(view_.shape[0]);
+  for (std::int64_t capacity : capacities_.subspan(1)) reach *= static_cast<std::size_t>(capacity);
+  return reach;
+}
+
 std::size_t Borrowed::bytes() const {
   std::size_t bytes = rt::size_of(view_.dtype);
   for (std::int64_t size : view_.shape) bytes *= static_cast<std::size_t>(size);
@@ -214,6 +235,17 @@ bool Borrowed::take_buffer(nb::handle object) {
   stride_unit_ = 1;
   readonly_ = buffer_.readonly != 0;
   return true;
+}
+
+// Of an array without elements, or with one along an axis, NumPy's buffers have the strides that it would have if it were
+// dense; the array has its own.
+void Borrowed::read_strides(nb::handle object) {
+  if (capacities_.empty() || buffer_.obj == nullptr || !nb::hasattr(object, "strides")) return;
+  std::vector<std::int64_t> strides;
+  if (!nb::try_cast(object.attr("strides"), strides) || strides.size() != view_.shape.size()) return;
+  own_strides_ = std::move(strides);
+  strides_ = own_strides_.data();
+  stride_unit_ = 1;
 }
 
 bool Borrowed::take_dlpack(nb::handle object, const Places& places) {
@@ -338,7 +370,7 @@ void Borrowed::take(nb::handle object, const Expected& expected) {
   why_not_.clear();
   producer_ = kNoStream;
   on_device_ = false;
-  if (take_buffer(object)) return;
+  if (take_buffer(object)) return read_strides(object);
   const bool is_class = PyType_Check(object.ptr()) != 0;  // which has its objects' methods
   if (!is_class && (take_dlpack(object, expected.places) || take_cuda_interface(object, expected.places) ||
                     take_array_interface(object)))
@@ -372,7 +404,17 @@ std::optional<Borrowed::Refusal> Borrowed::refusal(const Expected& expected, boo
         fmt::format("pass an array of {}", wanted)};
   }
   const auto item = static_cast<std::int64_t>(rt::size_of(view_.dtype));
-  if (!dense(view_.shape, strides_, item / stride_unit_)) {
+  if (!expected.capacities.empty()) {
+    if (!is_corner(view_.shape, strides_, item / stride_unit_, expected.capacities)) {
+      return Refusal{
+          kNotPassable,
+          fmt::format(
+              "has shape ({}) and is no slice of an array of shape ({}), which the program needs for it to "
+              "grow in place",
+              fmt::join(view_.shape, ", "), fmt::join(expected.capacities, ", ")),
+          "pass a slice, from 0 along every axis, of an array with the capacities that its TensorSpec has"};
+    }
+  } else if (!dense(view_.shape, strides_, item / stride_unit_)) {
     std::vector<std::int64_t> bytes;
     for (std::size_t k = 0; k < view_.shape.size(); ++k) bytes.push_back(strides_[k] * stride_unit_);
     return Refusal{
@@ -407,6 +449,7 @@ void Borrowed::borrow_any(nb::handle object, const std::string& name) {
 
 void Borrowed::borrow(nb::handle object, const Expected& expected, bool copy) {
   release();
+  capacities_ = expected.capacities;
   take(object, expected);
   const bool may_copy = copy && *expected.role == 'i';
   std::optional<Refusal> refused = refusal(expected, may_copy);

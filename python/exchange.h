@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -23,11 +24,13 @@ struct Expected {
   const char* role = "input";  // or "output"
   std::string name;
   rt::DType dtype = rt::DType::f32;
-  bool written = false;  // by a step
+  bool written = false;                           // by a step
+  std::span<const std::int64_t> capacities = {};  // of its memory; empty: dense
   Places places = {};
 };
 
-// The memory of a Python object while a step uses it. Row-major, dense, in one of the expected places.
+// The memory of a Python object while a step uses it: row-major, dense or a corner of a tensor of the expected capacities, in
+// one of the expected places.
 class Borrowed {
  public:
   Borrowed() = default;
@@ -45,6 +48,8 @@ class Borrowed {
 
   const rt::TensorView& view() const { return view_; }
   std::size_t bytes() const;
+  // From the first to the last element; with capacities to the end of what they give the rows of its first axis.
+  std::size_t reach() const;
   bool held() const { return held_; }
   bool on_device() const { return on_device_; }
   // A stream that what the step does must follow; kNoStream: none.
@@ -57,6 +62,7 @@ class Borrowed {
   };
   void take(nb::handle object, const Expected& expected);
   bool take_buffer(nb::handle object);
+  void read_strides(nb::handle object);
   bool take_dlpack(nb::handle object, const Places& places);
   bool take_cuda_interface(nb::handle object, const Places& places);
   bool take_array_interface(nb::handle object);
@@ -67,6 +73,7 @@ class Borrowed {
   rt::TensorView view_;
   const std::int64_t* strides_ = nullptr;  // null: dense
   std::int64_t stride_unit_ = 1;           // bytes
+  std::span<const std::int64_t> capacities_;
   bool held_ = false, readonly_ = false, known_type_ = false, on_device_ = false;
   std::int64_t producer_ = kNoStream;
   std::string why_not_;  // the object's own reason

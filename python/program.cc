@@ -18,6 +18,7 @@
 #include "python/cuda_runner.h"
 #include "python/errors.h"
 #include "python/exchange.h"
+#include "runtime/capacity.h"
 
 namespace braid::python {
 namespace {
@@ -138,17 +139,20 @@ class InterpretedRunner : public Runner {
     }
     const std::vector<std::vector<ir::Tensor>> results = program_.run({std::move(given)});
     for (std::size_t k = 0; k < outputs.size(); ++k) {
-      const std::vector<std::byte>& bytes = results[0][k].bytes;
-      if (!bytes.empty()) std::memcpy(outputs[k].data, bytes.data(), bytes.size());
+      const ir::Tensor& result = results[0][k];
+      rt::to_memory(rt::room_of(program_.outputs()[k].capacities, result.sizes), result.sizes,
+                    static_cast<std::size_t>(ir::size_of(result.dtype)), result.bytes.data(),
+                    outputs[k].data);
     }
   }
 
  private:
   using Shapes = std::vector<std::vector<std::int64_t>>;
 
-  static std::vector<ir::Tensor> tensors(std::span<const rt::TensorView> views) {
+  std::vector<ir::Tensor> tensors(std::span<const rt::TensorView> views) const {
     std::vector<ir::Tensor> tensors;
-    for (const rt::TensorView& view : views) tensors.push_back(to_ir(view));
+    for (std::size_t k = 0; k < views.size(); ++k)
+      tensors.push_back(to_ir(views[k], program_.inputs()[k].capacities));
     return tensors;
   }
 
@@ -171,10 +175,11 @@ class InterpretedRunner : public Runner {
 
 }  // namespace
 
-ir::Tensor to_ir(const rt::TensorView& view) {
+ir::Tensor to_ir(const rt::TensorView& view, std::span<const std::int64_t> capacities) {
   const std::optional<ir::DType> dtype = ir::dtype_from_string(rt::to_string(view.dtype));
   ir::Tensor tensor = ir::make_tensor(dtype.value(), {view.shape.begin(), view.shape.end()});
-  if (!tensor.bytes.empty()) std::memcpy(tensor.bytes.data(), view.data, tensor.bytes.size());
+  rt::from_memory(rt::room_of(capacities, view.shape), view.shape, rt::size_of(view.dtype), view.data,
+                  tensor.bytes.data());
   return tensor;
 }
 
@@ -203,7 +208,15 @@ void Program::read_interface() {
           fmt::format("not the manifest of a compiled program: there is no element type '{}'", type),
           "compile the model again");
     }
-    return TensorInfo{tensor.at("name"), dtype_from_ir_name(type), tensor.value("written", false), -1};
+    TensorInfo read{tensor.at("name"), dtype_from_ir_name(type), tensor.value("written", false), -1};
+    read.capacities = tensor.value("capacities", std::vector<std::int64_t>{});
+    if (!read.capacities.empty() && read.capacities.size() != tensor.at("shape").size()) {
+      ir::user_error(codegen::kNoProgram, {},
+                     fmt::format("not the manifest of a compiled program: '{}' has {} capacities", read.name,
+                                 read.capacities.size()),
+                     "compile the model again");
+    }
+    return read;
   };
   for (const nlohmann::json& input : manifest.at("inputs")) inputs_.push_back(info(input));
   for (const nlohmann::json& output : manifest.at("outputs")) {

@@ -17,9 +17,10 @@ namespace braid::python {
 struct TensorInfo {
   std::string name;
   rt::DType dtype = rt::DType::f32;
-  bool written = false;        // inputs: by a step
-  int alias_of_input = -1;     // outputs
-  std::int64_t max_bytes = 0;  // of compiled programs, at the upper bounds of all dims
+  bool written = false;                       // inputs: by a step
+  int alias_of_input = -1;                    // outputs
+  std::int64_t max_bytes = 0;                 // of compiled programs, at the upper bounds of all dims
+  std::vector<std::int64_t> capacities = {};  // BraidTensorInfo::capacities; empty: dense
 };
 
 // What a step is given.
@@ -85,7 +86,8 @@ class InterpretedProgram : public Program {
   ir::Schedule schedule_;
 };
 
-ir::Tensor to_ir(const rt::TensorView& view);
+// Of memory with these capacities; empty: dense.
+ir::Tensor to_ir(const rt::TensorView& view, std::span<const std::int64_t> capacities = {});
 rt::DType to_runtime(ir::DType dtype);
 
 }  // namespace braid::python

@@ -10,6 +10,7 @@
 #include "python/exchange.h"
 #include "python/program.h"
 #include "python/tensor.h"
+#include "runtime/capacity.h"
 
 namespace braid::python {
 
@@ -26,7 +27,7 @@ class Session {
     const auto describe = [](const char* role, const std::vector<TensorInfo>& tensors,
                              std::vector<Expected>& expected, std::vector<nb::str>& names) {
       for (const TensorInfo& t : tensors) {
-        expected.push_back({role, t.name, t.dtype, t.written || *role == 'o'});
+        expected.push_back({role, t.name, t.dtype, t.written || *role == 'o', t.capacities});
         names.emplace_back(t.name.c_str());
       }
     };
@@ -160,7 +161,7 @@ class Session {
   static bool overlap(const Borrowed& a, const Borrowed& b) {
     const auto *mine = static_cast<const std::byte*>(a.view().data),
                *theirs = static_cast<const std::byte*>(b.view().data);
-    return mine < theirs + b.bytes() && theirs < mine + a.bytes();
+    return mine < theirs + b.reach() && theirs < mine + a.reach();
   }
 
   // A step writes this input before it has read all others.
@@ -223,6 +224,11 @@ class Session {
         result = nb::borrow(item(inputs, input_names_[static_cast<std::size_t>(alias)]));
         out_[k] = in_[static_cast<std::size_t>(alias)];
         out_on_device_[k] = in_on_device_[static_cast<std::size_t>(alias)];
+        if (!program_->outputs()[k].capacities.empty()) {
+          if (!prepared) prepare();
+          prepared = true;
+          result = grown(k, static_cast<std::size_t>(alias), result);
+        }
       } else {
         if (!prepared) prepare();
         prepared = true;
@@ -236,6 +242,32 @@ class Session {
       results[output_names_[k]] = result;
     }
     return results;
+  }
+
+  // The elements of an output that has grown in the memory of an input, as a tensor that keeps that object.
+  nb::object grown(std::size_t k, std::size_t alias, const nb::object& input) {
+    const std::span<const std::int64_t> shape = runner_->output_shape(k);
+    const rt::TensorView& from = in_[alias];
+    if (!shape.empty() && !from.shape.empty() && shape[0] > from.shape[0]) {
+      ir::user_error(
+          kNotPassable, {},
+          fmt::format("output '{}' has {} elements along its first axis, but the array that input '{}' "
+                      "is has {}",
+                      expected_outputs_[k].name, shape[0], expected_inputs_[alias].name, from.shape[0]),
+          "pass out={'name': array} with the same memory and the output's shape");
+    }
+    out_[k].shape = shape;
+    Py_INCREF(input.ptr());
+    Tensor tensor{std::shared_ptr<void>(from.data,
+                                        [held = input.ptr()](void*) {
+                                          const nb::gil_scoped_acquire locked;
+                                          Py_DECREF(held);
+                                        }),
+                  {shape.begin(), shape.end()},
+                  from.dtype};
+    tensor.strides = rt::strides_of(program_->outputs()[k].capacities);
+    if (in_on_device_[alias] != 0) tensor.device = runner_->make_output(from.dtype, {0}, program_).device;
+    return nb::cast(std::move(tensor));
   }
 
   void prepare() {
@@ -285,11 +317,15 @@ void bind_session(nb::module_& module) {
           "Runs one step and returns the outputs by name.\n\n"
           "inputs: tensors by name: anything with the buffer protocol or __dlpack__, dense and row-major, of "
           "the\n"
-          "program's types. Inputs that the program writes (TensorSpec.written) have other contents "
+          "program's types. One with TensorSpec.capacities is a slice, from 0 along every axis, of an array "
+          "of that "
+          "shape. Inputs that the program writes (TensorSpec.written) have other contents "
           "afterwards.\n"
           "out: memory for outputs, by name; the returned dictionary holds these objects. Outputs without "
           "are new\n"
-          "Tensors. An output that is declared to be an input's memory is that input.\n"
+          "Tensors. An output that is declared to be an input's memory is that input, or, with other sizes, "
+          "a "
+          "Tensor in its memory.\n"
           "copy: copy and convert inputs that cannot be passed as they are, instead of raising an Error.\n\n"
           "On a GPU tensors are on the session's device. With a stream of the caller the step is only "
           "enqueued there, and\n"

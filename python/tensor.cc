@@ -12,6 +12,7 @@
 #include "python/bindings.h"
 #include "python/errors.h"
 #include "python/exchange.h"
+#include "runtime/capacity.h"
 
 namespace braid::python {
 
@@ -65,8 +66,9 @@ nb::object array_of(nb::handle self) {
   const std::vector<std::size_t> shape(t.shape.begin(), t.shape.end());
   const bool cuda = t.device != nullptr;
   return nb::cast(nb::ndarray<nb::array_api>(
-      t.data.get(), shape.size(), shape.data(), self, nullptr, dlpack_type(t.dtype),
-      cuda ? nb::device::cuda::value : nb::device::cpu::value, cuda ? t.device->number() : 0));
+      t.data.get(), shape.size(), shape.data(), self, t.strides.empty() ? nullptr : t.strides.data(),
+      dlpack_type(t.dtype), cuda ? nb::device::cuda::value : nb::device::cpu::value,
+      cuda ? t.device->number() : 0));
 }
 
 [[noreturn]] void refuse_on_device(const Tensor& t, const char* what) {
@@ -75,13 +77,26 @@ nb::object array_of(nb::handle self) {
                  "t.cpu() copies it to this process's memory, DLPack passes it on as it is");
 }
 
+// Sizes of a row-major tensor with its strides; along the first axis there is no more.
+std::vector<std::int64_t> room_of(const Tensor& t) {
+  std::vector<std::int64_t> room = t.shape;
+  for (std::size_t k = 1; k < t.strides.size(); ++k) room[k] = t.strides[k - 1] / t.strides[k];
+  return room;
+}
+
 Tensor host_copy(const Tensor& t) {
   Tensor copy = make_tensor(t.dtype, t.shape, nullptr);
   const nb::gil_scoped_release released;
-  if (t.device != nullptr)
-    t.device->read(copy.data.get(), t.data.get(), t.bytes());
-  else if (t.bytes() > 0)
-    std::memcpy(copy.data.get(), t.data.get(), t.bytes());
+  const std::vector<std::int64_t> room = room_of(t);
+  rt::for_each_piece(room, t.shape, rt::size_of(t.dtype),
+                     [&](std::size_t there, std::size_t here, std::size_t bytes) {
+                       std::byte* to = static_cast<std::byte*>(copy.data.get()) + here;
+                       const std::byte* from = static_cast<const std::byte*>(t.data.get()) + there;
+                       if (t.device != nullptr)
+                         t.device->read(to, from, bytes);
+                       else
+                         std::memcpy(to, from, bytes);
+                     });
   return copy;
 }
 
@@ -139,6 +154,12 @@ nb::dict cuda_array_interface(const Tensor& t) {
       t.bytes() == 0 ? std::uintptr_t{0} : reinterpret_cast<std::uintptr_t>(t.data.get()), false);
   interface["version"] = 3;
   interface["strides"] = nb::none();
+  if (!t.strides.empty()) {
+    nb::list strides;
+    for (std::int64_t stride : t.strides)
+      strides.append(stride * static_cast<std::int64_t>(rt::size_of(t.dtype)));
+    interface["strides"] = nb::tuple(strides);
+  }
   interface["stream"] = kLegacyStream;
   return interface;
 }
@@ -164,13 +185,19 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     PyErr_SetString(PyExc_BufferError, "the buffer protocol has no bfloat16; use DLPack or .numpy()");
     return -1;
   }
+  constexpr int kContiguous = PyBUF_C_CONTIGUOUS | PyBUF_F_CONTIGUOUS | PyBUF_ANY_CONTIGUOUS;
+  if (!t.strides.empty() &&
+      ((flags & PyBUF_STRIDES) != PyBUF_STRIDES || (flags & kContiguous & ~PyBUF_STRIDES) != 0)) {
+    PyErr_SetString(PyExc_BufferError, "the tensor lies in the memory of a larger one: it is not contiguous");
+    return -1;
+  }
   auto shape = std::make_unique<BufferShape>();
   shape->sizes.assign(t.shape.begin(), t.shape.end());
   shape->strides.resize(t.shape.size());
   const auto item = static_cast<Py_ssize_t>(rt::size_of(t.dtype));
   Py_ssize_t stride = item;
   for (std::size_t k = t.shape.size(); k-- > 0;) {
-    shape->strides[k] = stride;
+    shape->strides[k] = t.strides.empty() ? stride : item * t.strides[k];
     stride *= shape->sizes[k];
   }
   view->buf = t.data.get();
@@ -195,8 +222,9 @@ PyType_Slot kSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
                         {0, nullptr}};
 
 // A tensor over a part of the writable memory of `object`, which stays held.
+// With capacities, it is in memory that has them.
 Tensor tensor_over(nb::handle object, std::size_t offset, std::vector<std::int64_t> shape,
-                   const std::string& dtype) {
+                   const std::string& dtype, const std::vector<std::int64_t>& capacities) {
   struct Held {
     Py_buffer buffer = {};
     ~Held() {
@@ -207,25 +235,32 @@ Tensor tensor_over(nb::handle object, std::size_t offset, std::vector<std::int64
   auto held = std::make_shared<Held>();
   if (PyObject_GetBuffer(object.ptr(), &held->buffer, PyBUF_WRITABLE) != 0) throw nb::python_error();
   Tensor t{nullptr, std::move(shape), dtype_from_name(dtype).value()};
-  ir::internal_check(offset + t.bytes() <= static_cast<std::size_t>(held->buffer.len),
-                     "a tensor of {} bytes at {} of {}", t.bytes(), offset, held->buffer.len);
+  if (!capacities.empty()) t.strides = rt::strides_of(capacities);
+  std::size_t bytes = rt::size_of(t.dtype);
+  for (std::int64_t size : rt::room_of(capacities, t.shape)) bytes *= static_cast<std::size_t>(size);
+  ir::internal_check(offset + bytes <= static_cast<std::size_t>(held->buffer.len),
+                     "a tensor of {} bytes at {} of {}", bytes, offset, held->buffer.len);
   t.data = std::shared_ptr<void>(held, static_cast<std::byte*>(held->buffer.buf) + offset);
   return t;
 }
 
 // Copies a tensor of that type into `memory`, at `offset`, where `room` bytes are. Returns its shape.
 nb::tuple store(nb::handle memory, std::size_t offset, std::size_t room, nb::handle value,
-                const std::string& name, const std::string& dtype, bool copy) {
+                const std::string& name, const std::string& dtype, bool copy,
+                const std::vector<std::int64_t>& capacities) {
   Borrowed borrowed;
   borrowed.borrow(value, {.name = name, .dtype = dtype_from_name(dtype).value()}, copy);
   const rt::TensorView& view = borrowed.view();
-  if (borrowed.bytes() > room) {
+  bool fits = borrowed.bytes() <= room && (capacities.empty() || capacities.size() == view.shape.size());
+  for (std::size_t k = 0; fits && k < capacities.size(); ++k) fits = view.shape[k] <= capacities[k];
+  if (!fits) {
     throw rt::ProgramError(
         rt::kWrongSize, fmt::format("input '{}' has shape [{}], which is beyond the program's bounds", name,
                                     fmt::join(view.shape, ",")));
   }
-  const Tensor there = tensor_over(memory, offset, {view.shape.begin(), view.shape.end()}, dtype);
-  if (borrowed.bytes() > 0) std::memcpy(there.data.get(), view.data, borrowed.bytes());
+  const Tensor there = tensor_over(memory, offset, {view.shape.begin(), view.shape.end()}, dtype, capacities);
+  rt::to_memory(rt::room_of(capacities, view.shape), view.shape, rt::size_of(view.dtype), view.data,
+                there.data.get());
   return shape_of(there);
 }
 
@@ -256,14 +291,17 @@ Tensor make_device_tensor(rt::DType dtype, std::vector<std::int64_t> shape,
 }
 
 void bind_tensor(nb::module_& module) {
-  module.def("tensor_over", &tensor_over, "memory"_a, "offset"_a, "shape"_a, "dtype"_a);
-  module.def("store", &store, "memory"_a, "offset"_a, "room"_a, "value"_a, "name"_a, "dtype"_a, "copy"_a);
-  nb::class_<Tensor>(module, "Tensor", nb::type_slots(kSlots),
-                     "An output of a step: dense, row-major, in this process's memory or, of a CUDA program "
-                     "on a GPU, in the\n"
-                     "device's. numpy.asarray(t), torch.from_dlpack(t) and memoryview(t) share its memory, "
-                     "which lives as long as\n"
-                     "any of them; of a device only DLPack and __cuda_array_interface__ do.")
+  module.def("tensor_over", &tensor_over, "memory"_a, "offset"_a, "shape"_a, "dtype"_a, "capacities"_a);
+  module.def("store", &store, "memory"_a, "offset"_a, "room"_a, "value"_a, "name"_a, "dtype"_a, "copy"_a,
+             "capacities"_a);
+  nb::class_<Tensor>(
+      module, "Tensor", nb::type_slots(kSlots),
+      "An output of a step: row-major, dense except in the memory of an input that it outgrows, in this "
+      "process's memory or,\n"
+      "of a CUDA program on a GPU, in the device's. numpy.asarray(t), torch.from_dlpack(t) and memoryview(t) "
+      "share its memory, "
+      "which lives as long as\n"
+      "any of them; of a device only DLPack and __cuda_array_interface__ do.")
       .def_prop_ro("shape", &shape_of, nb::for_getter(nb::sig("def shape(self) -> tuple[int, ...]")),
                    "Sizes of its axes.")
       .def_prop_ro(

@@ -10,14 +10,16 @@
 
 namespace braid::python {
 
-// Row-major, dense, 64-byte aligned. `data` owns the bytes, and keeps the program alive.
+// Row-major, dense and 64-byte aligned, or in the memory of an input that it outgrows. `data` owns the bytes, and keeps the
+// program alive.
 struct Tensor {
   std::shared_ptr<void> data;
   std::vector<std::int64_t> shape;
   rt::DType dtype = rt::DType::f32;
   std::shared_ptr<const TensorDevice> device = nullptr;  // whose memory it is; null: this process's
+  std::vector<std::int64_t> strides = {};                // in elements; empty: dense
 
-  std::size_t bytes() const;
+  std::size_t bytes() const;  // of its elements
 };
 
 // Uninitialised. `keep` lives as long as the tensor.

@@ -11,7 +11,8 @@
 extern "C" {
 #endif
 
-/* Host memory of a rank, in the order of the program's tables and of the sizes for `dims`. */
+/* Host memory of a rank, in the order of the program's tables and of the sizes for `dims`. Tensors with capacities have all of
+ * the memory that these ask for. */
 typedef struct BraidCudaHostRank {
   const void* const* inputs;
   void* const* outputs;

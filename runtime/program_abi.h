@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define BRAID_ABI_VERSION 4u
+#define BRAID_ABI_VERSION 5u
 
 typedef enum BraidStatus {
   BRAID_OK = 0,
@@ -68,18 +68,24 @@ typedef struct BraidSize {
   int32_t dim;
 } BraidSize;
 
-/* Tensors are row-major and dense. */
+/* Tensors are row-major and dense, except those with capacities: caches that grow in place (docs/abi.md). */
 typedef struct BraidTensorInfo {
   const char* name;
   BraidDType dtype;
   int32_t rank;
   const BraidSize* sizes;
-  int64_t max_bytes;
+  int64_t max_bytes; /* of the memory, at the upper bounds of all dimensions */
   /* Outputs: the input with which it must share its memory (declared alias), or -1. Inputs: -1. */
   int32_t alias_of_input;
   /* Inputs: 1 if a step writes this memory, because the model changes the input in place or an output is an
    * alias of it. It must then be writable, and a run changes its contents. Outputs: 0. */
   int32_t written;
+  /* Null, or `rank` sizes of the row-major tensor in whose memory this one lies, from its first element on: element (i0, i1,
+   * ...) of the one is element (i0, i1, ...) of the other. They are the same for an input and the outputs that are aliases
+   * of it, so that an output with more elements finds those of the input in their places. A step reads and writes
+   * only elements of the actual sizes; of the outermost dimension, memory is needed only for the actual sizes of
+   * the input and of its aliases. */
+  const int64_t* capacities;
 } BraidTensorInfo;
 
 typedef struct BraidGroup {

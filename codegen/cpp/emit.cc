@@ -10,6 +10,7 @@
 #include "codegen/extern_call.h"
 #include "codegen/program_folder.h"
 #include "codegen/refused_operations.h"
+#include "ir/capacity.h"
 #include "ir/collective_table.h"
 #include "ir/effects.h"
 #include "ir/element.h"
@@ -174,14 +175,16 @@ void ProgramEmitter::write_tables(Writer& w) const {
     }
     if (!sizes.empty())
       w.line(fmt::format("constexpr BraidSize k{}{}Sizes[] = {{{}}};", what, k, fmt::join(sizes, ", ")));
+    if (const auto room = capacities(graph, b))
+      w.line(fmt::format("constexpr int64_t k{}{}Capacities[] = {{{}}};", what, k, fmt::join(*room, ", ")));
   };
   const auto tensor_row = [&](const char* what, std::size_t k, const std::string& name, BufferId b, int alias,
                               bool written) {
     const Buffer& buffer = graph[b];
     const std::string sizes = buffer.sizes.empty() ? "nullptr" : fmt::format("k{}{}Sizes", what, k);
-    w.line(fmt::format("{{{}, {}, {}, {}, {}, {}, {}}},", c_string(name), abi_dtype(buffer.dtype),
-                       buffer.sizes.size(), sizes, bounds(numel(buffer.sizes)).max * size_of(buffer.dtype),
-                       alias, written ? 1 : 0));
+    const std::string room = capacities(graph, b) ? fmt::format("k{}{}Capacities", what, k) : "nullptr";
+    w.line(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}}},", c_string(name), abi_dtype(buffer.dtype),
+                       buffer.sizes.size(), sizes, max_bytes(graph, b), alias, written ? 1 : 0, room));
   };
   if (!graph.dims.empty()) {
     w.open("constexpr BraidDim kDims[] = {");
@@ -525,8 +528,9 @@ std::string ProgramEmitter::header_text() const {
     for (Expr e : graph[b].sizes) sizes.push_back(readable(e));
     std::string safe = c_comment(name);
     for (std::size_t at; (at = safe.find("*/")) != std::string::npos;) safe.replace(at, 2, "* ");
-    w.line(fmt::format(" * {} {}: {} [{}]{}", what, safe, to_string(graph[b].dtype), fmt::join(sizes, ", "),
-                       note));
+    const auto room = capacities(graph, b);
+    w.line(fmt::format(" * {} {}: {} [{}]{}{}", what, safe, to_string(graph[b].dtype), fmt::join(sizes, ", "),
+                       note, room ? fmt::format(", in memory of [{}]", fmt::join(*room, ", ")) : ""));
   };
   for (std::size_t k = 0; k < graph.inputs.size(); ++k)
     tensor("input ", graph.inputs[k].name, graph.inputs[k].buffer, written_[k] ? ", written by a step" : "");

@@ -11,6 +11,7 @@
 #include "codegen/cuda/transfers.h"
 #include "codegen/extern_call.h"
 #include "codegen/inline_calls.h"
+#include "ir/capacity.h"
 #include "ir/element.h"
 #include "ir/error.h"
 #include "ir/written_inputs.h"
@@ -141,10 +142,14 @@ class ProgramWriter {
         }
         sizes += fmt::format("const BraidSize {}[] = {{{}}};\n", array, items);
       }
-      table += fmt::format("    {{{}, {}, {}, {}, {}, {}, {}}},\n", c_string(name), abi_dtype(buffer.dtype),
-                           buffer.sizes.size(), array,
-                           ir::bounds(ir::numel(buffer.sizes)).max * ir::size_of(buffer.dtype), alias,
-                           written ? 1 : 0);
+      std::string room = "nullptr";
+      if (const auto capacities = ir::capacities(graph_, id)) {
+        room = fmt::format("k{}{}Capacities", kind, k);
+        sizes += fmt::format("const int64_t {}[] = {{{}}};\n", room, fmt::join(*capacities, ", "));
+      }
+      table +=
+          fmt::format("    {{{}, {}, {}, {}, {}, {}, {}, {}}},\n", c_string(name), abi_dtype(buffer.dtype),
+                      buffer.sizes.size(), array, ir::max_bytes(graph_, id), alias, written ? 1 : 0, room);
     };
     const std::vector<bool> written = ir::written_inputs(schedule_);
     for (std::size_t k = 0; k < graph_.inputs.size(); ++k)

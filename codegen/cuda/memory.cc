@@ -7,6 +7,7 @@
 
 #include "codegen/cuda/kernel.h"
 #include "codegen/cuda/scalar.h"
+#include "ir/capacity.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/fused_loops.h"
@@ -47,8 +48,10 @@ MemoryMap::MemoryMap(const ir::Schedule& schedule, const std::vector<Unit>& unit
     if (const auto known = places_.find(root);
         known != places_.end() && known->second.base == Place::Base::input) {
       const ir::MemoryRegion out = ir::region(graph_, buffer);
-      const bool whole = out.offset.is_constant(0) &&
-                         ir::is_contiguous(graph_[buffer].sizes, ir::strides_of(graph_, buffer));
+      const std::vector<ir::Expr> strides = ir::strides_of(graph_, buffer);
+      const bool whole =
+          out.offset.is_constant(0) && (ir::is_contiguous(graph_[buffer].sizes, strides) ||
+                                        ir::has_capacity_strides(graph_[buffer].sizes, strides));
       ir::internal_check(whole, "output '{}' is a part of an input", graph_.outputs[k].name);
       aliased_[index] = known->second.index;
     } else if (graph_[root].kind == ir::StorageKind::output && known == places_.end()) {

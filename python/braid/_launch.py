@@ -208,7 +208,7 @@ class Ranks:
                 name = f"input {spec.name}"
                 offset, room = self._layout.offsets[name], self._layout.rooms[name]
                 shapes.append(
-                    _braid.store(process.memory, offset, room, values[spec.name], spec.name, spec.dtype, copy)
+                    _braid.store(process.memory, offset, room, values[spec.name], spec.name, spec.dtype, copy, spec.capacities or ())
                 )
             shapes_of_ranks.append(shapes)
         try:
@@ -226,7 +226,9 @@ class Ranks:
             outputs = {}
             for spec, shape in zip(self._program.outputs, answer):
                 offset = self._layout.offsets[f"output {spec.name}"]
-                outputs[spec.name] = _braid.tensor_over(process.memory, offset, shape, spec.dtype).copy()
+                outputs[spec.name] = _braid.tensor_over(
+                    process.memory, offset, shape, spec.dtype, spec.capacities or ()
+                ).copy()
             results.append(outputs)
         return results
 

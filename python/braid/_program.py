@@ -44,6 +44,9 @@ class TensorSpec:
     shape: tuple[int | str, ...]
     written: bool = False  # inputs: a step changes their contents
     alias_of: str | None = None  # outputs: the input whose memory they are
+    # The shape of the array of which it is a slice, from 0 along every axis: of inputs and outputs that share memory and have
+    # different sizes. None: dense.
+    capacities: tuple[int, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +130,7 @@ def _spec(tensor: Mapping[str, Any]) -> TensorSpec:
         tuple(tensor["shape"]),
         tensor.get("written", False),
         tensor.get("alias_of"),
+        tuple(tensor["capacities"]) if "capacities" in tensor else None,
     )
 
 

@@ -22,7 +22,9 @@ def serve(connection: Connection, memory: mmap.mmap, program: Program, session: 
 
     def tensors(kind: str, specs: list[Any], shapes: list[tuple[int, ...]]) -> dict[str, _braid.Tensor]:
         return {
-            spec.name: _braid.tensor_over(memory, layout.offsets[f"{kind} {spec.name}"], shape, spec.dtype)
+            spec.name: _braid.tensor_over(
+                memory, layout.offsets[f"{kind} {spec.name}"], shape, spec.dtype, spec.capacities or ()
+            )
             for spec, shape in zip(specs, shapes)
         }
 

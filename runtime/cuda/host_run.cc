@@ -58,7 +58,7 @@ class Rank : public braid::rt::cuda::HostRank {
            ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
 
-  // Bytes of every input, then of every output.
+  // Bytes of the memory of every input, then of every output.
   std::vector<size_t> bytes() const {
     size_t count = 0;
     for (int k = 0; k < program_.input_count; ++k) count += static_cast<size_t>(program_.inputs[k].rank);
@@ -69,7 +69,8 @@ class Rank : public braid::rt::cuda::HostRank {
     size_t next = 0;
     const auto add = [&](const BraidTensorInfo& tensor) {
       size_t n = braid::rt::size_of(static_cast<braid::rt::DType>(tensor.dtype));
-      for (int d = 0; d < tensor.rank; ++d) n *= static_cast<size_t>(sizes[next++]);
+      for (int d = 0; d < tensor.rank; ++d, ++next)
+        n *= static_cast<size_t>(tensor.capacities != nullptr ? tensor.capacities[d] : sizes[next]);
       out.push_back(n);
     };
     for (int k = 0; k < program_.input_count; ++k) add(program_.inputs[k]);

@@ -257,36 +257,5 @@ TEST(FrontendErrors, StringInput) {
   EXPECT_EQ(error.code(), kUnsupportedType);
 }
 
-TEST(FrontendErrors, AliasOfAnUnknownInput) {
-  const ir::UserError error =
-      error_in("g (float[2] x) => (float[2] y) { y = Neg(x) }", {.aliases = {{"y", "cache"}}});
-  EXPECT_EQ(error.code(), kAlias);
-  EXPECT_THAT(error.what(), HasSubstr("cache"));
-}
-
-TEST(FrontendErrors, AliasThatMovesElements) {
-  const ir::UserError error = error_in(
-      "g (float[2, past, 3] old, float[2, 1, 3] new) => (float[2, total, 3] all) { all = Concat <axis = 1> "
-      "(old, new) }",
-      {.dims = {{"past", {0, 7}}}, .aliases = {{"all", "old"}}});
-  EXPECT_EQ(error.code(), kAlias);
-  EXPECT_THAT(error.what(), HasSubstr("axis 0"));
-}
-
-TEST(FrontendErrors, AliasWhoseInputIsReadAfterwards) {
-  const ir::UserError error = error_in("g (float[2] x) => (float[2] y, float[2] z) { y = Neg(x) z = Exp(x) }",
-                                       {.aliases = {{"y", "x"}}});
-  EXPECT_EQ(error.code(), kAlias);
-}
-
-TEST(Alias, OutputTakesTheMemoryOfAnInputThatGrowsInItsFirstDimension) {
-  const ir::Schedule schedule = import_text(
-      "g (float[past, 2, 3] old, float[1, 2, 3] new) => (float[total, 2, 3] all) { all = Concat <axis = 0> "
-      "(old, new) }",
-      {.dims = {{"past", {0, 7}}}, .aliases = {{"all", "old"}}});
-  EXPECT_EQ(ir::root_storage(schedule.graph, schedule.graph.outputs[0].buffer),
-            ir::root_storage(schedule.graph, schedule.graph.inputs[0].buffer));
-}
-
 }  // namespace
 }  // namespace braid::frontend

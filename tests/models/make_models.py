@@ -8,6 +8,7 @@
     DIR/transformers/STYLE_GRAPH/        small transformers, plain
     DIR/transformers/STYLE_GRAPH_tpN/    the same, split over N ranks; expected outputs are those of the plain model
     DIR/architectures/NAME/              exports of real architectures, with stored outputs (see architecture_cases.py)
+    DIR/decoders/NAME.onnx               decoders with caches (see decoders.py)
 
 The layout of a case is described in case_writer.py. Nothing is written again where DIR is up to date.
 """
@@ -20,6 +21,8 @@ import sys
 
 import architecture_cases
 import case_writer  # first: it makes the example's modules known
+import decoders
+import onnx
 import op_cases
 from make_decoder import make_config, write_case
 
@@ -93,7 +96,7 @@ def main():
     stamp, current = os.path.join(folder, "fingerprint"), fingerprint()
     if os.path.exists(stamp) and open(stamp).read() == current:
         return
-    for part in ("ops", "collectives", "transformers", "architectures"):
+    for part in ("ops", "collectives", "transformers", "architectures", "decoders"):
         shutil.rmtree(os.path.join(folder, part), ignore_errors=True)
     for case in op_cases.OP_CASES:
         case_writer.write(os.path.join(folder, "ops"), case)
@@ -101,6 +104,9 @@ def main():
         case_writer.write(os.path.join(folder, "collectives"), case)
     write_transformers(os.path.join(folder, "transformers"))
     architecture_cases.write_cases(os.path.join(folder, "architectures"))
+    os.makedirs(os.path.join(folder, "decoders"))
+    for kind in decoders.KINDS:
+        onnx.save(decoders.make_decoder(kind, positions=64), os.path.join(folder, "decoders", f"{kind}.onnx"))
     with open(stamp, "w") as file:
         file.write(current)
 
