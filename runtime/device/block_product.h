@@ -2,6 +2,7 @@
 // one element of the result, with the same bits.
 #pragma once
 
+#include "runtime/device/shared_memory.h"
 #include "runtime/extern_kernel.h"
 
 namespace braid::rt::cuda {
@@ -11,7 +12,7 @@ inline constexpr int kBlockProductLanes = 16, kBlockProductColumns = 16;
 // Column blockIdx.x * 16 + threadIdx.x / 16 of row blockIdx.y.
 __global__ void block_product_kernel(const float* x, const uint8_t* weights, const float* scales, const uint8_t* zeros,
                                      int64_t n, int64_t k, int64_t bits, int64_t block, float* y) {
-  __shared__ float sums[kBlockProductLanes * kBlockProductColumns];
+  BRAID_SHARED(float, sums, kBlockProductLanes* kBlockProductColumns);
   const int lane = static_cast<int>(threadIdx.x) % kBlockProductLanes;
   const int64_t c = static_cast<int64_t>(blockIdx.x) * kBlockProductColumns + threadIdx.x / kBlockProductLanes;
   const float* row = x + static_cast<int64_t>(blockIdx.y) * k;
