@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/errors.h"
 #include "cli/model_options.h"
 #include "cli/option_checks.h"
 #include "cli/pass_json.h"
+#include "cli/precision.h"
 #include "cli/report.h"
 #include "cli/status_line.h"
 #include "cli/write_file.h"
@@ -28,6 +30,7 @@ struct Options {
   std::string name;
   std::string emit = "library";
   std::string cpu;
+  double max_error = -1;  // negative: no limit
   bool timing = false;
   bool checked = false;
   bool standalone = false;
@@ -37,6 +40,32 @@ void write_text(Report& report, const std::string& path, const std::string& text
   write_file(path, text);
   report.json()["files"].push_back(path);
   report.print("{}\n", path);
+}
+
+// How many products compute in the narrower type, and why the others do not.
+void report_precision(const CompileOptions& options, const ir::Schedule& schedule,
+                      const std::optional<LimitedPrecision>& limited, Report& report) {
+  if (options.precision == "f32") return;
+  std::size_t products = 0, narrow = 0;
+  nlohmann::ordered_json& json = report.json()["precision"];
+  json["type"] = options.precision;
+  json["f32"] = nlohmann::ordered_json::array();
+  for (const passes::PrecisionChoice& choice :
+       lower_precision(options).choices(schedule, pass_context(options))) {
+    ++products;
+    narrow += choice.reason.empty();
+    if (!choice.reason.empty()) json["f32"].push_back({{"product", choice.name}, {"reason", choice.reason}});
+  }
+  json["products"] = products;
+  json["narrow"] = narrow;
+  std::string error;
+  if (limited) {
+    json["error"] = limited->error;
+    json["returned"] = limited->kept;
+    error = fmt::format("; largest error of an output {:.2g} of its largest element, {} returned to f32",
+                        limited->error, limited->kept.size());
+  }
+  fmt::print(stderr, "note: {} of {} products compute in {}{}\n", narrow, products, options.precision, error);
 }
 
 int run(const Options& o, Report& report) {
@@ -63,6 +92,12 @@ int run(const Options& o, Report& report) {
   }
   options.name = o.name.empty() ? program_name(o.model.model) : o.name;
 
+  if (o.max_error >= 0 && options.precision == "f32") {
+    ir::user_error(kBadOption, {}, "--max-error is the limit of a narrower --precision",
+                   "write --precision bf16, f16 or int8");
+  }
+  const std::optional<LimitedPrecision> limited =
+      o.max_error >= 0 ? std::optional(limit_error(options, o.model, o.max_error, report)) : std::nullopt;
   StatusLine status;
   const auto start = Clock::now();
   status.show(fmt::format("reading {}", options.model));
@@ -75,6 +110,7 @@ int run(const Options& o, Report& report) {
     write_text(report, text_path, ir::print(schedule));
     return 0;
   }
+  report_precision(options, schedule, limited, report);
   const std::vector<passes::PassRecord> records = optimise(schedule, options);
   const auto optimised = Clock::now();
   if (o.emit == "schedule") {
@@ -129,6 +165,12 @@ void add_compile(CLI::App& app, Invocation& chosen) {
   command->add_option("--cpu", o->cpu,
                       "Processor of the library, as the compiler's -march names it: x86-64-v3, znver3, ... "
                       "(default: this machine's)");
+  command
+      ->add_option("--max-error", o->max_error,
+                   "Largest error of an output against float32 that --precision may cause, relative to the output's "
+                   "largest element; products with the largest errors are returned to f32. Compiles and runs the "
+                   "model with random inputs")
+      ->check(finite_not_negative);
   command->add_flag("--timing", o->timing, "Print what each stage took to standard error");
   command->add_flag("--checked", o->checked,
                     "Make the program check its buffers' lifetimes against the plan (slow)");

@@ -69,6 +69,11 @@ void ModelOptions::add_dimensions(CLI::App& command) {
 
 void ModelOptions::add_passes(CLI::App& command) {
   const OptionGroup group(command, "Passes and costs");
+  command
+      .add_option("--precision", precision,
+                  "Type in which products with constant weights compute, where it pays: f32 (as the model says), "
+                  "bf16, f16, int8")
+      ->check(CLI::IsMember({"f32", "bf16", "f16", "int8"}));
   command.add_option("--passes", passes,
                      "Comma-separated pass list instead of the default one; with options: name:a=1:b=2, or "
                      "quoted 'name{a=1,b=2}'");
@@ -116,6 +121,7 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
   options.import.dims.merge(default_dims());
   for (const std::string& a : aliases) options.import.aliases.push_back(split_pair(a, "--alias"));
   if (!passes.empty()) options.passes = passes;
+  options.precision = precision;
   options.run.verify = !no_verify;
   options.run.disable = disable;
   options.run.print_after = print_after;
@@ -134,6 +140,10 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
     ir::user_error(kBadOption, {},
                    fmt::format("--target {}: {} has no architectures", target, options.target),
                    fmt::format("write --target {}", options.target));
+  }
+  if (precision == "int8" && known.abi == codegen::ProgramAbi::cuda) {
+    ir::user_error(kBadOption, {}, "--precision int8 supports only programs for cpu",
+                   "write --precision bf16 or f16");
   }
   std::istringstream list(colon == std::string::npos ? "" : target.substr(colon + 1));
   for (std::string one; std::getline(list, one, ',');) options.architectures.push_back(one);

@@ -22,6 +22,7 @@ struct ModelOptions {
   std::string default_dim;           // SIZE or MIN..MAX for all others; a SIZE is 1..SIZE
   std::vector<std::string> aliases;  // OUT=IN
   std::string passes;
+  std::string precision = "f32";  // of products: f32, bf16, f16, int8
   std::vector<std::string> disable;
   std::vector<std::string> print_after;
   std::vector<std::string> plugins;
@@ -36,7 +37,7 @@ struct ModelOptions {
 
   void add_dimensions(CLI::App& command);  // --ranks --dim --default-dim --alias
   void add_passes(
-      CLI::App& command);  // --passes --disable --print-after --plugin --bisect --no-verify --machine
+      CLI::App& command);  // --precision --passes --disable --print-after --plugin --bisect --no-verify --machine
                            // --costs --memory-cap --force-kernel --link
   void add_target(CLI::App& command);  // --target
 

@@ -12,9 +12,11 @@
 #include "ir/parser.h"
 #include "ir/verifier.h"
 #include "passes/default_passes.h"
+#include "passes/dead_code.h"
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_horizontal.h"
 #include "passes/fuse_vertical.h"
+#include "passes/lower_precision.h"
 #include "passes/merge_loops.h"
 #include "passes/name_post_ops.h"
 #include "passes/plan_memory.h"
@@ -62,6 +64,10 @@ ir::Schedule lower(const CompileOptions& options) {
   return schedule;
 }
 
+passes::LowerPrecision lower_precision(const CompileOptions& options) {
+  return {.type = options.precision, .keep = options.keep_f32};
+}
+
 namespace {
 // Legalisation follows the last pass that makes or changes kernels: what the target's kernels leave to others must
 // be known before anything is scheduled or planned.
@@ -80,6 +86,13 @@ void insert_legalisation(std::vector<passes::Pass>& list, const passes::Pass& le
   list.insert(last.base(), legalise);
 }
 
+// Before everything that changes products and what makes their operands, but not for operations that are unused.
+void insert_precision(std::vector<passes::Pass>& list, const CompileOptions& options) {
+  if (options.precision == "f32") return;
+  const bool first = !list.empty() && list.front().name() == passes::DeadCode::kName;
+  list.insert(list.begin() + (first ? 1 : 0), lower_precision(options));
+}
+
 // The passes for the user and the target, then the list, with the target's legalisation in it.
 std::vector<passes::Pass> pass_list(const CompileOptions& options, const codegen::Target& target,
                                     const passes::Pass& legalise) {
@@ -87,6 +100,7 @@ std::vector<passes::Pass> pass_list(const CompileOptions& options, const codegen
   if (!options.force_kernels.empty()) list.insert(list.begin(), passes::ForceKernels{options.force_kernels});
   std::vector<passes::Pass> asked =
       options.passes ? passes::parse_pass_list(*options.passes) : passes::default_passes();
+  insert_precision(asked, options);
   insert_legalisation(asked, legalise);
   list.insert(list.end(), asked.begin(), asked.end());
   return list;

@@ -17,6 +17,7 @@
 #include "frontend/import.h"
 #include "ir/schedule.h"
 #include "passes/force_kernels.h"
+#include "passes/lower_precision.h"
 #include "passes/pass_context.h"
 #include "passes/runner.h"
 
@@ -26,6 +27,8 @@ struct CompileOptions {
   std::string model;  // .onnx (with "{rank}": one file per rank), or a .braid text
   frontend::ImportOptions import;
   std::optional<std::string> passes;  // a pass list instead of the default one
+  std::string precision = "f32";      // of products: f32 (as written), bf16, f16 or int8 (passes/lower_precision.h)
+  std::vector<std::string> keep_f32;  // operations that stay in f32
   passes::RunOptions run;             // disable, print_after, bisect, verify
   std::string machine;                // for costs: a name or a file; empty: the target's
   // Collectives over a paced link instead of the machine's.
@@ -49,6 +52,8 @@ struct CompileOptions {
 ir::Schedule lower(const CompileOptions& options);
 // Fuse, legalise (codegen/legalise.h), schedule, plan. Returns what each pass did.
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options);
+// The pass that computes products in options.precision, which is not f32.
+passes::LowerPrecision lower_precision(const CompileOptions& options);
 // With a context of the caller, which holds the passes' reports afterwards.
 passes::PassContext pass_context(const CompileOptions& options);
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options,

@@ -9,6 +9,7 @@
 #include "passes/fuse_vertical.h"
 #include "passes/hoist_invariants.h"
 #include "passes/integer_products.h"
+#include "passes/lower_precision.h"
 #include "passes/merge_loops.h"
 #include "passes/name_post_ops.h"
 #include "passes/overlap/braid_schedule.h"
@@ -95,6 +96,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<HoistInvariants>();
   registry.add<IntegerProducts>();
   registry.add<LatencyHiding>();
+  registry.add<LowerPrecision>();
   registry.add<MergeLoops>();
   registry.add<NamePostOps>();
   registry.add<PlanMemory>();

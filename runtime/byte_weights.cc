@@ -56,7 +56,8 @@ class ByteWeightsGemm final : public GemmKernel {
     const auto thread = static_cast<size_t>(threads_ > 1 ? omp_get_thread_num() : 0);
     auto* const wide = reinterpret_cast<float*>(memory_.get() + (panel_bytes_ + 63) / 64 * 64 * thread);
     for (int64_t p = begin; p < end; ++p) {
-      own_kernels().widen_panel(weights->bytes.get() + p * s_.k * kWidth, weights->type, s_.k, wide);
+      const int64_t panel_size = s_.k * kWidth * static_cast<int64_t>(size_of(weights->type));
+      own_kernels().widen_panel(weights->bytes.get() + p * panel_size, weights->type, s_.k, wide);
       const Panels same = {kWidth, 0};  // every panel lies there
       if (tile_kernels() != nullptr)
         tile_kernels()->multiply(matrix_, args, wide, same, {0, s_.m, p, p + 1});
@@ -74,22 +75,34 @@ class ByteWeightsGemm final : public GemmKernel {
 
 }  // namespace
 
+namespace {
+
+template <class Bits>
+void pack_panels_of(int64_t k, int64_t n, const Bits* b, int64_t b_row, int64_t b_col, Bits* to) {
+  for (int64_t p = 0; p < panels_of(n); ++p) {
+    const int64_t columns = std::min(kWidth, n - p * kWidth);
+    for (int64_t i = 0; i < k; ++i, to += kWidth) {
+      const Bits* const row = b + i * b_row + p * kWidth * b_col;
+      if (columns < kWidth) std::memset(to, 0, kWidth * sizeof(Bits));
+      for (int64_t j = 0; j < columns; ++j) to[j] = row[j * b_col];
+    }
+  }
+}
+
+}  // namespace
+
 ByteWeights* pack_byte_weights(DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
                                int64_t b_col) {
   auto packed = std::make_unique<ByteWeights>();
   packed->type = type;
-  packed->size = static_cast<size_t>(panels_of(n) * k * kWidth);
+  packed->size = static_cast<size_t>(panels_of(n) * k * kWidth) * size_of(type);
   packed->bytes = aligned_bytes(packed->size);
-  const auto* from = static_cast<const uint8_t*>(b);
-  auto* to = reinterpret_cast<uint8_t*>(packed->bytes.get());
-  for (int64_t p = 0; p < panels_of(n); ++p) {
-    const int64_t columns = std::min(kWidth, n - p * kWidth);
-    for (int64_t i = 0; i < k; ++i, to += kWidth) {
-      const uint8_t* const row = from + i * b_row + p * kWidth * b_col;
-      if (columns < kWidth) std::memset(to, 0, kWidth);
-      for (int64_t j = 0; j < columns; ++j) to[j] = row[j * b_col];
-    }
-  }
+  if (size_of(type) == 1)
+    pack_panels_of(k, n, static_cast<const uint8_t*>(b), b_row, b_col,
+                   reinterpret_cast<uint8_t*>(packed->bytes.get()));
+  else
+    pack_panels_of(k, n, static_cast<const uint16_t*>(b), b_row, b_col,
+                   reinterpret_cast<uint16_t*>(packed->bytes.get()));
   return packed.release();
 }
 

@@ -10,6 +10,7 @@
 #include "runtime/byte_weights.h"
 #include "runtime/gemm_isa.h"
 #include "runtime/gemm_library.h"
+#include "runtime/half_gemm.h"
 #include "runtime/integer_gemm.h"
 #include "runtime/processor.h"
 #include "runtime/tile_kernels.h"
@@ -40,6 +41,8 @@ bool has_byte_kernel(const GemmShape& s) {
 }
 
 bool has_byte_weights(const GemmShape& s) { return s.type == DType::f32 && is_byte(s.b_type); }
+
+bool is_half(DType type) { return type == DType::f16 || type == DType::bf16; }
 
 double work_of(const GemmShape& s) { return static_cast<double>(s.batches()) * s.m * s.n * s.k; }
 
@@ -226,7 +229,9 @@ PackedMatrix GemmLibrary::pack(DType a_type, DType type, int64_t k, int64_t n, c
                                int64_t b_col) {
   PackedMatrix packed;
   if (k == 0 || n == 0) return packed;
-  if (a_type == DType::f32)
+  if (is_half(type))
+    packed.impl_ = Owned<PackedMatrix::Impl>(pack_halves(type, k, n, b, b_row, b_col));
+  else if (a_type == DType::f32)
     packed.impl_ = Owned<PackedMatrix::Impl>(pack_byte_weights(type, k, n, b, b_row, b_col));
   else
     packed.impl_ = Owned<PackedMatrix::Impl>(pack_bytes(type, k, n, b, b_row, b_col));
@@ -254,6 +259,11 @@ const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatri
   }
   if (shape.m == 0 || shape.n == 0 || shape.k == 0) {
     slot = std::make_unique<HostKernel>(shape, 1);
+    return slot.get();
+  }
+  if (packed && is_half(shape.type)) {
+    slot = make_half_gemm(shape, useful);
+    if (!slot) slot = std::make_unique<HostKernel>(shape, useful);
     return slot.get();
   }
   if (packed) {

@@ -9,6 +9,7 @@
 //   matrix-vector   few rows: our own kernels, which stream b (or its packed form) once; no set-up per shape
 //   oneDNN sgemm    other f32 operands with a unit stride in each matrix, one call per batch matrix
 //   byte tiles      8-bit integers with sums in int32 (integer_gemm.h): constant b packed once, any other for each call
+//   halves          f16 and bf16 with a constant b and sums in f32 (half_gemm.h)
 //   widened bytes   f32 rows with a constant b of 8-bit integers (byte_weights.h), which are read as they are
 //   generic loops   all other types and strides
 //
@@ -144,8 +145,8 @@ class GemmLibrary {
   // result is invalid if the library would use b unchanged: the caller then keeps using b.
   PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m);
 
-  // The same for 8-bit integers (`type`: i8 or u8), for products with rows of `a_type`: 8-bit integers or f32. The result is
-  // always valid if b has elements.
+  // The same for 8-bit integers (`type`: i8 or u8), for products with rows of `a_type`: 8-bit integers or f32; and for halves
+  // of `a_type`. The result is always valid if b has elements.
   PackedMatrix pack(DType a_type, DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
                     int64_t b_col);
 

@@ -10,7 +10,7 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 // After the includes: inline functions, which other files have too, must not be built for this target.
-#pragma GCC target("avx2,fma")
+#pragma GCC target("avx2,fma,f16c")
 
 #define BRAID_GEMM_LANES 8
 

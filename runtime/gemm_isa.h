@@ -19,7 +19,7 @@ struct GemmKernels {
   // One batch, f32, b in panels, c_col == 1; [begin, end) are panels. `b` is the packed matrix.
   void (*run_panels)(const GemmShape& shape, const GemmArgs& args, const float* b, Panels panels,
                      int64_t begin, int64_t end);
-  // The same with 8-bit integers in panels of 64 columns, [panel][k][64]; `type` is i8 or u8.
+  // The same with narrow weights in panels of 64 columns, [panel][k][64]; `type` is i8, u8, f16 or bf16.
   void (*run_byte_panels)(const GemmShape& shape, const GemmArgs& args, const void* b, DType type,
                           int64_t begin, int64_t end);
   // A panel of them as f32.

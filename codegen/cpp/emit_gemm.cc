@@ -28,6 +28,17 @@ bool has_byte_weights(const Graph& graph, const Gemm& gemm) {
   return graph[gemm.a.buffer].dtype == DType::f32 && (b == DType::i8 || b == DType::u8);
 }
 
+bool has_half_kernel(const Graph& graph, const Product& product) {
+  const DType a = graph[product.a.buffer].dtype, out = graph[product.out.buffer].dtype;
+  if ((a != DType::f16 && a != DType::bf16) || graph[product.b.buffer].dtype != a ||
+      (out != DType::f32 && out != a))
+    return false;
+  const auto some = [](Expr size) { return size.is_constant() && size.constant() > 0; };
+  const std::vector<Expr>& b = product.b.sizes;
+  return is_packed_matrix(graph, product.b) && some(b.back()) && some(b[b.size() - 2]) &&
+         product.out.strides.back().is_constant(1);
+}
+
 namespace {
 
 Expr last(const std::vector<Expr>& v, std::size_t from_end) { return v[v.size() - 1 - from_end]; }
@@ -69,13 +80,14 @@ std::vector<std::string> ProgramEmitter::post_op_operands(const Product& product
   return operands;
 }
 
-// A constant b that is one matrix of f32 or 8-bit integers.
+// A constant b that is one matrix of f32, halves or 8-bit integers.
 std::optional<std::size_t> ProgramEmitter::packed_weight(const Gemm& gemm) {
   const Graph& graph = s_.graph;
   const TensorRef& b = gemm.b;
   const StorageId root = root_storage(graph, b.buffer);
   const DType type = graph[b.buffer].dtype;
-  const bool bytes = is_byte_product(graph, gemm) || has_byte_weights(graph, gemm);
+  const bool bytes =
+      is_byte_product(graph, gemm) || has_byte_weights(graph, gemm) || has_half_kernel(graph, gemm);
   if (graph[root].kind != StorageKind::constant || (type != DType::f32 && !bytes)) return std::nullopt;
   if (!is_packed_matrix(graph, b)) return std::nullopt;
   const Expr k = last(b.sizes, 1), n = last(b.sizes, 0);
@@ -131,7 +143,7 @@ ProgramEmitter::GemmCall ProgramEmitter::use_gemm(const Gemm& gemm, const std::s
   if (!finished) write_epilogue(w, gemm);
   if (by_columns) w.line("s.by_columns = true;");
   std::optional<std::size_t> packed;
-  if (bytes || (type == DType::f32 && c_type == DType::f32)) packed = packed_weight(gemm);
+  if (bytes || (type == DType::f32 && c_type == DType::f32) || has_half_kernel(s_.graph, gemm)) packed = packed_weight(gemm);
   gemms_.push_back({shape({"GemmShape", w.text()}), packed, label});
   return {gemms_.size() - 1, packed ? fmt::format(", &packed_[{}]", *packed) : ""};
 }

@@ -20,6 +20,8 @@ void write_epilogue(Writer& w, const ir::Product& product);
 bool is_byte_product(const ir::Graph& graph, const ir::Product& product);
 // Whether f32 rows meet 8-bit weights (runtime/byte_weights.h).
 bool has_byte_weights(const ir::Graph& graph, const ir::Gemm& gemm);
+// Whether it is a gemm of halves for which the runtime has kernels that apply an epilogue (runtime/half_gemm.h).
+bool has_half_kernel(const ir::Graph& graph, const ir::Product& product);
 // Whether the right-hand side is a constant that is one matrix.
 bool is_packed_matrix(const ir::Graph& graph, const ir::TensorRef& b);
 // Whether its epilogue, if any, is one that is applied to tiles of sums as it is written.

@@ -14,11 +14,23 @@ using namespace ir;
 
 namespace {
 
+// Whether nothing is rounded to a half before the result is.
+bool rounds_only_the_result(const LoopBody& epilogue) {
+  for (const Instr& instr : epilogue.instrs) {
+    const bool result = &instr == &epilogue[epilogue.result];
+    if (instr.dtype != DType::f32 && !(result && instr.code == OpCode::cast)) return false;
+  }
+  return true;
+}
+
 // The limits of the runtime's kernels (runtime/gemm.h): float32 throughout, one scale. Tiles of integer sums are finished by
 // the program.
 std::size_t post_ops_taken(const Graph& graph, const Product& product) {
   if (is_byte_product(graph, product)) return can_finish(product) ? kAnyEpilogue : 0;
-  if (graph[product.out.buffer].dtype != DType::f32 || graph[product.a.buffer].dtype != DType::f32) return 0;
+  const bool halves = has_half_kernel(graph, product) && rounds_only_the_result(*product.epilogue);
+  if (!halves &&
+      (graph[product.out.buffer].dtype != DType::f32 || graph[product.a.buffer].dtype != DType::f32))
+    return 0;
   std::size_t taken = 0;
   int scales = 0;
   for (const PostOp& op : product.post_ops) {

@@ -66,17 +66,61 @@ class QuantizedRows {
   std::int64_t columns() const { return columns_; }
   std::int64_t rows() const { return rows_; }
 
+  // Rows [m, K] times the weights as they are packed; nullopt if no kernel takes them.
+  std::optional<TensorBox> packed_product(const TensorBox& x) {
+    const std::int64_t group = bits_ == 4 ? 32 : 16;
+    if (bits_ == 2 || block_ % group != 0 || c_.has_input(group_index) || !all_constant()) return std::nullopt;
+    if (c_.has_input(zero_points) && !packed_zeros()) return std::nullopt;
+    ir::Lowering& l = c_.lowering();
+    const std::int64_t in_block = block_ * bits_ / 8;
+    std::vector<TensorBox> operands = {x, shaped(weights, {rows_, blocks_ * in_block}), float_scales()};
+    if (c_.has_input(zero_points)) operands.push_back(byte_zeros());
+    const Expr m = x.sizes()[0];
+    return l.extern_call("block_product", operands,
+                         {{DType::f32, {m, rows_}}, {DType::f32, {m, blocks_ * block_}}},
+                         {{"bits", bits_}, {"block", block_}})[0];
+  }
+
   // [N, K] in f32: computed now if everything is constant, and else a loop.
   TensorBox weights_as_floats() {
-    for (const int k : {weights, scales, zero_points, group_index}) {
-      if (!c_.has_input(k)) continue;
-      const std::optional<Tensor>& known = c_.value(k).constant;
-      if (!known || !known->data.same_on_all_ranks()) return loop();
-    }
-    return folded();
+    return all_constant() ? folded() : loop();
   }
 
  private:
+  bool all_constant() {
+    for (const int k : {weights, scales, zero_points, group_index}) {
+      if (!c_.has_input(k)) continue;
+      const std::optional<Tensor>& known = c_.value(k).constant;
+      if (!known || !known->data.same_on_all_ranks()) return false;
+    }
+    return true;
+  }
+
+  TensorBox float_scales() {
+    if (c_.dtype(scales) == DType::f32) return shaped(scales, {rows_, blocks_});
+    std::vector<std::byte> bytes(static_cast<std::size_t>(rows_ * blocks_) * sizeof(float));
+    for (std::int64_t i = 0; i < rows_ * blocks_; ++i) {
+      const auto value = static_cast<float>(float_at(*c_.value(scales).constant, i));
+      std::memcpy(bytes.data() + static_cast<std::size_t>(i) * sizeof value, &value, sizeof value);
+    }
+    return c_.lowering().constant(c_.value(scales).name + "_as_floats", DType::f32, {rows_, blocks_},
+                                  ir::own_bytes(std::move(bytes)));
+  }
+
+  // One byte for each block.
+  TensorBox byte_zeros() {
+    if (bits_ == 8) return shaped(zero_points, {rows_, blocks_});
+    std::vector<std::byte> bytes(static_cast<std::size_t>(rows_ * blocks_));
+    const std::int64_t per_row = (blocks_ * bits_ + 7) / 8;
+    for (std::int64_t row = 0; row < rows_; ++row) {
+      for (std::int64_t b = 0; b < blocks_; ++b)
+        bytes[static_cast<std::size_t>(row * blocks_ + b)] =
+            static_cast<std::byte>(packed_at(zero_points, row, per_row, b));
+    }
+    return c_.lowering().constant(c_.value(zero_points).name + "_as_bytes", DType::u8, {rows_, blocks_},
+                                  ir::own_bytes(std::move(bytes)));
+  }
+
   static std::int64_t positive(OpContext& c, const char* name) {
     const std::int64_t value = c.int_attribute(name);
     if (value < 1)
@@ -170,7 +214,16 @@ void lower_matmul_nbits(OpContext& c) {
   const Expr inner = c.sizes(input).back();
   check_product(c, inner, rows.columns());
   l.require_equal(inner, rows.columns());
-  TensorBox y = l.matmul(l.cast(c.input(input), DType::f32), l.permute(rows.weights_as_floats(), {1, 0}));
+  const TensorBox x = l.cast(c.input(input), DType::f32);
+  std::vector<Expr> sizes = x.sizes();
+  const Expr m = ir::product(std::span(sizes).first(sizes.size() - 1));
+  TensorBox y;
+  if (const auto packed = rows.packed_product(l.reshape(x, {m, rows.columns()}))) {
+    sizes.back() = rows.rows();
+    y = l.reshape(*packed, sizes);
+  } else {
+    y = l.matmul(x, l.permute(rows.weights_as_floats(), {1, 0}));
+  }
   if (c.has_input(bias)) {
     require_sizes(c, bias, {rows.rows()}, "N");
     y = binary(l, OpCode::add, y, l.cast(c.input(bias), DType::f32));

@@ -20,6 +20,14 @@ input %x: f32[n, 9] input %i: u64[n, 9] input %size: f32[k]
 %w: u64[n, k], %q: i64[n, k] = extern "top_k" reads(%i) attributes(largest = 0)
 output %v output %p output %w output %q output %size)";
 
+// Blocks of 4 and 8 bits, with and without zero points, and a last block that is cut short.
+constexpr const char* kBlockProduct = R"(graph g
+dim m in [0, 11]
+input %x: f32[m, 80] input %q: u8[5, 48] input %e: u8[5, 80] input %s: f32[5, 3] input %u: f32[5, 5] input %z: u8[5, 3]
+%y: f32[m, 5], %v: f32[m, 96] = extern "block_product" reads(%x, %q, %s, %z) attributes(bits = 4, block = 32)
+%w: f32[m, 5], %t: f32[m, 80] = extern "block_product" reads(%x, %e, %u) attributes(bits = 8, block = 16)
+output %y output %w)";
+
 // Few different numbers, so that there are ties, and a NaN.
 ir::Tensor floats(std::int64_t rows) {
   std::vector<float> values;
@@ -46,6 +54,13 @@ TEST(Kernels, TopKEqualsTheInterpreter) {
                                           {floats(n), integers(n), ir::make_tensor(ir::DType::f32, {k})}, 0);
     }
   }
+}
+
+TEST(Kernels, BlockProductHasTheInterpretersBits) {
+  Compiled compiled("-O2");
+  compiled.add("block_product", kBlockProduct);
+  compiled.build();
+  for (const std::int64_t m : {0, 1, 2, 11}) compiled.expect_like_interpreter("block_product", {{"m", m}}, 0);
 }
 
 TEST(Kernels, LastWriterEqualsTheInterpreter) {

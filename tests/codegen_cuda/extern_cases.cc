@@ -57,6 +57,14 @@ input %x: f32[n, 9] input %i: i64[n, 9] input %size: f32[k]
 %w: i64[n, k], %q: i64[n, k] = extern "top_k" reads(%i) attributes(largest = 0)
 output %v output %p output %w output %q output %size)";
 
+// Blocks of 4 and 8 bits, with and without zero points, and a last block that is cut short.
+constexpr const char* kBlockProduct = R"(graph g
+dim m in [0, 11]
+input %x: f32[m, 80] input %q: u8[5, 48] input %e: u8[5, 80] input %s: f32[5, 3] input %u: f32[5, 5] input %z: u8[5, 3]
+%y: f32[m, 5], %v: f32[m, 96] = extern "block_product" reads(%x, %q, %s, %z) attributes(bits = 4, block = 32)
+%w: f32[m, 5], %t: f32[m, 80] = extern "block_product" reads(%x, %e, %u) attributes(bits = 8, block = 16)
+output %y output %w)";
+
 // Positions outside of the result are ignored.
 constexpr const char* kLastWriter = R"(graph g
 dim n in [0, 9]
@@ -86,6 +94,7 @@ void add_extern_cases(std::vector<Case>& out) {
   out.push_back({"extern_around_a_collective", around_a_collective});
   out.push_back({"extern_fails", [] { return parsed(kFails); }});
   out.push_back({"extern_top_k", [] { return parsed(kTopK); }});
+  out.push_back({"extern_block_product", [] { return parsed(kBlockProduct); }});
   out.push_back({"extern_last_writer", [] { return parsed(kLastWriter); }});
   out.push_back({"extern_roi_align_mean", [] { return roi_align(false, 0); }});
   out.push_back({"extern_roi_align_maximum", [] { return roi_align(true, 2); }});

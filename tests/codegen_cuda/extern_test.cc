@@ -24,6 +24,7 @@ TEST_F(Extern, KernelsThatComeWithBraidEqualTheInterpreter) {
     for (std::int64_t k : {0, 1, 4, 9}) expect_equal(run_case("extern_top_k", {{"n", n}, {"k", k}}), 0);
     expect_equal(run_case("extern_last_writer", {{"n", n}}), 0);
   }
+  for (std::int64_t m : {0, 1, 11}) expect_equal(run_case("extern_block_product", {{"m", m}}), 0);
   expect_equal(run_case("extern_roi_align_mean"), 1e-5);
   expect_equal(run_case("extern_roi_align_maximum"), 1e-5);
 }

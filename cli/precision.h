@@ -1,0 +1,28 @@
+// Products in a narrower type, within a limit of the error against float32: `--precision` with `--max-error`.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cli/model_options.h"
+#include "driver/compile.h"
+
+namespace braid::cli {
+
+struct LimitedPrecision {
+  std::size_t products = 0;       // of f32 operands
+  std::vector<std::string> kept;  // operations that the limit returned to f32, largest error first
+  double error = 0;               // of the program that is left, as below
+};
+
+// Sets options.keep_f32 so that no output differs from the f32 program's by more than `max_error`, relative to the output's
+// largest element, for random inputs of seed kDefaultSeed at the upper bounds of the dimensions. The programs are compiled for
+// options.target and run: with all products narrow; if that exceeds the limit, with each product alone, which ranks them; then
+// those with the largest errors are returned to f32, as few as are needed, by bisection.
+LimitedPrecision limit_error(CompileOptions& options, const ModelOptions& model, double max_error, Report& report);
+
+// The limit of `braid verify` for programs of this precision, relative to the largest element of the output.
+double default_limit(const std::string& precision);
+
+}  // namespace braid::cli

@@ -1,0 +1,182 @@
+// Products of bf16 matrices with AVX-512 BF16 (half_gemm.h). A tile of up to 6 rows and 64 columns stays in registers over all of
+// k; with one or two rows, where reading the weights is the limit, several panels are read at once.
+#include "runtime/half_gemm.h"
+
+#ifdef __x86_64__
+#include <immintrin.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "runtime/vec_math.h"
+// After the includes: inline functions, which other files have too, must not be built for this target.
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")
+
+namespace braid::rt::avx512 {
+#include "runtime/finish_tile_avx512.inc"
+
+namespace {
+
+constexpr int64_t kWidth = 64;
+constexpr int kVectors = 4;
+constexpr int kMostRows = 6;
+constexpr int64_t kAhead = 2048;  // bytes of b that are prefetched, as in gemm_kernels.inc
+// Of rows of a and of what a panel writes of c, which stay in the second-level cache: each block of rows reads all weights again.
+constexpr int64_t kBlockBytes = 512 * 1024;
+constexpr int64_t kFewestRows = 24;
+
+struct Operands {
+  const uint16_t* a;
+  int64_t a_row, k;
+  const uint16_t* b;
+  int64_t panel_stride;
+  float* sums;  // [panel][row][64]
+};
+
+inline __m512bh as_bf16(__m512i x) { return reinterpret_cast<__m512bh>(x); }
+
+template <int kRows, int kPanels, bool kStreams>
+void tile(const Operands& o) {
+  __m512 sums[kPanels][kRows][kVectors];
+#pragma GCC unroll 4
+  for (int p = 0; p < kPanels; ++p) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sums[p][r][v] = _mm512_setzero_ps();
+    }
+  }
+  const uint16_t* b = o.b;
+  const auto step = [&](const int32_t(&pairs)[kRows]) {
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p) {
+      __m512i w[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const uint16_t* const from = b + p * o.panel_stride + v * 2 * kLanes;
+        w[v] = _mm512_loadu_si512(from);
+        if constexpr (kStreams) _mm_prefetch(reinterpret_cast<const char*>(from) + kAhead, _MM_HINT_T0);
+      }
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) {
+        const __m512bh x = as_bf16(_mm512_set1_epi32(pairs[r]));
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v)
+          sums[p][r][v] = _mm512_dpbf16_ps(sums[p][r][v], x, as_bf16(w[v]));
+      }
+    }
+    b += 2 * kWidth;
+  };
+  int32_t pairs[kRows];
+  for (int64_t i = 0; i + 2 <= o.k; i += 2) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) std::memcpy(&pairs[r], o.a + r * o.a_row + i, sizeof pairs[r]);
+    step(pairs);
+  }
+  if (o.k % 2 != 0) {
+    for (int r = 0; r < kRows; ++r) pairs[r] = o.a[r * o.a_row + o.k - 1];
+    step(pairs);
+  }
+#pragma GCC unroll 4
+  for (int p = 0; p < kPanels; ++p) {
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v)
+        _mm512_store_ps(o.sums + (p * kRows + r) * kWidth + v * kLanes, sums[p][r][v]);
+    }
+  }
+}
+
+using TileFunction = void (*)(const Operands&);
+constexpr TileFunction kTiles[kMostRows] = {tile<1, 1, false>, tile<2, 1, false>, tile<3, 1, false>,
+                                            tile<4, 1, false>, tile<5, 1, false>, tile<6, 1, false>};
+constexpr TileFunction kStreams[kMostRows] = {tile<1, 4, true>, tile<2, 2, true>, tile<3, 1, true>,
+                                              tile<4, 1, true>, tile<5, 1, true>, tile<6, 1, true>};
+constexpr int64_t kStreamPanels[kMostRows] = {4, 2, 1, 1, 1, 1};
+
+// Rounds a vector to bf16, nearest even, as half.h does; the processor's own conversion takes subnormals as 0.
+inline __m256i rounded(__m512 x) {
+  const __m512i u = _mm512_castps_si512(x), high = _mm512_srli_epi32(u, 16);
+  const __m512i even = _mm512_and_si512(high, _mm512_set1_epi32(1));
+  const __m512i nearest =
+      _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(even, _mm512_set1_epi32(0x7fff))), 16);
+  const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+  return _mm512_cvtepi32_epi16(
+      _mm512_mask_or_epi32(nearest, nan, high, _mm512_set1_epi32(0x40)));
+}
+
+void store_bf16(const Tile& t, uint16_t* c) {
+  for (int64_t r = 0; r < t.rows; ++r) {
+    for (int64_t j = 0; j < t.columns; j += kLanes) {
+      const __m256i halves = rounded(_mm512_load_ps(t.sums + r * t.stride + j));
+      const int64_t left = t.columns - j;
+      const auto mask = static_cast<__mmask16>(left >= kLanes ? 0xffffu : (1u << left) - 1);
+      _mm256_mask_storeu_epi16(c + r * t.c_row + j, mask, halves);
+    }
+  }
+}
+
+// Applies the epilogue to a tile and stores it.
+void finish(const Tile& t, const GemmShape& shape, const GemmArgs& args) {
+  if (shape.c_type == DType::f32) return finish_tile(t, shape.epilogue, 0, args);
+  for (int p = 0; p < kMaxPostOps && shape.epilogue.ops[p] != PostOp::none; ++p)
+    finish_step(t, shape.epilogue.ops[p], shape.epilogue.scale, args.vectors[p], t.sums, t.stride);
+  store_bf16(t, static_cast<uint16_t*>(args.c) + t.c_at);
+}
+
+void multiply(const GemmShape& shape, const GemmArgs& args, const uint16_t* a, int64_t a_row,
+              const Bf16Panels& b, int64_t row_begin, int64_t row_end, int64_t column_begin,
+              int64_t column_end) {
+  alignas(64) float buffer[kMostRows * kWidth];
+  Operands o = {};
+  o.a_row = a_row;
+  o.k = shape.k;
+  o.panel_stride = b.pairs * 2 * kWidth;
+  o.sums = buffer;
+  const auto finish_panels = [&](int64_t row, int64_t rows, int64_t p, int64_t panels) {
+    for (int64_t q = 0; q < panels; ++q) {
+      const int64_t column = (p + q) * kWidth;
+      finish({buffer + q * rows * kWidth, kWidth, rows, std::min(kWidth, shape.n - column), column,
+              row * shape.c_row + column, shape.c_row},
+             shape, args);
+    }
+  };
+  const int64_t rows = row_end - row_begin;
+  if (rows <= 0) return;
+  if (rows <= kMostRows) {  // weights are read once
+    o.a = a + row_begin * a_row;
+    for (int64_t p = column_begin; p < column_end;) {
+      const int64_t together = kStreamPanels[rows - 1];
+      const bool many = p + together <= column_end;
+      o.b = b.data + p * o.panel_stride;
+      (many ? kStreams : kTiles)[rows - 1](o);
+      finish_panels(row_begin, rows, p, many ? together : 1);
+      p += many ? together : 1;
+    }
+    return;
+  }
+  const int64_t row_bytes = shape.k * 2 + std::min(shape.n, kWidth) * 4;
+  const int64_t block = std::max(kBlockBytes / row_bytes / kFewestRows, int64_t{1}) * kFewestRows;
+  for (int64_t begin = row_begin; begin < row_end; begin += block) {
+    const int64_t height = std::min(block, row_end - begin);
+    const int64_t tiles = (height + kMostRows - 1) / kMostRows;  // of equal heights, as far as possible
+    for (int64_t p = column_begin; p < column_end; ++p) {
+      o.b = b.data + p * o.panel_stride;
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t row = begin + height * t / tiles, count = begin + height * (t + 1) / tiles - row;
+        o.a = a + row * a_row;
+        kTiles[count - 1](o);
+        finish_panels(row, count, p, 1);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const Bf16Kernels kBf16Kernels = {multiply};
+
+}  // namespace braid::rt::avx512
+#endif
