@@ -31,24 +31,25 @@ struct Edge {
   std::vector<Cost> costs;
 };
 
-// What a variable occupies: bytes per choice, at least 0. Rows refer to it by its index, because a variable that lives long is
-// in many rows.
+// Consecutive memory rows, from `begin` up to and without `end`.
+struct RowRange {
+  int begin = 0;
+  int end = 0;
+};
+
+// What a variable occupies: bytes per choice, at least 0, in each of the rows. A row is a moment at which some set of tensors
+// is alive; what lives from one moment to another is in a range of them.
 struct Usage {
   int variable = -1;
   std::vector<std::int64_t> bytes;
-};
-
-// A moment: what is alive then may not occupy more than `limit` bytes.
-struct MemoryRow {
-  std::vector<int> usages;  // indices into Problem::usages
-  std::int64_t limit = 0;
+  std::vector<RowRange> rows;  // ascending, disjoint
 };
 
 struct Problem {
   std::vector<std::vector<Cost>> variables;  // per variable: the cost of each choice, at least one choice
   std::vector<Edge> edges;
   std::vector<Usage> usages;
-  std::vector<MemoryRow> rows;
+  std::vector<std::int64_t> limits;  // per memory row: the bytes that may be occupied
 };
 
 struct SolveOptions {
@@ -80,8 +81,9 @@ struct Solution {
   double gap() const;
 };
 
-// The cheapest choice. UserError BR0420 if the problem is malformed: a variable without choices, an edge or a usage that does
-// not fit its variables, a negative cost or size, costs whose sum exceeds kLargestTotal.
+// The cheapest choice. UserError BR0480 if the costs of the problem exceed kLargestTotal.
+// InternalError if it is malformed: a variable without choices, an edge or a usage that does not fit its variables or rows, a
+// negative cost or size.
 Solution solve(const Problem& problem, const SolveOptions& options = {});
 
 // The cost of a choice: kForbidden if it contains a forbidden combination or breaks a row.
