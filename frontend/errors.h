@@ -50,6 +50,9 @@ inline constexpr int kAlias = 312;
 inline constexpr int kRankCount = 401;
 inline constexpr int kInvalidGroup = 402;
 
+// Splitting a model over devices (frontend/sharding).
+inline constexpr int kSplitCost = 480;
+
 // Traces of other tools (frontend/traces).
 inline constexpr int kNotATrace = 560;
 inline constexpr int kTraceSyntax = 561;
