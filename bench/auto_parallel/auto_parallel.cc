@@ -79,8 +79,9 @@ Problem read_problem(const std::string& file) {
     }
     if (grew) ++rows, grew = false;
     if (first[event.node] == rows) continue;
-    problem.usages.push_back(
-        {event.node, nodes.at("usages")[event.node].get<std::vector<std::int64_t>>(), {{first[event.node], rows}}});
+    problem.usages.push_back({event.node,
+                              nodes.at("usages")[event.node].get<std::vector<std::int64_t>>(),
+                              {{first[event.node], rows}}});
   }
   problem.limits.assign(static_cast<std::size_t>(rows), json.at("usage_limit").get<std::int64_t>());
   return problem;
@@ -99,21 +100,25 @@ int run(int argc, char** argv) {
   app.add_option("files", files, "problems, uncompressed")->required();
   app.add_option("--budget", options.budget, "table cells to compute");
   CLI11_PARSE(app, argc, argv);
-  fmt::print("| problem | variables | pairs | memory rows | cost | bound | gap | method | search nodes | million cells | seconds |\n");
+  fmt::print(
+      "| problem | variables | pairs | memory rows | cost | bound | gap | method | search nodes | million "
+      "cells | seconds |\n");
   fmt::print("|---|---:|---:|---:|---:|---:|---:|---|---:|---:|---:|\n");
   for (const std::string& file : files) {
     const Problem problem = read_problem(file);
     const double begin = processor_seconds();
     const Solution solution = solve(problem, options);
     const double seconds = processor_seconds() - begin;
-    if (solution.feasible() && price(problem, solution.choice) != solution.cost) throw std::runtime_error("wrong cost");
+    if (solution.feasible() && price(problem, solution.choice) != solution.cost)
+      throw std::runtime_error("wrong cost");
     const std::string cost = solution.feasible() ? fmt::format("{}", solution.cost) : "none found";
     const std::string gap = solution.status == Status::kOptimal ? "optimal"
-                            : solution.feasible()               ? fmt::format("{:.2f} %", solution.gap() * 100)
-                                                                : "";
-    fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.1f} | {:.1f} |\n", std::filesystem::path(file).stem().string(),
-               problem.variables.size(), problem.edges.size(), problem.limits.size(), cost, solution.bound, gap, solution.method,
-               solution.branches, static_cast<double>(solution.cells) / 1e6, seconds);
+                            : solution.feasible() ? fmt::format("{:.2f} %", solution.gap() * 100)
+                                                  : "";
+    fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.1f} | {:.1f} |\n",
+               std::filesystem::path(file).stem().string(), problem.variables.size(), problem.edges.size(),
+               problem.limits.size(), cost, solution.bound, gap, solution.method, solution.branches,
+               static_cast<double>(solution.cells) / 1e6, seconds);
     std::fflush(stdout);
   }
   return 0;

@@ -12,8 +12,13 @@ constexpr int kFraction = 32;  // bits behind the point of prices
 class Ascent {
  public:
   Ascent(Network& network, std::vector<std::int64_t>& prices)
-      : network_(network), baked_(prices), prices_(prices), total_(network.nodes.size()), best_node_(network.nodes.size(), 0),
-        to_from_(network.pairs.size()), to_to_(network.pairs.size()) {
+      : network_(network),
+        baked_(prices),
+        prices_(prices),
+        total_(network.nodes.size()),
+        best_node_(network.nodes.size(), 0),
+        to_from_(network.pairs.size()),
+        to_to_(network.pairs.size()) {
     for (int v = 0; v < static_cast<int>(network.nodes.size()); ++v) {
       if (!network.nodes[v].alive) continue;
       order_.push_back(v);
@@ -98,7 +103,11 @@ class Ascent {
     std::vector<std::vector<Cost>> to_from, to_to;
     std::vector<std::int64_t> prices;
   };
-  Saved save() const { return {to_from_, to_to_, prices_}; }
+  void save(Saved& saved) const {  // into the memory that it has already
+    saved.to_from = to_from_;
+    saved.to_to = to_to_;
+    saved.prices = prices_;
+  }
 
   // Makes the saved state the network's.
   void absorb(const Saved& saved, std::vector<std::int64_t>& prices) {
@@ -160,11 +169,13 @@ class Ascent {
   void limit_prices() {
     double worth = 0;
     for (std::size_t row = 0; row < prices_.size(); ++row) {
-      worth += std::ldexp(static_cast<double>(prices_[row]), -kFraction) * static_cast<double>(network_.limits[row] + 1);
+      worth += std::ldexp(static_cast<double>(prices_[row]), -kFraction) *
+               static_cast<double>(network_.limits[row] + 1);
     }
     constexpr double kMost = 1.0e17;
     if (worth <= kMost) return;
-    for (std::int64_t& price : prices_) price = static_cast<std::int64_t>(static_cast<double>(price) * (kMost / worth));
+    for (std::int64_t& price : prices_)
+      price = static_cast<std::int64_t>(static_cast<double>(price) * (kMost / worth));
   }
 
   void apply_prices() {
@@ -209,10 +220,12 @@ class Ascent {
 void ascend(Network& network, std::vector<std::int64_t>& prices, const AscentOptions& options) {
   Ascent ascent(network, prices);
   Cost best = network.constant;
-  Ascent::Saved saved = ascent.save();
+  Ascent::Saved saved;
+  ascent.save(saved);
   double factor = 1.0;
   int without = 0, stalled = 0;
-  for (int sweep = 0; sweep < options.sweeps; ++sweep) {
+  const std::int64_t cells_before = network.cells;
+  for (int sweep = 0; sweep < options.sweeps && network.cells - cells_before < options.cells; ++sweep) {
     ascent.sweep(true);
     ascent.sweep(false);
     const Cost bound = ascent.bound();
@@ -221,7 +234,7 @@ void ascend(Network& network, std::vector<std::int64_t>& prices, const AscentOpt
       stalled = bound - best > distance / 100000 ? 0 : stalled + 1;
       without = 0;
       best = bound;
-      saved = ascent.save();
+      ascent.save(saved);
       if (best >= options.target) break;
     } else {
       ++stalled;

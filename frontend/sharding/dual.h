@@ -8,9 +8,10 @@ namespace braid::frontend::sharding {
 
 struct AscentOptions {
   int sweeps = 10;
-  Cost target = kInside;  // scaled: stop when the bound reaches this
-  Cost reach = kInside;   // scaled: what the bound is expected to become at most, for the length of steps
-  int patience = 1 << 30; // stop after so many sweeps without a gain of 1/100,000 of the distance to `reach`
+  std::int64_t cells = std::int64_t{1} << 60;  // stop after so many table cells
+  Cost target = kInside;                       // scaled: stop when the bound reaches this
+  Cost reach = kInside;    // scaled: what the bound is expected to become at most, for the length of steps
+  int patience = 1 << 30;  // stop after so many sweeps without a gain of 1/100,000 of the distance to `reach`
 };
 
 // Raises network.constant, which is a lower bound before and after. `prices` are those that are part of the costs already and

@@ -25,7 +25,8 @@ struct Order {
   std::int64_t largest = 0;  // cells of the largest table, its own variable included
 };
 
-Order elimination_order(const Network& network) {
+// Ends early when a table becomes larger than `limit`.
+Order elimination_order(const Network& network, std::int64_t limit) {
   const int count = static_cast<int>(network.nodes.size());
   std::vector<std::set<int>> around(count);
   for (const Pair& pair : network.pairs) {
@@ -50,6 +51,7 @@ Order elimination_order(const Network& network) {
     next.erase(next.begin());
     order.variables.push_back(v);
     order.largest = std::max(order.largest, cells);
+    if (order.largest > limit) break;
     for (int u : around[v]) {
       around[u].erase(v);
       for (int w : around[v]) {
@@ -92,7 +94,8 @@ Result minimise(const std::vector<const Factor*>& factors, const std::vector<int
     for (std::size_t i = others; i-- > 0;) {
       for (std::size_t f = 0; f < factors.size(); ++f) offset[f] += strides[f][i];
       if (++at[i] < sizes[i]) break;
-      for (std::size_t f = 0; f < factors.size(); ++f) offset[f] -= strides[f][i] * static_cast<std::size_t>(sizes[i]);
+      for (std::size_t f = 0; f < factors.size(); ++f)
+        offset[f] -= strides[f][i] * static_cast<std::size_t>(sizes[i]);
       at[i] = 0;
     }
   }
@@ -118,11 +121,13 @@ std::vector<Cost> content(const std::vector<const Factor*>& factors, const std::
 
 }  // namespace
 
-std::int64_t Network::elimination_table() const { return elimination_order(*this).largest; }
+bool Network::can_eliminate(std::int64_t table) const {
+  return !constrained() && elimination_order(*this, table).largest <= table;
+}
 
 bool Network::eliminate(std::int64_t table) {
   if (constrained()) return false;
-  const Order order = elimination_order(*this);
+  const Order order = elimination_order(*this, table);
   if (order.largest > table) return false;
 
   std::vector<std::vector<Factor>> buckets(nodes.size());  // by the variable that is eliminated first
@@ -141,7 +146,8 @@ bool Network::eliminate(std::int64_t table) {
       const int rows = size(pair.from), columns = size(pair.to);
       for (int i = 0; i < rows; ++i) {
         for (int j = 0; j < columns; ++j) {
-          factor.costs[static_cast<std::size_t>(j) * rows + i] = pair.costs[static_cast<std::size_t>(i) * columns + j];
+          factor.costs[static_cast<std::size_t>(j) * rows + i] =
+              pair.costs[static_cast<std::size_t>(i) * columns + j];
         }
       }
     }

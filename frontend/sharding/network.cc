@@ -34,6 +34,7 @@ Network::Network(const Problem& problem, Cost scale) {
   const int count = static_cast<int>(problem.variables.size());
   nodes.resize(count);
   queued_.assign(count, 0);
+  to_compare_.assign(count, 1);
   for (int v = 0; v < count; ++v) {
     for (std::size_t choice = 0; choice < problem.variables[v].size(); ++choice) {
       const Cost cost = problem.variables[v][choice];
@@ -47,7 +48,8 @@ Network::Network(const Problem& problem, Cost scale) {
     if (edge.from == edge.to) {
       const int n = size(edge.from);
       for (int c = 0; c < n; ++c) {
-        nodes[edge.from].costs[c] = plus(nodes[edge.from].costs[c], costs[static_cast<std::size_t>(c) * n + c]);
+        nodes[edge.from].costs[c] =
+            plus(nodes[edge.from].costs[c], costs[static_cast<std::size_t>(c) * n + c]);
       }
     } else {
       add_pair(edge.from, edge.to, std::move(costs));
@@ -62,6 +64,7 @@ Network::Network(const Problem& problem, Cost scale) {
     ++number[row + 1];
     limits.push_back(problem.limits[row]);
   }
+  taken_.assign(limits.size() + 1, 0);
   for (const Usage& usage : problem.usages) {
     auto rows = std::make_shared<std::vector<RowRange>>();
     for (const RowRange& range : usage.rows) {
@@ -83,6 +86,7 @@ Network::Network(const Problem& problem, Cost scale) {
     combine_uses(v);
     touch(v);
   }
+  settle_limits();
 }
 
 int Network::find_pair(int a, int b) const {
@@ -152,11 +156,10 @@ void Network::normalise_use(int use) {
   if (base != 0) {
     for (std::int64_t& bytes : u.bytes) bytes -= base;
     for (const RowRange& range : *u.rows) {
-      for (int row = range.begin; row < range.end; ++row) {
-        limits[row] -= base;
-        if (limits[row] < 0) infeasible = true;
-      }
+      taken_[range.begin] += base;
+      taken_[range.end] -= base;
     }
+    taken_any_ = true;
   }
   if (constant_bytes) {
     u.alive = false;
@@ -164,12 +167,25 @@ void Network::normalise_use(int use) {
   }
 }
 
+void Network::settle_limits() {
+  if (!taken_any_) return;
+  std::int64_t taken = 0;
+  for (std::size_t row = 0; row < limits.size(); ++row) {
+    taken += taken_[row];
+    limits[row] -= taken;
+    if (limits[row] < 0) infeasible = true;
+  }
+  std::fill(taken_.begin(), taken_.end(), 0);
+  taken_any_ = false;
+}
+
 // Uses of one variable in the same rows become one.
 void Network::combine_uses(int variable) {
   std::vector<int>& list = nodes[variable].uses;
   const auto same = [](const std::vector<RowRange>& a, const std::vector<RowRange>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [](const RowRange& x, const RowRange& y) { return x.begin == y.begin && x.end == y.end; });
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const RowRange& x, const RowRange& y) {
+      return x.begin == y.begin && x.end == y.end;
+    });
   };
   for (std::size_t i = 0; i < list.size(); ++i) {
     bool changed = false;
@@ -232,7 +248,8 @@ void Network::record(int variable, std::vector<int> on, std::vector<int> choice)
   auto step = std::make_shared<Step>();
   step->variable = variable;
   for (int v : on) {
-    std::vector<int> position(static_cast<std::size_t>(*std::max_element(nodes[v].labels.begin(), nodes[v].labels.end())) + 1, -1);
+    std::vector<int> position(
+        static_cast<std::size_t>(*std::max_element(nodes[v].labels.begin(), nodes[v].labels.end())) + 1, -1);
     for (int c = 0; c < size(v); ++c) position[nodes[v].labels[c]] = c;
     step->position.push_back(std::move(position));
   }

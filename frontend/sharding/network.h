@@ -18,10 +18,10 @@ inline constexpr Cost kInside = Cost{1} << 62;
 inline constexpr Cost kForbiddenFrom = Cost{1} << 61;
 
 struct Node {
-  std::vector<Cost> costs;   // per choice that is left
-  std::vector<int> labels;   // per choice: its index in the problem
-  std::vector<int> pairs;    // indices of pairs, alive
-  std::vector<int> uses;     // indices of uses, alive
+  std::vector<Cost> costs;  // per choice that is left
+  std::vector<int> labels;  // per choice: its index in the problem
+  std::vector<int> pairs;   // indices of pairs, alive
+  std::vector<int> uses;    // indices of uses, alive
   bool alive = true;
 };
 
@@ -44,9 +44,9 @@ struct Use {
 // How to compute the choice of a variable that was removed from those of others, which were removed later or not at all.
 struct Step {
   int variable = -1;
-  std::vector<int> on;                       // the variables that it depends on
-  std::vector<std::vector<int>> position;    // per variable of `on`: from its label to its index in the table
-  std::vector<int> choice;                   // the table, row-major: labels of `variable`
+  std::vector<int> on;                     // the variables that it depends on
+  std::vector<std::vector<int>> position;  // per variable of `on`: from its label to its index in the table
+  std::vector<int> choice;                 // the table, row-major: labels of `variable`
   std::shared_ptr<const Step> before;
 };
 
@@ -79,6 +79,8 @@ class Network {
   // two neighbours and no memory. With `dominance`, choices that another one can always replace; only before prices of memory
   // are part of the costs.
   void reduce(Cost below, bool dominance);
+  // As reduce, but looks only at neighbours of what changed, and not at memory.
+  void propagate(Cost below);
   // Lower bounds (scaled) of all that contain each choice of the variable. Requires normalised tables, as reduce leaves them.
   std::vector<Cost> bounds_of(int variable) const;
   // Smallest entries of all tables into the constant, which is a lower bound afterwards.
@@ -95,7 +97,7 @@ class Network {
   // Eliminates all that is left with tables of at most `table` cells. False, and nothing is changed, if that is not possible
   // or memory is constrained.
   bool eliminate(std::int64_t table);
-  std::int64_t elimination_table() const;  // the largest table that it needs, saturated
+  bool can_eliminate(std::int64_t table) const;
 
   // A choice for all variables; `choice` holds the labels of those alive, -1 for the others.
   void restore(std::vector<int>& choice) const;
@@ -103,6 +105,9 @@ class Network {
 
  private:
   std::shared_ptr<const Step> steps_;
+  std::vector<std::int64_t>
+      taken_;  // per row, as differences from row to row: what limits lose at settle_limits
+  bool taken_any_ = false;
   std::vector<int> queue_;
   std::vector<char> queued_;
 
@@ -112,6 +117,7 @@ class Network {
   void drop_pair(int pair);
   void drop_node(int variable);
   void normalise_use(int use);
+  void settle_limits();
   void combine_uses(int variable);
   bool filter_node(int variable, Cost below);
   bool filter_memory();
@@ -120,6 +126,7 @@ class Network {
   bool merge_determined(int variable);
   bool remove_small_degree(int variable);
   bool dominate(int variable);
+  std::vector<char> to_compare_;  // variables at which dominance has not been looked for since they changed
 };
 
 }  // namespace braid::frontend::sharding

@@ -77,26 +77,29 @@ void Network::touch_all() {
 
 bool Network::relax_rows(std::vector<std::int64_t>& prices) {
   std::vector<std::int64_t> step(limits.size() + 1, 0);
-  std::vector<char> used(limits.size() + 1, 0);
+  std::vector<int> used(limits.size() + 1, 0);  // uses at each row, as differences
   for (const Use& use : uses) {
     if (!use.alive) continue;
     const std::int64_t most = *std::max_element(use.bytes.begin(), use.bytes.end());
     for (const RowRange& range : *use.rows) {
       step[range.begin] += most;
       step[range.end] -= most;
-      std::fill(used.begin() + range.begin, used.begin() + range.end, 1);
+      ++used[range.begin];
+      --used[range.end];
     }
   }
   std::vector<std::int64_t> change(limits.size(), 0);
   std::vector<int> relaxed(limits.size() + 1, 0);  // how many before the row
   std::int64_t occupied = 0;
+  int uses_here = 0;
   bool any = false;
   for (std::size_t row = 0; row < limits.size(); ++row) {
     occupied += step[row];
+    uses_here += used[row];
     const bool relax = occupied <= limits[row];
     relaxed[row + 1] = relaxed[row] + (relax ? 1 : 0);
     if (!relax) continue;
-    if (used[row] || prices[row] != 0) any = true;
+    if (uses_here > 0 || prices[row] != 0) any = true;
     change[row] = -prices[row];
     prices[row] = 0;
   }
@@ -105,8 +108,9 @@ bool Network::relax_rows(std::vector<std::int64_t>& prices) {
   for (int use = 0; use < static_cast<int>(uses.size()); ++use) {
     Use& u = uses[use];
     if (!u.alive) continue;
-    const bool touched = std::any_of(u.rows->begin(), u.rows->end(),
-                                     [&](const RowRange& range) { return relaxed[range.end] > relaxed[range.begin]; });
+    const bool touched = std::any_of(u.rows->begin(), u.rows->end(), [&](const RowRange& range) {
+      return relaxed[range.end] > relaxed[range.begin];
+    });
     if (!touched) continue;
     auto rows = std::make_shared<std::vector<RowRange>>();
     for (const RowRange& range : *u.rows) {
@@ -127,6 +131,7 @@ bool Network::relax_rows(std::vector<std::int64_t>& prices) {
     u.rows = std::move(rows);
   }
   for (int v = 0; v < static_cast<int>(nodes.size()); ++v) combine_uses(v);
+  settle_limits();
   return true;
 }
 
@@ -144,7 +149,8 @@ std::vector<Cost> Network::bounds_of(int variable) const {
     } else {
       std::vector<Cost> least(p.costs.begin(), p.costs.begin() + n);
       for (int j = 1; j < m; ++j) {
-        for (int i = 0; i < n; ++i) least[i] = std::min(least[i], p.costs[static_cast<std::size_t>(j) * n + i]);
+        for (int i = 0; i < n; ++i)
+          least[i] = std::min(least[i], p.costs[static_cast<std::size_t>(j) * n + i]);
       }
       for (int i = 0; i < n; ++i) bound[i] = plus(bound[i], least[i]);
     }
@@ -171,6 +177,8 @@ bool Network::filter_node(int variable, Cost below) {
 
 // Choices that leave too little for the smallest choices of all others.
 bool Network::filter_memory() {
+  settle_limits();
+  if (infeasible) return true;
   if (limits.empty()) return false;
   struct Segment {
     int variable, begin, end;
@@ -190,9 +198,9 @@ bool Network::filter_memory() {
     for (std::size_t b = 0; b + 1 < borders.size(); ++b) {
       Segment segment{v, borders[b], borders[b + 1], std::vector<std::int64_t>(size(v), 0)};
       for (int use : list) {
-        const bool inside = std::any_of(uses[use].rows->begin(), uses[use].rows->end(), [&](const RowRange& range) {
-          return range.begin <= segment.begin && segment.end <= range.end;
-        });
+        const bool inside = std::any_of(
+            uses[use].rows->begin(), uses[use].rows->end(),
+            [&](const RowRange& range) { return range.begin <= segment.begin && segment.end <= range.end; });
         if (!inside) continue;
         for (int c = 0; c < size(v); ++c) segment.bytes[c] += uses[use].bytes[c];
         cells += size(v);
@@ -251,7 +259,8 @@ bool Network::simplify_pairs(int variable) {
     row_part.assign(rows, kInside);
     column_part.assign(columns, 0);
     bool separable = true;
-    for (int j = 0; j < columns && separable; ++j) column_part[j] = p.costs[j], separable = !forbidden(p.costs[j]);
+    for (int j = 0; j < columns && separable; ++j)
+      column_part[j] = p.costs[j], separable = !forbidden(p.costs[j]);
     for (int i = 0; i < rows && separable; ++i) {
       const Cost* row = &p.costs[static_cast<std::size_t>(i) * columns];
       row_part[i] = row[0] - column_part[0];
@@ -263,7 +272,8 @@ bool Network::simplify_pairs(int variable) {
     // Both parts at least 0: the table's smallest entry is the sum of the smallest parts.
     const Cost shift = *std::min_element(row_part.begin(), row_part.end());
     for (int i = 0; i < rows; ++i) nodes[p.from].costs[i] = plus(nodes[p.from].costs[i], row_part[i] - shift);
-    for (int j = 0; j < columns; ++j) nodes[p.to].costs[j] = plus(nodes[p.to].costs[j], column_part[j] + shift);
+    for (int j = 0; j < columns; ++j)
+      nodes[p.to].costs[j] = plus(nodes[p.to].costs[j], column_part[j] + shift);
     for (int v : {p.from, p.to}) {
       const Cost least = take_least(nodes[v].costs);
       if (forbidden(least)) {
@@ -460,37 +470,36 @@ bool Network::dominate(int variable) {
   return true;
 }
 
-void Network::reduce(Cost below, bool dominance) {
-  std::vector<char> to_compare(nodes.size(), 1);
-  for (;;) {
-    if (infeasible || constant >= below) break;
-    if (queue_.empty()) {
-      if (filter_memory()) continue;
-      bool changed = false;
-      if (dominance) {
-        for (int v = 0; v < static_cast<int>(nodes.size()); ++v) {
-          if (nodes[v].alive && to_compare[v]) changed |= dominate(v);
-          to_compare[v] = 0;
-        }
-      }
-      if (!changed) break;
-      continue;
-    }
-    std::vector<int> batch = std::exchange(queue_, {});
+void Network::propagate(Cost below) {
+  while (!queue_.empty() && !infeasible && constant < below) {
+    const std::vector<int> batch = std::exchange(queue_, {});
     for (int v : batch) {
       queued_[v] = 0;
-      if (!nodes[v].alive) continue;
-      to_compare[v] = 1;
+      if (!nodes[v].alive || infeasible) continue;
+      to_compare_[v] = 1;
       filter_node(v, below);
-      if (infeasible) break;
+      if (infeasible) continue;
       simplify_pairs(v);
-      if (infeasible) break;
-      if (remove_single(v) || remove_small_degree(v) || merge_determined(v)) {
-        if (infeasible) break;
-      }
+      if (infeasible) continue;
+      if (!remove_single(v) && !remove_small_degree(v)) merge_determined(v);
     }
   }
   if (constant >= below) infeasible = true;
+}
+
+void Network::reduce(Cost below, bool dominance) {
+  for (;;) {
+    propagate(below);
+    if (infeasible) break;
+    if (filter_memory()) continue;
+    bool changed = false;
+    for (int v = 0; dominance && v < static_cast<int>(nodes.size()); ++v) {
+      if (nodes[v].alive && to_compare_[v]) changed |= dominate(v);
+      to_compare_[v] = 0;
+    }
+    if (!changed) break;
+  }
+  settle_limits();
   for (int v : queue_) queued_[v] = 0;
   queue_.clear();
 }
@@ -512,7 +521,8 @@ void Network::add_prices(const std::vector<std::int64_t>& prices) {
     if (price == 0) continue;
     std::vector<Cost>& costs = nodes[use.variable].costs;
     for (std::size_t c = 0; c < costs.size(); ++c) {
-      if (!forbidden(costs[c])) costs[c] += static_cast<Cost>((static_cast<__int128>(price) * use.bytes[c]) >> kFraction);
+      if (!forbidden(costs[c]))
+        costs[c] += static_cast<Cost>((static_cast<__int128>(price) * use.bytes[c]) >> kFraction);
     }
   }
   constant -= static_cast<Cost>(-((-total) >> kFraction));

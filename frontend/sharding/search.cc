@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <queue>
+#include <utility>
 
 #include "frontend/sharding/dual.h"
 #include "ir/error.h"
@@ -34,14 +35,22 @@ struct Later {
 class Search {
  public:
   Search(const Problem& problem, Network root, Cost scale, const SolveOptions& options, Solution& solution)
-      : problem_(problem), options_(options), solution_(solution), scale_(scale), root_(std::move(root)),
+      : problem_(problem),
+        options_(options),
+        solution_(solution),
+        scale_(scale),
+        root_(std::move(root)),
         prices_(root_.limits.size(), 0) {}
 
   void run() {
     cells_ = root_.cells;
     tighten_root(kRootSweeps);
     if (!root_.infeasible) {
-      dive(root_, prices_, nullptr);
+      descend(root_, prices_);
+      if (cells_ < options_.budget) tighten_root(kRootSweeps);
+    }
+    if (!root_.infeasible) {
+      if (cells_ < options_.budget) dive(root_, prices_, nullptr);
       tighten_root(kRootSweeps);
       open_ = {};  // paths name variables of the root as it was before
       if (!root_.infeasible) open_.push({root_.constant, number_++, nullptr});
@@ -65,11 +74,78 @@ class Search {
  private:
   static constexpr int kRootSweeps = 400;
   static constexpr int kNodeSweeps = 12;
+  static constexpr int kDescentSweeps = 6;
 
   // Scaled costs from here on are no improvement. Costs are multiples of the scale.
   Cost below() const { return solution_.feasible() ? solution_.cost * scale_ - scale_ + 1 : kInside; }
   Cost reach(const Network& network) const {
     return solution_.feasible() ? below() : network.constant + network.constant / 20 + scale_;
+  }
+
+  // A first solution: many variables at a time, those first whose best choice is ahead of their second one the most. If that
+  // leaves nothing, fewer at a time.
+  void descend(Network network, std::vector<std::int64_t> prices) {
+    int failures = 0;
+    std::size_t batch = 0;
+    constexpr int kMostFailures = 60;
+    std::int64_t counted = network.cells;
+    while (failures < kMostFailures) {
+      refresh(network, prices);
+      cells_ += network.cells - std::exchange(counted, network.cells);
+      if (network.infeasible || finish_leaf(network)) return;
+      AscentOptions ascent;
+      ascent.sweeps = kDescentSweeps;
+      ascent.reach = reach(network);
+      ascend(network, prices, ascent);
+      cells_ += network.cells - std::exchange(counted, network.cells);
+      if (network.constant >= below()) return;
+      std::vector<std::pair<Cost, int>> order;
+      for (int v = 0; v < static_cast<int>(network.nodes.size()); ++v) {
+        if (!network.nodes[v].alive || network.size(v) < 2) continue;
+        std::vector<Cost> bounds = network.bounds_of(v);
+        std::nth_element(bounds.begin(), bounds.begin() + 1, bounds.end());
+        order.push_back({bounds[0] - bounds[1], v});
+      }
+      if (order.empty()) return;
+      std::sort(order.begin(), order.end());
+      batch = std::min(batch == 0 ? order.size() : 2 * batch, order.size() / 8 + 1);
+      const Network before = network;
+      for (;;) {
+        std::size_t taken = 0;
+        for (const auto& [regret, v] : order) {
+          if (taken == batch || network.infeasible) break;
+          if (!network.nodes[v].alive || network.size(v) < 2) continue;
+          const std::vector<Cost> bounds = network.bounds_of(v);
+          const int best = static_cast<int>(std::min_element(bounds.begin(), bounds.end()) - bounds.begin());
+          network.keep_choices(v, {best});
+          if (!network.infeasible) network.lift(v);
+          network.propagate(below());
+          ++taken;
+        }
+        if (!network.infeasible) network.reduce(below(), false);
+        cells_ += network.cells - std::exchange(counted, network.cells);
+        if (!network.infeasible) break;
+        if (++failures == kMostFailures || cells_ > options_.budget) return;
+        network = before;
+        counted = network.cells;
+        if (batch > 1) {
+          batch = batch / 4 + 1;
+          if (batch == 2) batch = 1;
+          continue;
+        }
+        // The first one's best choice leads nowhere.
+        const int v = order.front().second;
+        const std::vector<Cost> bounds = network.bounds_of(v);
+        const int best = static_cast<int>(std::min_element(bounds.begin(), bounds.end()) - bounds.begin());
+        std::vector<int> keep;
+        for (int c = 0; c < network.size(v); ++c) {
+          if (c != best) keep.push_back(c);
+        }
+        network.keep_choices(v, keep);
+        network.lift(v);
+        break;
+      }
+    }
   }
 
   // The root's bound by many sweeps; then what it excludes is removed.
@@ -79,6 +155,7 @@ class Search {
       const std::int64_t left = root_.cells;
       AscentOptions ascent;
       ascent.sweeps = sweeps;
+      ascent.cells = std::max<std::int64_t>((options_.budget - cells_) / 8, 1);
       ascent.target = below();
       ascent.reach = solution_.feasible() ? below() : kInside;
       ascent.patience = 40;
@@ -129,7 +206,8 @@ class Search {
   }
 
   // Follows the most promising branch down to a solution or a bound that excludes it, and leaves the others open.
-  void dive(Network network, std::vector<std::int64_t> prices, std::shared_ptr<const Decision> path, Cost inherited = 0) {
+  void dive(Network network, std::vector<std::int64_t> prices, std::shared_ptr<const Decision> path,
+            Cost inherited = 0) {
     std::int64_t counted = network.cells;
     const auto count = [&] {
       cells_ += network.cells - counted;
@@ -162,7 +240,8 @@ class Search {
       const int label = network.nodes[variable].labels[choice];
       const Cost other_bound = std::max({network.constant, inherited, second});
       if (other_bound < below()) {
-        open_.push({other_bound, number_++, std::make_shared<Decision>(Decision{variable, label, false, path})});
+        open_.push(
+            {other_bound, number_++, std::make_shared<Decision>(Decision{variable, label, false, path})});
       }
       path = std::make_shared<Decision>(Decision{variable, label, true, path});
       restrict(network, *path);
@@ -200,9 +279,10 @@ class Search {
   // Whether the rest could be solved exactly; a solution is kept if it is better.
   bool finish_leaf(Network& network) {
     if (network.constrained()) return false;
-    const bool empty = std::none_of(network.nodes.begin(), network.nodes.end(), [](const Node& node) { return node.alive; });
+    const bool empty =
+        std::none_of(network.nodes.begin(), network.nodes.end(), [](const Node& node) { return node.alive; });
     if (!empty) {
-      if (network.elimination_table() > options_.table) return false;
+      if (!network.can_eliminate(options_.table)) return false;
       const std::int64_t before = network.cells;
       network.eliminate(options_.table);
       cells_ += network.cells - before;
@@ -248,7 +328,8 @@ class Search {
 
 }  // namespace
 
-void branch_and_bound(const Problem& problem, Network root, Cost scale, const SolveOptions& options, Solution& solution) {
+void branch_and_bound(const Problem& problem, Network root, Cost scale, const SolveOptions& options,
+                      Solution& solution) {
   solution.method = "branch and bound";
   Search(problem, std::move(root), scale, options, solution).run();
 }

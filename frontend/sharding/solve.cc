@@ -26,17 +26,21 @@ void check_problem(const Problem& problem) {
     ir::internal_check(edge.from >= 0 && edge.from < count && edge.to >= 0 && edge.to < count,
                        "edge {} connects {} and {} of {} variables", e, edge.from, edge.to, count);
     const std::size_t cells = problem.variables[edge.from].size() * problem.variables[edge.to].size();
-    ir::internal_check(edge.costs.size() == cells, "edge {} has {} costs, expected {}", e, edge.costs.size(), cells);
+    ir::internal_check(edge.costs.size() == cells, "edge {} has {} costs, expected {}", e, edge.costs.size(),
+                       cells);
     check_costs(edge.costs, "edge", e);
   }
   const int rows = static_cast<int>(problem.limits.size());
   __int128 bytes = 0;
   for (std::size_t u = 0; u < problem.usages.size(); ++u) {
     const Usage& usage = problem.usages[u];
-    ir::internal_check(usage.variable >= 0 && usage.variable < count, "usage {} is of variable {} of {}", u, usage.variable, count);
-    ir::internal_check(usage.bytes.size() == problem.variables[usage.variable].size(), "usage {} has {} sizes, expected {}", u,
-                       usage.bytes.size(), problem.variables[usage.variable].size());
-    for (std::int64_t size : usage.bytes) ir::internal_check(size >= 0, "usage {} has the negative size {}", u, size);
+    ir::internal_check(usage.variable >= 0 && usage.variable < count, "usage {} is of variable {} of {}", u,
+                       usage.variable, count);
+    ir::internal_check(usage.bytes.size() == problem.variables[usage.variable].size(),
+                       "usage {} has {} sizes, expected {}", u, usage.bytes.size(),
+                       problem.variables[usage.variable].size());
+    for (std::int64_t size : usage.bytes)
+      ir::internal_check(size >= 0, "usage {} has the negative size {}", u, size);
     bytes += *std::max_element(usage.bytes.begin(), usage.bytes.end());
     int end = 0;
     for (const RowRange& range : usage.rows) {
@@ -45,7 +49,8 @@ void check_problem(const Problem& problem) {
       end = range.end;
     }
   }
-  ir::internal_check(bytes <= std::numeric_limits<std::int64_t>::max() / 4, "the sizes of all usages overflow");
+  ir::internal_check(bytes <= std::numeric_limits<std::int64_t>::max() / 4,
+                     "the sizes of all usages overflow");
 }
 
 // The sum of the largest allowed costs of all tables.
@@ -61,7 +66,8 @@ Cost largest_total(const Problem& problem) {
   for (const std::vector<Cost>& costs : problem.variables) add(costs);
   for (const Edge& edge : problem.edges) add(edge.costs);
   if (total > kLargestTotal) {
-    ir::user_error(kSplitCost, {}, fmt::format("the costs of splitting add up to more than {} ps", kLargestTotal),
+    ir::user_error(kSplitCost, {},
+                   fmt::format("the costs of splitting add up to more than {} ps", kLargestTotal),
                    "check the speeds of the machine's description");
   }
   return static_cast<Cost>(total);
@@ -89,13 +95,15 @@ Cost price(const Problem& problem, const std::vector<int>& choice) {
                      problem.variables.size());
   Cost sum = 0;
   for (std::size_t v = 0; v < choice.size(); ++v) {
-    ir::internal_check(choice[v] >= 0 && choice[v] < static_cast<int>(problem.variables[v].size()), "variable {} has no choice {}", v,
-                       choice[v]);
+    ir::internal_check(choice[v] >= 0 && choice[v] < static_cast<int>(problem.variables[v].size()),
+                       "variable {} has no choice {}", v, choice[v]);
     if (problem.variables[v][choice[v]] == kForbidden) return kForbidden;
     sum += problem.variables[v][choice[v]];
   }
   for (const Edge& edge : problem.edges) {
-    const Cost cost = edge.costs[static_cast<std::size_t>(choice[edge.from]) * problem.variables[edge.to].size() + choice[edge.to]];
+    const Cost cost =
+        edge.costs[static_cast<std::size_t>(choice[edge.from]) * problem.variables[edge.to].size() +
+                   choice[edge.to]];
     if (cost == kForbidden) return kForbidden;
     sum += cost;
   }
@@ -119,7 +127,8 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
   const Cost total = largest_total(problem);
   Solution solution;
   solution.method = "elimination";
-  if (std::any_of(problem.limits.begin(), problem.limits.end(), [](std::int64_t limit) { return limit < 0; })) {
+  if (std::any_of(problem.limits.begin(), problem.limits.end(),
+                  [](std::int64_t limit) { return limit < 0; })) {
     solution.status = Status::kInfeasible;
     solution.bound = kForbidden;
     return solution;
@@ -141,8 +150,7 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
     network.reduce(kInside, true);
     solution.cells = network.cells;
     if (network.infeasible) return infeasible(network.cells);
-    if (network.elimination_table() <= options.table) {
-      network.eliminate(options.table);
+    if (network.eliminate(options.table)) {
       solution.cells = network.cells;
       if (network.infeasible) return infeasible(network.cells);
       std::vector<int> choice(problem.variables.size(), -1);
