@@ -243,7 +243,43 @@ TEST(ShardingSolve, BranchAndBoundEqualsExhaustiveSearch) {
   EXPECT_GT(searched, 20);
 }
 
-// Random problems of few kinds, solved by branch and bound too.
+// Costs of 0 and 1 on all pairs: choices that are almost dominated, by a loss of 1.
+TEST(ShardingSolve, LossesOfOne) {
+  for (std::uint64_t seed = 600'000; seed < 600'300; ++seed) {
+    Random random(seed);
+    Problem problem;
+    for (int v = 0; v < 4; ++v) {
+      problem.variables.push_back({random.below(3), random.below(3), random.below(3)});
+      for (int w = 0; w < v; ++w) {
+        Edge edge{w, v, {}};
+        for (int c = 0; c < 9; ++c) edge.costs.push_back(random.one_in(4) ? 1 : 0);
+        problem.edges.push_back(std::move(edge));
+      }
+    }
+    expect_optimal(problem, solve(problem), seed);
+  }
+}
+
+// Parts of equal structure with different costs, side by side: none may be taken for another.
+TEST(ShardingSolve, IndependentParts) {
+  for (std::uint64_t seed = 700'000; seed < 700'010; ++seed) {
+    Random random(seed);
+    Problem all;
+    Cost expected = 0;
+    for (int part = 0; part < 6; ++part) {
+      const Problem one = dense_problem(random);
+      expected += exhaustive(one);
+      const int base = static_cast<int>(all.variables.size());
+      all.variables.insert(all.variables.end(), one.variables.begin(), one.variables.end());
+      for (const Edge& edge : one.edges) all.edges.push_back({base + edge.from, base + edge.to, edge.costs});
+    }
+    const Solution solution = solve(all);
+    EXPECT_EQ(solution.cost, expected) << "seed " << seed;
+    EXPECT_EQ(plain_cost(all, solution.choice, true), expected) << "seed " << seed;
+  }
+}
+
+// The random problems with tables so small that some need branch and bound.
 TEST(ShardingSolve, SmallTablesGiveTheSameCosts) {
   SolveOptions options;
   options.table = 8;
