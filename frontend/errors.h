@@ -52,6 +52,7 @@ inline constexpr int kInvalidGroup = 402;
 
 // Splitting a model over devices (frontend/sharding).
 inline constexpr int kSplitCost = 480;
+inline constexpr int kSplitRequest = 484;
 
 // Traces of other tools (frontend/traces).
 inline constexpr int kNotATrace = 560;
