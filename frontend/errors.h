@@ -49,6 +49,9 @@ inline constexpr int kAlias = 312;
 // Collectives and ranks.
 inline constexpr int kRankCount = 401;
 inline constexpr int kInvalidGroup = 402;
+inline constexpr int kPlanSyntax = 481;
+inline constexpr int kPlanMismatch = 482;
+inline constexpr int kCannotSplit = 483;
 
 // Splitting a model over devices (frontend/sharding).
 inline constexpr int kSplitCost = 480;

@@ -15,6 +15,7 @@
 #include "frontend/lower_graph.h"
 #include "frontend/normalise.h"
 #include "frontend/schemas.h"
+#include "frontend/sharding/split.h"
 #include "frontend/value_needed.h"
 
 namespace braid::frontend {
@@ -26,6 +27,15 @@ DimBounds dims_left(const Model& with_all_inputs, const Model& bound, DimBounds 
   const std::set<std::string> before = dimension_names(with_all_inputs), left = dimension_names(bound);
   std::erase_if(dims, [&](const auto& d) { return before.count(d.first) > 0 && left.count(d.first) == 0; });
   return dims;
+}
+
+// The model of one rank. Lowering the plain one tells all sizes, and what is known while compiling.
+Model split(const Model& model, const Opsets& opsets, const InferredTypes& types,
+            const DeclaredTypes& declared, const DimBounds& dims, const ImportOptions& options) {
+  sharding::require_plain(model, opsets);
+  GraphFacts facts;
+  const ir::Schedule plain = lower_graph(model, opsets, types, declared, {dims, 1, false, &facts});
+  return sharding::split_model(model, opsets, facts, options.ranks, *options.split);
 }
 
 // Lowers the model with the inputs in `bound` as constants. nullopt if more inputs must be bound; these have been
@@ -58,12 +68,21 @@ std::optional<ir::Schedule> import_bound(const std::string& path, const ImportOp
     check_supported(model, opsets);
     check_with_onnx(model);
   }
-  const DeclaredTypes declared = declared_types(model);
+  DeclaredTypes declared = declared_types(model);
   infer_shapes(model);
-  const InferredTypes types = types_of(model);
+  InferredTypes types = types_of(model);
   check_supported(model, opsets, types);
 
   try {
+    if (options.split) {
+      model = split(model, opsets, types, declared, dims, options);
+      opsets = check_versions(model);
+      declare_initializers(model);
+      check_with_onnx(model);
+      declared = declared_types(model);
+      infer_shapes(model);
+      types = types_of(model);
+    }
     return lower_graph(model, opsets, types, declared, {dims, options.ranks, options.keep_values});
   } catch (const ValueNeeded& needed) {
     bool more = false;

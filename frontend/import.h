@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -12,6 +13,10 @@
 #include "ir/tensor.h"
 
 namespace braid::frontend {
+
+namespace sharding {
+struct SplitRequest;
+}
 
 struct ImportOptions {
   // Bounds of named dimensions; equal bounds make the dimension a constant. An unnamed dimension is named
@@ -26,6 +31,8 @@ struct ImportOptions {
   // Makes every tensor that a node computes at run time an output of the result, after the model's own ones, in the order
   // of the nodes and by its name: to find the first one that is wrong.
   bool keep_values = false;
+  // Splits a plain model over the ranks (frontend/sharding/split.h); null: the model is one of those ranks as it is.
+  std::shared_ptr<const sharding::SplitRequest> split;
 };
 
 // The node that computes a value: its name, or its first output if it has none, and its operator.

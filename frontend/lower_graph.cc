@@ -43,7 +43,7 @@ class GraphLowering {
     find_live_nodes();
     for (const onnx::ValueInfoProto* input : true_inputs(model_)) define_input(*input);
     for (const auto& [name, tensor] : model_.initializers) define_initializer(name, tensor);
-    find_patterns();
+    if (options_.facts == nullptr) find_patterns();
     const auto& nodes = model_.proto.graph().node();
     for (int k = 0; k < nodes.size(); ++k) {
       if (!live_[static_cast<std::size_t>(k)] || held_back_.count(k) > 0) continue;
@@ -66,6 +66,7 @@ class GraphLowering {
       });
     }
     if (options_.keep_values) keep_values();
+    if (options_.facts != nullptr) collect_facts(*options_.facts);
     for (ir::OpId op : lowering_.order()) schedule_.nodes.push_back(ir::ScheduleNode::single(op));
     return std::move(schedule_);
   }
@@ -85,6 +86,19 @@ class GraphLowering {
         located(location_of(model_.path, node),
                 [&] { lowering_.output(name, as_type(value.box, byte_type(value.box.dtype()))); });
       }
+    }
+  }
+
+  void collect_facts(GraphFacts& facts) {
+    facts.live = live_;
+    for (auto& [name, value] : values_) {
+      ValueFacts& f = facts.values[name];
+      f.tensor = !value.sequence && !value.empty_optional;
+      f.dtype = value.dtype;
+      f.sizes = value.sizes;
+      f.constant = value.constant;
+      f.from_sizes = value.fractions.has_value();
+      if (f.tensor && (value.elements || value.constant)) f.elements = elements_of(value);
     }
   }
 

@@ -1,0 +1,386 @@
+#include "frontend/sharding/apply.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frontend/errors.h"
+#include "frontend/sharding/convert.h"
+#include "frontend/sharding/local.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+std::size_t index(int k) { return static_cast<std::size_t>(k); }
+
+// Why a tensor of these sizes cannot be in that state; empty if it can.
+std::string fault(const GraphValue& value, const Spec& spec, int ranks) {
+  if (spec.is_replicated()) return {};
+  if (value.pinned) return "it decides sizes, is no tensor, or is read by the body of a branch or loop, and so must be R";
+  if (spec.is_pending()) {
+    if (value.dtype == ir::DType::boolean || is_storage(value.dtype)) return "its element type is not reduced";
+    return {};
+  }
+  if (spec.dim >= value.rank()) return fmt::format("it has {} dimensions", value.rank());
+  const auto size = static_size(value.sizes[index(spec.dim)]);
+  if (!size) return fmt::format("the size of dimension {} is known only at run time", spec.dim);
+  if (*size == 0) return fmt::format("dimension {} has no elements", spec.dim);
+  std::int64_t sum = 0;
+  for (const std::int64_t block : spec.blocks) {
+    sum += block;
+    if (block % ranks != 0) return fmt::format("a block of {} cannot be cut into {} parts", block, ranks);
+  }
+  if (!spec.blocks.empty() && sum != *size)
+    return fmt::format("the blocks add up to {}, but dimension {} has size {}", sum, spec.dim, *size);
+  if (*size % ranks != 0) return fmt::format("dimension {} of size {} cannot be cut into {} parts", spec.dim, *size, ranks);
+  return {};
+}
+
+class Resolution {
+ public:
+  Resolution(const Graph& graph, const Plan& plan, int ranks, const std::string& file)
+      : graph_(graph), plan_(plan), ranks_(ranks), file_(file) {}
+
+  ResolvedPlan run() {
+    if (plan_.ranks != ranks_)
+      ir::user_error(kPlanMismatch, {.file = file_},
+                     fmt::format("the plan is for {} ranks, but there are {}", plan_.ranks, ranks_),
+                     "give the number of ranks of the plan");
+    check_lines();
+    ResolvedPlan result;
+    for (const GraphValue& value : graph_.values) result.produced.push_back(plan_.of_value(value.name));
+    candidates_ = block_candidates(graph_, ranks_);
+    suggest_blocks();
+    for (const GraphNode& node : graph_.nodes) result.nodes.push_back(states_of(node, result.produced));
+    for (std::size_t k = 0; k < graph_.outputs.size(); ++k)
+      result.outputs.push_back(output_of(k, result.produced));
+    return result;
+  }
+
+ private:
+  [[noreturn]] void fail(int line, const std::string& what, const std::string& hint = "") const {
+    const std::string place = line > 0 ? fmt::format("line {} of the plan: ", line) : "plan: ";
+    ir::user_error(kPlanMismatch, {.file = file_}, place + what, hint);
+  }
+
+  int line_of(const std::string& value) const {
+    const auto found = plan_.value_lines.find(value);
+    return found == plan_.value_lines.end() ? 0 : found->second;
+  }
+  int line_of(const std::string& value, const std::string& node, int input) const {
+    for (const int k : {input, -1}) {
+      const auto found = plan_.reader_lines.find({value, {node, k}});
+      if (found != plan_.reader_lines.end()) return found->second;
+    }
+    return line_of(value);
+  }
+
+  // Lines about values and readers that the model does not have.
+  void check_lines() const {
+    for (const auto& [name, spec] : plan_.values) {
+      const int v = graph_.find(name);
+      if (v < 0) fail(line_of(name), fmt::format("the model has no value '{}' that is used", name));
+      const GraphValue& value = graph_.values[index(v)];
+      if (value.constant && !spec.is_replicated())
+        fail(line_of(name), fmt::format("'{}' is a constant, which each reader takes in a state of its own", name),
+             fmt::format("write \"{}\" -> \"reader\" = {}", name, to_string(spec)));
+      if (value.producer >= 0 && graph_.nodes[index(value.producer)].compile_time && !spec.is_replicated())
+        fail(line_of(name), fmt::format("'{}' is computed while compiling and must be R", name));
+      if (const std::string why = fault(value, spec, ranks_); !why.empty())
+        fail(line_of(name), fmt::format("'{}' cannot be {}: {}", name, to_string(spec), why));
+    }
+    for (const auto& [key, spec] : plan_.readers) {
+      const auto& [name, reader] = key;
+      const int line = line_of(name, reader.node, reader.input);
+      const int v = graph_.find(name);
+      if (v < 0) fail(line, fmt::format("the model has no value '{}' that is used", name));
+      const GraphValue& value = graph_.values[index(v)];
+      const bool reads = std::any_of(value.readers.begin(), value.readers.end(), [&, r = reader](const GraphUse& use) {
+        if (use.node < 0) return r.node.empty();
+        return plan_name(graph_, graph_.nodes[index(use.node)]) == r.node && (r.input < 0 || r.input == use.input);
+      });
+      if (!reads) {
+        const std::string who = reader.node.empty() ? "no output of the model" : fmt::format("not read for '{}'", reader.node);
+        fail(line, fmt::format("'{}' is {}", name, who));
+      }
+      if (const std::string why = fault(value, spec, ranks_); !why.empty())
+        fail(line, fmt::format("'{}' cannot be {}: {}", name, to_string(spec), why));
+    }
+  }
+
+  void suggest_blocks() {
+    for (const auto& [name, spec] : plan_.values) {
+      if (!spec.blocks.empty()) candidates_[{graph_.find(name), spec.dim}].insert(spec.blocks);
+    }
+    for (const auto& [key, spec] : plan_.readers) {
+      if (!spec.blocks.empty()) candidates_[{graph_.find(key.first), spec.dim}].insert(spec.blocks);
+    }
+  }
+
+  void require_conversion(const GraphValue& value, const Spec& from, const Spec& to, int line) const {
+    const bool possible = value.is_constant() ? can_shard(*value.constant, to)
+                                              : conversion_steps(from, to, value.dtype, 0, ranks_).has_value();
+    if (!possible)
+      fail(line, fmt::format("'{}' is {} and cannot be converted to {}", value.name,
+                             value.is_constant() ? "constant" : to_string(from), to_string(to)));
+  }
+
+  NodeStates states_of(const GraphNode& node, const std::vector<Spec>& produced) const {
+    NodeStates result;
+    if (node.compile_time) return result;
+    const std::string name = plan_name(graph_, node);
+    std::vector<Spec> inputs;
+    int line = 0;
+    std::string states;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      const int v = node.inputs[k];
+      Spec& spec = inputs.emplace_back();
+      if (v < 0) continue;
+      const GraphValue& value = graph_.values[index(v)];
+      const Spec own = value.constant ? Spec::replicated() : produced[index(v)];
+      spec = plan_.of_reader(value.name, name, static_cast<int>(k), own);
+      states += fmt::format("{}{}", states.empty() ? "" : ", ", to_string(spec));
+      const int own_line = line_of(value.name, name, static_cast<int>(k));
+      if (line == 0 || !spec.is_replicated()) line = std::max(line, own_line);
+      require_conversion(value, own, spec, own_line);
+    }
+    std::string results;
+    for (const int v : node.outputs) {
+      const Spec spec = v < 0 ? Spec::replicated() : produced[index(v)];
+      results += fmt::format("{}{}", results.empty() ? "" : ", ", to_string(spec));
+      if (v >= 0 && line_of(graph_.values[index(v)].name) > 0) line = line_of(graph_.values[index(v)].name);
+    }
+    std::vector<Strategy> all = strategies(graph_, node, ranks_, candidates_);
+    for (Strategy& s : all) {
+      bool same = s.inputs == inputs;
+      for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+        const int v = node.outputs[k];
+        if (v < 0 || graph_.values[index(v)].readers.empty()) continue;
+        same &= s.outputs[k] == produced[index(v)];
+      }
+      if (!same) continue;
+      if (s.letter >= 0) result.letter = factors_of(graph_, node).letters[index(s.letter)];
+      result.strategy = std::move(s);
+      return result;
+    }
+    std::string legal;
+    for (const Strategy& s : all) {
+      std::string text;
+      for (const Spec& spec : s.inputs) text += (text.empty() ? "" : ", ") + to_string(spec);
+      text += " -> ";
+      for (std::size_t k = 0; k < s.outputs.size(); ++k) text += (k == 0 ? "" : ", ") + to_string(s.outputs[k]);
+      legal += (legal.empty() ? "" : "; ") + text;
+    }
+    fail(line, fmt::format("the node of '{}' ({}) cannot compute {} from {}", name, node.proto->op_type(), results, states),
+         "it can: " + legal);
+  }
+
+  Spec output_of(std::size_t k, const std::vector<Spec>& produced) const {
+    const int v = graph_.outputs[k];
+    const GraphValue& value = graph_.values[index(v)];
+    const Spec own = value.constant ? Spec::replicated() : produced[index(v)];
+    const Spec spec = plan_.of_reader(value.name, "", static_cast<int>(k), Spec::replicated());
+    const int line = line_of(value.name, "", -1);
+    require_conversion(value, own, spec, line);
+    if (!(spec == own) && (value.producer < 0 || value.constant))
+      fail(line, fmt::format("the output '{}' is an input or a constant and must stay {}", value.name, to_string(own)));
+    return spec;
+  }
+
+  const Graph& graph_;
+  const Plan& plan_;
+  int ranks_;
+  const std::string& file_;
+  BlockCandidates candidates_;
+};
+
+// Writes the local model.
+class Application {
+ public:
+  Application(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks)
+      : plain_(plain), graph_(graph), plan_(plan), model_(plain, ranks), ranks_(ranks) {}
+
+  LocalProgram run() {
+    LocalProgram result;
+    name_values(result);
+    declare_interface();
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) write(n);
+    for (std::size_t k = 0; k < graph_.outputs.size(); ++k) {
+      const int v = graph_.outputs[k];
+      if (is_converted_output(k)) convert(v, plan_.outputs[k], graph_.values[index(v)].name);
+      else local(v, plan_.outputs[k]);
+    }
+    // What bodies of control flow read by name.
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      if (graph_.values[v].pinned) own_initializer(static_cast<int>(v));
+    }
+    for (const auto& [name, tensor] : plain_.initializers) {
+      if (graph_.find(name) < 0) model_.add_initializer(name, tensor);  // read by bodies only
+    }
+    result.model = model_.take();
+    return result;
+  }
+
+ private:
+  bool is_converted_output(std::size_t k) const {
+    const int v = graph_.outputs[k];
+    return !graph_.values[index(v)].constant && !(plan_.outputs[k] == plan_.produced[index(v)]);
+  }
+
+  // Values have their own names but where an output of the program needs it after a conversion.
+  void name_values(LocalProgram& result) {
+    for (const GraphValue& value : graph_.values) names_.push_back(value.name);
+    for (std::size_t k = 0; k < graph_.outputs.size(); ++k) {
+      const int v = graph_.outputs[k];
+      if (!plan_.outputs[k].is_replicated()) result.outputs[graph_.values[index(v)].name] = plan_.outputs[k];
+      if (is_converted_output(k)) {
+        names_[index(v)] = model_.fresh(names_[index(v)] + "@" + to_string(plan_.produced[index(v)]));
+        converted_[{v, plan_.outputs[k]}] = graph_.values[index(v)].name;
+      }
+    }
+    for (const int v : graph_.inputs) {
+      if (!plan_.produced[index(v)].is_replicated()) result.inputs[graph_.values[index(v)].name] = plan_.produced[index(v)];
+    }
+  }
+
+  void make_local(onnx::ValueInfoProto& value, const Spec& spec) const {
+    if (!spec.is_split() || !value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) return;
+    onnx::TensorShapeProto& shape = *value.mutable_type()->mutable_tensor_type()->mutable_shape();
+    if (spec.dim >= shape.dim_size()) return;
+    onnx::TensorShapeProto_Dimension& dim = *shape.mutable_dim(spec.dim);
+    if (dim.has_dim_value()) dim.set_dim_value(dim.dim_value() / ranks_);
+  }
+
+  void declare_interface() {
+    for (onnx::ValueInfoProto& input : *model_.graph().mutable_input()) {
+      const int v = graph_.find(input.name());
+      if (v >= 0) make_local(input, plan_.produced[index(v)]);
+    }
+    for (std::size_t k = 0; k < graph_.outputs.size(); ++k)
+      make_local(*model_.graph().mutable_output(static_cast<int>(k)), plan_.outputs[k]);
+  }
+
+  void own_initializer(int v) {
+    const std::string& name = graph_.values[index(v)].name;
+    const auto found = plain_.initializers.find(name);
+    if (found != plain_.initializers.end() && initializers_.insert(v).second)
+      model_.add_initializer(name, found->second);
+  }
+
+  // The name of the value in that state; emits the conversion on first use.
+  std::string local(int v, const Spec& spec) {
+    const GraphValue& value = graph_.values[index(v)];
+    const Spec own = value.constant ? Spec::replicated() : plan_.produced[index(v)];
+    if (spec == own) {
+      own_initializer(v);
+      return names_[index(v)];
+    }
+    const auto found = converted_.find({v, spec});
+    if (found != converted_.end()) {
+      if (emitted_.insert({v, spec}).second && !value.constant)
+        emit_conversion(model_, names_[index(v)], own, spec, value.sizes, found->second);
+      return found->second;
+    }
+    const std::string name = model_.fresh(value.name + "@" + to_string(spec));
+    converted_[{v, spec}] = name;
+    emitted_.insert({v, spec});
+    if (value.is_constant()) {
+      model_.add_initializer(name, shard(*value.constant, spec, ranks_));
+    } else {
+      emit_conversion(model_, names_[index(v)], own, spec, value.sizes, name);
+    }
+    return name;
+  }
+
+  // To a name that is given: an output of the program.
+  void convert(int v, const Spec& spec, const std::string& name) {
+    ir::internal_check(converted_.at({v, spec}) == name, "output '{}' has another name", name);
+    local(v, spec);
+  }
+
+  void write(std::size_t n) {
+    const GraphNode& node = graph_.nodes[n];
+    if (node.compile_time) return write_compile_time(node);
+    const NodeStates& states = plan_.nodes[n];
+    std::vector<std::string> inputs, outputs;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k)
+      inputs.push_back(node.inputs[k] < 0 ? std::string() : local(node.inputs[k], states.strategy.inputs[k]));
+    for (const int v : node.outputs) outputs.push_back(v < 0 ? std::string() : names_[index(v)]);
+    const NodeView view(graph_, node);
+    const Letter* letter = states.strategy.letter < 0 ? nullptr : &states.letter;
+    LocalNode own(model_, view, states.strategy, letter, std::move(inputs), std::move(outputs));
+    if (node.rule != nullptr && node.rule->rewrite != nullptr && any_split(states.strategy)) {
+      node.rule->rewrite(own);
+    } else {
+      own.emit();
+    }
+  }
+
+  static bool any_split(const Strategy& s) {
+    const auto split = [](const Spec& spec) { return spec.is_split(); };
+    return std::any_of(s.inputs.begin(), s.inputs.end(), split) || std::any_of(s.outputs.begin(), s.outputs.end(), split);
+  }
+
+  // As it is; sizes that it reads of a tensor in parts are multiplied, so that they are those of the whole one.
+  void write_compile_time(const GraphNode& node) {
+    const NodeView view(graph_, node);
+    const bool reads_sizes = node.domain.empty() && (view.op() == "Shape" || view.op() == "Size");
+    const Strategy none;
+    std::vector<std::string> inputs, outputs;
+    for (const int v : node.inputs) {
+      if (v >= 0) own_initializer(v);
+      inputs.push_back(v < 0 ? std::string() : names_[index(v)]);
+    }
+    for (const int v : node.outputs) outputs.push_back(v < 0 ? std::string() : names_[index(v)]);
+    LocalNode own(model_, view, none, nullptr, std::move(inputs), std::move(outputs));
+    const Spec& spec = plan_.produced[index(node.inputs.empty() || node.inputs[0] < 0 ? 0 : node.inputs[0])];
+    if (!reads_sizes || !spec.is_split() || view.input(0).constant) {
+      own.emit();
+      return;
+    }
+    std::vector<std::int64_t> factors;
+    if (view.op() == "Size") {
+      factors = {ranks_};
+    } else {
+      const int rank = view.rank(0);
+      const auto position = [&](const char* name, std::int64_t fallback) {
+        const std::int64_t p = view.int_attribute(name, fallback);
+        return std::clamp<std::int64_t>(p < 0 ? p + rank : p, 0, rank);
+      };
+      for (std::int64_t d = position("start", 0); d < position("end", rank); ++d) factors.push_back(d == spec.dim ? ranks_ : 1);
+    }
+    const std::string result = own.outputs[0];
+    if (std::all_of(factors.begin(), factors.end(), [](std::int64_t f) { return f == 1; })) {
+      own.emit();
+      return;
+    }
+    own.outputs[0] = model_.fresh(result + "/local");
+    own.emit();
+    const std::vector<std::int64_t> sizes =
+        view.op() == "Size" ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{static_cast<std::int64_t>(factors.size())};
+    const std::string times = model_.integers(result + "/factors", ir::DType::i64, sizes, factors);
+    model_.add_node("", "Mul", {own.outputs[0], times}, {result});
+  }
+
+  const Model& plain_;
+  const Graph& graph_;
+  const ResolvedPlan& plan_;
+  LocalModel model_;
+  int ranks_;
+  std::vector<std::string> names_;  // by value: as it is produced
+  std::map<std::pair<int, Spec>, std::string> converted_;
+  std::set<std::pair<int, Spec>> emitted_;
+  std::set<int> initializers_;
+};
+
+}  // namespace
+
+ResolvedPlan resolve(const Graph& graph, const Plan& plan, int ranks, const std::string& file) {
+  return Resolution(graph, plan, ranks, file).run();
+}
+
+LocalProgram apply(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks) {
+  return Application(plain, graph, plan, ranks).run();
+}
+
+}  // namespace braid::frontend::sharding

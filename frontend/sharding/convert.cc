@@ -1,0 +1,210 @@
+#include "frontend/sharding/convert.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <memory>
+
+#include "frontend/schemas.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+using Order = std::vector<std::int64_t>;
+
+Order inverse(const Order& order) {
+  Order result(order.size());
+  for (std::size_t k = 0; k < order.size(); ++k) result[static_cast<std::size_t>(order[k])] = static_cast<std::int64_t>(k);
+  return result;
+}
+
+// Writes the nodes of one conversion, one after another; the last one has the name of the result.
+class Emitter {
+ public:
+  Emitter(LocalModel& model, std::string name, std::string result)
+      : model_(model), name_(std::move(name)), result_(std::move(result)) {}
+
+  void collective(const char* op, const std::function<void(onnx::NodeProto&)>& attributes) {
+    pending_.push_back([this, op, attributes](const std::string& out) {
+      attributes(model_.add_node(kBraidDomain, op, {name_}, {out}));
+    });
+  }
+  // Takes positions along the dimension: the same ones on every rank, or one row per rank.
+  void gather(int dim, std::vector<Order> rows) {
+    pending_.push_back([this, dim, rows = std::move(rows)](const std::string& out) {
+      const auto n = static_cast<std::int64_t>(rows[0].size());
+      const std::string positions =
+          rows.size() == 1 ? model_.integers(result_ + "/positions", ir::DType::i64, {n}, rows[0])
+                           : model_.integers_of_rank(result_ + "/positions", ir::DType::i64, {n}, rows);
+      set_int(model_.add_node("", "Gather", {name_, positions}, {out}), "axis", dim);
+    });
+  }
+  void finish() {
+    for (std::size_t k = 0; k < pending_.size(); ++k) {
+      const std::string out = k + 1 == pending_.size() ? result_ : model_.fresh(result_ + "/step");
+      pending_[k](out);
+      name_ = out;
+    }
+  }
+
+ private:
+  LocalModel& model_;
+  std::string name_, result_;
+  std::vector<std::function<void(const std::string&)>> pending_;
+};
+
+std::vector<Order> rows_of_ranks(const Order& order, int ranks) {
+  std::vector<Order> rows;
+  const auto n = static_cast<std::ptrdiff_t>(order.size()) / ranks;
+  for (int r = 0; r < ranks; ++r) rows.emplace_back(order.begin() + r * n, order.begin() + (r + 1) * n);
+  return rows;
+}
+
+bool is_reducible(ir::DType dtype) { return dtype != ir::DType::boolean && !is_storage(dtype); }
+
+}  // namespace
+
+const char* to_string(StepKind kind) {
+  switch (kind) {
+    case StepKind::all_reduce:
+      return "all_reduce";
+    case StepKind::all_gather:
+      return "all_gather";
+    case StepKind::reduce_scatter:
+      return "reduce_scatter";
+    case StepKind::all_to_all:
+      return "all_to_all";
+    case StepKind::slice:
+      return "slice";
+    case StepKind::permute:
+      return "permute";
+  }
+  return "";
+}
+
+std::optional<std::vector<ConversionStep>> conversion_steps(const Spec& from, const Spec& to, ir::DType dtype,
+                                                            std::int64_t bytes, int ranks) {
+  using Steps = std::vector<ConversionStep>;
+  if (from == to) return Steps{};
+  if (to.is_pending() || is_storage(dtype)) return std::nullopt;
+  const std::int64_t part = bytes / ranks;
+  Steps steps;
+  const auto add = [&](StepKind kind, std::int64_t own) { steps.push_back({kind, own, dtype}); };
+  if (from.is_replicated()) {
+    add(StepKind::slice, bytes);
+  } else if (from.is_pending()) {
+    if (!is_reducible(dtype)) return std::nullopt;
+    if (to.is_replicated()) {
+      add(StepKind::all_reduce, bytes);
+    } else {
+      if (!to.blocks.empty()) add(StepKind::permute, bytes);
+      add(StepKind::reduce_scatter, bytes);
+    }
+  } else if (to.is_replicated()) {
+    add(StepKind::all_gather, part);
+    if (!from.blocks.empty()) add(StepKind::permute, bytes);
+  } else if (from.dim == to.dim) {
+    add(StepKind::all_gather, part);
+    add(StepKind::slice, bytes);
+  } else {
+    if (!to.blocks.empty()) add(StepKind::permute, part);
+    add(StepKind::all_to_all, part);
+    if (!from.blocks.empty()) add(StepKind::permute, part);
+  }
+  return steps;
+}
+
+void emit_conversion(LocalModel& model, const std::string& name, const Spec& from, const Spec& to,
+                     const std::vector<ir::Expr>& sizes, const std::string& result) {
+  const int n = model.ranks();
+  const auto order = [&](const Spec& spec) {
+    return order_of(spec.blocks, sizes[static_cast<std::size_t>(spec.dim)].constant(), n);
+  };
+  const auto axis = [](int dim) { return [dim](onnx::NodeProto& node) { set_int(node, "axis", dim); }; };
+  const auto reduce = [&](onnx::NodeProto& node) {
+    set_string(node, "reduce_op", std::string(to_string(from.reduce)));
+  };
+  Emitter e(model, name, result);
+  if (from.is_replicated()) {
+    e.gather(to.dim, rows_of_ranks(order(to), n));
+  } else if (from.is_pending()) {
+    if (to.is_replicated()) {
+      e.collective("AllReduce", reduce);
+    } else {
+      if (!to.blocks.empty()) e.gather(to.dim, {order(to)});
+      e.collective("ReduceScatter", [&](onnx::NodeProto& node) {
+        axis(to.dim)(node);
+        reduce(node);
+      });
+    }
+  } else if (to.is_replicated()) {
+    e.collective("AllGather", axis(from.dim));
+    if (!from.blocks.empty()) e.gather(from.dim, {inverse(order(from))});
+  } else if (from.dim == to.dim) {
+    e.collective("AllGather", axis(from.dim));
+    const Order back = inverse(order(from));
+    Order taken = order(to);
+    for (std::int64_t& position : taken) position = back[static_cast<std::size_t>(position)];
+    e.gather(to.dim, rows_of_ranks(taken, n));
+  } else {
+    if (!to.blocks.empty()) e.gather(to.dim, {order(to)});
+    e.collective("AllToAll", [&](onnx::NodeProto& node) {
+      set_int(node, "split_axis", to.dim);
+      set_int(node, "concat_axis", from.dim);
+    });
+    if (!from.blocks.empty()) e.gather(from.dim, {inverse(order(from))});
+  }
+  e.finish();
+}
+
+bool can_shard(const Tensor& tensor, const Spec& spec) {
+  return !spec.is_pending() || (spec.reduce == ir::ReduceKind::sum && is_reducible(tensor.dtype));
+}
+
+Tensor shard(const Tensor& tensor, const Spec& spec, int ranks) {
+  if (spec.is_replicated()) return tensor;
+  const std::span<const std::byte> whole = tensor.data.of_rank(0);
+  Tensor result{tensor.dtype, tensor.sizes, {}};
+  if (spec.is_pending()) {
+    auto zeros = std::make_shared<std::vector<std::byte>>(whole.size());
+    result.data.per_rank.push_back(whole);
+    for (int r = 1; r < ranks; ++r) result.data.per_rank.emplace_back(*zeros);
+    result.data.owner = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+        tensor.data.owner, zeros);
+    return result;
+  }
+  const auto dim = static_cast<std::size_t>(spec.dim);
+  const std::int64_t size = tensor.sizes[dim];
+  result.sizes[dim] = size / ranks;
+  std::size_t inner = static_cast<std::size_t>(ir::size_of(tensor.dtype)), outer = 1;
+  for (std::size_t k = 0; k < dim; ++k) outer *= static_cast<std::size_t>(tensor.sizes[k]);
+  for (std::size_t k = dim + 1; k < tensor.sizes.size(); ++k) inner *= static_cast<std::size_t>(tensor.sizes[k]);
+  if (outer == 1 && spec.blocks.empty()) {  // parts of the bytes that are there
+    const std::size_t part = whole.size() / static_cast<std::size_t>(ranks);
+    for (int r = 0; r < ranks; ++r)
+      result.data.per_rank.push_back(whole.subspan(static_cast<std::size_t>(r) * part, part));
+    result.data.owner = tensor.data.owner;
+    return result;
+  }
+  const std::vector<Order> rows = rows_of_ranks(order_of(spec.blocks, size, ranks), ranks);
+  auto bytes = std::make_shared<std::vector<std::vector<std::byte>>>();
+  for (const Order& row : rows) {
+    std::vector<std::byte>& own = bytes->emplace_back(whole.size() / static_cast<std::size_t>(ranks));
+    std::size_t to = 0;
+    for (std::size_t o = 0; o < outer; ++o) {
+      for (std::size_t k = 0; k < row.size();) {
+        std::size_t run = 1;  // neighbours are copied together
+        while (k + run < row.size() && row[k + run] == row[k] + static_cast<std::int64_t>(run)) ++run;
+        const std::size_t from = (o * static_cast<std::size_t>(size) + static_cast<std::size_t>(row[k])) * inner;
+        if (run * inner > 0) std::memcpy(own.data() + to, whole.data() + from, run * inner);
+        to += run * inner;
+        k += run;
+      }
+    }
+  }
+  for (const std::vector<std::byte>& own : *bytes) result.data.per_rank.emplace_back(own);
+  result.data.owner = bytes;
+  return result;
+}
+
+}  // namespace braid::frontend::sharding

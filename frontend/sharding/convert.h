@@ -1,0 +1,37 @@
+// Conversions between states: which collectives they take, and their nodes in the rank-local model.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "frontend/sharding/local.h"
+
+namespace braid::frontend::sharding {
+
+// One step of a conversion. `slice` and `permute` move no data between ranks.
+enum class StepKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, slice, permute };
+const char* to_string(StepKind kind);
+
+struct ConversionStep {
+  StepKind kind = StepKind::slice;
+  std::int64_t bytes = 0;  // what one rank has before the step
+  ir::DType dtype = ir::DType::f32;
+};
+
+// The steps from one state to another; empty if they are equal. nullopt: impossible (R -> P, P -> another P, element types
+// that no collective takes). `bytes` are those of the whole tensor.
+std::optional<std::vector<ConversionStep>> conversion_steps(const Spec& from, const Spec& to, ir::DType dtype,
+                                                            std::int64_t bytes, int ranks);
+
+// Emits the nodes that convert `name`, a tensor of these whole sizes, into `result`. Requires a possible conversion between
+// different states.
+void emit_conversion(LocalModel& model, const std::string& name, const Spec& from, const Spec& to,
+                     const std::vector<ir::Expr>& sizes, const std::string& result);
+
+// What each rank has of a constant. Pending sums: the whole tensor on rank 0 and zeros elsewhere.
+Tensor shard(const Tensor& tensor, const Spec& spec, int ranks);
+// Whether shard() can.
+bool can_shard(const Tensor& tensor, const Spec& spec);
+
+}  // namespace braid::frontend::sharding

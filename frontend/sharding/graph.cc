@@ -1,0 +1,136 @@
+#include "frontend/sharding/graph.h"
+
+#include <algorithm>
+#include <set>
+
+#include "frontend/sharding/rules.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+std::string domain_of(const onnx::NodeProto& node) {
+  return node.domain() == "ai.onnx" ? std::string() : node.domain();
+}
+
+// The names that the bodies of control flow read; own names of the bodies do no harm.
+void collect_captured(const onnx::NodeProto& node, std::set<std::string>& names) {
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (!attribute.has_g()) continue;
+    for (const onnx::NodeProto& inner : attribute.g().node()) {
+      names.insert(inner.input().begin(), inner.input().end());
+      collect_captured(inner, names);
+    }
+    for (const onnx::ValueInfoProto& output : attribute.g().output()) names.insert(output.name());
+  }
+}
+
+class Builder {
+ public:
+  Builder(const Model& model, const Opsets& opsets, const GraphFacts& facts)
+      : model_(model), opsets_(opsets), facts_(facts) {}
+
+  Graph run() {
+    const onnx::GraphProto& proto = model_.proto.graph();
+    for (const onnx::ValueInfoProto* input : true_inputs(model_)) {
+      const int v = value(input->name());
+      graph_.values[static_cast<std::size_t>(v)].graph_input = true;
+      graph_.inputs.push_back(v);
+    }
+    std::set<std::string> captured;
+    for (int k = 0; k < proto.node_size(); ++k) {
+      if (!facts_.live[static_cast<std::size_t>(k)]) continue;
+      add(proto.node(k));
+      collect_captured(proto.node(k), captured);
+    }
+    for (int k = 0; k < proto.output_size(); ++k) {
+      const int v = value(proto.output(k).name());
+      graph_.values[static_cast<std::size_t>(v)].readers.push_back({-1, k});
+      graph_.outputs.push_back(v);
+    }
+    for (GraphValue& v : graph_.values) v.pinned |= captured.count(v.name) > 0;
+    for (GraphNode& node : graph_.nodes) node.compile_time = is_compile_time(node);
+    return std::move(graph_);
+  }
+
+ private:
+  int value(const std::string& name) {
+    if (name.empty()) return -1;
+    const auto [at, added] = graph_.index.try_emplace(name, static_cast<int>(graph_.values.size()));
+    if (!added) return at->second;
+    GraphValue v;
+    v.name = name;
+    const auto found = facts_.values.find(name);
+    if (found == facts_.values.end()) {  // an output that nothing reads
+      v.pinned = true;
+    } else {
+      const ValueFacts& f = found->second;
+      v.dtype = f.dtype;
+      v.sizes = f.sizes;
+      v.constant = f.constant;
+      v.elements = f.elements;
+      v.pinned = !f.tensor || f.from_sizes || (f.elements && !f.constant);
+    }
+    graph_.values.push_back(std::move(v));
+    return at->second;
+  }
+
+  void add(const onnx::NodeProto& proto) {
+    GraphNode node;
+    node.proto = &proto;
+    node.domain = domain_of(proto);
+    const auto version = opsets_.find(node.domain);
+    node.version = version == opsets_.end() ? 1 : version->second;
+    node.rule = find_rule(node.domain, proto.op_type());
+    const int index = static_cast<int>(graph_.nodes.size());
+    for (int k = 0; k < proto.input_size(); ++k) {
+      const int v = value(proto.input(k));
+      node.inputs.push_back(v);
+      if (v >= 0) graph_.values[static_cast<std::size_t>(v)].readers.push_back({index, k});
+    }
+    for (const std::string& name : proto.output()) {
+      const int v = value(name);
+      node.outputs.push_back(v);
+      if (v >= 0) graph_.values[static_cast<std::size_t>(v)].producer = index;
+    }
+    graph_.nodes.push_back(std::move(node));
+  }
+
+  bool is_compile_time(const GraphNode& node) const {
+    // Sizes of a tensor are known whatever its state is; everything else computes with what is pinned.
+    const bool reads_sizes =
+        node.domain.empty() && (node.proto->op_type() == "Shape" || node.proto->op_type() == "Size");
+    const bool reads_known = std::all_of(node.inputs.begin(), node.inputs.end(), [&](int v) {
+      return v < 0 || graph_.values[static_cast<std::size_t>(v)].constant ||
+             graph_.values[static_cast<std::size_t>(v)].elements;
+    });
+    if (!reads_sizes && !reads_known) return false;
+    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](int v) {
+      if (v < 0) return true;
+      const GraphValue& value = graph_.values[static_cast<std::size_t>(v)];
+      return value.readers.empty() || value.constant || value.elements;
+    });
+  }
+
+  const Model& model_;
+  const Opsets& opsets_;
+  const GraphFacts& facts_;
+  Graph graph_;
+};
+
+}  // namespace
+
+int Graph::find(const std::string& name) const {
+  const auto at = index.find(name);
+  return at == index.end() ? -1 : at->second;
+}
+
+Graph make_graph(const Model& model, const Opsets& opsets, const GraphFacts& facts) {
+  return Builder(model, opsets, facts).run();
+}
+
+std::optional<std::int64_t> static_size(const ir::Expr& size) {
+  if (!size.is_constant()) return std::nullopt;
+  return size.constant();
+}
+
+}  // namespace braid::frontend::sharding

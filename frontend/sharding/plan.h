@@ -1,0 +1,54 @@
+// A plan: the state of every tensor of a plain model on N ranks, as text that can be printed, edited and read again.
+//
+//   plan 1
+//   ranks 2
+//   "past_key" = S(1)                     # as it is produced, or given to the program
+//   "/layer.0/down" = P(sum)
+//   "/layer.0/down" -> "/layer.0/add" = R # as the node takes it that computes "/layer.0/add"
+//   "weight" -> "/layer.0/up" = S(1)
+//   "x" -> "y"[1] = R                     # input 1 of that node only
+//   "logits" -> output = R                # as the program returns it
+//
+// What no line says: a value is R, a node takes a value as it is produced and a constant as R, the program takes and returns R.
+// A node is named by its first output that has a name. "#" begins a comment.
+#pragma once
+
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "frontend/sharding/graph.h"
+#include "frontend/sharding/spec.h"
+
+namespace braid::frontend::sharding {
+
+struct Plan {
+  // Which reader of a value: a node by its first output, and one of its inputs or, with -1, all; "" is the graph output.
+  struct Reader {
+    std::string node;
+    int input = -1;
+    friend auto operator<=>(const Reader&, const Reader&) = default;
+  };
+  int ranks = 1;
+  std::map<std::string, Spec> values;
+  std::map<std::pair<std::string, Reader>, Spec> readers;
+  // Where the lines are in the text that was parsed, for messages; no part of the plan.
+  std::map<std::string, int> value_lines;
+  std::map<std::pair<std::string, Reader>, int> reader_lines;
+
+  Spec of_value(const std::string& name) const;
+  // As it is taken by input `input` of a node; `otherwise` if no line says it.
+  Spec of_reader(const std::string& value, const std::string& node, int input, const Spec& otherwise) const;
+  friend bool operator==(const Plan& a, const Plan& b) {
+    return a.ranks == b.ranks && a.values == b.values && a.readers == b.readers;
+  }
+};
+
+std::string to_string(const Plan& plan);
+// UserError kPlanSyntax with the line. `file` is for messages.
+Plan parse_plan(const std::string& text, const std::string& file);
+
+// The name by which plans know a node.
+std::string plan_name(const Graph& graph, const GraphNode& node);
+
+}  // namespace braid::frontend::sharding

@@ -1,0 +1,172 @@
+// Rules: which states of a node's inputs give which states of its outputs, on one mesh axis.
+//
+// A rule describes a node by letters. A letter is an extent that runs through dimensions of inputs and outputs, like m, k and n
+// of a product; splitting the letter among the ranks splits all of these dimensions:
+//
+//   pass        it is in every output: each rank computes its part
+//   reduction   it is in no output, which is then pending: each rank has a part of the sum, maximum, ...
+//
+// A dimension may be several extents of the letter, one after another, each times an inner size (`segments`): heads*size is
+// {size}; a fused query-key-value dimension of 3*heads*size is {size, size, size}, which gives a blocked split. Dimensions
+// without a letter are whole on every rank. Beside letters, `linear` says which pending inputs pass through a node.
+//
+// All-replicated is always legal and needs no rule. Every claim is proved by brute force in tests/frontend/sharding.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "frontend/sharding/graph.h"
+#include "frontend/sharding/spec.h"
+
+namespace braid::frontend::sharding {
+
+// Where a letter is.
+struct Occurrence {
+  bool output = false;
+  int index = 0;  // of the input or output
+  int dim = 0;
+  std::vector<std::int64_t> segments{1};  // the dimension's size is the letter's times their sum
+};
+
+struct Letter {
+  std::string name;
+  std::int64_t size = 0;
+  std::optional<ir::ReduceKind> reduce;  // of outputs that lack the letter
+  std::vector<Occurrence> at;
+  // Inputs that must be pending with the letter split: what is added once, such as the bias of a product whose sum is split.
+  std::vector<int> pending_inputs;
+  bool blocked = true;  // whether it may be split in blocks
+};
+
+// Pending inputs that pass through: all of `inputs` are pending, the others replicated, and so the outputs are pending.
+struct Linear {
+  std::vector<int> inputs;
+  std::vector<ir::ReduceKind> kinds;
+};
+
+struct Factors {
+  std::vector<Letter> letters;
+  std::vector<Linear> linear;
+};
+
+// What a rule sees of a node.
+class NodeView {
+ public:
+  NodeView(const Graph& graph, const GraphNode& node) : graph_(graph), node_(node) {}
+
+  const GraphNode& node() const { return node_; }
+  const std::string& op() const { return node_.proto->op_type(); }
+  int version() const { return node_.version; }
+  int inputs() const { return static_cast<int>(node_.inputs.size()); }
+  int outputs() const { return static_cast<int>(node_.outputs.size()); }
+  bool has_input(int k) const { return k >= 0 && k < inputs() && node_.inputs[static_cast<std::size_t>(k)] >= 0; }
+  // Whether output k is read.
+  bool has_output(int k) const;
+  const GraphValue& input(int k) const;
+  const GraphValue& output(int k) const;
+  int rank(int k) const { return input(k).rank(); }
+  const ir::Expr& size(int k, int dim) const { return input(k).sizes[static_cast<std::size_t>(dim)]; }
+  const ir::Expr& out_size(int k, int dim) const { return output(k).sizes[static_cast<std::size_t>(dim)]; }
+
+  const onnx::AttributeProto* attribute(const char* name) const;
+  std::int64_t int_attribute(const char* name, std::int64_t fallback) const;
+  float float_attribute(const char* name, float fallback) const;
+  std::string string_attribute(const char* name, const std::string& fallback) const;
+  std::optional<std::vector<std::int64_t>> ints_attribute(const char* name) const;
+  // The elements of a small integer input, if all are constant.
+  std::optional<std::vector<std::int64_t>> known_ints(int k) const;
+  // Attribute `name` in old versions, input k in new ones.
+  std::optional<std::vector<std::int64_t>> ints_of(const char* name, int k) const;
+  // As an axis of a tensor of that rank.
+  static int axis(std::int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
+
+ private:
+  const Graph& graph_;
+  const GraphNode& node_;
+};
+
+// One legal combination. Absent inputs and outputs count as replicated.
+struct Strategy {
+  std::vector<Spec> inputs, outputs;
+  int letter = -1;  // of the rule's factors; -1: none is split
+  Blocks blocks;    // of the letter
+};
+
+class LocalNode;
+
+// How pending inputs pass through an elementwise operator or one that only moves elements.
+enum class Pending : std::uint8_t {
+  none,
+  additive,     // f(a + b) = f(a) + f(b), in all inputs together
+  multilinear,  // in each of the first two inputs, with the other one replicated
+  first,        // in the first input alone, for sums
+  any,          // moves elements of the first input, whatever the reduction is
+  increasing,   // max and min pass through
+};
+
+struct Rule {
+  const char* domain;
+  const char* name;
+  // Letters of a node. nullptr: always replicated, for `reason`.
+  Factors (*factors)(const NodeView&, const Rule&) = nullptr;
+  Pending pending = Pending::none;
+  // Emits the local node; nullptr: the node as it is.
+  void (*rewrite)(LocalNode&) = nullptr;
+  // Why there is no rule, or what else could be split and is not.
+  const char* reason = "";
+  ir::ReduceKind reduce = ir::ReduceKind::sum;  // of reductions
+};
+
+// By domain and name; nullptr if there is none.
+const Rule* find_rule(const std::string& domain, const std::string& name);
+// All, by domain and name.
+std::vector<const Rule*> all_rules();
+// Tests add wrong rules; the newest one of a name counts. Returns the rule that was there.
+const Rule* replace_rule(const std::string& domain, const std::string& name, const Rule* rule);
+
+// The letters of a node by its rule; none without a rule.
+Factors factors_of(const Graph& graph, const GraphNode& node);
+
+// The blocks that a letter has if the occurrence has the spec's blocks; nullopt if the letter cannot be cut so.
+std::optional<Blocks> letter_blocks(const Letter& letter, const Occurrence& at, const Blocks& blocks);
+// The blocks of a dimension where the letter has those.
+Blocks dimension_blocks(const Letter& letter, const Occurrence& at, const Blocks& blocks);
+
+// By value and dimension: lists of blocks that splits or joins of the graph suggest (beside one block).
+using BlockCandidates = std::map<std::pair<int, int>, std::set<Blocks>>;
+BlockCandidates block_candidates(const Graph& graph, int ranks);
+
+// All legal combinations, the replicated one first. A dimension is split only if its size is static, positive and every
+// block of it divisible by `ranks`.
+std::vector<Strategy> strategies(const Graph& graph, const GraphNode& node, int ranks,
+                                 const BlockCandidates& candidates);
+
+// Families, one file each in frontend/sharding/rules.
+std::span<const Rule> elementwise_rules();
+std::span<const Rule> product_rules();
+std::span<const Rule> reduction_rules();
+std::span<const Rule> normalization_rules();
+std::span<const Rule> reshape_rules();
+std::span<const Rule> join_rules();
+std::span<const Rule> gather_rules();
+std::span<const Rule> attention_rules();
+std::span<const Rule> convolution_rules();
+std::span<const Rule> replicated_rules();
+
+// ---- helpers of the families
+
+// A letter of the size of a dimension; nullopt if the size is not static.
+std::optional<Letter> letter_of(const ir::Expr& size, std::string name);
+Occurrence in(int index, int dim, std::vector<std::int64_t> segments = {1});
+Occurrence out(int index, int dim, std::vector<std::int64_t> segments = {1});
+// Letters of the dimensions of output `index` (all of them unless `dims` are given), with the inputs listed aligned to its last
+// dimension: a dimension of size 1 stays whole. `skip`: dimensions of the output that get no letter.
+std::vector<Letter> broadcast_letters(const NodeView& node, const std::vector<int>& inputs,
+                                      const std::set<int>& skip = {}, int index = 0);
+std::vector<Linear> linear_of(const NodeView& node, Pending pending);
+
+}  // namespace braid::frontend::sharding

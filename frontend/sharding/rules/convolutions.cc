@@ -1,0 +1,196 @@
+// Convolutions, pools, samples and recurrent layers: batch and channels. Space is not split: windows overlap.
+#include <algorithm>
+
+#include "frontend/schemas.h"
+#include "frontend/sharding/local.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+using ir::ReduceKind;
+
+void add(Factors& f, const ir::Expr& size, std::string name, std::vector<Occurrence> at) {
+  std::optional<Letter> letter = letter_of(size, std::move(name));
+  if (!letter) return;
+  letter->at = std::move(at);
+  f.letters.push_back(std::move(*letter));
+}
+
+// Input k is per output channel: one dimension.
+void add_per_channel(const NodeView& node, std::vector<Occurrence>& at, int k, std::int64_t inner = 1) {
+  if (node.has_input(k) && node.rank(k) == 1 && !node.size(k, 0).is_constant(1)) at.push_back(in(k, 0, {inner}));
+}
+
+// Where the operands are, and what is beside them.
+struct Form {
+  int input = 0, weights = 1, bias = 2;
+  bool transposed = false;       // weights [inputs, outputs / groups, ...], otherwise [outputs, inputs / groups, ...]
+  bool linear = true;            // the sum over input channels may be split
+  std::vector<int> per_channel;  // other inputs with one number per output channel
+  std::vector<int> like_output;  // other inputs of the output's sizes
+};
+
+Factors convolution(const NodeView& node, const Form& form) {
+  Factors f;
+  const std::int64_t groups = node.int_attribute("group", 1);
+  const int out_of_weights = form.transposed ? 1 : 0;
+  const auto inputs = static_size(node.size(form.input, 1)), outputs = static_size(node.out_size(0, 1));
+  std::vector<Occurrence> batch = {in(form.input, 0), out(0, 0)};
+  for (const int k : form.like_output) {
+    if (node.has_input(k)) batch.push_back(in(k, 0));
+  }
+  add(f, node.size(form.input, 0), "batch", std::move(batch));
+  if (!inputs || !outputs || groups < 1 || *inputs % groups != 0 || *outputs % groups != 0) return f;
+  const std::int64_t in_group = *inputs / groups, out_group = *outputs / groups;
+  std::vector<Occurrence> at;
+  const std::int64_t inner = groups == 1 ? 1 : out_group;
+  if (groups == 1) {
+    at = {in(form.weights, out_of_weights), out(0, 1)};
+  } else {
+    at = {in(form.input, 1, {in_group}), in(form.weights, 0, {form.transposed ? in_group : out_group}),
+          out(0, 1, {out_group})};
+  }
+  add_per_channel(node, at, form.bias, inner);
+  for (const int k : form.per_channel) add_per_channel(node, at, k, inner);
+  for (const int k : form.like_output) {
+    if (node.has_input(k)) at.push_back(in(k, 1, {inner}));
+  }
+  add(f, groups == 1 ? *outputs : groups, groups == 1 ? "channels" : "groups", std::move(at));
+  if (!form.linear) return f;
+  if (groups == 1) {
+    if (std::optional<Letter> sum = letter_of(*inputs, "inputs")) {
+      sum->at = {in(form.input, 1), in(form.weights, 1 - out_of_weights)};
+      sum->reduce = ReduceKind::sum;
+      if (node.has_input(form.bias)) sum->pending_inputs = {form.bias};
+      f.letters.push_back(std::move(*sum));
+    }
+  }
+  for (const int k : {form.input, form.weights}) {
+    Linear linear{{k}, {ReduceKind::sum}};
+    if (node.has_input(form.bias)) linear.inputs.push_back(form.bias);
+    f.linear.push_back(std::move(linear));
+  }
+  return f;
+}
+
+Factors conv(const NodeView& node, const Rule&) { return convolution(node, {}); }
+Factors conv_transpose(const NodeView& node, const Rule&) {
+  Form form;
+  form.transposed = true;
+  return convolution(node, form);
+}
+Factors fused_conv(const NodeView& node, const Rule&) {
+  Form form;
+  form.linear = false;
+  form.like_output = {3};
+  return convolution(node, form);
+}
+Factors conv_integer(const NodeView& node, const Rule&) {
+  Form form;
+  form.linear = false;
+  form.bias = -1;
+  form.per_channel = {3};
+  return convolution(node, form);
+}
+// Inputs: x, its scale and zero point, weights, theirs, the result's, bias.
+Factors qlinear_conv(const NodeView& node, const Rule&) {
+  Form form;
+  form.linear = false;
+  form.weights = 3;
+  form.bias = 8;
+  form.per_channel = {4, 5};
+  return convolution(node, form);
+}
+
+void write_groups(LocalNode& local) {
+  const bool split = local.letter != nullptr && local.letter->name == "groups";
+  onnx::NodeProto& node = local.emit();
+  if (split) set_int(node, "group", local.view.int_attribute("group", 1) / local.ranks());
+}
+
+// The other outputs are positions in the whole tensor.
+Factors pool(const NodeView& node, const Rule&) {
+  if (node.has_output(1)) return {};
+  std::set<int> spatial;
+  for (int d = 2; d < node.rank(0); ++d) spatial.insert(d);
+  return {broadcast_letters(node, {0}, spatial), {}};
+}
+
+Factors batch_only(const NodeView& node, const Rule&) {
+  Factors f;
+  add(f, node.size(0, 0), "batch", {in(0, 0), out(0, 0)});
+  return f;
+}
+
+// [batch, channels, ...] at the points of [batch, ...].
+Factors grid_sample(const NodeView& node, const Rule&) {
+  Factors f;
+  add(f, node.size(0, 0), "batch", {in(0, 0), in(1, 0), out(0, 0)});
+  add(f, node.size(0, 1), "channels", {in(0, 1), out(0, 1)});
+  return f;
+}
+
+// Regions of interest: x [batch, channels, ...], regions [n, 4], the region's image [n].
+Factors roi_align(const NodeView& node, const Rule&) {
+  Factors f;
+  add(f, node.size(0, 1), "channels", {in(0, 1), out(0, 1)});
+  add(f, node.size(1, 0), "regions", {in(1, 0), in(2, 0), out(0, 0)});
+  return f;
+}
+
+// By scales, dimensions that keep their size pass; by sizes they would have to become local.
+Factors resize(const NodeView& node, const Rule&) {
+  Factors f;
+  if (node.has_input(3) || node.attribute("axes") != nullptr) return f;
+  if (node.string_attribute("coordinate_transformation_mode", "") == "tf_crop_and_resize") return f;
+  for (int d = 0; d < std::min(2, node.rank(0)); ++d) {
+    if (node.size(0, d).is_constant() && node.size(0, d) == node.out_size(0, d))
+      add(f, node.size(0, d), "d" + std::to_string(d), {in(0, d), out(0, d)});
+  }
+  return f;
+}
+
+// x, W, R, B, lengths, first states. `layout` 1 has the batch first.
+Factors recurrence(const NodeView& node, const Rule&) {
+  const bool first = node.int_attribute("layout", 0) != 0;
+  const int batch = first ? 0 : 1;
+  std::optional<Letter> letter = letter_of(node.size(0, batch), "batch");
+  if (!letter) return {};
+  letter->at = {in(0, batch)};
+  if (node.has_input(4)) letter->at.push_back(in(4, 0));
+  for (const int k : {5, 6}) {
+    if (node.has_input(k)) letter->at.push_back(in(k, batch));
+  }
+  for (int k = 0; k < node.outputs(); ++k) letter->at.push_back(out(k, k == 0 && !first ? 2 : batch));
+  Factors f;
+  f.letters.push_back(std::move(*letter));
+  return f;
+}
+
+constexpr const char* kSpace = "space stays whole: windows overlap";
+
+const Rule kRules[] = {
+    {"", "AveragePool", pool, Pending::none, nullptr, kSpace},
+    {"", "Conv", conv, Pending::none, write_groups, kSpace},
+    {"", "ConvInteger", conv_integer, Pending::none, write_groups, kSpace},
+    {"", "ConvTranspose", conv_transpose, Pending::none, write_groups, kSpace},
+    {"", "DepthToSpace", batch_only, Pending::none, nullptr, "channels and space stay whole: they mix"},
+    {"", "GRU", recurrence, Pending::none, nullptr, "only the batch is split"},
+    {"", "GridSample", grid_sample, Pending::none, nullptr, "space stays whole"},
+    {"", "LSTM", recurrence, Pending::none, nullptr, "only the batch is split"},
+    {"", "LpPool", pool, Pending::none, nullptr, kSpace},
+    {"", "MaxPool", pool, Pending::none, nullptr, kSpace},
+    {"", "QLinearConv", qlinear_conv, Pending::none, write_groups, kSpace},
+    {"", "RNN", recurrence, Pending::none, nullptr, "only the batch is split"},
+    {"", "Resize", resize, Pending::none, nullptr, "only batch and channels of a resize by scales are split"},
+    {"", "RoiAlign", roi_align},
+    {"", "SpaceToDepth", batch_only, Pending::none, nullptr, "channels and space stay whole: they mix"},
+    {"", "Upsample", resize, Pending::none, nullptr, "only batch and channels are split"},
+    {kMicrosoftDomain, "FusedConv", fused_conv, Pending::none, write_groups, kSpace},
+};
+
+}  // namespace
+
+std::span<const Rule> convolution_rules() { return kRules; }
+
+}  // namespace braid::frontend::sharding

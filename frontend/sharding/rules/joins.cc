@@ -1,0 +1,264 @@
+// Concat, Split, Slice and Pad: other dimensions pass. Along the axis a split is blocked: every piece is cut alike, so that a
+// fused projection is cut by heads.
+#include <algorithm>
+#include <numeric>
+
+#include "frontend/sharding/local.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+using ir::Expr;
+using Sizes = std::vector<std::int64_t>;
+
+std::vector<Linear> all_alike(const NodeView& node) {
+  std::vector<int> all(static_cast<std::size_t>(node.inputs()));
+  std::iota(all.begin(), all.end(), 0);
+  using K = ir::ReduceKind;
+  return {{all, {K::sum, K::prod, K::max, K::min}}};
+}
+
+// The letter of an axis that is a sequence of pieces: what divides all of them. nullopt if a size is unknown.
+std::optional<Letter> letter_of_pieces(const Sizes& pieces) {
+  std::int64_t common = 0;
+  for (const std::int64_t piece : pieces) common = std::gcd(common, piece);
+  if (common < 2) return std::nullopt;
+  return letter_of(common, "axis");
+}
+
+std::vector<std::int64_t> multiples(const Sizes& pieces, std::int64_t of) {
+  std::vector<std::int64_t> result;
+  for (const std::int64_t piece : pieces) {
+    if (piece > 0) result.push_back(piece / of);
+  }
+  return result;
+}
+
+// Sizes along the axis, of the inputs or of the outputs.
+std::optional<Sizes> pieces_along(const NodeView& node, int axis, bool outputs) {
+  Sizes pieces;
+  for (int k = 0; k < (outputs ? node.outputs() : node.inputs()); ++k) {
+    if (outputs ? node.node().outputs[static_cast<std::size_t>(k)] < 0 : !node.has_input(k)) return std::nullopt;
+    const GraphValue& value = outputs ? node.output(k) : node.input(k);
+    if (value.rank() == 0) return std::nullopt;
+    const auto size = static_size(value.sizes[static_cast<std::size_t>(axis)]);
+    if (!size) return std::nullopt;
+    pieces.push_back(*size);
+  }
+  return pieces;
+}
+
+Factors concat(const NodeView& node, const Rule&) {
+  Factors f;
+  const int rank = node.output(0).rank();
+  const int axis = NodeView::axis(node.int_attribute("axis", 0), rank);
+  std::vector<int> inputs(static_cast<std::size_t>(node.inputs()));
+  std::iota(inputs.begin(), inputs.end(), 0);
+  f.letters = broadcast_letters(node, inputs, {axis});
+  if (const auto pieces = pieces_along(node, axis, false)) {
+    if (std::optional<Letter> letter = letter_of_pieces(*pieces)) {
+      for (int k = 0; k < node.inputs(); ++k) {
+        const std::int64_t piece = (*pieces)[static_cast<std::size_t>(k)];
+        if (piece > 0) letter->at.push_back(in(k, axis, {piece / letter->size}));
+      }
+      letter->at.push_back(out(0, axis, multiples(*pieces, letter->size)));
+      f.letters.push_back(std::move(*letter));
+    }
+  }
+  f.linear = all_alike(node);
+  return f;
+}
+
+// Names of outputs that nothing reads may be unknown; then only other dimensions are split.
+Factors split(const NodeView& node, const Rule& rule) {
+  Factors f;
+  const int rank = node.rank(0), axis = NodeView::axis(node.int_attribute("axis", 0), rank);
+  for (int d = 0; d < rank; ++d) {
+    std::optional<Letter> letter = d == axis ? std::nullopt : letter_of(node.size(0, d), "d" + std::to_string(d));
+    if (!letter) continue;
+    letter->at = {in(0, d)};
+    for (int k = 0; k < node.outputs(); ++k) letter->at.push_back(out(k, d));
+    f.letters.push_back(std::move(*letter));
+  }
+  if (const auto pieces = pieces_along(node, axis, true)) {
+    const auto whole = static_size(node.size(0, axis));
+    std::optional<Letter> letter = letter_of_pieces(*pieces);
+    if (letter && whole && std::accumulate(pieces->begin(), pieces->end(), std::int64_t{0}) == *whole) {
+      letter->at = {in(0, axis, multiples(*pieces, letter->size))};
+      for (int k = 0; k < node.outputs(); ++k) {
+        const std::int64_t piece = (*pieces)[static_cast<std::size_t>(k)];
+        if (piece > 0) letter->at.push_back(out(k, axis, {piece / letter->size}));
+      }
+      f.letters.push_back(std::move(*letter));
+    }
+  }
+  f.linear = linear_of(node, rule.pending);
+  return f;
+}
+
+// Sizes of the pieces become local where the axis is split, however they were given.
+void write_split(LocalNode& local) {
+  const NodeView& view = local.view;
+  const int axis = NodeView::axis(view.int_attribute("axis", 0), view.rank(0));
+  if (!local.strategy.inputs[0].is_split() || local.strategy.inputs[0].dim != axis) {
+    local.emit();
+    return;
+  }
+  Sizes pieces = *pieces_along(view, axis, true);
+  for (std::int64_t& piece : pieces) piece /= local.ranks();
+  constexpr int kSizesAreAnInput = 13;
+  if (view.version() < kSizesAreAnInput) {
+    set_ints(local.emit(), "split", pieces);
+    return;
+  }
+  const auto count = static_cast<std::int64_t>(pieces.size());
+  local.inputs = {local.inputs[0], local.model.integers(local.name("split"), ir::DType::i64, {count}, pieces)};
+  drop_attribute(local.emit(), "num_outputs");
+}
+
+struct Cut {
+  std::int64_t start, end, step;
+};
+
+// What a Slice takes of each dimension; nullopt where it is unknown while compiling.
+std::optional<std::map<int, Cut>> cuts(const NodeView& node) {
+  const int rank = node.rank(0);
+  constexpr int kPositionsAreInputs = 10;
+  const bool old = node.version() < kPositionsAreInputs;
+  const auto starts = old ? node.ints_attribute("starts") : node.known_ints(1);
+  const auto ends = old ? node.ints_attribute("ends") : node.known_ints(2);
+  std::optional<Sizes> axes, steps;
+  if (old) {
+    axes = node.ints_attribute("axes");
+  } else {
+    if (node.has_input(3) && !(axes = node.known_ints(3))) return std::nullopt;
+    if (node.has_input(4) && !(steps = node.known_ints(4))) return std::nullopt;
+  }
+  if (!starts || !ends || starts->size() != ends->size()) return std::nullopt;
+  std::map<int, Cut> result;
+  for (std::size_t k = 0; k < starts->size(); ++k) {
+    const int axis = axes ? NodeView::axis((*axes)[k], rank) : static_cast<int>(k);
+    result[axis] = {(*starts)[k], (*ends)[k], steps ? (*steps)[k] : 1};
+  }
+  return result;
+}
+
+// The axes that a Slice cuts, if only these are known (positions that depend on sizes).
+std::optional<std::set<int>> cut_axes(const NodeView& node) {
+  std::set<int> result;
+  constexpr int kPositionsAreInputs = 10;
+  std::optional<Sizes> axes = node.version() < kPositionsAreInputs ? node.ints_attribute("axes") : node.known_ints(3);
+  if (node.version() >= kPositionsAreInputs && node.has_input(3) && !axes) return std::nullopt;
+  if (!axes) {
+    if (node.version() < kPositionsAreInputs || !node.input(1).elements) return std::nullopt;
+    for (std::size_t k = 0; k < node.input(1).elements->values.size(); ++k) result.insert(static_cast<int>(k));
+    return result;
+  }
+  for (const std::int64_t a : *axes) result.insert(NodeView::axis(a, node.rank(0)));
+  return result;
+}
+
+// What lies before, in and after the part that a slice with step 1 takes.
+std::optional<Sizes> pieces_of_cut(const NodeView& node, int dim, const Cut& cut) {
+  const auto size = static_size(node.size(0, dim)), taken = static_size(node.out_size(0, dim));
+  if (cut.step != 1 || !size || !taken || *taken == 0) return std::nullopt;
+  std::int64_t start = cut.start < 0 ? cut.start + *size : cut.start;
+  start = std::clamp(start, std::int64_t{0}, *size);
+  return Sizes{start, *taken, *size - start - *taken};
+}
+
+Factors slice(const NodeView& node, const Rule& rule) {
+  Factors f;
+  const int rank = node.rank(0);
+  const auto axes = cut_axes(node);
+  if (!axes) return f;
+  const auto known = cuts(node);
+  for (int d = 0; d < rank; ++d) {
+    const bool cut = axes->count(d) > 0;
+    std::optional<Letter> letter;
+    if (!cut) {
+      letter = letter_of(node.size(0, d), "d" + std::to_string(d));
+      if (!letter) continue;
+      letter->at = {in(0, d), out(0, d)};
+    } else if (known) {
+      const auto pieces = pieces_of_cut(node, d, known->at(d));
+      if (!pieces || !(letter = letter_of_pieces(*pieces))) continue;
+      letter->at = {in(0, d, multiples(*pieces, letter->size)), out(0, d, {(*pieces)[1] / letter->size})};
+    } else {
+      continue;
+    }
+    f.letters.push_back(std::move(*letter));
+  }
+  f.linear = linear_of(node, rule.pending);
+  return f;
+}
+
+// The start and the end of the axis that is split become local; the others stay.
+void write_slice(LocalNode& local) {
+  const NodeView& view = local.view;
+  const Spec& spec = local.strategy.inputs[0];
+  const auto axes = cut_axes(view);
+  if (!spec.is_split() || axes->count(spec.dim) == 0) {
+    local.emit();
+    return;
+  }
+  const std::map<int, Cut> known = *cuts(view);
+  const Sizes pieces = *pieces_of_cut(view, spec.dim, known.at(spec.dim));
+  Sizes starts, ends, order, steps;
+  for (const auto& [axis, cut] : known) {
+    const bool split = axis == spec.dim;
+    order.push_back(axis);
+    steps.push_back(cut.step);
+    starts.push_back(split ? pieces[0] / local.ranks() : cut.start);
+    ends.push_back(split ? (pieces[0] + pieces[1]) / local.ranks() : cut.end);
+  }
+  constexpr int kPositionsAreInputs = 10;
+  if (view.version() < kPositionsAreInputs) {
+    onnx::NodeProto& node = local.emit();
+    set_ints(node, "starts", starts);
+    set_ints(node, "ends", ends);
+    set_ints(node, "axes", order);
+    return;
+  }
+  const auto vector = [&](const char* name, const Sizes& values) {
+    return local.model.integers(local.name(name), ir::DType::i64, {static_cast<std::int64_t>(values.size())}, values);
+  };
+  local.inputs = {local.inputs[0], vector("starts", starts), vector("ends", ends), vector("axes", order),
+                  vector("steps", steps)};
+  local.emit();
+}
+
+// Dimensions that are not padded.
+Factors pad(const NodeView& node, const Rule&) {
+  const int rank = node.rank(0);
+  constexpr int kPadsAreAnInput = 11;
+  const auto pads = node.version() < kPadsAreAnInput ? node.ints_attribute("pads") : node.known_ints(1);
+  if (!pads) return {};
+  std::set<int> padded;
+  std::vector<int> axes(static_cast<std::size_t>(rank));
+  std::iota(axes.begin(), axes.end(), 0);
+  if (node.has_input(3)) {
+    const auto given = node.known_ints(3);
+    if (!given) return {};
+    axes.clear();
+    for (const std::int64_t a : *given) axes.push_back(NodeView::axis(a, rank));
+  }
+  if (pads->size() != 2 * axes.size()) return {};
+  for (std::size_t k = 0; k < axes.size(); ++k) {
+    if ((*pads)[k] != 0 || (*pads)[k + axes.size()] != 0) padded.insert(axes[k]);
+  }
+  return {broadcast_letters(node, {0}, padded), {}};
+}
+
+const Rule kRules[] = {
+    {"", "Concat", concat},
+    {"", "Pad", pad, Pending::none, nullptr, "padded dimensions stay whole"},
+    {"", "Slice", slice, Pending::any, write_slice},
+    {"", "Split", split, Pending::any, write_split},
+};
+
+}  // namespace
+
+std::span<const Rule> join_rules() { return kRules; }
+
+}  // namespace braid::frontend::sharding

@@ -1,0 +1,117 @@
+// Operators without a rule, and why.
+#include "frontend/schemas.h"
+#include "frontend/sharding/rules.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+constexpr Rule whole(const char* domain, const char* name, const char* reason) {
+  return {domain, name, nullptr, Pending::none, nullptr, reason};
+}
+
+constexpr const char* kRandom = "random numbers are drawn for the whole tensor, so that all ranks draw the same";
+constexpr const char* kData = "the size of the result depends on values";
+constexpr const char* kSequence = "sequences and optional values are not split";
+constexpr const char* kBody = "the bodies of control flow are not split";
+constexpr const char* kSizes = "it computes sizes, which are those of whole tensors";
+constexpr const char* kTable = "a table, computed from numbers";
+constexpr const char* kMixes = "every element depends on many others";
+constexpr const char* kScalar = "it reduces to one number with weights";
+constexpr const char* kMissing = "no rule yet";
+constexpr const char* kCollective = "the model communicates by itself";
+
+const Rule kRules[] = {
+    whole("", "AffineGrid", kTable),
+    whole("", "Bernoulli", kRandom),
+    whole("", "BlackmanWindow", kTable),
+    whole("", "CausalConvWithState", kMissing),
+    whole("", "CenterCropPad", kMissing),
+    whole("", "Col2Im", kMissing),
+    whole("", "Compress", kData),
+    whole("", "ConcatFromSequence", kSequence),
+    whole("", "Constant", "a constant: its readers take it in any state"),
+    whole("", "DFT", kMixes),
+    whole("", "DeformConv", kMissing),
+    whole("", "Det", kMixes),
+    whole("", "DistCollective", kCollective),
+    whole("", "DynamicQuantizeLinear", "the scale depends on the largest element of the whole tensor"),
+    whole("", "EyeLike", kTable),
+    whole("", "HammingWindow", kTable),
+    whole("", "HannWindow", kTable),
+    whole("", "If", kBody),
+    whole("", "Loop", kBody),
+    whole("", "MaxUnpool", "its indices are positions in the whole tensor"),
+    whole("", "MeanVarianceNormalization", kMissing),
+    whole("", "MelWeightMatrix", kTable),
+    whole("", "Multinomial", kRandom),
+    whole("", "NegativeLogLikelihoodLoss", kScalar),
+    whole("", "NonMaxSuppression", kData),
+    whole("", "NonZero", kData),
+    whole("", "Optional", kSequence),
+    whole("", "OptionalGetElement", kSequence),
+    whole("", "OptionalHasElement", kSequence),
+    whole("", "QLinearMatMul", kMissing),
+    whole("", "RandomNormal", kRandom),
+    whole("", "RandomNormalLike", kRandom),
+    whole("", "RandomUniform", kRandom),
+    whole("", "RandomUniformLike", kRandom),
+    whole("", "Range", kTable),
+    whole("", "STFT", kMixes),
+    whole("", "Scan", kBody),
+    whole("", "SequenceAt", kSequence),
+    whole("", "SequenceConstruct", kSequence),
+    whole("", "SequenceEmpty", kSequence),
+    whole("", "SequenceErase", kSequence),
+    whole("", "SequenceInsert", kSequence),
+    whole("", "SequenceLength", kSequence),
+    whole("", "Shape", kSizes),
+    whole("", "Size", kSizes),
+    whole("", "SoftmaxCrossEntropyLoss", kScalar),
+    whole("", "SplitToSequence", kSequence),
+    whole("", "Unique", kData),
+    whole(kBraidDomain, "AllGather", kCollective),
+    whole(kBraidDomain, "AllReduce", kCollective),
+    whole(kBraidDomain, "AllToAll", kCollective),
+    whole(kBraidDomain, "BatchSendRecv", kCollective),
+    whole(kBraidDomain, "Broadcast", kCollective),
+    whole(kBraidDomain, "Recv", kCollective),
+    whole(kBraidDomain, "ReduceScatter", kCollective),
+    whole(kBraidDomain, "Send", kCollective),
+    whole(kBraidDomain, "ShardDimAllToAll", kCollective),
+    whole(kBraidDomain, "WaitTensor", kCollective),
+    whole(kMicrosoftDomain, "AllGather", kCollective),
+    whole(kMicrosoftDomain, "AllReduce", kCollective),
+    whole(kMicrosoftDomain, "AllToAll", kCollective),
+    whole(kMicrosoftDomain, "BiasAdd", kMissing),
+    whole(kMicrosoftDomain, "BiasSplitGelu", kMissing),
+    whole(kMicrosoftDomain, "DynamicQuantizeLSTM", kMissing),
+    whole(kMicrosoftDomain, "DynamicQuantizeMatMul", "the scale depends on the largest element of the whole tensor"),
+    whole(kMicrosoftDomain, "EmbedLayerNormalization", kMissing),
+    whole(kMicrosoftDomain, "GatherBlockQuantized", kMissing),
+    whole(kMicrosoftDomain, "GroupNorm", kMissing),
+    whole(kMicrosoftDomain, "MatMulIntegerToFloat", kMissing),
+    whole(kMicrosoftDomain, "MatMulNBits", kMissing),
+    whole(kMicrosoftDomain, "NhwcConv", kMissing),
+    whole(kMicrosoftDomain, "NhwcFusedConv", kMissing),
+    whole(kMicrosoftDomain, "QAttention", kMissing),
+    whole(kMicrosoftDomain, "QEmbedLayerNormalization", kMissing),
+    whole(kMicrosoftDomain, "QGemm", kMissing),
+    whole(kMicrosoftDomain, "QLinearAdd", kMissing),
+    whole(kMicrosoftDomain, "QLinearAveragePool", kMissing),
+    whole(kMicrosoftDomain, "QLinearConcat", kMissing),
+    whole(kMicrosoftDomain, "QLinearConv", kMissing),
+    whole(kMicrosoftDomain, "QLinearGlobalAveragePool", kMissing),
+    whole(kMicrosoftDomain, "QLinearLeakyRelu", kMissing),
+    whole(kMicrosoftDomain, "QLinearMul", kMissing),
+    whole(kMicrosoftDomain, "QLinearReduceMean", kMissing),
+    whole(kMicrosoftDomain, "QLinearSigmoid", kMissing),
+    whole(kMicrosoftDomain, "QLinearSoftmax", kMissing),
+    whole(kMicrosoftDomain, "QLinearWhere", kMissing),
+    whole(kMicrosoftDomain, "SkipGroupNorm", kMissing),
+};
+
+}  // namespace
+
+std::span<const Rule> replicated_rules() { return kRules; }
+
+}  // namespace braid::frontend::sharding
