@@ -8,6 +8,7 @@
 #include "analysis/costs/json_document.h"
 #include "codegen/manifest.h"
 #include "codegen/toolchain.h"
+#include "driver/split.h"
 #include "ir/error.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
@@ -50,6 +51,10 @@ std::string program_name(const std::string& model_path) {
 }
 
 ir::Schedule lower(const CompileOptions& options) {
+  if (options.split.wanted()) {
+    SplitReport report;
+    return lower_split(options, options.split_report ? *options.split_report : report);
+  }
   if (!is_text(options.model)) return frontend::import_model(options.model, options.import);
   ir::Schedule schedule = ir::parse_schedule(analysis::read_text_file(options.model), options.model);
   // An illegal text is the user's error; after a pass the same would be ours.
