@@ -39,7 +39,7 @@ void check_request(const CompileOptions& options) {
     refuse("--devices, --tp and --plan are given together", "give one of them: a plan has its number of ranks");
   if (options.import.ranks > 1)
     refuse("a model that is split already is compiled with --ranks", "leave out --ranks, or --devices, --tp and --plan");
-  if (options.model.ends_with(".braid"))
+  if (is_text(options.model))
     refuse("IR text is the program of a rank and cannot be split", "split the ONNX model that it comes from");
 }
 

@@ -34,7 +34,7 @@ Model split(const Model& model, const Opsets& opsets, const InferredTypes& types
             const DeclaredTypes& declared, const DimBounds& dims, const ImportOptions& options) {
   sharding::require_plain(model, opsets);
   GraphFacts facts;
-  const ir::Schedule plain = lower_graph(model, opsets, types, declared, {dims, 1, false, &facts});
+  const ir::Schedule plain = lower_graph(model, opsets, types, declared, {.dims = dims, .facts = &facts});
   return sharding::split_model(model, opsets, facts, options.ranks, *options.split);
 }
 

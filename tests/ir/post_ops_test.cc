@@ -11,6 +11,7 @@
 #include "ir/activation.h"
 #include "ir/parser.h"
 #include "ir/scalar.h"
+#include "tests/support/random.h"
 
 namespace braid::test {
 namespace {
@@ -316,7 +317,8 @@ TEST(Epilogue, WhatIsRecognisedInRandomBodiesHasTheValuesOfTheActivation) {
   std::mt19937_64 random(1);
   ir::ExprPool pool;
   int recognised = 0;
-  for (int k = 0; k < 100000; ++k) {
+  const int cases = test::random_cases(100000);
+  for (int k = 0; k < cases; ++k) {
     const ir::LoopBody body = random_body(random, pool);
     const auto at = [&](OpCode code) {
       return std::find_if(body.instrs.begin(), body.instrs.end(),
