@@ -312,7 +312,6 @@ TEST(Alias, FaultsInAGrowingCacheAreFound) {
        "f32[batch, 2, past, 3] strides [24, 48, 3, 1]", true},
       {"other strides of the output", "f32[batch, 2, past + 1, 3] strides [48, 24, 3, 1] on $all",
        "f32[batch, 2, past + 1, 3] strides [42, 21, 3, 1] on $all", true},
-       true},
   };
   for (const auto& fault : faults) {
     SCOPED_TRACE(fault.what);
