@@ -52,8 +52,8 @@ TEST_P(WrittenInputs, AreMarkedInManifestHeaderAndTable) {
   }
   EXPECT_THAT(header, HasSubstr("input  a: f32 [4], written by a step\n"));
   EXPECT_THAT(header, HasSubstr("input  b: f32 [4]\n"));
-  EXPECT_THAT(source, HasSubstr("{\"a\", BRAID_F32, 1, kInput0Sizes, 16, -1, 1}"));
-  EXPECT_THAT(source, HasSubstr("{\"b\", BRAID_F32, 1, kInput1Sizes, 16, -1, 0}"));
+  EXPECT_THAT(source, HasSubstr("{\"a\", BRAID_F32, 1, kInput0Sizes, 16, -1, 1, nullptr}"));
+  EXPECT_THAT(source, HasSubstr("{\"b\", BRAID_F32, 1, kInput1Sizes, 16, -1, 0, nullptr}"));
 }
 
 TEST_P(WrittenInputs, AreWhatWasGivenInEveryStep) {

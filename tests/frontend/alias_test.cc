@@ -48,7 +48,8 @@ std::vector<Expr> written_into(const ir::Schedule& schedule, std::size_t input) 
 }
 
 const std::string kCache =
-    "g (float[batch, 2, past, 3] old, float[batch, 2, 1, 3] new) => (float[b, 2, total, 3] all, float[b, 2, t, 3] twice) { "
+    "g (float[batch, 2, past, 3] old, float[batch, 2, 1, 3] new) => (float[b, 2, total, 3] all, float[b, 2, "
+    "t, 3] twice) { "
     "all = Concat <axis = 2> (old, new) twice = Add(all, all) }";
 const ImportOptions kGrows = {.dims = {{"batch", {1, 4}}, {"past", {0, 7}}}, .aliases = {{"all", "old"}}};
 
@@ -77,7 +78,8 @@ TEST(Alias, OnlyTheNewElementsAreWritten) {
 
 TEST(Alias, AnOutputThatIsNoAliasStaysDense) {
   ir::Schedule schedule = import_text(
-      "g (float[2, past, 3] old, float[2, 1, 3] new) => (float[2, total, 3] all, float[2, other, 3] more) { all = Concat "
+      "g (float[2, past, 3] old, float[2, 1, 3] new) => (float[2, total, 3] all, float[2, other, 3] more) { "
+      "all = Concat "
       "<axis = 1> (old, new) more = Concat <axis = 1> (old, new, new) }",
       {.dims = {{"past", {0, 7}}}, .aliases = {{"more", "old"}}});
   optimise(schedule, {});
@@ -125,37 +127,65 @@ const std::map<std::string, ir::Bounds> kPast = {{"past", {0, 7}}};
 INSTANTIATE_TEST_SUITE_P(
     Alias, RefusedAlias,
     ::testing::Values(
-        Refused{"UnknownInput", "g (float[2] x) => (float[2] y) { y = Neg(x) }", {.aliases = {{"y", "cache"}}}, "cache"},
-        Refused{"UnknownOutput", "g (float[2] x) => (float[2] y) { y = Neg(x) }", {.aliases = {{"z", "x"}}}, "no output"},
-        Refused{"ReadAfterwards", "g (float[2] x) => (float[2] y, float[2] z) { y = Neg(x) z = Exp(x) }",
-                {.aliases = {{"y", "x"}}}, "reads the input after the output is written"},
-        Refused{"Types", "g (float[2] x) => (double[2] y) { y = Cast <to = 11> (x) }", {.aliases = {{"y", "x"}}},
+        Refused{"UnknownInput",
+                "g (float[2] x) => (float[2] y) { y = Neg(x) }",
+                {.aliases = {{"y", "cache"}}},
+                "cache"},
+        Refused{"UnknownOutput",
+                "g (float[2] x) => (float[2] y) { y = Neg(x) }",
+                {.aliases = {{"z", "x"}}},
+                "no output"},
+        Refused{"ReadAfterwards",
+                "g (float[2] x) => (float[2] y, float[2] z) { y = Neg(x) z = Exp(x) }",
+                {.aliases = {{"y", "x"}}},
+                "reads the input after the output is written"},
+        Refused{"Types",
+                "g (float[2] x) => (double[2] y) { y = Cast <to = 11> (x) }",
+                {.aliases = {{"y", "x"}}},
                 "types differ, f64 and f32"},
-        Refused{"Ranks", "g (float[2, 3] x) => (float[6] y) { s = Constant <value = int64[1] {6}> () y = Reshape(x, s) }",
-                {.aliases = {{"y", "x"}}}, "ranks differ"},
+        Refused{
+            "Ranks",
+            "g (float[2, 3] x) => (float[6] y) { s = Constant <value = int64[1] {6}> () y = Reshape(x, s) }",
+            {.aliases = {{"y", "x"}}},
+            "ranks differ"},
         Refused{"PastComesSecond",
-                "g (float[2, past, 3] old, float[2, 1, 3] new) => (float[2, t, 3] all) { all = Concat <axis = 1> (new, old) }",
-                {.dims = kPast, .aliases = {{"all", "old"}}}, "different offsets along axis 0"},
+                "g (float[2, past, 3] old, float[2, 1, 3] new) => (float[2, t, 3] all) { all = Concat <axis "
+                "= 1> (new, old) }",
+                {.dims = kPast, .aliases = {{"all", "old"}}},
+                "different offsets along axis 0"},
         Refused{"PastComesSecondAlongTheFirstAxis",
-                "g (float[past, 3] old, float[1, 3] new) => (float[t, 3] all) { all = Concat <axis = 0> (new, old) }",
-                {.dims = kPast, .aliases = {{"all", "old"}}}, "'all.part.1' reads the input after the output is written"},
-        Refused{"MovedWithin", "g (float[3, 3] x) => (float[3, 3] y) { y = Transpose(x) }", {.aliases = {{"y", "x"}}},
+                "g (float[past, 3] old, float[1, 3] new) => (float[t, 3] all) { all = Concat <axis = 0> "
+                "(new, old) }",
+                {.dims = kPast, .aliases = {{"all", "old"}}},
+                "'all.part.1' reads the input after the output is written"},
+        Refused{"MovedWithin",
+                "g (float[3, 3] x) => (float[3, 3] y) { y = Transpose(x) }",
+                {.aliases = {{"y", "x"}}},
                 "reads one and writes the other"},
         Refused{"APartOfThePast",
-                "g (float[2, past, 3] old, float[2, 1, 3] new) => (float[2, t, 3] all) { z = Constant <value = int64[1] {0}> () "
-                "e = Constant <value = int64[1] {1}> () a = Constant <value = int64[1] {0}> () half = Slice(old, z, e, a) "
+                "g (float[2, past, 3] old, float[2, 1, 3] new) => (float[2, t, 3] all) { z = Constant <value "
+                "= int64[1] {0}> () "
+                "e = Constant <value = int64[1] {1}> () a = Constant <value = int64[1] {0}> () half = "
+                "Slice(old, z, e, a) "
                 "two = Concat <axis = 0> (half, half) all = Concat <axis = 1> (two, new) }",
-                {.dims = kPast, .aliases = {{"all", "old"}}}, "begins with the whole input"},
+                {.dims = kPast, .aliases = {{"all", "old"}}},
+                "begins with the whole input"},
         Refused{"Computed",
-                "g (float[2, past, 3] old, float[2, 1, 3] new) => (float[2, t, 3] all) { n = Neg(old) all = Concat <axis = 1> "
+                "g (float[2, past, 3] old, float[2, 1, 3] new) => (float[2, t, 3] all) { n = Neg(old) all = "
+                "Concat <axis = 1> "
                 "(n, new) }",
-                {.dims = kPast, .aliases = {{"all", "old"}}}, "begins with the whole input"},
+                {.dims = kPast, .aliases = {{"all", "old"}}},
+                "begins with the whole input"},
         Refused{"TwoOutputsInOneInput",
-                "g (float[2, past, 3] old, float[2, 1, 3] new) => (float[2, t, 3] a, float[2, t, 3] b) { a = Concat <axis = 1> "
+                "g (float[2, past, 3] old, float[2, 1, 3] new) => (float[2, t, 3] a, float[2, t, 3] b) { a = "
+                "Concat <axis = 1> "
                 "(old, new) n = Neg(new) b = Concat <axis = 1> (old, n) }",
-                {.dims = kPast, .aliases = {{"a", "old"}, {"b", "old"}}}, "output 'a' already does"},
-        Refused{"TooMuchRoom", "g (float[a, 1] x) => (float[1, a] y) { y = Transpose(x) }",
-                {.dims = {{"a", {0, 1LL << 40}}}, .aliases = {{"y", "x"}}}, "exceeds 64 bits"}),
+                {.dims = kPast, .aliases = {{"a", "old"}, {"b", "old"}}},
+                "output 'a' already does"},
+        Refused{"TooMuchRoom",
+                "g (float[a, 1] x) => (float[1, a] y) { y = Transpose(x) }",
+                {.dims = {{"a", {0, 1LL << 40}}}, .aliases = {{"y", "x"}}},
+                "exceeds 64 bits"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // ------------------------------------------------------------------------------------------------ random caches
@@ -206,7 +236,8 @@ RandomCache random_cache(std::uint64_t seed) {
   }
   if (below(2) == 0) {
     outputs += ", float[s] sum";
-    nodes += "axes = Constant <value = int64[1] {" + a + "}> () sum_ = ReduceSum(present, axes) f = Constant <value = int64[1] "
+    nodes += "axes = Constant <value = int64[1] {" + a +
+             "}> () sum_ = ReduceSum(present, axes) f = Constant <value = int64[1] "
              "{-1}> () sum = Reshape(sum_, f) ";
   }
   if (below(2) == 0) {  // the old contents, read after the new ones are written
@@ -221,7 +252,8 @@ RandomCache random_cache(std::uint64_t seed) {
   return c;
 }
 
-void expect_equal(const std::vector<ir::Tensor>& got, const std::vector<ir::Tensor>& want, const std::string& what) {
+void expect_equal(const std::vector<ir::Tensor>& got, const std::vector<ir::Tensor>& want,
+                  const std::string& what) {
   ASSERT_EQ(got.size(), want.size()) << what;
   for (std::size_t k = 0; k < got.size(); ++k) {
     EXPECT_EQ(got[k].sizes, want[k].sizes) << what << ", output " << k;
@@ -231,7 +263,8 @@ void expect_equal(const std::vector<ir::Tensor>& got, const std::vector<ir::Tens
 
 TEST(Alias, RandomCachesGiveWhatTheCopyingProgramGives) {
   const std::uint64_t first = test::first_seed();
-  for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(test::random_cases(300)); ++seed) {
+  for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(test::random_cases(300));
+       ++seed) {
     const RandomCache c = random_cache(seed);
     const std::string what = "seed " + std::to_string(seed) + ": " + c.graph;
     SCOPED_TRACE(what);
@@ -254,6 +287,54 @@ TEST(Alias, RandomCachesGiveWhatTheCopyingProgramGives) {
   }
 }
 
+// ------------------------------------------------------------------------------------------------- planted faults
+
+// A program that grows a cache, changed in one place: the verifier or the results say so.
+TEST(Alias, FaultsInAGrowingCacheAreFound) {
+  const ir::Schedule copying = import_text(kCache, {.dims = kGrows.dims});
+  const std::string text = ir::print(import_text(kCache, kGrows));
+  const std::vector<std::vector<ir::Tensor>> given = {
+      test::random_inputs(copying.graph, {{"batch", 3}, {"past", 5}}, 7)};
+  const std::vector<ir::Tensor> want = ir::run(copying, given).outputs[0];
+  ASSERT_EQ(ir::run(ir::parse_schedule(text), given).outputs[0][0].bytes, want[0].bytes);
+  const struct {
+    const char *what, *from, *to;
+    bool verified;  // refused before it runs
+  } faults[] = {
+      {"the past is overwritten", "in %all at 3*past strides", "in %all at 0 strides", false},
+      {"one position too far", "in %all at 3*past strides", "in %all at 3*past + 3 strides", false},
+      {"one position too early", "in %all at 3*past strides", "in %all at 3*past - 3 strides", false},
+      {"a head's stride without the room", "in %all at 3*past strides [48, 24, 3, 1]",
+       "in %all at 3*past strides [48, 21, 3, 1]", false},
+      {"less room than positions", "f32[batch, 2, past, 3] strides [48, 24, 3, 1]",
+       "f32[batch, 2, past, 3] strides [36, 18, 3, 1]", true},
+      {"strides out of order", "f32[batch, 2, past, 3] strides [48, 24, 3, 1]",
+       "f32[batch, 2, past, 3] strides [24, 48, 3, 1]", true},
+      {"other strides of the output", "f32[batch, 2, past + 1, 3] strides [48, 24, 3, 1] on $all",
+       "f32[batch, 2, past + 1, 3] strides [42, 21, 3, 1] on $all", true},
+  };
+  for (const auto& fault : faults) {
+    SCOPED_TRACE(fault.what);
+    std::string changed = text;
+    const std::size_t at = changed.find(fault.from);
+    ASSERT_NE(at, std::string::npos) << text;
+    changed.replace(at, std::string(fault.from).size(), fault.to);
+    const ir::Schedule schedule = ir::parse_schedule(changed);
+    if (fault.verified) {
+      EXPECT_FALSE(ir::verify(schedule).empty()) << changed;
+      continue;
+    }
+    EXPECT_NE(ir::run(schedule, given).outputs[0][0].bytes, want[0].bytes);
+  }
+  // The new part is the only thing that is stored: with the copy of the past, which the alias left out, the order shows it.
+  std::string copies = text;
+  const std::string past =
+      "%again: f32[batch, 2, past, 3] in %all strides [48, 24, 3, 1] = pointwise { %0 = load %old store %0 "
+      "}\n";
+  copies.insert(copies.find("%all.part.1"), past);
+  EXPECT_GT(written_into(ir::parse_schedule(copies), 0).size(), 1u);
+}
+
 // ------------------------------------------------------------------------------------------------------- decoders
 
 // Models of tests/models/decoders.py: attention spelled out, shared key heads, ONNX's operator, other layouts of caches.
@@ -265,7 +346,8 @@ TEST_P(Decoders, CopyNothingOfTheirCaches) {
   ImportOptions options{.dims = {{"batch", {1, 2}}, {"sequence", {1, 1}}, {"past", {0, 15}}}};
   for (const char* layer : {"0", "1"}) {
     for (const char* what : {"key", "value"})
-      options.aliases.emplace_back(fmt::format("present.{}.{}", layer, what), fmt::format("past.{}.{}", layer, what));
+      options.aliases.emplace_back(fmt::format("present.{}.{}", layer, what),
+                                   fmt::format("past.{}.{}", layer, what));
   }
   ir::Schedule schedule = import_model(path, options);
   optimise(schedule, {});
@@ -280,14 +362,16 @@ TEST_P(Decoders, CopyNothingOfTheirCaches) {
     for (ir::OpId op : ir::execution_order(schedule)) {
       for (const ir::Access& access : ir::effects(graph, op).accesses) {
         if (access.region.storage == root && !access.writes()) {
-          EXPECT_NE(graph[op].as<ir::Attention>(), nullptr) << graph[op].name << " reads " << graph.inputs[k].name;
+          EXPECT_NE(graph[op].as<ir::Attention>(), nullptr)
+              << graph[op].name << " reads " << graph.inputs[k].name;
         }
       }
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Alias, Decoders, ::testing::Values("gpt2", "llama", "attention", "time_first", "transposed"));
+INSTANTIATE_TEST_SUITE_P(Alias, Decoders,
+                         ::testing::Values("gpt2", "llama", "attention", "time_first", "transposed"));
 
 }  // namespace
 }  // namespace braid::frontend

@@ -23,6 +23,10 @@ def compiled(kind, in_place, target="cpu"):
     return braid.compile(model, dims=DIMS, aliases=aliases, target=target)
 
 
+def options(program):
+    return {"device": "emulated"} if program.target == "cuda" else {"threads": 2}
+
+
 def growing_axis(shape):
     return [k for k, size in enumerate(shape) if size == "past"][0]
 
@@ -34,7 +38,7 @@ def decode_copying(program, prompt, steps):
     for spec in program.inputs[1:]:
         feeds[spec.name] = np.zeros([{"batch": batch, "past": 0}.get(d, d) for d in spec.shape], np.float32)
     logits, tokens = [], prompt
-    with program.session(threads=2) as session:
+    with program.session(**options(program)) as session:
         for _ in range(steps):
             out = session.run({"input_ids": tokens, **feeds})
             for output, name in decoders.caches(LAYERS):
@@ -56,7 +60,7 @@ class Decode(TestCase):
 
         views = {name: slice_of(name, 0) for name in memory}
         logits, tokens = [], prompt
-        with program.session(threads=2) as session:
+        with program.session(**options(program)) as session:
             for step in range(steps):
                 out = session.run({"input_ids": tokens, **views})
                 length += tokens.shape[1]
@@ -92,6 +96,9 @@ class Decode(TestCase):
 
     def test_the_interpreter_grows_caches_too(self):
         self.compare("llama", 2, "interpreter", 3)
+
+    def test_cuda_programs_grow_caches_on_the_emulated_device(self):
+        self.compare("transposed", 2, "cuda", 3)
 
     def test_what_the_program_says_of_its_caches(self):
         program = compiled("gpt2", True)
