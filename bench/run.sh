@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Measures everything that bench/ measures and writes the tables as printed: RESULTS.md in each folder, and
 # overlap/TABLE.md, which is equal on every machine.
-#   bench/run.sh [BUILD_DIR] [onnxruntime|networks|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pipeline|python|tensor_parallel]...
+#   bench/run.sh [BUILD_DIR] [onnxruntime|networks|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pipeline|precision|python|tensor_parallel]...
 # BUILD_DIR (default build/release) holds a Release build. Run it on an idle machine: each table begins with the load.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/release
 if [[ $# -gt 0 && -x $1/bin/braid ]]; then build=$1; shift; fi
-[[ $# -gt 0 ]] || set -- onnxruntime networks memory collectives comm_plan compile overlap overlap_table paced pipeline python tensor_parallel
+[[ $# -gt 0 ]] || set -- onnxruntime networks memory collectives comm_plan compile overlap overlap_table paced pipeline precision python tensor_parallel
 braid=$build/bin/braid
 [[ -x $braid ]] || { echo "bench/run.sh: no $braid; build first, or name the build folder" >&2; exit 1; }
 
@@ -34,6 +34,11 @@ onnxruntime() {
 networks() {
   header "# Vision and recurrent networks beside ONNX Runtime"
   scripts/python_run.sh bench/onnxruntime/networks.py --braid "$braid"
+}
+
+precision() {
+  header "# Narrow types and quantised files"
+  scripts/python_run.sh bench/precision/precision.py --braid "$braid"
 }
 
 memory() {
@@ -150,7 +155,7 @@ for what in "$@"; do
     overlap_table) write bench/overlap/TABLE.md overlap_table ;;
     networks) write bench/onnxruntime/NETWORKS.md networks ;;
     memory) write bench/onnxruntime/MEMORY.md memory ;;
-    onnxruntime | collectives | comm_plan | compile | overlap | paced | pipeline | python | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
+    onnxruntime | collectives | comm_plan | compile | overlap | paced | pipeline | precision | python | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
     *) echo "bench/run.sh: unknown benchmark '$what'" >&2; exit 1 ;;
   esac
 done

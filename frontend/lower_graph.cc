@@ -365,6 +365,7 @@ class GraphLowering {
       value.sizes = value.box.sizes();
       lowering_.set_name(value.box, value.name);
       if (k == 0) value.columns = context.columns();
+      if (k == 0) value.quantised = context.quantised();
     } else if (uses_.count(value.name)) {
       context.fail(kUnsupportedForm, fmt::format("output {} is not supported", k), "");
     } else {

@@ -82,6 +82,9 @@ class OpContext {
   // Output 0 is the concatenation of these along the last axis, in which each has size 1 (Value::columns).
   void set_columns(std::vector<ir::TensorBox> columns) { columns_ = std::move(columns); }
   const std::vector<ir::TensorBox>& columns() const { return columns_; }
+  // Output 0 is made of these (Value::quantised).
+  void set_quantised(QuantisedMatrix matrix) { quantised_ = std::move(matrix); }
+  const std::optional<QuantisedMatrix>& quantised() const { return quantised_; }
   // The element k of each list is set where output k was.
   const std::vector<ir::TensorBox>& outputs() const { return outputs_; }
   const std::vector<std::optional<Tensor>>& constants() const { return constants_; }
@@ -105,6 +108,7 @@ class OpContext {
   std::vector<std::optional<Tensor>> constants_;
   std::vector<std::optional<Value>> values_;
   std::vector<ir::TensorBox> columns_;
+  std::optional<QuantisedMatrix> quantised_;
 };
 
 }  // namespace braid::frontend

@@ -1,5 +1,7 @@
 #include "frontend/ops/matmul.h"
 
+#include "frontend/ops/packed_weights.h"
+
 namespace braid::frontend {
 
 void check_product(OpContext& c, Expr a, Expr b) {
@@ -28,7 +30,8 @@ TensorBox gemm(OpContext& c) {
   const TensorBox a = operand(0, "transA"), b = operand(1, "transB");
   check_product(c, a.sizes()[1], b.sizes()[0]);
   const float beta = c.float_attribute("beta", 1);
-  const TensorBox y = scaled_by(l, l.matmul(a, b), c.float_attribute("alpha", 1));
+  const auto packed = packed_product(c, a, c.int_attribute("transB", 0) != 0);
+  const TensorBox y = scaled_by(l, packed ? *packed : l.matmul(a, b), c.float_attribute("alpha", 1));
   return c.has_input(2) && beta != 0 ? binary(l, OpCode::add, y, scaled_by(l, c.input(2), beta)) : y;
 }
 
@@ -39,7 +42,8 @@ void lower_matmul(OpContext& c) {
   if (a == 0 || b == 0) c.fail(kShapeMismatch, "an operand is a scalar");
   check_product(c, c.sizes(0)[static_cast<std::size_t>(a - 1)],
                 c.sizes(1)[static_cast<std::size_t>(b == 1 ? 0 : b - 2)]);
-  c.set_output(0, c.lowering().matmul(c.input(0), c.input(1)));
+  const auto packed = packed_product(c, c.input(0), false);
+  c.set_output(0, packed ? *packed : c.lowering().matmul(c.input(0), c.input(1)));
 }
 
 void lower_gemm(OpContext& c) { c.set_output(0, gemm(c)); }

@@ -162,6 +162,24 @@ void lower_quantize(OpContext& c) {
   }));
 }
 
+// Says what the result is made of, if that is constant and the result an f32 matrix.
+void describe_matrix(OpContext& c) {
+  const auto known = [&](int k) -> std::optional<Tensor> {
+    const std::optional<Tensor>& constant = c.value(k).constant;
+    return constant && constant->data.same_on_all_ranks() ? constant : std::nullopt;
+  };
+  const std::optional<Tensor> x = known(0), scale = known(1);
+  if (!x || !scale || x->sizes.size() != 2 || !is_float(scale->dtype)) return;
+  QuantisedMatrix matrix{*x, *scale, std::nullopt, 0, c.int_attribute("block_size", 0)};
+  if (c.has_input(2)) {
+    matrix.zero = known(2);
+    if (!matrix.zero) return;
+  }
+  if (scale->count() != 1 || matrix.block > 0)
+    matrix.axis = c.normalize_axis(c.int_attribute("axis", 1), 2, "attribute 'axis'");
+  c.set_quantised(std::move(matrix));
+}
+
 void lower_dequantize(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const DType to = type_attribute(c, "output_dtype").value_or(c.dtype(1));
@@ -172,6 +190,7 @@ void lower_dequantize(OpContext& c) {
   Parameters parameters(c);
   const TensorBox x = c.input(0), scale = parameters.scale();
   const std::optional<TensorBox> zero = parameters.zero();
+  if (to == DType::f32) describe_matrix(c);
   TensorBox difference;
   if (number_type(x.dtype()) == DType::f32) {
     difference = cast_tensor(l, x, DType::f32);

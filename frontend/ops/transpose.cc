@@ -20,6 +20,11 @@ void lower_transpose(OpContext& c) {
   } else {
     for (int k = rank; k-- > 0;) order.push_back(k);
   }
+  if (rank == 2 && order == std::vector<int>{1, 0} && c.value(0).quantised) {
+    QuantisedMatrix matrix = *c.value(0).quantised;
+    matrix.transposed = !matrix.transposed;
+    c.set_quantised(std::move(matrix));
+  }
   c.set_output(0, c.lowering().permute(c.input(0), order));
 }
 

@@ -1,0 +1,103 @@
+// --precision and --max-error: what is chosen, what the limit returns to f32, what verify measures.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/braid_process.h"
+
+namespace braid::test {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+// Two products that pay, and one that is too small to. The second one's weights span more than int8 tells apart.
+constexpr const char* kThree = R"(graph three
+input %x: f32[64, 256]
+constant %w: f32[256, 256] = splat(0.37)
+constant %v: f32[256, 256] = splat(0.21)
+constant %u: f32[256, 1] = splat(1.7)
+%a: f32[64, 256] = gemm %x, %w
+%b: f32[64, 256] = pointwise { %0 = load %a  %1 = tanh %0  store %1 }
+%c: f32[64, 256] = gemm %b, %v
+%d: f32[64, 256] = pointwise { %0 = load %c  %1 = exp %0  store %1 }
+%e: f32[1, 1] = gemm %d [1, 256], %u
+output %c
+output %e
+)";
+
+Json compiled(const Folder& folder, std::vector<std::string> options) {
+  std::vector<std::string> arguments = {"compile", folder.file("three.braid", kThree), "--emit", "source",
+                                        "-o",      folder / "out",                     "--json"};
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  const ProcessResult result = braid(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return Json::parse(result.out);
+}
+
+TEST(Precision, ProductsAreChosenWhereTheyPay) {
+  const Folder folder;
+  const Json json = compiled(folder, {"--precision", "bf16"})["precision"];
+  EXPECT_EQ(json["type"], "bf16");
+  EXPECT_EQ(json["products"], 3);
+  EXPECT_EQ(json["narrow"], 2);
+  EXPECT_EQ(json["f32"][0]["product"], "e");
+  EXPECT_EQ(json["f32"][0]["reason"], "it would take no less time");
+}
+
+TEST(Precision, WithoutItNothingIsSaidOrChanged) {
+  const Folder folder;
+  EXPECT_FALSE(compiled(folder, {}).contains("precision"));
+}
+
+TEST(Precision, ALimitReturnsProductsToF32) {
+  const Folder folder;
+  const Json wide = compiled(folder, {"--precision", "bf16", "--max-error", "1"})["precision"];
+  EXPECT_EQ(wide["narrow"], 2);
+  EXPECT_TRUE(wide["returned"].empty());
+  const double all = wide["error"];
+  EXPECT_GT(all, 0);
+  // Just below what all narrow products cause: fewer are left, and the error that is told holds the limit.
+  const Json less =
+      compiled(folder, {"--precision", "bf16", "--max-error", std::to_string(all * 0.9)})["precision"];
+  EXPECT_GE(less["returned"].size(), 1U);
+  EXPECT_EQ(less["narrow"], 2 - static_cast<int>(less["returned"].size()));
+  EXPECT_LE(less["error"].get<double>(), all * 0.9);
+  EXPECT_EQ(less["f32"][0]["reason"], "asked for");
+  const Json none = compiled(folder, {"--precision", "bf16", "--max-error", "0"})["precision"];
+  EXPECT_EQ(none["narrow"], 0);
+  EXPECT_EQ(none["error"], 0.0);
+}
+
+TEST(Precision, VerifyMeasuresAgainstFloat32) {
+  const Folder folder;
+  const std::string text = folder.file("three.braid", kThree);
+  for (const char* type : {"bf16", "f16", "int8"}) {
+    const ProcessResult result = braid({"verify", text, "--precision", type, "--json"});
+    EXPECT_EQ(result.exit_code, 0) << type << result.out << result.err;
+    const Json json = Json::parse(result.out);
+    EXPECT_EQ(json["reference"], "the interpreter");
+    EXPECT_EQ(json["outputs"].size(), 2U);
+  }
+  const ProcessResult strict = braid({"verify", text, "--precision", "bf16", "--limit", "1e-7", "--json"});
+  EXPECT_EQ(strict.exit_code, 1) << strict.err;
+}
+
+TEST(Precision, BadOptionsAreRefused) {
+  const Folder folder;
+  const std::string text = folder.file("three.braid", kThree);
+  const ProcessResult alone = braid({"compile", text, "-o", folder / "out", "--max-error", "1"});
+  EXPECT_THAT(alone.err, HasSubstr("BR0003"));
+  EXPECT_THAT(alone.err, HasSubstr("--max-error is the limit of a narrower --precision"));
+  const ProcessResult cuda =
+      braid({"compile", text, "-o", folder / "out", "--target", "cuda", "--precision", "int8"});
+  EXPECT_THAT(cuda.err, HasSubstr("BR0003"));
+  EXPECT_THAT(cuda.err, HasSubstr("supports only programs for cpu"));
+  const ProcessResult unknown = braid({"compile", text, "-o", folder / "out", "--precision", "f8"});
+  EXPECT_THAT(unknown.err, HasSubstr("BR0014"));
+  const ProcessResult type = braid({"opt", text, "--passes", "lower_precision:type=f8"});
+  EXPECT_THAT(type.err, HasSubstr("BR0542"));
+}
+
+}  // namespace
+}  // namespace braid::test
