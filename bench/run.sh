@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures everything that bench/ measures and writes the tables as printed: RESULTS.md in each folder, and
 # overlap/TABLE.md, which is equal on every machine.
-#   bench/run.sh [BUILD_DIR] [onnxruntime|networks|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pipeline|precision|python|tensor_parallel]...
+#   bench/run.sh [BUILD_DIR] [auto_parallel|onnxruntime|networks|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pipeline|precision|python|tensor_parallel]...
 # BUILD_DIR (default build/release) holds a Release build. Run it on an idle machine: each table begins with the load.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -50,6 +50,19 @@ python() {
   header "# What a step costs through Python"
   cmake --build "$build" --target abi_step braid_python >&2
   PYTHONPATH=$build/python scripts/python_run.sh bench/python/run_overhead.py "$build/bin/abi_step"
+}
+
+# The problems are not part of Braid: BRAID_IOPDDL names the folder that holds them (github.com/google/iopddl), as NAME.json.gz.
+auto_parallel() {
+  header "# Published auto-sharding problems"
+  [[ -n ${BRAID_IOPDDL:-} ]] || { echo "bench/run.sh: set BRAID_IOPDDL to the folder of the problems" >&2; exit 1; }
+  cmake --build "$build" --target auto_parallel_bench >&2
+  local work=$build/bench_auto_parallel file
+  mkdir -p "$work"
+  for file in "$BRAID_IOPDDL"/*.json.gz; do gzip -dc "$file" >"$work/$(basename "$file" .gz)"; done
+  echo "One thread. A budget of four billion table cells, which counts instead of time."
+  echo
+  "$build/bin/auto_parallel_bench" --budget 4000000000 "$work"/*.json
 }
 
 collectives() {
@@ -155,7 +168,7 @@ for what in "$@"; do
     overlap_table) write bench/overlap/TABLE.md overlap_table ;;
     networks) write bench/onnxruntime/NETWORKS.md networks ;;
     memory) write bench/onnxruntime/MEMORY.md memory ;;
-    onnxruntime | collectives | comm_plan | compile | overlap | paced | pipeline | precision | python | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
+    auto_parallel | onnxruntime | collectives | comm_plan | compile | overlap | paced | pipeline | precision | python | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
     *) echo "bench/run.sh: unknown benchmark '$what'" >&2; exit 1 ;;
   esac
 done

@@ -84,7 +84,8 @@ ir::CollectiveTrace trace_of(const Options& o, const Report& report, const std::
   ModelOptions one = o.model;
   one.model = file;
   one.refuse_for_text();
-  if (one.ranks == 1 && o.files.size() > 1) one.ranks = static_cast<int>(o.files.size());
+  if (one.ranks == 1 && o.files.size() > 1 && one.devices + one.tensor_ranks == 0 && one.plan.empty())
+    one.ranks = static_cast<int>(o.files.size());
   CompileOptions options = one.compile_options(report);
   if (const auto own = names.find(file); own != names.end()) {
     std::erase_if(options.import.dims, [&](const auto& dim) { return !own->second.contains(dim.first); });

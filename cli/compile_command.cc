@@ -17,7 +17,9 @@
 #include "cli/precision.h"
 #include "cli/report.h"
 #include "cli/status_line.h"
+#include "cli/tell_split.h"
 #include "cli/write_file.h"
+#include "driver/split.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 
@@ -101,10 +103,19 @@ int run(const Options& o, Report& report) {
   StatusLine status;
   const auto start = Clock::now();
   status.show(fmt::format("reading {}", options.model));
+  options.split_report = std::make_shared<SplitReport>();
   ir::Schedule schedule = lower(options);
   const auto lowered = Clock::now();
   status.clear();
   const std::string text_path = (std::filesystem::path(o.output) / (options.name + ".braid")).string();
+  tell_split(options, report);
+  if (o.emit == "plan") {
+    if (!options.split.wanted())
+      ir::user_error(kBadOption, {}, "--emit plan needs a model that is being split", "give --devices, --tp or --plan");
+    std::filesystem::create_directories(o.output);
+    write_text(report, (std::filesystem::path(o.output) / (options.name + ".plan")).string(), options.split_report->plan_text());
+    return 0;
+  }
   if (o.emit == "ir") {
     std::filesystem::create_directories(o.output);
     write_text(report, text_path, ir::print(schedule));
@@ -160,8 +171,8 @@ void add_compile(CLI::App& app, Invocation& chosen) {
       ->required();
   command->add_option("-o,--output", o->output, "Output folder")->required()->check(not_empty);
   command->add_option("--name", o->name, "Name of the program (default: from the file's name)");
-  command->add_option("--emit", o->emit, "ir (as lowered), schedule (after the passes), source, library")
-      ->check(CLI::IsMember({"ir", "schedule", "source", "library"}));
+  command->add_option("--emit", o->emit, "plan (of a split), ir (as lowered), schedule (after the passes), source, library")
+      ->check(CLI::IsMember({"plan", "ir", "schedule", "source", "library"}));
   command->add_option("--cpu", o->cpu,
                       "Processor of the library, as the compiler's -march names it: x86-64-v3, znver3, ... "
                       "(default: this machine's)");

@@ -17,6 +17,7 @@
 #include "cli/program_facts.h"
 #include "cli/report.h"
 #include "cli/write_file.h"
+#include "driver/split.h"
 #include "explain/compare_timelines.h"
 #include "explain/measured_timeline.h"
 #include "explain/measured_timeline_json.h"
@@ -215,9 +216,11 @@ int explain_program(const Options& o, Report& report) {
 int run(const Options& o, Report& report) {
   if (is_program_dir(o.model.model)) return explain_program(o, report);
   if (frontend::looks_like_trace(o.model.model)) return explain_trace(o, report);
-  const CompileOptions options = o.model.compile_options(report);
+  CompileOptions options = o.model.compile_options(report);
   o.model.refuse_for_text();
+  options.split_report = std::make_shared<SplitReport>();
   Schedule schedule = lower(options);
+  if (options.split.wanted()) report.print("{}\n", to_string(*options.split_report));
   report.print("program {}, {} rank{}\n", schedule.graph.name, schedule.graph.ranks,
                schedule.graph.ranks == 1 ? "" : "s");
   print_interface(report, schedule);

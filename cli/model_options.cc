@@ -59,6 +59,10 @@ std::pair<std::string, ir::Bounds> parse_dim(const std::string& text) {
 void ModelOptions::add_dimensions(CLI::App& command) {
   const OptionGroup group(command, "Model");
   command.add_option("--ranks", ranks, "Number of ranks (world size)")->check(CLI::Range(1, 1024));
+  command.add_option("--devices", devices, "Split a plain model over as many of N devices as make a step shortest")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--tp", tensor_ranks, "Split a plain model over exactly N devices")->check(CLI::Range(1, 1024));
+  command.add_option("--plan", plan, "Split a plain model as the plan in this file says (compile --emit plan)");
   command.add_option("--dim", dims, "NAME=SIZE fixes a dimension, NAME=MIN..MAX bounds it")
       ->allow_extra_args(false);
   command.add_option("--default-dim", default_dim,
@@ -120,6 +124,7 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
   options.import.dims = dim_bounds();
   options.import.dims.merge(default_dims());
   for (const std::string& a : aliases) options.import.aliases.push_back(split_pair(a, "--alias"));
+  options.split = {devices, tensor_ranks, plan};
   if (!passes.empty()) options.passes = passes;
   options.precision = precision;
   options.run.verify = !no_verify;

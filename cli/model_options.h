@@ -21,6 +21,9 @@ struct ModelOptions {
   std::vector<std::string> dims;     // NAME=V or NAME=MIN..MAX
   std::string default_dim;           // SIZE or MIN..MAX for all others; a SIZE is 1..SIZE
   std::vector<std::string> aliases;  // OUT=IN
+  int devices = 0;                   // split over at most so many; 0: not asked
+  int tensor_ranks = 0;              // split over exactly so many; 0: not asked
+  std::string plan;                  // file of a plan that splits the model; empty: none
   std::string passes;
   std::string precision = "f32";  // of products: f32, bf16, f16, int8
   std::vector<std::string> disable;
@@ -35,7 +38,7 @@ struct ModelOptions {
   std::vector<std::string> force_kernels;  // COLLECTIVE=KERNEL[:blocking]
   std::string link;                        // LATENCY,BANDWIDTH of a paced link; empty: none
 
-  void add_dimensions(CLI::App& command);  // --ranks --dim --default-dim --alias
+  void add_dimensions(CLI::App& command);  // --ranks --devices --tp --plan --dim --default-dim --alias
   void add_passes(
       CLI::App& command);  // --precision --passes --disable --print-after --plugin --bisect --no-verify --machine
                            // --costs --memory-cap --force-kernel --link

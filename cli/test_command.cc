@@ -63,15 +63,17 @@ Outcome compare_data(const Options& o, const Report& report, const TestCase& tes
   double worst = 0;
   for (const RankResult& result : results) {
     const auto r = static_cast<std::size_t>(result.rank);
-    const std::size_t count = std::min(result.outputs.size(), data.outputs[r].size());
-    if (result.outputs.size() != data.outputs[r].size()) {
+    // Of a plain case, every rank of the split program returns the same.
+    const std::vector<ir::Tensor>& expected = data.outputs[data.outputs.size() == 1 ? 0 : r];
+    const std::size_t count = std::min(result.outputs.size(), expected.size());
+    if (result.outputs.size() != expected.size()) {
       report.print("FAILED {} {} rank {}: {} outputs, {} expected\n", test.dir, data.name, r,
-                   result.outputs.size(), data.outputs[r].size());
+                   result.outputs.size(), expected.size());
       outcome = Outcome::failed;
     }
     for (std::size_t k = 0; k < count; ++k) {
-      const Difference d = compare(result.outputs[k], data.outputs[r][k],
-                                   tolerance_for(o.tolerance, data.outputs[r][k].dtype));
+      const Difference d = compare(result.outputs[k], expected[k],
+                                   tolerance_for(o.tolerance, expected[k].dtype));
       worst = std::max(worst, d.max_relative);
       if (d.ok()) continue;
       report.print("FAILED {} {} rank {} output {}: {}\n", test.dir, data.name, r, k, to_string(d));
@@ -101,7 +103,7 @@ std::map<std::string, ir::Tensor> bindable_inputs(const TestCase& test, const Te
 class CaseProgram {
  public:
   CaseProgram(const Options& o, CompileOptions options, const TestCase& test)
-      : o_(o), schedule_(lower(options)) {
+      : o_(o), schedule_(lower(options)), split_(options.split.wanted()) {
     for (std::size_t k = 0; k < test.input_names.size(); ++k) {
       const std::string& name = test.input_names[k];
       const auto has_name = [&](const ir::GraphInput& input) { return input.name == name; };
@@ -121,6 +123,7 @@ class CaseProgram {
   const std::set<std::string>& bound() const { return bound_; }
 
   std::vector<RankResult> run(Inputs inputs) const {
+    if (split_) inputs.resize(static_cast<std::size_t>(schedule_.graph.ranks), inputs[0]);
     for (std::vector<ir::Tensor>& rank : inputs) {
       for (auto k = bound_positions_.rbegin(); k != bound_positions_.rend(); ++k)
         rank.erase(rank.begin() + static_cast<std::ptrdiff_t>(*k));
@@ -138,6 +141,7 @@ class CaseProgram {
  private:
   const Options& o_;
   ir::Schedule schedule_;
+  bool split_;  // a plain case on several ranks
   std::set<std::string> bound_;
   std::vector<std::size_t> bound_positions_;  // ascending
   codegen::TempDir temporary_;
@@ -166,6 +170,10 @@ Outcome run_case(const Options& o, const Report& output, const std::string& dir,
         frontend::kRankCount, {.file = dir},
         fmt::format("the case is for {} ranks, but --ranks is {}", test.ranks, options.import.ranks),
         fmt::format("run it with --ranks {}", test.ranks));
+  }
+  if (options.split.wanted() && test.ranks != 1) {
+    ir::user_error(frontend::kRankCount, {.file = dir}, fmt::format("the case is for {} ranks and cannot be split", test.ranks),
+                   "leave out --devices, --tp and --plan");
   }
   for (const auto& [name, bounds] : test.dims) options.import.dims.emplace(name, bounds);
   bool passed = true;

@@ -156,6 +156,8 @@ class Chooser {
 
 }  // namespace
 
+std::string SplitReport::plan_text() const { return plan.text.empty() ? "plan 1\nranks 1\n" : plan.text; }
+
 double SplitReport::gap() const {
   if (chosen < 0 || lower_bound.ps == 0) return 0;
   return static_cast<double>(candidates[static_cast<std::size_t>(chosen)].simulated.ps) / static_cast<double>(lower_bound.ps) - 1;

@@ -30,6 +30,8 @@ struct SplitReport {
   analysis::Time lower_bound;  // of every plan and every order (bound_over_plans), over the numbers of ranks that were allowed
   frontend::sharding::FoundPlan plan;  // the chosen one; its text is empty if the model is not split
 
+  // The chosen plan; of a model that is not split, one that says so.
+  std::string plan_text() const;
   double gap() const;  // simulated / lower_bound - 1; 0 if there is no bound
 };
 

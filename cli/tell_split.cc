@@ -1,0 +1,46 @@
+#include "cli/tell_split.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "driver/split.h"
+
+namespace braid::cli {
+
+void tell_split(const CompileOptions& options, Report& report) {
+  if (!options.split.wanted() || !options.split_report || options.split_report->chosen < 0) return;
+  const SplitReport& split = *options.split_report;
+  const SplitCandidate& chosen = split.candidates[static_cast<std::size_t>(split.chosen)];
+  nlohmann::ordered_json& json = report.json()["split"];
+  json["ranks"] = chosen.ranks;
+  json["simulated_us"] = chosen.simulated.us();
+  if (split.lower_bound.ps > 0) {
+    json["bound_us"] = split.lower_bound.us();
+    json["gap"] = split.gap();
+  }
+  for (const SplitCandidate& c : split.candidates) {
+    nlohmann::ordered_json& tried = json["tried"].emplace_back();
+    tried = {{"ranks", c.ranks}, {"plan", c.name}, {"predicted_us", c.predicted.us()}, {"exact", c.proved}};
+    if (c.refused.empty()) {
+      tried["simulated_us"] = c.simulated.us();
+    } else {
+      tried["refused"] = c.refused;
+    }
+  }
+  std::string line = fmt::format("{} {}: {:.3f} us a step", chosen.ranks, chosen.ranks == 1 ? "device" : "devices", chosen.simulated.us());
+  if (options.split.devices > chosen.ranks) {
+    line += fmt::format("; of {} allowed, more are not faster", options.split.devices);
+    for (int ranks = chosen.ranks + 1; ranks <= options.split.devices; ++ranks) {
+      analysis::Time best = analysis::Time::max();
+      for (const SplitCandidate& c : split.candidates) {
+        if (c.ranks == ranks && c.refused.empty()) best = std::min(best, c.simulated);
+      }
+      if (best < analysis::Time::max()) line += fmt::format(", {}: {:.3f} us", ranks, best.us());
+    }
+  }
+  report.print("{}\n", line);
+}
+
+}  // namespace braid::cli
