@@ -9,6 +9,7 @@
 
 #include "codegen/manifest.h"
 #include "codegen/toolchain.h"
+#include "driver/split.h"
 #include "ir/error.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
@@ -54,6 +55,10 @@ std::string program_name(const std::string& model_path) {
 }
 
 ir::Schedule lower(const CompileOptions& options) {
+  if (options.split.wanted()) {
+    SplitReport report;
+    return lower_split(options, options.split_report ? *options.split_report : report);
+  }
   if (!options.model.ends_with(".braid")) return frontend::import_model(options.model, options.import);
   ir::Schedule schedule = ir::parse_schedule(read_text(options.model), options.model);
   // An illegal text is the user's error; after a pass the same would be ours.

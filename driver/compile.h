@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,10 +23,23 @@
 
 namespace braid {
 
+struct SplitReport;
+
+// How a plain model is split over devices (driver/split.h).
+struct SplitOptions {
+  int devices = 0;        // at most so many; 0: not asked
+  int tensor_ranks = 0;   // exactly so many; 0: not asked
+  std::string plan_file;  // a plan that is obeyed; empty: none
+
+  bool wanted() const { return devices > 0 || tensor_ranks > 0 || !plan_file.empty(); }
+};
+
 struct CompileOptions {
   std::string model;  // .onnx (with "{rank}": one file per rank), or a .braid text
   frontend::ImportOptions import;
-  std::optional<std::string> passes;  // a pass list instead of the default one
+  SplitOptions split;
+  std::shared_ptr<SplitReport> split_report;  // receives what the choice of a split was made from, if it is not null
+  std::optional<std::string> passes;          // a pass list instead of the default one
   passes::RunOptions run;             // disable, print_after, bisect, verify
   std::string machine;                // for costs: a name or a file; empty: the target's
   // Collectives over a paced link instead of the machine's.

@@ -53,6 +53,10 @@ inline constexpr int kPlanSyntax = 481;
 inline constexpr int kPlanMismatch = 482;
 inline constexpr int kCannotSplit = 483;
 
+// Splitting a model over devices (frontend/sharding).
+inline constexpr int kSplitCost = 480;
+inline constexpr int kSplitRequest = 484;
+
 // Traces of other tools (frontend/traces).
 inline constexpr int kNotATrace = 560;
 inline constexpr int kTraceSyntax = 561;

@@ -19,9 +19,9 @@ using Cost = std::int64_t;
 // A choice, or a combination of two, that must not be taken.
 inline constexpr Cost kForbidden = std::numeric_limits<Cost>::max();
 
-// The sum over all tables of their largest allowed cost may not exceed this (about 13 days), which leaves room for the sums
+// The sum over all tables of their largest allowed cost may not exceed this (20 hours), which leaves room for the sums
 // and differences that a search makes of them.
-inline constexpr Cost kLargestTotal = Cost{1} << 60;
+inline constexpr Cost kLargestTotal = Cost{1} << 56;
 
 // Costs of a pair of variables: costs[i * (choices of `to`) + j] if `from` takes its choice i and `to` its choice j.
 // Several edges may connect the same variables; their costs add up.

@@ -1,0 +1,137 @@
+// Published auto-sharding problems (google/iopddl, the contest of ASPLOS and EuroSys 2025), solved by the search that chooses
+// how to split a model: cost, bound and time on one thread, as Markdown.
+//   auto_parallel_bench FILE.json... [--budget CELLS]
+// A file holds one problem in the contest's form: nodes with an interval of life, costs and usages per strategy; edges with
+// costs per combination; a limit of what may be in use at once.
+#include <fmt/format.h>
+#include <time.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "frontend/sharding/problem.h"
+#include "ir/error.h"
+
+namespace braid {
+namespace {
+
+using namespace frontend::sharding;
+
+// The contest marks what is impossible with this cost.
+constexpr Cost kImpossible = 1'000'000'000'000'000'000;
+
+std::vector<Cost> read_costs(const nlohmann::json& values) {
+  std::vector<Cost> costs = values.get<std::vector<Cost>>();
+  for (Cost& cost : costs) {
+    if (cost >= kImpossible) cost = kForbidden;
+  }
+  return costs;
+}
+
+Problem read_problem(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream) throw std::runtime_error("cannot read " + file);
+  const nlohmann::json json = nlohmann::json::parse(stream).at("problem");
+  Problem problem;
+  const auto& nodes = json.at("nodes");
+  for (const auto& costs : nodes.at("costs")) problem.variables.push_back(read_costs(costs));
+  const auto& edges = json.at("edges");
+  for (std::size_t e = 0; e < edges.at("nodes").size(); ++e) {
+    const auto& ends = edges.at("nodes")[e];
+    std::vector<Cost> costs = read_costs(edges.at("costs")[e]);
+    if (ends.size() == 1) {
+      std::vector<Cost>& own = problem.variables.at(ends[0].get<std::size_t>());
+      for (std::size_t c = 0; c < own.size(); ++c) {
+        own[c] = own[c] == kForbidden || costs.at(c) == kForbidden ? kForbidden : own[c] + costs[c];
+      }
+    } else {
+      problem.edges.push_back({ends[0].get<int>(), ends[1].get<int>(), std::move(costs)});
+    }
+  }
+  // What is alive together is largest before an end that follows a begin: one row for each such moment.
+  struct Event {
+    std::int64_t time;
+    bool begins;
+    int node;
+  };
+  std::vector<Event> events;
+  const auto& intervals = nodes.at("intervals");
+  for (std::size_t v = 0; v < intervals.size(); ++v) {
+    const auto begin = intervals[v][0].get<std::int64_t>(), end = intervals[v][1].get<std::int64_t>();
+    if (begin >= end) continue;
+    events.push_back({begin, true, static_cast<int>(v)});
+    events.push_back({end, false, static_cast<int>(v)});
+  }
+  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
+    return std::tie(a.time, a.begins, a.node) < std::tie(b.time, b.begins, b.node);
+  });
+  std::vector<int> first(intervals.size(), 0);
+  int rows = 0;
+  bool grew = false;
+  for (const Event& event : events) {
+    if (event.begins) {
+      first[event.node] = rows;
+      grew = true;
+      continue;
+    }
+    if (grew) ++rows, grew = false;
+    if (first[event.node] == rows) continue;
+    problem.usages.push_back({event.node,
+                              nodes.at("usages")[event.node].get<std::vector<std::int64_t>>(),
+                              {{first[event.node], rows}}});
+  }
+  problem.limits.assign(static_cast<std::size_t>(rows), json.at("usage_limit").get<std::int64_t>());
+  return problem;
+}
+
+double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Published auto-sharding problems"};
+  std::vector<std::string> files;
+  SolveOptions options;
+  app.add_option("files", files, "problems, uncompressed")->required();
+  app.add_option("--budget", options.budget, "table cells to compute");
+  CLI11_PARSE(app, argc, argv);
+  fmt::print(
+      "| problem | variables | pairs | memory rows | cost | bound | gap | method | search nodes | million "
+      "cells | seconds |\n");
+  fmt::print("|---|---:|---:|---:|---:|---:|---:|---|---:|---:|---:|\n");
+  for (const std::string& file : files) {
+    const Problem problem = read_problem(file);
+    const double begin = processor_seconds();
+    const Solution solution = solve(problem, options);
+    const double seconds = processor_seconds() - begin;
+    if (solution.feasible() && price(problem, solution.choice) != solution.cost)
+      throw std::runtime_error("wrong cost");
+    const std::string cost = solution.feasible() ? fmt::format("{}", solution.cost) : "none found";
+    const std::string gap = solution.status == Status::kOptimal ? "optimal"
+                            : solution.feasible() ? fmt::format("{:.2f} %", solution.gap() * 100)
+                                                  : "";
+    fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.1f} | {:.1f} |\n",
+               std::filesystem::path(file).stem().string(), problem.variables.size(), problem.edges.size(),
+               problem.limits.size(), cost, solution.bound, gap, solution.method, solution.branches,
+               static_cast<double>(solution.cells) / 1e6, seconds);
+    std::fflush(stdout);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace braid
+
+int main(int argc, char** argv) {
+  try {
+    return braid::run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "auto_parallel_bench: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,203 @@
+#include "driver/split.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "analysis/measure.h"
+#include "frontend/errors.h"
+#include "frontend/sharding/candidates.h"
+#include "ir/error.h"
+
+namespace braid {
+
+using frontend::sharding::FoundPlan;
+using frontend::sharding::FoundPlans;
+using frontend::sharding::plan_request;
+using frontend::sharding::search_request;
+using frontend::sharding::SplitRequest;
+
+namespace {
+
+constexpr int kFileNotReadable = 1;
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file) ir::user_error(kFileNotReadable, {.file = path}, "cannot read the file", "check the path");
+  return text.str();
+}
+
+void check_request(const CompileOptions& options) {
+  const SplitOptions& split = options.split;
+  const auto refuse = [&](const std::string& message, const std::string& hint) {
+    ir::user_error(frontend::kSplitRequest, {.file = options.model}, message, hint);
+  };
+  if ((split.devices > 0) + (split.tensor_ranks > 0) + !split.plan_file.empty() > 1)
+    refuse("--devices, --tp and --plan are given together", "give one of them: a plan has its number of ranks");
+  if (options.import.ranks > 1)
+    refuse("a model that is split already is compiled with --ranks", "leave out --ranks, or --devices, --tp and --plan");
+  if (options.model.ends_with(".braid"))
+    refuse("IR text is the program of a rank and cannot be split", "split the ONNX model that it comes from");
+}
+
+class Chooser {
+ public:
+  Chooser(const CompileOptions& options, SplitReport& report) : options_(options), report_(report) {
+    costs_ = pass_context(options).costs;
+    quiet_ = options;
+    quiet_.run = {};
+    quiet_.run.verify = options.run.verify;
+    quiet_.split = {};
+  }
+
+  ir::Schedule run() {
+    check_request(options_);
+    report_ = {};
+    if (!options_.split.plan_file.empty()) {
+      use_plan();
+    } else {
+      const bool obey = options_.split.tensor_ranks > 0;
+      const int most = obey ? options_.split.tensor_ranks : options_.split.devices;
+      for (int ranks = obey ? most : 1; ranks <= most; ++ranks) {
+        if (most % ranks != 0) continue;
+        if (ranks == 1) {
+          without_splitting();
+        } else {
+          with_ranks(ranks, obey);
+        }
+      }
+    }
+    if (!best_) {
+      std::string why;
+      for (const SplitCandidate& c : report_.candidates) why += fmt::format("\n    {} ranks: {}", c.ranks, c.refused);
+      ir::user_error(frontend::kSplitRequest, {.file = options_.model}, "none of the splits that were tried compiles:" + why,
+                     "allow other numbers of devices");
+    }
+    return std::move(*best_);
+  }
+
+ private:
+  ir::Schedule import(int ranks, std::shared_ptr<const SplitRequest> request) const {
+    frontend::ImportOptions import = options_.import;
+    import.ranks = ranks;
+    import.split = std::move(request);
+    return frontend::import_model(options_.model, import);
+  }
+
+  // The search's figure for one device is the sum of its nodes.
+  void without_splitting() {
+    FoundPlans found;
+    import(1, search_request(costs_, false, found));
+    FoundPlan plan = std::move(found.plans.front());
+    plan.name = "not split";
+    plan.text.clear();
+    allow(found.lower_bound);
+    consider(1, std::move(plan), import(1, nullptr));
+  }
+
+  void use_plan() {
+    const std::string& file = options_.split.plan_file;
+    FoundPlan plan;
+    plan.name = "as given";
+    plan.text = read_text(file);
+    const int ranks = frontend::sharding::ranks_of_plan(plan.text, file);
+    auto request = plan_request(plan.text, file);
+    consider(ranks, std::move(plan), import(ranks, std::move(request)));
+  }
+
+  void with_ranks(int ranks, bool obey) {
+    FoundPlans found;
+    ir::Schedule first = import(ranks, search_request(costs_, obey, found));
+    allow(found.lower_bound);
+    for (std::size_t k = 0; k < found.plans.size(); ++k) {
+      FoundPlan& plan = found.plans[k];
+      if (!obey && plan.splits_nothing()) continue;
+      ir::Schedule lowered = k == 0 ? std::move(first) : import(ranks, plan_request(plan.text, ""));
+      consider(ranks, std::move(plan), std::move(lowered));
+    }
+  }
+
+  // The bound holds for all numbers of ranks that are allowed.
+  void allow(analysis::Time bound) {
+    if (!bounded_ || bound < report_.lower_bound) report_.lower_bound = bound;
+    bounded_ = true;
+  }
+
+  // Compiles and simulates it, and keeps it if it is the shortest so far; of equal ones, the first.
+  void consider(int ranks, FoundPlan plan, ir::Schedule lowered) {
+    SplitCandidate candidate{ranks, plan.name, plan.text, plan.predicted, plan.bound, plan.proved, {}, {}};
+    try {
+      ir::Schedule schedule = lowered;
+      optimise(schedule, quiet_);
+      candidate.simulated = analysis::measure(schedule, *costs_, {.bounds = false, .planned = false}).makespan;
+    } catch (const ir::UserError& error) {
+      candidate.refused = error.message();
+    }
+    const bool better = candidate.refused.empty() &&
+                        (report_.chosen < 0 ||
+                         candidate.simulated < report_.candidates[static_cast<std::size_t>(report_.chosen)].simulated);
+    report_.candidates.push_back(std::move(candidate));
+    if (!better) return;
+    report_.chosen = static_cast<int>(report_.candidates.size()) - 1;
+    report_.plan = std::move(plan);
+    best_ = std::move(lowered);
+  }
+
+  const CompileOptions& options_;
+  CompileOptions quiet_;
+  SplitReport& report_;
+  std::shared_ptr<const analysis::CostModel> costs_;
+  std::optional<ir::Schedule> best_;
+  bool bounded_ = false;
+};
+
+}  // namespace
+
+double SplitReport::gap() const {
+  if (chosen < 0 || lower_bound.ps == 0) return 0;
+  return static_cast<double>(candidates[static_cast<std::size_t>(chosen)].simulated.ps) / static_cast<double>(lower_bound.ps) - 1;
+}
+
+ir::Schedule lower_split(const CompileOptions& options, SplitReport& report) { return Chooser(options, report).run(); }
+
+std::string to_string(const SplitReport& report) {
+  std::string text = "Splits that were tried\n";
+  text += fmt::format("  {:>5}  {:<26} {:>14} {:>14}\n", "ranks", "plan", "predicted us", "simulated us");
+  for (std::size_t k = 0; k < report.candidates.size(); ++k) {
+    const SplitCandidate& c = report.candidates[k];
+    const std::string simulated = c.refused.empty() ? fmt::format("{:.3f}", c.simulated.us()) : "refused: " + c.refused;
+    const std::string predicted = c.predicted.ps == 0 ? "" : fmt::format("{:.3f}", c.predicted.us());
+    text += fmt::format("  {:>5}  {:<26} {:>14} {:>14}{}{}\n", c.ranks, c.name, predicted, simulated,
+                        c.proved ? "  search exact" : c.bound.ps > 0 ? fmt::format("  search bound {:.3f} us", c.bound.us()) : "",
+                        static_cast<int>(k) == report.chosen ? "  <- chosen" : "");
+  }
+  if (report.lower_bound.ps > 0)
+    text += fmt::format("  no plan of these rules on one axis of these ranks is faster than {:.3f} us, in any order: gap {:.1f} %\n",
+                        report.lower_bound.us(), report.gap() * 100);
+  if (report.chosen < 0) return text;
+  if (report.candidates[static_cast<std::size_t>(report.chosen)].ranks == 1) {
+    text += "The model is not split: one device is the fastest of those tried\n";
+    return text;
+  }
+  text += "\nLayers\n";
+  for (const frontend::sharding::PlanLayer& layer : report.plan.layers)
+    text += fmt::format("  {:<28} {:>4} of {:>4} nodes split, {:>2} collectives; {:.3f} us computing, {:.3f} us communicating\n",
+                        layer.name.empty() ? "(no layer)" : layer.name, layer.split, layer.nodes, layer.collectives, layer.compute.us(),
+                        layer.communication.us());
+  text += "\nConversions\n";
+  for (const frontend::sharding::PlanConversion& c : report.plan.conversions) {
+    std::vector<std::string> readers;
+    for (const std::string& reader : c.readers) readers.push_back(reader.empty() ? "the program's output" : "'" + reader + "'");
+    text += fmt::format("  '{}': {} -> {} because {} take{} it so: {}, {:.3f} us\n", c.value, c.from, c.to, fmt::join(readers, ", "),
+                        readers.size() == 1 ? "s" : "", c.steps, c.cost.us());
+  }
+  if (!report.plan.replicated.empty()) text += "\nReplicated\n";
+  for (const frontend::sharding::PlanReplicated& r : report.plan.replicated)
+    text += fmt::format("  {:>4} {:<24} {}\n", r.nodes, r.op, r.reason);
+  return text;
+}
+
+}  // namespace braid

@@ -1,0 +1,123 @@
+#include "frontend/sharding/candidates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "analysis/measure.h"
+#include "frontend/sharding/machine_costs.h"
+#include "frontend/sharding/split.h"
+
+namespace braid::frontend::sharding {
+
+namespace {
+
+// "/model/layers.3/attn/MatMul" -> "/model/layers.3"; names without a number belong to no layer.
+std::string layer_of(const std::string& name) {
+  const auto digit = std::find_if(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (digit == name.end()) return "";
+  return {name.begin(), std::find_if(digit, name.end(), [](unsigned char c) { return std::isdigit(c) == 0; })};
+}
+
+bool is_collective(const ConversionStep& step) { return step.kind != StepKind::slice && step.kind != StepKind::permute; }
+
+void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, int ranks, FoundPlan& details) {
+  std::map<std::string, std::size_t> layers;
+  const auto layer = [&](const std::string& name) -> PlanLayer& {
+    const std::string key = layer_of(name);
+    const auto [entry, fresh] = layers.emplace(key, details.layers.size());
+    if (fresh) details.layers.push_back({key, 0, 0, 0, {}, {}});
+    return details.layers[entry->second];
+  };
+  std::map<std::pair<std::string, std::string>, int> replicated;
+  for (const ChosenNode& chosen : choice.nodes) {
+    const GraphNode& node = graph.nodes[static_cast<std::size_t>(chosen.node)];
+    PlanLayer& of = layer(node.proto->name().empty() ? plan_name(graph, node) : node.proto->name());
+    ++of.nodes;
+    if (chosen.strategy.letter >= 0) ++of.split;
+    of.compute.ps += costs.node(graph, node, chosen.strategy, ranks);
+    if (chosen.strategy.letter >= 0) continue;
+    const bool pending = std::any_of(chosen.strategy.inputs.begin(), chosen.strategy.inputs.end(),
+                                     [](const Spec& spec) { return spec.is_pending(); });
+    if (pending) continue;
+    const bool ruled = node.rule != nullptr && node.rule->factors != nullptr;
+    const std::string reason = node.rule == nullptr ? "no rule" : ruled ? "whole is cheaper here" : node.rule->reason;
+    ++replicated[{node.proto->op_type(), reason}];
+  }
+  for (const auto& [key, count] : replicated) details.replicated.push_back({key.first, key.second, count});
+  for (const ChosenConversion& c : choice.conversions) {
+    const GraphValue& value = graph.values[static_cast<std::size_t>(c.value)];
+    PlanConversion line{value.name, to_string(c.from), to_string(c.to), "", c.readers, {0}};
+    for (const ConversionStep& step : c.steps) {
+      line.steps += (line.steps.empty() ? "" : ", ") + fmt::format("{} {}", to_string(step.kind), analysis::format_bytes(step.bytes));
+      line.cost.ps += costs.step(step, ranks);
+    }
+    if (std::any_of(c.steps.begin(), c.steps.end(), is_collective)) {
+      const std::string name = value.producer < 0 ? value.name : graph.nodes[static_cast<std::size_t>(value.producer)].proto->name();
+      PlanLayer& of = layer(name.empty() ? value.name : name);
+      of.collectives += static_cast<int>(std::count_if(c.steps.begin(), c.steps.end(), is_collective));
+      of.communication += line.cost;
+    }
+    details.conversions.push_back(std::move(line));
+  }
+}
+
+// The search and its variants.
+std::vector<FoundPlan> find_plans(const Graph& graph, const SplitSpace& space, const std::shared_ptr<const analysis::CostModel>& costs, bool obey) {
+  // What whole products cost then is beyond any time that splitting them could take.
+  const Cost whole = obey ? Cost{1'000'000'000'000} : 0;
+  struct Variant {
+    const char* name;
+    SplitCostOptions costs;
+  };
+  const Variant variants[] = {
+      {"cheapest", {1000, whole}}, {"communication half hidden", {500, whole}}, {"communication hidden", {100, whole}}};
+  const SplitCosts plain = split_costs(costs);
+  const Problem problem = space.problem(plain);
+  std::vector<FoundPlan> plans;
+  for (const Variant& variant : variants) {
+    const SplitChoice choice = space.choose(split_costs(costs, variant.costs));
+    FoundPlan found;
+    found.name = variant.name;
+    found.text = to_string(choice.plan);
+    if (std::any_of(plans.begin(), plans.end(), [&](const FoundPlan& other) { return other.text == found.text; })) continue;
+    found.predicted.ps = price(problem, choice.solution.choice);
+    if (plans.empty() && !obey) {
+      found.bound.ps = choice.solution.bound;
+      found.proved = choice.solution.proved();
+    }
+    describe(graph, choice, plain, space.ranks(), found);
+    plans.push_back(std::move(found));
+  }
+  return plans;
+}
+
+}  // namespace
+
+bool FoundPlan::splits_nothing() const {
+  return std::all_of(layers.begin(), layers.end(), [](const PlanLayer& layer) { return layer.split == 0; });
+}
+
+std::shared_ptr<const SplitRequest> search_request(std::shared_ptr<const analysis::CostModel> costs, bool obey, FoundPlans& found) {
+  auto request = std::make_shared<SplitRequest>();
+  request->choose = [costs = std::move(costs), obey, &found](const Graph& graph, int ranks) {
+    const SplitSpace space(graph, ranks);
+    found.plans = find_plans(graph, space, costs, obey);
+    found.lower_bound = bound_over_plans(space, costs);
+    return parse_plan(found.plans.front().text, "");
+  };
+  return request;
+}
+
+std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file) {
+  auto request = std::make_shared<SplitRequest>();
+  request->plan = text;
+  request->plan_file = file;
+  return request;
+}
+
+int ranks_of_plan(const std::string& text, const std::string& file) { return parse_plan(text, file).ranks; }
+
+}  // namespace braid::frontend::sharding

@@ -1,0 +1,250 @@
+#include "frontend/sharding/dual.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace braid::frontend::sharding {
+
+namespace {
+
+constexpr int kFraction = 32;  // bits behind the point of prices
+
+class Ascent {
+ public:
+  Ascent(Network& network, std::vector<std::int64_t>& prices)
+      : network_(network),
+        baked_(prices),
+        prices_(prices),
+        total_(network.nodes.size()),
+        best_node_(network.nodes.size(), 0),
+        to_from_(network.pairs.size()),
+        to_to_(network.pairs.size()) {
+    for (int v = 0; v < static_cast<int>(network.nodes.size()); ++v) {
+      if (!network.nodes[v].alive) continue;
+      order_.push_back(v);
+      total_[v] = network.nodes[v].costs;
+    }
+    for (std::size_t p = 0; p < network.pairs.size(); ++p) {
+      const Pair& pair = network.pairs[p];
+      if (!pair.alive) continue;
+      to_from_[p].assign(static_cast<std::size_t>(network.size(pair.from)), 0);
+      to_to_[p].assign(static_cast<std::size_t>(network.size(pair.to)), 0);
+      cells_ += static_cast<std::int64_t>(pair.costs.size());
+    }
+    constrained_ = network.constrained();
+    worth_.assign(network.uses.size(), 0);
+    average_.assign(network.limits.size(), 0.0);
+  }
+
+  // Moves what nodes have towards later nodes (or earlier ones), node by node. Costs of tables between two nodes are at
+  // least 0 afterwards, so the sum of the nodes' smallest entries is a bound.
+  void sweep(bool forward) {
+    const std::size_t count = order_.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const int v = order_[forward ? i : count - 1 - i];
+      std::vector<Cost>& total = total_[v];
+      const auto least = std::min_element(total.begin(), total.end());
+      best_node_[v] = static_cast<int>(least - total.begin());
+      const Cost floor = *least;
+      int ahead = 0, behind = 0;
+      for (int p : network_.nodes[v].pairs) ++((network_.pairs[p].other(v) > v) == forward ? ahead : behind);
+      if (ahead == 0) continue;
+      const Cost parts = std::max(ahead, behind);
+      share_.resize(total.size());
+      for (std::size_t c = 0; c < total.size(); ++c) share_[c] = (total[c] - floor) / parts;
+      for (int p : network_.nodes[v].pairs) {
+        if ((network_.pairs[p].other(v) > v) == forward) send(p, v);
+      }
+    }
+    network_.cells += cells_;
+  }
+
+  // Requires that a sweep came last, or only prices changed since.
+  Cost bound() const {
+    Cost sum = network_.constant + price_constant_;
+    for (int v : order_) sum += *std::min_element(total_[v].begin(), total_[v].end());
+    return sum;
+  }
+
+  void step_prices(Cost bound, Cost reach, double factor) {
+    if (!constrained_) return;
+    std::vector<std::int64_t> step(network_.limits.size() + 1, 0);
+    for (const Use& use : network_.uses) {
+      if (!use.alive) continue;
+      const std::int64_t bytes = use.bytes[best_node_[use.variable]];
+      for (const RowRange& range : *use.rows) {
+        step[range.begin] += bytes;
+        step[range.end] -= bytes;
+      }
+    }
+    double square = 0;
+    std::int64_t occupied = 0;
+    constexpr double kNew = 0.3;
+    for (std::size_t row = 0; row < network_.limits.size(); ++row) {
+      occupied += step[row];
+      const double excess = static_cast<double>(occupied - network_.limits[row]);
+      const double old = average_[row] * (1 - kNew);
+      average_[row] = first_ ? excess : old + excess * kNew;
+      if (average_[row] > 0 || prices_[row] > 0) square += average_[row] * average_[row];
+    }
+    first_ = false;
+    if (square <= 0) return;
+    const double length = factor * static_cast<double>(reach - bound) / square * std::ldexp(1.0, kFraction);
+    const double most = 4e18 / static_cast<double>(prices_.size());  // so that sums of prices do not overflow
+    for (std::size_t row = 0; row < network_.limits.size(); ++row) {
+      const double moved = static_cast<double>(prices_[row]) + length * average_[row];
+      prices_[row] = moved <= 0 ? 0 : static_cast<std::int64_t>(std::min(moved, most));
+    }
+    limit_prices();
+    apply_prices();
+  }
+
+  struct Saved {
+    std::vector<std::vector<Cost>> to_from, to_to;
+    std::vector<std::int64_t> prices;
+  };
+  void save(Saved& saved) const {  // into the memory that it has already
+    saved.to_from = to_from_;
+    saved.to_to = to_to_;
+    saved.prices = prices_;
+  }
+
+  // Makes the saved state the network's.
+  void absorb(const Saved& saved, std::vector<std::int64_t>& prices) {
+    std::vector<std::int64_t> change(prices.size());
+    for (std::size_t row = 0; row < prices.size(); ++row) change[row] = saved.prices[row] - baked_[row];
+    network_.add_prices(change);
+    for (std::size_t p = 0; p < network_.pairs.size(); ++p) {
+      Pair& pair = network_.pairs[p];
+      if (!pair.alive) continue;
+      const std::vector<Cost>&to_from = saved.to_from[p], &to_to = saved.to_to[p];
+      for (std::size_t i = 0; i < to_from.size(); ++i) {
+        network_.nodes[pair.from].costs[i] += to_from[i];
+        Cost* row = &pair.costs[i * to_to.size()];
+        for (std::size_t j = 0; j < to_to.size(); ++j) {
+          if (row[j] < kForbiddenFrom) row[j] -= to_from[i] + to_to[j];
+        }
+      }
+      for (std::size_t j = 0; j < to_to.size(); ++j) network_.nodes[pair.to].costs[j] += to_to[j];
+    }
+    network_.normalise();
+    prices = saved.prices;
+  }
+
+ private:
+  void send(int p, int v) {
+    const Pair& pair = network_.pairs[p];
+    const bool down = pair.from == v;
+    std::vector<Cost>& mine = down ? to_from_[p] : to_to_[p];
+    std::vector<Cost>& theirs = down ? to_to_[p] : to_from_[p];
+    std::vector<Cost>& total = total_[v];
+    for (std::size_t c = 0; c < mine.size(); ++c) {
+      mine[c] -= share_[c];
+      total[c] -= share_[c];
+    }
+    const std::size_t n = mine.size(), m = theirs.size();
+    new_.assign(m, std::numeric_limits<Cost>::max());
+    if (down) {
+      for (std::size_t i = 0; i < n; ++i) {
+        const Cost* row = &pair.costs[i * m];
+        const Cost taken = mine[i];
+        for (std::size_t j = 0; j < m; ++j) new_[j] = std::min(new_[j], row[j] - taken);
+      }
+    } else {
+      for (std::size_t j = 0; j < m; ++j) {
+        const Cost* row = &pair.costs[j * n];
+        Cost least = new_[j];
+        for (std::size_t i = 0; i < n; ++i) least = std::min(least, row[i] - mine[i]);
+        new_[j] = least;
+      }
+    }
+    std::vector<Cost>& other = total_[pair.other(v)];
+    for (std::size_t j = 0; j < m; ++j) {
+      other[j] += new_[j] - theirs[j];
+      theirs[j] = new_[j];
+    }
+  }
+
+  // Sums of prices times limits stay far from overflow.
+  void limit_prices() {
+    double worth = 0;
+    for (std::size_t row = 0; row < prices_.size(); ++row) {
+      worth += std::ldexp(static_cast<double>(prices_[row]), -kFraction) *
+               static_cast<double>(network_.limits[row] + 1);
+    }
+    constexpr double kMost = 1.0e17;
+    if (worth <= kMost) return;
+    for (std::int64_t& price : prices_)
+      price = static_cast<std::int64_t>(static_cast<double>(price) * (kMost / worth));
+  }
+
+  void apply_prices() {
+    std::vector<std::int64_t> sums(prices_.size() + 1, 0);
+    __int128 total = 0;
+    for (std::size_t row = 0; row < prices_.size(); ++row) {
+      sums[row + 1] = sums[row] + prices_[row] - baked_[row];
+      total += static_cast<__int128>(prices_[row] - baked_[row]) * network_.limits[row];
+    }
+    for (std::size_t u = 0; u < network_.uses.size(); ++u) {
+      const Use& use = network_.uses[u];
+      if (!use.alive) continue;
+      std::int64_t worth = 0;
+      for (const RowRange& range : *use.rows) worth += sums[range.end] - sums[range.begin];
+      if (worth == worth_[u]) continue;
+      std::vector<Cost>& costs = total_[use.variable];
+      for (std::size_t c = 0; c < costs.size(); ++c) {
+        costs[c] += static_cast<Cost>((static_cast<__int128>(worth) * use.bytes[c]) >> kFraction) -
+                    static_cast<Cost>((static_cast<__int128>(worth_[u]) * use.bytes[c]) >> kFraction);
+      }
+      worth_[u] = worth;
+    }
+    price_constant_ = -static_cast<Cost>(-((-total) >> kFraction));
+  }
+
+  Network& network_;
+  std::vector<std::int64_t> baked_, prices_;
+  std::vector<int> order_;
+  std::vector<std::vector<Cost>> total_;  // per node: its costs and all messages to it
+  std::vector<int> best_node_;
+  std::vector<std::vector<Cost>> to_from_, to_to_;  // per pair: what it gave to its nodes
+  std::vector<std::int64_t> worth_;                 // per use: the sum of prices that total_ has
+  Cost price_constant_ = 0;
+  std::vector<double> average_;
+  bool first_ = true, constrained_ = false;
+  std::int64_t cells_ = 0;
+  std::vector<Cost> share_, new_;
+};
+
+}  // namespace
+
+void ascend(Network& network, std::vector<std::int64_t>& prices, const AscentOptions& options) {
+  Ascent ascent(network, prices);
+  Cost best = network.constant;
+  Ascent::Saved saved;
+  ascent.save(saved);
+  double factor = 1.0;
+  int without = 0, stalled = 0;
+  const std::int64_t cells_before = network.cells;
+  for (int sweep = 0; sweep < options.sweeps && network.cells - cells_before < options.cells; ++sweep) {
+    ascent.sweep(true);
+    ascent.sweep(false);
+    const Cost bound = ascent.bound();
+    const Cost distance = options.reach < kForbiddenFrom ? options.reach - best : best / 20 + 1;
+    if (bound > best) {
+      stalled = bound - best > distance / 100000 ? 0 : stalled + 1;
+      without = 0;
+      best = bound;
+      ascent.save(saved);
+      if (best >= options.target) break;
+    } else {
+      ++stalled;
+      if (++without >= 8) factor *= 0.7, without = 0;
+    }
+    if (stalled > options.patience || factor < 1e-6) break;
+    const Cost reach = options.reach < kForbiddenFrom ? options.reach : best + best / 20 + 1;
+    ascent.step_prices(bound, std::max(reach, bound + 1), factor);
+  }
+  ascent.absorb(saved, prices);
+}
+
+}  // namespace braid::frontend::sharding

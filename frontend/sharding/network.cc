@@ -1,0 +1,280 @@
+#include "frontend/sharding/network.h"
+
+#include <algorithm>
+
+#include "ir/error.h"
+
+namespace braid::frontend::sharding {
+
+namespace {
+
+constexpr bool forbidden(Cost cost) { return cost >= kForbiddenFrom; }
+
+// A sum in which what is forbidden stays so.
+constexpr Cost plus(Cost a, Cost b) { return forbidden(a) || forbidden(b) ? kInside : a + b; }
+
+// The largest bytes at each row if all variables take their largest choices.
+std::vector<std::int64_t> largest_occupation(const Problem& problem) {
+  std::vector<std::int64_t> step(problem.limits.size() + 1, 0);
+  for (const Usage& usage : problem.usages) {
+    const std::int64_t most = *std::max_element(usage.bytes.begin(), usage.bytes.end());
+    for (const RowRange& range : usage.rows) {
+      step[range.begin] += most;
+      step[range.end] -= most;
+    }
+  }
+  for (std::size_t row = 1; row < step.size(); ++row) step[row] += step[row - 1];
+  step.resize(problem.limits.size());
+  return step;
+}
+
+}  // namespace
+
+Network::Network(const Problem& problem, Cost scale) {
+  const int count = static_cast<int>(problem.variables.size());
+  nodes.resize(count);
+  queued_.assign(count, 0);
+  to_compare_.assign(count, 1);
+  for (int v = 0; v < count; ++v) {
+    for (std::size_t choice = 0; choice < problem.variables[v].size(); ++choice) {
+      const Cost cost = problem.variables[v][choice];
+      nodes[v].costs.push_back(cost == kForbidden ? kInside : cost * scale);
+      nodes[v].labels.push_back(static_cast<int>(choice));
+    }
+  }
+  for (const Edge& edge : problem.edges) {
+    std::vector<Cost> costs = edge.costs;
+    for (Cost& cost : costs) cost = cost == kForbidden ? kInside : cost * scale;
+    if (edge.from == edge.to) {
+      const int n = size(edge.from);
+      for (int c = 0; c < n; ++c) {
+        nodes[edge.from].costs[c] =
+            plus(nodes[edge.from].costs[c], costs[static_cast<std::size_t>(c) * n + c]);
+      }
+    } else {
+      add_pair(edge.from, edge.to, std::move(costs));
+    }
+  }
+  // Rows that even the largest choices keep are left out.
+  const std::vector<std::int64_t> largest = largest_occupation(problem);
+  std::vector<int> number(problem.limits.size() + 1, 0);
+  for (std::size_t row = 0; row < problem.limits.size(); ++row) {
+    number[row + 1] = number[row];
+    if (largest[row] <= problem.limits[row]) continue;
+    ++number[row + 1];
+    limits.push_back(problem.limits[row]);
+  }
+  taken_.assign(limits.size() + 1, 0);
+  for (const Usage& usage : problem.usages) {
+    auto rows = std::make_shared<std::vector<RowRange>>();
+    for (const RowRange& range : usage.rows) {
+      const RowRange kept{number[range.begin], number[range.end]};
+      if (kept.begin == kept.end) continue;
+      if (!rows->empty() && rows->back().end == kept.begin) {
+        rows->back().end = kept.end;
+      } else {
+        rows->push_back(kept);
+      }
+    }
+    if (rows->empty()) continue;
+    const int use = static_cast<int>(uses.size());
+    uses.push_back({usage.variable, usage.bytes, std::move(rows), true});
+    nodes[usage.variable].uses.push_back(use);
+    normalise_use(use);
+  }
+  for (int v = 0; v < count; ++v) {
+    combine_uses(v);
+    touch(v);
+  }
+  settle_limits();
+}
+
+int Network::find_pair(int a, int b) const {
+  const int scan = nodes[a].pairs.size() <= nodes[b].pairs.size() ? a : b;
+  for (int pair : nodes[scan].pairs) {
+    if (pairs[pair].other(scan) == (scan == a ? b : a)) return pair;
+  }
+  return -1;
+}
+
+bool Network::constrained() const {
+  return std::any_of(uses.begin(), uses.end(), [](const Use& use) { return use.alive; });
+}
+
+void Network::touch(int variable) {
+  if (queued_[variable] || !nodes[variable].alive) return;
+  queued_[variable] = 1;
+  queue_.push_back(variable);
+}
+
+void Network::touch_around(int variable) {
+  touch(variable);
+  for (int pair : nodes[variable].pairs) touch(pairs[pair].other(variable));
+}
+
+int Network::add_pair(int a, int b, std::vector<Cost> costs) {
+  int pair = find_pair(a, b);
+  cells += static_cast<std::int64_t>(costs.size());
+  if (pair < 0) {
+    pair = static_cast<int>(pairs.size());
+    pairs.push_back({a, b, std::move(costs), true});
+    nodes[a].pairs.push_back(pair);
+    nodes[b].pairs.push_back(pair);
+    return pair;
+  }
+  const int rows = size(a), columns = size(b);
+  for (int i = 0; i < rows; ++i) {
+    for (int j = 0; j < columns; ++j) {
+      const Cost added = costs[static_cast<std::size_t>(i) * columns + j];
+      Cost& sum = pairs[pair].from == a ? pairs[pair].costs[static_cast<std::size_t>(i) * columns + j]
+                                        : pairs[pair].costs[static_cast<std::size_t>(j) * rows + i];
+      sum = plus(sum, added);
+    }
+  }
+  return pair;
+}
+
+void Network::drop_pair(int pair) {
+  for (int v : {pairs[pair].from, pairs[pair].to}) std::erase(nodes[v].pairs, pair);
+  pairs[pair].alive = false;
+  std::vector<Cost>().swap(pairs[pair].costs);
+}
+
+void Network::drop_node(int variable) {
+  Node& node = nodes[variable];
+  while (!node.pairs.empty()) drop_pair(node.pairs.back());
+  for (int use : node.uses) uses[use].alive = false;
+  node = Node{};
+  node.alive = false;
+}
+
+void Network::normalise_use(int use) {
+  Use& u = uses[use];
+  const auto [least, most] = std::minmax_element(u.bytes.begin(), u.bytes.end());
+  const std::int64_t base = *least;
+  const bool constant_bytes = base == *most;
+  if (base != 0) {
+    for (std::int64_t& bytes : u.bytes) bytes -= base;
+    for (const RowRange& range : *u.rows) {
+      taken_[range.begin] += base;
+      taken_[range.end] -= base;
+    }
+    taken_any_ = true;
+  }
+  if (constant_bytes) {
+    u.alive = false;
+    std::erase(nodes[u.variable].uses, use);
+  }
+}
+
+void Network::settle_limits() {
+  if (!taken_any_) return;
+  std::int64_t taken = 0;
+  for (std::size_t row = 0; row < limits.size(); ++row) {
+    taken += taken_[row];
+    limits[row] -= taken;
+    if (limits[row] < 0) infeasible = true;
+  }
+  std::fill(taken_.begin(), taken_.end(), 0);
+  taken_any_ = false;
+}
+
+// Uses of one variable in the same rows become one.
+void Network::combine_uses(int variable) {
+  std::vector<int>& list = nodes[variable].uses;
+  const auto same = [](const std::vector<RowRange>& a, const std::vector<RowRange>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const RowRange& x, const RowRange& y) {
+      return x.begin == y.begin && x.end == y.end;
+    });
+  };
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    bool changed = false;
+    for (std::size_t j = list.size(); j-- > i + 1;) {
+      Use &kept = uses[list[i]], &gone = uses[list[j]];
+      if (kept.rows != gone.rows && !same(*kept.rows, *gone.rows)) continue;
+      for (std::size_t c = 0; c < kept.bytes.size(); ++c) kept.bytes[c] += gone.bytes[c];
+      gone.alive = false;
+      list.erase(list.begin() + static_cast<std::ptrdiff_t>(j));
+      changed = true;
+    }
+    if (changed) {
+      const int use = list[i];
+      normalise_use(use);
+      if (!uses[use].alive) --i;
+    }
+  }
+}
+
+void Network::keep_choices(int variable, const std::vector<int>& keep) {
+  Node& node = nodes[variable];
+  const int before = size(variable);
+  if (static_cast<int>(keep.size()) == before) return;
+  if (keep.empty()) {
+    infeasible = true;
+    return;
+  }
+  for (int pair : node.pairs) {
+    Pair& p = pairs[pair];
+    cells += static_cast<std::int64_t>(p.costs.size());
+    std::vector<Cost> kept;
+    if (p.from == variable) {
+      const int columns = size(p.to);
+      kept.reserve(keep.size() * columns);
+      for (int c : keep) {
+        const auto row = p.costs.begin() + static_cast<std::ptrdiff_t>(c) * columns;
+        kept.insert(kept.end(), row, row + columns);
+      }
+    } else {
+      const int rows = size(p.from);
+      kept.reserve(keep.size() * rows);
+      for (int r = 0; r < rows; ++r) {
+        for (int c : keep) kept.push_back(p.costs[static_cast<std::size_t>(r) * before + c]);
+      }
+    }
+    p.costs = std::move(kept);
+  }
+  const auto select = [&](auto& values) {
+    for (std::size_t i = 0; i < keep.size(); ++i) values[i] = values[keep[i]];
+    values.resize(keep.size());
+  };
+  select(node.costs);
+  select(node.labels);
+  for (int use : node.uses) select(uses[use].bytes);
+  for (std::size_t i = node.uses.size(); i-- > 0;) normalise_use(node.uses[i]);
+  touch_around(variable);
+}
+
+void Network::record(int variable, std::vector<int> on, std::vector<int> choice) {
+  auto step = std::make_shared<Step>();
+  step->variable = variable;
+  for (int v : on) {
+    std::vector<int> position(
+        static_cast<std::size_t>(*std::max_element(nodes[v].labels.begin(), nodes[v].labels.end())) + 1, -1);
+    for (int c = 0; c < size(v); ++c) position[nodes[v].labels[c]] = c;
+    step->position.push_back(std::move(position));
+  }
+  step->on = std::move(on);
+  step->choice = std::move(choice);
+  for (int& c : step->choice) c = c < 0 ? -1 : nodes[variable].labels[c];
+  step->before = steps_;
+  steps_ = std::move(step);
+}
+
+void Network::restore(std::vector<int>& choice) const {
+  for (const Step* step = steps_.get(); step; step = step->before.get()) {
+    std::size_t index = 0;
+    for (std::size_t i = 0; i < step->on.size(); ++i) {
+      const std::vector<int>& position = step->position[i];
+      const int label = choice[step->on[i]];
+      ir::internal_check(label >= 0 && label < static_cast<int>(position.size()) && position[label] >= 0,
+                         "variable {} depends on {}, which has no choice", step->variable, step->on[i]);
+      std::size_t sizes = 0;
+      for (int p : position) sizes += p >= 0;
+      index = index * sizes + static_cast<std::size_t>(position[label]);
+    }
+    choice[step->variable] = step->choice[index];
+    ir::internal_check(choice[step->variable] >= 0, "variable {} has no choice", step->variable);
+  }
+}
+
+}  // namespace braid::frontend::sharding

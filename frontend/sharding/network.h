@@ -1,0 +1,132 @@
+// A problem while it is being solved: variables disappear from it, and choices of those that remain. What was removed can be
+// computed from what is left (restore).
+//
+// Costs are scaled by a power of two, so that halves and thirds of them can be moved between tables without rounding: bounds
+// are exact. Prices of memory (multipliers) may be part of the costs; then a choice within all limits has a cost here that is
+// at most its true cost, so a bound of one is a bound of the other. (Lagrangian relaxation; Geoffrion 1974.)
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "frontend/sharding/problem.h"
+
+namespace braid::frontend::sharding {
+
+// Forbidden entries inside of a network: sums of one with allowed costs and messages stay above kForbiddenFrom.
+inline constexpr Cost kInside = Cost{1} << 62;
+inline constexpr Cost kForbiddenFrom = Cost{1} << 61;
+
+struct Node {
+  std::vector<Cost> costs;  // per choice that is left
+  std::vector<int> labels;  // per choice: its index in the problem
+  std::vector<int> pairs;   // indices of pairs, alive
+  std::vector<int> uses;    // indices of uses, alive
+  bool alive = true;
+};
+
+struct Pair {
+  int from = -1, to = -1;
+  std::vector<Cost> costs;  // row-major
+  bool alive = true;
+
+  int other(int variable) const { return variable == from ? to : from; }
+};
+
+// Bytes of the choices of a variable above those of its smallest choice; what all choices need is taken off the limits.
+struct Use {
+  int variable = -1;
+  std::vector<std::int64_t> bytes;
+  std::shared_ptr<const std::vector<RowRange>> rows;
+  bool alive = true;
+};
+
+// How to compute the choice of a variable that was removed from those of others, which were removed later or not at all.
+struct Step {
+  int variable = -1;
+  std::vector<int> on;                     // the variables that it depends on
+  std::vector<std::vector<int>> position;  // per variable of `on`: from its label to its index in the table
+  std::vector<int> choice;                 // the table, row-major: labels of `variable`
+  std::shared_ptr<const Step> before;
+};
+
+class Network {
+ public:
+  // `scale` multiplies all costs.
+  Network(const Problem& problem, Cost scale);
+
+  Cost constant = 0;
+  std::vector<Node> nodes;  // as the problem's variables
+  std::vector<Pair> pairs;
+  std::vector<Use> uses;
+  std::vector<std::int64_t> limits;  // what is left of each row
+  bool infeasible = false;
+  std::int64_t cells = 0;
+
+  // The table cell of a pair from the view of one of its variables.
+  Cost cost(const Pair& pair, int variable, int mine, int others) const {
+    return variable == pair.from ? pair.costs[static_cast<std::size_t>(mine) * size(pair.to) + others]
+                                 : pair.costs[static_cast<std::size_t>(others) * size(variable) + mine];
+  }
+  int size(int variable) const { return static_cast<int>(nodes[variable].costs.size()); }
+  int find_pair(int a, int b) const;  // or -1
+  bool constrained() const;           // whether a use is left
+
+  // Removes all choices of the variable but those in `keep` (ascending).
+  void keep_choices(int variable, const std::vector<int>& keep);
+  // Removes what cannot be part of a choice that keeps the limits and costs less than `below` (scaled; kInside: any), then
+  // variables of which the rest is a function: those with one choice, those that one neighbour determines, those with at most
+  // two neighbours and no memory. With `dominance`, choices that another one can always replace; only before prices of memory
+  // are part of the costs.
+  void reduce(Cost below, bool dominance);
+  // As reduce, but looks only at neighbours of what changed, and not at memory.
+  void propagate(Cost below);
+  // Lower bounds (scaled) of all that contain each choice of the variable. Requires normalised tables, as reduce leaves them.
+  std::vector<Cost> bounds_of(int variable) const;
+  // Smallest entries of all tables into the constant, which is a lower bound afterwards.
+  void normalise();
+  // Adds prices per byte (2^-32 scaled picoseconds) of the rows to all costs; the sum over time must not be negative.
+  void add_prices(const std::vector<std::int64_t>& prices);
+
+  // Leaves out rows that even the largest choices keep, with their prices, which become 0 in `prices`. Whether there was one.
+  // Tables may contain negative costs afterwards (normalise).
+  bool relax_rows(std::vector<std::int64_t>& prices);
+  void touch_all();         // so that reduce looks at all variables
+  void lift(int variable);  // the smallest of the variable's own costs into the constant
+
+  // Eliminates all that is left with tables of at most `table` cells. False, and nothing is changed, if that is not possible
+  // or memory is constrained.
+  bool eliminate(std::int64_t table);
+  bool can_eliminate(std::int64_t table) const;
+
+  // A choice for all variables; `choice` holds the labels of those alive, -1 for the others.
+  void restore(std::vector<int>& choice) const;
+  void record(int variable, std::vector<int> on, std::vector<int> choice);
+
+ private:
+  std::shared_ptr<const Step> steps_;
+  std::vector<std::int64_t>
+      taken_;  // per row, as differences from row to row: what limits lose at settle_limits
+  bool taken_any_ = false;
+  std::vector<int> queue_;
+  std::vector<char> queued_;
+
+  void touch(int variable);
+  void touch_around(int variable);
+  int add_pair(int a, int b, std::vector<Cost> costs_from_a);
+  void drop_pair(int pair);
+  void drop_node(int variable);
+  void normalise_use(int use);
+  void settle_limits();
+  void combine_uses(int variable);
+  bool filter_node(int variable, Cost below);
+  bool filter_memory();
+  bool simplify_pairs(int variable);
+  bool remove_single(int variable);
+  bool merge_determined(int variable);
+  bool remove_small_degree(int variable);
+  bool dominate(int variable);
+  std::vector<char> to_compare_;  // variables at which dominance has not been looked for since they changed
+};
+
+}  // namespace braid::frontend::sharding

@@ -1,0 +1,436 @@
+// The solver against exhaustive search on random problems, and what must be recognised or refused.
+#include "frontend/sharding/problem.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ir/error.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+// splitmix64: the same numbers everywhere.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return z ^ (z >> 31);
+  }
+  int below(int n) { return static_cast<int>(next() % static_cast<std::uint64_t>(n)); }
+  bool one_in(int n) { return below(n) == 0; }
+
+ private:
+  std::uint64_t state_;
+};
+
+// Calls `visit` with every combination of choices.
+template <class Visit>
+void for_all(const Problem& problem, const Visit& visit) {
+  std::vector<int> choice(problem.variables.size(), 0);
+  for (;;) {
+    visit(choice);
+    std::size_t v = 0;
+    while (v < choice.size() && ++choice[v] == static_cast<int>(problem.variables[v].size())) choice[v++] = 0;
+    if (v == choice.size()) return;
+  }
+}
+
+// What a choice costs, written without the solver's `price`.
+Cost plain_cost(const Problem& problem, const std::vector<int>& choice, bool with_limits) {
+  Cost sum = 0;
+  for (std::size_t v = 0; v < choice.size(); ++v) {
+    const Cost cost = problem.variables[v][choice[v]];
+    if (cost == kForbidden) return kForbidden;
+    sum += cost;
+  }
+  for (const Edge& edge : problem.edges) {
+    const Cost cost = edge.costs[choice[edge.from] * problem.variables[edge.to].size() + choice[edge.to]];
+    if (cost == kForbidden) return kForbidden;
+    sum += cost;
+  }
+  for (int row = 0; with_limits && row < static_cast<int>(problem.limits.size()); ++row) {
+    std::int64_t bytes = 0;
+    for (const Usage& usage : problem.usages) {
+      for (const RowRange& range : usage.rows) {
+        if (range.begin <= row && row < range.end) bytes += usage.bytes[choice[usage.variable]];
+      }
+    }
+    if (bytes > problem.limits[row]) return kForbidden;
+  }
+  return sum;
+}
+
+Cost exhaustive(const Problem& problem, bool with_limits = true) {
+  Cost best = kForbidden;
+  for_all(problem, [&](const std::vector<int>& choice) { best = std::min(best, plain_cost(problem, choice, with_limits)); });
+  return best;
+}
+
+Cost random_cost(Random& random, int most, int forbidden_one_in) {
+  if (forbidden_one_in > 0 && random.one_in(forbidden_one_in)) return kForbidden;
+  return random.below(most);
+}
+
+// Up to 8 variables with up to 6 choices and at most 20,000 combinations; chains, trees, loops, parallel edges, equal costs.
+Problem random_problem(Random& random) {
+  Problem problem;
+  const int count = 1 + random.below(8);
+  const int most = random.one_in(3) ? 4 : random.one_in(2) ? 100 : 1'000'000'000;
+  const int forbidden_one_in = random.one_in(2) ? 0 : 2 + random.below(12);
+  std::int64_t combinations = 1;
+  for (int v = 0; v < count; ++v) {
+    int choices = 1 + random.below(6);
+    while (combinations * choices > 20'000) --choices;
+    combinations *= choices;
+    std::vector<Cost> costs;
+    for (int c = 0; c < choices; ++c) costs.push_back(random_cost(random, most, forbidden_one_in));
+    problem.variables.push_back(std::move(costs));
+  }
+  const int edges = random.below(count * (random.one_in(2) ? 3 : 1) + 1);
+  for (int e = 0; e < edges; ++e) {
+    Edge edge;
+    edge.from = random.below(count);
+    edge.to = random.one_in(12) ? edge.from : random.below(count);
+    const int rows = static_cast<int>(problem.variables[edge.from].size());
+    const int columns = static_cast<int>(problem.variables[edge.to].size());
+    const int kind = random.below(4);
+    for (int i = 0; i < rows; ++i) {
+      for (int j = 0; j < columns; ++j) {
+        // Some edges make one end a function of the other, some are sums, as conversions often are.
+        if (kind == 0) {
+          edge.costs.push_back(i % columns == j ? random_cost(random, most, 0) : kForbidden);
+        } else if (kind == 1) {
+          edge.costs.push_back(i * 3 + j * 5);
+        } else {
+          edge.costs.push_back(random_cost(random, most, forbidden_one_in));
+        }
+      }
+    }
+    problem.edges.push_back(std::move(edge));
+  }
+  return problem;
+}
+
+void add_usages(Random& random, Problem& problem) {
+  const int rows = 1 + random.below(5);
+  const int most = random.one_in(3) ? 3 : 1'000'000;
+  for (int v = 0; v < static_cast<int>(problem.variables.size()); ++v) {
+    for (int u = random.below(3); u > 0; --u) {
+      Usage usage;
+      usage.variable = v;
+      for (std::size_t c = 0; c < problem.variables[v].size(); ++c) usage.bytes.push_back(random.below(most));
+      const int begin = random.below(rows), end = begin + 1 + random.below(rows - begin);
+      usage.rows.push_back({begin, end});
+      if (end + 1 < rows && random.one_in(2)) usage.rows.push_back({end + 1, rows});
+      problem.usages.push_back(std::move(usage));
+    }
+  }
+  problem.limits.assign(static_cast<std::size_t>(rows), 0);
+}
+
+// Limits between what the cheapest choice occupies and what the smallest one does, so that some bind.
+bool bind_limits(Random& random, Problem& problem) {
+  const Cost free = exhaustive(problem, false);
+  if (free == kForbidden) return false;
+  const std::size_t rows = problem.limits.size();
+  std::vector<std::int64_t> cheapest(rows, 0), smallest(rows, std::numeric_limits<std::int64_t>::max());
+  const auto occupied = [&](const std::vector<int>& choice, int row) {
+    std::int64_t bytes = 0;
+    for (const Usage& usage : problem.usages) {
+      for (const RowRange& range : usage.rows) {
+        if (range.begin <= row && row < range.end) bytes += usage.bytes[choice[usage.variable]];
+      }
+    }
+    return bytes;
+  };
+  bool seen = false;
+  for_all(problem, [&](const std::vector<int>& choice) {
+    const Cost cost = plain_cost(problem, choice, false);
+    if (cost == kForbidden) return;
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::int64_t bytes = occupied(choice, static_cast<int>(row));
+      smallest[row] = std::min(smallest[row], bytes);
+      if (cost == free && !seen) cheapest[row] = bytes;
+    }
+    if (cost == free) seen = true;
+  });
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::int64_t room = cheapest[row] - smallest[row];
+    problem.limits[row] = smallest[row] + (room > 0 ? static_cast<std::int64_t>(random.next() % static_cast<std::uint64_t>(room)) : 0);
+  }
+  return exhaustive(problem) != free;
+}
+
+void expect_optimal(const Problem& problem, const Solution& solution, std::uint64_t seed) {
+  const Cost best = exhaustive(problem);
+  ASSERT_TRUE(solution.proved()) << "seed " << seed;
+  ASSERT_EQ(solution.status, best == kForbidden ? Status::kInfeasible : Status::kOptimal) << "seed " << seed;
+  EXPECT_EQ(solution.cost, best) << "seed " << seed;
+  EXPECT_EQ(solution.bound, best) << "seed " << seed;
+  if (best != kForbidden) {
+    EXPECT_EQ(plain_cost(problem, solution.choice, true), best) << "seed " << seed;
+    EXPECT_EQ(price(problem, solution.choice), best) << "seed " << seed;
+  }
+}
+
+TEST(ShardingSolve, RandomProblemsWithoutLimits) {
+  int infeasible = 0;
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    Random random(seed);
+    const Problem problem = random_problem(random);
+    const Solution solution = solve(problem);
+    expect_optimal(problem, solution, seed);
+    infeasible += solution.status == Status::kInfeasible;
+  }
+  EXPECT_GT(infeasible, 20);
+  EXPECT_LT(infeasible, 300);
+}
+
+TEST(ShardingSolve, RandomProblemsWithBindingLimits) {
+  int binding = 0, infeasible = 0;
+  for (std::uint64_t seed = 100'000; binding < 400; ++seed) {
+    ASSERT_LT(seed, 105'000u);
+    Random random(seed);
+    Problem problem = random_problem(random);
+    add_usages(random, problem);
+    if (!bind_limits(random, problem)) continue;
+    ++binding;
+    const Solution solution = solve(problem);
+    expect_optimal(problem, solution, seed);
+    infeasible += solution.status == Status::kInfeasible;
+  }
+  EXPECT_GT(infeasible, 20);
+  EXPECT_LT(infeasible, 300);
+}
+
+// All pairs of variables have costs, of few different values, so that bounds are far from the optimum.
+Problem dense_problem(Random& random) {
+  Problem problem;
+  const int count = 7;
+  for (int v = 0; v < count; ++v) problem.variables.push_back({0, random.below(3), random.below(3), random.below(3)});
+  for (int v = 0; v < count; ++v) {
+    for (int w = 0; w < v; ++w) {
+      Edge edge{w, v, {}};
+      for (int c = 0; c < 16; ++c) edge.costs.push_back(random.below(20));
+      problem.edges.push_back(std::move(edge));
+    }
+  }
+  return problem;
+}
+
+// By branch and bound where elimination would do, without and with limits.
+TEST(ShardingSolve, BranchAndBoundEqualsExhaustiveSearch) {
+  SolveOptions options;
+  options.table = 8;
+  int searched = 0;
+  for (std::uint64_t seed = 200'000; seed < 200'060; ++seed) {
+    Random random(seed);
+    Problem problem = dense_problem(random);
+    if (seed % 2 == 1) {
+      add_usages(random, problem);
+      bind_limits(random, problem);
+    }
+    const Solution solution = solve(problem, options);
+    expect_optimal(problem, solution, seed);
+    searched += solution.branches > 5;
+    expect_optimal(problem, solve(problem), seed);  // by elimination if limits do not bind
+  }
+  EXPECT_GT(searched, 20);
+}
+
+// Costs of 0 and 1 on all pairs: choices that are almost dominated, by a loss of 1.
+TEST(ShardingSolve, LossesOfOne) {
+  for (std::uint64_t seed = 600'000; seed < 600'300; ++seed) {
+    Random random(seed);
+    Problem problem;
+    for (int v = 0; v < 4; ++v) {
+      problem.variables.push_back({random.below(3), random.below(3), random.below(3)});
+      for (int w = 0; w < v; ++w) {
+        Edge edge{w, v, {}};
+        for (int c = 0; c < 9; ++c) edge.costs.push_back(random.one_in(4) ? 1 : 0);
+        problem.edges.push_back(std::move(edge));
+      }
+    }
+    expect_optimal(problem, solve(problem), seed);
+  }
+}
+
+// Parts of equal structure with different costs, side by side: none may be taken for another.
+TEST(ShardingSolve, IndependentParts) {
+  for (std::uint64_t seed = 700'000; seed < 700'010; ++seed) {
+    Random random(seed);
+    Problem all;
+    Cost expected = 0;
+    for (int part = 0; part < 6; ++part) {
+      const Problem one = dense_problem(random);
+      expected += exhaustive(one);
+      const int base = static_cast<int>(all.variables.size());
+      all.variables.insert(all.variables.end(), one.variables.begin(), one.variables.end());
+      for (const Edge& edge : one.edges) all.edges.push_back({base + edge.from, base + edge.to, edge.costs});
+    }
+    const Solution solution = solve(all);
+    EXPECT_EQ(solution.cost, expected) << "seed " << seed;
+    EXPECT_EQ(plain_cost(all, solution.choice, true), expected) << "seed " << seed;
+  }
+}
+
+// The random problems with tables so small that some need branch and bound.
+TEST(ShardingSolve, SmallTablesGiveTheSameCosts) {
+  SolveOptions options;
+  options.table = 8;
+  for (std::uint64_t seed = 500'000; seed < 500'300; ++seed) {
+    Random random(seed);
+    const Problem problem = random_problem(random);
+    expect_optimal(problem, solve(problem, options), seed);
+  }
+}
+
+// With a small budget, cost and bound enclose the optimum.
+TEST(ShardingSolve, BoundsHoldWhenTheBudgetEnds) {
+  SolveOptions options;
+  options.table = 8;
+  int unproved = 0;
+  for (std::uint64_t seed = 300'000; seed < 300'100; ++seed) {
+    Random random(seed);
+    Problem problem = seed % 2 == 0 ? dense_problem(random) : random_problem(random);
+    if (seed % 4 >= 2) {
+      add_usages(random, problem);
+      bind_limits(random, problem);
+    }
+    const Cost best = exhaustive(problem);
+    for (std::int64_t budget : {0, 300, 3000, 30'000, 300'000}) {
+      options.budget = budget;
+      const Solution solution = solve(problem, options);
+      EXPECT_LE(solution.bound, best) << "seed " << seed;
+      if (solution.feasible()) {
+        EXPECT_GE(solution.cost, best) << "seed " << seed;
+        EXPECT_EQ(plain_cost(problem, solution.choice, true), solution.cost) << "seed " << seed;
+      }
+      if (solution.proved()) {
+        EXPECT_EQ(solution.cost, best) << "seed " << seed;
+      }
+      unproved += !solution.proved();
+    }
+  }
+  EXPECT_GT(unproved, 50);
+}
+
+TEST(ShardingSolve, EqualTwice) {
+  for (std::uint64_t seed = 400'000; seed < 400'050; ++seed) {
+    Random random(seed);
+    Problem problem = random_problem(random);
+    add_usages(random, problem);
+    bind_limits(random, problem);
+    const Solution first = solve(problem), second = solve(problem);
+    EXPECT_EQ(first.choice, second.choice);
+    EXPECT_EQ(first.cells, second.cells);
+  }
+}
+
+// Layers in a chain, each a diamond: the least sum is known in closed form, and equal layers are computed once.
+Problem layers(int count) {
+  constexpr int kChoices = 12;
+  Problem problem;
+  std::vector<Cost> costs(kChoices), table(kChoices * kChoices), between(kChoices * kChoices);
+  for (int c = 0; c < kChoices; ++c) costs[c] = 10 + (c * 5) % kChoices;
+  for (int i = 0; i < kChoices; ++i) {
+    for (int j = 0; j < kChoices; ++j) {
+      table[i * kChoices + j] = i == j ? 0 : 100 + std::abs(i - j);
+      between[i * kChoices + j] = i == j ? 0 : 1;
+    }
+  }
+  // Five variables of a layer that are all connected, and the last of one layer is connected to the first of the next.
+  for (int layer = 0; layer < count; ++layer) {
+    const int base = layer * 5;
+    for (int v = 0; v < 5; ++v) problem.variables.push_back(costs);
+    for (int v = 0; v < 5; ++v) {
+      for (int w = 0; w < v; ++w) problem.edges.push_back({base + w, base + v, table});
+    }
+    if (layer > 0) problem.edges.push_back({base - 1, base, between});
+  }
+  return problem;
+}
+
+TEST(ShardingSolve, EqualLayersAreComputedOnce) {
+  const Solution few = solve(layers(4)), many = solve(layers(64));
+  EXPECT_EQ(few.cost, 4 * 5 * 10);
+  EXPECT_EQ(many.cost, 64 * 5 * 10);
+  EXPECT_EQ(many.status, Status::kOptimal);
+  // The tables of elimination are 12^5 cells; 60 layers more add less than ten of them.
+  EXPECT_LT(many.cells - few.cells, 10 * 248'832);
+}
+
+TEST(ShardingSolve, ForbiddenEverywhereIsInfeasible) {
+  Problem problem{{{1, 2}, {3, kForbidden}}, {{0, 1, {kForbidden, 1, kForbidden, 1}}}, {}, {}};
+  EXPECT_EQ(solve(problem).status, Status::kInfeasible);
+  problem.edges[0].costs[2] = 7;
+  const Solution solution = solve(problem);
+  EXPECT_EQ(solution.cost, 2 + 3 + 7);
+  EXPECT_EQ(solution.choice, (std::vector<int>{1, 0}));
+}
+
+TEST(ShardingSolve, LimitsThatNothingKeepsAreInfeasible) {
+  Problem problem{{{1, 2}, {3, 4}}, {}, {{0, {10, 5}, {{0, 1}}}, {1, {10, 5}, {{0, 1}}}}, {9}};
+  EXPECT_EQ(solve(problem).status, Status::kInfeasible);
+  problem.limits[0] = 10;
+  EXPECT_EQ(solve(problem).cost, 6);
+  problem.limits[0] = 15;
+  EXPECT_EQ(solve(problem).cost, 5);
+  problem.limits[0] = 20;
+  EXPECT_EQ(solve(problem).cost, 4);
+  problem.limits[0] = -1;
+  EXPECT_EQ(solve(problem).status, Status::kInfeasible);
+}
+
+TEST(ShardingSolve, NothingToChoose) {
+  const Solution solution = solve(Problem{});
+  EXPECT_EQ(solution.status, Status::kOptimal);
+  EXPECT_EQ(solution.cost, 0);
+}
+
+TEST(ShardingSolve, CostsThatOverflowAreRefused) {
+  Problem problem{{{kLargestTotal}, {0}}, {}, {}, {}};
+  EXPECT_EQ(solve(problem).cost, kLargestTotal);
+  problem.variables[1][0] = 1;
+  try {
+    solve(problem);
+    FAIL();
+  } catch (const ir::UserError& error) {
+    EXPECT_EQ(error.code(), 480);
+  }
+}
+
+TEST(ShardingSolve, LargeCostsStayExact) {
+  const Cost large = kLargestTotal / 8;
+  Problem problem{{{large, large - 1}, {large, large - 1}, {5, 4}},
+                  {{0, 1, {0, large, large, 3}}, {1, 2, {0, 1, 2, 3}}, {0, 2, {1, 0, 0, 1}}},
+                  {{0, {0, 100}, {{0, 1}}}, {1, {0, 100}, {{0, 1}}}},
+                  {150}};
+  EXPECT_EQ(solve(problem).cost, exhaustive(problem));
+}
+
+TEST(ShardingSolve, MalformedProblemsAreInternalErrors) {
+  const Problem good{{{1, 2}, {3, 4}}, {{0, 1, {0, 0, 0, 0}}}, {{0, {1, 1}, {{0, 1}}}}, {5}};
+  EXPECT_NO_THROW(solve(good));
+  const auto refused = [&](auto&& change) {
+    Problem bad = good;
+    change(bad);
+    EXPECT_THROW(solve(bad), ir::InternalError);
+  };
+  refused([](Problem& p) { p.variables[0].clear(); });
+  refused([](Problem& p) { p.variables[0][0] = -1; });
+  refused([](Problem& p) { p.edges[0].costs.pop_back(); });
+  refused([](Problem& p) { p.edges[0].to = 2; });
+  refused([](Problem& p) { p.usages[0].bytes.push_back(1); });
+  refused([](Problem& p) { p.usages[0].bytes[0] = -5; });
+  refused([](Problem& p) { p.usages[0].rows[0].end = 2; });
+  refused([](Problem& p) { p.usages[0].variable = 2; });
+}
+
+}  // namespace
+}  // namespace braid::frontend::sharding
