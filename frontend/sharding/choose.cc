@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "frontend/sharding/caches.h"
 #include "ir/error.h"
 
 namespace braid::frontend::sharding {
@@ -30,7 +31,7 @@ const Spec kReplicated = Spec::replicated();
 
 }  // namespace
 
-SplitSpace::SplitSpace(const Graph& graph, int ranks) : graph_(graph), ranks_(ranks) {
+SplitSpace::SplitSpace(const Graph& graph, int ranks, Caches caches) : graph_(graph), ranks_(ranks) {
   const BlockCandidates candidates = block_candidates(graph, ranks);
   variable_of_.assign(graph.nodes.size(), -1);
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -49,6 +50,7 @@ SplitSpace::SplitSpace(const Graph& graph, int ranks) : graph_(graph), ranks_(ra
     nodes_.push_back(static_cast<int>(n));
     strategies_.push_back(std::move(distinct));
   }
+  if (caches == Caches::in_parts) add_caches();
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const GraphValue& value = graph.values[v];
     if (value.constant) continue;
@@ -61,15 +63,37 @@ SplitSpace::SplitSpace(const Graph& graph, int ranks) : graph_(graph), ranks_(ra
       flow.output = static_cast<int>(std::find(outputs.begin(), outputs.end(), static_cast<int>(v)) - outputs.begin());
     } else if (!value.graph_input) {
       continue;
+    } else if (const auto cache = cache_inputs_.find(flow.value); cache != cache_inputs_.end()) {
+      flow.producer = cache->second;
     }
     for (const GraphUse& use : value.readers) {
       if (use.node < 0) {
-        flow.readers.push_back({-1, use.input});
+        const auto cache = cache_outputs_.find(use.input);
+        flow.readers.push_back(cache == cache_outputs_.end() ? Reader{-1, use.input} : Reader{cache->second, 0});
       } else if (variable_of_[at(use.node)] >= 0) {
         flow.readers.push_back({variable_of_[at(use.node)], use.input});
       }
     }
     if (!flow.readers.empty()) add_flow(std::move(flow));
+  }
+}
+
+void SplitSpace::add_caches() {
+  for (const CachePair& pair : cache_pairs(graph_)) {
+    // The states that some reader of the past takes, and whole.
+    std::set<Spec> states = {kReplicated};
+    for (const GraphUse& use : graph_.values[at(pair.input)].readers) {
+      if (use.node < 0 || variable_of_[at(use.node)] < 0) continue;
+      for (const Strategy& strategy : strategies_[at(variable_of_[at(use.node)])]) {
+        const Spec& spec = strategy.inputs[at(use.input)];
+        if (spec.is_split()) states.insert(spec);
+      }
+    }
+    std::vector<Strategy> own;
+    for (const Spec& spec : states) own.push_back({{spec}, {spec}, -1, {}});
+    cache_inputs_[pair.input] = cache_outputs_[pair.output] = variables_++;
+    nodes_.push_back(-1);
+    strategies_.push_back(std::move(own));
   }
 }
 
@@ -126,7 +150,7 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
   problem.variables.resize(at(variables_));
   for (std::size_t n = 0; n < nodes_.size(); ++n) {
     for (const Strategy& strategy : strategies_[n])
-      problem.variables[n].push_back(costs.node(graph_, graph_.nodes[at(nodes_[n])], strategy, ranks_));
+      problem.variables[n].push_back(nodes_[n] < 0 ? 0 : costs.node(graph_, graph_.nodes[at(nodes_[n])], strategy, ranks_));
   }
   const auto choices = [&](int variable) { return static_cast<int>(strategies_[at(variable)].size()); };
   const auto add = [](Cost& sum, Cost cost) { sum = sum == kForbidden || cost == kForbidden ? kForbidden : sum + cost; };
@@ -207,7 +231,16 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
   }
   const std::vector<int>& choice = result.solution.choice;
   const auto chosen = [&](int variable) -> const Strategy& { return strategies_[at(variable)][at(choice[at(variable)])]; };
+  for (const auto& [value, variable] : cache_inputs_) {
+    const Spec& spec = chosen(variable).outputs[0];
+    if (!spec.is_replicated()) result.plan.values[graph_.values[at(value)].name] = spec;
+  }
+  for (const auto& [output, variable] : cache_outputs_) {
+    const Spec& spec = chosen(variable).outputs[0];
+    if (!spec.is_replicated()) result.plan.readers[{graph_.values[at(graph_.outputs[at(output)])].name, {"", -1}}] = spec;
+  }
   for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    if (nodes_[n] < 0) continue;
     const GraphNode& node = graph_.nodes[at(nodes_[n])];
     const Strategy& strategy = chosen(static_cast<int>(n));
     result.nodes.push_back({nodes_[n], strategy, problem.variables[n].empty() ? 0 : costs.node(graph_, node, strategy, ranks_)});
@@ -229,9 +262,10 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
     std::vector<ChosenConversion> conversions;
     for (const Reader& reader : flow.readers) {
       const Spec& to = reader.variable < 0 ? kReplicated : taken(reader, choice[at(reader.variable)]);
-      const std::string name = reader.variable < 0 ? "" : plan_name(graph_, graph_.nodes[at(nodes_[at(reader.variable)])]);
+      const bool is_node = reader.variable >= 0 && nodes_[at(reader.variable)] >= 0;
+      const std::string name = is_node ? plan_name(graph_, graph_.nodes[at(nodes_[at(reader.variable)])]) : "";
       if (to == from) continue;
-      if (reader.variable >= 0) result.plan.readers[{value.name, {name, reader.input}}] = to;
+      if (is_node) result.plan.readers[{value.name, {name, reader.input}}] = to;
       auto known = std::find_if(conversions.begin(), conversions.end(), [&](const ChosenConversion& c) { return c.to == to; });
       if (known == conversions.end()) {
         const auto steps = conversion_steps(from, to, value.dtype, bytes(flow.value, costs), ranks_);

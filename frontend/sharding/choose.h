@@ -4,10 +4,13 @@
 // its producer and its reader: those of the conversion between what one computes and the other takes. A tensor with several
 // readers has a variable of its own: the state in which it is produced, and at most two into which it is converted, so that a
 // conversion that several readers share is paid once. Constants have any state that can be cut from them, without a
-// conversion. The program takes and returns whole tensors.
+// conversion. The program takes and returns whole tensors, unless it is asked to keep its caches in parts (caches.h): a past and
+// its present then have one state, which is a variable.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -47,11 +50,14 @@ struct SplitChoice {
   std::vector<ChosenConversion> conversions;
 };
 
+// How the program takes and returns caches.
+enum class Caches : std::uint8_t { whole, in_parts };
+
 // All plans of a graph on so many ranks, independent of costs.
 class SplitSpace {
  public:
   // `graph` must outlive this.
-  SplitSpace(const Graph& graph, int ranks);
+  SplitSpace(const Graph& graph, int ranks, Caches caches = Caches::whole);
 
   Problem problem(const SplitCosts& costs) const;
   SplitChoice choose(const SplitCosts& costs, const SolveOptions& options = {}) const;
@@ -80,10 +86,14 @@ class SplitSpace {
   Cost conversion_cost(int value, const Spec& from, const Spec& to, const SplitCosts& costs) const;
   std::int64_t bytes(int value, const SplitCosts& costs) const;
   void add_flow(Flow flow);
+  // Variables of pairs of a past and a present: one that takes what it is given, as a node would.
+  void add_caches();
 
   const Graph& graph_;
   int ranks_;
-  std::vector<int> nodes_;                        // per node variable: the graph's node
+  std::map<int, int> cache_inputs_;   // value: its variable
+  std::map<int, int> cache_outputs_;  // index of a graph output: the variable of its past
+  std::vector<int> nodes_;                        // per node variable: the graph's node; -1: a cache
   std::vector<int> variable_of_;                  // per node of the graph; -1: none
   std::vector<std::vector<Strategy>> strategies_;  // per node variable
   std::vector<Flow> flows_;

@@ -69,7 +69,7 @@ void add_elementwise(std::vector<ProofCase>& cases) {
   };
   for (const Binary& b : binary) {
     const std::pair<const char*, const char*> forms[] = {
-        {"[12, 24]", "[12, 24]"}, {"[12, 24]", "[24]"}, {"[12, 1, 24]", "[5, 1]"}, {"[12]", "[]"}};
+        {"[12, 24]", "[12, 24]"}, {"[12, 24]", "[24]"}, {"[12, 1, 24]", "[5, 1]"}, {"[12]", ""}};
     for (const auto& [x, y] : forms) {
       const std::string z = std::string(x) == "[12, 1, 24]" ? "[12, 5, 24]" : x;
       cases.push_back({b.name,
@@ -232,7 +232,7 @@ void add_moves(std::vector<ProofCase>& cases) {
       reshape("[4, 6]", "[6, 4]", "[2] {-1, 4}"),
       reshape("[2, 6, 4]", "[8, 6, 1]", "[3] {8, 0, 1}"),
       reshape("[12, 1, 4]", "[1, 12, 1, 4]", "[4] {1, 12, 1, 4}"),
-      reshape("[12, 0, 4]", "[12, 0]", "[2] {0, 0}"),
+      reshape("[12, 0, 4]", "[12, 0, 2, 2]", "[4] {0, 0, 2, 2}"),
       reshape("[0, 12]", "[0, 3, 4]", "[3] {0, 3, 4}"),
       reshape("[2, 12, 12, 5]", "[24, 60]", "[2] {24, 60}", "int64"),
       {"Flatten", graph("float[12, 6, 4] x", "float[12, 24] y", "y = Flatten(x)")},
@@ -269,6 +269,8 @@ void add_moves(std::vector<ProofCase>& cases) {
       {"Slice", graph("float[12, 24] x", "float[12, 0] y",
                       "s = Constant <value = int64[1] {24}> () e = Constant <value = int64[1] {24}> () "
                       "a = Constant <value = int64[1] {1}> () y = Slice(x, s, e, a)")},
+      {"Pad", graph("float[12, 6] x", "float[12, 9] y",
+                    "p = Constant <value = int64[4] {0, 1, 0, 2}> () v = Constant <value = float {3}> () y = Pad(x, p, v)")},
       {"Pad", graph("float[12, 6] x", "float[12, 9] y", "p = Constant <value = int64[4] {0, 1, 0, 2}> () y = Pad(x, p)")},
       {"Pad", graph("float[12, 6] x", "float[12, 9] y", "y = Pad <pads = [0, 1, 0, 2], mode = \"reflect\"> (x)"), 10},
       {"Pad", graph("float[12, 6] x", "float[12, 9] y",

@@ -1,0 +1,125 @@
+// Plain models, split by the search and by plans that are drawn, against the results of the plain model: interpreter, N ranks.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "frontend/import.h"
+#include "ir/interpreter.h"
+#include "tests/frontend/sharding/chosen.h"
+#include "tests/frontend/sharding/proof.h"
+#include "tests/support/onnx_cases.h"
+#include "tests/support/schedule_checks.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Totals {
+  int models = 0, split_models = 0, split_nodes = 0, collectives = 0, split_caches = 0;
+};
+
+int collectives_of(const ir::Schedule& schedule) {
+  int count = 0;
+  for (const ir::Operation& op : schedule.graph.ops) count += op.as<ir::CollectiveKernel>() != nullptr;
+  return count;
+}
+
+// Splits one case and compares all its data sets. Every rank is given its part of the inputs; parts of outputs are joined.
+void check(const fs::path& folder, int ranks, unsigned seed, double rtol, double atol, Totals& totals,
+           Caches caches = Caches::whole) {
+  SCOPED_TRACE(fmt::format("{} on {} ranks, seed {}", folder.filename().string(), ranks, seed));
+  std::string path;
+  ImportOptions options = test::import_options_of(folder, path);
+  if (options.ranks != 1) return;
+  ir::Schedule plain;
+  try {
+    plain = import_model(path, options);
+  } catch (const ir::UserError&) {
+    return;  // refused whole too
+  }
+  Chosen chosen;
+  options.ranks = ranks;
+  options.split = chosen_request(chosen, seed, caches);
+  try {
+    const ir::Schedule schedule = import_model(path, options);
+    EXPECT_EQ(test::text_and_verifier_complaints(schedule), "");
+    EXPECT_EQ(parse_plan(to_string(chosen.plan), "plan"), chosen.plan);
+    ++totals.models;
+    totals.split_models += chosen.split_nodes > 0 ? 1 : 0;
+    totals.split_nodes += chosen.split_nodes;
+    totals.collectives += collectives_of(schedule);
+    totals.split_caches += static_cast<int>(chosen.inputs.size());
+    EXPECT_EQ(chosen.inputs.size(), chosen.outputs.size());
+    std::vector<std::string> inputs, outputs;
+    for (const auto& input : schedule.graph.inputs) inputs.push_back(input.name);
+    for (const auto& output : schedule.graph.outputs) outputs.push_back(output.name);
+    const auto sets = test::read_data_sets(folder, 1);
+    for (const std::vector<test::DataSet>& set : sets) {
+      std::vector<std::vector<ir::Tensor>> per_rank(static_cast<std::size_t>(ranks));
+      for (std::size_t k = 0; k < set[0].inputs.size(); ++k) {
+        const auto spec = chosen.inputs.find(inputs[k]);
+        const auto parts = cut(set[0].inputs[k], spec == chosen.inputs.end() ? Spec() : spec->second, ranks, 1);
+        for (std::size_t r = 0; r < per_rank.size(); ++r) per_rank[r].push_back(parts[r]);
+      }
+      const ir::InterpreterResult result = ir::run(schedule, per_rank);
+      for (std::size_t k = 0; k < set[0].outputs.size(); ++k) {
+        std::vector<ir::Tensor> parts;
+        for (const auto& of_rank : result.outputs) parts.push_back(of_rank[k]);
+        const auto spec = chosen.outputs.find(outputs[k]);
+        const ir::Tensor whole = joined(parts, spec == chosen.outputs.end() ? Spec() : spec->second);
+        const bool half = ir::size_of(set[0].outputs[k].dtype) == 2;
+        EXPECT_EQ(test::difference(whole, set[0].outputs[k], half ? 1e-2 : rtol, half ? 1e-3 : atol), "")
+            << "output " << outputs[k] << "\n" << to_string(chosen.plan);
+      }
+    }
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << error.what() << "\n" << to_string(chosen.plan);
+  }
+}
+
+Totals check_all(const fs::path& root, const std::vector<int>& ranks, const std::vector<unsigned>& seeds, double rtol,
+                 double atol, Caches caches = Caches::whole) {
+  Totals totals;
+  if (!fs::exists(root)) return totals;
+  for (const fs::path& folder : test::sorted_entries(root)) {
+    for (const int n : ranks) {
+      for (const unsigned seed : seeds) check(folder, n, seed, rtol, atol, totals, caches);
+    }
+  }
+  fmt::print("{} splits, {} of them of some node, {} nodes, {} collectives\n", totals.models, totals.split_models,
+             totals.split_nodes, totals.collectives);
+  return totals;
+}
+
+fs::path models(const char* part) { return fs::path(BRAID_TEST_MODELS) / part; }
+
+TEST(SplitModels, TransformersEqualThePlainOnes) {
+  const Totals totals = check_all(models("transformers"), {2, 4}, {0, 1, 2}, 1e-4, 1e-5);
+  if (totals.models == 0) GTEST_SKIP() << "no models: ctest makes them";
+  EXPECT_EQ(totals.models, totals.split_models);
+}
+
+// Two layers with a past key and a past value each.
+TEST(SplitModels, KeepTheirCachesInParts) {
+  Totals totals;
+  for (const char* name : {"gpt2_decode", "gpt2_slice_decode", "gpt2_static_decode", "llama_decode", "llama_grouped_decode"}) {
+    if (!fs::exists(models("transformers") / name)) GTEST_SKIP() << "no models: ctest makes them";
+    const int before = totals.split_caches;
+    check(models("transformers") / name, 2, 0, 1e-4, 1e-5, totals, Caches::in_parts);
+    EXPECT_EQ(totals.split_caches - before, 4) << name;
+  }
+}
+
+TEST(SplitModels, ArchitecturesEqualThePlainOnes) {
+  const Totals totals = check_all(models("architectures"), {2}, {0}, 1e-3, 1e-4);
+  if (totals.models == 0) GTEST_SKIP() << "no models: ctest makes them";
+  EXPECT_GT(totals.split_models, totals.models / 2);
+}
+
+TEST(SplitModels, OperatorsEqualThePlainOnes) {
+  const Totals totals = check_all(models("ops"), {2}, {3}, 1e-4, 1e-5);
+  if (totals.models == 0) GTEST_SKIP() << "no models: ctest makes them";
+}
+
+}  // namespace
+}  // namespace braid::frontend::sharding

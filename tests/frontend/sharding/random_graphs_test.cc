@@ -1,0 +1,275 @@
+// Random graphs of operators on integers, which wrap and so have no rounding: split by plans of random costs they must equal the
+// plain graph bit for bit.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "ir/interpreter.h"
+#include "tests/frontend/models.h"
+#include "tests/frontend/sharding/chosen.h"
+#include "tests/frontend/sharding/proof.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+class RandomGraph {
+ public:
+  explicit RandomGraph(unsigned seed) : random_(seed) {
+    const int inputs = 2 + pick(2);
+    for (int k = 0; k < inputs; ++k) values_.push_back({fmt::format("x{}", k), random_sizes()});
+    for (const Value& v : values_) inputs_ += fmt::format("{}int64[{}] {}", inputs_.empty() ? "" : ", ", fmt::join(v.sizes, ", "), v.name);
+    given_ = values_.size();
+    const int nodes = 4 + pick(10);
+    while (count_ < nodes) add();
+  }
+
+  onnx::ModelProto model() {
+    std::string outputs;
+    for (std::size_t k = given_; k < values_.size(); ++k) {
+      if (k + 2 < values_.size() && pick(3) != 0) continue;
+      outputs += fmt::format("{}int64[{}] {}", outputs.empty() ? "" : ", ", fmt::join(values_[k].sizes, ", "), values_[k].name);
+    }
+    onnx::ModelProto model = parse_model(fmt::format("g ({}) => ({}) {{ {} }}", inputs_, outputs, text_), 18);
+    for (const auto& [name, sizes] : weights_) {
+      onnx::TensorProto& weight = *model.mutable_graph()->add_initializer();
+      weight.set_name(name);
+      weight.set_data_type(onnx::TensorProto::INT64);
+      for (const std::int64_t size : sizes) weight.add_dims(size);
+      const ir::Tensor values = random_tensor(ir::DType::i64, sizes, -9, 9, false, random_());
+      weight.set_raw_data(values.bytes.data(), values.bytes.size());
+    }
+    return model;
+  }
+
+  std::vector<ir::Tensor> inputs(unsigned seed) const {
+    std::vector<ir::Tensor> result;
+    for (std::size_t k = 0; k < given_; ++k) result.push_back(random_tensor(ir::DType::i64, values_[k].sizes, -9, 9, false, seed++));
+    return result;
+  }
+
+ private:
+  struct Value {
+    std::string name;
+    Sizes sizes;
+  };
+
+  int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+  std::int64_t any_size() {
+    constexpr std::int64_t kSizes[] = {12, 12, 24, 4, 6, 1, 5, 36};
+    return kSizes[pick(8)];
+  }
+  Sizes random_sizes() {
+    Sizes sizes;
+    for (int d = 1 + pick(3); d > 0; --d) sizes.push_back(any_size());
+    return sizes;
+  }
+  const Value& any() { return values_[static_cast<std::size_t>(pick(static_cast<int>(values_.size())))]; }
+
+  std::string vector(const Sizes& values) {
+    const std::string name = fmt::format("c{}", constants_++);
+    text_ += fmt::format("{} = Constant <value = int64[{}] {{{}}}> () ", name, values.size(), fmt::join(values, ", "));
+    return name;
+  }
+  std::string weight(Sizes sizes) {
+    const std::string name = fmt::format("w{}", weights_.size());
+    weights_.emplace_back(name, std::move(sizes));
+    return name;
+  }
+  std::string result(Sizes sizes) {
+    values_.push_back({fmt::format("v{}", count_++), std::move(sizes)});
+    return values_.back().name;
+  }
+  void node(const std::string& call, Sizes sizes) {
+    const std::string name = fmt::format("v{}", count_);
+    text_ += fmt::format("{} = {} ", name, call);
+    result(std::move(sizes));
+  }
+
+  void add() {
+    const Value a = any();
+    const int rank = static_cast<int>(a.sizes.size());
+    std::int64_t elements = 1;
+    for (const std::int64_t s : a.sizes) elements *= s;
+    if (elements > 20000) return;
+    const int axis = rank == 0 ? 0 : pick(rank);
+    const std::int64_t size = rank == 0 ? 1 : a.sizes[static_cast<std::size_t>(axis)];
+    switch (pick(18)) {
+      case 0:
+      case 1: {  // with another value that is broadcast, or with a weight
+        const char* ops[] = {"Add", "Sub", "Mul", "Max", "Min"};
+        const char* op = ops[pick(5)];
+        if (pick(2) == 0) return node(fmt::format("{}({}, {})", op, a.name, weight(pick(2) == 0 || rank == 0 ? a.sizes : Sizes{a.sizes.back()})), a.sizes);
+        for (const Value& b : values_) {
+          if (b.sizes == a.sizes && b.name != a.name) return node(fmt::format("{}({}, {})", op, a.name, b.name), a.sizes);
+        }
+        return;
+      }
+      case 2:
+      case 3:
+      case 4: {
+        if (rank == 0) return;
+        const std::int64_t n = any_size();
+        Sizes sizes = a.sizes;
+        const std::string w = weight({sizes.back(), n});
+        sizes.back() = n;
+        return node(fmt::format("MatMul({}, {})", a.name, w), sizes);
+      }
+      case 5:
+        return node(fmt::format("{}({})", pick(2) == 0 ? "Relu" : "Neg", a.name), a.sizes);
+      case 6: {
+        if (rank < 2) return;
+        Sizes order(a.sizes.size()), sizes;
+        for (int d = 0; d < rank; ++d) order[static_cast<std::size_t>(d)] = d;
+        std::shuffle(order.begin(), order.end(), random_);
+        for (const std::int64_t d : order) sizes.push_back(a.sizes[static_cast<std::size_t>(d)]);
+        return node(fmt::format("Transpose <perm = [{}]> ({})", fmt::join(order, ", "), a.name), sizes);
+      }
+      case 7: {  // a dimension in two, or two in one
+        Sizes sizes = a.sizes;
+        if (rank >= 2 && pick(2) == 0) {
+          const auto d = static_cast<std::size_t>(pick(rank - 1));
+          sizes[d] *= sizes[d + 1];
+          sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(d) + 1);
+        } else if (rank >= 1 && rank < 4 && size % 2 == 0) {
+          const std::int64_t part = size % 3 == 0 && pick(2) == 0 ? 3 : 2;
+          sizes[static_cast<std::size_t>(axis)] = part;
+          sizes.insert(sizes.begin() + axis + 1, size / part);
+          if (pick(2) == 0) std::swap(sizes[static_cast<std::size_t>(axis)], sizes[static_cast<std::size_t>(axis) + 1]);
+        } else {
+          return;
+        }
+        return node(fmt::format("Reshape({}, {})", a.name, vector(sizes)), sizes);
+      }
+      case 8: {
+        if (rank == 0) return;
+        Sizes sizes = a.sizes, other = a.sizes;
+        other[static_cast<std::size_t>(axis)] = any_size();
+        sizes[static_cast<std::size_t>(axis)] += other[static_cast<std::size_t>(axis)];
+        return node(fmt::format("Concat <axis = {}> ({}, {})", axis, a.name, weight(other)), sizes);
+      }
+      case 9:
+      case 10: {  // equal or unequal pieces
+        if (rank == 0 || size < 3) return;
+        Sizes pieces = size % 3 == 0 && pick(2) == 0 ? Sizes{size / 3, size / 3, size / 3} : Sizes{size / 3, size - size / 3};
+        if (size % 2 == 0 && pick(2) == 0) pieces = {size / 2, size / 2};
+        const std::string sizes_name = vector(pieces);
+        std::string names;
+        for (const std::int64_t piece : pieces) {
+          Sizes sizes = a.sizes;
+          sizes[static_cast<std::size_t>(axis)] = piece;
+          names += (names.empty() ? "" : ", ") + result(sizes);
+        }
+        text_ += fmt::format("{} = Split <axis = {}> ({}, {}) ", names, axis, a.name, sizes_name);
+        return;
+      }
+      case 11: {
+        if (rank == 0 || size < 2) return;
+        const std::int64_t start = pick(static_cast<int>(size)), end = start + 1 + pick(static_cast<int>(size - start));
+        Sizes sizes = a.sizes;
+        sizes[static_cast<std::size_t>(axis)] = end - start;
+        const std::string from = vector({start}), to = vector({end}), along = vector({axis});
+        return node(fmt::format("Slice({}, {}, {}, {})", a.name, from, to, along), sizes);
+      }
+      case 12: {
+        if (rank == 0) return;
+        const char* ops[] = {"ReduceSum", "ReduceMax", "ReduceMin"};
+        const bool keep = pick(2) == 0;
+        Sizes sizes = a.sizes;
+        sizes[static_cast<std::size_t>(axis)] = 1;
+        if (!keep) sizes.erase(sizes.begin() + axis);
+        const std::string along = vector({axis});
+        return node(fmt::format("{} <keepdims = {}> ({}, {})", ops[pick(3)], keep ? 1 : 0, a.name, along), sizes);
+      }
+      case 13: {  // rows of a table, by what was computed
+        const std::int64_t rows = 12;
+        const Sizes table = pick(2) == 0 ? Sizes{rows} : Sizes{rows, any_size()};
+        if (a.sizes.size() + table.size() > 5) return;
+        const std::string limit = fmt::format("m{}", constants_++), index = fmt::format("i{}", constants_++);
+        text_ += fmt::format("{} = Constant <value = int64 {{{}}}> () {} = Mod({}, {}) ", limit, rows, index, a.name, limit);
+        Sizes sizes = a.sizes;
+        sizes.insert(sizes.end(), table.begin() + 1, table.end());
+        return node(fmt::format("Gather({}, {})", weight(table), index), sizes);
+      }
+      case 14: {
+        if (rank > 3) return;
+        const std::int64_t n = any_size();
+        Sizes sizes = a.sizes;
+        sizes.insert(sizes.begin(), n);
+        return node(fmt::format("Expand({}, {})", a.name, vector(sizes)), sizes);
+      }
+      case 15: {
+        const std::string less = fmt::format("l{}", constants_++);
+        const std::string w = weight(a.sizes);
+        text_ += fmt::format("{} = Less({}, {}) ", less, a.name, w);
+        return node(fmt::format("Where({}, {}, {})", less, a.name, w), a.sizes);
+      }
+      case 16: {
+        if (rank == 0) return;
+        const std::string along = fmt::format("a{}", constants_++);
+        text_ += fmt::format("{} = Constant <value = int64 {{{}}}> () ", along, axis);
+        return node(fmt::format("CumSum({}, {})", a.name, along), a.sizes);
+      }
+      default: {
+        if (rank < 2) return;
+        Sizes sizes(a.sizes.begin() + 1, a.sizes.end());
+        sizes[0] *= a.sizes[0];
+        return node(fmt::format("Reshape({}, {})", a.name, vector(sizes)), sizes);
+      }
+    }
+  }
+
+  std::mt19937 random_;
+  std::string inputs_, text_;
+  std::vector<Value> values_;
+  std::vector<std::pair<std::string, Sizes>> weights_;
+  std::size_t given_ = 0;
+  int count_ = 0, constants_ = 0;
+};
+
+// BRAID_SHARDING_GRAPHS sets how many, in the deep tier.
+TEST(RandomGraphs, SplitEqualPlainBitForBit) {
+  const char* given = std::getenv("BRAID_SHARDING_GRAPHS");
+  const int graphs = given == nullptr ? 150 : std::atoi(given);
+  int split = 0;
+  for (int k = 0; k < graphs; ++k) {
+    const auto seed = static_cast<unsigned>(1000 + k);
+    RandomGraph graph(seed);
+    const onnx::ModelProto model = graph.model();
+    SCOPED_TRACE(fmt::format("seed {}\n{}", seed, model.graph().node_size()));
+    const std::vector<ir::Tensor> inputs = graph.inputs(seed);
+    const std::vector<std::vector<ir::Tensor>> one{inputs};
+    std::vector<ir::Tensor> expected;
+    try {
+      expected = ir::run(import_proto(model), one).outputs[0];
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "plain: " << error.what();
+      continue;
+    }
+    for (const int ranks : {2, 3, 4}) {
+      Chosen chosen;
+      ImportOptions options;
+      options.ranks = ranks;
+      options.split = chosen_request(chosen, seed * 7 + static_cast<unsigned>(ranks));
+      try {
+        const ir::Schedule schedule = import_proto(model, options);
+        const std::vector<std::vector<ir::Tensor>> all(static_cast<std::size_t>(ranks), inputs);
+        const auto outputs = ir::run(schedule, all).outputs;
+        split += chosen.split_nodes > 0 ? 1 : 0;
+        for (const auto& of_rank : outputs) {
+          for (std::size_t o = 0; o < expected.size(); ++o)
+            EXPECT_TRUE(of_rank[o] == expected[o]) << ranks << " ranks: " << difference(of_rank[o], expected[o], 0) << "\n" << to_string(chosen.plan);
+        }
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << ranks << " ranks: " << error.what() << "\n" << to_string(chosen.plan);
+      }
+    }
+  }
+  fmt::print("{} graphs, {} splits of some node\n", graphs, split);
+  EXPECT_GT(split, graphs);
+}
+
+}  // namespace
+}  // namespace braid::frontend::sharding
