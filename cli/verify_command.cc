@@ -76,7 +76,7 @@ Outputs reference_outputs(const Options& o, const Verified& verified, const Prog
   // A plain model beside a split one: all ranks are given the same and return the same.
   const auto ranks = static_cast<std::size_t>(table.ranks);
   if (verified.lowered->graph.ranks == 1 && ranks > 1)
-    return Outputs(ranks, ir::run(*verified.lowered, {inputs[0]}).outputs[0]);
+    return Outputs(ranks, ir::run(*verified.lowered, std::span(inputs).first(1)).outputs[0]);
   return ir::run(*verified.lowered, inputs).outputs;
 }
 

@@ -1,10 +1,13 @@
 #include "frontend/sharding/machine_costs.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 #include <string_view>
+#include <tuple>
 
 namespace braid::frontend::sharding {
 
@@ -171,6 +174,18 @@ analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const
   return costs.collective(shape);
 }
 
+// The same steps are asked for again and again: layers are equal.
+SplitCosts with_memory(SplitCosts costs) {
+  using Key = std::tuple<StepKind, std::int64_t, ir::DType, int>;
+  auto known = std::make_shared<std::map<Key, Cost>>();
+  costs.step = [known, step_cost = std::move(costs.step)](const ConversionStep& step, int ranks) {
+    const auto [entry, fresh] = known->try_emplace(Key{step.kind, step.bytes, step.dtype, ranks}, 0);
+    if (fresh) entry->second = step_cost(step, ranks);
+    return entry->second;
+  };
+  return costs;
+}
+
 bool moves_between_ranks(StepKind kind) { return kind != StepKind::slice && kind != StepKind::permute; }
 
 std::function<std::int64_t(const ir::Expr&)> size_with(const std::shared_ptr<const analysis::CostModel>& costs) {
@@ -197,7 +212,7 @@ SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const S
     }
     return collective_cost(*costs, step, ranks).time.ps * options.communication / 1000;
   };
-  return result;
+  return with_memory(std::move(result));
 }
 
 SplitCosts floor_costs(std::shared_ptr<const analysis::CostModel> costs, Load load, int part) {
@@ -221,16 +236,36 @@ SplitCosts floor_costs(std::shared_ptr<const analysis::CostModel> costs, Load lo
   result.step = [costs, part](const ConversionStep& step, int ranks) -> Cost {
     return moves_between_ranks(step.kind) ? collective_cost(*costs, step, ranks).floor.ps * (kParts - part) : 0;
   };
-  return result;
+  return with_memory(std::move(result));
 }
 
 analysis::Time bound_over_plans(const SplitSpace& space, std::shared_ptr<const analysis::CostModel> costs, const SolveOptions& options) {
   Cost best = 0;
   for (const Load load : {Load::flops, Load::weights}) {
-    for (int part = 0; part <= kParts; part += 2) {
-      const Solution solution = solve(space.problem(floor_costs(costs, load, part)), options);
-      if (solution.bound != kForbidden) best = std::max(best, solution.bound / kParts);
+    std::array<Cost, kParts + 1> known;
+    known.fill(-1);
+    const auto at = [&](int part) {
+      Cost& bound = known[static_cast<std::size_t>(part)];
+      if (bound < 0) {
+        bound = solve(space.problem(floor_costs(costs, load, part)), options).bound;
+        bound = bound == kForbidden ? 0 : bound / kParts;
+        best = std::max(best, bound);
+      }
+      return bound;
+    };
+    // The least of linear functions is concave in the weight: its largest value by halving steps. Every value is a bound.
+    int part = kParts / 2;
+    at(part);
+    for (int step = kParts / 4; step >= 1; step /= 2) {
+      const int lower = std::max(0, part - step), upper = std::min(kParts, part + step);
+      if (at(lower) > at(part)) {
+        part = lower;
+      } else if (at(upper) > at(part)) {
+        part = upper;
+      }
     }
+    at(0);
+    at(kParts);
   }
   return {best};
 }

@@ -44,9 +44,9 @@ def bounds(name: str, value: Any) -> tuple[str, int, int]:
     return (name, *ends)
 
 
-def checked_ranks(ranks: Any) -> int:
+def checked_ranks(ranks: Any, name: str = "ranks") -> int:
     if isinstance(ranks, bool) or not isinstance(ranks, int) or not 1 <= ranks <= 1024:
-        raise Error(BAD_OPTION, f"ranks={ranks!r} is not a number of ranks", "pass a number from 1 to 1024")
+        raise Error(BAD_OPTION, f"{name}={ranks!r} is not a number of {'devices' if name == 'devices' else 'ranks'}", "pass a number from 1 to 1024")
     return ranks
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import _braid
 from ._device import chosen
 from ._errors import Error
-from ._options import BAD_OPTION, mapping, model_file, options, text
+from ._options import BAD_OPTION, checked_ranks, mapping, model_file, options, text
 
 if TYPE_CHECKING:
     from ._launch import Ranks
@@ -159,6 +159,8 @@ def compile(  # noqa: A001
     plugins: Sequence[str] | None = None,
     bindable: Mapping[str, Any] | None = None,
     devices: int | None = None,
+    tp: int | None = None,
+    plan: str | os.PathLike[str] | None = None,
 ) -> Program:
     """Compiles a model.
 
@@ -170,16 +172,11 @@ def compile(  # noqa: A001
     aliases: {output: input} that share memory, such as a cache that grows in place.
     passes, machine, memory_cap (bytes), plugins: as of `braid compile`.
     bindable: values of inputs that become constants if a size, an axis or a choice depends on them.
-    devices: 1; to split a plain model over several is not supported yet.
+    devices, tp, plan: split a plain model over at most so many devices, over exactly so many, or as the plan in this file
+    says (docs/choosing-a-split.md). The number of ranks follows; every rank takes and returns whole tensors.
 
     Errors: BR0003 an option; 1xx to 3xx the model; 5xx the passes; BR0603 the host compiler.
     """
-    if devices is not None and (isinstance(devices, bool) or devices != 1):
-        raise Error(
-            BAD_OPTION,
-            f"devices={devices!r}: a plain model cannot be split over devices yet",
-            'split it when exporting, one file per rank, and pass "model.rank{rank}.onnx" with ranks=',
-        )
     more = {
         "aliases": [(text("an output of aliases", o), text("an input of aliases", i)) for o, i in mapping("aliases", aliases).items()]
         or None,
@@ -188,6 +185,9 @@ def compile(  # noqa: A001
         "memory_cap": memory_cap,
         "name": None if name is None else text("name", name),
         "plugins": list(plugins) if plugins else None,
+        "devices": None if devices is None else checked_ranks(devices, "devices"),
+        "tp": None if tp is None else checked_ranks(tp, "tp"),
+        "plan": None if plan is None else text("plan", plan),
         "bindable": {text("an input of bindable", i): v for i, v in mapping("bindable", bindable).items()} or None,
     }
     with model_file(model) as path:

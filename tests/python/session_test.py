@@ -187,11 +187,28 @@ class Compile(TestCase):
         with program.session() as session:
             np.testing.assert_array_equal(session.run({"x": x})["y"], models.linear_result(x))
 
-    def test_a_plain_model_is_not_split(self):
-        braid.compile(models.linear(4), devices=1, target="interpreter")
-        for devices in (2, 0, True, "2"):
-            with self.refused("BR0003", "devices", "rank{rank}"):
+    def test_a_plain_model_is_split(self):
+        x = np.arange(12, dtype=np.float32).reshape(4, 3)
+        for target in ("cpu", "interpreter"):
+            program = braid.compile(models.linear(4), tp=2, target=target)
+            self.assertEqual(program.ranks, 2)
+            with program.launch(threads=1) as ranks:
+                for result in ranks.run({"x": x}):
+                    np.testing.assert_array_equal(result["y"], models.linear_result(x))
+        # So small a model is the fastest alone.
+        self.assertEqual(braid.compile(models.linear(4), devices=2, machine="h100", target="interpreter").ranks, 1)
+        with tempfile.TemporaryDirectory() as folder:
+            plan = pathlib.Path(folder) / "w.plan"
+            plan.write_text('plan 1\nranks 2\n"w" -> "m" = S(1)\n"m" = S(1)\n"b" -> "y" = S(0)\n"y" = S(1)\n')
+            program = braid.compile(models.linear(4), plan=plan, target="interpreter")
+        with program.launch() as ranks:
+            for result in ranks.run({"x": x}):
+                np.testing.assert_array_equal(result["y"], models.linear_result(x))
+        for devices in (0, True, "2"):
+            with self.refused("BR0003", "devices"):
                 braid.compile(models.linear(4), devices=devices)
+        with self.refused("BR0484", "--tp"):
+            braid.compile(models.linear(4), devices=2, tp=2)
 
 
 class Run(TestCase):
