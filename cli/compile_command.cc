@@ -111,9 +111,11 @@ int run(const Options& o, Report& report) {
   tell_split(options, report);
   if (o.emit == "plan") {
     if (!options.split.wanted())
-      ir::user_error(kBadOption, {}, "--emit plan needs a model that is being split", "give --devices, --tp or --plan");
+      ir::user_error(kBadOption, {}, "--emit plan needs a model that is being split",
+                     "give --devices, --tp or --plan");
     std::filesystem::create_directories(o.output);
-    write_text(report, (std::filesystem::path(o.output) / (options.name + ".plan")).string(), options.split_report->plan_text());
+    write_text(report, (std::filesystem::path(o.output) / (options.name + ".plan")).string(),
+               options.split_report->plan_text());
     return 0;
   }
   if (o.emit == "ir") {
@@ -171,16 +173,19 @@ void add_compile(CLI::App& app, Invocation& chosen) {
       ->required();
   command->add_option("-o,--output", o->output, "Output folder")->required()->check(not_empty);
   command->add_option("--name", o->name, "Name of the program (default: from the file's name)");
-  command->add_option("--emit", o->emit, "plan (of a split), ir (as lowered), schedule (after the passes), source, library")
+  command
+      ->add_option("--emit", o->emit,
+                   "plan (of a split), ir (as lowered), schedule (after the passes), source, library")
       ->check(CLI::IsMember({"plan", "ir", "schedule", "source", "library"}));
   command->add_option("--cpu", o->cpu,
                       "Processor of the library, as the compiler's -march names it: x86-64-v3, znver3, ... "
                       "(default: this machine's)");
   command
-      ->add_option("--max-error", o->max_error,
-                   "Largest error of an output against float32 that --precision may cause, relative to the output's "
-                   "largest element; products with the largest errors are returned to f32. Compiles and runs the "
-                   "model with random inputs")
+      ->add_option(
+          "--max-error", o->max_error,
+          "Largest error of an output against float32 that --precision may cause, relative to the output's "
+          "largest element; products with the largest errors are returned to f32. Compiles and runs the "
+          "model with random inputs")
       ->check(finite_not_negative);
   command->add_flag("--timing", o->timing, "Print what each stage took to standard error");
   command->add_flag("--checked", o->checked,

@@ -29,7 +29,8 @@ void tell_split(const CompileOptions& options, Report& report) {
       tried["refused"] = c.refused;
     }
   }
-  std::string line = fmt::format("{} {}: {:.3f} us a step", chosen.ranks, chosen.ranks == 1 ? "device" : "devices", chosen.simulated.us());
+  std::string line = fmt::format("{} {}: {:.3f} us a step", chosen.ranks,
+                                 chosen.ranks == 1 ? "device" : "devices", chosen.simulated.us());
   if (options.split.devices > chosen.ranks) {
     line += fmt::format("; of {} allowed, more are not faster", options.split.devices);
     for (int ranks = chosen.ranks + 1; ranks <= options.split.devices; ++ranks) {

@@ -16,9 +16,11 @@ std::size_t index(int k) { return static_cast<std::size_t>(k); }
 // Why a tensor of these sizes cannot be in that state; empty if it can.
 std::string fault(const GraphValue& value, const Spec& spec, int ranks) {
   if (spec.is_replicated()) return {};
-  if (value.pinned) return "it decides sizes, is no tensor, or is read by the body of a branch or loop, and so must be R";
+  if (value.pinned)
+    return "it decides sizes, is no tensor, or is read by the body of a branch or loop, and so must be R";
   if (spec.is_pending()) {
-    if (value.dtype == ir::DType::boolean || is_storage(value.dtype)) return "its element type is not reduced";
+    if (value.dtype == ir::DType::boolean || is_storage(value.dtype))
+      return "its element type is not reduced";
     return {};
   }
   if (spec.dim >= value.rank()) return fmt::format("it has {} dimensions", value.rank());
@@ -32,7 +34,8 @@ std::string fault(const GraphValue& value, const Spec& spec, int ranks) {
   }
   if (!spec.blocks.empty() && sum != *size)
     return fmt::format("the blocks add up to {}, but dimension {} has size {}", sum, spec.dim, *size);
-  if (*size % ranks != 0) return fmt::format("dimension {} of size {} cannot be cut into {} parts", spec.dim, *size, ranks);
+  if (*size % ranks != 0)
+    return fmt::format("dimension {} of size {} cannot be cut into {} parts", spec.dim, *size, ranks);
   return {};
 }
 
@@ -82,7 +85,8 @@ class Resolution {
       if (v < 0) fail(line_of(name), fmt::format("the model has no value '{}' that is used", name));
       const GraphValue& value = graph_.values[index(v)];
       if (value.constant && !spec.is_replicated())
-        fail(line_of(name), fmt::format("'{}' is a constant, which each reader takes in a state of its own", name),
+        fail(line_of(name),
+             fmt::format("'{}' is a constant, which each reader takes in a state of its own", name),
              fmt::format("write \"{}\" -> \"reader\" = {}", name, to_string(spec)));
       if (value.producer >= 0 && graph_.nodes[index(value.producer)].compile_time && !spec.is_replicated())
         fail(line_of(name), fmt::format("'{}' is computed while compiling and must be R", name));
@@ -95,12 +99,15 @@ class Resolution {
       const int v = graph_.find(name);
       if (v < 0) fail(line, fmt::format("the model has no value '{}' that is used", name));
       const GraphValue& value = graph_.values[index(v)];
-      const bool reads = std::any_of(value.readers.begin(), value.readers.end(), [&, r = reader](const GraphUse& use) {
-        if (use.node < 0) return r.node.empty();
-        return plan_name(graph_, graph_.nodes[index(use.node)]) == r.node && (r.input < 0 || r.input == use.input);
-      });
+      const bool reads =
+          std::any_of(value.readers.begin(), value.readers.end(), [&, r = reader](const GraphUse& use) {
+            if (use.node < 0) return r.node.empty();
+            return plan_name(graph_, graph_.nodes[index(use.node)]) == r.node &&
+                   (r.input < 0 || r.input == use.input);
+          });
       if (!reads) {
-        const std::string who = reader.node.empty() ? "no output of the model" : fmt::format("not read for '{}'", reader.node);
+        const std::string who =
+            reader.node.empty() ? "no output of the model" : fmt::format("not read for '{}'", reader.node);
         fail(line, fmt::format("'{}' is {}", name, who));
       }
       if (const std::string why = fault(value, spec, ranks_); !why.empty())
@@ -118,8 +125,9 @@ class Resolution {
   }
 
   void require_conversion(const GraphValue& value, const Spec& from, const Spec& to, int line) const {
-    const bool possible = value.is_constant() ? can_shard(*value.constant, to)
-                                              : conversion_steps(from, to, value.dtype, 0, ranks_).has_value();
+    const bool possible = value.is_constant()
+                              ? can_shard(*value.constant, to)
+                              : conversion_steps(from, to, value.dtype, 0, ranks_).has_value();
     if (!possible)
       fail(line, fmt::format("'{}' is {} and cannot be converted to {}", value.name,
                              value.is_constant() ? "constant" : to_string(from), to_string(to)));
@@ -168,10 +176,13 @@ class Resolution {
       std::string text;
       for (const Spec& spec : s.inputs) text += (text.empty() ? "" : ", ") + to_string(spec);
       text += " -> ";
-      for (std::size_t k = 0; k < s.outputs.size(); ++k) text += (k == 0 ? "" : ", ") + to_string(s.outputs[k]);
+      for (std::size_t k = 0; k < s.outputs.size(); ++k)
+        text += (k == 0 ? "" : ", ") + to_string(s.outputs[k]);
       legal += (legal.empty() ? "" : "; ") + text;
     }
-    fail(line, fmt::format("the node of '{}' ({}) cannot compute {} from {}", name, node.proto->op_type(), results, states),
+    fail(line,
+         fmt::format("the node of '{}' ({}) cannot compute {} from {}", name, node.proto->op_type(), results,
+                     states),
          "it can: " + legal);
   }
 
@@ -183,7 +194,8 @@ class Resolution {
     const int line = line_of(value.name, "", -1);
     require_conversion(value, own, spec, line);
     if (!(spec == own) && (value.producer < 0 || value.constant))
-      fail(line, fmt::format("the output '{}' is an input or a constant and must stay {}", value.name, to_string(own)));
+      fail(line, fmt::format("the output '{}' is an input or a constant and must stay {}", value.name,
+                             to_string(own)));
     return spec;
   }
 
@@ -207,8 +219,10 @@ class Application {
     for (std::size_t n = 0; n < graph_.nodes.size(); ++n) write(n);
     for (std::size_t k = 0; k < graph_.outputs.size(); ++k) {
       const int v = graph_.outputs[k];
-      if (is_converted_output(k)) convert(v, plan_.outputs[k], graph_.values[index(v)].name);
-      else local(v, plan_.outputs[k]);
+      if (is_converted_output(k))
+        convert(v, plan_.outputs[k], graph_.values[index(v)].name);
+      else
+        local(v, plan_.outputs[k]);
     }
     // What bodies of control flow read by name.
     for (std::size_t v = 0; v < graph_.values.size(); ++v) {
@@ -239,12 +253,14 @@ class Application {
       }
     }
     for (const int v : graph_.inputs) {
-      if (!plan_.produced[index(v)].is_replicated()) result.inputs[graph_.values[index(v)].name] = plan_.produced[index(v)];
+      if (!plan_.produced[index(v)].is_replicated())
+        result.inputs[graph_.values[index(v)].name] = plan_.produced[index(v)];
     }
   }
 
   void make_local(onnx::ValueInfoProto& value, const Spec& spec) const {
-    if (!spec.is_split() || !value.type().has_tensor_type() || !value.type().tensor_type().has_shape()) return;
+    if (!spec.is_split() || !value.type().has_tensor_type() || !value.type().tensor_type().has_shape())
+      return;
     onnx::TensorShapeProto& shape = *value.mutable_type()->mutable_tensor_type()->mutable_shape();
     if (spec.dim >= shape.dim_size()) return;
     onnx::TensorShapeProto_Dimension& dim = *shape.mutable_dim(spec.dim);
@@ -318,7 +334,8 @@ class Application {
 
   static bool any_split(const Strategy& s) {
     const auto split = [](const Spec& spec) { return spec.is_split(); };
-    return std::any_of(s.inputs.begin(), s.inputs.end(), split) || std::any_of(s.outputs.begin(), s.outputs.end(), split);
+    return std::any_of(s.inputs.begin(), s.inputs.end(), split) ||
+           std::any_of(s.outputs.begin(), s.outputs.end(), split);
   }
 
   // As it is; sizes that it reads of a tensor in parts are multiplied, so that they are those of the whole one.
@@ -347,7 +364,8 @@ class Application {
         const std::int64_t p = view.int_attribute(name, fallback);
         return std::clamp<std::int64_t>(p < 0 ? p + rank : p, 0, rank);
       };
-      for (std::int64_t d = position("start", 0); d < position("end", rank); ++d) factors.push_back(d == spec.dim ? ranks_ : 1);
+      for (std::int64_t d = position("start", 0); d < position("end", rank); ++d)
+        factors.push_back(d == spec.dim ? ranks_ : 1);
     }
     const std::string result = own.outputs[0];
     if (std::all_of(factors.begin(), factors.end(), [](std::int64_t f) { return f == 1; })) {
@@ -357,7 +375,8 @@ class Application {
     own.outputs[0] = model_.fresh(result + "/local");
     own.emit();
     const std::vector<std::int64_t> sizes =
-        view.op() == "Size" ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{static_cast<std::int64_t>(factors.size())};
+        view.op() == "Size" ? std::vector<std::int64_t>{}
+                            : std::vector<std::int64_t>{static_cast<std::int64_t>(factors.size())};
     const std::string times = model_.integers(result + "/factors", ir::DType::i64, sizes, factors);
     model_.add_node("", "Mul", {own.outputs[0], times}, {result});
   }

@@ -16,9 +16,9 @@ struct NodeStates {
   Letter letter;  // if strategy.letter >= 0
 };
 struct ResolvedPlan {
-  std::vector<NodeStates> nodes;       // by node of the graph; nodes that are computed at compile time have none
-  std::vector<Spec> produced;          // by value
-  std::vector<Spec> outputs;           // by graph output: as the program returns it
+  std::vector<NodeStates> nodes;  // by node of the graph; nodes that are computed at compile time have none
+  std::vector<Spec> produced;     // by value
+  std::vector<Spec> outputs;      // by graph output: as the program returns it
 };
 
 // Holds the plan to the rules. UserError kPlanMismatch with line and tensor: an unknown value or reader, a state that does not

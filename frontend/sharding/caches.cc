@@ -39,7 +39,9 @@ int carried_input(const Graph& graph, int v, int steps) {
   const GraphNode& node = graph.nodes[static_cast<std::size_t>(value.producer)];
   for (const Carried& c : kCarried) {
     if (node.domain != c.domain || node.proto->op_type() != c.op) continue;
-    if (c.output >= static_cast<int>(node.outputs.size()) || node.outputs[static_cast<std::size_t>(c.output)] != v) continue;
+    if (c.output >= static_cast<int>(node.outputs.size()) ||
+        node.outputs[static_cast<std::size_t>(c.output)] != v)
+      continue;
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       if ((c.input >= 0 && static_cast<int>(k) != c.input) || node.inputs[k] < 0) continue;
       const int found = carried_input(graph, node.inputs[k], steps - 1);

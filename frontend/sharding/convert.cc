@@ -14,7 +14,8 @@ using Order = std::vector<std::int64_t>;
 
 Order inverse(const Order& order) {
   Order result(order.size());
-  for (std::size_t k = 0; k < order.size(); ++k) result[static_cast<std::size_t>(order[k])] = static_cast<std::int64_t>(k);
+  for (std::size_t k = 0; k < order.size(); ++k)
+    result[static_cast<std::size_t>(order[k])] = static_cast<std::int64_t>(k);
   return result;
 }
 
@@ -178,7 +179,8 @@ Tensor shard(const Tensor& tensor, const Spec& spec, int ranks) {
   result.sizes[dim] = size / ranks;
   std::size_t inner = static_cast<std::size_t>(ir::size_of(tensor.dtype)), outer = 1;
   for (std::size_t k = 0; k < dim; ++k) outer *= static_cast<std::size_t>(tensor.sizes[k]);
-  for (std::size_t k = dim + 1; k < tensor.sizes.size(); ++k) inner *= static_cast<std::size_t>(tensor.sizes[k]);
+  for (std::size_t k = dim + 1; k < tensor.sizes.size(); ++k)
+    inner *= static_cast<std::size_t>(tensor.sizes[k]);
   if (outer == 1 && spec.blocks.empty()) {  // parts of the bytes that are there
     const std::size_t part = whole.size() / static_cast<std::size_t>(ranks);
     for (int r = 0; r < ranks; ++r)
@@ -195,7 +197,8 @@ Tensor shard(const Tensor& tensor, const Spec& spec, int ranks) {
       for (std::size_t k = 0; k < row.size();) {
         std::size_t run = 1;  // neighbours are copied together
         while (k + run < row.size() && row[k + run] == row[k] + static_cast<std::int64_t>(run)) ++run;
-        const std::size_t from = (o * static_cast<std::size_t>(size) + static_cast<std::size_t>(row[k])) * inner;
+        const std::size_t from =
+            (o * static_cast<std::size_t>(size) + static_cast<std::size_t>(row[k])) * inner;
         if (run * inner > 0) std::memcpy(own.data() + to, whole.data() + from, run * inner);
         to += run * inner;
         k += run;

@@ -40,8 +40,8 @@ struct GraphValue {
 
 struct GraphNode {
   const onnx::NodeProto* proto = nullptr;
-  std::string domain;  // "" is ONNX's own
-  int version = 1;     // of the domain's operator set
+  std::string domain;                // "" is ONNX's own
+  int version = 1;                   // of the domain's operator set
   std::vector<int> inputs, outputs;  // values; -1: absent
   const Rule* rule = nullptr;        // nullptr: none, the node is replicated
   // Computes shape code or constants only: no variable of a search, costs nothing.

@@ -37,7 +37,8 @@ LocalModel::LocalModel(const Model& plain, int ranks) : ranks_(ranks) {
   bool has_braid = false;
   for (const onnx::OperatorSetIdProto& import : proto.opset_import()) {
     has_braid |= import.domain() == kBraidDomain;
-    if (import.domain().empty() || import.domain() == "ai.onnx") version_ = static_cast<int>(import.version());
+    if (import.domain().empty() || import.domain() == "ai.onnx")
+      version_ = static_cast<int>(import.version());
   }
   if (!has_braid) {
     onnx::OperatorSetIdProto& import = *proto.add_opset_import();
@@ -189,7 +190,8 @@ void LocalNode::add_to_input(int k, const std::vector<std::int64_t>& added) {
   const GraphValue& value = view.input(k);
   std::string& own = inputs[static_cast<std::size_t>(k)];
   const std::vector<std::int64_t> sizes =
-      value.rank() == 0 ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{static_cast<std::int64_t>(added.size())};
+      value.rank() == 0 ? std::vector<std::int64_t>{}
+                        : std::vector<std::int64_t>{static_cast<std::int64_t>(added.size())};
   if (const auto known = view.known_ints(k)) {
     std::vector<std::int64_t> sum = *known;
     for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += added[j];

@@ -59,7 +59,11 @@ class LocalNode {
  public:
   LocalNode(LocalModel& model, const NodeView& view, const Strategy& strategy, const Letter* letter,
             std::vector<std::string> inputs, std::vector<std::string> outputs)
-      : model(model), view(view), strategy(strategy), letter(letter), inputs(std::move(inputs)),
+      : model(model),
+        view(view),
+        strategy(strategy),
+        letter(letter),
+        inputs(std::move(inputs)),
         outputs(std::move(outputs)) {}
 
   LocalModel& model;

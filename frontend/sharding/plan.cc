@@ -29,9 +29,10 @@ class Line {
       : text_(std::move(text)), number_(number), file_(file) {}
 
   [[noreturn]] void fail(const std::string& what) const {
-    ir::user_error(kPlanSyntax, {.file = file_}, fmt::format("line {}: {}", number_, what),
-                   "a line is \"value\" = STATE, \"value\" -> \"node's first output\" = STATE, or \"value\" -> "
-                   "output = STATE; a state is R, S(1), S(1:8+8) or P(sum)");
+    ir::user_error(
+        kPlanSyntax, {.file = file_}, fmt::format("line {}: {}", number_, what),
+        "a line is \"value\" = STATE, \"value\" -> \"node's first output\" = STATE, or \"value\" -> "
+        "output = STATE; a state is R, S(1), S(1:8+8) or P(sum)");
   }
 
   bool done() {
@@ -66,7 +67,8 @@ class Line {
     skip();
     std::size_t digits = 0;
     while (at_ + digits < text_.size() && text_[at_ + digits] >= '0' && text_[at_ + digits] <= '9') ++digits;
-    if (digits == 0 || digits > 6) fail(fmt::format("expected a number of at most 6 digits at column {}", at_ + 1));
+    if (digits == 0 || digits > 6)
+      fail(fmt::format("expected a number of at most 6 digits at column {}", at_ + 1));
     const int value = std::stoi(text_.substr(at_, digits));
     at_ += digits;
     return value;
@@ -106,7 +108,8 @@ Spec Plan::of_value(const std::string& name) const {
   return found == values.end() ? Spec::replicated() : found->second;
 }
 
-Spec Plan::of_reader(const std::string& value, const std::string& node, int input, const Spec& otherwise) const {
+Spec Plan::of_reader(const std::string& value, const std::string& node, int input,
+                     const Spec& otherwise) const {
   for (const int k : {input, -1}) {
     const auto found = readers.find({value, {node, k}});
     if (found != readers.end()) return found->second;
@@ -116,7 +119,8 @@ Spec Plan::of_reader(const std::string& value, const std::string& node, int inpu
 
 std::string to_string(const Plan& plan) {
   std::string text = fmt::format("plan 1\nranks {}\n", plan.ranks);
-  for (const auto& [name, spec] : plan.values) text += fmt::format("{} = {}\n", quoted(name), to_string(spec));
+  for (const auto& [name, spec] : plan.values)
+    text += fmt::format("{} = {}\n", quoted(name), to_string(spec));
   for (const auto& [key, spec] : plan.readers) {
     const auto& [value, reader] = key;
     const std::string node = reader.node.empty() ? "output" : quoted(reader.node);
@@ -162,7 +166,8 @@ Plan parse_plan(const std::string& text, const std::string& file) {
         plan.reader_lines[{value, reader}] = number;
       } else {
         line.expect("=");
-        if (!plan.values.emplace(value, line.spec()).second) line.fail(fmt::format("'{}' has two lines", value));
+        if (!plan.values.emplace(value, line.spec()).second)
+          line.fail(fmt::format("'{}' has two lines", value));
         plan.value_lines[value] = number;
       }
     }

@@ -223,9 +223,7 @@ bool can_be_pending(const GraphValue& value) {
 
 class StrategyList {
  public:
-  StrategyList(const Graph& graph, const GraphNode& node, int ranks) : view_(graph, node), ranks_(ranks) {
-    all_.push_back(blank());
-  }
+  StrategyList(const Graph& graph, const GraphNode& node) : view_(graph, node) { all_.push_back(blank()); }
 
   void add(const Letter& letter, int index, const Blocks& blocks) {
     Strategy s = blank();
@@ -235,6 +233,7 @@ class StrategyList {
       if (at.output ? !named(at.index) : !view_.has_input(at.index)) continue;
       Spec& spec = (at.output ? s.outputs : s.inputs)[static_cast<std::size_t>(at.index)];
       if (!spec.is_replicated()) return;  // twice in one tensor, like a diagonal
+      if (!has_extent(at.output ? view_.output(at.index) : view_.input(at.index), at, letter)) return;
       spec = Spec::split(at.dim, dimension_blocks(letter, at, blocks));
     }
     if (letter.reduce) {
@@ -268,6 +267,14 @@ class StrategyList {
     }
   }
 
+  // Whether the dimension has the size that the letter gives it; one that is known only at run time is not split.
+  static bool has_extent(const GraphValue& value, const Occurrence& at, const Letter& letter) {
+    if (value.readers.empty() && value.rank() == 0) return true;  // a result that nothing reads
+    if (at.dim < 0 || at.dim >= value.rank()) return false;
+    const std::int64_t sum = std::accumulate(at.segments.begin(), at.segments.end(), std::int64_t{0});
+    return value.sizes[static_cast<std::size_t>(at.dim)].is_constant(letter.size * sum);
+  }
+
   std::vector<Strategy> take() { return std::move(all_); }
 
  private:
@@ -293,7 +300,6 @@ class StrategyList {
   }
 
   NodeView view_;
-  int ranks_;
   std::vector<Strategy> all_;
 };
 
@@ -301,7 +307,7 @@ class StrategyList {
 
 std::vector<Strategy> strategies(const Graph& graph, const GraphNode& node, int ranks,
                                  const BlockCandidates& candidates) {
-  StrategyList list(graph, node, ranks);
+  StrategyList list(graph, node);
   if (node.compile_time) return list.take();
   const Factors factors = factors_of(graph, node);
   for (std::size_t k = 0; k < factors.letters.size(); ++k) {

@@ -63,7 +63,9 @@ class NodeView {
   int version() const { return node_.version; }
   int inputs() const { return static_cast<int>(node_.inputs.size()); }
   int outputs() const { return static_cast<int>(node_.outputs.size()); }
-  bool has_input(int k) const { return k >= 0 && k < inputs() && node_.inputs[static_cast<std::size_t>(k)] >= 0; }
+  bool has_input(int k) const {
+    return k >= 0 && k < inputs() && node_.inputs[static_cast<std::size_t>(k)] >= 0;
+  }
   // Whether output k is read.
   bool has_output(int k) const;
   const GraphValue& input(int k) const;

@@ -26,9 +26,9 @@ using Blocks = std::vector<std::int64_t>;
 struct Spec {
   enum class Kind : std::uint8_t { replicated, split, pending };
   Kind kind = Kind::replicated;
-  int dim = 0;                                        // split only; not negative
-  Blocks blocks;                                      // split only; empty, or at least two
-  ir::ReduceKind reduce = ir::ReduceKind::sum;        // pending only; never avg
+  int dim = 0;                                  // split only; not negative
+  Blocks blocks;                                // split only; empty, or at least two
+  ir::ReduceKind reduce = ir::ReduceKind::sum;  // pending only; never avg
 
   static Spec replicated() { return {}; }
   // One block counts as none.

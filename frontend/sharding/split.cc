@@ -15,7 +15,8 @@ void require_plain(const Model& model, const Opsets& opsets) {
     const auto version = opsets.find(domain);
     const OpSpec* spec = find_op(domain, node.op_type(), version == opsets.end() ? 1 : version->second);
     if (spec != nullptr && spec->effect)
-      ir::user_error(kCannotSplit, location_of(model.path, node), "a model that communicates is split already",
+      ir::user_error(kCannotSplit, location_of(model.path, node),
+                     "a model that communicates is split already",
                      "compile it with --ranks, or split a model without collectives");
   }
   for (const auto& [name, tensor] : model.initializers) {
@@ -36,7 +37,8 @@ Model split_model(const Model& model, const Opsets& opsets, const GraphFacts& fa
   } else if (request.choose) {
     plan = request.choose(graph, ranks);
   }
-  const ResolvedPlan resolved = resolve(graph, plan, ranks, request.plan_file.empty() ? model.path : request.plan_file);
+  const ResolvedPlan resolved =
+      resolve(graph, plan, ranks, request.plan_file.empty() ? model.path : request.plan_file);
   LocalProgram program = apply(model, graph, resolved, ranks);
   if (request.report) request.report(graph, plan, program.inputs, program.outputs);
   return std::move(program.model);

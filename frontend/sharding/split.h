@@ -15,7 +15,8 @@ struct SplitRequest {
   std::string plan_file;  // for messages
   std::function<Plan(const Graph& graph, int ranks)> choose;
   // Is told the plan that was applied, and the states of the program's inputs and outputs that are not whole.
-  std::function<void(const Graph& graph, const Plan& plan, const Interface& inputs, const Interface& outputs)> report;
+  std::function<void(const Graph& graph, const Plan& plan, const Interface& inputs, const Interface& outputs)>
+      report;
 };
 
 // UserError kCannotSplit if the model communicates by itself or has weights that differ between ranks.

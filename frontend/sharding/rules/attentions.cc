@@ -34,7 +34,8 @@ std::int64_t per_head(const NodeView& node, int k, int dim, std::int64_t heads) 
 Factors onnx_attention(const NodeView& node, const Rule&) {
   enum { kQuery, kKey, kValue, kMask, kPastKey, kPastValue, kValidKeys };
   const int rank = node.rank(kQuery), dim = rank == 4 ? 1 : 2;
-  std::int64_t heads = node.int_attribute("q_num_heads", 0), key_heads = node.int_attribute("kv_num_heads", 0);
+  std::int64_t heads = node.int_attribute("q_num_heads", 0),
+               key_heads = node.int_attribute("kv_num_heads", 0);
   if (rank == 4) {
     heads = static_size(node.size(kQuery, 1)).value_or(0);
     key_heads = static_size(node.size(kKey, 1)).value_or(0);
@@ -56,7 +57,8 @@ Factors onnx_attention(const NodeView& node, const Rule&) {
     f.letters.push_back(std::move(*letter));
   }
   if (std::optional<Letter> letter = letter_of(node.size(kQuery, 0), "batch")) {
-    for (const int k : {kQuery, kKey, kValue, kPastKey, kPastValue, kValidKeys}) add_if_given(node, *letter, k, 0);
+    for (const int k : {kQuery, kKey, kValue, kPastKey, kPastValue, kValidKeys})
+      add_if_given(node, *letter, k, 0);
     if (node.has_input(kMask) && node.rank(kMask) == 4 && !node.size(kMask, 0).is_constant(1))
       letter->at.push_back(in(kMask, 0));
     for (const int k : {0, 1, 2, 3}) add_if_named(node, *letter, k, 0);
@@ -84,7 +86,8 @@ void write_heads(LocalNode& local) {
 // com.microsoft's, with query heads that share key heads; key and value may be packed behind the query.
 Factors group_query_attention(const NodeView& node, const Rule&) {
   enum { kQuery, kKey, kValue, kPastKey, kPastValue, kBias = 10, kSink = 11 };
-  const std::int64_t heads = node.int_attribute("num_heads", 0), key_heads = node.int_attribute("kv_num_heads", 0);
+  const std::int64_t heads = node.int_attribute("num_heads", 0),
+                     key_heads = node.int_attribute("kv_num_heads", 0);
   if (heads < 1 || key_heads < 1 || heads % key_heads != 0 || node.rank(kQuery) != 3) return {};
   const std::int64_t group = heads / key_heads;
   const bool packed = !node.has_input(kKey);

@@ -18,14 +18,16 @@ void add(Factors& f, const ir::Expr& size, std::string name, std::vector<Occurre
 
 // Input k is per output channel: one dimension.
 void add_per_channel(const NodeView& node, std::vector<Occurrence>& at, int k, std::int64_t inner = 1) {
-  if (node.has_input(k) && node.rank(k) == 1 && !node.size(k, 0).is_constant(1)) at.push_back(in(k, 0, {inner}));
+  if (node.has_input(k) && node.rank(k) == 1 && !node.size(k, 0).is_constant(1))
+    at.push_back(in(k, 0, {inner}));
 }
 
 // Where the operands are, and what is beside them.
 struct Form {
   int input = 0, weights = 1, bias = 2;
-  bool transposed = false;       // weights [inputs, outputs / groups, ...], otherwise [outputs, inputs / groups, ...]
-  bool linear = true;            // the sum over input channels may be split
+  bool transposed =
+      false;           // weights [inputs, outputs / groups, ...], otherwise [outputs, inputs / groups, ...]
+  bool linear = true;  // the sum over input channels may be split
   std::vector<int> per_channel;  // other inputs with one number per output channel
   std::vector<int> like_output;  // other inputs of the output's sizes
 };

@@ -24,13 +24,15 @@ Factors gather(const NodeView& node, const Rule& rule) {
   Factors f;
   const int axis = axis_of(node), q = node.rank(1);
   for (int d = 0; d < node.rank(0); ++d) {
-    if (d != axis) add(f, node.size(0, d), "d" + std::to_string(d), {in(0, d), out(0, d < axis ? d : d + q - 1)});
+    if (d != axis)
+      add(f, node.size(0, d), "d" + std::to_string(d), {in(0, d), out(0, d < axis ? d : d + q - 1)});
   }
   for (int d = 0; d < q; ++d) add(f, node.size(1, d), "i" + std::to_string(d), {in(1, d), out(0, axis + d)});
   // Where is for all types from operator set 9 on, and a known index is a view rather than a look-up.
   constexpr int kWhere = 9;
   const ir::DType type = node.input(0).dtype;
-  if (node.version() >= kWhere && type != ir::DType::boolean && !is_storage(type) && !node.input(1).elements) {
+  if (node.version() >= kWhere && type != ir::DType::boolean && !is_storage(type) &&
+      !node.input(1).elements) {
     if (std::optional<Letter> rows = letter_of(node.size(0, axis), "rows")) {
       rows->at = {in(0, axis)};
       rows->reduce = ir::ReduceKind::sum;
@@ -91,7 +93,8 @@ void write_gather(LocalNode& local) {
       set_ints(m.add_node("", "Unsqueeze", {mine}, {mask}), "axes", added);
     } else {
       const auto count = static_cast<std::int64_t>(added.size());
-      m.add_node("", "Unsqueeze", {mine, m.integers(result + "/axes", ir::DType::i64, {count}, added)}, {mask});
+      m.add_node("", "Unsqueeze", {mine, m.integers(result + "/axes", ir::DType::i64, {count}, added)},
+                 {mask});
     }
   }
   const std::string nothing = m.number(result + "/nothing", view.input(0).dtype, 0);
@@ -200,7 +203,8 @@ const Rule kRules[] = {
     {"", "Scatter", scatter_elements, Pending::none, nullptr, "the axis stays whole"},
     {"", "ScatterElements", scatter_elements, Pending::none, nullptr, "the axis stays whole"},
     {"", "ScatterND", scatter_nd, Pending::none, nullptr, "indexed dimensions stay whole"},
-    {"", "TensorScatter", tensor_scatter, Pending::none, nullptr, "the axis that is written along stays whole"},
+    {"", "TensorScatter", tensor_scatter, Pending::none, nullptr,
+     "the axis that is written along stays whole"},
 };
 
 }  // namespace

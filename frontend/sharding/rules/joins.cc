@@ -38,7 +38,8 @@ std::vector<std::int64_t> multiples(const Sizes& pieces, std::int64_t of) {
 std::optional<Sizes> pieces_along(const NodeView& node, int axis, bool outputs) {
   Sizes pieces;
   for (int k = 0; k < (outputs ? node.outputs() : node.inputs()); ++k) {
-    if (outputs ? node.node().outputs[static_cast<std::size_t>(k)] < 0 : !node.has_input(k)) return std::nullopt;
+    if (outputs ? node.node().outputs[static_cast<std::size_t>(k)] < 0 : !node.has_input(k))
+      return std::nullopt;
     const GraphValue& value = outputs ? node.output(k) : node.input(k);
     if (value.rank() == 0) return std::nullopt;
     const auto size = static_size(value.sizes[static_cast<std::size_t>(axis)]);
@@ -74,7 +75,8 @@ Factors split(const NodeView& node, const Rule& rule) {
   Factors f;
   const int rank = node.rank(0), axis = NodeView::axis(node.int_attribute("axis", 0), rank);
   for (int d = 0; d < rank; ++d) {
-    std::optional<Letter> letter = d == axis ? std::nullopt : letter_of(node.size(0, d), "d" + std::to_string(d));
+    std::optional<Letter> letter =
+        d == axis ? std::nullopt : letter_of(node.size(0, d), "d" + std::to_string(d));
     if (!letter) continue;
     letter->at = {in(0, d)};
     for (int k = 0; k < node.outputs(); ++k) letter->at.push_back(out(k, d));
@@ -112,7 +114,8 @@ void write_split(LocalNode& local) {
     return;
   }
   const auto count = static_cast<std::int64_t>(pieces.size());
-  local.inputs = {local.inputs[0], local.model.integers(local.name("split"), ir::DType::i64, {count}, pieces)};
+  local.inputs = {local.inputs[0],
+                  local.model.integers(local.name("split"), ir::DType::i64, {count}, pieces)};
   drop_attribute(local.emit(), "num_outputs");
 }
 
@@ -147,11 +150,13 @@ std::optional<std::map<int, Cut>> cuts(const NodeView& node) {
 std::optional<std::set<int>> cut_axes(const NodeView& node) {
   std::set<int> result;
   constexpr int kPositionsAreInputs = 10;
-  std::optional<Sizes> axes = node.version() < kPositionsAreInputs ? node.ints_attribute("axes") : node.known_ints(3);
+  std::optional<Sizes> axes =
+      node.version() < kPositionsAreInputs ? node.ints_attribute("axes") : node.known_ints(3);
   if (node.version() >= kPositionsAreInputs && node.has_input(3) && !axes) return std::nullopt;
   if (!axes) {
     if (node.version() < kPositionsAreInputs || !node.input(1).elements) return std::nullopt;
-    for (std::size_t k = 0; k < node.input(1).elements->values.size(); ++k) result.insert(static_cast<int>(k));
+    for (std::size_t k = 0; k < node.input(1).elements->values.size(); ++k)
+      result.insert(static_cast<int>(k));
     return result;
   }
   for (const std::int64_t a : *axes) result.insert(NodeView::axis(a, node.rank(0)));
@@ -221,7 +226,8 @@ void write_slice(LocalNode& local) {
     return;
   }
   const auto vector = [&](const char* name, const Sizes& values) {
-    return local.model.integers(local.name(name), ir::DType::i64, {static_cast<std::int64_t>(values.size())}, values);
+    return local.model.integers(local.name(name), ir::DType::i64, {static_cast<std::int64_t>(values.size())},
+                                values);
   };
   local.inputs = {local.inputs[0], vector("starts", starts), vector("ends", ends), vector("axes", order),
                   vector("steps", steps)};

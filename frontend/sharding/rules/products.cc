@@ -107,7 +107,8 @@ Factors product_and_function(const NodeView& node, const Rule&) {
 Factors fused_matmul(const NodeView& node, const Rule&) {
   Factors f;
   const int a = node.rank(0), b = node.rank(1), y = node.output(0).rank();
-  if (a < 2 || b < 2 || node.int_attribute("transBatchA", 0) != 0 || node.int_attribute("transBatchB", 0) != 0)
+  if (a < 2 || b < 2 || node.int_attribute("transBatchA", 0) != 0 ||
+      node.int_attribute("transBatchB", 0) != 0)
     return f;
   const int m = node.int_attribute("transA", 0) != 0 ? a - 1 : a - 2, k_of_a = a - 2 + a - 1 - m;
   const int n = node.int_attribute("transB", 0) != 0 ? b - 2 : b - 1, k_of_b = b - 2 + b - 1 - n;

@@ -120,7 +120,8 @@ Factors batch_and_channels(const NodeView& node, const Rule&) {
 }
 
 constexpr const char* kWhole =
-    "a reduced dimension stays whole: a function is applied to the whole sum (spell the operator out to split it)";
+    "a reduced dimension stays whole: a function is applied to the whole sum (spell the operator out to "
+    "split it)";
 constexpr const char* kAxis = "the axis stays whole";
 
 const Rule kRules[] = {

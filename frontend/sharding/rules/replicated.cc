@@ -9,7 +9,8 @@ constexpr Rule whole(const char* domain, const char* name, const char* reason) {
   return {domain, name, nullptr, Pending::none, nullptr, reason};
 }
 
-constexpr const char* kRandom = "random numbers are drawn for the whole tensor, so that all ranks draw the same";
+constexpr const char* kRandom =
+    "random numbers are drawn for the whole tensor, so that all ranks draw the same";
 constexpr const char* kData = "the size of the result depends on values";
 constexpr const char* kSequence = "sequences and optional values are not split";
 constexpr const char* kBody = "the bodies of control flow are not split";
@@ -85,7 +86,8 @@ const Rule kRules[] = {
     whole(kMicrosoftDomain, "BiasAdd", kMissing),
     whole(kMicrosoftDomain, "BiasSplitGelu", kMissing),
     whole(kMicrosoftDomain, "DynamicQuantizeLSTM", kMissing),
-    whole(kMicrosoftDomain, "DynamicQuantizeMatMul", "the scale depends on the largest element of the whole tensor"),
+    whole(kMicrosoftDomain, "DynamicQuantizeMatMul",
+          "the scale depends on the largest element of the whole tensor"),
     whole(kMicrosoftDomain, "EmbedLayerNormalization", kMissing),
     whole(kMicrosoftDomain, "GatherBlockQuantized", kMissing),
     whole(kMicrosoftDomain, "GroupNorm", kMissing),

@@ -74,8 +74,10 @@ class SharedFactors {
 
   void factor(std::size_t a_begin, std::size_t a_end, std::size_t b_begin, std::size_t b_end) {
     const auto is_static = [](const Expr& e) { return e.is_constant() && e.constant() > 0; };
-    if (!std::all_of(a_.begin() + static_cast<std::ptrdiff_t>(a_begin), a_.begin() + static_cast<std::ptrdiff_t>(a_end), is_static) ||
-        !std::all_of(b_.begin() + static_cast<std::ptrdiff_t>(b_begin), b_.begin() + static_cast<std::ptrdiff_t>(b_end), is_static))
+    if (!std::all_of(a_.begin() + static_cast<std::ptrdiff_t>(a_begin),
+                     a_.begin() + static_cast<std::ptrdiff_t>(a_end), is_static) ||
+        !std::all_of(b_.begin() + static_cast<std::ptrdiff_t>(b_begin),
+                     b_.begin() + static_cast<std::ptrdiff_t>(b_end), is_static))
       return;
     std::size_t a = a_begin, b = b_begin;
     std::int64_t left_a = a_[a].constant(), left_b = b_[b].constant();
@@ -123,7 +125,8 @@ void write_reshape(LocalNode& local) {
     if (target[d].is_constant(-1)) continue;
     const Expr own = local_size(local.strategy.outputs[0], dim, to[d], local.ranks());
     if (target[d].is_constant(0) && copies) {
-      if (!(local_size(local.strategy.inputs[0], dim, from[d], local.ranks()) == own)) added[d] = own.constant();
+      if (!(local_size(local.strategy.inputs[0], dim, from[d], local.ranks()) == own))
+        added[d] = own.constant();
     } else if (!(own == to[d])) {
       added[d] = own.constant() - to[d].constant();
     }

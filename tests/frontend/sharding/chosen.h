@@ -15,7 +15,9 @@ namespace braid::frontend::sharding {
 inline SplitCosts test_costs(unsigned seed = 0) {
   auto random = std::make_shared<std::mt19937>(seed);
   const auto noise = [random, seed](Cost cost) {
-    return seed == 0 ? cost : static_cast<Cost>(static_cast<double>(cost) * (0.01 + static_cast<double>((*random)() % 1000) / 100));
+    return seed == 0 ? cost
+                     : static_cast<Cost>(static_cast<double>(cost) *
+                                         (0.01 + static_cast<double>((*random)() % 1000) / 100));
   };
   SplitCosts costs;
   costs.size = [](const ir::Expr& size) { return std::min<std::int64_t>(ir::bounds(size).max, 1 << 20); };
@@ -34,7 +36,9 @@ inline SplitCosts test_costs(unsigned seed = 0) {
     add(node.outputs, s.outputs);
     return noise(sum);
   };
-  costs.step = [noise](const ConversionStep& step, int) { return noise(100 + std::min<Cost>(step.bytes, 1 << 26) * 5); };
+  costs.step = [noise](const ConversionStep& step, int) {
+    return noise(100 + std::min<Cost>(step.bytes, 1 << 26) * 5);
+  };
   return costs;
 }
 
@@ -61,7 +65,8 @@ inline std::shared_ptr<const SplitRequest> chosen_request(Chosen& chosen, unsign
     }
     return choice.plan;
   };
-  request->report = [&chosen](const Graph&, const Plan& plan, const Interface& inputs, const Interface& outputs) {
+  request->report = [&chosen](const Graph&, const Plan& plan, const Interface& inputs,
+                              const Interface& outputs) {
     chosen.plan = plan;
     chosen.inputs = inputs;
     chosen.outputs = outputs;

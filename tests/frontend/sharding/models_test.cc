@@ -58,7 +58,8 @@ void check(const fs::path& folder, int ranks, unsigned seed, double rtol, double
       std::vector<std::vector<ir::Tensor>> per_rank(static_cast<std::size_t>(ranks));
       for (std::size_t k = 0; k < set[0].inputs.size(); ++k) {
         const auto spec = chosen.inputs.find(inputs[k]);
-        const auto parts = cut(set[0].inputs[k], spec == chosen.inputs.end() ? Spec() : spec->second, ranks, 1);
+        const auto parts =
+            cut(set[0].inputs[k], spec == chosen.inputs.end() ? Spec() : spec->second, ranks, 1);
         for (std::size_t r = 0; r < per_rank.size(); ++r) per_rank[r].push_back(parts[r]);
       }
       const ir::InterpreterResult result = ir::run(schedule, per_rank);
@@ -69,7 +70,8 @@ void check(const fs::path& folder, int ranks, unsigned seed, double rtol, double
         const ir::Tensor whole = joined(parts, spec == chosen.outputs.end() ? Spec() : spec->second);
         const bool half = ir::size_of(set[0].outputs[k].dtype) == 2;
         EXPECT_EQ(test::difference(whole, set[0].outputs[k], half ? 1e-2 : rtol, half ? 1e-3 : atol), "")
-            << "output " << outputs[k] << "\n" << to_string(chosen.plan);
+            << "output " << outputs[k] << "\n"
+            << to_string(chosen.plan);
       }
     }
   } catch (const std::exception& error) {
@@ -77,24 +79,28 @@ void check(const fs::path& folder, int ranks, unsigned seed, double rtol, double
   }
 }
 
-Totals check_all(const fs::path& root, const std::vector<int>& ranks, const std::vector<unsigned>& seeds, double rtol,
-                 double atol, Caches caches = Caches::whole) {
+// One in `every` of the cases; BRAID_SHARDING_ALL, set in the deep tier, asks for all.
+Totals check_all(const fs::path& root, const std::vector<int>& ranks, const std::vector<unsigned>& seeds,
+                 double rtol, double atol, std::size_t every = 1) {
   Totals totals;
   if (!fs::exists(root)) return totals;
+  const bool all = std::getenv("BRAID_SHARDING_ALL") != nullptr;
+  std::size_t count = 0;
   for (const fs::path& folder : test::sorted_entries(root)) {
+    if (!all && count++ % every != 0) continue;
     for (const int n : ranks) {
-      for (const unsigned seed : seeds) check(folder, n, seed, rtol, atol, totals, caches);
+      for (const unsigned seed : seeds) check(folder, n, seed, rtol, atol, totals);
     }
   }
-  fmt::print("{} splits, {} of them of some node, {} nodes, {} collectives\n", totals.models, totals.split_models,
-             totals.split_nodes, totals.collectives);
+  fmt::print("{} splits, {} of them of some node, {} nodes, {} collectives\n", totals.models,
+             totals.split_models, totals.split_nodes, totals.collectives);
   return totals;
 }
 
 fs::path models(const char* part) { return fs::path(BRAID_TEST_MODELS) / part; }
 
 TEST(SplitModels, TransformersEqualThePlainOnes) {
-  const Totals totals = check_all(models("transformers"), {2, 4}, {0, 1, 2}, 1e-4, 1e-5);
+  const Totals totals = check_all(models("transformers"), {2, 4}, {0, 1}, 1e-4, 1e-5);
   if (totals.models == 0) GTEST_SKIP() << "no models: ctest makes them";
   EXPECT_EQ(totals.models, totals.split_models);
 }
@@ -102,7 +108,8 @@ TEST(SplitModels, TransformersEqualThePlainOnes) {
 // Two layers with a past key and a past value each.
 TEST(SplitModels, KeepTheirCachesInParts) {
   Totals totals;
-  for (const char* name : {"gpt2_decode", "gpt2_slice_decode", "gpt2_static_decode", "llama_decode", "llama_grouped_decode"}) {
+  for (const char* name :
+       {"gpt2_decode", "gpt2_slice_decode", "gpt2_static_decode", "llama_decode", "llama_grouped_decode"}) {
     if (!fs::exists(models("transformers") / name)) GTEST_SKIP() << "no models: ctest makes them";
     const int before = totals.split_caches;
     check(models("transformers") / name, 2, 0, 1e-4, 1e-5, totals, Caches::in_parts);
@@ -111,7 +118,7 @@ TEST(SplitModels, KeepTheirCachesInParts) {
 }
 
 TEST(SplitModels, ArchitecturesEqualThePlainOnes) {
-  const Totals totals = check_all(models("architectures"), {2}, {0}, 1e-3, 1e-4);
+  const Totals totals = check_all(models("architectures"), {2}, {0}, 1e-3, 1e-4, 5);
   if (totals.models == 0) GTEST_SKIP() << "no models: ctest makes them";
   EXPECT_GT(totals.split_models, totals.models / 2);
 }

@@ -18,12 +18,14 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(SpecText, RoundTrips) {
-  for (const char* text : {"R", "S(0)", "S(12)", "S(2:768+768+768)", "P(sum)", "P(max)", "P(min)", "P(prod)"}) {
+  for (const char* text :
+       {"R", "S(0)", "S(12)", "S(2:768+768+768)", "P(sum)", "P(max)", "P(min)", "P(prod)"}) {
     const std::optional<Spec> spec = parse_spec(text);
     ASSERT_TRUE(spec.has_value()) << text;
     EXPECT_EQ(to_string(*spec), text);
   }
-  for (const char* text : {"", "r", "S", "S()", "S(-1)", "S(1:)", "S(1:4)", "S(1:0+4)", "S(1:4+)", "P(avg)", "P()", "S(1) ", "S(99999)"})
+  for (const char* text : {"", "r", "S", "S()", "S(-1)", "S(1:)", "S(1:4)", "S(1:0+4)", "S(1:4+)", "P(avg)",
+                           "P()", "S(1) ", "S(99999)"})
     EXPECT_FALSE(parse_spec(text).has_value()) << text;
 }
 
@@ -56,7 +58,8 @@ TEST(PlanText, ErrorsNameTheLine) {
   EXPECT_THAT(message("plan 1\nranks 2\n\nx = R\n"), HasSubstr("line 4"));
   EXPECT_THAT(message("plan 1\nranks 2\n\"x\" = Q\n"), HasSubstr("'Q' is no state"));
   EXPECT_THAT(message("plan 1\nranks 2\n\"x\" = R R\n"), HasSubstr("more than one statement"));
-  EXPECT_THAT(message("plan 1\nranks 2\n\"x\" = R\n# comment\n\"x\" = S(0)\n"), HasSubstr("line 5: 'x' has two lines"));
+  EXPECT_THAT(message("plan 1\nranks 2\n\"x\" = R\n# comment\n\"x\" = S(0)\n"),
+              HasSubstr("line 5: 'x' has two lines"));
   EXPECT_THAT(message("plan 1\nranks 2\n\"x -> \"y\" = R\n"), HasSubstr("line 3"));
 }
 
@@ -82,7 +85,8 @@ std::string mismatch(const std::string& lines, int ranks = 2) {
 
 TEST(Plans, ThatDoNotFitNameLineAndTensor) {
   EXPECT_THAT(mismatch("\"q\" = R\n"), HasSubstr("line 3 of the plan: the model has no value 'q'"));
-  EXPECT_THAT(mismatch("\n\"x\" = S(2)\n"), HasSubstr("line 4 of the plan: 'x' cannot be S(2): it has 2 dimensions"));
+  EXPECT_THAT(mismatch("\n\"x\" = S(2)\n"),
+              HasSubstr("line 4 of the plan: 'x' cannot be S(2): it has 2 dimensions"));
   EXPECT_THAT(mismatch("\"h\" = S(1:5+7)\n"), HasSubstr("a block of 5 cannot be cut into 2 parts"));
   EXPECT_THAT(mismatch("\"h\" = S(1:4+4)\n"), HasSubstr("the blocks add up to 8"));
   EXPECT_THAT(mismatch("\"x\" -> \"y\" = S(0)\n"), HasSubstr("'x' is not read for 'y'"));
@@ -93,9 +97,8 @@ TEST(Plans, ThatDoNotFitNameLineAndTensor) {
 }
 
 TEST(Plans, OfAModelThatCommunicatesAreRefused) {
-  const ir::UserError error = error_of([&] {
-    with_plan("g (float[4] x) => (float[4] y) { y = ai.braid.AllReduce(x) }", "");
-  });
+  const ir::UserError error =
+      error_of([&] { with_plan("g (float[4] x) => (float[4] y) { y = ai.braid.AllReduce(x) }", ""); });
   EXPECT_EQ(error.code(), kCannotSplit);
 }
 
@@ -108,9 +111,10 @@ TEST(Plans, WithoutLinesChangeNothing) {
 
 // The split of Megatron-LM, with the weights given to the program in parts.
 TEST(Plans, OfTwoProductsHaveOneAllReduce) {
-  const ir::Schedule schedule = with_plan(kMlp,
-                                          "\"w\" = S(1)\n\"v\" = S(0)\n\"h\" = S(1)\n\"r\" = S(1)\n\"p\" = P(sum)\n"
-                                          "\"p\" -> \"y\" = R\n");
+  const ir::Schedule schedule =
+      with_plan(kMlp,
+                "\"w\" = S(1)\n\"v\" = S(0)\n\"h\" = S(1)\n\"r\" = S(1)\n\"p\" = P(sum)\n"
+                "\"p\" -> \"y\" = R\n");
   int collectives = 0;
   for (const ir::Operation& op : schedule.graph.ops) collectives += op.as<ir::CollectiveKernel>() != nullptr;
   EXPECT_EQ(collectives, 1);
@@ -156,11 +160,16 @@ TEST(Plans, OfThePageIsAsItSays) {
 // Every conversion that exists, by a chain of two Identity nodes.
 TEST(Conversions, GiveEveryStateFromEveryOther) {
   for (const int ranks : {2, 3, 4}) {
-    const std::vector<Spec> states = {Spec::replicated(),         Spec::split(0),
-                                      Spec::split(1),             Spec::split(0, {12, 24}),
-                                      Spec::split(1, {24, 12}),   Spec::split(1, {12, 12, 12}),
-                                      Spec::pending(ir::ReduceKind::sum), Spec::pending(ir::ReduceKind::max),
-                                      Spec::pending(ir::ReduceKind::min), Spec::pending(ir::ReduceKind::prod)};
+    const std::vector<Spec> states = {Spec::replicated(),
+                                      Spec::split(0),
+                                      Spec::split(1),
+                                      Spec::split(0, {12, 24}),
+                                      Spec::split(1, {24, 12}),
+                                      Spec::split(1, {12, 12, 12}),
+                                      Spec::pending(ir::ReduceKind::sum),
+                                      Spec::pending(ir::ReduceKind::max),
+                                      Spec::pending(ir::ReduceKind::min),
+                                      Spec::pending(ir::ReduceKind::prod)};
     const ir::Tensor whole = random_tensor(ir::DType::f32, {36, 36, 2}, -9, 9, false, 3);
     for (const Spec& from : states) {
       for (const Spec& to : states) {
@@ -177,13 +186,14 @@ TEST(Conversions, GiveEveryStateFromEveryOther) {
         ImportOptions options;
         options.ranks = ranks;
         options.split = request;
-        const ir::Schedule schedule =
-            import_text("g (float[36, 36, 2] x) => (float[36, 36, 2] y) { h = Identity(x) y = Identity(h) }", options);
+        const ir::Schedule schedule = import_text(
+            "g (float[36, 36, 2] x) => (float[36, 36, 2] y) { h = Identity(x) y = Identity(h) }", options);
         std::vector<std::vector<ir::Tensor>> inputs;
         for (ir::Tensor& part : cut(whole, from, ranks, 5)) inputs.push_back({std::move(part)});
         std::vector<ir::Tensor> parts;
         for (const auto& of_rank : ir::run(schedule, inputs).outputs) parts.push_back(of_rank[0]);
-        EXPECT_EQ(difference(joined(parts, to), whole, 0), "") << to_string(from) << " to " << to_string(to) << " on " << ranks;
+        EXPECT_EQ(difference(joined(parts, to), whole, 0), "")
+            << to_string(from) << " to " << to_string(to) << " on " << ranks;
       }
     }
   }
@@ -194,11 +204,16 @@ TEST(Conversions, GiveEveryStateFromEveryOther) {
 onnx::ModelProto block_model() {
   // Norm, fused projection, heads, attention, projection, residual; then an MLP.
   onnx::ModelProto model = parse_model(
-      "g (float[2, 4, 24] x, float[24] s, float[24, 72] wqkv, float[24, 24] wo, float[24, 48] wu, float[48, 24] wd, float[24] bd) => "
-      "(float[2, 4, 24] y) { n = LayerNormalization(x, s) qkv = MatMul(n, wqkv) q, k, v = Split <axis = -1, num_outputs = 3> (qkv) "
-      "hs = Constant <value = int64[4] {0, 0, 4, 6}> () qh = Reshape(q, hs) kh = Reshape(k, hs) vh = Reshape(v, hs) "
-      "qt = Transpose <perm = [0, 2, 1, 3]> (qh) kt = Transpose <perm = [0, 2, 3, 1]> (kh) vt = Transpose <perm = [0, 2, 1, 3]> (vh) "
-      "sc = MatMul(qt, kt) pr = Softmax <axis = -1> (sc) at = MatMul(pr, vt) ah = Transpose <perm = [0, 2, 1, 3]> (at) "
+      "g (float[2, 4, 24] x, float[24] s, float[24, 72] wqkv, float[24, 24] wo, float[24, 48] wu, float[48, "
+      "24] wd, float[24] bd) => "
+      "(float[2, 4, 24] y) { n = LayerNormalization(x, s) qkv = MatMul(n, wqkv) q, k, v = Split <axis = -1, "
+      "num_outputs = 3> (qkv) "
+      "hs = Constant <value = int64[4] {0, 0, 4, 6}> () qh = Reshape(q, hs) kh = Reshape(k, hs) vh = "
+      "Reshape(v, hs) "
+      "qt = Transpose <perm = [0, 2, 1, 3]> (qh) kt = Transpose <perm = [0, 2, 3, 1]> (kh) vt = Transpose "
+      "<perm = [0, 2, 1, 3]> (vh) "
+      "sc = MatMul(qt, kt) pr = Softmax <axis = -1> (sc) at = MatMul(pr, vt) ah = Transpose <perm = [0, 2, "
+      "1, 3]> (at) "
       "ds = Constant <value = int64[3] {0, 0, 24}> () ac = Reshape(ah, ds) o = MatMul(ac, wo) r = Add(x, o) "
       "u = MatMul(r, wu) g1 = Gelu(u) d = MatMul(g1, wd) db = Add(d, bd) y = Add(r, db) }",
       20);
@@ -236,7 +251,8 @@ Outcome split(const onnx::ModelProto& model, int ranks) {
   options.ranks = ranks;
   options.split = chosen_request(outcome.chosen);
   const ir::Schedule schedule = import_proto(model, options);
-  for (const ir::Operation& op : schedule.graph.ops) outcome.collectives += op.as<ir::CollectiveKernel>() != nullptr;
+  for (const ir::Operation& op : schedule.graph.ops)
+    outcome.collectives += op.as<ir::CollectiveKernel>() != nullptr;
   const ir::Tensor x = random_tensor(ir::DType::f32, {2, 4, 24}, -1, 1, true, 99);
   const std::vector<std::vector<ir::Tensor>> inputs(static_cast<std::size_t>(ranks), {x});
   std::vector<ir::Tensor> parts;
@@ -263,7 +279,8 @@ TEST(SplitBlock, IsCutByHeadsWithTheFusedProjectionInBlocks) {
 onnx::ModelProto renamed(onnx::ModelProto model) {
   onnx::GraphProto& graph = *model.mutable_graph();
   const auto change = [&](std::string& name) {
-    if (!name.empty() && name != "x" && name != "y") name = "z" + std::string(name.rbegin(), name.rend()) + "_";
+    if (!name.empty() && name != "x" && name != "y")
+      name = "z" + std::string(name.rbegin(), name.rend()) + "_";
   };
   for (onnx::TensorProto& t : *graph.mutable_initializer()) change(*t.mutable_name());
   for (onnx::NodeProto& node : *graph.mutable_node()) {
@@ -286,7 +303,9 @@ onnx::ModelProto reordered(onnx::ModelProto model, unsigned seed) {
     std::vector<std::size_t> ready;
     for (std::size_t k = 0; k < left.size(); ++k) {
       const auto& in = left[k].input();
-      if (std::none_of(in.begin(), in.end(), [&](const std::string& name) { return pending.count(name) > 0; })) ready.push_back(k);
+      if (std::none_of(in.begin(), in.end(),
+                       [&](const std::string& name) { return pending.count(name) > 0; }))
+        ready.push_back(k);
     }
     const std::size_t k = ready[random() % ready.size()];
     for (const std::string& name : left[k].output()) pending.erase(name);
@@ -318,7 +337,8 @@ onnx::ModelProto with_identities(onnx::ModelProto model) {
 TEST(SplitBlock, NamesOrderAndIdentityChangeNothing) {
   const onnx::ModelProto model = block_model();
   const Outcome first = split(model, 2);
-  const std::vector<onnx::ModelProto> others = {renamed(model), reordered(model, 1), reordered(model, 2), with_identities(model)};
+  const std::vector<onnx::ModelProto> others = {renamed(model), reordered(model, 1), reordered(model, 2),
+                                                with_identities(model)};
   for (const onnx::ModelProto& other : others) {
     const Outcome outcome = split(other, 2);
     EXPECT_EQ(outcome.y, first.y);

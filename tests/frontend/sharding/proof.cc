@@ -24,17 +24,39 @@ std::vector<double> numbers(const Tensor& t) {
     for (const auto v : t.values<decltype(zero)>()) result.push_back(static_cast<double>(v));
   };
   switch (t.dtype) {
-    case DType::f32: read(float{}); break;
-    case DType::f64: read(double{}); break;
-    case DType::i8: read(std::int8_t{}); break;
-    case DType::i16: read(std::int16_t{}); break;
-    case DType::i32: read(std::int32_t{}); break;
-    case DType::i64: read(std::int64_t{}); break;
-    case DType::u8: case DType::boolean: read(std::uint8_t{}); break;
-    case DType::u16: read(std::uint16_t{}); break;
-    case DType::u32: read(std::uint32_t{}); break;
-    case DType::u64: read(std::uint64_t{}); break;
-    default: throw std::runtime_error("a type that proofs do not use");
+    case DType::f32:
+      read(float{});
+      break;
+    case DType::f64:
+      read(double{});
+      break;
+    case DType::i8:
+      read(std::int8_t{});
+      break;
+    case DType::i16:
+      read(std::int16_t{});
+      break;
+    case DType::i32:
+      read(std::int32_t{});
+      break;
+    case DType::i64:
+      read(std::int64_t{});
+      break;
+    case DType::u8:
+    case DType::boolean:
+      read(std::uint8_t{});
+      break;
+    case DType::u16:
+      read(std::uint16_t{});
+      break;
+    case DType::u32:
+      read(std::uint32_t{});
+      break;
+    case DType::u64:
+      read(std::uint64_t{});
+      break;
+    default:
+      throw std::runtime_error("a type that proofs do not use");
   }
   return result;
 }
@@ -46,17 +68,29 @@ Tensor tensor_of(DType dtype, std::vector<std::int64_t> sizes, const std::vector
     return ir::make_tensor(dtype, std::move(sizes), own);
   };
   switch (dtype) {
-    case DType::f32: return make(float{});
-    case DType::f64: return make(double{});
-    case DType::i8: return make(std::int8_t{});
-    case DType::i16: return make(std::int16_t{});
-    case DType::i32: return make(std::int32_t{});
-    case DType::i64: return make(std::int64_t{});
-    case DType::u8: case DType::boolean: return make(std::uint8_t{});
-    case DType::u16: return make(std::uint16_t{});
-    case DType::u32: return make(std::uint32_t{});
-    case DType::u64: return make(std::uint64_t{});
-    default: throw std::runtime_error("a type that proofs do not use");
+    case DType::f32:
+      return make(float{});
+    case DType::f64:
+      return make(double{});
+    case DType::i8:
+      return make(std::int8_t{});
+    case DType::i16:
+      return make(std::int16_t{});
+    case DType::i32:
+      return make(std::int32_t{});
+    case DType::i64:
+      return make(std::int64_t{});
+    case DType::u8:
+    case DType::boolean:
+      return make(std::uint8_t{});
+    case DType::u16:
+      return make(std::uint16_t{});
+    case DType::u32:
+      return make(std::uint32_t{});
+    case DType::u64:
+      return make(std::uint64_t{});
+    default:
+      throw std::runtime_error("a type that proofs do not use");
   }
 }
 
@@ -67,14 +101,15 @@ Strides around(const std::vector<std::int64_t>& sizes, int dim, DType dtype) {
   Strides s;
   for (int d = 0; d < dim; ++d) s.outer *= static_cast<std::size_t>(sizes[static_cast<std::size_t>(d)]);
   s.inner = static_cast<std::size_t>(ir::size_of(dtype));
-  for (std::size_t d = static_cast<std::size_t>(dim) + 1; d < sizes.size(); ++d) s.inner *= static_cast<std::size_t>(sizes[d]);
+  for (std::size_t d = static_cast<std::size_t>(dim) + 1; d < sizes.size(); ++d)
+    s.inner *= static_cast<std::size_t>(sizes[d]);
   return s;
 }
 
 }  // namespace
 
-Tensor random_tensor(DType dtype, const std::vector<std::int64_t>& sizes, double low, double high, bool fractions,
-                     unsigned seed) {
+Tensor random_tensor(DType dtype, const std::vector<std::int64_t>& sizes, double low, double high,
+                     bool fractions, unsigned seed) {
   std::mt19937 random(seed);
   std::int64_t n = 1;
   for (const std::int64_t s : sizes) n *= s;
@@ -104,8 +139,10 @@ std::vector<Tensor> cut(const Tensor& whole, const Spec& spec, int ranks, unsign
       Tensor part = ir::make_tensor(whole.dtype, sizes);
       for (std::size_t o = 0; o < s.outer; ++o) {
         for (std::size_t k = 0; k < own && s.inner > 0; ++k) {
-          const std::size_t from = o * static_cast<std::size_t>(size) + static_cast<std::size_t>(order[r * own + k]);
-          std::memcpy(part.bytes.data() + (o * own + k) * s.inner, whole.bytes.data() + from * s.inner, s.inner);
+          const std::size_t from =
+              o * static_cast<std::size_t>(size) + static_cast<std::size_t>(order[r * own + k]);
+          std::memcpy(part.bytes.data() + (o * own + k) * s.inner, whole.bytes.data() + from * s.inner,
+                      s.inner);
         }
       }
       parts.push_back(std::move(part));
@@ -161,8 +198,10 @@ Tensor joined(const std::vector<Tensor>& parts, const Spec& spec) {
     for (std::size_t r = 0; r < n; ++r) {
       for (std::size_t o = 0; o < s.outer; ++o) {
         for (std::size_t k = 0; k < own && s.inner > 0; ++k) {
-          const std::size_t to = o * static_cast<std::size_t>(size) + static_cast<std::size_t>(order[r * own + k]);
-          std::memcpy(whole.bytes.data() + to * s.inner, parts[r].bytes.data() + (o * own + k) * s.inner, s.inner);
+          const std::size_t to =
+              o * static_cast<std::size_t>(size) + static_cast<std::size_t>(order[r * own + k]);
+          std::memcpy(whole.bytes.data() + to * s.inner, parts[r].bytes.data() + (o * own + k) * s.inner,
+                      s.inner);
         }
       }
     }
@@ -174,11 +213,20 @@ Tensor joined(const std::vector<Tensor>& parts, const Spec& spec) {
     for (std::size_t k = 0; k < values.size(); ++k) {
       double& v = values[k];
       switch (spec.reduce) {
-        case ir::ReduceKind::sum: v += other.at(k); break;
-        case ir::ReduceKind::prod: v *= other.at(k); break;
-        case ir::ReduceKind::max: v = std::max(v, other.at(k)); break;
-        case ir::ReduceKind::min: v = std::min(v, other.at(k)); break;
-        case ir::ReduceKind::avg: throw std::runtime_error("no state");
+        case ir::ReduceKind::sum:
+          v += other.at(k);
+          break;
+        case ir::ReduceKind::prod:
+          v *= other.at(k);
+          break;
+        case ir::ReduceKind::max:
+          v = std::max(v, other.at(k));
+          break;
+        case ir::ReduceKind::min:
+          v = std::min(v, other.at(k));
+          break;
+        case ir::ReduceKind::avg:
+          throw std::runtime_error("no state");
       }
     }
   }
@@ -187,14 +235,16 @@ Tensor joined(const std::vector<Tensor>& parts, const Spec& spec) {
 
 std::string difference(const Tensor& a, const Tensor& b, double tolerance) {
   if (a.dtype != b.dtype) return "types differ";
-  if (a.sizes != b.sizes) return fmt::format("sizes [{}] and [{}]", fmt::join(a.sizes, ","), fmt::join(b.sizes, ","));
+  if (a.sizes != b.sizes)
+    return fmt::format("sizes [{}] and [{}]", fmt::join(a.sizes, ","), fmt::join(b.sizes, ","));
   const std::vector<double> x = numbers(a), y = numbers(b);
   double largest = 1e-30;
   for (const double v : y) {
     if (std::isfinite(v)) largest = std::max(largest, std::abs(v));
   }
   for (std::size_t k = 0; k < x.size(); ++k) {
-    const bool same = x[k] == y[k] || (std::isnan(x[k]) && std::isnan(y[k])) || std::abs(x[k] - y[k]) <= tolerance * largest;
+    const bool same = x[k] == y[k] || (std::isnan(x[k]) && std::isnan(y[k])) ||
+                      std::abs(x[k] - y[k]) <= tolerance * largest;
     if (!same) return fmt::format("element {}: {} and {}", k, x[k], y[k]);
   }
   return {};
@@ -288,7 +338,8 @@ Proof prove(const ProofCase& c, int ranks, unsigned seed) {
     const std::string& name = subject.graph_inputs[k];
     const auto range = c.ranges.find(name);
     const auto [low, high] = range == c.ranges.end() ? std::pair(c.low, c.high) : range->second;
-    inputs.push_back(random_tensor(subject.types[k], subject.sizes[k], low, high, c.fractions, seed + static_cast<unsigned>(k)));
+    inputs.push_back(random_tensor(subject.types[k], subject.sizes[k], low, high, c.fractions,
+                                   seed + static_cast<unsigned>(k)));
     whole[name] = inputs.back();
   }
   const std::vector<std::vector<Tensor>> one_rank{inputs};
@@ -329,7 +380,8 @@ Proof prove(const ProofCase& c, int ranks, unsigned seed) {
       const ir::Schedule schedule = import_model(path, options);
       std::vector<std::vector<Tensor>> per_rank(static_cast<std::size_t>(ranks));
       for (const std::string& name : subject.graph_inputs) {
-        const std::vector<Tensor> parts = cut(whole.at(name), states.count(name) > 0 ? states.at(name) : Spec(), ranks, seed + 77);
+        const std::vector<Tensor> parts =
+            cut(whole.at(name), states.count(name) > 0 ? states.at(name) : Spec(), ranks, seed + 77);
         for (std::size_t r = 0; r < per_rank.size(); ++r) per_rank[r].push_back(parts[r]);
       }
       const auto outputs = ir::run(schedule, per_rank).outputs;

@@ -19,11 +19,11 @@ struct ProofCase {
   double tolerance = 0;  // relative to the largest element; 0: bitwise
   double low = -4, high = 4;
   std::map<std::string, std::pair<double, double>> ranges;  // of single inputs
-  bool fractions = false;  // inputs are not only whole numbers
+  bool fractions = false;                                   // inputs are not only whole numbers
 };
 
 struct Proof {
-  int combinations = 0;  // beside all-replicated
+  int combinations = 0;            // beside all-replicated
   std::vector<std::string> wrong;  // the combinations that fail, and how
 };
 
@@ -39,7 +39,7 @@ ir::Tensor joined(const std::vector<ir::Tensor>& parts, const Spec& spec);
 // Empty if both are equal within the tolerance.
 std::string difference(const ir::Tensor& a, const ir::Tensor& b, double tolerance);
 // Whole numbers within the range, or such with a fraction.
-ir::Tensor random_tensor(ir::DType dtype, const std::vector<std::int64_t>& sizes, double low, double high, bool fractions,
-                         unsigned seed);
+ir::Tensor random_tensor(ir::DType dtype, const std::vector<std::int64_t>& sizes, double low, double high,
+                         bool fractions, unsigned seed);
 
 }  // namespace braid::frontend::sharding

@@ -20,7 +20,8 @@ class RandomGraph {
   explicit RandomGraph(unsigned seed) : random_(seed) {
     const int inputs = 2 + pick(2);
     for (int k = 0; k < inputs; ++k) values_.push_back({fmt::format("x{}", k), random_sizes()});
-    for (const Value& v : values_) inputs_ += fmt::format("{}int64[{}] {}", inputs_.empty() ? "" : ", ", fmt::join(v.sizes, ", "), v.name);
+    for (const Value& v : values_)
+      inputs_ += fmt::format("{}int64[{}] {}", inputs_.empty() ? "" : ", ", fmt::join(v.sizes, ", "), v.name);
     given_ = values_.size();
     const int nodes = 4 + pick(10);
     while (count_ < nodes) add();
@@ -30,7 +31,9 @@ class RandomGraph {
     std::string outputs;
     for (std::size_t k = given_; k < values_.size(); ++k) {
       if (k + 2 < values_.size() && pick(3) != 0) continue;
-      outputs += fmt::format("{}int64[{}] {}", outputs.empty() ? "" : ", ", fmt::join(values_[k].sizes, ", "), values_[k].name);
+      const std::string sizes =
+          values_[k].sizes.empty() ? "" : fmt::format("[{}]", fmt::join(values_[k].sizes, ", "));
+      outputs += fmt::format("{}int64{} {}", outputs.empty() ? "" : ", ", sizes, values_[k].name);
     }
     onnx::ModelProto model = parse_model(fmt::format("g ({}) => ({}) {{ {} }}", inputs_, outputs, text_), 18);
     for (const auto& [name, sizes] : weights_) {
@@ -46,7 +49,8 @@ class RandomGraph {
 
   std::vector<ir::Tensor> inputs(unsigned seed) const {
     std::vector<ir::Tensor> result;
-    for (std::size_t k = 0; k < given_; ++k) result.push_back(random_tensor(ir::DType::i64, values_[k].sizes, -9, 9, false, seed++));
+    for (std::size_t k = 0; k < given_; ++k)
+      result.push_back(random_tensor(ir::DType::i64, values_[k].sizes, -9, 9, false, seed++));
     return result;
   }
 
@@ -70,7 +74,8 @@ class RandomGraph {
 
   std::string vector(const Sizes& values) {
     const std::string name = fmt::format("c{}", constants_++);
-    text_ += fmt::format("{} = Constant <value = int64[{}] {{{}}}> () ", name, values.size(), fmt::join(values, ", "));
+    text_ += fmt::format("{} = Constant <value = int64[{}] {{{}}}> () ", name, values.size(),
+                         fmt::join(values, ", "));
     return name;
   }
   std::string weight(Sizes sizes) {
@@ -101,9 +106,13 @@ class RandomGraph {
       case 1: {  // with another value that is broadcast, or with a weight
         const char* ops[] = {"Add", "Sub", "Mul", "Max", "Min"};
         const char* op = ops[pick(5)];
-        if (pick(2) == 0) return node(fmt::format("{}({}, {})", op, a.name, weight(pick(2) == 0 || rank == 0 ? a.sizes : Sizes{a.sizes.back()})), a.sizes);
+        if (pick(2) == 0)
+          return node(fmt::format("{}({}, {})", op, a.name,
+                                  weight(pick(2) == 0 || rank == 0 ? a.sizes : Sizes{a.sizes.back()})),
+                      a.sizes);
         for (const Value& b : values_) {
-          if (b.sizes == a.sizes && b.name != a.name) return node(fmt::format("{}({}, {})", op, a.name, b.name), a.sizes);
+          if (b.sizes == a.sizes && b.name != a.name)
+            return node(fmt::format("{}({}, {})", op, a.name, b.name), a.sizes);
         }
         return;
       }
@@ -137,7 +146,8 @@ class RandomGraph {
           const std::int64_t part = size % 3 == 0 && pick(2) == 0 ? 3 : 2;
           sizes[static_cast<std::size_t>(axis)] = part;
           sizes.insert(sizes.begin() + axis + 1, size / part);
-          if (pick(2) == 0) std::swap(sizes[static_cast<std::size_t>(axis)], sizes[static_cast<std::size_t>(axis) + 1]);
+          if (pick(2) == 0)
+            std::swap(sizes[static_cast<std::size_t>(axis)], sizes[static_cast<std::size_t>(axis) + 1]);
         } else {
           return;
         }
@@ -153,7 +163,8 @@ class RandomGraph {
       case 9:
       case 10: {  // equal or unequal pieces
         if (rank == 0 || size < 3) return;
-        Sizes pieces = size % 3 == 0 && pick(2) == 0 ? Sizes{size / 3, size / 3, size / 3} : Sizes{size / 3, size - size / 3};
+        Sizes pieces = size % 3 == 0 && pick(2) == 0 ? Sizes{size / 3, size / 3, size / 3}
+                                                     : Sizes{size / 3, size - size / 3};
         if (size % 2 == 0 && pick(2) == 0) pieces = {size / 2, size / 2};
         const std::string sizes_name = vector(pieces);
         std::string names;
@@ -167,7 +178,8 @@ class RandomGraph {
       }
       case 11: {
         if (rank == 0 || size < 2) return;
-        const std::int64_t start = pick(static_cast<int>(size)), end = start + 1 + pick(static_cast<int>(size - start));
+        const std::int64_t start = pick(static_cast<int>(size)),
+                           end = start + 1 + pick(static_cast<int>(size - start));
         Sizes sizes = a.sizes;
         sizes[static_cast<std::size_t>(axis)] = end - start;
         const std::string from = vector({start}), to = vector({end}), along = vector({axis});
@@ -181,14 +193,16 @@ class RandomGraph {
         sizes[static_cast<std::size_t>(axis)] = 1;
         if (!keep) sizes.erase(sizes.begin() + axis);
         const std::string along = vector({axis});
-        return node(fmt::format("{} <keepdims = {}> ({}, {})", ops[pick(3)], keep ? 1 : 0, a.name, along), sizes);
+        return node(fmt::format("{} <keepdims = {}> ({}, {})", ops[pick(3)], keep ? 1 : 0, a.name, along),
+                    sizes);
       }
       case 13: {  // rows of a table, by what was computed
         const std::int64_t rows = 12;
         const Sizes table = pick(2) == 0 ? Sizes{rows} : Sizes{rows, any_size()};
         if (a.sizes.size() + table.size() > 5) return;
         const std::string limit = fmt::format("m{}", constants_++), index = fmt::format("i{}", constants_++);
-        text_ += fmt::format("{} = Constant <value = int64 {{{}}}> () {} = Mod({}, {}) ", limit, rows, index, a.name, limit);
+        text_ += fmt::format("{} = Constant <value = int64 {{{}}}> () {} = Mod({}, {}) ", limit, rows, index,
+                             a.name, limit);
         Sizes sizes = a.sizes;
         sizes.insert(sizes.end(), table.begin() + 1, table.end());
         return node(fmt::format("Gather({}, {})", weight(table), index), sizes);
@@ -260,7 +274,9 @@ TEST(RandomGraphs, SplitEqualPlainBitForBit) {
         split += chosen.split_nodes > 0 ? 1 : 0;
         for (const auto& of_rank : outputs) {
           for (std::size_t o = 0; o < expected.size(); ++o)
-            EXPECT_TRUE(of_rank[o] == expected[o]) << ranks << " ranks: " << difference(of_rank[o], expected[o], 0) << "\n" << to_string(chosen.plan);
+            EXPECT_TRUE(of_rank[o] == expected[o])
+                << ranks << " ranks: " << difference(of_rank[o], expected[o], 0) << "\n"
+                << to_string(chosen.plan);
         }
       } catch (const std::exception& error) {
         ADD_FAILURE() << ranks << " ranks: " << error.what() << "\n" << to_string(chosen.plan);

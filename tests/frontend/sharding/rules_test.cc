@@ -1,4 +1,6 @@
 // Every rule, proved by brute force (proof.h), and wrong rules, which the proof must find.
+#include "frontend/sharding/rules.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +9,6 @@
 
 #include "frontend/op_registry.h"
 #include "frontend/schemas.h"
-#include "frontend/sharding/rules.h"
 #include "tests/frontend/sharding/rule_cases.h"
 
 namespace braid::frontend::sharding {
