@@ -51,8 +51,9 @@ TEST_P(Caches, ReadDenseFilesAndWriteThem) {
   write_floats(folder / "empty.npy", {2, 0, 2}, {});
   write_floats(folder / "some.npy", {2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
   const auto run = [&](const std::string& past) {
-    const ProcessResult result = braid({"run", program(), "--repeat", "3", "--warmup", "1", "-o", folder / "out",
-                                        "--input", "old=" + (folder / past), "--input", "new=" + (folder / "new.npy")});
+    const ProcessResult result =
+        braid({"run", program(), "--repeat", "3", "--warmup", "1", "-o", folder / "out", "--input",
+               "old=" + (folder / past), "--input", "new=" + (folder / "new.npy")});
     ASSERT_EQ(result.exit_code, 0) << result.err;
   };
   run("empty.npy");
