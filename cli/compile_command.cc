@@ -166,10 +166,11 @@ void add_compile(CLI::App& app, Invocation& chosen) {
                       "Processor of the library, as the compiler's -march names it: x86-64-v3, znver3, ... "
                       "(default: this machine's)");
   command
-      ->add_option("--max-error", o->max_error,
-                   "Largest error of an output against float32 that --precision may cause, relative to the output's "
-                   "largest element; products with the largest errors are returned to f32. Compiles and runs the "
-                   "model with random inputs")
+      ->add_option(
+          "--max-error", o->max_error,
+          "Largest error of an output against float32 that --precision may cause, relative to the output's "
+          "largest element; products with the largest errors are returned to f32. Compiles and runs the "
+          "model with random inputs")
       ->check(finite_not_negative);
   command->add_flag("--timing", o->timing, "Print what each stage took to standard error");
   command->add_flag("--checked", o->checked,

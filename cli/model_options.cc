@@ -70,9 +70,10 @@ void ModelOptions::add_dimensions(CLI::App& command) {
 void ModelOptions::add_passes(CLI::App& command) {
   const OptionGroup group(command, "Passes and costs");
   command
-      .add_option("--precision", precision,
-                  "Type in which products with constant weights compute, where it pays: f32 (as the model says), "
-                  "bf16, f16, int8")
+      .add_option(
+          "--precision", precision,
+          "Type in which products with constant weights compute, where it pays: f32 (as the model says), "
+          "bf16, f16, int8")
       ->check(CLI::IsMember({"f32", "bf16", "f16", "int8"}));
   command.add_option("--passes", passes,
                      "Comma-separated pass list instead of the default one; with options: name:a=1:b=2, or "

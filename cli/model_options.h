@@ -37,8 +37,9 @@ struct ModelOptions {
 
   void add_dimensions(CLI::App& command);  // --ranks --dim --default-dim --alias
   void add_passes(
-      CLI::App& command);  // --precision --passes --disable --print-after --plugin --bisect --no-verify --machine
-                           // --costs --memory-cap --force-kernel --link
+      CLI::App&
+          command);  // --precision --passes --disable --print-after --plugin --bisect --no-verify --machine
+                     // --costs --memory-cap --force-kernel --link
   void add_target(CLI::App& command);  // --target
 
   // Loads the plug-ins. --print-after prints through the report, which must outlive the result. UserError BR0003 for a

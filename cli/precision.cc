@@ -48,8 +48,8 @@ class Trials {
     double worst = 0;
     for (std::size_t r = 0; r < results.size(); ++r) {
       for (std::size_t k = 0; k < results[r].outputs.size(); ++k) {
-        const Difference d =
-            compare(results[r].outputs[k], expected_[r].outputs[k], {.relative = 0, .absolute = 0, .of_largest = 0});
+        const Difference d = compare(results[r].outputs[k], expected_[r].outputs[k],
+                                     {.relative = 0, .absolute = 0, .of_largest = 0});
         const bool known = std::isfinite(d.max_relative) && (d.mismatches == 0 || d.max_relative > 0);
         worst = std::max(worst, known ? d.max_relative : std::numeric_limits<double>::infinity());
       }
@@ -99,7 +99,8 @@ LimitedPrecision limit_error(CompileOptions& options, const ModelOptions& model,
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
     ranked.emplace_back(trials.error(others), chosen[k]);
   }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
   const auto first = [&](std::size_t count) {
     std::vector<std::string> names;
     for (std::size_t k = 0; k < count; ++k) names.push_back(ranked[k].second);

@@ -20,7 +20,8 @@ struct LimitedPrecision {
 // largest element, for random inputs of seed kDefaultSeed at the upper bounds of the dimensions. The programs are compiled for
 // options.target and run: with all products narrow; if that exceeds the limit, with each product alone, which ranks them; then
 // those with the largest errors are returned to f32, as few as are needed, by bisection.
-LimitedPrecision limit_error(CompileOptions& options, const ModelOptions& model, double max_error, Report& report);
+LimitedPrecision limit_error(CompileOptions& options, const ModelOptions& model, double max_error,
+                             Report& report);
 
 // The limit of `braid verify` for programs of this precision, relative to the largest element of the output.
 double default_limit(const std::string& precision);

@@ -27,7 +27,8 @@ struct CompileOptions {
   std::string model;  // .onnx (with "{rank}": one file per rank), or a .braid text
   frontend::ImportOptions import;
   std::optional<std::string> passes;  // a pass list instead of the default one
-  std::string precision = "f32";      // of products: f32 (as written), bf16, f16 or int8 (passes/lower_precision.h)
+  std::string precision =
+      "f32";  // of products: f32 (as written), bf16, f16 or int8 (passes/lower_precision.h)
   std::vector<std::string> keep_f32;  // operations that stay in f32
   passes::RunOptions run;             // disable, print_after, bisect, verify
   std::string machine;                // for costs: a name or a file; empty: the target's

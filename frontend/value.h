@@ -34,8 +34,9 @@ struct Fractions {
 struct QuantisedMatrix {
   Tensor x, scale;
   std::optional<Tensor> zero;
-  int axis = 0;            // along which scales differ; unused for a single scale
-  std::int64_t block = 0;  // of numbers along the axis that share a scale; 0: each index of the axis has its own
+  int axis = 0;  // along which scales differ; unused for a single scale
+  std::int64_t block =
+      0;  // of numbers along the axis that share a scale; 0: each index of the axis has its own
   bool transposed = false;  // the matrix is the transpose of x
 };
 
@@ -49,7 +50,7 @@ struct Value {
   ir::TensorBox box;                   // made on first use
   std::vector<ir::TensorBox> columns;  // if known: the parts of size 1 along the last axis that it joins
   std::optional<QuantisedMatrix> quantised;  // what the matrix is made of, beside the matrix itself
-  int uses = 0;                        // nodes that read it, and graph outputs
+  int uses = 0;                              // nodes that read it, and graph outputs
 
   // A sequence has elements instead of a type and sizes, an empty optional nothing at all; an optional that holds
   // a value is this value.

@@ -77,7 +77,8 @@ std::optional<ConstantData> rounded(const ConstantMatrix& matrix, DType type) {
       for (std::int64_t j = 0; j < matrix.n; ++j, at += sizeof(std::uint16_t)) {
         const float value = matrix.at(bytes, i, j);
         const std::uint16_t bits = half ? float_to_half(value) : float_to_bfloat(value);
-        if ((bits & 0x7fffu) == (half ? kHalfInfinity : kInfinity) && std::isfinite(value)) return std::nullopt;
+        if ((bits & 0x7fffu) == (half ? kHalfInfinity : kInfinity) && std::isfinite(value))
+          return std::nullopt;
         std::memcpy(at, &bits, sizeof bits);
       }
     }

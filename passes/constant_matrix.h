@@ -10,9 +10,9 @@ namespace braid::passes {
 // A view [batch..., k, n] of an f32 constant whose batch dimensions all repeat one matrix, and whose sizes, strides and contents are
 // known. nullopt for other views.
 struct ConstantMatrix {
-  std::int64_t k = 0, n = 0;              // at least 1 each
+  std::int64_t k = 0, n = 0;                     // at least 1 each
   std::int64_t offset = 0, row = 0, column = 0;  // of the elements, in bytes from the storage's first
-  const ir::ConstantData* data = nullptr;  // of the storage, which must stay in the graph
+  const ir::ConstantData* data = nullptr;        // of the storage, which must stay in the graph
 
   float at(std::span<const std::byte> bytes, std::int64_t k, std::int64_t n) const;
 };

@@ -23,8 +23,9 @@ namespace {
 
 using namespace ir;
 
-constexpr double kSteps = 127;            // of i8, on both sides of 0
-constexpr double kSmallestRow = 1e-36;    // rows whose largest value is below this are 0: 127 divided by it must be finite
+constexpr double kSteps = 127;  // of i8, on both sides of 0
+constexpr double kSmallestRow =
+    1e-36;  // rows whose largest value is below this are 0: 127 divided by it must be finite
 
 // The type of both operands.
 DType operand_type(const std::string& type) {
@@ -87,7 +88,8 @@ PrecisionChoice choose(const LowerPrecision& pass, const Graph& graph, OpId id, 
     choice.reason = "its weights are no constant matrix";
     return choice;
   }
-  constexpr auto kMost = static_cast<std::int64_t>(std::numeric_limits<std::int32_t>::max() / (kSteps * kSteps));
+  constexpr auto kMost =
+      static_cast<std::int64_t>(std::numeric_limits<std::int32_t>::max() / (kSteps * kSteps));
   if (type == DType::i8 && weights->k > kMost) {
     choice.reason = fmt::format("sums of {} products may not fit i32", weights->k);
     return choice;
@@ -205,8 +207,7 @@ class Rewriter {
   }
 
   void add_before(OpId reader, const std::string& name, Loops loops, BufferId out) {
-    const OpId added =
-        graph_.add_op({name, std::move(loops), {out}, graph_[reader].origins, std::nullopt});
+    const OpId added = graph_.add_op({name, std::move(loops), {out}, graph_[reader].origins, std::nullopt});
     before_[reader].push_back(added);
     ++writers_[root_storage(graph_, out)];
   }
@@ -220,7 +221,8 @@ class Rewriter {
 
   std::optional<Weights> made_weights(const TensorRef& ref) {
     const std::optional<ConstantMatrix> matrix = constant_matrix(graph_, ref);
-    internal_check(matrix.has_value(), "lower_precision: '{}' is no constant matrix", graph_[ref.buffer].name);
+    internal_check(matrix.has_value(), "lower_precision: '{}' is no constant matrix",
+                   graph_[ref.buffer].name);
     ConstantData values, scales;
     if (type_ == DType::i8) {
       std::optional<QuantisedColumns> columns = quantised_columns(*matrix);
@@ -269,8 +271,7 @@ class Rewriter {
     if (type_ == DType::i8) {
       const ValueId largest =
           body.load(rows.largest.buffer, DType::f32, row_major(std::span(sizes).first(sizes.size() - 1)));
-      const ValueId some =
-          body.binary(OpCode::gt, largest, body.constant_of(DType::f32, kSmallestRow));
+      const ValueId some = body.binary(OpCode::gt, largest, body.constant_of(DType::f32, kSmallestRow));
       const ValueId steps = body.binary(OpCode::div, body.constant_of(DType::f32, kSteps), largest);
       const ValueId factor = body.where(some, steps, body.constant_of(DType::f32, 0));
       value = body.unary(OpCode::round, body.binary(OpCode::mul, value, factor));
@@ -292,8 +293,8 @@ class Rewriter {
     loops.reduce = ReduceKind::max;
     loops.store_index = row_major(kept);
     BodyBuilder body(*graph_.pool);
-    loops.body = body.finish(body.unary(
-        OpCode::abs, body.load(ref.buffer, DType::f32, simplify(element_of(ref), loops.sizes))));
+    loops.body = body.finish(
+        body.unary(OpCode::abs, body.load(ref.buffer, DType::f32, simplify(element_of(ref), loops.sizes))));
     const BufferId out = graph_.add_owned(graph_[ref.buffer].name + ".largest", DType::f32, kept);
     add_before(id, graph_[out].name, std::move(loops), out);
     TensorRef per_row = ref;
@@ -309,8 +310,8 @@ class Rewriter {
     BodyBuilder body(*graph_.pool);
     std::vector<Expr> same;
     for (std::size_t d = 0; d < rank; ++d) same.push_back(graph_.pool->index(d));
-    const ValueId largest = body.load(rows.largest.buffer, DType::f32,
-                                      simplify(element_of(rows.largest), product.out.sizes));
+    const ValueId largest =
+        body.load(rows.largest.buffer, DType::f32, simplify(element_of(rows.largest), product.out.sizes));
     const ValueId step = body.binary(OpCode::div, largest, body.constant_of(DType::f32, kSteps));
     const ValueId scale = body.load(weights.scales, DType::f32, graph_.pool->index(rank - 1));
     ValueId value = body.binary(OpCode::mul, body.cast(body.acc(DType::i32), DType::f32),

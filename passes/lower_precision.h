@@ -32,15 +32,16 @@ namespace braid::passes {
 
 struct PrecisionChoice {
   ir::OpId op;
-  std::string name;       // of the operation
-  std::string reason;     // why it stays in f32; empty if it is chosen
-  double us = 0;          // in f32, by the cost model
-  double narrow_us = 0;   // with the cast
+  std::string name;      // of the operation
+  std::string reason;    // why it stays in f32; empty if it is chosen
+  double us = 0;         // in f32, by the cost model
+  double narrow_us = 0;  // with the cast
 };
 
 struct LowerPrecision {
   static constexpr std::string_view kName = "lower_precision";
-  static constexpr std::string_view kDescription = "computes products with constant weights in bf16, f16 or int8";
+  static constexpr std::string_view kDescription =
+      "computes products with constant weights in bf16, f16 or int8";
 
   std::string type = "bf16";
   bool always = false;

@@ -62,8 +62,7 @@ void tile(const Operands& o) {
       for (int r = 0; r < kRows; ++r) {
         const __m512bh x = as_bf16(_mm512_set1_epi32(pairs[r]));
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v)
-          sums[p][r][v] = _mm512_dpbf16_ps(sums[p][r][v], x, as_bf16(w[v]));
+        for (int v = 0; v < kVectors; ++v) sums[p][r][v] = _mm512_dpbf16_ps(sums[p][r][v], x, as_bf16(w[v]));
       }
     }
     b += 2 * kWidth;
@@ -103,8 +102,7 @@ inline __m256i rounded(__m512 x) {
   const __m512i nearest =
       _mm512_srli_epi32(_mm512_add_epi32(u, _mm512_add_epi32(even, _mm512_set1_epi32(0x7fff))), 16);
   const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-  return _mm512_cvtepi32_epi16(
-      _mm512_mask_or_epi32(nearest, nan, high, _mm512_set1_epi32(0x40)));
+  return _mm512_cvtepi32_epi16(_mm512_mask_or_epi32(nearest, nan, high, _mm512_set1_epi32(0x40)));
 }
 
 void store_bf16(const Tile& t, uint16_t* c) {

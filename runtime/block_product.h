@@ -23,8 +23,8 @@ inline constexpr int64_t block_group(int64_t bits) { return bits == 4 ? 2 * kBlo
 
 struct BlockProduct {
   int64_t m = 0, n = 0, k = 0;
-  int64_t bits = 4;    // 4 or 8
-  int64_t block = 32;  // a multiple of block_group(bits)
+  int64_t bits = 4;                  // 4 or 8
+  int64_t block = 32;                // a multiple of block_group(bits)
   const float* x = nullptr;          // [m, k]
   const uint8_t* weights = nullptr;  // [n, blocks * block * bits / 8]
   const float* scales = nullptr;     // [n, blocks]

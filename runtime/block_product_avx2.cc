@@ -21,7 +21,8 @@ struct Lanes {
   static Lanes load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
   static Lanes numbers(__m128i bytes, __m256i zero) {
     const __m256i low = _mm256_cvtepu8_epi32(bytes), high = _mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8));
-    return {_mm256_cvtepi32_ps(_mm256_sub_epi32(low, zero)), _mm256_cvtepi32_ps(_mm256_sub_epi32(high, zero))};
+    return {_mm256_cvtepi32_ps(_mm256_sub_epi32(low, zero)),
+            _mm256_cvtepi32_ps(_mm256_sub_epi32(high, zero))};
   }
   static Lanes bytes(const uint8_t* from, int zero) {
     return numbers(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), _mm256_set1_epi32(zero));

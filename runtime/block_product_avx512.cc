@@ -30,8 +30,7 @@ struct Lanes {
               _mm512_sub_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
                                _mm512_set1_epi32(zero)))) {}
     void nibbles(const uint8_t* from, Lanes* low, Lanes* high) const {
-      const __m512i all =
-          _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+      const __m512i all = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
       low->v = _mm512_permutexvar_ps(all, numbers);  // reads the low four bits
       high->v = _mm512_permutexvar_ps(_mm512_srli_epi32(all, 4), numbers);
     }

@@ -16,7 +16,8 @@ namespace braid::rt {
 // Whether the processor has AVX-512 BF16. BRAID_HALF_KERNELS=widened asks for programs without it, to test them.
 bool has_bf16_units();
 
-PackedMatrix::Impl* pack_halves(DType type, int64_t k, int64_t n, const void* b, int64_t b_row, int64_t b_col);
+PackedMatrix::Impl* pack_halves(DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
+                                int64_t b_col);
 
 // For k and n that are not 0. Null if the columns of c are not adjacent.
 std::unique_ptr<GemmKernel> make_half_gemm(const GemmShape& shape, int threads);

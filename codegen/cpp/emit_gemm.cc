@@ -143,7 +143,8 @@ ProgramEmitter::GemmCall ProgramEmitter::use_gemm(const Gemm& gemm, const std::s
   if (!finished) write_epilogue(w, gemm);
   if (by_columns) w.line("s.by_columns = true;");
   std::optional<std::size_t> packed;
-  if (bytes || (type == DType::f32 && c_type == DType::f32) || has_half_kernel(s_.graph, gemm)) packed = packed_weight(gemm);
+  if (bytes || (type == DType::f32 && c_type == DType::f32) || has_half_kernel(s_.graph, gemm))
+    packed = packed_weight(gemm);
   gemms_.push_back({shape({"GemmShape", w.text()}), packed, label});
   return {gemms_.size() - 1, packed ? fmt::format(", &packed_[{}]", *packed) : ""};
 }

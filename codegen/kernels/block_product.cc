@@ -46,7 +46,9 @@ std::string refuses(const ir::Graph& graph, const ir::ExternKernel& kernel) {
   bool right = has(kernel.reads[1], n, blocks * (*block * *bits / 8)) && has(kernel.reads[2], n, blocks) &&
                has(kernel.writes[0], m, n) && has(kernel.writes[1], m, blocks * *block);
   if (reads == 4) right = right && has(kernel.reads[3], n, blocks);
-  return right ? "" : "takes rows [m, k], weights [n, bytes], scales and zero points [n, blocks], and makes [m, n] and [m, blocks * block]";
+  return right ? ""
+               : "takes rows [m, k], weights [n, bytes], scales and zero points [n, blocks], and makes [m, "
+                 "n] and [m, blocks * block]";
 }
 
 // Written by the definition in runtime/block_product.h, without its kernels.
@@ -96,7 +98,8 @@ void interpret(ir::ExternCall& call) {
 
 // Asked for calls that are refused, too.
 double flops(const ir::ExternShapes& shapes) {
-  if (shapes.reads.empty() || shapes.reads[0].size() != 2 || shapes.writes.empty() || shapes.writes[0].size() != 2)
+  if (shapes.reads.empty() || shapes.reads[0].size() != 2 || shapes.writes.empty() ||
+      shapes.writes[0].size() != 2)
     return 0;
   return 2 * static_cast<double>(shapes.reads[0][0]) * static_cast<double>(shapes.reads[0][1]) *
          static_cast<double>(shapes.writes[0][1]);

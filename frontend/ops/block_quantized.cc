@@ -69,7 +69,8 @@ class QuantizedRows {
   // Rows [m, K] times the weights as they are packed; nullopt if no kernel takes them.
   std::optional<TensorBox> packed_product(const TensorBox& x) {
     const std::int64_t group = bits_ == 4 ? 32 : 16;
-    if (bits_ == 2 || block_ % group != 0 || c_.has_input(group_index) || !all_constant()) return std::nullopt;
+    if (bits_ == 2 || block_ % group != 0 || c_.has_input(group_index) || !all_constant())
+      return std::nullopt;
     if (c_.has_input(zero_points) && !packed_zeros()) return std::nullopt;
     ir::Lowering& l = c_.lowering();
     const std::int64_t in_block = block_ * bits_ / 8;
@@ -82,9 +83,7 @@ class QuantizedRows {
   }
 
   // [N, K] in f32: computed now if everything is constant, and else a loop.
-  TensorBox weights_as_floats() {
-    return all_constant() ? folded() : loop();
-  }
+  TensorBox weights_as_floats() { return all_constant() ? folded() : loop(); }
 
  private:
   bool all_constant() {

@@ -14,7 +14,9 @@ std::size_t count(std::int64_t n) { return static_cast<std::size_t>(n); }
 class Packer {
  public:
   Packer(const QuantisedMatrix& matrix, bool transposed)
-      : m_(matrix), by_rows_(matrix.transposed != transposed), bits_(ir::bits_of(matrix.x.dtype) == 8 ? 8 : 4) {
+      : m_(matrix),
+        by_rows_(matrix.transposed != transposed),
+        bits_(ir::bits_of(matrix.x.dtype) == 8 ? 8 : 4) {
     k_ = m_.x.sizes[by_rows_ ? 1 : 0];
     n_ = m_.x.sizes[by_rows_ ? 0 : 1];
     const DType type = m_.x.dtype;
@@ -61,7 +63,8 @@ class Packer {
         rows, l.constant(name + "_packed", DType::u8, {n_, per_row}, ir::own_bytes(packed(per_row))),
         l.constant(name + "_scales", DType::f32, {n_, blocks_}, ir::own_bytes(scales()))};
     if (has_zeros_)
-      operands.push_back(l.constant(name + "_zeros", DType::u8, {n_, blocks_}, ir::own_bytes(std::move(zeros_))));
+      operands.push_back(
+          l.constant(name + "_zeros", DType::u8, {n_, blocks_}, ir::own_bytes(std::move(zeros_))));
     const Expr m = rows.sizes()[0];
     return l.extern_call("block_product", operands,
                          {{DType::f32, {m, n_}}, {DType::f32, {m, blocks_ * block_}}},

@@ -10,11 +10,13 @@ namespace braid::rt::cuda {
 inline constexpr int kBlockProductLanes = 16, kBlockProductColumns = 16;
 
 // Column blockIdx.x * 16 + threadIdx.x / 16 of row blockIdx.y.
-__global__ void block_product_kernel(const float* x, const uint8_t* weights, const float* scales, const uint8_t* zeros,
-                                     int64_t n, int64_t k, int64_t bits, int64_t block, float* y) {
+__global__ void block_product_kernel(const float* x, const uint8_t* weights, const float* scales,
+                                     const uint8_t* zeros, int64_t n, int64_t k, int64_t bits, int64_t block,
+                                     float* y) {
   BRAID_SHARED(float, sums, kBlockProductLanes* kBlockProductColumns);
   const int lane = static_cast<int>(threadIdx.x) % kBlockProductLanes;
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * kBlockProductColumns + threadIdx.x / kBlockProductLanes;
+  const int64_t c =
+      static_cast<int64_t>(blockIdx.x) * kBlockProductColumns + threadIdx.x / kBlockProductLanes;
   const float* row = x + static_cast<int64_t>(blockIdx.y) * k;
   const int64_t blocks = (k + block - 1) / block, bytes = block * bits / 8;
   float sum = 0;
@@ -41,7 +43,8 @@ __global__ void block_product_kernel(const float* x, const uint8_t* weights, con
   sums[threadIdx.x] = sum;
   __syncthreads();
   for (int half = kBlockProductLanes / 2; half > 0; half /= 2) {
-    if (lane < half) sums[threadIdx.x] = __fadd_rn(sums[threadIdx.x], sums[threadIdx.x + static_cast<unsigned>(half)]);
+    if (lane < half)
+      sums[threadIdx.x] = __fadd_rn(sums[threadIdx.x], sums[threadIdx.x + static_cast<unsigned>(half)]);
     __syncthreads();
   }
   if (lane == 0 && c < n) y[static_cast<int64_t>(blockIdx.y) * n + c] = sums[threadIdx.x];

@@ -27,8 +27,8 @@ output %e
 )";
 
 Json compiled(const Folder& folder, std::vector<std::string> options) {
-  std::vector<std::string> arguments = {"compile", folder.file("three.braid", kThree), "--emit", "source",
-                                        "-o",      folder / "out",                     "--json"};
+  std::vector<std::string> arguments = {
+      "compile", folder.file("three.braid", kThree), "--emit", "source", "-o", folder / "out", "--json"};
   arguments.insert(arguments.end(), options.begin(), options.end());
   const ProcessResult result = braid(arguments);
   EXPECT_EQ(result.exit_code, 0) << result.err;

@@ -156,7 +156,8 @@ TEST(MatMulNBits, ConstantWeightsAreUnpackedWhenTheModelIsCompiled) {
 TEST(MatMulNBits, ConstantWeightsStayPacked) {
   const std::string graph =
       "(float[batch,2,64] x) => (float[batch,2,1] y) { w = Constant <value = uint8[1,2,16] "
-      "{16,50,84,118,152,186,220,254,16,50,84,118,152,186,220,254,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,240}> () "
+      "{16,50,84,118,152,186,220,254,16,50,84,118,152,186,220,254,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,240}> "
+      "() "
       "z = Constant <value = uint8[1,1] {55}> () s = Constant <value = float[1,2] {0.5, 2.0}> () "
       "y = com.microsoft.MatMulNBits <K = 64, N = 1, block_size = 32> (x, w, s, z) }";
   const ir::Schedule schedule = import_text("g " + graph, {.dims = {{"batch", {1, 4}}}});
@@ -166,9 +167,9 @@ TEST(MatMulNBits, ConstantWeightsStayPacked) {
   }
   EXPECT_EQ(bytes, 32 + 2 + 8);  // zero points of a byte, scales of four
   std::vector<float> x(128, 0);
-  x[3] = 1;              // 3, less 7, times 0.5
-  x[64] = x[95] = 1;     // 0 and 15, each less 7, times 0.5
-  x[64 + 63] = 1;        // 15, less 3, times 2
+  x[3] = 1;           // 3, less 7, times 0.5
+  x[64] = x[95] = 1;  // 0 and 15, each less 7, times 0.5
+  x[64 + 63] = 1;     // 15, less 3, times 2
   EXPECT_THAT(run_program(schedule, {floats({1, 2, 64}, x)})[0].values<float>(), ElementsAre(-2, 24.5f));
 }
 

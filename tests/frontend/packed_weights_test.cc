@@ -29,7 +29,9 @@ std::int64_t constant_bytes(ir::Schedule schedule) {
 }
 bool is_packed(const ir::Schedule& schedule) {
   for (const ir::Operation& op : schedule.graph.ops) {
-    if (const auto* kernel = op.as<ir::ExternKernel>(); kernel != nullptr && kernel->callee == "block_product") return true;
+    if (const auto* kernel = op.as<ir::ExternKernel>();
+        kernel != nullptr && kernel->callee == "block_product")
+      return true;
   }
   return false;
 }
@@ -53,7 +55,8 @@ float expected(std::int64_t modulus, std::int64_t column, std::int64_t columns, 
   float sum = 0;
   for (std::int64_t k = 0; k < 32; ++k) {
     const std::int64_t at = by_rows ? column * 32 + k : k * columns + column;
-    const float scale = k < 16 ? 0.5f : 0.25f, zero = k < 16 ? 3.0f : 5.0f, x = row == 1 && k == 3 ? 2.0f : 1.0f;
+    const float scale = k < 16 ? 0.5f : 0.25f, zero = k < 16 ? 3.0f : 5.0f,
+                x = row == 1 && k == 3 ? 2.0f : 1.0f;
     sum += x * (static_cast<float>(at * 5 % modulus) - zero) * scale;
   }
   return sum;
@@ -62,7 +65,8 @@ float expected(std::int64_t modulus, std::int64_t column, std::int64_t columns, 
 TEST(PackedWeights, BlocksOfBytesAlongTheInnerDimension) {
   const ir::Schedule schedule = import_text(
       "g (float[2,32] x) => (float[2,2] y) { q = Constant <value = uint8[32,2] {" + numbers(64, 256) +
-          "}> () s = Constant <value = float[2,2] {0.5,0.5,0.25,0.25}> () z = Constant <value = uint8[2,2] {3,3,5,5}> () "
+          "}> () s = Constant <value = float[2,2] {0.5,0.5,0.25,0.25}> () z = Constant <value = uint8[2,2] "
+          "{3,3,5,5}> () "
           "w = DequantizeLinear <axis = 0, block_size = 16> (q, s, z) y = MatMul(x, w) }",
       {}, kOpset);
   EXPECT_TRUE(is_packed(schedule));
@@ -77,8 +81,10 @@ TEST(PackedWeights, BlocksOfBytesAlongTheInnerDimension) {
 TEST(PackedWeights, TransposedAndScaledByGemm) {
   const ir::Schedule schedule = import_text(
       "g (float[2,32] x) => (float[2,2] y) { q = Constant <value = uint8[2,32] {" + numbers(64, 256) +
-          "}> () s = Constant <value = float[2,2] {0.5,0.25,0.5,0.25}> () z = Constant <value = uint8[2,2] {3,5,3,5}> () "
-          "w = DequantizeLinear <axis = 1, block_size = 16> (q, s, z) y = Gemm <transB = 1, alpha = 2.0> (x, w) }",
+          "}> () s = Constant <value = float[2,2] {0.5,0.25,0.5,0.25}> () z = Constant <value = uint8[2,2] "
+          "{3,5,3,5}> () "
+          "w = DequantizeLinear <axis = 1, block_size = 16> (q, s, z) y = Gemm <transB = 1, alpha = 2.0> (x, "
+          "w) }",
       {}, kOpset);
   EXPECT_TRUE(is_packed(schedule));
   const std::vector<float> y = product(schedule);
@@ -96,11 +102,12 @@ TEST(PackedWeights, OtherFormsAreLoops) {
           "w = DequantizeLinear <axis = 1> (q, s, z) y = MatMul(x, w) }",
       {}, kOpset);
   EXPECT_FALSE(is_packed(columns));
-  const ir::Schedule along = import_text(
-      "g (float[2,32] x) => (float[2,16] y) { q = Constant <value = uint8[32,16] {" + numbers(512, 256) +
-          "}> () s = Constant <value = float[32,1] {" + std::string("1") + fmt::format("{}", fmt::join(std::vector<std::string>(31, ",2"), "")) +
-          "}> () w = DequantizeLinear <axis = 1, block_size = 16> (q, s) y = MatMul(x, w) }",
-      {}, kOpset);
+  const ir::Schedule along =
+      import_text("g (float[2,32] x) => (float[2,16] y) { q = Constant <value = uint8[32,16] {" +
+                      numbers(512, 256) + "}> () s = Constant <value = float[32,1] {" + std::string("1") +
+                      fmt::format("{}", fmt::join(std::vector<std::string>(31, ",2"), "")) +
+                      "}> () w = DequantizeLinear <axis = 1, block_size = 16> (q, s) y = MatMul(x, w) }",
+                  {}, kOpset);
   EXPECT_FALSE(is_packed(along));
 }
 

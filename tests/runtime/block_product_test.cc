@@ -66,8 +66,8 @@ TEST(BlockProduct, EveryInstructionSetAndNumberOfThreadsGivesTheSameBits) {
           const int q = p.bits == 8 ? byte : (k % 2 == 0 ? byte & 15 : byte >> 4);
           const int64_t at = c * blocks + k / p.block;
           const int zero = p.zeros != nullptr ? zeros[size(at)] : 1 << (p.bits - 1);
-          const double term = static_cast<double>(x[size(r * p.k + k)]) * (q - zero) *
-                              static_cast<double>(scales[size(at)]);
+          const double term =
+              static_cast<double>(x[size(r * p.k + k)]) * (q - zero) * static_cast<double>(scales[size(at)]);
           want += term;
           largest += std::fabs(term);
         }

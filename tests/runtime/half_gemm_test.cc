@@ -149,7 +149,8 @@ TEST(HalfGemm, ShapesOfTheLibrary) {
           double want = 0, largest = 0;
           for (int64_t k = 0; k < s.k; ++k) {
             const double product =
-                static_cast<double>(wide(s.type, c.a[static_cast<size_t>(batch * s.a_batch[0] + row * s.a_row + k * s.a_col)])) *
+                static_cast<double>(wide(
+                    s.type, c.a[static_cast<size_t>(batch * s.a_batch[0] + row * s.a_row + k * s.a_col)])) *
                 static_cast<double>(wide(s.type, c.b[static_cast<size_t>(k * s.b_row + j * s.b_col)]));
             want += product;
             largest += std::fabs(product);
@@ -157,9 +158,10 @@ TEST(HalfGemm, ShapesOfTheLibrary) {
           const int64_t at = batch * s.c_batch[0] + row * s.c_row + j;
           for (size_t p = 0; p < kMaxPostOps && s.epilogue.ops[p] != PostOp::none; ++p) {
             const bool matrix = s.epilogue.ops[p] == PostOp::add_matrix;
-            const double operand = takes_operand(s.epilogue.ops[p])
-                                       ? static_cast<double>(c.operands[p][static_cast<size_t>(matrix ? at : j)])
-                                       : 0;
+            const double operand =
+                takes_operand(s.epilogue.ops[p])
+                    ? static_cast<double>(c.operands[p][static_cast<size_t>(matrix ? at : j)])
+                    : 0;
             want = applied(s.epilogue.ops[p], s.epilogue.scale, want, operand);
             largest = std::max({largest * 2, std::fabs(want), std::fabs(operand)});
           }
@@ -246,7 +248,8 @@ TEST(HalfGemm, WidenedWeightsOfEveryInstructionSet) {
     const int64_t panels = (s.n + 63) / 64;
     for (const auto& [name, kernels] : sets) {
       std::vector<float> c(static_cast<size_t>(s.m * s.n));
-      kernels->run_byte_panels(s, {a.data(), nullptr, c.data(), {}, {}}, packed->bytes.get(), type, 0, panels);
+      kernels->run_byte_panels(s, {a.data(), nullptr, c.data(), {}, {}}, packed->bytes.get(), type, 0,
+                               panels);
       std::vector<float> panel(static_cast<size_t>(s.k * 64));
       kernels->widen_panel(packed->bytes.get(), type, s.k, panel.data());
       for (int64_t j = 0; j < s.n; ++j) {
