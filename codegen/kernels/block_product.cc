@@ -1,6 +1,7 @@
 // The extern kernel `block_product` (runtime/block_product.h).
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "codegen/kernels/source_text.h"
 #include "ir/extern_registry.h"
