@@ -76,9 +76,11 @@ int run(const Options& o, Report& report) {
   tell_split(options, report);
   if (o.emit == "plan") {
     if (!options.split.wanted())
-      ir::user_error(kBadOption, {}, "--emit plan needs a model that is being split", "give --devices, --tp or --plan");
+      ir::user_error(kBadOption, {}, "--emit plan needs a model that is being split",
+                     "give --devices, --tp or --plan");
     std::filesystem::create_directories(o.output);
-    write_text(report, (std::filesystem::path(o.output) / (options.name + ".plan")).string(), options.split_report->plan_text());
+    write_text(report, (std::filesystem::path(o.output) / (options.name + ".plan")).string(),
+               options.split_report->plan_text());
     return 0;
   }
   if (o.emit == "ir") {
@@ -135,7 +137,9 @@ void add_compile(CLI::App& app, Invocation& chosen) {
       ->required();
   command->add_option("-o,--output", o->output, "Output folder")->required()->check(not_empty);
   command->add_option("--name", o->name, "Name of the program (default: from the file's name)");
-  command->add_option("--emit", o->emit, "plan (of a split), ir (as lowered), schedule (after the passes), source, library")
+  command
+      ->add_option("--emit", o->emit,
+                   "plan (of a split), ir (as lowered), schedule (after the passes), source, library")
       ->check(CLI::IsMember({"plan", "ir", "schedule", "source", "library"}));
   command->add_option("--cpu", o->cpu,
                       "Processor of the library, as the compiler's -march names it: x86-64-v3, znver3, ... "

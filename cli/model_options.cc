@@ -59,10 +59,14 @@ std::pair<std::string, ir::Bounds> parse_dim(const std::string& text) {
 void ModelOptions::add_dimensions(CLI::App& command) {
   const OptionGroup group(command, "Model");
   command.add_option("--ranks", ranks, "Number of ranks (world size)")->check(CLI::Range(1, 1024));
-  command.add_option("--devices", devices, "Split a plain model over as many of N devices as make a step shortest")
+  command
+      .add_option("--devices", devices,
+                  "Split a plain model over as many of N devices as make a step shortest")
       ->check(CLI::Range(1, 1024));
-  command.add_option("--tp", tensor_ranks, "Split a plain model over exactly N devices")->check(CLI::Range(1, 1024));
-  command.add_option("--plan", plan, "Split a plain model as the plan in this file says (compile --emit plan)");
+  command.add_option("--tp", tensor_ranks, "Split a plain model over exactly N devices")
+      ->check(CLI::Range(1, 1024));
+  command.add_option("--plan", plan,
+                     "Split a plain model as the plan in this file says (compile --emit plan)");
   command.add_option("--dim", dims, "NAME=SIZE fixes a dimension, NAME=MIN..MAX bounds it")
       ->allow_extra_args(false);
   command.add_option("--default-dim", default_dim,

@@ -29,7 +29,8 @@ void tell_split(const CompileOptions& options, Report& report) {
       tried["refused"] = c.refused;
     }
   }
-  std::string line = fmt::format("{} {}: {:.3f} us a step", chosen.ranks, chosen.ranks == 1 ? "device" : "devices", chosen.simulated.us());
+  std::string line = fmt::format("{} {}: {:.3f} us a step", chosen.ranks,
+                                 chosen.ranks == 1 ? "device" : "devices", chosen.simulated.us());
   if (options.split.devices > chosen.ranks) {
     line += fmt::format("; of {} allowed, more are not faster", options.split.devices);
     for (int ranks = chosen.ranks + 1; ranks <= options.split.devices; ++ranks) {
@@ -40,6 +41,10 @@ void tell_split(const CompileOptions& options, Report& report) {
       if (best < analysis::Time::max()) line += fmt::format(", {}: {:.3f} us", ranks, best.us());
     }
   }
+  if (chosen.ranks > 1 && split.plan.splits_nothing() && options.split.plan_file.empty())
+    line +=
+        "; nothing of the model is split, because no rule applies to these sizes or whole is cheaper: every "
+        "rank computes all of it";
   report.print("{}\n", line);
 }
 

@@ -72,8 +72,8 @@ Outcome compare_data(const Options& o, const Report& report, const TestCase& tes
       outcome = Outcome::failed;
     }
     for (std::size_t k = 0; k < count; ++k) {
-      const Difference d = compare(result.outputs[k], expected[k],
-                                   tolerance_for(o.tolerance, expected[k].dtype));
+      const Difference d =
+          compare(result.outputs[k], expected[k], tolerance_for(o.tolerance, expected[k].dtype));
       worst = std::max(worst, d.max_relative);
       if (d.ok()) continue;
       report.print("FAILED {} {} rank {} output {}: {}\n", test.dir, data.name, r, k, to_string(d));
@@ -172,7 +172,8 @@ Outcome run_case(const Options& o, const Report& output, const std::string& dir,
         fmt::format("run it with --ranks {}", test.ranks));
   }
   if (options.split.wanted() && test.ranks != 1) {
-    ir::user_error(frontend::kRankCount, {.file = dir}, fmt::format("the case is for {} ranks and cannot be split", test.ranks),
+    ir::user_error(frontend::kRankCount, {.file = dir},
+                   fmt::format("the case is for {} ranks and cannot be split", test.ranks),
                    "leave out --devices, --tp and --plan");
   }
   for (const auto& [name, bounds] : test.dims) options.import.dims.emplace(name, bounds);

@@ -187,7 +187,8 @@ int run(const Options& o, Report& report) {
   }
   // A rank of a launcher does not know whether the others look for it, too.
   const bool split = verified.lowered && verified.lowered->graph.ranks != table.ranks;
-  if (!good && verified.lowered && !split && !stored && !launched()) tell_first_deviation(o, inputs.ranks, report);
+  if (!good && verified.lowered && !split && !stored && !launched())
+    tell_first_deviation(o, inputs.ranks, report);
   report.json()["agree"] = good;
   report.json()["reference"] = other;
   report.print("{}the program and {} {}\n", rank_prefix(), other, good ? "agree" : "differ");

@@ -38,8 +38,9 @@ struct CompileOptions {
   std::string model;  // .onnx (with "{rank}": one file per rank), or a .braid text
   frontend::ImportOptions import;
   SplitOptions split;
-  std::shared_ptr<SplitReport> split_report;  // receives what the choice of a split was made from, if it is not null
-  std::optional<std::string> passes;          // a pass list instead of the default one
+  std::shared_ptr<SplitReport>
+      split_report;                   // receives what the choice of a split was made from, if it is not null
+  std::optional<std::string> passes;  // a pass list instead of the default one
   passes::RunOptions run;             // disable, print_after, bisect, verify
   std::string machine;                // for costs: a name or a file; empty: the target's
   // Collectives over a paced link instead of the machine's.

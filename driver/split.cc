@@ -36,9 +36,11 @@ void check_request(const CompileOptions& options) {
     ir::user_error(frontend::kSplitRequest, {.file = options.model}, message, hint);
   };
   if ((split.devices > 0) + (split.tensor_ranks > 0) + !split.plan_file.empty() > 1)
-    refuse("--devices, --tp and --plan are given together", "give one of them: a plan has its number of ranks");
+    refuse("--devices, --tp and --plan are given together",
+           "give one of them: a plan has its number of ranks");
   if (options.import.ranks > 1)
-    refuse("a model that is split already is compiled with --ranks", "leave out --ranks, or --devices, --tp and --plan");
+    refuse("a model that is split already is compiled with --ranks",
+           "leave out --ranks, or --devices, --tp and --plan");
   if (options.model.ends_with(".braid"))
     refuse("IR text is the program of a rank and cannot be split", "split the ONNX model that it comes from");
 }
@@ -72,9 +74,10 @@ class Chooser {
     }
     if (!best_) {
       std::string why;
-      for (const SplitCandidate& c : report_.candidates) why += fmt::format("\n    {} ranks: {}", c.ranks, c.refused);
-      ir::user_error(frontend::kSplitRequest, {.file = options_.model}, "none of the splits that were tried compiles:" + why,
-                     "allow other numbers of devices");
+      for (const SplitCandidate& c : report_.candidates)
+        why += fmt::format("\n    {} ranks: {}", c.ranks, c.refused);
+      ir::user_error(frontend::kSplitRequest, {.file = options_.model},
+                     "none of the splits that were tried compiles:" + why, "allow other numbers of devices");
     }
     return std::move(*best_);
   }
@@ -132,13 +135,15 @@ class Chooser {
     try {
       ir::Schedule schedule = lowered;
       optimise(schedule, quiet_);
-      candidate.simulated = analysis::measure(schedule, *costs_, {.bounds = false, .planned = false}).makespan;
+      candidate.simulated =
+          analysis::measure(schedule, *costs_, {.bounds = false, .planned = false}).makespan;
     } catch (const ir::UserError& error) {
       candidate.refused = error.message();
     }
-    const bool better = candidate.refused.empty() &&
-                        (report_.chosen < 0 ||
-                         candidate.simulated < report_.candidates[static_cast<std::size_t>(report_.chosen)].simulated);
+    const bool better =
+        candidate.refused.empty() &&
+        (report_.chosen < 0 ||
+         candidate.simulated < report_.candidates[static_cast<std::size_t>(report_.chosen)].simulated);
     report_.candidates.push_back(std::move(candidate));
     if (!better) return;
     report_.chosen = static_cast<int>(report_.candidates.size()) - 1;
@@ -160,25 +165,34 @@ std::string SplitReport::plan_text() const { return plan.text.empty() ? "plan 1\
 
 double SplitReport::gap() const {
   if (chosen < 0 || lower_bound.ps == 0) return 0;
-  return static_cast<double>(candidates[static_cast<std::size_t>(chosen)].simulated.ps) / static_cast<double>(lower_bound.ps) - 1;
+  return static_cast<double>(candidates[static_cast<std::size_t>(chosen)].simulated.ps) /
+             static_cast<double>(lower_bound.ps) -
+         1;
 }
 
-ir::Schedule lower_split(const CompileOptions& options, SplitReport& report) { return Chooser(options, report).run(); }
+ir::Schedule lower_split(const CompileOptions& options, SplitReport& report) {
+  return Chooser(options, report).run();
+}
 
 std::string to_string(const SplitReport& report) {
   std::string text = "Splits that were tried\n";
   text += fmt::format("  {:>5}  {:<26} {:>14} {:>14}\n", "ranks", "plan", "predicted us", "simulated us");
   for (std::size_t k = 0; k < report.candidates.size(); ++k) {
     const SplitCandidate& c = report.candidates[k];
-    const std::string simulated = c.refused.empty() ? fmt::format("{:.3f}", c.simulated.us()) : "refused: " + c.refused;
+    const std::string simulated =
+        c.refused.empty() ? fmt::format("{:.3f}", c.simulated.us()) : "refused: " + c.refused;
     const std::string predicted = c.predicted.ps == 0 ? "" : fmt::format("{:.3f}", c.predicted.us());
     text += fmt::format("  {:>5}  {:<26} {:>14} {:>14}{}{}\n", c.ranks, c.name, predicted, simulated,
-                        c.proved ? "  search exact" : c.bound.ps > 0 ? fmt::format("  search bound {:.3f} us", c.bound.us()) : "",
+                        c.proved         ? "  search exact"
+                        : c.bound.ps > 0 ? fmt::format("  search bound {:.3f} us", c.bound.us())
+                                         : "",
                         static_cast<int>(k) == report.chosen ? "  <- chosen" : "");
   }
   if (report.lower_bound.ps > 0)
-    text += fmt::format("  no plan of these rules on one axis of these ranks is faster than {:.3f} us, in any order: gap {:.1f} %\n",
-                        report.lower_bound.us(), report.gap() * 100);
+    text += fmt::format(
+        "  no plan of these rules on one axis of these ranks is faster than {:.3f} us, in any order: gap "
+        "{:.1f} %\n",
+        report.lower_bound.us(), report.gap() * 100);
   if (report.chosen < 0) return text;
   if (report.candidates[static_cast<std::size_t>(report.chosen)].ranks == 1) {
     text += "The model is not split: one device is the fastest of those tried\n";
@@ -186,15 +200,18 @@ std::string to_string(const SplitReport& report) {
   }
   text += "\nLayers\n";
   for (const frontend::sharding::PlanLayer& layer : report.plan.layers)
-    text += fmt::format("  {:<28} {:>4} of {:>4} nodes split, {:>2} collectives; {:.3f} us computing, {:.3f} us communicating\n",
-                        layer.name.empty() ? "(no layer)" : layer.name, layer.split, layer.nodes, layer.collectives, layer.compute.us(),
-                        layer.communication.us());
+    text += fmt::format(
+        "  {:<28} {:>4} of {:>4} nodes split, {:>2} collectives; {:.3f} us computing, {:.3f} us "
+        "communicating\n",
+        layer.name.empty() ? "(no layer)" : layer.name, layer.split, layer.nodes, layer.collectives,
+        layer.compute.us(), layer.communication.us());
   text += "\nConversions\n";
   for (const frontend::sharding::PlanConversion& c : report.plan.conversions) {
     std::vector<std::string> readers;
-    for (const std::string& reader : c.readers) readers.push_back(reader.empty() ? "the program's output" : "'" + reader + "'");
-    text += fmt::format("  '{}': {} -> {} because {} take{} it so: {}, {:.3f} us\n", c.value, c.from, c.to, fmt::join(readers, ", "),
-                        readers.size() == 1 ? "s" : "", c.steps, c.cost.us());
+    for (const std::string& reader : c.readers)
+      readers.push_back(reader.empty() ? "the program's output" : "'" + reader + "'");
+    text += fmt::format("  '{}': {} -> {} because {} take{} it so: {}, {:.3f} us\n", c.value, c.from, c.to,
+                        fmt::join(readers, ", "), readers.size() == 1 ? "s" : "", c.steps, c.cost.us());
   }
   if (!report.plan.replicated.empty()) text += "\nReplicated\n";
   for (const frontend::sharding::PlanReplicated& r : report.plan.replicated)

@@ -14,8 +14,8 @@ namespace braid {
 // One candidate.
 struct SplitCandidate {
   int ranks = 1;
-  std::string name;        // how it was found: "not split", "cheapest", ...
-  std::string plan;        // its text; empty: not split
+  std::string name;          // how it was found: "not split", "cheapest", ...
+  std::string plan;          // its text; empty: not split
   analysis::Time predicted;  // by the search: costs of nodes and conversions, one after another
   analysis::Time bound;      // of the search: no plan of the space is predicted less
   bool proved = false;       // predicted == bound
@@ -27,7 +27,8 @@ struct SplitCandidate {
 struct SplitReport {
   std::vector<SplitCandidate> candidates;
   int chosen = -1;
-  analysis::Time lower_bound;  // of every plan and every order (bound_over_plans), over the numbers of ranks that were allowed
+  analysis::Time
+      lower_bound;  // of every plan and every order (bound_over_plans), over the numbers of ranks that were allowed
   frontend::sharding::FoundPlan plan;  // the chosen one; its text is empty if the model is not split
 
   // The chosen plan; of a model that is not split, one that says so.

@@ -16,14 +16,19 @@ namespace {
 
 // "/model/layers.3/attn/MatMul" -> "/model/layers.3"; names without a number belong to no layer.
 std::string layer_of(const std::string& name) {
-  const auto digit = std::find_if(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  const auto digit =
+      std::find_if(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
   if (digit == name.end()) return "";
-  return {name.begin(), std::find_if(digit, name.end(), [](unsigned char c) { return std::isdigit(c) == 0; })};
+  return {name.begin(),
+          std::find_if(digit, name.end(), [](unsigned char c) { return std::isdigit(c) == 0; })};
 }
 
-bool is_collective(const ConversionStep& step) { return step.kind != StepKind::slice && step.kind != StepKind::permute; }
+bool is_collective(const ConversionStep& step) {
+  return step.kind != StepKind::slice && step.kind != StepKind::permute;
+}
 
-void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, int ranks, FoundPlan& details) {
+void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, int ranks,
+              FoundPlan& details) {
   std::map<std::string, std::size_t> layers;
   const auto layer = [&](const std::string& name) -> PlanLayer& {
     const std::string key = layer_of(name);
@@ -43,7 +48,9 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
                                      [](const Spec& spec) { return spec.is_pending(); });
     if (pending) continue;
     const bool ruled = node.rule != nullptr && node.rule->factors != nullptr;
-    const std::string reason = node.rule == nullptr ? "no rule" : ruled ? "whole is cheaper here" : node.rule->reason;
+    const std::string reason = node.rule == nullptr ? "no rule"
+                               : ruled              ? "whole is cheaper here"
+                                                    : node.rule->reason;
     ++replicated[{node.proto->op_type(), reason}];
   }
   for (const auto& [key, count] : replicated) details.replicated.push_back({key.first, key.second, count});
@@ -51,11 +58,14 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
     const GraphValue& value = graph.values[static_cast<std::size_t>(c.value)];
     PlanConversion line{value.name, to_string(c.from), to_string(c.to), "", c.readers, {0}};
     for (const ConversionStep& step : c.steps) {
-      line.steps += (line.steps.empty() ? "" : ", ") + fmt::format("{} {}", to_string(step.kind), analysis::format_bytes(step.bytes));
+      line.steps += (line.steps.empty() ? "" : ", ") +
+                    fmt::format("{} {}", to_string(step.kind), analysis::format_bytes(step.bytes));
       line.cost.ps += costs.step(step, ranks);
     }
     if (std::any_of(c.steps.begin(), c.steps.end(), is_collective)) {
-      const std::string name = value.producer < 0 ? value.name : graph.nodes[static_cast<std::size_t>(value.producer)].proto->name();
+      const std::string name = value.producer < 0
+                                   ? value.name
+                                   : graph.nodes[static_cast<std::size_t>(value.producer)].proto->name();
       PlanLayer& of = layer(name.empty() ? value.name : name);
       of.collectives += static_cast<int>(std::count_if(c.steps.begin(), c.steps.end(), is_collective));
       of.communication += line.cost;
@@ -65,15 +75,17 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
 }
 
 // The search and its variants.
-std::vector<FoundPlan> find_plans(const Graph& graph, const SplitSpace& space, const std::shared_ptr<const analysis::CostModel>& costs, bool obey) {
+std::vector<FoundPlan> find_plans(const Graph& graph, const SplitSpace& space,
+                                  const std::shared_ptr<const analysis::CostModel>& costs, bool obey) {
   // What whole products cost then is beyond any time that splitting them could take.
   const Cost whole = obey ? Cost{1'000'000'000'000} : 0;
   struct Variant {
     const char* name;
     SplitCostOptions costs;
   };
-  const Variant variants[] = {
-      {"cheapest", {1000, whole}}, {"communication half hidden", {500, whole}}, {"communication hidden", {100, whole}}};
+  const Variant variants[] = {{"cheapest", {1000, whole}},
+                              {"communication half hidden", {500, whole}},
+                              {"communication hidden", {100, whole}}};
   const SplitCosts plain = split_costs(costs);
   const Problem problem = space.problem(plain);
   std::vector<FoundPlan> plans;
@@ -82,7 +94,9 @@ std::vector<FoundPlan> find_plans(const Graph& graph, const SplitSpace& space, c
     FoundPlan found;
     found.name = variant.name;
     found.text = to_string(choice.plan);
-    if (std::any_of(plans.begin(), plans.end(), [&](const FoundPlan& other) { return other.text == found.text; })) continue;
+    if (std::any_of(plans.begin(), plans.end(),
+                    [&](const FoundPlan& other) { return other.text == found.text; }))
+      continue;
     found.predicted.ps = price(problem, choice.solution.choice);
     if (plans.empty() && !obey) {
       found.bound.ps = choice.solution.bound;
@@ -100,7 +114,8 @@ bool FoundPlan::splits_nothing() const {
   return std::all_of(layers.begin(), layers.end(), [](const PlanLayer& layer) { return layer.split == 0; });
 }
 
-std::shared_ptr<const SplitRequest> search_request(std::shared_ptr<const analysis::CostModel> costs, bool obey, FoundPlans& found) {
+std::shared_ptr<const SplitRequest> search_request(std::shared_ptr<const analysis::CostModel> costs,
+                                                   bool obey, FoundPlans& found) {
   auto request = std::make_shared<SplitRequest>();
   request->choose = [costs = std::move(costs), obey, &found](const Graph& graph, int ranks) {
     const SplitSpace space(graph, ranks);

@@ -60,7 +60,8 @@ SplitSpace::SplitSpace(const Graph& graph, int ranks, Caches caches) : graph_(gr
       flow.producer = variable_of_[at(value.producer)];
       if (flow.producer < 0) continue;  // compile-time: whole everywhere, and so are its readers' inputs
       const std::vector<int>& outputs = graph.nodes[at(value.producer)].outputs;
-      flow.output = static_cast<int>(std::find(outputs.begin(), outputs.end(), static_cast<int>(v)) - outputs.begin());
+      flow.output =
+          static_cast<int>(std::find(outputs.begin(), outputs.end(), static_cast<int>(v)) - outputs.begin());
     } else if (!value.graph_input) {
       continue;
     } else if (const auto cache = cache_inputs_.find(flow.value); cache != cache_inputs_.end()) {
@@ -69,7 +70,8 @@ SplitSpace::SplitSpace(const Graph& graph, int ranks, Caches caches) : graph_(gr
     for (const GraphUse& use : value.readers) {
       if (use.node < 0) {
         const auto cache = cache_outputs_.find(use.input);
-        flow.readers.push_back(cache == cache_outputs_.end() ? Reader{-1, use.input} : Reader{cache->second, 0});
+        flow.readers.push_back(cache == cache_outputs_.end() ? Reader{-1, use.input}
+                                                             : Reader{cache->second, 0});
       } else if (variable_of_[at(use.node)] >= 0) {
         flow.readers.push_back({variable_of_[at(use.node)], use.input});
       }
@@ -100,13 +102,15 @@ void SplitSpace::add_caches() {
 void SplitSpace::add_flow(Flow flow) {
   if (flow.producer >= 0 && flow.readers.size() > 1) {
     std::set<Spec> produced, wanted;
-    for (const Strategy& strategy : strategies_[at(flow.producer)]) produced.insert(strategy.outputs[at(flow.output)]);
+    for (const Strategy& strategy : strategies_[at(flow.producer)])
+      produced.insert(strategy.outputs[at(flow.output)]);
     for (const Reader& reader : flow.readers) {
       if (reader.variable < 0) {
         wanted.insert(kReplicated);
         continue;
       }
-      for (const Strategy& strategy : strategies_[at(reader.variable)]) wanted.insert(strategy.inputs[at(reader.input)]);
+      for (const Strategy& strategy : strategies_[at(reader.variable)])
+        wanted.insert(strategy.inputs[at(reader.input)]);
     }
     const ir::DType dtype = graph_.values[at(flow.value)].dtype;
     for (const Spec& from : produced) {
@@ -117,7 +121,8 @@ void SplitSpace::add_flow(Flow flow) {
       flow.choices.push_back({from, {}});
       for (std::size_t i = 0; i < reachable.size(); ++i) {
         flow.choices.push_back({from, {reachable[i]}});
-        for (std::size_t j = i + 1; j < reachable.size(); ++j) flow.choices.push_back({from, {reachable[i], reachable[j]}});
+        for (std::size_t j = i + 1; j < reachable.size(); ++j)
+          flow.choices.push_back({from, {reachable[i], reachable[j]}});
       }
     }
     flow.variable = variables_++;
@@ -126,7 +131,8 @@ void SplitSpace::add_flow(Flow flow) {
 }
 
 const Spec& SplitSpace::taken(const Reader& reader, int choice) const {
-  return reader.variable < 0 ? kReplicated : strategies_[at(reader.variable)][at(choice)].inputs[at(reader.input)];
+  return reader.variable < 0 ? kReplicated
+                             : strategies_[at(reader.variable)][at(choice)].inputs[at(reader.input)];
 }
 
 std::int64_t SplitSpace::bytes(int value, const SplitCosts& costs) const {
@@ -150,16 +156,20 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
   problem.variables.resize(at(variables_));
   for (std::size_t n = 0; n < nodes_.size(); ++n) {
     for (const Strategy& strategy : strategies_[n])
-      problem.variables[n].push_back(nodes_[n] < 0 ? 0 : costs.node(graph_, graph_.nodes[at(nodes_[n])], strategy, ranks_));
+      problem.variables[n].push_back(
+          nodes_[n] < 0 ? 0 : costs.node(graph_, graph_.nodes[at(nodes_[n])], strategy, ranks_));
   }
   const auto choices = [&](int variable) { return static_cast<int>(strategies_[at(variable)].size()); };
-  const auto add = [](Cost& sum, Cost cost) { sum = sum == kForbidden || cost == kForbidden ? kForbidden : sum + cost; };
+  const auto add = [](Cost& sum, Cost cost) {
+    sum = sum == kForbidden || cost == kForbidden ? kForbidden : sum + cost;
+  };
   for (const Flow& flow : flows_) {
     if (flow.variable >= 0) {
       std::vector<Cost>& own = problem.variables[at(flow.variable)];
       for (const ValueChoice& choice : flow.choices) {
         Cost sum = 0;
-        for (const Spec& to : choice.converted) add(sum, conversion_cost(flow.value, choice.produced, to, costs));
+        for (const Spec& to : choice.converted)
+          add(sum, conversion_cost(flow.value, choice.produced, to, costs));
         own.push_back(sum);
       }
       Edge edge{flow.producer, flow.variable, {}};
@@ -175,7 +185,8 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
       if (flow.variable >= 0) {
         const auto offered = [&](const ValueChoice& choice, const Spec& spec) -> Cost {
           if (spec == choice.produced) return 0;
-          const bool has = std::find(choice.converted.begin(), choice.converted.end(), spec) != choice.converted.end();
+          const bool has =
+              std::find(choice.converted.begin(), choice.converted.end(), spec) != choice.converted.end();
           return has ? 0 : kForbidden;
         };
         if (reader.variable < 0) {
@@ -185,7 +196,8 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
         }
         Edge edge{flow.variable, reader.variable, {}};
         for (const ValueChoice& choice : flow.choices) {
-          for (int c = 0; c < choices(reader.variable); ++c) edge.costs.push_back(offered(choice, taken(reader, c)));
+          for (int c = 0; c < choices(reader.variable); ++c)
+            edge.costs.push_back(offered(choice, taken(reader, c)));
         }
         problem.edges.push_back(std::move(edge));
       } else if (flow.producer < 0) {
@@ -198,7 +210,8 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
         for (int p = 0; p < choices(flow.producer); ++p) {
           const Spec& from = strategies_[at(flow.producer)][at(p)].outputs[at(flow.output)];
           if (reader.variable < 0) {
-            add(problem.variables[at(flow.producer)][at(p)], conversion_cost(flow.value, from, kReplicated, costs));
+            add(problem.variables[at(flow.producer)][at(p)],
+                conversion_cost(flow.value, from, kReplicated, costs));
             continue;
           }
           for (int c = 0; c < choices(reader.variable); ++c)
@@ -230,20 +243,24 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
     result.solution.status = Status::kFeasible;
   }
   const std::vector<int>& choice = result.solution.choice;
-  const auto chosen = [&](int variable) -> const Strategy& { return strategies_[at(variable)][at(choice[at(variable)])]; };
+  const auto chosen = [&](int variable) -> const Strategy& {
+    return strategies_[at(variable)][at(choice[at(variable)])];
+  };
   for (const auto& [value, variable] : cache_inputs_) {
     const Spec& spec = chosen(variable).outputs[0];
     if (!spec.is_replicated()) result.plan.values[graph_.values[at(value)].name] = spec;
   }
   for (const auto& [output, variable] : cache_outputs_) {
     const Spec& spec = chosen(variable).outputs[0];
-    if (!spec.is_replicated()) result.plan.readers[{graph_.values[at(graph_.outputs[at(output)])].name, {"", -1}}] = spec;
+    if (!spec.is_replicated())
+      result.plan.readers[{graph_.values[at(graph_.outputs[at(output)])].name, {"", -1}}] = spec;
   }
   for (std::size_t n = 0; n < nodes_.size(); ++n) {
     if (nodes_[n] < 0) continue;
     const GraphNode& node = graph_.nodes[at(nodes_[n])];
     const Strategy& strategy = chosen(static_cast<int>(n));
-    result.nodes.push_back({nodes_[n], strategy, problem.variables[n].empty() ? 0 : costs.node(graph_, node, strategy, ranks_)});
+    result.nodes.push_back(
+        {nodes_[n], strategy, problem.variables[n].empty() ? 0 : costs.node(graph_, node, strategy, ranks_)});
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       if (node.outputs[k] < 0 || strategy.outputs[k].is_replicated()) continue;
       const GraphValue& value = graph_.values[at(node.outputs[k])];
@@ -253,7 +270,9 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       if (node.inputs[k] < 0 || strategy.inputs[k].is_replicated()) continue;
       const GraphValue& value = graph_.values[at(node.inputs[k])];
-      if (value.constant) result.plan.readers[{value.name, {plan_name(graph_, node), static_cast<int>(k)}}] = strategy.inputs[k];
+      if (value.constant)
+        result.plan.readers[{value.name, {plan_name(graph_, node), static_cast<int>(k)}}] =
+            strategy.inputs[k];
     }
   }
   for (const Flow& flow : flows_) {
@@ -263,14 +282,17 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
     for (const Reader& reader : flow.readers) {
       const Spec& to = reader.variable < 0 ? kReplicated : taken(reader, choice[at(reader.variable)]);
       const bool is_node = reader.variable >= 0 && nodes_[at(reader.variable)] >= 0;
-      const std::string name = is_node ? plan_name(graph_, graph_.nodes[at(nodes_[at(reader.variable)])]) : "";
+      const std::string name =
+          is_node ? plan_name(graph_, graph_.nodes[at(nodes_[at(reader.variable)])]) : "";
       if (to == from) continue;
       if (is_node) result.plan.readers[{value.name, {name, reader.input}}] = to;
-      auto known = std::find_if(conversions.begin(), conversions.end(), [&](const ChosenConversion& c) { return c.to == to; });
+      auto known = std::find_if(conversions.begin(), conversions.end(),
+                                [&](const ChosenConversion& c) { return c.to == to; });
       if (known == conversions.end()) {
         const auto steps = conversion_steps(from, to, value.dtype, bytes(flow.value, costs), ranks_);
         ir::internal_check(steps.has_value(), "'{}' cannot be converted", value.name);
-        conversions.push_back({flow.value, from, to, *steps, conversion_cost(flow.value, from, to, costs), {}});
+        conversions.push_back(
+            {flow.value, from, to, *steps, conversion_cost(flow.value, from, to, costs), {}});
         known = conversions.end() - 1;
       }
       known->readers.push_back(name);

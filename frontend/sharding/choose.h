@@ -91,10 +91,10 @@ class SplitSpace {
 
   const Graph& graph_;
   int ranks_;
-  std::map<int, int> cache_inputs_;   // value: its variable
-  std::map<int, int> cache_outputs_;  // index of a graph output: the variable of its past
-  std::vector<int> nodes_;                        // per node variable: the graph's node; -1: a cache
-  std::vector<int> variable_of_;                  // per node of the graph; -1: none
+  std::map<int, int> cache_inputs_;                // value: its variable
+  std::map<int, int> cache_outputs_;               // index of a graph output: the variable of its past
+  std::vector<int> nodes_;                         // per node variable: the graph's node; -1: a cache
+  std::vector<int> variable_of_;                   // per node of the graph; -1: none
   std::vector<std::vector<Strategy>> strategies_;  // per node variable
   std::vector<Flow> flows_;
   int variables_ = 0;

@@ -18,22 +18,28 @@ namespace {
 enum class Kind { view, pointwise, reduction, movement, product, convolution, attention };
 
 Kind kind_of(const GraphNode& node) {
-  static const std::set<std::string_view> views = {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape", "Size"};
-  static const std::set<std::string_view> products = {"MatMul",        "Gemm",         "Einsum",       "MatMulNBits", "MatMulInteger",
-                                                      "QLinearMatMul", "FusedMatMul", "FusedGemm", "MatMulIntegerToFloat"};
-  static const std::set<std::string_view> convolutions = {"Conv", "ConvTranspose", "FusedConv", "ConvInteger", "QLinearConv"};
-  static const std::set<std::string_view> attentions = {"Attention", "MultiHeadAttention", "GroupQueryAttention",
-                                                        "PackedMultiHeadAttention"};
-  static const std::set<std::string_view> movements = {"Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements", "GatherND",
-                                                       "ScatterElements", "ScatterND", "TensorScatter", "Pad", "Expand", "Tile"};
+  static const std::set<std::string_view> views = {"Identity",  "Reshape", "Flatten", "Squeeze",
+                                                   "Unsqueeze", "Shape",   "Size"};
+  static const std::set<std::string_view> products = {"MatMul",      "Gemm",          "Einsum",
+                                                      "MatMulNBits", "MatMulInteger", "QLinearMatMul",
+                                                      "FusedMatMul", "FusedGemm",     "MatMulIntegerToFloat"};
+  static const std::set<std::string_view> convolutions = {"Conv", "ConvTranspose", "FusedConv", "ConvInteger",
+                                                          "QLinearConv"};
+  static const std::set<std::string_view> attentions = {"Attention", "MultiHeadAttention",
+                                                        "GroupQueryAttention", "PackedMultiHeadAttention"};
+  static const std::set<std::string_view> movements = {
+      "Transpose", "Concat",          "Split",     "Slice",         "Gather", "GatherElements",
+      "GatherND",  "ScatterElements", "ScatterND", "TensorScatter", "Pad",    "Expand",
+      "Tile"};
   const std::string& op = node.proto->op_type();
   if (views.contains(op)) return Kind::view;
   if (products.contains(op)) return Kind::product;
   if (convolutions.contains(op)) return Kind::convolution;
   if (attentions.contains(op)) return Kind::attention;
   if (movements.contains(op)) return Kind::movement;
-  const bool reduces = op.starts_with("Reduce") || op.find("Norm") != std::string::npos || op.find("Softmax") != std::string::npos ||
-                       op == "CumSum" || op == "TopK" || op.starts_with("Arg") || op.find("Pool") != std::string::npos;
+  const bool reduces = op.starts_with("Reduce") || op.find("Norm") != std::string::npos ||
+                       op.find("Softmax") != std::string::npos || op == "CumSum" || op == "TopK" ||
+                       op.starts_with("Arg") || op.find("Pool") != std::string::npos;
   return reduces ? Kind::reduction : Kind::pointwise;
 }
 
@@ -83,7 +89,8 @@ double flops(const Graph& graph, const GraphNode& node, Kind kind, const SplitCo
   if (kind == Kind::product) {
     if (const double exact = exact_flops(graph, node, sizes); exact > 0) return exact;
     if (op == "Einsum" && b != nullptr) {
-      const double all = std::sqrt(elements(*a, sizes)) * std::sqrt(elements(*b, sizes)) * std::sqrt(elements(*y, sizes));
+      const double all =
+          std::sqrt(elements(*a, sizes)) * std::sqrt(elements(*b, sizes)) * std::sqrt(elements(*y, sizes));
       return 2 * all / (b->rank() > 2 ? std::sqrt(size_at(*y, y->rank(), sizes)) : 1.0);
     }
     return 2 * elements(*y, sizes) * size_at(*a, 1, sizes);
@@ -97,7 +104,8 @@ double flops(const Graph& graph, const GraphNode& node, Kind kind, const SplitCo
     double keys = b != nullptr ? size_at(*b, 2, sizes) : size_at(*a, 2, sizes);
     for (std::size_t k = 3; k < node.inputs.size(); ++k) {  // a cache of earlier keys
       const GraphValue* past = value_of(graph, node.inputs, k);
-      if (past != nullptr && past->rank() == 4) keys = std::max(keys, size_at(*past, 2, sizes) + (b ? size_at(*b, 2, sizes) : 0));
+      if (past != nullptr && past->rank() == 4)
+        keys = std::max(keys, size_at(*past, 2, sizes) + (b ? size_at(*b, 2, sizes) : 0));
     }
     return 4 * elements(*y, sizes) * keys;
   }
@@ -129,8 +137,8 @@ KernelClass class_of(Kind kind) {
   return KernelClass::elementwise;
 }
 
-Cost node_cost(const analysis::CostModel& costs, const Graph& graph, const GraphNode& node, const Strategy& strategy, int ranks,
-               const SplitCosts& sizes) {
+Cost node_cost(const analysis::CostModel& costs, const Graph& graph, const GraphNode& node,
+               const Strategy& strategy, int ranks, const SplitCosts& sizes) {
   const Kind kind = kind_of(node);
   const GraphValue* y = value_of(graph, node.outputs, 0);
   if (kind == Kind::view || y == nullptr) return 0;
@@ -140,7 +148,8 @@ Cost node_cost(const analysis::CostModel& costs, const Graph& graph, const Graph
   work.dtype = y->dtype;
   work.flops = flops(graph, node, kind, sizes) / (strategy.letter >= 0 ? ranks : 1);
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-    if (const GraphValue* value = value_of(graph, node.outputs, k); value != nullptr && !value->readers.empty())
+    if (const GraphValue* value = value_of(graph, node.outputs, k);
+        value != nullptr && !value->readers.empty())
       work.bytes += local_bytes(*value, strategy.outputs[k], sizes, ranks);
   }
   for (std::size_t k = 0; !fused && k < node.inputs.size(); ++k) {
@@ -150,7 +159,8 @@ Cost node_cost(const analysis::CostModel& costs, const Graph& graph, const Graph
   return picoseconds(roofline(costs.machine(), work).us() + (fused ? 0 : costs.machine().launch_us));
 }
 
-analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const ConversionStep& step, int ranks) {
+analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const ConversionStep& step,
+                                         int ranks) {
   std::vector<int> group(static_cast<std::size_t>(ranks));
   std::iota(group.begin(), group.end(), 0);
   analysis::CollectiveShape shape;
@@ -188,7 +198,8 @@ SplitCosts with_memory(SplitCosts costs) {
 
 bool moves_between_ranks(StepKind kind) { return kind != StepKind::slice && kind != StepKind::permute; }
 
-std::function<std::int64_t(const ir::Expr&)> size_with(const std::shared_ptr<const analysis::CostModel>& costs) {
+std::function<std::int64_t(const ir::Expr&)> size_with(
+    const std::shared_ptr<const analysis::CostModel>& costs) {
   return [costs](const ir::Expr& size) { return costs->value(size); };
 }
 
@@ -199,7 +210,8 @@ constexpr int kParts = 16;
 SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const SplitCostOptions& options) {
   SplitCosts result;
   result.size = size_with(costs);
-  result.node = [costs, options, sizes = result](const Graph& graph, const GraphNode& node, const Strategy& strategy, int ranks) {
+  result.node = [costs, options, sizes = result](const Graph& graph, const GraphNode& node,
+                                                 const Strategy& strategy, int ranks) {
     const bool whole = strategy.letter < 0 && kind_of(node) == Kind::product && has_weights(graph, node);
     return node_cost(*costs, graph, node, strategy, ranks, sizes) + (whole ? options.whole_product : 0);
   };
@@ -218,7 +230,8 @@ SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const S
 SplitCosts floor_costs(std::shared_ptr<const analysis::CostModel> costs, Load load, int part) {
   SplitCosts result;
   result.size = size_with(costs);
-  result.node = [costs, load, part, sizes = result](const Graph& graph, const GraphNode& node, const Strategy& strategy, int ranks) -> Cost {
+  result.node = [costs, load, part, sizes = result](const Graph& graph, const GraphNode& node,
+                                                    const Strategy& strategy, int ranks) -> Cost {
     // Products of two computed tensors may become part of an attention kernel, which has another peak.
     const double all = has_weights(graph, node) ? exact_flops(graph, node, sizes) : 0;
     if (all == 0) return 0;
@@ -229,17 +242,20 @@ SplitCosts floor_costs(std::shared_ptr<const analysis::CostModel> costs, Load lo
     for (std::size_t k = 0; load == Load::weights && k < node.inputs.size(); ++k) {
       const GraphValue* value = value_of(graph, node.inputs, k);
       // One that other nodes read too may be read once for all of them.
-      if (value != nullptr && value->constant && value->readers.size() == 1) work.bytes += local_bytes(*value, strategy.inputs[k], sizes, ranks);
+      if (value != nullptr && value->constant && value->readers.size() == 1)
+        work.bytes += local_bytes(*value, strategy.inputs[k], sizes, ranks);
     }
     return static_cast<Cost>(roofline(costs->machine(), work).us() * 1e6 * (1 - 1e-9)) * part;
   };
   result.step = [costs, part](const ConversionStep& step, int ranks) -> Cost {
-    return moves_between_ranks(step.kind) ? collective_cost(*costs, step, ranks).floor.ps * (kParts - part) : 0;
+    return moves_between_ranks(step.kind) ? collective_cost(*costs, step, ranks).floor.ps * (kParts - part)
+                                          : 0;
   };
   return with_memory(std::move(result));
 }
 
-analysis::Time bound_over_plans(const SplitSpace& space, std::shared_ptr<const analysis::CostModel> costs, const SolveOptions& options) {
+analysis::Time bound_over_plans(const SplitSpace& space, std::shared_ptr<const analysis::CostModel> costs,
+                                const SolveOptions& options) {
   Cost best = 0;
   for (const Load load : {Load::flops, Load::weights}) {
     std::array<Cost, kParts + 1> known;

@@ -19,7 +19,8 @@ struct SplitCostOptions {
 
 // Kernels: products, convolutions and attention by their flops and bytes, reductions by their bytes, each with a launch. What is
 // fused into them (elementwise operators) costs the traffic of its result, and views nothing.
-SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const SplitCostOptions& options = {});
+SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs,
+                       const SplitCostOptions& options = {});
 
 // Which load of a device a lower bound counts.
 enum class Load { flops, weights };

@@ -24,11 +24,16 @@ std::string weight(const std::string& name, int rows, int columns) {
 std::string network(int layers, int rows, int hidden) {
   std::string weights, nodes, x = "x";
   for (int l = 0; l < layers; ++l) {
-    weights += (l ? ", " : "") + weight(fmt::format("up{}", l), hidden, 2 * hidden) + ", " + weight(fmt::format("down{}", l), 2 * hidden, hidden);
-    nodes += fmt::format("u{0} = MatMul({1}, up{0})\n r{0} = Relu(u{0})\n d{0} = MatMul(r{0}, down{0})\n y{0} = Add({1}, d{0})\n", l, x);
+    weights += (l ? ", " : "") + weight(fmt::format("up{}", l), hidden, 2 * hidden) + ", " +
+               weight(fmt::format("down{}", l), 2 * hidden, hidden);
+    nodes += fmt::format(
+        "u{0} = MatMul({1}, up{0})\n r{0} = Relu(u{0})\n d{0} = MatMul(r{0}, down{0})\n y{0} = Add({1}, "
+        "d{0})\n",
+        l, x);
     x = fmt::format("y{}", l);
   }
-  return fmt::format("g (float[{0},{1}] x) => (float[{0},{1}] y) <{2}> {{\n{3}y = Neg({4}) }}", rows, hidden, weights, nodes, x);
+  return fmt::format("g (float[{0},{1}] x) => (float[{0},{1}] y) <{2}> {{\n{3}y = Neg({4}) }}", rows, hidden,
+                     weights, nodes, x);
 }
 
 class SplitModel : public ::testing::Test {
@@ -51,7 +56,8 @@ std::vector<ir::Tensor> outputs_of(const ir::Schedule& schedule, const ir::Tenso
 ir::Tensor numbers(std::vector<std::int64_t> sizes) {
   ir::Tensor tensor = ir::make_tensor(ir::DType::f32, std::move(sizes));
   std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
-  for (std::size_t k = 0; k < values.size(); ++k) values[k] = static_cast<float>(static_cast<int>(k * 5 % 7) - 3);
+  for (std::size_t k = 0; k < values.size(); ++k)
+    values[k] = static_cast<float>(static_cast<int>(k * 5 % 7) - 3);
   std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
   return tensor;
 }
@@ -108,7 +114,8 @@ TEST_F(SplitModel, BoundsAreBelowWhatIsSimulated) {
         EXPECT_GT(report.lower_bound.ps, 0);
         for (const SplitCandidate& c : report.candidates) {
           ASSERT_TRUE(c.refused.empty()) << c.refused;
-          EXPECT_LE(report.lower_bound, c.simulated) << machine << " " << rows << " " << ranks << " " << c.name;
+          EXPECT_LE(report.lower_bound, c.simulated)
+              << machine << " " << rows << " " << ranks << " " << c.name;
         }
       }
     }
@@ -124,7 +131,8 @@ TEST_F(SplitModel, APlanIsReadAgain) {
   o.split.plan_file = folder_.write("model.plan", report.plan_text());
   EXPECT_EQ(ir::print(lower_split(o, again)), chosen);
   EXPECT_EQ(again.plan_text(), report.plan_text());
-  EXPECT_EQ(again.candidates.at(0).simulated, report.candidates[static_cast<std::size_t>(report.chosen)].simulated);
+  EXPECT_EQ(again.candidates.at(0).simulated,
+            report.candidates[static_cast<std::size_t>(report.chosen)].simulated);
 }
 
 TEST_F(SplitModel, TheSameTwice) {

@@ -75,31 +75,38 @@ std::string weight(const std::string& name, int rows, int columns) {
 // Layers of a transformer without norms: attention over `heads`, then two products with a Relu between them.
 std::string transformer(int layers, int sequence, int hidden, int heads) {
   const int size = hidden / heads;
-  std::string weights = fmt::format("int64[4] apart = {{1, {}, {}, {}}}, int64[3] together = {{1, {}, {}}}", sequence, heads, size, sequence, hidden);
+  std::string weights = fmt::format("int64[4] apart = {{1, {}, {}, {}}}, int64[3] together = {{1, {}, {}}}",
+                                    sequence, heads, size, sequence, hidden);
   std::string nodes;
   std::string x = "x";
   for (int l = 0; l < layers; ++l) {
-    for (const char* name : {"q", "k", "v", "o"}) weights += ", " + weight(fmt::format("w{}{}", name, l), hidden, hidden);
-    weights += ", " + weight(fmt::format("wu{}", l), hidden, 4 * hidden) + ", " + weight(fmt::format("wd{}", l), 4 * hidden, hidden);
+    for (const char* name : {"q", "k", "v", "o"})
+      weights += ", " + weight(fmt::format("w{}{}", name, l), hidden, hidden);
+    weights += ", " + weight(fmt::format("wu{}", l), hidden, 4 * hidden) + ", " +
+               weight(fmt::format("wd{}", l), 4 * hidden, hidden);
     nodes += fmt::format(
         "q{0} = MatMul({1}, wq{0})\n k{0} = MatMul({1}, wk{0})\n v{0} = MatMul({1}, wv{0})\n"
         "q4{0} = Reshape(q{0}, apart)\n k4{0} = Reshape(k{0}, apart)\n v4{0} = Reshape(v{0}, apart)\n"
         "qt{0} = Transpose<perm = [0, 2, 1, 3]>(q4{0})\n kt{0} = Transpose<perm = [0, 2, 3, 1]>(k4{0})\n"
         "vt{0} = Transpose<perm = [0, 2, 1, 3]>(v4{0})\n"
         "s{0} = MatMul(qt{0}, kt{0})\n p{0} = Softmax<axis = -1>(s{0})\n c{0} = MatMul(p{0}, vt{0})\n"
-        "ct{0} = Transpose<perm = [0, 2, 1, 3]>(c{0})\n c3{0} = Reshape(ct{0}, together)\n a{0} = MatMul(c3{0}, wo{0})\n"
-        "r{0} = Add({1}, a{0})\n u{0} = MatMul(r{0}, wu{0})\n g{0} = Relu(u{0})\n d{0} = MatMul(g{0}, wd{0})\n y{0} = Add(r{0}, d{0})\n",
+        "ct{0} = Transpose<perm = [0, 2, 1, 3]>(c{0})\n c3{0} = Reshape(ct{0}, together)\n a{0} = "
+        "MatMul(c3{0}, wo{0})\n"
+        "r{0} = Add({1}, a{0})\n u{0} = MatMul(r{0}, wu{0})\n g{0} = Relu(u{0})\n d{0} = MatMul(g{0}, "
+        "wd{0})\n y{0} = Add(r{0}, d{0})\n",
         l, x);
     x = fmt::format("y{}", l);
   }
   nodes += "y = Identity(" + x + ")\n";
-  return fmt::format("g (float[1,{0},{1}] x) => (float[1,{0},{1}] y) <{2}> {{\n{3}}}", sequence, hidden, weights, nodes);
+  return fmt::format("g (float[1,{0},{1}] x) => (float[1,{0},{1}] y) <{2}> {{\n{3}}}", sequence, hidden,
+                     weights, nodes);
 }
 
 // Two products with all weights split: one all-reduce of the result, whose bytes are those of the smaller of the ways.
 TEST(ShardingChoose, TwoLayersTakeOneAllReduce) {
-  const std::string text = fmt::format("g (float[6,8] x) => (float[6,8] y) <{}, {}> {{ h = MatMul(x, w1)\n r = Relu(h)\n y = MatMul(r, w2) }}",
-                                       weight("w1", 8, 16), weight("w2", 16, 8));
+  const std::string text = fmt::format(
+      "g (float[6,8] x) => (float[6,8] y) <{}, {}> {{ h = MatMul(x, w1)\n r = Relu(h)\n y = MatMul(r, w2) }}",
+      weight("w1", 8, 16), weight("w2", 16, 8));
   with_graph(text, [](const Graph& graph) {
     const SplitChoice choice = SplitSpace(graph, 4).choose(split_weights());
     EXPECT_EQ(choice.solution.status, Status::kOptimal);
@@ -121,7 +128,7 @@ TEST(ShardingChoose, TransformersTakeTwoAllReducesPerLayer) {
         EXPECT_EQ(choice.solution.status, Status::kOptimal);
         EXPECT_EQ(choice.solution.cost, 2 * layers * (1 + 2 * (ranks - 1) * (5 * 8 * 4) / ranks));
         EXPECT_EQ(count(choice, StepKind::all_reduce), 2 * layers);
-        EXPECT_EQ(choice.conversions.size(), static_cast<std::size_t>(2 * layers) );
+        EXPECT_EQ(choice.conversions.size(), static_cast<std::size_t>(2 * layers));
         EXPECT_EQ(choice.plan.of_value("s0"), Spec::split(1));
         EXPECT_EQ(choice.plan.of_value("c30"), Spec::split(2));
       }
@@ -135,7 +142,9 @@ TEST(ShardingChoose, SplittingMustPay) {
     const SplitSpace space(graph, 2);
     SplitCosts costs = split_weights();
     Cost latency = 0;
-    costs.step = [&](const ConversionStep& step, int) -> Cost { return step.kind == StepKind::slice ? 0 : latency; };
+    costs.step = [&](const ConversionStep& step, int) -> Cost {
+      return step.kind == StepKind::slice ? 0 : latency;
+    };
     costs.node = [](const Graph&, const GraphNode& node, const Strategy& strategy, int) -> Cost {
       return is_product(node) ? (strategy.letter >= 0 ? 50 : 100) : 0;
     };
@@ -156,7 +165,8 @@ TEST(ShardingChoose, SplittingMustPay) {
 // What several readers take is converted once.
 TEST(ShardingChoose, SharedConversionsArePaidOnce) {
   const std::string text = fmt::format(
-      "g (float[4,8] x) => (float[4,8] a, float[4,8] b, float[4,8] c) <{}, {}> {{ h = MatMul(x, w1)\n s = MatMul(h, w2)\n"
+      "g (float[4,8] x) => (float[4,8] a, float[4,8] b, float[4,8] c) <{}, {}> {{ h = MatMul(x, w1)\n s = "
+      "MatMul(h, w2)\n"
       "a = Neg(s)\n b = Relu(s)\n c = Exp(s) }}",
       weight("w1", 8, 8), weight("w2", 8, 8));
   with_graph(text, [](const Graph& graph) {
@@ -170,17 +180,23 @@ TEST(ShardingChoose, SharedConversionsArePaidOnce) {
 // Names and the order of independent nodes have no influence on the cost.
 TEST(ShardingChoose, RenamingAndIdentitiesChangeNothing) {
   Cost first = 0;
-  with_graph(transformer(1, 5, 8, 4), [&](const Graph& graph) { first = SplitSpace(graph, 2).choose(split_weights()).solution.cost; });
+  with_graph(transformer(1, 5, 8, 4),
+             [&](const Graph& graph) { first = SplitSpace(graph, 2).choose(split_weights()).solution.cost; });
   std::string renamed = transformer(1, 5, 8, 4);
   for (const char* name : {"wq0", "q40", "r0"}) {
     const std::string other = std::string("zz_") + name + "_renamed";
-    for (std::size_t at = renamed.find(name); at != std::string::npos; at = renamed.find(name, at + other.size()))
+    for (std::size_t at = renamed.find(name); at != std::string::npos;
+         at = renamed.find(name, at + other.size()))
       renamed.replace(at, std::string(name).size(), other);
   }
-  with_graph(renamed, [&](const Graph& graph) { EXPECT_EQ(SplitSpace(graph, 2).choose(split_weights()).solution.cost, first); });
+  with_graph(renamed, [&](const Graph& graph) {
+    EXPECT_EQ(SplitSpace(graph, 2).choose(split_weights()).solution.cost, first);
+  });
   std::string longer = transformer(1, 5, 8, 4);
   longer.replace(longer.find("g0 = Relu(u0)"), 13, "i0 = Identity(u0)\n g0 = Relu(i0)");
-  with_graph(longer, [&](const Graph& graph) { EXPECT_EQ(SplitSpace(graph, 2).choose(split_weights()).solution.cost, first); });
+  with_graph(longer, [&](const Graph& graph) {
+    EXPECT_EQ(SplitSpace(graph, 2).choose(split_weights()).solution.cost, first);
+  });
 }
 
 // Decode of one token: reading weights takes their bytes, so splitting a block of products over t ranks saves (1 - 1/t) of
@@ -191,8 +207,11 @@ TEST(ShardingChoose, BreakEvenOfDecode) {
     const Cost attention = 4 * 8 * 8 * 4, products = 8 * 8 * 8 * 4;
     for (const Cost latency : {300, 767, 769, 1535, 1537, 2000}) {
       SplitCosts costs = split_weights();
-      costs.step = [&](const ConversionStep& step, int) -> Cost { return step.kind == StepKind::slice ? 0 : latency; };
-      costs.node = [](const Graph& graph, const GraphNode& node, const Strategy& strategy, int ranks) -> Cost {
+      costs.step = [&](const ConversionStep& step, int) -> Cost {
+        return step.kind == StepKind::slice ? 0 : latency;
+      };
+      costs.node = [](const Graph& graph, const GraphNode& node, const Strategy& strategy,
+                      int ranks) -> Cost {
         if (!is_product(node)) return 0;
         const GraphValue& value = graph.values[static_cast<std::size_t>(node.inputs[1])];
         if (!value.constant) return 0;
@@ -202,7 +221,8 @@ TEST(ShardingChoose, BreakEvenOfDecode) {
       };
       const SplitChoice choice = space.choose(costs);
       EXPECT_EQ(choice.solution.status, Status::kOptimal);
-      EXPECT_EQ(choice.solution.cost, 2 * (std::min(attention, attention / 4 + latency) + std::min(products, products / 4 + latency)));
+      EXPECT_EQ(choice.solution.cost, 2 * (std::min(attention, attention / 4 + latency) +
+                                           std::min(products, products / 4 + latency)));
       EXPECT_EQ(choice.conversions.size(), latency < 768 ? 4u : latency < 1536 ? 2u : 0u) << latency;
     }
   });

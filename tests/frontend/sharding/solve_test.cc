@@ -1,11 +1,10 @@
 // The solver against exhaustive search on random problems, and what must be recognised or refused.
-#include "frontend/sharding/problem.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "frontend/sharding/problem.h"
 #include "ir/error.h"
 
 namespace braid::frontend::sharding {
@@ -67,7 +66,9 @@ Cost plain_cost(const Problem& problem, const std::vector<int>& choice, bool wit
 
 Cost exhaustive(const Problem& problem, bool with_limits = true) {
   Cost best = kForbidden;
-  for_all(problem, [&](const std::vector<int>& choice) { best = std::min(best, plain_cost(problem, choice, with_limits)); });
+  for_all(problem, [&](const std::vector<int>& choice) {
+    best = std::min(best, plain_cost(problem, choice, with_limits));
+  });
   return best;
 }
 
@@ -161,7 +162,9 @@ bool bind_limits(Random& random, Problem& problem) {
   });
   for (std::size_t row = 0; row < rows; ++row) {
     const std::int64_t room = cheapest[row] - smallest[row];
-    problem.limits[row] = smallest[row] + (room > 0 ? static_cast<std::int64_t>(random.next() % static_cast<std::uint64_t>(room)) : 0);
+    problem.limits[row] =
+        smallest[row] +
+        (room > 0 ? static_cast<std::int64_t>(random.next() % static_cast<std::uint64_t>(room)) : 0);
   }
   return exhaustive(problem) != free;
 }
@@ -212,7 +215,8 @@ TEST(ShardingSolve, RandomProblemsWithBindingLimits) {
 Problem dense_problem(Random& random) {
   Problem problem;
   const int count = 7;
-  for (int v = 0; v < count; ++v) problem.variables.push_back({0, random.below(3), random.below(3), random.below(3)});
+  for (int v = 0; v < count; ++v)
+    problem.variables.push_back({0, random.below(3), random.below(3), random.below(3)});
   for (int v = 0; v < count; ++v) {
     for (int w = 0; w < v; ++w) {
       Edge edge{w, v, {}};
