@@ -41,6 +41,10 @@ void tell_split(const CompileOptions& options, Report& report) {
       if (best < analysis::Time::max()) line += fmt::format(", {}: {:.3f} us", ranks, best.us());
     }
   }
+  if (chosen.ranks > 1 && split.plan.splits_nothing() && options.split.plan_file.empty())
+    line +=
+        "; nothing of the model is split, because no rule applies to these sizes or whole is cheaper: every "
+        "rank computes all of it";
   report.print("{}\n", line);
 }
 

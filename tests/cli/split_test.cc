@@ -10,14 +10,13 @@ namespace braid::test {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 const std::string kCase = "ops/gemm_all_attributes";
 
 TEST(Split, PlainCasesPassOnSeveralRanks) {
   for (const char* target : {"cpu", "interpreter"}) {
     const ProcessResult result =
-        braid({"test", model(kCase), model("ops/matmul_batched"), "--tp", "2", "--target", target});
+        braid({"test", model(kCase), model("transformers/llama_prefill"), "--tp", "2", "--target", target});
     EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
     EXPECT_THAT(result.out, HasSubstr("2 passed, 0 failed, 0 refused\n"));
   }
@@ -39,9 +38,17 @@ TEST(Split, OneLineTellsHowManyDevicesAreUsed) {
   EXPECT_THAT(result.out, HasSubstr("of 2 allowed, more are not faster"));
 }
 
+TEST(Split, ALineTellsThatNothingIsSplit) {
+  const Folder folder;
+  const ProcessResult result = braid({"compile", model("ops/matmul_2d") + "/model.onnx", "-o", folder / "out",
+                                      "--tp", "2", "--emit", "plan"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("nothing of the model is split"));
+}
+
 TEST(Split, APlanIsWrittenAndReadByAllCommands) {
   const Folder folder;
-  const std::string file = model(kCase) + "/model.onnx";
+  const std::string file = model("transformers/gpt2_static_prefill") + "/model.onnx";
   const ProcessResult wrote =
       braid({"compile", file, "-o", folder / "out", "--name", "m", "--tp", "2", "--emit", "plan"});
   ASSERT_EQ(wrote.exit_code, 0) << wrote.out << wrote.err;
