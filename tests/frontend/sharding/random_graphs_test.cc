@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "ir/interpreter.h"
 #include "tests/frontend/models.h"
 #include "tests/frontend/sharding/chosen.h"
 #include "tests/frontend/sharding/proof.h"
+#include "tests/support/random.h"
 
 namespace braid::frontend::sharding {
 namespace {
@@ -243,13 +242,11 @@ class RandomGraph {
   int count_ = 0, constants_ = 0;
 };
 
-// BRAID_SHARDING_GRAPHS sets how many, in the deep tier.
 TEST(RandomGraphs, SplitEqualPlainBitForBit) {
-  const char* given = std::getenv("BRAID_SHARDING_GRAPHS");
-  const int graphs = given == nullptr ? 150 : std::atoi(given);
+  const int graphs = test::random_cases(150);
   int split = 0;
   for (int k = 0; k < graphs; ++k) {
-    const auto seed = static_cast<unsigned>(1000 + k);
+    const auto seed = static_cast<unsigned>(test::first_seed(1000)) + static_cast<unsigned>(k);
     RandomGraph graph(seed);
     const onnx::ModelProto model = graph.model();
     SCOPED_TRACE(fmt::format("seed {}\n{}", seed, model.graph().node_size()));
