@@ -42,6 +42,7 @@ constexpr Numbers kNumbers[] = {
     {205, 205, kInputOutput},  // a rank's file is missing
     {310, 312, kUsage},        // --dim, --alias
     {401, 401, kUsage},        // --ranks
+    {484, 484, kUsage},        // --devices, --tp, --plan
     {540, 544, kUsage},        // --passes, --plugin
     {553, 553, kUsage},        // --machine
     {571, 572, kUsage},        // options of passes

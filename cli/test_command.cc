@@ -22,6 +22,7 @@
 #include "cli/test_case.h"
 #include "cli/write_file.h"
 #include "codegen/temp_dir.h"
+#include "driver/split.h"
 #include "frontend/errors.h"
 #include "ir/error.h"
 #include "ir/interpreter.h"
@@ -111,6 +112,11 @@ class CaseProgram {
       if (!options.import.bindable.count(name) || std::any_of(left.begin(), left.end(), has_name)) continue;
       bound_.insert(name);
       bound_positions_.push_back(k);
+    }
+    if (split_) {
+      CompileOptions plain = options;
+      plain.split = {};
+      require_whole(schedule_, lower(plain), options.model);
     }
     optimise(schedule_, options);
     if (o.target == "interpreter") return;

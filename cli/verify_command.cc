@@ -22,6 +22,7 @@
 #include "cli/report.h"
 #include "cli/status_line.h"
 #include "codegen/temp_dir.h"
+#include "driver/split.h"
 #include "ir/error.h"
 #include "ir/interpreter.h"
 
@@ -55,6 +56,7 @@ Verified open_verified(const Options& o, const codegen::TempDir& temporary, cons
     CompileOptions plain = options;
     plain.split = {};
     lowered = lower(plain);
+    require_whole(schedule, lowered, options.model);
   }
   optimise(schedule, options);
   options.output_dir = temporary.path();

@@ -31,6 +31,7 @@ struct SplitOptions {
   int devices = 0;        // at most so many; 0: not asked
   int tensor_ranks = 0;   // exactly so many; 0: not asked
   std::string plan_file;  // a plan that is obeyed; empty: none
+  bool caches = false;    // caches may stay in parts: each rank takes and returns its own
 
   bool wanted() const { return devices > 0 || tensor_ranks > 0 || !plan_file.empty(); }
 };

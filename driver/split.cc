@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <sstream>
-
+#include "analysis/costs/json_document.h"
 #include "analysis/measure.h"
 #include "frontend/errors.h"
-#include "frontend/sharding/candidates.h"
 #include "ir/error.h"
 
 namespace braid {
@@ -22,14 +19,6 @@ namespace {
 
 constexpr int kFileNotReadable = 1;
 
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file) ir::user_error(kFileNotReadable, {.file = path}, "cannot read the file", "check the path");
-  return text.str();
-}
-
 void check_request(const CompileOptions& options) {
   const SplitOptions& split = options.split;
   const auto refuse = [&](const std::string& message, const std::string& hint) {
@@ -38,6 +27,8 @@ void check_request(const CompileOptions& options) {
   if ((split.devices > 0) + (split.tensor_ranks > 0) + !split.plan_file.empty() > 1)
     refuse("--devices, --tp and --plan are given together",
            "give one of them: a plan has its number of ranks");
+  if (split.caches && !split.plan_file.empty())
+    refuse("--split-caches and --plan are given together", "a plan says what becomes of the caches");
   if (options.import.ranks > 1)
     refuse("a model that is split already is compiled with --ranks",
            "leave out --ranks, or --devices, --tp and --plan");
@@ -93,7 +84,7 @@ class Chooser {
   // The search's figure for one device is the sum of its nodes.
   void without_splitting() {
     FoundPlans found;
-    import(1, search_request(costs_, false, found));
+    import(1, search_request(costs_, {}, found));
     FoundPlan plan = std::move(found.plans.front());
     plan.name = "not split";
     plan.text.clear();
@@ -105,7 +96,7 @@ class Chooser {
     const std::string& file = options_.split.plan_file;
     FoundPlan plan;
     plan.name = "as given";
-    plan.text = read_text(file);
+    plan.text = analysis::read_text_file(file);
     const int ranks = frontend::sharding::ranks_of_plan(plan.text, file);
     auto request = plan_request(plan.text, file);
     consider(ranks, std::move(plan), import(ranks, std::move(request)));
@@ -113,7 +104,7 @@ class Chooser {
 
   void with_ranks(int ranks, bool obey) {
     FoundPlans found;
-    ir::Schedule first = import(ranks, search_request(costs_, obey, found));
+    ir::Schedule first = import(ranks, search_request(costs_, {obey, options_.split.caches}, found));
     allow(found.lower_bound);
     for (std::size_t k = 0; k < found.plans.size(); ++k) {
       FoundPlan& plan = found.plans[k];
@@ -168,6 +159,27 @@ double SplitReport::gap() const {
   return static_cast<double>(candidates[static_cast<std::size_t>(chosen)].simulated.ps) /
              static_cast<double>(lower_bound.ps) -
          1;
+}
+
+void require_whole(const ir::Schedule& split, const ir::Schedule& plain, const std::string& model) {
+  const auto check = [&](const auto& own, const auto& whole, const char* what) {
+    for (const auto& value : own) {
+      const auto same_name = [&](const auto& other) { return other.name == value.name; };
+      const auto other = std::find_if(whole.begin(), whole.end(), same_name);
+      if (other == whole.end()) continue;
+      const std::vector<ir::Expr>&have = split.graph[value.buffer].sizes,
+            &want = plain.graph[other->buffer].sizes;
+      const auto text = [](ir::Expr e) { return ir::to_string(e); };
+      if (std::ranges::equal(have, want, {}, text, text)) continue;
+      ir::user_error(
+          frontend::kSplitRequest, {.file = model},
+          fmt::format("a rank has only a part of the {} '{}', but is compared with the plain model", what,
+                      value.name),
+          "leave out --split-caches, or let the plan keep inputs and outputs whole");
+    }
+  };
+  check(split.graph.inputs, plain.graph.inputs, "input");
+  check(split.graph.outputs, plain.graph.outputs, "output");
 }
 
 ir::Schedule lower_split(const CompileOptions& options, SplitReport& report) {

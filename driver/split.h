@@ -40,6 +40,9 @@ struct SplitReport {
 // the step shortest. UserErrors of the import; BR0484 if the options contradict each other or the plan.
 ir::Schedule lower_split(const CompileOptions& options, SplitReport& report);
 
+// UserError BR0484 if a rank's program takes or returns a part of what the plain one does.
+void require_whole(const ir::Schedule& split, const ir::Schedule& plain, const std::string& model);
+
 std::string to_string(const SplitReport& report);
 
 }  // namespace braid

@@ -115,11 +115,11 @@ bool FoundPlan::splits_nothing() const {
 }
 
 std::shared_ptr<const SplitRequest> search_request(std::shared_ptr<const analysis::CostModel> costs,
-                                                   bool obey, FoundPlans& found) {
+                                                   const SearchOptions& options, FoundPlans& found) {
   auto request = std::make_shared<SplitRequest>();
-  request->choose = [costs = std::move(costs), obey, &found](const Graph& graph, int ranks) {
-    const SplitSpace space(graph, ranks);
-    found.plans = find_plans(graph, space, costs, obey);
+  request->choose = [costs = std::move(costs), options, &found](const Graph& graph, int ranks) {
+    const SplitSpace space(graph, ranks, options.caches ? Caches::in_parts : Caches::whole);
+    found.plans = find_plans(graph, space, costs, options.obey);
     found.lower_bound = bound_over_plans(space, costs);
     return parse_plan(found.plans.front().text, "");
   };

@@ -46,10 +46,14 @@ struct FoundPlans {
   analysis::Time lower_bound;    // bound_over_plans
 };
 
+struct SearchOptions {
+  bool obey = false;    // products with weights are split wherever a rule allows it
+  bool caches = false;  // caches may stay in parts (caches.h)
+};
 // A request for the import of a model (ImportOptions::split) that searches for plans on its number of ranks, adds them to
-// `found`, which must outlive it, and applies the first. `obey`: products with weights are split wherever a rule allows it.
+// `found`, which must outlive it, and applies the first.
 std::shared_ptr<const SplitRequest> search_request(std::shared_ptr<const analysis::CostModel> costs,
-                                                   bool obey, FoundPlans& found);
+                                                   const SearchOptions& options, FoundPlans& found);
 // One that applies the plan of this text. `file` is for messages; may be empty.
 std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file);
 // UserError of parse_plan.

@@ -249,7 +249,7 @@ const BadArguments kBadOptions[] = {
     {"MemoryCapThatIsNoSize", "--memory-cap", {"--memory-cap", "much"}},
     {"MemoryCapThatCannotBeMet", "BR0570", {"--passes", "plan_memory", "--memory-cap", "1"}},
     {"UnknownMachine", "BR0553", {"--machine", "abacus"}},
-    {"NoCostFile", "BR0556", {"--costs", "no/such/costs.json"}},
+    {"NoCostFile", "BR0001", {"--costs", "no/such/costs.json"}},
     {"UnknownPass", "BR0540", {"--passes", "no_such_pass"}},
     {"UnknownOption", "BR0541", {"--passes", "plan_memory{colour=2}"}},
     {"PluginThatIsNoLibrary", "BR0543", {"--plugin", "no/such/library.so"}},

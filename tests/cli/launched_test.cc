@@ -110,10 +110,13 @@ TEST(Launched, EnvironmentVariablesThatMeanNothingAreRefused) {
 }
 
 #ifdef BRAID_MPIEXEC
-// mpirun with arguments of its own; `engine`: shm or mpi.
+// mpirun with arguments of its own; `engine`: shm or mpi. It has a folder of its own: two of Open MPI that begin and end at the
+// same time trip over the one in /tmp, which the one removes while the other makes it.
 ProcessResult mpirun(const std::vector<std::string>& arguments, const std::string& engine) {
+  const Folder session;
   std::vector<std::string> environment = {"BRAID_EXECUTABLE=" BRAID_MPIEXEC, "BRAID_ENGINE=" + engine,
-                                          "BRAID_TIMEOUT_MS=20000"};
+                                          "BRAID_TIMEOUT_MS=20000",
+                                          "OMPI_MCA_orte_tmpdir_base=" + session.path().string()};
   std::istringstream text(BRAID_MPI_ENVIRONMENT);
   for (std::string variable; text >> variable;) environment.push_back(variable);
   return braid(arguments, {}, environment);

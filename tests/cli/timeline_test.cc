@@ -142,14 +142,14 @@ TEST(Timeline, MeasuredCostsAreReadBackAndComparisonKnowsTheOrder) {
 TEST(Timeline, WhatIsNoTimelineIsRefused) {
   const Folder folder;
   const std::string program = folder.file("hideable.braid", kProgram);
-  const auto error = [&](const std::string& file) {
+  const auto error = [&](const std::string& file, int exit_code) {
     const ProcessResult result = braid({"explain", program, "--compare", file});
-    EXPECT_EQ(result.exit_code, 3);
+    EXPECT_EQ(result.exit_code, exit_code);
     return result.err;
   };
-  EXPECT_THAT(error(folder / "none.json"), HasSubstr("BR0558"));
-  EXPECT_THAT(error(folder.file("bad.json", "{]")), HasSubstr("BR0558"));
-  EXPECT_THAT(error(folder.file("other.json", R"({"traceEvents": []})")), HasSubstr("BR0559"));
+  EXPECT_THAT(error(folder / "none.json", 5), HasSubstr("BR0001"));
+  EXPECT_THAT(error(folder.file("bad.json", "{]"), 3), HasSubstr("BR0558"));
+  EXPECT_THAT(error(folder.file("other.json", R"({"traceEvents": []})"), 3), HasSubstr("BR0559"));
 }
 
 TEST(Timeline, LinksThatCannotBeReadAreRefused) {

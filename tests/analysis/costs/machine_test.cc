@@ -164,12 +164,12 @@ TEST(MachineErrors, AnUnknownNameIsBR0553AndListsTheKnownOnes) {
   }
 }
 
-TEST(MachineErrors, AFileThatIsNotThereIsBR0550) {
+TEST(MachineErrors, AFileThatIsNotThereIsBR0001) {
   try {
     load_machine("/nowhere/m.json");
     FAIL();
   } catch (const ir::UserError& e) {
-    EXPECT_EQ(e.code(), 550);
+    EXPECT_EQ(e.code(), 1);
   }
 }
 
