@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""GPT-2 small on one rank and on two, one thread each: step times, speed-up, time blocked in waits.
+"""GPT-2 small on one rank and on two, split by hand and by itself, one thread each: step times, speed-up, time in waits.
 
   scripts/python_run.sh bench/tensor_parallel/tensor_parallel.py --braid build/release/bin/braid
 
-Turns of one rank and of two alternate; a turn is the median step of a run, and the table holds medians over the turns. Blocked is
+Turns of all three alternate; a turn is the median step of a run, and the table holds medians over the turns. Blocked is
 the time from the beginning of a wait to its end, without skew: what passes until the last rank has started the collective. It is
 that of the rank that was blocked longer. A decoding step reads every weight once: two cores cannot speed it up by more than they
 read memory faster than one does, which is printed first.
@@ -34,13 +34,22 @@ def command(*words):
     return done.stdout
 
 
-def program(o, graph, ranks):
+# How the model is made, and what compiles it. Caches stay in parts, as in the model that is split by hand.
+VARIANTS = {
+    "one": (1, ["--ranks", 1]),
+    "by_hand": (2, ["--ranks", 2]),
+    "by_itself": (1, ["--devices", 2, "--split-caches"]),
+}
+
+
+def program(o, graph, variant):
     """The folder of a compiled program; models and programs are made once."""
-    folder = o.work / f"{graph}.{ranks}"
+    ranks, options = VARIANTS[variant]
+    folder = o.work / f"{graph}.{variant}"
     if not (folder / "program" / "manifest.json").exists():
         command(sys.executable, MAKE_DECODER, "-o", folder, "--name", graph, "--graph", graph, "--ranks", ranks)
         model = folder / (f"{graph}.onnx" if ranks == 1 else f"{graph}.rank{{rank}}.onnx")
-        command(o.braid, "compile", model, "-o", folder / "program", "--ranks", ranks, "--dim", "batch=1", "--dim", BOUNDS[graph])
+        command(o.braid, "compile", model, "-o", folder / "program", *options, "--dim", "batch=1", "--dim", BOUNDS[graph])
     return folder / "program"
 
 
@@ -90,17 +99,21 @@ def main():
     if o.read_bandwidth:
         one, two = map(float, command(o.read_bandwidth).split())
         print(f"Memory read by one core: {one:.1f} GB/s, by two at once: {two:.1f} GB/s, {two / one:.2f} times as much.\n")
-    print("| | 1 rank ms | 2 ranks ms | speed-up | blocked without skew ms | share of the step | skew ms |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    print("| | 1 rank ms | 2 ranks, split by hand: ms | speed-up | blocked without skew ms | `--devices 2`: ms | speed-up | blocked without skew ms | share of the step | skew ms |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for title, (graph, sizes) in CASES.items():
-        folders = [program(o, graph, ranks) for ranks in (1, 2)]
+        folders = [program(o, graph, variant) for variant in VARIANTS]
         turns = [[turn(o, folder, sizes) for folder in folders] for _ in range(o.turns)]
-        one = statistics.median(t[0][0] for t in turns)
-        two = statistics.median(t[1][0] for t in turns)
-        blocked = statistics.median(t[1][1] for t in turns)
-        share = statistics.median(t[1][1] / t[1][0] for t in turns)
-        skew = statistics.median(t[1][2] for t in turns)
-        print(f"| {title} | {one:.2f} | {two:.2f} | {one / two:.2f} | {blocked:.3f} | {100 * share:.1f} % | {skew:.2f} |", flush=True)
+
+        def median(variant, figure):
+            return statistics.median(t[list(VARIANTS).index(variant)][figure] for t in turns)
+
+        one = median("one", 0)
+        cells = [f"{one:.2f}"]
+        for variant in ("by_hand", "by_itself"):
+            cells += [f"{median(variant, 0):.2f}", f"{one / median(variant, 0):.2f}", f"{median(variant, 1):.3f}"]
+        share = statistics.median(t[-1][1] / t[-1][0] for t in turns)
+        print(f"| {title} | {' | '.join(cells)} | {100 * share:.1f} % | {median('by_itself', 2):.2f} |", flush=True)
 
 
 if __name__ == "__main__":
