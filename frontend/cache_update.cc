@@ -16,10 +16,10 @@ using ir::ValueId;
 
 struct Update {
   std::size_t axis = 0;
-  Expr count = 0;      // new rows
-  ValueId condition;   // that a position has a new row
-  ValueId distance;    // of a position from the first new one
-  ValueId first;       // the position of that one
+  Expr count = 0;     // new rows
+  ValueId condition;  // that a position has a new row
+  ValueId distance;   // of a position from the first new one
+  ValueId first;      // the position of that one
   bool ring = false;
   ir::BufferId old;    // the cache before
   ir::TensorRef rows;  // the new rows
@@ -32,7 +32,8 @@ class Match {
 
   std::optional<Update> update() const {
     const Instr& result = body_[body_.result];
-    if (loops_.is_reduction() || result.code != OpCode::where || !is_whole() || !is_old(body_[result.operands[2]]))
+    if (loops_.is_reduction() || result.code != OpCode::where || !is_whole() ||
+        !is_old(body_[result.operands[2]]))
       return std::nullopt;
     Update u;
     u.condition = result.operands[0];
@@ -67,8 +68,8 @@ class Match {
   bool is_old(const Instr& load) const {
     if (load.code != OpCode::load || !load.operands.empty() || load.index != loops_.store_index) return false;
     const ir::MemoryRegion a = region(graph_, load.buffer), b = region(graph_, out_);
-    return a.storage == b.storage && a.offset == b.offset && graph_[load.buffer].dtype == graph_[out_].dtype &&
-           graph_[load.buffer].sizes == graph_[out_].sizes;
+    return a.storage == b.storage && a.offset == b.offset &&
+           graph_[load.buffer].dtype == graph_[out_].dtype && graph_[load.buffer].sizes == graph_[out_].sizes;
   }
 
   // A value that is an expression over dimensions.

@@ -16,7 +16,8 @@ std::int64_t integer(const ir::ExternKernel& kernel, const char* name, std::int6
 
 std::string refuses(const ir::Graph& graph, const ir::ExternKernel& kernel) {
   constexpr const char* kTakes =
-      "takes a cache, new rows of its type and one int64 position per element of the batch, with attributes axis "
+      "takes a cache, new rows of its type and one int64 position per element of the batch, with attributes "
+      "axis "
       "(after the batch) and ring, and makes a cache";
   if (kernel.reads.size() != 3 || kernel.writes.size() != 1) return kTakes;
   const ir::TensorRef &old = kernel.reads[0], &rows = kernel.reads[1], &first = kernel.reads[2],
@@ -25,8 +26,9 @@ std::string refuses(const ir::Graph& graph, const ir::ExternKernel& kernel) {
   const auto rank = static_cast<std::int64_t>(out.sizes.size());
   const std::int64_t axis = integer(kernel, "axis", 0);
   if (graph[old.buffer].dtype != type || graph[rows.buffer].dtype != type ||
-      graph[first.buffer].dtype != DType::i64 || old.sizes != out.sizes || rows.sizes.size() != out.sizes.size() ||
-      first.sizes.size() != 1 || axis < 1 || axis >= rank || integer(kernel, "ring", -1) < 0)
+      graph[first.buffer].dtype != DType::i64 || old.sizes != out.sizes ||
+      rows.sizes.size() != out.sizes.size() || first.sizes.size() != 1 || axis < 1 || axis >= rank ||
+      integer(kernel, "ring", -1) < 0)
     return kTakes;
   return {};
 }

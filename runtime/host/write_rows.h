@@ -15,7 +15,8 @@ namespace braid::rt {
 template <class Visit>
 void for_each_row_of(const BraidTensorView& view, int inner, const Visit& visit) {
   int64_t at[BRAID_EXTERN_MAX_RANK] = {}, count = 1;
-  for (int d = 0; d < view.rank; ++d) count = d < view.rank - inner || view.sizes[d] == 0 ? count * view.sizes[d] : count;
+  for (int d = 0; d < view.rank; ++d)
+    count = d < view.rank - inner || view.sizes[d] == 0 ? count * view.sizes[d] : count;
   for (int64_t n = 0; n < count; ++n) {
     visit(at);
     for (int d = view.rank - inner; d-- > 0;) {
@@ -36,7 +37,8 @@ inline const char* write_rows(const BraidExternCall* call) {
     char* to = static_cast<char*>(out.data) + target * item;
     const char* of = static_cast<const char*>(from.data) + source * item;
     for (int64_t k = 0; k < count; ++k)
-      std::memcpy(to + k * out.strides[last] * item, of + k * from.strides[last] * item, static_cast<size_t>(item));
+      std::memcpy(to + k * out.strides[last] * item, of + k * from.strides[last] * item,
+                  static_cast<size_t>(item));
   };
   const auto offset = [](const BraidTensorView& view, const int64_t* at) {
     int64_t sum = 0;
@@ -44,7 +46,8 @@ inline const char* write_rows(const BraidExternCall* call) {
     return sum;
   };
   if (out.data != old.data)
-    for_each_row_of(out, 1, [&](const int64_t* at) { copy(old, offset(old, at), offset(out, at), out.sizes[last]); });
+    for_each_row_of(out, 1,
+                    [&](const int64_t* at) { copy(old, offset(old, at), offset(out, at), out.sizes[last]); });
   // Along the last dimension positions follow each other unless it is the one with the rows.
   const int inner = axis == last ? 0 : 1;
   for_each_row_of(rows, inner, [&](const int64_t* at) {

@@ -326,24 +326,28 @@ TEST_P(FixedCaches, WriteOnlyTheirNewRows) {
   expect_equal(ir::run(growing, given, {.use_plan = true}).outputs[0], want, "optimised");
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Alias, FixedCaches,
-    ::testing::Values(
-        FixedCache{"Linear",
-                   "g (float[batch, 2, 8, 3] past_, float[batch, 2, n, 3] new, int64[batch] at) => (float[batch, 2, 8, 3] "
-                   "present, float[batch, 2, 8, 3] after) { present = TensorScatter <axis = 2> (past_, new, at) after = "
-                   "Exp(present) }",
-                   {5, 0}},
-        FixedCache{"Ring",
-                   "g (float[batch, 8, 3] past_, float[batch, n, 3] new, int64[batch] at) => (float[batch, 8, 3] present, "
-                   "float[batch, 8, 3] after) { present = TensorScatter <axis = 1, mode = \"circular\"> (past_, new, at) "
-                   "after = Exp(present) }",
-                   {6, 21}},
-        FixedCache{"LastAxis",
-                   "g (float[batch, 3, 8] past_, float[batch, 3, n] new, int64[batch] at) => (float[batch, 3, 8] present, "
-                   "float[batch, 3, 8] after) { present = TensorScatter <axis = 2> (past_, new, at) after = Exp(present) }",
-                   {0, 4}}),
-    [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Alias, FixedCaches,
+                         ::testing::Values(FixedCache{"Linear",
+                                                      "g (float[batch, 2, 8, 3] past_, float[batch, 2, n, 3] "
+                                                      "new, int64[batch] at) => (float[batch, 2, 8, 3] "
+                                                      "present, float[batch, 2, 8, 3] after) { present = "
+                                                      "TensorScatter <axis = 2> (past_, new, at) after = "
+                                                      "Exp(present) }",
+                                                      {5, 0}},
+                                           FixedCache{"Ring",
+                                                      "g (float[batch, 8, 3] past_, float[batch, n, 3] new, "
+                                                      "int64[batch] at) => (float[batch, 8, 3] present, "
+                                                      "float[batch, 8, 3] after) { present = TensorScatter "
+                                                      "<axis = 1, mode = \"circular\"> (past_, new, at) "
+                                                      "after = Exp(present) }",
+                                                      {6, 21}},
+                                           FixedCache{"LastAxis",
+                                                      "g (float[batch, 3, 8] past_, float[batch, 3, n] new, "
+                                                      "int64[batch] at) => (float[batch, 3, 8] present, "
+                                                      "float[batch, 3, 8] after) { present = TensorScatter "
+                                                      "<axis = 2> (past_, new, at) after = Exp(present) }",
+                                                      {0, 4}}),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 // ------------------------------------------------------------------------------------------------- planted faults
 
