@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "frontend/cache_update.h"
 #include "frontend/errors.h"
 #include "ir/effects.h"
 #include "ir/error.h"
@@ -75,6 +76,7 @@ bool same_place(const Graph& graph, BufferId a, BufferId b) {
 
 // Whether the loops read elements of `in` only where they write them, in the iteration that does.
 bool reads_where_it_writes(const Graph& graph, const ir::Operation& op, StorageId in) {
+  if (const auto* k = op.as<ir::ExternKernel>()) return k->callee == "write_rows";
   const ir::Loops* loops = op.as<ir::Loops>();
   if (loops == nullptr || loops->is_reduction()) return false;
   const auto reads_elsewhere = [&](const ir::Instr& instr) {
@@ -169,6 +171,18 @@ void add_alias(ir::Schedule& schedule, const std::string& output, const std::str
   std::erase_if(schedule.nodes, [&](const ir::ScheduleNode& node) {
     return node.kind == ir::ScheduleNode::Kind::single && copies_onto_itself(graph, graph[node.op]);
   });
+  for (std::size_t k = 0; k < schedule.nodes.size(); ++k) {
+    const ir::ScheduleNode& node = schedule.nodes[k];
+    if (node.kind != ir::ScheduleNode::Kind::single || graph[node.op].outputs.size() != 1 ||
+        !graph[graph[node.op].outputs[0]].storage.valid() ||
+        graph[graph[node.op].outputs[0]].storage != out_storage)
+      continue;
+    if (const std::optional<ir::OpId> before = write_rows_only(graph, node.op)) {
+      schedule.nodes.insert(schedule.nodes.begin() + static_cast<std::ptrdiff_t>(k),
+                            ir::ScheduleNode::single(*before));
+      ++k;
+    }
+  }
   check_order(schedule, out_storage, in_storage, output, input);
 }
 

@@ -287,6 +287,68 @@ TEST(Alias, RandomCachesGiveWhatTheCopyingProgramGives) {
   }
 }
 
+// ------------------------------------------------------------------------------------------ caches of a fixed size
+
+struct FixedCache {
+  const char* name;
+  std::string graph;
+  std::vector<std::int64_t> first;  // positions, for a batch of 2
+};
+
+class FixedCaches : public ::testing::TestWithParam<FixedCache> {};
+
+// The new rows alone are written, and what follows the update reads them and the old ones.
+TEST_P(FixedCaches, WriteOnlyTheirNewRows) {
+  const ImportOptions copying_options{.dims = {{"batch", {1, 3}}, {"n", {1, 4}}}};
+  ImportOptions options = copying_options;
+  options.aliases = {{"present", "past_"}};
+  const ir::Schedule copying = import_text(GetParam().graph, copying_options, 24);
+  ir::Schedule growing = import_text(GetParam().graph, options, 24);
+  EXPECT_TRUE(share_memory(growing, 0, 0));
+  const auto calls = [](const ir::Schedule& schedule) {
+    int count = 0;
+    for (ir::OpId op : ir::execution_order(schedule)) {
+      const auto* kernel = schedule.graph[op].as<ir::ExternKernel>();
+      count += kernel != nullptr && kernel->callee == "write_rows" ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_EQ(calls(growing), 1);
+  EXPECT_EQ(calls(copying), 0);
+  std::vector<ir::Tensor> inputs = test::random_inputs(copying.graph, {{"batch", 2}, {"n", 3}}, 5);
+  inputs[2] = ir::make_tensor(ir::DType::i64, {2}, GetParam().first);
+  const std::vector<std::vector<ir::Tensor>> given = {inputs};
+  const std::vector<ir::Tensor> want = ir::run(copying, given).outputs[0];
+  expect_equal(ir::run(growing, given).outputs[0], want, "as lowered");
+  optimise(growing, {});
+  EXPECT_EQ(calls(growing), 1);
+  EXPECT_TRUE(ir::verify(growing).empty());
+  expect_equal(ir::run(growing, given, {.use_plan = true}).outputs[0], want, "optimised");
+}
+
+INSTANTIATE_TEST_SUITE_P(Alias, FixedCaches,
+                         ::testing::Values(FixedCache{"Linear",
+                                                      "g (float[batch, 2, 8, 3] past_, float[batch, 2, n, 3] "
+                                                      "new, int64[batch] at) => (float[batch, 2, 8, 3] "
+                                                      "present, float[batch, 2, 8, 3] after) { present = "
+                                                      "TensorScatter <axis = 2> (past_, new, at) after = "
+                                                      "Exp(present) }",
+                                                      {5, 0}},
+                                           FixedCache{"Ring",
+                                                      "g (float[batch, 8, 3] past_, float[batch, n, 3] new, "
+                                                      "int64[batch] at) => (float[batch, 8, 3] present, "
+                                                      "float[batch, 8, 3] after) { present = TensorScatter "
+                                                      "<axis = 1, mode = \"circular\"> (past_, new, at) "
+                                                      "after = Exp(present) }",
+                                                      {6, 21}},
+                                           FixedCache{"LastAxis",
+                                                      "g (float[batch, 3, 8] past_, float[batch, 3, n] new, "
+                                                      "int64[batch] at) => (float[batch, 3, 8] present, "
+                                                      "float[batch, 3, 8] after) { present = TensorScatter "
+                                                      "<axis = 2> (past_, new, at) after = Exp(present) }",
+                                                      {0, 4}}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
 // ------------------------------------------------------------------------------------------------- planted faults
 
 // A program that grows a cache, changed in one place: the verifier or the results say so.
