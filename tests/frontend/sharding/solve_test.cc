@@ -283,6 +283,27 @@ TEST(ShardingSolve, IndependentParts) {
   }
 }
 
+// Parts that differ in few costs: a table that was computed for one of them must not serve another.
+TEST(ShardingSolve, PartsThatAreNearlyEqual) {
+  for (std::uint64_t seed = 720'000; seed < 720'010; ++seed) {
+    Random random(seed);
+    const Problem base = dense_problem(random);
+    Problem all;
+    Cost expected = 0;
+    for (int part = 0; part < 6; ++part) {
+      Problem one = base;
+      for (Edge& edge : one.edges) edge.costs.back() += random.below(2) == 0 ? 0 : part * 7;
+      expected += exhaustive(one);
+      const int first = static_cast<int>(all.variables.size());
+      all.variables.insert(all.variables.end(), one.variables.begin(), one.variables.end());
+      for (const Edge& edge : one.edges) all.edges.push_back({first + edge.from, first + edge.to, edge.costs});
+    }
+    const Solution solution = solve(all);
+    EXPECT_EQ(solution.cost, expected) << "seed " << seed;
+    EXPECT_EQ(plain_cost(all, solution.choice, true), expected) << "seed " << seed;
+  }
+}
+
 // The random problems with tables so small that some need branch and bound.
 TEST(ShardingSolve, SmallTablesGiveTheSameCosts) {
   SolveOptions options;
