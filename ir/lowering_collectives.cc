@@ -297,7 +297,8 @@ void Lowering::output(const std::string& name, TensorBox x) {
   if (!reordered) realize_box(*x.box_);
   // A concatenation in the layout of an input that grows (concat()): it may come to lie there.
   if (const auto* grown = std::get_if<BufferId>(&x.box_->data);
-      grown && !is_contiguous(x.sizes(), strides_of(graph_, *grown)) && strided(x) == whole(graph_, *grown)) {
+      grown && !is_contiguous(graph_[*grown].sizes, strides_of(graph_, *grown)) &&
+      strided(x) == whole(graph_, *grown)) {
     const Buffer& b = graph_[*grown];
     if (!b.producer.valid() && b.storage.valid() && graph_[b.storage].kind == StorageKind::activation) {
       graph_[b.storage].kind = StorageKind::output;

@@ -77,7 +77,7 @@ TEST(BlockProduct, EveryInstructionSetAndNumberOfThreadsGivesTheSameBits) {
     }
     p.y = again.data();
     const auto expect_same = [&](const std::string& what) {
-      ASSERT_EQ(std::memcmp(first.data(), again.data(), first.size() * sizeof(float)), 0)
+      ASSERT_TRUE(first.empty() || std::memcmp(first.data(), again.data(), first.size() * sizeof(float)) == 0)
           << what << ", seed " << seed;
     };
     omp_set_num_threads(test::team_of(3));
