@@ -296,7 +296,8 @@ TEST(ShardingSolve, PartsThatAreNearlyEqual) {
       expected += exhaustive(one);
       const int first = static_cast<int>(all.variables.size());
       all.variables.insert(all.variables.end(), one.variables.begin(), one.variables.end());
-      for (const Edge& edge : one.edges) all.edges.push_back({first + edge.from, first + edge.to, edge.costs});
+      for (const Edge& edge : one.edges)
+        all.edges.push_back({first + edge.from, first + edge.to, edge.costs});
     }
     const Solution solution = solve(all);
     EXPECT_EQ(solution.cost, expected) << "seed " << seed;
