@@ -24,6 +24,10 @@ struct ModelOptions {
   int devices = 0;                   // split over at most so many; 0: not asked
   int tensor_ranks = 0;              // split over exactly so many; 0: not asked
   bool split_caches = false;         // caches may stay in parts
+  bool strict = false;               // refuses operators without a rule, and expensive conversions
+  double conversion_share = 5;       // percent of the step that --strict allows one conversion
+  std::int64_t memory_limit = -1;    // bytes of a device; negative: none
+  std::string keep;                  // file of a partial plan; empty: none
   std::string plan;                  // file of a plan that splits the model; empty: none
   std::string passes;
   std::string precision = "f32";  // of products: f32, bf16, f16, int8
@@ -39,7 +43,8 @@ struct ModelOptions {
   std::vector<std::string> force_kernels;  // COLLECTIVE=KERNEL[:blocking]
   std::string link;                        // LATENCY,BANDWIDTH of a paced link; empty: none
 
-  void add_dimensions(CLI::App& command);  // --ranks --devices --tp --plan --dim --default-dim --alias
+  void add_dimensions(
+      CLI::App& command);  // --ranks --devices --tp --plan --strict --dim --default-dim --alias
   void add_passes(
       CLI::App&
           command);  // --precision --passes --disable --print-after --plugin --bisect --no-verify --machine

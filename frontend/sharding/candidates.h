@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 namespace braid::frontend::sharding {
 
+struct Graph;
 struct SplitRequest;
 
 struct PlanConversion {
@@ -26,6 +28,8 @@ struct PlanLayer {
 struct PlanReplicated {
   std::string op, reason;
   int nodes = 0;
+  bool ruled = false;      // a rule could split it
+  std::int64_t bytes = 0;  // of weights and results, on every rank
 };
 
 struct FoundPlan {
@@ -34,6 +38,7 @@ struct FoundPlan {
   analysis::Time predicted;  // costs of nodes and conversions, one after another
   analysis::Time bound;      // no plan is predicted less
   bool proved = false;       // predicted == bound
+  analysis::Time floor;      // its step is at least so long, in every order (BoundSearch::of_plan)
   std::vector<PlanLayer> layers;
   std::vector<PlanConversion> conversions;
   std::vector<PlanReplicated> replicated;
@@ -43,18 +48,27 @@ struct FoundPlan {
 
 struct FoundPlans {
   std::vector<FoundPlan> plans;  // distinct ones, the cheapest first
-  analysis::Time lower_bound;    // bound_over_plans
+  analysis::Time loads, order;   // bounds of all plans (bounds.h)
+  std::int64_t least_bytes = 0;  // no plan needs less (memory.h), if the limit leaves none; else 0
+  std::string largest;           // tensors behind it
+  std::string obstacle;          // why so many ranks cannot split the model (obstacles.h); empty if they can
 };
 
 struct SearchOptions {
-  bool obey = false;    // products with weights are split wherever a rule allows it
-  bool caches = false;  // caches may stay in parts (caches.h)
+  bool obey = false;                   // products with weights are split wherever a rule allows it
+  bool caches = false;                 // caches may stay in parts (caches.h)
+  std::optional<ir::DType> precision;  // the type in which products may compute (BoundOptions)
+  std::optional<std::int64_t>
+      memory;                   // bytes that a rank has for weights, inputs, outputs and what is computed
+  std::string keep, keep_file;  // text of a partial plan whose lines are fixed, and its file for messages
 };
-// A request for the import of a model (ImportOptions::split) that searches for plans on its number of ranks, adds them to
-// `found`, which must outlive it, and applies the first.
-std::shared_ptr<const SplitRequest> search_request(std::shared_ptr<const analysis::CostModel> costs,
-                                                   const SearchOptions& options, FoundPlans& found);
-// One that applies the plan of this text. `file` is for messages; may be empty.
+// The plans of a graph on so many ranks. UserError BR0487 if it is obeyed and nothing can be split.
+FoundPlans find_plans(const Graph& graph, int ranks, const std::shared_ptr<const analysis::CostModel>& costs,
+                      const SearchOptions& options);
+// The fewest ranks, more than `above` and up to 64, on which some plan takes at most so many bytes; 0: none.
+int ranks_within(const Graph& graph, int above, std::int64_t memory,
+                 const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
+// A request for the import of a model (PlainModel) that applies the plan of this text. `file` is for messages; may be empty.
 std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file);
 // UserError of parse_plan.
 int ranks_of_plan(const std::string& text, const std::string& file);

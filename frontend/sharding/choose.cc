@@ -224,11 +224,47 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
   return problem;
 }
 
-SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& options) const {
+std::vector<Passage> SplitSpace::passages(const SplitCosts& costs) const {
+  std::vector<Passage> all;
+  const auto cost = [&](const Flow& flow, const Spec& from, const Spec& to) {
+    const Cost conversion = conversion_cost(flow.value, from, to, costs);
+    return conversion == kForbidden ? 0 : conversion;  // the problem forbids it
+  };
+  for (const Flow& flow : flows_) {
+    for (const Reader& reader : flow.readers) {
+      Passage passage{flow.producer, reader.variable, flow.value, -1, -1, {}};
+      const auto add = [&](const Spec& from) {
+        const std::size_t taken_choices = reader.variable < 0 ? 1 : strategies_[at(reader.variable)].size();
+        for (std::size_t c = 0; c < taken_choices; ++c)
+          passage.costs.push_back(cost(flow, from, taken(reader, static_cast<int>(c))));
+      };
+      if (flow.variable >= 0) {
+        passage.from = flow.variable;
+        for (const ValueChoice& choice : flow.choices) add(choice.produced);
+      } else if (flow.producer >= 0) {
+        passage.from = flow.producer;
+        for (const Strategy& strategy : strategies_[at(flow.producer)])
+          add(strategy.outputs[at(flow.output)]);
+      } else if (reader.variable < 0) {
+        continue;
+      } else {
+        add(kReplicated);
+      }
+      (passage.from < 0 ? passage.from : passage.to) = reader.variable;
+      all.push_back(std::move(passage));
+    }
+  }
+  return all;
+}
+
+SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& options,
+                               const std::function<void(Problem&)>& restrict) const {
   SplitChoice result;
-  const Problem problem = this->problem(costs);
+  Problem problem = this->problem(costs);
+  if (restrict) restrict(problem);
   result.solution = solve(problem, options);
   result.plan.ranks = ranks_;
+  if (restrict && !result.solution.feasible()) return result;
   // All whole is always possible, so only a spent budget ends here.
   if (!result.solution.feasible()) {
     result.solution.choice.assign(at(variables_), 0);

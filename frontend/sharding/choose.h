@@ -50,6 +50,17 @@ struct SplitChoice {
   std::vector<ChosenConversion> conversions;
 };
 
+// What one reader of a tensor waits for: the conversion from what is produced to what the reader takes, as a table over the
+// variables that decide it. costs[i * (choices of `to`) + j]; without `to` one per choice of `from`.
+struct Passage {
+  int producer = -1;  // node variable; -1: the program is given the tensor
+  int reader = -1;    // node variable; -1: the program returns it
+  int value = -1;
+  int from = -1;
+  int to = -1;
+  std::vector<Cost> costs;
+};
+
 // How the program takes and returns caches.
 enum class Caches : std::uint8_t { whole, in_parts };
 
@@ -60,8 +71,21 @@ class SplitSpace {
   SplitSpace(const Graph& graph, int ranks, Caches caches = Caches::whole);
 
   Problem problem(const SplitCosts& costs) const;
-  SplitChoice choose(const SplitCosts& costs, const SolveOptions& options = {}) const;
+  // `restrict` adds limits and forbids choices before the problem is solved; if nothing is left, the solution is not feasible
+  // and there is no plan.
+  SplitChoice choose(const SplitCosts& costs, const SolveOptions& options = {},
+                     const std::function<void(Problem&)>& restrict = nullptr) const;
   int ranks() const { return ranks_; }
+  // Of a problem of this space.
+  std::vector<Passage> passages(const SplitCosts& costs) const;
+  int variables() const { return variables_; }
+  // The graph's node of a variable; -1 if it is none.
+  int node_of(int variable) const {
+    return variable < static_cast<int>(nodes_.size()) ? nodes_[static_cast<std::size_t>(variable)] : -1;
+  }
+  const std::vector<Strategy>& strategies_of(int variable) const {
+    return strategies_[static_cast<std::size_t>(variable)];
+  }
 
  private:
   struct Reader {

@@ -27,9 +27,7 @@ void require_plain(const Model& model, const Opsets& opsets) {
   }
 }
 
-Model split_model(const Model& model, const Opsets& opsets, const GraphFacts& facts, int ranks,
-                  const SplitRequest& request) {
-  const Graph graph = make_graph(model, opsets, facts);
+Model split_model(const Model& model, const Graph& graph, int ranks, const SplitRequest& request) {
   Plan plan;
   plan.ranks = ranks;
   if (!request.plan.empty()) {

@@ -22,8 +22,7 @@ struct SplitRequest {
 // UserError kCannotSplit if the model communicates by itself or has weights that differ between ranks.
 void require_plain(const Model& model, const Opsets& opsets);
 
-// The local model. `facts` are those of `model`, which is plain. UserErrors of parse_plan and resolve.
-Model split_model(const Model& model, const Opsets& opsets, const GraphFacts& facts, int ranks,
-                  const SplitRequest& request);
+// The local model. `graph` is that of `model`, which is plain. UserErrors of parse_plan and resolve.
+Model split_model(const Model& model, const Graph& graph, int ranks, const SplitRequest& request);
 
 }  // namespace braid::frontend::sharding
