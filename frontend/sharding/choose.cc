@@ -151,13 +151,22 @@ Cost SplitSpace::conversion_cost(int value, const Spec& from, const Spec& to, co
   return sum;
 }
 
+// Of a node with the collectives that its local form has in it.
+Cost SplitSpace::node_cost(const SplitCosts& costs, const GraphNode& node, const Strategy& strategy) const {
+  Cost sum = costs.node(graph_, node, strategy, ranks_);
+  if (node.rule == nullptr || node.rule->inner == nullptr || strategy.letter < 0) return sum;
+  for (const ConversionStep& step : node.rule->inner(NodeView(graph_, node), strategy, ranks_))
+    sum += costs.step(step, ranks_);
+  return sum;
+}
+
 Problem SplitSpace::problem(const SplitCosts& costs) const {
   Problem problem;
   problem.variables.resize(at(variables_));
   for (std::size_t n = 0; n < nodes_.size(); ++n) {
     for (const Strategy& strategy : strategies_[n])
-      problem.variables[n].push_back(
-          nodes_[n] < 0 ? 0 : costs.node(graph_, graph_.nodes[at(nodes_[n])], strategy, ranks_));
+      problem.variables[n].push_back(nodes_[n] < 0 ? 0
+                                                   : node_cost(costs, graph_.nodes[at(nodes_[n])], strategy));
   }
   const auto choices = [&](int variable) { return static_cast<int>(strategies_[at(variable)].size()); };
   const auto add = [](Cost& sum, Cost cost) {
@@ -260,7 +269,7 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
     const GraphNode& node = graph_.nodes[at(nodes_[n])];
     const Strategy& strategy = chosen(static_cast<int>(n));
     result.nodes.push_back(
-        {nodes_[n], strategy, problem.variables[n].empty() ? 0 : costs.node(graph_, node, strategy, ranks_)});
+        {nodes_[n], strategy, problem.variables[n].empty() ? 0 : node_cost(costs, node, strategy)});
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       if (node.outputs[k] < 0 || strategy.outputs[k].is_replicated()) continue;
       const GraphValue& value = graph_.values[at(node.outputs[k])];

@@ -64,6 +64,8 @@ class SplitSpace {
   int ranks() const { return ranks_; }
 
  private:
+  Cost node_cost(const SplitCosts& costs, const GraphNode& node, const Strategy& strategy) const;
+
   struct Reader {
     int variable = -1;  // -1: the program's output, which is whole
     int input = 0;
