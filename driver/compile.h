@@ -32,8 +32,9 @@ struct SplitOptions {
   int tensor_ranks = 0;   // exactly so many; 0: not asked
   std::string plan_file;  // a plan that is obeyed; empty: none
   bool caches = false;    // caches may stay in parts: each rank takes and returns its own
+  std::string mesh;       // exactly on these axes, "dp=2,tp=4"; empty: not asked
 
-  bool wanted() const { return devices > 0 || tensor_ranks > 0 || !plan_file.empty(); }
+  bool wanted() const { return devices > 0 || tensor_ranks > 0 || !plan_file.empty() || !mesh.empty(); }
 };
 
 struct CompileOptions {

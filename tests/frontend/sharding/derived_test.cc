@@ -34,7 +34,7 @@ struct Subject {
 Subject subject_of(const ProofCase& c, const std::string& path) {
   Subject s;
   auto request = std::make_shared<SplitRequest>();
-  request->choose = [&](const Graph& graph, int ranks) {
+  request->choose = [&](const Graph& graph, const Mesh& mesh) {
     for (const GraphNode& node : graph.nodes) {
       if (node.compile_time || node.proto->op_type() != c.op) continue;
       s.factors = factors_of(graph, node);
@@ -53,9 +53,7 @@ Subject subject_of(const ProofCase& c, const std::string& path) {
       note(node.inputs, s.inputs, false);
       note(node.outputs, s.outputs, true);
     }
-    Plan plan;
-    plan.ranks = ranks;
-    return plan;
+    return MeshPlan(mesh);
   };
   ImportOptions options;
   options.ranks = 2;

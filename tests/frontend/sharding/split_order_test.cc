@@ -40,12 +40,13 @@ SplitRun split_run(const std::string& path, ImportOptions options, int ranks) {
   SplitRun run;
   options.ranks = ranks;
   auto request = std::make_shared<SplitRequest>();
-  request->choose = [&run](const Graph& graph, int n) {
-    const SplitSpace space(graph, n);
+  request->choose = [&run](const Graph& graph, const Mesh& mesh) {
+    const int n = mesh.ranks();
+    const SplitSpace space(graph, mesh);
     const SplitChoice choice = space.choose(test_costs(0));
     for (const ChosenNode& chosen : choice.nodes) {
       const GraphNode& node = graph.nodes[static_cast<std::size_t>(chosen.node)];
-      const Strategy& s = chosen.strategy;
+      const Strategy& s = chosen.axes.at(0);
       const auto pending = [](const Spec& spec) { return spec.is_pending(); };
       run.split += s.letter >= 0 ? 1 : 0;
       const bool exchanges = s.letter >= 0 && node.rule->inner != nullptr &&
