@@ -524,8 +524,12 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
 
 SplitChoice choose_split(const Graph& graph, const SplitSpace& space, Caches caches, const SplitCosts& costs,
                          const SolveOptions& options) {
-  if (!space.large()) return space.choose(costs, options);
-  const Mesh& mesh = space.mesh();
+  return space.large() ? choose_in_turn(graph, space.mesh(), caches, costs, options)
+                       : space.choose(costs, options);
+}
+
+SplitChoice choose_in_turn(const Graph& graph, const Mesh& mesh, Caches caches, const SplitCosts& costs,
+                           const SolveOptions& options) {
   // By node: what each axis has so far, as a choice that is in every space to come.
   std::map<int, std::vector<Strategy>> fixed;
   const auto same = [](const Strategy& a, const Strategy& b) {
