@@ -23,6 +23,7 @@ struct ModelOptions {
   std::vector<std::string> aliases;  // OUT=IN
   int devices = 0;                   // split over at most so many; 0: not asked
   int tensor_ranks = 0;              // split over exactly so many; 0: not asked
+  std::string mesh;                  // split over exactly these axes, "dp=2,tp=4"; empty: not asked
   bool split_caches = false;         // caches may stay in parts
   bool strict = false;               // refuses operators without a rule, and expensive conversions
   double conversion_share = 5;       // percent of the step that --strict allows one conversion
@@ -44,7 +45,8 @@ struct ModelOptions {
   std::string link;                        // LATENCY,BANDWIDTH of a paced link; empty: none
 
   void add_dimensions(
-      CLI::App& command);  // --ranks --devices --tp --plan --strict --dim --default-dim --alias
+      CLI::App&
+          command);  // --ranks --devices --tp --mesh --plan --keep --strict --memory-limit --dim --default-dim --alias
   void add_passes(
       CLI::App&
           command);  // --precision --passes --disable --print-after --plugin --bisect --no-verify --machine

@@ -9,6 +9,7 @@
 #include "analysis/costs/json_document.h"
 #include "analysis/measure.h"
 #include "frontend/errors.h"
+#include "frontend/sharding/mesh.h"
 #include "ir/error.h"
 
 namespace braid {
@@ -27,9 +28,9 @@ void check_request(const CompileOptions& options) {
   const auto refuse = [&](const std::string& message, const std::string& hint) {
     ir::user_error(frontend::kSplitRequest, {.file = options.model}, message, hint);
   };
-  if ((split.devices > 0) + (split.tensor_ranks > 0) + !split.plan_file.empty() > 1)
-    refuse("--devices, --tp and --plan are given together",
-           "give one of them: a plan has its number of ranks");
+  if ((split.devices > 0) + (split.tensor_ranks > 0) + !split.mesh.empty() + !split.plan_file.empty() > 1)
+    refuse("--devices, --tp, --mesh and --plan are given together",
+           "give one of them: a mesh and a plan have their number of ranks");
   if ((split.memory_limit || !split.keep_file.empty()) && !split.plan_file.empty())
     refuse("--plan is given together with --memory-limit or --keep", "a plan is obeyed as it is");
   if (split.strict && !split.plan_file.empty())
@@ -38,7 +39,7 @@ void check_request(const CompileOptions& options) {
     refuse("--split-caches and --plan are given together", "a plan says what becomes of the caches");
   if (options.import.ranks > 1)
     refuse("a model that is split already is compiled with --ranks",
-           "leave out --ranks, or --devices, --tp and --plan");
+           "leave out --ranks, or --devices, --tp, --mesh and --plan");
   if (is_text(options.model))
     refuse("IR text is the program of a rank and cannot be split", "split the ONNX model that it comes from");
 }
@@ -143,6 +144,7 @@ class Chooser {
     search.caches = options_.split.caches;
     search.precision = product_type(options_);
     search.memory = options_.split.memory_limit;
+    search.explain = options_.split.explain;
     return search;
   }
 
@@ -151,46 +153,47 @@ class Chooser {
     FoundPlan plan;
     int number = 0;  // in the order of ranks and of the search's variants
   };
+  using Mesh = frontend::sharding::Mesh;
 
   void use_plan() {
     const std::string& file = options_.split.plan_file;
     FoundPlan plan;
     plan.name = "as given";
     plan.text = analysis::read_text_file(file);
-    const int ranks = frontend::sharding::ranks_of_plan(plan.text, file);
+    const int ranks = frontend::sharding::mesh_of_plan(plan.text, file).ranks();
     const auto request = plan_request(plan.text, file);
     consider({ranks, std::move(plan), 0}, request.get());
   }
 
   // Plans of all numbers of ranks, the cheapest first, so that many of the others need not be compiled.
   void search() {
-    const bool obey = options_.split.tensor_ranks > 0;
-    const int most = obey ? options_.split.tensor_ranks : options_.split.devices;
-    std::vector<Found> found;
-    int kept = 0;  // the number of ranks of --keep
-    if (!options_.split.keep_file.empty()) {
-      keep_ = analysis::read_text_file(options_.split.keep_file);
-      kept = frontend::sharding::ranks_of_plan(keep_, options_.split.keep_file);
-      if (obey ? kept != most : most % kept != 0)
+    const SplitOptions& split = options_.split;
+    std::optional<Mesh> only;
+    if (!split.mesh.empty()) only = frontend::sharding::parse_mesh(split.mesh, "--mesh");
+    if (split.tensor_ranks > 0) only = Mesh::line(split.tensor_ranks);
+    if (!split.keep_file.empty()) {
+      keep_ = analysis::read_text_file(split.keep_file);
+      const Mesh kept = frontend::sharding::mesh_of_plan(keep_, split.keep_file);
+      if (only ? !(kept == *only) : split.devices % kept.ranks() != 0)
         ir::user_error(
-            frontend::kSplitRequest, {.file = options_.split.keep_file},
-            fmt::format("the lines that are kept are for {} ranks, but {} are asked for", kept, most),
-            "give the number of ranks of the file, or a multiple of it as --devices");
-    }
-    for (int ranks = obey ? most : 1; ranks <= most; ++ranks) {
-      if (most % ranks != 0) continue;
-      if (kept != 0 && ranks != kept) {
-        report_.meshes.push_back(
-            {ranks, {}, {}, fmt::format("the lines that are kept are for {} ranks", kept), 0});
-        continue;
+            frontend::kSplitRequest, {.file = split.keep_file},
+            fmt::format("the lines that are kept are for [{}], but {} are asked for", to_string(kept),
+                        only ? to_string(*only) : fmt::format("{} devices", split.devices)),
+            "give the ranks of the file, or a multiple of them as --devices");
+      for (int ranks = 1; !only && ranks <= split.devices; ++ranks) {
+        if (split.devices % ranks == 0 && ranks != kept.ranks())
+          report_.meshes.push_back({ranks, {}, {}, "the lines that are kept are for other ranks", {}, 0});
       }
-      add_plans(ranks, obey, found);
-    }
-    std::stable_sort(found.begin(), found.end(),
-                     [](const Found& a, const Found& b) { return a.plan.predicted < b.plan.predicted; });
-    for (Found& one : found) {
-      const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "");
-      consider(std::move(one), request.get());
+      try_meshes({kept}, only.has_value());
+    } else if (only) {
+      try_meshes({*only}, true);
+    } else {
+      std::vector<Mesh> lines;
+      for (int ranks = 1; ranks <= split.devices; ++ranks) {
+        if (split.devices % ranks == 0) lines.push_back(Mesh::line(ranks));
+      }
+      try_meshes(lines, false);
+      for (const Mesh& line : lines) on_several_axes(line.ranks());
     }
     // As they were found, not as they were tried.
     std::vector<int> order(report_.candidates.size());
@@ -207,17 +210,45 @@ class Chooser {
     report_.chosen = chosen;
   }
 
-  void add_plans(int ranks, bool obey, std::vector<Found>& all) {
+  // More axes are tried as long as the best with so many is faster than with one less.
+  void on_several_axes(int ranks) {
+    constexpr int kMostAxes = 3;
+    const auto fastest = [&] {
+      analysis::Time time = analysis::Time::max();
+      for (const SplitCandidate& c : report_.candidates)
+        if (c.ranks == ranks && c.ran()) time = std::min(time, c.simulated);
+      return time;
+    };
+    for (int axes = 2; axes <= kMostAxes; ++axes) {
+      const analysis::Time before = fastest();
+      try_meshes(frontend::sharding::meshes_of(ranks, axes), false);
+      if (fastest() >= before) return;
+    }
+  }
+
+  void try_meshes(const std::vector<Mesh>& meshes, bool obey) {
+    std::vector<Found> found;
+    for (const Mesh& mesh : meshes) add_plans(mesh, obey, found);
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Found& a, const Found& b) { return a.plan.predicted < b.plan.predicted; });
+    for (Found& one : found) {
+      const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "");
+      consider(std::move(one), request.get());
+    }
+  }
+
+  void add_plans(const Mesh& mesh, bool obey, std::vector<Found>& all) {
     FoundPlans found;
     model_.with_graph([&](const frontend::sharding::Graph& graph) {
       SearchOptions search = search_options(obey);
       search.keep = keep_;
       search.keep_file = options_.split.keep_file;
-      found = find_plans(graph, ranks, costs_, search);
+      found = find_plans(graph, mesh, costs_, search);
     });
-    SplitMesh mesh{ranks, found.loads, found.order, {}, found.least_bytes};
-    if (!options_.cost_file.empty()) mesh.loads = mesh.order = {};  // measured times know no floors
-    if (!found.plans.empty()) allow(mesh);
+    const int ranks = mesh.ranks();
+    SplitMesh tried{ranks, found.loads, found.order, {}, found.flips, found.least_bytes};
+    if (!options_.cost_file.empty()) tried.loads = tried.order = {};  // measured times know no floors
+    if (!found.plans.empty() && mesh.size() == 1) allow(tried);
     int plans = 0;
     for (FoundPlan& plan : found.plans) {
       if (ranks == 1) {
@@ -226,16 +257,20 @@ class Chooser {
       } else if (!obey && keep_.empty() && plan.splits_nothing()) {
         continue;
       }
+      if (mesh.has_names())
+        plan.name += fmt::format(", {}{}", to_string(mesh), plan.joint ? "" : ", axis after axis");
       if (!options_.cost_file.empty()) plan.floor = {};
-      all.push_back({ranks, std::move(plan), static_cast<int>(all.size())});
+      all.push_back({ranks, std::move(plan), found_++});
       ++plans;
     }
     if (found.least_bytes > 0) {
-      mesh.excluded = fmt::format("at least {} are needed, of which the largest are {}",
-                                  analysis::format_bytes(found.least_bytes), found.largest);
-    } else if (plans == 0)
-      mesh.excluded = found.obstacle.empty() ? "the cheapest plan splits nothing" : found.obstacle;
-    report_.meshes.push_back(std::move(mesh));
+      tried.excluded = fmt::format("at least {} are needed, of which the largest are {}",
+                                   analysis::format_bytes(found.least_bytes), found.largest);
+    } else if (plans == 0) {
+      tried.excluded = found.obstacle.empty() ? "the cheapest plan splits nothing" : found.obstacle;
+    }
+    // Meshes of several axes are told by their candidates.
+    if (mesh.size() == 1) report_.meshes.push_back(std::move(tried));
   }
 
   // The bounds hold for all numbers of ranks that are allowed.
@@ -296,6 +331,7 @@ class Chooser {
   std::string keep_;          // text of --keep
   std::optional<ir::Schedule> best_;
   bool bounded_ = false;
+  int found_ = 0;
 };
 
 }  // namespace
@@ -309,6 +345,16 @@ double gap_to(const SplitReport& report, analysis::Time bound) {
   return static_cast<double>(simulated.ps) / static_cast<double>(bound.ps) - 1;
 }
 }  // namespace
+
+int SplitReport::runner_up() const {
+  int second = -1;
+  for (int k = 0; k < static_cast<int>(candidates.size()); ++k) {
+    const SplitCandidate& c = candidates[static_cast<std::size_t>(k)];
+    if (k == chosen || !c.ran()) continue;
+    if (second < 0 || c.simulated < candidates[static_cast<std::size_t>(second)].simulated) second = k;
+  }
+  return second;
+}
 
 double SplitReport::gap() const { return gap_to(*this, lower_bound()); }
 double SplitReport::load_gap() const { return gap_to(*this, load_bound); }
@@ -357,6 +403,28 @@ std::string to_string(const SplitReport& report) {
   for (const SplitMesh& mesh : report.meshes) {
     if (!mesh.excluded.empty()) text += fmt::format("  {:>5}  no candidate: {}\n", mesh.ranks, mesh.excluded);
   }
+  if (const int second = report.runner_up(); second >= 0) {
+    const SplitCandidate& c = report.candidates[static_cast<std::size_t>(second)];
+    text += fmt::format(
+        "  runner-up: {} ranks, {}, {:.1f} % longer\n", c.ranks, c.name,
+        100.0 * static_cast<double>(c.simulated.ps) /
+                static_cast<double>(report.candidates[static_cast<std::size_t>(report.chosen)].simulated.ps) -
+            100);
+  }
+  for (const SplitMesh& mesh : report.meshes) {
+    std::vector<std::string> changes;
+    if (mesh.flips.link_slower > 0)
+      changes.push_back(fmt::format("collectives take {:.2f} times as long", mesh.flips.link_slower));
+    if (mesh.flips.link_faster > 0)
+      changes.push_back(fmt::format("collectives take {:.2f} of the time", mesh.flips.link_faster));
+    if (mesh.flips.memory_slower > 0)
+      changes.push_back(fmt::format("memory has {:.2f} of its bandwidth", mesh.flips.memory_slower));
+    if (mesh.flips.memory_faster > 0)
+      changes.push_back(fmt::format("memory has {:.2f} times its bandwidth", mesh.flips.memory_faster));
+    if (!changes.empty())
+      text += fmt::format("  on {} ranks another plan is the cheapest if {}\n", mesh.ranks,
+                          fmt::join(changes, ", or "));
+  }
   if (report.lower_bound().ps > 0)
     text += fmt::format(
         "  no plan of these rules on one axis of these ranks is faster than {:.3f} us, in any order: gap "
@@ -381,6 +449,10 @@ std::string to_string(const SplitReport& report) {
       readers.push_back(reader.empty() ? "the program's output" : "'" + reader + "'");
     text += fmt::format("  '{}': {} -> {} because {} take{} it so: {}, {:.3f} us\n", c.value, c.from, c.to,
                         fmt::join(readers, ", "), readers.size() == 1 ? "s" : "", c.steps, c.cost.us());
+    if (c.otherwise) {
+      text.pop_back();
+      text += fmt::format("; taken otherwise: {:+.3f} us\n", c.otherwise->us());
+    }
   }
   if (!report.plan.replicated.empty()) text += "\nReplicated\n";
   for (const frontend::sharding::PlanReplicated& r : report.plan.replicated)

@@ -32,9 +32,10 @@ struct SplitCandidate {
 // A number of ranks that was tried.
 struct SplitMesh {
   int ranks = 1;
-  analysis::Time loads, order;   // no plan is faster (frontend/sharding/bounds.h); 0 if unknown
-  std::string excluded;          // why it has no candidates; empty if it has
-  std::int64_t least_bytes = 0;  // of its smallest plan, if that is more than the limit
+  analysis::Time loads, order;          // no plan is faster (frontend/sharding/bounds.h); 0 if unknown
+  std::string excluded;                 // why it has no candidates; empty if it has
+  frontend::sharding::PlanFlips flips;  // of its cheapest plan, if SplitOptions::explain
+  std::int64_t least_bytes = 0;         // of its smallest plan, if that is more than the limit
 };
 
 // What the choice was made from, for people (to_string) and tests.
@@ -50,7 +51,8 @@ struct SplitReport {
   // The chosen plan; of a model that is not split, one that says so.
   std::string plan_text() const;
   analysis::Time lower_bound() const { return std::max(load_bound, order_bound); }
-  double gap() const;  // simulated / lower_bound() - 1; 0 if there is no bound
+  int runner_up() const;  // the shortest candidate but the chosen one, of those that were simulated; -1: none
+  double gap() const;     // simulated / lower_bound() - 1; 0 if there is no bound
   double load_gap() const;
 };
 

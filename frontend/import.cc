@@ -94,15 +94,24 @@ struct Plain {
   Plain(const Plain&) = delete;
   Plain& operator=(const Plain&) = delete;
 
-  // The model of one rank.
+  // The model of one rank, from axis to axis of the mesh.
   Ready split(int ranks, const sharding::SplitRequest& request) const {
-    Ready local{sharding::split_model(ready.model, graph, ranks, request), {}, {}, {}, ready.dims};
-    local.opsets = check_versions(local.model);
-    declare_initializers(local.model);
-    check_with_onnx(local.model);
-    local.declared = declared_types(local.model);
-    infer_shapes(local.model);
-    local.types = types_of(local.model);
+    Ready local = ready;
+    sharding::Splitter splitter(request, ranks);
+    for (bool first = true; !splitter.done(); first = false) {
+      GraphFacts own;
+      std::optional<ir::Schedule> so_far;
+      if (!first)
+        so_far = lower_graph(local.model, local.opsets, local.types, local.declared,
+                             {.dims = local.dims, .ranks = splitter.ranks(), .facts = &own});
+      local.model = splitter.next(local.model, local.opsets, first ? facts : own);
+      local.opsets = check_versions(local.model);
+      declare_initializers(local.model);
+      check_with_onnx(local.model);
+      local.declared = declared_types(local.model);
+      infer_shapes(local.model);
+      local.types = types_of(local.model);
+    }
     return local;
   }
 

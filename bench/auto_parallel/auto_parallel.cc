@@ -15,6 +15,7 @@
 
 #include "frontend/import.h"
 #include "frontend/sharding/candidates.h"
+#include "frontend/sharding/mesh.h"
 #include "frontend/sharding/problem.h"
 #include "ir/error.h"
 
@@ -112,7 +113,7 @@ void search_model(const std::string& file, const std::vector<int>& ranks, const 
   for (const int n : ranks) {
     model.with_graph([&](const Graph& graph) {
       const double begin = processor_seconds();
-      const FoundPlans found = find_plans(graph, n, costs, {});
+      const FoundPlans found = find_plans(graph, Mesh::line(n), costs, {});
       fmt::print("| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.3f} |\n", file, n, found.plans.size(),
                  found.plans.front().predicted.us(), found.loads.us(), found.order.us(),
                  processor_seconds() - begin);

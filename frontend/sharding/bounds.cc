@@ -35,7 +35,7 @@ bool multiplies_computed(const Graph& graph, const GraphNode& node) {
 
 // No kernel that the node becomes is faster on its own.
 Cost kernel_floor(const analysis::CostModel& costs, const Graph& graph, const GraphNode& node,
-                  const Strategy& strategy, int ranks, const SplitCosts& sizes,
+                  Combination axes, const Mesh& mesh, const SplitCosts& sizes,
                   const std::optional<ir::DType>& precision) {
   const double launch = costs.machine().launch_us;
   double us = 0;
@@ -53,8 +53,8 @@ Cost kernel_floor(const analysis::CostModel& costs, const Graph& graph, const Gr
         analysis::KernelWork work;
         work.kernel_class = KernelClass::gemm;
         work.dtype = dtype;
-        work.flops = all / (strategy.letter >= 0 ? ranks : 1);
-        work.bytes = local_bytes(*b, strategy.inputs[1], sizes, ranks) / ir::size_of(b->dtype) *
+        work.flops = all / parts_of_work(axes, mesh);
+        work.bytes = local_bytes(*b, sizes, parts_of_input(axes, mesh, 1)) / ir::size_of(b->dtype) *
                      std::min(ir::size_of(dtype), ir::size_of(b->dtype));
         const double time = roofline(costs.machine(), work).us();
         least = least < 0 ? time : std::min(least, time);
@@ -110,6 +110,7 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
   sizes.size = [costs](const ir::Expr& size) { return costs->value(size); };
   SplitCosts floors = sizes;
   floors.node = [](const Graph&, const GraphNode&, const Strategy&, int) { return Cost{0}; };
+  floors.node_on_mesh = [](const Graph&, const GraphNode&, Combination, const Mesh&) { return Cost{0}; };
   floors.step = [costs](const ConversionStep& step, int ranks) {
     return ranks > 1 && moves_between_ranks(step.kind) ? collective_cost(*costs, step, ranks).floor.ps : 0;
   };
@@ -118,10 +119,9 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
   for (std::size_t v = 0; v < kernels_.size(); ++v) kernels_[v].assign(collectives_.variables[v].size(), 0);
   for (; nodes_ < static_cast<int>(kernels_.size()) && space.node_of(nodes_) >= 0; ++nodes_) {
     const GraphNode& node = graph.nodes[at(space.node_of(nodes_))];
-    const std::vector<Strategy>& strategies = space.strategies_of(nodes_);
-    for (std::size_t c = 0; c < strategies.size(); ++c)
-      kernels_[at(nodes_)][c] =
-          kernel_floor(*costs, graph, node, strategies[c], space.ranks(), sizes, options_.precision);
+    for (int c = 0; c < space.choices_of(nodes_); ++c)
+      kernels_[at(nodes_)][at(c)] = kernel_floor(*costs, graph, node, space.combination(nodes_, c),
+                                                 space.mesh(), sizes, options_.precision);
     reduction_.push_back(reduces(graph, node, sizes) ? 1 : 0);
     own_kernel_.push_back(is_own_kernel(graph, node) ? 1 : 0);
   }

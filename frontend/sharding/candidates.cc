@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <map>
 #include <tuple>
 
 #include "analysis/measure.h"
+#include "frontend/errors.h"
 #include "frontend/sharding/bounds.h"
 #include "frontend/sharding/keep.h"
 #include "frontend/sharding/machine_costs.h"
@@ -30,8 +32,8 @@ std::string layer_of(const std::string& name) {
 
 bool is_collective(const ConversionStep& step) { return moves_between_ranks(step.kind); }
 
-void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, int ranks,
-              FoundPlan& details) {
+void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, FoundPlan& details) {
+  const Mesh& mesh = choice.plan.mesh;
   std::map<std::string, std::size_t> layers;
   const auto layer = [&](const std::string& name) -> PlanLayer& {
     const std::string key = layer_of(name);
@@ -44,11 +46,13 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
     const GraphNode& node = graph.nodes[static_cast<std::size_t>(chosen.node)];
     PlanLayer& of = layer(node.proto->name().empty() ? plan_name(graph, node) : node.proto->name());
     ++of.nodes;
-    if (chosen.strategy.letter >= 0) ++of.split;
-    of.compute.ps += costs.node(graph, node, chosen.strategy, ranks);
-    if (chosen.strategy.letter >= 0) continue;
-    const bool pending = std::any_of(chosen.strategy.inputs.begin(), chosen.strategy.inputs.end(),
-                                     [](const Spec& spec) { return spec.is_pending(); });
+    if (chosen.is_split()) ++of.split;
+    of.compute.ps += chosen.cost;
+    if (chosen.is_split()) continue;
+    const bool pending = std::any_of(chosen.axes.begin(), chosen.axes.end(), [](const Strategy& s) {
+      return std::any_of(s.inputs.begin(), s.inputs.end(),
+                         [](const Spec& spec) { return spec.is_pending(); });
+    });
     if (pending) continue;
     const bool ruled = node.rule != nullptr && node.rule->factors != nullptr;
     const std::string reason = node.rule == nullptr ? "no rule"
@@ -59,25 +63,25 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
     line.reason = reason;
     line.ruled = ruled;
     ++line.nodes;
-    for (const int v : node.inputs) {
-      if (v < 0 || !graph.values[static_cast<std::size_t>(v)].constant) continue;
-      line.bytes += static_cast<std::int64_t>(
-          local_bytes(graph.values[static_cast<std::size_t>(v)], Spec::replicated(), costs, ranks));
-    }
-    for (const int v : node.outputs) {
-      if (v < 0 || graph.values[static_cast<std::size_t>(v)].readers.empty()) continue;
-      line.bytes += static_cast<std::int64_t>(
-          local_bytes(graph.values[static_cast<std::size_t>(v)], Spec::replicated(), costs, ranks));
-    }
+    const auto count = [&](int v, bool weight) {
+      if (v < 0) return;
+      const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
+      if (weight ? value.constant.has_value() : !value.readers.empty())
+        line.bytes += static_cast<std::int64_t>(local_bytes(value, costs, 1));
+    };
+    for (const int v : node.inputs) count(v, true);
+    for (const int v : node.outputs) count(v, false);
   }
   for (const auto& [key, line] : replicated) details.replicated.push_back(line);
   for (const ChosenConversion& c : choice.conversions) {
     const GraphValue& value = graph.values[static_cast<std::size_t>(c.value)];
-    PlanConversion line{value.name, to_string(c.from), to_string(c.to), "", c.readers, {0}};
+    PlanConversion line{value.name, to_string(c.from, mesh), to_string(c.to, mesh), "", c.readers, {0}, {}};
     for (const ConversionStep& step : c.steps) {
-      line.steps += (line.steps.empty() ? "" : ", ") +
-                    fmt::format("{} {}", to_string(step.kind), analysis::format_bytes(step.bytes));
-      line.cost.ps += costs.step(step, ranks);
+      const MeshAxis& axis = mesh.axes[static_cast<std::size_t>(step.axis)];
+      line.steps += (line.steps.empty() ? "" : ", ") + fmt::format("{}{} {}", to_string(step.kind),
+                                                                   mesh.has_names() ? " on " + axis.name : "",
+                                                                   analysis::format_bytes(step.bytes));
+      line.cost.ps += costs.step(step, axis.size);
     }
     if (std::any_of(c.steps.begin(), c.steps.end(), is_collective)) {
       const std::string name = value.producer < 0
@@ -91,9 +95,77 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
   }
 }
 
+using Restrict = std::function<void(Problem&)>;
+
+// The readers of each conversion forbidden to take what it makes. Conversions that are alike, as those of equal layers, cost the
+// same otherwise.
+void price_alternatives(const SplitSpace& space, const Graph& graph, const SplitChoice& choice,
+                        const Problem& problem, const Restrict& restrict, FoundPlan& found) {
+  std::map<std::string, int> variable_of;
+  for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v)
+    variable_of[plan_name(graph, graph.nodes[static_cast<std::size_t>(space.node_of(v))])] = v;
+  constexpr int kMostSolves = 24;
+  for (std::size_t k = 0; k < found.conversions.size() && k < kMostSolves; ++k) {
+    const ChosenConversion& conversion = choice.conversions[k];
+    Problem other = problem;
+    if (restrict) restrict(other);
+    bool free = true;  // whether all readers may take it otherwise
+    for (const std::string& reader : conversion.readers) {
+      const auto variable = variable_of.find(reader);
+      if (reader.empty() || variable == variable_of.end()) {
+        free = false;
+        break;
+      }
+      const int v = variable->second;
+      const GraphNode& node = graph.nodes[static_cast<std::size_t>(space.node_of(v))];
+      std::vector<Cost>& costs = other.variables[static_cast<std::size_t>(v)];
+      for (std::size_t c = 0; c < costs.size(); ++c) {
+        for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+          if (node.inputs[i] == conversion.value &&
+              space.taken_state(v, static_cast<int>(c), static_cast<int>(i)) == conversion.to)
+            costs[c] = kForbidden;
+        }
+      }
+    }
+    if (!free) continue;
+    const Solution solution = solve(other);
+    if (solution.feasible()) found.conversions[k].otherwise = analysis::Time{solution.cost} - found.predicted;
+  }
+}
+
+// The least factor at which the text of the plan is another one, between the last that was the same and twice that.
+template <class PlanAt>
+double flip_of(const std::string& plan, const PlanAt& plan_at) {
+  double same = 1, other = 2;
+  for (; other <= 64 && plan_at(other) == plan; other *= 2) same = other;
+  if (other > 64) return 0;
+  while (other / same > 1.01) {
+    const double middle = std::sqrt(same * other);
+    (plan_at(middle) == plan ? same : other) = middle;
+  }
+  return other;
+}
+
+PlanFlips find_flips(const SplitSpace& space, const std::shared_ptr<const analysis::CostModel>& costs,
+                     Cost whole, const std::string& plan, const Restrict& restrict) {
+  const auto plan_at = [&](double link, double memory) {
+    const auto thousandths = [](double factor) { return static_cast<int>(std::llround(1000 * factor)); };
+    return to_string(
+        space.choose(split_costs(costs, {thousandths(link), whole, thousandths(memory)}), {}, restrict).plan);
+  };
+  PlanFlips flips;
+  flips.link_slower = flip_of(plan, [&](double f) { return plan_at(f, 1); });
+  if (const double f = flip_of(plan, [&](double f) { return plan_at(1 / f, 1); }); f > 0)
+    flips.link_faster = 1 / f;
+  if (const double f = flip_of(plan, [&](double f) { return plan_at(1, 1 / f); }); f > 0)
+    flips.memory_slower = 1 / f;
+  flips.memory_faster = flip_of(plan, [&](double f) { return plan_at(1, f); });
+  return flips;
+}
+
 // What the smallest plan takes, and of what.
-void tell_least(const SplitSpace& space, const MemoryRows& rows, const std::optional<KeptLines>& kept,
-                const Problem& problem, FoundPlans& result) {
+void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, const Problem& problem,
+                FoundPlans& result) {
   Problem restricted = problem;
   if (kept) kept->restrict(restricted);
   result.least_bytes = rows.least(restricted);
@@ -105,12 +177,17 @@ void tell_least(const SplitSpace& space, const MemoryRows& rows, const std::opti
 
 }  // namespace
 
-FoundPlans find_plans(const Graph& graph, int ranks, const std::shared_ptr<const analysis::CostModel>& costs,
-                      const SearchOptions& options) {
+FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
+                      const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options) {
   FoundPlans result;
-  if (options.obey && ranks > 1) require_divisible(graph, ranks);
-  if (ranks > 1) result.obstacle = Obstacles(graph).of(ranks).value_or("");
-  const SplitSpace space(graph, ranks, options.caches ? Caches::in_parts : Caches::whole);
+  const bool line = mesh.size() == 1;
+  const int ranks = mesh.ranks();
+  if (line && ranks > 1) {
+    if (options.obey) require_divisible(graph, ranks);
+    result.obstacle = Obstacles(graph).of(ranks).value_or("");
+  }
+  const Caches caches = options.caches ? Caches::in_parts : Caches::whole;
+  const SplitSpace space(graph, mesh, {.caches = caches});
   // What whole products cost then is beyond any time that splitting them could take.
   const Cost whole = options.obey ? Cost{1'000'000'000'000} : 0;
   struct Variant {
@@ -121,23 +198,35 @@ FoundPlans find_plans(const Graph& graph, int ranks, const std::shared_ptr<const
                               {"communication half hidden", {500, whole}},
                               {"communication hidden", {100, whole}}};
   const SplitCosts plain = split_costs(costs);
-  const Problem problem = space.problem(plain);
-  BoundSearch bounds(graph, space, costs, {.precision = options.precision});
+  std::optional<Problem> problem;
+  std::optional<BoundSearch> bounds;
+  if (!space.large()) problem = space.problem(plain);
+  if (line) bounds.emplace(graph, space, costs, BoundOptions{.precision = options.precision});
   std::optional<KeptLines> kept;
   if (!options.keep.empty()) {
-    kept.emplace(graph, space, parse_plan(options.keep, options.keep_file), options.keep_file);
-    kept->require_possible(problem);
+    if (!problem)
+      ir::user_error(
+          kSplitRequest, {.file = options.keep_file},
+          fmt::format("the model has too many choices on [{}] for lines to be kept", to_string(mesh)),
+          "give a complete plan, or fewer axes");
+    kept.emplace(graph, space, parse_mesh_plan(options.keep, options.keep_file), options.keep_file);
+    kept->require_possible(*problem);
   }
   std::optional<MemoryRows> rows;
-  if (options.memory) rows.emplace(graph, space, plain.size);
-  const auto restrict = [&](Problem& restricted) {
-    if (kept) kept->restrict(restricted);
-    if (rows) rows->limit(restricted, *options.memory);
-  };
+  if (options.memory && problem) rows.emplace(graph, space, plain.size);
+  Restrict restrict;
+  if (kept || rows) {
+    restrict = [&](Problem& restricted) {
+      if (kept) kept->restrict(restricted);
+      if (rows) rows->limit(restricted, *options.memory);
+    };
+  }
   for (const Variant& variant : variants) {
-    const SplitChoice choice = space.choose(split_costs(costs, variant.costs), {}, restrict);
+    const SplitCosts own = split_costs(costs, variant.costs);
+    const SplitChoice choice =
+        problem ? space.choose(own, {}, restrict) : choose_split(graph, space, caches, own);
     if (!choice.solution.feasible()) {
-      if (rows && result.plans.empty()) tell_least(space, *rows, kept, problem, result);
+      if (rows && result.plans.empty()) tell_least(*rows, kept, *problem, result);
       break;
     }
     FoundPlan found;
@@ -146,20 +235,27 @@ FoundPlans find_plans(const Graph& graph, int ranks, const std::shared_ptr<const
     if (std::any_of(result.plans.begin(), result.plans.end(),
                     [&](const FoundPlan& other) { return other.text == found.text; }))
       continue;
-    found.predicted.ps = price(problem, choice.solution.choice);
-    found.floor = bounds.of_plan(choice.solution.choice).order;
+    found.predicted.ps = choice.price(graph, plain);
+    found.joint = choice.joint;
+    if (bounds) found.floor = bounds->of_plan(choice.solution.choice).order;
     if (result.plans.empty()) {
       if (!options.obey) {
         found.bound.ps = choice.solution.bound;
         found.proved = choice.solution.proved();
       }
-      // One rank has one plan.
-      const PlanBounds all =
-          ranks == 1 ? bounds.of_plan(choice.solution.choice) : bounds.over_plans(choice.solution.choice);
-      result.loads = all.loads;
-      result.order = all.order;
+      if (bounds) {
+        // One rank has one plan.
+        const PlanBounds all =
+            ranks == 1 ? bounds->of_plan(choice.solution.choice) : bounds->over_plans(choice.solution.choice);
+        result.loads = all.loads;
+        result.order = all.order;
+      }
     }
-    describe(graph, choice, plain, ranks, found);
+    describe(graph, choice, plain, found);
+    if (options.explain && ranks > 1 && problem) {
+      price_alternatives(space, graph, choice, *problem, restrict, found);
+      if (result.plans.empty()) result.flips = find_flips(space, costs, whole, found.text, restrict);
+    }
     result.plans.push_back(std::move(found));
     if (ranks == 1) break;
   }
@@ -190,9 +286,12 @@ std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const 
   auto request = std::make_shared<SplitRequest>();
   request->plan = text;
   request->plan_file = file;
+  request->obey = !file.empty();
   return request;
 }
 
-int ranks_of_plan(const std::string& text, const std::string& file) { return parse_plan(text, file).ranks; }
+Mesh mesh_of_plan(const std::string& text, const std::string& file) {
+  return parse_mesh_plan(text, file).mesh;
+}
 
 }  // namespace braid::frontend::sharding

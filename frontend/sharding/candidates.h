@@ -12,12 +12,15 @@
 namespace braid::frontend::sharding {
 
 struct Graph;
+struct Mesh;
 struct SplitRequest;
 
 struct PlanConversion {
   std::string value, from, to, steps;
   std::vector<std::string> readers;  // "": the program's output
   analysis::Time cost;
+  // What the cheapest plan is predicted more in which its readers take it otherwise; absent: not computed, or there is none.
+  std::optional<analysis::Time> otherwise;
 };
 // Nodes whose names have the same beginning up to and with their first number.
 struct PlanLayer {
@@ -38,6 +41,7 @@ struct FoundPlan {
   analysis::Time predicted;  // costs of nodes and conversions, one after another
   analysis::Time bound;      // no plan is predicted less
   bool proved = false;       // predicted == bound
+  bool joint = true;         // searched over all axes of the mesh at once
   analysis::Time floor;      // its step is at least so long, in every order (BoundSearch::of_plan)
   std::vector<PlanLayer> layers;
   std::vector<PlanConversion> conversions;
@@ -46,9 +50,17 @@ struct FoundPlan {
   bool splits_nothing() const;
 };
 
+// By what factor a speed must change for another plan to be the cheapest on these ranks, to within 1 %: there it is another one,
+// a hundredth nearer to 1 it is not. 0: none up to 64.
+struct PlanFlips {
+  double link_slower = 0, link_faster = 0;      // collectives take so many times as long; a part of the time
+  double memory_slower = 0, memory_faster = 0;  // a part of the memory's bandwidth; so many times as much
+};
+
 struct FoundPlans {
   std::vector<FoundPlan> plans;  // distinct ones, the cheapest first
-  analysis::Time loads, order;   // bounds of all plans (bounds.h)
+  analysis::Time loads, order;   // bounds of all plans (bounds.h), on a mesh of one axis; 0 for others
+  PlanFlips flips;               // of the cheapest plan, if it is to be explained
   std::int64_t least_bytes = 0;  // no plan needs less (memory.h), if the limit leaves none; else 0
   std::string largest;           // tensors behind it
   std::string obstacle;          // why so many ranks cannot split the model (obstacles.h); empty if they can
@@ -60,17 +72,18 @@ struct SearchOptions {
   std::optional<ir::DType> precision;  // the type in which products may compute (BoundOptions)
   std::optional<std::int64_t>
       memory;                   // bytes that a rank has for weights, inputs, outputs and what is computed
+  bool explain = false;         // alternatives to conversions, and flips: these take more searches
   std::string keep, keep_file;  // text of a partial plan whose lines are fixed, and its file for messages
 };
-// The plans of a graph on so many ranks. UserError BR0487 if it is obeyed and nothing can be split.
-FoundPlans find_plans(const Graph& graph, int ranks, const std::shared_ptr<const analysis::CostModel>& costs,
-                      const SearchOptions& options);
+// The plans of a graph on a mesh. UserErrors: BR0487 if it is obeyed and nothing can be split; BR0482 for lines that are kept.
+FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
+                      const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
 // The fewest ranks, more than `above` and up to 64, on which some plan takes at most so many bytes; 0: none.
 int ranks_within(const Graph& graph, int above, std::int64_t memory,
                  const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
 // A request for the import of a model (PlainModel) that applies the plan of this text. `file` is for messages; may be empty.
 std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file);
-// UserError of parse_plan.
-int ranks_of_plan(const std::string& text, const std::string& file);
+// The mesh of a plan. UserError of parse_mesh_plan.
+Mesh mesh_of_plan(const std::string& text, const std::string& file);
 
 }  // namespace braid::frontend::sharding

@@ -13,15 +13,16 @@ namespace {
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 }  // namespace
 
-KeptLines::KeptLines(const Graph& graph, const SplitSpace& space, const Plan& plan, std::string file)
+KeptLines::KeptLines(const Graph& graph, const SplitSpace& space, const MeshPlan& plan, std::string file)
     : file_(std::move(file)) {
   std::vector<int> variable_of(graph.nodes.size(), -1);
   int nodes = 0;
   for (; nodes < space.variables() && space.node_of(nodes) >= 0; ++nodes)
     variable_of[at(space.node_of(nodes))] = nodes;
   std::map<int, int> given_by, returned_by;  // values of caches: their variable
-  const SplitCosts free{nullptr, [](const ConversionStep&, int) { return Cost{0}; },
-                        [](const ir::Expr& size) { return ir::bounds(size).max; }};
+  SplitCosts free;
+  free.step = [](const ConversionStep&, int) { return Cost{0}; };
+  free.size = [](const ir::Expr& size) { return std::min<std::int64_t>(ir::bounds(size).max, 1 << 20); };
   for (const Passage& p : space.passages(free)) {
     if (p.producer >= nodes) given_by[p.value] = p.producer;
     if (p.reader >= nodes) returned_by[p.value] = p.reader;
@@ -29,18 +30,19 @@ KeptLines::KeptLines(const Graph& graph, const SplitSpace& space, const Plan& pl
   const auto fail = [&](int number, const std::string& what, const std::string& hint) {
     ir::user_error(kPlanMismatch, {.file = file_}, fmt::format("line {}: {}", number, what), hint);
   };
-  const auto add = [&](int number, std::string text, int variable, const Spec& wanted, bool output,
+  const auto add = [&](int number, std::string text, int variable, const MeshSpec& wanted, bool output,
                        int index) {
     Line line{number, std::move(text), variable, {}};
     std::set<std::string> states;
     if (variable < 0) {
-      if (!wanted.is_replicated())
+      if (!is_replicated(wanted))
         fail(number, line.text + ", but it is whole in every plan", "leave out the line");
     } else {
       bool any = false;
-      for (const Strategy& s : space.strategies_of(variable)) {
-        const Spec& spec = (output ? s.outputs : s.inputs)[at(index)];
-        states.insert(to_string(spec));
+      for (int c = 0; c < space.choices_of(variable); ++c) {
+        const MeshSpec& spec =
+            output ? space.produced_state(variable, c, index) : space.taken_state(variable, c, index);
+        states.insert(to_string(spec, space.mesh()));
         line.possible.push_back(spec == wanted ? 1 : 0);
         any |= spec == wanted;
       }
@@ -50,12 +52,20 @@ KeptLines::KeptLines(const Graph& graph, const SplitSpace& space, const Plan& pl
     }
     lines_.push_back(std::move(line));
   };
-  for (const auto& [name, spec] : plan.values) {
-    const int number = plan.value_lines.at(name), v = graph.find(name);
+  // Lines of any axis; axes that a line leaves out are whole.
+  std::map<std::string, int> value_lines;
+  std::map<std::pair<std::string, Plan::Reader>, int> reader_lines;
+  for (const Plan& axis : plan.axes) {
+    value_lines.insert(axis.value_lines.begin(), axis.value_lines.end());
+    reader_lines.insert(axis.reader_lines.begin(), axis.reader_lines.end());
+  }
+  for (const auto& [name, number] : value_lines) {
+    const int v = graph.find(name);
+    const MeshSpec spec = plan.of_value(name);
     if (v < 0)
       fail(number, fmt::format("the model has no tensor '{}'", name), "names are those of the plain model");
     const GraphValue& value = graph.values[at(v)];
-    const std::string text = fmt::format("'{}' is {}", name, to_string(spec));
+    const std::string text = fmt::format("'{}' is {}", name, to_string(spec, space.mesh()));
     if (value.constant) fail(number, fmt::format("'{}' is a constant", name), "fix it where a node takes it");
     if (value.producer < 0) {
       const auto cache = given_by.find(v);
@@ -66,9 +76,14 @@ KeptLines::KeptLines(const Graph& graph, const SplitSpace& space, const Plan& pl
       add(number, text, variable_of[at(value.producer)], spec, true, static_cast<int>(index));
     }
   }
-  for (const auto& [key, spec] : plan.readers) {
+  for (const auto& [key, number] : reader_lines) {
     const auto& [name, reader] = key;
-    const int number = plan.reader_lines.at(key), v = graph.find(name);
+    const int v = graph.find(name);
+    MeshSpec spec;
+    for (const Plan& axis : plan.axes) {
+      const auto found = axis.readers.find(key);
+      spec.push_back(found == axis.readers.end() ? Spec::replicated() : found->second);
+    }
     if (v < 0)
       fail(number, fmt::format("the model has no tensor '{}'", name), "names are those of the plain model");
     bool found = false;
@@ -77,14 +92,15 @@ KeptLines::KeptLines(const Graph& graph, const SplitSpace& space, const Plan& pl
         if (!reader.node.empty()) continue;
         found = true;
         const auto cache = returned_by.find(v);
-        add(number, fmt::format("'{}' is returned as {}", name, to_string(spec)),
+        add(number, fmt::format("'{}' is returned as {}", name, to_string(spec, space.mesh())),
             cache == returned_by.end() ? -1 : cache->second, spec, true, 0);
         continue;
       }
       const GraphNode& node = graph.nodes[at(use.node)];
       if (plan_name(graph, node) != reader.node || (reader.input >= 0 && reader.input != use.input)) continue;
       found = true;
-      add(number, fmt::format("'{}' is taken by '{}' as {}", name, reader.node, to_string(spec)),
+      add(number,
+          fmt::format("'{}' is taken by '{}' as {}", name, reader.node, to_string(spec, space.mesh())),
           variable_of[at(use.node)], spec, false, use.input);
     }
     if (!found) {

@@ -12,7 +12,7 @@ class KeptLines {
  public:
   // UserError BR0482 with line and tensor: an unknown value or reader, a state that no combination of its node has. `graph` and
   // `space` must outlive this.
-  KeptLines(const Graph& graph, const SplitSpace& space, const Plan& plan, std::string file);
+  KeptLines(const Graph& graph, const SplitSpace& space, const MeshPlan& plan, std::string file);
 
   // Forbids all choices that contradict a line. `problem` is one of the space.
   void restrict(Problem& problem) const;

@@ -12,9 +12,11 @@ namespace braid::frontend::sharding {
 
 class LocalModel {
  public:
-  // A model without nodes and with the plain one's declarations.
-  LocalModel(const Model& plain, int ranks);
+  // A model without nodes and with the plain one's declarations. The plain one may be that of a rank of `before`, each of which is
+  // `ranks` ranks from now on: rank q becomes q * ranks to (q + 1) * ranks - 1.
+  LocalModel(const Model& plain, int ranks, int before = 1);
 
+  // Among how many the model is split.
   int ranks() const { return ranks_; }
   // The version of ONNX's own operator set.
   int version() const { return version_; }
@@ -32,18 +34,36 @@ class LocalModel {
   // One row of integers for each rank.
   std::string integers_of_rank(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes,
                                const std::vector<std::vector<std::int64_t>>& rows);
+  // Lets a collective run among the ranks that the model is split over.
+  void set_groups(onnx::NodeProto& node) const;
+  // The groups of a collective of the plain model.
+  void widen_groups(onnx::NodeProto& node) const;
   // A scalar of any numeric type or bool.
   std::string number(const std::string& name, ir::DType dtype, double value);
 
   // Emits one operator with one result and returns its name.
   std::string compute(const std::string& op, const std::vector<std::string>& inputs, const std::string& name);
 
+  // A collective of ai.braid among all ranks.
+  onnx::NodeProto& add_collective(const std::string& op, const std::string& input, const std::string& result);
+  // Adds or drops dimensions of size 1, in any operator set.
+  std::string unsqueezed(const std::string& value, const std::vector<std::int64_t>& axes,
+                         const std::string& name);
+  void squeeze(const std::string& value, const std::vector<std::int64_t>& axes, const std::string& result);
+  // "ReduceMax" and its like, along axes that stay with size 1, in any operator set.
+  void reduce(const std::string& op, const std::string& value, const std::vector<std::int64_t>& axes,
+              const std::string& result);
+
   Model take() { return std::move(model_); }
   onnx::GraphProto& graph() { return *model_.proto.mutable_graph(); }
 
  private:
+  // A node whose axes are an attribute before that operator set and an input since.
+  void add_with_axes(const std::string& op, const std::string& value, const std::vector<std::int64_t>& axes,
+                     const std::string& result, int axes_are_an_input);
+
   Model model_;
-  int ranks_;
+  int ranks_, before_;
   int version_ = 1;
   std::set<std::string> names_;
   std::set<std::string> node_names_;

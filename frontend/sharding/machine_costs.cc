@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <tuple>
 
 #include "frontend/sharding/work.h"
@@ -13,6 +12,16 @@ namespace braid::frontend::sharding {
 using analysis::KernelClass;
 
 namespace {
+
+// The same for one axis.
+void set_nodes(SplitCosts& costs,
+               std::function<Cost(const Graph&, const GraphNode&, Combination, const Mesh&)> on_mesh) {
+  costs.node = [on_mesh](const Graph& graph, const GraphNode& node, const Strategy& strategy, int ranks) {
+    const Strategy* one = &strategy;
+    return on_mesh(graph, node, {&one, 1}, Mesh::line(ranks));
+  };
+  costs.node_on_mesh = std::move(on_mesh);
+}
 
 Cost picoseconds(double us) { return static_cast<Cost>(std::llround(us * 1e6)); }
 
@@ -35,8 +44,8 @@ KernelClass class_of(WorkKind kind) {
   return KernelClass::elementwise;
 }
 
-Cost node_cost(const analysis::CostModel& costs, const Graph& graph, const GraphNode& node,
-               const Strategy& strategy, int ranks, const SplitCosts& sizes) {
+Cost node_cost(const analysis::CostModel& costs, const Graph& graph, const GraphNode& node, Combination axes,
+               const Mesh& mesh, const SplitCosts& sizes, int memory) {
   const WorkKind kind = kind_of(node);
   const GraphValue* y = value_of(graph, node.outputs, 0);
   if (kind == WorkKind::view || y == nullptr) return 0;
@@ -44,16 +53,17 @@ Cost node_cost(const analysis::CostModel& costs, const Graph& graph, const Graph
   analysis::KernelWork work;
   work.kernel_class = class_of(kind);
   work.dtype = y->dtype;
-  work.flops = flops(graph, node, kind, sizes) / (strategy.letter >= 0 ? ranks : 1);
+  work.flops = flops(graph, node, kind, sizes) / parts_of_work(axes, mesh);
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
     if (const GraphValue* value = value_of(graph, node.outputs, k);
         value != nullptr && !value->readers.empty())
-      work.bytes += local_bytes(*value, strategy.outputs[k], sizes, ranks);
+      work.bytes += local_bytes(*value, sizes, parts_of_output(axes, mesh, k));
   }
   for (std::size_t k = 0; !fused && k < node.inputs.size(); ++k) {
     if (const GraphValue* value = value_of(graph, node.inputs, k); value != nullptr)
-      work.bytes += local_bytes(*value, strategy.inputs[k], sizes, ranks);
+      work.bytes += local_bytes(*value, sizes, parts_of_input(axes, mesh, k));
   }
+  work.bytes *= 1000.0 / memory;
   return picoseconds(roofline(costs.machine(), work).us() + (fused ? 0 : costs.machine().launch_us));
 }
 
@@ -64,14 +74,32 @@ std::function<std::int64_t(const ir::Expr&)> size_with(
 
 }  // namespace
 
-double local_bytes(const GraphValue& value, const Spec& spec, const SplitCosts& sizes, int ranks) {
-  return elements(value, sizes) * ir::size_of(value.dtype) / (spec.is_split() ? ranks : 1);
+int parts_of_input(Combination axes, const Mesh& mesh, std::size_t k) {
+  int parts = 1;
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    parts *= axes[a]->inputs[k].is_split() ? mesh.axes[a].size : 1;
+  return parts;
+}
+int parts_of_output(Combination axes, const Mesh& mesh, std::size_t k) {
+  int parts = 1;
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    parts *= axes[a]->outputs[k].is_split() ? mesh.axes[a].size : 1;
+  return parts;
+}
+int parts_of_work(Combination axes, const Mesh& mesh) {
+  int parts = 1;
+  for (std::size_t a = 0; a < axes.size(); ++a) parts *= axes[a]->letter >= 0 ? mesh.axes[a].size : 1;
+  return parts;
+}
+
+double local_bytes(const GraphValue& value, const SplitCosts& sizes, int parts) {
+  return elements(value, sizes) * ir::size_of(value.dtype) / parts;
 }
 
 analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const ConversionStep& step,
                                          int ranks, bool symmetric) {
   std::vector<int> group(static_cast<std::size_t>(ranks));
-  std::iota(group.begin(), group.end(), 0);
+  for (int r = 0; r < ranks; ++r) group[static_cast<std::size_t>(r)] = r * step.stride;
   analysis::CollectiveShape shape;
   shape.dtype = step.dtype;
   shape.bytes = step.bytes;
@@ -94,12 +122,12 @@ analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const
   return costs.collective(shape);
 }
 
-// The same steps are asked for again and again: layers are equal.
 SplitCosts with_memory(SplitCosts costs) {
-  using Key = std::tuple<StepKind, std::int64_t, ir::DType, int>;
+  using Key = std::tuple<StepKind, std::int64_t, ir::DType, int, int>;
   auto known = std::make_shared<std::map<Key, Cost>>();
   costs.step = [known, step_cost = std::move(costs.step)](const ConversionStep& step, int ranks) {
-    const auto [entry, fresh] = known->try_emplace(Key{step.kind, step.bytes, step.dtype, ranks}, 0);
+    const auto [entry, fresh] =
+        known->try_emplace(Key{step.kind, step.bytes, step.dtype, ranks, step.stride}, 0);
     if (fresh) entry->second = step_cost(step, ranks);
     return entry->second;
   };
@@ -111,16 +139,21 @@ bool moves_between_ranks(StepKind kind) { return kind != StepKind::slice && kind
 SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const SplitCostOptions& options) {
   SplitCosts result;
   result.size = size_with(costs);
-  result.node = [costs, options, sizes = result](const Graph& graph, const GraphNode& node,
-                                                 const Strategy& strategy, int ranks) {
-    const bool whole = strategy.letter < 0 && kind_of(node) == WorkKind::product && has_weights(graph, node);
-    return node_cost(*costs, graph, node, strategy, ranks, sizes) + (whole ? options.whole_product : 0);
-  };
+  set_nodes(result, [costs, options, sizes = result](const Graph& graph, const GraphNode& node,
+                                                     Combination axes, const Mesh& mesh) {
+    // Per axis along which it could be split.
+    const auto whole =
+        std::count_if(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter < 0; });
+    const bool asked = kind_of(node) == WorkKind::product && has_weights(graph, node);
+    return node_cost(*costs, graph, node, axes, mesh, sizes, options.memory) +
+           (asked ? whole * options.whole_product : 0);
+  });
   result.step = [costs, options](const ConversionStep& step, int ranks) -> Cost {
     if (!moves_between_ranks(step.kind)) {
       analysis::KernelWork copy;
       copy.dtype = step.dtype;
       copy.bytes = static_cast<double>(step.bytes) * (step.kind == StepKind::slice ? 2.0 / ranks : 2.0);
+      copy.bytes *= 1000.0 / options.memory;
       return picoseconds(roofline(costs->machine(), copy).us());
     }
     return collective_cost(*costs, step, ranks).time.ps * options.communication / 1000;

@@ -15,6 +15,8 @@ struct SplitCostOptions {
   int communication = 1000;
   // Products with constants cost this much more if they are not split: what --tp obeys.
   Cost whole_product = 0;
+  // Thousandths of the machine's memory bandwidth.
+  int memory = 1000;
 };
 
 // Kernels: products, convolutions and attention by their flops and bytes, reductions by their bytes, each with a launch. What is
@@ -28,7 +30,11 @@ analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const
 bool moves_between_ranks(StepKind kind);
 // The same costs, with those of steps kept: equal layers ask for the same ones again and again.
 SplitCosts with_memory(SplitCosts costs);
-// Bytes of a value on each rank.
-double local_bytes(const GraphValue& value, const Spec& spec, const SplitCosts& sizes, int ranks);
+// Into how many parts a combination cuts an input, an output, or the work of a node.
+int parts_of_input(Combination axes, const Mesh& mesh, std::size_t k);
+int parts_of_output(Combination axes, const Mesh& mesh, std::size_t k);
+int parts_of_work(Combination axes, const Mesh& mesh);
+// Bytes of each of so many parts of a value.
+double local_bytes(const GraphValue& value, const SplitCosts& sizes, int parts);
 
 }  // namespace braid::frontend::sharding

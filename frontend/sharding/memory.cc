@@ -76,8 +76,10 @@ MemoryRows::MemoryRows(const Graph& graph, const SplitSpace& space,
   }
   // What the caller gives and takes is in memory all the time; caches in the state of their variable.
   std::vector<int> cache_of(graph.values.size(), -1), returned_in(graph.values.size(), -1);
-  for (const Passage& p :
-       space.passages({nullptr, [](const ConversionStep&, int) { return Cost{0}; }, size_})) {
+  SplitCosts free;
+  free.size = size_;
+  free.step = [](const ConversionStep&, int) { return Cost{0}; };
+  for (const Passage& p : space.passages(free)) {
     if (p.producer >= nodes) cache_of[at(p.value)] = p.producer;
     if (p.reader >= nodes) returned_in[at(p.value)] = p.reader;
   }
@@ -100,16 +102,16 @@ void MemoryRows::add(int value, int variable, bool output, int index, int begin,
   Item item{value, variable, {}, {}, begin, end};
   SplitCosts sizes;
   sizes.size = size_;
-  const auto count = [&](const Spec& spec) {
+  const auto count = [&](const MeshSpec& spec) {
     item.states.push_back(spec);
-    item.bytes.push_back(
-        static_cast<std::int64_t>(local_bytes(graph_.values[at(value)], spec, sizes, space_.ranks())));
+    item.bytes.push_back(static_cast<std::int64_t>(
+        local_bytes(graph_.values[at(value)], sizes, parts_of(spec, space_.mesh()))));
   };
   if (variable < 0) {
-    count(Spec::replicated());
+    count(MeshSpec(space_.mesh().axes.size()));
   } else {
-    for (const Strategy& s : space_.strategies_of(variable))
-      count((output ? s.outputs : s.inputs)[at(index)]);
+    for (int c = 0; c < space_.choices_of(variable); ++c)
+      count(output ? space_.produced_state(variable, c, index) : space_.taken_state(variable, c, index));
   }
   if (*std::max_element(item.bytes.begin(), item.bytes.end()) > 0) items_.push_back(std::move(item));
 }
@@ -197,8 +199,9 @@ std::vector<std::string> MemoryRows::largest(const std::vector<int>& choice, std
   std::vector<std::string> lines;
   for (const Item* item : there) {
     if (lines.size() == count) break;
-    const Spec& state = item->states[item->variable < 0 ? 0 : at(choice[at(item->variable)])];
-    lines.push_back(fmt::format("'{}' {}: {}", graph_.values[at(item->value)].name, to_string(state),
+    const MeshSpec& state = item->states[item->variable < 0 ? 0 : at(choice[at(item->variable)])];
+    lines.push_back(fmt::format("'{}' {}: {}", graph_.values[at(item->value)].name,
+                                to_string(state, space_.mesh()),
                                 analysis::format_bytes(bytes_of(*item, choice))));
   }
   return lines;

@@ -34,7 +34,7 @@ class MemoryRows {
     int value = -1;
     int variable = -1;                // that decides its state; -1: none, it is whole
     std::vector<std::int64_t> bytes;  // per choice; one entry without a variable
-    std::vector<Spec> states;
+    std::vector<MeshSpec> states;
     int begin = 0, end = 0;  // rows
   };
   void add(int value, int variable, bool output, int index, int begin, int end);

@@ -6,7 +6,9 @@
 
 #include "../models.h"
 #include "chosen.h"
+#include "frontend/sharding/candidates.h"
 #include "frontend/sharding/keep.h"
+#include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/memory.h"
 
 namespace braid::frontend::sharding {
@@ -28,11 +30,9 @@ std::string network(int rows, int hidden) {
 
 void with_graph(const std::string& text, const std::function<void(const Graph&)>& use) {
   auto request = std::make_shared<SplitRequest>();
-  request->choose = [&](const Graph& graph, int ranks) {
+  request->choose = [&](const Graph& graph, const Mesh& mesh) {
     use(graph);
-    Plan plan;
-    plan.ranks = ranks;
-    return plan;
+    return MeshPlan(mesh);
   };
   ImportOptions options;
   options.ranks = 2;
@@ -114,16 +114,19 @@ TEST(ShardingLimits, KeptLinesAreObeyedAndTheRestIsTheBest) {
     };
     struct Case {
       const char* line;
-      std::function<bool(const Plan&)> holds;
+      std::function<bool(const MeshPlan&)> holds;
     };
     const Case cases[] = {
-        {"\"h\" = R\n", [](const Plan& p) { return p.of_value("h").is_replicated(); }},
-        {"\"h\" = S(0)\n", [](const Plan& p) { return p.of_value("h") == Spec::split(0); }},
-        {"\"h\" = S(1)\n", [](const Plan& p) { return p.of_value("h") == Spec::split(1); }},
+        {"\"h\" = R\n", [](const MeshPlan& p) { return is_replicated(p.of_value("h")); }},
+        {"\"h\" = S(0)\n", [](const MeshPlan& p) { return p.of_value("h")[0] == Spec::split(0); }},
+        {"\"h\" = S(1)\n", [](const MeshPlan& p) { return p.of_value("h")[0] == Spec::split(1); }},
         {"\"d\" = P(sum)\n\"h\" = S(0)\n",
-         [](const Plan& p) { return p.of_value("d").is_pending() && p.of_value("h") == Spec::split(0); }},
-        {"\"down\" -> \"d\" = S(0)\n",
-         [](const Plan& p) { return p.of_reader("down", "d", 1, Spec::replicated()) == Spec::split(0); }}};
+         [](const MeshPlan& p) {
+           return p.of_value("d")[0].is_pending() && p.of_value("h")[0] == Spec::split(0);
+         }},
+        {"\"down\" -> \"d\" = S(0)\n", [](const MeshPlan& p) {
+           return p.axes[0].of_reader("down", "d", 1, Spec::replicated()) == Spec::split(0);
+         }}};
     for (const Case& c : cases) {
       for (const unsigned seed : {0u, 3u}) {
         const KeptLines lines = kept(c.line);
@@ -156,6 +159,75 @@ TEST(ShardingLimits, KeptLinesAreObeyedAndTheRestIsTheBest) {
     EXPECT_NO_THROW(
         kept("\"h\" = S(1)\n\"up\" -> \"h\" = S(1)\n").require_possible(space.problem(test_costs())));
   });
+}
+
+// What is said of a conversion and of changes of the choice, against all plans and the search itself.
+TEST(ShardingLimits, ExplanationsAreThoseOfTheSearch) {
+  int conversions = 0, flips = 0;
+  for (const char* machine : {"cpu", "h100"}) {
+    for (const int rows : {4, 64, 512}) {
+      with_graph(network(rows, 16), [&](const Graph& graph) {
+        const auto costs = analysis::cost_model_for(machine);
+        const SplitSpace space(graph, 2);
+        const Problem problem = space.problem(split_costs(costs));
+        for (const bool obey : {false, true}) {
+          SearchOptions options;
+          options.obey = obey;
+          options.explain = true;
+          const FoundPlans found = find_plans(graph, Mesh::line(2), costs, options);
+          const FoundPlan& plan = found.plans.front();
+          for (const PlanConversion& c : plan.conversions) {
+            if (!c.otherwise) continue;
+            ++conversions;
+            Cost best = kForbidden;
+            for_all(problem, [&](const std::vector<int>& choice, Cost cost) {
+              for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v) {
+                const GraphNode& node = graph.nodes[static_cast<std::size_t>(space.node_of(v))];
+                if (std::find(c.readers.begin(), c.readers.end(), plan_name(graph, node)) == c.readers.end())
+                  continue;
+                for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+                  if (graph.values[static_cast<std::size_t>(node.inputs[k])].name == c.value &&
+                      to_string(
+                          space.taken_state(v, choice[static_cast<std::size_t>(v)], static_cast<int>(k)),
+                          space.mesh()) == c.to)
+                    return;
+                }
+              }
+              best = std::min(best, cost);
+            });
+            EXPECT_EQ(c.otherwise->ps, best - plan.predicted.ps) << c.value;
+            if (!obey) EXPECT_GE(c.otherwise->ps, 0);
+          }
+          const Cost whole = obey ? Cost{1'000'000'000'000} : 0;
+          const auto plan_at = [&](double link, double memory) {
+            return to_string(
+                space
+                    .choose(split_costs(costs, {static_cast<int>(std::llround(1000 * link)), whole,
+                                                static_cast<int>(std::llround(1000 * memory))}))
+                    .plan);
+          };
+          EXPECT_EQ(plan_at(1, 1), plan.text);
+          const auto check = [&](double factor, const auto& at) {
+            if (factor == 0) return;
+            ++flips;
+            EXPECT_NE(at(factor), plan.text) << factor;
+            EXPECT_EQ(at(std::pow(factor,
+                                  factor > 1 ? 1 - 0.011 / std::log(factor) : 1 + 0.011 / std::log(factor))),
+                      plan.text)
+                << factor;
+          };
+          const auto link = [&](double f) { return plan_at(f, 1); };
+          const auto memory = [&](double f) { return plan_at(1, f); };
+          check(found.flips.link_slower, link);
+          check(found.flips.link_faster, link);
+          check(found.flips.memory_slower, memory);
+          check(found.flips.memory_faster, memory);
+        }
+      });
+    }
+  }
+  EXPECT_GT(conversions, 4);
+  EXPECT_GT(flips, 4);
 }
 
 }  // namespace
