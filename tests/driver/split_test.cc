@@ -336,7 +336,9 @@ TEST_F(SplitModel, DevicesTryMeshes) {
   EXPECT_EQ(split.graph.ranks, chosen.ranks);
   int meshes = 0;
   for (const SplitCandidate& c : report.candidates) {
-    if (c.ran()) EXPECT_LE(chosen.simulated, c.simulated);
+    if (c.ran()) {
+      EXPECT_LE(chosen.simulated, c.simulated);
+    }
     if (c.name.find("dp=2, tp=2") != std::string::npos) ++meshes;
   }
   EXPECT_GE(meshes, 1) << to_string(report);
