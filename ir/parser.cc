@@ -53,6 +53,8 @@ bool Parser::header_statement() {
     graph_.ranks = small_integer();
     if (graph_.ranks < 1 || graph_.ranks > kMaxRanks)
       fail(kBadStructure, t, fmt::format("the number of ranks must lie in [1, {}]", kMaxRanks));
+    if (!graph_.mesh.empty() || !graph_.groups.empty())
+      fail(kBadStructure, t, "the number of ranks comes before the mesh and the groups");
     return true;
   }
   if (accept_word("channels")) {

@@ -19,9 +19,10 @@ import onnxscript.optimizer
 import torch
 import torch.distributed as dist
 
-from collective_ops import NoMappingError, add_import, split_key, translation_table
+from collective_ops import NoMappingError, add_import, ranks_of, split_key, translation_table
 from rank_constants import everybodys, lift_rank_constants
 from rank_files import check_equal, without_traces
+from rank_groups import parts_of_groups
 from tracing import trace
 
 
@@ -56,6 +57,7 @@ def convert(traced, inputs, outputs, dynamic=None, bounds=None, opset=20):
             least, most = (bounds or {}).get(size, (None, None))
             sizes.setdefault(size, torch.export.Dim(size, min=least, max=most))
         shapes[name] = {axis: sizes[size] for axis, size in axes.items()}
+    parts = parts_of_groups(traced.graph)
     matrices = exchange_splits(traced.graph)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
@@ -66,7 +68,7 @@ def convert(traced, inputs, outputs, dynamic=None, bounds=None, opset=20):
             opset_version=opset,
             input_names=list(inputs),
             output_names=list(outputs),
-            custom_translation_table=translation_table(matrices),
+            custom_translation_table=translation_table(parts, matrices),
             optimize=False,
             verbose=False,
         )
@@ -117,8 +119,7 @@ def exchange_splits(graph):
     for at, key in enumerate(keys):
         if key is None:
             continue
-        ranks = torch.distributed.distributed_c10d._resolve_process_group(key[2])
-        others = [everybody[rank][at] for rank in dist.get_process_group_ranks(ranks)]
+        others = [everybody[rank][at] for rank in ranks_of(key[2])]
         if any(other is None for other in others):
             raise NoMappingError("all_to_all_single: uneven splits on some ranks and equal ones on others")
         rows = [other[0] for other in others]

@@ -59,6 +59,12 @@ def other_reductions(x):
     return functional.wait_tensor(functional.all_reduce(x, ["sum", "max"][dist.get_rank()], "0"))
 
 
+def overlapping_groups(x):
+    alone = dist.new_group([1])
+    group = "0" if dist.get_rank() == 0 else alone.group_name
+    return functional.wait_tensor(functional.all_reduce(x, "sum", group))
+
+
 def uneven_results(x):
     rank = dist.get_rank()
     into, out = [[1, 3], [2, 2]][rank], [[1, 2], [3, 2]][rank]
@@ -78,6 +84,7 @@ REFUSED = [
     (uneven_results, NoMappingError, "must receive the same number"),
     (other_collectives, RanksDifferError, "all_reduce.default, _c10d_functional.broadcast.default"),
     (other_reductions, RanksDifferError, "called in another way on other ranks"),
+    (overlapping_groups, RanksDifferError, "not disjoint groups of one size: rank 0: [0, 1]; rank 1: [1]"),
     (lambda x: x * 2 if x.shape[0] == 4 else x, SizeFixedError, "fixes 'rows'"),
 ]
 

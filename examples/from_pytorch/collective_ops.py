@@ -1,9 +1,11 @@
 """PyTorch's functional collectives -> ONNX operators of the domain ai.braid (docs/collectives.md).
 
-`translation_table` is what torch.onnx.export(dynamo=True) takes as custom_translation_table. Groups are looked up in
-torch.distributed's registry and written as lists of ranks. Forms that work in place are rewritten beforehand
+`translation_table` is what torch.onnx.export(dynamo=True) takes as custom_translation_table. Groups are written as lists of
+ranks; where the ranks have different groups, as along an axis of a mesh, all of these are. Forms that work in place are rewritten beforehand
 (functional_graph.py), so that only functional ones come here.
 """
+
+import functools
 
 import onnx
 import torch
@@ -40,6 +42,10 @@ def ranks_of(group_name):
     return dist.get_process_group_ranks(group)
 
 
+def name_of_group(group):
+    return group.group_name if isinstance(group, dist.ProcessGroup) else str(group)
+
+
 def reduce_op_of(name):
     """The operator set's name of a reduction."""
     known = REDUCE_OPS.get(str(name).lower())
@@ -68,51 +74,67 @@ def _node(op_type, tensors, **attributes):
     return Op(OPSET, op_type, schema)(*tensors, **attributes)
 
 
-def _collective(op_type, tensors, group_name, **attributes):
-    """Like _node, over a group."""
-    ranks = ranks_of(group_name)
-    return _node(op_type, tensors, **attributes, group=ranks, group_size=len(ranks))
+class Translations:
+    """PyTorch's functional collectives as nodes of ai.braid.
 
+    `parts`: group name on this rank -> the lists of ranks that groups of this place in the graph have (rank_groups.py).
+    `split_matrices`: (this rank's own row, group name) -> rows of all ranks, of uneven splits.
+    """
 
-def all_reduce(tensor, reduce_op, group_name):
-    return _collective("AllReduce", [tensor], group_name, reduce_op=reduce_op_of(reduce_op))
+    def __init__(self, parts, split_matrices):
+        self.parts, self.split_matrices = parts, split_matrices
 
+    def collective(self, op_type, tensors, group_name, **attributes):
+        """Like _node, over a group."""
+        parts = self.parts[name_of_group(group_name)]
+        listed = [rank for part in parts for rank in part]
+        name = "group" if len(parts) == 1 else "groups"
+        return _node(op_type, tensors, **attributes, **{name: listed}, group_size=len(parts[0]))
 
-def all_reduce_coalesced(tensors, reduce_op, group_name):
-    return _many(_collective("AllReduce", tensors, group_name, reduce_op=reduce_op_of(reduce_op)))
+    def all_reduce(self, tensor, reduce_op, group_name):
+        return self.collective("AllReduce", [tensor], group_name, reduce_op=reduce_op_of(reduce_op))
 
+    def all_reduce_coalesced(self, tensors, reduce_op, group_name):
+        return _many(self.collective("AllReduce", tensors, group_name, reduce_op=reduce_op_of(reduce_op)))
 
-def all_gather_into_tensor(tensor, group_size, group_name):
-    return _collective("AllGather", [tensor], group_name, axis=0)
+    def all_gather_into_tensor(self, tensor, group_size, group_name):
+        return self.collective("AllGather", [tensor], group_name, axis=0)
 
+    def all_gather_into_tensor_coalesced(self, tensors, group_size, group_name):
+        return _many(self.collective("AllGather", tensors, group_name, axis=0))
 
-def all_gather_into_tensor_coalesced(tensors, group_size, group_name):
-    return _many(_collective("AllGather", tensors, group_name, axis=0))
+    def reduce_scatter_tensor(self, tensor, reduce_op, group_size, group_name):
+        return self.collective(
+            "ReduceScatter", [tensor], group_name, axis=0, reduce_op=reduce_op_of(reduce_op)
+        )
 
+    def reduce_scatter_tensor_coalesced(self, tensors, reduce_op, group_size, group_name):
+        return _many(
+            self.collective("ReduceScatter", tensors, group_name, axis=0, reduce_op=reduce_op_of(reduce_op))
+        )
 
-def reduce_scatter_tensor(tensor, reduce_op, group_size, group_name):
-    return _collective("ReduceScatter", [tensor], group_name, axis=0, reduce_op=reduce_op_of(reduce_op))
+    def all_gather_along(self, tensor, axis, group_size, group_name):
+        return self.collective("AllGather", [tensor], group_name, axis=axis)
 
+    def reduce_scatter_along(self, tensor, axis, reduce_op, group_size, group_name):
+        return self.collective(
+            "ReduceScatter", [tensor], group_name, axis=axis, reduce_op=reduce_op_of(reduce_op)
+        )
 
-def reduce_scatter_tensor_coalesced(tensors, reduce_op, group_size, group_name):
-    return _many(_collective("ReduceScatter", tensors, group_name, axis=0, reduce_op=reduce_op_of(reduce_op)))
+    def broadcast(self, tensor, src, group_name):
+        """`src` is a position in the group already."""
+        return self.collective("Broadcast", [tensor], group_name, root=src)
 
+    def shard_dim_alltoall(self, tensor, gather_dim, shard_dim, group_name):
+        return self.collective(
+            "ShardDimAllToAll", [tensor], group_name, gather_dim=gather_dim, shard_dim=shard_dim
+        )
 
-def all_gather_along(tensor, axis, group_size, group_name):
-    return _collective("AllGather", [tensor], group_name, axis=axis)
-
-
-def reduce_scatter_along(tensor, axis, reduce_op, group_size, group_name):
-    return _collective("ReduceScatter", [tensor], group_name, axis=axis, reduce_op=reduce_op_of(reduce_op))
-
-
-def broadcast(tensor, src, group_name):
-    """`src` is a position in the group already."""
-    return _collective("Broadcast", [tensor], group_name, root=src)
-
-
-def shard_dim_alltoall(tensor, gather_dim, shard_dim, group_name):
-    return _collective("ShardDimAllToAll", [tensor], group_name, gather_dim=gather_dim, shard_dim=shard_dim)
+    def all_to_all_single(self, tensor, output_split_sizes, input_split_sizes, group_name):
+        key = split_key(input_split_sizes, output_split_sizes, group_name)
+        if key is None:
+            return self.collective("AllToAll", [tensor], group_name, split_axis=0, concat_axis=0)
+        return self.collective("AllToAll", [tensor], group_name, split_sizes=list(self.split_matrices[key]))
 
 
 def wait_tensor(tensor):
@@ -121,18 +143,6 @@ def wait_tensor(tensor):
 
 def wait_tensors(tensors):
     return tuple(wait_tensor(tensor) for tensor in tensors)
-
-
-def all_to_all_single(split_matrices):
-    """A translation that takes uneven splits from `split_matrices`: (this rank's own row, group name) -> rows of all ranks."""
-
-    def translate(tensor, output_split_sizes, input_split_sizes, group_name):
-        key = split_key(input_split_sizes, output_split_sizes, group_name)
-        if key is None:
-            return _collective("AllToAll", [tensor], group_name, split_axis=0, concat_axis=0)
-        return _collective("AllToAll", [tensor], group_name, split_sizes=list(split_matrices[key]))
-
-    return translate
 
 
 def split_key(input_split_sizes, output_split_sizes, group_name):
@@ -146,7 +156,7 @@ def split_key(input_split_sizes, output_split_sizes, group_name):
                 "all_to_all_single: uneven splits whose sizes are known at run time only; the attribute 'split_sizes' of "
                 "ai.braid.AllToAll wants numbers"
             )
-    return (tuple(splits[0]), tuple(splits[1]), str(group_name))
+    return (tuple(splits[0]), tuple(splits[1]), name_of_group(group_name))
 
 
 def _identity(size):
@@ -158,26 +168,36 @@ def _many(results):
     return tuple(results) if isinstance(results, (list, tuple)) else (results,)
 
 
-def translation_table(split_matrices):
-    """PyTorch's operators -> functions that write nodes of ai.braid."""
-    functional = torch.ops._c10d_functional
+def translation_table(parts, split_matrices):
+    """PyTorch's operators -> functions that write nodes of ai.braid. The arguments are those of Translations."""
+    functional, write = torch.ops._c10d_functional, Translations(parts, split_matrices)
     table = {
-        functional.all_reduce.default: all_reduce,
-        functional.all_reduce_coalesced.default: all_reduce_coalesced,
-        functional.all_gather_into_tensor.default: all_gather_into_tensor,
-        functional.all_gather_into_tensor_coalesced.default: all_gather_into_tensor_coalesced,
-        functional.reduce_scatter_tensor.default: reduce_scatter_tensor,
-        functional.reduce_scatter_tensor_coalesced.default: reduce_scatter_tensor_coalesced,
-        functional.all_to_all_single.default: all_to_all_single(split_matrices),
-        functional.broadcast.default: broadcast,
+        functional.all_reduce.default: write.all_reduce,
+        functional.all_reduce_coalesced.default: write.all_reduce_coalesced,
+        functional.all_gather_into_tensor.default: write.all_gather_into_tensor,
+        functional.all_gather_into_tensor_coalesced.default: write.all_gather_into_tensor_coalesced,
+        functional.reduce_scatter_tensor.default: write.reduce_scatter_tensor,
+        functional.reduce_scatter_tensor_coalesced.default: write.reduce_scatter_tensor_coalesced,
+        functional.all_to_all_single.default: write.all_to_all_single,
+        functional.broadcast.default: write.broadcast,
         functional.wait_tensor.default: wait_tensor,
-        axis_forms.all_gather._opoverload: all_gather_along,
-        axis_forms.reduce_scatter._opoverload: reduce_scatter_along,
-        torch.ops._dtensor.shard_dim_alltoall.default: shard_dim_alltoall,
+        axis_forms.all_gather._opoverload: write.all_gather_along,
+        axis_forms.reduce_scatter._opoverload: write.reduce_scatter_along,
+        torch.ops._dtensor.shard_dim_alltoall.default: write.shard_dim_alltoall,
     }
     if hasattr(functional, "wait_tensors"):
         table[functional.wait_tensors.default] = wait_tensors
-    return table
+    return {operator: _function(translation) for operator, translation in table.items()}
+
+
+def _function(translation):
+    """The exporter sets attributes, which a bound method does not take."""
+
+    @functools.wraps(translation)
+    def translate(*args, **kwargs):
+        return translation(*args, **kwargs)
+
+    return translate
 
 
 def add_import(model):

@@ -1,4 +1,4 @@
-"""Exports small models that are split over two ranks, with inputs and expected outputs.
+"""Exports small models that are split over two or four ranks, with inputs and expected outputs.
 
     export_tensor_parallel.py OUT [--only PATTERN ...]
 
@@ -15,6 +15,7 @@ ONNX files do so on ONNX's reference evaluator.
 import argparse
 import fnmatch
 import logging
+import math
 import os
 import shutil
 import tempfile
@@ -28,15 +29,20 @@ import every_collective
 import models
 from case_files import check_files, write_case
 
-RANKS = 2
+TWO = {"tp": 2}
 
-# name of the case -> function of models.py
+# name of the case -> function of models.py, axes of the mesh
 CASES = {
-    "llama_tensor_parallel-dtensor-2ranks": models.llama_tensor_parallel,
-    "llama_sequence_parallel-dtensor-2ranks": models.llama_sequence_parallel,
-    "gpt2_block-functional-2ranks": models.gpt2_block_functional,
-    "collectives-functional-2ranks": every_collective.every_collective,
+    "llama_tensor_parallel-dtensor-2ranks": (models.llama_tensor_parallel, TWO),
+    "llama_sequence_parallel-dtensor-2ranks": (models.llama_sequence_parallel, TWO),
+    "gpt2_block-functional-2ranks": (models.gpt2_block_functional, TWO),
+    "collectives-functional-2ranks": (every_collective.every_collective, TWO),
+    "llama_mesh-dtensor-4ranks": (models.llama_mesh, {"dp": 2, "tp": 2}),
 }
+
+
+def ranks_of_case(name):
+    return math.prod(CASES[name][1].values())
 
 
 def make_inputs(split, sizes, seed, rank):
@@ -82,8 +88,9 @@ def export_case(name, out):
 
     rank = dist.get_rank()
     torch.manual_seed(0)
-    mesh = dist.device_mesh.init_device_mesh("cpu", (RANKS,))
-    split = CASES[name](mesh)
+    function, axes = CASES[name]
+    mesh = dist.device_mesh.init_device_mesh("cpu", tuple(axes.values()), mesh_dim_names=tuple(axes))
+    split = function(mesh)
     data_sets = []
     for k, sizes in enumerate(split.sizes):
         inputs = make_inputs(split, sizes, k, rank)
@@ -105,7 +112,7 @@ def export_case(name, out):
     dist.barrier()
     if rank == 0:
         try:
-            check_files(folder, RANKS, len(split.sizes))
+            check_files(folder, mesh.size(), len(split.sizes))
         except Exception:
             shutil.rmtree(folder)
             raise
@@ -116,13 +123,13 @@ def export_case(name, out):
     dist.barrier()
 
 
-def run_rank(rank, out, names, store):
+def run_rank(rank, ranks, out, names, store):
     torch.set_num_threads(1)
     logging.getLogger("torch.onnx").setLevel(
         logging.ERROR
     )  # it misses torchvision, whose operators nobody asked for
     warnings.simplefilter("ignore")
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=RANKS)
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)
     for name in names:
         export_case(name, out)
     dist.destroy_process_group()
@@ -136,9 +143,11 @@ def main():
     names = [name for name in CASES if any(fnmatch.fnmatch(name, pattern) for pattern in args.only)]
     for name in names:
         shutil.rmtree(os.path.join(args.out, name), ignore_errors=True)
-    with tempfile.TemporaryDirectory() as folder:
-        store = os.path.join(folder, "store")
-        torch.multiprocessing.spawn(run_rank, (args.out, names, store), nprocs=RANKS)
+    for ranks in sorted({ranks_of_case(name) for name in names}):
+        of_size = [name for name in names if ranks_of_case(name) == ranks]
+        with tempfile.TemporaryDirectory() as folder:
+            store = os.path.join(folder, "store")
+            torch.multiprocessing.spawn(run_rank, (ranks, args.out, of_size, store), nprocs=ranks)
 
 
 if __name__ == "__main__":

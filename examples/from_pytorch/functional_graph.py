@@ -65,7 +65,7 @@ def make_functional(graph):
         elif node.target is _op("_wrap_tensor_autograd"):
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
-    known = translation_table({})
+    known = translation_table({}, {})
     unknown = {}
     for node in graph.nodes:
         if is_collective(node) and node.target not in known:

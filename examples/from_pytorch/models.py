@@ -99,10 +99,9 @@ class Llama(nn.Module):
         return self.head(self.norm(x))
 
 
-def llama_tensor_parallel(mesh):
-    """DTensor: columns and rows of the weights, the embedding by rows of the vocabulary, all-reduces between."""
-    whole = Llama().eval()
-    split = parallelize_module(
+def split_llama(whole, mesh):
+    """Columns and rows of the weights, the embedding by rows of the vocabulary, all-reduces between."""
+    return parallelize_module(
         copy.deepcopy(whole),
         mesh,
         {
@@ -114,9 +113,45 @@ def llama_tensor_parallel(mesh):
             "head": ColwiseParallel(output_layouts=Replicate()),
         },
     )
+
+
+def llama_tensor_parallel(mesh):
+    """DTensor, all ranks along one axis."""
+    whole = Llama().eval()
     sizes = ({"batch": 2, "sequence": 6}, {"batch": 3, "sequence": 7}, {"batch": 1, "sequence": 2})
     bounds = {"batch": (1, 4), "sequence": (1, 8)}
-    return SplitModel(split, whole, TOKENS, bounds=bounds, sizes=sizes)
+    return SplitModel(split_llama(whole, mesh), whole, TOKENS, bounds=bounds, sizes=sizes)
+
+
+class OnMesh(nn.Module):
+    """A model that is split along one axis of a mesh, with a batch for each point of the other; all ranks get all results."""
+
+    def __init__(self, split, mesh):
+        super().__init__()
+        self.split, self.along, self.across = split, mesh.get_group("tp"), mesh.get_group("dp")
+
+    def forward(self, input_ids):
+        input_ids = collectives.broadcast(input_ids, 0, self.along)  # whatever the others were given
+        return collectives.all_gather_tensor(self.split(input_ids), 0, self.across)
+
+
+def llama_mesh(mesh):
+    """DTensor along axis tp; a batch of its own for each point of axis dp."""
+    whole = Llama().eval()
+    ways = mesh.size(1)
+
+    def results(inputs):
+        everything = torch.cat([whole(each[0]) for each in inputs[::ways]])
+        return [[everything]] * len(inputs)
+
+    return SplitModel(
+        OnMesh(split_llama(whole, mesh["tp"]), mesh),
+        results,
+        TOKENS,
+        bounds={"batch": (1, 4), "sequence": (1, 8)},
+        sizes=({"batch": 2, "sequence": 6}, {"batch": 3, "sequence": 7}, {"batch": 1, "sequence": 2}),
+        own_inputs=True,
+    )
 
 
 def llama_sequence_parallel(mesh):

@@ -8,7 +8,6 @@ import operator
 import torch
 import torch.distributed as dist
 
-from collective_ops import ranks_of
 from functional_graph import is_collective
 
 aten = torch.ops.aten
@@ -55,10 +54,10 @@ def _name(node):
 
 
 def _numbers(node):
-    """Arguments with values of the graph taken out, and process groups as the ranks that are in them."""
+    """Arguments with values of the graph taken out, and process groups, which rank_groups.py compares."""
     args, kwargs = torch.fx.node.map_arg((node.args, dict(node.kwargs)), lambda each: "value")
     if is_collective(node) and "wait" not in _name(node):
-        args = (*args[:-1], ranks_of(args[-1]))
+        args = args[:-1]
     return repr((args, kwargs))
 
 

@@ -24,12 +24,15 @@ def collective_ops(exchange, rank):
     class Collective(OpRun):
         op_domain = "ai.braid"
 
-        def _run(self, *tensors, group=None, group_size=None, **attributes):
+        def _run(self, *tensors, group=None, groups=None, group_size=None, **attributes):
             everybody = exchange.all_values(rank, tensors)
-            ranks = list(group if group else range(exchange.ranks))
-            assert group_size in (None, len(ranks)), f"group_size {group_size} of the group {ranks}"
-            if rank not in ranks:
+            listed = list(groups or group or range(exchange.ranks))
+            size = group_size if groups else len(listed)
+            assert group_size in (None, size), f"group_size {group_size} of the group {listed}"
+            if rank not in listed:
                 return tensors
+            first = listed.index(rank) // size * size
+            ranks = listed[first : first + size]
             given = {name: value for name, value in attributes.items() if value is not None}
             me = ranks.index(rank)
             return tuple(

@@ -55,6 +55,22 @@ TEST(Check, ACompiledFolderAndItsModelGiveTheSameCertificate) {
   EXPECT_THAT(file.out, HasSubstr("certificate: 2 ranks agree"));
 }
 
+TEST(Check, PartsOfAGroupAreInTheTextAndInTheCompiledFolder) {
+  const Folder folder;
+  const std::string text =
+      folder.file("mesh.braid",
+                  "graph mesh ranks 4 mesh [dp=2, tp=2] group @tp = axis tp input %x: f32[8] "
+                  "%y: f32[8] = all_reduce sum @tp (%x) %y.1 mutates %y = wait y release y "
+                  "%z: f32[8] output = pointwise { %0 = load %y.1 store %0 } output %z");
+  for (const std::string& program : {text, compiled("mesh_of_four", {text})}) {
+    const ProcessResult result = braid({"check", program});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, AllOf(HasSubstr("certificate: 4 ranks agree"),
+                                  HasSubstr("group 'tp' (ranks 0 1): 1 collective"),
+                                  HasSubstr("group 'tp' (ranks 2 3): 1 collective")));
+  }
+}
+
 // Stages of a pipeline need not have the same dimensions.
 TEST(Check, EachRanksModelTakesTheBoundsOfItsOwnDimensions) {
   const std::string dynamic = model("collectives/all_reduce_dynamic/model.onnx"),

@@ -54,6 +54,13 @@ TEST(MeasuredTimeline, ARankOutsideOfTheGroupIsNotBlocked) {
   EXPECT_EQ(split(t, t.steps[0], 0, 3).work, us(35));
 }
 
+TEST(MeasuredTimeline, ARankWaitsForItsOwnPartOfTheGroup) {
+  MeasuredTimeline t = two_ranks();
+  t.groups[0].parts = {{1}, {0}};
+  EXPECT_EQ(split(t, t.steps[0], 0, 3).skew, us(0));
+  EXPECT_EQ(parse_timeline(to_json(t), "t.json").groups, t.groups);
+}
+
 TEST(MeasuredTimeline, TheMakespanIsFromWhenAllHaveBegunUntilAllHaveEnded) {
   EXPECT_EQ(makespan(two_ranks().steps[0]), us(52));
 }

@@ -167,6 +167,8 @@ TEST(ParseErrors, BR0511Structure) {
   expect_error(511, "graph g\nranks 2 group @a = [1, ~1]", "twice in the group");
   expect_error(511, "graph g\ndim ~n in [4, 2]", "bounds [4, 2]");
   expect_error(511, "graph g\nranks ~0", "number of ranks");
+  expect_error(511, "graph g ranks 4 mesh [a=2, b=2]\nranks ~2", "before the mesh and the groups");
+  expect_error(511, "graph g ranks 4 group @a = [3]\nranks ~2", "before the mesh and the groups");
   expect_error_after_head(511, "%e: f32[4] = extern ~%f mutates %e = wait e",
                           "does not belong to a collective");
   expect_error_after_head(511, "~%y: f32[n, 4] = broadcast @all (%x) root 7", "rank 7 in a group of 2");
