@@ -238,14 +238,14 @@ TEST_F(SplitModel, StrictRefusesWhatIsReplicatedWithoutARule) {
   EXPECT_EQ(error.code(), 489);  // BR0489
   EXPECT_NE(error.message().find("'d0': P(sum) -> "), std::string::npos) << error.message();
   o = options("g (float[4,4] x) => (float[4,4] y) <" + weight("w", 4, 4) +
-              "> { h = MatMul(x, w)\n z = Det(h)\n y = Add(h, z) }");
+              "> { h = MatMul(x, w)\n z = RandomNormalLike<seed = 1.0>(h)\n y = Add(h, z) }");
   o.split.tensor_ranks = 2;
   EXPECT_NO_THROW(lower(o));
   o.split.strict = true;
   o.split.conversion_share = 100;
   const ir::UserError replicated = frontend::error_of([&] { lower(o); });
   EXPECT_EQ(replicated.code(), 489);
-  EXPECT_NE(replicated.message().find("1 Det computed whole"), std::string::npos) << replicated.message();
+  EXPECT_NE(replicated.message().find("1 RandomNormalLike computed whole"), std::string::npos) << replicated.message();
 }
 
 // The weights are most of the memory: half of them fits into a device where the whole does not.
@@ -336,7 +336,7 @@ TEST_F(SplitModel, DevicesTryMeshes) {
   EXPECT_EQ(split.graph.ranks, chosen.ranks);
   int meshes = 0;
   for (const SplitCandidate& c : report.candidates) {
-    EXPECT_LE(chosen.simulated, c.simulated);
+    if (c.ran()) EXPECT_LE(chosen.simulated, c.simulated);
     if (c.name.find("dp=2, tp=2") != std::string::npos) ++meshes;
   }
   EXPECT_GE(meshes, 1) << to_string(report);
