@@ -40,6 +40,9 @@ void check_request(const CompileOptions& options) {
   if (options.import.ranks > 1)
     refuse("a model that is split already is compiled with --ranks",
            "leave out --ranks, or --devices, --tp, --mesh and --plan");
+  if (options.model.find("{rank}") != std::string::npos)
+    ir::user_error(frontend::kCannotSplit, {.file = options.model},
+                   "a model with one file per rank is split already", "compile it with --ranks");
   if (is_text(options.model))
     refuse("IR text is the program of a rank and cannot be split", "split the ONNX model that it comes from");
 }

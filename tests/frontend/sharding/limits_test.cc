@@ -196,7 +196,9 @@ TEST(ShardingLimits, ExplanationsAreThoseOfTheSearch) {
               best = std::min(best, cost);
             });
             EXPECT_EQ(c.otherwise->ps, best - plan.predicted.ps) << c.value;
-            if (!obey) EXPECT_GE(c.otherwise->ps, 0);
+            if (!obey) {
+              EXPECT_GE(c.otherwise->ps, 0);
+            }
           }
           const Cost whole = obey ? Cost{1'000'000'000'000} : 0;
           const auto plan_at = [&](double link, double memory) {
