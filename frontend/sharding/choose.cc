@@ -424,6 +424,37 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
   return problem;
 }
 
+std::vector<Passage> SplitSpace::passages(const SplitCosts& costs) const {
+  Conversions conversion(*this, costs);
+  std::vector<Passage> all;
+  for (const Flow& flow : flows_) {
+    for (const Reader& reader : flow.readers) {
+      Passage passage{flow.producer, reader.variable, flow.value, -1, -1, {}};
+      const auto add = [&](int from) {
+        const std::size_t choices = reader.variable < 0 ? 1 : choices_[at(reader.variable)].size();
+        for (std::size_t c = 0; c < choices; ++c) {
+          const Cost cost = conversion(flow.value, from, taken(reader, static_cast<int>(c)));
+          passage.costs.push_back(cost == kForbidden ? 0 : cost);  // the problem forbids it
+        }
+      };
+      if (flow.variable >= 0) {
+        passage.from = flow.variable;
+        for (const ValueChoice& choice : flow.choices) add(choice.produced);
+      } else if (flow.producer >= 0) {
+        passage.from = flow.producer;
+        for (const Choice& choice : choices_[at(flow.producer)]) add(choice.outputs[at(flow.output)]);
+      } else if (reader.variable < 0) {
+        continue;
+      } else {
+        add(given(flow));
+      }
+      (passage.from < 0 ? passage.from : passage.to) = reader.variable;
+      all.push_back(std::move(passage));
+    }
+  }
+  return all;
+}
+
 namespace {
 
 // A line of a plan, on every axis. Nothing is said of values that are whole on all of them.
@@ -439,12 +470,15 @@ void set_reader(MeshPlan& plan, const std::string& name, const Plan::Reader& rea
 
 }  // namespace
 
-SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& options) const {
+SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& options,
+                               const std::function<void(Problem&)>& restrict) const {
   SplitChoice result;
-  const Problem problem = this->problem(costs);
+  Problem problem = this->problem(costs);
+  if (restrict) restrict(problem);
   result.solution = solve(problem, options);
   result.plan = MeshPlan(mesh_);
-  if (result.solution.status == Status::kInfeasible) return result;
+  if (result.solution.status == Status::kInfeasible || (restrict && !result.solution.feasible()))
+    return result;
   // All whole is always possible without restrictions, so only a spent budget ends here.
   if (!result.solution.feasible()) {
     result.solution.choice.assign(at(variables_), 0);
@@ -526,8 +560,12 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
 
 SplitChoice choose_split(const Graph& graph, const SplitSpace& space, Caches caches, const SplitCosts& costs,
                          const SolveOptions& options) {
-  if (!space.large()) return space.choose(costs, options);
-  const Mesh& mesh = space.mesh();
+  return space.large() ? choose_in_turn(graph, space.mesh(), caches, costs, options)
+                       : space.choose(costs, options);
+}
+
+SplitChoice choose_in_turn(const Graph& graph, const Mesh& mesh, Caches caches, const SplitCosts& costs,
+                           const SolveOptions& options) {
   // By node: what each axis has so far, as a choice that is in every space to come.
   std::map<int, std::vector<Strategy>> fixed;
   const auto same = [](const Strategy& a, const Strategy& b) {

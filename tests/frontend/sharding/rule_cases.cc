@@ -1056,6 +1056,8 @@ void add_padded(std::vector<ProofCase>& cases) {
   add("ArgMax", graph("uint8[2, 13] x", "int64[2] y", "y = ArgMax <axis = 1, keepdims = 0> (x)"), 0, 0, 2);
   add("ArgMax", graph("float[2, 13] x", "int64[2, 1] y", "y = ArgMax <axis = 1, select_last_index = 1> (x)"),
       0, -2, 0);
+  add("ArgMax", graph("uint8[2, 13] x", "int64[2, 1] y", "y = ArgMax <axis = 1, select_last_index = 1> (x)"),
+      0, 0, 0);
   add("ArgMin", graph("float[2, 13] x", "int64[2, 1] y", "y = ArgMin <axis = 1> (x)"), 0, 0, 2);
   for (const char* k : {"1", "5", "13"})
     add("TopK",
