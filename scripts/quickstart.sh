@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # From nothing to a transformer on two processes: sets everything up, writes a decoder of GPT-2 small's size with random
-# weights as a plain model and split over two ranks, compiles it to C++, runs it and compares with the plain model.
+# weights as one plain model, lets Braid split it over two ranks, compiles it to C++, runs it and compares it with the plain
+# model. The same decoder on one rank, and split by hand, are timed beside it.
 # BRAID_QUICKSTART_DIR moves the output (default: out/quickstart). What is up to date is not made again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -30,35 +31,49 @@ decoder() {
   echo "$folder"
 }
 
-say "The models: 12 layers split over $ranks ranks, and a small one for the interpreter"
+say "The models: 12 layers, plain and split over $ranks ranks by hand, and small ones for the interpreter"
 decoder gpt2
 decoder small --layers 2 --hidden 64 --heads 4 --vocab 128 --max-positions 64
 
-say "Compile the 12 layers to C++"
-model="$out/gpt2/model.rank{rank}.onnx"
-program=$out/gpt2-program
 dims=(--dim batch=1..2 --dim sequence=1..256)
-stamp="$(cat "$out/gpt2/.made-with") $(cat build/release/lib/libbraid.so build/release/lib/libbraid_runtime.a | cksum)"
-if [ "$(cat "$program/.made-with" 2>/dev/null)" != "$stamp" ]; then
-  "$braid" compile "$model" --ranks "$ranks" "${dims[@]}" -o "$program" --timing
-  echo "$stamp" >"$program/.made-with"
-else
-  echo "$program is up to date"
-fi
+# program NAME MODEL OPTIONS...: compiles the model to C++.
+program() {
+  local folder=$out/$1 stamp
+  stamp="$(cat "$out/gpt2/.made-with") ${*:2} $(cat build/release/lib/libbraid.so build/release/lib/libbraid_runtime.a | cksum)"
+  if [ "$(cat "$folder/.made-with" 2>/dev/null)" != "$stamp" ]; then
+    "$braid" compile "${@:2}" "${dims[@]}" -o "$folder" --timing
+    echo "$stamp" >"$folder/.made-with"
+  else
+    echo "$folder is up to date"
+  fi
+}
+
+say "Compile the plain model for $ranks devices: Braid chooses the split"
+program split "$out/gpt2/model.onnx" --devices "$ranks"
 
 say "Run it on $ranks processes: error against the plain model, then latency"
-"$braid" test "$out/gpt2" --program "$program" --ranks "$ranks"
+"$braid" test "$out/gpt2" --program "$out/split" --ranks "$ranks"
 for sequence in 128 1; do
   echo "batch 1, sequence $sequence:"
-  "$braid" bench "$program" --dim batch=1 --dim "sequence=$sequence" --repeat 10
+  "$braid" bench "$out/split" --dim batch=1 --dim "sequence=$sequence" --repeat 10
 done
 
-say "The small model beside the interpreter"
-"$braid" verify "$out/small/model.rank{rank}.onnx" --ranks "$ranks" --dim batch=1..2 --dim sequence=1..16
+say "For comparison: on one rank, and split by hand"
+program whole "$out/gpt2/model.onnx"
+program by-hand "$out/gpt2/model.rank{rank}.onnx" --ranks "$ranks"
+for name in whole by-hand; do
+  echo "$name, batch 1, sequence 128:"
+  "$braid" bench "$out/$name" --dim batch=1 --dim sequence=128 --repeat 10
+done
 
-say "What was planned for the 12 layers"
-"$braid" explain "$model" --ranks "$ranks" "${dims[@]}" >"$out/explain.txt"
-sed -n '/^Operations as lowered/,/communication steps$/p; /^Memory per rank/,$p' "$out/explain.txt"
+say "A small model beside the interpreter: split by Braid, then by hand"
+small=(--dim batch=1..2 --dim sequence=1..16)
+"$braid" verify "$out/small/model.onnx" --tp "$ranks" "${small[@]}"
+"$braid" verify "$out/small/model.rank{rank}.onnx" --ranks "$ranks" "${small[@]}"
+
+say "How the 12 layers are split, and what was planned for them"
+"$braid" explain "$out/gpt2/model.onnx" --devices "$ranks" "${dims[@]}" >"$out/explain.txt"
+sed -n '/^Splits that/,/^$/p; /^Layers/,/^$/p; /^Operations as lowered/,/communication steps$/p; /^Memory per rank/,$p' "$out/explain.txt"
 echo
 echo "All of it, with the collectives: $out/explain.txt"
-echo "The generated source: $program/model.cc (entry: model.h, weights beside it)"
+echo "The generated source: $out/split/model.cc (entry: model.h, weights beside it)"

@@ -18,6 +18,18 @@ scripts/python_run.sh tests/real_models/real_models.py networks --full build/rel
 # Every exported architecture, compiled.
 scripts/python_run.sh tests/models/make_models.py build/release/test_models
 build/release/bin/braid test --quiet --rtol 1e-4 --atol 1e-5 build/release/test_models/architectures/*
+# Every plain model that tests and examples make, split over 2 and 4 ranks; a sample on the emulated device.
+for ranks in 2 4; do
+  for model in build/release/test_models/transformers/*[!0-9] build/release/test_models/architectures/*; do
+    build/release/bin/braid test --quiet --tp "$ranks" --rtol 1e-3 --atol 1e-4 "$model"
+  done
+  for model in build/release/test_models/decoders/*.onnx; do
+    build/release/bin/braid verify "$model" --tp "$ranks" --dim batch=1..2 --dim sequence=1..4 --dim past=0..8
+  done
+  for model in build/release/test_models/transformers/{gpt2,llama}_decode; do
+    CUDA_VISIBLE_DEVICES= build/release/bin/braid test --quiet --tp "$ranks" --target cuda --rtol 1e-4 --atol 1e-5 "$model"
+  done
+done
 # ONNX's whole suite through its own runner and the Python package.
 ctest --preset release --timeout 36000 -C deep -L slow </dev/null
 # The GPU bundle, on the emulated device. The second call goes on with a build that took more than 10 minutes; what failed stays failed.

@@ -36,7 +36,7 @@ std::string fault(const GraphValue& value, const Spec& spec, int ranks) {
   }
   if (!spec.blocks.empty() && sum != *size)
     return fmt::format("the blocks add up to {}, but dimension {} has size {}", sum, spec.dim, *size);
-  if (*size % ranks != 0)
+  if (*size % ranks != 0 && !(spec.blocks.empty() && can_pad(*size, ranks)))
     return fmt::format("dimension {} of size {} cannot be cut into {} parts", spec.dim, *size, ranks);
   return {};
 }
@@ -284,7 +284,7 @@ class Application {
     onnx::TensorShapeProto& shape = *value.mutable_type()->mutable_tensor_type()->mutable_shape();
     if (spec.dim >= shape.dim_size()) return;
     onnx::TensorShapeProto_Dimension& dim = *shape.mutable_dim(spec.dim);
-    if (dim.has_dim_value()) dim.set_dim_value(dim.dim_value() / ranks_);
+    if (dim.has_dim_value()) dim.set_dim_value(part_of(dim.dim_value(), ranks_));
   }
 
   void declare_interface() {
@@ -361,6 +361,9 @@ class Application {
     const NodeView view(graph_, node);
     const Letter* letter = states.strategy.letter < 0 ? nullptr : &states.letter;
     LocalNode own(model_, view, states.strategy, letter, inputs, std::move(outputs));
+    if (letter != nullptr && letter->reduce == ir::ReduceKind::sum) {
+      for (std::size_t k = 0; k < node.inputs.size(); ++k) own.hide_padding(static_cast<int>(k), 0);
+    }
     if (is_collective(node)) {
       model_.widen_groups(own.emit());
     } else if (node.rule != nullptr && node.rule->rewrite != nullptr && any_split(states.strategy)) {
@@ -398,9 +401,13 @@ class Application {
       own.emit();
       return;
     }
+    // As many as ranks, or, with padding, times the whole size and divided by that of a part.
+    const std::int64_t whole = static_size(view.input(0).sizes[index(spec.dim)]).value_or(0);
+    const bool padded = whole % ranks_ != 0;
+    const std::int64_t factor = padded ? whole : ranks_;
     std::vector<std::int64_t> factors;
     if (view.op() == "Size") {
-      factors = {ranks_};
+      factors = {factor};
     } else {
       const int rank = view.rank(0);
       const auto position = [&](const char* name, std::int64_t fallback) {
@@ -408,7 +415,7 @@ class Application {
         return std::clamp<std::int64_t>(p < 0 ? p + rank : p, 0, rank);
       };
       for (std::int64_t d = position("start", 0); d < position("end", rank); ++d)
-        factors.push_back(d == spec.dim ? ranks_ : 1);
+        factors.push_back(d == spec.dim ? factor : 1);
     }
     const std::string result = own.outputs[0];
     if (std::all_of(factors.begin(), factors.end(), [](std::int64_t f) { return f == 1; })) {
@@ -421,7 +428,15 @@ class Application {
         view.op() == "Size" ? std::vector<std::int64_t>{}
                             : std::vector<std::int64_t>{static_cast<std::int64_t>(factors.size())};
     const std::string times = model_.integers(result + "/factors", ir::DType::i64, sizes, factors);
-    model_.add_node("", "Mul", {own.outputs[0], times}, {result});
+    if (!padded) {
+      model_.add_node("", "Mul", {own.outputs[0], times}, {result});
+      return;
+    }
+    std::vector<std::int64_t> divisors;
+    for (const std::int64_t f : factors) divisors.push_back(f == 1 ? 1 : part_of(whole, ranks_));
+    const std::string product = model_.compute("Mul", {own.outputs[0], times}, result + "/product");
+    model_.add_node("", "Div", {product, model_.integers(result + "/part", ir::DType::i64, sizes, divisors)},
+                    {result});
   }
 
   const Model& plain_;

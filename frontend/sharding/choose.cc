@@ -49,6 +49,7 @@ bool letters_fit(const Factors& factors, Combination axes, const Mesh& mesh) {
       if (axes[j]->blocks != axes[k]->blocks) return false;
       parts *= mesh.axes[j].size;
     }
+    if (parts == mesh.axes[k].size) continue;  // on this axis alone, where it may be padded
     const std::int64_t size = factors.letters[at(axes[k]->letter)].size;
     const Blocks blocks = axes[k]->blocks.empty() ? Blocks{size} : axes[k]->blocks;
     if (std::any_of(blocks.begin(), blocks.end(), [&](std::int64_t b) { return b % parts != 0; }))

@@ -14,9 +14,10 @@ namespace {
 
 using Order = std::vector<std::int64_t>;
 
-Order inverse(const Order& order) {
-  Order result(order.size());
-  for (std::size_t k = 0; k < order.size(); ++k)
+// Where each index of the whole dimension is; padding is nowhere.
+Order inverse(const Order& order, std::int64_t size) {
+  Order result(static_cast<std::size_t>(size));
+  for (std::size_t k = order.size(); k-- > 0;)
     result[static_cast<std::size_t>(order[k])] = static_cast<std::int64_t>(k);
   return result;
 }
@@ -148,7 +149,9 @@ bool fits(const MeshSpec& state, const std::vector<ir::Expr>& sizes, const Mesh&
       sum += block;
       if (block % mesh.axes[k].size != 0) return false;
     }
-    if (left % mesh.axes[k].size != 0 || (!spec.blocks.empty() && sum != left)) return false;
+    if ((left % mesh.axes[k].size != 0 && !may_pad(state, k, left, mesh)) ||
+        (!spec.blocks.empty() && sum != left))
+      return false;
   }
   return true;
 }
@@ -230,6 +233,13 @@ void emit_conversion(LocalModel& model, const std::string& name, const Spec& fro
   const auto order = [&](const Spec& spec) {
     return order_of(spec.blocks, sizes[static_cast<std::size_t>(spec.dim)].constant(), n);
   };
+  // Whether the parts that follow each other are something else than the whole dimension.
+  const auto permutes = [&](const Spec& spec) {
+    return !spec.blocks.empty() || sizes[static_cast<std::size_t>(spec.dim)].constant() % n != 0;
+  };
+  const auto back = [&](const Spec& spec) {
+    return inverse(order(spec), sizes[static_cast<std::size_t>(spec.dim)].constant());
+  };
   const auto axis = [](int dim) { return [dim](onnx::NodeProto& node) { set_int(node, "axis", dim); }; };
   const auto reduce = [&](onnx::NodeProto& node) {
     set_string(node, "reduce_op", std::string(to_string(from.reduce)));
@@ -241,7 +251,7 @@ void emit_conversion(LocalModel& model, const std::string& name, const Spec& fro
     if (to.is_replicated()) {
       e.collective("AllReduce", reduce);
     } else {
-      if (!to.blocks.empty()) e.gather(to.dim, {order(to)});
+      if (permutes(to)) e.gather(to.dim, {order(to)});
       e.collective("ReduceScatter", [&](onnx::NodeProto& node) {
         axis(to.dim)(node);
         reduce(node);
@@ -249,20 +259,20 @@ void emit_conversion(LocalModel& model, const std::string& name, const Spec& fro
     }
   } else if (to.is_replicated()) {
     e.collective("AllGather", axis(from.dim));
-    if (!from.blocks.empty()) e.gather(from.dim, {inverse(order(from))});
+    if (permutes(from)) e.gather(from.dim, {back(from)});
   } else if (from.dim == to.dim) {
     e.collective("AllGather", axis(from.dim));
-    const Order back = inverse(order(from));
+    const Order places = back(from);
     Order taken = order(to);
-    for (std::int64_t& position : taken) position = back[static_cast<std::size_t>(position)];
+    for (std::int64_t& position : taken) position = places[static_cast<std::size_t>(position)];
     e.gather(to.dim, rows_of_ranks(taken, n));
   } else {
-    if (!to.blocks.empty()) e.gather(to.dim, {order(to)});
+    if (permutes(to)) e.gather(to.dim, {order(to)});
     e.collective("AllToAll", [&](onnx::NodeProto& node) {
       set_int(node, "split_axis", to.dim);
       set_int(node, "concat_axis", from.dim);
     });
-    if (!from.blocks.empty()) e.gather(from.dim, {inverse(order(from))});
+    if (permutes(from)) e.gather(from.dim, {back(from)});
   }
   e.finish();
 }
@@ -290,20 +300,25 @@ ir::ConstantData parts_of(std::span<const std::byte> whole, const Tensor& tensor
   }
   const auto dim = static_cast<std::size_t>(spec.dim);
   const std::int64_t size = tensor.sizes[dim];
+  const std::int64_t part = part_of(size, ranks);
   std::size_t inner = static_cast<std::size_t>(ir::size_of(tensor.dtype)), outer = 1;
   for (std::size_t k = 0; k < dim; ++k) outer *= static_cast<std::size_t>(tensor.sizes[k]);
   for (std::size_t k = dim + 1; k < tensor.sizes.size(); ++k)
     inner *= static_cast<std::size_t>(tensor.sizes[k]);
-  if (outer == 1 && spec.blocks.empty()) {  // parts of the bytes that are there
-    const std::size_t part = whole.size() / static_cast<std::size_t>(ranks);
+  if (outer == 1 && spec.blocks.empty() && size % ranks == 0) {  // parts of the bytes that are there
+    const std::size_t bytes = whole.size() / static_cast<std::size_t>(ranks);
     for (int r = 0; r < ranks; ++r)
-      data.per_rank.push_back(whole.subspan(static_cast<std::size_t>(r) * part, part));
+      data.per_rank.push_back(whole.subspan(static_cast<std::size_t>(r) * bytes, bytes));
     return data;
   }
   const std::vector<Order> rows = rows_of_ranks(order_of(spec.blocks, size, ranks), ranks);
   auto bytes = std::make_shared<std::vector<std::vector<std::byte>>>();
-  for (const Order& row : rows) {
-    std::vector<std::byte>& own = bytes->emplace_back(whole.size() / static_cast<std::size_t>(ranks));
+  std::int64_t left = size;  // padding is zero
+  for (Order row : rows) {
+    const std::size_t padded = row.size();
+    if (spec.blocks.empty()) row.resize(static_cast<std::size_t>(std::min(left, part)));
+    left -= part;
+    std::vector<std::byte>& own = bytes->emplace_back(outer * padded * inner);
     std::size_t to = 0;
     for (std::size_t o = 0; o < outer; ++o) {
       for (std::size_t k = 0; k < row.size();) {
@@ -315,6 +330,7 @@ ir::ConstantData parts_of(std::span<const std::byte> whole, const Tensor& tensor
         to += run * inner;
         k += run;
       }
+      to += (padded - row.size()) * inner;
     }
   }
   for (const std::vector<std::byte>& own : *bytes) data.per_rank.emplace_back(own);
@@ -327,7 +343,10 @@ ir::ConstantData parts_of(std::span<const std::byte> whole, const Tensor& tensor
 Tensor shard(const Tensor& tensor, const Spec& spec, int ranks, int before) {
   if (spec.is_replicated() && tensor.data.same_on_all_ranks()) return tensor;
   Tensor result{tensor.dtype, tensor.sizes, {}};
-  if (spec.is_split()) result.sizes[static_cast<std::size_t>(spec.dim)] /= ranks;
+  if (spec.is_split()) {
+    std::int64_t& size = result.sizes[static_cast<std::size_t>(spec.dim)];
+    size = part_of(size, ranks);
+  }
   std::vector<std::span<const std::byte>>& per_rank = result.data.per_rank;
   auto owners = std::make_shared<std::vector<std::shared_ptr<const void>>>(1, tensor.data.owner);
   for (const std::span<const std::byte> whole : tensor.data.per_rank) {

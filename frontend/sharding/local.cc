@@ -250,6 +250,24 @@ const Occurrence* LocalNode::at(bool output, int index, int dim) const {
   return nullptr;
 }
 
+void LocalNode::hide_padding(int k, double value) {
+  const Spec& spec = strategy.inputs[static_cast<std::size_t>(k)];
+  if (!spec.is_split() || view.input(k).constant) return;  // of constants it is zero
+  const std::int64_t size = view.size(k, spec.dim).constant(), part = part_of(size, ranks());
+  if (size % ranks() == 0) return;
+  std::vector<std::vector<std::int64_t>> rows;
+  for (int r = 0; r < ranks(); ++r) {
+    std::vector<std::int64_t>& row = rows.emplace_back();
+    for (std::int64_t j = 0; j < part; ++j) row.push_back(r * part + j < size ? 1 : 0);
+  }
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(view.rank(k) - spec.dim), 1);
+  sizes[0] = part;
+  const std::string mask = model.integers_of_rank(name("no_padding"), ir::DType::boolean, sizes, rows);
+  const std::string other = model.number(name("hidden"), view.input(k).dtype, value);
+  std::string& own = inputs[static_cast<std::size_t>(k)];
+  own = model.compute("Where", {mask, own, other}, name("without_padding"));
+}
+
 void LocalNode::add_to_input(int k, const std::vector<std::int64_t>& added) {
   if (std::all_of(added.begin(), added.end(), [](std::int64_t a) { return a == 0; })) return;
   const GraphValue& value = view.input(k);
@@ -269,7 +287,7 @@ void LocalNode::add_to_input(int k, const std::vector<std::int64_t>& added) {
 
 ir::Expr local_size(const Spec& spec, int dim, const ir::Expr& size, int ranks) {
   if (!spec.is_split() || spec.dim != dim) return size;
-  return size.constant() / ranks;
+  return part_of(size.constant(), ranks);
 }
 
 }  // namespace braid::frontend::sharding

@@ -99,6 +99,8 @@ class LocalNode {
   std::string name(const std::string& suffix) const;
   // Whether the letter that is split occurs in that dimension.
   const Occurrence* at(bool output, int index, int dim) const;
+  // If input k is split into padded parts: the padding becomes `value`.
+  void hide_padding(int k, double value);
   // Replaces input k, a vector of integers, by its sum with `added`.
   void add_to_input(int k, const std::vector<std::int64_t>& added);
 };

@@ -169,6 +169,13 @@ std::optional<Spec> after(const Spec& first, int parts, const Spec& next, int ne
 
 }  // namespace
 
+bool may_pad(const MeshSpec& spec, std::size_t axis, std::int64_t size, const Mesh& mesh) {
+  for (std::size_t j = 0; j < spec.size(); ++j) {
+    if (j != axis && spec[j].is_split() && spec[j].dim == spec[axis].dim) return false;
+  }
+  return spec[axis].blocks.empty() && can_pad(size, mesh.axes[axis].size);
+}
+
 std::optional<MeshSpec> cut_in_turn(const MeshSpec& whole, const std::vector<std::int64_t>& sizes,
                                     const Mesh& mesh) {
   MeshSpec result;
@@ -181,8 +188,8 @@ std::optional<MeshSpec> cut_in_turn(const MeshSpec& whole, const std::vector<std
     }
     if (own.is_split()) {
       std::int64_t size = sizes.at(static_cast<std::size_t>(own.dim));
-      if (size <= 0 || !all_divisible(own.blocks.empty() ? Blocks{size} : own.blocks, mesh.axes[k].size))
-        return std::nullopt;
+      const bool even = all_divisible(own.blocks.empty() ? Blocks{size} : own.blocks, mesh.axes[k].size);
+      if (size <= 0 || (!even && !may_pad(whole, k, size, mesh))) return std::nullopt;
       for (std::size_t j = 0; j < k; ++j) {
         if (!result[j].is_split() || result[j].dim != own.dim) continue;
         const std::optional<Spec> next = after(result[j], mesh.axes[j].size, own, mesh.axes[k].size, size);

@@ -52,6 +52,9 @@ bool is_replicated(const MeshSpec& spec);
 // The number of parts of a tensor in that state.
 int parts_of(const MeshSpec& spec, const Mesh& mesh);
 
+// Whether an axis may split that dimension into padded parts: no other axis splits it.
+bool may_pad(const MeshSpec& spec, std::size_t axis, std::int64_t size, const Mesh& mesh);
+
 // States that rules give for the whole tensor on each axis alone, as states of what the axes before have left: a dimension that
 // several axes split is cut again and again. `sizes` are those of the whole tensor; negative if only known at run time. nullopt: its
 // sizes or blocks cannot be cut so, or it would be pending with two reductions.

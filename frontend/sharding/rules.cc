@@ -155,6 +155,12 @@ bool divisible(const Blocks& blocks, int ranks) {
   return std::all_of(blocks.begin(), blocks.end(), [&](std::int64_t b) { return b > 0 && b % ranks == 0; });
 }
 
+bool can_be_padded(const Letter& letter, int ranks) {
+  return letter.padded && can_pad(letter.size, ranks) &&
+         std::all_of(letter.at.begin(), letter.at.end(),
+                     [](const Occurrence& at) { return at.segments == std::vector<std::int64_t>{1}; });
+}
+
 int value_of(const GraphNode& node, const Occurrence& at) {
   const std::vector<int>& list = at.output ? node.outputs : node.inputs;
   return at.index < static_cast<int>(list.size()) ? list[static_cast<std::size_t>(at.index)] : -1;
@@ -170,7 +176,7 @@ std::set<Blocks> suggested(const GraphNode& node, const Letter& letter, const Bl
   std::set<Blocks> lists;
   if (letter.more_ranks_than > 0 && (ranks <= letter.more_ranks_than || ranks % letter.more_ranks_than != 0))
     return lists;
-  if (divisible({letter.size}, ranks)) lists.insert(Blocks{letter.size});
+  if (divisible({letter.size}, ranks) || can_be_padded(letter, ranks)) lists.insert(Blocks{letter.size});
   if (!letter.blocked) return lists;
   for (const Occurrence& at : letter.at) {
     const int v = value_of(node, at);
@@ -335,6 +341,11 @@ Occurrence in(int index, int dim, std::vector<std::int64_t> segments) {
 }
 Occurrence out(int index, int dim, std::vector<std::int64_t> segments) {
   return {true, index, dim, std::move(segments)};
+}
+
+Factors padded(Factors factors) {
+  for (Letter& letter : factors.letters) letter.padded = true;
+  return factors;
 }
 
 std::vector<Letter> broadcast_letters(const NodeView& node, const std::vector<int>& inputs,

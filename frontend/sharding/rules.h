@@ -40,6 +40,9 @@ struct Letter {
   // Inputs that must be pending with the letter split: what is added once, such as the bias of a product whose sum is split.
   std::vector<int> pending_inputs;
   bool blocked = true;  // whether it may be split in blocks
+  // Whether it may be split among ranks that do not divide its size. Padding then takes part in whatever the node computes: it must stay
+  // padding, or be hidden by the local form. Only of letters whose dimensions consist of it alone.
+  bool padded = false;
   // If positive: only among more ranks than this and a multiple of it. Query heads that share so few key heads that several ranks
   // need the same one.
   std::int64_t more_ranks_than = 0;
@@ -176,6 +179,8 @@ std::span<const Rule> collective_rules();
 std::optional<Letter> letter_of(const ir::Expr& size, std::string name);
 Occurrence in(int index, int dim, std::vector<std::int64_t> segments = {1});
 Occurrence out(int index, int dim, std::vector<std::int64_t> segments = {1});
+// All of them may be split with padding.
+Factors padded(Factors factors);
 // Letters of the dimensions of output `index` (all of them unless `dims` are given), with the inputs listed aligned to its last
 // dimension: a dimension of size 1 stays whole. `skip`: dimensions of the output that get no letter.
 std::vector<Letter> broadcast_letters(const NodeView& node, const std::vector<int>& inputs,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "ir/error.h"
@@ -71,10 +72,18 @@ std::optional<Spec> parse_spec(std::string_view text) {
   return Spec::split(static_cast<int>(*dim), std::move(blocks));
 }
 
+std::int64_t part_of(std::int64_t size, int ranks) { return (size + ranks - 1) / ranks; }
+
+bool can_pad(std::int64_t size, int ranks) { return size > part_of(size, ranks) * (ranks - 1); }
+
 std::vector<std::int64_t> order_of(const Blocks& blocks, std::int64_t size, int ranks) {
   const Blocks all = blocks.empty() ? Blocks{size} : blocks;
   std::vector<std::int64_t> order;
   order.reserve(static_cast<std::size_t>(size));
+  if (blocks.empty() && size % ranks != 0) {
+    for (std::int64_t k = 0; k < part_of(size, ranks) * ranks; ++k) order.push_back(std::min(k, size - 1));
+    return order;
+  }
   for (int rank = 0; rank < ranks; ++rank) {
     std::int64_t begin = 0;
     for (const std::int64_t block : all) {

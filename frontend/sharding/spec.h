@@ -1,7 +1,8 @@
 // The state of one tensor on one mesh axis of N ranks: what each rank holds of it.
 //
 //   R               every rank has the whole tensor
-//   S(d)            dimension d is cut into N equal parts, rank r has part r
+//   S(d)            dimension d is cut into N equal parts, rank r has part r. Where N does not divide the size, parts have
+//                   ceil(size / N) elements, and the last one ends with elements of no meaning (padding)
 //   S(d:a+b+c)      blocked: dimension d is a sequence of blocks of sizes a, b, c; each is cut into N equal parts, and rank r has
 //                   part r of each, one after another. So a fused projection of query, key and value is cut by heads
 //   P(sum)          every rank has a tensor of the whole size, and the tensor is their sum; also P(max), P(min), P(prod)
@@ -47,8 +48,12 @@ std::string to_string(const Spec& spec);
 // nullopt if the text is none of these.
 std::optional<Spec> parse_spec(std::string_view text);
 
+// The size of a part.
+std::int64_t part_of(std::int64_t size, int ranks);
+// Whether a dimension can be cut into padded parts none of which is empty.
+bool can_pad(std::int64_t size, int ranks);
 // For each position of the dimension, in the order in which the ranks' parts follow each other: its index in the whole
-// dimension. Entries r*size/N to (r+1)*size/N are those of rank r. Requires blocks that N divides and that add up to `size`.
+// dimension, and of padding that of the last element. Requires blocks that N divides and that add up to `size`, or one block.
 std::vector<std::int64_t> order_of(const Blocks& blocks, std::int64_t size, int ranks);
 
 }  // namespace braid::frontend::sharding

@@ -21,12 +21,16 @@ Pending pending_of(const NodeView& node, const Rule& rule) {
 }
 
 Factors elementwise(const NodeView& node, const Rule& rule) {
-  return {broadcast_letters(node, all_inputs(node)), linear_of(node, pending_of(node, rule))};
+  Factors f{broadcast_letters(node, all_inputs(node)), linear_of(node, pending_of(node, rule))};
+  // An integer divided by padding that is zero would be an error, and so may be a power of it.
+  const bool may_fail =
+      (node.op() == "Div" || node.op() == "Mod" || node.op() == "Pow") && !is_float(node.output(0).dtype);
+  return may_fail ? f : padded(std::move(f));
 }
 
 // Only the first input has the sizes of the result; others are scalars, or only give a type.
 Factors first_only(const NodeView& node, const Rule& rule) {
-  return {broadcast_letters(node, {0}), linear_of(node, rule.pending)};
+  return padded({broadcast_letters(node, {0}), linear_of(node, rule.pending)});
 }
 
 // Slopes are broadcast to x, and never the other way round.
@@ -40,7 +44,7 @@ Factors bits(const NodeView& node, const Rule&) {
 
 // condition, x, y: linear in x and y together.
 Factors choice(const NodeView& node, const Rule&) {
-  return {broadcast_letters(node, {0, 1, 2}), {{{1, 2}, {ir::ReduceKind::sum}}}};
+  return padded({broadcast_letters(node, {0, 1, 2}), {{{1, 2}, {ir::ReduceKind::sum}}}});
 }
 
 // With random numbers it is not elementwise: ranks would draw for other elements.

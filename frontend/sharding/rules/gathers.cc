@@ -27,6 +27,7 @@ Factors gather(const NodeView& node, const Rule& rule) {
     if (d != axis)
       add(f, node.size(0, d), "d" + std::to_string(d), {in(0, d), out(0, d < axis ? d : d + q - 1)});
   }
+  f = padded(std::move(f));
   for (int d = 0; d < q; ++d) add(f, node.size(1, d), "i" + std::to_string(d), {in(1, d), out(0, axis + d)});
   // Where is for all types from operator set 9 on, and a known index is a view rather than a look-up.
   constexpr int kWhere = 9;
@@ -37,6 +38,7 @@ Factors gather(const NodeView& node, const Rule& rule) {
       rows->at = {in(0, axis)};
       rows->reduce = ir::ReduceKind::sum;
       rows->blocked = false;
+      rows->padded = true;
       f.letters.push_back(std::move(*rows));
     }
   }
@@ -52,7 +54,7 @@ void write_gather(LocalNode& local) {
   }
   LocalModel& m = local.model;
   const int axis = axis_of(view), rank = view.rank(0);
-  const std::int64_t rows = view.size(0, axis).constant(), part = rows / local.ranks();
+  const std::int64_t rows = view.size(0, axis).constant(), part = part_of(rows, local.ranks());
   const ir::DType type = view.input(1).dtype;
   const auto number = [&](const char* name, std::int64_t value) {
     return m.integers(local.name(name), type, {}, {value});

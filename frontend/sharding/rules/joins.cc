@@ -169,6 +169,7 @@ Factors slice(const NodeView& node, const Rule& rule) {
       letter = letter_of(node.size(0, d), "d" + std::to_string(d));
       if (!letter) continue;
       letter->at = {in(0, d), out(0, d)};
+      letter->padded = true;
     } else if (known) {
       const auto pieces = pieces_of_cut(node, d, known->at(d));
       if (!pieces || !(letter = letter_of_pieces(*pieces))) continue;

@@ -53,7 +53,7 @@ Factors matmul(const NodeView& node, const Rule&) {
     if (clear) add(f, std::move(letter), std::move(at));
   }
   f.linear = {{{0}, {ReduceKind::sum}}, {{1}, {ReduceKind::sum}}};
-  return f;
+  return padded(std::move(f));
 }
 
 // a b, of matrices, times alpha, plus beta times c, which is broadcast.
@@ -80,7 +80,7 @@ Factors gemm(const NodeView& node, const Rule& rule) {
   add(f, letter_of(node.out_size(0, 0), "m"), std::move(rows));
   add(f, letter_of(node.out_size(0, 1), "n"), std::move(columns));
   const bool linear = rule.pending == Pending::multilinear && sums_are_exact_parts(node);
-  if (!linear) return f;
+  if (!linear) return padded(std::move(f));
   if (same(node.size(0, 1 - m), node.size(1, k_of_b))) {
     add(f, letter_of(node.size(0, 1 - m), "k"), {in(0, 1 - m), in(1, k_of_b)}, ReduceKind::sum);
     if (has_c && !f.letters.empty() && f.letters.back().name == "k") f.letters.back().pending_inputs = {2};
@@ -89,7 +89,7 @@ Factors gemm(const NodeView& node, const Rule& rule) {
     Linear& linear = f.linear.emplace_back(Linear{{k}, {ReduceKind::sum}});
     if (has_c) linear.inputs.push_back(2);
   }
-  return f;
+  return padded(std::move(f));
 }
 
 // x w + bias under a function: the sum must be whole before the function.

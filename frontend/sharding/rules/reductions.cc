@@ -2,6 +2,8 @@
 // product, a maximum or a minimum. Where that is not enough, as of a softmax or the top of an axis, the local form gathers what
 // the ranks have found.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "frontend/schemas.h"
@@ -92,12 +94,23 @@ void write_mean(LocalNode& local) {
 constexpr const char* kCandidates = "candidates";
 constexpr int kGatherElements = 11;  // since that operator set
 
-void add_candidates(const NodeView& node, Factors& f, int axis) {
+// With padding: it is the lowest value, behind all others. NaN would be behind it where small values come first, and
+// integers have no larger value than all others.
+void add_candidates(const NodeView& node, Factors& f, int axis, bool padded) {
   std::optional<Letter> letter = letter_of(node.size(0, axis), kCandidates);
   if (!letter || node.onnx_version() < kGatherElements || is_storage(node.input(0).dtype)) return;
   letter->at = {in(0, axis)};
   letter->blocked = false;
+  letter->padded = padded;
   f.letters.push_back(std::move(*letter));
+}
+
+// No element is smaller.
+double lowest(ir::DType type) {
+  if (is_float(type)) return -std::numeric_limits<double>::infinity();
+  const bool is_unsigned =
+      type == ir::DType::u8 || type == ir::DType::u16 || type == ir::DType::u32 || type == ir::DType::u64;
+  return is_unsigned ? 0 : -std::ldexp(1.0, static_cast<int>(8 * ir::size_of(type)) - 1);
 }
 
 bool has_candidates(const LocalNode& local) {
@@ -113,7 +126,7 @@ Gathered gather_candidates(LocalNode& local, const std::string& values, const st
                            int axis) {
   LocalModel& m = local.model;
   std::vector<std::vector<std::int64_t>> firsts;
-  for (int r = 0; r < local.ranks(); ++r) firsts.push_back({r * (local.letter->size / local.ranks())});
+  for (int r = 0; r < local.ranks(); ++r) firsts.push_back({r * part_of(local.letter->size, local.ranks())});
   const std::string first = m.integers_of_rank(local.name("first"), ir::DType::i64, {}, firsts);
   const std::string whole = m.compute("Add", {positions, first}, local.name("whole_positions"));
   const auto all = [&](const std::string& own, const char* name) {
@@ -149,7 +162,8 @@ int axis_of(const NodeView& node, std::int64_t fallback) {
 Factors index_of_extreme(const NodeView& node, const Rule&) {
   const int axis = axis_of(node, 0);
   Factors f{letters(node, {axis}, keeps(node), std::nullopt), {}};
-  add_candidates(node, f, axis);
+  // The last of several equal elements could be padding.
+  add_candidates(node, f, axis, node.op() == "ArgMax" && node.int_attribute("select_last_index", 0) == 0);
   return f;
 }
 
@@ -161,6 +175,7 @@ void write_index_of_extreme(LocalNode& local) {
   }
   LocalModel& m = local.model;
   const int axis = axis_of(local.view, 0);
+  local.hide_padding(0, lowest(local.view.input(0).dtype));
   const std::string data = local.inputs[0], result = local.outputs[0];
   const auto position = [&](const std::string& of, const char* name) {
     local.inputs = {of};
@@ -200,7 +215,8 @@ Factors top_k(const NodeView& node, const Rule&) {
   const int axis = axis_of(node, -1);
   Factors f{broadcast_letters(node, {0}, {axis}), {}};
   for (Letter& letter : f.letters) letter.at.push_back(out(1, letter.at[0].dim));
-  if (count_of_top(node).value_or(0) > 0) add_candidates(node, f, axis);
+  if (count_of_top(node).value_or(0) > 0)
+    add_candidates(node, f, axis, node.int_attribute("largest", 1) != 0);
   return f;
 }
 
@@ -213,6 +229,7 @@ void write_top_k(LocalNode& local) {
   LocalModel& m = local.model;
   const int axis = axis_of(local.view, -1);
   const std::int64_t count = *count_of_top(local.view);
+  local.hide_padding(0, lowest(local.view.input(0).dtype));
   const std::string data = local.inputs[0], base = local.name("");
   std::vector<std::string> results = local.outputs;
   results.resize(2);
@@ -226,7 +243,7 @@ void write_top_k(LocalNode& local) {
     if (!local.view.has_input(1)) set_int(node, "k", k);
   };
   const std::string own_values = m.fresh(base + "own_values"), own = m.fresh(base + "own");
-  top(data, std::min(count, local.letter->size / local.ranks()), own_values, own);
+  top(data, std::min(count, part_of(local.letter->size, local.ranks())), own_values, own);
   const Gathered all = gather_candidates(local, own_values, own, axis);
   const std::string chosen = m.fresh(base + "chosen");
   top(all.values, count, results[0].empty() ? m.fresh(base + "values") : results[0], chosen);
@@ -261,7 +278,7 @@ Factors along_axis(const NodeView& node, const Rule&) {
 Factors softmax(const NodeView& node, const Rule&) {
   const int rank = node.rank(0);
   if (node.version() >= kOneAxis) {
-    Factors f{broadcast_letters(node, {0}), {}};
+    Factors f = padded({broadcast_letters(node, {0}), {}});
     for (Letter& letter : f.letters) {
       if (letter.at[0].dim == axis_of(node, -1)) letter.name = kNormalised;
     }
@@ -280,6 +297,7 @@ void write_softmax(LocalNode& local) {
   LocalModel& m = local.model;
   const int axis = axis_of(local.view, -1);
   const ir::DType type = local.view.input(0).dtype;
+  local.hide_padding(0, lowest(type));
   const bool narrow = ir::size_of(type) < ir::size_of(ir::DType::f32);
   const auto cast = [&](const std::string& from, ir::DType to, const std::string& result) {
     set_int(m.add_node("", "Cast", {from}, {result}), "to", onnx_type_of(to));

@@ -90,6 +90,7 @@ class SharedFactors {
       Letter letter = *letter_of(common, "f" + std::to_string(letters_.size()));
       letter.at = {in(0, static_cast<int>(a), segments(a_[a].constant(), left_a, common)),
                    out(0, static_cast<int>(b), segments(b_[b].constant(), left_b, common))};
+      letter.padded = true;
       if (std::max(letter.at[0].segments.size(), letter.at[1].segments.size()) <= kMostSegments)
         letters_.push_back(std::move(letter));
       left_a /= common;
@@ -146,6 +147,7 @@ Factors transpose(const NodeView& node, const Rule& rule) {
     std::optional<Letter> letter = letter_of(node.size(0, from), "d" + std::to_string(from));
     if (!letter) continue;
     letter->at = {in(0, from), out(0, d)};
+    letter->padded = true;
     f.letters.push_back(std::move(*letter));
   }
   f.linear = linear_of(node, rule.pending);

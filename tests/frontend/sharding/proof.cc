@@ -143,6 +143,9 @@ std::vector<Tensor> cut(const Tensor& whole, const Spec& spec, int ranks, unsign
               o * static_cast<std::size_t>(size) + static_cast<std::size_t>(order[r * own + k]);
           std::memcpy(part.bytes.data() + (o * own + k) * s.inner, whole.bytes.data() + from * s.inner,
                       s.inner);
+          const bool padding = spec.blocks.empty() && static_cast<std::int64_t>(r * own + k) >= size;
+          const int garbage = whole.dtype == DType::boolean ? 1 : seed % 2 == 0 ? 0x7f : 0xff;
+          if (padding) std::memset(part.bytes.data() + (o * own + k) * s.inner, garbage, s.inner);
         }
       }
       parts.push_back(std::move(part));
@@ -179,7 +182,7 @@ std::vector<Tensor> cut(const Tensor& whole, const Spec& spec, int ranks, unsign
   return parts;
 }
 
-Tensor joined(const std::vector<Tensor>& parts, const Spec& spec) {
+Tensor joined(const std::vector<Tensor>& parts, const Spec& spec, std::int64_t size) {
   const std::size_t n = parts.size();
   if (spec.is_replicated()) {
     for (const Tensor& part : parts) {
@@ -190,7 +193,7 @@ Tensor joined(const std::vector<Tensor>& parts, const Spec& spec) {
   if (spec.is_split()) {
     const auto own = static_cast<std::size_t>(parts[0].sizes.at(static_cast<std::size_t>(spec.dim)));
     std::vector<std::int64_t> sizes = parts[0].sizes;
-    const auto size = static_cast<std::int64_t>(own * n);
+    if (size < 0) size = static_cast<std::int64_t>(own * n);
     sizes[static_cast<std::size_t>(spec.dim)] = size;
     const std::vector<std::int64_t> order = order_of(spec.blocks, size, static_cast<int>(n));
     const Strides s = around(sizes, spec.dim, parts[0].dtype);
@@ -198,6 +201,7 @@ Tensor joined(const std::vector<Tensor>& parts, const Spec& spec) {
     for (std::size_t r = 0; r < n; ++r) {
       for (std::size_t o = 0; o < s.outer; ++o) {
         for (std::size_t k = 0; k < own && s.inner > 0; ++k) {
+          if (static_cast<std::int64_t>(r * own + k) >= size) continue;  // padding
           const std::size_t to =
               o * static_cast<std::size_t>(size) + static_cast<std::size_t>(order[r * own + k]);
           std::memcpy(whole.bytes.data() + to * s.inner, parts[r].bytes.data() + (o * own + k) * s.inner,
@@ -388,7 +392,9 @@ Proof prove(const ProofCase& c, int ranks, unsigned seed) {
         std::vector<Tensor> parts;
         for (const auto& of_rank : outputs) parts.push_back(of_rank[k]);
         const Spec spec = results.count(names[k]) > 0 ? results.at(names[k]) : Spec();
-        const std::string d = difference(joined(parts, spec), expected[k], c.tolerance);
+        const std::int64_t size =
+            spec.is_split() ? expected[k].sizes.at(static_cast<std::size_t>(spec.dim)) : -1;
+        const std::string d = difference(joined(parts, spec, size), expected[k], c.tolerance);
         if (!d.empty()) proof.wrong.push_back(fmt::format("{}: output {}, {}", what, names[k], d));
       }
     } catch (const std::exception& error) {

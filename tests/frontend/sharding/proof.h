@@ -32,10 +32,11 @@ Proof prove(const ProofCase& c, int ranks, unsigned seed);
 
 // ---- parts of tensors
 
-// What rank r has of a tensor in that state. Pending parts are drawn unevenly.
+// What rank r has of a tensor in that state. Pending parts are drawn unevenly; padding is NaN, or a large number.
 std::vector<ir::Tensor> cut(const ir::Tensor& whole, const Spec& spec, int ranks, unsigned seed);
-// The whole tensor; throws std::runtime_error if replicated parts differ.
-ir::Tensor joined(const std::vector<ir::Tensor>& parts, const Spec& spec);
+// The whole tensor, whose split dimension has so many elements (-1: there is no padding); throws std::runtime_error if replicated
+// parts differ.
+ir::Tensor joined(const std::vector<ir::Tensor>& parts, const Spec& spec, std::int64_t size = -1);
 // Empty if both are equal within the tolerance.
 std::string difference(const ir::Tensor& a, const ir::Tensor& b, double tolerance);
 // Whole numbers within the range, or such with a fraction.

@@ -837,6 +837,24 @@ void add_quantised(std::vector<ProofCase>& cases) {
       graph(
           "uint8[12, 6, 16] d, int32[12] i, float[12, 6, 1] s", "float[12, 6, 16] y",
           "y = com.microsoft.GatherBlockQuantized <quantize_axis = 2, block_size = 16, bits = 8> (d, i, s)"));
+  // Constant weights, which stay packed and are cut for each rank.
+  const auto constant = [](const char* name, const char* type, int count, int step, int largest) {
+    std::vector<int> values;
+    for (int k = 0; k < count; ++k) values.push_back(1 + k * step % largest);
+    return fmt::format("{} = Constant <value = {} {{{}}}> () ", name, type, fmt::join(values, ", "));
+  };
+  for (const int bits : {4, 8}) {
+    const int bytes = 32 * bits / 8;
+    blocks(
+        "MatMulNBits",
+        graph("float[3, 384] x", "float[3, 12] y",
+              constant("w", fmt::format("uint8[12, 12, {}]", bytes).c_str(), 144 * bytes, 37, 250) +
+                  constant("s", "float[12, 12]", 144, 5, 3) +
+                  constant("z", bits == 4 ? "uint8[12, 6]" : "uint8[12, 12]", bits == 4 ? 72 : 144, 29, 250) +
+                  fmt::format("y = com.microsoft.MatMulNBits <K = 384, N = 12, bits = {}, block_size = 32> "
+                              "(x, w, s, z)",
+                              bits)));
+  }
   cases.push_back({"DequantizeLinear",
                    graph("uint8[12, 96] x, float[12, 12] s, uint8[12, 12] z", "float[12, 96] y",
                          "y = DequantizeLinear <axis = 1, block_size = 8> (x, s, z)"),
@@ -995,6 +1013,61 @@ void add_axes(std::vector<ProofCase>& cases) {
   cases.insert(cases.end(), more.begin(), more.end());
 }
 
+// Sizes that no number of ranks divides.
+void add_padded(std::vector<ProofCase>& cases) {
+  const auto add = [&](const char* op, const std::string& text, double tolerance = 0, double low = -4,
+                       double high = 4, int opset = 18) {
+    cases.push_back({op, text, opset, tolerance, low, high});
+  };
+  add("MatMul", graph("float[13, 23] a, float[23, 7] b", "float[13, 7] y", "y = MatMul(a, b)"));
+  add("MatMul", graph("float[7, 5, 13] a, float[7, 13, 23] b", "float[7, 5, 23] y", "y = MatMul(a, b)"));
+  add("Gemm", graph("float[5, 13] a, float[23, 13] b, float[23] c", "float[5, 23] y",
+                    "y = Gemm <transB = 1> (a, b, c)"));
+  add("Add", graph("float[13, 23] x, float[23] w", "float[13, 23] y", "y = Add(x, w)"));
+  add("Div", graph("int32[13] x, int32[13] w", "int32[13] y", "y = Div(x, w)"), 0, 1, 9);
+  add("Div", graph("int32[7] x", "int32[7] y",
+                   "w = Constant <value = int32[7] {1, 2, 3, 4, 5, 6, 7}> () y = Div(x, w)"));
+  add("Exp", graph("float[7, 13] x", "float[7, 13] y", "y = Exp(x)"), 1e-6);
+  add("Cast", graph("float[7, 13] x", "int32[7, 13] y", "y = Cast <to = 6> (x)"));
+  add("Where", graph("bool[13, 1] c, float[13, 7] x, float[7] w", "float[13, 7] y", "y = Where(c, x, w)"));
+  add("Transpose", graph("float[13, 7] x", "float[7, 13] y", "y = Transpose(x)"));
+  add("Reshape", graph("float[13, 1, 7] x", "float[13, 7] y",
+                       "s = Constant <value = int64[2] {0, 7}> () y = Reshape(x, s)"));
+  add("Reshape", graph("float[13, 1, 7] x", "float[13, 7] y",
+                       "s = Constant <value = int64[2] {-1, 7}> () y = Reshape(x, s)"));
+  add("Squeeze", graph("float[13, 1, 7] x", "float[13, 7] y",
+                       "a = Constant <value = int64[1] {1}> () y = Squeeze(x, a)"));
+  add("Slice", graph("float[13, 12] x", "float[13, 1] y",
+                     "s = Constant <value = int64[1] {11}> () e = Constant <value = int64[1] {12}> () a = "
+                     "Constant <value = "
+                     "int64[1] {1}> () y = Slice(x, s, e, a)"));
+  for (const char* indices : {"int64[5]", "int64[5, 2]"})
+    cases.push_back(
+        {"Gather",
+         graph(fmt::format("float[13, 7] x, {} i", indices),
+               fmt::format("float{}, 7] y", std::string(indices).substr(5, std::string(indices).size() - 6)),
+               "y = Gather(x, i)"),
+         18,
+         0,
+         -4,
+         4,
+         {{"i", {-13, 12}}}});
+  add("ArgMax", graph("float[2, 13] x", "int64[2, 1] y", "y = ArgMax <axis = 1> (x)"), 0, -2, 0);
+  add("ArgMax", graph("uint8[2, 13] x", "int64[2] y", "y = ArgMax <axis = 1, keepdims = 0> (x)"), 0, 0, 2);
+  add("ArgMax", graph("float[2, 13] x", "int64[2, 1] y", "y = ArgMax <axis = 1, select_last_index = 1> (x)"),
+      0, -2, 0);
+  add("ArgMax", graph("uint8[2, 13] x", "int64[2, 1] y", "y = ArgMax <axis = 1, select_last_index = 1> (x)"),
+      0, 0, 0);
+  add("ArgMin", graph("float[2, 13] x", "int64[2, 1] y", "y = ArgMin <axis = 1> (x)"), 0, 0, 2);
+  for (const char* k : {"1", "5", "13"})
+    add("TopK",
+        graph("int32[2, 13] x", fmt::format("int32[2, {0}] v, int64[2, {0}] i", k),
+              fmt::format("k = Constant <value = int64[1] {{{}}}> () v, i = TopK(x, k)", k)),
+        0, -3, -1);
+  for (const char* op : {"Softmax", "LogSoftmax"})
+    add(op, graph("float[7, 13] x", "float[7, 13] y", fmt::format("y = {}(x)", op)), 1e-6);
+}
+
 // Several ranks need the same head of the keys; batches and queries.
 void add_shared_heads(std::vector<ProofCase>& cases) {
   const std::string gqa_inputs = "int32[2] l, int32[1] t";
@@ -1098,6 +1171,7 @@ std::vector<ProofCase> rule_cases() {
   add_quantised(cases);
   add_axes(cases);
   add_shared_heads(cases);
+  add_padded(cases);
   return cases;
 }
 

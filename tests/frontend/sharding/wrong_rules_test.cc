@@ -132,6 +132,7 @@ void causal_queries_pass(Factors& f, const NodeView& node) {
     f.letters.push_back(std::move(*letter));
   }
 }
+void all_padded(Factors& f, const NodeView&) { f = padded(std::move(f)); }
 void nothing(Factors&, const NodeView&) {}
 
 const Wrong kWrong[] = {
@@ -303,6 +304,9 @@ const Wrong kWrong[] = {
     {"weights left whole", kMicrosoftDomain, "NhwcConv", second_input_whole},
     {"queries of a causal attention", "", "Attention", causal_queries_pass},
     {"positions left whole", kMicrosoftDomain, "RotaryEmbedding", second_input_whole},
+    {"padding is the last of equal ones", "", "ArgMax", all_padded},
+    {"integers divided by padding", "", "Div", all_padded},
+    {"padding is the least element", "", "ArgMin", all_padded},
 };
 
 TEST(WrongRules, AreFound) {
