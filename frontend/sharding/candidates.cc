@@ -200,7 +200,9 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
   const SplitCosts plain = split_costs(costs);
   std::optional<Problem> problem;
   std::optional<BoundSearch> bounds;
-  if (!space.large()) problem = space.problem(plain);
+  // On several axes it is large, and needed for what is asked in addition only.
+  if (!space.large() && (line || options.explain || options.memory || !options.keep.empty()))
+    problem = space.problem(plain);
   if (line) bounds.emplace(graph, space, costs, BoundOptions{.precision = options.precision});
   std::optional<KeptLines> kept;
   if (!options.keep.empty()) {

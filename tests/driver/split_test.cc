@@ -245,7 +245,8 @@ TEST_F(SplitModel, StrictRefusesWhatIsReplicatedWithoutARule) {
   o.split.conversion_share = 100;
   const ir::UserError replicated = frontend::error_of([&] { lower(o); });
   EXPECT_EQ(replicated.code(), 489);
-  EXPECT_NE(replicated.message().find("1 RandomNormalLike computed whole"), std::string::npos) << replicated.message();
+  EXPECT_NE(replicated.message().find("1 RandomNormalLike computed whole"), std::string::npos)
+      << replicated.message();
 }
 
 // The weights are most of the memory: half of them fits into a device where the whole does not.
