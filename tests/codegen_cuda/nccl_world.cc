@@ -74,14 +74,14 @@ class NcclWorld;
 
 class NcclGroup final : public rt::Communicator {
  public:
-  NcclGroup(NcclWorld& world, ncclComm_t comm, const ir::CommGroup& group, int me)
-      : world_(world), comm_(comm), group_(group), me_(me) {}
+  NcclGroup(NcclWorld& world, ncclComm_t comm, std::string name, std::vector<int> ranks, int me)
+      : world_(world), comm_(comm), name_(std::move(name)), ranks_(std::move(ranks)), me_(me) {}
   ~NcclGroup() override { ncclCommDestroy(comm_); }
 
-  int size() const override { return static_cast<int>(group_.ranks.size()); }
+  int size() const override { return static_cast<int>(ranks_.size()); }
   int index() const override { return me_; }
-  std::span<const int> members() const override { return group_.ranks; }
-  const std::string& name() const override { return group_.name; }
+  std::span<const int> members() const override { return ranks_; }
+  const std::string& name() const override { return name_; }
   Status start(const rt::CollectiveCall& call, rt::Ticket* ticket) override;
   Status wait(rt::Ticket ticket) override;
   // A collective that is done on the stream has let go of this rank's memory.
@@ -102,7 +102,8 @@ class NcclGroup final : public rt::Communicator {
 
   NcclWorld& world_;
   ncclComm_t comm_;
-  ir::CommGroup group_;
+  std::string name_;
+  std::vector<int> ranks_;  // of this rank's part
   int me_;
   std::map<std::uint64_t, Flight> flights_;
   std::uint64_t started_ = 0;
@@ -121,12 +122,19 @@ class NcclWorld final : public rt::World {
     check(cudaMemset(segment_, 0, segment_bytes_), "cudaMemset");
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     for (const ir::CommGroup& group : graph.groups) {
-      const auto at = std::find(group.ranks.begin(), group.ranks.end(), rank);
-      const bool member = at != group.ranks.end();
-      const int me = static_cast<int>(at - group.ranks.begin());
+      int color = NCCL_SPLIT_NOCOLOR, me = 0;
+      std::vector<int> ranks;
+      for (std::size_t k = 0; k < group.parts.size(); ++k) {
+        const auto at = std::find(group.parts[k].begin(), group.parts[k].end(), rank);
+        if (at == group.parts[k].end()) continue;
+        color = static_cast<int>(k);
+        ranks = group.parts[k];
+        me = static_cast<int>(at - ranks.begin());
+      }
       ncclComm_t comm = nullptr;
-      check(ncclCommSplit(world_, member ? 0 : NCCL_SPLIT_NOCOLOR, me, &comm, nullptr), "ncclCommSplit");
-      if (member) groups_.push_back(std::make_unique<NcclGroup>(*this, comm, group, me));
+      check(ncclCommSplit(world_, color, me, &comm, nullptr), "ncclCommSplit");
+      if (!ranks.empty())
+        groups_.push_back(std::make_unique<NcclGroup>(*this, comm, group.name, std::move(ranks), me));
     }
   }
   ~NcclWorld() override {
@@ -183,7 +191,7 @@ void* NcclGroup::staged(Flight& flight, const void* at, std::size_t bytes, bool 
 }
 
 Status NcclGroup::start(const rt::CollectiveCall& call, rt::Ticket* ticket) {
-  const std::size_t n = group_.ranks.size(), each = call.count * rt::size_of(call.dtype);
+  const std::size_t n = ranks_.size(), each = call.count * rt::size_of(call.dtype);
   const bool deals = call.kind == CollectiveKind::all_to_all;
   const std::size_t in = call.kind == CollectiveKind::reduce_scatter || deals ? each * n : each;
   const std::size_t out = call.kind == CollectiveKind::all_gather || deals ? each * n : each;
