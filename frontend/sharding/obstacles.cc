@@ -52,21 +52,21 @@ Obstacles::Obstacles(const Graph& graph) {
     const Factors factors = factors_of(graph, node);
     const WorkKind kind = kind_of(node);
     Need all{plan_name(graph, node), "", "", {}};
-    for (const Letter& letter : factors.letters) all.sizes.push_back(letter.size);
+    for (const Letter& letter : factors.letters) all.sizes.push_back({letter.size, letter.more_ranks_than});
     const bool attends = kind == WorkKind::attention;
     if (attends || (kind == WorkKind::product && !has_weights(graph, node))) {
       Need need{all.name, "", "", {}};
       for (const Letter& letter : factors.letters) {
-        if (attends ? letter.name != "heads" && letter.name != "batch" : !is_batch_of_product(letter))
-          continue;
-        need.sizes.push_back(letter.size);
+        const bool heads = letter.name.ends_with("heads");
+        if (attends ? !heads && letter.name != "batch" : !is_batch_of_product(letter)) continue;
+        need.sizes.push_back({letter.size, letter.more_ranks_than});
         // The last batch dimension is the heads; an attention's letter says so.
         if (!attends || letter.name == "heads") need.what = fmt::format("{} heads", letter.size);
       }
       if (!need.what.empty() && (attends || is_projected(graph, node))) heads_.push_back(std::move(need));
     }
-    if (attends || kind == WorkKind::product || kind == WorkKind::convolution) {
-      if (!has_weights(graph, node)) continue;
+    const bool multiplies = attends || kind == WorkKind::product || kind == WorkKind::convolution;
+    if (multiplies && has_weights(graph, node)) {
       for (const int v : node.inputs) {
         if (v < 0) continue;
         const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
@@ -85,8 +85,11 @@ Obstacles::Obstacles(const Graph& graph) {
 }
 
 bool Obstacles::met(const Need& need, int ranks) {
-  return std::any_of(need.sizes.begin(), need.sizes.end(),
-                     [&](std::int64_t size) { return size > 0 && size % ranks == 0; });
+  return std::any_of(need.sizes.begin(), need.sizes.end(), [&](const Size& s) {
+    const bool shared = s.more_ranks_than > 0;
+    return s.size > 0 && s.size % ranks == 0 &&
+           (!shared || (ranks > s.more_ranks_than && ranks % s.more_ranks_than == 0));
+  });
 }
 
 std::optional<std::string> Obstacles::of(int ranks) const {

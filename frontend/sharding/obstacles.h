@@ -20,18 +20,21 @@ class Obstacles {
   std::vector<int> possible() const;
 
  private:
+  struct Size {
+    std::int64_t size = 0, more_ranks_than = 0;  // as of a letter (rules.h)
+  };
   // Sizes of which a number of ranks must divide one.
   struct Need {
     std::string name;    // of the node, as plans know it
     std::string what;    // "12 heads"
     std::string weight;  // of a product with weights: its name and sizes
-    std::vector<std::int64_t> sizes;
+    std::vector<Size> sizes;
   };
   static bool met(const Need& need, int ranks);
 
   std::vector<Need> heads_;  // each must be met
   std::vector<Need>
-      products_;  // one must be met; of models without products, every node that a rule can split
+      products_;  // one must be met; of models without weights, every node that a rule can split
 };
 
 // UserError BR0487 if the model cannot be split over so many ranks, with the numbers that would do.

@@ -18,7 +18,8 @@ const std::string kCase = "ops/gemm_all_attributes";
 TEST(Split, PlainCasesPassOnSeveralRanks) {
   for (const char* target : {"cpu", "interpreter"}) {
     const ProcessResult result =
-        braid({"test", model(kCase), model("transformers/llama_prefill"), "--tp", "2", "--target", target});
+        braid({"test", model("transformers/gpt2_static_prefill"), model("transformers/llama_prefill"), "--tp",
+               "2", "--target", target});
     EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
     EXPECT_THAT(result.out, HasSubstr("2 passed, 0 failed, 0 refused\n"));
   }
@@ -40,12 +41,13 @@ TEST(Split, OneLineTellsHowManyDevicesAreUsed) {
   EXPECT_THAT(result.out, HasSubstr("of 2 allowed, more are not faster"));
 }
 
-TEST(Split, ALineTellsThatNothingIsSplit) {
+// Sizes of 5, 7 and 3.
+TEST(Split, RanksThatDivideNothingAreRefused) {
   const Folder folder;
   const ProcessResult result = braid({"compile", model("ops/matmul_2d") + "/model.onnx", "-o", folder / "out",
                                       "--tp", "2", "--emit", "plan"});
-  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
-  EXPECT_THAT(result.out, HasSubstr("nothing of the model is split"));
+  EXPECT_EQ(result.exit_code, 3) << result.out << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("BR0487"), HasSubstr("would do: 3, 5, 7;")));
 }
 
 TEST(Split, APlanIsWrittenAndReadByAllCommands) {
