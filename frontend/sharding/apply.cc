@@ -13,32 +13,6 @@ namespace {
 
 std::size_t index(int k) { return static_cast<std::size_t>(k); }
 
-// Why a tensor of these sizes cannot be in that state; empty if it can.
-std::string fault(const GraphValue& value, const Spec& spec, int ranks) {
-  if (spec.is_replicated()) return {};
-  if (value.pinned)
-    return "it decides sizes, is no tensor, or is read by the body of a branch or loop, and so must be R";
-  if (spec.is_pending()) {
-    if (value.dtype == ir::DType::boolean || is_storage(value.dtype))
-      return "its element type is not reduced";
-    return {};
-  }
-  if (spec.dim >= value.rank()) return fmt::format("it has {} dimensions", value.rank());
-  const auto size = static_size(value.sizes[index(spec.dim)]);
-  if (!size) return fmt::format("the size of dimension {} is known only at run time", spec.dim);
-  if (*size == 0) return fmt::format("dimension {} has no elements", spec.dim);
-  std::int64_t sum = 0;
-  for (const std::int64_t block : spec.blocks) {
-    sum += block;
-    if (block % ranks != 0) return fmt::format("a block of {} cannot be cut into {} parts", block, ranks);
-  }
-  if (!spec.blocks.empty() && sum != *size)
-    return fmt::format("the blocks add up to {}, but dimension {} has size {}", sum, spec.dim, *size);
-  if (*size % ranks != 0)
-    return fmt::format("dimension {} of size {} cannot be cut into {} parts", spec.dim, *size, ranks);
-  return {};
-}
-
 class Resolution {
  public:
   Resolution(const Graph& graph, const Plan& plan, int ranks, const std::string& file)
@@ -53,7 +27,7 @@ class Resolution {
     ResolvedPlan result;
     for (const GraphValue& value : graph_.values) result.produced.push_back(plan_.of_value(value.name));
     candidates_ = block_candidates(graph_, ranks_);
-    suggest_blocks();
+    suggest_blocks(graph_, plan_, candidates_);
     for (const GraphNode& node : graph_.nodes) result.nodes.push_back(states_of(node, result.produced));
     for (std::size_t k = 0; k < graph_.outputs.size(); ++k)
       result.outputs.push_back(output_of(k, result.produced));
@@ -90,7 +64,7 @@ class Resolution {
              fmt::format("write \"{}\" -> \"reader\" = {}", name, to_string(spec)));
       if (value.producer >= 0 && graph_.nodes[index(value.producer)].compile_time && !spec.is_replicated())
         fail(line_of(name), fmt::format("'{}' is computed while compiling and must be R", name));
-      if (const std::string why = fault(value, spec, ranks_); !why.empty())
+      if (const std::string why = why_not(value, spec, ranks_); !why.empty())
         fail(line_of(name), fmt::format("'{}' cannot be {}: {}", name, to_string(spec), why));
     }
     for (const auto& [key, spec] : plan_.readers) {
@@ -110,17 +84,8 @@ class Resolution {
             reader.node.empty() ? "no output of the model" : fmt::format("not read for '{}'", reader.node);
         fail(line, fmt::format("'{}' is {}", name, who));
       }
-      if (const std::string why = fault(value, spec, ranks_); !why.empty())
+      if (const std::string why = why_not(value, spec, ranks_); !why.empty())
         fail(line, fmt::format("'{}' cannot be {}: {}", name, to_string(spec), why));
-    }
-  }
-
-  void suggest_blocks() {
-    for (const auto& [name, spec] : plan_.values) {
-      if (!spec.blocks.empty()) candidates_[{graph_.find(name), spec.dim}].insert(spec.blocks);
-    }
-    for (const auto& [key, spec] : plan_.readers) {
-      if (!spec.blocks.empty()) candidates_[{graph_.find(key.first), spec.dim}].insert(spec.blocks);
     }
   }
 
@@ -393,6 +358,39 @@ class Application {
 };
 
 }  // namespace
+
+std::string why_not(const GraphValue& value, const Spec& spec, int ranks) {
+  if (spec.is_replicated()) return {};
+  if (value.pinned)
+    return "it decides sizes, is no tensor, or is read by the body of a branch or loop, and so must be R";
+  if (spec.is_pending()) {
+    if (value.dtype == ir::DType::boolean || is_storage(value.dtype))
+      return "its element type is not reduced";
+    return {};
+  }
+  if (spec.dim >= value.rank()) return fmt::format("it has {} dimensions", value.rank());
+  const auto size = static_size(value.sizes[index(spec.dim)]);
+  if (!size) return fmt::format("the size of dimension {} is known only at run time", spec.dim);
+  if (*size == 0) return fmt::format("dimension {} has no elements", spec.dim);
+  std::int64_t sum = 0;
+  for (const std::int64_t block : spec.blocks) {
+    sum += block;
+    if (block % ranks != 0) return fmt::format("a block of {} cannot be cut into {} parts", block, ranks);
+  }
+  if (!spec.blocks.empty() && sum != *size)
+    return fmt::format("the blocks add up to {}, but dimension {} has size {}", sum, spec.dim, *size);
+  if (*size % ranks != 0)
+    return fmt::format("dimension {} of size {} cannot be cut into {} parts", spec.dim, *size, ranks);
+  return {};
+}
+
+void suggest_blocks(const Graph& graph, const Plan& plan, BlockCandidates& candidates) {
+  const auto suggest = [&](const std::string& name, const Spec& spec) {
+    if (!spec.blocks.empty()) candidates[{graph.find(name), spec.dim}].insert(spec.blocks);
+  };
+  for (const auto& [name, spec] : plan.values) suggest(name, spec);
+  for (const auto& [key, spec] : plan.readers) suggest(key.first, spec);
+}
 
 ResolvedPlan resolve(const Graph& graph, const Plan& plan, int ranks, const std::string& file) {
   return Resolution(graph, plan, ranks, file).run();

@@ -21,6 +21,11 @@ struct ResolvedPlan {
   std::vector<Spec> outputs;      // by graph output: as the program returns it
 };
 
+// Why a tensor of these sizes cannot be in that state; empty if it can.
+std::string why_not(const GraphValue& value, const Spec& spec, int ranks);
+// Adds the blocks that lines of the plan name.
+void suggest_blocks(const Graph& graph, const Plan& plan, BlockCandidates& candidates);
+
 // Holds the plan to the rules. UserError kPlanMismatch with line and tensor: an unknown value or reader, a state that does not
 // fit the value's sizes, states that no rule of the node allows, a conversion that does not exist, another number of ranks.
 ResolvedPlan resolve(const Graph& graph, const Plan& plan, int ranks, const std::string& file);

@@ -1,8 +1,12 @@
 #include "frontend/sharding/choose.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
+#include "frontend/errors.h"
+#include "frontend/sharding/apply.h"
 #include "frontend/sharding/caches.h"
 #include "ir/error.h"
 
@@ -27,24 +31,80 @@ bool allowed(const Graph& graph, const GraphNode& node, const Strategy& strategy
   return true;
 }
 
+// Whether the node computes and takes values as lines say.
+bool keeps(const Plan& fixed, const Graph& graph, const GraphNode& node, const Strategy& strategy) {
+  const std::string name = plan_name(graph, node);
+  for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+    if (node.inputs[k] < 0) continue;
+    const Spec& own = strategy.inputs[k];
+    const std::string& value = graph.values[at(node.inputs[k])].name;
+    if (!(fixed.of_reader(value, name, static_cast<int>(k), own) == own)) return false;
+  }
+  for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+    if (node.outputs[k] < 0) continue;
+    const auto line = fixed.values.find(graph.values[at(node.outputs[k])].name);
+    if (line != fixed.values.end() && !(line->second == strategy.outputs[k])) return false;
+  }
+  return true;
+}
+
+// Lines that nothing of the search would look at.
+void check_fixed(const Graph& graph, const Plan& fixed) {
+  const auto refuse = [](const std::string& what) {
+    ir::user_error(kPlanMismatch, {}, "a line of the plan that is kept: " + what,
+                   "correct or remove the line");
+  };
+  const auto find = [&](const std::string& name) -> const GraphValue& {
+    const int v = graph.find(name);
+    if (v < 0) refuse(fmt::format("the model has no value '{}' that is used", name));
+    return graph.values[at(v)];
+  };
+  for (const auto& [name, spec] : fixed.values) {
+    const GraphValue& value = find(name);
+    if (!spec.is_replicated() && (value.producer < 0 || graph.nodes[at(value.producer)].compile_time))
+      refuse(fmt::format("'{}' is an input, a constant or computed while compiling, and whole", name));
+  }
+  for (const auto& [key, spec] : fixed.readers) {
+    const auto& [name, reader] = key;
+    const GraphValue& value = find(name);
+    const bool reads =
+        std::any_of(value.readers.begin(), value.readers.end(), [&, r = reader](const GraphUse& use) {
+          if (use.node < 0) return r.node.empty();
+          return plan_name(graph, graph.nodes[at(use.node)]) == r.node &&
+                 (r.input < 0 || r.input == use.input);
+        });
+    if (!reads) refuse(fmt::format("'{}' has no such reader", name));
+    if (reader.node.empty() && !spec.is_replicated())
+      refuse(fmt::format("the output '{}' is returned whole", name));
+  }
+}
+
 const Spec kReplicated = Spec::replicated();
 
 }  // namespace
 
-SplitSpace::SplitSpace(const Graph& graph, int ranks, Caches caches) : graph_(graph), ranks_(ranks) {
-  const BlockCandidates candidates = block_candidates(graph, ranks);
+SplitSpace::SplitSpace(const Graph& graph, int ranks, Caches caches, const Plan& fixed)
+    : graph_(graph), ranks_(ranks), has_fixed_lines_(!fixed.values.empty() || !fixed.readers.empty()) {
+  BlockCandidates candidates = block_candidates(graph, ranks);
+  check_fixed(graph, fixed);
+  suggest_blocks(graph, fixed, candidates);
   variable_of_.assign(graph.nodes.size(), -1);
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const GraphNode& node = graph.nodes[n];
     if (node.compile_time) continue;
     std::vector<Strategy> distinct;
     for (Strategy& strategy : strategies(graph, node, ranks, candidates)) {
-      if (!allowed(graph, node, strategy)) continue;
+      if (!allowed(graph, node, strategy) || !keeps(fixed, graph, node, strategy)) continue;
       const bool known = std::any_of(distinct.begin(), distinct.end(), [&](const Strategy& other) {
         return other.inputs == strategy.inputs && other.outputs == strategy.outputs;
       });
       if (!known) distinct.push_back(std::move(strategy));
     }
+    if (distinct.empty() && has_fixed_lines_)
+      ir::user_error(kPlanMismatch, {},
+                     fmt::format("the lines of the plan that is kept leave '{}' ({}) no way to be computed",
+                                 plan_name(graph, node), node.proto->op_type()),
+                     "remove lines about its inputs or outputs");
     ir::internal_check(!distinct.empty(), "node '{}' has no legal combination", plan_name(graph, node));
     variable_of_[n] = variables_++;
     nodes_.push_back(static_cast<int>(n));
@@ -99,6 +159,23 @@ void SplitSpace::add_caches() {
   }
 }
 
+std::set<Spec> SplitSpace::required_states(const Flow& flow, const Spec& from) const {
+  std::set<Spec> required;
+  for (const Reader& reader : flow.readers) {
+    if (reader.variable < 0) {
+      required.insert(kReplicated);
+      continue;
+    }
+    const std::vector<Strategy>& all = strategies_[at(reader.variable)];
+    const Spec& first = all.front().inputs[at(reader.input)];
+    if (std::all_of(all.begin(), all.end(),
+                    [&](const Strategy& s) { return s.inputs[at(reader.input)] == first; }))
+      required.insert(first);
+  }
+  required.erase(from);
+  return required;
+}
+
 void SplitSpace::add_flow(Flow flow) {
   if (flow.producer >= 0 && flow.readers.size() > 1) {
     std::set<Spec> produced, wanted;
@@ -117,6 +194,13 @@ void SplitSpace::add_flow(Flow flow) {
       std::vector<Spec> reachable;
       for (const Spec& to : wanted) {
         if (!(to == from) && conversion_steps(from, to, dtype, ranks_, ranks_)) reachable.push_back(to);
+      }
+      // Readers that take one state only, as fixed lines ask for, may need more than two.
+      constexpr std::size_t kMostConverted = 2;
+      const std::set<Spec> required = required_states(flow, from);
+      if (required.size() > kMostConverted) {
+        flow.choices.push_back({from, {required.begin(), required.end()}});
+        continue;
       }
       flow.choices.push_back({from, {}});
       for (std::size_t i = 0; i < reachable.size(); ++i) {
@@ -229,6 +313,9 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
   const Problem problem = this->problem(costs);
   result.solution = solve(problem, options);
   result.plan.ranks = ranks_;
+  if (!result.solution.feasible() && has_fixed_lines_)
+    ir::user_error(kPlanMismatch, {}, "the lines of the plan that is kept contradict each other",
+                   "a conversion that they need does not exist: remove some of them");
   // All whole is always possible, so only a spent budget ends here.
   if (!result.solution.feasible()) {
     result.solution.choice.assign(at(variables_), 0);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,10 +57,13 @@ enum class Caches : std::uint8_t { whole, in_parts };
 // All plans of a graph on so many ranks, independent of costs.
 class SplitSpace {
  public:
-  // `graph` must outlive this.
-  SplitSpace(const Graph& graph, int ranks, Caches caches = Caches::whole);
+  // `graph` must outlive this. `fixed`: lines that every plan has, of the states in which values are computed and nodes take
+  // them; its number of ranks counts for nothing. UserError kPlanMismatch if a line names nothing of the graph, or the lines leave a
+  // node no combination of its rule.
+  SplitSpace(const Graph& graph, int ranks, Caches caches = Caches::whole, const Plan& fixed = {});
 
   Problem problem(const SplitCosts& costs) const;
+  // UserError kPlanMismatch if the fixed lines cannot be kept together.
   SplitChoice choose(const SplitCosts& costs, const SolveOptions& options = {}) const;
   int ranks() const { return ranks_; }
 
@@ -86,11 +90,14 @@ class SplitSpace {
   Cost conversion_cost(int value, const Spec& from, const Spec& to, const SplitCosts& costs) const;
   std::int64_t bytes(int value, const SplitCosts& costs) const;
   void add_flow(Flow flow);
+  // Into which the tensor must be converted from that one, whatever is chosen.
+  std::set<Spec> required_states(const Flow& flow, const Spec& from) const;
   // Variables of pairs of a past and a present: one that takes what it is given, as a node would.
   void add_caches();
 
   const Graph& graph_;
   int ranks_;
+  bool has_fixed_lines_ = false;
   std::map<int, int> cache_inputs_;                // value: its variable
   std::map<int, int> cache_outputs_;               // index of a graph output: the variable of its past
   std::vector<int> nodes_;                         // per node variable: the graph's node; -1: a cache
