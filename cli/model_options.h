@@ -24,6 +24,7 @@ struct ModelOptions {
   int devices = 0;                   // split over at most so many; 0: not asked
   int tensor_ranks = 0;              // split over exactly so many; 0: not asked
   bool split_caches = false;         // caches may stay in parts
+  std::string configuration;         // of devices, whose annotations split the model; empty: not asked
   std::string plan;                  // file of a plan that splits the model; empty: none
   std::string passes;
   std::string precision = "f32";  // of products: f32, bf16, f16, int8

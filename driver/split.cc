@@ -5,10 +5,12 @@
 #include "analysis/costs/json_document.h"
 #include "analysis/measure.h"
 #include "frontend/errors.h"
+#include "frontend/sharding/configuration.h"
 #include "ir/error.h"
 
 namespace braid {
 
+using frontend::sharding::DeviceConfiguration;
 using frontend::sharding::FoundPlan;
 using frontend::sharding::FoundPlans;
 using frontend::sharding::plan_request;
@@ -29,6 +31,8 @@ void check_request(const CompileOptions& options) {
            "give one of them: a plan has its number of ranks");
   if (split.caches && !split.plan_file.empty())
     refuse("--split-caches and --plan are given together", "a plan says what becomes of the caches");
+  if (!split.configuration.empty() && !split.plan_file.empty())
+    refuse("--configuration and --plan are given together", "a complete plan leaves nothing to annotations");
   if (options.import.ranks > 1)
     refuse("a model that is split already is compiled with --ranks",
            "leave out --ranks, or --devices, --tp and --plan");
@@ -51,6 +55,8 @@ class Chooser {
     report_ = {};
     if (!options_.split.plan_file.empty()) {
       use_plan();
+    } else if (const auto annotated = annotations()) {
+      with_ranks(annotated->devices, options_.split.tensor_ranks > 0, annotated);
     } else {
       const bool obey = options_.split.tensor_ranks > 0;
       const int most = obey ? options_.split.tensor_ranks : options_.split.devices;
@@ -81,6 +87,21 @@ class Chooser {
     return frontend::import_model(options_.model, import);
   }
 
+  // The configuration that is asked for, or the model's own if it says anything of its nodes.
+  std::shared_ptr<const DeviceConfiguration> annotations() const {
+    const SplitOptions& split = options_.split;
+    auto found = frontend::sharding::device_configuration(options_.model, split.configuration);
+    if (!found || (found->nodes.empty() && split.configuration.empty())) return nullptr;
+    if (split.tensor_ranks > 0 ? split.tensor_ranks != found->devices
+                               : split.devices > 0 && split.devices < found->devices) {
+      ir::user_error(frontend::kSplitRequest, {.file = options_.model},
+                     fmt::format("the configuration '{}' of the model is for {} devices, not for {}",
+                                 found->name, found->devices, std::max(split.tensor_ranks, split.devices)),
+                     fmt::format("give --tp {}, or another split with --plan", found->devices));
+    }
+    return std::make_shared<const DeviceConfiguration>(std::move(*found));
+  }
+
   // The search's figure for one device is the sum of its nodes.
   void without_splitting() {
     FoundPlans found;
@@ -102,13 +123,15 @@ class Chooser {
     consider(ranks, std::move(plan), import(ranks, std::move(request)));
   }
 
-  void with_ranks(int ranks, bool obey) {
+  void with_ranks(int ranks, bool obey, std::shared_ptr<const DeviceConfiguration> annotated = nullptr) {
     FoundPlans found;
-    ir::Schedule first = import(ranks, search_request(costs_, {obey, options_.split.caches}, found));
+    const bool all = obey || annotated;
+    ir::Schedule first =
+        import(ranks, search_request(costs_, {obey, options_.split.caches, std::move(annotated)}, found));
     allow(found.lower_bound);
     for (std::size_t k = 0; k < found.plans.size(); ++k) {
       FoundPlan& plan = found.plans[k];
-      if (!obey && plan.splits_nothing()) continue;
+      if (!all && plan.splits_nothing()) continue;
       ir::Schedule lowered = k == 0 ? std::move(first) : import(ranks, plan_request(plan.text, ""));
       consider(ranks, std::move(plan), std::move(lowered));
     }
@@ -180,6 +203,24 @@ void require_whole(const ir::Schedule& split, const ir::Schedule& plain, const s
   };
   check(split.graph.inputs, plain.graph.inputs, "input");
   check(split.graph.outputs, plain.graph.outputs, "output");
+}
+
+void emit_onnx(const CompileOptions& options, const SplitReport& report,
+               const frontend::EmitOnnxOptions& emit, const frontend::WriteParts& write) {
+  frontend::ImportOptions import = options.import;
+  if (report.chosen >= 0) {
+    import.ranks = report.candidates[static_cast<std::size_t>(report.chosen)].ranks;
+    if (!report.plan.text.empty()) import.split = plan_request(report.plan.text, "");
+  }
+  frontend::emit_onnx(options.model, import, emit, write);
+}
+
+void emit_annotated(const CompileOptions& options, const SplitReport& report,
+                    const frontend::EmitOnnxOptions& emit, const frontend::WriteParts& write) {
+  frontend::ImportOptions import = options.import;
+  import.ranks = report.candidates.at(static_cast<std::size_t>(report.chosen)).ranks;
+  import.split = plan_request(report.plan_text(), "");
+  frontend::emit_annotated(options.model, import, emit, write);
 }
 
 ir::Schedule lower_split(const CompileOptions& options, SplitReport& report) {

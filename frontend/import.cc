@@ -14,6 +14,7 @@
 #include "frontend/load_ranks.h"
 #include "frontend/lower_graph.h"
 #include "frontend/normalise.h"
+#include "frontend/rank_model.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/split.h"
 #include "frontend/value_needed.h"
@@ -38,78 +39,103 @@ Model split(const Model& model, const Opsets& opsets, const InferredTypes& types
   return sharding::split_model(model, opsets, facts, options.ranks, *options.split);
 }
 
-// Lowers the model with the inputs in `bound` as constants. nullopt if more inputs must be bound; these have been
-// added to `bound`.
-std::optional<ir::Schedule> import_bound(const std::string& path, const ImportOptions& options,
-                                         std::set<std::string>& bound) {
-  Model model = load_ranks(path, options.ranks);
-  DimBounds dims = options.dims;
+// A model that is ready to be lowered.
+struct Prepared {
+  Model model;
+  Opsets opsets;
+  DeclaredTypes declared;
+  DimBounds dims;
+};
+
+// Load, check, normalise, split; the inputs in `bound` become constants. Writes into `p` as far as it gets.
+void prepare(const std::string& path, const ImportOptions& options, const std::set<std::string>& bound,
+             Prepared& p) {
+  Model& model = p.model = load_ranks(path, options.ranks);
+  p.dims = options.dims;
   if (!bound.empty()) {
     const Model unbound = model;
     bind_inputs(model, options.bindable, bound);
-    dims = dims_left(unbound, model, std::move(dims));
+    p.dims = dims_left(unbound, model, std::move(p.dims));
   }
 
-  Opsets opsets = check_versions(model);
-  check_structure(model, opsets);
-  lift_old_constants(model, opsets);
-  if (convert_old_model(model, opsets)) {
-    opsets = check_versions(model);
-    lift_old_constants(model, opsets);  // the converter makes some
+  p.opsets = check_versions(model);
+  check_structure(model, p.opsets);
+  lift_old_constants(model, p.opsets);
+  if (convert_old_model(model, p.opsets)) {
+    p.opsets = check_versions(model);
+    lift_old_constants(model, p.opsets);  // the converter makes some
   }
-  check_supported(model, opsets);
-  resolve_dims(model, dims);
+  check_supported(model, p.opsets);
+  resolve_dims(model, p.dims);
   check_declarations(model);
   declare_initializers(model);
   check_with_onnx(model);
 
   if (inline_functions(model)) {
-    opsets = check_versions(model);  // functions bring imports of their own
-    check_supported(model, opsets);
+    p.opsets = check_versions(model);  // functions bring imports of their own
+    check_supported(model, p.opsets);
     check_with_onnx(model);
   }
-  DeclaredTypes declared = declared_types(model);
+  p.declared = declared_types(model);
   infer_shapes(model);
-  InferredTypes types = types_of(model);
-  check_supported(model, opsets, types);
+  const InferredTypes types = types_of(model);
+  check_supported(model, p.opsets, types);
 
+  if (!options.split) return;
+  model = split(model, p.opsets, types, p.declared, p.dims, options);
+  p.opsets = check_versions(model);
+  declare_initializers(model);
+  check_with_onnx(model);
+  p.declared = declared_types(model);
+  infer_shapes(model);
+}
+
+// nullopt if more inputs must be bound; these have been added to `bound`.
+std::optional<ir::Schedule> import_bound(const std::string& path, const ImportOptions& options,
+                                         std::set<std::string>& bound) {
+  Prepared p;
   try {
-    if (options.split) {
-      model = split(model, opsets, types, declared, dims, options);
-      opsets = check_versions(model);
-      declare_initializers(model);
-      check_with_onnx(model);
-      declared = declared_types(model);
-      infer_shapes(model);
-      types = types_of(model);
-    }
-    LowerOptions lowering{dims, options.ranks, options.keep_values};
-    ir::Schedule schedule = lower_graph(model, opsets, types, declared, lowering);
+    prepare(path, options, bound, p);
+    const InferredTypes types = types_of(p.model);
+    LowerOptions lowering{p.dims, options.ranks, options.keep_values};
+    ir::Schedule schedule = lower_graph(p.model, p.opsets, types, p.declared, lowering);
     // What an output's sizes are is known only now.
     if (!options.aliases.empty()) lowering.capacities = growing_inputs(schedule, options.aliases);
     if (lowering.capacities.empty()) return schedule;
-    return lower_graph(model, opsets, types, declared, lowering);
+    return lower_graph(p.model, p.opsets, types, p.declared, lowering);
   } catch (const ValueNeeded& needed) {
     bool more = false;
-    for (const std::string& input : inputs_behind(model, needed.value()))
+    for (const std::string& input : inputs_behind(p.model, needed.value()))
       more |= options.bindable.count(input) > 0 && bound.insert(input).second;
     if (!more) throw;
     return std::nullopt;
   }
 }
 
+void check_ranks(const std::string& path, const ImportOptions& options) {
+  if (options.ranks < 1)
+    ir::user_error(kRankCount, {.file = path}, fmt::format("{} ranks", options.ranks),
+                   "the number of ranks must be at least 1");
+}
+
 }  // namespace
 
 ir::Schedule import_model(const std::string& path, const ImportOptions& options) {
   register_schemas();
-  if (options.ranks < 1)
-    ir::user_error(kRankCount, {.file = path}, fmt::format("{} ranks", options.ranks),
-                   "the number of ranks must be at least 1");
+  check_ranks(path, options);
   std::set<std::string> bound;
   std::optional<ir::Schedule> schedule;
   while (!schedule) schedule = import_bound(path, options, bound);
   for (const auto& [output, input] : options.aliases) add_alias(*schedule, output, input);
   return std::move(*schedule);
+}
+
+Model rank_model(const std::string& path, const ImportOptions& options) {
+  register_schemas();
+  check_ranks(path, options);
+  Prepared p;
+  prepare(path, options, {}, p);
+  return std::move(p.model);
 }
 
 std::map<std::string, ir::Bounds> default_dims(const std::string& path,

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "analysis/measure.h"
+#include "frontend/sharding/annotations.h"
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/split.h"
 
@@ -118,7 +119,8 @@ std::shared_ptr<const SplitRequest> search_request(std::shared_ptr<const analysi
                                                    const SearchOptions& options, FoundPlans& found) {
   auto request = std::make_shared<SplitRequest>();
   request->choose = [costs = std::move(costs), options, &found](const Graph& graph, int ranks) {
-    const SplitSpace space(graph, ranks, options.caches ? Caches::in_parts : Caches::whole);
+    const Plan fixed = options.annotated ? annotated_lines(graph, *options.annotated) : Plan();
+    const SplitSpace space(graph, ranks, options.caches ? Caches::in_parts : Caches::whole, fixed);
     found.plans = find_plans(graph, space, costs, options.obey);
     found.lower_bound = bound_over_plans(space, costs);
     return parse_plan(found.plans.front().text, "");

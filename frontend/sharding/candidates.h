@@ -10,6 +10,7 @@
 
 namespace braid::frontend::sharding {
 
+struct DeviceConfiguration;
 struct SplitRequest;
 
 struct PlanConversion {
@@ -49,6 +50,8 @@ struct FoundPlans {
 struct SearchOptions {
   bool obey = false;    // products with weights are split wherever a rule allows it
   bool caches = false;  // caches may stay in parts (caches.h)
+  // Whose annotations are obeyed (annotations.h); null: none.
+  std::shared_ptr<const DeviceConfiguration> annotated = nullptr;
 };
 // A request for the import of a model (ImportOptions::split) that searches for plans on its number of ranks, adds them to
 // `found`, which must outlive it, and applies the first.

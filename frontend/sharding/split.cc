@@ -6,6 +6,7 @@
 
 #include "frontend/errors.h"
 #include "frontend/op_registry.h"
+#include "frontend/schemas.h"
 
 namespace braid::frontend::sharding {
 
@@ -14,7 +15,7 @@ void require_plain(const Model& model, const Opsets& opsets) {
     const std::string domain = node.domain() == "ai.onnx" ? std::string() : node.domain();
     const auto version = opsets.find(domain);
     const OpSpec* spec = find_op(domain, node.op_type(), version == opsets.end() ? 1 : version->second);
-    if (spec != nullptr && spec->effect)
+    if (domain == kBraidDomain || (spec != nullptr && spec->effect))
       ir::user_error(kCannotSplit, location_of(model.path, node),
                      "a model that communicates is split already",
                      "compile it with --ranks, or split a model without collectives");
@@ -39,6 +40,7 @@ Model split_model(const Model& model, const Opsets& opsets, const GraphFacts& fa
   }
   const ResolvedPlan resolved =
       resolve(graph, plan, ranks, request.plan_file.empty() ? model.path : request.plan_file);
+  if (request.resolved) request.resolved(model, graph, resolved);
   LocalProgram program = apply(model, graph, resolved, ranks);
   if (request.report) request.report(graph, plan, program.inputs, program.outputs);
   return std::move(program.model);

@@ -17,6 +17,8 @@ struct SplitRequest {
   // Is told the plan that was applied, and the states of the program's inputs and outputs that are not whole.
   std::function<void(const Graph& graph, const Plan& plan, const Interface& inputs, const Interface& outputs)>
       report;
+  // Is told the plan as it was held to the rules of the plain model's graph.
+  std::function<void(const Model& plain, const Graph& graph, const ResolvedPlan& plan)> resolved;
 };
 
 // UserError kCannotSplit if the model communicates by itself or has weights that differ between ranks.

@@ -6,7 +6,10 @@
 #include <filesystem>
 #include <fstream>
 
+#include "analysis/costs/cost_model.h"
 #include "frontend/import.h"
+#include "frontend/sharding/candidates.h"
+#include "frontend/sharding/configuration.h"
 #include "ir/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -24,6 +27,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.ranks = 2;
   try {
     braid::frontend::import_model(file, options);
+  } catch (const braid::ir::UserError&) {
+  }
+  try {  // as its annotations for several devices say
+    namespace sharding = braid::frontend::sharding;
+    auto configuration = sharding::device_configuration(file, "");
+    if (configuration && configuration->devices <= 8) {
+      sharding::FoundPlans found;
+      sharding::SearchOptions search;
+      search.annotated = std::make_shared<const sharding::DeviceConfiguration>(*configuration);
+      options.ranks = configuration->devices;
+      options.split = sharding::search_request(braid::analysis::cost_model_for("cpu"), search, found);
+      braid::frontend::import_model(file, options);
+    }
   } catch (const braid::ir::UserError&) {
   }
   std::filesystem::remove(file);

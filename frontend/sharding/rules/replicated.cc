@@ -75,6 +75,7 @@ const Rule kRules[] = {
     whole(kBraidDomain, "AllToAll", kCollective),
     whole(kBraidDomain, "BatchSendRecv", kCollective),
     whole(kBraidDomain, "Broadcast", kCollective),
+    whole(kBraidDomain, "OfRank", "each rank has a value of its own"),
     whole(kBraidDomain, "Recv", kCollective),
     whole(kBraidDomain, "ReduceScatter", kCollective),
     whole(kBraidDomain, "Send", kCollective),
