@@ -22,6 +22,7 @@
 #include "driver/split.h"
 #include "ir/error.h"
 #include "ir/printer.h"
+#include "passes/drop_roundings.h"
 
 namespace braid::cli {
 namespace {
@@ -96,6 +97,16 @@ void report_precision(const CompileOptions& options, const ir::Schedule& schedul
   fmt::print(stderr, "note: {} of {} products compute in {}{}\n", narrow, products, options.precision, error);
 }
 
+// What drop_roundings did.
+void report_roundings(const passes::PassContext& context, Report& report) {
+  if (context.dropped_roundings == 0) return;
+  report.json()["roundings_left_out"] = context.dropped_roundings;
+  fmt::print(
+      stderr,
+      "note: {} roundings between operators are left out inside of kernels (--disable {} keeps them)\n",
+      context.dropped_roundings, passes::DropRoundings::kName);
+}
+
 int run(const Options& o, Report& report) {
   using Clock = std::chrono::steady_clock;
   const auto milliseconds = [](Clock::time_point from, Clock::time_point to) {
@@ -164,7 +175,9 @@ int run(const Options& o, Report& report) {
     return 0;
   }
   report_precision(options, schedule, limited, report);
-  const std::vector<passes::PassRecord> records = optimise(schedule, options);
+  passes::PassContext context = pass_context(options);
+  const std::vector<passes::PassRecord> records = optimise(schedule, options, context);
+  report_roundings(context, report);
   const auto optimised = Clock::now();
   if (o.emit == "schedule") {
     std::filesystem::create_directories(o.output);

@@ -16,6 +16,7 @@
 #include "cli/model_options.h"
 #include "cli/program_facts.h"
 #include "cli/report.h"
+#include "cli/tell_split.h"
 #include "cli/write_file.h"
 #include "driver/split.h"
 #include "explain/compare_timelines.h"
@@ -220,7 +221,10 @@ int run(const Options& o, Report& report) {
   o.model.refuse_for_text();
   options.split_report = std::make_shared<SplitReport>();
   Schedule schedule = lower(options);
-  if (options.split.wanted()) report.print("{}\n", to_string(*options.split_report));
+  if (options.split.wanted()) {
+    report.print("{}\n", to_string(*options.split_report));
+    write_split(*options.split_report, report);
+  }
   report.print("program {}, {} rank{}\n", schedule.graph.name, schedule.graph.ranks,
                schedule.graph.ranks == 1 ? "" : "s");
   print_interface(report, schedule);

@@ -65,12 +65,17 @@ void ModelOptions::add_dimensions(CLI::App& command) {
       ->check(CLI::Range(1, 1024));
   command.add_option("--tp", tensor_ranks, "Split a plain model over exactly N devices")
       ->check(CLI::Range(1, 1024));
+  command.add_option(
+      "--mesh", mesh,
+      "Split a plain model over exactly the devices of a mesh, such as dp=2,tp=4: ranks along the last "
+      "axis are neighbours");
   command.add_option("--plan", plan,
                      "Split a plain model as the plan in this file says (compile --emit plan)");
   command.add_option("--configuration", configuration,
                      "Split a model by ONNX's annotations for this configuration of devices");
-  command.add_flag("--split-caches", split_caches,
-                   "With --devices or --tp: caches may stay split, each rank takes and returns its part");
+  command.add_flag(
+      "--split-caches", split_caches,
+      "With --devices, --tp or --mesh: caches may stay split, each rank takes and returns its part");
   command.add_option("--dim", dims, "NAME=SIZE fixes a dimension, NAME=MIN..MAX bounds it")
       ->allow_extra_args(false);
   command.add_option("--default-dim", default_dim,
@@ -133,7 +138,7 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
   options.import.dims = dim_bounds();
   options.import.dims.merge(default_dims());
   for (const std::string& a : aliases) options.import.aliases.push_back(split_pair(a, "--alias"));
-  options.split = {devices, tensor_ranks, plan, split_caches, configuration};
+  options.split = {devices, tensor_ranks, plan, split_caches, mesh, configuration};
   if (!passes.empty()) options.passes = passes;
   options.precision = precision;
   options.run.verify = !no_verify;

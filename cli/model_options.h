@@ -23,6 +23,7 @@ struct ModelOptions {
   std::vector<std::string> aliases;  // OUT=IN
   int devices = 0;                   // split over at most so many; 0: not asked
   int tensor_ranks = 0;              // split over exactly so many; 0: not asked
+  std::string mesh;                  // split over exactly these axes, "dp=2,tp=4"; empty: not asked
   bool split_caches = false;         // caches may stay in parts
   std::string configuration;         // of devices, whose annotations split the model; empty: not asked
   std::string plan;                  // file of a plan that splits the model; empty: none
@@ -40,7 +41,7 @@ struct ModelOptions {
   std::vector<std::string> force_kernels;  // COLLECTIVE=KERNEL[:blocking]
   std::string link;                        // LATENCY,BANDWIDTH of a paced link; empty: none
 
-  void add_dimensions(CLI::App& command);  // --ranks --devices --tp --plan --dim --default-dim --alias
+  void add_dimensions(CLI::App& command);  // --ranks --devices --tp --mesh --plan --dim --default-dim --alias
   void add_passes(
       CLI::App&
           command);  // --precision --passes --disable --print-after --plugin --bisect --no-verify --machine

@@ -5,13 +5,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "driver/split.h"
-
 namespace braid::cli {
 
-void tell_split(const CompileOptions& options, Report& report) {
-  if (!options.split.wanted() || !options.split_report || options.split_report->chosen < 0) return;
-  const SplitReport& split = *options.split_report;
+void write_split(const SplitReport& split, Report& report) {
+  if (split.chosen < 0) return;
   const SplitCandidate& chosen = split.candidates[static_cast<std::size_t>(split.chosen)];
   nlohmann::ordered_json& json = report.json()["split"];
   json["ranks"] = chosen.ranks;
@@ -29,6 +26,13 @@ void tell_split(const CompileOptions& options, Report& report) {
       tried["refused"] = c.refused;
     }
   }
+}
+
+void tell_split(const CompileOptions& options, Report& report) {
+  if (!options.split.wanted() || !options.split_report || options.split_report->chosen < 0) return;
+  const SplitReport& split = *options.split_report;
+  write_split(split, report);
+  const SplitCandidate& chosen = split.candidates[static_cast<std::size_t>(split.chosen)];
   std::string line = fmt::format("{} {}: {:.3f} us a step", chosen.ranks,
                                  chosen.ranks == 1 ? "device" : "devices", chosen.simulated.us());
   if (options.split.devices > chosen.ranks) {

@@ -37,17 +37,19 @@ struct Options {
   Tolerance tolerance;
   bool tolerant = false;  // --rtol or --atol is given
   double limit = 1e-5;
+  bool limited = false;  // --limit is given
 };
 
 // The program that is verified, and what its outputs come from.
 struct Verified {
   ProgramFiles files;
   std::optional<ir::Schedule>
-      lowered;  // before any pass: what the interpreter runs; none of a compiled program
+      lowered;                  // before any pass: what the interpreter runs; none of a compiled program
+  std::optional<double> limit;  // that its roundings need: the passes have left some out
 };
 
 Verified open_verified(const Options& o, const codegen::TempDir& temporary, const Report& report) {
-  if (is_program_dir(o.model.model)) return {find_program(o.model.model, o.execute.device), {}};
+  if (is_program_dir(o.model.model)) return {find_program(o.model.model, o.execute.device), {}, {}};
   CompileOptions options = o.model.compile_options(report);
   ir::Schedule lowered = lower(options);
   ir::Schedule schedule = lowered;
@@ -58,12 +60,20 @@ Verified open_verified(const Options& o, const codegen::TempDir& temporary, cons
     lowered = lower(plain);
     require_whole(schedule, lowered, options.model);
   }
-  optimise(schedule, options);
+  passes::PassContext context = pass_context(options);
+  optimise(schedule, options, context);
   options.output_dir = temporary.path();
   emit_program(schedule, options);
   StatusLine status;
   status.show(fmt::format("compiling {}", options.model));
-  return {find_program(temporary.path(), o.execute.device), std::move(lowered)};
+  Verified verified{find_program(temporary.path(), o.execute.device), std::move(lowered), {}};
+  if (context.dropped_roundings > 0) {
+    const auto& buffers = verified.lowered->graph.buffers;
+    const bool bf16 = std::any_of(buffers.begin(), buffers.end(),
+                                  [](const ir::Buffer& b) { return b.dtype == ir::DType::bf16; });
+    verified.limit = default_limit(bf16 ? "bf16" : "f16");
+  }
+  return verified;
 }
 
 Outputs reference_outputs(const Options& o, const Verified& verified, const ProgramInterface& table,
@@ -149,9 +159,10 @@ void tell_first_deviation(const Options& o, const std::vector<std::vector<ir::Te
   if (!first.worst.empty()) report.print("  worst at {}\n", first.worst);
 }
 
-int run(const Options& o, Report& report) {
+int run(Options o, Report& report) {
   const codegen::TempDir temporary;
   const Verified verified = open_verified(o, temporary, report);
+  if (!o.limited && verified.limit) o.limit = std::max(o.limit, *verified.limit);
   const ProgramInterface table = interface_of(verified.files);
   const std::string other = o.reference.empty() ? "the interpreter" : o.reference;
   // Stored results belong to given inputs.
@@ -214,7 +225,9 @@ void add_verify(CLI::App& app, Invocation& chosen) {
       ->add_option(
           "--limit", o->limit,
           "Largest error against the interpreter, relative to the largest element of the output (default "
-          "1e-5; with --precision, which it then measures against float32, bf16 2e-2, f16 5e-3, int8 1e-1)")
+          "1e-5; with --precision, which it then measures against float32, bf16 2e-2, f16 5e-3, int8 1e-1; "
+          "of "
+          "models in bf16 or f16 whose roundings drop_roundings leaves out, the same)")
       ->check(finite_not_negative);
   command->add_option(
       "--reference", o->reference,
@@ -227,7 +240,8 @@ void add_verify(CLI::App& app, Invocation& chosen) {
   o->model.add_target(*command);
   o->model.add_passes(*command);
   command->callback([o, command, &chosen] {
-    if (command->count("--limit") == 0) o->limit = default_limit(o->model.precision);
+    o->limited = command->count("--limit") > 0;
+    if (!o->limited) o->limit = default_limit(o->model.precision);
     o->tolerant = command->count("--rtol") + command->count("--atol") > 0;
     chosen = [o](Report& report) { return run(*o, report); };
   });

@@ -14,6 +14,7 @@
 #include "ir/verifier.h"
 #include "passes/dead_code.h"
 #include "passes/default_passes.h"
+#include "passes/drop_roundings.h"
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_horizontal.h"
 #include "passes/fuse_vertical.h"
@@ -91,6 +92,16 @@ void insert_legalisation(std::vector<passes::Pass>& list, const passes::Pass& le
   list.insert(last.base(), legalise);
 }
 
+// Behind the last pass that fuses.
+void insert_roundings(std::vector<passes::Pass>& list) {
+  constexpr std::string_view kFusing[] = {passes::FuseEpilogues::kName, passes::FuseVertical::kName,
+                                          passes::FuseHorizontal::kName};
+  const auto last = std::find_if(list.rbegin(), list.rend(), [&](const passes::Pass& pass) {
+    return std::find(std::begin(kFusing), std::end(kFusing), pass.name()) != std::end(kFusing);
+  });
+  if (last != list.rend()) list.insert(last.base(), passes::DropRoundings());
+}
+
 // Before everything that changes products and what makes their operands, but not for operations that are unused.
 void insert_precision(std::vector<passes::Pass>& list, const CompileOptions& options) {
   if (options.precision == "f32") return;
@@ -106,6 +117,7 @@ std::vector<passes::Pass> pass_list(const CompileOptions& options, const codegen
   std::vector<passes::Pass> asked =
       options.passes ? passes::parse_pass_list(*options.passes) : passes::default_passes();
   insert_precision(asked, options);
+  if (!options.passes) insert_roundings(asked);
   insert_legalisation(asked, legalise);
   list.insert(list.end(), asked.begin(), asked.end());
   return list;

@@ -32,11 +32,12 @@ struct SplitOptions {
   int tensor_ranks = 0;   // exactly so many; 0: not asked
   std::string plan_file;  // a plan that is obeyed; empty: none
   bool caches = false;    // caches may stay in parts: each rank takes and returns its own
+  std::string mesh;       // exactly on these axes, "dp=2,tp=4"; empty: not asked
   // The configuration of devices whose annotations are obeyed; empty: the only one that the model has, if it is split at all.
   std::string configuration = {};
 
   bool wanted() const {
-    return devices > 0 || tensor_ranks > 0 || !plan_file.empty() || !configuration.empty();
+    return devices > 0 || tensor_ranks > 0 || !plan_file.empty() || !mesh.empty() || !configuration.empty();
   }
 };
 

@@ -26,16 +26,16 @@ void check_request(const CompileOptions& options) {
   const auto refuse = [&](const std::string& message, const std::string& hint) {
     ir::user_error(frontend::kSplitRequest, {.file = options.model}, message, hint);
   };
-  if ((split.devices > 0) + (split.tensor_ranks > 0) + !split.plan_file.empty() > 1)
-    refuse("--devices, --tp and --plan are given together",
-           "give one of them: a plan has its number of ranks");
+  if ((split.devices > 0) + (split.tensor_ranks > 0) + !split.mesh.empty() + !split.plan_file.empty() > 1)
+    refuse("--devices, --tp, --mesh and --plan are given together",
+           "give one of them: a mesh and a plan have their number of ranks");
   if (split.caches && !split.plan_file.empty())
     refuse("--split-caches and --plan are given together", "a plan says what becomes of the caches");
   if (!split.configuration.empty() && !split.plan_file.empty())
     refuse("--configuration and --plan are given together", "a complete plan leaves nothing to annotations");
   if (options.import.ranks > 1)
     refuse("a model that is split already is compiled with --ranks",
-           "leave out --ranks, or --devices, --tp and --plan");
+           "leave out --ranks, or --devices, --tp, --mesh and --plan");
   if (is_text(options.model))
     refuse("IR text is the program of a rank and cannot be split", "split the ONNX model that it comes from");
 }
@@ -56,7 +56,9 @@ class Chooser {
     if (!options_.split.plan_file.empty()) {
       use_plan();
     } else if (const auto annotated = annotations()) {
-      with_ranks(annotated->devices, options_.split.tensor_ranks > 0, annotated);
+      with_ranks(annotated->devices, options_.split.tensor_ranks > 0, "", annotated);
+    } else if (!options_.split.mesh.empty()) {
+      with_ranks(frontend::sharding::ranks_of_mesh(options_.split.mesh), true, options_.split.mesh);
     } else {
       const bool obey = options_.split.tensor_ranks > 0;
       const int most = obey ? options_.split.tensor_ranks : options_.split.devices;
@@ -66,6 +68,7 @@ class Chooser {
           without_splitting();
         } else {
           with_ranks(ranks, obey);
+          if (!obey) on_several_axes(ranks);
         }
       }
     }
@@ -92,6 +95,12 @@ class Chooser {
     const SplitOptions& split = options_.split;
     auto found = frontend::sharding::device_configuration(options_.model, split.configuration);
     if (!found || (found->nodes.empty() && split.configuration.empty())) return nullptr;
+    if (!split.mesh.empty())
+      ir::user_error(
+          frontend::kSplitRequest, {.file = options_.model},
+          fmt::format("the model is annotated for {} devices (configuration '{}'), and --mesh is given",
+                      found->devices, found->name),
+          fmt::format("give --tp {}, or another split with --plan", found->devices));
     if (split.tensor_ranks > 0 ? split.tensor_ranks != found->devices
                                : split.devices > 0 && split.devices < found->devices) {
       ir::user_error(frontend::kSplitRequest, {.file = options_.model},
@@ -123,15 +132,34 @@ class Chooser {
     consider(ranks, std::move(plan), import(ranks, std::move(request)));
   }
 
-  void with_ranks(int ranks, bool obey, std::shared_ptr<const DeviceConfiguration> annotated = nullptr) {
+  // More axes are tried as long as the best with so many is faster than with one less.
+  void on_several_axes(int ranks) {
+    constexpr int kMostAxes = 3;
+    const auto fastest = [&] {
+      analysis::Time time = analysis::Time::max();
+      for (const SplitCandidate& c : report_.candidates)
+        if (c.ranks == ranks && c.refused.empty()) time = std::min(time, c.simulated);
+      return time;
+    };
+    for (int axes = 2; axes <= kMostAxes; ++axes) {
+      const analysis::Time before = fastest();
+      for (const std::string& mesh : frontend::sharding::meshes_of_several_axes(ranks, axes))
+        with_ranks(ranks, false, mesh);
+      if (fastest() >= before) return;
+    }
+  }
+
+  void with_ranks(int ranks, bool obey, const std::string& mesh = "",
+                  const std::shared_ptr<const DeviceConfiguration>& annotated = nullptr) {
     FoundPlans found;
     const bool all = obey || annotated;
     ir::Schedule first =
-        import(ranks, search_request(costs_, {obey, options_.split.caches, std::move(annotated)}, found));
-    allow(found.lower_bound);
+        import(ranks, search_request(costs_, {obey, options_.split.caches, mesh, annotated}, found));
+    if (mesh.empty()) allow(found.lower_bound);
     for (std::size_t k = 0; k < found.plans.size(); ++k) {
       FoundPlan& plan = found.plans[k];
       if (!all && plan.splits_nothing()) continue;
+      if (!mesh.empty()) plan.name += fmt::format(", {}{}", mesh, plan.joint ? "" : ", axis after axis");
       ir::Schedule lowered = k == 0 ? std::move(first) : import(ranks, plan_request(plan.text, ""));
       consider(ranks, std::move(plan), std::move(lowered));
     }

@@ -21,6 +21,7 @@ struct Update {
   ValueId distance;   // of a position from the first new one
   ValueId first;      // the position of that one
   bool ring = false;
+  bool grows = false;  // positions behind the new rows, and those that the old cache does not have, are 0
   ir::BufferId old;    // the cache before
   ir::TensorRef rows;  // the new rows
 };
@@ -32,12 +33,13 @@ class Match {
 
   std::optional<Update> update() const {
     const Instr& result = body_[body_.result];
-    if (loops_.is_reduction() || result.code != OpCode::where || !is_whole() ||
-        !is_old(body_[result.operands[2]]))
-      return std::nullopt;
+    if (loops_.is_reduction() || result.code != OpCode::where || !is_whole()) return std::nullopt;
+    const Instr& old = body_[result.operands[2]];
+    if (!is_old(old)) return std::nullopt;
     Update u;
     u.condition = result.operands[0];
-    u.old = body_[result.operands[2]].buffer;
+    u.old = old.buffer;
+    u.grows = !old.operands.empty();
     const Instr& condition = body_[u.condition];
     if (condition.code != OpCode::logical_and) return std::nullopt;
     for (const auto& [from, to] : {std::pair(0, 1), std::pair(1, 0)}) {
@@ -48,7 +50,9 @@ class Match {
       if (!zero || !zero->is_constant(0) || !count) continue;
       u.distance = low.operands[0];
       u.count = *count;
-      if (read_distance(u) && read_rows(u, body_[result.operands[1]])) return u;
+      if (read_distance(u) && (!u.grows || keeps_what_is_before(u, body_[old.operands[0]])) &&
+          read_rows(u, body_[result.operands[1]]))
+        return u;
     }
     return std::nullopt;
   }
@@ -64,12 +68,33 @@ class Match {
     return loops_.sizes == graph_[out_].sizes && loops_.store_index == index;
   }
 
-  // The element that the loop overwrites.
+  // The element that the loop overwrites, read under a condition if the cache grows.
   bool is_old(const Instr& load) const {
-    if (load.code != OpCode::load || !load.operands.empty() || load.index != loops_.store_index) return false;
+    if (load.code != OpCode::load || load.index != loops_.store_index) return false;
     const ir::MemoryRegion a = region(graph_, load.buffer), b = region(graph_, out_);
     return a.storage == b.storage && a.offset == b.offset &&
-           graph_[load.buffer].dtype == graph_[out_].dtype && graph_[load.buffer].sizes == graph_[out_].sizes;
+           graph_[load.buffer].dtype == graph_[out_].dtype &&
+           (!load.operands.empty() || graph_[load.buffer].sizes == graph_[out_].sizes);
+  }
+
+  // position < first && position < how many the old cache has
+  bool keeps_what_is_before(const Update& u, const Instr& kept) const {
+    if (u.ring || kept.code != OpCode::logical_and) return false;
+    std::vector<Expr> other = graph_[out_].sizes, had = graph_[u.old].sizes;
+    const Expr positions = had[u.axis];
+    other.erase(other.begin() + static_cast<std::ptrdiff_t>(u.axis));
+    had.erase(had.begin() + static_cast<std::ptrdiff_t>(u.axis));
+    if (other != had) return false;
+    bool before_first = false, in_old = false;
+    for (const ValueId operand : kept.operands) {
+      const Instr& less = body_[operand];
+      if (less.code != OpCode::lt) return false;
+      const Instr& position = body_[less.operands[0]];
+      if (position.code != OpCode::index || position.index != graph_.pool->index(u.axis)) return false;
+      before_first |= less.operands[1] == u.first;
+      in_old |= number(less.operands[1]) == positions;
+    }
+    return before_first && in_old;
   }
 
   // A value that is an expression over dimensions.
@@ -174,6 +199,7 @@ std::optional<ir::OpId> write_rows_only(Graph& graph, ir::OpId id) {
   kernel.reads = {whole(graph, u->old), u->rows, whole(graph, position)};
   kernel.writes = {whole(graph, graph[id].outputs[0])};
   kernel.attributes = {{"axis", static_cast<std::int64_t>(u->axis)}, {"ring", std::int64_t{u->ring ? 1 : 0}}};
+  if (u->grows) kernel.attributes["grows"] = std::int64_t{1};
   graph[id].kernel = std::move(kernel);
   return before;
 }

@@ -1,12 +1,14 @@
-// Caches of a fixed size: a step writes a few rows at positions that are known only at run time. TensorScatter and
-// GroupQueryAttention say that every element of the result is a new or an old one; in the memory of the old cache the old ones
+// Caches into which a step writes a few rows at positions that are known only at run time. TensorScatter and the operators of
+// com.microsoft say that every element of the result is a new or an old one; in the memory of the old cache the old ones
 // are there already, so that only the new rows have to be written:
 //
 //   present[b, p] = where(0 <= p - f[b] && p - f[b] < n, rows[b, p - f[b]], past[b, p])        a loop over all positions p
 //
 //   f = pointwise [b] {...}   present = extern "write_rows" reads(past, rows, f)               (runtime/host/write_rows.h)
 //
-// `f` is checked to be at most the number of positions minus n, or p - f is taken modulo that number (a ring).
+// `f` is checked to be at most the number of positions minus n, or p - f is taken modulo that number (a ring). If the cache grows, past
+// is read where p < f and p < its size, and what is neither there nor new is 0: the kernel writes these zeros, of which there are
+// none where the new rows are the last ones.
 #pragma once
 
 #include <optional>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 #include <set>
 
 #include "frontend/errors.h"
@@ -26,7 +27,8 @@ enum class Kind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_
 struct Collective {
   Kind kind = Kind::all_reduce;
   std::string reduce = "sum";
-  Ints group;               // members in order; empty: all
+  Ints ranks;               // group after group, members in order; empty: all in one group
+  std::int64_t each = 0;    // members of a group
   std::int64_t axis = 0;    // gathered or scattered
   std::int64_t split = 0;   // all_to_all: cut
   std::int64_t concat = 0;  // all_to_all: joined
@@ -136,18 +138,19 @@ class Rewriting {
     std::string op = node.op_type();
     if (op == "DistCollective") {
       op = text_of(node, "collective_operation", "");
-      c.group = ints_of(node, "groups");
-      const std::int64_t each = int_of(node, "group_size", -1);
-      const auto listed = static_cast<std::int64_t>(c.group.size());
-      if (each > 0 && each < (listed == 0 ? ranks_ : listed))
-        refuse(node, "several groups in one collective");
+      c.ranks = ints_of(node, "groups");
+      if (c.ranks.empty()) c.ranks = all_ranks();
+      c.each = int_of(node, "group_size", -1);
       c.reduce = text_of(node, "reduce_op", "none");
       if (c.reduce == "none") c.reduce = "sum";
       if (op == "reduce") op = "all_reduce";  // others than the root get the result as well
-      const auto at = std::find(c.group.begin(), c.group.end(), int_of(node, "root", 0));
-      c.root = c.group.empty() ? int_of(node, "root", 0) : at - c.group.begin();
+      const auto root = std::find(c.ranks.begin(), c.ranks.end(), int_of(node, "root", 0));
+      if (root != c.ranks.end()) c.root = root - c.ranks.begin();
     } else {
-      c.group = ints_of(node, "group");
+      c.ranks = ints_of(node, "groups");
+      if (!c.ranks.empty()) c.each = int_of(node, "group_size", -1);
+      if (c.ranks.empty()) c.ranks = ints_of(node, "group");
+      if (c.ranks.empty()) c.ranks = all_ranks();
       c.reduce = text_of(node, "reduce_op", "sum");
       c.axis = int_of(node, "axis", 0);
       c.split = int_of(node, "split_axis", int_of(node, "shard_dim", 0));
@@ -167,15 +170,23 @@ class Rewriting {
                                     [&](const auto& known) { return op == known.first; });
     if (kind == std::end(kKinds)) refuse(node, op);
     c.kind = kind->second;
-    Ints all(static_cast<std::size_t>(ranks_));
-    for (std::size_t r = 0; r < all.size(); ++r) all[r] = static_cast<std::int64_t>(r);
-    if (c.group == all) c.group.clear();
+    if (c.each < 1) c.each = static_cast<std::int64_t>(c.ranks.size());
+    c.root %= c.each;
+    if (c.kind == Kind::broadcast && c.each < static_cast<std::int64_t>(c.ranks.size()) &&
+        form_ == CollectiveForm::dist)
+      refuse(node, "a broadcast in several groups");
+    if (c.each == ranks_ && c.ranks == all_ranks()) c.ranks.clear();
     return c;
+  }
+
+  Ints all_ranks() const {
+    Ints all(static_cast<std::size_t>(ranks_));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
   }
 
   void write(const onnx::NodeProto& node, const Collective& c) {
     if (form_ == CollectiveForm::microsoft) check_microsoft(node, c);
-    const std::int64_t n = c.group.empty() ? ranks_ : static_cast<std::int64_t>(c.group.size());
     if (form_ == CollectiveForm::braid) {
       static constexpr const char* kOps[] = {"AllReduce", "AllGather", "ReduceScatter", "AllToAll",
                                              "Broadcast"};
@@ -185,7 +196,9 @@ class Rewriting {
       own.set_op_type(kOps[static_cast<int>(c.kind)]);
       *own.mutable_input() = node.input();
       *own.mutable_output() = node.output();
-      if (!c.group.empty()) set_ints(own, "group", c.group);
+      const bool several = c.each < static_cast<std::int64_t>(c.ranks.size());
+      if (!c.ranks.empty()) set_ints(own, several ? "groups" : "group", c.ranks);
+      if (several) set_int(own, "group_size", c.each);
       if (c.kind == Kind::all_gather || c.kind == Kind::reduce_scatter) set_int(own, "axis", c.axis);
       if (c.kind == Kind::all_reduce || c.kind == Kind::reduce_scatter)
         set_string(own, "reduce_op", c.reduce);
@@ -201,20 +214,22 @@ class Rewriting {
       const std::int64_t joined = c.kind == Kind::all_to_all ? c.concat : c.axis;
       // AllGather of ONNX Runtime has an axis itself.
       const bool own_axis = form_ == CollectiveForm::microsoft && c.kind == Kind::all_gather;
-      const std::string from = scatters && cut != 0 ? moved(x, cut, 0, n) : x;
+      const std::string from = scatters && cut != 0 ? moved(x, cut, 0, c.each) : x;
       const bool moves = gathers && joined != 0 && !own_axis;
       const std::string to = moves ? fresh(y + "/gathered") : y;
       if (form_ == CollectiveForm::microsoft) {
         write_microsoft(c, from, to);
       } else {
-        write_dist(c, from, to, n);
+        write_dist(c, from, to);
       }
-      if (moves) move(to, 0, joined, n, y);
+      if (moves) move(to, 0, joined, c.each, y);
     }
   }
 
   void check_microsoft(const onnx::NodeProto& node, const Collective& c) const {
-    if (!c.group.empty()) refuse(node, fmt::format("a collective of the ranks {}", fmt::join(c.group, ", ")));
+    if (!c.ranks.empty())
+      refuse(node, fmt::format("a collective of the ranks {}{}", fmt::join(c.ranks, ", "),
+                               c.each < static_cast<std::int64_t>(c.ranks.size()) ? " in groups" : ""));
     if (c.kind == Kind::reduce_scatter || c.kind == Kind::broadcast) refuse(node, node.op_type());
     if (c.kind == Kind::all_reduce && c.reduce != "sum")
       refuse(node, fmt::format("a reduction by {}", c.reduce));
@@ -240,18 +255,18 @@ class Rewriting {
     if (c.kind == Kind::all_gather) set_int(node, "axis", c.axis);
   }
 
-  void write_dist(const Collective& c, const std::string& x, const std::string& y, std::int64_t n) {
+  void write_dist(const Collective& c, const std::string& x, const std::string& y) {
     static constexpr const char* kOps[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
                                            "broadcast"};
     onnx::NodeProto& node = add("DistCollective", x, y);
     set_string(node, "collective_operation", kOps[static_cast<int>(c.kind)]);
     const bool reduces = c.kind == Kind::all_reduce || c.kind == Kind::reduce_scatter;
     set_string(node, "reduce_op", reduces ? c.reduce : "none");
-    const std::int64_t root = c.group.empty() ? c.root : c.group[static_cast<std::size_t>(c.root)];
+    const std::int64_t root = c.ranks.empty() ? c.root : c.ranks[static_cast<std::size_t>(c.root)];
     set_int(node, "root", c.kind == Kind::broadcast ? root : -1);
     set_int(node, "nb_rank", ranks_);
-    set_int(node, "group_size", n);
-    if (!c.group.empty()) set_ints(node, "groups", c.group);
+    set_int(node, "group_size", c.each);
+    if (!c.ranks.empty()) set_ints(node, "groups", c.ranks);
   }
 
   // The n parts of axis `from`, one after another along axis `to`.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontend/collective_forms.h"
+#include "frontend/errors.h"
 #include "frontend/rank_model.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/annotations.h"
@@ -244,7 +245,11 @@ void emit_annotated(const std::string& path, const ImportOptions& options, const
   Model annotated;
   auto request = std::make_shared<sharding::SplitRequest>(*options.split);
   request->resolved = [&](const Model& plain, const sharding::Graph& graph,
-                          const sharding::ResolvedPlan& plan) {
+                          const sharding::ResolvedPlan& plan, const sharding::Mesh& mesh) {
+    if (mesh.size() > 1)
+      ir::user_error(kAnnotationForm, {.file = path},
+                     fmt::format("the plan is for the mesh [{}]", to_string(mesh)),
+                     "annotations are written for one axis of devices: keep the plan as text");
     annotated = plain;
     sharding::annotate(annotated, graph, plan, options.ranks);
   };

@@ -30,13 +30,23 @@ DimBounds dims_left(const Model& with_all_inputs, const Model& bound, DimBounds 
   return dims;
 }
 
-// The model of one rank. Lowering the plain one tells all sizes, and what is known while compiling.
-Model split(const Model& model, const Opsets& opsets, const InferredTypes& types,
-            const DeclaredTypes& declared, const DimBounds& dims, const ImportOptions& options) {
+// The model of one rank, from axis to axis of the mesh. Lowering tells all sizes, and what is known while compiling.
+void split(Model& model, Opsets& opsets, InferredTypes& types, DeclaredTypes& declared, const DimBounds& dims,
+           const ImportOptions& options) {
   sharding::require_plain(model, opsets);
-  GraphFacts facts;
-  const ir::Schedule plain = lower_graph(model, opsets, types, declared, {.dims = dims, .facts = &facts});
-  return sharding::split_model(model, opsets, facts, options.ranks, *options.split);
+  sharding::Splitter splitter(*options.split, options.ranks);
+  while (!splitter.done()) {
+    GraphFacts facts;
+    const ir::Schedule so_far = lower_graph(model, opsets, types, declared,
+                                            {.dims = dims, .ranks = splitter.ranks(), .facts = &facts});
+    model = splitter.next(model, opsets, facts);
+    opsets = check_versions(model);
+    declare_initializers(model);
+    check_with_onnx(model);
+    declared = declared_types(model);
+    infer_shapes(model);
+    types = types_of(model);
+  }
 }
 
 // A model that is ready to be lowered.
@@ -78,16 +88,9 @@ void prepare(const std::string& path, const ImportOptions& options, const std::s
   }
   p.declared = declared_types(model);
   infer_shapes(model);
-  const InferredTypes types = types_of(model);
+  InferredTypes types = types_of(model);
   check_supported(model, p.opsets, types);
-
-  if (!options.split) return;
-  model = split(model, p.opsets, types, p.declared, p.dims, options);
-  p.opsets = check_versions(model);
-  declare_initializers(model);
-  check_with_onnx(model);
-  p.declared = declared_types(model);
-  infer_shapes(model);
+  if (options.split) split(model, p.opsets, types, p.declared, p.dims, options);
 }
 
 // nullopt if more inputs must be bound; these have been added to `bound`.

@@ -11,10 +11,11 @@
 
 namespace braid::frontend {
 
-// Registers them: attention, normalisations and activations, products.
+// Registers them: attention, normalisations and activations, products, quantised operators.
 void register_microsoft_attention();
 void register_microsoft_normalizations();
 void register_microsoft_products();
+void register_microsoft_quantised();
 
 // ---- for these files
 

@@ -103,50 +103,140 @@ std::vector<Value> branch_at_run_time(const onnx::NodeProto& node, OpContext& c,
   return values;
 }
 
-std::vector<Value> loop_at_run_time(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body) {
+namespace {
+
+// The element of x that a run reads: `position` (i64 scalar) along an axis.
+TensorBox element_at(ir::Lowering& l, const TensorBox& x, std::int64_t axis, const TensorBox& position) {
+  std::vector<ir::Expr> sizes = x.sizes();
+  const ir::Expr count = sizes[static_cast<std::size_t>(axis)];
+  sizes.erase(sizes.begin() + axis);
+  return l.generate(sizes, [&](BodyBuilder& b, std::span<const ir::Expr> at) {
+    std::vector<ir::Expr> source(at.begin(), at.end());
+    const ValueId index = b.check_index(l.load(b, position, {}), count);
+    source.insert(source.begin() + axis, b.as_index(index));
+    return l.load(b, x, source);
+  });
+}
+
+TensorBox plus(ir::Lowering& l, const TensorBox& x, std::int64_t number) {
+  return l.pointwise({x}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    return b.binary(OpCode::add, v[0], b.constant_of(DType::i64, static_cast<double>(number)));
+  });
+}
+
+TensorBox size_box(ir::Lowering& l, const ir::Expr& size) {
+  return l.realize(l.generate({}, [&](BodyBuilder& b, std::span<const ir::Expr>) { return b.index(size); }));
+}
+
+// count - 1 - position
+TensorBox from_the_end(ir::Lowering& l, const ir::Expr& count, const TensorBox& position) {
+  return l.pointwise({position}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    return b.binary(OpCode::sub, b.index(count - 1), v[0]);
+  });
+}
+
+// Runs `run`, with the number of the iteration and what is carried, as long as `condition` and the one that it returns hold, and at
+// most `count` times if that is valid().
+std::vector<Value> iterate(
+    ir::Lowering& l, TensorBox condition, const TensorBox& count, std::vector<TensorBox> initial,
+    const std::function<ir::Lowering::Run(const TensorBox&, std::span<const TensorBox>)>& run) {
+  if (count.valid()) condition = both(l, condition, less(l, l.scalar(DType::i64, 0), count));
+  const std::size_t states = initial.size();
+  initial.push_back(l.scalar(DType::i64, 0));  // the iteration is carried along behind the states
+  std::vector<TensorBox> last =
+      l.repeat_while(condition, initial, [&](const std::vector<TensorBox>& carried) {
+        const TensorBox& iteration = carried.back();
+        ir::Lowering::Run result = run(iteration, std::span(carried).first(states));
+        const TensorBox next = plus(l, iteration, 1);
+        if (count.valid()) result.condition = both(l, result.condition, less(l, next, count));
+        result.carried.push_back(next);
+        return result;
+      });
+  last.erase(last.begin() + static_cast<std::ptrdiff_t>(states));
+  std::vector<Value> values;
+  for (TensorBox& x : last) values.push_back(value_of(std::move(x)));
+  return values;
+}
+
+bool always_true(Value& value) {
+  const std::optional<Elements>& known = elements_of(value);
+  return known && known->values.size() == 1 && known->values[0].is_constant() &&
+         !known->values[0].is_constant(0);
+}
+
+}  // namespace
+
+std::vector<Value> loop_at_run_time(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body,
+                                    const std::optional<ir::Expr>& joined_count) {
   ir::Lowering& l = c.lowering();
   const onnx::GraphProto& graph = graph_attribute(node, c, "body");
   const int states = graph.input_size() - 2;
   const TensorBox yes = l.scalar(DType::boolean, 1);
   TensorBox count, condition = yes;
-  if (c.has_input(0)) {
-    count = l.realize(scalar(l, l.cast(c.input(0), DType::i64)));
-    condition = less(l, l.scalar(DType::i64, 0), count);
-  }
-  if (c.has_input(1)) condition = both(l, condition, scalar(l, c.input(1)));
-  // The iteration is carried along behind the states.
+  if (c.has_input(0)) count = l.realize(scalar(l, l.cast(c.input(0), DType::i64)));
+  if (c.has_input(1)) condition = scalar(l, c.input(1));
   std::vector<TensorBox> initial;
   for (int k = 0; k < states; ++k) initial.push_back(c.input(2 + k));
-  initial.push_back(l.scalar(DType::i64, 0));
-  const auto define = [&](int k, TensorBox box) {
-    Value value = value_of(std::move(box));
+  const auto define = [&](int k, Value value) {
     value.name = graph.input(k).name();
     body.define(std::move(value));
   };
   const auto as_declared = [&](int k, const TensorBox& x) {
-    return is_scalar(graph.input(k)) ? x : l.unsqueeze(x, 0);
+    return value_of(is_scalar(graph.input(k)) ? x : l.unsqueeze(x, 0));
   };
-  const auto run = [&](const std::vector<TensorBox>& carried) {
-    const TensorBox& iteration = carried.back();
+  const auto run = [&](const TensorBox& iteration, std::span<const TensorBox> carried) {
     define(0, as_declared(0, iteration));
-    define(1, as_declared(1, yes));
-    for (int k = 0; k < states; ++k) define(2 + k, carried[static_cast<std::size_t>(k)]);
+    Value go = as_declared(1, yes);
+    go.elements = Elements{std::vector<std::int64_t>(go.sizes.size(), 1), {1}};
+    define(1, std::move(go));
+    for (int k = 0; k < states; ++k) define(2 + k, value_of(carried[static_cast<std::size_t>(k)]));
     body.lower(graph);
-    const TensorBox next = l.pointwise({iteration}, [](BodyBuilder& b, std::span<const ValueId> v) {
-      return b.binary(OpCode::add, v[0], b.constant_of(DType::i64, 1));
-    });
-    TensorBox again = scalar(l, result_of(c, body, graph, 0));
-    if (count.valid()) again = both(l, again, less(l, next, count));
-    std::vector<TensorBox> results = {again};
-    for (int k = 0; k < states; ++k) results.push_back(result_of(c, body, graph, 1 + k));
-    results.push_back(next);
-    return results;
+    ir::Lowering::Run result;
+    if (joined_count && !always_true(body.value(graph.output(0).name()))) {
+      c.fail(kDataDependentSize,
+             "its results join as many elements as it has iterations, and its condition is known only at "
+             "run time",
+             "sizes may depend on the sizes of inputs, not on their values");
+    }
+    result.condition = scalar(l, result_of(c, body, graph, 0));
+    for (int k = 0; k < states; ++k) result.carried.push_back(result_of(c, body, graph, 1 + k));
+    for (int k = 1 + states; k < graph.output_size(); ++k)
+      result.joined.push_back({result_of(c, body, graph, k), 0, *joined_count, iteration});
+    return result;
   };
-  const std::vector<TensorBox> last =
-      or_needs(c, c.has_input(0) ? 0 : 1, [&] { return l.repeat_while(condition, initial, run); });
-  std::vector<Value> values;
-  for (int k = 0; k < states; ++k) values.push_back(value_of(last[static_cast<std::size_t>(k)]));
-  return values;
+  return or_needs(c, c.has_input(0) ? 0 : 1, [&] { return iterate(l, condition, count, initial, run); });
+}
+
+std::vector<Value> scan_at_run_time(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body,
+                                    const ScanAtRunTime& scan) {
+  ir::Lowering& l = c.lowering();
+  const onnx::GraphProto& graph = graph_attribute(node, c, "body");
+  const auto run = [&](const TensorBox& iteration, std::span<const TensorBox> carried) {
+    const TensorBox reversed = from_the_end(l, scan.count, iteration);
+    const auto position = [&](const ScanAtRunTime::Axis& a) { return a.backwards ? reversed : iteration; };
+    int input = 0;
+    const auto define = [&](TensorBox x) {
+      Value value = value_of(std::move(x));
+      value.name = graph.input(input++).name();
+      body.define(std::move(value));
+    };
+    for (const TensorBox& x : carried) define(x);
+    for (std::size_t k = 0; k < scan.scanned.size(); ++k)
+      define(element_at(l, scan.scanned[k], scan.inputs[k].axis, position(scan.inputs[k])));
+    body.lower(graph);
+    ir::Lowering::Run result;
+    result.condition = l.scalar(DType::boolean, 1);
+    const auto states = static_cast<int>(carried.size());
+    for (int k = 0; k < states; ++k) result.carried.push_back(result_of(c, body, graph, k));
+    for (int k = states; k < graph.output_size(); ++k) {
+      const ScanAtRunTime::Axis& a = scan.outputs[static_cast<std::size_t>(k - states)];
+      const TensorBox value = result_of(c, body, graph, k);
+      const int axis = c.normalize_axis(a.axis, static_cast<int>(value.rank()) + 1, "an axis");
+      result.joined.push_back({value, static_cast<std::size_t>(axis), scan.count, position(a)});
+    }
+    return result;
+  };
+  return iterate(l, l.scalar(DType::boolean, 1), size_box(l, scan.count), scan.states, run);
 }
 
 }  // namespace braid::frontend

@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "frontend/microsoft_schemas.h"
-#include "frontend/schemas_quantised.h"
 
 namespace braid::frontend {
 namespace {
@@ -334,7 +333,7 @@ void register_schemas() {
     register_microsoft_attention();
     register_microsoft_normalizations();
     register_microsoft_products();
-    register_quantised_schemas();
+    register_microsoft_quantised();
     register_braid();
     register_dist_collective();
     register_simplified_layer_normalization();

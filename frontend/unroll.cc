@@ -54,10 +54,14 @@ class Unroller {
   std::vector<Value> loop() {
     const int joined_results = body_.output_size() - 1 - std::max(node_.input_size() - 2, 0);
     check_loop();
-    // Results that are joined have sizes, so the number of iterations must be known.
-    if (joined_results > 0) return *copied(true);
+    if (joined_results > 0) {
+      // They have sizes, so the number of iterations must follow from sizes.
+      const std::optional<Expr> count = joined_count();
+      if (!count || worth_copying(*count)) return *copied(true);
+      return loop_at_run_time(node_, c_, lowering_, count);
+    }
     if (std::optional<std::vector<Value>> results = copied(false)) return std::move(*results);
-    return loop_at_run_time(node_, c_, lowering_);
+    return loop_at_run_time(node_, c_, lowering_, std::nullopt);
   }
 
   std::vector<Value> scan() {
@@ -73,19 +77,15 @@ class Unroller {
       c_.fail(kUnsupportedForm, "lengths of sequences are not supported", "pad the sequences");
     std::vector<TensorBox> given;
     for (int k = 0; k < inputs; ++k) given.push_back(c_.input(first + k));
-    if (!batched) {
-      std::vector<Value> results;
-      for (TensorBox& y : scan_one(states, given)) results.push_back(value_of(std::move(y)));
-      return results;
-    }
+    if (!batched) return scan_one(states, given);
     std::vector<std::vector<TensorBox>> by_output(static_cast<std::size_t>(body_.output_size()));
     const std::int64_t batch = fixed(given[0].sizes()[0]);
     check_count(batch);
     for (std::int64_t b = 0; b < batch; ++b) {
       std::vector<TensorBox> of_sequence;
       for (const TensorBox& x : given) of_sequence.push_back(element(x, 0, b));
-      const std::vector<TensorBox> results = scan_one(states, of_sequence);
-      for (std::size_t k = 0; k < results.size(); ++k) by_output[k].push_back(results[k]);
+      std::vector<Value> results = scan_one(states, of_sequence);
+      for (std::size_t k = 0; k < results.size(); ++k) by_output[k].push_back(box_of(results[k], l()));
     }
     std::vector<Value> results;
     for (const std::vector<TensorBox>& parts : by_output) results.push_back(value_of(joined(parts, 0)));
@@ -113,8 +113,12 @@ class Unroller {
     for (std::int64_t step = 0; !most || step < *most; ++step) {
       if (!required && (!condition || (*condition && step == kMaxIterations))) return std::nullopt;
       if (!condition) {
-        c_.fail(kUnsupportedForm, "its condition is known only at run time",
-                "the number of iterations may depend only on sizes and constants");
+        const char* why =
+            "its results join as many elements as it has iterations, and its condition is known only at run "
+            "time";
+        const char* hint = "sizes may depend on the sizes of inputs, not on their values";
+        if (step == 0) c_.fail_unknown(1, kDataDependentSize, why, hint);
+        c_.fail(kDataDependentSize, why, hint);
       }
       if (!*condition) break;
       check_count(step + 1);
@@ -160,6 +164,23 @@ class Unroller {
             "every iteration becomes a part of the program");
   }
 
+  // How often a loop with joined results runs, if only its trip count decides it; nothing if it has none, or a condition that may
+  // end it.
+  std::optional<Expr> joined_count() {
+    if (!c_.has_input(0)) return std::nullopt;
+    if (c_.has_input(1) && known_condition(c_.value(1)) != true) return std::nullopt;
+    const std::vector<Expr> count = c_.shape_values(0, "the sizes of the results");
+    if (count.size() != 1) c_.fail(kShapeMismatch, "the number of iterations must be one number");
+    return ir::max(count[0], 0);
+  }
+
+  // Copies of the body compute what depends on the iteration while compiling, and may communicate.
+  bool worth_copying(const Expr& count) const {
+    if (!count.is_constant() || count.is_constant(0)) return false;
+    return count.constant() <= kMaxIterations &&
+           count.constant() * (body_.node_size() + 1) <= kMaxUnrolledNodes;
+  }
+
   std::int64_t fixed(Expr count) const {
     if (!count.is_constant()) {
       c_.fail(kUnsupportedForm,
@@ -198,7 +219,7 @@ class Unroller {
   }
 
   // One sequence: the final states, then what the scanned results join to.
-  std::vector<TensorBox> scan_one(int states, const std::vector<TensorBox>& given) {
+  std::vector<Value> scan_one(int states, const std::vector<TensorBox>& given) {
     const bool old = c_.version() < 9;
     std::vector<Value> carried;
     for (int k = 0; k < states; ++k) carried.push_back(value_of(given[static_cast<std::size_t>(k)]));
@@ -214,8 +235,8 @@ class Unroller {
       if (k > 0) l().require_equal(size, count);
       count = size;
     }
+    if (!worth_copying(count)) return scan_as_region(given, axes, count);
     const std::int64_t steps = fixed(count);
-    check_count(steps);
     std::vector<std::vector<TensorBox>> scanned(static_cast<std::size_t>(body_.output_size() - states));
     for (std::int64_t step = 0; step < steps; ++step) {
       for (int k = 0; k < states; ++k) define_input(k, carried[static_cast<std::size_t>(k)]);
@@ -229,15 +250,30 @@ class Unroller {
       for (std::size_t k = 0; k < scanned.size(); ++k)
         scanned[k].push_back(box(states + static_cast<int>(k)));
     }
-    std::vector<TensorBox> results;
-    for (Value& state : carried) results.push_back(box_of(state, l()));
+    std::vector<Value> results = std::move(carried);
     for (std::size_t k = 0; k < scanned.size(); ++k) {
       if (!old && entry("scan_output_directions", k) != 0) std::reverse(scanned[k].begin(), scanned[k].end());
-      const int rank = scanned[k].empty() ? 1 : static_cast<int>(scanned[k][0].rank()) + 1;
-      results.push_back(
-          joined(scanned[k], old ? 0 : c_.normalize_axis(entry("scan_output_axes", k), rank, "an axis")));
+      const int rank = static_cast<int>(scanned[k][0].rank()) + 1;
+      results.push_back(value_of(
+          joined(scanned[k], old ? 0 : c_.normalize_axis(entry("scan_output_axes", k), rank, "an axis"))));
     }
     return results;
+  }
+
+  std::vector<Value> scan_as_region(const std::vector<TensorBox>& given, const std::vector<int>& axes,
+                                    const Expr& count) {
+    const bool old = c_.version() < 9;
+    ScanAtRunTime scan{count, given, {}, {}, {}};
+    const std::size_t states = given.size() - axes.size();
+    scan.scanned.assign(given.begin() + static_cast<std::ptrdiff_t>(states), given.end());
+    scan.states.resize(states);
+    for (std::size_t k = 0; k < axes.size(); ++k)
+      scan.inputs.push_back({axes[k], entry(old ? "directions" : "scan_input_directions", k) != 0});
+    for (std::size_t k = 0; k + states < static_cast<std::size_t>(body_.output_size()); ++k) {
+      scan.outputs.push_back(
+          {old ? 0 : entry("scan_output_axes", k), !old && entry("scan_output_directions", k) != 0});
+    }
+    return scan_at_run_time(node_, c_, lowering_, scan);
   }
 
   const onnx::NodeProto& node_;

@@ -1,5 +1,5 @@
-// Loop and Scan: as many copies of the body as there are iterations, whose number must be known while compiling. Otherwise a
-// Loop is run by the program (regions.h).
+// Loop and Scan: as many copies of the body as there are iterations if their number is known while compiling and not too large.
+// Otherwise the program repeats the body (regions.h).
 #pragma once
 
 #include <functional>
@@ -27,8 +27,8 @@ struct BodyLowering {
   std::function<Value&(const std::string&)> value;
 };
 
-// The values of the node's outputs, without names; nullopt if it is neither Loop nor Scan. BR0119 if results are to be joined, and
-// the number of iterations is known only at run time, too large, or zero.
+// The values of the node's outputs, without names; nullopt if it is neither Loop nor Scan. BR0116 if results are to be joined, and
+// the number of iterations follows from no sizes.
 std::optional<std::vector<Value>> unrolled(const onnx::NodeProto& node, OpContext& c,
                                            const BodyLowering& body);
 

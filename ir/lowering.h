@@ -143,6 +143,9 @@ class Lowering {
       std::map<std::string, std::variant<std::int64_t, double, std::string>> attributes = {});
   // Allocates a buffer for the box now and returns the same view of it.
   TensorBox realize(TensorBox x);
+  // The same for a tensor that holds the elements of `before` where these are, and more: if `before` is a graph input with room to
+  // grow (ir/capacity.h), x gets its layout and may come to lie in its memory.
+  TensorBox realize_grown(TensorBox x, const TensorBox& before);
   // Names the buffer that x may get (an ONNX value name). The first name stays.
   void set_name(const TensorBox& x, const std::string& name);
   // Realizes x if recomputing it for each of `uses` users costs more than memory (Inductor's mark_reuse).
@@ -153,10 +156,24 @@ class Lowering {
   // other (BR0119). Operations that it asks for become part of the region, those of boxes made outside stay outside.
   using Part = std::function<std::vector<TensorBox>()>;
   std::vector<TensorBox> branch(const TensorBox& condition, const Part& if_true, const Part& if_false);
+  // What a run of a loop adds to one of its results: element `position` (i64 scalar, less than `count`) along `axis` of a tensor
+  // that has `count` of them.
+  struct Joined {
+    TensorBox value;  // without the axis
+    std::size_t axis = 0;
+    Expr count;
+    TensorBox position;
+  };
+  struct Run {
+    TensorBox condition;  // of the next run
+    std::vector<TensorBox> carried;
+    std::vector<Joined> joined;
+  };
   // Runs `body` as long as the bool scalar `condition` is true, beginning with `initial`. It is called once, with what is
-  // carried from run to run, and returns the next condition and then the next values, which have the types and sizes
-  // of the initial ones (BR0119). The result is the values after the last run.
-  using Body = std::function<std::vector<TensorBox>(const std::vector<TensorBox>& carried)>;
+  // carried from run to run, and returns the next condition, the next values, which have the types and sizes
+  // of the initial ones (BR0119), and what it adds to other results. The result is the values after the last run, and then
+  // the joined tensors, whose elements are 0 where no run has written.
+  using Body = std::function<Run(const std::vector<TensorBox>& carried)>;
   std::vector<TensorBox> repeat_while(const TensorBox& condition, const std::vector<TensorBox>& initial,
                                       const Body& body);
   // The regions around what is being lowered.
@@ -223,9 +240,12 @@ class Lowering {
   BufferId realize_box(StorageBox& box);
   BufferId realize_into(StorageBox& box, BufferId target);
   Region region(const std::function<std::vector<BufferId>()>& part);
+  // Adds to a tensor made around the region: its memory before and after.
+  std::pair<BufferId, BufferId> add_to(const Joined& part, const std::string& name);
   std::vector<BufferId> read_from_outside(const RegionKernel& kernel) const;
   BufferId copy_of(const TensorBox& x, const std::string& name);
   std::optional<BufferId> buffer_of(const TensorBox& x);
+  void grow_in_place(BufferId buffer, const TensorBox& before);
   OpId emit(Operation op);
   // True if x is a deferred computation that this view reorders: realizing it would not make x contiguous,
   // and computing it straight into a contiguous copy costs nothing extra.

@@ -295,12 +295,13 @@ TensorBox Lowering::recv(DType dtype, std::vector<Expr> sizes, GroupId group, in
 void Lowering::output(const std::string& name, TensorBox x) {
   const bool reordered = lazy_and_reordered(x);
   if (!reordered) realize_box(*x.box_);
-  // A concatenation in the layout of an input that grows (concat()): it may come to lie there.
+  // A tensor in the layout of an input that grows (grow_in_place()): it may come to lie there.
   if (const auto* grown = std::get_if<BufferId>(&x.box_->data);
       grown && !is_contiguous(graph_[*grown].sizes, strides_of(graph_, *grown)) &&
       strided(x) == whole(graph_, *grown)) {
     const Buffer& b = graph_[*grown];
-    if (!b.producer.valid() && b.storage.valid() && graph_[b.storage].kind == StorageKind::activation) {
+    const bool ours = !b.producer.valid() || graph_[b.producer].as<Loops>() != nullptr;
+    if (ours && b.storage.valid() && graph_[b.storage].kind == StorageKind::activation) {
       graph_[b.storage].kind = StorageKind::output;
       graph_.outputs.push_back({name, *grown});
       return;

@@ -250,18 +250,29 @@ std::vector<TensorBox> Lowering::extern_call(
   return boxes;
 }
 
-namespace {
-
-// An input with room to grow and more elements: the layout that leaves its elements where they are.
-void grow_in_place(Graph& graph, BufferId buffer, BufferId input) {
-  const std::vector<Expr> strides = strides_of(graph, input);
-  const std::vector<Expr>& sizes = graph[buffer].sizes;
-  if (is_contiguous(graph[input].sizes, strides) || !has_capacity_strides(sizes, strides)) return;
-  graph[buffer].layout = FixedLayout{strides};
-  graph[graph[buffer].storage].bytes = sizes[0] * strides[0] * size_of(graph[buffer].dtype);
+// If `before` is a whole input with room for the elements of `buffer`: the layout that leaves its elements where they are.
+void Lowering::grow_in_place(BufferId buffer, const TensorBox& before) {
+  const auto* input = std::get_if<BufferId>(&before.box_->data);
+  if (input == nullptr) return;
+  const StorageId storage = graph_[*input].storage;
+  if (!storage.valid() || graph_[storage].kind != StorageKind::input ||
+      before.sizes() != graph_[*input].sizes || before.map_ != index_symbols(pool(), before.rank()))
+    return;
+  const std::vector<Expr> strides = strides_of(graph_, *input);
+  const std::vector<Expr>& sizes = graph_[buffer].sizes;
+  if (is_contiguous(graph_[*input].sizes, strides) || !has_capacity_strides(sizes, strides)) return;
+  graph_[buffer].layout = FixedLayout{strides};
+  graph_[graph_[buffer].storage].bytes = sizes[0] * strides[0] * size_of(graph_[buffer].dtype);
 }
 
-}  // namespace
+TensorBox Lowering::realize_grown(TensorBox x, const TensorBox& before) {
+  if (lazy_and_reordered(x) || x.box_->realized()) return x;
+  const std::string name = x.box_->name.empty() ? origin_.empty() ? "cache" : origin_ : x.box_->name;
+  const BufferId buffer = graph_.add_owned(name, x.dtype(), x.sizes());
+  grow_in_place(buffer, before);
+  realize_into(*x.box_, buffer);
+  return x;
+}
 
 TensorBox Lowering::concat(std::vector<TensorBox> parts, int axis) {
   if (parts.size() == 1) return parts[0];
@@ -279,13 +290,7 @@ TensorBox Lowering::concat(std::vector<TensorBox> parts, int axis) {
   }
   const std::string name = origin_.empty() ? "concat" : origin_;
   const BufferId whole_buffer = graph_.add_owned(name, parts[0].dtype(), sizes);
-  if (const auto* first = std::get_if<BufferId>(&parts[0].box_->data)) {
-    const StorageId storage = graph_[*first].storage;
-    const bool input = storage.valid() && graph_[storage].kind == StorageKind::input;
-    if (input && parts[0].sizes() == graph_[*first].sizes &&
-        parts[0].map_ == index_symbols(pool(), sizes.size()))
-      grow_in_place(graph_, whole_buffer, *first);
-  }
+  grow_in_place(whole_buffer, parts[0]);
   const std::vector<Expr> strides = strides_of(graph_, whole_buffer);
   Expr start = 0;
   for (const TensorBox& part : parts) {

@@ -80,6 +80,8 @@ std::vector<BufferId> Lowering::read_from_outside(const RegionKernel& kernel) co
     };
     for (OpId id : region.ops) {
       const Operation& op = graph_[id];
+      // First: what it changes in place counts as read, under its new name too.
+      for (BufferId b : op.outputs) defined.insert(b);
       if (const auto* nested = op.as<RegionKernel>()) {
         for (BufferId b : nested->operands) use(b);
         for (const Region& r : nested->regions) again(r, again);
@@ -88,7 +90,6 @@ std::vector<BufferId> Lowering::read_from_outside(const RegionKernel& kernel) co
           if (a.reads()) use(a.buffer);
         }
       }
-      for (BufferId b : op.outputs) defined.insert(b);
     }
     for (BufferId b : region.yields) use(b);
   };
@@ -134,6 +135,42 @@ std::vector<TensorBox> Lowering::branch(const TensorBox& condition, const Part& 
   return boxes;
 }
 
+std::pair<BufferId, BufferId> Lowering::add_to(const Joined& part, const std::string& name) {
+  constexpr std::size_t kMostDimensions = 6;  // extern kernels take 8
+  if (part.value.rank() > kMostDimensions) {
+    user_error(kUnsupportedForm, {.node = origin_},
+               fmt::format("a result joins tensors of rank {}, which a loop at run time can do up to rank {}",
+                           part.value.rank(), kMostDimensions),
+               "fix the number of iterations");
+  }
+  std::vector<Expr> sizes = part.value.sizes();
+  sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(part.axis), part.count);
+  BufferId before;
+  {
+    const AtDepth around(depth_, depth_ - 1);
+    before = copy_of(full(sizes, part.value.dtype(), 0), name + ".joined");
+  }
+  const BufferId after = graph_.add_mutation(before, graph_[before].name);
+  // Of write_rows, which counts positions by row of a batch: one row.
+  const auto row = [&](TensorRef x, bool one_position) {
+    if (one_position) {
+      x.sizes.insert(x.sizes.begin() + static_cast<std::ptrdiff_t>(part.axis), 1);
+      x.strides.insert(x.strides.begin() + static_cast<std::ptrdiff_t>(part.axis), 1);
+    }
+    x.sizes.insert(x.sizes.begin(), 1);
+    x.strides.insert(x.strides.begin(), 1);
+    return x;
+  };
+  ExternKernel kernel;
+  kernel.callee = "write_rows";
+  kernel.reads = {row(whole(graph_, before), false), row(extern_operand(part.value, true), true),
+                  row(extern_operand(part.position, true), false)};
+  kernel.writes = {row(whole(graph_, after), false)};
+  kernel.attributes = {{"axis", static_cast<std::int64_t>(part.axis + 1)}, {"ring", std::int64_t{0}}};
+  emit({name + ".join", std::move(kernel), {after}, {origin_}, std::nullopt});
+  return {before, after};
+}
+
 std::vector<TensorBox> Lowering::repeat_while(const TensorBox& condition,
                                               const std::vector<TensorBox>& initial, const Body& body) {
   const std::string origin = origin_;
@@ -149,8 +186,10 @@ std::vector<TensorBox> Lowering::repeat_while(const TensorBox& condition,
   kernel.regions.push_back(region([&] {
     std::vector<TensorBox> values;
     for (std::size_t k = 1; k < carried.size(); ++k) values.push_back(from_buffer(carried[k]));
-    const std::vector<TensorBox> next = body(values);
+    Run run = body(values);
     set_origin(origin);
+    std::vector<TensorBox> next = {run.condition};
+    next.insert(next.end(), run.carried.begin(), run.carried.end());
     internal_check(next.size() == carried.size(), "a loop carries {} values and yields {}", carried.size(),
                    next.size());
     std::vector<BufferId> yields;
@@ -162,6 +201,11 @@ std::vector<TensorBox> Lowering::repeat_while(const TensorBox& condition,
       const std::optional<BufferId> existing = buffer_of(next[k]);
       const bool stays = existing && (*existing == carried[k] || !carries(*existing));
       yields.push_back(stays ? *existing : copy_of(next[k], name + ".next"));
+    }
+    for (const Joined& part : run.joined) {
+      const auto [before, after] = add_to(part, name);
+      carried.push_back(before);
+      yields.push_back(after);
     }
     return yields;
   }));

@@ -2,6 +2,7 @@
 
 #include "passes/choose_layouts.h"
 #include "passes/dead_code.h"
+#include "passes/drop_roundings.h"
 #include "passes/expand_attention.h"
 #include "passes/forward_copies.h"
 #include "passes/fuse_epilogues.h"
@@ -86,6 +87,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<ChooseLayouts>();
   registry.add<DeadCode>();
   registry.add<DecideGlobalOrderingOfComms>();
+  registry.add<DropRoundings>();
   registry.add<EarliestStartLatestWait>();
   registry.add<ExpandAttention>();
   registry.add<ForwardCopies>();

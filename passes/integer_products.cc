@@ -16,6 +16,7 @@
 #include "passes/compact.h"
 #include "passes/constant_sums.h"
 #include "passes/convolution_sums.h"
+#include "passes/new_operations.h"
 #include "passes/pass_context.h"
 #include "passes/quantised_operand.h"
 
@@ -49,7 +50,7 @@ class Rewriter {
       if (as_product(graph_[node.op].kernel) != nullptr) narrow(node.op);
     }
     if (!changed_) return false;
-    place_new();
+    added_.place(schedule_);
     drop_unread();
     schedule_.plan.reset();
     compact(schedule_);
@@ -61,10 +62,10 @@ class Rewriter {
   Graph& graph_;
   bool float_products_;
   bool changed_ = false;
-  std::set<OpId> single_;                     // nodes of their own
-  std::map<StorageId, int> writers_;          // of each root storage
-  std::map<OpId, std::vector<OpId>> before_;  // new operations, in front of this one
-  std::set<OpId> narrowed_from_;              // producers that may be read no more
+  std::set<OpId> single_;             // nodes of their own
+  std::map<StorageId, int> writers_;  // of each root storage
+  NewOperations added_;
+  std::set<OpId> narrowed_from_;  // producers that may be read no more
   std::vector<std::pair<TensorRef, BufferId>> row_sums_, column_sums_;
   std::vector<std::pair<TensorRef, TensorRef>> shrunk_;  // u8 weights, and what became of them
 
@@ -219,7 +220,7 @@ class Rewriter {
 
   OpId add_before(OpId reader, Operation op) {
     const OpId added = graph_.add_op(std::move(op));
-    before_[reader].push_back(added);
+    added_.add_before(reader, added);
     for (BufferId b : graph_[added].outputs) ++writers_[root_storage(graph_, b)];
     return added;
   }
@@ -479,19 +480,6 @@ class Rewriter {
   }
 
   // ---- the schedule
-
-  void place_new() {
-    std::vector<ScheduleNode> nodes;
-    for (ScheduleNode& node : schedule_.nodes) {
-      if (node.kind == ScheduleNode::Kind::single) {
-        if (const auto found = before_.find(node.op); found != before_.end()) {
-          for (OpId op : found->second) nodes.push_back(ScheduleNode::single(op));
-        }
-      }
-      nodes.push_back(std::move(node));
-    }
-    schedule_.nodes = std::move(nodes);
-  }
 
   // Producers of what only products read.
   void drop_unread() {

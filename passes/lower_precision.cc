@@ -16,6 +16,7 @@
 #include "ir/typing.h"
 #include "passes/compact.h"
 #include "passes/constant_matrix.h"
+#include "passes/new_operations.h"
 #include "passes/pass_context.h"
 
 namespace braid::passes {
@@ -131,16 +132,7 @@ class Rewriter {
   }
 
   void finish() {
-    std::vector<ScheduleNode> nodes;
-    for (ScheduleNode& node : schedule_.nodes) {
-      if (node.kind == ScheduleNode::Kind::single) {
-        if (const auto found = before_.find(node.op); found != before_.end()) {
-          for (OpId op : found->second) nodes.push_back(ScheduleNode::single(op));
-        }
-      }
-      nodes.push_back(std::move(node));
-    }
-    schedule_.nodes = std::move(nodes);
+    added_.place(schedule_);
     schedule_.plan.reset();
     compact(schedule_);
   }
@@ -159,7 +151,7 @@ class Rewriter {
   Graph& graph_;
   DType type_;
   std::map<StorageId, int> writers_;
-  std::map<OpId, std::vector<OpId>> before_;  // new operations, in front of this one
+  NewOperations added_;
   std::vector<std::pair<TensorRef, Rows>> rows_;
   std::vector<std::pair<TensorRef, std::optional<Weights>>> weights_;
 
@@ -208,7 +200,7 @@ class Rewriter {
 
   void add_before(OpId reader, const std::string& name, Loops loops, BufferId out) {
     const OpId added = graph_.add_op({name, std::move(loops), {out}, graph_[reader].origins, std::nullopt});
-    before_[reader].push_back(added);
+    added_.add_before(reader, added);
     ++writers_[root_storage(graph_, out)];
   }
 

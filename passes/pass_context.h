@@ -35,6 +35,8 @@ struct PassContext {
   std::set<std::string> forced_kernels;
   // What select_kernels chose last, in the order of the starts.
   std::vector<KernelChoice> kernel_choices;
+  // How many roundings drop_roundings has left out.
+  std::size_t dropped_roundings = 0;
 
   PassContext();  // the default machine, no cap
 };

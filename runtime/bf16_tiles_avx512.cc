@@ -1,5 +1,6 @@
 // Products of bf16 matrices with AVX-512 BF16 (half_gemm.h). A tile of up to 6 rows and 64 columns stays in registers over all of
-// k; with one or two rows, where reading the weights is the limit, several panels are read at once.
+// k; with one or two rows, where reading the weights is the limit, several panels are read at once. With AMX, tiles have 32 rows and 32
+// columns; what is left of k is added as without it.
 #include "runtime/half_gemm.h"
 
 #ifdef __x86_64__
@@ -11,12 +12,13 @@
 
 #include "runtime/vec_math.h"
 // After the includes: inline functions, which other files have too, must not be built for this target.
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,amx-tile,amx-bf16,fma")
 
 namespace braid::rt::avx512 {
 #include "runtime/finish_tile_avx512.inc"
 
 namespace {
+#include "runtime/amx_tiles.inc"
 
 constexpr int64_t kWidth = 64;
 constexpr int kVectors = 4;
@@ -88,6 +90,67 @@ void tile(const Operands& o) {
   }
 }
 
+constexpr int kMostTileRows = 32;
+constexpr int64_t kStep = 16;  // pairs of k that one instruction of AMX takes
+
+// Up to 32 rows (more than 16 if kTwoRows) and 32 columns from `column` on.
+template <bool kTwoRows>
+void multiply_tiles(const Operands& o, int64_t blocks, int64_t column) {
+  constexpr int64_t kPanelRow = kWidth * 2 * static_cast<int64_t>(sizeof(uint16_t)),
+                    kSumsRow = kWidth * static_cast<int64_t>(sizeof(float));
+  const int64_t a_row = o.a_row * static_cast<int64_t>(sizeof(uint16_t));
+  const uint16_t* a = o.a;
+  const uint16_t* b = o.b + column * 2;
+  _tile_zero(BRAID_SUMS_00);
+  _tile_zero(BRAID_SUMS_01);
+  if constexpr (kTwoRows) {
+    _tile_zero(BRAID_SUMS_10);
+    _tile_zero(BRAID_SUMS_11);
+  }
+  for (int64_t k = 0; k < blocks; ++k, a += 2 * kStep, b += 2 * kStep * kWidth) {
+    _tile_loadd(BRAID_ROWS_0, a, a_row);
+    _tile_loadd(BRAID_COLUMNS_0, b, kPanelRow);
+    _tile_dpbf16ps(BRAID_SUMS_00, BRAID_ROWS_0, BRAID_COLUMNS_0);
+    _tile_loadd(BRAID_COLUMNS_1, b + 2 * kLanes, kPanelRow);
+    _tile_dpbf16ps(BRAID_SUMS_01, BRAID_ROWS_0, BRAID_COLUMNS_1);
+    if constexpr (kTwoRows) {
+      _tile_loadd(BRAID_ROWS_1, a + 16 * o.a_row, a_row);
+      _tile_dpbf16ps(BRAID_SUMS_10, BRAID_ROWS_1, BRAID_COLUMNS_0);
+      _tile_dpbf16ps(BRAID_SUMS_11, BRAID_ROWS_1, BRAID_COLUMNS_1);
+    }
+  }
+  float* const sums = o.sums + column;
+  _tile_stored(BRAID_SUMS_00, sums, kSumsRow);
+  _tile_stored(BRAID_SUMS_01, sums + kLanes, kSumsRow);
+  if constexpr (kTwoRows) {
+    _tile_stored(BRAID_SUMS_10, sums + 16 * kWidth, kSumsRow);
+    _tile_stored(BRAID_SUMS_11, sums + 16 * kWidth + kLanes, kSumsRow);
+  }
+}
+
+void tile_of_units(const Operands& o, int rows) {
+  const int64_t blocks = o.k / (2 * kStep);
+  for (int64_t column = 0; column < kWidth; column += 2 * kLanes)
+    (rows > 16 ? multiply_tiles<true> : multiply_tiles<false>)(o, blocks, column);
+  for (int r = 0; r < rows && blocks * 2 * kStep < o.k; ++r) {
+    __m512 sums[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sums[v] = _mm512_load_ps(o.sums + r * kWidth + v * kLanes);
+    for (int64_t i = blocks * 2 * kStep; i < o.k; i += 2) {
+      const uint16_t* const a = o.a + r * o.a_row + i;
+      const int32_t pair = i + 1 < o.k ? a[0] | a[1] << 16 : a[0];
+      const __m512bh x = as_bf16(_mm512_set1_epi32(pair));
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const __m512i w = _mm512_loadu_si512(o.b + i * kWidth + v * 2 * kLanes);
+        sums[v] = _mm512_dpbf16_ps(sums[v], x, as_bf16(w));
+      }
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) _mm512_store_ps(o.sums + r * kWidth + v * kLanes, sums[v]);
+  }
+}
+
 using TileFunction = void (*)(const Operands&);
 constexpr TileFunction kTiles[kMostRows] = {tile<1, 1, false>, tile<2, 1, false>, tile<3, 1, false>,
                                             tile<4, 1, false>, tile<5, 1, false>, tile<6, 1, false>};
@@ -127,7 +190,11 @@ void finish(const Tile& t, const GemmShape& shape, const GemmArgs& args) {
 void multiply(const GemmShape& shape, const GemmArgs& args, const uint16_t* a, int64_t a_row,
               const Bf16Panels& b, int64_t row_begin, int64_t row_end, int64_t column_begin,
               int64_t column_end) {
-  alignas(64) float buffer[kMostRows * kWidth];
+  // Decided by the whole product: its rows have the same bits for any number of threads.
+  const bool units = b.matrix_units && shape.m > kMostRows && shape.k >= 2 * kStep;
+  const int64_t most_rows = units ? kMostTileRows : kMostRows;
+  Tiles tiles_of_thread;
+  alignas(64) float buffer[kMostTileRows * kWidth];
   Operands o = {};
   o.a_row = a_row;
   o.k = shape.k;
@@ -143,7 +210,7 @@ void multiply(const GemmShape& shape, const GemmArgs& args, const uint16_t* a, i
   };
   const int64_t rows = row_end - row_begin;
   if (rows <= 0) return;
-  if (rows <= kMostRows) {  // weights are read once
+  if (rows <= kMostRows && !units) {  // weights are read once
     o.a = a + row_begin * a_row;
     for (int64_t p = column_begin; p < column_end;) {
       const int64_t together = kStreamPanels[rows - 1];
@@ -156,16 +223,22 @@ void multiply(const GemmShape& shape, const GemmArgs& args, const uint16_t* a, i
     return;
   }
   const int64_t row_bytes = shape.k * 2 + std::min(shape.n, kWidth) * 4;
-  const int64_t block = std::max(kBlockBytes / row_bytes / kFewestRows, int64_t{1}) * kFewestRows;
+  const int64_t fewest = units ? 2 * kMostTileRows : kFewestRows;
+  const int64_t block = std::max(kBlockBytes / row_bytes / fewest, int64_t{1}) * fewest;
   for (int64_t begin = row_begin; begin < row_end; begin += block) {
     const int64_t height = std::min(block, row_end - begin);
-    const int64_t tiles = (height + kMostRows - 1) / kMostRows;  // of equal heights, as far as possible
+    const int64_t tiles = (height + most_rows - 1) / most_rows;  // of equal heights, as far as possible
     for (int64_t p = column_begin; p < column_end; ++p) {
       o.b = b.data + p * o.panel_stride;
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t row = begin + height * t / tiles, count = begin + height * (t + 1) / tiles - row;
         o.a = a + row * a_row;
-        kTiles[count - 1](o);
+        if (units) {
+          tiles_of_thread.shape(static_cast<int>(count));
+          tile_of_units(o, static_cast<int>(count));
+        } else {
+          kTiles[count - 1](o);
+        }
         finish_panels(row, count, p, 1);
       }
     }

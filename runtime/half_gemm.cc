@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/amx.h"
 #include "runtime/byte_weights.h"
 #include "runtime/half.h"
 #include "runtime/processor.h"
@@ -27,6 +28,14 @@ bool has_bf16_units() {
 }
 
 namespace {
+
+bool uses_matrix_units() {
+  static const bool found = [] {
+    const char* asked = std::getenv("BRAID_HALF_KERNELS");
+    return (asked == nullptr || std::string_view(asked) != "avx512") && has_amx_bf16();
+  }();
+  return found;
+}
 
 constexpr int64_t kWidth = 64;
 constexpr int64_t kBlockRows = 256;    // that are converted at once
@@ -160,7 +169,8 @@ class Bf16Gemm final : public GemmKernel {
   }
   void run(const GemmArgs& args, const PackedMatrix* packed) const override {
     const auto* weights = static_cast<const Bf16Weights*>(packed->impl());
-    const Bf16Panels b = {reinterpret_cast<const uint16_t*>(weights->bytes.get()), weights->pairs};
+    const Bf16Panels b = {reinterpret_cast<const uint16_t*>(weights->bytes.get()), weights->pairs,
+                          uses_matrix_units()};
     for (int64_t i = 0; i < s_.batches(); ++i) {
       const Offsets at = offsets_of(s_, i);
       const auto* a = static_cast<const uint16_t*>(args.a) + at.a;

@@ -1,10 +1,11 @@
 // Products of halves (f16 or bf16) with constant weights of the same type and sums in f32. Private to the runtime library.
 //
-//   bf16 tiles      bf16 on processors with AVX-512 BF16: one instruction adds two products to each of sixteen sums
+//   bf16 tiles      bf16 on processors with AVX-512 BF16: one instruction adds two products to each of sixteen sums; with AMX,
+//                   where there are more than 6 rows, 32 products to each of 256 sums
 //   widened halves  otherwise: rows become f32 once, weights in registers or a panel at a time (byte_weights.h)
 //
-// Both add the products in order of k. The instruction rounds to nearest even, once for both products, and takes numbers below
-// 2^-126 as 0, so that results of the two differ by roundings.
+// Both add the products in order of k; AMX adds those of even and of odd k apart. The instructions round to nearest even and take numbers
+// below 2^-126 as 0, so that results of the three differ by roundings.
 #pragma once
 
 #include <memory>
@@ -13,7 +14,8 @@
 
 namespace braid::rt {
 
-// Whether the processor has AVX-512 BF16. BRAID_HALF_KERNELS=widened asks for programs without it, to test them.
+// Whether the processor has AVX-512 BF16. BRAID_HALF_KERNELS=widened asks for programs without it, to test them, and =avx512 for
+// such without AMX.
 bool has_bf16_units();
 
 PackedMatrix::Impl* pack_halves(DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
@@ -26,7 +28,8 @@ std::unique_ptr<GemmKernel> make_half_gemm(const GemmShape& shape, int threads);
 // ((n / 64 * pairs + k / 2) * 64 + n % 64) * 2 + k % 2.
 struct Bf16Panels {
   const uint16_t* data = nullptr;
-  int64_t pairs = 0;  // (k + 1) / 2
+  int64_t pairs = 0;          // (k + 1) / 2
+  bool matrix_units = false;  // whether AMX multiplies more than a few rows
 };
 struct Bf16Kernels {
   // Rows [row_begin, row_end) of one matrix, panels [column_begin, column_end). `a` has adjacent columns; c and operands of

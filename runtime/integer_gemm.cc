@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/amx.h"
 #include "runtime/processor.h"
 
 namespace braid::rt {
@@ -21,7 +22,8 @@ const ByteKernels& byte_kernels() {
     if (name == "baseline" || instruction_set() == InstructionSet::baseline) return baseline::kByteKernels;
     const bool vnni =
         instruction_set() == InstructionSet::avx512 && missing_feature(kFeatureAvx512vnni) == nullptr;
-    return vnni && name != "avx2" ? avx512::kByteKernels : avx2::kByteKernels;
+    if (!vnni || name == "avx2") return avx2::kByteKernels;
+    return name != "avx512" && has_amx_int8() ? amx::kByteKernels : avx512::kByteKernels;
   }();
   return found;
 #else
@@ -94,16 +96,17 @@ ByteMatrix* pack_bytes(DType type, int64_t k, int64_t n, const void* b, int64_t 
 
 namespace {
 
-// Rows of a that are copied together, and finished together: a multiple of any tile's rows. A panel of b is read again for each.
-constexpr int64_t kRowsTogether = 24;
 constexpr int64_t kBlockBytes = 192 * 1024;
 
+// Rows of a that are copied together. A panel of b is read again for each block.
 int64_t block_rows(int64_t depth) {
-  return std::clamp(kBlockBytes / std::max<int64_t>(depth, 1) / kRowsTogether, int64_t{1}, int64_t{4}) *
-         kRowsTogether;
+  const int64_t together = byte_kernels().rows_together;
+  return std::clamp(kBlockBytes / std::max<int64_t>(depth, 1) / together, int64_t{1}, int64_t{4}) * together;
 }
 
-constexpr size_t kSumsBytes = static_cast<size_t>(kRowsTogether * kBytePanel) * sizeof(int32_t);
+size_t sums_bytes() {
+  return static_cast<size_t>(byte_kernels().rows_together * kBytePanel) * sizeof(int32_t);
+}
 
 uint32_t sum_of(const uint8_t* row, int64_t k) {
   uint32_t sum = 0;
@@ -117,7 +120,7 @@ uint32_t sum_of(const uint8_t* row, int64_t k) {
 size_t byte_scratch(int64_t k) {
   const int64_t depth = byte_depth(k), rows = block_rows(depth);
   return static_cast<size_t>((rows * depth + 63) / 64 * 64) + static_cast<size_t>(rows) * sizeof(int32_t) +
-         kSumsBytes;
+         sums_bytes();
 }
 
 void multiply_bytes(const ByteProduct& product, const ByteRows& rows, const ByteSums& sums,
@@ -158,8 +161,8 @@ void multiply_bytes(const ByteProduct& product, const ByteRows& rows, const Byte
       tile.b = product.b.data + p * depth * kBytePanel;
       tile.columns = column_start;
       const int vectors = static_cast<int>((columns + 15) / 16);
-      for (int64_t begin = 0; begin < count; begin += kRowsTogether) {
-        const int64_t together = std::min(kRowsTogether, count - begin);
+      for (int64_t begin = 0; begin < count; begin += kernels.rows_together) {
+        const int64_t together = std::min(kernels.rows_together, count - begin);
         // Tiles of equal heights, as far as possible.
         const int64_t tiles = (together + kernels.tile_rows - 1) / kernels.tile_rows;
         for (int64_t t = 0; t < tiles; ++t) {

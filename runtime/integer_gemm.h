@@ -20,7 +20,7 @@ namespace braid::rt {
 
 inline constexpr int64_t kBytePanel = 64;  // columns of a panel
 inline constexpr int64_t kByteGroup = 4;   // rows of b whose products one instruction adds
-inline constexpr int kMostByteRows = 8;    // rows of a tile
+inline constexpr int kMostByteRows = 96;   // rows of a tile
 
 inline constexpr int64_t byte_depth(int64_t k) { return (k + kByteGroup - 1) / kByteGroup * kByteGroup; }
 inline constexpr int64_t byte_panels(int64_t n) { return (n + kBytePanel - 1) / kBytePanel; }
@@ -63,18 +63,20 @@ struct ByteTile {
   const int32_t* rows = nullptr;
   int32_t* sums = nullptr;  // rows of 64
 };
-// One position of a depthwise convolution: sums[c] = sum over taps k of a[k][c] * weights[k, c], for 64 channels at most.
+// One position of a depthwise convolution: sums[c] = sum over taps k of a[k][first + c] * weights[k, c], for 64 channels at most.
 struct ByteTaps {
   const uint8_t* const* a = nullptr;  // per tap; null: outside
-  int64_t taps = 0, channels = 0;
+  int64_t first = 0, taps = 0, channels = 0;
   bool signed_a = false;
-  const int16_t* weights = nullptr;
+  // Numbers of 16 bits with 16 zeros above them: instructions that multiply pairs of such numbers take two.
+  const int32_t* weights = nullptr;
   int64_t weights_row = 0;
   int32_t* sums = nullptr;
 };
 struct ByteKernels {
-  int64_t tile_rows;  // that suit a tile best
-  // Up to kMostByteRows rows, 1 to 4 vectors of 16 columns.
+  int64_t tile_rows;      // that suit a tile best
+  int64_t rows_together;  // that are finished together: a multiple of a tile's
+  // Up to tile_rows rows, 1 to 4 vectors of 16 columns.
   void (*tile)(const ByteTile& tile, int rows, int vectors);
   void (*depthwise)(const ByteTaps& taps);
 };
@@ -88,8 +90,11 @@ extern const ByteKernels kByteKernels;
 namespace avx512 {
 extern const ByteKernels kByteKernels;  // with VNNI
 }
+namespace amx {
+extern const ByteKernels kByteKernels;  // if has_amx_int8()
+}
 #endif
-// Those of this processor. BRAID_BYTE_KERNELS=baseline|avx2 asks for narrower ones, to test them.
+// Those of this processor. BRAID_BYTE_KERNELS=baseline|avx2|avx512 asks for narrower ones, to test them.
 const ByteKernels& byte_kernels();
 
 // Where the rows of a product come from.

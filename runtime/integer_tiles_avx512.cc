@@ -72,11 +72,10 @@ void depthwise_vectors(const ByteTaps& t, int64_t first, __mmask16 last) {
     for (int v = 0; v < kVectors; ++v) {
       const __mmask16 mask = v + 1 == kVectors ? last : static_cast<__mmask16>(0xffff);
       const int64_t at = first + v * 16;
-      const __m128i bytes = _mm_maskz_loadu_epi8(mask, t.a[k] + at);
+      const __m128i bytes = _mm_maskz_loadu_epi8(mask, t.a[k] + t.first + at);
       const __m512i x = kSigned ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
-      const __m512i w =
-          _mm512_cvtepi16_epi32(_mm256_maskz_loadu_epi16(mask, t.weights + k * t.weights_row + at));
-      sums[v] = _mm512_add_epi32(sums[v], _mm512_mullo_epi32(x, w));
+      const __m512i w = _mm512_maskz_loadu_epi32(mask, t.weights + k * t.weights_row + at);
+      sums[v] = _mm512_dpwssd_epi32(sums[v], x, w);
     }
   }
 #pragma GCC unroll 4
@@ -106,7 +105,7 @@ void depthwise(const ByteTaps& t) {
 
 }  // namespace
 
-const ByteKernels kByteKernels = {6, tile, depthwise};
+const ByteKernels kByteKernels = {6, 24, tile, depthwise};
 
 }  // namespace braid::rt::avx512
 #endif

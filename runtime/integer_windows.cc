@@ -37,24 +37,71 @@ RowAt row_at(const ConvolutionShape& s, int64_t row) {
   return r;
 }
 
-// Element offset in `a` of what the tap reads, without the channel; -1 outside.
-int64_t source(const ConvolutionShape& s, const RowAt& r, int64_t tap) {
-  int64_t offset = r.batch * s.a_batch;
+// The next row, which is far cheaper than to compute it from its number.
+void advance(const ConvolutionShape& s, RowAt& r) {
   for (int d = s.spatial - 1; d >= 0; --d) {
     const auto k = static_cast<size_t>(d);
-    const int64_t t = tap % s.taps[k], q = r.at[k] * s.stride[k] + t * s.dilation[k] - s.pad[k];
-    tap /= s.taps[k];
-    if (q < 0 || q >= s.in[k]) return -1;
-    offset += q * s.a_spatial[k];
+    if (++r.at[k] < s.out[k]) return;
+    r.at[k] = 0;
   }
-  return offset;
+  ++r.batch;
 }
+
+}  // namespace
+
+// What each tap of a window reads, from the window's first element on: distances along the dimensions, and in elements.
+struct WindowTaps {
+  explicit WindowTaps(const ConvolutionShape& s) : along(static_cast<size_t>(volume(s, s.taps))) {
+    for (size_t t = 0; t < along.size(); ++t) {
+      auto tap = static_cast<int64_t>(t);
+      int64_t elements = 0;
+      for (int d = s.spatial - 1; d >= 0; --d) {
+        const auto k = static_cast<size_t>(d);
+        along[t][k] = tap % s.taps[k] * s.dilation[k];
+        elements += along[t][k] * s.a_spatial[k];
+        tap /= s.taps[k];
+      }
+      offset.push_back(elements);
+    }
+  }
+  std::vector<Position> along;
+  std::vector<int64_t> offset;
+};
+
+namespace {
+
+// The window of a row: its first element, which may be outside, and whether all of it is inside.
+struct WindowAt {
+  WindowAt(const ConvolutionShape& s, const RowAt& r) : offset(r.batch * s.a_batch) {
+    for (int d = 0; d < s.spatial; ++d) {
+      const auto k = static_cast<size_t>(d);
+      first[k] = r.at[k] * s.stride[k] - s.pad[k];
+      inside = inside && first[k] >= 0 && first[k] + (s.taps[k] - 1) * s.dilation[k] < s.in[k];
+      offset += first[k] * s.a_spatial[k];
+    }
+  }
+  bool has(const ConvolutionShape& s, const Position& along) const {
+    for (int d = 0; d < s.spatial; ++d) {
+      const auto k = static_cast<size_t>(d);
+      const int64_t q = first[k] + along[k];
+      if (q < 0 || q >= s.in[k]) return false;
+    }
+    return true;
+  }
+  int64_t offset;
+  Position first = {};
+  bool inside = true;
+};
 
 // The windows of one group.
 class WindowRows final : public ByteRows {
  public:
-  WindowRows(const ConvolutionShape& s, const uint8_t* a)
-      : s_(s), a_(a), flip_(s.type == DType::i8 ? 0x80 : 0), taps_(volume(s, s.taps)) {
+  WindowRows(const ConvolutionShape& s, const WindowTaps& taps, const uint8_t* a)
+      : s_(s),
+        window_(taps),
+        a_(a),
+        flip_(s.type == DType::i8 ? 0x80 : 0),
+        taps_(static_cast<int64_t>(taps.offset.size())) {
     const int last = s.spatial - 1;
     bool plain = flip_ == 0 && s.a_channel == 1 && s.channels % kByteGroup == 0 && taps_ == 1;
     int64_t next = s.a_spatial[static_cast<size_t>(last)];
@@ -72,16 +119,19 @@ class WindowRows final : public ByteRows {
   const uint8_t* direct(int64_t row) const override { return direct_ ? a_ + row * row_ : nullptr; }
   int64_t direct_stride() const override { return row_; }
   void copy(int64_t row, uint8_t* to) const override {
-    const RowAt r = row_at(s_, row);
+    if (row != next_) at_ = row_at(s_, row);
+    const WindowAt window(s_, at_);
+    next_ = row + 1;
+    advance(s_, at_);
     const int64_t depth = taps_ * s_.channels;
     const auto last = static_cast<size_t>(s_.spatial - 1);
-    const int64_t first = r.at[last] * s_.stride[last] - s_.pad[last];
-    const bool whole = along_ > 1 && first >= 0 && first + along_ <= s_.in[last];
+    const bool whole = along_ > 1 && window.first[last] >= 0 && window.first[last] + along_ <= s_.in[last];
     const int64_t step = whole ? along_ : 1;
     for (int64_t tap = 0; tap < taps_; tap += step) {
       uint8_t* const part = to + tap * s_.channels;
-      const int64_t from = source(s_, r, tap), count = step * s_.channels;
-      if (from < 0) {
+      const auto t = static_cast<size_t>(tap);
+      const int64_t from = window.offset + window_.offset[t], count = step * s_.channels;
+      if (!window.inside && !window.has(s_, window_.along[t])) {
         std::memset(part, 0, static_cast<size_t>(count));
       } else if (s_.a_channel == 1) {
         std::memcpy(part, a_ + from, static_cast<size_t>(count));
@@ -98,10 +148,13 @@ class WindowRows final : public ByteRows {
 
  private:
   const ConvolutionShape& s_;
+  const WindowTaps& window_;
   const uint8_t* a_;
   uint8_t flip_;
   int64_t taps_, row_ = 0, along_ = 1;
   bool direct_ = false;
+  mutable int64_t next_ = -1;  // rows are mostly copied in their order
+  mutable RowAt at_;           // of row next_
 };
 
 // Stores sums, or hands them to the program.
@@ -138,7 +191,11 @@ class ByteConvolution final : public WindowKernel {
  public:
   ByteConvolution(const ConvolutionShape& shape, const std::vector<std::unique_ptr<ByteMatrix>>& groups,
                   int threads)
-      : s_(shape), groups_(groups), threads_(threads), depth_(volume(shape, shape.taps) * shape.channels) {
+      : s_(shape),
+        groups_(groups),
+        threads_(threads),
+        depth_(volume(shape, shape.taps) * shape.channels),
+        taps_(shape) {
     work_ = (byte_scratch(depth_) + 63) / 64 * 64;
     memory_ = aligned_bytes(work_ * static_cast<size_t>(threads));
   }
@@ -146,7 +203,8 @@ class ByteConvolution final : public WindowKernel {
     split(threads_, rows_of(s_), [&](int64_t begin, int64_t end) {
       const auto thread = static_cast<size_t>(threads_ > 1 ? omp_get_thread_num() : 0);
       for (int64_t g = 0; g < s_.groups; ++g) {
-        const WindowRows rows(s_, static_cast<const uint8_t*>(args.a) + g * s_.channels * s_.a_channel);
+        const WindowRows rows(s_, taps_,
+                              static_cast<const uint8_t*>(args.a) + g * s_.channels * s_.a_channel);
         const WindowSums sums(s_, args, g * s_.filters);
         multiply_bytes(
             {s_.filters, depth_, s_.type == DType::i8, groups_[static_cast<size_t>(g)]->byte_panels()}, rows,
@@ -161,14 +219,15 @@ class ByteConvolution final : public WindowKernel {
   const std::vector<std::unique_ptr<ByteMatrix>>& groups_;
   int threads_;
   int64_t depth_;
+  WindowTaps taps_;
   size_t work_ = 0;
   AlignedBytes memory_;
 };
 
 class ByteDepthwise final : public WindowKernel {
  public:
-  ByteDepthwise(const ConvolutionShape& shape, const int16_t* weights, int threads)
-      : s_(shape), weights_(weights), threads_(threads), taps_(volume(shape, shape.taps)) {
+  ByteDepthwise(const ConvolutionShape& shape, const int32_t* weights, int threads)
+      : s_(shape), weights_(weights), threads_(threads), taps_(volume(shape, shape.taps)), window_(shape) {
     pointers_.resize(static_cast<size_t>(taps_ * kTogether * threads));
   }
   void run(const WindowArgs& args) const override {
@@ -182,25 +241,16 @@ class ByteDepthwise final : public WindowKernel {
       t.taps = taps_;
       t.signed_a = s_.type == DType::i8;
       t.weights_row = s_.groups;
+      RowAt at = row_at(s_, begin);
       for (int64_t row = begin; row < end; row += kTogether) {
         const int64_t rows = std::min(kTogether, end - row);
+        for (int64_t r = 0; r < rows; ++r, advance(s_, at)) point_to_taps(a, at, pointers + r * taps_);
         for (int64_t c = 0; c < s_.groups; c += kBytePanel) {
           t.channels = std::min(kBytePanel, s_.groups - c);
           t.weights = weights_ + c;
           for (int64_t r = 0; r < rows; ++r) {
             t.a = pointers + r * taps_;
-            if (c == 0) {
-              const RowAt at = row_at(s_, row + r);
-              for (int64_t k = 0; k < taps_; ++k) {
-                const int64_t from = source(s_, at, k);
-                pointers[r * taps_ + k] = from < 0 ? nullptr : a + from;
-              }
-            } else {
-              for (int64_t k = 0; k < taps_; ++k) {
-                const uint8_t*& from = pointers[r * taps_ + k];
-                if (from != nullptr) from += kBytePanel;
-              }
-            }
+            t.first = c;
             t.sums = tile + r * kBytePanel;
             byte_kernels().depthwise(t);
           }
@@ -212,11 +262,20 @@ class ByteDepthwise final : public WindowKernel {
   const char* name() const override { return "depthwise bytes"; }
 
  private:
+  void point_to_taps(const uint8_t* a, const RowAt& at, const uint8_t** to) const {
+    const WindowAt window(s_, at);
+    for (size_t k = 0; k < window_.offset.size(); ++k) {
+      const bool there = window.inside || window.has(s_, window_.along[k]);
+      to[k] = there ? a + window.offset + window_.offset[k] : nullptr;
+    }
+  }
+
   static constexpr int64_t kTogether = 8;
   ConvolutionShape s_;
-  const int16_t* weights_;
+  const int32_t* weights_;
   int threads_;
   int64_t taps_;
+  WindowTaps window_;
   mutable std::vector<const uint8_t*> pointers_;  // to what each tap of a few positions reads, per thread
 };
 
@@ -262,8 +321,8 @@ const ByteWindows::Packed& ByteWindows::packed(const ConvolutionShape& s, const 
     for (int64_t t = 0; t < taps; ++t) {
       for (int64_t g = 0; g < s.groups; ++g) {
         const uint8_t x = from[g * s.b_group + tap_offset(t)];
-        p->depthwise[static_cast<size_t>(t * s.groups + g)] =
-            s.b_type == DType::i8 ? static_cast<int8_t>(x) : int16_t{x};
+        const int16_t weight = s.b_type == DType::i8 ? static_cast<int8_t>(x) : int16_t{x};
+        p->depthwise[static_cast<size_t>(t * s.groups + g)] = static_cast<uint16_t>(weight);
       }
     }
   } else {

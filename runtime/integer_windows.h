@@ -25,7 +25,7 @@ class ByteWindows {
     const void* b;
     ConvolutionShape weights;  // only what describes them
     std::vector<std::unique_ptr<ByteMatrix>> groups;
-    std::vector<int16_t> depthwise;  // [taps][groups]
+    std::vector<int32_t> depthwise;  // [taps][groups], as ByteTaps has them
   };
   const Packed& packed(const ConvolutionShape& shape, const void* b);
 

@@ -176,7 +176,8 @@ AttentionScores spell_out_attention(OpContext& c, AttentionOperands a) {
     const ValueId zero = b.constant_of(type, 0);
     return b.where(b.binary(OpCode::eq, v[1], zero), zero, b.binary(OpCode::div, v[0], v[1]));
   });
-  s.result = l.cast(product(l, s.weights, value, shared), a.query.dtype());
+  // A weight of 0 times what nobody has written may be NaN.
+  s.result = a.valid_keys ? attend(c, a) : l.cast(product(l, s.weights, value, shared), a.query.dtype());
   return s;
 }
 

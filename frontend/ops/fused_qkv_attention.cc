@@ -120,15 +120,12 @@ void lower_fused_qkv_attention(OpContext& c) {
     a.key = rotated_by_position(c, a.key, space, first);
   }
   if (stacked) {
-    // Keys and values together: [2 batch, heads, sequence, size].
-    TensorBox present = l.concat({a.key, a.value}, 0);
-    if (c.has_input(past)) {
-      const std::vector<Expr>& p = c.sizes(past);
-      const TensorBox before = l.reshape(c.input(past), {2 * own[0], own[1], p[3], own[3]});
-      present = shared ? write_cache(c, before, present, p[3], first) : l.concat({before, present}, 2);
-    }
-    const Expr keys = present.sizes()[2];
-    present = l.reshape(l.realize(present), {2, own[0], own[1], keys, own[3]});
+    // Keys and values together: [2, batch, heads, sequence, size].
+    TensorBox present = l.concat({l.unsqueeze(a.key, 0), l.unsqueeze(a.value, 0)}, 0);
+    if (c.has_input(past))
+      present = shared ? write_cache(c, c.input(past), present, c.sizes(past)[3], first)
+                       : l.concat({c.input(past), present}, 3);
+    const Expr keys = present.sizes()[3];
     if (c.has_output(1)) c.set_output(1, present);
     a.key = l.squeeze(l.slice(present, 0, 0, 1), 0);
     a.value = l.squeeze(l.slice(present, 0, 1, 1), 0);

@@ -61,28 +61,33 @@ TensorBox rotated(OpContext& c, const TensorBox& x, const Rotation& rotation) {
 TensorBox write_cache(OpContext& c, const TensorBox& past, const TensorBox& fresh, const Expr& capacity,
                       const std::function<ValueId(BodyBuilder&, const Expr& batch)>& begin) {
   ir::Lowering& l = c.lowering();
-  const std::vector<Expr> sizes = {past.sizes()[0], past.sizes()[1], capacity, past.sizes()[3]};
-  const Expr had = past.sizes()[2], count = fresh.sizes()[2];
+  const std::size_t axis = past.rank() - 2, batch = past.rank() - 4;
+  std::vector<Expr> sizes = past.sizes();
+  sizes[axis] = capacity;
+  const Expr had = past.sizes()[axis], count = fresh.sizes()[axis];
   if (ir::provably_less(capacity, count)) {
     c.fail(kShapeMismatch,
            fmt::format("{} new elements for a cache of {}", to_string(count), to_string(capacity)));
   }
   l.require_at_most(count, capacity);
-  return l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
+  // In memory, so that they can be copied where the cache lies in that of `past` (frontend/cache_update.h).
+  const TensorBox rows = l.realize(fresh);
+  const TensorBox present = l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
     const ValueId zero = b.constant(DType::i64, std::int64_t{0});
-    const ValueId position = b.index(at[2]);
-    const ValueId first = b.check_index(begin(b, at[0]), capacity - count + 1);
+    const ValueId position = b.index(at[axis]);
+    const ValueId first = b.check_index(begin(b, at[batch]), capacity - count + 1);
     const ValueId distance = b.binary(OpCode::sub, position, first);
     const ValueId written = b.binary(OpCode::logical_and, b.binary(OpCode::ge, distance, zero),
                                      b.binary(OpCode::lt, distance, b.index(count)));
     std::vector<Expr> source(at.begin(), at.end());
-    source[2] = b.as_index(distance);
-    const ValueId fresh_element = l.load(b, fresh, source, written);
+    source[axis] = b.as_index(distance);
+    const ValueId fresh_element = l.load(b, rows, source, written);
     if (had == capacity) return b.where(written, fresh_element, l.load(b, past, at));
     const ValueId kept = b.binary(OpCode::logical_and, b.binary(OpCode::lt, position, first),
                                   b.binary(OpCode::lt, position, b.index(had)));
     return b.where(written, fresh_element, l.load(b, past, at, kept));
   });
+  return l.realize_grown(present, past);
 }
 
 ValueId only_element(OpContext& c, BodyBuilder& b, int k) {

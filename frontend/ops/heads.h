@@ -26,8 +26,9 @@ struct Rotation {
 TensorBox rotated(OpContext& c, const TensorBox& x, const Rotation& rotation);
 
 // A cache into which every row of the batch writes new elements, at a position of its own.
-// `begin` gives a row's position in i64. It is an error of the step if the new elements [batch, heads, count, size] end after
-// `capacity`. Elements of `past` up to the smaller of the two capacities stay; if it grows, what was not written becomes 0.
+// `begin` gives a row's position in i64. It is an error of the step if the new elements [.., batch, heads, count, size] end after
+// `capacity`. Of a cache that keeps its capacity all other elements stay; of one that grows those before the new ones stay, and what
+// was not written becomes 0. The result has memory, in the layout of `past` if that has room (ir/capacity.h).
 TensorBox write_cache(OpContext& c, const TensorBox& past, const TensorBox& fresh, const Expr& capacity,
                       const std::function<ValueId(BodyBuilder&, const Expr& batch)>& begin);
 

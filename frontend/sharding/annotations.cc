@@ -231,7 +231,9 @@ class Annotations {
     check_kept();
     check_stages();
     candidates_ = block_candidates(graph_, ranks());
-    suggest_blocks(graph_, lines_, candidates_);
+    for (const auto& [key, spec] : lines_.readers) {
+      if (!spec.blocks.empty()) candidates_[{graph_.find(key.first), spec.dim}].insert(spec.blocks);
+    }
     delivered_.resize(graph_.values.size());
     fallback_.resize(graph_.values.size());
     for (const int v : graph_.inputs) delivered_[at(v)] = Spec::replicated();
@@ -295,7 +297,7 @@ class Annotations {
   }
 
   void check_possible(const GraphNode& node, const GraphValue& value, const Spec& spec) const {
-    std::string why = why_not(value, spec, ranks());
+    std::string why = fault(value, spec, ranks());
     if (why.empty() && !spec.is_replicated() && node.compile_time)
       why = "it is computed while compiling and must be whole";
     if (why.empty()) return;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/errors.h"
+#include "frontend/schemas.h"
 #include "frontend/sharding/convert.h"
 #include "frontend/sharding/local.h"
 
@@ -12,6 +13,35 @@ namespace braid::frontend::sharding {
 namespace {
 
 std::size_t index(int k) { return static_cast<std::size_t>(k); }
+
+}  // namespace
+
+std::string fault(const GraphValue& value, const Spec& spec, int ranks) {
+  if (spec.is_replicated()) return {};
+  if (value.pinned)
+    return "it decides sizes, is no tensor, or is read by the body of a branch or loop, and so must be R";
+  if (spec.is_pending()) {
+    if (value.dtype == ir::DType::boolean || is_storage(value.dtype))
+      return "its element type is not reduced";
+    return {};
+  }
+  if (spec.dim >= value.rank()) return fmt::format("it has {} dimensions", value.rank());
+  const auto size = static_size(value.sizes[index(spec.dim)]);
+  if (!size) return fmt::format("the size of dimension {} is known only at run time", spec.dim);
+  if (*size == 0) return fmt::format("dimension {} has no elements", spec.dim);
+  std::int64_t sum = 0;
+  for (const std::int64_t block : spec.blocks) {
+    sum += block;
+    if (block % ranks != 0) return fmt::format("a block of {} cannot be cut into {} parts", block, ranks);
+  }
+  if (!spec.blocks.empty() && sum != *size)
+    return fmt::format("the blocks add up to {}, but dimension {} has size {}", sum, spec.dim, *size);
+  if (*size % ranks != 0)
+    return fmt::format("dimension {} of size {} cannot be cut into {} parts", spec.dim, *size, ranks);
+  return {};
+}
+
+namespace {
 
 class Resolution {
  public:
@@ -23,15 +53,41 @@ class Resolution {
       ir::user_error(kPlanMismatch, {.file = file_},
                      fmt::format("the plan is for {} ranks, but there are {}", plan_.ranks, ranks_),
                      "give the number of ranks of the plan");
-    check_lines();
+    check_names();
+    check_states();
     ResolvedPlan result;
     for (const GraphValue& value : graph_.values) result.produced.push_back(plan_.of_value(value.name));
     candidates_ = block_candidates(graph_, ranks_);
-    suggest_blocks(graph_, plan_, candidates_);
+    suggest_blocks();
     for (const GraphNode& node : graph_.nodes) result.nodes.push_back(states_of(node, result.produced));
     for (std::size_t k = 0; k < graph_.outputs.size(); ++k)
       result.outputs.push_back(output_of(k, result.produced));
     return result;
+  }
+
+  // Lines about values and readers that the model does not have.
+  void check_names() const {
+    for (const auto& [name, spec] : plan_.values) {
+      if (graph_.find(name) < 0)
+        fail(line_of(name), fmt::format("the model has no value '{}' that is used", name));
+    }
+    for (const auto& [key, spec] : plan_.readers) {
+      const auto& [name, reader] = key;
+      const int line = line_of(name, reader.node, reader.input);
+      const int v = graph_.find(name);
+      if (v < 0) fail(line, fmt::format("the model has no value '{}' that is used", name));
+      const GraphValue& value = graph_.values[index(v)];
+      const bool reads =
+          std::any_of(value.readers.begin(), value.readers.end(), [&, r = reader](const GraphUse& use) {
+            if (use.node < 0) return r.node.empty();
+            return plan_name(graph_, graph_.nodes[index(use.node)]) == r.node &&
+                   (r.input < 0 || r.input == use.input);
+          });
+      if (reads) continue;
+      const std::string who =
+          reader.node.empty() ? "no output of the model" : fmt::format("not read for '{}'", reader.node);
+      fail(line, fmt::format("'{}' is {}", name, who));
+    }
   }
 
  private:
@@ -52,40 +108,33 @@ class Resolution {
     return line_of(value);
   }
 
-  // Lines about values and readers that the model does not have.
-  void check_lines() const {
+  void check_states() const {
     for (const auto& [name, spec] : plan_.values) {
-      const int v = graph_.find(name);
-      if (v < 0) fail(line_of(name), fmt::format("the model has no value '{}' that is used", name));
-      const GraphValue& value = graph_.values[index(v)];
+      const GraphValue& value = graph_.values[index(graph_.find(name))];
       if (value.constant && !spec.is_replicated())
         fail(line_of(name),
              fmt::format("'{}' is a constant, which each reader takes in a state of its own", name),
              fmt::format("write \"{}\" -> \"reader\" = {}", name, to_string(spec)));
       if (value.producer >= 0 && graph_.nodes[index(value.producer)].compile_time && !spec.is_replicated())
         fail(line_of(name), fmt::format("'{}' is computed while compiling and must be R", name));
-      if (const std::string why = why_not(value, spec, ranks_); !why.empty())
+      if (const std::string why = fault(value, spec, ranks_); !why.empty())
         fail(line_of(name), fmt::format("'{}' cannot be {}: {}", name, to_string(spec), why));
     }
     for (const auto& [key, spec] : plan_.readers) {
       const auto& [name, reader] = key;
-      const int line = line_of(name, reader.node, reader.input);
-      const int v = graph_.find(name);
-      if (v < 0) fail(line, fmt::format("the model has no value '{}' that is used", name));
-      const GraphValue& value = graph_.values[index(v)];
-      const bool reads =
-          std::any_of(value.readers.begin(), value.readers.end(), [&, r = reader](const GraphUse& use) {
-            if (use.node < 0) return r.node.empty();
-            return plan_name(graph_, graph_.nodes[index(use.node)]) == r.node &&
-                   (r.input < 0 || r.input == use.input);
-          });
-      if (!reads) {
-        const std::string who =
-            reader.node.empty() ? "no output of the model" : fmt::format("not read for '{}'", reader.node);
-        fail(line, fmt::format("'{}' is {}", name, who));
-      }
-      if (const std::string why = why_not(value, spec, ranks_); !why.empty())
-        fail(line, fmt::format("'{}' cannot be {}: {}", name, to_string(spec), why));
+      const GraphValue& value = graph_.values[index(graph_.find(name))];
+      if (const std::string why = fault(value, spec, ranks_); !why.empty())
+        fail(line_of(name, reader.node, reader.input),
+             fmt::format("'{}' cannot be {}: {}", name, to_string(spec), why));
+    }
+  }
+
+  void suggest_blocks() {
+    for (const auto& [name, spec] : plan_.values) {
+      if (!spec.blocks.empty()) candidates_[{graph_.find(name), spec.dim}].insert(spec.blocks);
+    }
+    for (const auto& [key, spec] : plan_.readers) {
+      if (!spec.blocks.empty()) candidates_[{graph_.find(key.first), spec.dim}].insert(spec.blocks);
     }
   }
 
@@ -174,14 +223,19 @@ class Resolution {
 // Writes the local model.
 class Application {
  public:
-  Application(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks)
-      : plain_(plain), graph_(graph), plan_(plan), model_(plain, ranks), ranks_(ranks) {}
+  Application(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks, int before)
+      : plain_(plain),
+        graph_(graph),
+        plan_(plan),
+        model_(plain, ranks, before),
+        ranks_(ranks),
+        before_(before) {}
 
   LocalProgram run() {
     LocalProgram result;
     name_values(result);
     declare_interface();
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) write(n);
+    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) result.nodes.push_back(write(n));
     for (std::size_t k = 0; k < graph_.outputs.size(); ++k) {
       const int v = graph_.outputs[k];
       if (is_converted_output(k))
@@ -194,8 +248,9 @@ class Application {
       if (graph_.values[v].pinned) own_initializer(static_cast<int>(v));
     }
     for (const auto& [name, tensor] : plain_.initializers) {
-      if (graph_.find(name) < 0) model_.add_initializer(name, tensor);  // read by bodies only
+      if (graph_.find(name) < 0) model_.add_initializer(name, of_all_ranks(tensor));  // read by bodies only
     }
+    result.names = names_;
     result.model = model_.take();
     return result;
   }
@@ -245,7 +300,11 @@ class Application {
     const std::string& name = graph_.values[index(v)].name;
     const auto found = plain_.initializers.find(name);
     if (found != plain_.initializers.end() && initializers_.insert(v).second)
-      model_.add_initializer(name, found->second);
+      model_.add_initializer(name, of_all_ranks(found->second));
+  }
+
+  Tensor of_all_ranks(const Tensor& tensor) const {
+    return shard(tensor, Spec::replicated(), ranks_, before_);
   }
 
   // The name of the value in that state; emits the conversion on first use.
@@ -266,7 +325,7 @@ class Application {
     converted_[{v, spec}] = name;
     emitted_.insert({v, spec});
     if (value.is_constant()) {
-      model_.add_initializer(name, shard(*value.constant, spec, ranks_));
+      model_.add_initializer(name, shard(*value.constant, spec, ranks_, before_));
     } else {
       emit_conversion(model_, names_[index(v)], own, spec, value.sizes, name);
     }
@@ -279,22 +338,41 @@ class Application {
     local(v, spec);
   }
 
-  void write(std::size_t n) {
+  Emitted write(std::size_t n) {
     const GraphNode& node = graph_.nodes[n];
-    if (node.compile_time) return write_compile_time(node);
     const NodeStates& states = plan_.nodes[n];
-    std::vector<std::string> inputs, outputs;
-    for (std::size_t k = 0; k < node.inputs.size(); ++k)
+    Emitted emitted;
+    std::vector<std::string>& inputs = emitted.inputs;
+    for (std::size_t k = 0; k < node.inputs.size() && !node.compile_time; ++k)
       inputs.push_back(node.inputs[k] < 0 ? std::string() : local(node.inputs[k], states.strategy.inputs[k]));
+    emitted.begin = model_.graph().node_size();
+    if (node.compile_time) {
+      write_compile_time(node);
+    } else {
+      write_node(node, states, inputs);
+    }
+    emitted.end = model_.graph().node_size();
+    return emitted;
+  }
+
+  void write_node(const GraphNode& node, const NodeStates& states, const std::vector<std::string>& inputs) {
+    std::vector<std::string> outputs;
     for (const int v : node.outputs) outputs.push_back(v < 0 ? std::string() : names_[index(v)]);
     const NodeView view(graph_, node);
     const Letter* letter = states.strategy.letter < 0 ? nullptr : &states.letter;
-    LocalNode own(model_, view, states.strategy, letter, std::move(inputs), std::move(outputs));
-    if (node.rule != nullptr && node.rule->rewrite != nullptr && any_split(states.strategy)) {
+    LocalNode own(model_, view, states.strategy, letter, inputs, std::move(outputs));
+    if (is_collective(node)) {
+      model_.widen_groups(own.emit());
+    } else if (node.rule != nullptr && node.rule->rewrite != nullptr && any_split(states.strategy)) {
       node.rule->rewrite(own);
     } else {
       own.emit();
     }
+  }
+
+  // Of an axis before this one.
+  static bool is_collective(const GraphNode& node) {
+    return node.domain == kBraidDomain && node.rule != nullptr && node.rule->factors != nullptr;
   }
 
   static bool any_split(const Strategy& s) {
@@ -350,7 +428,7 @@ class Application {
   const Graph& graph_;
   const ResolvedPlan& plan_;
   LocalModel model_;
-  int ranks_;
+  int ranks_, before_;
   std::vector<std::string> names_;  // by value: as it is produced
   std::map<std::pair<int, Spec>, std::string> converted_;
   std::set<std::pair<int, Spec>> emitted_;
@@ -359,45 +437,16 @@ class Application {
 
 }  // namespace
 
-std::string why_not(const GraphValue& value, const Spec& spec, int ranks) {
-  if (spec.is_replicated()) return {};
-  if (value.pinned)
-    return "it decides sizes, is no tensor, or is read by the body of a branch or loop, and so must be R";
-  if (spec.is_pending()) {
-    if (value.dtype == ir::DType::boolean || is_storage(value.dtype))
-      return "its element type is not reduced";
-    return {};
-  }
-  if (spec.dim >= value.rank()) return fmt::format("it has {} dimensions", value.rank());
-  const auto size = static_size(value.sizes[index(spec.dim)]);
-  if (!size) return fmt::format("the size of dimension {} is known only at run time", spec.dim);
-  if (*size == 0) return fmt::format("dimension {} has no elements", spec.dim);
-  std::int64_t sum = 0;
-  for (const std::int64_t block : spec.blocks) {
-    sum += block;
-    if (block % ranks != 0) return fmt::format("a block of {} cannot be cut into {} parts", block, ranks);
-  }
-  if (!spec.blocks.empty() && sum != *size)
-    return fmt::format("the blocks add up to {}, but dimension {} has size {}", sum, spec.dim, *size);
-  if (*size % ranks != 0)
-    return fmt::format("dimension {} of size {} cannot be cut into {} parts", spec.dim, *size, ranks);
-  return {};
-}
-
-void suggest_blocks(const Graph& graph, const Plan& plan, BlockCandidates& candidates) {
-  const auto suggest = [&](const std::string& name, const Spec& spec) {
-    if (!spec.blocks.empty()) candidates[{graph.find(name), spec.dim}].insert(spec.blocks);
-  };
-  for (const auto& [name, spec] : plan.values) suggest(name, spec);
-  for (const auto& [key, spec] : plan.readers) suggest(key.first, spec);
-}
-
 ResolvedPlan resolve(const Graph& graph, const Plan& plan, int ranks, const std::string& file) {
   return Resolution(graph, plan, ranks, file).run();
 }
 
-LocalProgram apply(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks) {
-  return Application(plain, graph, plan, ranks).run();
+void check_names(const Graph& graph, const Plan& plan, const std::string& file) {
+  Resolution(graph, plan, plan.ranks, file).check_names();
+}
+
+LocalProgram apply(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks, int before) {
+  return Application(plain, graph, plan, ranks, before).run();
 }
 
 }  // namespace braid::frontend::sharding

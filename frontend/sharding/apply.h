@@ -1,4 +1,7 @@
 // From a plain model and a plan to the model of one rank: nodes at local sizes, collectives between them, weights cut.
+//
+// A mesh is applied one axis after another (split.h): the model that is split along the first is a model like any other, whose
+// collectives have rules (rules/collectives.cc), and is split again.
 #pragma once
 
 #include <map>
@@ -21,22 +24,30 @@ struct ResolvedPlan {
   std::vector<Spec> outputs;      // by graph output: as the program returns it
 };
 
-// Why a tensor of these sizes cannot be in that state; empty if it can.
-std::string why_not(const GraphValue& value, const Spec& spec, int ranks);
-// Adds the blocks that lines of the plan name.
-void suggest_blocks(const Graph& graph, const Plan& plan, BlockCandidates& candidates);
-
 // Holds the plan to the rules. UserError kPlanMismatch with line and tensor: an unknown value or reader, a state that does not
 // fit the value's sizes, states that no rule of the node allows, a conversion that does not exist, another number of ranks.
 ResolvedPlan resolve(const Graph& graph, const Plan& plan, int ranks, const std::string& file);
+// Only that the model has the values and readers.
+void check_names(const Graph& graph, const Plan& plan, const std::string& file);
+// Why a tensor of these sizes cannot be in that state; empty if it can.
+std::string fault(const GraphValue& value, const Spec& spec, int ranks);
 
 // The states of the program's inputs and outputs, by name; those that are not replicated.
 using Interface = std::map<std::string, Spec>;
 
+// What became of a node.
+struct Emitted {
+  std::vector<std::string> inputs;  // as it takes them; "": absent
+  int begin = 0, end = 0;           // its nodes in the local model, without conversions
+};
 struct LocalProgram {
   Model model;
   Interface inputs, outputs;
+  std::vector<std::string> names;  // by value: as it is produced
+  std::vector<Emitted> nodes;      // by node
 };
-LocalProgram apply(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks);
+// `plain` may be the model of each of `before` ranks (LocalModel).
+LocalProgram apply(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks,
+                   int before = 1);
 
 }  // namespace braid::frontend::sharding

@@ -8,6 +8,7 @@
 
 #include "analysis/measure.h"
 #include "frontend/sharding/annotations.h"
+#include "frontend/sharding/fixed_lines.h"
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/split.h"
 
@@ -28,8 +29,8 @@ bool is_collective(const ConversionStep& step) {
   return step.kind != StepKind::slice && step.kind != StepKind::permute;
 }
 
-void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, int ranks,
-              FoundPlan& details) {
+void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, FoundPlan& details) {
+  const Mesh& mesh = choice.plan.mesh;
   std::map<std::string, std::size_t> layers;
   const auto layer = [&](const std::string& name) -> PlanLayer& {
     const std::string key = layer_of(name);
@@ -42,11 +43,13 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
     const GraphNode& node = graph.nodes[static_cast<std::size_t>(chosen.node)];
     PlanLayer& of = layer(node.proto->name().empty() ? plan_name(graph, node) : node.proto->name());
     ++of.nodes;
-    if (chosen.strategy.letter >= 0) ++of.split;
-    of.compute.ps += costs.node(graph, node, chosen.strategy, ranks);
-    if (chosen.strategy.letter >= 0) continue;
-    const bool pending = std::any_of(chosen.strategy.inputs.begin(), chosen.strategy.inputs.end(),
-                                     [](const Spec& spec) { return spec.is_pending(); });
+    if (chosen.is_split()) ++of.split;
+    of.compute.ps += chosen.cost;
+    if (chosen.is_split()) continue;
+    const bool pending = std::any_of(chosen.axes.begin(), chosen.axes.end(), [](const Strategy& s) {
+      return std::any_of(s.inputs.begin(), s.inputs.end(),
+                         [](const Spec& spec) { return spec.is_pending(); });
+    });
     if (pending) continue;
     const bool ruled = node.rule != nullptr && node.rule->factors != nullptr;
     const std::string reason = node.rule == nullptr ? "no rule"
@@ -57,11 +60,13 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
   for (const auto& [key, count] : replicated) details.replicated.push_back({key.first, key.second, count});
   for (const ChosenConversion& c : choice.conversions) {
     const GraphValue& value = graph.values[static_cast<std::size_t>(c.value)];
-    PlanConversion line{value.name, to_string(c.from), to_string(c.to), "", c.readers, {0}};
+    PlanConversion line{value.name, to_string(c.from, mesh), to_string(c.to, mesh), "", c.readers, {0}};
     for (const ConversionStep& step : c.steps) {
-      line.steps += (line.steps.empty() ? "" : ", ") +
-                    fmt::format("{} {}", to_string(step.kind), analysis::format_bytes(step.bytes));
-      line.cost.ps += costs.step(step, ranks);
+      const MeshAxis& axis = mesh.axes[static_cast<std::size_t>(step.axis)];
+      line.steps += (line.steps.empty() ? "" : ", ") + fmt::format("{}{} {}", to_string(step.kind),
+                                                                   mesh.has_names() ? " on " + axis.name : "",
+                                                                   analysis::format_bytes(step.bytes));
+      line.cost.ps += costs.step(step, axis.size);
     }
     if (std::any_of(c.steps.begin(), c.steps.end(), is_collective)) {
       const std::string name = value.producer < 0
@@ -76,7 +81,7 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
 }
 
 // The search and its variants.
-std::vector<FoundPlan> find_plans(const Graph& graph, const SplitSpace& space,
+std::vector<FoundPlan> find_plans(const Graph& graph, const SplitSpace& space, Caches caches,
                                   const std::shared_ptr<const analysis::CostModel>& costs, bool obey) {
   // What whole products cost then is beyond any time that splitting them could take.
   const Cost whole = obey ? Cost{1'000'000'000'000} : 0;
@@ -88,22 +93,23 @@ std::vector<FoundPlan> find_plans(const Graph& graph, const SplitSpace& space,
                               {"communication half hidden", {500, whole}},
                               {"communication hidden", {100, whole}}};
   const SplitCosts plain = split_costs(costs);
-  const Problem problem = space.problem(plain);
   std::vector<FoundPlan> plans;
   for (const Variant& variant : variants) {
-    const SplitChoice choice = space.choose(split_costs(costs, variant.costs));
+    const SplitChoice choice = choose_split(graph, space, caches, split_costs(costs, variant.costs));
+    require_kept(choice);
     FoundPlan found;
     found.name = variant.name;
     found.text = to_string(choice.plan);
     if (std::any_of(plans.begin(), plans.end(),
                     [&](const FoundPlan& other) { return other.text == found.text; }))
       continue;
-    found.predicted.ps = price(problem, choice.solution.choice);
+    found.predicted.ps = choice.price(graph, plain);
+    found.joint = choice.joint;
     if (plans.empty() && !obey) {
       found.bound.ps = choice.solution.bound;
       found.proved = choice.solution.proved();
     }
-    describe(graph, choice, plain, space.ranks(), found);
+    describe(graph, choice, plain, found);
     plans.push_back(std::move(found));
   }
   return plans;
@@ -118,12 +124,16 @@ bool FoundPlan::splits_nothing() const {
 std::shared_ptr<const SplitRequest> search_request(std::shared_ptr<const analysis::CostModel> costs,
                                                    const SearchOptions& options, FoundPlans& found) {
   auto request = std::make_shared<SplitRequest>();
-  request->choose = [costs = std::move(costs), options, &found](const Graph& graph, int ranks) {
+  if (!options.mesh.empty()) request->mesh = parse_mesh(options.mesh, "--mesh");
+  request->obey = false;
+  request->choose = [costs = std::move(costs), options, &found](const Graph& graph, const Mesh& mesh) {
+    const Caches caches = options.caches ? Caches::in_parts : Caches::whole;
     const Plan fixed = options.annotated ? annotated_lines(graph, *options.annotated) : Plan();
-    const SplitSpace space(graph, ranks, options.caches ? Caches::in_parts : Caches::whole, fixed);
-    found.plans = find_plans(graph, space, costs, options.obey);
-    found.lower_bound = bound_over_plans(space, costs);
-    return parse_plan(found.plans.front().text, "");
+    const SplitSpace space(graph, mesh, with_lines(graph, fixed, caches));
+    require_kept(graph, space);
+    found.plans = find_plans(graph, space, caches, costs, options.obey);
+    if (mesh.size() == 1) found.lower_bound = bound_over_plans(space, costs);
+    return parse_mesh_plan(found.plans.front().text, "");
   };
   return request;
 }
@@ -132,9 +142,20 @@ std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const 
   auto request = std::make_shared<SplitRequest>();
   request->plan = text;
   request->plan_file = file;
+  request->obey = !file.empty();
   return request;
 }
 
-int ranks_of_plan(const std::string& text, const std::string& file) { return parse_plan(text, file).ranks; }
+int ranks_of_mesh(const std::string& mesh) { return parse_mesh(mesh, "--mesh").ranks(); }
+
+std::vector<std::string> meshes_of_several_axes(int ranks, int axes) {
+  std::vector<std::string> meshes;
+  for (const Mesh& mesh : meshes_of(ranks, axes)) meshes.push_back(to_string(mesh));
+  return meshes;
+}
+
+int ranks_of_plan(const std::string& text, const std::string& file) {
+  return parse_mesh_plan(text, file).ranks();
+}
 
 }  // namespace braid::frontend::sharding

@@ -35,6 +35,7 @@ struct FoundPlan {
   analysis::Time predicted;  // costs of nodes and conversions, one after another
   analysis::Time bound;      // no plan is predicted less
   bool proved = false;       // predicted == bound
+  bool joint = true;         // over all axes of the mesh at once, or one axis after another
   std::vector<PlanLayer> layers;
   std::vector<PlanConversion> conversions;
   std::vector<PlanReplicated> replicated;
@@ -44,13 +45,14 @@ struct FoundPlan {
 
 struct FoundPlans {
   std::vector<FoundPlan> plans;  // distinct ones, the cheapest first
-  analysis::Time lower_bound;    // bound_over_plans
+  analysis::Time lower_bound;    // bound_over_plans, of a mesh of one axis; 0 for others
 };
 
 struct SearchOptions {
   bool obey = false;    // products with weights are split wherever a rule allows it
   bool caches = false;  // caches may stay in parts (caches.h)
-  // Whose annotations are obeyed (annotations.h); null: none.
+  std::string mesh;     // "dp=2, tp=4"; empty: one axis of all ranks
+  // Whose annotations are obeyed, on one axis (annotations.h); null: none.
   std::shared_ptr<const DeviceConfiguration> annotated = nullptr;
 };
 // A request for the import of a model (ImportOptions::split) that searches for plans on its number of ranks, adds them to
@@ -59,7 +61,11 @@ std::shared_ptr<const SplitRequest> search_request(std::shared_ptr<const analysi
                                                    const SearchOptions& options, FoundPlans& found);
 // One that applies the plan of this text. `file` is for messages; may be empty.
 std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file);
-// UserError of parse_plan.
+// UserErrors of parse_mesh.
+int ranks_of_mesh(const std::string& mesh);
+// All meshes with that many axes, each of at least 2, as texts.
+std::vector<std::string> meshes_of_several_axes(int ranks, int axes);
+// UserError of parse_mesh_plan.
 int ranks_of_plan(const std::string& text, const std::string& file);
 
 }  // namespace braid::frontend::sharding

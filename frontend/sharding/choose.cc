@@ -1,12 +1,8 @@
 #include "frontend/sharding/choose.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 
-#include "frontend/errors.h"
-#include "frontend/sharding/apply.h"
 #include "frontend/sharding/caches.h"
 #include "ir/error.h"
 
@@ -31,87 +27,77 @@ bool allowed(const Graph& graph, const GraphNode& node, const Strategy& strategy
   return true;
 }
 
-// Whether the node computes and takes values as lines say.
-bool keeps(const Plan& fixed, const Graph& graph, const GraphNode& node, const Strategy& strategy) {
-  const std::string name = plan_name(graph, node);
-  for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-    if (node.inputs[k] < 0) continue;
-    const Spec& own = strategy.inputs[k];
-    const std::string& value = graph.values[at(node.inputs[k])].name;
-    if (!(fixed.of_reader(value, name, static_cast<int>(k), own) == own)) return false;
-  }
-  for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-    if (node.outputs[k] < 0) continue;
-    const auto line = fixed.values.find(graph.values[at(node.outputs[k])].name);
-    if (line != fixed.values.end() && !(line->second == strategy.outputs[k])) return false;
+constexpr int kReplicated = 0;
+
+// More choices of one tensor, or more cells of all tables together, are not searched as a whole.
+constexpr std::size_t kMostPairs = 1500, kMostChoices = 5000;
+constexpr std::size_t kMostCells = std::size_t{1} << 26;
+
+std::vector<std::int64_t> static_sizes(const GraphValue& value) {
+  std::vector<std::int64_t> sizes;
+  for (const ir::Expr& size : value.sizes) sizes.push_back(static_size(size).value_or(-1));
+  return sizes;
+}
+
+// Whether one letter can be cut on all axes that split it, in blocks that are the same on each.
+bool letters_fit(const Factors& factors, Combination axes, const Mesh& mesh) {
+  for (std::size_t k = 1; k < axes.size(); ++k) {
+    if (axes[k]->letter < 0) continue;
+    std::int64_t parts = mesh.axes[k].size;
+    for (std::size_t j = 0; j < k; ++j) {
+      if (axes[j]->letter != axes[k]->letter) continue;
+      if (axes[j]->blocks != axes[k]->blocks) return false;
+      parts *= mesh.axes[j].size;
+    }
+    const std::int64_t size = factors.letters[at(axes[k]->letter)].size;
+    const Blocks blocks = axes[k]->blocks.empty() ? Blocks{size} : axes[k]->blocks;
+    if (std::any_of(blocks.begin(), blocks.end(), [&](std::int64_t b) { return b % parts != 0; }))
+      return false;
   }
   return true;
 }
 
-// Lines that nothing of the search would look at.
-void check_fixed(const Graph& graph, const Plan& fixed) {
-  const auto refuse = [](const std::string& what) {
-    ir::user_error(kPlanMismatch, {}, "a line of the plan that is kept: " + what,
-                   "correct or remove the line");
-  };
-  const auto find = [&](const std::string& name) -> const GraphValue& {
-    const int v = graph.find(name);
-    if (v < 0) refuse(fmt::format("the model has no value '{}' that is used", name));
-    return graph.values[at(v)];
-  };
-  for (const auto& [name, spec] : fixed.values) {
-    const GraphValue& value = find(name);
-    if (!spec.is_replicated() && (value.producer < 0 || graph.nodes[at(value.producer)].compile_time))
-      refuse(fmt::format("'{}' is an input, a constant or computed while compiling, and whole", name));
-  }
-  for (const auto& [key, spec] : fixed.readers) {
-    const auto& [name, reader] = key;
-    const GraphValue& value = find(name);
-    const bool reads =
-        std::any_of(value.readers.begin(), value.readers.end(), [&, r = reader](const GraphUse& use) {
-          if (use.node < 0) return r.node.empty();
-          return plan_name(graph, graph.nodes[at(use.node)]) == r.node &&
-                 (r.input < 0 || r.input == use.input);
-        });
-    if (!reads) refuse(fmt::format("'{}' has no such reader", name));
-    if (reader.node.empty() && !spec.is_replicated())
-      refuse(fmt::format("the output '{}' is returned whole", name));
-  }
-}
-
-const Spec kReplicated = Spec::replicated();
-
 }  // namespace
 
-SplitSpace::SplitSpace(const Graph& graph, int ranks, Caches caches, const Plan& fixed)
-    : graph_(graph), ranks_(ranks), has_fixed_lines_(!fixed.values.empty() || !fixed.readers.empty()) {
-  BlockCandidates candidates = block_candidates(graph, ranks);
-  check_fixed(graph, fixed);
-  suggest_blocks(graph, fixed, candidates);
+bool ChosenNode::is_split() const {
+  return std::any_of(axes.begin(), axes.end(), [](const Strategy& s) { return s.letter >= 0; });
+}
+
+Cost SplitChoice::price(const Graph& graph, const SplitCosts& costs) const {
+  Cost sum = 0;
+  for (const ChosenNode& chosen : nodes) {
+    const GraphNode& node = graph.nodes[at(chosen.node)];
+    std::vector<const Strategy*> axes;
+    for (const Strategy& s : chosen.axes) axes.push_back(&s);
+    sum += axes.size() == 1 ? costs.node(graph, node, *axes[0], plan.ranks())
+                            : costs.node_on_mesh(graph, node, axes, plan.mesh);
+  }
+  for (const ChosenConversion& c : conversions) {
+    for (const ConversionStep& step : c.steps) sum += costs.step(step, plan.mesh.axes[at(step.axis)].size);
+  }
+  return sum;
+}
+
+SplitSpace::SplitSpace(const Graph& graph, const Mesh& mesh, SpaceOptions options)
+    : graph_(graph), mesh_(mesh), options_(std::move(options)) {
+  state(MeshSpec(mesh.axes.size()));
+  for (const auto& [value, spec] : options_.given) given_[value] = state(spec);
+  for (const auto& [output, spec] : options_.returned) returned_[output] = state(spec);
+  std::vector<BlockCandidates> candidates;
+  for (const MeshAxis& axis : mesh.axes) {
+    candidates.push_back(block_candidates(graph, axis.size));
+    for (const auto& [place, blocks] : options_.blocks)
+      candidates.back()[place].insert(blocks.begin(), blocks.end());
+  }
   variable_of_.assign(graph.nodes.size(), -1);
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    const GraphNode& node = graph.nodes[n];
-    if (node.compile_time) continue;
-    std::vector<Strategy> distinct;
-    for (Strategy& strategy : strategies(graph, node, ranks, candidates)) {
-      if (!allowed(graph, node, strategy) || !keeps(fixed, graph, node, strategy)) continue;
-      const bool known = std::any_of(distinct.begin(), distinct.end(), [&](const Strategy& other) {
-        return other.inputs == strategy.inputs && other.outputs == strategy.outputs;
-      });
-      if (!known) distinct.push_back(std::move(strategy));
-    }
-    if (distinct.empty() && has_fixed_lines_)
-      ir::user_error(kPlanMismatch, {},
-                     fmt::format("the lines of the plan that is kept leave '{}' ({}) no way to be computed",
-                                 plan_name(graph, node), node.proto->op_type()),
-                     "remove lines about its inputs or outputs");
-    ir::internal_check(!distinct.empty(), "node '{}' has no legal combination", plan_name(graph, node));
+    if (graph.nodes[n].compile_time) continue;
     variable_of_[n] = variables_++;
     nodes_.push_back(static_cast<int>(n));
-    strategies_.push_back(std::move(distinct));
+    choices_.push_back(choices_of(static_cast<int>(n), candidates));
   }
-  if (caches == Caches::in_parts) add_caches();
-  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+  if (options_.caches == Caches::in_parts) add_caches();
+  for (std::size_t v = 0; v < graph.values.size() && !large_; ++v) {
     const GraphValue& value = graph.values[v];
     if (value.constant) continue;
     Flow flow;
@@ -138,85 +124,193 @@ SplitSpace::SplitSpace(const Graph& graph, int ranks, Caches caches, const Plan&
     }
     if (!flow.readers.empty()) add_flow(std::move(flow));
   }
+  measure();
+}
+
+int SplitSpace::state(const MeshSpec& spec) {
+  const auto [found, added] = index_.try_emplace(spec, static_cast<int>(states_.size()));
+  if (added) states_.push_back(spec);
+  return found->second;
+}
+
+std::vector<SplitSpace::Choice> SplitSpace::choices_of(int n,
+                                                       const std::vector<BlockCandidates>& candidates) {
+  const GraphNode& node = graph_.nodes[at(n)];
+  std::vector<std::vector<const Strategy*>> of_axis;
+  for (std::size_t k = 0; k < mesh_.axes.size(); ++k) {
+    std::vector<const Strategy*>& distinct = of_axis.emplace_back();
+    for (Strategy& strategy : strategies(graph_, node, mesh_.axes[k].size, candidates[k])) {
+      if (!allowed(graph_, node, strategy)) continue;
+      const bool known = std::any_of(distinct.begin(), distinct.end(), [&](const Strategy* other) {
+        return other->inputs == strategy.inputs && other->outputs == strategy.outputs;
+      });
+      if (known) continue;
+      strategies_.push_back(std::move(strategy));
+      distinct.push_back(&strategies_.back());
+      if (mesh_.axes[k].size == 1) break;  // whole, which comes first
+    }
+    ir::internal_check(!distinct.empty(), "node '{}' has no legal combination", plan_name(graph_, node));
+  }
+  // The state of a tensor on all axes of a tuple; false if it cannot be in that state.
+  const auto cut = [&](const std::vector<int>& values, bool outputs, const std::vector<const Strategy*>& axes,
+                       std::vector<int>& result) {
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      MeshSpec whole;
+      for (const Strategy* s : axes) whole.push_back(outputs ? s->outputs[k] : s->inputs[k]);
+      if (axes.size() > 1 && values[k] >= 0 && !is_replicated(whole)) {
+        const GraphValue& value = graph_.values[at(values[k])];
+        const bool unread = value.readers.empty() && value.rank() == 0;  // its sizes are unknown
+        std::optional<MeshSpec> own = unread ? whole : cut_in_turn(whole, static_sizes(value), mesh_);
+        if (!own) return false;
+        whole = std::move(*own);
+      }
+      result.push_back(state(whole));
+    }
+    return true;
+  };
+  const Factors factors = mesh_.size() > 1 ? factors_of(graph_, node) : Factors{};
+  std::vector<Choice> kept, all;
+  std::vector<const Strategy*> axes;
+  const auto extend = [&](const auto& self) -> void {
+    if (axes.size() == of_axis.size()) {
+      if (axes.size() > 1 && !letters_fit(factors, axes, mesh_)) return;
+      Choice choice{axes, {}, {}};
+      if (!cut(node.inputs, false, axes, choice.inputs) || !cut(node.outputs, true, axes, choice.outputs))
+        return;
+      if (!options_.keeps || options_.keeps(n, axes)) kept.push_back(choice);
+      if (kept.empty()) all.push_back(std::move(choice));
+      return;
+    }
+    for (const Strategy* s : of_axis[axes.size()]) {
+      axes.push_back(s);
+      self(self);
+      axes.pop_back();
+    }
+  };
+  extend(extend);
+  if (!kept.empty()) return kept;
+  unmet_.push_back(n);
+  return all;
 }
 
 void SplitSpace::add_caches() {
   for (const CachePair& pair : cache_pairs(graph_)) {
     // The states that some reader of the past takes, and whole.
-    std::set<Spec> states = {kReplicated};
+    std::set<int> wanted = {kReplicated};
     for (const GraphUse& use : graph_.values[at(pair.input)].readers) {
       if (use.node < 0 || variable_of_[at(use.node)] < 0) continue;
-      for (const Strategy& strategy : strategies_[at(variable_of_[at(use.node)])]) {
-        const Spec& spec = strategy.inputs[at(use.input)];
-        if (spec.is_split()) states.insert(spec);
+      for (const Choice& choice : choices_[at(variable_of_[at(use.node)])]) {
+        const int spec = choice.inputs[at(use.input)];
+        const MeshSpec& axes = states_[at(spec)];
+        if (std::none_of(axes.begin(), axes.end(), [](const Spec& s) { return s.is_pending(); }))
+          wanted.insert(spec);
       }
     }
-    std::vector<Strategy> own;
-    for (const Spec& spec : states) own.push_back({{spec}, {spec}, -1, {}});
+    std::vector<Choice> own;
+    for (const int spec : wanted) own.push_back({{}, {spec}, {spec}});
     cache_inputs_[pair.input] = cache_outputs_[pair.output] = variables_++;
     nodes_.push_back(-1);
-    strategies_.push_back(std::move(own));
+    choices_.push_back(std::move(own));
   }
 }
 
-std::set<Spec> SplitSpace::required_states(const Flow& flow, const Spec& from) const {
-  std::set<Spec> required;
-  for (const Reader& reader : flow.readers) {
-    if (reader.variable < 0) {
-      required.insert(kReplicated);
-      continue;
-    }
-    const std::vector<Strategy>& all = strategies_[at(reader.variable)];
-    const Spec& first = all.front().inputs[at(reader.input)];
-    if (std::all_of(all.begin(), all.end(),
-                    [&](const Strategy& s) { return s.inputs[at(reader.input)] == first; }))
-      required.insert(first);
+// Whether every axis can be converted, each on its own.
+bool SplitSpace::convertible(int value, int from, int to) const {
+  const ir::DType dtype = graph_.values[at(value)].dtype;
+  for (std::size_t k = 0; k < mesh_.axes.size(); ++k) {
+    const int ranks = mesh_.axes[k].size;
+    if (!conversion_steps(states_[at(from)][k], states_[at(to)][k], dtype, ranks, ranks)) return false;
   }
-  required.erase(from);
+  return true;
+}
+
+std::vector<int> SplitSpace::required_states(const Flow& flow, int from) const {
+  std::vector<int> required;
+  for (const Reader& reader : flow.readers) {
+    const int first =
+        reader.variable < 0 ? taken(reader, 0) : choices_[at(reader.variable)][0].inputs[at(reader.input)];
+    const bool only =
+        reader.variable < 0 || std::ranges::all_of(choices_[at(reader.variable)], [&](const Choice& choice) {
+          return choice.inputs[at(reader.input)] == first;
+        });
+    if (only && first != from && std::ranges::find(required, first) == required.end())
+      required.push_back(first);
+  }
   return required;
 }
 
 void SplitSpace::add_flow(Flow flow) {
   if (flow.producer >= 0 && flow.readers.size() > 1) {
-    std::set<Spec> produced, wanted;
-    for (const Strategy& strategy : strategies_[at(flow.producer)])
-      produced.insert(strategy.outputs[at(flow.output)]);
+    // Ordered by what they are, not by when they were first seen.
+    const auto by_spec = [this](int a, int b) { return states_[at(a)] < states_[at(b)]; };
+    std::set<int, decltype(by_spec)> produced(by_spec), wanted(by_spec);
+    for (const Choice& choice : choices_[at(flow.producer)]) produced.insert(choice.outputs[at(flow.output)]);
     for (const Reader& reader : flow.readers) {
       if (reader.variable < 0) {
-        wanted.insert(kReplicated);
+        wanted.insert(taken(reader, 0));
         continue;
       }
-      for (const Strategy& strategy : strategies_[at(reader.variable)])
-        wanted.insert(strategy.inputs[at(reader.input)]);
+      for (const Choice& choice : choices_[at(reader.variable)])
+        wanted.insert(choice.inputs[at(reader.input)]);
     }
-    const ir::DType dtype = graph_.values[at(flow.value)].dtype;
-    for (const Spec& from : produced) {
-      std::vector<Spec> reachable;
-      for (const Spec& to : wanted) {
-        if (!(to == from) && conversion_steps(from, to, dtype, ranks_, ranks_)) reachable.push_back(to);
+    if (produced.size() * (wanted.size() + 1) > kMostChoices) {
+      large_ = true;
+      return;
+    }
+    const bool pairs = mesh_.size() == 1 || produced.size() * wanted.size() * wanted.size() / 2 <= kMostPairs;
+    for (const int from : produced) {
+      std::vector<int> reachable;
+      for (const int to : wanted) {
+        if (to != from && convertible(flow.value, from, to)) reachable.push_back(to);
       }
       // Readers that take one state only, as fixed lines ask for, may need more than two.
       constexpr std::size_t kMostConverted = 2;
-      const std::set<Spec> required = required_states(flow, from);
-      if (required.size() > kMostConverted) {
-        flow.choices.push_back({from, {required.begin(), required.end()}});
+      if (std::vector<int> required = required_states(flow, from); required.size() > kMostConverted) {
+        flow.choices.push_back({from, std::move(required)});
         continue;
       }
       flow.choices.push_back({from, {}});
       for (std::size_t i = 0; i < reachable.size(); ++i) {
         flow.choices.push_back({from, {reachable[i]}});
-        for (std::size_t j = i + 1; j < reachable.size(); ++j)
+        for (std::size_t j = i + 1; pairs && j < reachable.size(); ++j)
           flow.choices.push_back({from, {reachable[i], reachable[j]}});
       }
+      // States that are given may be any number.
+      if (options_.keeps && reachable.size() > 2) flow.choices.push_back({from, reachable});
     }
     flow.variable = variables_++;
   }
   flows_.push_back(std::move(flow));
 }
 
-const Spec& SplitSpace::taken(const Reader& reader, int choice) const {
-  return reader.variable < 0 ? kReplicated
-                             : strategies_[at(reader.variable)][at(choice)].inputs[at(reader.input)];
+void SplitSpace::measure() {
+  if (mesh_.size() == 1 || large_) return;
+  std::size_t cells = 0;
+  for (const Flow& flow : flows_) {
+    const std::size_t produced = flow.variable >= 0  ? flow.choices.size()
+                                 : flow.producer < 0 ? 1
+                                                     : choices_[at(flow.producer)].size();
+    if (flow.variable >= 0) cells += produced * choices_[at(flow.producer)].size();
+    for (const Reader& reader : flow.readers)
+      cells += produced * (reader.variable < 0 ? 1 : choices_[at(reader.variable)].size());
+  }
+  large_ = cells > kMostCells;
+}
+
+int SplitSpace::taken(const Reader& reader, int choice) const {
+  if (reader.variable >= 0) return choices_[at(reader.variable)][at(choice)].inputs[at(reader.input)];
+  const auto found = returned_.find(reader.input);
+  return found == returned_.end() ? kReplicated : found->second;
+}
+
+int SplitSpace::given(const Flow& flow) const {
+  const auto found = given_.find(flow.value);
+  return found == given_.end() ? kReplicated : found->second;
+}
+
+Cost SplitSpace::node_cost(const GraphNode& node, const Choice& choice, const SplitCosts& costs) const {
+  return choice.axes.size() == 1 ? costs.node(graph_, node, *choice.axes[0], mesh_.ranks())
+                                 : costs.node_on_mesh(graph_, node, choice.axes, mesh_);
 }
 
 std::int64_t SplitSpace::bytes(int value, const SplitCosts& costs) const {
@@ -225,25 +319,53 @@ std::int64_t SplitSpace::bytes(int value, const SplitCosts& costs) const {
   return elements * ir::size_of(graph_.values[at(value)].dtype);
 }
 
-Cost SplitSpace::conversion_cost(int value, const Spec& from, const Spec& to, const SplitCosts& costs) const {
-  if (from == to) return 0;
-  if (graph_.values[at(value)].pinned) return kForbidden;
-  const auto steps = conversion_steps(from, to, graph_.values[at(value)].dtype, bytes(value, costs), ranks_);
-  if (!steps) return kForbidden;
-  Cost sum = 0;
-  for (const ConversionStep& step : *steps) sum += costs.step(step, ranks_);
-  return sum;
+std::optional<std::vector<ConversionStep>> SplitSpace::steps(int value, int from, int to,
+                                                             const SplitCosts& costs) const {
+  const GraphValue& v = graph_.values[at(value)];
+  return mesh_conversion_steps(states_[at(from)], states_[at(to)], v.dtype, bytes(value, costs), v.sizes,
+                               mesh_, costs.step);
 }
 
+// Prices of conversions. Layers are equal, so that the same ones are asked for again and again.
+class SplitSpace::Conversions {
+ public:
+  Conversions(const SplitSpace& space, const SplitCosts& costs) : space_(space), costs_(costs) {}
+
+  Cost operator()(int value, int from, int to) {
+    if (from == to) return 0;
+    const GraphValue& v = space_.graph_.values[at(value)];
+    if (v.pinned) return kForbidden;
+    std::vector<std::int64_t> sizes = static_sizes(v);
+    sizes.push_back(space_.bytes(value, costs_));
+    const auto [shape, unseen] =
+        shapes_.try_emplace({v.dtype, std::move(sizes)}, static_cast<int>(shapes_.size()));
+    const auto [entry, fresh] = known_.try_emplace({shape->second, from, to}, kForbidden);
+    if (!fresh) return entry->second;
+    const auto steps = space_.steps(value, from, to, costs_);
+    if (!steps) return kForbidden;
+    Cost sum = 0;
+    for (const ConversionStep& step : *steps) sum += costs_.step(step, space_.mesh_.axes[at(step.axis)].size);
+    return entry->second = sum;
+  }
+
+ private:
+  const SplitSpace& space_;
+  const SplitCosts& costs_;
+  std::map<std::pair<ir::DType, std::vector<std::int64_t>>, int> shapes_;
+  std::map<std::tuple<int, int, int>, Cost> known_;
+};
+
 Problem SplitSpace::problem(const SplitCosts& costs) const {
+  ir::internal_check(!large_, "a search space that is too large is searched");
+  Conversions conversion(*this, costs);
   Problem problem;
   problem.variables.resize(at(variables_));
   for (std::size_t n = 0; n < nodes_.size(); ++n) {
-    for (const Strategy& strategy : strategies_[n])
-      problem.variables[n].push_back(
-          nodes_[n] < 0 ? 0 : costs.node(graph_, graph_.nodes[at(nodes_[n])], strategy, ranks_));
+    for (const Choice& choice : choices_[n])
+      problem.variables[n].push_back(nodes_[n] < 0 ? 0
+                                                   : node_cost(graph_.nodes[at(nodes_[n])], choice, costs));
   }
-  const auto choices = [&](int variable) { return static_cast<int>(strategies_[at(variable)].size()); };
+  const auto choices = [&](int variable) { return static_cast<int>(choices_[at(variable)].size()); };
   const auto add = [](Cost& sum, Cost cost) {
     sum = sum == kForbidden || cost == kForbidden ? kForbidden : sum + cost;
   };
@@ -252,14 +374,13 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
       std::vector<Cost>& own = problem.variables[at(flow.variable)];
       for (const ValueChoice& choice : flow.choices) {
         Cost sum = 0;
-        for (const Spec& to : choice.converted)
-          add(sum, conversion_cost(flow.value, choice.produced, to, costs));
+        for (const int to : choice.converted) add(sum, conversion(flow.value, choice.produced, to));
         own.push_back(sum);
       }
       Edge edge{flow.producer, flow.variable, {}};
       for (int c = 0; c < choices(flow.producer); ++c) {
         for (const ValueChoice& choice : flow.choices) {
-          const bool same = strategies_[at(flow.producer)][at(c)].outputs[at(flow.output)] == choice.produced;
+          const bool same = choices_[at(flow.producer)][at(c)].outputs[at(flow.output)] == choice.produced;
           edge.costs.push_back(same ? 0 : kForbidden);
         }
       }
@@ -267,7 +388,7 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
     }
     for (const Reader& reader : flow.readers) {
       if (flow.variable >= 0) {
-        const auto offered = [&](const ValueChoice& choice, const Spec& spec) -> Cost {
+        const auto offered = [&](const ValueChoice& choice, int spec) -> Cost {
           if (spec == choice.produced) return 0;
           const bool has =
               std::find(choice.converted.begin(), choice.converted.end(), spec) != choice.converted.end();
@@ -275,7 +396,7 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
         };
         if (reader.variable < 0) {
           for (std::size_t c = 0; c < flow.choices.size(); ++c)
-            add(problem.variables[at(flow.variable)][c], offered(flow.choices[c], kReplicated));
+            add(problem.variables[at(flow.variable)][c], offered(flow.choices[c], taken(reader, 0)));
           continue;
         }
         Edge edge{flow.variable, reader.variable, {}};
@@ -287,19 +408,18 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
       } else if (flow.producer < 0) {
         for (int c = 0; reader.variable >= 0 && c < choices(reader.variable); ++c) {
           add(problem.variables[at(reader.variable)][at(c)],
-              conversion_cost(flow.value, kReplicated, taken(reader, c), costs));
+              conversion(flow.value, given(flow), taken(reader, c)));
         }
       } else {
         Edge edge{flow.producer, reader.variable, {}};
         for (int p = 0; p < choices(flow.producer); ++p) {
-          const Spec& from = strategies_[at(flow.producer)][at(p)].outputs[at(flow.output)];
+          const int from = choices_[at(flow.producer)][at(p)].outputs[at(flow.output)];
           if (reader.variable < 0) {
-            add(problem.variables[at(flow.producer)][at(p)],
-                conversion_cost(flow.value, from, kReplicated, costs));
+            add(problem.variables[at(flow.producer)][at(p)], conversion(flow.value, from, taken(reader, 0)));
             continue;
           }
           for (int c = 0; c < choices(reader.variable); ++c)
-            edge.costs.push_back(conversion_cost(flow.value, from, taken(reader, c), costs));
+            edge.costs.push_back(conversion(flow.value, from, taken(reader, c)));
         }
         if (reader.variable >= 0) problem.edges.push_back(std::move(edge));
       }
@@ -308,78 +428,97 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
   return problem;
 }
 
+namespace {
+
+// A line of a plan, on every axis. Nothing is said of values that are whole on all of them.
+void set_value(MeshPlan& plan, const std::string& name, const MeshSpec& spec) {
+  if (is_replicated(spec)) return;
+  for (std::size_t k = 0; k < spec.size(); ++k) {
+    if (spec.size() > 1 || !spec[k].is_replicated()) plan.axes[k].values[name] = spec[k];
+  }
+}
+void set_reader(MeshPlan& plan, const std::string& name, const Plan::Reader& reader, const MeshSpec& spec) {
+  for (std::size_t k = 0; k < spec.size(); ++k) plan.axes[k].readers[{name, reader}] = spec[k];
+}
+
+}  // namespace
+
 SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& options) const {
   SplitChoice result;
   const Problem problem = this->problem(costs);
   result.solution = solve(problem, options);
-  result.plan.ranks = ranks_;
-  if (!result.solution.feasible() && has_fixed_lines_)
-    ir::user_error(kPlanMismatch, {}, "the lines of the plan that is kept contradict each other",
-                   "a conversion that they need does not exist: remove some of them");
-  // All whole is always possible, so only a spent budget ends here.
+  result.plan = MeshPlan(mesh_);
+  if (result.solution.status == Status::kInfeasible) return result;
+  // All whole is always possible without restrictions, so only a spent budget ends here.
   if (!result.solution.feasible()) {
     result.solution.choice.assign(at(variables_), 0);
     for (const Flow& flow : flows_) {
       if (flow.variable < 0) continue;
       for (std::size_t c = 0; c < flow.choices.size(); ++c) {
-        if (flow.choices[c].produced.is_replicated() && flow.choices[c].converted.empty())
+        if (flow.choices[c].produced == kReplicated && flow.choices[c].converted.empty())
           result.solution.choice[at(flow.variable)] = static_cast<int>(c);
       }
     }
-    result.solution.cost = price(problem, result.solution.choice);
+    result.solution.cost = sharding::price(problem, result.solution.choice);
     result.solution.status = Status::kFeasible;
   }
   const std::vector<int>& choice = result.solution.choice;
-  const auto chosen = [&](int variable) -> const Strategy& {
-    return strategies_[at(variable)][at(choice[at(variable)])];
+  const auto chosen = [&](int variable) -> const Choice& {
+    return choices_[at(variable)][at(choice[at(variable)])];
   };
-  for (const auto& [value, variable] : cache_inputs_) {
-    const Spec& spec = chosen(variable).outputs[0];
-    if (!spec.is_replicated()) result.plan.values[graph_.values[at(value)].name] = spec;
-  }
+  const auto spec_of = [&](int state) -> const MeshSpec& { return states_[at(state)]; };
+  for (const auto& [value, variable] : cache_inputs_)
+    set_value(result.plan, graph_.values[at(value)].name, spec_of(chosen(variable).outputs[0]));
   for (const auto& [output, variable] : cache_outputs_) {
-    const Spec& spec = chosen(variable).outputs[0];
-    if (!spec.is_replicated())
-      result.plan.readers[{graph_.values[at(graph_.outputs[at(output)])].name, {"", -1}}] = spec;
+    const MeshSpec& spec = spec_of(chosen(variable).outputs[0]);
+    if (!is_replicated(spec))
+      set_reader(result.plan, graph_.values[at(graph_.outputs[at(output)])].name, {"", -1}, spec);
   }
+  for (const auto& [value, state] : given_)
+    set_value(result.plan, graph_.values[at(value)].name, spec_of(state));
+  for (const auto& [output, state] : returned_)
+    set_reader(result.plan, graph_.values[at(graph_.outputs[at(output)])].name, {"", -1}, spec_of(state));
   for (std::size_t n = 0; n < nodes_.size(); ++n) {
     if (nodes_[n] < 0) continue;
     const GraphNode& node = graph_.nodes[at(nodes_[n])];
-    const Strategy& strategy = chosen(static_cast<int>(n));
-    result.nodes.push_back(
-        {nodes_[n], strategy, problem.variables[n].empty() ? 0 : costs.node(graph_, node, strategy, ranks_)});
+    const Choice& own = chosen(static_cast<int>(n));
+    ChosenNode& described = result.nodes.emplace_back();
+    described.node = nodes_[n];
+    for (const Strategy* s : own.axes) described.axes.push_back(*s);
+    described.cost = node_cost(node, own, costs);
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-      if (node.outputs[k] < 0 || strategy.outputs[k].is_replicated()) continue;
+      if (node.outputs[k] < 0) continue;
       const GraphValue& value = graph_.values[at(node.outputs[k])];
-      if (!value.readers.empty()) result.plan.values[value.name] = strategy.outputs[k];
+      if (!value.readers.empty()) set_value(result.plan, value.name, spec_of(own.outputs[k]));
     }
     // Constants in other states than whole.
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.inputs[k] < 0 || strategy.inputs[k].is_replicated()) continue;
+      if (node.inputs[k] < 0 || own.inputs[k] == kReplicated) continue;
       const GraphValue& value = graph_.values[at(node.inputs[k])];
       if (value.constant)
-        result.plan.readers[{value.name, {plan_name(graph_, node), static_cast<int>(k)}}] =
-            strategy.inputs[k];
+        set_reader(result.plan, value.name, {plan_name(graph_, node), static_cast<int>(k)},
+                   spec_of(own.inputs[k]));
     }
   }
   for (const Flow& flow : flows_) {
     const GraphValue& value = graph_.values[at(flow.value)];
-    const Spec from = flow.producer < 0 ? kReplicated : chosen(flow.producer).outputs[at(flow.output)];
+    const int from = flow.producer < 0 ? given(flow) : chosen(flow.producer).outputs[at(flow.output)];
     std::vector<ChosenConversion> conversions;
     for (const Reader& reader : flow.readers) {
-      const Spec& to = reader.variable < 0 ? kReplicated : taken(reader, choice[at(reader.variable)]);
+      const int to = reader.variable < 0 ? taken(reader, 0) : taken(reader, choice[at(reader.variable)]);
       const bool is_node = reader.variable >= 0 && nodes_[at(reader.variable)] >= 0;
       const std::string name =
           is_node ? plan_name(graph_, graph_.nodes[at(nodes_[at(reader.variable)])]) : "";
       if (to == from) continue;
-      if (is_node) result.plan.readers[{value.name, {name, reader.input}}] = to;
+      if (is_node) set_reader(result.plan, value.name, {name, reader.input}, spec_of(to));
       auto known = std::find_if(conversions.begin(), conversions.end(),
-                                [&](const ChosenConversion& c) { return c.to == to; });
+                                [&](const ChosenConversion& c) { return c.to == spec_of(to); });
       if (known == conversions.end()) {
-        const auto steps = conversion_steps(from, to, value.dtype, bytes(flow.value, costs), ranks_);
-        ir::internal_check(steps.has_value(), "'{}' cannot be converted", value.name);
-        conversions.push_back(
-            {flow.value, from, to, *steps, conversion_cost(flow.value, from, to, costs), {}});
+        const auto path = steps(flow.value, from, to, costs);
+        ir::internal_check(path.has_value(), "'{}' cannot be converted", value.name);
+        Cost cost = 0;
+        for (const ConversionStep& step : *path) cost += costs.step(step, mesh_.axes[at(step.axis)].size);
+        conversions.push_back({flow.value, spec_of(from), spec_of(to), *path, cost, {}});
         known = conversions.end() - 1;
       }
       known->readers.push_back(name);
@@ -387,6 +526,54 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
     result.conversions.insert(result.conversions.end(), conversions.begin(), conversions.end());
   }
   return result;
+}
+
+SplitChoice choose_split(const Graph& graph, const SplitSpace& space, Caches caches, const SplitCosts& costs,
+                         const SolveOptions& options) {
+  if (!space.large()) return space.choose(costs, options);
+  const Mesh& mesh = space.mesh();
+  // By node: what each axis has so far, as a choice that is in every space to come.
+  std::map<int, std::vector<Strategy>> fixed;
+  const auto same = [](const Strategy& a, const Strategy& b) {
+    return a.inputs == b.inputs && a.outputs == b.outputs;
+  };
+  const auto with_axis = [&](int open) {
+    SpaceOptions own;
+    own.caches = caches;
+    own.keeps = [&, open](int node, Combination axes) {
+      const auto known = fixed.find(node);
+      for (std::size_t k = 0; k < axes.size(); ++k) {
+        if (static_cast<int>(k) == open) continue;
+        const bool keep = known == fixed.end()
+                              ? std::all_of(axes[k]->inputs.begin(), axes[k]->inputs.end(),
+                                            [](const Spec& s) { return s.is_replicated(); }) &&
+                                    std::all_of(axes[k]->outputs.begin(), axes[k]->outputs.end(),
+                                                [](const Spec& s) { return s.is_replicated(); })
+                              : same(*axes[k], known->second[k]);
+        if (!keep) return false;
+      }
+      return true;
+    };
+    const SplitSpace one(graph, mesh, own);
+    ir::internal_check(!one.large(), "one axis of {} has too many choices", to_string(mesh));
+    return one.choose(costs, options);
+  };
+  constexpr int kMostRounds = 4;
+  SplitChoice best;
+  for (int round = 0; round < kMostRounds; ++round) {
+    const Cost before = round == 0 ? kForbidden : best.solution.cost;
+    for (int axis = mesh.size(); axis-- > 0;) {
+      SplitChoice next = with_axis(axis);
+      if (!fixed.empty() && next.solution.cost > best.solution.cost) continue;
+      best = std::move(next);
+      for (const ChosenNode& node : best.nodes) fixed[node.node] = node.axes;
+    }
+    if (best.solution.cost >= before) break;
+  }
+  best.joint = false;
+  best.solution.bound = 0;
+  best.solution.status = Status::kFeasible;
+  return best;
 }
 
 }  // namespace braid::frontend::sharding

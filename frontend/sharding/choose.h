@@ -1,17 +1,22 @@
-// The choice of states for all tensors of a model on one mesh axis, as a problem of the solver (problem.h).
+// The choice of states for all tensors of a model on a mesh, as a problem of the solver (problem.h).
 //
-// A node has a variable with one choice per legal combination of its rule. A tensor with one reader adds costs to the pair of
+// A node has a variable with one choice per legal combination of its rule; on several axes, one per legal tuple of them. A tensor with one reader adds costs to the pair of
 // its producer and its reader: those of the conversion between what one computes and the other takes. A tensor with several
 // readers has a variable of its own: the state in which it is produced, and at most two into which it is converted, so that a
 // conversion that several readers share is paid once. Constants have any state that can be cut from them, without a
 // conversion. The program takes and returns whole tensors, unless it is asked to keep its caches in parts (caches.h): a past and
 // its present then have one state, which is a variable.
+//
+// On several axes a tensor has at most one converted form where two would be too many; and where even that is too large
+// (SplitSpace::large), choose_split chooses the states of one axis after another, each exactly with those of the others given, until
+// none becomes cheaper.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
-#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,10 +28,16 @@
 
 namespace braid::frontend::sharding {
 
+// One combination of a node per axis.
+using Combination = std::span<const Strategy* const>;
+
 // What things cost, from whoever knows the machine. All in whole picoseconds and at least 0.
 struct SplitCosts {
-  // A node on each rank with that combination.
+  // A node on each rank with that combination, on one axis.
   std::function<Cost(const Graph& graph, const GraphNode& node, const Strategy& strategy, int ranks)> node;
+  // On several; required only for meshes with more than one.
+  std::function<Cost(const Graph& graph, const GraphNode& node, Combination axes, const Mesh& mesh)>
+      node_on_mesh;
   std::function<Cost(const ConversionStep& step, int ranks)> step;
   // The size that an expression counts with, such as its upper bound.
   std::function<std::int64_t(const ir::Expr& size)> size;
@@ -34,77 +45,119 @@ struct SplitCosts {
 
 struct ChosenNode {
   int node = -1;
-  Strategy strategy;
+  std::vector<Strategy> axes;
   Cost cost = 0;
+
+  bool is_split() const;  // whether it computes a part on some axis
 };
 struct ChosenConversion {
   int value = -1;
-  Spec from, to;
+  MeshSpec from, to;
   std::vector<ConversionStep> steps;
   Cost cost = 0;
   std::vector<std::string> readers;  // by their names in plans; "": the program's output
 };
 struct SplitChoice {
-  Plan plan;
+  MeshPlan plan;
   Solution solution;
   std::vector<ChosenNode> nodes;
   std::vector<ChosenConversion> conversions;
+  bool joint = true;  // over all axes at once
+
+  // Of the nodes and conversions, with other costs perhaps.
+  Cost price(const Graph& graph, const SplitCosts& costs) const;
 };
 
 // How the program takes and returns caches.
 enum class Caches : std::uint8_t { whole, in_parts };
 
-// All plans of a graph on so many ranks, independent of costs.
+struct SpaceOptions {
+  Caches caches = Caches::whole;
+  // Which legal combinations of a node are looked at; if it is none of them, all are, and the node is in unmet().
+  std::function<bool(int node, Combination axes)> keeps;
+  // States of graph inputs, by value, and of graph outputs, by index, that are not whole.
+  std::map<int, MeshSpec> given, returned;
+  BlockCandidates blocks;  // on each axis, beside those that the graph suggests
+};
+
+// All plans of a graph on a mesh, independent of costs.
 class SplitSpace {
  public:
-  // `graph` must outlive this. `fixed`: lines that every plan has, of the states in which values are computed and nodes take
-  // them; its number of ranks counts for nothing. UserError kPlanMismatch if a line names nothing of the graph, or the lines leave a
-  // node no combination of its rule.
-  SplitSpace(const Graph& graph, int ranks, Caches caches = Caches::whole, const Plan& fixed = {});
+  // `graph` must outlive this.
+  SplitSpace(const Graph& graph, const Mesh& mesh, SpaceOptions options = {});
+  SplitSpace(const Graph& graph, int ranks, Caches caches = Caches::whole)
+      : SplitSpace(graph, Mesh::line(ranks), SpaceOptions{caches, {}, {}, {}, {}}) {}
+  SplitSpace(const SplitSpace&) = delete;
 
   Problem problem(const SplitCosts& costs) const;
-  // UserError kPlanMismatch if the fixed lines cannot be kept together.
+  // Without nodes and conversions if the solution is infeasible, which it can only be because of the options.
   SplitChoice choose(const SplitCosts& costs, const SolveOptions& options = {}) const;
-  int ranks() const { return ranks_; }
+  const Mesh& mesh() const { return mesh_; }
+  int ranks() const { return mesh_.ranks(); }
+  // Whether it has too many choices to be searched as a whole; then it has no problem and nothing can be chosen.
+  bool large() const { return large_; }
+  const std::vector<int>& unmet() const { return unmet_; }
 
  private:
+  struct Choice {
+    std::vector<const Strategy*> axes;
+    std::vector<int> inputs, outputs;  // states
+  };
   struct Reader {
-    int variable = -1;  // -1: the program's output, which is whole
-    int input = 0;
+    int variable = -1;  // -1: the program's output
+    int input = 0;      // of the output: its index
   };
   struct ValueChoice {
-    Spec produced;
-    std::vector<Spec> converted;
+    int produced = 0;
+    std::vector<int> converted;
   };
   // A tensor that is computed or given at run time.
   struct Flow {
     int value = -1;
-    int producer = -1;  // variable; -1: given to the program, whole
+    int producer = -1;  // variable; -1: given to the program
     int output = 0;
     std::vector<Reader> readers;
     int variable = -1;  // its own, if several read it
     std::vector<ValueChoice> choices;
   };
+  class Conversions;
 
-  const Spec& taken(const Reader& reader, int choice) const;
-  Cost conversion_cost(int value, const Spec& from, const Spec& to, const SplitCosts& costs) const;
+  int state(const MeshSpec& spec);
+  std::vector<Choice> choices_of(int node, const std::vector<BlockCandidates>& candidates);
+  Cost node_cost(const GraphNode& node, const Choice& choice, const SplitCosts& costs) const;
+  int taken(const Reader& reader, int choice) const;
+  int given(const Flow& flow) const;
+  std::optional<std::vector<ConversionStep>> steps(int value, int from, int to,
+                                                   const SplitCosts& costs) const;
   std::int64_t bytes(int value, const SplitCosts& costs) const;
+  bool convertible(int value, int from, int to) const;
   void add_flow(Flow flow);
   // Into which the tensor must be converted from that one, whatever is chosen.
-  std::set<Spec> required_states(const Flow& flow, const Spec& from) const;
+  std::vector<int> required_states(const Flow& flow, int from) const;
   // Variables of pairs of a past and a present: one that takes what it is given, as a node would.
   void add_caches();
+  void measure();
 
   const Graph& graph_;
-  int ranks_;
-  bool has_fixed_lines_ = false;
-  std::map<int, int> cache_inputs_;                // value: its variable
-  std::map<int, int> cache_outputs_;               // index of a graph output: the variable of its past
-  std::vector<int> nodes_;                         // per node variable: the graph's node; -1: a cache
-  std::vector<int> variable_of_;                   // per node of the graph; -1: none
-  std::vector<std::vector<Strategy>> strategies_;  // per node variable
+  Mesh mesh_;
+  SpaceOptions options_;
+  std::vector<MeshSpec> states_;  // all that occur; the first one is replicated
+  std::map<MeshSpec, int> index_;
+  std::deque<Strategy> strategies_;
+  std::map<int, int> cache_inputs_;           // value: its variable
+  std::map<int, int> cache_outputs_;          // index of a graph output: the variable of its past
+  std::vector<int> nodes_;                    // per node variable: the graph's node; -1: a cache
+  std::vector<int> variable_of_;              // per node of the graph; -1: none
+  std::vector<std::vector<Choice>> choices_;  // per node variable
+  std::map<int, int> given_, returned_;       // options_ as states
   std::vector<Flow> flows_;
+  std::vector<int> unmet_;
   int variables_ = 0;
+  bool large_ = false;
 };
+
+// The choice on the space's mesh: joint over its axes, or, if it is large, one axis after another.
+SplitChoice choose_split(const Graph& graph, const SplitSpace& space, Caches caches, const SplitCosts& costs,
+                         const SolveOptions& options = {});
 
 }  // namespace braid::frontend::sharding

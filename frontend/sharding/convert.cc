@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <memory>
 
 #include "frontend/schemas.h"
@@ -27,7 +29,9 @@ class Emitter {
 
   void collective(const char* op, const std::function<void(onnx::NodeProto&)>& attributes) {
     pending_.push_back([this, op, attributes](const std::string& out) {
-      attributes(model_.add_node(kBraidDomain, op, {name_}, {out}));
+      onnx::NodeProto& node = model_.add_node(kBraidDomain, op, {name_}, {out});
+      attributes(node);
+      model_.set_groups(node);
     });
   }
   // Takes positions along the dimension: the same ones on every rank, or one row per rank.
@@ -115,6 +119,108 @@ std::optional<std::vector<ConversionStep>> conversion_steps(const Spec& from, co
   return steps;
 }
 
+namespace {
+
+// Whether an axis may move between these two states of its own while the others are as in `state`.
+bool may_move(const MeshSpec& state, int axis, const Spec& from, const Spec& to) {
+  for (int other = 0; other < static_cast<int>(state.size()); ++other) {
+    const Spec& spec = state[static_cast<std::size_t>(other)];
+    if (other == axis) continue;
+    if (from.is_pending() && spec.is_pending() && spec.reduce != from.reduce && other > axis) return false;
+    if (other < axis || !spec.is_split()) continue;
+    if ((from.is_split() && from.dim == spec.dim) || (to.is_split() && to.dim == spec.dim)) return false;
+  }
+  return true;
+}
+
+// Whether the sizes can be cut so, one axis after another.
+bool fits(const MeshSpec& state, const std::vector<ir::Expr>& sizes, const Mesh& mesh) {
+  for (std::size_t k = 0; k < state.size(); ++k) {
+    const Spec& spec = state[k];
+    if (!spec.is_split()) continue;
+    const auto size = static_size(sizes[static_cast<std::size_t>(spec.dim)]);
+    if (!size) return false;
+    std::int64_t left = *size;
+    for (std::size_t j = 0; j < k; ++j)
+      left /= state[j].is_split() && state[j].dim == spec.dim ? mesh.axes[j].size : 1;
+    std::int64_t sum = 0;
+    for (const std::int64_t block : spec.blocks) {
+      sum += block;
+      if (block % mesh.axes[k].size != 0) return false;
+    }
+    if (left % mesh.axes[k].size != 0 || (!spec.blocks.empty() && sum != left)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::vector<ConversionStep>> mesh_conversion_steps(
+    const MeshSpec& from, const MeshSpec& to, ir::DType dtype, std::int64_t bytes,
+    const std::vector<ir::Expr>& sizes, const Mesh& mesh,
+    const std::function<std::int64_t(const ConversionStep& step, int ranks)>& cost) {
+  using Steps = std::vector<ConversionStep>;
+  if (from == to) return Steps{};
+  const int axes = mesh.size();
+  // One axis at a time, with its bytes on a rank.
+  const auto move = [&](const MeshSpec& state, int axis, const Spec& target) -> std::optional<Steps> {
+    MeshSpec others = state;
+    others[static_cast<std::size_t>(axis)] = Spec::replicated();
+    auto steps =
+        conversion_steps(state[static_cast<std::size_t>(axis)], target, dtype, bytes / parts_of(others, mesh),
+                         mesh.axes[static_cast<std::size_t>(axis)].size);
+    if (!steps) return std::nullopt;
+    for (ConversionStep& step : *steps) {
+      step.axis = axis;
+      step.stride = mesh.stride(axis);
+    }
+    return steps;
+  };
+  if (axes == 1) return move(from, 0, to[0]);
+  // The cheapest way through the states that lie between (Dijkstra). An axis that does not change may be made whole for a while; the
+  // first one moves at once, since the model is split along it before the others (apply.h).
+  struct Place {
+    MeshSpec state;
+    std::int64_t cost = 0;
+    Steps steps;
+    bool done = false;
+  };
+  std::vector<Place> places = {{from, 0, {}, false}};
+  while (true) {
+    std::size_t best = places.size();
+    for (std::size_t k = 0; k < places.size(); ++k) {
+      if (!places[k].done && (best == places.size() || places[k].cost < places[best].cost)) best = k;
+    }
+    if (best == places.size()) return std::nullopt;
+    if (places[best].state == to) return places[best].steps;
+    places[best].done = true;
+    const Place here = places[best];
+    for (int axis = 0; axis < axes; ++axis) {
+      const auto a = static_cast<std::size_t>(axis);
+      std::vector<Spec> targets = {to[a]};
+      if (axis > 0) targets.insert(targets.end(), {Spec::replicated(), from[a]});
+      for (const Spec& target : targets) {
+        if (target == here.state[a] || !may_move(here.state, axis, here.state[a], target)) continue;
+        MeshSpec next = here.state;
+        next[a] = target;
+        if (!fits(next, sizes, mesh)) continue;
+        const std::optional<Steps> steps = move(here.state, axis, target);
+        if (!steps) continue;
+        std::int64_t sum = here.cost;
+        for (const ConversionStep& step : *steps) sum += cost(step, mesh.axes[a].size);
+        auto known = std::find_if(places.begin(), places.end(),
+                                  [&](const Place& place) { return place.state == next; });
+        if (known == places.end())
+          known = places.insert(places.end(), {next, std::numeric_limits<std::int64_t>::max(), {}, false});
+        if (sum >= known->cost) continue;
+        known->cost = sum;
+        known->steps = here.steps;
+        known->steps.insert(known->steps.end(), steps->begin(), steps->end());
+      }
+    }
+  }
+}
+
 void emit_conversion(LocalModel& model, const std::string& name, const Spec& from, const Spec& to,
                      const std::vector<ir::Expr>& sizes, const std::string& result) {
   const int n = model.ranks();
@@ -162,21 +268,25 @@ bool can_shard(const Tensor& tensor, const Spec& spec) {
   return !spec.is_pending() || (spec.reduce == ir::ReduceKind::sum && is_reducible(tensor.dtype));
 }
 
-Tensor shard(const Tensor& tensor, const Spec& spec, int ranks) {
-  if (spec.is_replicated()) return tensor;
-  const std::span<const std::byte> whole = tensor.data.of_rank(0);
-  Tensor result{tensor.dtype, tensor.sizes, {}};
+namespace {
+
+// The bytes of one rank, cut.
+ir::ConstantData parts_of(std::span<const std::byte> whole, const Tensor& tensor, const Spec& spec,
+                          int ranks) {
+  ir::ConstantData data;
+  if (spec.is_replicated()) {
+    data.per_rank.assign(static_cast<std::size_t>(ranks), whole);
+    return data;
+  }
   if (spec.is_pending()) {
     auto zeros = std::make_shared<std::vector<std::byte>>(whole.size());
-    result.data.per_rank.push_back(whole);
-    for (int r = 1; r < ranks; ++r) result.data.per_rank.emplace_back(*zeros);
-    result.data.owner = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
-        tensor.data.owner, zeros);
-    return result;
+    data.per_rank.push_back(whole);
+    for (int r = 1; r < ranks; ++r) data.per_rank.emplace_back(*zeros);
+    data.owner = zeros;
+    return data;
   }
   const auto dim = static_cast<std::size_t>(spec.dim);
   const std::int64_t size = tensor.sizes[dim];
-  result.sizes[dim] = size / ranks;
   std::size_t inner = static_cast<std::size_t>(ir::size_of(tensor.dtype)), outer = 1;
   for (std::size_t k = 0; k < dim; ++k) outer *= static_cast<std::size_t>(tensor.sizes[k]);
   for (std::size_t k = dim + 1; k < tensor.sizes.size(); ++k)
@@ -184,9 +294,8 @@ Tensor shard(const Tensor& tensor, const Spec& spec, int ranks) {
   if (outer == 1 && spec.blocks.empty()) {  // parts of the bytes that are there
     const std::size_t part = whole.size() / static_cast<std::size_t>(ranks);
     for (int r = 0; r < ranks; ++r)
-      result.data.per_rank.push_back(whole.subspan(static_cast<std::size_t>(r) * part, part));
-    result.data.owner = tensor.data.owner;
-    return result;
+      data.per_rank.push_back(whole.subspan(static_cast<std::size_t>(r) * part, part));
+    return data;
   }
   const std::vector<Order> rows = rows_of_ranks(order_of(spec.blocks, size, ranks), ranks);
   auto bytes = std::make_shared<std::vector<std::vector<std::byte>>>();
@@ -205,8 +314,29 @@ Tensor shard(const Tensor& tensor, const Spec& spec, int ranks) {
       }
     }
   }
-  for (const std::vector<std::byte>& own : *bytes) result.data.per_rank.emplace_back(own);
-  result.data.owner = bytes;
+  for (const std::vector<std::byte>& own : *bytes) data.per_rank.emplace_back(own);
+  data.owner = bytes;
+  return data;
+}
+
+}  // namespace
+
+Tensor shard(const Tensor& tensor, const Spec& spec, int ranks, int before) {
+  if (spec.is_replicated() && tensor.data.same_on_all_ranks()) return tensor;
+  Tensor result{tensor.dtype, tensor.sizes, {}};
+  if (spec.is_split()) result.sizes[static_cast<std::size_t>(spec.dim)] /= ranks;
+  std::vector<std::span<const std::byte>>& per_rank = result.data.per_rank;
+  auto owners = std::make_shared<std::vector<std::shared_ptr<const void>>>(1, tensor.data.owner);
+  for (const std::span<const std::byte> whole : tensor.data.per_rank) {
+    const ir::ConstantData parts = parts_of(whole, tensor, spec, ranks);
+    per_rank.insert(per_rank.end(), parts.per_rank.begin(), parts.per_rank.end());
+    if (parts.owner) owners->push_back(parts.owner);
+  }
+  const std::size_t known = per_rank.size(), all = static_cast<std::size_t>(before * ranks);
+  ir::internal_check(known == all || tensor.data.same_on_all_ranks(), "a constant of {} ranks, expected {}",
+                     known, all);
+  for (std::size_t r = known; r < all; ++r) per_rank.push_back(per_rank[r - known]);
+  result.data.owner = owners;
   return result;
 }
 

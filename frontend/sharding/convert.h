@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "frontend/sharding/local.h"
+#include "frontend/sharding/mesh.h"
 
 namespace braid::frontend::sharding {
 
@@ -17,6 +18,8 @@ struct ConversionStep {
   StepKind kind = StepKind::slice;
   std::int64_t bytes = 0;  // what one rank has before the step
   ir::DType dtype = ir::DType::f32;
+  int axis = 0;    // of the mesh
+  int stride = 1;  // between the ranks of a group along it
 };
 
 // The steps from one state to another; empty if they are equal. nullopt: impossible (R -> P, P -> another P, element types
@@ -24,13 +27,22 @@ struct ConversionStep {
 std::optional<std::vector<ConversionStep>> conversion_steps(const Spec& from, const Spec& to, ir::DType dtype,
                                                             std::int64_t bytes, int ranks);
 
+// The cheapest steps from one state on a mesh to another, each on one axis; empty if they are equal. Between them an axis is in its first
+// state, whole, or in its last one; an axis moves only while no later axis cuts its parts of a dimension further, or is pending with
+// another reduction. nullopt: impossible. `bytes` and `sizes` are those of the whole tensor, `cost` that of a step on so many ranks.
+std::optional<std::vector<ConversionStep>> mesh_conversion_steps(
+    const MeshSpec& from, const MeshSpec& to, ir::DType dtype, std::int64_t bytes,
+    const std::vector<ir::Expr>& sizes, const Mesh& mesh,
+    const std::function<std::int64_t(const ConversionStep& step, int ranks)>& cost);
+
 // Emits the nodes that convert `name`, a tensor of these whole sizes, into `result`. Requires a possible conversion between
 // different states.
 void emit_conversion(LocalModel& model, const std::string& name, const Spec& from, const Spec& to,
                      const std::vector<ir::Expr>& sizes, const std::string& result);
 
-// What each rank has of a constant. Pending sums: the whole tensor on rank 0 and zeros elsewhere.
-Tensor shard(const Tensor& tensor, const Spec& spec, int ranks);
+// What each rank has of a constant of `before` ranks: rank q * ranks + r has part r of what rank q had. Pending sums: the whole tensor
+// in part 0 and zeros elsewhere.
+Tensor shard(const Tensor& tensor, const Spec& spec, int ranks, int before = 1);
 // Whether shard() can.
 bool can_shard(const Tensor& tensor, const Spec& spec);
 

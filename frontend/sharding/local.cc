@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <numeric>
 
 #include "frontend/schemas.h"
 
 namespace braid::frontend::sharding {
 
-LocalModel::LocalModel(const Model& plain, int ranks) : ranks_(ranks) {
+LocalModel::LocalModel(const Model& plain, int ranks, int before) : ranks_(ranks), before_(before) {
   model_.path = plain.path;
   model_.coordinates = plain.coordinates;
   onnx::ModelProto& proto = model_.proto;
@@ -103,6 +104,8 @@ std::string LocalModel::integers_of_rank(const std::string& name, ir::DType dtyp
     all.data.per_rank.push_back(one.data.of_rank(0));
     owners->push_back(one.data.owner);
   }
+  for (std::size_t r = rows.size(); r < rows.size() * static_cast<std::size_t>(before_); ++r)
+    all.data.per_rank.push_back(all.data.per_rank[r - rows.size()]);
   all.dtype = dtype;
   all.sizes = std::move(sizes);
   all.data.owner = owners;
@@ -110,6 +113,33 @@ std::string LocalModel::integers_of_rank(const std::string& name, ir::DType dtyp
   add_initializer(own, std::move(all));
   model_.coordinates.insert(own);
   return own;
+}
+
+void LocalModel::set_groups(onnx::NodeProto& node) const {
+  if (before_ == 1) return;  // the world
+  std::vector<std::int64_t> groups(static_cast<std::size_t>(ranks_ * before_));
+  std::iota(groups.begin(), groups.end(), 0);
+  set_ints(node, "groups", groups);
+  set_int(node, "group_size", ranks_);
+}
+
+void LocalModel::widen_groups(onnx::NodeProto& node) const {
+  std::vector<std::int64_t> before(static_cast<std::size_t>(before_));
+  std::iota(before.begin(), before.end(), 0);
+  std::int64_t size = before_;
+  for (const onnx::AttributeProto& a : node.attribute()) {
+    if (a.name() == "groups") before.assign(a.ints().begin(), a.ints().end());
+    if (a.name() == "group_size") size = a.i();
+  }
+  std::vector<std::int64_t> groups;
+  for (std::size_t begin = 0; begin < before.size(); begin += static_cast<std::size_t>(size)) {
+    for (int r = 0; r < ranks_; ++r) {
+      for (std::int64_t k = 0; k < size; ++k)
+        groups.push_back(before[begin + static_cast<std::size_t>(k)] * ranks_ + r);
+    }
+  }
+  set_ints(node, "groups", groups);
+  set_int(node, "group_size", size);
 }
 
 std::string LocalModel::number(const std::string& name, ir::DType dtype, double value) {

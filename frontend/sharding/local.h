@@ -12,9 +12,11 @@ namespace braid::frontend::sharding {
 
 class LocalModel {
  public:
-  // A model without nodes and with the plain one's declarations.
-  LocalModel(const Model& plain, int ranks);
+  // A model without nodes and with the plain one's declarations. The plain one may be that of a rank of `before`, each of which is
+  // `ranks` ranks from now on: rank q becomes q * ranks to (q + 1) * ranks - 1.
+  LocalModel(const Model& plain, int ranks, int before = 1);
 
+  // Among how many the model is split.
   int ranks() const { return ranks_; }
   // The version of ONNX's own operator set.
   int version() const { return version_; }
@@ -32,6 +34,10 @@ class LocalModel {
   // One row of integers for each rank.
   std::string integers_of_rank(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes,
                                const std::vector<std::vector<std::int64_t>>& rows);
+  // Lets a collective run among the ranks that the model is split over.
+  void set_groups(onnx::NodeProto& node) const;
+  // The groups of a collective of the plain model.
+  void widen_groups(onnx::NodeProto& node) const;
   // A scalar of any numeric type or bool.
   std::string number(const std::string& name, ir::DType dtype, double value);
 
@@ -43,7 +49,7 @@ class LocalModel {
 
  private:
   Model model_;
-  int ranks_;
+  int ranks_, before_;
   int version_ = 1;
   std::set<std::string> names_;
   std::set<std::string> node_names_;

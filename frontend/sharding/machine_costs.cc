@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string_view>
 #include <tuple>
@@ -112,8 +111,37 @@ double flops(const Graph& graph, const GraphNode& node, Kind kind, const SplitCo
   return 0;
 }
 
-double local_bytes(const GraphValue& value, const Spec& spec, const SplitCosts& sizes, int ranks) {
-  return elements(value, sizes) * ir::size_of(value.dtype) / (spec.is_split() ? ranks : 1);
+// Into how many parts a combination cuts an input, an output, or the work of a node.
+int parts_of_input(Combination axes, const Mesh& mesh, std::size_t k) {
+  int parts = 1;
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    parts *= axes[a]->inputs[k].is_split() ? mesh.axes[a].size : 1;
+  return parts;
+}
+int parts_of_output(Combination axes, const Mesh& mesh, std::size_t k) {
+  int parts = 1;
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    parts *= axes[a]->outputs[k].is_split() ? mesh.axes[a].size : 1;
+  return parts;
+}
+int parts_of_work(Combination axes, const Mesh& mesh) {
+  int parts = 1;
+  for (std::size_t a = 0; a < axes.size(); ++a) parts *= axes[a]->letter >= 0 ? mesh.axes[a].size : 1;
+  return parts;
+}
+
+double local_bytes(const GraphValue& value, const SplitCosts& sizes, int parts) {
+  return elements(value, sizes) * ir::size_of(value.dtype) / parts;
+}
+
+// The same for one axis.
+void set_nodes(SplitCosts& costs,
+               std::function<Cost(const Graph&, const GraphNode&, Combination, const Mesh&)> on_mesh) {
+  costs.node = [on_mesh](const Graph& graph, const GraphNode& node, const Strategy& strategy, int ranks) {
+    const Strategy* one = &strategy;
+    return on_mesh(graph, node, {&one, 1}, Mesh::line(ranks));
+  };
+  costs.node_on_mesh = std::move(on_mesh);
 }
 
 Cost picoseconds(double us) { return static_cast<Cost>(std::llround(us * 1e6)); }
@@ -137,8 +165,8 @@ KernelClass class_of(Kind kind) {
   return KernelClass::elementwise;
 }
 
-Cost node_cost(const analysis::CostModel& costs, const Graph& graph, const GraphNode& node,
-               const Strategy& strategy, int ranks, const SplitCosts& sizes) {
+Cost node_cost(const analysis::CostModel& costs, const Graph& graph, const GraphNode& node, Combination axes,
+               const Mesh& mesh, const SplitCosts& sizes) {
   const Kind kind = kind_of(node);
   const GraphValue* y = value_of(graph, node.outputs, 0);
   if (kind == Kind::view || y == nullptr) return 0;
@@ -146,15 +174,15 @@ Cost node_cost(const analysis::CostModel& costs, const Graph& graph, const Graph
   analysis::KernelWork work;
   work.kernel_class = class_of(kind);
   work.dtype = y->dtype;
-  work.flops = flops(graph, node, kind, sizes) / (strategy.letter >= 0 ? ranks : 1);
+  work.flops = flops(graph, node, kind, sizes) / parts_of_work(axes, mesh);
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
     if (const GraphValue* value = value_of(graph, node.outputs, k);
         value != nullptr && !value->readers.empty())
-      work.bytes += local_bytes(*value, strategy.outputs[k], sizes, ranks);
+      work.bytes += local_bytes(*value, sizes, parts_of_output(axes, mesh, k));
   }
   for (std::size_t k = 0; !fused && k < node.inputs.size(); ++k) {
     if (const GraphValue* value = value_of(graph, node.inputs, k); value != nullptr)
-      work.bytes += local_bytes(*value, strategy.inputs[k], sizes, ranks);
+      work.bytes += local_bytes(*value, sizes, parts_of_input(axes, mesh, k));
   }
   return picoseconds(roofline(costs.machine(), work).us() + (fused ? 0 : costs.machine().launch_us));
 }
@@ -162,7 +190,7 @@ Cost node_cost(const analysis::CostModel& costs, const Graph& graph, const Graph
 analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const ConversionStep& step,
                                          int ranks) {
   std::vector<int> group(static_cast<std::size_t>(ranks));
-  std::iota(group.begin(), group.end(), 0);
+  for (int r = 0; r < ranks; ++r) group[static_cast<std::size_t>(r)] = r * step.stride;
   analysis::CollectiveShape shape;
   shape.dtype = step.dtype;
   shape.bytes = step.bytes;
@@ -186,10 +214,11 @@ analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const
 
 // The same steps are asked for again and again: layers are equal.
 SplitCosts with_memory(SplitCosts costs) {
-  using Key = std::tuple<StepKind, std::int64_t, ir::DType, int>;
+  using Key = std::tuple<StepKind, std::int64_t, ir::DType, int, int>;
   auto known = std::make_shared<std::map<Key, Cost>>();
   costs.step = [known, step_cost = std::move(costs.step)](const ConversionStep& step, int ranks) {
-    const auto [entry, fresh] = known->try_emplace(Key{step.kind, step.bytes, step.dtype, ranks}, 0);
+    const auto [entry, fresh] =
+        known->try_emplace(Key{step.kind, step.bytes, step.dtype, ranks, step.stride}, 0);
     if (fresh) entry->second = step_cost(step, ranks);
     return entry->second;
   };
@@ -210,11 +239,14 @@ constexpr int kParts = 16;
 SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const SplitCostOptions& options) {
   SplitCosts result;
   result.size = size_with(costs);
-  result.node = [costs, options, sizes = result](const Graph& graph, const GraphNode& node,
-                                                 const Strategy& strategy, int ranks) {
-    const bool whole = strategy.letter < 0 && kind_of(node) == Kind::product && has_weights(graph, node);
-    return node_cost(*costs, graph, node, strategy, ranks, sizes) + (whole ? options.whole_product : 0);
-  };
+  set_nodes(result, [costs, options, sizes = result](const Graph& graph, const GraphNode& node,
+                                                     Combination axes, const Mesh& mesh) {
+    // Per axis along which it could be split.
+    const auto whole =
+        std::count_if(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter < 0; });
+    const bool asked = kind_of(node) == Kind::product && has_weights(graph, node);
+    return node_cost(*costs, graph, node, axes, mesh, sizes) + (asked ? whole * options.whole_product : 0);
+  });
   result.step = [costs, options](const ConversionStep& step, int ranks) -> Cost {
     if (!moves_between_ranks(step.kind)) {
       analysis::KernelWork copy;
@@ -230,23 +262,24 @@ SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const S
 SplitCosts floor_costs(std::shared_ptr<const analysis::CostModel> costs, Load load, int part) {
   SplitCosts result;
   result.size = size_with(costs);
-  result.node = [costs, load, part, sizes = result](const Graph& graph, const GraphNode& node,
-                                                    const Strategy& strategy, int ranks) -> Cost {
-    // Products of two computed tensors may become part of an attention kernel, which has another peak.
-    const double all = has_weights(graph, node) ? exact_flops(graph, node, sizes) : 0;
-    if (all == 0) return 0;
-    analysis::KernelWork work;
-    work.kernel_class = KernelClass::gemm;
-    work.dtype = graph.values[static_cast<std::size_t>(node.outputs[0])].dtype;
-    if (load == Load::flops) work.flops = all / (strategy.letter >= 0 ? ranks : 1);
-    for (std::size_t k = 0; load == Load::weights && k < node.inputs.size(); ++k) {
-      const GraphValue* value = value_of(graph, node.inputs, k);
-      // One that other nodes read too may be read once for all of them.
-      if (value != nullptr && value->constant && value->readers.size() == 1)
-        work.bytes += local_bytes(*value, strategy.inputs[k], sizes, ranks);
-    }
-    return static_cast<Cost>(roofline(costs->machine(), work).us() * 1e6 * (1 - 1e-9)) * part;
-  };
+  set_nodes(result,
+            [costs, load, part, sizes = result](const Graph& graph, const GraphNode& node, Combination axes,
+                                                const Mesh& mesh) -> Cost {
+              // Products of two computed tensors may become part of an attention kernel, which has another peak.
+              const double all = has_weights(graph, node) ? exact_flops(graph, node, sizes) : 0;
+              if (all == 0) return 0;
+              analysis::KernelWork work;
+              work.kernel_class = KernelClass::gemm;
+              work.dtype = graph.values[static_cast<std::size_t>(node.outputs[0])].dtype;
+              if (load == Load::flops) work.flops = all / parts_of_work(axes, mesh);
+              for (std::size_t k = 0; load == Load::weights && k < node.inputs.size(); ++k) {
+                const GraphValue* value = value_of(graph, node.inputs, k);
+                // One that other nodes read too may be read once for all of them.
+                if (value != nullptr && value->constant && value->readers.size() == 1)
+                  work.bytes += local_bytes(*value, sizes, parts_of_input(axes, mesh, k));
+              }
+              return static_cast<Cost>(roofline(costs->machine(), work).us() * 1e6 * (1 - 1e-9)) * part;
+            });
   result.step = [costs, part](const ConversionStep& step, int ranks) -> Cost {
     return moves_between_ranks(step.kind) ? collective_cost(*costs, step, ranks).floor.ps * (kParts - part)
                                           : 0;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+#include <set>
 #include <sstream>
 
 #include "frontend/errors.h"
@@ -32,7 +34,7 @@ class Line {
     ir::user_error(
         kPlanSyntax, {.file = file_}, fmt::format("line {}: {}", number_, what),
         "a line is \"value\" = STATE, \"value\" -> \"node's first output\" = STATE, or \"value\" -> "
-        "output = STATE; a state is R, S(1), S(1:8+8) or P(sum)");
+        "output = STATE; a state is R, S(1), S(1:8+8) or P(sum), on a mesh with axes S(0) on dp, S(1) on tp");
   }
 
   bool done() {
@@ -89,8 +91,43 @@ class Line {
     at_ += length;
     return *spec;
   }
+  // "S(0) on dp, P(sum) on tp", or a state alone if the mesh has no names; "R" is for all axes.
+  MeshSpec specs(const Mesh& mesh) {
+    if (!mesh.has_names()) return {spec()};
+    MeshSpec all(mesh.axes.size());
+    std::vector<bool> given(mesh.axes.size(), false);
+    do {
+      const Spec own = spec();
+      if (!take("on")) {
+        if (own.is_replicated()) return all;
+        fail(fmt::format("on which axis of {} is it {}", to_string(mesh), to_string(own)));
+      }
+      const std::string name = word();
+      const int axis = mesh.find(name);
+      if (axis < 0) fail(fmt::format("the mesh has no axis '{}', only {}", name, to_string(mesh)));
+      if (given[static_cast<std::size_t>(axis)]) fail(fmt::format("axis '{}' is given twice", name));
+      given[static_cast<std::size_t>(axis)] = true;
+      all[static_cast<std::size_t>(axis)] = own;
+    } while (take(","));
+    return all;
+  }
+  // Up to the character, which is taken too.
+  std::string until(char end) {
+    const std::size_t found = text_.find(end, at_);
+    if (found == std::string::npos) fail(fmt::format("expected '{}'", end));
+    const std::string inside = text_.substr(at_, found - at_);
+    at_ = found + 1;
+    return inside;
+  }
 
  private:
+  std::string word() {
+    skip();
+    std::string result;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
+      result += text_[at_++];
+    return result;
+  }
   void skip() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t' || text_[at_] == '\r')) ++at_;
   }
@@ -117,21 +154,48 @@ Spec Plan::of_reader(const std::string& value, const std::string& node, int inpu
   return otherwise;
 }
 
-std::string to_string(const Plan& plan) {
-  std::string text = fmt::format("plan 1\nranks {}\n", plan.ranks);
-  for (const auto& [name, spec] : plan.values)
-    text += fmt::format("{} = {}\n", quoted(name), to_string(spec));
-  for (const auto& [key, spec] : plan.readers) {
-    const auto& [value, reader] = key;
+MeshPlan::MeshPlan(Mesh of) : mesh(std::move(of)) {
+  for (const MeshAxis& axis : mesh.axes) {
+    axes.emplace_back();
+    axes.back().ranks = axis.size;
+  }
+}
+
+MeshSpec MeshPlan::of_value(const std::string& name) const {
+  MeshSpec spec;
+  for (const Plan& plan : axes) spec.push_back(plan.of_value(name));
+  return spec;
+}
+
+std::string to_string(const Plan& plan) { return to_string(MeshPlan(plan)); }
+
+std::string to_string(const MeshPlan& plan) {
+  std::string text = plan.mesh.has_names() ? fmt::format("plan 1\nmesh [{}]\n", to_string(plan.mesh))
+                                           : fmt::format("plan 1\nranks {}\n", plan.ranks());
+  // An axis without a line for a reader takes the value as it is produced, which the text of a line must say.
+  std::set<std::string> values;
+  std::set<std::pair<std::string, Plan::Reader>> readers;
+  for (const Plan& axis : plan.axes) {
+    for (const auto& [name, spec] : axis.values) values.insert(name);
+    for (const auto& [key, spec] : axis.readers) readers.insert(key);
+  }
+  for (const std::string& name : values)
+    text += fmt::format("{} = {}\n", quoted(name), to_string(plan.of_value(name), plan.mesh));
+  for (const auto& [value, reader] : readers) {
+    MeshSpec spec;
+    for (const Plan& axis : plan.axes) {
+      const Spec own = reader.node.empty() ? Spec::replicated() : axis.of_value(value);
+      spec.push_back(axis.of_reader(value, reader.node, reader.input, own));
+    }
     const std::string node = reader.node.empty() ? "output" : quoted(reader.node);
     const std::string input = reader.input < 0 ? "" : fmt::format("[{}]", reader.input);
-    text += fmt::format("{} -> {}{} = {}\n", quoted(value), node, input, to_string(spec));
+    text += fmt::format("{} -> {}{} = {}\n", quoted(value), node, input, to_string(spec, plan.mesh));
   }
   return text;
 }
 
-Plan parse_plan(const std::string& text, const std::string& file) {
-  Plan plan;
+MeshPlan parse_mesh_plan(const std::string& text, const std::string& file) {
+  MeshPlan plan;
   std::istringstream lines(text);
   std::string content;
   enum { version, ranks, body } expected = version;
@@ -144,9 +208,14 @@ Plan parse_plan(const std::string& text, const std::string& file) {
       if (line.number() != 1) line.fail("the version of the plan must be 1");
       expected = ranks;
     } else if (expected == ranks) {
-      line.expect("ranks");
-      plan.ranks = line.number();
-      if (plan.ranks < 1) line.fail("the number of ranks must be at least 1");
+      if (line.take("mesh")) {
+        line.expect("[");
+        plan = MeshPlan(parse_mesh(line.until(']'), fmt::format("line {}: mesh", number)));
+      } else {
+        line.expect("ranks");
+        plan = MeshPlan(Mesh::line(line.number()));
+        if (plan.ranks() < 1) line.fail("the number of ranks must be at least 1");
+      }
       expected = body;
     } else {
       const std::string value = line.name();
@@ -161,20 +230,33 @@ Plan parse_plan(const std::string& text, const std::string& file) {
           }
         }
         line.expect("=");
-        if (!plan.readers.emplace(std::pair(value, reader), line.spec()).second)
-          line.fail(fmt::format("'{}' has two lines for this reader", value));
-        plan.reader_lines[{value, reader}] = number;
+        const MeshSpec spec = line.specs(plan.mesh);
+        for (std::size_t k = 0; k < spec.size(); ++k) {
+          if (!plan.axes[k].readers.emplace(std::pair(value, reader), spec[k]).second)
+            line.fail(fmt::format("'{}' has two lines for this reader", value));
+          plan.axes[k].reader_lines[{value, reader}] = number;
+        }
       } else {
         line.expect("=");
-        if (!plan.values.emplace(value, line.spec()).second)
-          line.fail(fmt::format("'{}' has two lines", value));
-        plan.value_lines[value] = number;
+        const MeshSpec spec = line.specs(plan.mesh);
+        for (std::size_t k = 0; k < spec.size(); ++k) {
+          if (!plan.axes[k].values.emplace(value, spec[k]).second)
+            line.fail(fmt::format("'{}' has two lines", value));
+          plan.axes[k].value_lines[value] = number;
+        }
       }
     }
     if (!line.done()) line.fail("there is more than one statement");
   }
-  if (expected != body) Line("", number, file).fail("the plan must begin with 'plan 1' and 'ranks N'");
+  if (expected != body)
+    Line("", number, file).fail("the plan must begin with 'plan 1' and 'ranks N' or 'mesh [dp=2, tp=4]'");
   return plan;
+}
+
+Plan parse_plan(const std::string& text, const std::string& file) {
+  MeshPlan plan = parse_mesh_plan(text, file);
+  ir::internal_check(plan.axes.size() == 1, "a plan of {} axes is read as one of one axis", plan.axes.size());
+  return std::move(plan.axes[0]);
 }
 
 std::string plan_name(const Graph& graph, const GraphNode& node) {

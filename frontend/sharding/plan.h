@@ -1,4 +1,4 @@
-// A plan: the state of every tensor of a plain model on N ranks, as text that can be printed, edited and read again.
+// A plan: the state of every tensor of a plain model on the ranks of a mesh axis, as text that can be printed, edited and read again.
 //
 //   plan 1
 //   ranks 2
@@ -11,6 +11,13 @@
 //
 // What no line says: a value is R, a node takes a value as it is produced and a constant as R, the program takes and returns R.
 // A node is named by its first output that has a name. "#" begins a comment.
+//
+// On a mesh of several axes (mesh.h) a line says the state on each; axes that it leaves out are R:
+//
+//   plan 1
+//   mesh [dp=2, tp=4]
+//   "h" = S(0) on dp, S(1) on tp
+//   "weight" -> "h" = S(1) on tp
 #pragma once
 
 #include <map>
@@ -18,6 +25,7 @@
 #include <tuple>
 
 #include "frontend/sharding/graph.h"
+#include "frontend/sharding/mesh.h"
 #include "frontend/sharding/spec.h"
 
 namespace braid::frontend::sharding {
@@ -44,8 +52,26 @@ struct Plan {
   }
 };
 
+// A plan per axis of a mesh.
+struct MeshPlan {
+  Mesh mesh;
+  std::vector<Plan> axes;
+
+  MeshPlan() = default;
+  MeshPlan(Plan plan) : mesh(Mesh::line(plan.ranks)) { axes.push_back(std::move(plan)); }
+  // Nothing is split.
+  explicit MeshPlan(Mesh of);
+
+  int ranks() const { return mesh.ranks(); }
+  MeshSpec of_value(const std::string& name) const;
+  friend bool operator==(const MeshPlan&, const MeshPlan&) = default;
+};
+
+std::string to_string(const MeshPlan& plan);
 std::string to_string(const Plan& plan);
-// UserError kPlanSyntax with the line. `file` is for messages.
+// UserError kPlanSyntax with the line; kSplitRequest. `file` is for messages.
+MeshPlan parse_mesh_plan(const std::string& text, const std::string& file);
+// Of one axis without a name.
 Plan parse_plan(const std::string& text, const std::string& file);
 
 // The name by which plans know a node.

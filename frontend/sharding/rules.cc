@@ -24,7 +24,7 @@ Table& table() {
     Table t;
     for (const auto family :
          {elementwise_rules, product_rules, reduction_rules, normalization_rules, reshape_rules, join_rules,
-          gather_rules, attention_rules, convolution_rules, replicated_rules}) {
+          gather_rules, attention_rules, convolution_rules, replicated_rules, collective_rules}) {
       for (const Rule& rule : family()) {
         const bool added = t.emplace(std::pair(rule.domain, rule.name), &rule).second;
         ir::internal_check(added, "two rules for {} of '{}'", rule.name, rule.domain);

@@ -158,6 +158,7 @@ std::span<const Rule> gather_rules();
 std::span<const Rule> attention_rules();
 std::span<const Rule> convolution_rules();
 std::span<const Rule> replicated_rules();
+std::span<const Rule> collective_rules();
 
 // ---- helpers of the families
 

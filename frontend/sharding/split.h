@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,19 +14,62 @@ struct SplitRequest {
   // The text of a complete plan (plan.h); if it is empty, `choose` makes one. Without both everything is replicated.
   std::string plan;
   std::string plan_file;  // for messages
-  std::function<Plan(const Graph& graph, int ranks)> choose;
-  // Is told the plan that was applied, and the states of the program's inputs and outputs that are not whole.
+  // Whether states of the plan that are impossible after the axes before are an error; otherwise others are taken.
+  bool obey = true;
+  Mesh mesh;  // for `choose`; empty: one axis of all ranks
+  std::function<MeshPlan(const Graph& graph, const Mesh& mesh)> choose;
+  // Is told, axis by axis, the plan that was applied to the model that is split along the axes before, and the states of the
+  // program's inputs and outputs that are not whole.
   std::function<void(const Graph& graph, const Plan& plan, const Interface& inputs, const Interface& outputs)>
       report;
-  // Is told the plan as it was held to the rules of the plain model's graph.
-  std::function<void(const Model& plain, const Graph& graph, const ResolvedPlan& plan)> resolved;
+  // Is told the plan of the first axis as it was held to the rules of the plain model's graph, and the mesh.
+  std::function<void(const Model& plain, const Graph& graph, const ResolvedPlan& plan, const Mesh& mesh)>
+      resolved;
 };
 
 // UserError kCannotSplit if the model communicates by itself or has weights that differ between ranks.
 void require_plain(const Model& model, const Opsets& opsets);
 
-// The local model. `facts` are those of `model`, which is plain. UserErrors of parse_plan and resolve.
-Model split_model(const Model& model, const Opsets& opsets, const GraphFacts& facts, int ranks,
-                  const SplitRequest& request);
+// Makes the local model, one mesh axis after another.
+//
+// The plan is one of the plain model. On the model that is split along the axes before, the nodes that were made of a node of the plain
+// model take and compute the states that the plan gives it on the next axis; collectives of the axes before, and what rules
+// added, take whatever transfers the fewest bytes, which puts the steps of a conversion on several axes into their order.
+class Splitter {
+ public:
+  // UserErrors of parse_mesh_plan; kPlanMismatch if the plan is for another number of ranks. `request` must outlive this.
+  Splitter(const SplitRequest& request, int ranks);
+
+  bool done() const { return stage_ > 0 && stage_ >= static_cast<int>(axes_.size()); }
+  // Of the axes that have been applied.
+  int ranks() const { return before_; }
+  // The model after the next axis. `facts` are those of `model`, which is the plain one or what the last call returned. UserErrors
+  // of resolve.
+  Model next(const Model& model, const Opsets& opsets, const GraphFacts& facts);
+
+ private:
+  struct PlainNode {
+    std::string name, op;
+    std::vector<std::string> inputs, outputs;  // values of the plain model; outputs that are read
+    std::vector<bool> constants;               // of the inputs
+    std::vector<std::string> taken;            // the inputs in the model so far
+    std::vector<int> nodes;                    // what it has become: positions in the model so far
+  };
+  struct Wanted;
+
+  void begin(const Graph& graph, const std::string& path);
+  Wanted wanted(const Model& model, const Graph& graph, const Plan& plan) const;
+  Plan completed(const Graph& graph, const Plan& plan, const Wanted& wanted) const;
+  void follow(const Model& before, const Graph& graph, const LocalProgram& program);
+
+  const SplitRequest& request_;
+  MeshPlan plan_;
+  std::vector<int> axes_;  // those of more than one rank
+  std::string file_;
+  int ranks_, stage_ = 0, before_ = 1;
+  std::vector<PlainNode> nodes_;
+  std::map<std::string, std::string> produced_;  // by value of the plain model: its name in the model so far
+  std::vector<std::string> inputs_, outputs_;
+};
 
 }  // namespace braid::frontend::sharding

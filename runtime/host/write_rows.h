@@ -1,7 +1,8 @@
 // The extern kernel `write_rows` on the host: a cache with new rows. Operands: the old cache [batch, ...], the new rows (the same
 // sizes, but n along `axis`) and the position of the first one for each element of the batch (int64) [batch]; result: the
 // new cache. Row j of element b takes position first[b] + j along `axis`, in a `ring` modulo the cache's size. If the new cache
-// is the memory of the old one, only the rows are written.
+// is the memory of the old one, only the rows are written. One that `grows` may have more positions along `axis` than the old one; what
+// is neither a row nor before the first row in the old cache becomes 0.
 #pragma once
 
 #include <cstring>
@@ -46,8 +47,26 @@ inline const char* write_rows(const BraidExternCall* call) {
     return sum;
   };
   if (out.data != old.data)
-    for_each_row_of(out, 1,
-                    [&](const int64_t* at) { copy(old, offset(old, at), offset(out, at), out.sizes[last]); });
+    for_each_row_of(old, 1,
+                    [&](const int64_t* at) { copy(old, offset(old, at), offset(out, at), old.sizes[last]); });
+  const BraidAttribute* grows = braid_find_attribute(call, "grows", BRAID_INTEGER);
+  if (grows != nullptr && grows->integer != 0) {
+    for (int64_t b = 0; b < out.sizes[0]; ++b) {
+      const int64_t begin = first[b * call->reads[2].strides[0]], size = out.sizes[axis];
+      const auto zero = [&](int64_t from, int64_t to) {
+        BraidTensorView part = out;
+        part.data = static_cast<char*>(out.data) + (b * out.strides[0] + from * out.strides[axis]) * item;
+        part.sizes[0] = 1;
+        part.sizes[axis] = to - from;
+        if (to <= from) return;
+        for_each_row_of(part, 0, [&](const int64_t* at) {
+          std::memset(static_cast<char*>(part.data) + offset(part, at) * item, 0, static_cast<size_t>(item));
+        });
+      };
+      zero(begin < old.sizes[axis] ? begin : old.sizes[axis], begin);
+      zero(begin + rows.sizes[axis], size);
+    }
+  }
   // Along the last dimension positions follow each other unless it is the one with the rows.
   const int inner = axis == last ? 0 : 1;
   for_each_row_of(rows, inner, [&](const int64_t* at) {

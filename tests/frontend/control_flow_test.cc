@@ -1,6 +1,7 @@
 // If and Loop that are decided while the program runs.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "frontend/errors.h"
@@ -11,6 +12,7 @@
 #include "passes/default_passes.h"
 #include "passes/runner.h"
 #include "tests/frontend/models.h"
+#include "tests/support/random_tensors.h"
 
 namespace braid::frontend {
 namespace {
@@ -28,7 +30,7 @@ ir::Tensor flag(bool value, std::vector<std::int64_t> sizes = {}) {
 ir::Tensor number(std::int64_t value) { return ir::make_tensor<std::int64_t>(ir::DType::i64, {}, {value}); }
 
 // The values of an output, as imported, read again from text, and after the passes with planned memory.
-std::vector<float> run(const ir::Schedule& schedule, std::vector<ir::Tensor> inputs, std::size_t output = 0) {
+ir::Tensor result(const ir::Schedule& schedule, std::vector<ir::Tensor> inputs, std::size_t output = 0) {
   const std::vector<std::vector<ir::Tensor>> per_rank = {std::move(inputs)};
   const ir::Tensor want = ir::run(schedule, per_rank).outputs[0][output];
   for (const ir::Violation& v : ir::verify(schedule)) ADD_FAILURE() << v.node << ": " << v.message;
@@ -37,7 +39,10 @@ std::vector<float> run(const ir::Schedule& schedule, std::vector<ir::Tensor> inp
   passes::run_passes(optimised, passes::default_passes());
   EXPECT_EQ(ir::run(optimised, per_rank, {.use_plan = true}).outputs[0][output], want)
       << ir::print(optimised);
-  return want.values<float>();
+  return want;
+}
+std::vector<float> run(const ir::Schedule& schedule, std::vector<ir::Tensor> inputs, std::size_t output = 0) {
+  return result(schedule, std::move(inputs), output).values<float>();
 }
 
 TEST(IfAtRunTime, TakesTheBranchOfItsCondition) {
@@ -194,6 +199,116 @@ TEST(LoopAtRunTime, ValuesThatChangePlacesKeepTheirContents) {
                 ElementsAre(n % 2 ? 1 : -1, n % 2 ? 2 : -2))
         << n;
   }
+}
+
+// The model with n fixed, whose iterations are copied, and with n bounded, which the program repeats: the same bits.
+void expect_like_copies(const std::string& graph, int opset = 17) {
+  ImportOptions bounded;
+  bounded.dims = {{"n", {0, 7}}};
+  const ir::Schedule repeated = import_text(graph, bounded, opset);
+  const auto has_region = [](const ir::Schedule& schedule) {
+    const auto order = ir::execution_order(schedule);
+    return std::any_of(order.begin(), order.end(),
+                       [&](ir::OpId op) { return schedule.graph[op].as<ir::RegionKernel>() != nullptr; });
+  };
+  EXPECT_TRUE(has_region(repeated));
+  for (const std::int64_t n : {1, 2, 7}) {
+    ImportOptions fixed;
+    fixed.dims = {{"n", {n, n}}};
+    const ir::Schedule copied = import_text(graph, fixed, opset);
+    EXPECT_FALSE(has_region(copied));
+    const std::vector<std::vector<ir::Tensor>> inputs = {
+        test::random_inputs(repeated.graph, {{"n", n}}, static_cast<std::uint64_t>(n))};
+    const std::vector<ir::Tensor> want = ir::run(copied, inputs).outputs[0];
+    for (std::size_t k = 0; k < want.size(); ++k) {
+      EXPECT_EQ(result(repeated, inputs[0], k), want[k]) << "n = " << n << ", output " << k;
+    }
+  }
+}
+
+TEST(LoopAtRunTime, JoinsAsManyResultsAsASizeSays) {
+  expect_like_copies(
+      "g (float[n,2] x) => (float[2] y, float[a,2] z, int64[b,1] at) { shape = Shape(x) zero = Constant "
+      "<value "
+      "= int64 {0}> () count = Gather(shape, zero) start = Constant <value = float[2] {1.0, 2.0}> () y, z, "
+      "at = "
+      "Loop <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t, float[2] u, int64[1] j) { d = "
+      "Identity(c) r = Gather(x, i) t = Add(s, r) u = Mul(s, r) axes = Constant <value = int64[1] {0}> () j "
+      "= "
+      "Unsqueeze(i, axes) }> (count, \"\", start) }");
+}
+
+TEST(LoopAtRunTime, WithoutIterationsItJoinsNothing) {
+  const ir::Schedule schedule = import_text(
+      "g (float[n,2] x) => (float[2] y, float[a,2] z) { shape = Shape(x) zero = Constant <value = int64 {0}> "
+      "() "
+      "count = Gather(shape, zero) start = Constant <value = float[2] {1.0, 2.0}> () y, z = Loop <body = b "
+      "(int64 i, bool c, float[2] s) => (bool d, float[2] t, float[2] u) { d = Identity(c) t = Add(s, s) u = "
+      "Identity(s) }> (count, \"\", start) }",
+      {.dims = {{"n", {0, 7}}}});
+  EXPECT_THAT(run(schedule, {floats({0, 2}, {})}), ElementsAre(1, 2));
+  EXPECT_THAT(
+      ir::run(schedule, std::vector<std::vector<ir::Tensor>>{{floats({0, 2}, {})}}).outputs[0][1].sizes,
+      ElementsAre(0, 2));
+  const ir::Schedule none = import_text(
+      "g (float[2] x) => (float[2] y, float[a,2] z) { n = Constant <value = int64 {0}> () y, z = Loop <body "
+      "= b "
+      "(int64 i, bool c, float[2] s) => (bool d, float[2] t, float[2] u) { d = Identity(c) t = Add(s, s) u = "
+      "Identity(s) }> (n, \"\", x) }");
+  EXPECT_THAT(run(none, {floats({2}, {3, 4})}), ElementsAre(3, 4));
+}
+
+TEST(LoopAtRunTime, JoinsMoreResultsThanItWouldCopy) {
+  const ir::Schedule schedule = import_text(
+      "g (float[2] x) => (float[2] y, float[a,2] z) { n = Constant <value = int64 {2000}> () y, z = Loop "
+      "<body = "
+      "b (int64 i, bool c, float[2] s) => (bool d, float[2] t, float[2] u) { d = Identity(c) one = Constant "
+      "<value = float {1.0}> () t = Add(s, one) u = Identity(s) }> (n, \"\", x) }");
+  const std::vector<float> joined = run(schedule, {floats({2}, {0, 5})}, 1);
+  ASSERT_EQ(joined.size(), 4000u);
+  for (std::size_t k = 0; k < joined.size(); ++k)
+    EXPECT_EQ(joined[k], static_cast<float>(k / 2) + (k % 2 == 0 ? 0 : 5));
+}
+
+TEST(LoopAtRunTime, MayJoinWithinAnotherLoop) {
+  expect_like_copies(
+      "g (float[n,2] x) => (float[2] y, float[a,b,2] z) { shape = Shape(x) zero = Constant <value = int64 "
+      "{0}> () "
+      "count = Gather(shape, zero) start = Constant <value = float[2] {1.0, 2.0}> () y, z = Loop <body = b "
+      "(int64 i, bool c, float[2] s) => (bool d, float[2] t, float[e,2] u) { d = Identity(c) t, u = Loop "
+      "<body "
+      "= bb (int64 j, bool cc, float[2] ss) => (bool dd, float[2] tt, float[2] uu) { dd = Identity(cc) r = "
+      "Gather(x, j) tt = Add(ss, r) uu = Mul(tt, r) }> (count, \"\", s) }> (count, \"\", start) }");
+}
+
+TEST(ScanAtRunTime, RunsOverASequenceOfAnyLength) {
+  expect_like_copies(
+      "g (float[n,3] x, float[2,n] w, float[3] start) => (float[3] y, float[a,3] z, float[2,b] v) { y, z, v "
+      "= "
+      "Scan <num_scan_inputs = 2, scan_input_axes = [0, 1], scan_output_axes = [0, -1], body = b (float[3] "
+      "s, "
+      "float[3] r, float[2] q) => (float[3] t, float[3] u, float[2] p) { t = Add(s, r) u = Mul(t, r) p = "
+      "Neg(q) "
+      "}> (start, x, w) }");
+}
+
+TEST(ScanAtRunTime, RunsBackwards) {
+  expect_like_copies(
+      "g (float[n,2] x, float[2] start) => (float[2] y, float[a,2] z, float[b,2] v) { y, z, v = Scan "
+      "<num_scan_inputs = 1, scan_input_directions = [1], scan_output_directions = [0, 1], body = b "
+      "(float[2] s, "
+      "float[2] r) => (float[2] t, float[2] u, float[2] p) { half = Constant <value = float {0.5}> () h = "
+      "Mul(s, "
+      "half) t = Add(h, r) u = Identity(t) p = Identity(r) }> (start, x) }");
+}
+
+TEST(ScanAtRunTime, ScansElementsOfAnyType) {
+  expect_like_copies(
+      "g (int32[n] x, bool[n] m) => (int32 y, bool[a] z, int32[b] v) { start = Constant <value = int32 {1}> "
+      "() y, "
+      "z, v = Scan <num_scan_inputs = 2, body = b (int32 s, int32 r, bool q) => (int32 t, bool u, int32 p) { "
+      "t = "
+      "Add(s, r) u = Not(q) p = Where(q, s, r) }> (start, x, m) }");
 }
 
 TEST(LoopAtRunTime, ValuesWhoseSizesChangeAreRefused) {

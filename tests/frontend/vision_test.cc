@@ -196,13 +196,17 @@ TEST(Loops, ThatJoinResultsAreRefusedWhenTheirNumberIsNotKnown) {
   };
   const std::string by_data = model(", int64 n", "") + " (n, \"\", x) }",
                     by_condition =
-                        model(", bool go", "n = Constant <value = int64 {3}> ()") + " (n, go, x) }",
-                    too_many = model("", "n = Constant <value = int64 {2000}> ()") + " (n, \"\", x) }",
-                    none = model("", "n = Constant <value = int64 {0}> ()") + " (n, \"\", x) }";
-  expect_refused({by_data.c_str(), 17, kDataDependentSize, "the bounds of the loop come from 'n'"});
-  expect_refused({by_condition.c_str(), 17, kUnsupportedForm, "its condition is known only at run time"});
-  expect_refused({too_many.c_str(), 17, kUnsupportedForm, "it has more than 1024 iterations"});
-  expect_refused({none.c_str(), 17, kUnsupportedForm, "it has no iteration"});
+                        model(", bool go", "n = Constant <value = int64 {3}> ()") + " (n, go, x) }";
+  expect_refused({by_data.c_str(), 17, kDataDependentSize, "the sizes of the results come from 'n'"});
+  expect_refused({by_condition.c_str(), 17, kDataDependentSize, "its condition is known only at run time"});
+  const std::string by_body =
+      "g (float[2] x) => (float[2] y, float[a,2] z) { n = Constant <value = int64 {3}> () y, z = Loop <body "
+      "= "
+      "b (int64 i, bool c, float[2] s) => (bool d, float[2] t, float[2] u) { m = ReduceMax <keepdims = 0> "
+      "(s) "
+      "one = Constant <value = float {1.0}> () d = Less(m, one) t = Add(s, s) u = Add(s, x) }> (n, \"\", x) "
+      "}";
+  expect_refused({by_body.c_str(), 17, kDataDependentSize, "its condition is known only at run time"});
 }
 
 }  // namespace

@@ -4,11 +4,13 @@
     decoders.py gpt2 gpt2.onnx [--layers N --heads N --head-size N --key-heads N --vocabulary N]
 
 Kinds: gpt2 (learned positions, attention spelled out), llama (rotary positions, root mean square, shared key heads), attention
-(ONNX's Attention with past and present), time_first (gpt2 with caches [batch, past, heads, size]) and transposed (gpt2 whose
-cache of keys is [batch, heads, size, past]).
+(ONNX's Attention with past and present), time_first (gpt2 with caches [batch, past, heads, size]), transposed (gpt2 whose
+cache of keys is [batch, heads, size, past]), and com.microsoft's operators: group_query (GroupQueryAttention, rotary positions), multi_head
+(MultiHeadAttention) and stacked (Attention, whose cache [2, batch, heads, past, size] holds keys and values).
 
-Inputs: input_ids [batch, sequence], past.L.key and past.L.value. Outputs: logits, present.L.key and present.L.value, which are
-the past followed by what the step adds. Dimensions: batch, sequence, past. The same call always writes the same bytes.
+Inputs: input_ids [batch, sequence], past.L.key and past.L.value (stacked: past.L.both). Outputs: logits, present.L.key and
+present.L.value, which are the past followed by what the step adds. Dimensions: batch, sequence, past. The same call always writes
+the same bytes.
 """
 
 import argparse
@@ -17,13 +19,14 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-KINDS = ("gpt2", "llama", "attention", "time_first", "transposed")
+MICROSOFT = ("group_query", "multi_head", "stacked")
+KINDS = ("gpt2", "llama", "attention", "time_first", "transposed", *MICROSOFT)
 
 
 class Decoder:
     def __init__(self, kind, layers, heads, key_heads, size, vocabulary, positions, seed=0):
         self.kind, self.layers, self.heads, self.size = kind, layers, heads, size
-        self.key_heads = key_heads if kind in ("llama", "attention") else heads
+        self.key_heads = key_heads if kind in ("llama", "attention", "group_query") else heads
         self.vocabulary, self.positions, self.hidden = vocabulary, positions, heads * size
         self.nodes, self.weights, self.count = [], [], 0
         self.random = np.random.Generator(np.random.PCG64(seed))
@@ -72,7 +75,25 @@ class Decoder:
     def grown(self, layer, what, new, axis):
         return self.op("Concat", f"past.{layer}.{what}", new, outputs=[f"present.{layer}.{what}"], axis=axis)
 
+    def microsoft_attention(self, x, layer):
+        y, past, present = f"attention.{layer}", f"past.{layer}.", f"present.{layer}."
+        common = {"domain": "com.microsoft", "num_heads": self.heads}
+        if self.kind == "stacked":
+            both = self.normal(self.hidden, 3 * self.hidden), self.normal(3 * self.hidden)
+            self.op("Attention", x, *both, "", past + "both", outputs=[y, present + "both"], unidirectional=1, **common)
+            return self.linear(y, self.hidden, self.hidden)
+        q, k, v = (self.linear(x, self.hidden, n * self.size) for n in (self.heads, self.key_heads, self.key_heads))
+        pasts, outputs = [past + "key", past + "value"], [y, present + "key", present + "value"]
+        if self.kind == "multi_head":
+            self.op("MultiHeadAttention", q, k, v, "", "", "", *pasts, outputs=outputs, unidirectional=1, **common)
+        else:
+            self.op("GroupQueryAttention", q, k, v, *pasts, self.last_keys, self.total, self.cos, self.sin,
+                    outputs=outputs, kv_num_heads=self.key_heads, do_rotary=1, **common)
+        return self.linear(y, self.hidden, self.hidden)
+
     def attention(self, x, layer):
+        if self.kind in MICROSOFT:
+            return self.microsoft_attention(x, layer)
         q, k, v = (self.linear(x, self.hidden, n * self.size) for n in (self.heads, self.key_heads, self.key_heads))
         if self.kind == "attention":
             y = f"attention.{layer}"
@@ -120,19 +141,27 @@ class Decoder:
         """Positions of the step's tokens and of all keys, and the mask."""
         past_axis = {"time_first": 1}.get(self.kind, 2)
         sequence = self.op("Gather", self.op("Shape", "input_ids"), self.constant(np.int64(1)), axis=0)
-        past = self.op("Gather", self.op("Shape", "past.0.value"), self.constant(np.int64(past_axis)), axis=0)
+        first = "past.0.both" if self.kind == "stacked" else "past.0.value"
+        past_axis = 3 if self.kind == "stacked" else past_axis
+        past = self.op("Gather", self.op("Shape", first), self.constant(np.int64(past_axis)), axis=0)
         total, zero, one = self.op("Add", past, sequence), self.constant(np.int64(0)), self.constant(np.int64(1))
         tokens = self.op("Range", past, total, one)
         ahead = self.op("Greater", self.op("Range", zero, total, one), self.op("Unsqueeze", tokens, self.numbers(1)))
         self.mask = self.op("Where", ahead, self.constant(np.float32(-1e9)), self.constant(np.float32(0)))
+        if self.kind == "group_query":
+            batch = self.op("Gather", self.op("Shape", "input_ids"), self.numbers(0), axis=0)
+            last = self.op("Cast", self.op("Sub", total, one), to=TensorProto.INT32)
+            self.last_keys, self.total = self.op("Expand", last, batch), self.op("Cast", total, to=TensorProto.INT32)
         return tokens
 
     def model(self):
         x = self.op("Gather", self.normal(self.vocabulary, self.hidden), "input_ids")
         tokens = self.positions_of()
-        if self.kind == "llama":
-            steps = np.arange(0, self.size, 2) / self.size
-            angles = np.outer(np.arange(self.positions), 10000.0**-steps)
+        steps = np.arange(0, self.size, 2) / self.size
+        angles = np.outer(np.arange(self.positions), 10000.0**-steps)
+        if self.kind == "group_query":
+            self.cos, self.sin = (self.constant(f(angles).astype(np.float32)) for f in (np.cos, np.sin))
+        elif self.kind == "llama":
             table = np.concatenate([angles, angles], axis=1)
             self.cos, self.sin = (
                 self.op("Gather", self.constant(f(table).astype(np.float32)), tokens) for f in (np.cos, np.sin)
@@ -152,12 +181,12 @@ class Decoder:
                 shape = ["batch", length, self.heads, self.size]
             if self.kind == "transposed" and what == "key":
                 shape = ["batch", self.heads, self.size, length]
-            return shape
+            return [2, *shape] if what == "both" else shape
 
         inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "sequence"])]
         outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "sequence", self.vocabulary])]
         for layer in range(self.layers):
-            for what in ("key", "value"):
+            for what in parts(self.kind):
                 name = f"{layer}.{what}"
                 inputs.append(helper.make_tensor_value_info(f"past.{name}", TensorProto.FLOAT, cache(what, "past")))
                 outputs.append(
@@ -165,7 +194,10 @@ class Decoder:
                 )
         graph = helper.make_graph(self.nodes, self.kind, inputs, outputs, self.weights)
         opset = 23 if self.kind == "attention" else 17
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+        opsets = [helper.make_opsetid("", opset)]
+        if self.kind in MICROSOFT:
+            opsets.append(helper.make_opsetid("com.microsoft", 1))
+        model = helper.make_model(graph, opset_imports=opsets)
         model.ir_version = 10
         return model
 
@@ -175,9 +207,13 @@ def make_decoder(kind, layers=2, heads=4, key_heads=2, size=8, vocabulary=50, po
     return decoder.model()
 
 
-def caches(layers):
+def parts(kind):
+    return ("both",) if kind == "stacked" else ("key", "value")
+
+
+def caches(layers, kind="gpt2"):
     """(output, input) of every cache."""
-    return [(f"present.{k}.{what}", f"past.{k}.{what}") for k in range(layers) for what in ("key", "value")]
+    return [(f"present.{k}.{what}", f"past.{k}.{what}") for k in range(layers) for what in parts(kind)]
 
 
 def main():

@@ -19,7 +19,7 @@ CAPACITY = 31 + PROMPT
 
 def compiled(kind, in_place, target="cpu"):
     model = decoders.make_decoder(kind, layers=LAYERS, vocabulary=VOCABULARY, positions=64)
-    aliases = dict(decoders.caches(LAYERS)) if in_place else None
+    aliases = dict(decoders.caches(LAYERS, kind)) if in_place else None
     return braid.compile(model, dims=DIMS, aliases=aliases, target=target)
 
 
@@ -27,8 +27,8 @@ def options(program):
     return {"device": "emulated"} if program.target == "cuda" else {"threads": 2}
 
 
-def growing_axis(shape):
-    return [k for k, size in enumerate(shape) if size == "past"][0]
+def pairs(program):
+    return [(o.name, o.name.replace("present", "past")) for o in program.outputs[1:]]
 
 
 def decode_copying(program, prompt, steps):
@@ -41,7 +41,7 @@ def decode_copying(program, prompt, steps):
     with program.session(**options(program)) as session:
         for _ in range(steps):
             out = session.run({"input_ids": tokens, **feeds})
-            for output, name in decoders.caches(LAYERS):
+            for output, name in pairs(program):
                 feeds[name] = np.asarray(out[output])
             logits.append(np.array(out["logits"]))
             tokens = logits[-1][:, -1:].argmax(-1)
@@ -53,10 +53,11 @@ class Decode(TestCase):
         """The same, in arrays that hold NaN wherever no step has written."""
         batch, length = prompt.shape[0], 0
         memory = {s.name: np.full(s.capacities, np.nan, np.float32) for s in program.inputs[1:]}
-        axes = {s.name: growing_axis(s.shape) for s in program.inputs[1:]}
+        shapes = {s.name: s.shape for s in program.inputs[1:]}
 
         def slice_of(name, size):
-            return memory[name][(slice(0, batch),) + (slice(None),) * (axes[name] - 1) + (slice(0, size),)]
+            ends = {"batch": batch, "past": size}
+            return memory[name][tuple(slice(0, ends.get(d)) for d in shapes[name])]
 
         views = {name: slice_of(name, 0) for name in memory}
         logits, tokens = [], prompt
@@ -64,7 +65,7 @@ class Decode(TestCase):
             for step in range(steps):
                 out = session.run({"input_ids": tokens, **views})
                 length += tokens.shape[1]
-                for output, name in decoders.caches(LAYERS):
+                for output, name in pairs(program):
                     # Each step goes on with what the one before returned: a view of the same memory.
                     views[name] = out[output]
                     array = np.asarray(out[output])

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/amx.h"
 #include "runtime/processor.h"
 #include "tests/support/openmp_threads.h"
 #include "tests/support/random.h"
@@ -47,6 +48,7 @@ std::vector<NamedKernels> kernels_here() {
   if (instruction_set() != InstructionSet::baseline) out.push_back({"avx2", &avx2::kByteKernels});
   if (instruction_set() == InstructionSet::avx512 && missing_feature(kFeatureAvx512vnni) == nullptr)
     out.push_back({"avx512", &avx512::kByteKernels});
+  if (has_amx_int8()) out.push_back({"amx", &amx::kByteKernels});
 #endif
   return out;
 }
@@ -103,15 +105,16 @@ TEST(IntegerGemm, DepthwiseOfEveryInstructionSet) {
     t.channels = between(random, 1, kBytePanel);
     t.signed_a = random() % 2 == 0;
     t.weights_row = t.channels + between(random, 0, 3);
-    const std::vector<uint8_t> a = bytes(random, t.taps * t.channels),
+    t.first = between(random, 0, 70);
+    const std::vector<uint8_t> a = bytes(random, t.taps * (t.first + t.channels)),
                                w = bytes(random, t.taps * t.weights_row);
     const DType a_type = t.signed_a ? DType::i8 : DType::u8,
                 b_type = random() % 2 == 0 ? DType::i8 : DType::u8;
-    std::vector<int16_t> weights;
-    for (uint8_t x : w) weights.push_back(static_cast<int16_t>(value(b_type, x)));
+    std::vector<int32_t> weights;
+    for (uint8_t x : w) weights.push_back(static_cast<uint16_t>(value(b_type, x)));
     std::vector<const uint8_t*> rows;
     for (int64_t k = 0; k < t.taps; ++k)
-      rows.push_back(random() % 4 == 0 ? nullptr : a.data() + k * t.channels);
+      rows.push_back(random() % 4 == 0 ? nullptr : a.data() + k * (t.first + t.channels));
     t.a = rows.data();
     t.weights = weights.data();
     for (const auto& [name, kernels] : kernels_here()) {
@@ -122,8 +125,8 @@ TEST(IntegerGemm, DepthwiseOfEveryInstructionSet) {
         int64_t want = 0;
         for (int64_t k = 0; k < t.taps; ++k) {
           if (rows[static_cast<size_t>(k)] == nullptr) continue;
-          want += value(a_type, rows[static_cast<size_t>(k)][c]) *
-                  weights[static_cast<size_t>(k * t.weights_row + c)];
+          want += value(a_type, rows[static_cast<size_t>(k)][t.first + c]) *
+                  static_cast<int16_t>(weights[static_cast<size_t>(k * t.weights_row + c)]);
         }
         ASSERT_EQ(got[static_cast<size_t>(c)], want) << name << ", seed " << seed << ", channel " << c;
       }

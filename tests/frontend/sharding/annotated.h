@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "frontend/sharding/annotations.h"
+#include "frontend/sharding/fixed_lines.h"
 #include "ir/interpreter.h"
 #include "tests/frontend/models.h"
 #include "tests/frontend/sharding/chosen.h"
@@ -71,9 +72,13 @@ struct Obeyed {
 inline std::shared_ptr<const SplitRequest> obeying_request(const DeviceConfiguration& configuration,
                                                            Plan& plan, unsigned seed = 0) {
   auto request = std::make_shared<SplitRequest>();
-  request->choose = [configuration, seed](const Graph& graph, int ranks) {
+  request->choose = [configuration, seed](const Graph& graph, const Mesh& mesh) {
     const Plan fixed = annotated_lines(graph, configuration);
-    return SplitSpace(graph, ranks, Caches::whole, fixed).choose(test_costs(seed)).plan;
+    const SplitSpace space(graph, mesh, with_lines(graph, fixed, Caches::whole));
+    require_kept(graph, space);
+    const SplitChoice choice = space.choose(test_costs(seed));
+    require_kept(choice);
+    return choice.plan;
   };
   request->report = [&plan](const Graph&, const Plan& applied, const Interface&, const Interface&) {
     plan = applied;

@@ -14,12 +14,10 @@ namespace {
 void with_graph(const std::string& text, const std::function<void(const Graph&)>& use) {
   auto request = std::make_shared<SplitRequest>();
   bool called = false;
-  request->choose = [&](const Graph& graph, int ranks) {
+  request->choose = [&](const Graph& graph, const Mesh& mesh) {
     use(graph);
     called = true;
-    Plan plan;
-    plan.ranks = ranks;
-    return plan;
+    return MeshPlan(mesh);
   };
   ImportOptions options;
   options.ranks = 2;
@@ -113,8 +111,8 @@ TEST(ShardingChoose, TwoLayersTakeOneAllReduce) {
     EXPECT_EQ(choice.solution.cost, 1 + 2 * 3 * (6 * 8 * 4) / 4);
     EXPECT_EQ(choice.conversions.size(), 1u);
     EXPECT_EQ(count(choice, StepKind::all_reduce), 1);
-    EXPECT_EQ(choice.plan.of_value("h"), Spec::split(1));
-    EXPECT_EQ(choice.plan.of_value("y"), Spec::pending(ir::ReduceKind::sum));
+    EXPECT_EQ(choice.plan.axes[0].of_value("h"), Spec::split(1));
+    EXPECT_EQ(choice.plan.axes[0].of_value("y"), Spec::pending(ir::ReduceKind::sum));
   });
 }
 
@@ -129,8 +127,8 @@ TEST(ShardingChoose, TransformersTakeTwoAllReducesPerLayer) {
         EXPECT_EQ(choice.solution.cost, 2 * layers * (1 + 2 * (ranks - 1) * (5 * 8 * 4) / ranks));
         EXPECT_EQ(count(choice, StepKind::all_reduce), 2 * layers);
         EXPECT_EQ(choice.conversions.size(), static_cast<std::size_t>(2 * layers));
-        EXPECT_EQ(choice.plan.of_value("s0"), Spec::split(1));
-        EXPECT_EQ(choice.plan.of_value("c30"), Spec::split(2));
+        EXPECT_EQ(choice.plan.axes[0].of_value("s0"), Spec::split(1));
+        EXPECT_EQ(choice.plan.axes[0].of_value("c30"), Spec::split(2));
       }
     });
   }

@@ -44,7 +44,7 @@ void check(const fs::path& folder, int ranks, unsigned seed, double rtol, double
   try {
     const ir::Schedule schedule = import_model(path, options);
     EXPECT_EQ(test::text_and_verifier_complaints(schedule), "");
-    EXPECT_EQ(parse_plan(to_string(chosen.plan), "plan"), chosen.plan);
+    EXPECT_EQ(parse_mesh_plan(to_string(chosen.plan), "plan"), chosen.plan);
     ++totals.models;
     totals.split_models += chosen.split_nodes > 0 ? 1 : 0;
     totals.split_nodes += chosen.split_nodes;

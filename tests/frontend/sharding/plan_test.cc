@@ -270,7 +270,7 @@ TEST(SplitBlock, IsCutByHeadsWithTheFusedProjectionInBlocks) {
     const Outcome outcome = split(model, ranks);
     EXPECT_EQ(difference(outcome.y, plain, 1e-5), "");
     EXPECT_GT(outcome.chosen.split_nodes, 10) << to_string(outcome.chosen.plan);
-    const Spec qkv = outcome.chosen.plan.of_reader("wqkv", "qkv", 1, Spec());
+    const Spec qkv = outcome.chosen.plan.axes[0].of_reader("wqkv", "qkv", 1, Spec());
     EXPECT_EQ(to_string(qkv), "S(1:24+24+24)") << to_string(outcome.chosen.plan);
   }
 }

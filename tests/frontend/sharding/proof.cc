@@ -320,11 +320,9 @@ Proof prove(const ProofCase& c, int ranks, unsigned seed) {
   ImportOptions options;
   options.ranks = ranks;
   auto ask = std::make_shared<SplitRequest>();
-  ask->choose = [&](const Graph& graph, int n) {
-    subject = subject_of(graph, c.op, n);
-    Plan plan;
-    plan.ranks = n;
-    return plan;
+  ask->choose = [&](const Graph& graph, const Mesh& mesh) {
+    subject = subject_of(graph, c.op, mesh.ranks());
+    return MeshPlan(mesh);
   };
   options.split = ask;
   import_model(path, options);

@@ -65,8 +65,8 @@ class RandomGraph {
 
   int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
   std::int64_t any_size() {
-    constexpr std::int64_t kSizes[] = {12, 12, 24, 4, 6, 1, 5, 36};
-    return kSizes[pick(8)];
+    constexpr std::int64_t kSizes[] = {12, 24, 24, 4, 6, 1, 5, 36, 8, 16};
+    return kSizes[pick(10)];
   }
   Sizes random_sizes() {
     Sizes sizes;
@@ -246,9 +246,22 @@ class RandomGraph {
   int count_ = 0, constants_ = 0;
 };
 
+// One to three axes of one to eight ranks.
+const std::vector<Mesh>& meshes() {
+  static const std::vector<Mesh> all = [] {
+    std::vector<Mesh> meshes;
+    for (const int ranks : {2, 3, 4, 8}) meshes.push_back(Mesh::line(ranks));
+    for (const char* text : {"a=2,b=2", "a=2,b=3", "a=3,b=2", "a=4,b=2", "a=2,b=4", "a=2,b=2,c=2",
+                             "a=2,b=1,c=3", "a=1,b=2", "a=2,b=2,c=2"})
+      meshes.push_back(parse_mesh(text, "test"));
+    return meshes;
+  }();
+  return all;
+}
+
 TEST(RandomGraphs, SplitEqualPlainBitForBit) {
-  const int graphs = test::random_cases(150);
-  int split = 0;
+  const int graphs = test::random_cases(300);
+  int split = 0, several = 0, joint = 0;
   for (int k = 0; k < graphs; ++k) {
     const auto seed = static_cast<unsigned>(test::first_seed(1000)) + static_cast<unsigned>(k);
     RandomGraph graph(seed);
@@ -263,29 +276,38 @@ TEST(RandomGraphs, SplitEqualPlainBitForBit) {
       ADD_FAILURE() << "plain: " << error.what();
       continue;
     }
-    for (const int ranks : {2, 3, 4}) {
+    // One axis and several.
+    const std::size_t line = seed % 4, mesh = 4 + seed % (meshes().size() - 4);
+    for (const Mesh& on : {meshes()[line], meshes()[mesh]}) {
       Chosen chosen;
       ImportOptions options;
-      options.ranks = ranks;
-      options.split = chosen_request(chosen, seed * 7 + static_cast<unsigned>(ranks));
+      options.ranks = on.ranks();
+      options.split = chosen_request(chosen, seed * 7 + static_cast<unsigned>(on.ranks()), Caches::whole, on);
+      const std::string where = fmt::format("on {}", to_string(on));
       try {
         const ir::Schedule schedule = import_proto(model, options);
-        const std::vector<std::vector<ir::Tensor>> all(static_cast<std::size_t>(ranks), inputs);
+        const std::vector<std::vector<ir::Tensor>> all(static_cast<std::size_t>(on.ranks()), inputs);
         const auto outputs = ir::run(schedule, all).outputs;
         split += chosen.split_nodes > 0 ? 1 : 0;
+        several += on.size() > 1 && chosen.split_nodes > 0 ? 1 : 0;
+        joint += on.size() > 1 && chosen.joint ? 1 : 0;
+        EXPECT_EQ(parse_mesh_plan(to_string(chosen.plan), "plan"), chosen.plan) << where;
         for (const auto& of_rank : outputs) {
           for (std::size_t o = 0; o < expected.size(); ++o)
             EXPECT_TRUE(of_rank[o] == expected[o])
-                << ranks << " ranks: " << difference(of_rank[o], expected[o], 0) << "\n"
+                << where << ": " << difference(of_rank[o], expected[o], 0) << "\n"
                 << to_string(chosen.plan);
         }
       } catch (const std::exception& error) {
-        ADD_FAILURE() << ranks << " ranks: " << error.what() << "\n" << to_string(chosen.plan);
+        ADD_FAILURE() << where << ": " << error.what() << "\n" << to_string(chosen.plan);
       }
     }
   }
-  fmt::print("{} graphs, {} splits of some node\n", graphs, split);
+  fmt::print(
+      "{} graphs, {} splits of some node, {} on several axes, {} of them chosen for all axes at once\n",
+      graphs, split, several, joint);
   EXPECT_GT(split, graphs);
+  EXPECT_GT(several, graphs / 2);
 }
 
 // Written as one ONNX file per rank and read again, they are the same program; in other forms of collectives they have the same

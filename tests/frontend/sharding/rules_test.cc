@@ -22,6 +22,9 @@ std::string domain_of(const ProofCase& c) {
   return c.graph.find(" com.microsoft." + c.op) != std::string::npos ? kMicrosoftDomain : "";
 }
 
+// Collectives of other axes, which no plain model has: mesh_test.cc proves them by conversions.
+bool is_of_meshes(const Rule& rule) { return std::string(rule.domain) == kBraidDomain; }
+
 TEST(Rules, EveryOperatorHasARuleOrAReason) {
   for (const OpSpec& op : all_ops()) {
     const Rule* rule = find_rule(op.domain, op.name);
@@ -34,7 +37,7 @@ TEST(Rules, EveryRuleHasACombinationThatIsProved) {
   std::set<std::string> proved;
   for (const ProofCase& c : rule_cases()) proved.insert(name_of_operator(domain_of(c), c.op));
   for (const Rule* rule : all_rules()) {
-    if (rule->factors != nullptr) {
+    if (rule->factors != nullptr && !is_of_meshes(*rule)) {
       EXPECT_EQ(proved.count(name_of_operator(rule->domain, rule->name)), 1u) << rule->name;
     }
   }
@@ -60,7 +63,7 @@ TEST_P(RuleProof, EveryCombinationIsRight) {
   }
   for (const Rule* rule : all_rules()) {
     const std::string name = name_of_operator(rule->domain, rule->name);
-    if (rule->factors != nullptr) {
+    if (rule->factors != nullptr && !is_of_meshes(*rule)) {
       EXPECT_EQ(with_combinations.count(name), 1u) << "nothing is claimed of " << name;
     }
   }

@@ -1,12 +1,10 @@
-#include "frontend/schemas_quantised.h"
-
-#include <onnx/defs/schema.h>
-#include <onnx/defs/shape_inference.h>
+// Schemas of the quantised operators, which ONNX Runtime's quantiser and optimiser write.
 
 #include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "frontend/microsoft_schemas.h"
 #include "frontend/schemas.h"
 
 namespace braid::frontend {
@@ -36,8 +34,7 @@ struct Input {
 constexpr bool kOptional = true;
 
 OpSchema schema(const char* name, std::initializer_list<Input> inputs, std::initializer_list<Input> outputs) {
-  OpSchema s(name, __FILE__, __LINE__);
-  s.SetDomain(kMicrosoftDomain).SinceVersion(1);
+  OpSchema s = microsoft_operator(name);
   const auto option = [](const Input& i) { return i.optional ? OpSchema::Optional : OpSchema::Single; };
   int k = 0;
   for (const Input& i : inputs) s.Input(k++, i.name, "", i.type, option(i));
@@ -343,7 +340,7 @@ void register_transformer() {
 
 }  // namespace
 
-void register_quantised_schemas() {
+void register_microsoft_quantised() {
   register_linear();
   register_products();
   register_elementwise();

@@ -1,0 +1,21 @@
+// Operations that a pass adds, each in front of an old one that reads what it computes.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "ir/schedule.h"
+
+namespace braid::passes {
+
+class NewOperations {
+ public:
+  void add_before(ir::OpId reader, ir::OpId added) { before_[reader].push_back(added); }
+  // Puts them into the schedule, in the order in which they were added. Readers are nodes of their own.
+  void place(ir::Schedule& schedule) const;
+
+ private:
+  std::map<ir::OpId, std::vector<ir::OpId>> before_;
+};
+
+}  // namespace braid::passes

@@ -1,0 +1,202 @@
+// Meshes as text, states that several axes cut in turn, plans on meshes, and every conversion on two axes.
+#include "frontend/sharding/mesh.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "frontend/errors.h"
+#include "ir/interpreter.h"
+#include "tests/frontend/models.h"
+#include "tests/frontend/sharding/chosen.h"
+#include "tests/frontend/sharding/proof.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(MeshText, RoundTrips) {
+  for (const char* text : {"dp=2, tp=4", "tp=8", "a=2, b=1, c_3=2"})
+    EXPECT_EQ(to_string(parse_mesh(text, "mesh")), text);
+  const Mesh mesh = parse_mesh(" dp=2,tp=4 ", "mesh");
+  EXPECT_EQ(mesh.ranks(), 8);
+  EXPECT_EQ(mesh.stride(0), 4);
+  EXPECT_EQ(mesh.stride(1), 1);
+}
+
+TEST(MeshText, ErrorsSayWhatIsWrong) {
+  const auto message = [](const std::string& text) {
+    const ir::UserError error = error_of([&] { parse_mesh(text, "--mesh"); });
+    EXPECT_EQ(error.code(), kSplitRequest);
+    return std::string(error.what());
+  };
+  EXPECT_THAT(message(""), HasSubstr("'' is no axis with a size"));
+  EXPECT_THAT(message("dp"), HasSubstr("'dp' is no axis with a size"));
+  EXPECT_THAT(message("2=2"), HasSubstr("'2=2' is no axis with a size"));
+  EXPECT_THAT(message("dp=0"), HasSubstr("the size of axis 'dp' is '0'"));
+  EXPECT_THAT(message("dp=two"), HasSubstr("the size of axis 'dp' is 'two'"));
+  EXPECT_THAT(message("dp=2,tp=4,dp=2"), HasSubstr("axis 'dp' is given twice"));
+  EXPECT_THAT(message("dp=64,tp=64"), HasSubstr("more than 1024 ranks"));
+}
+
+TEST(MeshText, AllMeshesOfANumberOfRanks) {
+  const auto texts = [](int ranks, int axes) {
+    std::vector<std::string> all;
+    for (const Mesh& mesh : meshes_of(ranks, axes)) all.push_back(to_string(mesh));
+    return all;
+  };
+  EXPECT_EQ(texts(8, 2), (std::vector<std::string>{"dp=2, tp=4", "dp=4, tp=2"}));
+  EXPECT_EQ(texts(8, 3), (std::vector<std::string>{"dp=2, ep=2, tp=2"}));
+  EXPECT_EQ(texts(7, 2), (std::vector<std::string>{}));
+  EXPECT_EQ(meshes_of(64, 3).size(), 10u);
+}
+
+TEST(MeshStates, AreCutInTurn) {
+  const Mesh mesh = parse_mesh("a=2,b=3", "mesh");
+  const auto cut = [&](const Spec& a, const Spec& b, std::vector<std::int64_t> sizes) {
+    const auto result = cut_in_turn({a, b}, sizes, mesh);
+    return result ? to_string(*result, mesh) : "none";
+  };
+  EXPECT_EQ(cut(Spec::split(0), Spec::split(0), {12}), "S(0) on a, S(0) on b");
+  EXPECT_EQ(cut(Spec::split(0), Spec::split(0), {8}), "none");  // 8 is no multiple of 6
+  EXPECT_EQ(cut(Spec::split(0), Spec::split(1), {2, 3}), "S(0) on a, S(1) on b");
+  EXPECT_EQ(cut(Spec::split(0, {12, 6}), Spec::split(0, {12, 6}), {18}), "S(0:12+6) on a, S(0:6+3) on b");
+  // The parts of a are whole blocks of b, and the other way round.
+  EXPECT_EQ(cut(Spec::split(0), Spec::split(0, {3, 3, 3, 3}), {12}), "S(0) on a, S(0:3+3) on b");
+  EXPECT_EQ(cut(Spec::split(0, {2, 2, 2}), Spec::split(0), {6}), "S(0:2+2+2) on a, S(0) on b");
+  EXPECT_EQ(cut(Spec::split(0, {2, 4}), Spec::split(0), {6}), "none");
+  EXPECT_EQ(cut(Spec::pending(ir::ReduceKind::sum), Spec::pending(ir::ReduceKind::max), {6}), "none");
+}
+
+// ---- plans
+
+constexpr const char* kMlp =
+    "g (float[4, 8] x, float[8, 12] w, float[12, 8] v) => (float[4, 8] y) "
+    "{ h = MatMul(x, w) r = Relu(h) p = MatMul(r, v) y = Neg(p) }";
+
+// Data parallel along dp, Megatron's split along tp. The weights are inputs here, so that they are cut at run time.
+constexpr const char* kMlpPlan =
+    "plan 1\nmesh [dp=2, tp=2]\n"
+    "\"x\" -> \"h\" = S(0) on dp\n\"w\" -> \"h\" = S(1) on tp\n\"v\" -> \"p\" = S(0) on tp\n"
+    "\"h\" = S(0) on dp, S(1) on tp\n\"r\" = S(1) on tp, S(0) on dp\n\"p\" = S(0) on dp, P(sum) on tp\n"
+    "\"p\" -> \"y\" = S(0) on dp\n\"y\" = S(0) on dp\n";
+
+ir::Schedule with_plan(const std::string& graph, const std::string& plan, int ranks) {
+  auto request = std::make_shared<SplitRequest>();
+  request->plan = plan;
+  request->plan_file = "the.plan";
+  ImportOptions options;
+  options.ranks = ranks;
+  options.split = request;
+  return import_text(graph, options);
+}
+
+TEST(MeshPlans, RoundTrip) {
+  const MeshPlan plan = parse_mesh_plan(kMlpPlan, "plan");
+  EXPECT_EQ(plan.mesh, parse_mesh("dp=2,tp=2", ""));
+  EXPECT_EQ(plan.of_value("h"), (MeshSpec{Spec::split(0), Spec::split(1)}));
+  EXPECT_EQ(parse_mesh_plan(to_string(plan), "plan"), plan);
+  EXPECT_EQ(to_string(parse_mesh_plan(to_string(plan), "plan")), to_string(plan));
+}
+
+TEST(MeshPlans, OfDataAndTensorParallelProducts) {
+  const ir::Schedule schedule = with_plan(kMlp, kMlpPlan, 4);
+  int collectives = 0;
+  for (const ir::Operation& op : schedule.graph.ops) collectives += op.as<ir::CollectiveKernel>() != nullptr;
+  EXPECT_EQ(collectives, 2);  // the sum over tp, and the gather of the batch over dp for the whole output
+  std::vector<ir::Tensor> inputs;
+  for (const auto& sizes : {std::vector<std::int64_t>{4, 8}, {8, 12}, {12, 8}})
+    inputs.push_back(random_tensor(ir::DType::f32, sizes, -4, 4, false, static_cast<unsigned>(sizes[0])));
+  const ir::Tensor expected =
+      ir::run(import_text(kMlp), std::vector<std::vector<ir::Tensor>>{inputs}).outputs[0][0];
+  const auto outputs = ir::run(schedule, std::vector<std::vector<ir::Tensor>>(4, inputs)).outputs;
+  for (const auto& of_rank : outputs) EXPECT_EQ(of_rank[0], expected);
+}
+
+TEST(MeshPlans, ThatDoNotFitNameLineTensorAndAxis) {
+  const auto message = [](const std::string& text, int ranks, int code) {
+    const ir::UserError error = error_of([&] { with_plan(kMlp, text, ranks); });
+    EXPECT_EQ(error.code(), code) << error.what();
+    return std::string(error.what());
+  };
+  const std::string head = "plan 1\nmesh [dp=2, tp=2]\n";
+  EXPECT_THAT(message(head + "\"h\" = S(1) on xp\n", 4, kPlanSyntax),
+              HasSubstr("line 3: the mesh has no axis 'xp', only dp=2, tp=2"));
+  EXPECT_THAT(message(head + "\"h\" = S(1) on tp, S(0) on tp\n", 4, kPlanSyntax),
+              HasSubstr("line 3: axis 'tp' is given twice"));
+  EXPECT_THAT(message(head + "\"h\" = S(1)\n", 4, kPlanSyntax),
+              HasSubstr("on which axis of dp=2, tp=2 is it S(1)"));
+  EXPECT_THAT(message("plan 1\nmesh [dp=2, dp=2]\n", 4, kSplitRequest),
+              HasSubstr("axis 'dp' is given twice"));
+  EXPECT_THAT(message(kMlpPlan, 8, kPlanMismatch), HasSubstr("the plan is for 4 ranks, but there are 8"));
+  EXPECT_THAT(message(head + "\"q\" = S(0) on tp\n", 4, kPlanMismatch),
+              HasSubstr("line 3 of the plan: the model has no value 'q'"));
+  // 4 rows are cut into 2 and 4 parts.
+  EXPECT_THAT(
+      message("plan 1\nmesh [dp=2, tp=4]\n\"x\" = S(0) on dp, S(0) on tp\n\"h\" = S(0) on dp, S(0) on tp\n"
+              "\"h\" -> \"r\" = R\n",
+              8, kPlanMismatch),
+      HasSubstr("cannot be S(0) on axis tp: after the axes before, dimension 0 of size 2 cannot be cut"));
+  EXPECT_THAT(message(head + "\"r\" = P(sum) on tp\n", 4, kPlanMismatch),
+              HasSubstr("on axis tp: the node of 'r' cannot take or compute its states"));
+}
+
+// ---- conversions
+
+// Of h, which is a sum over the last dimension of x: it is pending where that is split. Each axis is in every state, and converted
+// into every other one that there is.
+TEST(MeshConversions, GiveEveryStateFromEveryOther) {
+  const std::string graph =
+      "g (int64[12, 12, 12] x) => (int64[12, 12] y) { a = Constant <value = int64[1] {2}> () "
+      "h = ReduceSum <keepdims = 0> (x, a) i = Identity(h) y = Neg(i) }";
+  const ir::Tensor x = random_tensor(ir::DType::i64, {12, 12, 12}, -9, 9, false, 3);
+  const ir::Tensor expected =
+      ir::run(import_text(graph), std::vector<std::vector<ir::Tensor>>{{x}}).outputs[0][0];
+  const Spec sum = Spec::pending(ir::ReduceKind::sum);
+  const std::vector<Spec> states = {Spec::replicated(), Spec::split(0), Spec::split(1), sum};
+  int count = 0;
+  for (const char* text : {"a=2,b=2", "a=2,b=3", "a=3,b=2"}) {
+    const Mesh mesh = parse_mesh(text, "mesh");
+    for (std::size_t k = 0; k < 256; ++k) {
+      const MeshSpec from = {states[k % 4], states[k / 4 % 4]}, to = {states[k / 16 % 4], states[k / 64]};
+      bool possible = true;
+      MeshSpec given;
+      for (std::size_t axis = 0; axis < 2; ++axis) {
+        possible &= conversion_steps(from[axis], to[axis], ir::DType::i64, 12, 2).has_value();
+        given.push_back(from[axis].is_pending() ? Spec::split(2) : from[axis]);
+      }
+      if (!possible || !cut_in_turn(from, {12, 12}, mesh) || !cut_in_turn(to, {12, 12}, mesh)) continue;
+      MeshPlan plan(mesh);
+      for (std::size_t axis = 0; axis < 2; ++axis) {
+        plan.axes[axis].readers[{"x", {"h", 0}}] = given[axis];
+        plan.axes[axis].values["h"] = from[axis];
+        plan.axes[axis].readers[{"h", {"i", 0}}] = to[axis];
+        plan.axes[axis].values["i"] = to[axis];
+        plan.axes[axis].readers[{"i", {"y", 0}}] = to[axis];
+        plan.axes[axis].values["y"] = to[axis];
+        plan.axes[axis].readers[{"y", {"", -1}}] = Spec::replicated();
+      }
+      const auto steps = mesh_conversion_steps(from, to, ir::DType::i64, 12 * 12 * 8, {12, 12}, mesh,
+                                               [](const ConversionStep& step, int) { return step.bytes; });
+      EXPECT_TRUE(steps.has_value()) << to_string(from, mesh) << " to " << to_string(to, mesh);
+      try {
+        const ir::Schedule schedule = with_plan(graph, to_string(plan), mesh.ranks());
+        const auto outputs = ir::run(schedule, std::vector<std::vector<ir::Tensor>>(
+                                                   static_cast<std::size_t>(mesh.ranks()), {x}))
+                                 .outputs;
+        for (const auto& of_rank : outputs)
+          EXPECT_EQ(difference(of_rank[0], expected, 0), "")
+              << to_string(from, mesh) << " to " << to_string(to, mesh) << " on " << text;
+        ++count;
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << to_string(from, mesh) << " to " << to_string(to, mesh) << " on " << text << ": "
+                      << error.what();
+      }
+    }
+  }
+  EXPECT_GT(count, 300);
+}
+
+}  // namespace
+}  // namespace braid::frontend::sharding
