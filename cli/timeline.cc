@@ -65,7 +65,9 @@ MeasuredTimeline measured_timeline(const ProgramFiles& program, const std::vecto
   }
   for (int g = 0; g < table.group_count; ++g) {
     const BraidGroup& group = table.groups[g];
-    t.groups.push_back({group.name, {group.ranks, group.ranks + group.size}});
+    ir::CommGroup& measured = t.groups.emplace_back(ir::CommGroup{group.name, {}});
+    for (int p = 0; p < group.parts; ++p)
+      measured.parts.emplace_back(group.ranks + p * group.size, group.ranks + (p + 1) * group.size);
   }
   add_nodes(table, t);
   for (std::size_t step = 0; step < results[0].node_times.size(); ++step) {

@@ -1,6 +1,7 @@
 #include "codegen/c_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -66,6 +67,13 @@ std::string abi_dtype(ir::DType dtype) {
   std::string name = "BRAID_";
   for (char c : ir::to_string(dtype)) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return name;
+}
+
+std::string abi_ranks(const ir::CommGroup& group) {
+  std::string text;
+  for (const std::vector<int>& part : group.parts)
+    text += (text.empty() ? "" : ", ") + fmt::format("{}", fmt::join(part, ", "));
+  return text;
 }
 
 std::string CNames::unique(std::string_view wanted) {

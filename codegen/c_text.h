@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "ir/comm_group.h"
 #include "ir/dtype.h"
 #include "ir/expr.h"
 
@@ -20,7 +21,8 @@ std::string c_string(std::string_view text);
 // Text that is safe in a one-line comment: control characters and a trailing backslash would break out of it.
 std::string c_comment(std::string_view text);
 
-std::string abi_dtype(ir::DType dtype);  // BRAID_F32
+std::string abi_dtype(ir::DType dtype);             // BRAID_F32
+std::string abi_ranks(const ir::CommGroup& group);  // "0, 1, 2, 3": part after part
 
 // A statement as lines of at most 110 columns with this indentation: broken after commas outside of string
 // literals, continued four columns further in. Comments, and text without a comma to break at, stay as they are.

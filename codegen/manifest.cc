@@ -87,7 +87,14 @@ ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& sche
          {"bytes", file == "weights.bin" ? facts.weights.shared_bytes : facts.weights.rank_bytes}});
   }
   m["groups"] = ordered_json::array();
-  for (const ir::CommGroup& g : graph.groups) m["groups"].push_back({{"name", g.name}, {"ranks", g.ranks}});
+  for (const ir::CommGroup& g : graph.groups) {
+    ordered_json group = {{"name", g.name}};
+    if (g.parts.size() == 1)
+      group["ranks"] = g.parts[0];
+    else
+      group["parts"] = g.parts;
+    m["groups"].push_back(std::move(group));
+  }
   m["channels"] = std::string(to_string(schedule.channels));
   m["collective_trace"] = trace_json(ir::collective_trace(schedule, facts.name));
   return m;

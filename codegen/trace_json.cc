@@ -21,6 +21,14 @@ Enum named(const std::string& text, Enum last) {
   throw std::out_of_range(text);
 }
 
+// "ranks", or "parts" where there are several.
+ir::CommGroup read_group(const json& j) {
+  ir::CommGroup group{j.at("name").get<std::string>(), {}};
+  group.parts =
+      j.contains("parts") ? j["parts"].get<ir::Parts>() : ir::Parts{j.at("ranks").get<std::vector<int>>()};
+  return group;
+}
+
 ir::TraceEvent read_event(const json& j, const std::vector<ir::TraceEvent>& before, std::size_t groups) {
   ir::TraceEvent e;
   if (j.contains("wait")) {
@@ -84,15 +92,14 @@ ir::CollectiveTrace read_program_trace(const std::string& dir) {
     trace.ranks = manifest.at("ranks").get<int>();
     if (trace.ranks < 1 || trace.ranks > ir::kMaxRanks) throw std::out_of_range("ranks");
     trace.channels = named(manifest.at("channels").get<std::string>(), ir::ChannelPolicy::edge);
-    for (const json& g : manifest.at("groups"))
-      trace.groups.push_back({g.at("name").get<std::string>(), g.at("ranks").get<std::vector<int>>()});
+    for (const json& g : manifest.at("groups")) trace.groups.push_back(read_group(g));
     for (const ir::CommGroup& g : trace.groups) {
       if (!g.fault(trace.ranks).empty()) throw std::out_of_range("group");
     }
     for (const json& e : manifest.at("collective_trace"))
       trace.events.push_back(read_event(e, trace.events, trace.groups.size()));
     for (const ir::TraceEvent& e : trace.events) {
-      const auto size = static_cast<int>(trace.groups[static_cast<std::size_t>(e.group)].ranks.size());
+      const std::int64_t size = trace.groups[static_cast<std::size_t>(e.group)].size();
       if (e.peer >= size || (ir::row_of(e.kind).rooted && e.peer < 0)) throw std::out_of_range("peer");
     }
     return trace;

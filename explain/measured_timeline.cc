@@ -16,10 +16,11 @@ Time ns(std::int64_t t) { return {t * 1000}; }
 int rank_count(const MeasuredTimeline& t) { return static_cast<int>(t.steps.front().size()); }
 int node_count(const MeasuredTimeline& t) { return static_cast<int>(t.nodes.size()); }
 
-// When the last member of its group started the collective; 0 if the other starts are unknown.
-std::int64_t last_start(const MeasuredTimeline& t, const StepTimes& step, int collective) {
+// When the last of the rank's peers in its group started the collective; 0 if the other starts are unknown.
+std::int64_t last_start(const MeasuredTimeline& t, const StepTimes& step, int collective, int rank) {
   const MeasuredCollective& c = t.collectives[at(collective)];
-  if (c.paired) return 0;
+  const std::vector<int>* peers = t.groups[at(c.group)].part_of(rank);
+  if (c.paired || peers == nullptr) return 0;
   std::int64_t last = 0;
   for (int n = 0; n < node_count(t); ++n) {
     const MeasuredNode& node = t.nodes[at(n)];
@@ -27,7 +28,7 @@ std::int64_t last_start(const MeasuredTimeline& t, const StepTimes& step, int co
         (node.kind != MeasuredKind::start && node.kind != MeasuredKind::blocking)) {
       continue;
     }
-    for (int rank : t.groups[at(c.group)].ranks) last = std::max(last, step[at(rank)][at(n)].begin);
+    for (const int peer : *peers) last = std::max(last, step[at(peer)][at(n)].begin);
   }
   return last;
 }
@@ -44,8 +45,7 @@ bool waits(const MeasuredNode& node) {
 
 bool is_member(const MeasuredTimeline& t, const MeasuredNode& node, int rank) {
   if (node.collective < 0) return true;
-  const std::vector<int>& ranks = t.groups[at(t.collectives[at(node.collective)].group)].ranks;
-  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  return t.groups[at(t.collectives[at(node.collective)].group)].part_of(rank) != nullptr;
 }
 
 // When a collective of one rank was on the link of its group, in ns; begin == end: unknown.
@@ -75,7 +75,7 @@ std::vector<OnLink> on_link(const MeasuredTimeline& t, const StepTimes& step, in
     std::int64_t& from = free[t.collectives[at(c)].group];
     // On the link once all members had started it and its predecessor was complete.
     OnLink& link = out[at(c)];
-    link.begin = std::min(link.end, std::max({issued[c], last_start(t, step, c), from}));
+    link.begin = std::min(link.end, std::max({issued[c], last_start(t, step, c, rank), from}));
     from = link.end;
   }
   return out;
@@ -88,7 +88,8 @@ NodeSplit split(const MeasuredTimeline& t, const StepTimes& step, int rank, int 
   const std::int64_t begin = times[at(node)].begin, lasted = times[at(node) + 1].begin - begin;
   const MeasuredNode& n = t.nodes[at(node)];
   if (!is_member(t, n, rank) || !waits(n)) return {ns(lasted), {}, {}};
-  const std::int64_t skew = std::clamp<std::int64_t>(last_start(t, step, n.collective) - begin, 0, lasted);
+  const std::int64_t skew =
+      std::clamp<std::int64_t>(last_start(t, step, n.collective, rank) - begin, 0, lasted);
   const std::int64_t transfer = std::min(times[at(node)].slept, lasted - skew);
   return {ns(lasted - skew - transfer), ns(transfer), ns(skew)};
 }
@@ -137,7 +138,7 @@ std::vector<std::pair<std::string, TimelineView>> views(const MeasuredTimeline& 
     const RankTimes& times = step[at(rank)];
     TimelineView view;
     view.lanes = {"compute"};
-    for (const MeasuredGroup& g : t.groups) view.lanes.push_back("@" + g.name);
+    for (const ir::CommGroup& g : t.groups) view.lanes.push_back("@" + g.name);
     view.makespan = ns(times.back().begin);
     for (int n = 0; n < node_count(t); ++n) {
       const MeasuredNode& node = t.nodes[at(n)];

@@ -12,6 +12,7 @@
 
 #include "analysis/costs/cost_file.h"
 #include "explain/overlap_story.h"
+#include "ir/comm_group.h"
 
 namespace braid::explain {
 
@@ -31,11 +32,6 @@ struct MeasuredCollective {
   bool paired = false;  // send, recv: its partner is another collective
 };
 
-struct MeasuredGroup {
-  std::string name;
-  std::vector<int> ranks;
-};
-
 // A node lasts until the next one begins.
 struct NodeTimes {
   std::int64_t begin = 0;
@@ -48,7 +44,7 @@ using StepTimes = std::vector<RankTimes>;  // one per rank
 struct MeasuredTimeline {
   std::string program;
   std::string link;  // "100 us, 1 GB/s"; empty: the engine as it is
-  std::vector<MeasuredGroup> groups;
+  std::vector<ir::CommGroup> groups;
   std::vector<MeasuredCollective> collectives;
   std::vector<MeasuredNode> nodes;
   std::vector<StepTimes> steps;  // at least one

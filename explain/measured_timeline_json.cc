@@ -48,7 +48,14 @@ RankTimes times_of(const JsonValue& list, std::size_t nodes) {
 
 ordered_json exact(const MeasuredTimeline& t, const StepTimes& step) {
   ordered_json groups = ordered_json::array(), collectives = groups, nodes = groups, ranks = groups;
-  for (const MeasuredGroup& g : t.groups) groups.push_back({{"name", g.name}, {"ranks", g.ranks}});
+  for (const ir::CommGroup& g : t.groups) {
+    ordered_json group = {{"name", g.name}};
+    if (g.parts.size() == 1)
+      group["ranks"] = g.parts[0];
+    else
+      group["parts"] = g.parts;
+    groups.push_back(std::move(group));
+  }
   for (const MeasuredCollective& c : t.collectives) {
     collectives.push_back({{"name", c.name}, {"kernel", c.kernel}, {"group", c.group}, {"paired", c.paired}});
   }
@@ -100,7 +107,12 @@ MeasuredTimeline parse_timeline(const std::string& text, const std::string& file
   if (ranks.empty()) ours.fail("expected at least one rank");
   for (const JsonValue& v : ours.value("groups").array()) {
     JsonObject g(v);
-    t.groups.push_back({g.value("name").string(), ranks_of(g.value("ranks"), ranks.size())});
+    ir::CommGroup& group = t.groups.emplace_back(ir::CommGroup{g.value("name").string(), {}});
+    if (const std::optional<JsonValue> parts = g.maybe("parts")) {
+      for (const JsonValue& part : parts->array()) group.parts.push_back(ranks_of(part, ranks.size()));
+    } else {
+      group.parts.push_back(ranks_of(g.value("ranks"), ranks.size()));
+    }
     g.finish();
   }
   for (const JsonValue& v : ours.value("collectives").array()) {

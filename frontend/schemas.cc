@@ -27,9 +27,11 @@ std::int64_t int_attribute(InferenceContext& ctx, const char* name, std::int64_t
   return attribute ? attribute->i() : fallback;
 }
 
-// The number of ranks of ai.braid's `group`; -1: the whole world, whose size is not known here.
+// The number of ranks of ai.braid's `group`, or of each of its `groups`; -1: the whole world, whose size is not known here.
 std::int64_t group_ranks(InferenceContext& ctx) {
-  const AttributeProto* group = ctx.getAttribute("group");
+  const AttributeProto *group = ctx.getAttribute("group"), *groups = ctx.getAttribute("groups");
+  if (groups && groups->ints_size() > 0)
+    return std::max<std::int64_t>(-1, int_attribute(ctx, "group_size", -1));
   return group && group->ints_size() > 0 ? group->ints_size() : -1;
 }
 
@@ -83,10 +85,17 @@ OpSchema variadic(const char* name, const char* domain) {
   return schema;
 }
 
+void add_group(OpSchema& schema) {
+  schema.Attr("group", "ranks that take part, in order; absent: all", AttributeProto::INTS, false);
+  schema.Attr("groups", "ranks of several groups, group after group, each on its own", AttributeProto::INTS,
+              false);
+  schema.Attr("group_size", "number of ranks in the group; checked. With groups: in each of them",
+              AttributeProto::INT, false);
+}
+
 OpSchema grouped(const char* name) {
   OpSchema schema = variadic(name, kBraidDomain);
-  schema.Attr("group", "ranks that take part, in order; absent: all", AttributeProto::INTS, false);
-  schema.Attr("group_size", "number of ranks in the group; checked", AttributeProto::INT, false);
+  add_group(schema);
   return schema;
 }
 
@@ -217,18 +226,16 @@ void register_braid() {
 
   OpSchema send("Send", __FILE__, __LINE__);
   send.SetDomain(kBraidDomain).SinceVersion(1);
-  send.Attr("group", "ranks of the communicator, in order; absent: all", AttributeProto::INTS, false)
-      .Attr("group_size", "number of ranks in the group; checked", AttributeProto::INT, false)
-      .Attr("peer", "receiving rank, as a position in the group", AttributeProto::INT, true)
+  add_group(send);
+  send.Attr("peer", "receiving rank, as a position in the group", AttributeProto::INT, true)
       .Input(0, "input", "tensor to send", "T")
       .TypeConstraint("T", value_types(), "element types");
   RegisterSchema(std::move(send));
 
   OpSchema recv("Recv", __FILE__, __LINE__);
   recv.SetDomain(kBraidDomain).SinceVersion(1);
-  recv.Attr("group", "ranks of the communicator, in order; absent: all", AttributeProto::INTS, false)
-      .Attr("group_size", "number of ranks in the group; checked", AttributeProto::INT, false)
-      .Attr("peer", "sending rank, as a position in the group", AttributeProto::INT, true)
+  add_group(recv);
+  recv.Attr("peer", "sending rank, as a position in the group", AttributeProto::INT, true)
       .Attr("dtype", "element type, as in TensorProto", AttributeProto::INT, true)
       .Input(0, "shape", "sizes of the tensor to receive", "tensor(int64)")
       .Output(0, "output", "tensor received", "T")

@@ -202,7 +202,7 @@ class Finder {
   void transfers(int node, const CommEffect& c) {
     const auto* kernel = schedule_.graph[c.start].as<CollectiveKernel>();
     const bool send = c.kind == CollectiveKind::send, recv = c.kind == CollectiveKind::recv;
-    if (kernel == nullptr || (!send && !recv) || schedule_.graph[c.group].ranks.size() != 2) return;
+    if (kernel == nullptr || (!send && !recv) || schedule_.graph[c.group].size() != 2) return;
     Transfers& t = transfers_[{c.group.index, send ? 1 - kernel->root : kernel->root}];
     if (c.phase == CommPhase::start) {
       number_of_[c.start] = send ? t.sends.size() : t.recv_waits.size();
@@ -275,7 +275,7 @@ class Finder {
     if (row_of(c.kind).point_to_point && kernel != nullptr)
       return {{group, kernel->root, edge && c.kind == CollectiveKind::recv ? 1 : 0}};
     std::vector<std::vector<int>> out;
-    for (int peer = 0; peer < static_cast<int>(graph[c.group].ranks.size()); ++peer) {
+    for (int peer = 0; peer < static_cast<int>(graph[c.group].size()); ++peer) {
       out.push_back({group, peer, 0});
       if (edge) out.push_back({group, peer, 1});
     }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "ir/error.h"
 #include "ir/kernel_parts.h"
@@ -42,22 +41,17 @@ Expr Graph::add_dim(std::string_view name, Bounds bounds) {
   return dims.back();
 }
 
-std::string CommGroup::fault(int world) const {
-  const std::set<int> sorted(ranks.begin(), ranks.end());
-  if (sorted.empty()) return "the group has no ranks";
-  if (sorted.size() != ranks.size()) return "a rank occurs twice in the group";
-  if (*sorted.begin() < 0 || *sorted.rbegin() >= world)
-    return fmt::format("a rank is not below the number of ranks, {}", world);
-  return {};
+GroupId Graph::add_group(std::string name, std::vector<int> ranks_in) {
+  return add_partition(std::move(name), {std::move(ranks_in)});
 }
 
-GroupId Graph::add_group(std::string name, std::vector<int> ranks_in) {
+GroupId Graph::add_partition(std::string name, Parts parts) {
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (groups[i].name != name) continue;
-    internal_check(groups[i].ranks == ranks_in, "group '{}' declared twice with different ranks", name);
+    internal_check(groups[i].parts == parts, "group '{}' declared twice with different ranks", name);
     return {static_cast<std::int32_t>(i)};
   }
-  groups.push_back({std::move(name), std::move(ranks_in)});
+  groups.push_back({std::move(name), std::move(parts)});
   return {static_cast<std::int32_t>(groups.size() - 1)};
 }
 

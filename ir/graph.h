@@ -20,27 +20,13 @@
 #include <variant>
 #include <vector>
 
+#include "ir/comm_group.h"
 #include "ir/dtype.h"
 #include "ir/expr.h"
 #include "ir/ids.h"
 #include "ir/loop_body.h"
 
 namespace braid::ir {
-
-// ----------------------------------------------------------------------------------------------------------
-// groups
-
-inline constexpr int kMaxRanks = 65536;
-
-// A communicator: a named, ordered list of ranks. Position in the list is the rank within the group.
-struct CommGroup {
-  std::string name;
-  std::vector<int> ranks;
-  // What is wrong with the group in a world of `world` ranks: no ranks, a duplicate, a rank out of range.
-  // Empty if it is valid.
-  std::string fault(int world) const;
-  friend bool operator==(const CommGroup&, const CommGroup&) = default;
-};
 
 // --------------------------------------------------------------------------------------------------------
 // storages
@@ -440,6 +426,7 @@ struct Graph {
   std::vector<Expr> dims;  // declared dimensions, in order of declaration
   std::vector<Guard> guards;
   int ranks = 1;  // world size
+  Mesh mesh;      // empty: none was given
   std::vector<CommGroup> groups;
   std::vector<Storage> storages;
   std::vector<Buffer> buffers;
@@ -458,7 +445,8 @@ struct Graph {
   const CommGroup& operator[](GroupId id) const { return groups[static_cast<std::size_t>(id.index)]; }
 
   Expr add_dim(std::string_view name, Bounds bounds);
-  GroupId add_group(std::string name, std::vector<int> ranks);  // returns an existing group with equal ranks
+  GroupId add_group(std::string name, std::vector<int> ranks);  // of one part
+  GroupId add_partition(std::string name, Parts parts);         // returns an existing group with equal parts
   StorageId add_storage(Storage storage);                       // makes the name unique
   BufferId add_buffer(Buffer buffer);                           // makes the name unique
   // Adds the operation (name made unique) and sets the producer of its outputs.

@@ -114,9 +114,10 @@ std::string Exchange::missing(bool results) const {
 }
 
 Exchange* Exchanges::start(RankMemory& memory, const Operation& op, const CollectiveKernel& kernel) {
-  const std::vector<int>& ranks = memory.graph()[kernel.group].ranks;
+  const std::vector<int>* part = memory.graph()[kernel.group].part_of(memory.rank());
+  if (part == nullptr) return nullptr;
+  const std::vector<int>& ranks = *part;
   const auto found = std::find(ranks.begin(), ranks.end(), memory.rank());
-  if (found == ranks.end()) return nullptr;
   auto me = static_cast<std::size_t>(found - ranks.begin());
   std::vector<int> members = ranks;
   if (row_of(kernel.kind).point_to_point) {

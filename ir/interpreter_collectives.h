@@ -10,7 +10,7 @@
 
 namespace braid::ir {
 
-// One collective in execution. Parties are the group's ranks in order; for send and recv, source and
+// One collective in execution. Parties are the ranks of a group, or of one of its parts, in order; for send and recv, source and
 // destination.
 struct Exchange {
   struct Party {

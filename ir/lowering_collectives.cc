@@ -181,7 +181,7 @@ std::vector<TensorBox> Lowering::all_gather(const std::vector<TensorBox>& xs, Gr
   CollectiveKernel k;
   k.kind = CollectiveKind::all_gather;
   k.group = group;
-  const auto n = static_cast<std::int64_t>(graph_[group].ranks.size());
+  const auto n = graph_[group].size();
   std::vector<std::vector<Expr>> slabs;
   for (const TensorBox& x : xs) {
     slabs.push_back(x.sizes());
@@ -202,7 +202,7 @@ std::vector<TensorBox> Lowering::reduce_scatter(const std::vector<TensorBox>& xs
   k.kind = CollectiveKind::reduce_scatter;
   k.group = group;
   k.reduce = kind;
-  const auto n = static_cast<std::int64_t>(graph_[group].ranks.size());
+  const auto n = graph_[group].size();
   std::vector<TensorBox> slabs;
   std::vector<std::vector<Expr>> sizes;
   for (std::size_t i = 0; i < xs.size(); ++i) {
@@ -229,7 +229,7 @@ TensorBox Lowering::all_to_all(TensorBox x, GroupId group, int split_axis, int c
   k.kind = CollectiveKind::all_to_all;
   k.group = group;
   k.blocking = blocking;
-  const auto n = static_cast<std::int64_t>(graph_[group].ranks.size());
+  const auto n = graph_[group].size();
   const DType dtype = x.dtype();
   if (split_axis == 0 && concat_axis == 0) {  // the slabs lie and stay where they are
     if (!divide_exactly(numel(x.sizes()), n)) {

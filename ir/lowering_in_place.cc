@@ -186,7 +186,7 @@ void Lowering::collective_into(CollectiveKernel kernel, TensorBox x, const Tenso
 void Lowering::all_gather_into(const TensorBox& x, GroupId group, int axis, const TensorBox& out) {
   std::vector<Expr> sizes = x.sizes();
   const auto a = static_cast<std::size_t>(axis);
-  sizes[a] = sizes[a] * Expr(static_cast<std::int64_t>(graph_[group].ranks.size()));
+  sizes[a] = sizes[a] * Expr(graph_[group].size());
   require_given(out, x.dtype(), sizes);
   if (axis != 0) return write_into(out, all_gather(x, group, axis));
   CollectiveKernel k;
@@ -197,7 +197,7 @@ void Lowering::all_gather_into(const TensorBox& x, GroupId group, int axis, cons
 
 void Lowering::reduce_scatter_into(const TensorBox& x, GroupId group, int axis, ReduceKind kind,
                                    const TensorBox& out) {
-  const auto n = static_cast<std::int64_t>(graph_[group].ranks.size());
+  const auto n = graph_[group].size();
   const TensorBox slabs = slabs_first(x, axis, n);
   require_given(out, x.dtype(), {slabs.sizes().begin() + 1, slabs.sizes().end()});
   CollectiveKernel k;

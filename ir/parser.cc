@@ -37,6 +37,7 @@ Schedule Parser::parse() {
 bool Parser::header_statement() {
   if (accept_word("dim")) return dim(), true;
   if (accept_word("guard")) return guard(), true;
+  if (accept_word("mesh")) return mesh(), true;
   if (accept_word("group")) return group(), true;
   if (accept_word("storage")) return storage(), true;
   if (accept_word("input")) return input(), true;
@@ -98,11 +99,69 @@ void Parser::guard() {
   graph_.guards.push_back(std::move(g));
 }
 
+void Parser::mesh() {
+  const Token t = peek();
+  if (!graph_.mesh.empty()) fail(kDuplicateName, t, "the program has a mesh already");
+  expect_punct("[");
+  comma_separated([&] {
+    MeshAxis axis;
+    axis.name = name();
+    expect_punct("=");
+    axis.size = small_integer();
+    graph_.mesh.push_back(std::move(axis));
+  });
+  expect_punct("]");
+  if (const std::string fault = mesh_fault(graph_.mesh, graph_.ranks); !fault.empty())
+    fail(kBadStructure, t, fault, "declare the number of ranks before the mesh: ranks N");
+}
+
+// The index of an axis of the mesh.
+int Parser::axis_ref() {
+  const Token t = peek();
+  const std::string axis = name();
+  const auto found =
+      std::find_if(graph_.mesh.begin(), graph_.mesh.end(), [&](const MeshAxis& a) { return a.name == axis; });
+  if (found == graph_.mesh.end()) {
+    fail(kUnknownName, t, fmt::format("the mesh has no axis '{}'", axis),
+         "declare it before the groups: mesh [NAME=SIZE, ...]");
+  }
+  return static_cast<int>(found - graph_.mesh.begin());
+}
+
 void Parser::group() {
   const Token t = next();
   if (t.kind != TokenKind::group) fail(kSyntaxError, t, "expected a group: @name");
   expect_punct("=");
-  expect_punct("[");
+  CommGroup group{t.text, {}};
+  if (accept_word("axis")) {
+    std::vector<int> axes;
+    comma_separated([&] {
+      const Token at = peek();
+      const int axis = axis_ref();
+      if (std::find(axes.begin(), axes.end(), axis) != axes.end())
+        fail(kBadStructure, at, fmt::format("axis '{}' occurs twice in the group", at.text));
+      axes.push_back(axis);
+    });
+    group.parts = parts_along(graph_.mesh, axes);
+  } else {
+    expect_punct("[");
+    if (at_punct("[")) {
+      comma_separated([&] {
+        expect_punct("[");
+        group.parts.push_back(rank_list());
+      });
+      expect_punct("]");
+    } else {
+      group.parts.push_back(rank_list());
+    }
+    if (const std::string fault = group.fault(graph_.ranks); !fault.empty()) fail(kBadStructure, t, fault);
+  }
+  if (groups_.count(t.text)) fail(kDuplicateName, t, fmt::format("group '@{}' is declared twice", t.text));
+  groups_.emplace(t.text, graph_.add_partition(t.text, std::move(group.parts)));
+}
+
+// Up to and including the closing bracket.
+std::vector<int> Parser::rank_list() {
   std::vector<int> ranks;
   std::set<int> seen;
   comma_separated([&] {
@@ -117,8 +176,7 @@ void Parser::group() {
     ranks.push_back(rank);
   });
   expect_punct("]");
-  if (groups_.count(t.text)) fail(kDuplicateName, t, fmt::format("group '@{}' is declared twice", t.text));
-  groups_.emplace(t.text, graph_.add_group(t.text, std::move(ranks)));
+  return ranks;
 }
 
 std::pair<CommBufferKind, std::vector<GroupId>> Parser::comm_clause() {

@@ -81,7 +81,10 @@ class Parser {
   bool header_statement();
   void dim();
   void guard();
+  void mesh();
+  int axis_ref();
   void group();
+  std::vector<int> rank_list();
   void storage();
   void input();
   void constant();

@@ -162,8 +162,14 @@ class Printer {
     }
     if (g_.ranks != 1) line(fmt::format("ranks {}", g_.ranks));
     if (s.channels != ChannelPolicy::global) line(fmt::format("channels {}", to_string(s.channels)));
+    if (!g_.mesh.empty()) {
+      std::string axes;
+      for (const MeshAxis& axis : g_.mesh)
+        axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", name_text(axis.name), axis.size);
+      line(fmt::format("mesh [{}]", axes));
+    }
     for (const CommGroup& group : g_.groups) {
-      line(fmt::format("group @{} = [{}]", name_text(group.name), fmt::join(group.ranks, ", ")));
+      line(fmt::format("group @{} = {}", name_text(group.name), ranks_of(group)));
     }
     out_ += "\n";
     const std::size_t before = out_.size();
@@ -187,6 +193,22 @@ class Printer {
       if (used_buffers_[i] && is_constant(id)) constant(id);
     }
     if (out_.size() != before) out_ += "\n";
+  }
+
+  // Parts that lie along axes of the mesh are printed as these axes.
+  std::string ranks_of(const CommGroup& group) const {
+    const auto listed = [](const std::vector<int>& ranks) {
+      return fmt::format("[{}]", fmt::join(ranks, ", "));
+    };
+    std::string text;
+    if (const std::optional<std::vector<int>> axes = axes_of(g_.mesh, group.parts)) {
+      for (const int axis : *axes)
+        text += (text.empty() ? "axis " : ", ") + name_text(g_.mesh[static_cast<std::size_t>(axis)].name);
+      return text;
+    }
+    if (group.parts.size() == 1) return listed(group.parts[0]);
+    for (const std::vector<int>& part : group.parts) text += (text.empty() ? "" : ", ") + listed(part);
+    return "[" + text + "]";
   }
 
   // The buffer whose declaration carries a constant's data.

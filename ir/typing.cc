@@ -541,7 +541,7 @@ class OperationCheck {
     }
     if (Result r = check_refs(k.inputs)) return r;
     if (Result r = check_refs(k.outputs)) return r;
-    const auto members = static_cast<std::int64_t>(g_[k.group].ranks.size());
+    const auto members = static_cast<std::int64_t>(g_[k.group].size());
     const std::string_view name = to_string(k.kind);
     const CollectiveRow& r = row_of(k.kind);
     if ((r.out == Blocks::none) != k.outputs.empty())

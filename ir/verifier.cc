@@ -77,6 +77,8 @@ class StructureCheck {
   }
 
   void groups() {
+    if (const std::string fault = mesh_fault(g_.mesh, g_.ranks); !fault.empty())
+      out_.add(kStructure, g_.name, "{}", fault);
     for (const CommGroup& group : g_.groups) {
       if (const std::string fault = group.fault(g_.ranks); !fault.empty())
         out_.add(kStructure, group.name, "{}", fault);

@@ -96,7 +96,7 @@ class Chooser {
     fixed_cost_ = !now.priced_by_size;
     if (fixed_cost_ || shape.ranks.size() < 2) return;
     // Kernels that the machine's model distinguishes, whether or not the target has them.
-    const GroupTopology group = topology(costs_.machine(), shape.ranks);
+    const GroupTopology group = topology(costs_.machine(), shape.ranks, shape.siblings);
     for (const Algorithm kernel : row_of(k.kind).algorithms.list()) {
       if (kernel == Algorithm::automatic) continue;
       if (priced_ == CommEngine::shared_memory) {
@@ -121,7 +121,7 @@ class Chooser {
       c.reason = KernelReason::forced;
       return;
     }
-    if (graph_[k.group].ranks.size() < 2) {
+    if (graph_[k.group].size() < 2) {
       c.reason = KernelReason::alone;
     } else if (options_.policy == "engine") {
       c.reason = KernelReason::left;

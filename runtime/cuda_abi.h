@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define BRAID_CUDA_ABI_VERSION 6u
+#define BRAID_CUDA_ABI_VERSION 7u
 #define BRAID_CUDA_ALIGNMENT 16 /* bytes, of the pointers to inputs and outputs */
 
 typedef struct BraidCudaInstance BraidCudaInstance;

@@ -224,12 +224,15 @@ void Instance::join_groups() {
   for (int32_t k = 0; k < table_.collective_count; ++k) calls_.push_back(call_of(table_.collectives[k]));
   for (int32_t g = 0; g < table_.group_count; ++g) {
     const BraidGroup& group = table_.groups[g];
-    const std::vector<int> ranks(group.ranks, group.ranks + group.size);
+    const int32_t* const end = group.ranks + group.size * group.parts;
+    const auto me = std::find(group.ranks, end, rank_) - group.ranks;
+    const bool member = me < end - group.ranks;
     Communicator* communicator = nullptr;
     const bool used = std::any_of(table_.collectives, table_.collectives + table_.collective_count,
                                   [&](const BraidCollective& c) { return c.group == g; });
-    const bool member = std::find(ranks.begin(), ranks.end(), rank_) != ranks.end();
     if (used && member) {
+      const int32_t* const part = group.ranks + me / group.size * group.size;
+      const std::vector<int> ranks(part, part + group.size);
       Status status = world_->group(ranks, group.name, &communicator);
       if (status.ok() && communicator) {
         const std::string trace = trace_of(table_, g);

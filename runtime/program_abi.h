@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-#define BRAID_ABI_VERSION 5u
+#define BRAID_ABI_VERSION 6u
 
 typedef enum BraidStatus {
   BRAID_OK = 0,
@@ -88,10 +88,12 @@ typedef struct BraidTensorInfo {
   const int64_t* capacities;
 } BraidTensorInfo;
 
+/* Parts run the group's collectives each for itself. A rank is in one part at most. */
 typedef struct BraidGroup {
   const char* name;
-  int32_t size;
-  const int32_t* ranks;
+  int32_t size; /* ranks of one part */
+  int32_t parts;
+  const int32_t* ranks; /* part after part */
 } BraidGroup;
 
 /* A collective as the program issues it, in order. Group members compare these before the first step. */

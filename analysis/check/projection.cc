@@ -45,24 +45,24 @@ void same_world(const std::vector<CollectiveTrace>& traces) {
   }
 }
 
-// Refuses a name that stands for different lists of ranks.
+// Refuses a name that stands for different ranks.
 void same_groups(const Projection& p) {
-  std::map<std::string, std::map<std::vector<int>, std::vector<int>>>
-      meanings;  // name -> list -> ranks that use it so
+  std::map<std::string, std::map<ir::Parts, std::vector<int>>>
+      meanings;  // name -> parts -> ranks that use it so
   for (const int r : p.of_rank.ids()) {
     const CollectiveTrace& trace = *p.of_rank[r];
     std::set<int> used;
     for (const TraceEvent& e : trace.events) used.insert(e.group);
     for (const int g : used) {
       const ir::CommGroup& group = ir::at(trace.groups, g);
-      meanings[group.name][group.ranks].push_back(r);
+      meanings[group.name][group.parts].push_back(r);
     }
   }
-  for (const auto& [name, lists] : meanings) {
-    if (lists.size() == 1) continue;
+  for (const auto& [name, all] : meanings) {
+    if (all.size() == 1) continue;
     std::string text = fmt::format("the ranks mean different groups by '{}':", name);
-    for (const auto& [list, who] : lists)
-      text += fmt::format("\n  {}: {}", ranks_text(who), ranks_text(list));
+    for (const auto& [parts, who] : all)
+      text += fmt::format("\n  {}: ranks {}", ranks_text(who), ir::parts_text(parts));
     ir::user_error(kRanksDisagree, {}, text, "give groups of different ranks different names");
   }
 }
@@ -91,28 +91,31 @@ Projection project(const std::vector<CollectiveTrace>& traces) {
   for (int r = 0; r < ranks; ++r) p.of_rank.push_back(&ir::at(traces, traces.size() == 1 ? 0 : r));
   same_groups(p);
   p.place.resize(p.of_rank.size());
-  std::map<std::tuple<std::string, int, int>, int> found;
+  std::map<std::tuple<std::string, int, int, int>, int>
+      found;  // group, first rank of the part, source, destination
   for (int r = 0; r < ranks; ++r) {
     const CollectiveTrace& trace = *p.of_rank[r];
     for (const int k : ir::first_ids<int>(ir::count_of(trace.events))) {
       const TraceEvent& e = ir::at(trace.events, k);
       if (e.step != TraceEvent::Step::start) continue;
       const ir::CommGroup& group = ir::at(trace.groups, e.group);
-      if (std::find(group.ranks.begin(), group.ranks.end(), r) == group.ranks.end()) continue;
+      const std::vector<int>* part = group.part_of(r);
+      if (part == nullptr) continue;
       int source = -1, destination = -1;
       if (row_of(e.kind).point_to_point) {
-        const int other = ir::at(group.ranks, e.peer);
+        const int other = ir::at(*part, e.peer);
         if (other == r) continue;  // a transfer to itself does nothing
         source = e.kind == CollectiveKind::send ? r : other;
         destination = e.kind == CollectiveKind::send ? other : r;
       }
-      const auto [entry, fresh] = found.try_emplace({group.name, source, destination}, p.streams.end_id());
+      const auto [entry, fresh] =
+          found.try_emplace({group.name, part->front(), source, destination}, p.streams.end_id());
       if (fresh) {
         Stream s{.group = group.name,
-                 .ranks = group.ranks,
+                 .ranks = *part,
                  .source = source,
                  .destination = destination,
-                 .members = ir::IdVector<int, int>(group.ranks),
+                 .members = ir::IdVector<int, int>(*part),
                  .events = {}};
         if (s.paired()) s.members = {source, destination};
         s.events.resize(s.members.size());

@@ -10,10 +10,10 @@
 
 namespace braid::check {
 
-// A sequence in which collectives are numbered: a group, or one direction between two of its members.
+// A sequence in which collectives are numbered: one part of a group, or one direction between two of its members.
 struct Stream {
   std::string group;
-  std::vector<int> ranks;                      // world ranks of the group
+  std::vector<int> ranks;                      // world ranks of the part
   int source = -1, destination = -1;           // world ranks; of sends and receives only
   ir::IdVector<int, int> members;              // ranks that take part
   ir::IdVector<int, std::vector<int>> events;  // of each member: indices of starts in its trace

@@ -21,7 +21,7 @@ constexpr std::array<double, 4> kClassicLLMax = {39, 87.7, 87.7, 87.7};
 
 CollectiveCandidate classic(const CollectiveSettings& c, CollectiveKind kind, const GroupTopology& g) {
   const bool multi = g.nodes > 1;
-  const double link = multi ? c.network->nic_gb_s : c.link_gb_s;
+  const double link = multi ? cards(*c.network, g, 1) * c.network->nic_gb_s : c.link_gb_s;
   const double fraction = multi || kind == CollectiveKind::all_reduce ? 0.25 : 1.0 / 3;
   const double bus = std::min(kClassicLLMax[static_cast<std::size_t>(c.generation)], 2 * link * fraction);
   RingShape ring = ring_shape(kind, g);
@@ -84,6 +84,9 @@ const SaturationProfile& saturation_profile(const CollectiveSettings& c, const G
 const MeasuredTable* measured(const CollectiveSettings& c, const CollectiveShape& shape,
                               const GroupTopology& g) {
   if (shape.algorithm != Algorithm::unasked && shape.algorithm != Algorithm::library) return nullptr;
+  // Tables are of groups alone.
+  if (g.nodes > 1 && cards(*c.network, g, g.ranks_per_node) < std::min(g.ranks_per_node, c.network->nics))
+    return nullptr;
   const bool symmetric = symmetric_kernels_apply(c, shape, g);
   const MeasuredTable* result = nullptr;
   for (const MeasuredTable& t : c.measured) {
@@ -126,7 +129,7 @@ std::vector<CollectiveCandidate> collective_candidates(const Machine& machine, c
 }
 
 CollectiveEstimate estimate_collective(const Machine& machine, const CollectiveShape& shape) {
-  const GroupTopology group = topology(machine, shape.ranks);
+  const GroupTopology group = topology(machine, shape.ranks, shape.siblings);
   const std::vector<CollectiveCandidate> candidates = collective_candidates(machine, shape, group);
   const auto cheapest = [&](double bytes) {
     const CollectiveCandidate* best = &candidates.front();
@@ -155,7 +158,7 @@ CollectiveEstimate estimate_collective(const Machine& machine, const CollectiveS
 
 std::int64_t saturation_bytes(const Machine& machine, const CollectiveShape& shape, double efficiency,
                               Saturation method) {
-  const GroupTopology group = topology(machine, shape.ranks);
+  const GroupTopology group = topology(machine, shape.ranks, shape.siblings);
   const double times = efficiency / (1 - efficiency);
   if (method == Saturation::inductor) {
     const SaturationProfile& p = saturation_profile(machine.collectives, group);

@@ -64,7 +64,9 @@ KernelCost CostModel::kernel(const ir::Graph& graph, std::span<const ir::OpId> o
 CollectiveShape CostModel::shape(const ir::Graph& graph, ir::OpId start) const {
   const auto* kernel = graph[start].as<ir::CollectiveKernel>();
   ir::internal_check(kernel != nullptr, "'{}' is not a collective", graph[start].name);
-  CollectiveShape shape{.kind = kernel->kind, .reduce = kernel->reduce, .ranks = graph[kernel->group].ranks};
+  const SlowestPart part = slowest_part(machine_, graph[kernel->group].parts);
+  CollectiveShape shape{
+      .kind = kernel->kind, .reduce = kernel->reduce, .ranks = *part.ranks, .siblings = part.siblings};
   if (kernel->algorithm != ir::Algorithm::automatic) shape.algorithm = kernel->algorithm;
   shape.symmetric = true;
   for (const auto* operands : {&kernel->inputs, &kernel->outputs}) {

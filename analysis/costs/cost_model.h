@@ -47,10 +47,12 @@ struct CollectiveShape {
   ir::CollectiveKind kind = ir::CollectiveKind::all_reduce;
   ir::ReduceKind reduce = ir::ReduceKind::sum;
   ir::DType dtype = ir::DType::f32;
-  std::int64_t bytes = 0;      // total payload: all-reduce, reduce-scatter, all-to-all, broadcast, send: the
-                               // input; all-gather, recv: the output. Coalesced: the sum
-  std::span<const int> ranks;  // of the group, in world numbering; node = rank / devices per node
-  bool symmetric = false;      // all operands lie in symmetric communication memory
+  std::int64_t bytes = 0;  // total payload: all-reduce, reduce-scatter, all-to-all, broadcast, send: the
+                           // input; all-gather, recv: the output. Coalesced: the sum
+  std::span<const int>
+      ranks;  // of the group, in world numbering; node = rank / devices per node. With parts: of the slowest
+  int siblings = 1;        // parts of the group that share a node's network cards
+  bool symmetric = false;  // all operands lie in symmetric communication memory
   // `unasked`, like `automatic`: the cheapest.
   ir::Algorithm algorithm = ir::Algorithm::unasked;
 };

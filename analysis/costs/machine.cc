@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "analysis/costs/embedded_machines.h"
 #include "analysis/costs/errors.h"
@@ -185,21 +187,25 @@ std::string to_string(const Machine& m) {
                      c.model == CollectiveModelKind::shared_memory ? "copies" : "links", network, m.source);
 }
 
-GroupTopology topology(const Machine& machine, std::span<const int> ranks) {
-  std::vector<int> nodes;
+namespace {
+
+GroupTopology place_of(const Machine& machine, std::span<const int> ranks) {
+  std::map<int, int> nodes;  // ranks on each
+  for (int r : ranks) ++nodes[r / machine.devices_per_node];
+  GroupTopology result{static_cast<int>(ranks.size()), static_cast<int>(nodes.size()),
+                       static_cast<int>(ranks.size())};
+  for (const auto& [node, count] : nodes) result.ranks_per_node = std::min(result.ranks_per_node, count);
+  return result;
+}
+
+}  // namespace
+
+GroupTopology topology(const Machine& machine, std::span<const int> ranks, int siblings) {
   for (int r : ranks) {
     if (r < 0) ir::user_error(kOutsideOfMachine, {}, fmt::format("rank {} of a group is negative", r));
-    nodes.push_back(r / machine.devices_per_node);
   }
-  std::sort(nodes.begin(), nodes.end());
-  GroupTopology result{static_cast<int>(ranks.size()), 0, static_cast<int>(ranks.size())};
-  for (std::size_t k = 0; k < nodes.size();) {
-    const auto end =
-        static_cast<std::size_t>(std::upper_bound(nodes.begin(), nodes.end(), nodes[k]) - nodes.begin());
-    ++result.nodes;
-    result.ranks_per_node = std::min(result.ranks_per_node, static_cast<int>(end - k));
-    k = end;
-  }
+  GroupTopology result = place_of(machine, ranks);
+  result.siblings = siblings;
   if (result.nodes > 1 && !machine.collectives.network) {
     ir::user_error(kOutsideOfMachine, {},
                    fmt::format("a group spans {} nodes, but machine '{}' is one node of {}", result.nodes,
@@ -207,6 +213,25 @@ GroupTopology topology(const Machine& machine, std::span<const int> ranks) {
                    "choose a machine with a network, or give this one a 'network' in its file");
   }
   return result;
+}
+
+SlowestPart slowest_part(const Machine& machine, const ir::Parts& parts) {
+  SlowestPart slowest;
+  GroupTopology worst;
+  std::map<int, int> on_node;
+  for (const std::vector<int>& part : parts) {
+    const GroupTopology here = place_of(machine, part);
+    if (slowest.ranks == nullptr ||
+        std::pair(here.nodes, -here.ranks_per_node) > std::pair(worst.nodes, -worst.ranks_per_node)) {
+      slowest.ranks = &part;
+      worst = here;
+    }
+    if (here.nodes == 1) continue;
+    std::set<int> nodes;
+    for (int r : part) nodes.insert(r / machine.devices_per_node);
+    for (int node : nodes) slowest.siblings = std::max(slowest.siblings, ++on_node[node]);
+  }
+  return slowest;
 }
 
 }  // namespace braid::analysis

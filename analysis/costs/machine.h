@@ -117,8 +117,17 @@ struct GroupTopology {
   int ranks = 1;
   int nodes = 1;
   int ranks_per_node = 1;  // the fewest on any of its nodes
+  int siblings = 1;        // parts of the group on a node that send at the same moment, this one included
   friend bool operator==(const GroupTopology&, const GroupTopology&) = default;
 };
-GroupTopology topology(const Machine& machine, std::span<const int> ranks);
+GroupTopology topology(const Machine& machine, std::span<const int> ranks, int siblings = 1);
+
+// The part of a group that its place makes the slowest, on the most nodes and then with the fewest ranks on one of them, and how
+// many parts share the network cards of the node with the most.
+struct SlowestPart {
+  const std::vector<int>* ranks = nullptr;
+  int siblings = 1;
+};
+SlowestPart slowest_part(const Machine& machine, const ir::Parts& parts);
 
 }  // namespace braid::analysis

@@ -78,6 +78,14 @@ double saturation_factor(double bytes) {
 
 bool gathers(CollectiveKind kind) { return row_of(kind).in != row_of(kind).out && !row_of(kind).rooted; }
 
+}  // namespace
+
+double cards(const Network& network, const GroupTopology& g, int ranks) {
+  return std::min<double>(std::min(ranks, network.nics), static_cast<double>(network.nics) / g.siblings);
+}
+
+namespace {
+
 class Tuner {
  public:
   Tuner(const CollectiveSettings& c, const CollectiveShape& shape, const GroupTopology& g)
@@ -90,10 +98,11 @@ class Tuner {
     bus_ = c.link_gb_s;
     if (g.nodes > 1) {
       if (inductor_) {
-        bus_ = c.network->nic_gb_s * (0.77 + 0.23 * std::min(1.0, (g.nodes - 1) / 7.0));
+        bus_ = cards(*c.network, g, 1) * c.network->nic_gb_s *
+               (0.77 + 0.23 * std::min(1.0, (g.nodes - 1) / 7.0));
       } else {
         // One ring per network card, limited by the node's cards and the ranks of the group that drive them.
-        const double net = c.network->nic_gb_s * std::min(g.ranks_per_node, c.network->nics);
+        const double net = c.network->nic_gb_s * cards(*c.network, g, g.ranks_per_node);
         bus_ = g.ranks_per_node == 1 ? net : std::min(bus_, net);
       }
     }
@@ -187,8 +196,8 @@ class Tuner {
       double nic = INFINITY;
       if (multi) {
         const int ranks = shape_.kind == CollectiveKind::all_to_all ? g_.ranks_per_node : 1;
-        nic = std::min(
-            c_.network->nic_gb_s * std::min(ranks, c_.network->nics) / ranks * (p == kLL ? 0.5 : 1), cap);
+        nic = std::min(c_.network->nic_gb_s * cards(*c_.network, g_, ranks) / ranks * (p == kLL ? 0.5 : 1),
+                       cap);
       }
       const double hop = multi ? kRingNet[i] : kRingLink[i];
       if (shape_.kind != CollectiveKind::all_to_all) {

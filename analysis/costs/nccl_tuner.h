@@ -21,6 +21,9 @@ std::vector<CollectiveCandidate> tuner_candidates(const CollectiveSettings& sett
 bool symmetric_kernels_apply(const CollectiveSettings& settings, const CollectiveShape& shape,
                              const GroupTopology& group);
 
+// How many of a node's network cards serve so many ranks of one part, while its siblings use the node's cards too.
+double cards(const Network& network, const GroupTopology& group, int ranks);
+
 // The steps of a ring in a collective.
 struct RingShape {
   int steps;

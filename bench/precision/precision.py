@@ -6,7 +6,9 @@
 1. BERT base and GPT-2 small, compiled with --precision, beside the same model in f32. Also the largest difference of an output from
    f32's, relative to its largest element, for the same random inputs.
 2. GPT-2 small's decode with weights in blocks of 32 numbers of 4 and 8 bits (MatMulNBits), beside f32 and beside ONNX Runtime.
-3. The same models as ONNX Runtime's dynamic quantiser writes them (8 bits), beside ONNX Runtime.
+3. The same models as ONNX Runtime's dynamic quantiser writes them (8 bits), beside ONNX Runtime; BERT also as its static one does.
+4. Vision and recurrent networks (tests/models/networks.py) in all forms that its quantiser writes: dynamic, pairs of QuantizeLinear and
+   DequantizeLinear, QLinear operators, each with one scale per tensor or per channel. Beside ONNX Runtime, on the same file.
 
 Processes of both sides stay loaded and take turns (bench/onnxruntime/compare.py). Weights are random.
 """
@@ -24,8 +26,12 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench" / "onnxruntime"))
+for folder in ("tests/real_models", "bench/onnxruntime"):
+    sys.path.insert(0, str(ROOT / folder))
+import bench_ort  # noqa: E402
 import compare  # noqa: E402
+import networks  # noqa: E402
+import quantised  # noqa: E402
 
 DECODER = ROOT / "examples" / "tensor_parallel" / "make_decoder.py"
 CASES = {
@@ -49,23 +55,48 @@ def dims(values):
     return [word for name, value in values.items() for word in ("--dim", f"{name}={value}")]
 
 
-def build(options, model, case, precision="f32"):
+def build(options, model, bounds, precision="f32"):
     """The folder of the compiled program."""
     folder = options.work / f"{model.stem}.{precision}"
-    command = [options.braid, "compile", model, "-o", folder, "--precision", precision, *dims(CASES[case][2])]
+    command = [options.braid, "compile", model, "-o", folder, "--precision", precision, *dims(bounds)]
     subprocess.run([str(c) for c in command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return folder
 
 
-def serve(options, folder, case, threads):
-    command = [options.braid, "bench", folder, "--serve", "--threads", threads, *dims(CASES[case][1])]
+def serve(options, folder, sizes, threads):
+    command = [options.braid, "bench", folder, "--serve", "--threads", threads, *dims(sizes)]
     return compare.Server([str(c) for c in command], threads)
 
 
-def serve_onnxruntime(model, case, threads):
+def serve_onnxruntime(model, sizes, threads):
     script = ROOT / "bench" / "onnxruntime" / "bench_ort.py"
-    command = [sys.executable, script, model, "--threads", threads, *dims(CASES[case][1])]
+    command = [sys.executable, script, model, "--threads", threads, *dims(sizes)]
     return compare.Server([str(c) for c in command], threads)
+
+
+def calibration(model, sizes, count=2):
+    session = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    return [bench_ort.make_inputs(session, sizes, seed) for seed in range(count)]
+
+
+def quantised_rows(options, title, model, sizes, bounds, ways):
+    """A row for each way and number of threads; returns the ratios."""
+    ratios = []
+    for way in ways:
+        path = options.work / f"{model.stem}.{way}.onnx"
+        if not path.exists():
+            quantised.ways()[way](str(model), str(path), calibration(model, sizes))
+        folder = build(options, path, bounds)
+        for threads in options.threads:
+            ms = medians(options, {"ort": serve_onnxruntime(path, sizes, threads), "braid": serve(options, folder, sizes, threads)})
+            row(title, way, threads, f"{ms['ort']:.2f}", f"{ms['braid']:.2f}", f"{ms['braid'] / ms['ort']:.2f}")
+            ratios.append(ms["braid"] / ms["ort"])
+    return ratios
+
+
+def tell(ratios):
+    over = sum(r > 1 for r in ratios)
+    print(f"\nGeometric mean of the ratios: {statistics.geometric_mean(ratios):.2f}; {over} of {len(ratios)} above 1.\n")
 
 
 def medians(options, servers):
@@ -143,7 +174,9 @@ def main():
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--precisions", nargs="+", default=["bf16", "f16", "int8"])
-    parser.add_argument("--parts", nargs="+", type=int, default=[1, 2, 3])
+    parser.add_argument("--parts", nargs="+", type=int, default=[1, 2, 3, 4])
+    parser.add_argument("--forms", nargs="+", choices=quantised.ways(), default=list(quantised.ways()))
+    parser.add_argument("--networks", nargs="+", choices=networks.CASES, default=["mobilenet_v3", "resnet50", "efficientnet_b0", "vit_base"])
     parser.add_argument("--turns", type=int, default=10)
     parser.add_argument("--runs", type=int, default=3, help="timed runs per turn")
     options = parser.parse_args()
@@ -156,11 +189,11 @@ def main():
         table(["model", "threads", "f32", *(f"{p} (ratio)" for p in options.precisions), "differences from f32"])
         for case in options.cases:
             model = make(options.work, case)
-            folders = {p: build(options, model, case, p) for p in ["f32", *options.precisions]}
+            folders = {p: build(options, model, CASES[case][2], p) for p in ["f32", *options.precisions]}
             wide = outputs(options, folders["f32"], case)
             errors = [f"{difference(outputs(options, folders[p], case), wide):.1e}" for p in options.precisions]
             for threads in options.threads:
-                ms = medians(options, {p: serve(options, f, case, threads) for p, f in folders.items()})
+                ms = medians(options, {p: serve(options, f, CASES[case][1], threads) for p, f in folders.items()})
                 ratios = [f"{ms[p]:.1f} ({ms[p] / ms['f32']:.2f})" for p in options.precisions]
                 row(TITLES[case], threads, f"{ms['f32']:.1f}", *ratios, ", ".join(errors))
         print()
@@ -168,31 +201,37 @@ def main():
         print("Weights in blocks of 32:\n")
         table(["model", "bits", "threads", "f32, Braid", "Braid", "ratio to f32", "ONNX Runtime", "ratio to it"])
         model = make(options.work, "decode")
-        wide = build(options, model, "decode")
+        _, sizes, bounds = CASES["decode"]
+        wide = build(options, model, bounds)
         for bits in (4, 8):
             packed = options.work / f"decode.blocks{bits}.onnx"
             if not packed.exists():
                 quantised_blocks(model, packed, bits)
-            folder = build(options, packed, "decode")
+            folder = build(options, packed, bounds)
             for threads in options.threads:
-                ms = medians(options, {"f32": serve(options, wide, "decode", threads), "braid": serve(options, folder, "decode", threads),
-                                       "ort": serve_onnxruntime(packed, "decode", threads)})  # fmt: skip
+                ms = medians(options, {"f32": serve(options, wide, sizes, threads), "braid": serve(options, folder, sizes, threads),
+                                       "ort": serve_onnxruntime(packed, sizes, threads)})  # fmt: skip
                 row(TITLES["decode"], bits, threads, f"{ms['f32']:.1f}", f"{ms['braid']:.1f}", f"{ms['braid'] / ms['f32']:.2f}",
                     f"{ms['ort']:.1f}", f"{ms['braid'] / ms['ort']:.2f}")  # fmt: skip
         print()
     if 3 in options.parts:
-        from onnxruntime.quantization import QuantType, quantize_dynamic
-
-        print("As ONNX Runtime's dynamic quantiser writes them:\n")
-        table(["model", "threads", "ONNX Runtime", "Braid", "ratio"])
+        print("Quantised by ONNX Runtime:\n")
+        table(["model", "form", "threads", "ONNX Runtime", "Braid", "ratio"])
+        ratios = []
         for case in options.cases:
-            quantised = options.work / f"{case}.dynamic.onnx"
-            if not quantised.exists():
-                quantize_dynamic(make(options.work, case), quantised, weight_type=QuantType.QInt8)
-            folder = build(options, quantised, case)
-            for threads in options.threads:
-                ms = medians(options, {"ort": serve_onnxruntime(quantised, case, threads), "braid": serve(options, folder, case, threads)})
-                row(TITLES[case], threads, f"{ms['ort']:.1f}", f"{ms['braid']:.1f}", f"{ms['braid'] / ms['ort']:.2f}")
+            _, sizes, bounds = CASES[case]
+            forms = [w for w in options.forms if case == "bert" or w.startswith("dynamic")]
+            ratios += quantised_rows(options, TITLES[case], make(options.work, case), sizes, bounds, forms)
+        tell(ratios)
+    if 4 in options.parts:
+        print("Networks, quantised by ONNX Runtime:\n")
+        table(["network", "form", "threads", "ONNX Runtime", "Braid", "ratio"])
+        ratios = []
+        for network in options.networks:
+            sizes = networks.CASES[network]
+            model = pathlib.Path(networks.make_model(str(options.work), network))
+            ratios += quantised_rows(options, network, model, sizes, sizes, options.forms)
+        tell(ratios)
 
 
 if __name__ == "__main__":

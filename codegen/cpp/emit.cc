@@ -210,13 +210,13 @@ void ProgramEmitter::write_tables(Writer& w) const {
     w.close("};");
   }
   for (std::size_t g = 0; g < graph.groups.size(); ++g) {
-    w.line(fmt::format("constexpr int32_t kGroup{}[] = {{{}}};", g, fmt::join(graph.groups[g].ranks, ", ")));
+    w.line(fmt::format("constexpr int32_t kGroup{}[] = {{{}}};", g, abi_ranks(graph.groups[g])));
   }
   if (!graph.groups.empty()) {
     w.open("constexpr BraidGroup kGroups[] = {");
     for (std::size_t g = 0; g < graph.groups.size(); ++g) {
-      w.line(fmt::format("{{{}, {}, kGroup{}}},", c_string(graph.groups[g].name),
-                         graph.groups[g].ranks.size(), g));
+      w.line(fmt::format("{{{}, {}, {}, kGroup{}}},", c_string(graph.groups[g].name), graph.groups[g].size(),
+                         graph.groups[g].parts.size(), g));
     }
     w.close("};");
   }

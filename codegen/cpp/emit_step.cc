@@ -159,7 +159,7 @@ void ProgramEmitter::emit_extern(OpId id) {
 void ProgramEmitter::emit_collective(OpId id) {
   const Operation& op = s_.graph[id];
   const CollectiveKernel& kernel = *op.as<CollectiveKernel>();
-  const auto members = static_cast<std::int64_t>(s_.graph[kernel.group].ranks.size());
+  const auto members = s_.graph[kernel.group].size();
   note({id}, fmt::format("{} over '{}' starts", to_string(kernel.kind), s_.graph[kernel.group].name));
   const std::size_t count = std::max(kernel.inputs.size(), kernel.outputs.size());
   for (std::size_t k = 0; k < count; ++k) {

@@ -179,8 +179,9 @@ class ProgramWriter {
     std::string groups, symmetric, peers;
     for (std::size_t g = 0; g < step.groups.size(); ++g) {
       const ir::CommGroup& group = graph_[step.groups[g]];
-      text_ += fmt::format("\nconst int32_t kGroup{}Ranks[] = {{{}}};\n", g, fmt::join(group.ranks, ", "));
-      groups += fmt::format("    {{{}, {}, kGroup{}Ranks}},\n", c_string(group.name), group.ranks.size(), g);
+      text_ += fmt::format("\nconst int32_t kGroup{}Ranks[] = {{{}}};\n", g, abi_ranks(group));
+      groups += fmt::format("    {{{}, {}, {}, kGroup{}Ranks}},\n", c_string(group.name), group.size(),
+                            group.parts.size(), g);
       bool direct = false;
       for (const ir::Storage& s : graph_.storages) {
         direct |= s.kind == ir::StorageKind::comm && s.comm_kind == ir::CommBufferKind::symmetric &&

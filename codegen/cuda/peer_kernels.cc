@@ -65,7 +65,7 @@ void check_peer_kernel(const ir::Graph& graph, ir::OpId id) {
 
 std::vector<std::string> peer_kernel_launches(const ir::Graph& graph, const MemoryMap& memory,
                                               const ir::CollectiveKernel& k, int group) {
-  const auto ranks = static_cast<std::int64_t>(graph[k.group].ranks.size());
+  const auto ranks = graph[k.group].size();
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < k.inputs.size(); ++i) {
     const ir::TensorRef &in = k.inputs[i], &out = k.outputs[i];
@@ -82,7 +82,8 @@ std::vector<std::string> peer_kernel_launches(const ir::Graph& graph, const Memo
     // Peers also write a two_shot's result.
     const std::string to = k.algorithm == Algorithm::two_shot ? memory.segment_offset(out.buffer, out.offset)
                                                               : memory.pointer(out.buffer, out.offset);
-    const std::string member = ranks == graph.ranks ? "" : fmt::format(" && in_group({})", group);
+    const std::string member =
+        graph[k.group].members() == graph.ranks ? "" : fmt::format(" && in_group({})", group);
     // The bytes that one rank reduces or copies from one peer.
     const std::string bytes =
         fmt::format("count * {}{}", ir::size_of(dtype),

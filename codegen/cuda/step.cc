@@ -285,7 +285,7 @@ class StepWriter {
 
   void add_calls(const ir::CollectiveKernel& k, std::vector<std::string>& calls) {
     const std::string tail = fmt::format("group({}), communication_)", group_index(k.group));
-    const auto ranks = static_cast<std::int64_t>(graph_[k.group].ranks.size());
+    const auto ranks = graph_[k.group].size();
     const std::size_t operands = std::max(k.inputs.size(), k.outputs.size());
     for (std::size_t i = 0; i < operands; ++i) {
       const ir::TensorRef* in = i < k.inputs.size() ? &k.inputs[i] : nullptr;
@@ -304,7 +304,7 @@ class StepWriter {
       std::string who;
       if (is_transfer(k)) {
         who = fmt::format("if (transfers({}, {})) ", group_index(k.group), k.root);
-      } else if (ranks != graph_.ranks) {
+      } else if (graph_[k.group].members() != graph_.ranks) {
         who = fmt::format("if (in_group({})) ", group_index(k.group));
       }
       const auto call = [&](const std::string& text) {

@@ -68,9 +68,8 @@ std::optional<PartedTransfer> parted_transfer(const ir::Schedule& schedule) {
   }
   for (std::size_t k = 0; k < collectives.size(); ++k) {
     const auto& send = *graph[collectives[k]].as<ir::CollectiveKernel>();
-    const std::vector<int>& pair = graph[send.group].ranks;
-    if (send.kind != ir::CollectiveKind::send || pair.size() != 2) continue;
-    const int sender = pair[static_cast<std::size_t>(1 - send.root)];
+    const ir::CommGroup& pairs = graph[send.group];
+    if (send.kind != ir::CollectiveKind::send || pairs.size() != 2) continue;
     std::optional<ir::OpId> between;
     for (std::size_t m = k + 1; m < collectives.size(); ++m) {
       const auto& c = *graph[collectives[m]].as<ir::CollectiveKernel>();
@@ -78,9 +77,12 @@ std::optional<PartedTransfer> parted_transfer(const ir::Schedule& schedule) {
         if (between) return PartedTransfer{collectives[k], *between, collectives[m]};
         break;
       }
-      const std::vector<int>& ranks = graph[c.group].ranks;
       const bool transfer = ir::row_of(c.kind).point_to_point;
-      if (!transfer && std::find(ranks.begin(), ranks.end(), sender) != ranks.end()) between = collectives[m];
+      const auto with_sender = [&](const std::vector<int>& pair) {
+        return graph[c.group].part_of(pair[static_cast<std::size_t>(1 - send.root)]) != nullptr;
+      };
+      if (!transfer && std::any_of(pairs.parts.begin(), pairs.parts.end(), with_sender))
+        between = collectives[m];
     }
   }
   return std::nullopt;

@@ -53,17 +53,17 @@ class Grouping {
 
   // The k-th send from one rank to another within a group of ranks meets the k-th receive.
   void pair() {
-    using Way = std::tuple<std::vector<int>, int, int>;  // the group, from, to
+    using Way = std::tuple<ir::Parts, int, int>;  // the group, from, to
     std::map<Way, std::vector<std::size_t>> sends, receives;
     for (std::size_t u = 0; u < units_.size(); ++u) {
       const ir::CollectiveKernel* k = transfer(graph_, units_[u]);
       if (k == nullptr) continue;
-      const std::vector<int>& ranks = graph_[k->group].ranks;
+      const ir::CommGroup& group = graph_[k->group];
       const bool send = k->kind == ir::CollectiveKind::send;
-      for (int member = 0; member < static_cast<int>(ranks.size()); ++member) {
+      for (int member = 0; member < group.size(); ++member) {
         if (member == k->root) continue;
         std::vector<std::size_t>& same =
-            send ? sends[{ranks, member, k->root}] : receives[{ranks, k->root, member}];
+            send ? sends[{group.parts, member, k->root}] : receives[{group.parts, k->root, member}];
         if (!same.empty()) before_[u].push_back(same.back());
         same.push_back(u);
       }

@@ -1,5 +1,8 @@
 // Weights of a few bits, quantised in blocks: MatMulNBits and GatherBlockQuantized of com.microsoft.
+#include <algorithm>
 #include <cstring>
+#include <functional>
+#include <memory>
 
 #include "frontend/ops/index.h"
 #include "frontend/ops/matmul.h"
@@ -88,36 +91,60 @@ class QuantizedRows {
  private:
   bool all_constant() {
     for (const int k : {weights, scales, zero_points, group_index}) {
-      if (!c_.has_input(k)) continue;
-      const std::optional<Tensor>& known = c_.value(k).constant;
-      if (!known || !known->data.same_on_all_ranks()) return false;
+      if (c_.has_input(k) && !c_.value(k).constant) return false;
     }
     return true;
   }
 
+  // What `compute` writes from the constants of each rank that has its own.
+  TensorBox computed(int named_after, const char* what, DType dtype, std::vector<std::int64_t> sizes,
+                     const std::function<void(std::byte*)>& compute) {
+    int versions = 1;
+    std::size_t bytes = static_cast<std::size_t>(ir::size_of(dtype));
+    for (const std::int64_t s : sizes) bytes *= static_cast<std::size_t>(s);
+    for (const int k : {weights, scales, zero_points, group_index}) {
+      if (c_.has_input(k) && c_.value(k).constant)
+        versions = std::max(versions, static_cast<int>(c_.value(k).constant->data.per_rank.size()));
+    }
+    const auto owned = std::make_shared<std::vector<std::vector<std::byte>>>();
+    ir::ConstantData data;
+    for (rank_ = 0; rank_ < versions; ++rank_) {
+      owned->emplace_back(bytes);
+      compute(owned->back().data());
+    }
+    for (const std::vector<std::byte>& version : *owned) data.per_rank.emplace_back(version);
+    data.owner = owned;
+    return c_.lowering().constant(c_.value(named_after).name + what, dtype, std::move(sizes),
+                                  std::move(data));
+  }
+  // A constant input as `rank_` has it.
+  Tensor of_rank(int k) {
+    const Tensor& all = *c_.value(k).constant;
+    return {all.dtype, all.sizes, {{all.data.of_rank(rank_)}, all.data.owner}};
+  }
+
   TensorBox float_scales() {
     if (c_.dtype(scales) == DType::f32) return shaped(scales, {rows_, blocks_});
-    std::vector<std::byte> bytes(static_cast<std::size_t>(rows_ * blocks_) * sizeof(float));
-    for (std::int64_t i = 0; i < rows_ * blocks_; ++i) {
-      const auto value = static_cast<float>(float_at(*c_.value(scales).constant, i));
-      std::memcpy(bytes.data() + static_cast<std::size_t>(i) * sizeof value, &value, sizeof value);
-    }
-    return c_.lowering().constant(c_.value(scales).name + "_as_floats", DType::f32, {rows_, blocks_},
-                                  ir::own_bytes(std::move(bytes)));
+    return computed(scales, "_as_floats", DType::f32, {rows_, blocks_}, [&](std::byte* bytes) {
+      const Tensor own = of_rank(scales);
+      for (std::int64_t i = 0; i < rows_ * blocks_; ++i) {
+        const auto value = static_cast<float>(float_at(own, i));
+        std::memcpy(bytes + static_cast<std::size_t>(i) * sizeof value, &value, sizeof value);
+      }
+    });
   }
 
   // One byte for each block.
   TensorBox byte_zeros() {
     if (bits_ == 8) return shaped(zero_points, {rows_, blocks_});
-    std::vector<std::byte> bytes(static_cast<std::size_t>(rows_ * blocks_));
-    const std::int64_t per_row = (blocks_ * bits_ + 7) / 8;
-    for (std::int64_t row = 0; row < rows_; ++row) {
-      for (std::int64_t b = 0; b < blocks_; ++b)
-        bytes[static_cast<std::size_t>(row * blocks_ + b)] =
-            static_cast<std::byte>(packed_at(zero_points, row, per_row, b));
-    }
-    return c_.lowering().constant(c_.value(zero_points).name + "_as_bytes", DType::u8, {rows_, blocks_},
-                                  ir::own_bytes(std::move(bytes)));
+    return computed(zero_points, "_as_bytes", DType::u8, {rows_, blocks_}, [&](std::byte* bytes) {
+      const Tensor own = of_rank(zero_points);
+      const std::int64_t per_row = (blocks_ * bits_ + 7) / 8;
+      for (std::int64_t row = 0; row < rows_; ++row) {
+        for (std::int64_t b = 0; b < blocks_; ++b)
+          *bytes++ = static_cast<std::byte>(packed_at(own, row, per_row, b));
+      }
+    });
   }
 
   static std::int64_t positive(OpContext& c, const char* name) {
@@ -167,43 +194,44 @@ class QuantizedRows {
     return c_.lowering().load(b, z, std::vector<Expr>{row, block});
   }
 
-  std::int64_t packed_at(int k, std::int64_t row, std::int64_t bytes_per_row, std::int64_t position) {
-    const std::int64_t byte = integer_at(*c_.value(k).constant, row * bytes_per_row + position * bits_ / 8);
+  std::int64_t packed_at(const Tensor& packed, std::int64_t row, std::int64_t bytes_per_row,
+                         std::int64_t position) {
+    const std::int64_t byte = integer_at(packed, row * bytes_per_row + position * bits_ / 8);
     return (byte >> (position * bits_ % 8)) & ((1 << bits_) - 1);
   }
 
   TensorBox folded() {
-    const std::int64_t bytes_per_row = blocks_ * (block_ * bits_ / 8),
-                       zeros_per_row = (blocks_ * bits_ + 7) / 8;
-    const auto scale_of = [&](std::int64_t at) {
-      return static_cast<float>(float_at(*c_.value(scales).constant, at));
-    };
-    std::vector<std::byte> bytes(static_cast<std::size_t>(rows_ * columns_) * sizeof(float));
-    for (std::int64_t row = 0; row < rows_; ++row) {
-      for (std::int64_t column = 0; column < columns_; ++column) {
-        std::int64_t block = column / block_;
-        if (c_.has_input(group_index)) block = integer_at(*c_.value(group_index).constant, column);
-        if (block < 0 || block >= blocks_)
-          c_.fail(kIndexOutOfRange,
-                  fmt::format("g_idx has {} at {}, but there are {} blocks", block, column, blocks_));
-        float zero = static_cast<float>(1 << (bits_ - 1));
-        if (c_.has_input(zero_points)) {
-          zero = packed_zeros()
-                     ? static_cast<float>(packed_at(zero_points, row, zeros_per_row, block))
-                     : static_cast<float>(float_at(*c_.value(zero_points).constant, row * blocks_ + block));
+    return computed(weights, "_as_floats", DType::f32, {rows_, columns_}, [&](std::byte* bytes) {
+      const std::int64_t bytes_per_row = blocks_ * (block_ * bits_ / 8),
+                         zeros_per_row = (blocks_ * bits_ + 7) / 8;
+      const Tensor w = of_rank(weights), s = of_rank(scales);
+      const std::optional<Tensor> zeros =
+          c_.has_input(zero_points) ? std::optional(of_rank(zero_points)) : std::nullopt;
+      const std::optional<Tensor> groups =
+          c_.has_input(group_index) ? std::optional(of_rank(group_index)) : std::nullopt;
+      for (std::int64_t row = 0; row < rows_; ++row) {
+        for (std::int64_t column = 0; column < columns_; ++column) {
+          const std::int64_t block = groups ? integer_at(*groups, column) : column / block_;
+          if (block < 0 || block >= blocks_)
+            c_.fail(kIndexOutOfRange,
+                    fmt::format("g_idx has {} at {}, but there are {} blocks", block, column, blocks_));
+          float zero = static_cast<float>(1 << (bits_ - 1));
+          if (zeros) {
+            zero = packed_zeros() ? static_cast<float>(packed_at(*zeros, row, zeros_per_row, block))
+                                  : static_cast<float>(float_at(*zeros, row * blocks_ + block));
+          }
+          const float q = static_cast<float>(packed_at(w, row, bytes_per_row, column));
+          const float value = (q - zero) * static_cast<float>(float_at(s, row * blocks_ + block));
+          std::memcpy(bytes, &value, sizeof value);
+          bytes += sizeof value;
         }
-        const float q = static_cast<float>(packed_at(weights, row, bytes_per_row, column));
-        const float value = (q - zero) * scale_of(row * blocks_ + block);
-        std::memcpy(bytes.data() + static_cast<std::size_t>(row * columns_ + column) * sizeof(float), &value,
-                    sizeof value);
       }
-    }
-    return c_.lowering().constant(c_.value(weights).name + "_as_floats", DType::f32, {rows_, columns_},
-                                  ir::own_bytes(std::move(bytes)));
+    });
   }
 
   OpContext& c_;
   std::int64_t columns_, rows_, bits_, block_, blocks_;
+  int rank_ = 0;  // whose constants are read
 };
 
 void lower_matmul_nbits(OpContext& c) {

@@ -1,56 +1,113 @@
-// Collectives: ONNX Runtime's (com.microsoft, over all ranks) and the project's own (ai.braid, over any
-// group).
+// Collectives: ONNX Runtime's (com.microsoft, over all ranks), the project's own (ai.braid, over any group) and TensorRT's.
 #include <algorithm>
+#include <numeric>
+#include <optional>
 #include <set>
+#include <span>
 
 #include "frontend/ops/common.h"
 #include "frontend/ops/rank_choice.h"
 #include "frontend/schemas.h"
 #include "ir/collective_table.h"
+#include "ir/element.h"
 
 namespace braid::frontend {
 namespace {
 
 using ir::GroupId;
+using ir::Parts;
 using ir::ReduceKind;
 
-// "world", or "group_0_2" after its ranks.
-GroupId make_group(OpContext& c, const std::vector<int>& ranks) {
-  const bool world =
-      static_cast<int>(ranks.size()) == c.ranks() && std::is_sorted(ranks.begin(), ranks.end());
-  return c.lowering().graph().add_group(world ? "world" : fmt::format("group_{}", fmt::join(ranks, "_")),
-                                        ranks);
+// Parts of equal, ascending distance d that cover all ranks are "groups_of_N", with "_every_d" if that is not 1.
+std::optional<std::string> regular_name(const Parts& parts, int ranks) {
+  const std::size_t n = parts[0].size();
+  if (n < 2 || n * parts.size() != static_cast<std::size_t>(ranks)) return std::nullopt;
+  const int distance = parts[0][1] - parts[0][0];
+  for (const std::vector<int>& part : parts) {
+    for (std::size_t k = 1; k < n; ++k) {
+      if (part[k] - part[k - 1] != distance || distance < 1) return std::nullopt;
+    }
+  }
+  return fmt::format("groups_of_{}{}", n, distance == 1 ? "" : fmt::format("_every_{}", distance));
 }
 
-// Attribute `group`; all ranks if absent. A rank outside the group skips the node: its outputs are undefined
-// there.
-std::vector<int> group_ranks(OpContext& c) {
-  std::vector<int> ranks;
-  const auto given = c.ints_attribute("group");
-  if (!given || given->empty()) {
-    for (int r = 0; r < c.ranks(); ++r) ranks.push_back(r);
+// Communicators' names are limited (runtime/comm/group_rules.h).
+constexpr std::size_t kLongestName = 63;
+
+// The group of these parts, under a name that no other group has: "world", "group_0_2" after its ranks, "groups_of_2" or
+// "groups_0_3_and_2_1" of several parts.
+GroupId make_group(OpContext& c, Parts parts) {
+  std::sort(parts.begin(), parts.end());  // the order of the parts means nothing
+  std::string name;
+  if (parts.size() > 1) {
+    for (const std::vector<int>& part : parts)
+      name += fmt::format("{}{}", name.empty() ? "groups_" : "_and_", fmt::join(part, "_"));
+    name = regular_name(parts, c.ranks()).value_or(name);
+  } else {
+    const bool world =
+        static_cast<int>(parts[0].size()) == c.ranks() && std::is_sorted(parts[0].begin(), parts[0].end());
+    name = world ? "world" : fmt::format("group_{}", fmt::join(parts[0], "_"));
   }
+  if (name.size() > kLongestName) {
+    const auto bytes = std::as_bytes(std::span(name));
+    name = fmt::format("group{}_of_{}_{:016x}", parts.size() > 1 ? "s" : "", parts[0].size(),
+                       ir::fnv1a(bytes.data(), bytes.size()));
+  }
+  return c.lowering().graph().add_partition(name, std::move(parts));
+}
+
+// `listed` as parts of `each` ranks. A rank in no part skips the node: its outputs are undefined there.
+Parts parts_of(OpContext& c, const char* attribute, const std::vector<std::int64_t>& listed,
+               std::int64_t each) {
   std::set<std::int64_t> seen;
-  for (std::int64_t r : given.value_or(std::vector<std::int64_t>{})) {
+  for (const std::int64_t r : listed) {
     if (r < 0 || r >= c.ranks()) {
       c.fail(kInvalidGroup,
-             fmt::format("attribute 'group' has rank {}, but there are {} ranks", r, c.ranks()),
+             fmt::format("attribute '{}' has rank {}, but there are {} ranks", attribute, r, c.ranks()),
              "compile for the number of ranks for which the model was split (--ranks)");
     }
-    if (!seen.insert(r).second) c.fail(kInvalidGroup, fmt::format("attribute 'group' has rank {} twice", r));
-    ranks.push_back(static_cast<int>(r));
+    if (!seen.insert(r).second)
+      c.fail(kInvalidGroup, fmt::format("attribute '{}' has rank {} twice", attribute, r));
   }
-  if (c.domain() != kBraidDomain || !c.has_attribute("group_size")) return ranks;
-  if (const std::int64_t size = c.int_attribute("group_size");
-      size != static_cast<std::int64_t>(ranks.size())) {
-    c.fail(kInvalidGroup,
-           fmt::format("attribute 'group_size' is {}, but the group has {} ranks", size, ranks.size()));
+  if (each < 1 || static_cast<std::int64_t>(listed.size()) % each != 0) {
+    c.fail(kInvalidGroup, fmt::format("attribute '{}' lists {} ranks, which cannot form groups of {}",
+                                      attribute, listed.size(), each));
   }
+  Parts parts;
+  for (auto at = listed.begin(); at != listed.end(); at += each) parts.emplace_back(at, at + each);
+  return parts;
+}
+
+std::vector<std::int64_t> all_ranks(OpContext& c) {
+  std::vector<std::int64_t> ranks(static_cast<std::size_t>(c.ranks()));
+  std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }
 
+// The group of a node: one part from attribute `group`, several from `groups`; all ranks if both are absent.
+Parts group_of(OpContext& c) {
+  std::vector<std::int64_t> listed = c.ints_attribute("group").value_or(std::vector<std::int64_t>{});
+  const std::vector<std::int64_t> several = c.ints_attribute("groups").value_or(std::vector<std::int64_t>{});
+  const bool has_size = c.domain() == kBraidDomain && c.has_attribute("group_size");
+  if (!several.empty()) {
+    if (!listed.empty()) c.fail(kInvalidGroup, "attributes 'group' and 'groups' exclude each other");
+    if (!has_size)
+      c.fail(kInvalidGroup, "attribute 'groups' requires 'group_size', the number of ranks in each");
+    return parts_of(c, "groups", several, c.int_attribute("group_size"));
+  }
+  if (listed.empty()) listed = all_ranks(c);
+  Parts parts = parts_of(c, "group", listed, static_cast<std::int64_t>(listed.size()));
+  if (!has_size) return parts;
+  if (const std::int64_t size = c.int_attribute("group_size");
+      size != static_cast<std::int64_t>(listed.size())) {
+    c.fail(kInvalidGroup,
+           fmt::format("attribute 'group_size' is {}, but the group has {} ranks", size, listed.size()));
+  }
+  return parts;
+}
+
 // The group of a com.microsoft operator: the whole world, which group_size must agree with.
-std::vector<int> world(OpContext& c, bool has_group_size) {
+Parts world(OpContext& c, bool has_group_size) {
   if (has_group_size) {
     const std::int64_t size = c.int_attribute("group_size", 1);
     if (size < 1)
@@ -61,7 +118,7 @@ std::vector<int> world(OpContext& c, bool has_group_size) {
              fmt::format("compile with --ranks {}", size));
     }
   }
-  return group_ranks(c);
+  return group_of(c);
 }
 
 ReduceKind reduce_kind(OpContext& c, const std::string& name) {
@@ -140,7 +197,7 @@ std::vector<int> axis_of_each(OpContext& c) {
 
 // All tensors of the node in one collective; nothing for a group of one rank.
 template <class F>
-void coalesced(OpContext& c, const std::vector<int>& ranks, const F& lower) {
+void coalesced(OpContext& c, const Parts& parts, const F& lower) {
   check_counts(c);
   const std::vector<TensorBox> inputs = inputs_of(c);
   for (const TensorBox& x : inputs) {
@@ -150,52 +207,52 @@ void coalesced(OpContext& c, const std::vector<int>& ranks, const F& lower) {
                        to_string(x.dtype())),
            "a collective moves tensors of one type: use one node per type");
   }
-  const std::vector<TensorBox> results = ranks.size() == 1 ? inputs : lower(inputs, make_group(c, ranks));
+  const std::vector<TensorBox> results = parts[0].size() == 1 ? inputs : lower(inputs, make_group(c, parts));
   for (int k = 0; k < c.input_count(); ++k) c.set_output(k, results[static_cast<std::size_t>(k)]);
 }
 
 // One collective for each tensor of the node.
 template <class F>
-void for_each_tensor(OpContext& c, const std::vector<int>& ranks, const F& lower) {
+void for_each_tensor(OpContext& c, const Parts& parts, const F& lower) {
   check_counts(c);
   for (int k = 0; k < c.input_count(); ++k) {
-    c.set_output(k, ranks.size() == 1 ? c.input(k) : lower(k, make_group(c, ranks)));
+    c.set_output(k, parts[0].size() == 1 ? c.input(k) : lower(k, make_group(c, parts)));
   }
 }
 
-void all_reduce(OpContext& c, const std::vector<int>& ranks, ReduceKind kind) {
-  coalesced(c, ranks, [&](const std::vector<TensorBox>& x, GroupId group) {
+void all_reduce(OpContext& c, const Parts& parts, ReduceKind kind) {
+  coalesced(c, parts, [&](const std::vector<TensorBox>& x, GroupId group) {
     return c.lowering().all_reduce(x, group, kind);
   });
 }
 
-void all_gather(OpContext& c, const std::vector<int>& ranks) {
+void all_gather(OpContext& c, const Parts& parts) {
   const std::vector<int> axes = axis_of_each(c);
-  coalesced(c, ranks, [&](const std::vector<TensorBox>& x, GroupId group) {
+  coalesced(c, parts, [&](const std::vector<TensorBox>& x, GroupId group) {
     return c.lowering().all_gather(x, group, axes);
   });
 }
 
-void reduce_scatter(OpContext& c, const std::vector<int>& ranks, ReduceKind kind) {
+void reduce_scatter(OpContext& c, const Parts& parts, ReduceKind kind) {
   const std::vector<int> axes = axis_of_each(c);
   for (int k = 0; k < c.input_count(); ++k) {
     const int axis = axes[static_cast<std::size_t>(k)];
-    require_divisible(c, c.sizes(k)[static_cast<std::size_t>(axis)], static_cast<std::int64_t>(ranks.size()),
-                      axis);
+    require_divisible(c, c.sizes(k)[static_cast<std::size_t>(axis)],
+                      static_cast<std::int64_t>(parts[0].size()), axis);
   }
-  coalesced(c, ranks, [&](const std::vector<TensorBox>& x, GroupId group) {
+  coalesced(c, parts, [&](const std::vector<TensorBox>& x, GroupId group) {
     return c.lowering().reduce_scatter(x, group, axes, kind);
   });
 }
 
 // Sends slabs along `split` and concatenates received ones along `concat`.
-void all_to_all(OpContext& c, const std::vector<int>& ranks, std::int64_t split, std::int64_t concat,
+void all_to_all(OpContext& c, const Parts& parts, std::int64_t split, std::int64_t concat,
                 bool blocking = false) {
-  for_each_tensor(c, ranks, [&](int k, GroupId group) {
+  for_each_tensor(c, parts, [&](int k, GroupId group) {
     if (c.rank(k) == 0) c.fail(kShapeMismatch, "a scalar cannot be split into slabs");
     const int from = c.normalize_axis(split, c.rank(k)), to = c.normalize_axis(concat, c.rank(k));
-    require_divisible(c, c.sizes(k)[static_cast<std::size_t>(from)], static_cast<std::int64_t>(ranks.size()),
-                      from);
+    require_divisible(c, c.sizes(k)[static_cast<std::size_t>(from)],
+                      static_cast<std::int64_t>(parts[0].size()), from);
     return c.lowering().all_to_all(c.input(k), group, from, to, blocking);
   });
 }
@@ -206,31 +263,31 @@ void microsoft_all_to_all(OpContext& c) { all_to_all(c, world(c, true), 0, 0); }
 
 void braid_all_reduce(OpContext& c) {
   with_algorithm(c, algorithm(c, ir::CollectiveKind::all_reduce),
-                 [&] { all_reduce(c, group_ranks(c), reduce_op(c)); });
+                 [&] { all_reduce(c, group_of(c), reduce_op(c)); });
 }
 void braid_all_gather(OpContext& c) {
-  with_algorithm(c, algorithm(c, ir::CollectiveKind::all_gather), [&] { all_gather(c, group_ranks(c)); });
+  with_algorithm(c, algorithm(c, ir::CollectiveKind::all_gather), [&] { all_gather(c, group_of(c)); });
 }
 void braid_reduce_scatter(OpContext& c) {
   with_algorithm(c, algorithm(c, ir::CollectiveKind::reduce_scatter),
-                 [&] { reduce_scatter(c, group_ranks(c), reduce_op(c)); });
+                 [&] { reduce_scatter(c, group_of(c), reduce_op(c)); });
 }
 
 void braid_all_to_all(OpContext& c) {
-  const std::vector<int> ranks = group_ranks(c);
+  const Parts parts = group_of(c);
   const std::int64_t split = c.int_attribute("split_axis", 0), concat = c.int_attribute("concat_axis", 0);
   const auto sizes = c.ints_attribute("split_sizes");
-  if (!sizes || sizes->empty()) return all_to_all(c, ranks, split, concat);
+  if (!sizes || sizes->empty()) return all_to_all(c, parts, split, concat);
   if (split != 0 || concat != 0) {
     c.fail(kUnsupportedForm, "attribute 'split_sizes' requires split_axis 0 and concat_axis 0");
   }
-  for_each_tensor(
-      c, ranks, [&](int k, GroupId group) { return uneven_all_to_all(c, c.input(k), group, ranks, *sizes); });
+  for_each_tensor(c, parts,
+                  [&](int k, GroupId group) { return uneven_all_to_all(c, c.input(k), group, *sizes); });
 }
 
 // Changes the axis along which a tensor is sharded; synchronous, like DTensor's.
 void braid_shard_dim_all_to_all(OpContext& c) {
-  all_to_all(c, group_ranks(c), c.int_attribute("shard_dim"), c.int_attribute("gather_dim"), true);
+  all_to_all(c, group_of(c), c.int_attribute("shard_dim"), c.int_attribute("gather_dim"), true);
 }
 
 // Row r of a table on rank r: coordinates, and tables of positions that follow from them.
@@ -262,79 +319,104 @@ void braid_of_rank(OpContext& c) {
 void braid_wait_tensor(OpContext& c) { c.set_output(0, c.input(0)); }
 
 // A position in the group.
-int member(OpContext& c, const char* attribute, const std::vector<int>& ranks) {
+int member(OpContext& c, const char* attribute, const Parts& parts) {
   const std::int64_t position = c.int_attribute(attribute, 0);
-  if (position < 0 || position >= static_cast<std::int64_t>(ranks.size())) {
+  if (position < 0 || position >= static_cast<std::int64_t>(parts[0].size())) {
     c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}, but the group has {} ranks", attribute,
-                                          position, ranks.size()));
+                                          position, parts[0].size()));
   }
   return static_cast<int>(position);
 }
 
 void braid_broadcast(OpContext& c) {
-  const std::vector<int> ranks = group_ranks(c);
-  const int root = member(c, "root", ranks);
-  for_each_tensor(c, ranks,
+  const Parts parts = group_of(c);
+  const int root = member(c, "root", parts);
+  for_each_tensor(c, parts,
                   [&](int k, GroupId group) { return c.lowering().broadcast(c.input(k), group, root); });
 }
 
 void braid_send(OpContext& c) {
-  const std::vector<int> ranks = group_ranks(c);
-  c.lowering().send(c.input(0), make_group(c, ranks), member(c, "peer", ranks));
+  const Parts parts = group_of(c);
+  c.lowering().send(c.input(0), make_group(c, parts), member(c, "peer", parts));
 }
 
 void braid_recv(OpContext& c) {
-  const std::vector<int> ranks = group_ranks(c);
+  const Parts parts = group_of(c);
   const DType dtype = c.dtype_of(c.int_attribute("dtype"));
   const std::vector<Expr> sizes = c.shape_values(0, "the sizes");
   for (const Expr& size : sizes) {
     if (ir::bounds(size).min < 0)
       c.fail(kShapeMismatch, fmt::format("size {} may be negative", to_string(size)));
   }
-  c.set_output(0, c.lowering().recv(dtype, sizes, make_group(c, ranks), member(c, "peer", ranks)));
+  c.set_output(0, c.lowering().recv(dtype, sizes, make_group(c, parts), member(c, "peer", parts)));
 }
 
 // What every target receives from its source; zeros on ranks without a source.
 void braid_batch_send_recv(OpContext& c) {
-  const std::vector<int> ranks = group_ranks(c);
-  const auto n = static_cast<std::int64_t>(ranks.size());
+  const Parts parts = group_of(c);
+  const auto n = static_cast<std::int64_t>(parts[0].size());
   const auto given = c.ints_attribute("pairs");
   if (!given || given->empty() || given->size() % 2 != 0) {
     c.fail(kInvalidAttribute, "attribute 'pairs' must alternate sources and targets");
   }
   std::vector<GroupId> pairs;
   std::vector<std::int64_t> from(static_cast<std::size_t>(c.ranks()), -1);  // the pair that ends at a rank
-  std::int64_t self = -1;
+  constexpr std::int64_t kItself = -2;
+  bool some_keep = false;
   for (std::size_t k = 0; k < given->size(); k += 2) {
     const std::int64_t source = (*given)[k], target = (*given)[k + 1];
     if (source < 0 || source >= n || target < 0 || target >= n) {
       c.fail(kInvalidAttribute,
              fmt::format("attribute 'pairs' has {} -> {}, but the group has {} ranks", source, target, n));
     }
-    std::int64_t& which = from[static_cast<std::size_t>(ranks[static_cast<std::size_t>(target)])];
-    if (which != -1) {
-      c.fail(kInvalidAttribute, fmt::format("attribute 'pairs' has two sources for {}", target));
+    Parts ways;
+    for (const std::vector<int>& part : parts) {
+      ways.push_back({part[static_cast<std::size_t>(source)], part[static_cast<std::size_t>(target)]});
+      std::int64_t& which = from[static_cast<std::size_t>(ways.back()[1])];
+      if (which != -1)
+        c.fail(kInvalidAttribute, fmt::format("attribute 'pairs' has two sources for {}", target));
+      which = source == target ? kItself : static_cast<std::int64_t>(pairs.size());
     }
-    if (source == target) {
-      which = self = -2;
-      continue;
-    }
-    which = static_cast<std::int64_t>(pairs.size());
-    pairs.push_back(
-        make_group(c, {ranks[static_cast<std::size_t>(source)], ranks[static_cast<std::size_t>(target)]}));
+    some_keep |= source == target;
+    if (source != target) pairs.push_back(make_group(c, std::move(ways)));
   }
   check_counts(c);
   for (int k = 0; k < c.input_count(); ++k) {
     const TensorBox x = c.input(k);
     std::vector<TensorBox> candidates = c.lowering().batch_send_recv(x, pairs);
     std::vector<std::int64_t> which = from;
-    if (self == -2) {  // a rank that sends to itself keeps what it has
-      std::replace(which.begin(), which.end(), std::int64_t{-2},
-                   static_cast<std::int64_t>(candidates.size()));
+    if (some_keep) {  // a rank that sends to itself keeps what it has
+      std::replace(which.begin(), which.end(), kItself, static_cast<std::int64_t>(candidates.size()));
       candidates.push_back(x);
     }
     c.set_output(k, pick_by_rank(c, candidates, which));
   }
+}
+
+// The root of a DistCollective as a position in its group. With one group the attribute names a rank. With several it has to be a
+// position, as in ai.braid; a rank that is elsewhere in its own group would be another root, so that is refused.
+int dist_root(OpContext& c, const Parts& parts) {
+  const std::int64_t root = c.int_attribute("root", -1);
+  if (root < 0 || root >= c.ranks()) {
+    c.fail(kInvalidAttribute, fmt::format("attribute 'root' is {}, but there are {} ranks", root, c.ranks()));
+  }
+  std::optional<std::int64_t> position;  // of rank `root`
+  for (const std::vector<int>& part : parts) {
+    const auto at = std::find(part.begin(), part.end(), static_cast<int>(root));
+    if (at != part.end()) position = at - part.begin();
+  }
+  if (parts.size() == 1) {
+    if (!position)
+      c.fail(kInvalidAttribute, fmt::format("attribute 'root' is {}, which is not in the group {}", root,
+                                            fmt::join(parts[0], ",")));
+  } else if (root >= static_cast<std::int64_t>(parts[0].size()) || position.value_or(root) != root) {
+    c.fail(
+        kInvalidAttribute,
+        fmt::format("attribute 'root' is {}, which does not name the same position in each of the groups {}",
+                    root, ir::parts_text(parts)),
+        "use ai.braid's Broadcast, whose 'root' is a position in each group");
+  }
+  return static_cast<int>(parts.size() == 1 ? *position : root);
 }
 
 // TensorRT's DistCollective. `groups` lists ranks, `group_size` of them to a group; each rank is in one
@@ -346,27 +428,11 @@ void dist_collective(OpContext& c) {
            fmt::format("compile with --ranks {}", declared));
   }
   std::vector<std::int64_t> listed = c.ints_attribute("groups").value_or(std::vector<std::int64_t>{});
-  if (listed.empty()) {
-    for (int r = 0; r < c.ranks(); ++r) listed.push_back(r);
-  }
+  if (listed.empty()) listed = all_ranks(c);
   std::int64_t each = c.int_attribute("group_size", -1);
   if (each < 1) each = static_cast<std::int64_t>(listed.size());
-  if (static_cast<std::int64_t>(listed.size()) % each != 0) {
-    c.fail(kInvalidGroup, fmt::format("attribute 'groups' lists {} ranks, which cannot form groups of {}",
-                                      listed.size(), each));
-  }
-  std::vector<std::int64_t> which(static_cast<std::size_t>(c.ranks()), -1);
-  for (std::size_t k = 0; k < listed.size(); ++k) {
-    if (listed[k] < 0 || listed[k] >= c.ranks()) {
-      c.fail(kInvalidGroup,
-             fmt::format("attribute 'groups' has rank {}, but there are {} ranks", listed[k], c.ranks()));
-    }
-    std::int64_t& group = which[static_cast<std::size_t>(listed[k])];
-    if (group != -1) c.fail(kInvalidGroup, fmt::format("attribute 'groups' has rank {} twice", listed[k]));
-    group = static_cast<std::int64_t>(k) / each;
-  }
+  const Parts parts = parts_of(c, "groups", listed, each);
   const std::string operation = c.string_attribute("collective_operation", "");
-  const std::int64_t root = c.int_attribute("root", -1);
   std::string reduce_name = c.string_attribute("reduce_op", "none");
   const bool reduces = operation == "all_reduce" || operation == "reduce_scatter" || operation == "reduce";
   const ReduceKind kind = reduces ? reduce_kind(c, reduce_name) : ReduceKind::sum;
@@ -379,38 +445,26 @@ void dist_collective(OpContext& c) {
                        "shape on each rank",
                        operation));
   }
-  if (operation == "broadcast" && (root < 0 || root >= c.ranks())) {
-    c.fail(kInvalidAttribute, fmt::format("attribute 'root' is {}, but there are {} ranks", root, c.ranks()));
-  }
+  const int root = operation == "broadcast" ? dist_root(c, parts) : -1;
   const TensorBox x = c.input(0);
   if (each == 1) return c.set_output(0, x);
   if (c.rank(0) == 0 && operation != "all_reduce" && operation != "broadcast" && operation != "reduce")
     c.fail(kShapeMismatch, "a scalar cannot be split into slabs");
   if (operation == "reduce_scatter" || operation == "all_to_all")
     require_divisible(c, c.sizes(0)[0], each, 0);
-  std::vector<TensorBox> results;
-  for (std::size_t begin = 0; begin < listed.size(); begin += static_cast<std::size_t>(each)) {
-    const auto first = listed.begin() + static_cast<std::ptrdiff_t>(begin);
-    const std::vector<int> ranks(first, first + static_cast<std::ptrdiff_t>(each));
-    const GroupId group = make_group(c, ranks);
-    ir::Lowering& l = c.lowering();
-    if (operation == "all_reduce" || operation == "reduce") {  // reduce: others than the root get it as well
-      results.push_back(l.all_reduce(x, group, kind));
-    } else if (operation == "all_gather") {
-      results.push_back(l.all_gather(x, group, 0));
-    } else if (operation == "reduce_scatter") {
-      results.push_back(l.reduce_scatter(x, group, 0, kind));
-    } else if (operation == "all_to_all") {
-      results.push_back(l.all_to_all(x, group));
-    } else {  // broadcast
-      const auto at = std::find(ranks.begin(), ranks.end(), static_cast<int>(root));
-      if (at == ranks.end())
-        c.fail(kInvalidAttribute, fmt::format("attribute 'root' is {}, which is not in the group {}", root,
-                                              fmt::join(ranks, ",")));
-      results.push_back(l.broadcast(x, group, static_cast<int>(at - ranks.begin())));
-    }
+  const GroupId group = make_group(c, parts);
+  ir::Lowering& l = c.lowering();
+  if (operation == "all_reduce" || operation == "reduce") {  // reduce: others than the root get it as well
+    c.set_output(0, l.all_reduce(x, group, kind));
+  } else if (operation == "all_gather") {
+    c.set_output(0, l.all_gather(x, group, 0));
+  } else if (operation == "reduce_scatter") {
+    c.set_output(0, l.reduce_scatter(x, group, 0, kind));
+  } else if (operation == "all_to_all") {
+    c.set_output(0, l.all_to_all(x, group));
+  } else {
+    c.set_output(0, l.broadcast(x, group, root));
   }
-  c.set_output(0, results.size() == 1 ? results[0] : pick_by_rank(c, results, which));
 }
 
 const OpSpec kOps[] = {

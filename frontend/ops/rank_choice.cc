@@ -56,8 +56,9 @@ TensorBox pick_by_rank(OpContext& c, const std::vector<TensorBox>& candidates,
 }
 
 TensorBox uneven_all_to_all(OpContext& c, const TensorBox& x, ir::GroupId group,
-                            const std::vector<int>& ranks, const std::vector<std::int64_t>& split) {
-  const std::size_t n = ranks.size();
+                            const std::vector<std::int64_t>& split) {
+  const ir::Parts parts = c.lowering().graph()[group].parts;
+  const std::size_t n = parts[0].size();
   if (split.size() != n * n) {
     c.fail(kInvalidAttribute, fmt::format("attribute 'split_sizes' has {} entries, expected {} times {}: how "
                                           "much each rank of the group sends to each",
@@ -99,14 +100,18 @@ TensorBox uneven_all_to_all(OpContext& c, const TensorBox& x, ir::GroupId group,
   std::vector<std::vector<std::int64_t>> unpack(
       world, std::vector<std::int64_t>(static_cast<std::size_t>(in[0]), 0));
   for (std::size_t i = 0; i < n; ++i) {
-    auto& to = pack[static_cast<std::size_t>(ranks[i])];
-    auto& from = unpack[static_cast<std::size_t>(ranks[i])];
+    std::vector<std::int64_t> to(n * static_cast<std::size_t>(block), 0),
+        from(static_cast<std::size_t>(in[0]), 0);
     std::int64_t sent = 0, received = 0;
     for (std::size_t j = 0; j < n; ++j) {
       for (std::int64_t k = 0; k < split[i * n + j]; ++k)
         to[j * static_cast<std::size_t>(block) + static_cast<std::size_t>(k)] = sent++;
       for (std::int64_t k = 0; k < split[j * n + i]; ++k)
         from[static_cast<std::size_t>(received++)] = static_cast<std::int64_t>(j) * block + k;
+    }
+    for (const std::vector<int>& part : parts) {
+      pack[static_cast<std::size_t>(part[i])] = to;
+      unpack[static_cast<std::size_t>(part[i])] = from;
     }
   }
   return rows_of(c, c.lowering().all_to_all(rows_of(c, x, pack), group), unpack);

@@ -16,10 +16,10 @@ TensorBox rank_table(OpContext& c, const std::vector<std::vector<std::int64_t>>&
 TensorBox pick_by_rank(OpContext& c, const std::vector<TensorBox>& candidates,
                        const std::vector<std::int64_t>& which);
 
-// An all-to-all in which member i sends split[i*n + j] rows of axis 0 to member j. Each row of the matrix
-// adds up to x's size and all columns to one number, since all ranks run one program. Blocks are padded to
-// the largest.
+// An all-to-all in which member i of each part of the group sends split[i*n + j] rows of axis 0 to member j. Each row of
+// the matrix adds up to x's size and all columns to one number, since all ranks run one program. Blocks are padded to the
+// largest.
 TensorBox uneven_all_to_all(OpContext& c, const TensorBox& x, ir::GroupId group,
-                            const std::vector<int>& ranks, const std::vector<std::int64_t>& split);
+                            const std::vector<std::int64_t>& split);
 
 }  // namespace braid::frontend

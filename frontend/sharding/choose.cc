@@ -57,6 +57,23 @@ bool letters_fit(const Factors& factors, Combination axes, const Mesh& mesh) {
   return true;
 }
 
+// Of a node with the collectives that its local form has in it.
+Cost cost_of(const Graph& graph, const GraphNode& node, Combination axes, const Mesh& mesh, const SplitCosts& costs) {
+  Cost sum = axes.size() == 1 ? costs.node(graph, node, *axes[0], mesh.ranks())
+                              : costs.node_on_mesh(graph, node, axes, mesh);
+  if (node.rule == nullptr || node.rule->inner == nullptr) return sum;
+  for (std::size_t k = 0; k < axes.size(); ++k) {
+    if (axes[k]->letter < 0) continue;
+    const int ranks = mesh.axes[k].size;
+    for (ConversionStep& step : node.rule->inner(NodeView(graph, node), *axes[k], ranks)) {
+      step.axis = static_cast<int>(k);
+      step.stride = mesh.stride(step.axis);
+      sum += costs.step(step, ranks);
+    }
+  }
+  return sum;
+}
+
 }  // namespace
 
 bool ChosenNode::is_split() const {
@@ -69,8 +86,7 @@ Cost SplitChoice::price(const Graph& graph, const SplitCosts& costs) const {
     const GraphNode& node = graph.nodes[at(chosen.node)];
     std::vector<const Strategy*> axes;
     for (const Strategy& s : chosen.axes) axes.push_back(&s);
-    sum += axes.size() == 1 ? costs.node(graph, node, *axes[0], plan.ranks())
-                            : costs.node_on_mesh(graph, node, axes, plan.mesh);
+    sum += cost_of(graph, node, axes, plan.mesh, costs);
   }
   for (const ChosenConversion& c : conversions) {
     for (const ConversionStep& step : c.steps) sum += costs.step(step, plan.mesh.axes[at(step.axis)].size);
@@ -309,8 +325,7 @@ int SplitSpace::given(const Flow& flow) const {
 }
 
 Cost SplitSpace::node_cost(const GraphNode& node, const Choice& choice, const SplitCosts& costs) const {
-  return choice.axes.size() == 1 ? costs.node(graph_, node, *choice.axes[0], mesh_.ranks())
-                                 : costs.node_on_mesh(graph_, node, choice.axes, mesh_);
+  return cost_of(graph_, node, choice.axes, mesh_, costs);
 }
 
 std::int64_t SplitSpace::bytes(int value, const SplitCosts& costs) const {
@@ -530,8 +545,12 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
 
 SplitChoice choose_split(const Graph& graph, const SplitSpace& space, Caches caches, const SplitCosts& costs,
                          const SolveOptions& options) {
-  if (!space.large()) return space.choose(costs, options);
-  const Mesh& mesh = space.mesh();
+  return space.large() ? choose_in_turn(graph, space.mesh(), caches, costs, options)
+                       : space.choose(costs, options);
+}
+
+SplitChoice choose_in_turn(const Graph& graph, const Mesh& mesh, Caches caches, const SplitCosts& costs,
+                           const SolveOptions& options) {
   // By node: what each axis has so far, as a choice that is in every space to come.
   std::map<int, std::vector<Strategy>> fixed;
   const auto same = [](const Strategy& a, const Strategy& b) {

@@ -159,5 +159,8 @@ class SplitSpace {
 // The choice on the space's mesh: joint over its axes, or, if it is large, one axis after another.
 SplitChoice choose_split(const Graph& graph, const SplitSpace& space, Caches caches, const SplitCosts& costs,
                          const SolveOptions& options = {});
+// One axis after another, from the last one on, until none becomes cheaper. Has no bound.
+SplitChoice choose_in_turn(const Graph& graph, const Mesh& mesh, Caches caches, const SplitCosts& costs,
+                           const SolveOptions& options = {});
 
 }  // namespace braid::frontend::sharding

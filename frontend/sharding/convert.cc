@@ -199,6 +199,9 @@ std::optional<std::vector<ConversionStep>> mesh_conversion_steps(
       const auto a = static_cast<std::size_t>(axis);
       std::vector<Spec> targets = {to[a]};
       if (axis > 0) targets.insert(targets.end(), {Spec::replicated(), from[a]});
+      // A sum over two axes may be scattered along one, reduced along the other, and gathered.
+      for (int dim = 0; axis > 0 && here.state[a].is_pending() && dim < static_cast<int>(sizes.size()); ++dim)
+        targets.push_back(Spec::split(dim));
       for (const Spec& target : targets) {
         if (target == here.state[a] || !may_move(here.state, axis, here.state[a], target)) continue;
         MeshSpec next = here.state;

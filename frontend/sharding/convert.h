@@ -28,7 +28,7 @@ std::optional<std::vector<ConversionStep>> conversion_steps(const Spec& from, co
                                                             std::int64_t bytes, int ranks);
 
 // The cheapest steps from one state on a mesh to another, each on one axis; empty if they are equal. Between them an axis is in its first
-// state, whole, or in its last one; an axis moves only while no later axis cuts its parts of a dimension further, or is pending with
+// state, whole, in its last one or, of a pending tensor, scattered; an axis moves only while no later axis cuts its parts of a dimension further, or is pending with
 // another reduction. nullopt: impossible. `bytes` and `sizes` are those of the whole tensor, `cost` that of a step on so many ranks.
 std::optional<std::vector<ConversionStep>> mesh_conversion_steps(
     const MeshSpec& from, const MeshSpec& to, ir::DType dtype, std::int64_t bytes,

@@ -31,6 +31,7 @@ class Builder {
 
   Graph run() {
     const onnx::GraphProto& proto = model_.proto.graph();
+    if (const auto own = opsets_.find(""); own != opsets_.end()) graph_.onnx_version = own->second;
     for (const onnx::ValueInfoProto* input : true_inputs(model_)) {
       const int v = value(input->name());
       graph_.values[static_cast<std::size_t>(v)].graph_input = true;

@@ -52,6 +52,7 @@ struct Graph {
   std::vector<GraphValue> values;
   std::vector<GraphNode> nodes;      // live ones, in the order of the model
   std::vector<int> inputs, outputs;  // values, in the model's order
+  int onnx_version = 1;              // of ONNX's own operator set
 
   int find(const std::string& name) const;  // -1: none
   std::unordered_map<std::string, int> index;

@@ -163,6 +163,41 @@ std::string LocalModel::compute(const std::string& op, const std::vector<std::st
   return result;
 }
 
+onnx::NodeProto& LocalModel::add_collective(const std::string& op, const std::string& input,
+                                            const std::string& result) {
+  onnx::NodeProto& node = add_node(kBraidDomain, op, {input}, {result});
+  set_groups(node);
+  return node;
+}
+
+void LocalModel::add_with_axes(const std::string& op, const std::string& value,
+                               const std::vector<std::int64_t>& axes, const std::string& result,
+                               int axes_are_an_input) {
+  if (version_ < axes_are_an_input) {
+    set_ints(add_node("", op, {value}, {result}), "axes", axes);
+    return;
+  }
+  const auto count = static_cast<std::int64_t>(axes.size());
+  add_node("", op, {value, integers(result + "/axes", ir::DType::i64, {count}, axes)}, {result});
+}
+
+std::string LocalModel::unsqueezed(const std::string& value, const std::vector<std::int64_t>& axes,
+                                   const std::string& name) {
+  std::string result = fresh(name);
+  add_with_axes("Unsqueeze", value, axes, result, 13);
+  return result;
+}
+
+void LocalModel::squeeze(const std::string& value, const std::vector<std::int64_t>& axes,
+                         const std::string& result) {
+  add_with_axes("Squeeze", value, axes, result, 13);
+}
+
+void LocalModel::reduce(const std::string& op, const std::string& value,
+                        const std::vector<std::int64_t>& axes, const std::string& result) {
+  add_with_axes(op, value, axes, result, op == "ReduceSum" ? 13 : 18);
+}
+
 namespace {
 
 onnx::AttributeProto& attribute(onnx::NodeProto& node, const char* name) {

@@ -44,10 +44,24 @@ class LocalModel {
   // Emits one operator with one result and returns its name.
   std::string compute(const std::string& op, const std::vector<std::string>& inputs, const std::string& name);
 
+  // A collective of ai.braid among all ranks.
+  onnx::NodeProto& add_collective(const std::string& op, const std::string& input, const std::string& result);
+  // Adds or drops dimensions of size 1, in any operator set.
+  std::string unsqueezed(const std::string& value, const std::vector<std::int64_t>& axes,
+                         const std::string& name);
+  void squeeze(const std::string& value, const std::vector<std::int64_t>& axes, const std::string& result);
+  // "ReduceMax" and its like, along axes that stay with size 1, in any operator set.
+  void reduce(const std::string& op, const std::string& value, const std::vector<std::int64_t>& axes,
+              const std::string& result);
+
   Model take() { return std::move(model_); }
   onnx::GraphProto& graph() { return *model_.proto.mutable_graph(); }
 
  private:
+  // A node whose axes are an attribute before that operator set and an input since.
+  void add_with_axes(const std::string& op, const std::string& value, const std::vector<std::int64_t>& axes,
+                     const std::string& result, int axes_are_an_input);
+
   Model model_;
   int ranks_, before_;
   int version_ = 1;

@@ -22,9 +22,9 @@ using Table = std::map<std::pair<std::string, std::string>, const Rule*>;
 Table& table() {
   static Table all = [] {
     Table t;
-    for (const auto family :
-         {elementwise_rules, product_rules, reduction_rules, normalization_rules, reshape_rules, join_rules,
-          gather_rules, attention_rules, convolution_rules, replicated_rules, collective_rules}) {
+    for (const auto family : {elementwise_rules, product_rules, quantised_rules, block_quantised_rules,
+                              reduction_rules, normalization_rules, reshape_rules, join_rules, gather_rules,
+                              attention_rules, convolution_rules, replicated_rules, collective_rules}) {
       for (const Rule& rule : family()) {
         const bool added = t.emplace(std::pair(rule.domain, rule.name), &rule).second;
         ir::internal_check(added, "two rules for {} of '{}'", rule.name, rule.domain);
@@ -168,6 +168,8 @@ constexpr std::size_t kMaxBlocks = 64;
 std::set<Blocks> suggested(const GraphNode& node, const Letter& letter, const BlockCandidates& candidates,
                            int ranks) {
   std::set<Blocks> lists;
+  if (letter.more_ranks_than > 0 && (ranks <= letter.more_ranks_than || ranks % letter.more_ranks_than != 0))
+    return lists;
   if (divisible({letter.size}, ranks)) lists.insert(Blocks{letter.size});
   if (!letter.blocked) return lists;
   for (const Occurrence& at : letter.at) {

@@ -40,6 +40,9 @@ struct Letter {
   // Inputs that must be pending with the letter split: what is added once, such as the bias of a product whose sum is split.
   std::vector<int> pending_inputs;
   bool blocked = true;  // whether it may be split in blocks
+  // If positive: only among more ranks than this and a multiple of it. Query heads that share so few key heads that several ranks
+  // need the same one.
+  std::int64_t more_ranks_than = 0;
 };
 
 // Pending inputs that pass through: all of `inputs` are pending, the others replicated, and so the outputs are pending.
@@ -61,6 +64,8 @@ class NodeView {
   const GraphNode& node() const { return node_; }
   const std::string& op() const { return node_.proto->op_type(); }
   int version() const { return node_.version; }
+  // Of ONNX's own operator set, whose operators a local form may consist of.
+  int onnx_version() const { return graph_.onnx_version; }
   int inputs() const { return static_cast<int>(node_.inputs.size()); }
   int outputs() const { return static_cast<int>(node_.outputs.size()); }
   bool has_input(int k) const {
@@ -99,6 +104,7 @@ struct Strategy {
 };
 
 class LocalNode;
+struct ConversionStep;
 
 // How pending inputs pass through an elementwise operator or one that only moves elements.
 enum class Pending : std::uint8_t {
@@ -121,6 +127,8 @@ struct Rule {
   // Why there is no rule, or what else could be split and is not.
   const char* reason = "";
   ir::ReduceKind reduce = ir::ReduceKind::sum;  // of reductions
+  // The collectives that the local form has in it, to be priced with the node. nullptr: none.
+  std::vector<ConversionStep> (*inner)(const NodeView&, const Strategy&, int ranks) = nullptr;
 };
 
 // By domain and name; nullptr if there is none.
@@ -150,6 +158,8 @@ std::vector<Strategy> strategies(const Graph& graph, const GraphNode& node, int 
 // Families, one file each in frontend/sharding/rules.
 std::span<const Rule> elementwise_rules();
 std::span<const Rule> product_rules();
+std::span<const Rule> quantised_rules();
+std::span<const Rule> block_quantised_rules();
 std::span<const Rule> reduction_rules();
 std::span<const Rule> normalization_rules();
 std::span<const Rule> reshape_rules();
@@ -170,6 +180,9 @@ Occurrence out(int index, int dim, std::vector<std::int64_t> segments = {1});
 // dimension: a dimension of size 1 stays whole. `skip`: dimensions of the output that get no letter.
 std::vector<Letter> broadcast_letters(const NodeView& node, const std::vector<int>& inputs,
                                       const std::set<int>& skip = {}, int index = 0);
+// Letters of inputs that are joined along an axis: those of other dimensions, and one of the axis, along which every piece is cut
+// alike.
+std::vector<Letter> joined_letters(const NodeView& node, const std::vector<int>& inputs, int axis);
 std::vector<Linear> linear_of(const NodeView& node, Pending pending);
 
 }  // namespace braid::frontend::sharding

@@ -67,8 +67,9 @@ int group_size(const GraphNode& node, int world) {
   return world;
 }
 
-// A byte that crosses a link costs more than any that stays, a collective more than none.
-constexpr Cost kLink = 1000, kLatency = 100;
+// A byte that crosses a link costs more than any that stays. Starting a collective takes as long as some bytes do, so that small
+// tensors take the fewest collectives and large ones those with the fewest bytes.
+constexpr Cost kLink = 1000, kLatency = kLink * 65536;
 constexpr Cost kMostBytes = Cost{1} << 34;
 
 SplitCosts transfer_costs(int world) {

@@ -67,16 +67,17 @@ bool Groups::wait_for_all(cudaStream_t stream) {
 bool Groups::make() {
   for (int g = 0; g < table_.group_count; ++g) {
     const BraidGroup& group = table_.groups[g];
-    int position = -1;
+    int part = NCCL_SPLIT_NOCOLOR, position = -1;
     bool whole = group.size == table_.ranks;
-    for (int k = 0; k < group.size; ++k) {
-      if (group.ranks[k] == rank_) position = k;
+    for (int k = 0; k < group.size * group.parts; ++k) {
+      if (group.ranks[k] == rank_) {
+        part = k / group.size;
+        position = k % group.size;
+      }
       whole = whole && group.ranks[k] == k;
     }
     ncclComm_t comm = whole ? all_ : nullptr;
-    if (comm == nullptr &&
-        !split(all_, position < 0 ? NCCL_SPLIT_NOCOLOR : 0, position < 0 ? 0 : position, &comm))
-      return false;
+    if (comm == nullptr && !split(all_, part, std::max(0, position), &comm)) return false;
     comms_.push_back(comm);
     positions_.push_back(position);
   }

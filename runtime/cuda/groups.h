@@ -30,7 +30,7 @@ class Groups : private Reporter {
   // is pinned, and `device`. A rank that takes longer than the time-out to come here is waited for while the caller knows
   // that none is missing.
   bool all_agree(bool good, int* host, int* device, cudaStream_t stream);
-  // One communicator per group: that of all ranks in order, or a split of it. Collective.
+  // One communicator per group: that of all ranks in order, or a split of it, with a color for each part. Collective.
   bool make();
   // What an NCCL call on these communicators returned; if that is not done yet, waits for it.
   bool done(ncclResult_t result, const char* call);
@@ -44,8 +44,9 @@ class Groups : private Reporter {
   bool joined() const { return joined_; }
   int rank() const { return rank_; }  // 0 before join
   int count() const { return static_cast<int>(comms_.size()); }
-  ncclComm_t comm(int group) const { return comms_[static_cast<size_t>(group)]; }   // null: not a member
-  int position(int group) const { return positions_[static_cast<size_t>(group)]; }  // in the group, or -1
+  // Of this rank's part of the group: null and -1 if it is in none.
+  ncclComm_t comm(int group) const { return comms_[static_cast<size_t>(group)]; }
+  int position(int group) const { return positions_[static_cast<size_t>(group)]; }
 
  private:
   bool split(ncclComm_t parent, int color, int key, ncclComm_t* out);

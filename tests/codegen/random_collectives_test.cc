@@ -95,10 +95,11 @@ TEST(RandomCollectivesFaults, NothingPlantedNothingFound) {
 }
 
 TEST(RandomCollectivesFaults, AGroupInAnotherOrderIsFound) {
-  EXPECT_EQ(
-      found_out(5, [](ir::Schedule& s, EngineRun&,
-                      std::uint64_t) { std::swap(s.graph.groups[0].ranks[0], s.graph.groups[0].ranks[1]); }),
-      5);
+  EXPECT_EQ(found_out(5,
+                      [](ir::Schedule& s, EngineRun&, std::uint64_t) {
+                        std::swap(s.graph.groups[0].parts[0][0], s.graph.groups[0].parts[0][1]);
+                      }),
+            5);
 }
 
 TEST(RandomCollectivesFaults, OneCollectiveThatReadsOneElementFurtherIsFound) {

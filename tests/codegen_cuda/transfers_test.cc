@@ -168,7 +168,7 @@ TEST(Transfers, GroupsOfRandomProgramsKeepEveryOrderThatMatters) {
         EXPECT_TRUE(seen.insert(after[u].transfers).second);
       }
       const bool send = kernel->kind == ir::CollectiveKind::send;
-      if (s.graph[kernel->group].ranks.size() == 2)
+      if (s.graph[kernel->group].size() == 2)
         balance[after[u].transfers][{kernel->group.index, send ? kernel->root : 1 - kernel->root}] +=
             send ? 1 : -1;
     }

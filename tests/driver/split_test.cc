@@ -135,6 +135,40 @@ TEST_F(SplitModel, APlanIsReadAgain) {
             report.candidates[static_cast<std::size_t>(report.chosen)].simulated);
 }
 
+TEST_F(SplitModel, AMeshIsObeyedAndItsPlanReadAgain) {
+  CompileOptions o = options(network(2, 4, 8));
+  const std::vector<ir::Tensor> plain = outputs_of(lower(o), numbers({4, 8}));
+  for (const char* mesh : {"dp=2,tp=2", "a=2,b=2,c=2", "tp=4"}) {
+    o.split = {};
+    o.split.mesh = mesh;
+    SplitReport report, again;
+    const ir::Schedule split = lower_split(o, report);
+    EXPECT_EQ(split.graph.ranks, mesh[0] == 'a' ? 8 : 4);
+    for (const ir::Tensor& result : outputs_of(split, numbers({4, 8}))) EXPECT_EQ(result, plain[0]) << mesh;
+    EXPECT_FALSE(report.plan.splits_nothing());
+    o.split = {};
+    o.split.plan_file = folder_.write("model.plan", report.plan_text());
+    EXPECT_EQ(ir::print(lower_split(o, again)), ir::print(split)) << report.plan_text();
+    EXPECT_EQ(again.plan_text(), report.plan_text());
+  }
+}
+
+TEST_F(SplitModel, DevicesTryMeshes) {
+  CompileOptions o = options(network(1, 512, 256));
+  o.machine = "cpu";
+  o.split.devices = 4;
+  SplitReport report;
+  const ir::Schedule split = lower_split(o, report);
+  const SplitCandidate& chosen = report.candidates[static_cast<std::size_t>(report.chosen)];
+  EXPECT_EQ(split.graph.ranks, chosen.ranks);
+  int meshes = 0;
+  for (const SplitCandidate& c : report.candidates) {
+    EXPECT_LE(chosen.simulated, c.simulated);
+    if (c.name.find("dp=2, tp=2") != std::string::npos) ++meshes;
+  }
+  EXPECT_GE(meshes, 1) << to_string(report);
+}
+
 TEST_F(SplitModel, TheSameTwice) {
   CompileOptions o = options(network(3, 16, 32));
   o.split.tensor_ranks = 4;
@@ -151,6 +185,14 @@ TEST_F(SplitModel, RequestsThatContradictEachOtherAreRefused) {
   EXPECT_EQ(code(o), 484);
   o.split = {0, 2, "x.plan"};
   EXPECT_EQ(code(o), 484);
+  o.split = {0, 2, ""};
+  o.split.mesh = "dp=2,tp=2";
+  EXPECT_EQ(code(o), 484);
+  for (const char* mesh : {"dp=2,dp=2", "dp", "dp=0", "dp=2000"}) {
+    o.split = {};
+    o.split.mesh = mesh;
+    EXPECT_EQ(code(o), 484) << mesh;
+  }
   o = good;
   o.split.devices = 2;
   o.import.ranks = 2;

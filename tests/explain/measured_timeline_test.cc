@@ -22,7 +22,7 @@ MeasuredTimeline two_ranks() {
   MeasuredTimeline t;
   t.program = "p";
   t.link = "10 us, 1 GB/s";
-  t.groups = {{"g", {0, 1}}};
+  t.groups = {{"g", {{0, 1}}}};
   t.collectives = {{"r", "all_reduce @g 4.0 KiB", 0, false}};
   t.nodes = {{"a", "/a", MeasuredKind::kernel, -1},
              {"r", "/r", MeasuredKind::start, 0},
@@ -50,7 +50,7 @@ TEST(MeasuredTimeline, AWaitIsSkewUntilTheLastStartThenTheLinkAndTheRestIsWork) 
 
 TEST(MeasuredTimeline, ARankOutsideOfTheGroupIsNotBlocked) {
   MeasuredTimeline t = two_ranks();
-  t.groups[0].ranks = {1};
+  t.groups[0].parts = {{1}};
   EXPECT_EQ(split(t, t.steps[0], 0, 3).work, us(35));
 }
 
@@ -107,7 +107,7 @@ TEST(MeasuredTimeline, IsReadAsItWasWritten) {
 // Two collectives started together on one link; the wait for the second comes first and sleeps for both.
 TEST(MeasuredTimeline, AWaitIsChargedToWhatTheLinkDeliversMeanwhile) {
   MeasuredTimeline t;
-  t.groups = {{"g", {0, 1}}};
+  t.groups = {{"g", {{0, 1}}}};
   t.collectives = {{"r", "all_reduce", 0, false}, {"s", "all_reduce", 0, false}};
   t.nodes = {{"r", "", MeasuredKind::start, 0},
              {"s", "", MeasuredKind::start, 1},

@@ -113,6 +113,39 @@ TEST(FrontendErrors, DistCollectiveWithARankInTwoGroups) {
   EXPECT_THAT(error.what(), HasSubstr("twice"));
 }
 
+TEST(FrontendErrors, GroupsOfOneSize) {
+  const auto text = [](const std::string& attributes) {
+    const ir::UserError error =
+        error_in("g (float[4] x) => (float[4] y) { [sum] y = ai.braid.AllReduce <" + attributes + "> (x) }",
+                 {.ranks = 4});
+    EXPECT_EQ(error.code(), kInvalidGroup);
+    return std::string(error.what());
+  };
+  EXPECT_THAT(text("groups = [0, 1, 2, 3]"), HasSubstr("requires 'group_size'"));
+  EXPECT_THAT(text("groups = [0, 1, 2], group_size = 2"), HasSubstr("groups of 2"));
+  EXPECT_THAT(text("groups = [0, 1, 2, 3], group_size = 0"), HasSubstr("groups of 0"));
+  EXPECT_THAT(text("groups = [0, 1, 1, 2], group_size = 2"), HasSubstr("rank 1 twice"));
+  EXPECT_THAT(text("groups = [0, 1, 2, 4], group_size = 2"), HasSubstr("rank 4"));
+  EXPECT_THAT(text("groups = [0, 1, 2, 3], group = [0, 1], group_size = 2"), HasSubstr("exclude each other"));
+}
+
+// A root that is a rank and a root that is a position must be the same where there are several groups.
+TEST(FrontendErrors, RootOfSeveralGroups) {
+  const auto broadcast = [](const std::string& groups, int root) {
+    return fmt::format(
+        "g (float[4] x) => (float[4] y) {{ [cast] y = DistCollective <collective_operation = \"broadcast\", "
+        "root = {}, groups = [{}], group_size = 2> (x) }}",
+        root, groups);
+  };
+  for (const auto& [groups, root] : {std::pair("0, 1, 2, 3", 2), {"0, 2, 1, 3", 1}, {"2, 3, 1, 0", 0}}) {
+    const ir::UserError error = error_in(broadcast(groups, root), {.ranks = 4});
+    EXPECT_EQ(error.code(), kInvalidAttribute);
+    EXPECT_THAT(error.what(), HasSubstr("the same position in each of the groups"));
+  }
+  const ir::Schedule s = import_text(broadcast("1, 3, 0, 2", 0), {.ranks = 4});
+  EXPECT_EQ(s.graph.groups.at(0).parts, (ir::Parts{{0, 2}, {1, 3}}));
+}
+
 TEST(FrontendErrors, CoalescedTensorsHaveOneType) {
   const ir::UserError error = error_in(
       "g (float[4] x, int32[4] i) => (float[4] y, int32[4] j) { [both] y, j = ai.braid.AllReduce (x, i) }",

@@ -104,6 +104,42 @@ TEST(Collectives, SubgroupsInTheirOwnOrder) {
   EXPECT_TRUE(std::isnan(out[0][0].values<float>()[0])) << "ranks outside of the group take no part";
 }
 
+// Each rank gets what its own part holds, in the order of its part; `root` is a position in it.
+TEST(Collectives, PartsKeepToThemselves) {
+  const std::string head =
+      "graph g ranks 6 mesh [a=3, b=2] group @g = [[4, 1], [0, 3]] group @b = axis b group @a = axis a ";
+  const auto in = rank_inputs(6, 1);  // 100, 200, ... 600
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    const auto out = run_ranks(head + R"(input %x: f32[1]
+%all: f32[2] = all_gather @g (%x)
+%sum: f32[1] = all_reduce sum @b (%x)
+%all.1 mutates %all = wait all
+%root: f32[1] = broadcast @g (%x) root 1 blocking
+%sum.1 mutates %sum = wait sum
+%column: f32[3] = all_gather @a (%sum.1) blocking
+send @g (%x) peer 1 as to
+%got: f32[1] = recv @g peer 0
+%got.1 mutates %got = wait got
+wait to
+output %all.1 output %sum.1 output %root output %column output %got.1)",
+                               in, seed);
+    const auto values = [&](std::size_t rank, std::size_t k) { return out[rank][k].values<float>(); };
+    EXPECT_THAT(values(4, 0), ElementsAre(500, 200));
+    EXPECT_THAT(values(1, 0), ElementsAre(500, 200));
+    EXPECT_THAT(values(0, 0), ElementsAre(100, 400));
+    EXPECT_THAT(values(3, 0), ElementsAre(100, 400));
+    for (std::size_t r : {2U, 5U}) EXPECT_TRUE(std::isnan(values(r, 0)[0])) << "in no part";
+    for (std::size_t r = 0; r < 6; ++r) {
+      EXPECT_THAT(values(r, 1), ElementsAre(r < 2 ? 300 : r < 4 ? 700 : 1100));
+      EXPECT_THAT(values(r, 3), ElementsAre(300, 700, 1100));
+    }
+    EXPECT_THAT(values(4, 2), ElementsAre(200));
+    EXPECT_THAT(values(0, 2), ElementsAre(400));
+    EXPECT_THAT(values(1, 4), ElementsAre(500));
+    EXPECT_THAT(values(3, 4), ElementsAre(100));
+  }
+}
+
 TEST(Collectives, InPlaceAndBlocking) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     const auto out = run_ranks(R"(graph g ranks 2 group @g = [0, 1] input %x: f32[2]

@@ -157,6 +157,13 @@ TEST(ParseErrors, BR0510Constants) {
 
 TEST(ParseErrors, BR0511Structure) {
   expect_error(511, "graph g\ngroup @a = [~1]", "rank 1 is out of range: there are 1 ranks");
+  expect_error(511, "graph g ranks 4\ngroup ~@a = [[0, 1], [2]]", "different numbers of ranks");
+  expect_error(511, "graph g ranks 4\ngroup ~@a = [[0, 1], [1, 2]]", "twice");
+  expect_error(511, "graph g ranks 4\nmesh ~[a=2, b=3]", "multiply to the number of ranks, 4");
+  expect_error(511, "graph g ranks 4\nmesh ~[a=2, a=2]", "two axes 'a'");
+  expect_error(511, "graph g ranks 4\nmesh [a=2, b=2]\ngroup @a = axis b, ~b", "twice in the group");
+  expect_error(503, "graph g ranks 4\nmesh [a=2, b=2]\ngroup @a = axis ~c", "the mesh has no axis 'c'");
+  expect_error(503, "graph g ranks 4\ngroup @a = axis ~c", "the mesh has no axis 'c'");
   expect_error(511, "graph g\nranks 2 group @a = [1, ~1]", "twice in the group");
   expect_error(511, "graph g\ndim ~n in [4, 2]", "bounds [4, 2]");
   expect_error(511, "graph g\nranks ~0", "number of ranks");

@@ -290,8 +290,16 @@ TEST(VerifierStructure, FusedNodesKeepTheirContract) {
 
 TEST(VerifierStructure, RanksOfGroups) {
   Schedule s = program(kCollective);
-  s.graph.groups[0].ranks = {0, 2};
+  s.graph.groups[0].parts = {{0, 2}};
   expect_violation(s, "structure", "g", "not below the number of ranks, 2");
+  s.graph.groups[0].parts = {{0, 1}, {1, 0}};
+  expect_violation(s, "structure", "g", "occurs twice");
+}
+
+TEST(VerifierStructure, AMeshHasAsManyPointsAsThereAreRanks) {
+  Schedule s = program(kCollective);
+  s.graph.mesh = {{"a", 2}, {"b", 2}};
+  expect_violation(s, "structure", s.graph.name, "do not multiply to the number of ranks, 2");
 }
 
 // ---- memory plans

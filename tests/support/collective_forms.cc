@@ -21,7 +21,7 @@ struct Form {
   bool coalesced = false;  // of x and z = x + x: two results
 };
 
-// All forms over a group of n; `group` is its attribute, or nothing.
+// All forms over a group of n; `group` has its attributes, or nothing.
 std::vector<Form> forms(int n, const std::string& group) {
   const auto node = [&](const std::string& op, std::vector<std::string> attributes) {
     if (!group.empty()) attributes.push_back(group);
@@ -38,7 +38,11 @@ std::vector<Form> forms(int n, const std::string& group) {
   }
   out.push_back({"all_reduce_product", node("AllReduce", {"reduce_op = \"product\""}), reduced("prod")});
   out.push_back({"all_reduce_coalesced", node("AllReduce", {}), reduced("sum"), true});
-  out.push_back({"all_gather", node("AllGather", {fmt::format("group_size = {}", n)}), gathered(0)});
+  const bool sized = group.find("group_size") != std::string::npos;
+  out.push_back(
+      {"all_gather",
+       node("AllGather", sized ? std::vector<std::string>{} : std::vector{fmt::format("group_size = {}", n)}),
+       gathered(0)});
   out.push_back({"all_gather_1", node("AllGather", {"axis = -1"}), gathered(1)});
   out.push_back({"all_gather_coalesced", node("AllGather", {"axis = 1"}), gathered(1), true});
   out.push_back({"reduce_scatter", node("ReduceScatter", {}), scattered("sum", 0)});
@@ -131,13 +135,20 @@ std::vector<Form> foreign_forms(int n) {
          const auto first = static_cast<std::size_t>(me / 2 * 2);
          return joined({in[first], in[first + 1]}, 0);
        }},
+      {"trt_broadcast_pairs",
+       dist(fmt::format("collective_operation = \"broadcast\", root = {}, group_size = {}", n > 1 ? 1 : 0,
+                        n % 2 == 0 ? 2 : n)),
+       [n](const Matrices& in, int me) {
+         if (n % 2 != 0) return in[n > 1 ? 1 : 0];
+         return in[static_cast<std::size_t>(me / 2 * 2 + 1)];
+       }},
   };
 }
 
 // All of `forms` in one program; `rows`: of the operand.
 CollectiveCase onnx_case(const std::string& name, int ranks, const std::vector<Form>& forms,
-                         const std::vector<int>& group, int rows) {
-  const int members = static_cast<int>(group.size()), cols = members;
+                         const ir::Parts& parts, int rows) {
+  const int cols = static_cast<int>(parts[0].size());
   std::vector<std::string> nodes = {"z = Add(x, x)"}, outputs;
   for (const Form& f : forms) {
     const std::string second = f.coalesced ? f.name + "_z" : "";
@@ -152,14 +163,16 @@ CollectiveCase onnx_case(const std::string& name, int ranks, const std::vector<F
   outputs.push_back("float[a_waited, b_waited] waited");
   const std::string text = fmt::format("g (float[{}, {}] x) => ({}) {{ {} }}", rows, cols,
                                        fmt::join(outputs, ", "), fmt::join(nodes, "\n"));
-  CaseWriter c(name, group, random_matrices(ranks, rows, cols));
-  Matrices doubled = c.of_members();
-  for (Matrix& m : doubled) {
-    for (float& v : m.values) v *= 2;
-  }
+  CaseWriter c(name, parts, random_matrices(ranks, rows, cols));
   for (const Form& f : forms) {
     c.expect(f.reference);
-    if (f.coalesced) c.expect([&](const Matrices&, int me) { return f.reference(doubled, me); });
+    if (!f.coalesced) continue;
+    c.expect([&](Matrices in, int me) {
+      for (Matrix& m : in) {
+        for (float& v : m.values) v *= 2;
+      }
+      return f.reference(in, me);
+    });
   }
   c.expect(forms[0].reference);
   return c.finish(frontend::import_text(text, {.ranks = ranks}));
@@ -190,8 +203,8 @@ CollectiveCase mixed_case(int ranks) {
     outputs.push_back(fmt::format("float[a_{0}, b_{0}] {0}", stage.name));
     last = stage.name;
   }
-  CaseWriter c(fmt::format("mixed_{}", ranks), all_ranks(ranks), random_matrices(ranks, rows, cols));
-  Matrices values = c.of_members();
+  Matrices values = random_matrices(ranks, rows, cols);
+  CaseWriter c(fmt::format("mixed_{}", ranks), {all_ranks(ranks)}, values);
   for (const Stage& stage : stages) {
     Matrices results;
     for (int me = 0; me < ranks; ++me) results.push_back(stage.reference(values, me));
@@ -207,7 +220,7 @@ CollectiveCase mixed_case(int ranks) {
 
 std::vector<CollectiveCase> onnx_collective_cases(int ranks) {
   std::vector<CollectiveCase> out;
-  const std::vector<int> all = all_ranks(ranks), some = all_but_first_backwards(ranks);
+  const ir::Parts all = {all_ranks(ranks)};
   out.push_back(onnx_case(fmt::format("forms_{}", ranks), ranks, forms(ranks, ""), all, 2 * ranks));
   out.push_back(
       onnx_case(fmt::format("foreign_forms_{}", ranks), ranks, foreign_forms(ranks), all, 2 * ranks));
@@ -215,10 +228,9 @@ std::vector<CollectiveCase> onnx_collective_cases(int ranks) {
   std::vector<Form> of_nothing = forms(ranks, "");
   std::erase_if(of_nothing, [](const Form& f) { return f.name == "all_to_all_uneven"; });  // says its rows
   out.push_back(onnx_case(fmt::format("empty_{}", ranks), ranks, of_nothing, all, 0));
-  if (ranks > 2) {
-    const std::string group = fmt::format("group = [{}]", fmt::join(some, ", "));
-    out.push_back(onnx_case(fmt::format("forms_{}_some", ranks), ranks, forms(ranks - 1, group), some,
-                            2 * (ranks - 1)));
+  for (const Subgroup& some : subgroups(ranks)) {
+    out.push_back(onnx_case(fmt::format("forms_{}_{}", ranks, some.name), ranks,
+                            forms(some.size(), some.attributes()), some.parts, 2 * some.size()));
   }
   return out;
 }
@@ -226,12 +238,10 @@ std::vector<CollectiveCase> onnx_collective_cases(int ranks) {
 std::vector<CollectiveCase> peer_reading_collective_cases(int ranks) {
   std::vector<CollectiveCase> out;
   out.push_back(onnx_case(fmt::format("peer_reading_{}", ranks), ranks, peer_reading_forms(""),
-                          all_ranks(ranks), 2 * ranks));
-  if (ranks > 2) {
-    const std::vector<int> some = all_but_first_backwards(ranks);
-    out.push_back(onnx_case(fmt::format("peer_reading_{}_some", ranks), ranks,
-                            peer_reading_forms(fmt::format("group = [{}]", fmt::join(some, ", "))), some,
-                            2 * (ranks - 1)));
+                          {all_ranks(ranks)}, 2 * ranks));
+  for (const Subgroup& some : subgroups(ranks)) {
+    out.push_back(onnx_case(fmt::format("peer_reading_{}_{}", ranks, some.name), ranks,
+                            peer_reading_forms(some.attributes()), some.parts, 2 * some.size()));
   }
   for (CollectiveCase& c : in_place_collective_cases(ranks, true)) out.push_back(std::move(c));
   return out;

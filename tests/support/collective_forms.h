@@ -13,7 +13,7 @@ namespace braid::test {
 
 struct CollectiveCase {
   std::string name;                             // an identifier; unique among all numbers of ranks
-  std::vector<int> group;                       // the ranks that take part
+  ir::CommGroup group;                          // the ranks that take part
   bool in_place = false;                        // from in_place_collective_cases
   ir::Schedule schedule;                        // before all passes
   std::vector<std::vector<ir::Tensor>> inputs;  // per rank
@@ -21,7 +21,8 @@ struct CollectiveCase {
   std::vector<std::vector<std::optional<ir::Tensor>>> expected;
 };
 
-// ONNX nodes of all operator sets, over all ranks and, on three and more, over all but rank 0, backwards.
+// ONNX nodes of all operator sets, over all ranks, on three and more over all but rank 0, backwards, and on an even number of at
+// least four over odd and even ranks, each on their own.
 std::vector<CollectiveCase> onnx_collective_cases(int ranks);
 // IR text: in place, and into memory that is already there; over the same groups. Or in place by kernels that
 // read peers' memory.

@@ -12,15 +12,16 @@ namespace {
 
 class InPlace {
  public:
-  InPlace(int ranks, const std::string& name, std::vector<int> group)
+  InPlace(int ranks, const std::string& name, const ir::Parts& parts)
       : ranks_(ranks),
-        members_(static_cast<int>(group.size())),
+        members_(static_cast<int>(parts[0].size())),
         rows_(2 * members_),
         cols_(members_),
-        case_(name, group, random_matrices(ranks, rows_, cols_)),
-        group_(std::move(group)) {
-    text_ = fmt::format("graph {}\nranks {}\ngroup @g = [{}]\n", name, ranks, fmt::join(group_, ", "));
-    if (members_ > 1) text_ += fmt::format("group @pair = [{}, {}]\n", group_.back(), group_[0]);
+        case_(name, parts, random_matrices(ranks, rows_, cols_)) {
+    text_ = fmt::format("graph {}\nranks {}\ngroup @g = {}\n", name, ranks, parts);
+    ir::Parts ends;
+    for (const std::vector<int>& part : parts) ends.push_back({part.back(), part[0]});
+    if (members_ > 1) text_ += fmt::format("group @pair = {}\n", ends);
     text_ += fmt::format("input %x: {}\n", type(rows_, cols_));
   }
 
@@ -192,7 +193,6 @@ class InPlace {
 
   int ranks_, members_, rows_, cols_;
   CaseWriter case_;
-  std::vector<int> group_;
   std::string text_;
   std::vector<std::string> outputs_;
   int places_ = 0;
@@ -204,12 +204,12 @@ class InPlace {
 std::vector<CollectiveCase> in_place_collective_cases(int ranks, bool peer_reading) {
   std::vector<CollectiveCase> out;
   const std::string name = peer_reading ? "peer_reading_in_place" : "in_place";
-  const auto add = [&](const std::string& which, const std::vector<int>& group) {
-    InPlace program(ranks, fmt::format("{}_{}{}", name, ranks, which), group);
+  const auto add = [&](const std::string& which, const ir::Parts& parts) {
+    InPlace program(ranks, fmt::format("{}_{}{}", name, ranks, which), parts);
     out.push_back(peer_reading ? program.write_peer_reading() : program.write());
   };
-  add("", all_ranks(ranks));
-  if (ranks > 2) add("_some", all_but_first_backwards(ranks));
+  add("", {all_ranks(ranks)});
+  for (const Subgroup& some : subgroups(ranks)) add("_" + some.name, some.parts);
   return out;
 }
 

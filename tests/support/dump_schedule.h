@@ -20,8 +20,8 @@ class Dump {
     for (const ir::Expr& d : g_.dims) line("dim", to_string(d), ir::bounds(d).min, ir::bounds(d).max);
     for (const ir::Guard& g : g_.guards)
       line("guard", to_string(g.lhs), static_cast<int>(g.relation), to_string(g.rhs), g.origin);
-    for (const ir::CommGroup& g : g_.groups)
-      line("group", g.name, fmt::format("{}", fmt::join(g.ranks, ",")));
+    for (const ir::MeshAxis& a : g_.mesh) line("axis", a.name, a.size);
+    for (const ir::CommGroup& g : g_.groups) line("group", g.name, ir::parts_text(g.parts));
     for (const ir::GraphInput& i : g_.inputs) line("input", i.name, buffer(i.buffer));
     for (const ir::ScheduleNode& n : s.nodes) node(n);
     for (const ir::GraphOutput& o : g_.outputs) line("output", o.name, buffer(o.buffer));

@@ -79,8 +79,8 @@ class EngineRank {
         random_(options.delays * 1000 + static_cast<std::uint64_t>(world.rank())) {
     for (const ir::CommGroup& group : graph_.groups) {
       groups_.push_back(nullptr);
-      if (std::find(group.ranks.begin(), group.ranks.end(), world.rank()) != group.ranks.end())
-        require(world.group(group.ranks, group.name, &groups_.back()));
+      if (const std::vector<int>* part = group.part_of(world.rank()))
+        require(world.group(*part, group.name, &groups_.back()));
     }
   }
 

@@ -88,21 +88,25 @@ class Writer {
   void head() {
     line("graph collectives\nranks {}\nchannels {}", ranks_, pick(2) == 0 ? "global" : "communicator");
     global_ = text_.find("global") != std::string::npos;
-    groups_.resize(1);
-    for (int r = 0; r < ranks_; ++r) groups_[0].push_back(r);
-    for (int g = 0; g < 5; ++g) {
-      std::vector<int> members = groups_[0];
+    std::vector<int> all(static_cast<std::size_t>(ranks_));
+    std::iota(all.begin(), all.end(), 0);
+    groups_.push_back({"g0", {all}});
+    for (int g = 1; g < 6; ++g) {
+      std::vector<int> members = all;
       std::shuffle(members.begin(), members.end(), random_);
-      members.resize(g == 0 ? 2 : static_cast<std::size_t>(1 + pick(ranks_)));
-      groups_.push_back(members);
+      const int size = g == 1 ? 2 : 1 + pick(ranks_);
+      ir::CommGroup& group = groups_.emplace_back(ir::CommGroup{fmt::format("g{}", g), {}});
+      for (int part = 1 + pick(ranks_ / size); part > 0; --part) {
+        group.parts.emplace_back(members.end() - size, members.end());
+        members.resize(members.size() - static_cast<std::size_t>(size));
+      }
     }
-    for (std::size_t g = 0; g < groups_.size(); ++g)
-      line("group @g{} = [{}]", g, fmt::join(groups_[g], ", "));
+    for (const ir::CommGroup& g : groups_) line("group @{} = {}", g.name, g.parts);
     // 1 where the rank is a member: results of others are not defined.
-    for (std::size_t g = 0; g < groups_.size(); ++g) {
-      std::vector<std::string> entries(static_cast<std::size_t>(ranks_), "[0]");
-      for (int r : groups_[g]) entries[static_cast<std::size_t>(r)] = "[1]";
-      line("constant %member{}: i32[1] = per_rank({})", g, fmt::join(entries, ", "));
+    for (const ir::CommGroup& g : groups_) {
+      std::vector<std::string> entries;
+      for (int r = 0; r < ranks_; ++r) entries.emplace_back(g.part_of(r) != nullptr ? "[1]" : "[0]");
+      line("constant %member_{}: i32[1] = per_rank({})", g.name, fmt::join(entries, ", "));
     }
     for (DType dtype : kTypes) line("input %x_{}: {}", to_string(dtype), type(dtype, kLargest));
   }
@@ -194,7 +198,7 @@ class Writer {
     if (dtype == DType::boolean) return op == "max" || op == "min";
     return op != "avg" || ir::is_float(dtype);
   }
-  static double bound_after(const std::string& op, double bound, std::size_t n) {
+  static double bound_after(const std::string& op, double bound, std::int64_t n) {
     if (op == "sum") return bound * static_cast<double>(n);
     if (op == "prod") return std::pow(std::max(bound, 1.0), static_cast<double>(n));
     return op == "avg" ? INFINITY : bound;
@@ -235,7 +239,7 @@ class Writer {
   int ranks_ = 0, names_ = 0;
   bool global_ = true;
   std::string text_;
-  std::vector<std::vector<int>> groups_;
+  std::vector<ir::CommGroup> groups_;
   std::vector<Value> live_;
   std::deque<Flight> flights_;
   std::deque<Flight> unreleased_;
@@ -245,7 +249,7 @@ class Writer {
 
 int Writer::collective() {
   const std::size_t g = static_cast<std::size_t>(pick(static_cast<int>(groups_.size())));
-  const auto n = static_cast<std::int64_t>(groups_[g].size());
+  const auto n = groups_[g].size();
   const int kind = pick(8);
   if (kind == 0) return transfer(), 2;
   if (kind <= 2) return in_place(g), 1;
@@ -339,7 +343,7 @@ void Writer::in_place(std::size_t g) {
   launch(std::move(f), fmt::format("{}", fmt::join(results, ", ")), call, pick(6) == 0);
 }
 
-// One message between the two ranks of group 1, into memory that keeps what it had on all others.
+// One message between the two ranks of each part of group 1, into memory that keeps what it had on all others.
 void Writer::transfer() {
   const Value sent = operand(1, 1, "", kLargest);
   Value slot = cut(sent.dtype, sent.size, place(1));
@@ -409,14 +413,15 @@ void Writer::arrive(const Flight& f, const std::vector<std::string>& names) {
   for (std::size_t k = 0; k < names.size(); ++k) {
     Value v = f.results[k];
     v.name = names[k];
-    const bool whole = groups_[f.group].size() == static_cast<std::size_t>(ranks_);
+    const bool whole = groups_[f.group].members() == ranks_;
     if (!whole && !f.keeps) {
       // Only members have it.
       Value seen = v;
       seen.name = seen.storage = name("v");
       const std::string zero = v.dtype == DType::boolean ? "false" : "0";
       line(
-          "%{}: {}{} = pointwise {{ %0 = load %member{}[0] %1 = cast bool %0 %2 = load %{} %3 = constant {} "
+          "%{}: {}{} = pointwise {{ %0 = load %member_g{}[0] %1 = cast bool %0 %2 = load %{} %3 = constant "
+          "{} "
           "{} "
           "%4 = where %1, %2, %3 store %4 }}",
           seen.name, type(v.dtype, v.size), place(f.group), f.group, v.name, to_string(v.dtype), zero);

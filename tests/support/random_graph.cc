@@ -68,7 +68,7 @@ class Generator : RandomLoops {
 
   void collective() {
     const GroupId group = groups_[static_cast<std::size_t>(pick(static_cast<int>(groups_.size())))];
-    const auto ranks = static_cast<std::int64_t>(graph()[group].ranks.size());
+    const auto ranks = static_cast<std::int64_t>(graph()[group].size());
     const bool everyone = ranks == graph().ranks;
     const BufferId from = any();
     const std::vector<Expr> sizes = graph()[from].sizes;

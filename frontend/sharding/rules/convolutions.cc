@@ -30,13 +30,18 @@ struct Form {
   bool linear = true;  // the sum over input channels may be split
   std::vector<int> per_channel;  // other inputs with one number per output channel
   std::vector<int> like_output;  // other inputs of the output's sizes
+  int channels = 1;              // their dimension in input, result, and what is like it
+  // Its dimension in the weights: where those of the first channel are, outputs first unless transposed.
+  int second_of_weights = 1;
 };
 
 Factors convolution(const NodeView& node, const Form& form) {
   Factors f;
   const std::int64_t groups = node.int_attribute("group", 1);
-  const int out_of_weights = form.transposed ? 1 : 0;
-  const auto inputs = static_size(node.size(form.input, 1)), outputs = static_size(node.out_size(0, 1));
+  const int channels = form.channels, out_of_weights = form.transposed ? form.second_of_weights : 0,
+            in_of_weights = form.transposed ? 0 : form.second_of_weights;
+  const auto inputs = static_size(node.size(form.input, channels)),
+             outputs = static_size(node.out_size(0, channels));
   std::vector<Occurrence> batch = {in(form.input, 0), out(0, 0)};
   for (const int k : form.like_output) {
     if (node.has_input(k)) batch.push_back(in(k, 0));
@@ -47,21 +52,21 @@ Factors convolution(const NodeView& node, const Form& form) {
   std::vector<Occurrence> at;
   const std::int64_t inner = groups == 1 ? 1 : out_group;
   if (groups == 1) {
-    at = {in(form.weights, out_of_weights), out(0, 1)};
+    at = {in(form.weights, out_of_weights), out(0, channels)};
   } else {
-    at = {in(form.input, 1, {in_group}), in(form.weights, 0, {form.transposed ? in_group : out_group}),
-          out(0, 1, {out_group})};
+    at = {in(form.input, channels, {in_group}), in(form.weights, 0, {form.transposed ? in_group : out_group}),
+          out(0, channels, {out_group})};
   }
   add_per_channel(node, at, form.bias, inner);
   for (const int k : form.per_channel) add_per_channel(node, at, k, inner);
   for (const int k : form.like_output) {
-    if (node.has_input(k)) at.push_back(in(k, 1, {inner}));
+    if (node.has_input(k)) at.push_back(in(k, channels, {inner}));
   }
   add(f, groups == 1 ? *outputs : groups, groups == 1 ? "channels" : "groups", std::move(at));
   if (!form.linear) return f;
   if (groups == 1) {
     if (std::optional<Letter> sum = letter_of(*inputs, "inputs")) {
-      sum->at = {in(form.input, 1), in(form.weights, 1 - out_of_weights)};
+      sum->at = {in(form.input, channels), in(form.weights, in_of_weights)};
       sum->reduce = ReduceKind::sum;
       if (node.has_input(form.bias)) sum->pending_inputs = {form.bias};
       f.letters.push_back(std::move(*sum));
@@ -101,7 +106,71 @@ Factors qlinear_conv(const NodeView& node, const Rule&) {
   form.weights = 3;
   form.bias = 8;
   form.per_channel = {4, 5};
+  if (node.int_attribute("channels_last", 0) != 0) form.channels = node.rank(0) - 1;
   return convolution(node, form);
+}
+// Channels of input, result and residual are last; those of the weights are where their producer has them.
+Factors channels_last(const NodeView& node, bool weights_too) {
+  Form form;
+  form.linear = false;
+  form.like_output = {3};
+  form.channels = node.rank(0) - 1;
+  if (weights_too) form.second_of_weights = node.rank(1) - 1;
+  return convolution(node, form);
+}
+Factors nhwc_conv(const NodeView& node, const Rule&) { return channels_last(node, true); }
+Factors nhwc_fused_conv(const NodeView& node, const Rule&) { return channels_last(node, false); }
+
+// x, weights, offsets, bias, mask: the offsets are of windows, the same in all channels unless they have groups of their own.
+Factors deformed_conv(const NodeView& node, const Rule&) {
+  Form form;
+  form.bias = 3;
+  Factors f = convolution(node, form);
+  const bool own_offsets = node.int_attribute("offset_group", 1) != 1;
+  f.linear.clear();
+  std::erase_if(f.letters, [&](const Letter& letter) {
+    return own_offsets && (letter.name == "groups" || letter.name == "inputs");
+  });
+  for (Letter& letter : f.letters) {
+    if (letter.name != "batch") continue;
+    letter.at.push_back(in(2, 0));
+    if (node.has_input(4)) letter.at.push_back(in(4, 0));
+  }
+  return f;
+}
+
+// [batch, channels, time] with weights per channel, a bias and the state before the input; the result and the state after it.
+Factors causal_conv(const NodeView& node, const Rule&) {
+  Factors f;
+  for (const auto& [name, dim] : {std::pair("batch", 0), std::pair("channels", 1)}) {
+    std::vector<Occurrence> at = {in(0, dim), out(0, dim), out(1, dim)};
+    if (node.has_input(3)) at.push_back(in(3, dim));
+    if (dim == 1) {
+      at.push_back(in(1, 0));
+      if (node.has_input(2)) at.push_back(in(2, 0));
+    }
+    add(f, node.size(0, dim), name, std::move(at));
+  }
+  return f;
+}
+
+// Columns [batch, channels * block, blocks] to images.
+Factors columns_to_images(const NodeView& node, const Rule&) {
+  Factors f;
+  add(f, node.size(0, 0), "batch", {in(0, 0), out(0, 0)});
+  const auto channels = static_size(node.out_size(0, 1)), rows = static_size(node.size(0, 1));
+  if (channels && rows && *channels > 0)
+    add(f, *channels, "channels", {in(0, 1, {*rows / *channels}), out(0, 1)});
+  return f;
+}
+
+// Axes that keep their sizes.
+Factors center_crop_pad(const NodeView& node, const Rule&) {
+  const auto axes = node.ints_attribute("axes");
+  if (!axes) return {};
+  std::set<int> changed;
+  for (const std::int64_t a : *axes) changed.insert(NodeView::axis(a, node.rank(0)));
+  return {broadcast_letters(node, {0}, changed), {}};
 }
 
 void write_groups(LocalNode& local) {
@@ -169,26 +238,37 @@ Factors recurrence(const NodeView& node, const Rule&) {
   return f;
 }
 
+constexpr const char* kStates =
+    "only the batch is split: every step needs the whole state of the one before, and directions differ in "
+    "order";
 constexpr const char* kSpace = "space stays whole: windows overlap";
 
 const Rule kRules[] = {
     {"", "AveragePool", pool, Pending::none, nullptr, kSpace},
+    {"", "CausalConvWithState", causal_conv, Pending::none, nullptr, "time stays whole"},
+    {"", "CenterCropPad", center_crop_pad, Pending::none, nullptr,
+     "axes that are cropped or padded stay whole"},
+    {"", "Col2Im", columns_to_images, Pending::none, nullptr, "space stays whole: blocks overlap"},
     {"", "Conv", conv, Pending::none, write_groups, kSpace},
     {"", "ConvInteger", conv_integer, Pending::none, write_groups, kSpace},
     {"", "ConvTranspose", conv_transpose, Pending::none, write_groups, kSpace},
+    {"", "DeformConv", deformed_conv, Pending::none, write_groups, kSpace},
     {"", "DepthToSpace", batch_only, Pending::none, nullptr, "channels and space stay whole: they mix"},
-    {"", "GRU", recurrence, Pending::none, nullptr, "only the batch is split"},
+    {"", "GRU", recurrence, Pending::none, nullptr, kStates},
     {"", "GridSample", grid_sample, Pending::none, nullptr, "space stays whole"},
-    {"", "LSTM", recurrence, Pending::none, nullptr, "only the batch is split"},
+    {"", "LSTM", recurrence, Pending::none, nullptr, kStates},
     {"", "LpPool", pool, Pending::none, nullptr, kSpace},
     {"", "MaxPool", pool, Pending::none, nullptr, kSpace},
     {"", "QLinearConv", qlinear_conv, Pending::none, write_groups, kSpace},
-    {"", "RNN", recurrence, Pending::none, nullptr, "only the batch is split"},
+    {"", "RNN", recurrence, Pending::none, nullptr, kStates},
     {"", "Resize", resize, Pending::none, nullptr, "only batch and channels of a resize by scales are split"},
     {"", "RoiAlign", roi_align},
     {"", "SpaceToDepth", batch_only, Pending::none, nullptr, "channels and space stay whole: they mix"},
     {"", "Upsample", resize, Pending::none, nullptr, "only batch and channels are split"},
     {kMicrosoftDomain, "FusedConv", fused_conv, Pending::none, write_groups, kSpace},
+    {kMicrosoftDomain, "NhwcConv", nhwc_conv, Pending::none, write_groups, kSpace},
+    {kMicrosoftDomain, "NhwcFusedConv", nhwc_fused_conv, Pending::none, write_groups, kSpace},
+    {kMicrosoftDomain, "QLinearConv", qlinear_conv, Pending::none, write_groups, kSpace},
 };
 
 }  // namespace

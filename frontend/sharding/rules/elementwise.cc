@@ -57,18 +57,12 @@ Factors dropout(const NodeView& node, const Rule&) {
   return f;
 }
 
-// Scale and zero point of one element, or along an axis, which they follow. Scales of blocks: missing.
-Factors quantised(const NodeView& node, const Rule&) {
-  const int rank = node.output(0).rank();
-  if (node.rank(1) > 1 || node.int_attribute("block_size", 0) != 0) return {};
-  const bool along_axis = node.rank(1) == 1 && !node.size(1, 0).is_constant(1);
-  const int axis = NodeView::axis(node.int_attribute("axis", 1), rank);
-  Factors f{broadcast_letters(node, {0}), {}};
-  if (!along_axis) return f;
-  for (Letter& letter : f.letters) {
-    if (letter.at[0].dim != axis) continue;
-    letter.at.push_back(in(1, 0));
-    if (node.has_input(2)) letter.at.push_back(in(2, 0));
+// x [batch, size, 2 * hidden] plus a bias; the halves of the last dimension meet.
+Factors halves(const NodeView& node, const Rule&) {
+  Factors f{broadcast_letters(node, {0}, {2}), {}};
+  if (std::optional<Letter> hidden = letter_of(node.out_size(0, 2), "hidden")) {
+    hidden->at = {in(0, 2, {1, 1}), in(1, 0, {1, 1}), out(0, 2)};
+    f.letters.push_back(std::move(*hidden));
   }
   return f;
 }
@@ -151,12 +145,9 @@ const Rule kRules[] = {
     {"", "Swish", elementwise},
     {"", "ThresholdedRelu", elementwise},
 
-    {"", "DequantizeLinear", quantised},
-    {"", "QuantizeLinear", quantised},
-    {kMicrosoftDomain, "DequantizeLinear", quantised},
-    {kMicrosoftDomain, "QuantizeLinear", quantised},
-
+    {kMicrosoftDomain, "BiasAdd", elementwise, kLinear},
     {kMicrosoftDomain, "BiasGelu", elementwise},
+    {kMicrosoftDomain, "BiasSplitGelu", halves},
     {kMicrosoftDomain, "FastGelu", elementwise},
     {kMicrosoftDomain, "Gelu", elementwise},
     {kMicrosoftDomain, "QuickGelu", elementwise},

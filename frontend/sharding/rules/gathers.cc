@@ -86,17 +86,7 @@ void write_gather(LocalNode& local) {
   std::string mask = mine;
   std::vector<std::int64_t> added;
   for (int d = 0; d < rank - 1 - axis; ++d) added.push_back(view.rank(1) + d);
-  if (!added.empty()) {
-    mask = m.fresh(result + "/mask");
-    constexpr int kAxesAreAnInput = 13;
-    if (m.version() < kAxesAreAnInput) {
-      set_ints(m.add_node("", "Unsqueeze", {mine}, {mask}), "axes", added);
-    } else {
-      const auto count = static_cast<std::int64_t>(added.size());
-      m.add_node("", "Unsqueeze", {mine, m.integers(result + "/axes", ir::DType::i64, {count}, added)},
-                 {mask});
-    }
-  }
+  if (!added.empty()) mask = m.unsqueezed(mine, added, result + "/mask");
   const std::string nothing = m.number(result + "/nothing", view.input(0).dtype, 0);
   m.add_node("", "Where", {mask, local.outputs[0], nothing}, {result});
 }
@@ -192,9 +182,21 @@ Factors reverse_sequence(const NodeView& node, const Rule& rule) {
   return f;
 }
 
+// The number of slices that are kept depends on values; the other dimensions pass. Without an axis the elements are one row.
+Factors compress(const NodeView& node, const Rule& rule) {
+  if (node.attribute("axis") == nullptr) return {};
+  Factors f;
+  for (int d = 0; d < node.rank(0); ++d) {
+    if (d != axis_of(node)) add(f, node.size(0, d), "d" + std::to_string(d), {in(0, d), out(0, d)});
+  }
+  f.linear = linear_of(node, rule.pending);
+  return f;
+}
+
 constexpr Pending kAny = Pending::any;
 
 const Rule kRules[] = {
+    {"", "Compress", compress, kAny, nullptr, "the number of results depends on values"},
     {"", "Gather", gather, kAny, write_gather},
     {"", "GatherElements", gather_elements, kAny, nullptr, "the axis of the data stays whole"},
     {"", "GatherND", gather_nd, kAny, nullptr, "indexed dimensions of the data stay whole"},

@@ -34,15 +34,13 @@ std::vector<std::int64_t> multiples(const Sizes& pieces, std::int64_t of) {
   return result;
 }
 
-// Sizes along the axis, of the inputs or of the outputs.
-std::optional<Sizes> pieces_along(const NodeView& node, int axis, bool outputs) {
+// Sizes along the axis.
+std::optional<Sizes> pieces_of_outputs(const NodeView& node, int axis) {
   Sizes pieces;
-  for (int k = 0; k < (outputs ? node.outputs() : node.inputs()); ++k) {
-    if (outputs ? node.node().outputs[static_cast<std::size_t>(k)] < 0 : !node.has_input(k))
+  for (int k = 0; k < node.outputs(); ++k) {
+    if (node.node().outputs[static_cast<std::size_t>(k)] < 0 || node.output(k).rank() == 0)
       return std::nullopt;
-    const GraphValue& value = outputs ? node.output(k) : node.input(k);
-    if (value.rank() == 0) return std::nullopt;
-    const auto size = static_size(value.sizes[static_cast<std::size_t>(axis)]);
+    const auto size = static_size(node.out_size(k, axis));
     if (!size) return std::nullopt;
     pieces.push_back(*size);
   }
@@ -50,24 +48,10 @@ std::optional<Sizes> pieces_along(const NodeView& node, int axis, bool outputs) 
 }
 
 Factors concat(const NodeView& node, const Rule&) {
-  Factors f;
-  const int rank = node.output(0).rank();
-  const int axis = NodeView::axis(node.int_attribute("axis", 0), rank);
   std::vector<int> inputs(static_cast<std::size_t>(node.inputs()));
   std::iota(inputs.begin(), inputs.end(), 0);
-  f.letters = broadcast_letters(node, inputs, {axis});
-  if (const auto pieces = pieces_along(node, axis, false)) {
-    if (std::optional<Letter> letter = letter_of_pieces(*pieces)) {
-      for (int k = 0; k < node.inputs(); ++k) {
-        const std::int64_t piece = (*pieces)[static_cast<std::size_t>(k)];
-        if (piece > 0) letter->at.push_back(in(k, axis, {piece / letter->size}));
-      }
-      letter->at.push_back(out(0, axis, multiples(*pieces, letter->size)));
-      f.letters.push_back(std::move(*letter));
-    }
-  }
-  f.linear = all_alike(node);
-  return f;
+  const int axis = NodeView::axis(node.int_attribute("axis", 0), node.output(0).rank());
+  return {joined_letters(node, inputs, axis), all_alike(node)};
 }
 
 // Names of outputs that nothing reads may be unknown; then only other dimensions are split.
@@ -82,7 +66,7 @@ Factors split(const NodeView& node, const Rule& rule) {
     for (int k = 0; k < node.outputs(); ++k) letter->at.push_back(out(k, d));
     f.letters.push_back(std::move(*letter));
   }
-  if (const auto pieces = pieces_along(node, axis, true)) {
+  if (const auto pieces = pieces_of_outputs(node, axis)) {
     const auto whole = static_size(node.size(0, axis));
     std::optional<Letter> letter = letter_of_pieces(*pieces);
     if (letter && whole && std::accumulate(pieces->begin(), pieces->end(), std::int64_t{0}) == *whole) {
@@ -106,7 +90,7 @@ void write_split(LocalNode& local) {
     local.emit();
     return;
   }
-  Sizes pieces = *pieces_along(view, axis, true);
+  Sizes pieces = *pieces_of_outputs(view, axis);
   for (std::int64_t& piece : pieces) piece /= local.ranks();
   constexpr int kSizesAreAnInput = 13;
   if (view.version() < kSizesAreAnInput) {
@@ -264,6 +248,24 @@ const Rule kRules[] = {
 };
 
 }  // namespace
+
+std::vector<Letter> joined_letters(const NodeView& node, const std::vector<int>& inputs, int axis) {
+  std::vector<Letter> letters = broadcast_letters(node, inputs, {axis});
+  Sizes pieces;
+  for (const int k : inputs) {
+    const auto size = node.has_input(k) && node.rank(k) > 0 ? static_size(node.size(k, axis)) : std::nullopt;
+    if (!size) return letters;
+    pieces.push_back(*size);
+  }
+  if (std::optional<Letter> letter = letter_of_pieces(pieces)) {
+    for (std::size_t j = 0; j < inputs.size(); ++j) {
+      if (pieces[j] > 0) letter->at.push_back(in(inputs[j], axis, {pieces[j] / letter->size}));
+    }
+    letter->at.push_back(out(0, axis, multiples(pieces, letter->size)));
+    letters.push_back(std::move(*letter));
+  }
+  return letters;
+}
 
 std::span<const Rule> join_rules() { return kRules; }
 

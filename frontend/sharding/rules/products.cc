@@ -85,8 +85,10 @@ Factors gemm(const NodeView& node, const Rule& rule) {
     add(f, letter_of(node.size(0, 1 - m), "k"), {in(0, 1 - m), in(1, k_of_b)}, ReduceKind::sum);
     if (has_c && !f.letters.empty() && f.letters.back().name == "k") f.letters.back().pending_inputs = {2};
   }
-  f.linear = has_c ? std::vector<Linear>{{{0, 2}, {ReduceKind::sum}}, {{1, 2}, {ReduceKind::sum}}}
-                   : std::vector<Linear>{{{0}, {ReduceKind::sum}}, {{1}, {ReduceKind::sum}}};
+  for (const int k : {0, 1}) {
+    Linear& linear = f.linear.emplace_back(Linear{{k}, {ReduceKind::sum}});
+    if (has_c) linear.inputs.push_back(2);
+  }
   return f;
 }
 
@@ -188,26 +190,10 @@ Factors einsum(const NodeView& node, const Rule&) {
   return f;
 }
 
-// Products of integers less their zero points. Zero points of rows or columns follow these; those of a matrix are scalars.
-Factors integer_matmul(const NodeView& node, const Rule& rule) {
-  Factors f = matmul(node, rule);
-  f.linear.clear();
-  std::erase_if(f.letters, [&](const Letter& letter) {
-    for (const int k : {2, 3}) {
-      if (node.has_input(k) && node.rank(k) > 0 && !(node.rank(k) == 1 && node.size(k, 0).is_constant(1)) &&
-          letter.name != "k")
-        return true;  // along rows or columns: missing
-    }
-    return false;
-  });
-  return f;
-}
-
 const Rule kRules[] = {
     {"", "Einsum", einsum},
     {"", "Gemm", gemm, Pending::multilinear},
     {"", "MatMul", matmul},
-    {"", "MatMulInteger", integer_matmul},
     {kMicrosoftDomain, "FusedGemm", gemm, Pending::none},
     {kMicrosoftDomain, "FusedMatMul", fused_matmul},
     {kMicrosoftDomain, "GemmFastGelu", product_and_function},

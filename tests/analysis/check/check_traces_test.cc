@@ -74,6 +74,50 @@ TEST(CheckTraces, OneProgramStandsForAllRanks) {
   EXPECT_EQ(c.lines.size(), 3u);
 }
 
+constexpr const char* kMesh = "mesh [dp=2, tp=2]\ngroup @tp = axis tp\ngroup @dp = axis dp\n";
+
+TEST(CheckTraces, EveryPartOfAGroupHasALineOfItsOwn) {
+  const Certificate c = check_traces({program("tp:a dp:b -b -a", 4, "global", kMesh)});
+  std::vector<std::string> parts;
+  for (const Certificate::Line& line : c.lines) parts.push_back(line.what);
+  EXPECT_THAT(parts, ElementsAre("group 'tp' (ranks 0 1)", "group 'dp' (ranks 0 2)", "group 'dp' (ranks 1 3)",
+                                 "group 'tp' (ranks 2 3)"));
+  EXPECT_EQ(c.order.size(), 4u);
+}
+
+// Ranks of different parts need not agree; those of one part must.
+TEST(CheckTraces, PartsAgreeAmongThemselves) {
+  const auto rank = [&](const std::string& words) { return program(words, 4, "communicator", kMesh); };
+  EXPECT_EQ(
+      check_traces({rank("tp:a -a"), rank("tp:a -a"), rank("tp:a/8 -a tp:b -b"), rank("tp:a/8 -a tp:b -b")})
+          .lines.size(),
+      2u);
+  EXPECT_THAT(error_of({rank("tp:a -a"), rank("tp:a/8 -a"), rank("tp:a -a"), rank("tp:a/8 -a")}),
+              AllOf(HasSubstr("BR0900"), HasSubstr("number 0 of group 'tp' (ranks 0 1)")));
+}
+
+TEST(CheckTraces, ADeadlockThroughPartsOfTwoGroups) {
+  const auto rank = [&](const std::string& words) { return program(words, 4, "communicator", kMesh); };
+  EXPECT_THAT(error_of({rank("tp:a -a dp:b -b"), rank("dp:b -b tp:a -a"), rank("dp:b -b tp:a -a"),
+                        rank("tp:a -a dp:b -b")}),
+              AllOf(HasSubstr("BR0901"), HasSubstr("rank 0 "), HasSubstr("rank 3 ")));
+}
+
+// Member 0 of each part sends to member 1.
+TEST(CheckTraces, TransfersStayWithinAPart) {
+  const Certificate c = check_traces({program("tp>1:m tp<0:n -m -n", 4, "pair", kMesh)});
+  std::vector<std::string> lines;
+  for (const Certificate::Line& line : c.lines) lines.push_back(line.what);
+  EXPECT_THAT(lines, ElementsAre("sends 0 -> 1 of group 'tp'", "sends 2 -> 3 of group 'tp'"));
+}
+
+TEST(CheckTraces, OnePartAndSeveralOfOneNameAreRefused) {
+  EXPECT_THAT(error_of({program("tp:a -a", 4, "global", kMesh),
+                        program("tp:a -a", 4, "global", "group @tp = [0, 1]\n"),
+                        program("tp:a -a", 4, "global", kMesh), program("tp:a -a", 4, "global", kMesh)}),
+              AllOf(HasSubstr("the ranks mean different groups by 'tp'"), HasSubstr("ranks 0 1 | 2 3")));
+}
+
 TEST(CheckTraces, AnOrderSwappedBetweenTwoCommunicatorsDeadlocksInOneQueue) {
   const std::string text = error_of({program("tp:a dp:b -a -b"), program("dp:b tp:a -a -b")});
   EXPECT_THAT(text,

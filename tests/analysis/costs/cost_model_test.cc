@@ -248,6 +248,29 @@ TEST(CollectiveCosts, AnExplicitTimeSaysNothingAboutOtherSizes) {
   EXPECT_EQ(explicit_cost.floor, explicit_cost.time);
 }
 
+// A mesh of 2 nodes and 8 ranks on each: parts along the nodes have one rank per node.
+TEST(CollectiveCosts, PartsShareTheNetworkCardsOfANode) {
+  const ir::Mesh mesh = {{"dp", 2}, {"tp", 8}};
+  const auto of = [&](const ir::Parts& parts, int nics, ir::CollectiveKind kind) {
+    Machine m = load_machine("h100");
+    m.collectives.network->nics = nics;
+    const SlowestPart part = slowest_part(m, parts);
+    return CostModel(m).collective(
+        CollectiveShape{.kind = kind, .bytes = 1 << 30, .ranks = *part.ranks, .siblings = part.siblings});
+  };
+  const ir::Parts across = parts_along(mesh, std::vector{0}), within = parts_along(mesh, std::vector{1});
+  const ir::Parts alone = {across[0]};
+  for (const ir::CollectiveKind kind :
+       {ir::CollectiveKind::all_reduce, ir::CollectiveKind::all_gather, ir::CollectiveKind::all_to_all}) {
+    const CollectiveCost eight_cards = of(across, 8, kind), one_card = of(across, 1, kind),
+                         one_part = of(alone, 1, kind);
+    EXPECT_EQ(eight_cards.time, one_part.time);  // a card for each part
+    EXPECT_NEAR(one_card.time.us() / one_part.time.us(), 8, 0.2);
+    EXPECT_NEAR(one_card.floor.us() / one_part.floor.us(), 8, 0.2);
+    EXPECT_EQ(of(within, 1, kind).time, of(within, 8, kind).time);  // the network is not used
+  }
+}
+
 TEST(CostModels, OneObjectPerMachine) {
   EXPECT_EQ(cost_model_for("h200"), cost_model_for("h200"));
   EXPECT_EQ(cost_model_for("")->machine().name, kDefaultMachine);

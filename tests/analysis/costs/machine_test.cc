@@ -180,6 +180,19 @@ TEST(Topology, NodesAndTheFewestRanksOnANodeComeFromTheRanks) {
   EXPECT_EQ(topology(m, std::vector<int>{9, 0, 1, 8, 2}), (GroupTopology{5, 2, 2}));
 }
 
+TEST(Topology, TheSlowestPartDecidesAndTheFullestNodeIsShared) {
+  const Machine m = load_machine("h100");
+  const auto slowest = [&](const ir::Parts& parts) {
+    const SlowestPart s = slowest_part(m, parts);
+    return std::pair(*s.ranks, s.siblings);
+  };
+  EXPECT_EQ(slowest({{0, 1}, {2, 3}}), std::pair(std::vector{0, 1}, 1));
+  EXPECT_EQ(slowest({{0, 1}, {7, 8}}), std::pair(std::vector{7, 8}, 1));  // two nodes
+  EXPECT_EQ(slowest({{0, 1, 8, 9}, {2, 3, 4, 10}}),
+            std::pair(std::vector{2, 3, 4, 10}, 2));  // one rank on a node
+  EXPECT_EQ(slowest({{0, 8}, {1, 9}, {2, 16}}), std::pair(std::vector{0, 8}, 3));
+}
+
 TEST(Topology, AGroupThatLeavesTheOnlyNodeIsBR0554) {
   Machine m = load_machine("h100");
   m.collectives.network.reset();

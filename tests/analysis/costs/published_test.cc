@@ -37,7 +37,7 @@ struct Program {
   // `bytes` as CollectiveShape counts them; a negative time: what the machine says.
   Started start(CollectiveKind kind, ir::GroupId group, std::int64_t bytes, double ns = -1,
                 ir::BufferId in = {}) {
-    const auto n = static_cast<std::int64_t>(b.graph[group].ranks.size());
+    const auto n = static_cast<std::int64_t>(b.graph[group].size());
     ir::CollectiveKernel k{.kind = kind, .group = group};
     if (!in.valid()) {
       in = b.input("in" + std::to_string(made++), {kind == CollectiveKind::all_gather ? bytes / n : bytes},

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <random>
+
 #include "../models.h"
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/split.h"
@@ -157,6 +160,78 @@ TEST(ShardingChoose, SplittingMustPay) {
     latency = 150;
     EXPECT_LE(space.choose(costs).solution.cost, 1400);
     EXPECT_GT(space.choose(costs).solution.cost, 2 * 8 * 50);
+  });
+}
+
+// On two axes the batch is split along one and the weights along another, or the batch along both, as its size allows: work that both
+// axes share, and one gather of the whole output per axis that splits the batch.
+TEST(ShardingChoose, DataParallelComesOutOfCosts) {
+  SplitCosts costs = split_weights();
+  costs.node_on_mesh = [](const Graph&, const GraphNode& node, Combination axes, const Mesh& mesh) -> Cost {
+    if (!is_product(node)) return 0;
+    Cost work = 4000;
+    for (std::size_t k = 0; k < axes.size(); ++k) work /= axes[k]->letter >= 0 ? mesh.axes[k].size : 1;
+    return work;
+  };
+  const Mesh mesh = parse_mesh("dp=2,tp=2", "mesh");
+  const auto of_rows = [&](int rows, const auto& check) {
+    const std::string text = fmt::format(
+        "g (float[{2},8] x) => (float[{2},8] y) <{0}, {1}> {{ h = MatMul(x, w1)\n r = Relu(h)\n y = "
+        "MatMul(r, w2) }}",
+        weight("w1", 8, 16), weight("w2", 16, 8), rows);
+    with_graph(text, [&](const Graph& graph) {
+      const SplitSpace space(graph, mesh);
+      const SplitChoice choice = choose_split(graph, space, Caches::whole, costs);
+      EXPECT_TRUE(choice.joint);
+      EXPECT_EQ(choice.solution.status, Status::kOptimal);
+      check(choice);
+    });
+  };
+  const Spec rows = Spec::split(0);
+  of_rows(8, [&](const SplitChoice& choice) {
+    EXPECT_EQ(choice.plan.of_value("h"), (MeshSpec{rows, rows}));
+    EXPECT_EQ(choice.solution.cost, 2 * 1000 + (1 + 8 * 8 * 4 / 4) + (1 + 8 * 8 * 4 / 2));
+  });
+  // Six rows are two or three parts, not four: the other axis splits the weights, and sums over them.
+  of_rows(6, [&](const SplitChoice& choice) {
+    const MeshSpec h = choice.plan.of_value("h"), y = choice.plan.of_value("y");
+    EXPECT_EQ(h[0] == rows, h[1] != rows) << to_string(choice.plan);
+    EXPECT_EQ(y[0] == rows, y[1] == Spec::pending(ir::ReduceKind::sum)) << to_string(choice.plan);
+    EXPECT_EQ(choice.solution.cost, 2 * 1000 + (1 + 6 * 8 * 4 / 2) + (1 + 6 * 8 * 4 / 2));
+  });
+  // Rows cannot be split: the weights are, on both axes.
+  of_rows(7, [&](const SplitChoice& choice) {
+    EXPECT_EQ(choice.plan.of_value("h"), (MeshSpec{Spec::split(1), Spec::split(1)}));
+    EXPECT_GT(choice.solution.cost, 2 * 1000 + 2);
+  });
+}
+
+// One axis after another finds the same where the axes do not depend on each other, and never less than the optimum.
+TEST(ShardingChoose, AxisAfterAxisIsNotBetterThanJoint) {
+  with_graph(transformer(2, 8, 8, 4), [](const Graph& graph) {
+    for (unsigned seed = 1; seed < 6; ++seed) {
+      std::mt19937 random(seed);
+      const std::array<Cost, 3> scale = {1 + random() % 20, 1 + random() % 500, random() % 300};
+      SplitCosts costs = split_weights();
+      costs.step = [scale](const ConversionStep& step, int ranks) {
+        return ring(step, ranks) * scale[0] + scale[2];
+      };
+      costs.node_on_mesh = [scale](const Graph&, const GraphNode& node, Combination axes,
+                                   const Mesh& mesh) -> Cost {
+        Cost work = is_product(node) ? 64 * scale[1] : 64;
+        for (std::size_t k = 0; k < axes.size(); ++k) work /= axes[k]->letter >= 0 ? mesh.axes[k].size : 1;
+        return work;
+      };
+      const Mesh mesh = parse_mesh("dp=2,tp=2", "mesh");
+      const SplitSpace space(graph, mesh);
+      ASSERT_FALSE(space.large());
+      const SplitChoice joint = space.choose(costs),
+                        turns = choose_in_turn(graph, mesh, Caches::whole, costs);
+      EXPECT_FALSE(turns.joint);
+      EXPECT_EQ(joint.price(graph, costs), joint.solution.cost);
+      EXPECT_EQ(turns.price(graph, costs), turns.solution.cost);
+      EXPECT_LE(joint.solution.cost, turns.solution.cost) << seed;
+    }
   });
 }
 

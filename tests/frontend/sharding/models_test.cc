@@ -26,9 +26,10 @@ int collectives_of(const ir::Schedule& schedule) {
 }
 
 // Splits one case and compares all its data sets. Every rank is given its part of the inputs; parts of outputs are joined.
-void check(const fs::path& folder, int ranks, unsigned seed, double rtol, double atol, Totals& totals,
+void check(const fs::path& folder, const Mesh& mesh, unsigned seed, double rtol, double atol, Totals& totals,
            Caches caches = Caches::whole) {
-  SCOPED_TRACE(fmt::format("{} on {} ranks, seed {}", folder.filename().string(), ranks, seed));
+  const int ranks = mesh.ranks();
+  SCOPED_TRACE(fmt::format("{} on {} ranks, seed {}", folder.filename().string(), to_string(mesh), seed));
   std::string path;
   ImportOptions options = test::import_options_of(folder, path);
   if (options.ranks != 1) return;
@@ -40,7 +41,7 @@ void check(const fs::path& folder, int ranks, unsigned seed, double rtol, double
   }
   Chosen chosen;
   options.ranks = ranks;
-  options.split = chosen_request(chosen, seed, caches);
+  options.split = chosen_request(chosen, seed, caches, mesh);
   try {
     const ir::Schedule schedule = import_model(path, options);
     EXPECT_EQ(test::text_and_verifier_complaints(schedule), "");
@@ -81,7 +82,7 @@ void check(const fs::path& folder, int ranks, unsigned seed, double rtol, double
 }
 
 // One in `every` of the cases; all of them in the deep tier.
-Totals check_all(const fs::path& root, const std::vector<int>& ranks, const std::vector<unsigned>& seeds,
+Totals check_all(const fs::path& root, const std::vector<Mesh>& meshes, const std::vector<unsigned>& seeds,
                  double rtol, double atol, std::size_t every = 1) {
   Totals totals;
   if (!fs::exists(root)) return totals;
@@ -89,8 +90,8 @@ Totals check_all(const fs::path& root, const std::vector<int>& ranks, const std:
   std::size_t count = 0;
   for (const fs::path& folder : test::sorted_entries(root)) {
     if (!all && count++ % every != 0) continue;
-    for (const int n : ranks) {
-      for (const unsigned seed : seeds) check(folder, n, seed, rtol, atol, totals);
+    for (const Mesh& mesh : meshes) {
+      for (const unsigned seed : seeds) check(folder, mesh, seed, rtol, atol, totals);
     }
   }
   fmt::print("{} splits, {} of them of some node, {} nodes, {} collectives\n", totals.models,
@@ -101,9 +102,21 @@ Totals check_all(const fs::path& root, const std::vector<int>& ranks, const std:
 fs::path models(const char* part) { return fs::path(BRAID_TEST_MODELS) / part; }
 
 TEST(SplitModels, TransformersEqualThePlainOnes) {
-  const Totals totals = check_all(models("transformers"), {2, 4}, {0, 1}, 1e-4, 1e-5);
+  const Totals totals = check_all(models("transformers"), {Mesh::line(2), Mesh::line(4)}, {0, 1}, 1e-4, 1e-5);
   if (totals.models == 0) GTEST_SKIP() << "no models: ctest makes them";
   EXPECT_EQ(totals.models, totals.split_models);
+}
+
+TEST(SplitModels, TransformersOnSeveralAxesEqualThePlainOnes) {
+  const Totals totals =
+      check_all(models("transformers"), {parse_mesh("a=2,b=2", "mesh")}, {0, 1}, 1e-4, 1e-5, 2);
+  if (totals.models == 0) GTEST_SKIP() << "no models: ctest makes them";
+  EXPECT_EQ(totals.models, totals.split_models);
+}
+
+TEST(SplitModels, OperatorsOnSeveralAxesEqualThePlainOnes) {
+  const Totals totals = check_all(models("ops"), {parse_mesh("a=2,b=2", "mesh")}, {5}, 1e-4, 1e-5, 3);
+  if (totals.models == 0) GTEST_SKIP() << "no models: ctest makes them";
 }
 
 // Two layers with a past key and a past value each.
@@ -113,19 +126,19 @@ TEST(SplitModels, KeepTheirCachesInParts) {
        {"gpt2_decode", "gpt2_slice_decode", "gpt2_static_decode", "llama_decode", "llama_grouped_decode"}) {
     if (!fs::exists(models("transformers") / name)) GTEST_SKIP() << "no models: ctest makes them";
     const int before = totals.split_caches;
-    check(models("transformers") / name, 2, 0, 1e-4, 1e-5, totals, Caches::in_parts);
+    check(models("transformers") / name, Mesh::line(2), 0, 1e-4, 1e-5, totals, Caches::in_parts);
     EXPECT_EQ(totals.split_caches - before, 4) << name;
   }
 }
 
 TEST(SplitModels, ArchitecturesEqualThePlainOnes) {
-  const Totals totals = check_all(models("architectures"), {2}, {0}, 1e-3, 1e-4, 5);
+  const Totals totals = check_all(models("architectures"), {Mesh::line(2)}, {0}, 1e-3, 1e-4, 5);
   if (totals.models == 0) GTEST_SKIP() << "no models: ctest makes them";
   EXPECT_GT(totals.split_models, totals.models / 2);
 }
 
 TEST(SplitModels, OperatorsEqualThePlainOnes) {
-  const Totals totals = check_all(models("ops"), {2}, {3}, 1e-4, 1e-5);
+  const Totals totals = check_all(models("ops"), {Mesh::line(2)}, {3}, 1e-4, 1e-5);
   if (totals.models == 0) GTEST_SKIP() << "no models: ctest makes them";
 }
 

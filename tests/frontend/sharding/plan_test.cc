@@ -245,11 +245,12 @@ struct Outcome {
   ir::Tensor y;
 };
 
-Outcome split(const onnx::ModelProto& model, int ranks) {
+Outcome split(const onnx::ModelProto& model, const Mesh& mesh) {
   Outcome outcome;
+  const int ranks = mesh.ranks();
   ImportOptions options;
   options.ranks = ranks;
-  options.split = chosen_request(outcome.chosen);
+  options.split = chosen_request(outcome.chosen, 0, Caches::whole, mesh);
   const ir::Schedule schedule = import_proto(model, options);
   for (const ir::Operation& op : schedule.graph.ops)
     outcome.collectives += op.as<ir::CollectiveKernel>() != nullptr;
@@ -267,7 +268,7 @@ TEST(SplitBlock, IsCutByHeadsWithTheFusedProjectionInBlocks) {
   const std::vector<std::vector<ir::Tensor>> inputs{{x}};
   const ir::Tensor plain = ir::run(import_proto(model), inputs).outputs[0][0];
   for (const int ranks : {2, 4}) {
-    const Outcome outcome = split(model, ranks);
+    const Outcome outcome = split(model, Mesh::line(ranks));
     EXPECT_EQ(difference(outcome.y, plain, 1e-5), "");
     EXPECT_GT(outcome.chosen.split_nodes, 10) << to_string(outcome.chosen.plan);
     const Spec qkv = outcome.chosen.plan.axes[0].of_reader("wqkv", "qkv", 1, Spec());
@@ -336,13 +337,16 @@ onnx::ModelProto with_identities(onnx::ModelProto model) {
 
 TEST(SplitBlock, NamesOrderAndIdentityChangeNothing) {
   const onnx::ModelProto model = block_model();
-  const Outcome first = split(model, 2);
-  const std::vector<onnx::ModelProto> others = {renamed(model), reordered(model, 1), reordered(model, 2),
-                                                with_identities(model)};
-  for (const onnx::ModelProto& other : others) {
-    const Outcome outcome = split(other, 2);
-    EXPECT_EQ(outcome.y, first.y);
-    EXPECT_EQ(outcome.collectives, first.collectives);
+  for (const Mesh& mesh : {Mesh::line(2), parse_mesh("dp=2,tp=2", "mesh")}) {
+    const Outcome first = split(model, mesh);
+    EXPECT_GT(first.chosen.split_nodes, 10) << to_string(first.chosen.plan);
+    const std::vector<onnx::ModelProto> others = {renamed(model), reordered(model, 1), reordered(model, 2),
+                                                  with_identities(model)};
+    for (const onnx::ModelProto& other : others) {
+      const Outcome outcome = split(other, mesh);
+      EXPECT_EQ(outcome.y, first.y);
+      EXPECT_EQ(outcome.collectives, first.collectives);
+    }
   }
 }
 

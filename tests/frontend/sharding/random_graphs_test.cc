@@ -104,7 +104,7 @@ class RandomGraph {
     if (elements > 20000) return;
     const int axis = rank == 0 ? 0 : pick(rank);
     const std::int64_t size = rank == 0 ? 1 : a.sizes[static_cast<std::size_t>(axis)];
-    switch (pick(18)) {
+    switch (pick(19)) {
       case 0:
       case 1: {  // with another value that is broadcast, or with a weight
         const char* ops[] = {"Add", "Sub", "Mul", "Max", "Min"};
@@ -228,6 +228,12 @@ class RandomGraph {
         const std::string along = fmt::format("a{}", constants_++);
         text_ += fmt::format("{} = Constant <value = int64 {{{}}}> () ", along, axis);
         return node(fmt::format("CumSum({}, {})", a.name, along), a.sizes);
+      }
+      case 17: {  // shape code, which computes with the sizes of the whole tensor
+        if (rank == 0) return;
+        const std::string shape = fmt::format("s{}", constants_++);
+        text_ += fmt::format("{} = Shape({}) ", shape, a.name);
+        return node(fmt::format("Reshape({}, {})", a.name, shape), a.sizes);
       }
       default: {
         if (rank < 2) return;

@@ -692,6 +692,398 @@ void add_convolutions(std::vector<ProofCase>& cases) {
   cases.insert(cases.end(), more.begin(), more.end());
 }
 
+void add_quantised(std::vector<ProofCase>& cases) {
+  const std::map<std::string, Range> linear = {{"s", {1, 3}}, {"t", {1, 3}}, {"u", {40, 40}},
+                                               {"v", {5, 5}}, {"a", {1, 2}}, {"q", {0.02, 0.02}},
+                                               {"z", {-1, 2}}};
+  const auto add = [&](const char* op, const std::string& text, double tolerance = 0, double low = 0,
+                       double high = 9, int opset = 21) {
+    cases.push_back({op, text, opset, tolerance, low, high, linear});
+  };
+  add("MatMulInteger", graph("uint8[12, 6] a, int8[6, 12] b, uint8 az, int8 bz", "int32[12, 12] y",
+                             "y = MatMulInteger(a, b, az, bz)"));
+  add("MatMulInteger", graph("uint8[12, 12] a, int8[12, 24] b, uint8[12] az, int8[24] bz", "int32[12, 24] y",
+                             "y = MatMulInteger(a, b, az, bz)"));
+  add("MatMulInteger", graph("uint8[12, 5, 6] a, int8[12, 6, 12] b, uint8[12, 5, 1] az, int8[12, 1, 12] bz",
+                             "int32[12, 5, 12] y", "y = MatMulInteger(a, b, az, bz)"));
+  add("QLinearMatMul",
+      graph("uint8[12, 6] x, float s, uint8 a, int8[6, 12] b, float t, int8 z, float u, uint8 v",
+            "uint8[12, 12] y", "y = QLinearMatMul(x, s, a, b, t, z, u, v)"));
+  add("QLinearMatMul", graph("uint8[12, 6] x, float[12] s, uint8[12] a, int8[6, 24] b, float[24] t, int8[24] "
+                             "z, float u, uint8 v",
+                             "uint8[12, 24] y", "y = QLinearMatMul(x, s, a, b, t, z, u, v)"));
+  add("QLinearMatMul",
+      graph("uint8[12, 2, 6] x, float s, uint8 a, int8[12, 6, 5] b, float t, int8 z, float u, uint8 v",
+            "uint8[12, 2, 5] y", "y = QLinearMatMul(x, s, a, b, t, z, u, v)"));
+  add("QGemm",
+      graph("uint8[12, 6] x, float s, uint8 a, int8[12, 6] b, float[12] t, int8[12] z, int32[12] c",
+            "float[12, 12] y", "y = com.microsoft.QGemm <transB = 1> (x, s, a, b, t, z, c)"),
+      1e-6);
+  add("QGemm", graph("uint8[6, 12] x, float s, uint8 a, int8[6, 12] b, float t, int8 z, int32[12, 12] c, "
+                     "float u, uint8 v",
+                     "uint8[12, 12] y", "y = com.microsoft.QGemm <transA = 1> (x, s, a, b, t, z, c, u, v)"));
+  add("MatMulIntegerToFloat",
+      graph("uint8[12, 6] x, int8[6, 12] b, float s, float[12] t, uint8 a, int8[12] z, float[12] c",
+            "float[12, 12] y", "y = com.microsoft.MatMulIntegerToFloat(x, b, s, t, a, z, c)"),
+      1e-6);
+  add("DynamicQuantizeMatMul",
+      graph("float[5, 6] x, int8[6, 12] b, float[12] t, int8[12] z, float[12] c", "float[5, 12] y",
+            "y = com.microsoft.DynamicQuantizeMatMul(x, b, t, z, c)"),
+      1e-6);
+  add("DynamicQuantizeMatMul",
+      graph("float[12, 6] x, int8[6, 12] b, float t", "float[12, 12] y",
+            "y = com.microsoft.DynamicQuantizeMatMul(x, b, t)"),
+      1e-6);
+  cases.back().fractions = true;
+  cases.back().ranges["t"] = {1, 1};
+  for (const char* sizes : {"[12, 5, 24]", "[12]"}) {
+    ProofCase c{"DynamicQuantizeLinear",
+                graph(fmt::format("float{} x", sizes), fmt::format("uint8{} y, float s, uint8 z", sizes),
+                      "y, s, z = DynamicQuantizeLinear(x)"),
+                18};
+    c.fractions = true;
+    cases.push_back(c);
+    c.low = 2;  // zero is in the range all the same
+    cases.push_back(c);
+  }
+  for (const char* op : {"QLinearAdd", "QLinearMul"}) {
+    for (const char* other : {"[12, 5, 24]", "[24]", "[5, 1]"}) {
+      add(op, graph(fmt::format(
+                        "uint8[12, 5, 24] x, float s, uint8 a, uint8{} b, float t, uint8 c, float u, uint8 v",
+                        other),
+                    "uint8[12, 5, 24] y", fmt::format("y = com.microsoft.{}(x, s, a, b, t, c, u, v)", op)));
+    }
+  }
+  for (const char* op : {"QLinearSigmoid", "QLinearLeakyRelu"})
+    add(op, graph("uint8[12, 0, 24] x, float s, uint8 a, float u, uint8 v", "uint8[12, 0, 24] y",
+                  fmt::format("y = com.microsoft.{}(x, s, a, u, v)", op)));
+  for (const char* op : {"QLinearSigmoid", "QLinearLeakyRelu"})
+    add(op,
+        graph("uint8[12, 24] x, float s, uint8 a, float s2, uint8 v", "uint8[12, 24] y",
+              fmt::format("y = com.microsoft.{}(x, s, a, s2, v)", op)),
+        0, 1, 9);
+  add("QLinearSoftmax", graph("uint8[12, 6, 5] x, float s, uint8 a, float q, uint8 v", "uint8[12, 6, 5] y",
+                              "y = com.microsoft.QLinearSoftmax <axis = -1, opset = 13> (x, s, a, q, v)"));
+  cases.back().fractions = true;
+  add("QLinearSoftmax", graph("uint8[12, 6, 12] x, float s, uint8 a, float q, uint8 v", "uint8[12, 6, 12] y",
+                              "y = com.microsoft.QLinearSoftmax <axis = 1, opset = 12> (x, s, a, q, v)"));
+  cases.back().fractions = true;
+  add("QLinearReduceMean",
+      graph("uint8[12, 6, 24] x, float s, uint8 a, float s2, uint8 v", "uint8[12, 24] y",
+            "y = com.microsoft.QLinearReduceMean <axes = [1], keepdims = 0> (x, s, a, s2, v)"),
+      0, 1, 9);
+  add("QLinearGlobalAveragePool",
+      graph("uint8[12, 6, 24] x, float s, uint8 a, float s2, uint8 v", "uint8[12, 1, 24] y",
+            "y = com.microsoft.QLinearGlobalAveragePool <channels_last = 1> (x, s, a, s2, v)"),
+      0, 1, 9);
+  add("QLinearGlobalAveragePool",
+      graph("uint8[12, 24, 6] x, float s, uint8 a, float s2, uint8 v", "uint8[12, 24, 1] y",
+            "y = com.microsoft.QLinearGlobalAveragePool(x, s, a, s2, v)"),
+      0, 1, 9);
+  add("QLinearAveragePool",
+      graph("uint8[12, 24, 6] x, float s, uint8 a, float s2, uint8 v", "uint8[12, 24, 6] y",
+            "y = com.microsoft.QLinearAveragePool <kernel_shape = [3], pads = [1, 1]> (x, s, a, s2, v)"),
+      0, 1, 9);
+  add("QLinearWhere",
+      graph("bool[12, 1] c, uint8[12, 24] x, float s, uint8 a, uint8[24] w, float t, uint8 b, float s2, "
+            "uint8 v",
+            "uint8[12, 24] y", "y = com.microsoft.QLinearWhere(c, x, s, a, w, t, b, s2, v)"),
+      0, 1, 9);
+  add("QLinearConcat",
+      graph("float u, uint8 v, uint8[12, 24] x, float s, uint8 a, uint8[12, 12] w, float t, uint8 b",
+            "uint8[12, 36] y", "y = com.microsoft.QLinearConcat <axis = 1> (u, v, x, s, a, w, t, b)"));
+  add("QLinearConv",
+      graph("uint8[12, 5, 2] x, float s, uint8 a, int8[12, 2, 3] w, float[12] t, int8[12] z0, float u, uint8 "
+            "v, int32[12] b",
+            "uint8[12, 3, 12] y",
+            "y = com.microsoft.QLinearConv <channels_last = 1> (x, s, a, w, t, z0, u, v, b)"),
+      0, 0, 0);
+  cases.back().ranges["x"] = {1, 9};
+  cases.back().ranges["w"] = {-3, 3};
+  cases.back().ranges["b"] = {0, 40};
+
+  // Numbers in blocks.
+  const auto blocks = [&](const char* op, const std::string& text, double low = 0, double high = 255) {
+    cases.push_back({op,
+                     text,
+                     21,
+                     0,
+                     low,
+                     high,
+                     {{"x", {-2, 2}}, {"s", {1, 2}}, {"i", {-14, 13}}, {"b", {-3, 3}}, {"zf", {1, 7}}}});
+  };
+  blocks("MatMulNBits",
+         graph("float[12, 384] x, uint8[12, 12, 16] w, float[12, 12] s", "float[12, 12] y",
+               "y = com.microsoft.MatMulNBits <K = 384, N = 12, bits = 4, block_size = 32> (x, w, s)"));
+  blocks(
+      "MatMulNBits",
+      graph("float[2, 5, 384] x, uint8[12, 24, 8] w, float[12, 24] s, uint8[12, 12] z, float[12] b",
+            "float[2, 5, 12] y",
+            "y = com.microsoft.MatMulNBits <K = 384, N = 12, bits = 4, block_size = 16> (x, w, s, z, , b)"));
+  blocks("MatMulNBits",
+         graph("float[1, 192] x, uint8[12, 12, 16] w, float[12, 12] s, uint8[12, 12] z", "float[1, 12] y",
+               "y = com.microsoft.MatMulNBits <K = 192, N = 12, bits = 8, block_size = 16> (x, w, s, z)"));
+  blocks("MatMulNBits",
+         graph("float[3, 192] x, uint8[12, 12, 8] w, float[144] s, float[12, 12] zf", "float[3, 12] y",
+               "y = com.microsoft.MatMulNBits <K = 192, N = 12, bits = 4, block_size = 16> (x, w, s, zf)"));
+  blocks("MatMulNBits",
+         graph("float[3, 40] x, uint8[12, 3, 8] w, float[12, 3] s, uint8[12, 2] z", "float[3, 12] y",
+               "y = com.microsoft.MatMulNBits <K = 40, N = 12, bits = 4, block_size = 16> (x, w, s, z)"));
+  blocks("GatherBlockQuantized",
+         graph("uint8[12, 96] d, int64[5, 12] i, float[12, 12] s, uint8[12, 6] z", "float[5, 12, 192] y",
+               "y = com.microsoft.GatherBlockQuantized <block_size = 16, bits = 4> (d, i, s, z)"));
+  blocks(
+      "GatherBlockQuantized",
+      graph(
+          "uint8[12, 6, 16] d, int32[12] i, float[12, 6, 1] s", "float[12, 6, 16] y",
+          "y = com.microsoft.GatherBlockQuantized <quantize_axis = 2, block_size = 16, bits = 8> (d, i, s)"));
+  cases.push_back({"DequantizeLinear",
+                   graph("uint8[12, 96] x, float[12, 12] s, uint8[12, 12] z", "float[12, 96] y",
+                         "y = DequantizeLinear <axis = 1, block_size = 8> (x, s, z)"),
+                   21, 0, 0, 9});
+  cases.push_back({"DequantizeLinear",
+                   graph("int8[24, 5, 12] x, float[12, 5, 12] s", "float[24, 5, 12] y",
+                         "y = DequantizeLinear <axis = 0, block_size = 2> (x, s)"),
+                   21, 0, -4, 4});
+  cases.push_back({"QuantizeLinear",
+                   graph("float[12, 96] x, float[12, 12] s, uint8[12, 12] z", "uint8[12, 96] y",
+                         "y = QuantizeLinear <axis = 1, block_size = 8> (x, s, z)"),
+                   21, 0, 1, 9});
+  cases.push_back(
+      {"QAttention",
+       graph("uint8[2, 3, 6] x, int8[6, 108] w, float[108] b, float s, float[108] t, int32[2, 7] m, uint8 a, "
+             "int8[108] z, float[2, 2, 12, 4, 3] p",
+             "float[2, 3, 36] y, float[2, 2, 12, 7, 3] c",
+             "y, c = com.microsoft.QAttention <num_heads = 12, unidirectional = 1> (x, w, b, s, t, m, a, z, "
+             "p)"),
+       18,
+       1e-5,
+       -1,
+       1,
+       {{"x", {0, 9}},
+        {"w", {-3, 3}},
+        {"s", {0.01, 0.01}},
+        {"t", {0.1, 0.2}},
+        {"m", {0, 1}},
+        {"z", {0, 1}}}});
+  cases.back().fractions = true;
+}
+
+void add_axes(std::vector<ProofCase>& cases) {
+  // Few values: many equal elements.
+  const auto ties = [&](const char* op, const std::string& text, int opset = 18) {
+    cases.push_back({op, text, opset, 0, 0, 2});
+  };
+  for (const char* op : {"ArgMax", "ArgMin"}) {
+    ties(op, graph("float[12, 24] x", "int64[12, 1] y", fmt::format("y = {} <axis = 1> (x)", op)));
+    ties(op, graph("int32[24, 5] x", "int64[5] y", fmt::format("y = {} <axis = 0, keepdims = 0> (x)", op)));
+    ties(op,
+         graph("float[2, 12, 12] x", "int64[2, 12] y",
+               fmt::format("y = {} <axis = -1, keepdims = 0, select_last_index = 1> (x)", op)),
+         13);
+    ties(op, graph("uint8[0, 12] x", "int64[0] y", fmt::format("y = {} <axis = 1, keepdims = 0> (x)", op)),
+         12);
+  }
+  for (const char* k : {"1", "5", "12", "24"}) {
+    for (const char* largest : {"0", "1"})
+      ties("TopK",
+           graph("float[2, 24] x", fmt::format("float[2, {0}] v, int64[2, {0}] i", k),
+                 fmt::format(
+                     "k = Constant <value = int64[1] {{{}}}> () v, i = TopK <axis = -1, largest = {}> (x, k)",
+                     k, largest)));
+  }
+  ties("TopK", graph("int64[12, 12, 2] x", "int64[12, 3, 2] v, int64[12, 3, 2] i",
+                     "k = Constant <value = int64[1] {3}> () v, i = TopK <axis = 1> (x, k)"));
+  ties("TopK", graph("float[5, 12] x", "float[5, 2] v, int64[5, 2] i", "v, i = TopK <k = 2> (x)"), 9);
+  for (const char* op : {"Softmax", "LogSoftmax"}) {
+    for (const int opset : {13, 18}) {
+      ProofCase c{op,
+                  graph("float[6, 12, 24] x", "float[6, 12, 24] y", fmt::format("y = {} <axis = 1> (x)", op)),
+                  opset, 1e-6};
+      c.fractions = true;
+      cases.push_back(c);
+    }
+  }
+  const std::vector<ProofCase> more = {
+      {"Compress", graph("float[12, 4, 24] x", "float[12, 2, 24] y",
+                         "c = Constant <value = bool[4] {1, 0, 0, 1}> () y = Compress <axis = 1> (x, c)")},
+      {"Compress", graph("float[12, 4] x", "float[12, 4] y",
+                         "c = Constant <value = bool[4] {1, 1, 1, 1}> () y = Compress <axis = 1> (x, c)")},
+      {"CenterCropPad",
+       graph("float[12, 6, 24] x", "float[12, 6, 24] y",
+             "s = Constant <value = int64[1] {6}> () y = CenterCropPad <axes = [1]> (x, s)")},
+      {"DFT", graph("float[12, 5, 12, 1] x", "float[12, 5, 12, 2] y", "y = DFT <axis = 1> (x)"), 17, 1e-5},
+      {"DFT", graph("float[12, 5, 2] x", "float[12, 5, 2] y", "y = DFT(x)"), 20, 1e-5},
+      {"Det", graph("float[12, 6, 3, 3] x", "float[12, 6] y", "y = Det(x)"), 18, 1e-5},
+      {"STFT",
+       graph("float[12, 16, 1] x", "float[12, 5, 3, 2] y",
+             "s = Constant <value = int64 {3}> () l = Constant <value = int64 {4}> () y = STFT(x, s, , l)"),
+       17, 1e-5},
+      {"BiasAdd", graph("float[2, 12, 24] x, float[24] b, float[2, 12, 24] r", "float[2, 12, 24] y",
+                        "y = com.microsoft.BiasAdd(x, b, r)")},
+      {"BiasSplitGelu",
+       graph("float[2, 12, 48] x, float[48] b", "float[2, 12, 24] y",
+             "y = com.microsoft.BiasSplitGelu(x, b)"),
+       18, 1e-6},
+      {"MeanVarianceNormalization",
+       graph("float[12, 24, 5, 2] x", "float[12, 24, 5, 2] y", "y = MeanVarianceNormalization(x)"), 18, 1e-5},
+      {"MeanVarianceNormalization",
+       graph("float[12, 5, 24] x", "float[12, 5, 24] y", "y = MeanVarianceNormalization <axes = [1]> (x)"),
+       18, 1e-5},
+      {"GroupNormalization",
+       graph("float[2, 24, 5] x, float[24] s, float[24] b", "float[2, 24, 5] y",
+             "y = GroupNormalization <num_groups = 12> (x, s, b)"),
+       21, 1e-5},
+      {"GroupNorm",
+       graph("float[12, 5, 24] x, float[24] s, float[24] b", "float[12, 5, 24] y",
+             "y = com.microsoft.GroupNorm <groups = 12, activation = 1> (x, s, b)"),
+       18, 1e-5},
+      {"SkipGroupNorm",
+       graph("float[12, 5, 24] x, float[24] s, float[24] b, float[12, 24] k, float[24] c",
+             "float[12, 5, 24] y, float[12, 5, 24] t",
+             "y, t = com.microsoft.SkipGroupNorm <groups = 12, activation = 0> (x, s, b, k, c)"),
+       18, 1e-5},
+      {"EmbedLayerNormalization",
+       graph("int32[12, 3] i, int32[12, 3] g, float[9, 5] w, float[9, 5] p, float[2, 5] s, float[5] a, "
+             "float[5] b, "
+             "int32[12, 3] m",
+             "float[12, 3, 5] y, int32[12] c, float[12, 3, 5] e",
+             "y, c, e = com.microsoft.EmbedLayerNormalization(i, g, w, p, s, a, b, m)"),
+       18,
+       1e-5,
+       -4,
+       4,
+       {{"i", {0, 8}}, {"g", {0, 1}}, {"m", {0, 1}}}},
+      {"QEmbedLayerNormalization",
+       graph("int32[12, 3] i, int32[12, 3] g, uint8[9, 5] w, uint8[9, 5] p, uint8[2, 5] s, uint8[5] a, "
+             "uint8[5] b, "
+             "int32[12, 3] m, float ws, float ps, float ss, float as, float bs, uint8 wz, uint8 pz, uint8 "
+             "sz, uint8 az, uint8 bz",
+             "float[12, 3, 5] y, int32[12] c",
+             "y, c = com.microsoft.QEmbedLayerNormalization(i, g, w, p, s, a, b, m, ws, ps, ss, as, bs, wz, "
+             "pz, sz, az, bz)"),
+       18,
+       1e-5,
+       1,
+       9,
+       {{"i", {0, 8}}, {"g", {0, 1}}, {"m", {0, 1}}}},
+      {"CausalConvWithState",
+       graph("float[12, 24, 5] x, float[24, 1, 3] w, float[24] b, float[12, 24, 2] s",
+             "float[12, 24, 5] y, float[12, 24, 2] t", "y, t = CausalConvWithState(x, w, b, s)"),
+       27},
+      {"CenterCropPad",
+       graph("float[12, 5, 24] x", "float[12, 3, 24] y",
+             "s = Constant <value = int64[1] {3}> () y = CenterCropPad <axes = [1]> (x, s)")},
+      {"Col2Im", graph("float[12, 48, 4] x", "float[12, 12, 3, 3] y",
+                       "i = Constant <value = int64[2] {3, 3}> () b = Constant <value = int64[2] {2, 2}> () "
+                       "y = Col2Im(x, i, b)")},
+      {"DeformConv",
+       graph("float[12, 12, 4, 4] x, float[12, 12, 2, 2] w, float[12, 8, 3, 3] o, float[12] b, float[12, 4, "
+             "3, 3] m",
+             "float[12, 12, 3, 3] y", "y = DeformConv <kernel_shape = [2, 2]> (x, w, o, b, m)"),
+       19, 1e-5, -1, 1},
+      {"DeformConv",
+       graph("float[2, 24, 4, 4] x, float[12, 2, 2, 2] w, float[2, 8, 3, 3] o", "float[2, 12, 3, 3] y",
+             "y = DeformConv <kernel_shape = [2, 2], group = 12> (x, w, o)"),
+       19, 1e-5, -1, 1},
+      {"NhwcConv", graph("float[12, 5, 12] x, float[24, 3, 12] w, float[24] b", "float[12, 5, 24] y",
+                         "y = com.microsoft.NhwcConv <pads = [1, 1]> (x, w, b)")},
+      {"NhwcFusedConv",
+       graph("float[12, 5, 24] x, float[12, 2, 3] w, float[12] b, float[12, 3, 12] z", "float[12, 3, 12] y",
+             "y = com.microsoft.NhwcFusedConv <activation = \"Relu\", group = 12> (x, w, b, z)")},
+  };
+  cases.insert(cases.end(), more.begin(), more.end());
+}
+
+// Several ranks need the same head of the keys; batches and queries.
+void add_shared_heads(std::vector<ProofCase>& cases) {
+  const std::string gqa_inputs = "int32[2] l, int32[1] t";
+  const std::map<std::string, Range> lengths = {{"l", {5, 5}}, {"t", {6, 6}}};
+  for (const char* heads : {"1", "2"}) {
+    const int keys = heads[0] - '0';
+    cases.push_back(
+        {"Attention",
+         graph(
+             fmt::format("float[2, 12, 3, 4] q, float[2, {0}, 2, 4] k, float[2, {0}, 2, 5] v, float[2, {0}, "
+                         "3, 4] pk, "
+                         "float[2, {0}, 3, 5] pv, float[12, 3, 5] m",
+                         keys),
+             fmt::format(
+                 "float[2, 12, 3, 5] y, float[2, {0}, 5, 4] ck, float[2, {0}, 5, 5] cv, float[2, 12, 3, 5] s",
+                 keys),
+             "y, ck, cv, s = Attention <is_causal = 1> (q, k, v, m, pk, pv)"),
+         23, 1e-5, -1, 1});
+    cases.push_back(
+        {"Attention",
+         graph(fmt::format("float[2, 3, 48] q, float[2, 5, {}] k, float[2, 5, {}] v", 4 * keys, 3 * keys),
+               "float[2, 3, 36] y",
+               fmt::format("y = Attention <q_num_heads = 12, kv_num_heads = {}, is_causal = 1> (q, k, v)",
+                           keys)),
+         23, 1e-5, -1, 1});
+    cases.push_back(
+        {"GroupQueryAttention",
+         graph(
+             fmt::format("float[2, 3, 48] q, float[2, 3, {0}] k, float[2, 3, {0}] v, float[2, {1}, 3, 4] pk, "
+                         "float[2, {1}, 3, 4] pv, {2}",
+                         4 * keys, keys, gqa_inputs),
+             fmt::format("float[2, 3, 48] y, float[2, {0}, 6, 4] ck, float[2, {0}, 6, 4] cv", keys),
+             fmt::format(
+                 "t6 = Constant <value = int32[1] {{6}}> () y, ck, cv = com.microsoft.GroupQueryAttention "
+                 "<num_heads = 12, kv_num_heads = {}> (q, k, v, pk, pv, l, t6)",
+                 keys)),
+         18, 1e-5, -1, 1, lengths});
+  }
+  const std::vector<ProofCase> more = {
+      {"Attention",
+       graph("float[2, 3, 12, 4] q, float[2, 3, 5, 4] k, float[2, 3, 5, 4] v, float[12, 5] m",
+             "float[2, 3, 12, 4] y", "y = Attention(q, k, v, m)"),
+       23, 1e-5, -1, 1},
+      {"GroupQueryAttention",
+       graph("float[12, 3, 8] q, float[12, 3, 4] k, float[12, 3, 4] v, float[12, 1, 3, 4] pk, float[12, 1, "
+             "3, 4] pv, "
+             "int32[12] l, int32[1] t, float[1, 2, 3, 6] b",
+             "float[12, 3, 8] y, float[12, 1, 6, 4] ck, float[12, 1, 6, 4] cv",
+             "t6 = Constant <value = int32[1] {6}> () y, ck, cv = com.microsoft.GroupQueryAttention "
+             "<num_heads = 2, "
+             "kv_num_heads = 1> (q, k, v, pk, pv, l, t6, , , , b)"),
+       18, 1e-5, -1, 1, lengths},
+      {"MultiHeadAttention",
+       graph("float[12, 24, 6] q, float[12, 5, 6] k, float[12, 5, 6] v, int32[12, 5] m, float[1, 3, 24, 5] s",
+             "float[12, 24, 6] y", "y = com.microsoft.MultiHeadAttention <num_heads = 3> (q, k, v, , m, s)"),
+       18,
+       1e-5,
+       -1,
+       1,
+       {{"m", {0, 1}}}},
+      {"Attention",
+       graph("float[12, 3, 5] x, float[5, 36] w, float[36] b, int32[12] m, float[2, 12, 3, 4, 4] p",
+             "float[12, 3, 12] y, float[2, 12, 3, 7, 4] c",
+             "y, c = com.microsoft.Attention <num_heads = 3> (x, w, b, m, p)"),
+       18,
+       1e-5,
+       -1,
+       1,
+       {{"m", {3, 7}}}},
+      {"RotaryEmbedding",
+       graph("float[12, 24, 8] x, int64[12, 24] p, float[9, 2] c, float[9, 2] s", "float[12, 24, 8] y",
+             "y = com.microsoft.RotaryEmbedding(x, p, c, s)"),
+       18,
+       1e-6,
+       -4,
+       4,
+       {{"p", {0, 8}}}},
+      {"RotaryEmbedding",
+       graph("float[12, 3, 24, 4] x, int64[1] p, float[30, 2] c, float[30, 2] s", "float[12, 3, 24, 4] y",
+             "y = com.microsoft.RotaryEmbedding(x, p, c, s)"),
+       18,
+       1e-6,
+       -4,
+       4,
+       {{"p", {0, 5}}}},
+  };
+  cases.insert(cases.end(), more.begin(), more.end());
+}
+
 }  // namespace
 
 std::vector<ProofCase> rule_cases() {
@@ -703,6 +1095,9 @@ std::vector<ProofCase> rule_cases() {
   add_gathers(cases);
   add_attention(cases);
   add_convolutions(cases);
+  add_quantised(cases);
+  add_axes(cases);
+  add_shared_heads(cases);
   return cases;
 }
 

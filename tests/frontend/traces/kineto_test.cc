@@ -140,7 +140,7 @@ TEST(Kineto, LongListsOfRanksAreCompletedFromTheSize) {
   args.replace(args.find("\"Group size\": 4"), 15, "\"Group size\": 64");
   const ImportedTrace t =
       import_text("ranks.json", trace({event("ncclDevKernel_AllGather", 1, 1, 20, 1, 0, args)}));
-  EXPECT_EQ(t.schedule.graph.groups.at(0).ranks.size(), 64U);
+  EXPECT_EQ(t.schedule.graph.groups.at(0).size(), 64);
 }
 
 TEST(KinetoErrors, ATruncatedFileNamesWhatDoesNotEnd) {
