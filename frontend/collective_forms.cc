@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "frontend/errors.h"
+#include "frontend/device_errors.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/local.h"
 

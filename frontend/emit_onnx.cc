@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "frontend/collective_forms.h"
-#include "frontend/errors.h"
+#include "frontend/device_errors.h"
 #include "frontend/rank_model.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/annotations.h"

@@ -56,9 +56,6 @@ inline constexpr int kCannotSplit = 483;
 // Splitting a model over devices (frontend/sharding).
 inline constexpr int kSplitCost = 480;
 inline constexpr int kSplitRequest = 484;
-inline constexpr int kCollectiveForm = 490;
-inline constexpr int kAnnotation = 491;
-inline constexpr int kAnnotationForm = 492;
 
 // Traces of other tools (frontend/traces).
 inline constexpr int kNotATrace = 560;

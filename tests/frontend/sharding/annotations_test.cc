@@ -7,7 +7,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
-#include "frontend/errors.h"
+#include "frontend/device_errors.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "tests/frontend/models.h"

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "frontend/device_errors.h"
 #include "frontend/errors.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"

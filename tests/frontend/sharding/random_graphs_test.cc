@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "frontend/errors.h"
+#include "frontend/device_errors.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "tests/frontend/models.h"
@@ -328,11 +328,12 @@ TEST(RandomGraphs, EmittedAreTheSameProgram) {
     const TemporaryFolder folder;
     const std::string path = folder.write("model.onnx", graph.model());
     const std::vector<ir::Tensor> inputs = graph.inputs(seed);
-    const int ranks = 2 + k % 3;
+    const Mesh mesh = k % 4 == 3 ? meshes_of(4, 2)[0] : Mesh::line(2 + k % 3);
+    const int ranks = mesh.ranks();
     Chosen chosen;
     ImportOptions options;
     options.ranks = ranks;
-    options.split = chosen_request(chosen, seed * 7);
+    options.split = chosen_request(chosen, seed * 7, Caches::whole, mesh);
     ir::Schedule direct;
     try {
       direct = import_model(path, options);
