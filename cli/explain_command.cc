@@ -220,6 +220,7 @@ int run(const Options& o, Report& report) {
   CompileOptions options = o.model.compile_options(report);
   o.model.refuse_for_text();
   options.split_report = std::make_shared<SplitReport>();
+  options.split.explain = true;
   Schedule schedule = lower(options);
   if (options.split.wanted()) {
     report.print("{}\n", to_string(*options.split_report));

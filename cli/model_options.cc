@@ -76,6 +76,24 @@ void ModelOptions::add_dimensions(CLI::App& command) {
   command.add_flag(
       "--split-caches", split_caches,
       "With --devices, --tp or --mesh: caches may stay split, each rank takes and returns its part");
+  command
+      .add_option("--memory-limit", memory_limit,
+                  "With --devices, --tp or --mesh: bytes of a device that weights, inputs, outputs and "
+                  "planned memory "
+                  "may take: 40GB (10^9 bytes each), 32GiB (2^30)")
+      ->check(not_negative)
+      ->transform(CLI::AsSizeValue(true));
+  command.add_option(
+      "--keep", keep,
+      "With --devices, --tp or --mesh: lines of a partial plan in this file are fixed, the rest is chosen");
+  command.add_flag(
+      "--strict", strict,
+      "With --devices, --tp or --mesh: an error if an operator without a rule stays whole, or if one "
+      "conversion takes more than --conversion-share of the step");
+  command
+      .add_option("--conversion-share", conversion_share,
+                  "With --strict: percent of the step that one conversion may take")
+      ->check(CLI::Range(0.0, 100.0));
   command.add_option("--dim", dims, "NAME=SIZE fixes a dimension, NAME=MIN..MAX bounds it")
       ->allow_extra_args(false);
   command.add_option("--default-dim", default_dim,
@@ -138,7 +156,13 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
   options.import.dims = dim_bounds();
   options.import.dims.merge(default_dims());
   for (const std::string& a : aliases) options.import.aliases.push_back(split_pair(a, "--alias"));
-  options.split = {devices, tensor_ranks, plan, split_caches, mesh, configuration};
+  options.split = {devices, tensor_ranks, plan, split_caches, mesh, strict, conversion_share};
+  if (memory_limit >= 0) options.split.memory_limit = memory_limit;
+  options.split.keep_file = keep;
+  options.split.configuration = configuration;
+  if (!options.split.wanted() && (strict || memory_limit >= 0 || !keep.empty()))
+    ir::user_error(kBadOption, {}, "--strict, --memory-limit and --keep are about a split",
+                   "give --devices, --tp or --mesh");
   if (!passes.empty()) options.passes = passes;
   options.precision = precision;
   options.run.verify = !no_verify;

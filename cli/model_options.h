@@ -25,6 +25,10 @@ struct ModelOptions {
   int tensor_ranks = 0;              // split over exactly so many; 0: not asked
   std::string mesh;                  // split over exactly these axes, "dp=2,tp=4"; empty: not asked
   bool split_caches = false;         // caches may stay in parts
+  bool strict = false;               // refuses operators without a rule, and expensive conversions
+  double conversion_share = 5;       // percent of the step that --strict allows one conversion
+  std::int64_t memory_limit = -1;    // bytes of a device; negative: none
+  std::string keep;                  // file of a partial plan; empty: none
   std::string configuration;         // of devices, whose annotations split the model; empty: not asked
   std::string plan;                  // file of a plan that splits the model; empty: none
   std::string passes;
@@ -41,7 +45,9 @@ struct ModelOptions {
   std::vector<std::string> force_kernels;  // COLLECTIVE=KERNEL[:blocking]
   std::string link;                        // LATENCY,BANDWIDTH of a paced link; empty: none
 
-  void add_dimensions(CLI::App& command);  // --ranks --devices --tp --mesh --plan --dim --default-dim --alias
+  void add_dimensions(
+      CLI::App&
+          command);  // --ranks --devices --tp --mesh --plan --keep --strict --memory-limit --dim --default-dim --alias
   void add_passes(
       CLI::App&
           command);  // --precision --passes --disable --print-after --plugin --bisect --no-verify --machine

@@ -13,14 +13,17 @@ void write_split(const SplitReport& split, Report& report) {
   nlohmann::ordered_json& json = report.json()["split"];
   json["ranks"] = chosen.ranks;
   json["simulated_us"] = chosen.simulated.us();
-  if (split.lower_bound.ps > 0) {
-    json["bound_us"] = split.lower_bound.us();
+  if (split.lower_bound().ps > 0) {
+    json["bound_us"] = split.lower_bound().us();
     json["gap"] = split.gap();
+    json["load_bound_us"] = split.load_bound.us();
   }
   for (const SplitCandidate& c : split.candidates) {
     nlohmann::ordered_json& tried = json["tried"].emplace_back();
     tried = {{"ranks", c.ranks}, {"plan", c.name}, {"predicted_us", c.predicted.us()}, {"exact", c.proved}};
-    if (c.refused.empty()) {
+    if (c.skipped) {
+      tried["at_least_us"] = c.floor.us();
+    } else if (c.refused.empty()) {
       tried["simulated_us"] = c.simulated.us();
     } else {
       tried["refused"] = c.refused;
@@ -40,7 +43,7 @@ void tell_split(const CompileOptions& options, Report& report) {
     for (int ranks = chosen.ranks + 1; ranks <= options.split.devices; ++ranks) {
       analysis::Time best = analysis::Time::max();
       for (const SplitCandidate& c : split.candidates) {
-        if (c.ranks == ranks && c.refused.empty()) best = std::min(best, c.simulated);
+        if (c.ranks == ranks && c.ran()) best = std::min(best, c.simulated);
       }
       if (best < analysis::Time::max()) line += fmt::format(", {}: {:.3f} us", ranks, best.us());
     }

@@ -33,6 +33,15 @@ struct SplitOptions {
   std::string plan_file;  // a plan that is obeyed; empty: none
   bool caches = false;    // caches may stay in parts: each rank takes and returns its own
   std::string mesh;       // exactly on these axes, "dp=2,tp=4"; empty: not asked
+  // Error BR0489 if the chosen split replicates an operator that has no rule, or if one conversion takes more than
+  // `conversion_share` percent of the step.
+  bool strict = false;
+  double conversion_share = 5;
+  std::optional<std::int64_t> memory_limit =
+      {};                      // bytes of a device: weights, inputs, outputs and planned memory
+  std::string keep_file = {};  // a partial plan whose lines are fixed; empty: none
+  bool explain = false;        // alternatives and flips, which take more searches
+
   // The configuration of devices whose annotations are obeyed; empty: the only one that the model has, if it is split at all.
   std::string configuration = {};
 

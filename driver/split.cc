@@ -2,24 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
 #include "analysis/costs/json_document.h"
 #include "analysis/measure.h"
 #include "frontend/errors.h"
 #include "frontend/sharding/configuration.h"
+#include "frontend/sharding/mesh.h"
 #include "ir/error.h"
 
 namespace braid {
 
 using frontend::sharding::DeviceConfiguration;
+using frontend::sharding::find_plans;
 using frontend::sharding::FoundPlan;
 using frontend::sharding::FoundPlans;
 using frontend::sharding::plan_request;
-using frontend::sharding::search_request;
+using frontend::sharding::SearchOptions;
 using frontend::sharding::SplitRequest;
 
 namespace {
-
-constexpr int kFileNotReadable = 1;
 
 void check_request(const CompileOptions& options) {
   const SplitOptions& split = options.split;
@@ -29,6 +33,10 @@ void check_request(const CompileOptions& options) {
   if ((split.devices > 0) + (split.tensor_ranks > 0) + !split.mesh.empty() + !split.plan_file.empty() > 1)
     refuse("--devices, --tp, --mesh and --plan are given together",
            "give one of them: a mesh and a plan have their number of ranks");
+  if ((split.memory_limit || !split.keep_file.empty()) && !split.plan_file.empty())
+    refuse("--plan is given together with --memory-limit or --keep", "a plan is obeyed as it is");
+  if (split.strict && !split.plan_file.empty())
+    refuse("--strict and --plan are given together", "a plan is obeyed as it is");
   if (split.caches && !split.plan_file.empty())
     refuse("--split-caches and --plan are given together", "a plan says what becomes of the caches");
   if (!split.configuration.empty() && !split.plan_file.empty())
@@ -40,38 +48,33 @@ void check_request(const CompileOptions& options) {
     refuse("IR text is the program of a rank and cannot be split", "split the ONNX model that it comes from");
 }
 
+// The type in which --precision lets products compute.
+std::optional<ir::DType> product_type(const CompileOptions& options) {
+  if (options.precision == "bf16") return ir::DType::bf16;
+  if (options.precision == "f16") return ir::DType::f16;
+  if (options.precision == "int8") return ir::DType::i8;
+  return std::nullopt;
+}
+
 class Chooser {
  public:
-  Chooser(const CompileOptions& options, SplitReport& report) : options_(options), report_(report) {
+  Chooser(const CompileOptions& options, SplitReport& report)
+      : options_(options), report_(report), model_(options.model, options.import) {
     costs_ = pass_context(options).costs;
     quiet_ = options;
     quiet_.run = {};
-    quiet_.run.verify = options.run.verify;
+    quiet_.run.verify = false;  // the chosen one is compiled again
     quiet_.split = {};
   }
 
   ir::Schedule run() {
-    check_request(options_);
     report_ = {};
     if (!options_.split.plan_file.empty()) {
       use_plan();
-    } else if (const auto annotated = annotations()) {
-      with_ranks(annotated->devices, options_.split.tensor_ranks > 0, "", annotated);
-    } else if (!options_.split.mesh.empty()) {
-      with_ranks(frontend::sharding::ranks_of_mesh(options_.split.mesh), true, options_.split.mesh);
     } else {
-      const bool obey = options_.split.tensor_ranks > 0;
-      const int most = obey ? options_.split.tensor_ranks : options_.split.devices;
-      for (int ranks = obey ? most : 1; ranks <= most; ++ranks) {
-        if (most % ranks != 0) continue;
-        if (ranks == 1) {
-          without_splitting();
-        } else {
-          with_ranks(ranks, obey);
-          if (!obey) on_several_axes(ranks);
-        }
-      }
+      search();
     }
+    if (!best_) require_memory();
     if (!best_) {
       std::string why;
       for (const SplitCandidate& c : report_.candidates)
@@ -79,15 +82,30 @@ class Chooser {
       ir::user_error(frontend::kSplitRequest, {.file = options_.model},
                      "none of the splits that were tried compiles:" + why, "allow other numbers of devices");
     }
+    if (options_.split.strict) require_strict();
     return std::move(*best_);
   }
 
  private:
-  ir::Schedule import(int ranks, std::shared_ptr<const SplitRequest> request) const {
-    frontend::ImportOptions import = options_.import;
-    import.ranks = ranks;
-    import.split = std::move(request);
-    return frontend::import_model(options_.model, import);
+  // Of the chosen plan, which the search describes.
+  void require_strict() const {
+    const SplitCandidate& chosen = report_.candidates[static_cast<std::size_t>(report_.chosen)];
+    if (chosen.ranks == 1) return;
+    std::string found;
+    for (const frontend::sharding::PlanReplicated& r : report_.plan.replicated) {
+      if (!r.ruled)
+        found += fmt::format("\n    {} {} computed whole on every rank: {}", r.nodes, r.op, r.reason);
+    }
+    for (const frontend::sharding::PlanConversion& c : report_.plan.conversions) {
+      const double share = 100.0 * static_cast<double>(c.cost.ps) / static_cast<double>(chosen.simulated.ps);
+      if (share > options_.split.conversion_share)
+        found += fmt::format("\n    '{}': {} -> {} takes {:.3f} us, {:.1f} % of the step", c.value, c.from,
+                             c.to, c.cost.us(), share);
+    }
+    if (found.empty()) return;
+    ir::user_error(frontend::kNotStrict, {.file = options_.model},
+                   fmt::format("the split over {} ranks is not strict:{}", chosen.ranks, found),
+                   "leave out --strict, or raise --conversion-share");
   }
 
   // The configuration that is asked for, or the model's own if it says anything of its nodes.
@@ -111,25 +129,113 @@ class Chooser {
     return std::make_shared<const DeviceConfiguration>(std::move(*found));
   }
 
-  // The search's figure for one device is the sum of its nodes.
-  void without_splitting() {
-    FoundPlans found;
-    import(1, search_request(costs_, {}, found));
-    FoundPlan plan = std::move(found.plans.front());
-    plan.name = "not split";
-    plan.text.clear();
-    allow(found.lower_bound);
-    consider(1, std::move(plan), import(1, nullptr));
+  // Weights, inputs, outputs and planned memory of a rank.
+  static std::int64_t bytes_of(const ir::Schedule& schedule) {
+    std::int64_t bytes = schedule.plan ? schedule.plan->arena_bytes + schedule.plan->comm_bytes : 0;
+    for (const ir::Storage& storage : schedule.graph.storages) {
+      if (storage.kind == ir::StorageKind::constant || storage.kind == ir::StorageKind::input ||
+          storage.kind == ir::StorageKind::output)
+        bytes += ir::bounds(storage.bytes).max;
+    }
+    return bytes;
   }
+
+  // Nothing was found within the limit.
+  void require_memory() {
+    if (!options_.split.memory_limit) return;
+    std::string why;
+    int most = 1;
+    for (const SplitMesh& mesh : report_.meshes) {
+      most = std::max(most, mesh.ranks);
+      if (mesh.least_bytes > 0) why += fmt::format("\n    {} ranks: {}", mesh.ranks, mesh.excluded);
+    }
+    for (const SplitCandidate& c : report_.candidates)
+      why += fmt::format("\n    {} ranks, {}: {}", c.ranks, c.name, c.refused);
+    int enough = 0;
+    const SearchOptions search = search_options(options_.split.tensor_ranks > 0);
+    model_.with_graph([&](const frontend::sharding::Graph& graph) {
+      enough = frontend::sharding::ranks_within(graph, most, *options_.split.memory_limit, costs_, search);
+    });
+    ir::user_error(frontend::kSplitMemory, {.file = options_.model},
+                   fmt::format("no plan fits into {} of a device:{}",
+                               analysis::format_bytes(*options_.split.memory_limit), why),
+                   enough > 0 ? fmt::format("{} ranks would do", enough)
+                              : "no number of ranks up to 64 would do: raise --memory-limit");
+  }
+
+  SearchOptions search_options(bool obey) const {
+    SearchOptions search;
+    search.obey = obey;
+    search.caches = options_.split.caches;
+    search.precision = product_type(options_);
+    search.memory = options_.split.memory_limit;
+    search.explain = options_.split.explain;
+    return search;
+  }
+
+  struct Found {
+    int ranks = 1;
+    FoundPlan plan;
+    int number = 0;  // in the order of ranks and of the search's variants
+  };
+  using Mesh = frontend::sharding::Mesh;
 
   void use_plan() {
     const std::string& file = options_.split.plan_file;
     FoundPlan plan;
     plan.name = "as given";
     plan.text = analysis::read_text_file(file);
-    const int ranks = frontend::sharding::ranks_of_plan(plan.text, file);
-    auto request = plan_request(plan.text, file);
-    consider(ranks, std::move(plan), import(ranks, std::move(request)));
+    const int ranks = frontend::sharding::mesh_of_plan(plan.text, file).ranks();
+    const auto request = plan_request(plan.text, file);
+    consider({ranks, std::move(plan), 0}, request.get());
+  }
+
+  // Plans of all numbers of ranks, the cheapest first, so that many of the others need not be compiled.
+  void search() {
+    const SplitOptions& split = options_.split;
+    std::optional<Mesh> only;
+    if (!split.mesh.empty()) only = frontend::sharding::parse_mesh(split.mesh, "--mesh");
+    if (split.tensor_ranks > 0) only = Mesh::line(split.tensor_ranks);
+    annotated_ = annotations();
+    if (annotated_) only = Mesh::line(annotated_->devices);
+    const bool obey = split.tensor_ranks > 0 || !split.mesh.empty();
+    if (!split.keep_file.empty()) {
+      keep_ = analysis::read_text_file(split.keep_file);
+      const Mesh kept = frontend::sharding::mesh_of_plan(keep_, split.keep_file);
+      if (only ? !(kept == *only) : split.devices % kept.ranks() != 0)
+        ir::user_error(
+            frontend::kSplitRequest, {.file = split.keep_file},
+            fmt::format("the lines that are kept are for [{}], but {} are asked for", to_string(kept),
+                        only ? to_string(*only) : fmt::format("{} devices", split.devices)),
+            "give the ranks of the file, or a multiple of them as --devices");
+      for (int ranks = 1; !only && ranks <= split.devices; ++ranks) {
+        if (split.devices % ranks == 0 && ranks != kept.ranks())
+          report_.meshes.push_back({ranks, {}, {}, "the lines that are kept are for other ranks", {}, 0});
+      }
+      try_meshes({kept}, obey);
+    } else if (only) {
+      try_meshes({*only}, obey);
+    } else {
+      std::vector<Mesh> lines;
+      for (int ranks = 1; ranks <= split.devices; ++ranks) {
+        if (split.devices % ranks == 0) lines.push_back(Mesh::line(ranks));
+      }
+      try_meshes(lines, false);
+      for (const Mesh& line : lines) on_several_axes(line.ranks());
+    }
+    // As they were found, not as they were tried.
+    std::vector<int> order(report_.candidates.size());
+    std::iota(order.begin(), order.end(), 0);
+    const auto number = [&](int k) { return numbers_[static_cast<std::size_t>(k)]; };
+    std::sort(order.begin(), order.end(), [&](int a, int b) { return number(a) < number(b); });
+    std::vector<SplitCandidate> sorted;
+    int chosen = -1;
+    for (const int k : order) {
+      if (k == report_.chosen) chosen = static_cast<int>(sorted.size());
+      sorted.push_back(std::move(report_.candidates[static_cast<std::size_t>(k)]));
+    }
+    report_.candidates = std::move(sorted);
+    report_.chosen = chosen;
   }
 
   // More axes are tried as long as the best with so many is faster than with one less.
@@ -138,79 +244,150 @@ class Chooser {
     const auto fastest = [&] {
       analysis::Time time = analysis::Time::max();
       for (const SplitCandidate& c : report_.candidates)
-        if (c.ranks == ranks && c.refused.empty()) time = std::min(time, c.simulated);
+        if (c.ranks == ranks && c.ran()) time = std::min(time, c.simulated);
       return time;
     };
     for (int axes = 2; axes <= kMostAxes; ++axes) {
       const analysis::Time before = fastest();
-      for (const std::string& mesh : frontend::sharding::meshes_of_several_axes(ranks, axes))
-        with_ranks(ranks, false, mesh);
+      try_meshes(frontend::sharding::meshes_of(ranks, axes), false);
       if (fastest() >= before) return;
     }
   }
 
-  void with_ranks(int ranks, bool obey, const std::string& mesh = "",
-                  const std::shared_ptr<const DeviceConfiguration>& annotated = nullptr) {
-    FoundPlans found;
-    const bool all = obey || annotated;
-    ir::Schedule first =
-        import(ranks, search_request(costs_, {obey, options_.split.caches, mesh, annotated}, found));
-    if (mesh.empty()) allow(found.lower_bound);
-    for (std::size_t k = 0; k < found.plans.size(); ++k) {
-      FoundPlan& plan = found.plans[k];
-      if (!all && plan.splits_nothing()) continue;
-      if (!mesh.empty()) plan.name += fmt::format(", {}{}", mesh, plan.joint ? "" : ", axis after axis");
-      ir::Schedule lowered = k == 0 ? std::move(first) : import(ranks, plan_request(plan.text, ""));
-      consider(ranks, std::move(plan), std::move(lowered));
+  void try_meshes(const std::vector<Mesh>& meshes, bool obey) {
+    std::vector<Found> found;
+    for (const Mesh& mesh : meshes) add_plans(mesh, obey, found);
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Found& a, const Found& b) { return a.plan.predicted < b.plan.predicted; });
+    for (Found& one : found) {
+      const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "");
+      consider(std::move(one), request.get());
     }
   }
 
-  // The bound holds for all numbers of ranks that are allowed.
-  void allow(analysis::Time bound) {
-    if (!bounded_ || bound < report_.lower_bound) report_.lower_bound = bound;
+  void add_plans(const Mesh& mesh, bool obey, std::vector<Found>& all) {
+    FoundPlans found;
+    model_.with_graph([&](const frontend::sharding::Graph& graph) {
+      SearchOptions search = search_options(obey);
+      search.keep = keep_;
+      search.keep_file = options_.split.keep_file;
+      search.annotated = annotated_;
+      found = find_plans(graph, mesh, costs_, search);
+    });
+    const int ranks = mesh.ranks();
+    SplitMesh tried{ranks, found.loads, found.order, {}, found.flips, found.least_bytes};
+    if (!options_.cost_file.empty()) tried.loads = tried.order = {};  // measured times know no floors
+    if (!found.plans.empty() && mesh.size() == 1) allow(tried);
+    int plans = 0;
+    for (FoundPlan& plan : found.plans) {
+      if (ranks == 1) {
+        plan.name = "not split";
+        plan.text.clear();
+      } else if (!obey && keep_.empty() && !annotated_ && plan.splits_nothing()) {
+        continue;
+      }
+      if (mesh.has_names())
+        plan.name += fmt::format(", {}{}", to_string(mesh), plan.joint ? "" : ", axis after axis");
+      if (!options_.cost_file.empty()) plan.floor = {};
+      all.push_back({ranks, std::move(plan), found_++});
+      ++plans;
+    }
+    if (found.least_bytes > 0) {
+      tried.excluded = fmt::format("at least {} are needed, of which the largest are {}",
+                                   analysis::format_bytes(found.least_bytes), found.largest);
+    } else if (plans == 0) {
+      tried.excluded = found.obstacle.empty() ? "the cheapest plan splits nothing" : found.obstacle;
+    }
+    // Meshes of several axes are told by their candidates.
+    if (mesh.size() == 1) report_.meshes.push_back(std::move(tried));
+  }
+
+  // The bounds hold for all numbers of ranks that are allowed.
+  void allow(const SplitMesh& mesh) {
+    if (!bounded_ || mesh.loads < report_.load_bound) report_.load_bound = mesh.loads;
+    if (!bounded_ || mesh.order < report_.order_bound) report_.order_bound = mesh.order;
     bounded_ = true;
   }
 
-  // Compiles and simulates it, and keeps it if it is the shortest so far; of equal ones, the first.
-  void consider(int ranks, FoundPlan plan, ir::Schedule lowered) {
-    SplitCandidate candidate{ranks, plan.name, plan.text, plan.predicted, plan.bound, plan.proved, {}, {}};
-    try {
-      ir::Schedule schedule = lowered;
-      optimise(schedule, quiet_);
-      candidate.simulated =
-          analysis::measure(schedule, *costs_, {.bounds = false, .planned = false}).makespan;
-    } catch (const ir::UserError& error) {
-      candidate.refused = error.message();
+  // Compiles and simulates it, and keeps it if it is the shortest so far; of equal ones, that of fewer ranks.
+  void consider(Found found, const SplitRequest* request) {
+    const FoundPlan& plan = found.plan;
+    SplitCandidate candidate;
+    candidate.ranks = found.ranks;
+    candidate.name = plan.name;
+    candidate.plan = plan.text;
+    candidate.predicted = plan.predicted;
+    candidate.bound = plan.bound;
+    candidate.proved = plan.proved;
+    candidate.floor = plan.floor;
+    const SplitCandidate* best =
+        report_.chosen < 0 ? nullptr : &report_.candidates[static_cast<std::size_t>(report_.chosen)];
+    candidate.skipped = best != nullptr && best->simulated < candidate.floor;
+    std::optional<ir::Schedule> lowered;
+    if (!candidate.skipped) {
+      try {
+        lowered = model_.lower(found.ranks, request);
+        ir::Schedule schedule = *lowered;
+        optimise(schedule, quiet_);
+        candidate.simulated =
+            analysis::measure(schedule, *costs_, {.bounds = false, .planned = false}).makespan;
+        candidate.bytes = bytes_of(schedule);
+        if (options_.split.memory_limit && candidate.bytes > *options_.split.memory_limit)
+          candidate.refused = fmt::format("it takes {} on a device", analysis::format_bytes(candidate.bytes));
+      } catch (const ir::UserError& error) {
+        // A plan or a number of ranks that was asked for explicitly has one error.
+        if (!lowered) throw;
+        candidate.refused = error.message();
+      }
     }
-    const bool better =
-        candidate.refused.empty() &&
-        (report_.chosen < 0 ||
-         candidate.simulated < report_.candidates[static_cast<std::size_t>(report_.chosen)].simulated);
+    const int best_number = report_.chosen < 0 ? 0 : numbers_[static_cast<std::size_t>(report_.chosen)];
+    const bool better = candidate.ran() && (best == nullptr || std::pair(candidate.simulated, found.number) <
+                                                                   std::pair(best->simulated, best_number));
     report_.candidates.push_back(std::move(candidate));
+    numbers_.push_back(found.number);
     if (!better) return;
     report_.chosen = static_cast<int>(report_.candidates.size()) - 1;
-    report_.plan = std::move(plan);
+    report_.plan = std::move(found.plan);
     best_ = std::move(lowered);
   }
 
   const CompileOptions& options_;
   CompileOptions quiet_;
   SplitReport& report_;
+  frontend::PlainModel model_;
   std::shared_ptr<const analysis::CostModel> costs_;
+  std::vector<int> numbers_;  // of the candidates
+  std::string keep_;          // text of --keep
+  std::shared_ptr<const DeviceConfiguration> annotated_;
   std::optional<ir::Schedule> best_;
   bool bounded_ = false;
+  int found_ = 0;
 };
 
 }  // namespace
 
 std::string SplitReport::plan_text() const { return plan.text.empty() ? "plan 1\nranks 1\n" : plan.text; }
 
-double SplitReport::gap() const {
-  if (chosen < 0 || lower_bound.ps == 0) return 0;
-  return static_cast<double>(candidates[static_cast<std::size_t>(chosen)].simulated.ps) /
-             static_cast<double>(lower_bound.ps) -
-         1;
+namespace {
+double gap_to(const SplitReport& report, analysis::Time bound) {
+  if (report.chosen < 0 || bound.ps == 0) return 0;
+  const auto simulated = report.candidates[static_cast<std::size_t>(report.chosen)].simulated;
+  return static_cast<double>(simulated.ps) / static_cast<double>(bound.ps) - 1;
 }
+}  // namespace
+
+int SplitReport::runner_up() const {
+  int second = -1;
+  for (int k = 0; k < static_cast<int>(candidates.size()); ++k) {
+    const SplitCandidate& c = candidates[static_cast<std::size_t>(k)];
+    if (k == chosen || !c.ran()) continue;
+    if (second < 0 || c.simulated < candidates[static_cast<std::size_t>(second)].simulated) second = k;
+  }
+  return second;
+}
+
+double SplitReport::gap() const { return gap_to(*this, lower_bound()); }
+double SplitReport::load_gap() const { return gap_to(*this, load_bound); }
 
 void require_whole(const ir::Schedule& split, const ir::Schedule& plain, const std::string& model) {
   const auto check = [&](const auto& own, const auto& whole, const char* what) {
@@ -252,6 +429,7 @@ void emit_annotated(const CompileOptions& options, const SplitReport& report,
 }
 
 ir::Schedule lower_split(const CompileOptions& options, SplitReport& report) {
+  check_request(options);
   return Chooser(options, report).run();
 }
 
@@ -260,8 +438,9 @@ std::string to_string(const SplitReport& report) {
   text += fmt::format("  {:>5}  {:<26} {:>14} {:>14}\n", "ranks", "plan", "predicted us", "simulated us");
   for (std::size_t k = 0; k < report.candidates.size(); ++k) {
     const SplitCandidate& c = report.candidates[k];
-    const std::string simulated =
-        c.refused.empty() ? fmt::format("{:.3f}", c.simulated.us()) : "refused: " + c.refused;
+    const std::string simulated = c.skipped           ? fmt::format("over {:.3f}", c.floor.us())
+                                  : c.refused.empty() ? fmt::format("{:.3f}", c.simulated.us())
+                                                      : "refused: " + c.refused;
     const std::string predicted = c.predicted.ps == 0 ? "" : fmt::format("{:.3f}", c.predicted.us());
     text += fmt::format("  {:>5}  {:<26} {:>14} {:>14}{}{}\n", c.ranks, c.name, predicted, simulated,
                         c.proved         ? "  search exact"
@@ -269,11 +448,36 @@ std::string to_string(const SplitReport& report) {
                                          : "",
                         static_cast<int>(k) == report.chosen ? "  <- chosen" : "");
   }
-  if (report.lower_bound.ps > 0)
+  for (const SplitMesh& mesh : report.meshes) {
+    if (!mesh.excluded.empty()) text += fmt::format("  {:>5}  no candidate: {}\n", mesh.ranks, mesh.excluded);
+  }
+  if (const int second = report.runner_up(); second >= 0) {
+    const SplitCandidate& c = report.candidates[static_cast<std::size_t>(second)];
+    text += fmt::format(
+        "  runner-up: {} ranks, {}, {:.1f} % longer\n", c.ranks, c.name,
+        100.0 * static_cast<double>(c.simulated.ps) /
+                static_cast<double>(report.candidates[static_cast<std::size_t>(report.chosen)].simulated.ps) -
+            100);
+  }
+  for (const SplitMesh& mesh : report.meshes) {
+    std::vector<std::string> changes;
+    if (mesh.flips.link_slower > 0)
+      changes.push_back(fmt::format("collectives take {:.2f} times as long", mesh.flips.link_slower));
+    if (mesh.flips.link_faster > 0)
+      changes.push_back(fmt::format("collectives take {:.2f} of the time", mesh.flips.link_faster));
+    if (mesh.flips.memory_slower > 0)
+      changes.push_back(fmt::format("memory has {:.2f} of its bandwidth", mesh.flips.memory_slower));
+    if (mesh.flips.memory_faster > 0)
+      changes.push_back(fmt::format("memory has {:.2f} times its bandwidth", mesh.flips.memory_faster));
+    if (!changes.empty())
+      text += fmt::format("  on {} ranks another plan is the cheapest if {}\n", mesh.ranks,
+                          fmt::join(changes, ", or "));
+  }
+  if (report.lower_bound().ps > 0)
     text += fmt::format(
         "  no plan of these rules on one axis of these ranks is faster than {:.3f} us, in any order: gap "
-        "{:.1f} %\n",
-        report.lower_bound.us(), report.gap() * 100);
+        "{:.1f} %\n  ({:.3f} us from the loads alone, whatever becomes of its collectives: gap {:.1f} %)\n",
+        report.lower_bound().us(), report.gap() * 100, report.load_bound.us(), report.load_gap() * 100);
   if (report.chosen < 0) return text;
   if (report.candidates[static_cast<std::size_t>(report.chosen)].ranks == 1) {
     text += "The model is not split: one device is the fastest of those tried\n";
@@ -293,10 +497,15 @@ std::string to_string(const SplitReport& report) {
       readers.push_back(reader.empty() ? "the program's output" : "'" + reader + "'");
     text += fmt::format("  '{}': {} -> {} because {} take{} it so: {}, {:.3f} us\n", c.value, c.from, c.to,
                         fmt::join(readers, ", "), readers.size() == 1 ? "s" : "", c.steps, c.cost.us());
+    if (c.otherwise) {
+      text.pop_back();
+      text += fmt::format("; taken otherwise: {:+.3f} us\n", c.otherwise->us());
+    }
   }
   if (!report.plan.replicated.empty()) text += "\nReplicated\n";
   for (const frontend::sharding::PlanReplicated& r : report.plan.replicated)
-    text += fmt::format("  {:>4} {:<24} {}\n", r.nodes, r.op, r.reason);
+    text +=
+        fmt::format("  {:>4} {:<24} {:>10}  {}\n", r.nodes, r.op, analysis::format_bytes(r.bytes), r.reason);
   return text;
 }
 

@@ -2,6 +2,7 @@
 // and the one with the shortest step is taken.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -20,25 +21,45 @@ struct SplitCandidate {
   analysis::Time predicted;  // by the search: costs of nodes and conversions, one after another
   analysis::Time bound;      // of the search: no plan of the space is predicted less
   bool proved = false;       // predicted == bound
+  analysis::Time floor;      // its step is at least so long, in every order; 0 if unknown
   analysis::Time simulated;  // the step, after all passes
-  std::string refused;       // why it could not be compiled; empty if it could
+  std::int64_t bytes = 0;    // weights, inputs, outputs and planned memory of a rank
+  std::string refused;       // why it could not be compiled, or does not fit; empty if it could
+  bool skipped = false;      // not compiled, because another one is shorter than its floor
+
+  bool ran() const { return refused.empty() && !skipped; }
+};
+
+// A number of ranks that was tried.
+struct SplitMesh {
+  int ranks = 1;
+  analysis::Time loads, order;          // no plan is faster (frontend/sharding/bounds.h); 0 if unknown
+  std::string excluded;                 // why it has no candidates; empty if it has
+  frontend::sharding::PlanFlips flips;  // of its cheapest plan, if SplitOptions::explain
+  std::int64_t least_bytes = 0;         // of its smallest plan, if that is more than the limit
 };
 
 // What the choice was made from, for people (to_string) and tests.
 struct SplitReport {
   std::vector<SplitCandidate> candidates;
   int chosen = -1;
-  analysis::Time
-      lower_bound;  // of every plan and every order (bound_over_plans), over the numbers of ranks that were allowed
+  std::vector<SplitMesh> meshes;
+  // Of every plan on the numbers of ranks that were allowed: from the loads alone, and in every order of a program whose
+  // collectives are whole. 0 if there is none.
+  analysis::Time load_bound, order_bound;
   frontend::sharding::FoundPlan plan;  // the chosen one; its text is empty if the model is not split
 
   // The chosen plan; of a model that is not split, one that says so.
   std::string plan_text() const;
-  double gap() const;  // simulated / lower_bound - 1; 0 if there is no bound
+  analysis::Time lower_bound() const { return std::max(load_bound, order_bound); }
+  int runner_up() const;  // the shortest candidate but the chosen one, of those that were simulated; -1: none
+  double gap() const;     // simulated / lower_bound() - 1; 0 if there is no bound
+  double load_gap() const;
 };
 
 // Lowers the model as options.split asks: with the plan given, on exactly the ranks given, or on as many of the devices as make
-// the step shortest. UserErrors of the import; BR0484 if the options contradict each other or the plan.
+// the step shortest. UserErrors of the import; BR0484 if the options contradict each other or the plan; BR0487,
+// BR0488 and BR0489 if the ranks do not divide the model, no plan fits the memory, or the chosen one is not strict.
 ir::Schedule lower_split(const CompileOptions& options, SplitReport& report);
 
 // The model that was lowered with that report, as files of its ranks (frontend/emit_onnx.h): with the plan that was chosen, or as

@@ -56,6 +56,9 @@ inline constexpr int kCannotSplit = 483;
 // Splitting a model over devices (frontend/sharding).
 inline constexpr int kSplitCost = 480;
 inline constexpr int kSplitRequest = 484;
+inline constexpr int kIndivisible = 487;
+inline constexpr int kSplitMemory = 488;
+inline constexpr int kNotStrict = 489;
 
 // Traces of other tools (frontend/traces).
 inline constexpr int kNotATrace = 560;

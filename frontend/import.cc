@@ -30,90 +30,97 @@ DimBounds dims_left(const Model& with_all_inputs, const Model& bound, DimBounds 
   return dims;
 }
 
-// The model of one rank, from axis to axis of the mesh. Lowering tells all sizes, and what is known while compiling.
-void split(Model& model, Opsets& opsets, InferredTypes& types, DeclaredTypes& declared, const DimBounds& dims,
-           const ImportOptions& options) {
-  sharding::require_plain(model, opsets);
-  sharding::Splitter splitter(*options.split, options.ranks);
-  while (!splitter.done()) {
-    GraphFacts facts;
-    const ir::Schedule so_far = lower_graph(model, opsets, types, declared,
-                                            {.dims = dims, .ranks = splitter.ranks(), .facts = &facts});
-    model = splitter.next(model, opsets, facts);
-    opsets = check_versions(model);
-    declare_initializers(model);
-    check_with_onnx(model);
-    declared = declared_types(model);
-    infer_shapes(model);
-    types = types_of(model);
-  }
-}
-
-// A model that is ready to be lowered.
-struct Prepared {
+// A model that is read, checked and inferred.
+struct Ready {
   Model model;
   Opsets opsets;
   DeclaredTypes declared;
+  InferredTypes types;
   DimBounds dims;
 };
 
-// Load, check, normalise, split; the inputs in `bound` become constants. Writes into `p` as far as it gets.
-void prepare(const std::string& path, const ImportOptions& options, const std::set<std::string>& bound,
-             Prepared& p) {
-  Model& model = p.model = load_ranks(path, options.ranks);
-  p.dims = options.dims;
+// With the inputs in `bound` as constants.
+Ready read_model(const std::string& path, const ImportOptions& options, const std::set<std::string>& bound) {
+  Ready ready{load_ranks(path, options.ranks), {}, {}, {}, options.dims};
+  Model& model = ready.model;
   if (!bound.empty()) {
     const Model unbound = model;
     bind_inputs(model, options.bindable, bound);
-    p.dims = dims_left(unbound, model, std::move(p.dims));
+    ready.dims = dims_left(unbound, model, std::move(ready.dims));
   }
 
-  p.opsets = check_versions(model);
-  check_structure(model, p.opsets);
-  lift_old_constants(model, p.opsets);
-  if (convert_old_model(model, p.opsets)) {
-    p.opsets = check_versions(model);
-    lift_old_constants(model, p.opsets);  // the converter makes some
+  Opsets opsets = check_versions(model);
+  check_structure(model, opsets);
+  lift_old_constants(model, opsets);
+  if (convert_old_model(model, opsets)) {
+    opsets = check_versions(model);
+    lift_old_constants(model, opsets);  // the converter makes some
   }
-  check_supported(model, p.opsets);
-  resolve_dims(model, p.dims);
+  check_supported(model, opsets);
+  resolve_dims(model, ready.dims);
   check_declarations(model);
   declare_initializers(model);
   check_with_onnx(model);
 
   if (inline_functions(model)) {
-    p.opsets = check_versions(model);  // functions bring imports of their own
-    check_supported(model, p.opsets);
+    opsets = check_versions(model);  // functions bring imports of their own
+    check_supported(model, opsets);
     check_with_onnx(model);
   }
-  p.declared = declared_types(model);
+  ready.declared = declared_types(model);
   infer_shapes(model);
-  InferredTypes types = types_of(model);
-  check_supported(model, p.opsets, types);
-  if (options.split) split(model, p.opsets, types, p.declared, p.dims, options);
+  ready.types = types_of(model);
+  check_supported(model, opsets, ready.types);
+  ready.opsets = std::move(opsets);
+  return ready;
 }
 
-// nullopt if more inputs must be bound; these have been added to `bound`.
-std::optional<ir::Schedule> import_bound(const std::string& path, const ImportOptions& options,
-                                         std::set<std::string>& bound) {
-  Prepared p;
-  try {
-    prepare(path, options, bound, p);
-    const InferredTypes types = types_of(p.model);
-    LowerOptions lowering{p.dims, options.ranks, options.keep_values};
-    ir::Schedule schedule = lower_graph(p.model, p.opsets, types, p.declared, lowering);
-    // What an output's sizes are is known only now.
-    if (!options.aliases.empty()) lowering.capacities = growing_inputs(schedule, options.aliases);
-    if (lowering.capacities.empty()) return schedule;
-    return lower_graph(p.model, p.opsets, types, p.declared, lowering);
-  } catch (const ValueNeeded& needed) {
-    bool more = false;
-    for (const std::string& input : inputs_behind(p.model, needed.value()))
-      more |= options.bindable.count(input) > 0 && bound.insert(input).second;
-    if (!more) throw;
-    return std::nullopt;
-  }
+ir::Schedule lower_ready(const Ready& ready, int ranks, const ImportOptions& options) {
+  LowerOptions lowering{ready.dims, ranks, options.keep_values};
+  ir::Schedule schedule = lower_graph(ready.model, ready.opsets, ready.types, ready.declared, lowering);
+  // What an output's sizes are is known only now.
+  if (!options.aliases.empty()) lowering.capacities = growing_inputs(schedule, options.aliases);
+  if (lowering.capacities.empty()) return schedule;
+  return lower_graph(ready.model, ready.opsets, ready.types, ready.declared, lowering);
 }
+
+// A plain model as it is split. Lowering it tells all sizes, and what is known while compiling.
+struct Plain {
+  explicit Plain(const Ready& given) : ready(given) {
+    sharding::require_plain(ready.model, ready.opsets);
+    schedule = lower_graph(ready.model, ready.opsets, ready.types, ready.declared,
+                           {.dims = ready.dims, .facts = &facts});
+    graph = sharding::make_graph(ready.model, ready.opsets, facts);
+  }
+  Plain(const Plain&) = delete;
+  Plain& operator=(const Plain&) = delete;
+
+  // The model of one rank, from axis to axis of the mesh.
+  Ready split(int ranks, const sharding::SplitRequest& request) const {
+    Ready local = ready;
+    sharding::Splitter splitter(request, ranks);
+    for (bool first = true; !splitter.done(); first = false) {
+      GraphFacts own;
+      std::optional<ir::Schedule> so_far;
+      if (!first)
+        so_far = lower_graph(local.model, local.opsets, local.types, local.declared,
+                             {.dims = local.dims, .ranks = splitter.ranks(), .facts = &own});
+      local.model = splitter.next(local.model, local.opsets, first ? facts : own);
+      local.opsets = check_versions(local.model);
+      declare_initializers(local.model);
+      check_with_onnx(local.model);
+      local.declared = declared_types(local.model);
+      infer_shapes(local.model);
+      local.types = types_of(local.model);
+    }
+    return local;
+  }
+
+  const Ready& ready;
+  GraphFacts facts;
+  ir::Schedule schedule;  // has the expressions of the facts
+  sharding::Graph graph;
+};
 
 void check_ranks(const std::string& path, const ImportOptions& options) {
   if (options.ranks < 1)
@@ -123,22 +130,76 @@ void check_ranks(const std::string& path, const ImportOptions& options) {
 
 }  // namespace
 
-ir::Schedule import_model(const std::string& path, const ImportOptions& options) {
+struct PlainModel::State {
+  std::string path;
+  ImportOptions options;
+  std::set<std::string> bound;
+  std::optional<Ready> ready;
+  std::unique_ptr<Plain> plain;
+
+  // Calls `use` with the model; again, with more inputs bound, if it needs their values. `use` sets the model that it lowers.
+  template <class Use>
+  auto with_model(const Use& use) {
+    for (;;) {
+      const Model* model = nullptr;
+      std::optional<Ready> local;
+      try {
+        if (!ready) ready = read_model(path, options, bound);
+        model = &ready->model;
+        return use(local, model);
+      } catch (const ValueNeeded& needed) {
+        bool more = false;
+        for (const std::string& input :
+             model ? inputs_behind(*model, needed.value()) : std::set<std::string>{})
+          more |= options.bindable.count(input) > 0 && bound.insert(input).second;
+        if (!more) throw;
+        plain.reset();
+        ready.reset();
+      }
+    }
+  }
+
+  const Plain& made_plain() {
+    if (!plain) plain = std::make_unique<Plain>(*ready);
+    return *plain;
+  }
+};
+
+PlainModel::PlainModel(const std::string& path, const ImportOptions& options)
+    : state_(std::make_unique<State>()) {
   register_schemas();
   check_ranks(path, options);
-  std::set<std::string> bound;
-  std::optional<ir::Schedule> schedule;
-  while (!schedule) schedule = import_bound(path, options, bound);
-  for (const auto& [output, input] : options.aliases) add_alias(*schedule, output, input);
-  return std::move(*schedule);
+  state_->path = path;
+  state_->options = options;
+}
+
+PlainModel::~PlainModel() = default;
+
+ir::Schedule PlainModel::lower(int ranks, const sharding::SplitRequest* split) {
+  ir::Schedule schedule = state_->with_model([&](std::optional<Ready>& local, const Model*& model) {
+    if (split == nullptr) return lower_ready(*state_->ready, ranks, state_->options);
+    local = state_->made_plain().split(ranks, *split);
+    model = &local->model;
+    return lower_ready(*local, ranks, state_->options);
+  });
+  for (const auto& [output, input] : state_->options.aliases) add_alias(schedule, output, input);
+  return schedule;
+}
+
+void PlainModel::with_graph(const std::function<void(const sharding::Graph&)>& use) {
+  state_->with_model([&](std::optional<Ready>&, const Model*&) { use(state_->made_plain().graph); });
+}
+
+ir::Schedule import_model(const std::string& path, const ImportOptions& options) {
+  return PlainModel(path, options).lower(options.ranks, options.split.get());
 }
 
 Model rank_model(const std::string& path, const ImportOptions& options) {
   register_schemas();
   check_ranks(path, options);
-  Prepared p;
-  prepare(path, options, {}, p);
-  return std::move(p.model);
+  Ready ready = read_model(path, options, {});
+  if (!options.split) return std::move(ready.model);
+  return Plain(ready).split(options.ranks, *options.split).model;
 }
 
 std::map<std::string, ir::Bounds> default_dims(const std::string& path,

@@ -1,6 +1,7 @@
 // From an ONNX file to the lowered program: load, check, normalise, lower.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -15,8 +16,9 @@
 namespace braid::frontend {
 
 namespace sharding {
+struct Graph;
 struct SplitRequest;
-}
+}  // namespace sharding
 
 struct ImportOptions {
   // Bounds of named dimensions; equal bounds make the dimension a constant. An unnamed dimension is named
@@ -54,5 +56,24 @@ std::map<std::string, ir::Bounds> default_dims(const std::string& path,
 // the same graph and its own weights. Nodes of the result are single operations in order of creation. Throws
 // ir::UserError for any error in the model or the options.
 ir::Schedule import_model(const std::string& path, const ImportOptions& options);
+
+// A model that is lowered several times, with different splits: it is read, checked and inferred once.
+class PlainModel {
+ public:
+  // As import_model; options.ranks is the number of files, options.split counts for nothing.
+  PlainModel(const std::string& path, const ImportOptions& options);
+  ~PlainModel();
+  PlainModel(const PlainModel&) = delete;
+  PlainModel& operator=(const PlainModel&) = delete;
+
+  // The program of so many ranks; without a split the model as it is.
+  ir::Schedule lower(int ranks, const sharding::SplitRequest* split);
+  // The plain graph, which is valid during the call only.
+  void with_graph(const std::function<void(const sharding::Graph&)>& use);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 }  // namespace braid::frontend

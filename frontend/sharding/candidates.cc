@@ -4,12 +4,19 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <map>
+#include <tuple>
 
 #include "analysis/measure.h"
+#include "frontend/errors.h"
 #include "frontend/sharding/annotations.h"
+#include "frontend/sharding/bounds.h"
 #include "frontend/sharding/fixed_lines.h"
+#include "frontend/sharding/keep.h"
 #include "frontend/sharding/machine_costs.h"
+#include "frontend/sharding/memory.h"
+#include "frontend/sharding/obstacles.h"
 #include "frontend/sharding/split.h"
 
 namespace braid::frontend::sharding {
@@ -25,9 +32,7 @@ std::string layer_of(const std::string& name) {
           std::find_if(digit, name.end(), [](unsigned char c) { return std::isdigit(c) == 0; })};
 }
 
-bool is_collective(const ConversionStep& step) {
-  return step.kind != StepKind::slice && step.kind != StepKind::permute;
-}
+bool is_collective(const ConversionStep& step) { return moves_between_ranks(step.kind); }
 
 void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, FoundPlan& details) {
   const Mesh& mesh = choice.plan.mesh;
@@ -38,7 +43,7 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
     if (fresh) details.layers.push_back({key, 0, 0, 0, {}, {}});
     return details.layers[entry->second];
   };
-  std::map<std::pair<std::string, std::string>, int> replicated;
+  std::map<std::tuple<std::string, std::string, bool>, PlanReplicated> replicated;
   for (const ChosenNode& chosen : choice.nodes) {
     const GraphNode& node = graph.nodes[static_cast<std::size_t>(chosen.node)];
     PlanLayer& of = layer(node.proto->name().empty() ? plan_name(graph, node) : node.proto->name());
@@ -55,12 +60,24 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
     const std::string reason = node.rule == nullptr ? "no rule"
                                : ruled              ? "whole is cheaper here"
                                                     : node.rule->reason;
-    ++replicated[{node.proto->op_type(), reason}];
+    PlanReplicated& line = replicated[{node.proto->op_type(), reason, ruled}];
+    line.op = node.proto->op_type();
+    line.reason = reason;
+    line.ruled = ruled;
+    ++line.nodes;
+    const auto count = [&](int v, bool weight) {
+      if (v < 0) return;
+      const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
+      if (weight ? value.constant.has_value() : !value.readers.empty())
+        line.bytes += static_cast<std::int64_t>(local_bytes(value, costs, 1));
+    };
+    for (const int v : node.inputs) count(v, true);
+    for (const int v : node.outputs) count(v, false);
   }
-  for (const auto& [key, count] : replicated) details.replicated.push_back({key.first, key.second, count});
+  for (const auto& [key, line] : replicated) details.replicated.push_back(line);
   for (const ChosenConversion& c : choice.conversions) {
     const GraphValue& value = graph.values[static_cast<std::size_t>(c.value)];
-    PlanConversion line{value.name, to_string(c.from, mesh), to_string(c.to, mesh), "", c.readers, {0}};
+    PlanConversion line{value.name, to_string(c.from, mesh), to_string(c.to, mesh), "", c.readers, {0}, {}};
     for (const ConversionStep& step : c.steps) {
       const MeshAxis& axis = mesh.axes[static_cast<std::size_t>(step.axis)];
       line.steps += (line.steps.empty() ? "" : ", ") + fmt::format("{}{} {}", to_string(step.kind),
@@ -80,11 +97,103 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
   }
 }
 
-// The search and its variants.
-std::vector<FoundPlan> find_plans(const Graph& graph, const SplitSpace& space, Caches caches,
-                                  const std::shared_ptr<const analysis::CostModel>& costs, bool obey) {
+using Restrict = std::function<void(Problem&)>;
+
+// The readers of each conversion forbidden to take what it makes. Conversions that are alike, as those of equal layers, cost the
+// same otherwise.
+void price_alternatives(const SplitSpace& space, const Graph& graph, const SplitChoice& choice,
+                        const Problem& problem, const Restrict& restrict, FoundPlan& found) {
+  std::map<std::string, int> variable_of;
+  for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v)
+    variable_of[plan_name(graph, graph.nodes[static_cast<std::size_t>(space.node_of(v))])] = v;
+  constexpr int kMostSolves = 24;
+  for (std::size_t k = 0; k < found.conversions.size() && k < kMostSolves; ++k) {
+    const ChosenConversion& conversion = choice.conversions[k];
+    Problem other = problem;
+    if (restrict) restrict(other);
+    bool free = true;  // whether all readers may take it otherwise
+    for (const std::string& reader : conversion.readers) {
+      const auto variable = variable_of.find(reader);
+      if (reader.empty() || variable == variable_of.end()) {
+        free = false;
+        break;
+      }
+      const int v = variable->second;
+      const GraphNode& node = graph.nodes[static_cast<std::size_t>(space.node_of(v))];
+      std::vector<Cost>& costs = other.variables[static_cast<std::size_t>(v)];
+      for (std::size_t c = 0; c < costs.size(); ++c) {
+        for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+          if (node.inputs[i] == conversion.value &&
+              space.taken_state(v, static_cast<int>(c), static_cast<int>(i)) == conversion.to)
+            costs[c] = kForbidden;
+        }
+      }
+    }
+    if (!free) continue;
+    const Solution solution = solve(other);
+    if (solution.feasible()) found.conversions[k].otherwise = analysis::Time{solution.cost} - found.predicted;
+  }
+}
+
+// The least factor at which the text of the plan is another one, between the last that was the same and twice that.
+template <class PlanAt>
+double flip_of(const std::string& plan, const PlanAt& plan_at) {
+  double same = 1, other = 2;
+  for (; other <= 64 && plan_at(other) == plan; other *= 2) same = other;
+  if (other > 64) return 0;
+  while (other / same > 1.01) {
+    const double middle = std::sqrt(same * other);
+    (plan_at(middle) == plan ? same : other) = middle;
+  }
+  return other;
+}
+
+PlanFlips find_flips(const SplitSpace& space, const std::shared_ptr<const analysis::CostModel>& costs,
+                     Cost whole, const std::string& plan, const Restrict& restrict) {
+  const auto plan_at = [&](double link, double memory) {
+    const auto thousandths = [](double factor) { return static_cast<int>(std::llround(1000 * factor)); };
+    return to_string(
+        space.choose(split_costs(costs, {thousandths(link), whole, thousandths(memory)}), {}, restrict).plan);
+  };
+  PlanFlips flips;
+  flips.link_slower = flip_of(plan, [&](double f) { return plan_at(f, 1); });
+  if (const double f = flip_of(plan, [&](double f) { return plan_at(1 / f, 1); }); f > 0)
+    flips.link_faster = 1 / f;
+  if (const double f = flip_of(plan, [&](double f) { return plan_at(1, 1 / f); }); f > 0)
+    flips.memory_slower = 1 / f;
+  flips.memory_faster = flip_of(plan, [&](double f) { return plan_at(1, f); });
+  return flips;
+}
+
+// What the smallest plan takes, and of what.
+void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, const Problem& problem,
+                FoundPlans& result) {
+  Problem restricted = problem;
+  if (kept) kept->restrict(restricted);
+  result.least_bytes = rows.least(restricted);
+  rows.limit(restricted, result.least_bytes);
+  const Solution smallest = solve(restricted);
+  if (smallest.feasible())
+    result.largest = fmt::format("{}", fmt::join(rows.largest(smallest.choice, 4), ", "));
+}
+
+}  // namespace
+
+FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
+                      const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options) {
+  FoundPlans result;
+  const bool line = mesh.size() == 1;
+  const int ranks = mesh.ranks();
+  if (line && ranks > 1) {
+    if (options.obey && !options.annotated) require_divisible(graph, ranks);
+    result.obstacle = Obstacles(graph).of(ranks).value_or("");
+  }
+  const Caches caches = options.caches ? Caches::in_parts : Caches::whole;
+  const Plan fixed = options.annotated ? annotated_lines(graph, *options.annotated) : Plan();
+  const SplitSpace space(graph, mesh, with_lines(graph, fixed, caches));
+  require_kept(graph, space);
   // What whole products cost then is beyond any time that splitting them could take.
-  const Cost whole = obey ? Cost{1'000'000'000'000} : 0;
+  const Cost whole = options.obey ? Cost{1'000'000'000'000} : 0;
   struct Variant {
     const char* name;
     SplitCostOptions costs;
@@ -93,49 +202,89 @@ std::vector<FoundPlan> find_plans(const Graph& graph, const SplitSpace& space, C
                               {"communication half hidden", {500, whole}},
                               {"communication hidden", {100, whole}}};
   const SplitCosts plain = split_costs(costs);
-  std::vector<FoundPlan> plans;
+  std::optional<Problem> problem;
+  std::optional<BoundSearch> bounds;
+  if (!space.large()) problem = space.problem(plain);
+  if (line) bounds.emplace(graph, space, costs, BoundOptions{.precision = options.precision});
+  std::optional<KeptLines> kept;
+  if (!options.keep.empty()) {
+    if (!problem)
+      ir::user_error(
+          kSplitRequest, {.file = options.keep_file},
+          fmt::format("the model has too many choices on [{}] for lines to be kept", to_string(mesh)),
+          "give a complete plan, or fewer axes");
+    kept.emplace(graph, space, parse_mesh_plan(options.keep, options.keep_file), options.keep_file);
+    kept->require_possible(*problem);
+  }
+  std::optional<MemoryRows> rows;
+  if (options.memory && problem) rows.emplace(graph, space, plain.size);
+  Restrict restrict;
+  if (kept || rows) {
+    restrict = [&](Problem& restricted) {
+      if (kept) kept->restrict(restricted);
+      if (rows) rows->limit(restricted, *options.memory);
+    };
+  }
   for (const Variant& variant : variants) {
-    const SplitChoice choice = choose_split(graph, space, caches, split_costs(costs, variant.costs));
-    require_kept(choice);
+    const SplitCosts own = split_costs(costs, variant.costs);
+    const SplitChoice choice =
+        problem ? space.choose(own, {}, restrict) : choose_split(graph, space, caches, own);
+    if (!choice.solution.feasible()) {
+      if (!kept && !rows) require_kept(choice);
+      if (rows && result.plans.empty()) tell_least(*rows, kept, *problem, result);
+      break;
+    }
     FoundPlan found;
     found.name = variant.name;
     found.text = to_string(choice.plan);
-    if (std::any_of(plans.begin(), plans.end(),
+    if (std::any_of(result.plans.begin(), result.plans.end(),
                     [&](const FoundPlan& other) { return other.text == found.text; }))
       continue;
     found.predicted.ps = choice.price(graph, plain);
     found.joint = choice.joint;
-    if (plans.empty() && !obey) {
-      found.bound.ps = choice.solution.bound;
-      found.proved = choice.solution.proved();
+    if (bounds) found.floor = bounds->of_plan(choice.solution.choice).order;
+    if (result.plans.empty()) {
+      if (!options.obey) {
+        found.bound.ps = choice.solution.bound;
+        found.proved = choice.solution.proved();
+      }
+      if (bounds) {
+        // One rank has one plan.
+        const PlanBounds all =
+            ranks == 1 ? bounds->of_plan(choice.solution.choice) : bounds->over_plans(choice.solution.choice);
+        result.loads = all.loads;
+        result.order = all.order;
+      }
     }
     describe(graph, choice, plain, found);
-    plans.push_back(std::move(found));
+    if (options.explain && ranks > 1 && problem) {
+      price_alternatives(space, graph, choice, *problem, restrict, found);
+      if (result.plans.empty()) result.flips = find_flips(space, costs, whole, found.text, restrict);
+    }
+    result.plans.push_back(std::move(found));
+    if (ranks == 1) break;
   }
-  return plans;
+  return result;
 }
 
-}  // namespace
+int ranks_within(const Graph& graph, int above, std::int64_t memory,
+                 const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options) {
+  const SplitCosts plain = split_costs(costs);
+  const Obstacles obstacles(graph);
+  constexpr int kMost = 64;
+  for (int ranks = above + 1; ranks <= kMost; ++ranks) {
+    if (options.obey && obstacles.of(ranks)) continue;
+    const SplitSpace space(graph, ranks, options.caches ? Caches::in_parts : Caches::whole);
+    const MemoryRows rows(graph, space, plain.size);
+    Problem problem = space.problem(plain);
+    rows.limit(problem, memory);
+    if (solve(problem).feasible()) return ranks;
+  }
+  return 0;
+}
 
 bool FoundPlan::splits_nothing() const {
   return std::all_of(layers.begin(), layers.end(), [](const PlanLayer& layer) { return layer.split == 0; });
-}
-
-std::shared_ptr<const SplitRequest> search_request(std::shared_ptr<const analysis::CostModel> costs,
-                                                   const SearchOptions& options, FoundPlans& found) {
-  auto request = std::make_shared<SplitRequest>();
-  if (!options.mesh.empty()) request->mesh = parse_mesh(options.mesh, "--mesh");
-  request->obey = false;
-  request->choose = [costs = std::move(costs), options, &found](const Graph& graph, const Mesh& mesh) {
-    const Caches caches = options.caches ? Caches::in_parts : Caches::whole;
-    const Plan fixed = options.annotated ? annotated_lines(graph, *options.annotated) : Plan();
-    const SplitSpace space(graph, mesh, with_lines(graph, fixed, caches));
-    require_kept(graph, space);
-    found.plans = find_plans(graph, space, caches, costs, options.obey);
-    if (mesh.size() == 1) found.lower_bound = bound_over_plans(space, costs);
-    return parse_mesh_plan(found.plans.front().text, "");
-  };
-  return request;
 }
 
 std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file) {
@@ -146,16 +295,8 @@ std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const 
   return request;
 }
 
-int ranks_of_mesh(const std::string& mesh) { return parse_mesh(mesh, "--mesh").ranks(); }
-
-std::vector<std::string> meshes_of_several_axes(int ranks, int axes) {
-  std::vector<std::string> meshes;
-  for (const Mesh& mesh : meshes_of(ranks, axes)) meshes.push_back(to_string(mesh));
-  return meshes;
-}
-
-int ranks_of_plan(const std::string& text, const std::string& file) {
-  return parse_mesh_plan(text, file).ranks();
+Mesh mesh_of_plan(const std::string& text, const std::string& file) {
+  return parse_mesh_plan(text, file).mesh;
 }
 
 }  // namespace braid::frontend::sharding

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,12 +12,16 @@
 namespace braid::frontend::sharding {
 
 struct DeviceConfiguration;
+struct Graph;
+struct Mesh;
 struct SplitRequest;
 
 struct PlanConversion {
   std::string value, from, to, steps;
   std::vector<std::string> readers;  // "": the program's output
   analysis::Time cost;
+  // What the cheapest plan is predicted more in which its readers take it otherwise; absent: not computed, or there is none.
+  std::optional<analysis::Time> otherwise;
 };
 // Nodes whose names have the same beginning up to and with their first number.
 struct PlanLayer {
@@ -27,6 +32,8 @@ struct PlanLayer {
 struct PlanReplicated {
   std::string op, reason;
   int nodes = 0;
+  bool ruled = false;      // a rule could split it
+  std::int64_t bytes = 0;  // of weights and results, on every rank
 };
 
 struct FoundPlan {
@@ -35,7 +42,8 @@ struct FoundPlan {
   analysis::Time predicted;  // costs of nodes and conversions, one after another
   analysis::Time bound;      // no plan is predicted less
   bool proved = false;       // predicted == bound
-  bool joint = true;         // over all axes of the mesh at once, or one axis after another
+  bool joint = true;         // searched over all axes of the mesh at once
+  analysis::Time floor;      // its step is at least so long, in every order (BoundSearch::of_plan)
   std::vector<PlanLayer> layers;
   std::vector<PlanConversion> conversions;
   std::vector<PlanReplicated> replicated;
@@ -43,29 +51,42 @@ struct FoundPlan {
   bool splits_nothing() const;
 };
 
+// By what factor a speed must change for another plan to be the cheapest on these ranks, to within 1 %: there it is another one,
+// a hundredth nearer to 1 it is not. 0: none up to 64.
+struct PlanFlips {
+  double link_slower = 0, link_faster = 0;      // collectives take so many times as long; a part of the time
+  double memory_slower = 0, memory_faster = 0;  // a part of the memory's bandwidth; so many times as much
+};
+
 struct FoundPlans {
   std::vector<FoundPlan> plans;  // distinct ones, the cheapest first
-  analysis::Time lower_bound;    // bound_over_plans, of a mesh of one axis; 0 for others
+  analysis::Time loads, order;   // bounds of all plans (bounds.h), on a mesh of one axis; 0 for others
+  PlanFlips flips;               // of the cheapest plan, if it is to be explained
+  std::int64_t least_bytes = 0;  // no plan needs less (memory.h), if the limit leaves none; else 0
+  std::string largest;           // tensors behind it
+  std::string obstacle;          // why so many ranks cannot split the model (obstacles.h); empty if they can
 };
 
 struct SearchOptions {
-  bool obey = false;    // products with weights are split wherever a rule allows it
-  bool caches = false;  // caches may stay in parts (caches.h)
-  std::string mesh;     // "dp=2, tp=4"; empty: one axis of all ranks
+  bool obey = false;                   // products with weights are split wherever a rule allows it
+  bool caches = false;                 // caches may stay in parts (caches.h)
+  std::optional<ir::DType> precision;  // the type in which products may compute (BoundOptions)
+  std::optional<std::int64_t>
+      memory;                   // bytes that a rank has for weights, inputs, outputs and what is computed
+  bool explain = false;         // alternatives to conversions, and flips: these take more searches
+  std::string keep, keep_file;  // text of a partial plan whose lines are fixed, and its file for messages
   // Whose annotations are obeyed, on one axis (annotations.h); null: none.
   std::shared_ptr<const DeviceConfiguration> annotated = nullptr;
 };
-// A request for the import of a model (ImportOptions::split) that searches for plans on its number of ranks, adds them to
-// `found`, which must outlive it, and applies the first.
-std::shared_ptr<const SplitRequest> search_request(std::shared_ptr<const analysis::CostModel> costs,
-                                                   const SearchOptions& options, FoundPlans& found);
-// One that applies the plan of this text. `file` is for messages; may be empty.
+// The plans of a graph on a mesh. UserErrors: BR0487 if it is obeyed and nothing can be split; BR0482 for lines that are kept.
+FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
+                      const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
+// The fewest ranks, more than `above` and up to 64, on which some plan takes at most so many bytes; 0: none.
+int ranks_within(const Graph& graph, int above, std::int64_t memory,
+                 const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
+// A request for the import of a model (PlainModel) that applies the plan of this text. `file` is for messages; may be empty.
 std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file);
-// UserErrors of parse_mesh.
-int ranks_of_mesh(const std::string& mesh);
-// All meshes with that many axes, each of at least 2, as texts.
-std::vector<std::string> meshes_of_several_axes(int ranks, int axes);
-// UserError of parse_mesh_plan.
-int ranks_of_plan(const std::string& text, const std::string& file);
+// The mesh of a plan. UserError of parse_mesh_plan.
+Mesh mesh_of_plan(const std::string& text, const std::string& file);
 
 }  // namespace braid::frontend::sharding

@@ -58,7 +58,8 @@ bool letters_fit(const Factors& factors, Combination axes, const Mesh& mesh) {
 }
 
 // Of a node with the collectives that its local form has in it.
-Cost cost_of(const Graph& graph, const GraphNode& node, Combination axes, const Mesh& mesh, const SplitCosts& costs) {
+Cost cost_of(const Graph& graph, const GraphNode& node, Combination axes, const Mesh& mesh,
+             const SplitCosts& costs) {
   Cost sum = axes.size() == 1 ? costs.node(graph, node, *axes[0], mesh.ranks())
                               : costs.node_on_mesh(graph, node, axes, mesh);
   if (node.rule == nullptr || node.rule->inner == nullptr) return sum;
@@ -443,6 +444,37 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
   return problem;
 }
 
+std::vector<Passage> SplitSpace::passages(const SplitCosts& costs) const {
+  Conversions conversion(*this, costs);
+  std::vector<Passage> all;
+  for (const Flow& flow : flows_) {
+    for (const Reader& reader : flow.readers) {
+      Passage passage{flow.producer, reader.variable, flow.value, -1, -1, {}};
+      const auto add = [&](int from) {
+        const std::size_t choices = reader.variable < 0 ? 1 : choices_[at(reader.variable)].size();
+        for (std::size_t c = 0; c < choices; ++c) {
+          const Cost cost = conversion(flow.value, from, taken(reader, static_cast<int>(c)));
+          passage.costs.push_back(cost == kForbidden ? 0 : cost);  // the problem forbids it
+        }
+      };
+      if (flow.variable >= 0) {
+        passage.from = flow.variable;
+        for (const ValueChoice& choice : flow.choices) add(choice.produced);
+      } else if (flow.producer >= 0) {
+        passage.from = flow.producer;
+        for (const Choice& choice : choices_[at(flow.producer)]) add(choice.outputs[at(flow.output)]);
+      } else if (reader.variable < 0) {
+        continue;
+      } else {
+        add(given(flow));
+      }
+      (passage.from < 0 ? passage.from : passage.to) = reader.variable;
+      all.push_back(std::move(passage));
+    }
+  }
+  return all;
+}
+
 namespace {
 
 // A line of a plan, on every axis. Nothing is said of values that are whole on all of them.
@@ -458,12 +490,15 @@ void set_reader(MeshPlan& plan, const std::string& name, const Plan::Reader& rea
 
 }  // namespace
 
-SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& options) const {
+SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& options,
+                               const std::function<void(Problem&)>& restrict) const {
   SplitChoice result;
-  const Problem problem = this->problem(costs);
+  Problem problem = this->problem(costs);
+  if (restrict) restrict(problem);
   result.solution = solve(problem, options);
   result.plan = MeshPlan(mesh_);
-  if (result.solution.status == Status::kInfeasible) return result;
+  if (result.solution.status == Status::kInfeasible || (restrict && !result.solution.feasible()))
+    return result;
   // All whole is always possible without restrictions, so only a spent budget ends here.
   if (!result.solution.feasible()) {
     result.solution.choice.assign(at(variables_), 0);

@@ -68,6 +68,17 @@ struct SplitChoice {
   Cost price(const Graph& graph, const SplitCosts& costs) const;
 };
 
+// What one reader of a tensor waits for: the conversion from what is produced to what the reader takes, as a table over the
+// variables that decide it. costs[i * (choices of `to`) + j]; without `to` one per choice of `from`.
+struct Passage {
+  int producer = -1;  // node variable; -1: the program is given the tensor
+  int reader = -1;    // node variable; -1: the program returns it
+  int value = -1;
+  int from = -1;
+  int to = -1;
+  std::vector<Cost> costs;
+};
+
 // How the program takes and returns caches.
 enum class Caches : std::uint8_t { whole, in_parts };
 
@@ -90,13 +101,39 @@ class SplitSpace {
   SplitSpace(const SplitSpace&) = delete;
 
   Problem problem(const SplitCosts& costs) const;
-  // Without nodes and conversions if the solution is infeasible, which it can only be because of the options.
-  SplitChoice choose(const SplitCosts& costs, const SolveOptions& options = {}) const;
+  // `restrict` adds limits and forbids choices before the problem is solved. Without nodes and conversions if the solution is
+  // infeasible, which it can only be because of the options, or if none was found that keeps what `restrict` says.
+  SplitChoice choose(const SplitCosts& costs, const SolveOptions& options = {},
+                     const std::function<void(Problem&)>& restrict = nullptr) const;
   const Mesh& mesh() const { return mesh_; }
   int ranks() const { return mesh_.ranks(); }
   // Whether it has too many choices to be searched as a whole; then it has no problem and nothing can be chosen.
   bool large() const { return large_; }
   const std::vector<int>& unmet() const { return unmet_; }
+
+  // Of a problem of this space.
+  std::vector<Passage> passages(const SplitCosts& costs) const;
+  int variables() const { return variables_; }
+  // The graph's node of a variable; -1 if it is none. Variables of nodes come first, in the order of the graph.
+  int node_of(int variable) const {
+    return variable < static_cast<int>(nodes_.size()) ? nodes_[static_cast<std::size_t>(variable)] : -1;
+  }
+  // Of the variable of a node or of a cache.
+  int choices_of(int variable) const {
+    return static_cast<int>(choices_[static_cast<std::size_t>(variable)].size());
+  }
+  // Of the variable of a node, by axis.
+  Combination combination(int variable, int choice) const {
+    return choices_[static_cast<std::size_t>(variable)][static_cast<std::size_t>(choice)].axes;
+  }
+  const MeshSpec& taken_state(int variable, int choice, int input) const {
+    const Choice& c = choices_[static_cast<std::size_t>(variable)][static_cast<std::size_t>(choice)];
+    return states_[static_cast<std::size_t>(c.inputs[static_cast<std::size_t>(input)])];
+  }
+  const MeshSpec& produced_state(int variable, int choice, int output) const {
+    const Choice& c = choices_[static_cast<std::size_t>(variable)][static_cast<std::size_t>(choice)];
+    return states_[static_cast<std::size_t>(c.outputs[static_cast<std::size_t>(output)])];
+  }
 
  private:
   struct Choice {

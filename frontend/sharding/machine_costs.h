@@ -15,6 +15,8 @@ struct SplitCostOptions {
   int communication = 1000;
   // Products with constants cost this much more if they are not split: what --tp obeys.
   Cost whole_product = 0;
+  // Thousandths of the machine's memory bandwidth.
+  int memory = 1000;
 };
 
 // Kernels: products, convolutions and attention by their flops and bytes, reductions by their bytes, each with a launch. What is
@@ -22,19 +24,17 @@ struct SplitCostOptions {
 SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs,
                        const SplitCostOptions& options = {});
 
-// Which load of a device a lower bound counts.
-enum class Load { flops, weights };
-
-// Costs that no execution is below: of products, only their flops (or only the time to read their constants), at the peaks that
-// the cost model grants them; of collectives their floors. Everything else is free. The two are weighted: `node` of 16 parts
-// for nodes, the rest for collectives; the sum is then divided by 16 (bound_over_plans).
-SplitCosts floor_costs(std::shared_ptr<const analysis::CostModel> costs, Load load, int node);
-
-// No plan of the space on so many ranks, in whatever order, with whatever merging, fusion and overlap, is faster. From the
-// loads: products run one after another on each rank, collectives share a fabric, so the longer of the two is a bound, and so
-// is every weighted mean; the minimum over plans of the mean is what the solver computes, the maximum over weights is kept.
-// Scope: this table of rules, this machine, one mesh axis, at most two converted forms of a tensor.
-analysis::Time bound_over_plans(const SplitSpace& space, std::shared_ptr<const analysis::CostModel> costs,
-                                const SolveOptions& options = {});
+// A step of a conversion on the machine, alone; free if nothing moves between ranks.
+analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const ConversionStep& step,
+                                         int ranks, bool symmetric = false);
+bool moves_between_ranks(StepKind kind);
+// The same costs, with those of steps kept: equal layers ask for the same ones again and again.
+SplitCosts with_memory(SplitCosts costs);
+// Into how many parts a combination cuts an input, an output, or the work of a node.
+int parts_of_input(Combination axes, const Mesh& mesh, std::size_t k);
+int parts_of_output(Combination axes, const Mesh& mesh, std::size_t k);
+int parts_of_work(Combination axes, const Mesh& mesh);
+// Bytes of each of so many parts of a value.
+double local_bytes(const GraphValue& value, const SplitCosts& sizes, int parts);
 
 }  // namespace braid::frontend::sharding

@@ -6,6 +6,7 @@
 // at most its true cost, so a bound of one is a bound of the other. (Lagrangian relaxation; Geoffrion 1974.)
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -104,6 +105,13 @@ class Network {
   void record(int variable, std::vector<int> on, std::vector<int> choice);
 
  private:
+  // What removing a variable leaves, by the tables that it was computed from; copies of a network share it.
+  struct Kept {
+    std::vector<Cost> costs;
+    std::vector<int> choice;
+  };
+  std::shared_ptr<std::map<std::vector<Cost>, Kept>> kept_ =
+      std::make_shared<std::map<std::vector<Cost>, Kept>>();
   std::shared_ptr<const Step> steps_;
   std::vector<std::int64_t>
       taken_;  // per row, as differences from row to row: what limits lose at settle_limits

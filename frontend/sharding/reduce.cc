@@ -382,7 +382,8 @@ bool Network::merge_determined(int variable) {
   return true;
 }
 
-// Variables without memory and with at most two neighbours: their best choice for each combination of the neighbours'.
+// Variables without memory and with at most two neighbours: their best choice for each combination of the neighbours'. What
+// equal layers of a model leave is computed once.
 bool Network::remove_small_degree(int variable) {
   const Node& node = nodes[variable];
   if (!node.uses.empty() || node.pairs.size() > 2) return false;
@@ -397,20 +398,59 @@ bool Network::remove_small_degree(int variable) {
   const int a = pairs[node.pairs[0]].other(variable);
   const int b = node.pairs.size() == 2 ? pairs[node.pairs[1]].other(variable) : -1;
   const int rows = size(a), columns = b < 0 ? 1 : size(b);
-  std::vector<Cost> table(static_cast<std::size_t>(rows) * columns, kInside);
-  std::vector<int> choice(table.size(), -1);
-  for (int i = 0; i < rows; ++i) {
-    for (int c = 0; c < n; ++c) {
-      const Cost first = plus(node.costs[c], cost(pairs[node.pairs[0]], variable, c, i));
-      if (forbidden(first)) continue;
-      for (int j = 0; j < columns; ++j) {
-        const Cost sum = b < 0 ? first : plus(first, cost(pairs[node.pairs[1]], variable, c, j));
-        const std::size_t at = static_cast<std::size_t>(i) * columns + j;
-        if (sum < table[at]) table[at] = sum, choice[at] = c;
-      }
+  // Everything that the result depends on: sizes, the variable's costs, and both pairs' costs, row-major from this variable.
+  std::vector<Cost> key = {n, rows, b < 0 ? 0 : columns};
+  key.insert(key.end(), node.costs.begin(), node.costs.end());
+  std::size_t begins[2] = {0, 0};
+  for (std::size_t k = 0; k < node.pairs.size(); ++k) {
+    const Pair& p = pairs[node.pairs[k]];
+    begins[k] = key.size();
+    if (p.from == variable) {
+      key.insert(key.end(), p.costs.begin(), p.costs.end());
+      continue;
+    }
+    const auto others = static_cast<std::size_t>(size(p.from));
+    key.resize(key.size() + p.costs.size());
+    const Cost* costs = p.costs.data();
+    for (std::size_t j = 0; j < others; ++j) {
+      for (int c = 0; c < n; ++c) key[begins[k] + static_cast<std::size_t>(c) * others + j] = *costs++;
     }
   }
-  cells += static_cast<std::int64_t>(rows) * columns * n;
+  const std::int64_t work = static_cast<std::int64_t>(rows) * columns * n;
+  constexpr std::int64_t kWorthKeeping = 2048;
+  constexpr std::size_t kMostKept = 1024;
+  std::vector<Cost> table;
+  std::vector<int> choice;
+  const auto known = work < kWorthKeeping ? kept_->end() : kept_->find(key);
+  if (known != kept_->end()) {
+    table = known->second.costs;
+    choice = known->second.choice;
+  } else {
+    cells += work;
+    table.assign(static_cast<std::size_t>(rows) * columns, kInside);
+    choice.assign(table.size(), -1);
+    for (int c = 0; c < n; ++c) {
+      const Cost* const first = &key[begins[0] + static_cast<std::size_t>(c) * rows];
+      const Cost* const second = b < 0 ? nullptr : &key[begins[1] + static_cast<std::size_t>(c) * columns];
+      for (int i = 0; i < rows; ++i) {
+        const Cost mine = plus(node.costs[c], first[i]);
+        if (forbidden(mine)) continue;
+        Cost* const row = &table[static_cast<std::size_t>(i) * columns];
+        int* const best = &choice[static_cast<std::size_t>(i) * columns];
+        if (b < 0) {
+          if (mine < row[0]) row[0] = mine, best[0] = c;
+          continue;
+        }
+        for (int j = 0; j < columns; ++j) {
+          // Forbidden entries are kInside, so the sum stays above what is allowed.
+          const Cost sum = mine + second[j];
+          if (sum < row[j] && sum < kForbiddenFrom) row[j] = sum, best[j] = c;
+        }
+      }
+    }
+    if (work >= kWorthKeeping && kept_->size() < kMostKept)
+      kept_->emplace(std::move(key), Kept{table, choice});
+  }
   record(variable, b < 0 ? std::vector<int>{a} : std::vector<int>{a, b}, std::move(choice));
   drop_node(variable);
   if (b < 0) {

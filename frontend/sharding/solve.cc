@@ -1,6 +1,7 @@
 // Which method solves a problem, and what a choice costs (problem.h).
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "frontend/errors.h"
 #include "frontend/sharding/problem.h"
@@ -145,7 +146,9 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
 
   // Without the limits first: mostly they do not bind.
   {
-    Problem unlimited{problem.variables, problem.edges, {}, {}};
+    std::optional<Problem> copy;
+    if (!problem.usages.empty()) copy = Problem{problem.variables, problem.edges, {}, {}};
+    const Problem& unlimited = copy ? *copy : problem;
     Network network(unlimited, 1);
     network.reduce(kInside, true);
     solution.cells = network.cells;
@@ -155,11 +158,14 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
       if (network.infeasible) return infeasible(network.cells);
       std::vector<int> choice(problem.variables.size(), -1);
       network.restore(choice);
-      if (price(problem, choice) != kForbidden) {
-        accept(solution, problem, network);
+      solution.bound = price(unlimited, choice);
+      ir::internal_check(solution.bound != kForbidden, "elimination yields a choice that is forbidden");
+      if (!copy || price(problem, choice) != kForbidden) {
+        solution.choice = std::move(choice);
+        solution.cost = solution.bound;
+        solution.status = Status::kOptimal;
         return solution;
       }
-      solution.bound = price(unlimited, choice);
     }
   }
   Network network(problem, scale);

@@ -10,6 +10,8 @@
 #include "frontend/import.h"
 #include "frontend/sharding/candidates.h"
 #include "frontend/sharding/configuration.h"
+#include "frontend/sharding/mesh.h"
+#include "frontend/sharding/split.h"
 #include "ir/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -33,12 +35,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     namespace sharding = braid::frontend::sharding;
     auto configuration = sharding::device_configuration(file, "");
     if (configuration && configuration->devices <= 8) {
-      sharding::FoundPlans found;
       sharding::SearchOptions search;
       search.annotated = std::make_shared<const sharding::DeviceConfiguration>(*configuration);
-      options.ranks = configuration->devices;
-      options.split = sharding::search_request(braid::analysis::cost_model_for("cpu"), search, found);
-      braid::frontend::import_model(file, options);
+      braid::frontend::PlainModel model(file, {});
+      sharding::FoundPlans found;
+      model.with_graph([&](const sharding::Graph& graph) {
+        found = sharding::find_plans(graph, sharding::Mesh::line(configuration->devices),
+                                     braid::analysis::cost_model_for("cpu"), search);
+      });
+      if (!found.plans.empty())
+        model.lower(configuration->devices, sharding::plan_request(found.plans.front().text, "").get());
     }
   } catch (const braid::ir::UserError&) {
   }

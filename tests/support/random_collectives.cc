@@ -1,6 +1,7 @@
 #include "tests/support/random_collectives.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

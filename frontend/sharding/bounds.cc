@@ -1,0 +1,400 @@
+#include "frontend/sharding/bounds.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "frontend/sharding/machine_costs.h"
+#include "frontend/sharding/work.h"
+
+namespace braid::frontend::sharding {
+
+namespace {
+
+using analysis::KernelClass;
+
+constexpr Cost kParts = 64;  // weights are multiples of one part
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// A product that is a kernel of its own in every program: one with a matrix of weights. What multiplies two computed tensors
+// may become a half of an attention kernel.
+bool is_own_kernel(const Graph& graph, const GraphNode& node) {
+  if (kind_of(node) == WorkKind::attention) return true;
+  const std::string& op = node.proto->op_type();
+  if (op != "MatMul" && op != "Gemm") return false;
+  const GraphValue* b = value_of(graph, node.inputs, 1);
+  return b != nullptr && b->constant && b->rank() == 2;
+}
+
+bool multiplies_computed(const Graph& graph, const GraphNode& node) {
+  const GraphValue *a = value_of(graph, node.inputs, 0), *b = value_of(graph, node.inputs, 1);
+  return node.proto->op_type() == "MatMul" && a != nullptr && b != nullptr && !a->constant && !b->constant;
+}
+
+// No kernel that the node becomes is faster on its own.
+Cost kernel_floor(const analysis::CostModel& costs, const Graph& graph, const GraphNode& node,
+                  Combination axes, const Mesh& mesh, const SplitCosts& sizes,
+                  const std::optional<ir::DType>& precision) {
+  const double launch = costs.machine().launch_us;
+  double us = 0;
+  if (multiplies_computed(graph, node)) {
+    us = launch / 2;
+  } else if (is_own_kernel(graph, node)) {
+    us = launch;
+    const GraphValue* b = value_of(graph, node.inputs, 1);
+    // What is dequantised may be multiplied in its own type.
+    const bool quantised = b != nullptr && b->producer >= 0;
+    const double all = kind_of(node) == WorkKind::product && !quantised ? exact_flops(graph, node, sizes) : 0;
+    if (all > 0) {
+      double least = -1;
+      for (const ir::DType dtype : {b->dtype, precision.value_or(b->dtype)}) {
+        analysis::KernelWork work;
+        work.kernel_class = KernelClass::gemm;
+        work.dtype = dtype;
+        work.flops = all / parts_of_work(axes, mesh);
+        work.bytes = local_bytes(*b, sizes, parts_of_input(axes, mesh, 1)) / ir::size_of(b->dtype) *
+                     std::min(ir::size_of(dtype), ir::size_of(b->dtype));
+        const double time = roofline(costs.machine(), work).us();
+        least = least < 0 ? time : std::min(least, time);
+      }
+      us += least;
+    }
+  }
+  return static_cast<Cost>(us * 1e6 * (1 - 1e-9));
+}
+
+bool reduces(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
+  const GraphValue *x = value_of(graph, node.inputs, 0), *y = value_of(graph, node.outputs, 0);
+  if (x == nullptr || y == nullptr || x->constant) return false;
+  const std::string& op = node.proto->op_type();
+  if (op == "LayerNormalization" || op == "RMSNormalization" || op == "SimplifiedLayerNormalization" ||
+      op == "SkipLayerNormalization" || op == "SkipSimplifiedLayerNormalization")
+    return x->rank() > 0 && sizes.size(x->sizes.back()) > 1;
+  return op.starts_with("Reduce") && elements(*x, sizes) > elements(*y, sizes);
+}
+
+// Weights of rows in parts that add up to kParts, for the least of the plans to be as much as possible: fictitious play.
+std::vector<Cost> best_weights(const std::vector<std::vector<double>>& value) {  // [row][plan]
+  const std::size_t rows = value.size(), plans = value[0].size();
+  std::vector<double> of_row(rows, 0), of_plan(plans, 0);
+  std::vector<std::int64_t> taken(rows, 0);
+  constexpr int kRounds = 4000;
+  for (int round = 0; round < kRounds; ++round) {
+    const auto row =
+        static_cast<std::size_t>(std::max_element(of_row.begin(), of_row.end()) - of_row.begin());
+    ++taken[row];
+    for (std::size_t p = 0; p < plans; ++p) of_plan[p] += value[row][p];
+    const auto plan =
+        static_cast<std::size_t>(std::min_element(of_plan.begin(), of_plan.end()) - of_plan.begin());
+    for (std::size_t r = 0; r < rows; ++r) of_row[r] += value[r][plan];
+  }
+  std::vector<Cost> weights(rows, 0);
+  Cost left = kParts;
+  for (std::size_t r = 0; r < rows; ++r) {
+    weights[r] = taken[r] * kParts / kRounds;
+    left -= weights[r];
+  }
+  *std::max_element(weights.begin(), weights.end()) += left;
+  return weights;
+}
+
+}  // namespace
+
+BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
+                         std::shared_ptr<const analysis::CostModel> costs, BoundOptions options)
+    : options_(std::move(options)) {
+  launch_ = static_cast<Cost>(costs->machine().launch_us * 1e6 * (1 - 1e-9));
+  SplitCosts sizes;
+  sizes.size = [costs](const ir::Expr& size) { return costs->value(size); };
+  SplitCosts floors = sizes;
+  floors.node = [](const Graph&, const GraphNode&, const Strategy&, int) { return Cost{0}; };
+  floors.node_on_mesh = [](const Graph&, const GraphNode&, Combination, const Mesh&) { return Cost{0}; };
+  floors.step = [costs](const ConversionStep& step, int ranks) {
+    return ranks > 1 && moves_between_ranks(step.kind) ? collective_cost(*costs, step, ranks).floor.ps : 0;
+  };
+  collectives_ = space.problem(with_memory(floors));
+  kernels_.resize(collectives_.variables.size());
+  for (std::size_t v = 0; v < kernels_.size(); ++v) kernels_[v].assign(collectives_.variables[v].size(), 0);
+  for (; nodes_ < static_cast<int>(kernels_.size()) && space.node_of(nodes_) >= 0; ++nodes_) {
+    const GraphNode& node = graph.nodes[at(space.node_of(nodes_))];
+    for (int c = 0; c < space.choices_of(nodes_); ++c)
+      kernels_[at(nodes_)][at(c)] = kernel_floor(*costs, graph, node, space.combination(nodes_, c),
+                                                 space.mesh(), sizes, options_.precision);
+    reduction_.push_back(reduces(graph, node, sizes) ? 1 : 0);
+    own_kernel_.push_back(is_own_kernel(graph, node) ? 1 : 0);
+  }
+  // A program's own conversions are not faster than this alone on the machine, with any kernel.
+  floors.step = [costs](const ConversionStep& step, int ranks) {
+    if (ranks == 1 || !moves_between_ranks(step.kind)) return Cost{0};
+    return std::min(collective_cost(*costs, step, ranks, false).time.ps,
+                    collective_cost(*costs, step, ranks, true).time.ps);
+  };
+  passages_ = space.passages(with_memory(floors));
+  into_.resize(at(nodes_));
+  out_of_.resize(at(nodes_));
+  for (std::size_t p = 0; p < passages_.size(); ++p) {
+    // What is kept between steps is given and returned like any other input and output.
+    if (passages_[p].producer >= nodes_) passages_[p].producer = -1;
+    if (passages_[p].reader >= nodes_) passages_[p].reader = -1;
+    if (passages_[p].reader >= 0) into_[at(passages_[p].reader)].push_back(static_cast<int>(p));
+    if (passages_[p].producer >= 0) out_of_[at(passages_[p].producer)].push_back(static_cast<int>(p));
+  }
+  find_chain();
+}
+
+// Sets of nodes as bits: which kernels a node comes after, and which come after it.
+void BoundSearch::find_chain() {
+  std::vector<int> kernels, number(at(nodes_), -1);
+  for (int v = 0; v < nodes_; ++v) {
+    if (!is_kernel(v)) continue;
+    number[at(v)] = static_cast<int>(kernels.size());
+    kernels.push_back(v);
+  }
+  const std::size_t words = kernels.size() / 64 + 1;
+  const auto closure = [&](bool forward) {
+    std::vector<std::uint64_t> bits(at(nodes_) * words, 0);
+    for (int i = 0; i < nodes_; ++i) {
+      const int v = forward ? i : nodes_ - 1 - i;
+      std::uint64_t* own = &bits[at(v) * words];
+      for (const int p : (forward ? into_ : out_of_)[at(v)]) {
+        const int u = forward ? passages_[at(p)].producer : passages_[at(p)].reader;
+        if (u < 0) continue;
+        for (std::size_t w = 0; w < words; ++w) own[w] |= bits[at(u) * words + w];
+        if (number[at(u)] >= 0) own[at(number[at(u)]) / 64] |= std::uint64_t{1} << (number[at(u)] % 64);
+      }
+    }
+    return bits;
+  };
+  const std::vector<std::uint64_t> before = closure(true), after = closure(false);
+  std::vector<char> behind(at(nodes_), 0);  // whether it comes after the last node of the chain
+  std::vector<char> counted(kernels.size(), 0);
+  int last = -1;
+  for (int v = 0; v < nodes_; ++v) {
+    for (const int p : into_[at(v)]) {
+      const int u = passages_[at(p)].producer;
+      if (u >= last && u >= 0 && (u == last || behind[at(u)] != 0)) behind[at(v)] = 1;
+    }
+    if (last >= 0 && behind[at(v)] == 0) continue;
+    int known = number[at(v)] >= 0 ? 1 : 0;
+    for (std::size_t w = 0; w < words; ++w)
+      known += std::popcount(before[at(v) * words + w]) + std::popcount(after[at(v) * words + w]);
+    if (known < static_cast<int>(kernels.size())) continue;
+    chain_.push_back(last = v);
+    between_.emplace_back();
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      const bool earlier = (before[at(v) * words + k / 64] >> (k % 64) & 1) != 0;
+      if (counted[k] != 0 || (!earlier && kernels[k] != v)) continue;
+      counted[k] = 1;
+      if (earlier) between_.back().push_back(kernels[k]);
+    }
+  }
+  between_.emplace_back();
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    if (counted[k] == 0) between_.back().push_back(kernels[k]);
+  }
+}
+
+bool BoundSearch::is_kernel(int variable) const {
+  const std::vector<Cost>& costs = kernels_[at(variable)];
+  return *std::max_element(costs.begin(), costs.end()) > 0;
+}
+
+Cost BoundSearch::passage(std::size_t index, const std::vector<int>& choice) const {
+  const Passage& p = passages_[index];
+  const auto from = at(choice[at(p.from)]);
+  if (p.to < 0) return p.costs[from];
+  return p.costs[from * kernels_[at(p.to)].size() + at(choice[at(p.to)])];
+}
+
+// The chain, with what is between its nodes: all kernels there, or the longest path, whichever is more in this plan.
+BoundSearch::Row BoundSearch::longest(const std::vector<int>& choice) const {
+  Row row;
+  std::vector<Cost> start(at(nodes_), 0);  // of the longest path from the last node of the chain
+  std::vector<int> through(at(nodes_), -1);
+  std::vector<char> reached(at(nodes_), 0);
+  int first = 0;
+  const auto leave = [&](int v, int last) { return start[at(v)] + (v == last ? 0 : kernel(v, choice)); };
+  bool reduction = false;  // since the last kernels
+  for (std::size_t i = 0; i <= chain_.size(); ++i) {
+    const int last = i == 0 ? -1 : chain_[i - 1], next = i < chain_.size() ? chain_[i] : -1;
+    const int end = next < 0 ? nodes_ : next + 1;
+    for (int v = first; v < end; ++v) {
+      if (v == last) continue;
+      start[at(v)] = 0;
+      through[at(v)] = -1;
+      reached[at(v)] = last < 0 ? 1 : 0;
+      for (const int p : into_[at(v)]) {
+        const int u = passages_[at(p)].producer;
+        // Before the chain begins, paths begin anywhere.
+        if (u < 0 ? last >= 0 : u < first || reached[at(u)] == 0) continue;
+        const Cost arrives = (u < 0 ? 0 : leave(u, last)) + passage(at(p), choice);
+        if (reached[at(v)] != 0 && arrives <= start[at(v)]) continue;
+        start[at(v)] = arrives;
+        through[at(v)] = p;
+        reached[at(v)] = 1;
+      }
+    }
+    Cost path = 0, kernels = 0;
+    int at_end = -1, out = -1;
+    if (next >= 0) {
+      path = start[at(next)];
+      at_end = next;
+    } else {
+      for (int v = last < 0 ? 0 : last; v < nodes_; ++v) {
+        if (v != last && reached[at(v)] == 0) continue;
+        const Cost done = v == last ? 0 : leave(v, last);
+        if (at_end < 0 || done > path) path = done, at_end = v, out = -1;
+        for (const int p : out_of_[at(v)]) {
+          if (passages_[at(p)].reader >= 0) continue;
+          const Cost returned = done + passage(at(p), choice);
+          if (returned > path) path = returned, at_end = v, out = p;
+        }
+      }
+    }
+    const std::vector<int>& inside = between_[i];
+    for (const int v : inside) kernels += kernel(v, choice);
+    if (kernels > path) {
+      row.nodes.insert(row.nodes.end(), inside.begin(), inside.end());
+    } else {
+      if (out >= 0) row.passages.push_back(out);
+      int v = at_end;
+      if (next < 0 && v >= 0 && v != last) row.nodes.push_back(v);
+      while (v >= 0 && v != last && through[at(v)] >= 0) {
+        const int p = through[at(v)];
+        row.passages.push_back(p);
+        v = passages_[at(p)].producer;
+        if (v >= 0 && v != last) row.nodes.push_back(v);
+      }
+    }
+    // A reduction is in a kernel of its own, beside those of products; but the softmax between the two products of an
+    // attention is not.
+    const bool kernel_next = next >= 0 && is_kernel(next);
+    const bool ends = next < 0 || kernel_next || !inside.empty();
+    const bool own =
+        std::all_of(inside.begin(), inside.end(), [&](int v) { return own_kernel_[at(v)] != 0; }) &&
+        (!kernel_next || own_kernel_[at(next)] != 0);
+    if (ends && reduction && own) row.constant += launch_;
+    if (ends) reduction = false;
+    if (next >= 0) {
+      row.nodes.push_back(next);
+      reduction = reduction || reduction_[at(next)] != 0;
+      first = next;
+      start[at(next)] = 0;
+      reached[at(next)] = 1;
+    }
+  }
+  std::erase_if(row.nodes, [&](int v) { return !is_kernel(v); });
+  std::sort(row.nodes.begin(), row.nodes.end());
+  std::sort(row.passages.begin(), row.passages.end());
+  return row;
+}
+
+Cost BoundSearch::value(const Row& row, const std::vector<int>& choice) const {
+  Cost sum = row.constant;
+  if (row.kernels) {
+    for (int v = 0; v < nodes_; ++v) sum += kernel(v, choice);
+  }
+  if (row.collectives) sum += price(collectives_, choice);
+  for (const int v : row.nodes) sum += kernel(v, choice);
+  for (const int p : row.passages) sum += passage(at(p), choice);
+  return sum;
+}
+
+Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>& weights) const {
+  std::vector<Cost> of_node(kernels_.size(), 0), of_passage(passages_.size(), 0);
+  Cost of_collectives = 0;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (rows[r].kernels) {
+      for (Cost& weight : of_node) weight += weights[r];
+    }
+    if (rows[r].collectives) of_collectives += weights[r];
+    for (const int v : rows[r].nodes) of_node[at(v)] += weights[r];
+    for (const int p : rows[r].passages) of_passage[at(p)] += weights[r];
+  }
+  const auto mix = [](Cost a, Cost weight_a, Cost b, Cost weight_b) {
+    return a == kForbidden || b == kForbidden ? kForbidden : a * weight_a + b * weight_b;
+  };
+  Problem problem;
+  problem.variables.resize(kernels_.size());
+  for (std::size_t v = 0; v < kernels_.size(); ++v) {
+    for (std::size_t c = 0; c < kernels_[v].size(); ++c)
+      problem.variables[v].push_back(
+          mix(kernels_[v][c], of_node[v], collectives_.variables[v][c], of_collectives));
+  }
+  for (const Edge& edge : collectives_.edges) {
+    problem.edges.push_back({edge.from, edge.to, {}});
+    for (const Cost cost : edge.costs) problem.edges.back().costs.push_back(mix(0, 0, cost, of_collectives));
+  }
+  for (std::size_t p = 0; p < passages_.size(); ++p) {
+    const Passage& passage = passages_[p];
+    if (of_passage[p] == 0) continue;
+    if (passage.to >= 0) {
+      problem.edges.push_back({passage.from, passage.to, {}});
+      for (const Cost cost : passage.costs) problem.edges.back().costs.push_back(cost * of_passage[p]);
+      continue;
+    }
+    std::vector<Cost>& own = problem.variables[at(passage.from)];
+    for (std::size_t c = 0; c < own.size(); ++c) own[c] = mix(own[c], 1, passage.costs[c], of_passage[p]);
+  }
+  return problem;
+}
+
+void BoundSearch::play(std::vector<Row>& rows, std::vector<std::vector<int>>& plans, bool with_order,
+                       Cost& best) {
+  for (int round = 0; round < options_.solves; ++round) {
+    if (with_order) {
+      for (const std::vector<int>& plan : plans) {
+        Row row = longest(plan);
+        if (std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(std::move(row));
+      }
+    }
+    std::vector<std::vector<double>> values;
+    for (const Row& row : rows) {
+      values.emplace_back();
+      for (const std::vector<int>& plan : plans)
+        values.back().push_back(static_cast<double>(value(row, plan)));
+    }
+    const std::vector<Cost> weights = best_weights(values);
+    const Solution solution = solve(mixed(rows, weights), options_.solve);
+    ++solves_;
+    if (solution.bound == kForbidden) return;
+    Cost constant = 0;
+    for (std::size_t r = 0; r < rows.size(); ++r) constant += weights[r] * rows[r].constant;
+    best = std::max(best, (solution.bound + constant) / kParts);
+    if (!solution.feasible()) return;
+    // Nothing is left to gain if this plan's rows are no more than the bound, or it is known.
+    Cost most = 0;
+    for (const Row& row : rows) most = std::max(most, value(row, solution.choice));
+    if (with_order) most = std::max(most, value(longest(solution.choice), solution.choice));
+    const bool known = std::find(plans.begin(), plans.end(), solution.choice) != plans.end();
+    if (known || most <= best + best / 1000) return;
+    plans.push_back(solution.choice);
+  }
+}
+
+PlanBounds BoundSearch::over_plans(const std::vector<int>& seed) {
+  PlanBounds bounds;
+  std::vector<Row> rows(2);
+  rows[0].kernels = rows[1].collectives = true;
+  std::vector<std::vector<int>> plans = {seed};
+  Cost loads = 0, order = 0;
+  play(rows, plans, false, loads);
+  play(rows, plans, true, order);
+  bounds.loads.ps = loads;
+  bounds.order.ps = std::max(loads, order);
+  bounds.solves = solves_;
+  return bounds;
+}
+
+PlanBounds BoundSearch::of_plan(const std::vector<int>& choice) const {
+  Row kernels, collectives;
+  kernels.kernels = collectives.collectives = true;
+  PlanBounds bounds;
+  bounds.loads.ps = std::max(value(kernels, choice), value(collectives, choice));
+  bounds.order.ps = std::max(bounds.loads.ps, value(longest(choice), choice));
+  return bounds;
+}
+
+}  // namespace braid::frontend::sharding

@@ -1,0 +1,210 @@
+#include "frontend/sharding/memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "analysis/measure.h"
+#include "frontend/sharding/machine_costs.h"
+#include "frontend/sharding/work.h"
+
+namespace braid::frontend::sharding {
+
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+bool is_lazy(const Graph& graph, const GraphNode& node) {
+  const WorkKind kind = kind_of(node);
+  if (kind == WorkKind::view) return true;
+  if (kind != WorkKind::pointwise && kind != WorkKind::movement) return false;
+  return std::all_of(node.outputs.begin(), node.outputs.end(),
+                     [&](int v) { return v < 0 || graph.values[at(v)].readers.size() <= 1; });
+}
+
+}  // namespace
+
+MemoryRows::MemoryRows(const Graph& graph, const SplitSpace& space,
+                       std::function<std::int64_t(const ir::Expr&)> size)
+    : graph_(graph), space_(space), size_(std::move(size)) {
+  std::vector<int> variable_of(graph.nodes.size(), -1);
+  int nodes = 0;
+  for (; nodes < space.variables() && space.node_of(nodes) >= 0; ++nodes)
+    variable_of[at(space.node_of(nodes))] = nodes;
+  // Rows, and the tensors in memory that each value is computed from.
+  std::vector<std::set<int>> roots(graph.values.size());
+  std::vector<int> first(graph.values.size(), -1), last(graph.values.size(), -1);
+  std::set<int> weights;
+  struct Weight {
+    int value, node, input;
+  };
+  std::vector<Weight> held;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const GraphNode& node = graph.nodes[n];
+    if (node.compile_time) continue;
+    const bool lazy = is_lazy(graph, node);
+    std::set<int> read;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      const int v = node.inputs[k];
+      if (v < 0) continue;
+      const GraphValue& value = graph.values[at(v)];
+      if (value.constant) {
+        if (weights.insert(v).second) held.push_back({v, static_cast<int>(n), static_cast<int>(k)});
+      } else {
+        read.insert(roots[at(v)].begin(), roots[at(v)].end());
+      }
+    }
+    if (!lazy) {
+      for (const int r : read) last[at(r)] = rows_;
+    }
+    for (const int v : node.outputs) {
+      if (v < 0 || graph.values[at(v)].readers.empty()) continue;
+      if (lazy) {
+        roots[at(v)] = read;
+      } else {
+        roots[at(v)] = {v};
+        first[at(v)] = last[at(v)] = rows_;
+      }
+    }
+    if (!lazy) ++rows_;
+  }
+  rows_ = std::max(rows_, 1);
+  for (const Weight& w : held) {
+    const int variable = variable_of[at(w.node)];
+    add(w.value, variable, false, w.input, 0, rows_);
+  }
+  // What the caller gives and takes is in memory all the time; caches in the state of their variable.
+  std::vector<int> cache_of(graph.values.size(), -1), returned_in(graph.values.size(), -1);
+  SplitCosts free;
+  free.size = size_;
+  free.step = [](const ConversionStep&, int) { return Cost{0}; };
+  for (const Passage& p : space.passages(free)) {
+    if (p.producer >= nodes) cache_of[at(p.value)] = p.producer;
+    if (p.reader >= nodes) returned_in[at(p.value)] = p.reader;
+  }
+  for (const int v : graph.inputs) add(v, cache_of[at(v)], true, 0, 0, rows_);
+  for (const int v : graph.outputs) add(v, returned_in[at(v)], true, 0, 0, rows_);
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    const GraphValue& value = graph.values[v];
+    if (first[v] < 0 || value.producer < 0) continue;
+    const bool returned = std::any_of(value.readers.begin(), value.readers.end(),
+                                      [](const GraphUse& use) { return use.node < 0; });
+    if (returned) continue;
+    const std::vector<int>& outputs = graph.nodes[at(value.producer)].outputs;
+    const auto index = std::find(outputs.begin(), outputs.end(), static_cast<int>(v)) - outputs.begin();
+    add(static_cast<int>(v), variable_of[at(value.producer)], true, static_cast<int>(index), first[v],
+        last[v] + 1);
+  }
+}
+
+void MemoryRows::add(int value, int variable, bool output, int index, int begin, int end) {
+  Item item{value, variable, {}, {}, begin, end};
+  SplitCosts sizes;
+  sizes.size = size_;
+  const auto count = [&](const MeshSpec& spec) {
+    item.states.push_back(spec);
+    item.bytes.push_back(static_cast<std::int64_t>(
+        local_bytes(graph_.values[at(value)], sizes, parts_of(spec, space_.mesh()))));
+  };
+  if (variable < 0) {
+    count(MeshSpec(space_.mesh().axes.size()));
+  } else {
+    for (int c = 0; c < space_.choices_of(variable); ++c)
+      count(output ? space_.produced_state(variable, c, index) : space_.taken_state(variable, c, index));
+  }
+  if (*std::max_element(item.bytes.begin(), item.bytes.end()) > 0) items_.push_back(std::move(item));
+}
+
+void MemoryRows::limit(Problem& problem, std::int64_t bytes) const {
+  // Rows below which another row lies are not told apart: one for each moment at which something begins to live.
+  std::vector<std::int64_t> fixed(at(rows_) + 1, 0);
+  for (const Item& item : items_) {
+    if (item.variable >= 0) {
+      problem.usages.push_back({item.variable, item.bytes, {{item.begin, item.end}}});
+      continue;
+    }
+    fixed[at(item.begin)] += item.bytes[0];
+    fixed[at(item.end)] -= item.bytes[0];
+  }
+  std::int64_t sum = 0;
+  for (int row = 0; row < rows_; ++row) {
+    sum += fixed[at(row)];
+    problem.limits.push_back(bytes - sum);
+  }
+}
+
+std::int64_t MemoryRows::bytes_of(const Item& item, const std::vector<int>& choice) const {
+  return item.bytes[item.variable < 0 ? 0 : at(choice[at(item.variable)])];
+}
+
+int MemoryRows::fullest(const std::vector<int>& choice) const {
+  std::vector<std::int64_t> step(at(rows_) + 1, 0);
+  for (const Item& item : items_) {
+    step[at(item.begin)] += bytes_of(item, choice);
+    step[at(item.end)] -= bytes_of(item, choice);
+  }
+  for (int row = 1; row < rows_; ++row) step[at(row)] += step[at(row - 1)];
+  return static_cast<int>(std::max_element(step.begin(), step.begin() + rows_) - step.begin());
+}
+
+std::int64_t MemoryRows::of_plan(const std::vector<int>& choice) const {
+  const int row = fullest(choice);
+  std::int64_t sum = 0;
+  for (const Item& item : items_) {
+    if (item.begin <= row && row < item.end) sum += bytes_of(item, choice);
+  }
+  return sum;
+}
+
+std::int64_t MemoryRows::least(const Problem& problem, const SolveOptions& options) const {
+  // Below the sum of the smallest states there is nothing; above that of any plan there is one.
+  std::vector<std::int64_t> step(at(rows_) + 1, 0);
+  for (const Item& item : items_) {
+    const std::int64_t smallest = *std::min_element(item.bytes.begin(), item.bytes.end());
+    step[at(item.begin)] += smallest;
+    step[at(item.end)] -= smallest;
+  }
+  std::int64_t low = 0, sum = 0;
+  for (int row = 0; row < rows_; ++row) low = std::max(low, sum += step[at(row)]);
+  const auto within = [&](std::int64_t bytes) {
+    Problem limited = problem;
+    limit(limited, bytes);
+    return solve(limited, options);
+  };
+  const Solution free = solve(problem, options);
+  std::int64_t high = of_plan(free.choice);
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    const Solution solution = within(middle);
+    if (solution.feasible()) {
+      high = std::min(middle, of_plan(solution.choice));
+    } else if (solution.status == Status::kInfeasible) {
+      low = middle + 1;
+    } else {
+      break;  // the budget was spent: `high` is reached by a plan
+    }
+  }
+  return high;
+}
+
+std::vector<std::string> MemoryRows::largest(const std::vector<int>& choice, std::size_t count) const {
+  const int row = fullest(choice);
+  std::vector<const Item*> there;
+  for (const Item& item : items_) {
+    if (item.begin <= row && row < item.end) there.push_back(&item);
+  }
+  std::stable_sort(there.begin(), there.end(),
+                   [&](const Item* a, const Item* b) { return bytes_of(*a, choice) > bytes_of(*b, choice); });
+  std::vector<std::string> lines;
+  for (const Item* item : there) {
+    if (lines.size() == count) break;
+    const MeshSpec& state = item->states[item->variable < 0 ? 0 : at(choice[at(item->variable)])];
+    lines.push_back(fmt::format("'{}' {}: {}", graph_.values[at(item->value)].name,
+                                to_string(state, space_.mesh()),
+                                analysis::format_bytes(bytes_of(*item, choice))));
+  }
+  return lines;
+}
+
+}  // namespace braid::frontend::sharding

@@ -1,0 +1,51 @@
+// Memory limits in the search: what each rank holds while each kernel runs, as rows of the problem.
+//
+// A row is a node that becomes a kernel, in the order of the model: weights, the program's inputs and outputs, and the tensors
+// that are computed before and read then or later. What is fused into its readers takes no memory; what is converted counts in
+// the state in which it is produced. A constant that several nodes read counts once. So rows are less than what a program
+// needs: the memory plan of the compiled candidate decides (driver/split.h).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "frontend/sharding/choose.h"
+
+namespace braid::frontend::sharding {
+
+class MemoryRows {
+ public:
+  // `graph` and `space` must outlive this. `size` is the size that an expression counts with.
+  MemoryRows(const Graph& graph, const SplitSpace& space, std::function<std::int64_t(const ir::Expr&)> size);
+
+  // No choice of the problem, which must be one of the space, may take more bytes on a rank.
+  void limit(Problem& problem, std::int64_t bytes) const;
+  // The bytes of the fullest row.
+  std::int64_t of_plan(const std::vector<int>& choice) const;
+  // The least that any plan takes in its fullest row, found by solving. `problem` is one of the space without limits.
+  std::int64_t least(const Problem& problem, const SolveOptions& options = {}) const;
+  // The largest tensors of the fullest row of that plan: "'up' S(1): 3.0 MiB".
+  std::vector<std::string> largest(const std::vector<int>& choice, std::size_t count) const;
+
+ private:
+  struct Item {
+    int value = -1;
+    int variable = -1;                // that decides its state; -1: none, it is whole
+    std::vector<std::int64_t> bytes;  // per choice; one entry without a variable
+    std::vector<MeshSpec> states;
+    int begin = 0, end = 0;  // rows
+  };
+  void add(int value, int variable, bool output, int index, int begin, int end);
+  std::int64_t bytes_of(const Item& item, const std::vector<int>& choice) const;
+  int fullest(const std::vector<int>& choice) const;
+
+  const Graph& graph_;
+  const SplitSpace& space_;
+  std::function<std::int64_t(const ir::Expr&)> size_;
+  std::vector<Item> items_;
+  int rows_ = 0;
+};
+
+}  // namespace braid::frontend::sharding

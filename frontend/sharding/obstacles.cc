@@ -1,0 +1,129 @@
+#include "frontend/sharding/obstacles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "frontend/errors.h"
+#include "frontend/sharding/plan.h"
+#include "frontend/sharding/rules.h"
+#include "frontend/sharding/work.h"
+
+namespace braid::frontend::sharding {
+
+namespace {
+
+constexpr int kMostRanks = 64;
+
+// Whether some value that the node reads is computed from a product with weights, with no other product in between: so are
+// queries, keys and values, and not tables of positions.
+bool is_projected(const Graph& graph, const GraphNode& node) {
+  std::vector<int> open;
+  std::vector<char> seen(graph.nodes.size(), 0);
+  const auto reach = [&](const GraphNode& reader) {
+    for (const int v : reader.inputs) {
+      const int producer = v < 0 ? -1 : graph.values[static_cast<std::size_t>(v)].producer;
+      if (producer < 0 || seen[static_cast<std::size_t>(producer)] != 0) continue;
+      seen[static_cast<std::size_t>(producer)] = 1;
+      open.push_back(producer);
+    }
+  };
+  reach(node);
+  while (!open.empty()) {
+    const GraphNode& next = graph.nodes[static_cast<std::size_t>(open.back())];
+    open.pop_back();
+    const WorkKind kind = kind_of(next);
+    const bool multiplies =
+        kind == WorkKind::product || kind == WorkKind::convolution || kind == WorkKind::attention;
+    if (multiplies && has_weights(graph, next)) return true;
+    if (!multiplies) reach(next);
+  }
+  return false;
+}
+
+bool is_batch_of_product(const Letter& letter) { return letter.name.size() > 1 && letter.name[0] == 'b'; }
+
+}  // namespace
+
+Obstacles::Obstacles(const Graph& graph) {
+  std::vector<Need> others;
+  for (const GraphNode& node : graph.nodes) {
+    if (node.compile_time) continue;
+    const Factors factors = factors_of(graph, node);
+    const WorkKind kind = kind_of(node);
+    Need all{plan_name(graph, node), "", "", {}};
+    for (const Letter& letter : factors.letters) all.sizes.push_back(letter.size);
+    const bool attends = kind == WorkKind::attention;
+    if (attends || (kind == WorkKind::product && !has_weights(graph, node))) {
+      Need need{all.name, "", "", {}};
+      for (const Letter& letter : factors.letters) {
+        if (attends ? letter.name != "heads" && letter.name != "batch" : !is_batch_of_product(letter))
+          continue;
+        need.sizes.push_back(letter.size);
+        // The last batch dimension is the heads; an attention's letter says so.
+        if (!attends || letter.name == "heads") need.what = fmt::format("{} heads", letter.size);
+      }
+      if (!need.what.empty() && (attends || is_projected(graph, node))) heads_.push_back(std::move(need));
+    }
+    if (attends || kind == WorkKind::product || kind == WorkKind::convolution) {
+      if (!has_weights(graph, node)) continue;
+      for (const int v : node.inputs) {
+        if (v < 0) continue;
+        const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
+        if (!value.constant || value.rank() < 2) continue;
+        std::vector<std::string> sizes;
+        for (const ir::Expr& size : value.sizes) sizes.push_back(ir::to_string(size));
+        all.weight = fmt::format("'{}' of {}", value.name, fmt::join(sizes, " x "));
+        break;
+      }
+      products_.push_back(std::move(all));
+    } else if (!all.sizes.empty()) {
+      others.push_back(std::move(all));
+    }
+  }
+  if (products_.empty()) products_ = std::move(others);
+}
+
+bool Obstacles::met(const Need& need, int ranks) {
+  return std::any_of(need.sizes.begin(), need.sizes.end(),
+                     [&](std::int64_t size) { return size > 0 && size % ranks == 0; });
+}
+
+std::optional<std::string> Obstacles::of(int ranks) const {
+  if (ranks == 1) return std::nullopt;
+  for (const Need& need : heads_) {
+    if (!met(need, ranks))
+      return fmt::format("the {} of '{}' are not divisible by {}", need.what, need.name, ranks);
+  }
+  if (std::any_of(products_.begin(), products_.end(), [&](const Need& need) { return met(need, ranks); }))
+    return std::nullopt;
+  if (products_.empty()) return "no rule can split any of its nodes";
+  const Need& first = products_.front();
+  if (first.weight.empty())
+    return fmt::format("no dimension that a rule can split is divisible by {}", ranks);
+  return fmt::format("no product has a dimension that {} divides, such as that with {}", ranks, first.weight);
+}
+
+std::vector<int> Obstacles::possible() const {
+  std::vector<int> numbers;
+  for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
+    if (!of(ranks)) numbers.push_back(ranks);
+  }
+  return numbers;
+}
+
+void require_divisible(const Graph& graph, int ranks) {
+  const Obstacles obstacles(graph);
+  const std::optional<std::string> why = obstacles.of(ranks);
+  if (!why) return;
+  const std::vector<int> possible = obstacles.possible();
+  ir::user_error(
+      kIndivisible, {}, fmt::format("the model cannot be split over {} ranks: {}", ranks, *why),
+      possible.empty()
+          ? "compile it for one device"
+          : fmt::format("these numbers of ranks would do: {}; --devices {} takes the fastest split "
+                        "of the rest of the model",
+                        fmt::join(possible, ", "), ranks));
+}
+
+}  // namespace braid::frontend::sharding

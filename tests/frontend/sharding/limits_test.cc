@@ -1,0 +1,234 @@
+// Memory limits and kept lines of the search against trying all plans of small models.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "../models.h"
+#include "chosen.h"
+#include "frontend/sharding/candidates.h"
+#include "frontend/sharding/keep.h"
+#include "frontend/sharding/machine_costs.h"
+#include "frontend/sharding/memory.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+std::string weight(const std::string& name, int rows, int columns) {
+  std::string values;
+  for (int i = 0; i < rows * columns; ++i) values += (i ? ", " : "") + std::to_string(i % 5 - 2);
+  return fmt::format("float[{},{}] {} = {{{}}}", rows, columns, name, values);
+}
+
+std::string network(int rows, int hidden) {
+  return fmt::format(
+      "g (float[{0},{1}] x) => (float[{0},{1}] y) <{2}, {3}> {{ h = MatMul(x, up)\n r = Relu(h)\n d = "
+      "MatMul(r, "
+      "down)\n y = Softmax(d) }}",
+      rows, hidden, weight("up", hidden, 2 * hidden), weight("down", 2 * hidden, hidden));
+}
+
+void with_graph(const std::string& text, const std::function<void(const Graph&)>& use) {
+  auto request = std::make_shared<SplitRequest>();
+  request->choose = [&](const Graph& graph, const Mesh& mesh) {
+    use(graph);
+    return MeshPlan(mesh);
+  };
+  ImportOptions options;
+  options.ranks = 2;
+  options.split = request;
+  import_text(text, options, 18);
+}
+
+// Calls `visit` with every choice that is not forbidden, and its cost.
+void for_all(const Problem& problem, const std::function<void(const std::vector<int>&, Cost)>& visit) {
+  std::vector<int> choice(problem.variables.size(), 0);
+  for (;;) {
+    if (const Cost cost = price(problem, choice); cost != kForbidden) visit(choice, cost);
+    std::size_t v = 0;
+    while (v < choice.size() && ++choice[v] == static_cast<int>(problem.variables[v].size())) choice[v++] = 0;
+    if (v == choice.size()) return;
+  }
+}
+
+std::int64_t size(const ir::Expr& e) { return ir::bounds(e).max; }
+
+TEST(ShardingLimits, MemoryLimitsGiveTheCheapestPlanWithin) {
+  int binding = 0;
+  for (const int rows : {2, 32}) {
+    with_graph(network(rows, 8), [&](const Graph& graph) {
+      for (const int ranks : {2, 4}) {
+        const SplitSpace space(graph, ranks);
+        const MemoryRows memory(graph, space, size);
+        for (const unsigned seed : {0u, 1u, 2u}) {
+          // The costs of one seed are those of the first problem that is made with it.
+          const Problem problem = space.problem(test_costs(seed));
+          std::map<std::int64_t, Cost> cheapest;  // by bytes
+          for_all(problem, [&](const std::vector<int>& choice, Cost cost) {
+            const auto [entry, fresh] = cheapest.try_emplace(memory.of_plan(choice), cost);
+            if (!fresh) entry->second = std::min(entry->second, cost);
+          });
+          ASSERT_GT(cheapest.size(), 3u);
+          EXPECT_EQ(memory.least(problem), cheapest.begin()->first);
+          Cost best = kForbidden;
+          const Cost free = solve(problem).cost;
+          for (const auto& [bytes, cost] : cheapest) {
+            Problem limited = problem;
+            memory.limit(limited, bytes - 1);
+            const Solution below = solve(limited);
+            EXPECT_EQ(below.cost, best) << bytes;
+            EXPECT_TRUE(below.proved());
+            best = std::min(best, cost);
+            binding += best > free ? 1 : 0;
+          }
+          EXPECT_EQ(best, free);
+        }
+      }
+    });
+  }
+  EXPECT_GT(binding, 20);
+}
+
+TEST(ShardingLimits, BytesOfPlansAsOnPaper) {
+  with_graph(network(2, 8), [](const Graph& graph) {
+    const SplitSpace space(graph, 2);
+    const MemoryRows memory(graph, space, size);
+    SplitCosts costs = test_costs();
+    // Everything whole: both weights, the input and the output; in the fullest row h is read and d computed.
+    costs.node = [](const Graph&, const GraphNode&, const Strategy& s, int) -> Cost {
+      return s.letter >= 0 ? 1 : 0;
+    };
+    costs.step = [](const ConversionStep&, int) { return Cost{1}; };
+    const Problem whole = space.problem(costs);
+    EXPECT_EQ(memory.of_plan(solve(whole).choice), 4 * (128 + 128 + 16 + 16 + 32 + 16));
+    // The least: halves of the weights and of h; d is half if its columns are split.
+    EXPECT_EQ(memory.least(whole), 4 * (64 + 64 + 16 + 16 + 16 + 8));
+  });
+}
+
+TEST(ShardingLimits, KeptLinesAreObeyedAndTheRestIsTheBest) {
+  with_graph(network(4, 8), [](const Graph& graph) {
+    const SplitSpace space(graph, 2);
+    const auto kept = [&](const std::string& lines) {
+      return KeptLines(graph, space, parse_plan("plan 1\nranks 2\n" + lines, "k.plan"), "k.plan");
+    };
+    struct Case {
+      const char* line;
+      std::function<bool(const MeshPlan&)> holds;
+    };
+    const Case cases[] = {
+        {"\"h\" = R\n", [](const MeshPlan& p) { return is_replicated(p.of_value("h")); }},
+        {"\"h\" = S(0)\n", [](const MeshPlan& p) { return p.of_value("h")[0] == Spec::split(0); }},
+        {"\"h\" = S(1)\n", [](const MeshPlan& p) { return p.of_value("h")[0] == Spec::split(1); }},
+        {"\"d\" = P(sum)\n\"h\" = S(0)\n",
+         [](const MeshPlan& p) {
+           return p.of_value("d")[0].is_pending() && p.of_value("h")[0] == Spec::split(0);
+         }},
+        {"\"down\" -> \"d\" = S(0)\n", [](const MeshPlan& p) {
+           return p.axes[0].of_reader("down", "d", 1, Spec::replicated()) == Spec::split(0);
+         }}};
+    for (const Case& c : cases) {
+      for (const unsigned seed : {0u, 3u}) {
+        const KeptLines lines = kept(c.line);
+        const SplitChoice choice =
+            space.choose(test_costs(seed), {}, [&](Problem& problem) { lines.restrict(problem); });
+        ASSERT_TRUE(choice.solution.feasible());
+        EXPECT_TRUE(c.holds(choice.plan)) << c.line << to_string(choice.plan);
+        // The cheapest of all plans that keep the lines.
+        Problem restricted = space.problem(test_costs(seed));
+        lines.restrict(restricted);
+        Cost best = kForbidden;
+        for_all(restricted, [&](const std::vector<int>&, Cost cost) { best = std::min(best, cost); });
+        EXPECT_EQ(choice.solution.cost, best);
+      }
+    }
+    const auto message = [&](const std::string& lines) {
+      const ir::UserError error =
+          error_of([&] { kept(lines).require_possible(space.problem(test_costs())); });
+      EXPECT_EQ(error.code(), 482);
+      return error.message();
+    };
+    EXPECT_NE(message("\"none\" = R\n").find("line 3: the model has no tensor 'none'"), std::string::npos);
+    EXPECT_NE(message("\"h\" = S(7)\n").find("line 3: 'h' is S(7)"), std::string::npos);
+    EXPECT_NE(message("\"x\" = S(0)\n").find("line 3: 'x' is S(0), but it is whole"), std::string::npos);
+    EXPECT_NE(message("\"h\" -> \"y\" = R\n").find("line 3: 'y' does not read 'h'"), std::string::npos);
+    // Each line is possible, but not both: columns of the product are not rows of it.
+    EXPECT_NE(message("\"h\" = S(1)\n\"up\" -> \"h\" = R\n")
+                  .find("line 4: 'up' is taken by 'h' as R, which contradicts"),
+              std::string::npos);
+    EXPECT_NO_THROW(
+        kept("\"h\" = S(1)\n\"up\" -> \"h\" = S(1)\n").require_possible(space.problem(test_costs())));
+  });
+}
+
+// What is said of a conversion and of changes of the choice, against all plans and the search itself.
+TEST(ShardingLimits, ExplanationsAreThoseOfTheSearch) {
+  int conversions = 0, flips = 0;
+  for (const char* machine : {"cpu", "h100"}) {
+    for (const int rows : {4, 64, 512}) {
+      with_graph(network(rows, 16), [&](const Graph& graph) {
+        const auto costs = analysis::cost_model_for(machine);
+        const SplitSpace space(graph, 2);
+        const Problem problem = space.problem(split_costs(costs));
+        for (const bool obey : {false, true}) {
+          SearchOptions options;
+          options.obey = obey;
+          options.explain = true;
+          const FoundPlans found = find_plans(graph, Mesh::line(2), costs, options);
+          const FoundPlan& plan = found.plans.front();
+          for (const PlanConversion& c : plan.conversions) {
+            if (!c.otherwise) continue;
+            ++conversions;
+            Cost best = kForbidden;
+            for_all(problem, [&](const std::vector<int>& choice, Cost cost) {
+              for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v) {
+                const GraphNode& node = graph.nodes[static_cast<std::size_t>(space.node_of(v))];
+                if (std::find(c.readers.begin(), c.readers.end(), plan_name(graph, node)) == c.readers.end())
+                  continue;
+                for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+                  if (graph.values[static_cast<std::size_t>(node.inputs[k])].name == c.value &&
+                      to_string(
+                          space.taken_state(v, choice[static_cast<std::size_t>(v)], static_cast<int>(k)),
+                          space.mesh()) == c.to)
+                    return;
+                }
+              }
+              best = std::min(best, cost);
+            });
+            EXPECT_EQ(c.otherwise->ps, best - plan.predicted.ps) << c.value;
+            if (!obey) EXPECT_GE(c.otherwise->ps, 0);
+          }
+          const Cost whole = obey ? Cost{1'000'000'000'000} : 0;
+          const auto plan_at = [&](double link, double memory) {
+            return to_string(
+                space
+                    .choose(split_costs(costs, {static_cast<int>(std::llround(1000 * link)), whole,
+                                                static_cast<int>(std::llround(1000 * memory))}))
+                    .plan);
+          };
+          EXPECT_EQ(plan_at(1, 1), plan.text);
+          const auto check = [&](double factor, const auto& at) {
+            if (factor == 0) return;
+            ++flips;
+            EXPECT_NE(at(factor), plan.text) << factor;
+            EXPECT_EQ(at(std::pow(factor,
+                                  factor > 1 ? 1 - 0.011 / std::log(factor) : 1 + 0.011 / std::log(factor))),
+                      plan.text)
+                << factor;
+          };
+          const auto link = [&](double f) { return plan_at(f, 1); };
+          const auto memory = [&](double f) { return plan_at(1, f); };
+          check(found.flips.link_slower, link);
+          check(found.flips.link_faster, link);
+          check(found.flips.memory_slower, memory);
+          check(found.flips.memory_faster, memory);
+        }
+      });
+    }
+  }
+  EXPECT_GT(conversions, 4);
+  EXPECT_GT(flips, 4);
+}
+
+}  // namespace
+}  // namespace braid::frontend::sharding
