@@ -84,7 +84,8 @@ ir::CollectiveTrace trace_of(const Options& o, const Report& report, const std::
   ModelOptions one = o.model;
   one.model = file;
   one.refuse_for_text();
-  if (one.ranks == 1 && o.files.size() > 1 && one.devices + one.tensor_ranks == 0 && one.plan.empty() && one.mesh.empty())
+  if (one.ranks == 1 && o.files.size() > 1 && one.devices + one.tensor_ranks == 0 && one.plan.empty() &&
+      one.mesh.empty() && one.configuration.empty())
     one.ranks = static_cast<int>(o.files.size());
   CompileOptions options = one.compile_options(report);
   if (const auto own = names.find(file); own != names.end()) {

@@ -32,6 +32,8 @@ struct Options {
   std::string output;
   std::string name;
   std::string emit = "library";
+  std::string collectives;
+  bool annotate = false;
   std::string cpu;
   double max_error = -1;  // negative: no limit
   bool timing = false;
@@ -43,6 +45,30 @@ void write_text(Report& report, const std::string& path, const std::string& text
   write_file(path, text);
   report.json()["files"].push_back(path);
   report.print("{}\n", path);
+}
+
+// A file is complete before it takes its name: the model that is read may be there.
+frontend::WriteParts write_whole(const Options& o, Report& report) {
+  namespace fs = std::filesystem;
+  fs::create_directories(o.output);
+  return [&o, &report](const std::string& name, std::span<const std::string_view> parts) {
+    const std::string path = (fs::path(o.output) / name).string(), half = path + ".part";
+    write_file(half, parts);
+    fs::rename(half, path);
+    report.json()["files"].push_back(path);
+    report.print("{}\n", path);
+  };
+}
+
+// Each rank's model.
+void write_models(const Options& o, const CompileOptions& options, Report& report) {
+  if (is_text(options.model)) {
+    ir::user_error(kBadOption, {.file = options.model}, "--emit onnx: IR text is no ONNX model",
+                   "give the model from which it comes");
+  }
+  frontend::EmitOnnxOptions emit{.name = options.name};
+  if (!o.collectives.empty()) emit.form = *frontend::collective_form_named(o.collectives);
+  emit_onnx(options, *options.split_report, emit, write_whole(o, report));
 }
 
 // How many products compute in the narrower type, and why the others do not.
@@ -105,6 +131,14 @@ int run(const Options& o, Report& report) {
   }
   options.name = o.name.empty() ? program_name(o.model.model) : o.name;
 
+  if (!o.collectives.empty() && o.emit != "onnx") {
+    ir::user_error(kBadOption, {}, "--collectives says how collectives of ONNX files are written",
+                   "write --emit onnx");
+  }
+  if (o.annotate && o.emit != "plan") {
+    ir::user_error(kBadOption, {}, "--annotate writes the plan of a split into the model",
+                   "write --emit plan");
+  }
   if (o.max_error >= 0 && options.precision == "f32") {
     ir::user_error(kBadOption, {}, "--max-error is the limit of a narrower --precision",
                    "write --precision bf16, f16 or int8");
@@ -127,6 +161,12 @@ int run(const Options& o, Report& report) {
     std::filesystem::create_directories(o.output);
     write_text(report, (std::filesystem::path(o.output) / (options.name + ".plan")).string(),
                options.split_report->plan_text());
+    if (o.annotate)
+      emit_annotated(options, *options.split_report, {.name = options.name}, write_whole(o, report));
+    return 0;
+  }
+  if (o.emit == "onnx") {
+    write_models(o, options, report);
     return 0;
   }
   if (o.emit == "ir") {
@@ -188,8 +228,16 @@ void add_compile(CLI::App& app, Invocation& chosen) {
   command->add_option("--name", o->name, "Name of the program (default: from the file's name)");
   command
       ->add_option("--emit", o->emit,
-                   "plan (of a split), ir (as lowered), schedule (after the passes), source, library")
-      ->check(CLI::IsMember({"plan", "ir", "schedule", "source", "library"}));
+                   "plan (of a split), onnx (a model for each rank), ir (as lowered), schedule (after the "
+                   "passes), source, library")
+      ->check(CLI::IsMember({"plan", "onnx", "ir", "schedule", "source", "library"}));
+  command
+      ->add_option("--collectives", o->collectives,
+                   "With --emit onnx: how collectives are written: ai.braid (default), com.microsoft (ONNX "
+                   "Runtime), DistCollective (TensorRT)")
+      ->check(CLI::IsMember({"ai.braid", "com.microsoft", "DistCollective"}));
+  command->add_flag("--annotate", o->annotate,
+                    "With --emit plan: also write the model with the plan as ONNX's annotations, NAME.onnx");
   command->add_option("--cpu", o->cpu,
                       "Processor of the library, as the compiler's -march names it: x86-64-v3, znver3, ... "
                       "(default: this machine's)");

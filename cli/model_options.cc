@@ -71,6 +71,8 @@ void ModelOptions::add_dimensions(CLI::App& command) {
       "axis are neighbours");
   command.add_option("--plan", plan,
                      "Split a plain model as the plan in this file says (compile --emit plan)");
+  command.add_option("--configuration", configuration,
+                     "Split a model by ONNX's annotations for this configuration of devices");
   command.add_flag(
       "--split-caches", split_caches,
       "With --devices, --tp or --mesh: caches may stay split, each rank takes and returns its part");
@@ -157,6 +159,7 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
   options.split = {devices, tensor_ranks, plan, split_caches, mesh, strict, conversion_share};
   if (memory_limit >= 0) options.split.memory_limit = memory_limit;
   options.split.keep_file = keep;
+  options.split.configuration = configuration;
   if (!options.split.wanted() && (strict || memory_limit >= 0 || !keep.empty()))
     ir::user_error(kBadOption, {}, "--strict, --memory-limit and --keep are about a split",
                    "give --devices, --tp or --mesh");

@@ -29,6 +29,7 @@ struct ModelOptions {
   double conversion_share = 5;       // percent of the step that --strict allows one conversion
   std::int64_t memory_limit = -1;    // bytes of a device; negative: none
   std::string keep;                  // file of a partial plan; empty: none
+  std::string configuration;         // of devices, whose annotations split the model; empty: not asked
   std::string plan;                  // file of a plan that splits the model; empty: none
   std::string passes;
   std::string precision = "f32";  // of products: f32, bf16, f16, int8

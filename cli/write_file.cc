@@ -13,7 +13,7 @@
 
 namespace braid::cli {
 
-void write_file(const std::string& path, std::initializer_list<std::string_view> parts) {
+void write_file(const std::string& path, std::span<const std::string_view> parts) {
   const codegen::Leftover half_written(path);
   errno = 0;
   std::ofstream file(path, std::ios::binary | std::ios::trunc);

@@ -42,7 +42,12 @@ struct SplitOptions {
   std::string keep_file = {};  // a partial plan whose lines are fixed; empty: none
   bool explain = false;        // alternatives and flips, which take more searches
 
-  bool wanted() const { return devices > 0 || tensor_ranks > 0 || !plan_file.empty() || !mesh.empty(); }
+  // The configuration of devices whose annotations are obeyed; empty: the only one that the model has, if it is split at all.
+  std::string configuration = {};
+
+  bool wanted() const {
+    return devices > 0 || tensor_ranks > 0 || !plan_file.empty() || !mesh.empty() || !configuration.empty();
+  }
 };
 
 struct CompileOptions {

@@ -9,11 +9,13 @@
 #include "analysis/costs/json_document.h"
 #include "analysis/measure.h"
 #include "frontend/errors.h"
+#include "frontend/sharding/configuration.h"
 #include "frontend/sharding/mesh.h"
 #include "ir/error.h"
 
 namespace braid {
 
+using frontend::sharding::DeviceConfiguration;
 using frontend::sharding::find_plans;
 using frontend::sharding::FoundPlan;
 using frontend::sharding::FoundPlans;
@@ -37,6 +39,8 @@ void check_request(const CompileOptions& options) {
     refuse("--strict and --plan are given together", "a plan is obeyed as it is");
   if (split.caches && !split.plan_file.empty())
     refuse("--split-caches and --plan are given together", "a plan says what becomes of the caches");
+  if (!split.configuration.empty() && !split.plan_file.empty())
+    refuse("--configuration and --plan are given together", "a complete plan leaves nothing to annotations");
   if (options.import.ranks > 1)
     refuse("a model that is split already is compiled with --ranks",
            "leave out --ranks, or --devices, --tp, --mesh and --plan");
@@ -107,6 +111,27 @@ class Chooser {
                    "leave out --strict, or raise --conversion-share");
   }
 
+  // The configuration that is asked for, or the model's own if it says anything of its nodes.
+  std::shared_ptr<const DeviceConfiguration> annotations() const {
+    const SplitOptions& split = options_.split;
+    auto found = frontend::sharding::device_configuration(options_.model, split.configuration);
+    if (!found || (found->nodes.empty() && split.configuration.empty())) return nullptr;
+    if (!split.mesh.empty())
+      ir::user_error(
+          frontend::kSplitRequest, {.file = options_.model},
+          fmt::format("the model is annotated for {} devices (configuration '{}'), and --mesh is given",
+                      found->devices, found->name),
+          fmt::format("give --tp {}, or another split with --plan", found->devices));
+    if (split.tensor_ranks > 0 ? split.tensor_ranks != found->devices
+                               : split.devices > 0 && split.devices < found->devices) {
+      ir::user_error(frontend::kSplitRequest, {.file = options_.model},
+                     fmt::format("the configuration '{}' of the model is for {} devices, not for {}",
+                                 found->name, found->devices, std::max(split.tensor_ranks, split.devices)),
+                     fmt::format("give --tp {}, or another split with --plan", found->devices));
+    }
+    return std::make_shared<const DeviceConfiguration>(std::move(*found));
+  }
+
   // Weights, inputs, outputs and planned memory of a rank.
   static std::int64_t bytes_of(const ir::Schedule& schedule) {
     std::int64_t bytes = schedule.plan ? schedule.plan->arena_bytes + schedule.plan->comm_bytes : 0;
@@ -174,6 +199,9 @@ class Chooser {
     std::optional<Mesh> only;
     if (!split.mesh.empty()) only = frontend::sharding::parse_mesh(split.mesh, "--mesh");
     if (split.tensor_ranks > 0) only = Mesh::line(split.tensor_ranks);
+    annotated_ = annotations();
+    if (annotated_) only = Mesh::line(annotated_->devices);
+    const bool obey = split.tensor_ranks > 0 || !split.mesh.empty();
     if (!split.keep_file.empty()) {
       keep_ = analysis::read_text_file(split.keep_file);
       const Mesh kept = frontend::sharding::mesh_of_plan(keep_, split.keep_file);
@@ -187,9 +215,9 @@ class Chooser {
         if (split.devices % ranks == 0 && ranks != kept.ranks())
           report_.meshes.push_back({ranks, {}, {}, "the lines that are kept are for other ranks", {}, 0});
       }
-      try_meshes({kept}, only.has_value());
+      try_meshes({kept}, obey);
     } else if (only) {
-      try_meshes({*only}, true);
+      try_meshes({*only}, obey);
     } else {
       std::vector<Mesh> lines;
       for (int ranks = 1; ranks <= split.devices; ++ranks) {
@@ -246,6 +274,7 @@ class Chooser {
       SearchOptions search = search_options(obey);
       search.keep = keep_;
       search.keep_file = options_.split.keep_file;
+      search.annotated = annotated_;
       found = find_plans(graph, mesh, costs_, search);
     });
     const int ranks = mesh.ranks();
@@ -257,7 +286,7 @@ class Chooser {
       if (ranks == 1) {
         plan.name = "not split";
         plan.text.clear();
-      } else if (!obey && keep_.empty() && plan.splits_nothing()) {
+      } else if (!obey && keep_.empty() && !annotated_ && plan.splits_nothing()) {
         continue;
       }
       if (mesh.has_names())
@@ -332,6 +361,7 @@ class Chooser {
   std::shared_ptr<const analysis::CostModel> costs_;
   std::vector<int> numbers_;  // of the candidates
   std::string keep_;          // text of --keep
+  std::shared_ptr<const DeviceConfiguration> annotated_;
   std::optional<ir::Schedule> best_;
   bool bounded_ = false;
   int found_ = 0;
@@ -381,6 +411,24 @@ void require_whole(const ir::Schedule& split, const ir::Schedule& plain, const s
   };
   check(split.graph.inputs, plain.graph.inputs, "input");
   check(split.graph.outputs, plain.graph.outputs, "output");
+}
+
+void emit_onnx(const CompileOptions& options, const SplitReport& report,
+               const frontend::EmitOnnxOptions& emit, const frontend::WriteParts& write) {
+  frontend::ImportOptions import = options.import;
+  if (report.chosen >= 0) {
+    import.ranks = report.candidates[static_cast<std::size_t>(report.chosen)].ranks;
+    if (!report.plan.text.empty()) import.split = plan_request(report.plan.text, "");
+  }
+  frontend::emit_onnx(options.model, import, emit, write);
+}
+
+void emit_annotated(const CompileOptions& options, const SplitReport& report,
+                    const frontend::EmitOnnxOptions& emit, const frontend::WriteParts& write) {
+  frontend::ImportOptions import = options.import;
+  import.ranks = report.candidates.at(static_cast<std::size_t>(report.chosen)).ranks;
+  import.split = plan_request(report.plan_text(), "");
+  frontend::emit_annotated(options.model, import, emit, write);
 }
 
 ir::Schedule lower_split(const CompileOptions& options, SplitReport& report) {

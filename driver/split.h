@@ -8,6 +8,7 @@
 
 #include "analysis/costs/time.h"
 #include "driver/compile.h"
+#include "frontend/emit_onnx.h"
 #include "frontend/sharding/candidates.h"
 
 namespace braid {
@@ -60,6 +61,15 @@ struct SplitReport {
 // the step shortest. UserErrors of the import; BR0484 if the options contradict each other or the plan; BR0487,
 // BR0488 and BR0489 if the ranks do not divide the model, no plan fits the memory, or the chosen one is not strict.
 ir::Schedule lower_split(const CompileOptions& options, SplitReport& report);
+
+// The model that was lowered with that report, as files of its ranks (frontend/emit_onnx.h): with the plan that was chosen, or as
+// it is.
+void emit_onnx(const CompileOptions& options, const SplitReport& report,
+               const frontend::EmitOnnxOptions& emit, const frontend::WriteParts& write);
+
+// The plain model with that plan as ONNX's annotations. UserError BR0492 if they cannot express it.
+void emit_annotated(const CompileOptions& options, const SplitReport& report,
+                    const frontend::EmitOnnxOptions& emit, const frontend::WriteParts& write);
 
 // UserError BR0484 if a rank's program takes or returns a part of what the plain one does.
 void require_whole(const ir::Schedule& split, const ir::Schedule& plain, const std::string& model);

@@ -14,6 +14,7 @@
 #include "frontend/load_ranks.h"
 #include "frontend/lower_graph.h"
 #include "frontend/normalise.h"
+#include "frontend/rank_model.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/split.h"
 #include "frontend/value_needed.h"
@@ -121,6 +122,12 @@ struct Plain {
   sharding::Graph graph;
 };
 
+void check_ranks(const std::string& path, const ImportOptions& options) {
+  if (options.ranks < 1)
+    ir::user_error(kRankCount, {.file = path}, fmt::format("{} ranks", options.ranks),
+                   "the number of ranks must be at least 1");
+}
+
 }  // namespace
 
 struct PlainModel::State {
@@ -161,9 +168,7 @@ struct PlainModel::State {
 PlainModel::PlainModel(const std::string& path, const ImportOptions& options)
     : state_(std::make_unique<State>()) {
   register_schemas();
-  if (options.ranks < 1)
-    ir::user_error(kRankCount, {.file = path}, fmt::format("{} ranks", options.ranks),
-                   "the number of ranks must be at least 1");
+  check_ranks(path, options);
   state_->path = path;
   state_->options = options;
 }
@@ -187,6 +192,14 @@ void PlainModel::with_graph(const std::function<void(const sharding::Graph&)>& u
 
 ir::Schedule import_model(const std::string& path, const ImportOptions& options) {
   return PlainModel(path, options).lower(options.ranks, options.split.get());
+}
+
+Model rank_model(const std::string& path, const ImportOptions& options) {
+  register_schemas();
+  check_ranks(path, options);
+  Ready ready = read_model(path, options, {});
+  if (!options.split) return std::move(ready.model);
+  return Plain(ready).split(options.ranks, *options.split).model;
 }
 
 std::map<std::string, ir::Bounds> default_dims(const std::string& path,

@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ struct Model {
   std::string path;        // with "{rank}" where there is one file per rank
   onnx::ModelProto proto;  // its graph has no initializers
   std::map<std::string, Tensor> initializers;
+  // Those of a model that Braid has split which follow from the number of the rank: positions, offsets. No weights.
+  std::set<std::string> coordinates = {};
 };
 
 // UserErrors: the file cannot be read or is not an ONNX model, or its initializers or external data are

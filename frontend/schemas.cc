@@ -209,6 +209,21 @@ void register_braid() {
       .TypeAndShapeInferenceFunction(infer_same);
   RegisterSchema(std::move(wait));
 
+  OpSchema of_rank("OfRank", __FILE__, __LINE__);
+  of_rank.SetDomain(kBraidDomain).SinceVersion(1);
+  of_rank.Input(0, "table", "a constant with one row per rank", "T")
+      .Output(0, "row", "the row of this rank", "T")
+      .TypeConstraint("T", value_types(), "element types")
+      .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
+        onnx::propagateElemTypeFromInputToOutput(ctx, 0, 0);
+        if (!onnx::hasInputShape(ctx, 0)) return;
+        const onnx::TensorShapeProto& table = ctx.getInputType(0)->tensor_type().shape();
+        if (table.dim_size() == 0) fail_shape_inference("the table has no rows");
+        onnx::TensorShapeProto& row = *ctx.getOutputType(0)->mutable_tensor_type()->mutable_shape();
+        for (int k = 1; k < table.dim_size(); ++k) *row.add_dim() = table.dim(k);
+      });
+  RegisterSchema(std::move(of_rank));
+
   OpSchema send("Send", __FILE__, __LINE__);
   send.SetDomain(kBraidDomain).SinceVersion(1);
   add_group(send);

@@ -17,7 +17,7 @@ SOURCE_FOLDERS = ("ir", "analysis", "passes", "pipeline", "frontend", "codegen",
 USE = re.compile(r"\b(?:user_error|refused\.report|UserError(?:\s+\w+)?|ShapeRuleError|ProgramError|fail)\s*[({]\s*(?:(\d+)\s*,|((?:\w+::)*k[A-Z]\w*)\b)")
 # A constant that is used elsewhere, in a conditional or through a helper: its name is known to be an error's by its header.
 DEFINITION = re.compile(r"\b(k[A-Z]\w*)\s*=\s*(\d+)\b")
-ERROR_HEADERS = ("ir/parser.h", "analysis/costs/errors.h", "passes/kernel_choice.h", "frontend/errors.h", "runtime/program.h", "cli/errors.h", "pipeline/errors.h", "python/errors.h")
+ERROR_HEADERS = ("ir/parser.h", "analysis/costs/errors.h", "passes/kernel_choice.h", "frontend/errors.h", "frontend/device_errors.h", "runtime/program.h", "cli/errors.h", "pipeline/errors.h", "python/errors.h")
 
 
 def sources(folders):

@@ -290,6 +290,31 @@ void braid_shard_dim_all_to_all(OpContext& c) {
   all_to_all(c, group_of(c), c.int_attribute("shard_dim"), c.int_attribute("gather_dim"), true);
 }
 
+// Row r of a table on rank r: coordinates, and tables of positions that follow from them.
+void braid_of_rank(OpContext& c) {
+  const std::optional<Tensor>& table = c.value(0).constant;
+  if (!table || !table->data.same_on_all_ranks())
+    c.fail(kUnsupportedForm, "its table must be a constant, the same on all ranks");
+  if (table->sizes.empty() || table->sizes[0] != c.ranks()) {
+    c.fail(
+        kRankCount,
+        fmt::format("its table has the sizes [{}], but there are {} ranks", fmt::join(table->sizes, ", "),
+                    c.ranks()),
+        "the first dimension has one row per rank: compile for the number of ranks of the model (--ranks)");
+  }
+  Tensor row{table->dtype, {table->sizes.begin() + 1, table->sizes.end()}, {}};
+  const std::span<const std::byte> all = table->data.of_rank(0);
+  const std::size_t bytes = all.size() / static_cast<std::size_t>(c.ranks());
+  for (int r = 0; r < c.ranks(); ++r)
+    row.data.per_rank.push_back(all.subspan(static_cast<std::size_t>(r) * bytes, bytes));
+  const auto equal = [&](std::span<const std::byte> other) {
+    return std::equal(other.begin(), other.end(), row.data.of_rank(0).begin());
+  };
+  if (std::all_of(row.data.per_rank.begin(), row.data.per_rank.end(), equal)) row.data.per_rank.resize(1);
+  row.data.owner = table->data.owner;
+  c.set_output(0, std::move(row));
+}
+
 // Functional collectives are complete when other nodes see them, so this wait is the identity.
 void braid_wait_tensor(OpContext& c) { c.set_output(0, c.input(0)); }
 
@@ -449,6 +474,7 @@ const OpSpec kOps[] = {
     {kBraidDomain, "AllToAll", 1, 1, kAllTypes, braid_all_to_all, true},
     {kBraidDomain, "BatchSendRecv", 1, 1, kAllTypes, braid_batch_send_recv, true},
     {kBraidDomain, "Broadcast", 1, 1, kAllTypes, braid_broadcast, true},
+    {kBraidDomain, "OfRank", 1, 1, kAllTypes, braid_of_rank},
     {kBraidDomain, "Recv", 1, 1, {DType::i64}, braid_recv, true},
     {kBraidDomain, "ReduceScatter", 1, 1, kNumbers, braid_reduce_scatter, true},
     {kBraidDomain, "Send", 1, 1, kAllTypes, braid_send, true},

@@ -10,7 +10,9 @@
 
 #include "analysis/measure.h"
 #include "frontend/errors.h"
+#include "frontend/sharding/annotations.h"
 #include "frontend/sharding/bounds.h"
+#include "frontend/sharding/fixed_lines.h"
 #include "frontend/sharding/keep.h"
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/memory.h"
@@ -183,11 +185,13 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
   const bool line = mesh.size() == 1;
   const int ranks = mesh.ranks();
   if (line && ranks > 1) {
-    if (options.obey) require_divisible(graph, ranks);
+    if (options.obey && !options.annotated) require_divisible(graph, ranks);
     result.obstacle = Obstacles(graph).of(ranks).value_or("");
   }
   const Caches caches = options.caches ? Caches::in_parts : Caches::whole;
-  const SplitSpace space(graph, mesh, {.caches = caches});
+  const Plan fixed = options.annotated ? annotated_lines(graph, *options.annotated) : Plan();
+  const SplitSpace space(graph, mesh, with_lines(graph, fixed, caches));
+  require_kept(graph, space);
   // What whole products cost then is beyond any time that splitting them could take.
   const Cost whole = options.obey ? Cost{1'000'000'000'000} : 0;
   struct Variant {
@@ -228,6 +232,7 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     const SplitChoice choice =
         problem ? space.choose(own, {}, restrict) : choose_split(graph, space, caches, own);
     if (!choice.solution.feasible()) {
+      if (!kept && !rows) require_kept(choice);
       if (rows && result.plans.empty()) tell_least(*rows, kept, *problem, result);
       break;
     }

@@ -242,6 +242,21 @@ bool SplitSpace::convertible(int value, int from, int to) const {
   return true;
 }
 
+std::vector<int> SplitSpace::required_states(const Flow& flow, int from) const {
+  std::vector<int> required;
+  for (const Reader& reader : flow.readers) {
+    const int first =
+        reader.variable < 0 ? taken(reader, 0) : choices_[at(reader.variable)][0].inputs[at(reader.input)];
+    const bool only =
+        reader.variable < 0 || std::ranges::all_of(choices_[at(reader.variable)], [&](const Choice& choice) {
+          return choice.inputs[at(reader.input)] == first;
+        });
+    if (only && first != from && std::ranges::find(required, first) == required.end())
+      required.push_back(first);
+  }
+  return required;
+}
+
 void SplitSpace::add_flow(Flow flow) {
   if (flow.producer >= 0 && flow.readers.size() > 1) {
     // Ordered by what they are, not by when they were first seen.
@@ -265,6 +280,12 @@ void SplitSpace::add_flow(Flow flow) {
       std::vector<int> reachable;
       for (const int to : wanted) {
         if (to != from && convertible(flow.value, from, to)) reachable.push_back(to);
+      }
+      // Readers that take one state only, as fixed lines ask for, may need more than two.
+      constexpr std::size_t kMostConverted = 2;
+      if (std::vector<int> required = required_states(flow, from); required.size() > kMostConverted) {
+        flow.choices.push_back({from, std::move(required)});
+        continue;
       }
       flow.choices.push_back({from, {}});
       for (std::size_t i = 0; i < reachable.size(); ++i) {

@@ -169,6 +169,8 @@ class SplitSpace {
   std::int64_t bytes(int value, const SplitCosts& costs) const;
   bool convertible(int value, int from, int to) const;
   void add_flow(Flow flow);
+  // Into which the tensor must be converted from that one, whatever is chosen.
+  std::vector<int> required_states(const Flow& flow, int from) const;
   // Variables of pairs of a past and a present: one that takes what it is given, as a node would.
   void add_caches();
   void measure();

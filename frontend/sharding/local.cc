@@ -13,6 +13,7 @@ namespace braid::frontend::sharding {
 
 LocalModel::LocalModel(const Model& plain, int ranks, int before) : ranks_(ranks), before_(before) {
   model_.path = plain.path;
+  model_.coordinates = plain.coordinates;
   onnx::ModelProto& proto = model_.proto;
   proto = plain.proto;
   onnx::GraphProto& own = *proto.mutable_graph();
@@ -76,6 +77,11 @@ std::string LocalModel::fresh(const std::string& wanted) {
 
 void LocalModel::add_initializer(const std::string& name, Tensor tensor) {
   names_.insert(name);
+  // Parts that happen to be equal are one weight, as they are in files of ranks.
+  const auto equal = [&](std::span<const std::byte> part) {
+    return std::ranges::equal(part, tensor.data.of_rank(0));
+  };
+  if (std::ranges::all_of(tensor.data.per_rank, equal)) tensor.data.per_rank.resize(1);
   model_.initializers.emplace(name, std::move(tensor));
 }
 
@@ -105,6 +111,7 @@ std::string LocalModel::integers_of_rank(const std::string& name, ir::DType dtyp
   all.data.owner = owners;
   std::string own = fresh(name);
   add_initializer(own, std::move(all));
+  model_.coordinates.insert(own);
   return own;
 }
 

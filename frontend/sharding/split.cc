@@ -16,7 +16,7 @@ void require_plain(const Model& model, const Opsets& opsets) {
     const std::string domain = node.domain() == "ai.onnx" ? std::string() : node.domain();
     const auto version = opsets.find(domain);
     const OpSpec* spec = find_op(domain, node.op_type(), version == opsets.end() ? 1 : version->second);
-    if (spec != nullptr && spec->effect)
+    if (domain == kBraidDomain || (spec != nullptr && spec->effect))
       ir::user_error(kCannotSplit, location_of(model.path, node),
                      "a model that communicates is split already",
                      "compile it with --ranks, or split a model without collectives");
@@ -308,6 +308,7 @@ Model Splitter::next(const Model& model, const Opsets& opsets, const GraphFacts&
   Plan plan = plan_.axes[at(axes_[at(stage_)])];
   if (stage_ > 0) plan = completed(graph, plan, wanted(model, graph, plan));
   const ResolvedPlan resolved = resolve(graph, plan, plan.ranks, file_);
+  if (stage_ == 0 && request_.resolved) request_.resolved(model, graph, resolved, plan_.mesh);
   LocalProgram program = apply(model, graph, resolved, plan.ranks, before_);
   if (request_.report) request_.report(graph, plan, program.inputs, program.outputs);
   if (plan_.mesh.size() > 1) follow(model, graph, program);

@@ -162,6 +162,7 @@ def compile(  # noqa: A001
     tp: int | None = None,
     mesh: str | None = None,
     plan: str | os.PathLike[str] | None = None,
+    configuration: str | None = None,
 ) -> Program:
     """Compiles a model.
 
@@ -174,7 +175,7 @@ def compile(  # noqa: A001
     passes, machine, memory_cap (bytes), plugins: as of `braid compile`.
     bindable: values of inputs that become constants if a size, an axis or a choice depends on them.
     devices, tp, mesh, plan: split a plain model over at most so many devices, over exactly so many, over those of a mesh
-    ("dp=2,tp=4"), or as the plan in this file says (docs/choosing-a-split.md). The number of ranks follows; every rank takes and returns whole tensors.
+    ("dp=2,tp=4"), or as the plan in this file says (docs/choosing-a-split.md); configuration: as the model's annotations for it say. The number of ranks follows; every rank takes and returns whole tensors.
 
     Errors: BR0003 an option; 1xx to 3xx the model; 5xx the passes; BR0603 the host compiler.
     """
@@ -190,6 +191,7 @@ def compile(  # noqa: A001
         "tp": None if tp is None else checked_ranks(tp, "tp"),
         "plan": None if plan is None else text("plan", plan),
         "mesh": None if mesh is None else text("mesh", mesh),
+        "configuration": None if configuration is None else text("configuration", configuration),
         "bindable": {text("an input of bindable", i): v for i, v in mapping("bindable", bindable).items()} or None,
     }
     with model_file(model) as path:

@@ -6,7 +6,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "analysis/costs/cost_model.h"
 #include "frontend/import.h"
+#include "frontend/sharding/candidates.h"
+#include "frontend/sharding/configuration.h"
+#include "frontend/sharding/mesh.h"
+#include "frontend/sharding/split.h"
 #include "ir/error.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -24,6 +29,23 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.ranks = 2;
   try {
     braid::frontend::import_model(file, options);
+  } catch (const braid::ir::UserError&) {
+  }
+  try {  // as its annotations for several devices say
+    namespace sharding = braid::frontend::sharding;
+    auto configuration = sharding::device_configuration(file, "");
+    if (configuration && configuration->devices <= 8) {
+      sharding::SearchOptions search;
+      search.annotated = std::make_shared<const sharding::DeviceConfiguration>(*configuration);
+      braid::frontend::PlainModel model(file, {});
+      sharding::FoundPlans found;
+      model.with_graph([&](const sharding::Graph& graph) {
+        found = sharding::find_plans(graph, sharding::Mesh::line(configuration->devices),
+                                     braid::analysis::cost_model_for("cpu"), search);
+      });
+      if (!found.plans.empty())
+        model.lower(configuration->devices, sharding::plan_request(found.plans.front().text, "").get());
+    }
   } catch (const braid::ir::UserError&) {
   }
   std::filesystem::remove(file);

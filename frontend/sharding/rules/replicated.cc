@@ -59,6 +59,7 @@ const Rule kRules[] = {
     whole("", "Unique", kData),
     whole(kBraidDomain, "BatchSendRecv", kCollective),
     whole(kBraidDomain, "Broadcast", kCollective),
+    whole(kBraidDomain, "OfRank", "each rank has a value of its own"),
     whole(kBraidDomain, "Recv", kCollective),
     whole(kBraidDomain, "Send", kCollective),
     whole(kBraidDomain, "ShardDimAllToAll", kCollective),

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "frontend/device_errors.h"
 #include "ir/interpreter.h"
+#include "ir/printer.h"
 #include "tests/frontend/models.h"
+#include "tests/frontend/sharding/annotated.h"
 #include "tests/frontend/sharding/chosen.h"
+#include "tests/frontend/sharding/emitted.h"
 #include "tests/frontend/sharding/proof.h"
 #include "tests/support/random.h"
 
@@ -310,6 +314,93 @@ TEST(RandomGraphs, SplitEqualPlainBitForBit) {
       graphs, split, several, joint);
   EXPECT_GT(split, graphs);
   EXPECT_GT(several, graphs / 2);
+}
+
+// Written as one ONNX file per rank and read again, they are the same program; in other forms of collectives they have the same
+// results, or a collective is refused by name.
+TEST(RandomGraphs, EmittedAreTheSameProgram) {
+  const int graphs = test::random_cases(60);
+  int other_forms = 0;
+  for (int k = 0; k < graphs; ++k) {
+    const auto seed = static_cast<unsigned>(test::first_seed(5000)) + static_cast<unsigned>(k);
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    RandomGraph graph(seed);
+    const TemporaryFolder folder;
+    const std::string path = folder.write("model.onnx", graph.model());
+    const std::vector<ir::Tensor> inputs = graph.inputs(seed);
+    const Mesh mesh = k % 4 == 3 ? meshes_of(4, 2)[0] : Mesh::line(2 + k % 3);
+    const int ranks = mesh.ranks();
+    Chosen chosen;
+    ImportOptions options;
+    options.ranks = ranks;
+    options.split = chosen_request(chosen, seed * 7, Caches::whole, mesh);
+    ir::Schedule direct;
+    try {
+      direct = import_model(path, options);
+      // The plan that was chosen: costs are drawn again by each search.
+      auto request = std::make_shared<SplitRequest>();
+      request->plan = to_string(chosen.plan);
+      options.split = request;
+      EXPECT_EQ(difference_of_texts(read_again(emitted(path, options, {}), options), direct), "");
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+      continue;
+    }
+    const std::vector<std::vector<ir::Tensor>> all(static_cast<std::size_t>(ranks), inputs);
+    for (const CollectiveForm form : {CollectiveForm::microsoft, CollectiveForm::dist}) {
+      try {
+        const ir::Schedule again = read_again(emitted(path, options, {.form = form}), options);
+        EXPECT_EQ(ir::run(again, all).outputs, ir::run(direct, all).outputs) << to_string(form);
+        ++other_forms;
+      } catch (const ir::UserError& error) {
+        EXPECT_EQ(error.code(), kCollectiveForm) << error.what();
+        EXPECT_EQ(form, CollectiveForm::microsoft) << error.what();
+      }
+    }
+  }
+  EXPECT_GE(other_forms, graphs);
+}
+
+// A plan that is written as ONNX's annotations and obeyed again is the same program, if they can express it.
+TEST(RandomGraphs, AnnotatedAreTheSameProgram) {
+  const int graphs = test::random_cases(60);
+  int same = 0, split = 0;
+  for (int k = 0; k < graphs; ++k) {
+    const auto seed = static_cast<unsigned>(test::first_seed(7000)) + static_cast<unsigned>(k);
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    RandomGraph graph(seed);
+    const TemporaryFolder folder;
+    const std::string path = folder.write("model.onnx", graph.model());
+    Chosen chosen;
+    ImportOptions options;
+    options.ranks = 2 + k % 3;
+    options.split = chosen_request(chosen, seed * 7);
+    try {
+      const ir::Schedule direct = import_model(path, options);
+      auto request = std::make_shared<SplitRequest>();
+      request->plan = to_string(chosen.plan);
+      options.split = request;
+      Files files;
+      emit_annotated(path, options, {.name = "m", .external_bytes = 1 << 30},
+                     [&](const std::string& name, std::span<const std::string_view> parts) {
+                       for (const std::string_view part : parts) files[name] += part;
+                     });
+      onnx::ModelProto annotated;
+      ASSERT_TRUE(annotated.ParseFromString(files.at("m.onnx")));
+      const Obeyed obeyed = obey(annotated, "", seed);
+      EXPECT_EQ(difference_of_texts(obeyed.schedule, direct), "")
+          << to_string(chosen.plan) << "\nwas obeyed as\n"
+          << to_string(obeyed.plan);
+      ++same;
+      split += chosen.split_nodes > 0 ? 1 : 0;
+    } catch (const ir::UserError& error) {
+      EXPECT_EQ(error.code(), kAnnotationForm) << error.what() << "\n" << to_string(chosen.plan);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what() << "\n" << to_string(chosen.plan);
+    }
+  }
+  fmt::print("{} of {} plans can be annotated, {} split some node\n", same, graphs, split);
+  EXPECT_GT(split, graphs / 4);
 }
 
 }  // namespace

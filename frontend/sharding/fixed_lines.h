@@ -1,0 +1,17 @@
+// Lines that every plan of a search must have: those of annotations (annotations.h), or of a partial plan.
+#pragma once
+
+#include "frontend/sharding/choose.h"
+#include "frontend/sharding/plan.h"
+
+namespace braid::frontend::sharding {
+
+// Options of a space on one axis whose plans have these lines: states in which values are computed and nodes take them. `graph` must
+// outlive the options. UserError kPlanMismatch if a line names nothing of the graph.
+SpaceOptions with_lines(const Graph& graph, const Plan& lines, Caches caches);
+// UserError kPlanMismatch if the lines leave a node of the space no combination of its rule.
+void require_kept(const Graph& graph, const SplitSpace& space);
+// UserError kPlanMismatch if a conversion that they need does not exist.
+void require_kept(const SplitChoice& choice);
+
+}  // namespace braid::frontend::sharding

@@ -1,0 +1,591 @@
+// ONNX's annotations for several devices: a set of cases for what the specification says, leaves open or contradicts. Each gives the
+// plain model's result with the states that it says, or a named error (docs/sharding.md).
+#include "frontend/sharding/annotations.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <gtest/gtest.h>
+
+#include "frontend/device_errors.h"
+#include "ir/interpreter.h"
+#include "ir/printer.h"
+#include "tests/frontend/models.h"
+#include "tests/frontend/sharding/annotated.h"
+#include "tests/frontend/sharding/chosen.h"
+#include "tests/frontend/sharding/proof.h"
+#include "tests/fuzz/mutate.h"
+#include "tests/support/random.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// ---- annotations as text
+
+// "axis:shards", or "axis:size/shards*size/shards" of a fused dimension.
+std::string dim(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  std::string result = fmt::format("sharded_dim {{ axis: {} ", text.substr(0, colon));
+  std::string rest = text.substr(colon + 1);
+  while (!rest.empty()) {
+    const std::size_t star = rest.find('*');
+    const std::string factor = rest.substr(0, star);
+    const std::size_t slash = factor.find('/');
+    const std::string size = slash == std::string::npos ? "" : "dim_value: " + factor.substr(0, slash);
+    result += fmt::format("simple_sharding {{ {} num_shards: {} }} ", size,
+                          slash == std::string::npos ? factor : factor.substr(slash + 1));
+    rest = star == std::string::npos ? "" : rest.substr(star + 1);
+  }
+  return result + "} ";
+}
+// Of a tensor over devices, such as {"0", "1"}, or groups: {"-1={0,1}"}.
+std::string on(const std::string& tensor, const std::vector<std::string>& devices,
+               const std::vector<std::string>& dims = {}) {
+  std::string text = fmt::format("sharding_spec {{ tensor_name: '{}' ", tensor), map;
+  for (const std::string& device : devices) {
+    const std::size_t equals = device.find('=');
+    text += fmt::format("device: {} ", device.substr(0, equals));
+    if (equals == std::string::npos) continue;
+    const std::string members = device.substr(equals + 2, device.size() - equals - 3);
+    map += fmt::format("index_to_device_group_map {{ key: {} value: [{}] }} ", device.substr(0, equals),
+                       members);
+  }
+  text += map;
+  for (const std::string& d : dims) text += dim(d);
+  return text + "} ";
+}
+const std::vector<std::string> kTwo = {"0", "1"};
+const std::vector<std::string> kCopies = {"-1={0,1}"};
+std::string split(const std::string& tensor, int axis) {
+  return on(tensor, kTwo, {fmt::format("{}:2", axis)});
+}
+std::string whole(const std::string& tensor) { return on(tensor, kCopies); }
+
+struct Case {
+  const char* name;
+  const char* graph;
+  std::vector<std::pair<std::string, std::string>> nodes;  // first output, what is said of the node
+  std::vector<std::string> expected;                       // in the plan; begins with '!': not in it
+  int error = 0;                                           // or this number, and `expected` in the message
+  const char* configurations = "configuration { name: 'c' num_devices: 2 }";
+  const char* wanted = "";
+  int ir_version = 11;
+  int opset = 18;
+};
+
+// ---- graphs; inputs that are not called x... are weights
+
+constexpr const char* kMlp =
+    "g (int64[4, 8] x, int64[8, 8] w, int64[8, 4] v) => (int64[4, 4] y) { h = MatMul(x, w) r = Relu(h) y = "
+    "MatMul(r, v) }";
+constexpr const char* kAdd =
+    "g (int64[4, 8] x, int64[4, 8] x2) => (int64[4, 8] y) { n = Neg(x) m = Neg(x2) y = Add(n, m) }";
+constexpr const char* kTwice = "g (int64[4, 8] x) => (int64[4, 8] y) { n = Neg(x) y = Add(n, n) }";
+constexpr const char* kFan =
+    "g (int64[4, 8, 6] x) => (int64[4, 8, 6] a, int64[4, 8, 6] b, int64[4, 8, 6] c, int64[4, 8, 6] d) { n = "
+    "Neg(x) a = Relu(n) b = Abs(n) c = Neg(n) d = Sign(n) }";
+constexpr const char* kReduce =
+    "g (int64[4, 8] x) => (int64[4, 1] y, int64[4, 1] z) { k = Constant <value = int64[1] {1}> () n = Neg(x) "
+    "s = "
+    "ReduceSum(n, k) y = Neg(s) m = ReduceMax(n, k) z = Neg(m) }";
+
+std::vector<Case> cases() {
+  return {
+      // ---- what is said is obeyed
+      {"rows of a product", kMlp, {{"h", split("x", 0)}}, {"\"x\" -> \"h\"[0] = S(0)", "\"h\" = S(0)"}},
+      {"columns of a weight",
+       kMlp,
+       {{"h", whole("x") + split("w", 1)}},
+       {"\"w\" -> \"h\"[1] = S(1)", "\"h\" = S(1)"}},
+      {"an axis that is summed leaves a sum, reduced at once",
+       kMlp,
+       {{"h", split("x", 1) + split("w", 0)}},
+       {"\"h\" = P(sum)", "\"h\" -> \"r\"[0] = R"}},
+      {"the sum is left in parts",
+       kMlp,
+       {{"h", split("x", 1) + split("w", 0) + split("h", 1)}},
+       {"\"h\" = P(sum)", "\"h\" -> \"r\"[0] = S(1)"}},
+      {"the sum is left whole",
+       kMlp,
+       {{"h", split("x", 1) + split("w", 0) + whole("h")}},
+       {"\"h\" = P(sum)", "\"h\" -> \"r\"[0] = R"}},
+      {"as Megatron-LM does",
+       kMlp,
+       {{"h", split("w", 1) + split("h", 1)},
+        {"r", split("h", 1) + split("r", 1)},
+        {"y", split("r", 1) + split("v", 0)}},
+       {"\"w\" -> \"h\"[1] = S(1)", "\"h\" = S(1)", "\"r\" = S(1)", "\"y\" = P(sum)"}},
+      {"a negative axis counts from the end",
+       kMlp,
+       {{"h", on("w", kTwo, {"-1:2"})}},
+       {"\"w\" -> \"h\"[1] = S(1)"}},
+      {"an input in another state than its producer leaves it",
+       kMlp,
+       {{"h", split("x", 0)}, {"r", split("h", 1)}},
+       {"\"h\" = S(0)", "\"h\" -> \"r\"[0] = S(1)"}},
+      {"one annotation for both inputs", kTwice, {{"y", split("n", 0)}}, {"\"y\" = S(0)"}},
+      {"readers in different states",
+       kFan,
+       {{"a", split("n", 0)}, {"b", split("n", 1)}, {"n", whole("n")}},
+       {"\"n\" -> \"a\"[0] = S(0)", "\"n\" -> \"b\"[0] = S(1)"}},
+      {"more converted states of a tensor than the search would make",
+       kFan,
+       {{"n", whole("n")}, {"a", split("n", 0)}, {"b", split("n", 1)}, {"c", split("n", 2)}},
+       {"\"n\" -> \"a\"[0] = S(0)", "\"n\" -> \"b\"[0] = S(1)", "\"n\" -> \"c\"[0] = S(2)"}},
+      {"an output that its node cannot compute so is converted for its readers",
+       kMlp,
+       {{"h", whole("w") + split("h", 0)}},
+       {"\"h\" -> \"r\"[0] = S(0)", "!\"h\" = S"}},
+      {"what the program returns is whole",
+       kMlp,
+       {{"y", whole("r") + split("v", 1) + split("y", 1)}},
+       {"\"v\" -> \"y\"[1] = S(1)", "\"y\" = S(1)"}},
+      {"a bias along the columns",
+       "g (int64[4, 8] x, int64[8, 8] w, int64[8] b) => (int64[4, 8] y) { h = MatMul(x, w) y "
+       "= Add(h, b) }",
+       {{"h", split("w", 1)}, {"y", split("h", 1) + split("b", 0)}},
+       {"\"b\" -> \"y\"[1] = S(0)", "\"y\" = S(1)"}},
+      {"four devices",
+       kMlp,
+       {{"h", on("x", {"0", "1", "2", "3"}, {"0:4"})}},
+       {"ranks 4", "\"h\" = S(0)"},
+       0,
+       "configuration { name: 'c' num_devices: 4 }"},
+      {"the maximum over a split axis",
+       kReduce,
+       {{"m", split("n", 1)}},
+       {"\"m\" = P(max)", "\"m\" -> \"z\"[0] = R"}},
+      {"the sum over a split axis",
+       kReduce,
+       {{"s", split("n", 1)}},
+       {"\"s\" = P(sum)", "\"s\" -> \"y\"[0] = R"}},
+      {"an axis that stays", kReduce, {{"s", split("n", 0)}}, {"\"s\" = S(0)"}},
+
+      // ---- how copies and shards are written
+      {"a group of all devices holds copies", kMlp, {{"r", on("h", kCopies)}}, {}},
+      {"devices without a split axis hold copies", kMlp, {{"h", on("x", kTwo)}}, {"!\"x\" -> \"h\""}},
+      {"no device at all: those of the configuration", kMlp, {{"h", on("x", {}, {"0:2"})}}, {"\"h\" = S(0)"}},
+      {"nothing but the name: copies", kMlp, {{"h", on("x", {})}}, {"!\"x\" -> \"h\""}},
+      {"one shard is no split", kMlp, {{"h", on("x", kTwo, {"0:1"})}}, {"!\"x\" -> \"h\""}},
+      {"one shard beside a split axis",
+       kMlp,
+       {{"h", on("x", kTwo, {"1:1", "0:2"})}},
+       {"\"x\" -> \"h\"[0] = S(0)"}},
+      {"groups of one device are devices",
+       kMlp,
+       {{"h", on("x", {"-1={0}", "-2={1}"}, {"0:2"})}},
+       {"\"h\" = S(0)"}},
+      {"a device beside a group of one", kMlp, {{"h", on("x", {"0", "-7={1}"}, {"0:2"})}}, {"\"h\" = S(0)"}},
+      {"a group that is not used",
+       kMlp,
+       {{"h",
+         "sharding_spec { tensor_name: 'x' device: [0, 1] index_to_device_group_map { key: -3 value: [0] } "
+         "sharded_dim { axis: 0 simple_sharding { num_shards: 2 } } }"}},
+       {"\"h\" = S(0)"}},
+      {"the size of the axis is given", kMlp, {{"h", on("x", kTwo, {"0:4/2"})}}, {"\"h\" = S(0)"}},
+      {"the first factor of a fused axis",
+       kMlp,
+       {{"h", on("w", kTwo, {"1:2/2*4/1"})}},
+       {"\"w\" -> \"h\"[1] = S(1)"}},
+      {"the last factor of a fused axis: blocks",
+       kMlp,
+       {{"h", on("w", kTwo, {"1:2/1*4/2"})}},
+       {"\"w\" -> \"h\"[1] = S(1:4+4)", "\"h\" = S(1:4+4)"}},
+      {"the middle factor of three",
+       kMlp,
+       {{"h", on("w", kTwo, {"1:2/1*2/2*2/1"})}},
+       {"\"w\" -> \"h\"[1] = S(1:4+4)"}},
+      {"a name of a dimension that has a size",
+       kMlp,
+       {{"h",
+         "sharding_spec { tensor_name: 'x' sharded_dim { axis: 0 simple_sharding { dim_param: 'rows' "
+         "num_shards: 2 } } }"}},
+       {"\"h\" = S(0)"}},
+
+      // ---- what is missing
+      {"nothing is annotated", kMlp, {}, {"ranks 2"}},
+      {"an input of the program is whole",
+       kMlp,
+       {{"h", split("h", 0)}},
+       {"!\"x\" -> \"h\"", "\"h\" -> \"r\"[0] = S(0)"}},
+      {"a missing input is as its producer leaves it",
+       kAdd,
+       {{"n", split("n", 1)}, {"y", split("m", 1)}},
+       {"\"n\" -> \"y\"[0] = S(1)", "\"y\" = S(1)"}},
+      {"a missing input is as its producer's rule gives it",
+       kAdd,
+       {{"n", split("x", 1)}, {"y", split("m", 1)}},
+       {"\"n\" = S(1)", "\"y\" = S(1)"}},
+      {"a missing input of a producer that says nothing is solved",
+       kAdd,
+       {{"y", split("m", 1)}},
+       {"\"y\" = S(1)"}},
+      {"a missing constant has the state that is needed",
+       kMlp,
+       {{"h", split("h", 1)}},
+       {"\"w\" -> \"h\"[1] = S(1)", "\"h\" = S(1)"}},
+      {"a reader that says nothing and cannot take it so takes it whole",
+       "g (int64[4, 8] x, int64[8, 8] w) => (int64[4, 8] y) { h = MatMul(x, w) a = Constant <value = int64 "
+       "{1}> () y = "
+       "CumSum(h, a) }",
+       {{"h", split("x", 1) + split("h", 1)}},
+       {"\"h\" = P(sum)", "\"h\" -> \"y\"[0] = R"}},
+      {"one device",
+       kMlp,
+       {{"h", on("x", {"0"})}},
+       {"ranks 1"},
+       0,
+       "configuration { name: 'c' num_devices: 1 }"},
+      {"an annotated node that nothing needs",
+       "g (int64[4, 8] x) => (int64[4, 8] y) { y = Neg(x) z = Abs(x) }",
+       {{"z", split("x", 0) + split("q", 0)}},
+       {}},
+      {"sizes are whole",
+       "g (int64[4, 8] x) => (int64[8, 4] y) { k = Constant <value = int64[2] {8, 4}> () y = Reshape(x, k) }",
+       {{"y", whole("k") + split("x", 0)}},
+       {"\"y\" = S(0)"}},
+
+      // ---- configurations and stages
+      {"the one that is named",
+       kMlp,
+       {{"h", split("x", 0)}},
+       {"ranks 2"},
+       0,
+       "configuration { name: 'c' num_devices: 2 } configuration { name: 'd' num_devices: 4 }",
+       "c"},
+      {"annotations for another one count for nothing",
+       kMlp,
+       {{"h", split("x", 0)}},
+       {"ranks 4"},
+       0,
+       "configuration { name: 'c' num_devices: 2 } configuration { name: 'd' num_devices: 4 }",
+       "d"},
+      {"devices may have names",
+       kMlp,
+       {{"h", split("x", 0)}},
+       {"\"h\" = S(0)"},
+       0,
+       "configuration { name: 'c' num_devices: 2 device: ['CUDA:0', 'CUDA:1'] }"},
+      {"one stage is no pipeline",
+       kMlp,
+       {{"h", split("x", 0) + "pipeline_stage: 3"}, {"y", "pipeline_stage: 3"}},
+       {"\"h\" = S(0)"}},
+      {"several stages",
+       kMlp,
+       {{"h", "pipeline_stage: 0"}, {"y", "pipeline_stage: 5"}},
+       {"'y'", "pipeline stage 5", "stage 0"},
+       kAnnotationForm},
+      {"several and none named",
+       kMlp,
+       {{"h", split("x", 0)}},
+       {"c, d", "--configuration"},
+       kAnnotation,
+       "configuration { name: 'c' num_devices: 2 } configuration { name: 'd' num_devices: 4 }"},
+      {"no such name",
+       kMlp,
+       {},
+       {"no configuration 'e'", "it has c"},
+       kAnnotation,
+       "configuration { name: 'c' num_devices: 2 }",
+       "e"},
+      {"an annotation for none of the model's",
+       kMlp,
+       {{"h", split("x", 0)}},
+       {"'c'", "which the model does not have"},
+       kAnnotation,
+       "configuration { name: 'd' num_devices: 2 }"},
+      {"without a name", kMlp, {}, {"has no name"}, kAnnotation, "configuration { num_devices: 2 }"},
+      {"the same name twice",
+       kMlp,
+       {},
+       {"two configurations are named 'c'"},
+       kAnnotation,
+       "configuration { name: 'c' num_devices: 2 } configuration { name: 'c' num_devices: 2 }"},
+      {"without devices", kMlp, {}, {"'c' has 0 devices"}, kAnnotation, "configuration { name: 'c' }"},
+      {"other names than devices",
+       kMlp,
+       {},
+       {"2 devices and 1 names"},
+       kAnnotation,
+       "configuration { name: 'c' num_devices: 2 device: 'CPU' }"},
+      {"an old IR version",
+       kMlp,
+       {{"h", split("x", 0)}},
+       {"IR version 10"},
+       kAnnotation,
+       "configuration { name: 'c' num_devices: 2 }",
+       "",
+       10},
+
+      // ---- malformed
+      {"more shards than devices",
+       kMlp,
+       {{"h", on("x", kTwo, {"0:4"})}},
+       {"'x'", "4 shards along axis 0", "devices 0, 1"},
+       kAnnotation},
+      {"more devices than shards",
+       kMlp,
+       {{"h", on("x", {"0", "1", "2", "3"}, {"0:2"})}},
+       {"2 shards along axis 0", "devices 0, 1, 2, 3"},
+       kAnnotation,
+       "configuration { name: 'c' num_devices: 4 }"},
+      {"an axis that the devices do not divide",
+       "g (int64[6, 8] x) => (int64[6, 8] y) { y = Neg(x) }",
+       {{"y", on("x", {"0", "1", "2", "3"}, {"0:4"})}},
+       {"axis 0 of size 6", "1, 2, 3, 6"},
+       kAnnotation,
+       "configuration { name: 'c' num_devices: 4 }"},
+      {"a factor that the devices do not divide",
+       kMlp,
+       {{"h", on("w", {"0", "1", "2", "3"}, {"1:4/1*2/4"})}},
+       {"axis 1 of size 2", "1, 2"},
+       kAnnotation,
+       "configuration { name: 'c' num_devices: 4 }"},
+      {"an axis without elements",
+       "g (int64[0, 8] x) => (int64[0, 8] y) { y = Neg(x) }",
+       {{"y", split("x", 0)}},
+       {"axis 0 has no elements"},
+       kAnnotation},
+      {"a size that is known only at run time",
+       "g (int64[n, 8] x) => (int64[m, 8] y) { y = Neg(x) }",
+       {{"y", split("x", 0)}},
+       {"axis 0", "known only at run time", "--dim"},
+       kAnnotation},
+      {"a group with the number of a device",
+       kMlp,
+       {{"h", on("x", {"0={0,1}"})}},
+       {"key 0", "not negative"},
+       kAnnotation},
+      {"a group that is not there", kMlp, {{"h", on("x", {"-1"})}}, {"no group -1"}, kAnnotation},
+      {"an empty group", kMlp, {{"h", on("x", {"-1={}"})}}, {"group -1 has no devices"}, kAnnotation},
+      {"a group twice",
+       kMlp,
+       {{"h",
+         "sharding_spec { tensor_name: 'x' device: -1 index_to_device_group_map { key: -1 value: [0, 1] } "
+         "index_to_device_group_map { key: -1 value: [1, 0] } }"}},
+       {"group -1 is given twice"},
+       kAnnotation},
+      {"a device beyond the configuration",
+       kMlp,
+       {{"h", on("x", {"0", "2"}, {"0:2"})}},
+       {"no device 2", "has 2"},
+       kAnnotation},
+      {"a device beyond it in a group", kMlp, {{"h", on("x", {"-1={0,7}"})}}, {"no device 7"}, kAnnotation},
+      {"a device twice",
+       kMlp,
+       {{"h", on("x", {"0", "0"}, {"0:2"})}},
+       {"device 0 is given twice"},
+       kAnnotation},
+      {"a device in two groups",
+       kMlp,
+       {{"h", on("x", {"-1={0,1}", "-2={1}"}, {"0:2"})}},
+       {"device 1 is given twice"},
+       kAnnotation},
+      {"no axis",
+       kMlp,
+       {{"h", "sharding_spec { tensor_name: 'x' sharded_dim { simple_sharding { num_shards: 2 } } }"}},
+       {"no axis"},
+       kAnnotation},
+      {"an axis beyond the tensor", kMlp, {{"h", split("x", 2)}}, {"no axis 2", "2 dimensions"}, kAnnotation},
+      {"an axis before the tensor", kMlp, {{"h", split("x", -3)}}, {"no axis -3"}, kAnnotation},
+      {"an axis twice",
+       kMlp,
+       {{"h", on("x", kTwo, {"0:2", "-2:1"})}},
+       {"axis 0 is given twice"},
+       kAnnotation},
+      {"an axis of a scalar",
+       "g (int64 x) => (int64 y) { y = Neg(x) }",
+       {{"y", split("x", 0)}},
+       {"no axis 0", "0 dimensions"},
+       kAnnotation},
+      {"no number of shards",
+       kMlp,
+       {{"h", "sharding_spec { tensor_name: 'x' sharded_dim { axis: 0 simple_sharding { dim_value: 4 } } }"}},
+       {"axis 0 has 0 shards"},
+       kAnnotation},
+      {"no shards", kMlp, {{"h", on("x", kTwo, {"0:0"})}}, {"axis 0 has 0 shards"}, kAnnotation},
+      {"fewer than none", kMlp, {{"h", on("x", kTwo, {"0:-2"})}}, {"axis 0 has -2 shards"}, kAnnotation},
+      {"a sharded dimension that says nothing",
+       kMlp,
+       {{"h", "sharding_spec { tensor_name: 'x' sharded_dim { axis: 0 } }"}},
+       {"no simple_sharding"},
+       kAnnotation},
+      {"another size than the tensor's",
+       kMlp,
+       {{"h", on("x", kTwo, {"0:8/2"})}},
+       {"axis 0 has the size 4, not 8"},
+       kAnnotation},
+      {"factors of another size",
+       kMlp,
+       {{"h", on("w", kTwo, {"1:3/1*4/2"})}},
+       {"axis 1 has the size 8, not 12"},
+       kAnnotation},
+      {"a factor without elements",
+       kMlp,
+       {{"h", on("w", kTwo, {"1:0/1*4/2"})}},
+       {"a factor of size 0"},
+       kAnnotation},
+      {"no tensor", kMlp, {{"h", "sharding_spec { device: [0, 1] }"}}, {"no tensor_name"}, kAnnotation},
+      {"a tensor of another node",
+       kMlp,
+       {{"h", split("v", 0)}},
+       {"'v' is neither an input nor an output"},
+       kAnnotation},
+      {"a tensor that there is not",
+       kMlp,
+       {{"h", split("q", 0)}},
+       {"'q' is neither an input nor an output"},
+       kAnnotation},
+      {"a tensor twice",
+       kMlp,
+       {{"h", split("x", 0) + split("x", 0)}},
+       {"two annotations of 'x'"},
+       kAnnotation},
+      {"a node twice",
+       kMlp,
+       {{"h", split("x", 0)}, {"h", split("x", 0)}},
+       {"annotated twice for the configuration 'c'"},
+       kAnnotation},
+
+      // ---- contradictions with the operator, and what is not generated
+      {"operands along different axes",
+       kAdd,
+       {{"y", split("n", 0) + split("m", 1)}},
+       {"'n' split along axis 0 over devices 0, 1 and 'm' split along axis 1 over devices 0, 1", "it can:"},
+       kAnnotation},
+      {"an axis along which the operator works",
+       "g (int64[4, 8] x) => (int64[4, 8] y) { a = Constant <value = int64 {1}> () n = Neg(x) y = CumSum(n, "
+       "a) }",
+       {{"y", split("n", 1)}},
+       {"'n' split along axis 1 over devices 0, 1", "CumSum"},
+       kAnnotation},
+      {"a producer's state that a node cannot take",
+       kAdd,
+       {{"n", split("n", 0)}, {"y", split("m", 1)}},
+       {"'n' split along axis 0", "'m' split along axis 1"},
+       kAnnotation},
+      {"sizes in parts",
+       "g (int64[4, 8] x) => (int64[8, 4] y) { k = Constant <value = int64[2] {8, 4}> () y = Reshape(x, k) }",
+       {{"y", split("k", 0)}},
+       {"'k'", "split along axis 0"},
+       kAnnotation},
+      {"devices in another order",
+       kMlp,
+       {{"h", on("x", {"1", "0"}, {"0:2"})}},
+       {"shards along axis 0 lie on devices 1, 0"},
+       kAnnotationForm},
+      {"groups in another order",
+       kMlp,
+       {{"h", on("x", {"-1={1}", "-2={0}"}, {"0:2"})}},
+       {"devices 1, 0"},
+       kAnnotationForm},
+      {"some of the devices",
+       kMlp,
+       {{"h", on("x", kTwo, {"0:2"})}},
+       {"devices 2, 3 hold nothing"},
+       kAnnotationForm,
+       "configuration { name: 'c' num_devices: 4 }"},
+      {"copies of shards",
+       kMlp,
+       {{"h", on("x", {"-1={0,1}", "-2={2,3}"}, {"0:2"})}},
+       {"2 shards along axis 0, each with copies"},
+       kAnnotationForm,
+       "configuration { name: 'c' num_devices: 4 }"},
+      {"two axes",
+       kMlp,
+       {{"h", on("x", {"0", "1", "2", "3"}, {"0:2", "1:2"})}},
+       {"axes 0 and 1 are both split"},
+       kAnnotationForm,
+       "configuration { name: 'c' num_devices: 4 }"},
+      {"two factors",
+       kMlp,
+       {{"h", on("w", {"0", "1", "2", "3"}, {"1:2/2*4/2"})}},
+       {"two factors of axis 1"},
+       kAnnotationForm,
+       "configuration { name: 'c' num_devices: 4 }"},
+      {"a factor without a size",
+       kMlp,
+       {{"h", on("w", kTwo, {"1:2*4/1"})}},
+       {"a factor without a size"},
+       kAnnotationForm},
+      {"a function",
+       "g (float[4, 8] x) => (float[4, 8] y) { y = local.Twice(x) }\n<domain: \"local\", opset_import: "
+       "[\"\": 18]> Twice (a) => (b) { b = Add(a, a) }",
+       {{"y", split("x", 0)}},
+       {"is a function"},
+       kAnnotationForm},
+  };
+}
+
+TEST(Annotations, ConformanceSet) {
+  int results = 0, errors = 0;
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    onnx::ModelProto model = annotated_model(c.graph, c.nodes, c.configurations, c.ir_version, c.opset);
+    try {
+      const Obeyed obeyed = obey(model, c.wanted);
+      const std::string plan = to_string(obeyed.plan);
+      EXPECT_EQ(c.error, 0) << "accepted:\n" << plan;
+      for (const std::string& line : c.expected) {
+        if (line[0] == '!') {
+          EXPECT_THAT(plan, Not(HasSubstr(line.substr(1))));
+        } else {
+          EXPECT_THAT(plan, HasSubstr(line));
+        }
+      }
+      expect_plain_results(model, obeyed);
+      ++results;
+    } catch (const ir::UserError& error) {
+      EXPECT_EQ(error.code(), c.error) << error.what();
+      for (const std::string& text : c.expected) EXPECT_THAT(error.what(), HasSubstr(text));
+      ++errors;
+    }
+  }
+  fmt::print("{} cases: {} results, {} errors\n", results + errors, results, errors);
+  EXPECT_GE(results, 40);
+  EXPECT_GE(errors, 40);
+}
+
+// Random changes of annotated models: each is obeyed, or a user error.
+TEST(Annotations, ChangedModelsGiveAProgramOrAUserError) {
+  std::vector<std::string> seeds;
+  for (const Case& c : cases()) {
+    if (c.error == 0 || c.error == kAnnotationForm)
+      seeds.push_back(
+          annotated_model(c.graph, c.nodes, c.configurations, c.ir_version, c.opset).SerializeAsString());
+  }
+  const std::uint64_t seed = 20261125;
+  std::mt19937_64 random(seed);
+  int obeyed = 0, refused = 0;
+  const int runs = test::random_cases(1500);
+  for (int k = 0; k < runs; ++k) {
+    const std::string bytes =
+        test::mutate(seeds[random() % seeds.size()], seeds[random() % seeds.size()], random);
+    const TemporaryFolder folder;
+    const std::string path = folder.write("model.onnx", bytes);
+    try {
+      const std::optional<DeviceConfiguration> configuration = device_configuration(path, "");
+      if (!configuration || configuration->devices > 8) continue;
+      Plan plan;
+      ImportOptions options;
+      options.ranks = configuration->devices;
+      options.split = obeying_request(*configuration, plan);
+      import_model(path, options);
+      ++obeyed;
+    } catch (const ir::UserError& error) {
+      refused += error.code() == kAnnotation || error.code() == kAnnotationForm ? 1 : 0;
+    } catch (const std::exception& error) {
+      std::ofstream("changed_model.onnx", std::ios::binary) << bytes;
+      FAIL() << error.what() << "\nseed " << seed << ", run " << k << "; the model is in changed_model.onnx";
+    }
+  }
+  fmt::print("{} of {} obeyed, {} refused for their annotations\n", obeyed, runs, refused);
+  EXPECT_GT(obeyed, runs / 100);
+  EXPECT_GT(refused, runs / 100);
+}
+
+}  // namespace
+}  // namespace braid::frontend::sharding
