@@ -51,12 +51,17 @@ Obstacles::Obstacles(const Graph& graph) {
     if (node.compile_time) continue;
     const Factors factors = factors_of(graph, node);
     const WorkKind kind = kind_of(node);
-    Need all{plan_name(graph, node), "", "", {}};
+    Need all{plan_name(graph, node), "", "", {}, 0, 0};
     for (const Letter& letter : factors.letters) all.sizes.push_back(letter.size);
     const bool attends = kind == WorkKind::attention;
     if (attends || (kind == WorkKind::product && !has_weights(graph, node))) {
-      Need need{all.name, "", "", {}};
+      Need need{all.name, "", "", {}, 0, 0};
       for (const Letter& letter : factors.letters) {
+        if (attends && letter.more_ranks_than > 0) {
+          need.shared = letter.size;
+          need.shared_by = letter.more_ranks_than;
+          if (need.what.empty()) need.what = fmt::format("{} heads", letter.size);
+        }
         if (attends ? letter.name != "heads" && letter.name != "batch" : !is_batch_of_product(letter))
           continue;
         need.sizes.push_back(letter.size);
@@ -85,6 +90,8 @@ Obstacles::Obstacles(const Graph& graph) {
 }
 
 bool Obstacles::met(const Need& need, int ranks) {
+  if (need.shared_by > 0 && ranks > need.shared_by && ranks % need.shared_by == 0 && need.shared % ranks == 0)
+    return true;
   return std::any_of(need.sizes.begin(), need.sizes.end(),
                      [&](std::int64_t size) { return size > 0 && size % ranks == 0; });
 }

@@ -20,12 +20,14 @@ class Obstacles {
   std::vector<int> possible() const;
 
  private:
-  // Sizes of which a number of ranks must divide one.
+  // Sizes of which a number of ranks must divide one, or share key heads.
   struct Need {
     std::string name;    // of the node, as plans know it
     std::string what;    // "12 heads"
     std::string weight;  // of a product with weights: its name and sizes
     std::vector<std::int64_t> sizes;
+    // Query heads that ranks may split which are a multiple of the key heads, `shared_by`; 0: none.
+    std::int64_t shared = 0, shared_by = 0;
   };
   static bool met(const Need& need, int ranks);
 
