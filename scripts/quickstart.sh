@@ -18,22 +18,24 @@ cmake --preset release --log-level=WARNING >/dev/null
 cmake --build --preset release --target braid braid_runtime braid_emulated_device
 braid=$PWD/build/release/bin/braid
 
-# decoder NAME OPTIONS...: writes the model, plain and by rank, with one set of inputs and the plain model's outputs for
-# them. Made again when the options or the scripts differ from the last time.
+# decoder NAME RANKS OPTIONS...: writes the model, plain for one rank and else by rank, with one set of inputs and the plain model's
+# outputs for them. Made again when the options or the scripts differ from the last time.
 decoder() {
   local folder=$out/$1 stamp
   stamp="${*:2} $(cat examples/tensor_parallel/*.py | cksum)"
   if [ "$(cat "$folder/.made-with" 2>/dev/null)" != "$stamp" ]; then
     rm -rf "$folder"
-    "$python" examples/tensor_parallel/make_decoder.py -o "$folder" --ranks "$ranks" --test-data 1 "${@:2}"
+    "$python" examples/tensor_parallel/make_decoder.py -o "$folder" --ranks "$2" --test-data 1 "${@:3}"
     echo "$stamp" >"$folder/.made-with"
   fi
-  echo "$folder"
 }
 
 say "The models: 12 layers, plain and split over $ranks ranks by hand, and small ones for the interpreter"
-decoder gpt2
-decoder small --layers 2 --hidden 64 --heads 4 --vocab 128 --max-positions 64
+decoder gpt2 1
+decoder gpt2-by-hand "$ranks"
+small=(--layers 2 --hidden 64 --heads 4 --vocab 128 --max-positions 64)
+decoder small 1 "${small[@]}"
+decoder small-by-hand "$ranks" "${small[@]}"
 
 dims=(--dim batch=1..2 --dim sequence=1..256)
 # program NAME MODEL OPTIONS...: compiles the model to C++.
@@ -52,7 +54,7 @@ say "Compile the plain model for $ranks devices: Braid chooses the split"
 program split "$out/gpt2/model.onnx" --devices "$ranks"
 
 say "Run it on $ranks processes: error against the plain model, then latency"
-"$braid" test "$out/gpt2" --program "$out/split" --ranks "$ranks"
+"$braid" test "$out/gpt2" --devices "$ranks" "${dims[@]}"
 for sequence in 128 1; do
   echo "batch 1, sequence $sequence:"
   "$braid" bench "$out/split" --dim batch=1 --dim "sequence=$sequence" --repeat 10
@@ -60,18 +62,19 @@ done
 
 say "For comparison: on one rank, and split by hand"
 program whole "$out/gpt2/model.onnx"
-program by-hand "$out/gpt2/model.rank{rank}.onnx" --ranks "$ranks"
+program by-hand "$out/gpt2-by-hand/model.rank{rank}.onnx" --ranks "$ranks"
 for name in whole by-hand; do
   echo "$name, batch 1, sequence 128:"
   "$braid" bench "$out/$name" --dim batch=1 --dim sequence=128 --repeat 10
 done
 
 say "A small model beside the interpreter: split by Braid, then by hand"
-small=(--dim batch=1..2 --dim sequence=1..16)
-"$braid" verify "$out/small/model.onnx" --tp "$ranks" "${small[@]}"
-"$braid" verify "$out/small/model.rank{rank}.onnx" --ranks "$ranks" "${small[@]}"
+dims=(--dim batch=1..2 --dim sequence=1..16)
+"$braid" verify "$out/small/model.onnx" --tp "$ranks" "${dims[@]}"
+"$braid" verify "$out/small-by-hand/model.rank{rank}.onnx" --ranks "$ranks" "${dims[@]}"
 
 say "How the 12 layers are split, and what was planned for them"
+dims=(--dim batch=1..2 --dim sequence=1..256)
 "$braid" explain "$out/gpt2/model.onnx" --devices "$ranks" "${dims[@]}" >"$out/explain.txt"
 sed -n '/^Splits that/,/^$/p; /^Layers/,/^$/p; /^Operations as lowered/,/communication steps$/p; /^Memory per rank/,$p' "$out/explain.txt"
 echo

@@ -199,8 +199,14 @@ TEST(ShardingChoose, DataParallelComesOutOfCosts) {
     EXPECT_EQ(y[0] == rows, y[1] == Spec::pending(ir::ReduceKind::sum)) << to_string(choice.plan);
     EXPECT_EQ(choice.solution.cost, 2 * 1000 + (1 + 6 * 8 * 4 / 2) + (1 + 6 * 8 * 4 / 2));
   });
-  // Rows cannot be split: the weights are, on both axes.
+  // Seven rows are split on one axis, with padding, and not on two.
   of_rows(7, [&](const SplitChoice& choice) {
+    const MeshSpec h = choice.plan.of_value("h");
+    EXPECT_NE(h[0] == rows, h[1] == rows) << to_string(choice.plan);
+    EXPECT_TRUE(h[0].is_split() && h[1].is_split()) << to_string(choice.plan);
+  });
+  // One row cannot be split: the weights are, on both axes.
+  of_rows(1, [&](const SplitChoice& choice) {
     EXPECT_EQ(choice.plan.of_value("h"), (MeshSpec{Spec::split(1), Spec::split(1)}));
     EXPECT_GT(choice.solution.cost, 2 * 1000 + 2);
   });
