@@ -63,15 +63,17 @@ struct ByteTile {
   const int32_t* rows = nullptr;
   int32_t* sums = nullptr;  // rows of 64
 };
-// One position of a depthwise convolution: sums[c] = sum over taps k of a[k][first + c] * weights[k, c], for 64 channels at most.
+// Positions of a depthwise convolution: sums[r * sums_row + c] = sum over taps k of a[r * taps + k][first + c] * weights[k, c], for 64 channels at
+// most.
 struct ByteTaps {
-  const uint8_t* const* a = nullptr;  // per tap; null: outside
-  int64_t first = 0, taps = 0, channels = 0;
+  const uint8_t* const* a = nullptr;  // per position and tap; zeros for what is outside
+  int64_t positions = 0, first = 0, taps = 0, channels = 0;
   bool signed_a = false;
   // Numbers of 16 bits with 16 zeros above them: instructions that multiply pairs of such numbers take two.
   const int32_t* weights = nullptr;
   int64_t weights_row = 0;
   int32_t* sums = nullptr;
+  int64_t sums_row = 0;
 };
 struct ByteKernels {
   int64_t tile_rows;      // that suit a tile best

@@ -67,13 +67,12 @@ void tile(const ByteTile& t, int rows, int vectors) {
 
 // 8 channels from `first` on, or `count` of them.
 template <bool kSigned, bool kWhole>
-void depthwise_channels(const ByteTaps& t, int64_t first, int64_t count) {
+void depthwise_channels(const ByteTaps& t, int64_t row, int64_t first, int64_t count) {
   const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), lanes);
   __m256i sums = _mm256_setzero_si256();
   for (int64_t k = 0; k < t.taps; ++k) {
-    if (t.a[k] == nullptr) continue;
-    const uint8_t* const a = t.a[k] + t.first + first;
+    const uint8_t* const a = t.a[row * t.taps + k] + t.first + first;
     int64_t eight = 0;
     std::memcpy(&eight, a, kWhole ? 8 : static_cast<size_t>(count));
     const __m128i bytes = _mm_cvtsi64_si128(eight);
@@ -83,17 +82,20 @@ void depthwise_channels(const ByteTaps& t, int64_t first, int64_t count) {
         kWhole ? _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w)) : _mm256_maskload_epi32(w, mask);
     sums = _mm256_add_epi32(sums, _mm256_madd_epi16(x, weights));
   }
+  int32_t* const to = t.sums + row * t.sums_row + first;
   if constexpr (kWhole)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(t.sums + first), sums);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), sums);
   else
-    _mm256_maskstore_epi32(t.sums + first, mask, sums);
+    _mm256_maskstore_epi32(to, mask, sums);
 }
 
 template <bool kSigned>
 void depthwise_of(const ByteTaps& t) {
-  int64_t first = 0;
-  for (; first + 8 <= t.channels; first += 8) depthwise_channels<kSigned, true>(t, first, 8);
-  if (first < t.channels) depthwise_channels<kSigned, false>(t, first, t.channels - first);
+  for (int64_t row = 0; row < t.positions; ++row) {
+    int64_t first = 0;
+    for (; first + 8 <= t.channels; first += 8) depthwise_channels<kSigned, true>(t, row, first, 8);
+    if (first < t.channels) depthwise_channels<kSigned, false>(t, row, first, t.channels - first);
+  }
 }
 
 void depthwise(const ByteTaps& t) {

@@ -60,40 +60,58 @@ constexpr TileFunction kTiles[4][6] = {
 
 void tile(const ByteTile& t, int rows, int vectors) { kTiles[vectors - 1][rows - 1](t); }
 
-// Vectors of 16 channels [first, first + kVectors * 16), with the elements that `last` has of the last one.
-template <bool kSigned, int kVectors>
-void depthwise_vectors(const ByteTaps& t, int64_t first, __mmask16 last) {
-  __m512i sums[kVectors];
+// kVectors * 16 channels, of the last vector those of `last`, of kRows positions from `row` on.
+template <bool kSigned, int kRows, int kVectors>
+void depthwise_tile(const ByteTaps& t, int64_t row, __mmask16 last) {
+  __m512i sums[kRows][kVectors];
 #pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) sums[v] = _mm512_setzero_si512();
-  for (int64_t k = 0; k < t.taps; ++k) {
-    if (t.a[k] == nullptr) continue;
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sums[r][v] = _mm512_setzero_si512();
+  }
+  const uint8_t* const* a = t.a + row * t.taps;
+  const int32_t* w = t.weights;
+  for (int64_t k = 0; k < t.taps; ++k, ++a, w += t.weights_row) {
+    const uint8_t* from[kRows];
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) from[r] = a[r * t.taps] + t.first;
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      const __mmask16 mask = v + 1 == kVectors ? last : static_cast<__mmask16>(0xffff);
-      const int64_t at = first + v * 16;
-      const __m128i bytes = _mm_maskz_loadu_epi8(mask, t.a[k] + t.first + at);
-      const __m512i x = kSigned ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
-      const __m512i w = _mm512_maskz_loadu_epi32(mask, t.weights + k * t.weights_row + at);
-      sums[v] = _mm512_dpwssd_epi32(sums[v], x, w);
+      const bool whole = v + 1 < kVectors;
+      const __m512i weights =
+          whole ? _mm512_loadu_si512(w + v * 16) : _mm512_maskz_loadu_epi32(last, w + v * 16);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        const uint8_t* const at = from[r] + v * 16;
+        const __m128i bytes =
+            whole ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(at)) : _mm_maskz_loadu_epi8(last, at);
+        const __m512i x = kSigned ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
+        sums[r][v] = _mm512_dpwssd_epi32(sums[r][v], x, weights);
+      }
     }
   }
 #pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v)
-    _mm512_mask_storeu_epi32(t.sums + first + v * 16,
-                             v + 1 == kVectors ? last : static_cast<__mmask16>(0xffff), sums[v]);
+  for (int r = 0; r < kRows; ++r) {
+    int32_t* const to = t.sums + (row + r) * t.sums_row;
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v)
+      _mm512_mask_storeu_epi32(to + v * 16, v + 1 < kVectors ? static_cast<__mmask16>(0xffff) : last,
+                               sums[r][v]);
+  }
 }
 
 template <bool kSigned>
 void depthwise_of(const ByteTaps& t) {
-  constexpr int kTogether = 4;
-  int64_t first = 0;
-  for (; first + kTogether * 16 <= t.channels; first += kTogether * 16)
-    depthwise_vectors<kSigned, kTogether>(t, first, 0xffff);
-  for (; first < t.channels; first += 16) {
-    const int64_t left = t.channels - first;
-    depthwise_vectors<kSigned, 1>(t, first, static_cast<__mmask16>(left >= 16 ? 0xffff : (1 << left) - 1));
-  }
+  using Function = void (*)(const ByteTaps&, int64_t, __mmask16);
+  constexpr Function kOne[] = {depthwise_tile<kSigned, 1, 1>, depthwise_tile<kSigned, 1, 2>,
+                               depthwise_tile<kSigned, 1, 3>, depthwise_tile<kSigned, 1, 4>};
+  constexpr Function kFour[] = {depthwise_tile<kSigned, 4, 1>, depthwise_tile<kSigned, 4, 2>,
+                                depthwise_tile<kSigned, 4, 3>, depthwise_tile<kSigned, 4, 4>};
+  const int64_t vectors = (t.channels + 15) / 16, left = t.channels - (vectors - 1) * 16;
+  const auto last = static_cast<__mmask16>((1u << left) - 1);
+  int64_t row = 0;
+  for (; row + 4 <= t.positions; row += 4) kFour[vectors - 1](t, row, last);
+  for (; row < t.positions; ++row) kOne[vectors - 1](t, row, last);
 }
 
 void depthwise(const ByteTaps& t) {

@@ -1,28 +1,23 @@
 // Tiles of products of 8-bit integers for any processor.
+#include <algorithm>
+
 #include "runtime/integer_gemm.h"
 
 namespace braid::rt::baseline {
 namespace {
 
-template <class A, int64_t kWidth>
-inline void depthwise_channels(const ByteTaps& t, int64_t from, int64_t width) {
-  const int64_t n = kWidth > 0 ? kWidth : width;
-  int32_t sums[16] = {};
-  for (int64_t k = 0; k < t.taps; ++k) {
-    if (t.a[k] == nullptr) continue;
-    const A* const a = reinterpret_cast<const A*>(t.a[k]) + t.first + from;
-    const int32_t* const w = t.weights + k * t.weights_row + from;
-#pragma omp simd
-    for (int64_t j = 0; j < n; ++j) sums[j] += int32_t{a[j]} * int32_t{static_cast<int16_t>(w[j])};
-  }
-  for (int64_t j = 0; j < n; ++j) t.sums[from + j] = sums[j];
-}
-
 template <class A>
-inline void depthwise_of(const ByteTaps& t) {
-  int64_t from = 0;
-  for (; from + 16 <= t.channels; from += 16) depthwise_channels<A, 16>(t, from, 16);
-  if (from < t.channels) depthwise_channels<A, 0>(t, from, t.channels - from);
+void depthwise_of(const ByteTaps& t) {
+  for (int64_t r = 0; r < t.positions; ++r) {
+    int32_t sums[kBytePanel] = {};
+    for (int64_t k = 0; k < t.taps; ++k) {
+      const A* const a = reinterpret_cast<const A*>(t.a[r * t.taps + k]) + t.first;
+      const int32_t* const w = t.weights + k * t.weights_row;
+#pragma omp simd
+      for (int64_t j = 0; j < t.channels; ++j) sums[j] += int32_t{a[j]} * int32_t{static_cast<int16_t>(w[j])};
+    }
+    std::copy_n(sums, t.channels, t.sums + r * t.sums_row);
+  }
 }
 
 void depthwise(const ByteTaps& t) {

@@ -17,8 +17,18 @@ int64_t volume(const ConvolutionShape& s, const std::array<int64_t, kMaxSpatial>
   return count;
 }
 
-bool is_depthwise(const ConvolutionShape& s) {
-  return s.channels == 1 && s.filters == 1 && s.groups > 1 && s.a_channel == 1;
+bool is_depthwise(const ConvolutionShape& s) { return s.channels == 1 && s.filters == 1 && s.groups > 1; }
+
+// The shape with its images row-major, channels last.
+ConvolutionShape channels_last(ConvolutionShape s) {
+  int64_t elements = s.groups;
+  s.a_channel = 1;
+  for (int d = s.spatial - 1; d >= 0; --d) {
+    s.a_spatial[static_cast<size_t>(d)] = elements;
+    elements *= s.in[static_cast<size_t>(d)];
+  }
+  s.a_batch = elements;
+  return s;
 }
 
 // Where a row of the product, one position of the result, lies.
@@ -226,35 +236,48 @@ class ByteConvolution final : public WindowKernel {
 
 class ByteDepthwise final : public WindowKernel {
  public:
-  ByteDepthwise(const ConvolutionShape& shape, const int32_t* weights, int threads)
-      : s_(shape), weights_(weights), threads_(threads), taps_(volume(shape, shape.taps)), window_(shape) {
+  ByteDepthwise(const ConvolutionShape& given, const int32_t* weights, int threads)
+      : given_(given),
+        s_(given.a_channel == 1 ? given : channels_last(given)),
+        weights_(weights),
+        threads_(threads),
+        taps_(volume(s_, s_.taps)),
+        window_(s_),
+        zeros_(static_cast<size_t>(s_.groups)) {
     pointers_.resize(static_cast<size_t>(taps_ * kTogether * threads));
+    sums_.resize(static_cast<size_t>(kTogether * kChannels * threads));
+    if (given.a_channel != 1) copied_.resize(static_cast<size_t>(s_.batch * s_.a_batch));
   }
   void run(const WindowArgs& args) const override {
     const auto* a = static_cast<const uint8_t*>(args.a);
+    if (!copied_.empty()) {
+      copy(a);
+      a = copied_.data();
+    }
     split(threads_, rows_of(s_), [&](int64_t begin, int64_t end) {
       const auto thread = static_cast<size_t>(threads_ > 1 ? omp_get_thread_num() : 0);
       const uint8_t** const pointers = pointers_.data() + thread * static_cast<size_t>(taps_ * kTogether);
+      int32_t* const tile = sums_.data() + thread * static_cast<size_t>(kTogether * kChannels);
       const WindowSums sums(s_, args, 0);
-      alignas(64) int32_t tile[kTogether * kBytePanel];
       ByteTaps t;
+      t.a = pointers;
       t.taps = taps_;
       t.signed_a = s_.type == DType::i8;
       t.weights_row = s_.groups;
+      t.sums_row = kChannels;
       RowAt at = row_at(s_, begin);
       for (int64_t row = begin; row < end; row += kTogether) {
-        const int64_t rows = std::min(kTogether, end - row);
-        for (int64_t r = 0; r < rows; ++r, advance(s_, at)) point_to_taps(a, at, pointers + r * taps_);
-        for (int64_t c = 0; c < s_.groups; c += kBytePanel) {
-          t.channels = std::min(kBytePanel, s_.groups - c);
-          t.weights = weights_ + c;
-          for (int64_t r = 0; r < rows; ++r) {
-            t.a = pointers + r * taps_;
-            t.first = c;
-            t.sums = tile + r * kBytePanel;
+        t.positions = std::min(kTogether, end - row);
+        for (int64_t r = 0; r < t.positions; ++r, advance(s_, at)) point_to_taps(a, at, pointers + r * taps_);
+        for (int64_t first = 0; first < s_.groups; first += kChannels) {
+          const int64_t last = std::min(first + kChannels, s_.groups);
+          for (t.first = first; t.first < last; t.first += kBytePanel) {
+            t.channels = std::min(kBytePanel, last - t.first);
+            t.weights = weights_ + t.first;
+            t.sums = tile + t.first - first;
             byte_kernels().depthwise(t);
           }
-          sums.put({tile, kBytePanel, row, rows, c, t.channels});
+          sums.put({tile, kChannels, row, t.positions, first, last - first});
         }
       }
     });
@@ -266,17 +289,37 @@ class ByteDepthwise final : public WindowKernel {
     const WindowAt window(s_, at);
     for (size_t k = 0; k < window_.offset.size(); ++k) {
       const bool there = window.inside || window.has(s_, window_.along[k]);
-      to[k] = there ? a + window.offset + window_.offset[k] : nullptr;
+      to[k] = there ? a + window.offset + window_.offset[k] : zeros_.data();
     }
   }
 
-  static constexpr int64_t kTogether = 8;
-  ConvolutionShape s_;
+  // Images of any strides, channels last.
+  void copy(const uint8_t* a) const {
+    const int64_t pixels = volume(s_, s_.in);
+    split(threads_, s_.batch * pixels, [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        int64_t rest = n % pixels, offset = n / pixels * given_.a_batch;
+        for (int d = s_.spatial - 1; d >= 0; --d) {
+          const auto k = static_cast<size_t>(d);
+          offset += rest % s_.in[k] * given_.a_spatial[k];
+          rest /= s_.in[k];
+        }
+        for (int64_t c = 0; c < s_.groups; ++c)
+          copied_[static_cast<size_t>(n * s_.groups + c)] = a[offset + c * given_.a_channel];
+      }
+    });
+  }
+
+  static constexpr int64_t kTogether = 8, kChannels = 256;  // of a tile
+  ConvolutionShape given_, s_;
   const int32_t* weights_;
   int threads_;
   int64_t taps_;
   WindowTaps window_;
+  std::vector<uint8_t> zeros_;                    // what a tap outside reads
   mutable std::vector<const uint8_t*> pointers_;  // to what each tap of a few positions reads, per thread
+  mutable std::vector<int32_t> sums_;             // per thread
+  mutable std::vector<uint8_t> copied_;           // images whose channels are not adjacent
 };
 
 ConvolutionShape only_weights(const ConvolutionShape& s) {
@@ -291,7 +334,6 @@ ConvolutionShape only_weights(const ConvolutionShape& s) {
   w.b_channel = s.b_channel;
   w.b_filter = s.b_filter;
   w.b_tap = s.b_tap;
-  w.a_channel = is_depthwise(s) ? 1 : 0;  // decides the layout
   return w;
 }
 

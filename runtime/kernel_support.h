@@ -211,6 +211,13 @@ inline To convert(From x) {
     return x;
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From{0};
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 4) {
+    // Both bounds are numbers of From, and what is between them is one of int32, so that this is a minimum and a maximum.
+    constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min()),
+                   kHigh = static_cast<From>(std::numeric_limits<To>::max());
+    From bounded = x > kLow ? x : kLow;
+    if constexpr (std::is_signed_v<To>) bounded = x == x ? bounded : From{0};
+    return static_cast<To>(static_cast<int32_t>(bounded < kHigh ? bounded : kHigh));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     // The bounds are exact in From: powers of two, the upper one lies just outside.
     constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());

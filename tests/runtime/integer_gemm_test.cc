@@ -112,23 +112,30 @@ TEST(IntegerGemm, DepthwiseOfEveryInstructionSet) {
                 b_type = random() % 2 == 0 ? DType::i8 : DType::u8;
     std::vector<int32_t> weights;
     for (uint8_t x : w) weights.push_back(static_cast<uint16_t>(value(b_type, x)));
+    t.positions = between(random, 1, 9);
+    const std::vector<uint8_t> zeros(static_cast<size_t>(t.first + t.channels));
     std::vector<const uint8_t*> rows;
-    for (int64_t k = 0; k < t.taps; ++k)
-      rows.push_back(random() % 4 == 0 ? nullptr : a.data() + k * (t.first + t.channels));
+    for (int64_t k = 0; k < t.positions * t.taps; ++k) {
+      const auto from = between(random, 0, t.taps - 1);
+      rows.push_back(random() % 4 == 0 ? zeros.data() : a.data() + from * (t.first + t.channels));
+    }
     t.a = rows.data();
     t.weights = weights.data();
     for (const auto& [name, kernels] : kernels_here()) {
-      std::vector<int32_t> got(static_cast<size_t>(t.channels), 7);
+      std::vector<int32_t> got(static_cast<size_t>(t.positions * kBytePanel), 7);
       t.sums = got.data();
+      t.sums_row = kBytePanel;
       kernels->depthwise(t);
-      for (int64_t c = 0; c < t.channels; ++c) {
-        int64_t want = 0;
-        for (int64_t k = 0; k < t.taps; ++k) {
-          if (rows[static_cast<size_t>(k)] == nullptr) continue;
-          want += value(a_type, rows[static_cast<size_t>(k)][t.first + c]) *
-                  static_cast<int16_t>(weights[static_cast<size_t>(k * t.weights_row + c)]);
+      for (int64_t r = 0; r < t.positions; ++r) {
+        for (int64_t c = 0; c < kBytePanel; ++c) {
+          int64_t want = c < t.channels ? 0 : 7;
+          for (int64_t k = 0; k < t.taps && c < t.channels; ++k) {
+            want += value(a_type, rows[static_cast<size_t>(r * t.taps + k)][t.first + c]) *
+                    static_cast<int16_t>(weights[static_cast<size_t>(k * t.weights_row + c)]);
+          }
+          ASSERT_EQ(got[static_cast<size_t>(r * kBytePanel + c)], want)
+              << name << ", seed " << seed << ", position " << r << ", channel " << c;
         }
-        ASSERT_EQ(got[static_cast<size_t>(c)], want) << name << ", seed " << seed << ", channel " << c;
       }
     }
   }
@@ -224,8 +231,9 @@ TEST(IntegerGemm, ShapesOfTheLibrary) {
                     static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint64_t>(want))))
               << "seed " << seed << ": " << s.m << "x" << s.n << "x" << s.k << ", matrix " << z << ", row "
               << m << ", column " << n;
-          if (s.finished)
+          if (s.finished) {
             ASSERT_EQ(times[static_cast<size_t>((z * s.m + m) * s.n + n)], 1) << "seed " << seed;
+          }
         }
       }
     }
