@@ -31,7 +31,7 @@ constexpr int kReplicated = 0;
 
 // More choices of one tensor, or more cells of all tables together, are not searched as a whole.
 constexpr std::size_t kMostPairs = 1500, kMostChoices = 5000;
-constexpr std::size_t kMostCells = std::size_t{1} << 26;
+constexpr std::size_t kMostCells = std::size_t{1} << 22;
 
 std::vector<std::int64_t> static_sizes(const GraphValue& value) {
   std::vector<std::int64_t> sizes;
