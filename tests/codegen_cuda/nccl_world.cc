@@ -129,7 +129,7 @@ class NcclWorld final : public rt::World {
         if (at == group.parts[k].end()) continue;
         color = static_cast<int>(k);
         ranks = group.parts[k];
-        me = static_cast<int>(at - ranks.begin());
+        me = static_cast<int>(at - group.parts[k].begin());
       }
       ncclComm_t comm = nullptr;
       check(ncclCommSplit(world_, color, me, &comm, nullptr), "ncclCommSplit");
