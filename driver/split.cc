@@ -143,6 +143,23 @@ class Chooser {
     return bytes;
   }
 
+  // Whether a program on so many ranks keeps the limit: the search's rows count less than what is planned.
+  bool fits(int ranks) const {
+    CompileOptions options = options_;
+    options.split.devices = 0;
+    options.split.tensor_ranks = ranks;
+    options.split.mesh.clear();
+    options.split.keep_file.clear();
+    SplitReport report;
+    Chooser chooser(options, report);
+    try {
+      chooser.search();
+    } catch (const ir::UserError&) {  // its sizes cannot be split so
+      return false;
+    }
+    return chooser.best_.has_value();
+  }
+
   // Nothing was found within the limit.
   void require_memory() {
     if (!options_.split.memory_limit) return;
@@ -156,9 +173,12 @@ class Chooser {
       why += fmt::format("\n    {} ranks, {}: {}", c.ranks, c.name, c.refused);
     int enough = 0;
     const SearchOptions search = search_options(options_.split.tensor_ranks > 0);
-    model_.with_graph([&](const frontend::sharding::Graph& graph) {
-      enough = frontend::sharding::ranks_within(graph, most, *options_.split.memory_limit, costs_, search);
-    });
+    do {
+      model_.with_graph([&](const frontend::sharding::Graph& graph) {
+        enough = frontend::sharding::ranks_within(graph, most, *options_.split.memory_limit, costs_, search);
+      });
+      most = enough;
+    } while (enough > 0 && !fits(enough));
     ir::user_error(frontend::kSplitMemory, {.file = options_.model},
                    fmt::format("no plan fits into {} of a device:{}",
                                analysis::format_bytes(*options_.split.memory_limit), why),

@@ -568,6 +568,15 @@ class Writer {
       check(graph_.outputs[k], plan_.outputs[k], "output");
   }
 
+  // Parts of annotated tensors are equal.
+  void refuse_padding(const onnx::NodeProto& node, const GraphValue& value, const Spec& spec) const {
+    if (!spec.is_split()) return;
+    const ir::Expr& size = value.sizes[at(spec.dim)];
+    if (size.is_constant() && size.constant() % ranks_ != 0)
+      refuse(&node, fmt::format("'{}' is {} of {}, which {} ranks do not divide: padded", value.name,
+                                to_string(spec), size.constant(), ranks_));
+  }
+
   void write(std::size_t n, onnx::NodeProto& proto) {
     const GraphNode& node = graph_.nodes[n];
     const Strategy& strategy = plan_.nodes[n].strategy;
@@ -587,11 +596,13 @@ class Writer {
         if (!value.constant) refuse(&proto, fmt::format("it takes '{}' as {}", value.name, to_string(spec)));
         continue;  // the rule alone tells
       }
+      refuse_padding(proto, value, spec);
       if (fresh && !value.pinned) state(own, proto, value.name, spec);
     }
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       const int v = node.outputs[k];
       if (v < 0 || graph_.values[at(v)].readers.empty() || graph_.values[at(v)].pinned) continue;
+      refuse_padding(proto, graph_.values[at(v)], strategy.outputs[k]);
       // What is missing is what the rule gives, reduced at once.
       if (!strategy.outputs[k].is_pending())
         state(own, proto, graph_.values[at(v)].name, strategy.outputs[k]);
@@ -683,7 +694,7 @@ std::optional<DeviceConfiguration> device_configuration(const std::string& path,
     }
   }
   if (names.empty() && name.empty()) return std::nullopt;
-  if (proto.ir_version() < kFirstIrVersion)
+  if (!names.empty() && proto.ir_version() < kFirstIrVersion)
     ir::user_error(
         kAnnotation, {.file = path},
         fmt::format("the model has configurations of devices, but IR version {}", proto.ir_version()),
@@ -692,7 +703,7 @@ std::optional<DeviceConfiguration> device_configuration(const std::string& path,
     ir::user_error(kAnnotation, {.file = path},
                    fmt::format("the model has the configurations {}", fmt::join(names, ", ")),
                    "name one with --configuration");
-  const auto found = all.find(name.empty() ? names.at(0) : name);
+  const auto found = all.find(name.empty() ? names.front() : name);
   if (found == all.end())
     ir::user_error(kAnnotation, {.file = path}, fmt::format("the model has no configuration '{}'", name),
                    names.empty() ? "it has none" : fmt::format("it has {}", fmt::join(names, ", ")));

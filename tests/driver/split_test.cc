@@ -275,6 +275,8 @@ TEST_F(SplitModel, MemoryLimitsAreKept) {
   EXPECT_NE(error.hint().find("8 ranks would do"), std::string::npos) << error.hint();
   o.split.devices = 8;
   EXPECT_EQ(lower_split(o, limited).graph.ranks, 8);
+  o.split.devices = 7;  // padded parts are larger
+  EXPECT_EQ(frontend::error_of([&] { lower(o); }).code(), 488);
   o.split.memory_limit = 100;
   EXPECT_NE(frontend::error_of([&] { lower(o); }).hint().find("no number of ranks"), std::string::npos);
 }
