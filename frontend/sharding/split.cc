@@ -100,12 +100,6 @@ SplitCosts transfer_costs(int world) {
   return costs;
 }
 
-std::string states(const std::vector<Spec>& specs) {
-  std::string text;
-  for (const Spec& spec : specs) text += (text.empty() ? "" : ", ") + to_string(spec);
-  return text;
-}
-
 }  // namespace
 
 // States of one axis in the model so far.
