@@ -80,7 +80,8 @@ void ModelOptions::add_dimensions(CLI::App& command) {
       .add_option("--memory-limit", memory_limit,
                   "With --devices, --tp or --mesh: bytes of a device that weights, inputs, outputs and "
                   "planned memory "
-                  "may take: 40GB (10^9 bytes each), 32GiB (2^30)")
+                  "may take (default: what the machine has, if its description says): 40GB (10^9 bytes "
+                  "each), 32GiB (2^30)")
       ->check(not_negative)
       ->transform(CLI::AsSizeValue(true));
   command.add_option(

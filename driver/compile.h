@@ -38,7 +38,7 @@ struct SplitOptions {
   bool strict = false;
   double conversion_share = 5;
   std::optional<std::int64_t> memory_limit =
-      {};                      // bytes of a device: weights, inputs, outputs and planned memory
+      {};  // bytes of a device: weights, inputs, outputs and planned memory; absent: the machine's capacity
   std::string keep_file = {};  // a partial plan whose lines are fixed; empty: none
   bool explain = false;        // alternatives and flips, which take more searches
 

@@ -64,6 +64,11 @@ class Chooser {
   Chooser(const CompileOptions& options, SplitReport& report)
       : options_(options), report_(report), model_(options.model, options.import) {
     costs_ = pass_context(options).costs;
+    limit_ = options.split.memory_limit;
+    // A complete plan is obeyed as it is.
+    if (const std::int64_t capacity = costs_->machine().capacity_bytes;
+        !limit_ && capacity > 0 && options.split.plan_file.empty())
+      limit_ = capacity;
     quiet_ = options;
     quiet_.run = {};
     quiet_.run.verify = false;  // the chosen one is compiled again
@@ -162,7 +167,7 @@ class Chooser {
 
   // Nothing was found within the limit.
   void require_memory() {
-    if (!options_.split.memory_limit) return;
+    if (!over_limit_) return;
     std::string why;
     int most = 1;
     for (const SplitMesh& mesh : report_.meshes) {
@@ -175,13 +180,12 @@ class Chooser {
     const SearchOptions search = search_options(options_.split.tensor_ranks > 0);
     do {
       model_.with_graph([&](const frontend::sharding::Graph& graph) {
-        enough = frontend::sharding::ranks_within(graph, most, *options_.split.memory_limit, costs_, search);
+        enough = frontend::sharding::ranks_within(graph, most, *limit_, costs_, search);
       });
       most = enough;
     } while (enough > 0 && !fits(enough));
     ir::user_error(frontend::kSplitMemory, {.file = options_.model},
-                   fmt::format("no plan fits into {} of a device:{}",
-                               analysis::format_bytes(*options_.split.memory_limit), why),
+                   fmt::format("no plan fits into {} of a device:{}", analysis::format_bytes(*limit_), why),
                    enough > 0 ? fmt::format("{} ranks would do", enough)
                               : "no number of ranks up to 64 would do: raise --memory-limit");
   }
@@ -191,7 +195,7 @@ class Chooser {
     search.obey = obey;
     search.caches = options_.split.caches;
     search.precision = product_type(options_);
-    search.memory = options_.split.memory_limit;
+    search.memory = limit_;
     search.explain = options_.split.explain;
     return search;
   }
@@ -315,6 +319,7 @@ class Chooser {
       all.push_back({ranks, std::move(plan), found_++});
       ++plans;
     }
+    over_limit_ = over_limit_ || found.least_bytes > 0;
     if (found.least_bytes > 0) {
       tried.excluded = fmt::format("at least {} are needed, of which the largest are {}",
                                    analysis::format_bytes(found.least_bytes), found.largest);
@@ -355,8 +360,10 @@ class Chooser {
         candidate.simulated =
             analysis::measure(schedule, *costs_, {.bounds = false, .planned = false}).makespan;
         candidate.bytes = bytes_of(schedule);
-        if (options_.split.memory_limit && candidate.bytes > *options_.split.memory_limit)
+        if (limit_ && candidate.bytes > *limit_) {
           candidate.refused = fmt::format("it takes {} on a device", analysis::format_bytes(candidate.bytes));
+          over_limit_ = true;
+        }
       } catch (const ir::UserError& error) {
         // A plan or a number of ranks that was asked for explicitly has one error.
         if (!lowered) throw;
@@ -379,8 +386,10 @@ class Chooser {
   SplitReport& report_;
   frontend::PlainModel model_;
   std::shared_ptr<const analysis::CostModel> costs_;
-  std::vector<int> numbers_;  // of the candidates
-  std::string keep_;          // text of --keep
+  std::optional<std::int64_t> limit_;  // bytes of a device
+  bool over_limit_ = false;            // whether some plan was refused because of it
+  std::vector<int> numbers_;           // of the candidates
+  std::string keep_;                   // text of --keep
   std::shared_ptr<const DeviceConfiguration> annotated_;
   std::optional<ir::Schedule> best_;
   bool bounded_ = false;

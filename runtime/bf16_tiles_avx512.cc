@@ -25,8 +25,11 @@ constexpr int kVectors = 4;
 constexpr int kMostRows = 6;
 constexpr int64_t kAhead = 2048;  // bytes of b that are prefetched, as in gemm_kernels.inc
 // Of rows of a and of what a panel writes of c, which stay in the second-level cache: each block of rows reads all weights again.
-constexpr int64_t kBlockBytes = 512 * 1024;
+// Processors with AMX have 2 MB of it.
+constexpr int64_t kBlockBytes = 512 * 1024, kBlockBytesOfUnits = 1024 * 1024;
 constexpr int64_t kFewestRows = 24;
+constexpr int64_t kLine = 64;
+constexpr int64_t kMostLines = 16;  // that are fetched while one instruction of AMX runs
 
 struct Operands {
   const uint16_t* a;
@@ -34,6 +37,10 @@ struct Operands {
   const uint16_t* b;
   int64_t panel_stride;
   float* sums;  // [panel][row][64]
+  // Weights that are needed next: fetched into the second-level cache, so many bytes with every pair of k, or lines with every
+  // instruction of AMX for one tile of columns.
+  const char* ahead;
+  int64_t ahead_step, ahead_lines;
 };
 
 inline __m512bh as_bf16(__m512i x) { return reinterpret_cast<__m512bh>(x); }
@@ -70,7 +77,9 @@ void tile(const Operands& o) {
     b += 2 * kWidth;
   };
   int32_t pairs[kRows];
-  for (int64_t i = 0; i + 2 <= o.k; i += 2) {
+  const char* ahead = o.ahead;
+  for (int64_t i = 0; i + 2 <= o.k; i += 2, ahead += o.ahead_step) {
+    if constexpr (!kStreams) _mm_prefetch(ahead, _MM_HINT_T1);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) std::memcpy(&pairs[r], o.a + r * o.a_row + i, sizeof pairs[r]);
     step(pairs);
@@ -101,6 +110,7 @@ void multiply_tiles(const Operands& o, int64_t blocks, int64_t column) {
   const int64_t a_row = o.a_row * static_cast<int64_t>(sizeof(uint16_t));
   const uint16_t* a = o.a;
   const uint16_t* b = o.b + column * 2;
+  const char* ahead = o.ahead + column / (2 * kLanes) * blocks * o.ahead_lines * kLine;
   _tile_zero(BRAID_SUMS_00);
   _tile_zero(BRAID_SUMS_01);
   if constexpr (kTwoRows) {
@@ -108,6 +118,7 @@ void multiply_tiles(const Operands& o, int64_t blocks, int64_t column) {
     _tile_zero(BRAID_SUMS_11);
   }
   for (int64_t k = 0; k < blocks; ++k, a += 2 * kStep, b += 2 * kStep * kWidth) {
+    for (int64_t l = 0; l < o.ahead_lines; ++l, ahead += kLine) _mm_prefetch(ahead, _MM_HINT_T1);
     _tile_loadd(BRAID_ROWS_0, a, a_row);
     _tile_loadd(BRAID_COLUMNS_0, b, kPanelRow);
     _tile_dpbf16ps(BRAID_SUMS_00, BRAID_ROWS_0, BRAID_COLUMNS_0);
@@ -216,6 +227,7 @@ void multiply(const GemmShape& shape, const GemmArgs& args, const uint16_t* a, i
       const int64_t together = kStreamPanels[rows - 1];
       const bool many = p + together <= column_end;
       o.b = b.data + p * o.panel_stride;
+      o.ahead = reinterpret_cast<const char*>(o.b);  // nothing
       (many ? kStreams : kTiles)[rows - 1](o);
       finish_panels(row_begin, rows, p, many ? together : 1);
       p += many ? together : 1;
@@ -224,15 +236,25 @@ void multiply(const GemmShape& shape, const GemmArgs& args, const uint16_t* a, i
   }
   const int64_t row_bytes = shape.k * 2 + std::min(shape.n, kWidth) * 4;
   const int64_t fewest = units ? 2 * kMostTileRows : kFewestRows;
-  const int64_t block = std::max(kBlockBytes / row_bytes / fewest, int64_t{1}) * fewest;
+  const int64_t block =
+      std::max((units ? kBlockBytesOfUnits : kBlockBytes) / row_bytes / fewest, int64_t{1}) * fewest;
   for (int64_t begin = row_begin; begin < row_end; begin += block) {
     const int64_t height = std::min(block, row_end - begin);
     const int64_t tiles = (height + most_rows - 1) / most_rows;  // of equal heights, as far as possible
+    // Each tile fetches a part of the next panel.
+    const int64_t steps = units ? shape.k / (2 * kStep) * (kWidth / (2 * kLanes)) : shape.k / 2;
+    const int64_t bytes =
+        o.panel_stride * static_cast<int64_t>(sizeof(uint16_t)) / std::max(tiles * steps, int64_t{1});
+    o.ahead_step = std::min(bytes + 1, kLine);
+    o.ahead_lines = std::min(bytes / kLine + 1, kMostLines);
+    const int64_t ahead_of_tile = steps * (units ? o.ahead_lines * kLine : o.ahead_step);
     for (int64_t p = column_begin; p < column_end; ++p) {
       o.b = b.data + p * o.panel_stride;
+      const uint16_t* const next = p + 1 < column_end ? o.b + o.panel_stride : o.b;
       for (int64_t t = 0; t < tiles; ++t) {
         const int64_t row = begin + height * t / tiles, count = begin + height * (t + 1) / tiles - row;
         o.a = a + row * a_row;
+        o.ahead = reinterpret_cast<const char*>(next) + t * ahead_of_tile;
         if (units) {
           tiles_of_thread.shape(static_cast<int>(count));
           tile_of_units(o, static_cast<int>(count));

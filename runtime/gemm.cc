@@ -175,8 +175,9 @@ class TileKernel final : public GemmKernel {
   TileKernel(const GemmShape& shape, int64_t width, int threads)
       : shape_(shape), width_(width), threads_(threads) {}
   void run(const GemmArgs& args, const PackedMatrix* packed) const override {
-    split_tiles(threads_, shape_.m, (shape_.n + width_ - 1) / width_,
-                [&](const TilePart& part) { multiply(args, packed, part); });
+    split_tiles(
+        threads_, shape_.m, (shape_.n + width_ - 1) / width_,
+        [&](const TilePart& part) { multiply(args, packed, part); }, width_);
   }
   const char* name() const override { return "tiles"; }
   int64_t column_block() const override { return width_; }
@@ -272,7 +273,7 @@ const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatri
       slot = std::make_unique<PanelKernel>(shape, panels.width, useful);
       return slot.get();
     }
-    if (plain_rows && shape.a_col == 1 && suits_tiles(shape.k, panels.width)) {
+    if (plain_rows && shape.a_col == 1 && suits_tiles(panels.width)) {
       slot = std::make_unique<TileKernel>(shape, panels.width, useful);
       return slot.get();
     }

@@ -5,7 +5,7 @@
 // over strided operands. `prepare` chooses one kernel per actual shape:
 //
 //   oneDNN matmul   constant b, packed once into the library's own layout
-//   tiles           the same with AVX-512, if panels of b stay in the second-level cache (tile_kernels.h)
+//   tiles           the same with AVX-512 (tile_kernels.h)
 //   matrix-vector   few rows: our own kernels, which stream b (or its packed form) once; no set-up per shape
 //   oneDNN sgemm    other f32 operands with a unit stride in each matrix, one call per batch matrix
 //   byte tiles      8-bit integers with sums in int32 (integer_gemm.h): constant b packed once, any other for each call

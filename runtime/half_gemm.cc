@@ -202,8 +202,9 @@ class Bf16Gemm final : public GemmKernel {
     if (rows <= kStreamedRows)
       split(threads_, panels, [&](int64_t begin, int64_t end) { run(0, rows, begin, end); });
     else
-      split_tiles(threads_, rows, panels,
-                  [&](const TilePart& t) { run(t.row_begin, t.row_end, t.column_begin, t.column_end); });
+      split_tiles(
+          threads_, rows, panels,
+          [&](const TilePart& t) { run(t.row_begin, t.row_end, t.column_begin, t.column_end); }, kWidth);
   }
 
   GemmShape s_;

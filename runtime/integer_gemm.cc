@@ -161,6 +161,7 @@ void multiply_bytes(const ByteProduct& product, const ByteRows& rows, const Byte
       tile.b = product.b.data + p * depth * kBytePanel;
       tile.columns = column_start;
       const int vectors = static_cast<int>((columns + 15) / 16);
+      const int64_t ahead_bytes = p + 1 < part.column_end ? depth * kBytePanel : 0;
       for (int64_t begin = 0; begin < count; begin += kernels.rows_together) {
         const int64_t together = std::min(kernels.rows_together, count - begin);
         // Tiles of equal heights, as far as possible.
@@ -170,6 +171,8 @@ void multiply_bytes(const ByteProduct& product, const ByteRows& rows, const Byte
           tile.a = a + first * tile.a_row;
           tile.rows = row_start + first;
           tile.sums = tile_sums + (first - begin) * kBytePanel;
+          tile.ahead = tile.b + depth * kBytePanel + ahead_bytes * first / count;
+          tile.ahead_bytes = ahead_bytes * (last - first) / count;
           kernels.tile(tile, static_cast<int>(last - first), vectors);
         }
         sums.put({tile_sums, kBytePanel, from + begin, together, column, columns});
@@ -279,8 +282,9 @@ class ByteGemm final : public GemmKernel {
         split(threads_, panels, [&](int64_t begin, int64_t end) { pack(args, offsets(i).b, begin, end, 0); });
         b = packed_at(0);
       }
-      split_tiles(threads_, s_.m, panels,
-                  [&](const TilePart& part) { multiply(args, i, b, part, this_thread()); });
+      split_tiles(
+          threads_, s_.m, panels, [&](const TilePart& part) { multiply(args, i, b, part, this_thread()); },
+          kBytePanel);
     }
   }
   const char* name() const override { return packed_ ? "bytes" : "unpacked bytes"; }

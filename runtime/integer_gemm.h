@@ -62,6 +62,9 @@ struct ByteTile {
   const int32_t* columns = nullptr;  // 64
   const int32_t* rows = nullptr;
   int32_t* sums = nullptr;  // rows of 64
+  // Weights that are needed next, to be fetched into the second-level cache meanwhile; may be nothing.
+  const int8_t* ahead = nullptr;
+  int64_t ahead_bytes = 0;
 };
 // Positions of a depthwise convolution: sums[r * sums_row + c] = sum over taps k of a[r * taps + k][first + c] * weights[k, c], for 64 channels at
 // most.

@@ -17,11 +17,15 @@ namespace {
 constexpr int kMostRows = 32;
 constexpr int64_t kStep = 16;   // groups of 4 bytes of the depth that one instruction takes
 constexpr int kFewestRows = 3;  // below, the units of vectors read b as fast
+constexpr int64_t kLine = 64;
+constexpr int64_t kMostLines = 16;                      // that are fetched while one instruction runs
 constexpr int64_t kPanelRow = kByteGroup * kBytePanel;  // bytes of a group of b
 
 // 32 columns, or 16, from `column` on.
 template <bool kTwoRows, bool kTwoColumns>
 void multiply(const ByteTile& t, int64_t blocks, int64_t column) {
+  const int8_t* ahead = t.ahead;
+  const int64_t lines = t.ahead_bytes / (blocks * kLine);
   const uint8_t* a = t.a;
   const int8_t* b = t.b + column * kByteGroup;
   _tile_zero(BRAID_SUMS_00);
@@ -29,6 +33,7 @@ void multiply(const ByteTile& t, int64_t blocks, int64_t column) {
   if constexpr (kTwoRows) _tile_zero(BRAID_SUMS_10);
   if constexpr (kTwoRows && kTwoColumns) _tile_zero(BRAID_SUMS_11);
   for (int64_t k = 0; k < blocks; ++k, a += kStep * kByteGroup, b += kStep * kPanelRow) {
+    for (int64_t l = 0; l < lines; ++l, ahead += kLine) _mm_prefetch(ahead, _MM_HINT_T1);
     _tile_loadd(BRAID_ROWS_0, a, t.a_row);
     _tile_loadd(BRAID_COLUMNS_0, b, kPanelRow);
     _tile_dpbusd(BRAID_SUMS_00, BRAID_ROWS_0, BRAID_COLUMNS_0);
@@ -76,10 +81,14 @@ void complete(const ByteTile& t, int rows, int64_t done) {
   }
 }
 
-void tile(const ByteTile& t, Tiles& tiles, int rows, int vectors) {
+void tile(const ByteTile& given, Tiles& tiles, int rows, int vectors) {
+  ByteTile t = given;
   const int64_t blocks = t.groups / kStep;
   tiles.shape(rows);
-  for (int v = 0; v < vectors; v += 2) {
+  // Each pass fetches as many lines with every block of k.
+  const int64_t passes = (vectors + 1) / 2, lines = (t.ahead_bytes / (passes * blocks) + kLine - 1) / kLine;
+  t.ahead_bytes = std::min(lines, kMostLines) * blocks * kLine;
+  for (int v = 0; v < vectors; v += 2, t.ahead += t.ahead_bytes) {
     const bool two = v + 1 < vectors;
     if (rows > 16)
       (two ? multiply<true, true> : multiply<true, false>)(t, blocks, v * 16);
@@ -99,6 +108,8 @@ void tiles(const ByteTile& given, int rows, int vectors) {
     const int left = rows - from;
     const bool wide = left >= kFewestRows && t.groups >= kStep;
     const int count = std::min(left, wide ? kMostRows : static_cast<int>(narrow.tile_rows));
+    t.ahead_bytes = given.ahead_bytes * count / rows;
+    if (t.ahead_bytes > 0) t.ahead = given.ahead + given.ahead_bytes * from / rows;
     if (wide)
       tile(t, units, count, vectors);
     else

@@ -4,6 +4,7 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstring>
 // After the includes: inline functions, which other files have too, must not be built for this target.
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,fma")
@@ -26,7 +27,11 @@ void tile_of(const ByteTile& t) {
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) a[r] = t.a + r * t.a_row;
   const int8_t* b = t.b;
-  for (int64_t g = 0; g < t.groups; ++g, b += kByteGroup * kBytePanel) {
+  constexpr int64_t kLine = 64;
+  const int64_t ahead_step = t.ahead_bytes > 0 ? std::min(t.ahead_bytes / t.groups + 1, kLine) : 0;
+  const int8_t* ahead = t.ahead_bytes > 0 ? t.ahead : b;
+  for (int64_t g = 0; g < t.groups; ++g, b += kByteGroup * kBytePanel, ahead += ahead_step) {
+    if constexpr (kRows > 2) _mm_prefetch(ahead, _MM_HINT_T1);
     __m512i w[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {

@@ -1,5 +1,6 @@
 // Matrix products with packed weights, with 512-bit vectors (tile_kernels.h). A tile of up to 8 rows and 4 vectors of columns
-// stays in registers over all of k: weights are read once per tile from the second-level cache, rows once per panel.
+// stays in registers over a part of k: weights are read once per tile from the second-level cache, rows once per panel, and sums of
+// the parts before from c. Meanwhile the next panel's weights are fetched: a model's weights come from memory, one after another.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -18,9 +19,12 @@ namespace braid::rt::avx512 {
 namespace {
 
 constexpr int64_t kMostVectors = 4;
-// Of rows of a and of what a panel writes of c, which stay in the second-level cache: each block of rows reads all weights again.
+// A second-level cache, of 1 MB at least, keeps two panels and a block of rows, each a part of k long. Each block of rows reads all
+// weights again.
+constexpr int64_t kMostK = 768;
 constexpr int64_t kBlockBytes = 512 * 1024;
 constexpr int64_t kFewestRows = 24;  // of a block; whole tiles of 6 and of 8 rows
+constexpr int64_t kLine = 64;
 
 constexpr int64_t most_rows(int64_t vectors) { return vectors == 4 ? 6 : 8; }
 
@@ -32,20 +36,37 @@ struct Operands {
   const GemmArgs* args;
   int biases;
   int64_t column, columns;
+  const float* before;  // sums of the parts of k before, in rows like those of c; null: none
+  int64_t before_row;
   DirectStore store;
   const float* matrix;  // may be null
   float* to;
   int64_t to_row;
+  const char* ahead;  // what is fetched, so many bytes with every element of k
+  int64_t ahead_step;
 };
 
 template <int kRows, int kVectors>
 void tile(const Operands& o) {
-  __m512 sums[kRows][kVectors], bias[kVectors];
-  load_biases(*o.args, o.biases, o.column, o.columns, bias);
+  __m512 sums[kRows][kVectors];
+  if (o.before == nullptr) {
+    __m512 bias[kVectors];
+    load_biases(*o.args, o.biases, o.column, o.columns, bias);
 #pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) sums[r][v] = bias[v];
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = bias[v];
+    }
+  } else {
+    const int64_t tail = o.columns % kLanes;
+    const auto mask = static_cast<__mmask16>(tail == 0 ? 0xffffu : (1u << tail) - 1);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const float* const from = o.before + r * o.before_row;
+#pragma GCC unroll 4
+      for (int v = 0; v + 1 < kVectors; ++v) sums[r][v] = _mm512_loadu_ps(from + v * kLanes);
+      sums[r][kVectors - 1] = _mm512_maskz_loadu_ps(mask, from + (kVectors - 1) * kLanes);
+    }
   }
   const float* a[kRows];
 #pragma GCC unroll 8
@@ -58,7 +79,9 @@ void tile(const Operands& o) {
     }
   }
   const float* b = o.b;
-  for (int64_t i = 0; i < o.k; ++i, b += o.b_row) {
+  const char* ahead = o.ahead;
+  for (int64_t i = 0; i < o.k; ++i, b += o.b_row, ahead += o.ahead_step) {
+    _mm_prefetch(ahead, _MM_HINT_T1);
     __m512 w[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) w[v] = _mm512_loadu_ps(b + v * kLanes);
@@ -90,33 +113,52 @@ void multiply_tiles(const GemmShape& shape, const GemmArgs& args, const float* b
   Operands o = {};
   o.args = &args;
   o.biases = count_biases(shape.epilogue);
-  o.store = direct_store(shape.epilogue);
-  const bool direct = o.store.last != Last::in_cache;
+  const DirectStore store = direct_store(shape.epilogue);
   o.a_row = shape.a_row;
-  o.k = shape.k;
   o.b_row = panels.width;
-  const int64_t row_bytes = (shape.k + std::min(shape.n, panels.width)) * static_cast<int64_t>(sizeof(float));
+  o.before_row = shape.c_row;
+  const int64_t parts = std::max((shape.k + kMostK - 1) / kMostK, int64_t{1});
+  const int64_t row_bytes =
+      (shape.k / parts + std::min(shape.n, panels.width)) * static_cast<int64_t>(sizeof(float));
   const int64_t block = std::max(kBlockBytes / row_bytes / kFewestRows, int64_t{1}) * kFewestRows;
   for (int64_t begin = part.row_begin; begin < part.row_end; begin += block) {
     const int64_t rows = std::min(block, part.row_end - begin);
-    for (int64_t p = part.column_begin; p < part.column_end; ++p) {
-      o.column = p * panels.width;
-      o.columns = std::min(panels.width, shape.n - o.column);
-      const int64_t vectors = (o.columns + kLanes - 1) / kLanes;
-      o.b = b + p * panels.panel_stride;
-      o.to_row = direct ? shape.c_row : vectors * kLanes;
-      // Tiles of equal heights, as far as possible.
-      const int64_t tiles = (rows + most_rows(vectors) - 1) / most_rows(vectors);
-      for (int64_t t = 0; t < tiles; ++t) {
-        const int64_t from = rows * t / tiles, height = rows * (t + 1) / tiles - from, row = begin + from;
-        const int64_t at = row * shape.c_row + o.column;
-        o.a = static_cast<const float*>(args.a) + row * shape.a_row;
-        o.to = direct ? static_cast<float*>(args.c) + at : buffer;
-        if (o.store.matrix >= 0) o.matrix = static_cast<const float*>(args.vectors[o.store.matrix]) + at;
-        kTiles[vectors - 1][height - 1](o);
-        if (direct) continue;
-        finish_tile({buffer, o.to_row, height, o.columns, o.column, at, shape.c_row}, shape.epilogue,
-                    o.biases, args);
+    for (int64_t q = 0; q < parts; ++q) {
+      const int64_t k_begin = shape.k * q / parts;
+      const bool last = q + 1 == parts, direct = !last || store.last != Last::in_cache;
+      o.k = shape.k * (q + 1) / parts - k_begin;
+      o.store = last ? store : DirectStore{};
+      for (int64_t p = part.column_begin; p < part.column_end; ++p) {
+        o.column = p * panels.width;
+        o.columns = std::min(panels.width, shape.n - o.column);
+        const int64_t vectors = (o.columns + kLanes - 1) / kLanes;
+        o.b = b + p * panels.panel_stride + k_begin * panels.width;
+        o.to_row = direct ? shape.c_row : vectors * kLanes;
+        // Tiles of equal heights, as far as possible.
+        const int64_t tiles = (rows + most_rows(vectors) - 1) / most_rows(vectors);
+        // The panel that follows, or the first one's next part; behind the last one nothing is read that is not there.
+        const bool follows = p + 1 < part.column_end;
+        const float* const next =
+            follows ? o.b + panels.panel_stride
+            : last  ? o.b
+                    : b + part.column_begin * panels.panel_stride + (k_begin + o.k) * panels.width;
+        const int64_t next_bytes = o.k * panels.width * static_cast<int64_t>(sizeof(float));
+        o.ahead_step = std::min(next_bytes / std::max(tiles * o.k, int64_t{1}) + 1, kLine);
+        for (int64_t t = 0; t < tiles; ++t) {
+          const int64_t from = rows * t / tiles, height = rows * (t + 1) / tiles - from, row = begin + from;
+          const int64_t at = row * shape.c_row + o.column;
+          float* const c = static_cast<float*>(args.c) + at;
+          o.a = static_cast<const float*>(args.a) + row * shape.a_row + k_begin;
+          o.before = q == 0 ? nullptr : c;
+          o.to = direct ? c : buffer;
+          o.matrix = last && store.matrix >= 0 ? static_cast<const float*>(args.vectors[store.matrix]) + at
+                                               : nullptr;
+          o.ahead = reinterpret_cast<const char*>(next) + t * o.k * o.ahead_step;
+          kTiles[vectors - 1][height - 1](o);
+          if (direct) continue;
+          finish_tile({buffer, o.to_row, height, o.columns, o.column, at, shape.c_row}, shape.epilogue,
+                      o.biases, args);
+        }
       }
     }
   }

@@ -65,19 +65,22 @@ struct TileKernels {
 // Null on a processor without such vectors.
 const TileKernels* tile_kernels();
 
-// Whether `multiply` is as fast as a library: a panel must stay in the second-level cache.
-inline bool suits_tiles(int64_t k, int64_t width) {
-  constexpr int64_t kMostPanelBytes = 768 * 1024;
-  return tile_kernels() != nullptr && width > 0 && width % 16 == 0 && width <= 64 &&
-         k * width * static_cast<int64_t>(sizeof(float)) <= kMostPanelBytes;
+// Whether `multiply` takes panels of that width on this processor.
+inline bool suits_tiles(int64_t width) {
+  return tile_kernels() != nullptr && width > 0 && width % 16 == 0 && width <= 64;
 }
 
-// Calls run(part) for parts of `rows` times `columns`, one per thread, split where the busiest thread has the least to do.
+// Calls run(part) for parts of `rows` times `columns`, one per thread, split where the busiest thread has the least to do. Each thread
+// reads all rows, or all columns, from memory: if columns are panels of `panel_width` columns, of which there are more than rows, they
+// are what is split unless the busiest thread then has much more to do.
 template <class Run>
-void split_tiles(int threads, int64_t rows, int64_t columns, const Run& run) {
+void split_tiles(int threads, int64_t rows, int64_t columns, const Run& run, int64_t panel_width = 0) {
   if (threads <= 1) return run(TilePart{0, rows, 0, columns});
   const auto most = [&](int64_t count) { return (count + threads - 1) / threads; };
-  const bool by_rows = most(rows) * columns <= rows * most(columns);
+  const int64_t rows_split = most(rows) * columns, columns_split = rows * most(columns);
+  const bool more_columns = columns * panel_width > rows;
+  const bool by_rows =
+      more_columns ? rows_split + rows_split / 16 < columns_split : rows_split <= columns_split;
 #pragma omp parallel num_threads(threads)
   {
     const int64_t n = omp_get_num_threads(), t = omp_get_thread_num();

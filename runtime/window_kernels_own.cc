@@ -207,7 +207,7 @@ std::unique_ptr<WindowKernel> OwnWindows::kernel(const ConvolutionShape& s, cons
   if (constant_b == nullptr || tile_kernels() == nullptr) return nullptr;
   if (const std::optional<GemmShape> g = as_product(s)) {
     const int64_t width = panel_width(g->n), panels = in_blocks(g->n, width);
-    if (!suits_tiles(g->k, width)) return nullptr;
+    if (!suits_tiles(width)) return nullptr;
     const float* const weights = packed(s, constant_b, panels * width * g->k, [&](float* out) {
       for (int64_t n = 0; n < g->n; ++n) {
         for (int64_t k = 0; k < g->k; ++k)

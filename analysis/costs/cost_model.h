@@ -109,7 +109,7 @@ class KernelCosts {
   mutable std::optional<StorageUsers> users_;
 };
 
-// The model of the machine of this name or file; the same object for the same name (machine.h).
+// The model of the machine of this name or file (machine.h); the same object for the same name, while files are read again.
 // Empty: the default one. Safe to call from several threads.
 std::shared_ptr<const CostModel> cost_model_for(const std::string& machine);
 

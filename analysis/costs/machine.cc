@@ -133,6 +133,8 @@ Machine parse_machine(const std::string& text, const std::string& file) {
   m.devices_per_node = static_cast<int>(root.integer("devices_per_node", 1, 1 << 20));
   JsonObject device = root.object("device");
   m.memory_gb_s = device.number("memory_gb_s", {1e-3, 1e6});
+  if (const auto capacity = device.maybe("capacity_gb"))
+    m.capacity_bytes = static_cast<std::int64_t>(capacity->number({1e-6, 1e6}) * 1e9);
   m.launch_us = device.number("launch_us", {0, 1e6});
   m.matrix_tflops = peaks(device.object("matrix_tflops"));
   m.vector_tflops = peaks(device.object("vector_tflops"));

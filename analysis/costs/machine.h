@@ -85,7 +85,8 @@ struct Machine {
   std::string source;  // where the numbers come from
   int devices_per_node = 1;
   double memory_gb_s = 0;
-  double launch_us = 0;                                 // the minimum cost of a kernel
+  std::int64_t capacity_bytes = 0;  // of the memory; 0: not said, and nothing is limited by it
+  double launch_us = 0;             // the minimum cost of a kernel
   std::array<double, ir::kDTypeCount> matrix_tflops{};  // of products
   std::array<double, ir::kDTypeCount> vector_tflops{};  // of everything else
   std::array<ClassEfficiency, kKernelClassCount> classes;

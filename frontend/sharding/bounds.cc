@@ -33,6 +33,18 @@ bool multiplies_computed(const Graph& graph, const GraphNode& node) {
   return node.proto->op_type() == "MatMul" && a != nullptr && b != nullptr && !a->constant && !b->constant;
 }
 
+// Whether a value consists of the elements of a constant of the same type, such as a transposed table of embeddings.
+bool is_moved_constant(const Graph& graph, const GraphValue& value) {
+  const GraphValue* v = &value;
+  while (v != nullptr && v->producer >= 0) {
+    const GraphNode& node = graph.nodes[at(v->producer)];
+    const WorkKind kind = kind_of(node);
+    if (kind != WorkKind::view && kind != WorkKind::movement) return false;
+    v = value_of(graph, node.inputs, 0);
+  }
+  return v != nullptr && v->constant;
+}
+
 // No kernel that the node becomes is faster on its own.
 Cost kernel_floor(const analysis::CostModel& costs, const Graph& graph, const GraphNode& node,
                   Combination axes, const Mesh& mesh, const SplitCosts& sizes,
@@ -45,7 +57,7 @@ Cost kernel_floor(const analysis::CostModel& costs, const Graph& graph, const Gr
     us = launch;
     const GraphValue* b = value_of(graph, node.inputs, 1);
     // What is dequantised may be multiplied in its own type.
-    const bool quantised = b != nullptr && b->producer >= 0;
+    const bool quantised = b != nullptr && !is_moved_constant(graph, *b);
     const double all = kind_of(node) == WorkKind::product && !quantised ? exact_flops(graph, node, sizes) : 0;
     if (all > 0) {
       double least = -1;

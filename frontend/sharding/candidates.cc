@@ -165,6 +165,13 @@ PlanFlips find_flips(const SplitSpace& space, const std::shared_ptr<const analys
   return flips;
 }
 
+// Of all tensors whole, and all at once: no plan on one device takes more.
+std::int64_t bytes_of_all(const Graph& graph, const SplitCosts& costs) {
+  double sum = 0;
+  for (const GraphValue& value : graph.values) sum += local_bytes(value, costs, 1);
+  return static_cast<std::int64_t>(sum);
+}
+
 // What the smallest plan takes, and of what.
 void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, const Problem& problem,
                 FoundPlans& result) {
@@ -204,8 +211,9 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
   const SplitCosts plain = split_costs(costs);
   std::optional<Problem> problem;
   std::optional<BoundSearch> bounds;
+  const bool limited = options.memory && bytes_of_all(graph, plain) > *options.memory;
   // On several axes it is large, and needed for what is asked in addition only.
-  if (!space.large() && (line || options.explain || options.memory || !options.keep.empty()))
+  if (!space.large() && (line || options.explain || limited || !options.keep.empty()))
     problem = space.problem(plain);
   if (line) bounds.emplace(graph, space, costs, BoundOptions{.precision = options.precision});
   std::optional<KeptLines> kept;
@@ -219,7 +227,7 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     kept->require_possible(*problem);
   }
   std::optional<MemoryRows> rows;
-  if (options.memory && problem) rows.emplace(graph, space, plain.size);
+  if (limited && problem) rows.emplace(graph, space, plain.size);
   Restrict restrict;
   if (kept || rows) {
     restrict = [&](Problem& restricted) {
@@ -227,21 +235,13 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
       if (rows) rows->limit(restricted, *options.memory);
     };
   }
-  for (const Variant& variant : variants) {
-    const SplitCosts own = split_costs(costs, variant.costs);
-    const SplitChoice choice =
-        problem ? space.choose(own, {}, restrict) : choose_split(graph, space, caches, own);
-    if (!choice.solution.feasible()) {
-      if (!kept && !rows) require_kept(choice);
-      if (rows && result.plans.empty()) tell_least(*rows, kept, *problem, result);
-      break;
-    }
+  const auto add = [&](std::string name, const SplitChoice& choice) {
     FoundPlan found;
-    found.name = variant.name;
+    found.name = std::move(name);
     found.text = to_string(choice.plan);
     if (std::any_of(result.plans.begin(), result.plans.end(),
                     [&](const FoundPlan& other) { return other.text == found.text; }))
-      continue;
+      return;
     found.predicted.ps = choice.price(graph, plain);
     found.joint = choice.joint;
     if (bounds) found.floor = bounds->of_plan(choice.solution.choice).order;
@@ -264,7 +264,26 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
       if (result.plans.empty()) result.flips = find_flips(space, costs, whole, found.text, restrict);
     }
     result.plans.push_back(std::move(found));
+  };
+  // What padding saves in a product can be less than what the odd sizes cost the kernels around it.
+  const Restrict unpadded = [&](Problem& restricted) {
+    if (restrict) restrict(restricted);
+    space.forbid_padding(restricted);
+  };
+  for (const Variant& variant : variants) {
+    const SplitCosts own = split_costs(costs, variant.costs);
+    const SplitChoice choice =
+        problem ? space.choose(own, {}, restrict) : choose_split(graph, space, caches, own);
+    if (!choice.solution.feasible()) {
+      if (!kept && !rows) require_kept(choice);
+      if (rows && result.plans.empty()) tell_least(*rows, kept, *problem, result);
+      break;
+    }
+    add(variant.name, choice);
     if (ranks == 1) break;
+    if (!problem || !space.pads(choice.solution.choice)) continue;
+    if (const SplitChoice even = space.choose(own, {}, unpadded); even.solution.feasible())
+      add(std::string(variant.name) + ", no padding", even);
   }
   return result;
 }

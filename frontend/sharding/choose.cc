@@ -171,10 +171,12 @@ std::vector<SplitSpace::Choice> SplitSpace::choices_of(int n,
   }
   // The state of a tensor on all axes of a tuple; false if it cannot be in that state.
   const auto cut = [&](const std::vector<int>& values, bool outputs, const std::vector<const Strategy*>& axes,
-                       std::vector<int>& result) {
+                       std::vector<int>& result, bool& padded) {
     for (std::size_t k = 0; k < values.size(); ++k) {
       MeshSpec whole;
       for (const Strategy* s : axes) whole.push_back(outputs ? s->outputs[k] : s->inputs[k]);
+      if (values[k] >= 0)
+        padded = padded || is_padded(whole, static_sizes(graph_.values[at(values[k])]), mesh_);
       if (axes.size() > 1 && values[k] >= 0 && !is_replicated(whole)) {
         const GraphValue& value = graph_.values[at(values[k])];
         const bool unread = value.readers.empty() && value.rank() == 0;  // its sizes are unknown
@@ -193,7 +195,8 @@ std::vector<SplitSpace::Choice> SplitSpace::choices_of(int n,
     if (axes.size() == of_axis.size()) {
       if (axes.size() > 1 && !letters_fit(factors, axes, mesh_)) return;
       Choice choice{axes, {}, {}};
-      if (!cut(node.inputs, false, axes, choice.inputs) || !cut(node.outputs, true, axes, choice.outputs))
+      if (!cut(node.inputs, false, axes, choice.inputs, choice.padded) ||
+          !cut(node.outputs, true, axes, choice.outputs, choice.padded))
         return;
       if (!options_.keeps || options_.keeps(n, axes)) kept.push_back(choice);
       if (kept.empty()) all.push_back(std::move(choice));
@@ -225,7 +228,7 @@ void SplitSpace::add_caches() {
       }
     }
     std::vector<Choice> own;
-    for (const int spec : wanted) own.push_back({{}, {spec}, {spec}});
+    for (const int spec : wanted) own.push_back({{}, {spec}, {spec}, false});
     cache_inputs_[pair.input] = cache_outputs_[pair.output] = variables_++;
     nodes_.push_back(-1);
     choices_.push_back(std::move(own));
@@ -474,6 +477,19 @@ std::vector<Passage> SplitSpace::passages(const SplitCosts& costs) const {
     }
   }
   return all;
+}
+
+bool SplitSpace::pads(const std::vector<int>& choice) const {
+  for (std::size_t v = 0; v < choices_.size(); ++v)
+    if (choices_[v][at(choice[v])].padded) return true;
+  return false;
+}
+
+void SplitSpace::forbid_padding(Problem& problem) const {
+  for (std::size_t v = 0; v < choices_.size(); ++v) {
+    for (std::size_t c = 0; c < choices_[v].size(); ++c)
+      if (choices_[v][c].padded) problem.variables[v][c] = kForbidden;
+  }
 }
 
 namespace {

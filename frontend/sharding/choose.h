@@ -126,6 +126,10 @@ class SplitSpace {
   Combination combination(int variable, int choice) const {
     return choices_[static_cast<std::size_t>(variable)][static_cast<std::size_t>(choice)].axes;
   }
+  // Whether a choice of all variables splits something into padded parts.
+  bool pads(const std::vector<int>& choice) const;
+  // Of a problem of this space.
+  void forbid_padding(Problem& problem) const;
   const MeshSpec& taken_state(int variable, int choice, int input) const {
     const Choice& c = choices_[static_cast<std::size_t>(variable)][static_cast<std::size_t>(choice)];
     return states_[static_cast<std::size_t>(c.inputs[static_cast<std::size_t>(input)])];
@@ -139,6 +143,7 @@ class SplitSpace {
   struct Choice {
     std::vector<const Strategy*> axes;
     std::vector<int> inputs, outputs;  // states
+    bool padded = false;
   };
   struct Reader {
     int variable = -1;  // -1: the program's output

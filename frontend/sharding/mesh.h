@@ -54,6 +54,8 @@ int parts_of(const MeshSpec& spec, const Mesh& mesh);
 
 // Whether an axis may split that dimension into padded parts: no other axis splits it.
 bool may_pad(const MeshSpec& spec, std::size_t axis, std::int64_t size, const Mesh& mesh);
+// Whether some axis does so. `sizes` are those of the whole tensor; negative if only known at run time.
+bool is_padded(const MeshSpec& spec, const std::vector<std::int64_t>& sizes, const Mesh& mesh);
 
 // States that rules give for the whole tensor on each axis alone, as states of what the axes before have left: a dimension that
 // several axes split is cut again and again. `sizes` are those of the whole tensor; negative if only known at run time. nullopt: its

@@ -81,7 +81,7 @@ TEST_P(CppPanels, MultiplyAsWrittenOut) {
       own->run_panels(shape, args, packed.data(), layout, panels / 2, panels);
     });
   }
-  if (!rt::suits_tiles(k, width)) return;
+  if (!rt::suits_tiles(width)) return;
   check([&](const rt::GemmArgs& args) {
     rt::tile_kernels()->multiply(shape, args, packed.data(), layout, {0, shape.m, 0, panels / 2});
     rt::tile_kernels()->multiply(shape, args, packed.data(), layout, {0, shape.m, panels / 2, panels});
@@ -99,11 +99,17 @@ std::vector<Case> cases() {
       for (int64_t n : {width - 3, width, 9 * width + 5, 14 * width}) out.push_back({width, m, n, 37});
     }
   }
+  // More than tiles take at once.
+  for (int64_t width : {16, 48, 64}) {
+    for (int64_t k : {769, 2305}) {
+      for (int64_t m : {5, 50}) out.push_back({width, m, 2 * width + 5, k});
+    }
+  }
   return out;
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, CppPanels, ::testing::ValuesIn(cases()), [](const auto& info) {
   return "w" + std::to_string(info.param.width) + "_m" + std::to_string(info.param.m) + "_n" +
-         std::to_string(info.param.n);
+         std::to_string(info.param.n) + "_k" + std::to_string(info.param.k);
 });
 
 }  // namespace

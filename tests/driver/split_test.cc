@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "analysis/costs/embedded_machines.h"
 #include "analysis/measure.h"
 #include "frontend/sharding/bounds.h"
 #include "frontend/sharding/machine_costs.h"
@@ -279,6 +280,57 @@ TEST_F(SplitModel, MemoryLimitsAreKept) {
   EXPECT_EQ(frontend::error_of([&] { lower(o); }).code(), 488);
   o.split.memory_limit = 100;
   EXPECT_NE(frontend::error_of([&] { lower(o); }).hint().find("no number of ranks"), std::string::npos);
+}
+
+// Without a limit, the capacity of the machine is one.
+TEST_F(SplitModel, MachinesHaveACapacity) {
+  CompileOptions o = options(network(2, 4, 64));
+  o.split.devices = 4;
+  SplitReport report;
+  const auto machine = [&](std::int64_t capacity) {
+    std::string text;
+    for (const analysis::EmbeddedMachine& m : analysis::embedded_machines())
+      if (m.name == "h100") text = m.json;
+    const std::string given = "\"capacity_gb\": 80";
+    const std::size_t at = text.find(given);
+    EXPECT_NE(at, std::string::npos);
+    return folder_.write("small.json", text.replace(at, given.size(),
+                                                    fmt::format("\"capacity_gb\": {:.9f}", capacity * 1e-9)));
+  };
+  o.machine = machine(1'000'000'000);
+  ASSERT_EQ(lower_split(o, report).graph.ranks, 1);
+  const std::int64_t whole = report.candidates[static_cast<std::size_t>(report.chosen)].bytes;
+  o.machine = machine(whole - 1);
+  EXPECT_GT(lower_split(o, report).graph.ranks, 1);
+  EXPECT_LT(report.candidates[static_cast<std::size_t>(report.chosen)].bytes, whole);
+  const std::string plan = folder_.write("given.plan", report.plan_text());
+  o.machine = machine(1000);
+  EXPECT_EQ(frontend::error_of([&] { lower(o); }).code(), 488);
+  o.split.memory_limit = 1'000'000'000;  // what is asked for counts
+  EXPECT_EQ(lower_split(o, report).graph.ranks, 1);
+  o.split = {};
+  o.split.plan_file = plan;  // and a plan is obeyed
+  EXPECT_GT(lower_split(o, report).graph.ranks, 1);
+}
+
+// 51 columns over 2 ranks: padded, or the sum over the rows of the weights is split.
+TEST_F(SplitModel, PlansWithoutPaddingAreTriedToo) {
+  CompileOptions o = options(
+      fmt::format("g (float[4,64] x) => (float[4,51] y) <{}> {{ y = MatMul(x, w) }}", weight("w", 64, 51)));
+  o.split.tensor_ranks = 2;
+  SplitReport report;
+  const ir::Schedule split = lower_split(o, report);
+  const auto without = [](const SplitCandidate& c) { return c.name.ends_with(", no padding"); };
+  EXPECT_EQ(std::ranges::count_if(report.candidates, without), 1) << to_string(report);
+  EXPECT_GT(report.candidates.size(), 1u);
+  for (const SplitCandidate& c : report.candidates) {
+    if (c.ran()) {
+      EXPECT_GE(c.simulated, report.candidates[static_cast<std::size_t>(report.chosen)].simulated);
+    }
+  }
+  o.split.tensor_ranks = 3;  // 51 is 3 * 17
+  lower_split(o, report);
+  EXPECT_EQ(std::ranges::count_if(report.candidates, without), 0) << to_string(report);
 }
 
 TEST_F(SplitModel, KeptLinesAreInThePlan) {

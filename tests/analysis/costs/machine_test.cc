@@ -75,6 +75,13 @@ TEST(Machines, TypesWithoutAPeakOfTheirOwnCountAsF32AndF64AsHalfOfIt) {
   EXPECT_EQ(m.vector_tflops[static_cast<std::size_t>(ir::DType::f64)], 30);
 }
 
+TEST(Machines, CapacitiesMayBeLeftOut) {
+  EXPECT_EQ(parse_machine(builtin_text("h100"), "m.json").capacity_bytes, 80'000'000'000);
+  EXPECT_EQ(parse_machine(builtin_text("cpu"), "m.json").capacity_bytes, 0);
+  expect_refused(replaced(builtin_text("h100"), "\"capacity_gb\": 80", "\"capacity_gb\": 0"), 551,
+                 "capacity_gb");
+}
+
 TEST(MachineErrors, WhatIsNoJsonIsBR0550WithLineAndColumn) {
   expect_refused("{\n  \"version\": 1,\n  oops\n}", 550, "m.json:3:3");
   expect_refused("", 550, "not JSON");
