@@ -272,8 +272,7 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
   };
   for (const Variant& variant : variants) {
     const SplitCosts own = split_costs(costs, variant.costs);
-    const SplitChoice choice =
-        problem ? space.choose(own, {}, restrict) : choose_split(graph, space, caches, own);
+    const SplitChoice choice = problem ? space.choose(own, {}, restrict) : choose_split(space, own);
     if (!choice.solution.feasible()) {
       if (!kept && !rows) require_kept(choice);
       if (rows && result.plans.empty()) tell_least(*rows, kept, *problem, result);

@@ -114,16 +114,45 @@ SplitSpace::SplitSpace(const Graph& graph, const Mesh& mesh, SpaceOptions option
     nodes_.push_back(static_cast<int>(n));
     choices_.push_back(choices_of(static_cast<int>(n), candidates));
   }
+  add_flows();
+}
+
+SplitSpace::SplitSpace(const SplitSpace& whole, std::function<bool(int node, Combination axes)> keeps)
+    : graph_(whole.graph_),
+      mesh_(whole.mesh_),
+      options_(whole.options_),
+      states_(whole.states_),
+      index_(whole.index_),
+      variable_of_(whole.variable_of_),
+      given_(whole.given_),
+      returned_(whole.returned_) {
+  options_.keeps = std::move(keeps);
+  for (; whole.node_of(variables_) >= 0; ++variables_) {
+    const int n = whole.node_of(variables_);
+    nodes_.push_back(n);
+    std::vector<Choice> kept;
+    for (const Choice& choice : whole.choices_[at(variables_)])
+      if (options_.keeps(n, choice.axes)) kept.push_back(choice);
+    if (kept.empty()) {
+      unmet_.push_back(n);
+      kept = whole.choices_[at(variables_)];
+    }
+    choices_.push_back(std::move(kept));
+  }
+  add_flows();
+}
+
+void SplitSpace::add_flows() {
   if (options_.caches == Caches::in_parts) add_caches();
-  for (std::size_t v = 0; v < graph.values.size() && !large_; ++v) {
-    const GraphValue& value = graph.values[v];
+  for (std::size_t v = 0; v < graph_.values.size() && !large_; ++v) {
+    const GraphValue& value = graph_.values[v];
     if (value.constant) continue;
     Flow flow;
     flow.value = static_cast<int>(v);
     if (value.producer >= 0) {
       flow.producer = variable_of_[at(value.producer)];
       if (flow.producer < 0) continue;  // compile-time: whole everywhere, and so are its readers' inputs
-      const std::vector<int>& outputs = graph.nodes[at(value.producer)].outputs;
+      const std::vector<int>& outputs = graph_.nodes[at(value.producer)].outputs;
       flow.output =
           static_cast<int>(std::find(outputs.begin(), outputs.end(), static_cast<int>(v)) - outputs.begin());
     } else if (!value.graph_input) {
@@ -189,29 +218,29 @@ std::vector<SplitSpace::Choice> SplitSpace::choices_of(int n,
     return true;
   };
   const Factors factors = mesh_.size() > 1 ? factors_of(graph_, node) : Factors{};
-  std::vector<Choice> kept, all;
+  std::vector<Choice> kept;
   std::vector<const Strategy*> axes;
-  const auto extend = [&](const auto& self) -> void {
+  const auto extend = [&](const auto& self, bool any) -> void {
     if (axes.size() == of_axis.size()) {
+      if (!any && !options_.keeps(n, axes)) return;
       if (axes.size() > 1 && !letters_fit(factors, axes, mesh_)) return;
       Choice choice{axes, {}, {}};
-      if (!cut(node.inputs, false, axes, choice.inputs, choice.padded) ||
-          !cut(node.outputs, true, axes, choice.outputs, choice.padded))
-        return;
-      if (!options_.keeps || options_.keeps(n, axes)) kept.push_back(choice);
-      if (kept.empty()) all.push_back(std::move(choice));
+      if (cut(node.inputs, false, axes, choice.inputs, choice.padded) &&
+          cut(node.outputs, true, axes, choice.outputs, choice.padded))
+        kept.push_back(std::move(choice));
       return;
     }
     for (const Strategy* s : of_axis[axes.size()]) {
       axes.push_back(s);
-      self(self);
+      self(self, any);
       axes.pop_back();
     }
   };
-  extend(extend);
+  extend(extend, !options_.keeps);
   if (!kept.empty()) return kept;
   unmet_.push_back(n);
-  return all;
+  extend(extend, true);
+  return kept;
 }
 
 void SplitSpace::add_caches() {
@@ -595,23 +624,21 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
   return result;
 }
 
-SplitChoice choose_split(const Graph& graph, const SplitSpace& space, Caches caches, const SplitCosts& costs,
-                         const SolveOptions& options) {
-  return space.large() ? choose_in_turn(graph, space.mesh(), caches, costs, options)
-                       : space.choose(costs, options);
+SplitChoice choose_split(const SplitSpace& space, const SplitCosts& costs, const SolveOptions& options) {
+  return space.large() ? choose_in_turn(space, costs, options) : space.choose(costs, options);
 }
 
-SplitChoice choose_in_turn(const Graph& graph, const Mesh& mesh, Caches caches, const SplitCosts& costs,
-                           const SolveOptions& options) {
+SplitChoice choose_in_turn(const SplitSpace& space, const SplitCosts& costs, SolveOptions options) {
+  // Each is one of many, and none has a bound that anybody is told.
+  constexpr std::int64_t kMostCells = std::int64_t{1} << 25;
+  options.budget = std::min(options.budget, kMostCells);
   // By node: what each axis has so far, as a choice that is in every space to come.
   std::map<int, std::vector<Strategy>> fixed;
   const auto same = [](const Strategy& a, const Strategy& b) {
     return a.inputs == b.inputs && a.outputs == b.outputs;
   };
   const auto with_axis = [&](int open) {
-    SpaceOptions own;
-    own.caches = caches;
-    own.keeps = [&, open](int node, Combination axes) {
+    const auto keeps = [&, open](int node, Combination axes) {
       const auto known = fixed.find(node);
       for (std::size_t k = 0; k < axes.size(); ++k) {
         if (static_cast<int>(k) == open) continue;
@@ -625,15 +652,15 @@ SplitChoice choose_in_turn(const Graph& graph, const Mesh& mesh, Caches caches, 
       }
       return true;
     };
-    const SplitSpace one(graph, mesh, own);
-    ir::internal_check(!one.large(), "one axis of {} has too many choices", to_string(mesh));
+    const SplitSpace one(space, keeps);
+    ir::internal_check(!one.large(), "one axis of {} has too many choices", to_string(space.mesh()));
     return one.choose(costs, options);
   };
   constexpr int kMostRounds = 4;
   SplitChoice best;
   for (int round = 0; round < kMostRounds; ++round) {
     const Cost before = round == 0 ? kForbidden : best.solution.cost;
-    for (int axis = mesh.size(); axis-- > 0;) {
+    for (int axis = space.mesh().size(); axis-- > 0;) {
       SplitChoice next = with_axis(axis);
       if (!fixed.empty() && next.solution.cost > best.solution.cost) continue;
       best = std::move(next);

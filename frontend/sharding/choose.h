@@ -98,6 +98,8 @@ class SplitSpace {
   SplitSpace(const Graph& graph, const Mesh& mesh, SpaceOptions options = {});
   SplitSpace(const Graph& graph, int ranks, Caches caches = Caches::whole)
       : SplitSpace(graph, Mesh::line(ranks), SpaceOptions{caches, {}, {}, {}, {}}) {}
+  // The plans of another one, which must outlive this, with only those combinations of nodes that `keeps` allows.
+  SplitSpace(const SplitSpace& whole, std::function<bool(int node, Combination axes)> keeps);
   SplitSpace(const SplitSpace&) = delete;
 
   Problem problem(const SplitCosts& costs) const;
@@ -173,6 +175,7 @@ class SplitSpace {
                                                    const SplitCosts& costs) const;
   std::int64_t bytes(int value, const SplitCosts& costs) const;
   bool convertible(int value, int from, int to) const;
+  void add_flows();
   void add_flow(Flow flow);
   // Into which the tensor must be converted from that one, whatever is chosen.
   std::vector<int> required_states(const Flow& flow, int from) const;
@@ -199,10 +202,8 @@ class SplitSpace {
 };
 
 // The choice on the space's mesh: joint over its axes, or, if it is large, one axis after another.
-SplitChoice choose_split(const Graph& graph, const SplitSpace& space, Caches caches, const SplitCosts& costs,
-                         const SolveOptions& options = {});
+SplitChoice choose_split(const SplitSpace& space, const SplitCosts& costs, const SolveOptions& options = {});
 // One axis after another, from the last one on, until none becomes cheaper. Has no bound.
-SplitChoice choose_in_turn(const Graph& graph, const Mesh& mesh, Caches caches, const SplitCosts& costs,
-                           const SolveOptions& options = {});
+SplitChoice choose_in_turn(const SplitSpace& space, const SplitCosts& costs, SolveOptions options = {});
 
 }  // namespace braid::frontend::sharding

@@ -2,8 +2,11 @@
 // neighbours. The order takes the variable with the smallest table next. What equal layers of a model leave is computed once:
 // results are kept by the content of the tables that they were computed from.
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
+#include <unordered_map>
 
 #include "frontend/sharding/network.h"
 
@@ -14,10 +17,40 @@ namespace {
 constexpr bool forbidden(Cost cost) { return cost >= kForbiddenFrom; }
 constexpr Cost plus(Cost a, Cost b) { return forbidden(a) || forbidden(b) ? kInside : a + b; }
 
-// A table over variables in ascending order, row-major.
+// Tables here have this for what is forbidden: so many of them can be added up without overflow that sums are cut once in a while.
+constexpr Cost kOut = Cost{1} << 59;
+constexpr std::size_t kSafeSums = 8;
+
+// A table over variables in ascending order, row-major. Tables of equal content have one number.
+struct Table {
+  std::shared_ptr<const std::vector<Cost>> costs;
+  int number = 0;
+};
 struct Factor {
   std::vector<int> variables;
-  std::vector<Cost> costs;
+  Table table;
+};
+
+class Tables {
+ public:
+  Table add(std::vector<Cost> costs) {
+    std::uint64_t hash = costs.size();
+    for (const Cost cost : costs) {
+      hash ^= static_cast<std::uint64_t>(cost);
+      hash = (hash ^ (hash >> 29)) * 0x9e3779b97f4a7c15u;
+    }
+    const auto [begin, end] = known_.equal_range(hash);
+    for (auto known = begin; known != end; ++known) {
+      if (*known->second.costs == costs) return known->second;
+    }
+    const Table table{std::make_shared<const std::vector<Cost>>(std::move(costs)),
+                      static_cast<int>(known_.size())};
+    known_.emplace(hash, table);
+    return table;
+  }
+
+ private:
+  std::unordered_multimap<std::uint64_t, Table> known_;
 };
 
 struct Order {
@@ -68,30 +101,44 @@ Order elimination_order(const Network& network, std::int64_t limit) {
 
 // What eliminating a variable leaves: costs without their smallest entry, which is `least`.
 struct Result {
-  std::vector<Cost> costs;
-  std::vector<int> choice;
+  Table table;
+  std::shared_ptr<const std::vector<int>> choice;
   Cost least = 0;
 };
 
 // The sum of the factors minimised over the last of `variables`. `strides[f][i]` is how far one step of variables[i] goes in
 // factor f (0: the factor lacks it).
 Result minimise(const std::vector<const Factor*>& factors, const std::vector<int>& sizes,
-                const std::vector<std::vector<std::size_t>>& strides) {
+                const std::vector<std::vector<std::size_t>>& strides, Tables& tables) {
   const std::size_t others = sizes.size() - 1;
-  std::size_t cells = 1;
-  for (std::size_t i = 0; i < others; ++i) cells *= static_cast<std::size_t>(sizes[i]);
-  Result result{std::vector<Cost>(cells, kInside), std::vector<int>(cells, -1), 0};
-  std::vector<int> at(others, 0);
+  const int choices = sizes[others];
+  // Rows of the result are runs of the last of the other variables.
+  const std::size_t outer = others > 0 ? others - 1 : 0;
+  const auto columns = static_cast<std::size_t>(others > 0 ? sizes[outer] : 1);
+  std::size_t rows = 1;
+  for (std::size_t i = 0; i < outer; ++i) rows *= static_cast<std::size_t>(sizes[i]);
+  std::vector<Cost> costs(rows * columns, kOut), sum(columns);
+  auto choice = std::make_shared<std::vector<int>>(rows * columns, -1);
+  std::vector<int> at(outer, 0);
   std::vector<std::size_t> offset(factors.size(), 0);
-  for (std::size_t cell = 0; cell < cells; ++cell) {
-    for (int c = 0; c < sizes[others]; ++c) {
-      Cost sum = 0;
+  for (std::size_t row = 0; row < rows; ++row) {
+    Cost* const least = &costs[row * columns];
+    int* const best = &(*choice)[row * columns];
+    for (int c = 0; c < choices; ++c) {
+      std::fill(sum.begin(), sum.end(), 0);
       for (std::size_t f = 0; f < factors.size(); ++f) {
-        sum = plus(sum, factors[f]->costs[offset[f] + static_cast<std::size_t>(c) * strides[f][others]]);
+        const Cost* const from =
+            factors[f]->table.costs->data() + offset[f] + static_cast<std::size_t>(c) * strides[f][others];
+        const std::size_t step = others > 0 ? strides[f][outer] : 0;
+        for (std::size_t j = 0; j < columns; ++j) sum[j] += from[j * step];
+        if (f % kSafeSums != kSafeSums - 1) continue;
+        for (Cost& s : sum) s = std::min(s, kOut);
       }
-      if (sum < result.costs[cell]) result.costs[cell] = sum, result.choice[cell] = c;
+      for (std::size_t j = 0; j < columns; ++j) {
+        if (sum[j] < least[j]) least[j] = sum[j], best[j] = c;
+      }
     }
-    for (std::size_t i = others; i-- > 0;) {
+    for (std::size_t i = outer; i-- > 0;) {
       for (std::size_t f = 0; f < factors.size(); ++f) offset[f] += strides[f][i];
       if (++at[i] < sizes[i]) break;
       for (std::size_t f = 0; f < factors.size(); ++f)
@@ -99,22 +146,25 @@ Result minimise(const std::vector<const Factor*>& factors, const std::vector<int
       at[i] = 0;
     }
   }
-  result.least = *std::min_element(result.costs.begin(), result.costs.end());
-  if (!forbidden(result.least)) {
-    for (Cost& cost : result.costs) {
-      if (!forbidden(cost)) cost -= result.least;
+  Result result;
+  result.least = *std::min_element(costs.begin(), costs.end());
+  if (result.least < kOut) {
+    for (Cost& cost : costs) {
+      if (cost < kOut) cost -= result.least;
     }
   }
+  result.table = tables.add(std::move(costs));
+  result.choice = std::move(choice);
   return result;
 }
 
 // Everything that a result depends on.
-std::vector<Cost> content(const std::vector<const Factor*>& factors, const std::vector<int>& sizes,
-                          const std::vector<std::vector<std::size_t>>& strides) {
-  std::vector<Cost> key(sizes.begin(), sizes.end());
+std::vector<std::size_t> content(const std::vector<const Factor*>& factors, const std::vector<int>& sizes,
+                                 const std::vector<std::vector<std::size_t>>& strides) {
+  std::vector<std::size_t> key(sizes.begin(), sizes.end());
   for (std::size_t f = 0; f < factors.size(); ++f) {
+    key.push_back(static_cast<std::size_t>(factors[f]->table.number));
     key.insert(key.end(), strides[f].begin(), strides[f].end());
-    key.insert(key.end(), factors[f]->costs.begin(), factors[f]->costs.end());
   }
   return key;
 }
@@ -138,25 +188,28 @@ bool Network::eliminate(std::int64_t table) {
                                         [&](int a, int b) { return turn[a] < turn[b]; });
     buckets[first].push_back(std::move(factor));
   };
+  Tables tables;
+  const auto table_of = [&](std::vector<Cost> costs) {
+    for (Cost& cost : costs) cost = forbidden(cost) ? kOut : cost;
+    return tables.add(std::move(costs));
+  };
   for (Pair& pair : pairs) {
     if (!pair.alive) continue;
-    Factor factor{{pair.from, pair.to}, pair.costs};
+    std::vector<Cost> costs = pair.costs;
     if (pair.from > pair.to) {
-      factor.variables = {pair.to, pair.from};
       const int rows = size(pair.from), columns = size(pair.to);
       for (int i = 0; i < rows; ++i) {
         for (int j = 0; j < columns; ++j) {
-          factor.costs[static_cast<std::size_t>(j) * rows + i] =
+          costs[static_cast<std::size_t>(j) * rows + i] =
               pair.costs[static_cast<std::size_t>(i) * columns + j];
         }
       }
     }
-    place(std::move(factor));
+    place({{std::min(pair.from, pair.to), std::max(pair.from, pair.to)}, table_of(std::move(costs))});
   }
-  for (int v : order.variables) place({{v}, nodes[v].costs});
+  for (int v : order.variables) place({{v}, table_of(nodes[v].costs)});
 
-  constexpr std::int64_t kWorthKeeping = 512;
-  std::map<std::vector<Cost>, Result> kept;
+  std::map<std::vector<std::size_t>, Result> kept;
   for (int v : order.variables) {
     std::vector<const Factor*> factors;
     std::vector<int> on;
@@ -182,27 +235,21 @@ bool Network::eliminate(std::int64_t table) {
       }
       strides.push_back(std::move(stride));
     }
-    std::int64_t work = 1;
-    for (int n : sizes) work *= n;
-    Result result;
-    if (work >= kWorthKeeping) {
-      const auto [entry, fresh] = kept.try_emplace(content(factors, sizes, strides));
-      if (fresh) {
-        entry->second = minimise(factors, sizes, strides);
-        cells += work;
-      }
-      result = entry->second;
-    } else {
-      result = minimise(factors, sizes, strides);
+    const auto [entry, fresh] = kept.try_emplace(content(factors, sizes, strides));
+    if (fresh) {
+      std::int64_t work = 1;
+      for (int n : sizes) work *= n;
       cells += work;
+      entry->second = minimise(factors, sizes, strides, tables);
     }
-    constant = plus(constant, result.least);
+    const Result& result = entry->second;
+    constant = plus(constant, result.least >= kOut ? kInside : result.least);
     if (forbidden(constant)) {
       infeasible = true;
       return true;
     }
-    record(v, on, std::move(result.choice));
-    if (!on.empty()) place({on, std::move(result.costs)});
+    record(v, on, result.choice);
+    if (!on.empty()) place({on, result.table});
     std::vector<Factor>().swap(buckets[v]);
   }
   for (int v : order.variables) drop_node(v);

@@ -78,10 +78,12 @@ std::string LocalModel::fresh(const std::string& wanted) {
 void LocalModel::add_initializer(const std::string& name, Tensor tensor) {
   names_.insert(name);
   // Parts that happen to be equal are one weight, as they are in files of ranks.
+  std::vector<std::span<const std::byte>>& parts = tensor.data.per_rank;
   const auto equal = [&](std::span<const std::byte> part) {
-    return std::ranges::equal(part, tensor.data.of_rank(0));
+    return part.data() == parts[0].data() || part.empty() ||
+           std::memcmp(part.data(), parts[0].data(), part.size()) == 0;
   };
-  if (std::ranges::all_of(tensor.data.per_rank, equal)) tensor.data.per_rank.resize(1);
+  if (std::ranges::all_of(parts, equal)) parts.resize(1);
   model_.initializers.emplace(name, std::move(tensor));
 }
 

@@ -244,7 +244,7 @@ void Network::keep_choices(int variable, const std::vector<int>& keep) {
   touch_around(variable);
 }
 
-void Network::record(int variable, std::vector<int> on, std::vector<int> choice) {
+void Network::record(int variable, std::vector<int> on, std::shared_ptr<const std::vector<int>> choice) {
   auto step = std::make_shared<Step>();
   step->variable = variable;
   for (int v : on) {
@@ -255,7 +255,7 @@ void Network::record(int variable, std::vector<int> on, std::vector<int> choice)
   }
   step->on = std::move(on);
   step->choice = std::move(choice);
-  for (int& c : step->choice) c = c < 0 ? -1 : nodes[variable].labels[c];
+  step->labels = nodes[variable].labels;
   step->before = steps_;
   steps_ = std::move(step);
 }
@@ -272,8 +272,9 @@ void Network::restore(std::vector<int>& choice) const {
       for (int p : position) sizes += p >= 0;
       index = index * sizes + static_cast<std::size_t>(position[label]);
     }
-    choice[step->variable] = step->choice[index];
-    ir::internal_check(choice[step->variable] >= 0, "variable {} has no choice", step->variable);
+    const int own = (*step->choice)[index];
+    ir::internal_check(own >= 0, "variable {} has no choice", step->variable);
+    choice[step->variable] = step->labels[own];
   }
 }
 

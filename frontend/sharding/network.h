@@ -47,7 +47,8 @@ struct Step {
   int variable = -1;
   std::vector<int> on;                     // the variables that it depends on
   std::vector<std::vector<int>> position;  // per variable of `on`: from its label to its index in the table
-  std::vector<int> choice;                 // the table, row-major: labels of `variable`
+  std::shared_ptr<const std::vector<int>> choice;  // the table, row-major: choices of `variable`, -1: none
+  std::vector<int> labels;                         // of these choices
   std::shared_ptr<const Step> before;
 };
 
@@ -102,13 +103,13 @@ class Network {
 
   // A choice for all variables; `choice` holds the labels of those alive, -1 for the others.
   void restore(std::vector<int>& choice) const;
-  void record(int variable, std::vector<int> on, std::vector<int> choice);
+  void record(int variable, std::vector<int> on, std::shared_ptr<const std::vector<int>> choice);
 
  private:
   // What removing a variable leaves, by the tables that it was computed from; copies of a network share it.
   struct Kept {
     std::vector<Cost> costs;
-    std::vector<int> choice;
+    std::shared_ptr<const std::vector<int>> choice;
   };
   std::shared_ptr<std::map<std::vector<Cost>, Kept>> kept_ =
       std::make_shared<std::map<std::vector<Cost>, Kept>>();

@@ -310,7 +310,7 @@ bool Network::remove_single(int variable) {
     }
     constant += least;
   }
-  record(variable, {}, {0});
+  record(variable, {}, std::make_shared<const std::vector<int>>(1, 0));
   touch_around(variable);
   drop_node(variable);
   return true;
@@ -351,7 +351,7 @@ bool Network::merge_determined(int variable) {
       nodes[into].costs[i] = plus(nodes[into].costs[i], plus(here, nodes[variable].costs[j]));
     }
   }
-  record(variable, {into}, image);
+  record(variable, {into}, std::make_shared<const std::vector<int>>(image));
   const std::vector<int> list = nodes[variable].pairs;
   for (int pair : list) {
     if (pair == through) continue;
@@ -391,7 +391,8 @@ bool Network::remove_small_degree(int variable) {
   if (node.pairs.empty()) {
     const auto best = std::min_element(node.costs.begin(), node.costs.end());
     constant = plus(constant, *best);
-    record(variable, {}, {static_cast<int>(best - node.costs.begin())});
+    record(variable, {},
+           std::make_shared<const std::vector<int>>(1, static_cast<int>(best - node.costs.begin())));
     drop_node(variable);
     return true;
   }
@@ -420,7 +421,7 @@ bool Network::remove_small_degree(int variable) {
   constexpr std::int64_t kWorthKeeping = 2048;
   constexpr std::size_t kMostKept = 1024;
   std::vector<Cost> table;
-  std::vector<int> choice;
+  std::shared_ptr<const std::vector<int>> choice;
   const auto known = work < kWorthKeeping ? kept_->end() : kept_->find(key);
   if (known != kept_->end()) {
     table = known->second.costs;
@@ -428,7 +429,7 @@ bool Network::remove_small_degree(int variable) {
   } else {
     cells += work;
     table.assign(static_cast<std::size_t>(rows) * columns, kInside);
-    choice.assign(table.size(), -1);
+    auto own = std::make_shared<std::vector<int>>(table.size(), -1);
     for (int c = 0; c < n; ++c) {
       const Cost* const first = &key[begins[0] + static_cast<std::size_t>(c) * rows];
       const Cost* const second = b < 0 ? nullptr : &key[begins[1] + static_cast<std::size_t>(c) * columns];
@@ -436,7 +437,7 @@ bool Network::remove_small_degree(int variable) {
         const Cost mine = plus(node.costs[c], first[i]);
         if (forbidden(mine)) continue;
         Cost* const row = &table[static_cast<std::size_t>(i) * columns];
-        int* const best = &choice[static_cast<std::size_t>(i) * columns];
+        int* const best = &(*own)[static_cast<std::size_t>(i) * columns];
         if (b < 0) {
           if (mine < row[0]) row[0] = mine, best[0] = c;
           continue;
@@ -448,6 +449,7 @@ bool Network::remove_small_degree(int variable) {
         }
       }
     }
+    choice = std::move(own);
     if (work >= kWorthKeeping && kept_->size() < kMostKept)
       kept_->emplace(std::move(key), Kept{table, choice});
   }

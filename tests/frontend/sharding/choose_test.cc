@@ -181,7 +181,7 @@ TEST(ShardingChoose, DataParallelComesOutOfCosts) {
         weight("w1", 8, 16), weight("w2", 16, 8), rows);
     with_graph(text, [&](const Graph& graph) {
       const SplitSpace space(graph, mesh);
-      const SplitChoice choice = choose_split(graph, space, Caches::whole, costs);
+      const SplitChoice choice = choose_split(space, costs);
       EXPECT_TRUE(choice.joint);
       EXPECT_EQ(choice.solution.status, Status::kOptimal);
       check(choice);
@@ -231,8 +231,7 @@ TEST(ShardingChoose, AxisAfterAxisIsNotBetterThanJoint) {
       const Mesh mesh = parse_mesh("dp=2,tp=2", "mesh");
       const SplitSpace space(graph, mesh);
       ASSERT_FALSE(space.large());
-      const SplitChoice joint = space.choose(costs),
-                        turns = choose_in_turn(graph, mesh, Caches::whole, costs);
+      const SplitChoice joint = space.choose(costs), turns = choose_in_turn(space, costs);
       EXPECT_FALSE(turns.joint);
       EXPECT_EQ(joint.price(graph, costs), joint.solution.cost);
       EXPECT_EQ(turns.price(graph, costs), turns.solution.cost);

@@ -66,7 +66,7 @@ inline std::shared_ptr<const SplitRequest> chosen_request(Chosen& chosen, unsign
   request->mesh = on;
   request->choose = [&chosen, seed, caches](const Graph& graph, const Mesh& mesh) {
     const SplitSpace space(graph, mesh, {.caches = caches});
-    const SplitChoice choice = choose_split(graph, space, caches, test_costs(seed));
+    const SplitChoice choice = choose_split(space, test_costs(seed));
     chosen.plan = choice.plan;
     chosen.joint = choice.joint;
     chosen.inputs.clear();
