@@ -194,6 +194,7 @@ class Chooser {
     SearchOptions search;
     search.obey = obey;
     search.caches = options_.split.caches;
+    search.aliases = !options_.import.aliases.empty();
     search.precision = product_type(options_);
     search.memory = limit_;
     search.explain = options_.split.explain;

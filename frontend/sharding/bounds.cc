@@ -25,34 +25,71 @@ bool is_own_kernel(const Graph& graph, const GraphNode& node) {
   const std::string& op = node.proto->op_type();
   if (op != "MatMul" && op != "Gemm") return false;
   const GraphValue* b = value_of(graph, node.inputs, 1);
-  return b != nullptr && b->constant && b->rank() == 2;
+  return b != nullptr && b->rank() == 2 && (b->constant || is_moved_constant(graph, *b));
 }
 
 bool multiplies_computed(const Graph& graph, const GraphNode& node) {
   const GraphValue *a = value_of(graph, node.inputs, 0), *b = value_of(graph, node.inputs, 1);
-  return node.proto->op_type() == "MatMul" && a != nullptr && b != nullptr && !a->constant && !b->constant;
+  const auto computed = [&](const GraphValue* v) {
+    return v != nullptr && !v->constant && !is_moved_constant(graph, *v);
+  };
+  return node.proto->op_type() == "MatMul" && computed(a) && computed(b);
 }
 
-// Whether a value consists of the elements of a constant of the same type, such as a transposed table of embeddings.
-bool is_moved_constant(const Graph& graph, const GraphValue& value) {
-  const GraphValue* v = &value;
-  while (v != nullptr && v->producer >= 0) {
-    const GraphNode& node = graph.nodes[at(v->producer)];
-    const WorkKind kind = kind_of(node);
-    if (kind != WorkKind::view && kind != WorkKind::movement) return false;
-    v = value_of(graph, node.inputs, 0);
+// Bytes of what the program is given that are, moved or joined with others, in a value. 0: nothing.
+double given_bytes(const Graph& graph, const GraphValue* value, const SplitCosts& sizes) {
+  if (value == nullptr) return 0;
+  if (value->graph_input) return local_bytes(*value, sizes, 1);
+  if (value->producer < 0) return 0;
+  const GraphNode& node = graph.nodes[at(value->producer)];
+  const WorkKind kind = kind_of(node);
+  const std::string& op = node.proto->op_type();
+  if (op == "Concat") {
+    double most = 0;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k)
+      most = std::max(most, given_bytes(graph, value_of(graph, node.inputs, k), sizes));
+    return most;
   }
-  return v != nullptr && v->constant;
+  // Others may take a part of it, or read it where it is.
+  if (kind == WorkKind::view || op == "Transpose" || op == "Expand")
+    return given_bytes(graph, value_of(graph, node.inputs, 0), sizes);
+  return 0;
+}
+
+// A cache that the program returns with new rows, which it copies.
+bool returns_cache(const Graph& graph, const GraphNode& node) {
+  const GraphValue* y = value_of(graph, node.outputs, 0);
+  return y != nullptr && node.proto->op_type() == "Concat" &&
+         std::ranges::any_of(y->readers, [](const GraphUse& use) { return use.node < 0; });
+}
+
+// The time in which memory gives so many bytes to the fastest of these kernels.
+double memory_us(const analysis::Machine& machine, double bytes, std::initializer_list<KernelClass> classes) {
+  double least = -1;
+  for (const KernelClass c : classes) {
+    analysis::KernelWork work;
+    work.kernel_class = c;
+    work.bytes = bytes;
+    const double us = roofline(machine, work).us();
+    least = least < 0 ? us : std::min(least, us);
+  }
+  return least;
 }
 
 // No kernel that the node becomes is faster on its own.
 Cost kernel_floor(const analysis::CostModel& costs, const Graph& graph, const GraphNode& node,
-                  Combination axes, const Mesh& mesh, const SplitCosts& sizes,
-                  const std::optional<ir::DType>& precision) {
+                  Combination axes, const Mesh& mesh, const SplitCosts& sizes, const BoundOptions& options) {
   const double launch = costs.machine().launch_us;
+  const auto read = [&](std::size_t k) {
+    return given_bytes(graph, value_of(graph, node.inputs, k), sizes) / parts_of_input(axes, mesh, k);
+  };
   double us = 0;
   if (multiplies_computed(graph, node)) {
-    us = launch / 2;
+    us = launch / 2 + memory_us(costs.machine(), read(1), {KernelClass::attention, KernelClass::gemm});
+  } else if (options.copies_caches && returns_cache(graph, node)) {
+    const double all = given_bytes(graph, value_of(graph, node.outputs, 0), sizes);
+    us = memory_us(costs.machine(), 2 * all / parts_of_output(axes, mesh, 0),
+                   {KernelClass::copy, KernelClass::elementwise, KernelClass::gather});
   } else if (is_own_kernel(graph, node)) {
     us = launch;
     const GraphValue* b = value_of(graph, node.inputs, 1);
@@ -61,7 +98,7 @@ Cost kernel_floor(const analysis::CostModel& costs, const Graph& graph, const Gr
     const double all = kind_of(node) == WorkKind::product && !quantised ? exact_flops(graph, node, sizes) : 0;
     if (all > 0) {
       double least = -1;
-      for (const ir::DType dtype : {b->dtype, precision.value_or(b->dtype)}) {
+      for (const ir::DType dtype : {b->dtype, options.precision.value_or(b->dtype)}) {
         analysis::KernelWork work;
         work.kernel_class = KernelClass::gemm;
         work.dtype = dtype;
@@ -132,8 +169,8 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
   for (; nodes_ < static_cast<int>(kernels_.size()) && space.node_of(nodes_) >= 0; ++nodes_) {
     const GraphNode& node = graph.nodes[at(space.node_of(nodes_))];
     for (int c = 0; c < space.choices_of(nodes_); ++c)
-      kernels_[at(nodes_)][at(c)] = kernel_floor(*costs, graph, node, space.combination(nodes_, c),
-                                                 space.mesh(), sizes, options_.precision);
+      kernels_[at(nodes_)][at(c)] =
+          kernel_floor(*costs, graph, node, space.combination(nodes_, c), space.mesh(), sizes, options_);
     reduction_.push_back(reduces(graph, node, sizes) ? 1 : 0);
     own_kernel_.push_back(is_own_kernel(graph, node) ? 1 : 0);
   }

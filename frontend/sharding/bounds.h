@@ -30,6 +30,8 @@ struct BoundOptions {
   int solves = 6;  // for each kind of row, at most
   // The type in which products may compute instead of their own (--precision); absent: none.
   std::optional<ir::DType> precision;
+  bool copies_caches =
+      true;  // caches that are returned with new rows are not the memory of those that were given
 };
 
 struct PlanBounds {

@@ -215,7 +215,9 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
   // On several axes it is large, and needed for what is asked in addition only.
   if (!space.large() && (line || options.explain || limited || !options.keep.empty()))
     problem = space.problem(plain);
-  if (line) bounds.emplace(graph, space, costs, BoundOptions{.precision = options.precision});
+  if (line)
+    bounds.emplace(graph, space, costs,
+                   BoundOptions{.precision = options.precision, .copies_caches = !options.aliases});
   std::optional<KeptLines> kept;
   if (!options.keep.empty()) {
     if (!problem)

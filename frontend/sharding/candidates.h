@@ -70,6 +70,7 @@ struct FoundPlans {
 struct SearchOptions {
   bool obey = false;                   // products with weights are split wherever a rule allows it
   bool caches = false;                 // caches may stay in parts (caches.h)
+  bool aliases = false;                // some outputs are the memory of inputs (BoundOptions)
   std::optional<ir::DType> precision;  // the type in which products may compute (BoundOptions)
   std::optional<std::int64_t>
       memory;                   // bytes that a rank has for weights, inputs, outputs and what is computed

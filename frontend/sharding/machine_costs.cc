@@ -48,7 +48,7 @@ Cost node_cost(const analysis::CostModel& costs, const Graph& graph, const Graph
                const Mesh& mesh, const SplitCosts& sizes, int memory) {
   const WorkKind kind = kind_of(node);
   const GraphValue* y = value_of(graph, node.outputs, 0);
-  if (kind == WorkKind::view || y == nullptr) return 0;
+  if (kind == WorkKind::view || y == nullptr || is_moved_constant(graph, *y)) return 0;
   const bool fused = kind == WorkKind::pointwise || kind == WorkKind::movement;
   analysis::KernelWork work;
   work.kernel_class = class_of(kind);

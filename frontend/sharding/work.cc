@@ -52,6 +52,17 @@ const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, std
   return k < list.size() && list[k] >= 0 ? &graph.values[static_cast<std::size_t>(list[k])] : nullptr;
 }
 
+bool is_moved_constant(const Graph& graph, const GraphValue& value) {
+  const GraphValue* v = &value;
+  while (v != nullptr && v->producer >= 0) {
+    const GraphNode& node = graph.nodes[static_cast<std::size_t>(v->producer)];
+    const WorkKind kind = kind_of(node);
+    if (kind != WorkKind::view && kind != WorkKind::movement) return false;
+    v = value_of(graph, node.inputs, 0);
+  }
+  return v != nullptr && v->constant;
+}
+
 double exact_flops(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
   const std::string& op = node.proto->op_type();
   const GraphValue* a = value_of(graph, node.inputs, 0);
