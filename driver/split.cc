@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "analysis/costs/json_document.h"
+#include "analysis/costs/roofline.h"
 #include "analysis/measure.h"
 #include "frontend/errors.h"
 #include "frontend/sharding/configuration.h"
@@ -194,6 +197,7 @@ class Chooser {
     SearchOptions search;
     search.obey = obey;
     search.caches = options_.split.caches;
+    search.attention_flops = attention_flops_;
     search.aliases = !options_.import.aliases.empty();
     search.precision = product_type(options_);
     search.memory = limit_;
@@ -227,6 +231,7 @@ class Chooser {
     annotated_ = annotations();
     if (annotated_) only = Mesh::line(annotated_->devices);
     const bool obey = split.tensor_ranks > 0 || !split.mesh.empty();
+    find_attention();
     if (!split.keep_file.empty()) {
       keep_ = analysis::read_text_file(split.keep_file);
       const Mesh kept = frontend::sharding::mesh_of_plan(keep_, split.keep_file);
@@ -290,6 +295,18 @@ class Chooser {
     for (Found& one : found) {
       const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "");
       consider(std::move(one), request.get());
+    }
+  }
+
+  // Of the program on one device.
+  void find_attention() {
+    const ir::Schedule plain = model_.lower(1, nullptr);
+    const auto size = [this](const ir::Expr& e) { return costs_->value(e); };
+    for (const ir::Operation& op : plain.graph.ops) {
+      if (op.as<ir::Attention>() == nullptr) continue;
+      const auto work = analysis::kernel_work(plain.graph, op, size, [](ir::BufferId) { return false; });
+      for (const std::string& node : op.origins)
+        attention_flops_[node] += work.flops / static_cast<double>(op.origins.size());
     }
   }
 
@@ -387,6 +404,7 @@ class Chooser {
   SplitReport& report_;
   frontend::PlainModel model_;
   std::shared_ptr<const analysis::CostModel> costs_;
+  std::map<std::string, double> attention_flops_;
   std::optional<std::int64_t> limit_;  // bytes of a device
   bool over_limit_ = false;            // whether some plan was refused because of it
   std::vector<int> numbers_;           // of the candidates

@@ -63,35 +63,55 @@ bool returns_cache(const Graph& graph, const GraphNode& node) {
          std::ranges::any_of(y->readers, [](const GraphUse& use) { return use.node < 0; });
 }
 
-// The time in which memory gives so many bytes to the fastest of these kernels.
-double memory_us(const analysis::Machine& machine, double bytes, std::initializer_list<KernelClass> classes) {
+// The time of the work in the fastest kernel of these classes.
+double least_us(const analysis::Machine& machine, analysis::KernelWork work,
+                std::initializer_list<KernelClass> classes) {
   double least = -1;
   for (const KernelClass c : classes) {
-    analysis::KernelWork work;
     work.kernel_class = c;
-    work.bytes = bytes;
     const double us = roofline(machine, work).us();
     least = least < 0 ? us : std::min(least, us);
   }
   return least;
 }
+double bytes_us(const analysis::Machine& machine, double bytes, std::initializer_list<KernelClass> classes) {
+  analysis::KernelWork work;
+  work.bytes = bytes;
+  return least_us(machine, work, classes);
+}
+// Of what the node does in an attention kernel, of the whole program.
+double attention_us(const analysis::Machine& machine, const Graph& graph, const GraphNode& node,
+                    const BoundOptions& options) {
+  const auto known = options.attention_flops.find(node.proto->name());
+  if (known == options.attention_flops.end()) return 0;
+  analysis::KernelWork work;
+  work.dtype = value_of(graph, node.inputs, 0)->dtype;
+  work.flops = known->second;
+  return least_us(machine, work, {KernelClass::attention, KernelClass::gemm});
+}
 
 // No kernel that the node becomes is faster on its own.
 Cost kernel_floor(const analysis::CostModel& costs, const Graph& graph, const GraphNode& node,
-                  Combination axes, const Mesh& mesh, const SplitCosts& sizes, const BoundOptions& options) {
+                  Combination axes, const Mesh& mesh, const SplitCosts& sizes, const BoundOptions& options,
+                  bool by_memory) {
   const double launch = costs.machine().launch_us;
   const auto read = [&](std::size_t k) {
     return given_bytes(graph, value_of(graph, node.inputs, k), sizes) / parts_of_input(axes, mesh, k);
   };
   double us = 0;
   if (multiplies_computed(graph, node)) {
-    us = launch / 2 + memory_us(costs.machine(), read(1), {KernelClass::attention, KernelClass::gemm});
+    // A kernel that does both products lasts as long as one of its resources is needed: the same one for both.
+    us = launch / 2 + (by_memory
+                           ? bytes_us(costs.machine(), read(1), {KernelClass::attention, KernelClass::gemm})
+                           : attention_us(costs.machine(), graph, node, options) / parts_of_work(axes, mesh));
   } else if (options.copies_caches && returns_cache(graph, node)) {
     const double all = given_bytes(graph, value_of(graph, node.outputs, 0), sizes);
-    us = memory_us(costs.machine(), 2 * all / parts_of_output(axes, mesh, 0),
-                   {KernelClass::copy, KernelClass::elementwise, KernelClass::gather});
+    us = bytes_us(costs.machine(), 2 * all / parts_of_output(axes, mesh, 0),
+                  {KernelClass::copy, KernelClass::elementwise, KernelClass::gather});
   } else if (is_own_kernel(graph, node)) {
     us = launch;
+    if (kind_of(node) == WorkKind::attention)
+      us += attention_us(costs.machine(), graph, node, options) / parts_of_work(axes, mesh);
     const GraphValue* b = value_of(graph, node.inputs, 1);
     // What is dequantised may be multiplied in its own type.
     const bool quantised = b != nullptr && !is_moved_constant(graph, *b);
@@ -164,13 +184,22 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
     return ranks > 1 && moves_between_ranks(step.kind) ? collective_cost(*costs, step, ranks).floor.ps : 0;
   };
   collectives_ = space.problem(with_memory(floors));
+  // Whether attention needs memory for longer than it computes.
+  double computing = 0, reading = 0;
+  for (const GraphNode& node : graph.nodes) {
+    if (!multiplies_computed(graph, node)) continue;
+    computing += attention_us(costs->machine(), graph, node, options_);
+    reading += bytes_us(costs->machine(), given_bytes(graph, value_of(graph, node.inputs, 1), sizes),
+                        {KernelClass::attention, KernelClass::gemm});
+  }
+  const bool by_memory = reading > computing;
   kernels_.resize(collectives_.variables.size());
   for (std::size_t v = 0; v < kernels_.size(); ++v) kernels_[v].assign(collectives_.variables[v].size(), 0);
   for (; nodes_ < static_cast<int>(kernels_.size()) && space.node_of(nodes_) >= 0; ++nodes_) {
     const GraphNode& node = graph.nodes[at(space.node_of(nodes_))];
     for (int c = 0; c < space.choices_of(nodes_); ++c)
-      kernels_[at(nodes_)][at(c)] =
-          kernel_floor(*costs, graph, node, space.combination(nodes_, c), space.mesh(), sizes, options_);
+      kernels_[at(nodes_)][at(c)] = kernel_floor(*costs, graph, node, space.combination(nodes_, c),
+                                                 space.mesh(), sizes, options_, by_memory);
     reduction_.push_back(reduces(graph, node, sizes) ? 1 : 0);
     own_kernel_.push_back(is_own_kernel(graph, node) ? 1 : 0);
   }

@@ -15,8 +15,10 @@
 // Scope: this table of rules, this machine, the mesh of the space, at most two converted forms of a tensor.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,9 @@ struct BoundOptions {
   int solves = 6;  // for each kind of row, at most
   // The type in which products may compute instead of their own (--precision); absent: none.
   std::optional<ir::DType> precision;
+  // Of attention kernels of the whole program, in equal shares by the names of the nodes of which they were made: only the compiler
+  // knows what masks leave of the products.
+  std::map<std::string, double> attention_flops = {};
   bool copies_caches =
       true;  // caches that are returned with new rows are not the memory of those that were given
 };

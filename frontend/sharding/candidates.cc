@@ -217,7 +217,9 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     problem = space.problem(plain);
   if (line)
     bounds.emplace(graph, space, costs,
-                   BoundOptions{.precision = options.precision, .copies_caches = !options.aliases});
+                   BoundOptions{.precision = options.precision,
+                                .attention_flops = options.attention_flops,
+                                .copies_caches = !options.aliases});
   std::optional<KeptLines> kept;
   if (!options.keep.empty()) {
     if (!problem)

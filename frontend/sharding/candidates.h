@@ -2,6 +2,7 @@
 // communication will be hidden, with what people want to know about each. Free of ONNX, for the driver (driver/split.h).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,9 +69,10 @@ struct FoundPlans {
 };
 
 struct SearchOptions {
-  bool obey = false;                   // products with weights are split wherever a rule allows it
-  bool caches = false;                 // caches may stay in parts (caches.h)
-  bool aliases = false;                // some outputs are the memory of inputs (BoundOptions)
+  bool obey = false;    // products with weights are split wherever a rule allows it
+  bool caches = false;  // caches may stay in parts (caches.h)
+  std::map<std::string, double> attention_flops = {};  // as in BoundOptions
+  bool aliases = false;                                // some outputs are the memory of inputs (BoundOptions)
   std::optional<ir::DType> precision;  // the type in which products may compute (BoundOptions)
   std::optional<std::int64_t>
       memory;                   // bytes that a rank has for weights, inputs, outputs and what is computed
