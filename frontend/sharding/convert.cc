@@ -38,6 +38,10 @@ class Emitter {
   // Takes positions along the dimension: the same ones on every rank, or one row per rank.
   void gather(int dim, std::vector<Order> rows) {
     pending_.push_back([this, dim, rows = std::move(rows)](const std::string& out) {
+      const Order& first = rows[0];
+      bool neighbours = rows.size() == 1 && !first.empty();
+      for (std::size_t k = 1; k < first.size(); ++k) neighbours = neighbours && first[k] == first[k - 1] + 1;
+      if (neighbours) return model_.slice(name_, dim, first.front(), first.back() + 1, out);
       const auto n = static_cast<std::int64_t>(rows[0].size());
       const std::string positions =
           rows.size() == 1 ? model_.integers(result_ + "/positions", ir::DType::i64, {n}, rows[0])

@@ -172,6 +172,23 @@ onnx::NodeProto& LocalModel::add_collective(const std::string& op, const std::st
   return node;
 }
 
+void LocalModel::slice(const std::string& value, int dim, std::int64_t begin, std::int64_t end,
+                       const std::string& result) {
+  constexpr int kLimitsAreInputs = 10;
+  if (version_ < kLimitsAreInputs) {
+    onnx::NodeProto& node = add_node("", "Slice", {value}, {result});
+    set_ints(node, "starts", {begin});
+    set_ints(node, "ends", {end});
+    set_ints(node, "axes", {dim});
+    return;
+  }
+  const auto limit = [&](const char* name, std::int64_t at) {
+    return integers(result + name, ir::DType::i64, {1}, {at});
+  };
+  const std::string from = limit("/starts", begin), to = limit("/ends", end), axes = limit("/axes", dim);
+  add_node("", "Slice", {value, from, to, axes}, {result});
+}
+
 void LocalModel::add_with_axes(const std::string& op, const std::string& value,
                                const std::vector<std::int64_t>& axes, const std::string& result,
                                int axes_are_an_input) {

@@ -53,6 +53,9 @@ class LocalModel {
   // "ReduceMax" and its like, along axes that stay with size 1, in any operator set.
   void reduce(const std::string& op, const std::string& value, const std::vector<std::int64_t>& axes,
               const std::string& result);
+  // Elements [begin, end) of a dimension.
+  void slice(const std::string& value, int dim, std::int64_t begin, std::int64_t end,
+             const std::string& result);
 
   Model take() { return std::move(model_); }
   onnx::GraphProto& graph() { return *model_.proto.mutable_graph(); }
