@@ -204,6 +204,14 @@ inline double from_key(int64_t k) { return std::bit_cast<double>(k ^ ((k >> 63) 
 // ------------------------------------------------------------------------------------------------------------
 // casts
 
+// a or b. Without a branch, whose ways compilers would follow through what comes after it, and not make vectors of them.
+template <class T>
+inline T either(bool condition, T a, T b) {
+  using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
+  const Bits mask = -static_cast<Bits>(condition);
+  return std::bit_cast<T>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
+}
+
 // To integers: truncates and saturates, NaN becomes 0. To bool: value != 0.
 template <class To, class From>
 inline To convert(From x) {
@@ -215,9 +223,9 @@ inline To convert(From x) {
     // Both bounds are numbers of From, and what is between them is one of int32, so that this is a minimum and a maximum.
     constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min()),
                    kHigh = static_cast<From>(std::numeric_limits<To>::max());
-    From bounded = x > kLow ? x : kLow;
-    if constexpr (std::is_signed_v<To>) bounded = x == x ? bounded : From{0};
-    return static_cast<To>(static_cast<int32_t>(bounded < kHigh ? bounded : kHigh));
+    From bounded = either(x > kLow, x, kLow);
+    if constexpr (std::is_signed_v<To>) bounded = either(x == x, bounded, From{0});
+    return static_cast<To>(static_cast<int32_t>(either(bounded < kHigh, bounded, kHigh)));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     // The bounds are exact in From: powers of two, the upper one lies just outside.
     constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
