@@ -10,6 +10,7 @@ Each pair is a model of examples/tensor_parallel/make_decoder.py, whole and spli
 import argparse
 import json
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -73,6 +74,8 @@ def explain(o, model, name, machine, *options):
 
 def row(o, name, machine, ranks):
     by_hand = explain(o, model_file(o.work, name, ranks), name, machine, "--ranks", ranks)
+    if not o.keep:  # gigabytes
+        shutil.rmtree(model_file(o.work, name, ranks).parent)
     began = time.monotonic()
     by_itself = explain(o, model_file(o.work, name, 1), name, machine, "--tp", ranks, "--split-caches")
     seconds = time.monotonic() - began
@@ -88,7 +91,8 @@ def row(o, name, machine, ranks):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--braid", type=pathlib.Path, required=True)
-    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "bench_pairs", help="models; kept")
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "bench_pairs", help="for models")
+    parser.add_argument("--keep", action="store_true", help="keep the models that are split by hand, 18 GB")
     o = parser.parse_args()
     o.work.mkdir(parents=True, exist_ok=True)
     print("Simulated microseconds of a step; caches stay in parts. Seconds: the whole of `braid explain --tp N`.\n")
