@@ -231,7 +231,7 @@ class Chooser {
     annotated_ = annotations();
     if (annotated_) only = Mesh::line(annotated_->devices);
     const bool obey = split.tensor_ranks > 0 || !split.mesh.empty();
-    find_attention();
+    attention_flops_ = attention_flops(model_.lower(1, nullptr), *costs_);
     if (!split.keep_file.empty()) {
       keep_ = analysis::read_text_file(split.keep_file);
       const Mesh kept = frontend::sharding::mesh_of_plan(keep_, split.keep_file);
@@ -295,18 +295,6 @@ class Chooser {
     for (Found& one : found) {
       const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "");
       consider(std::move(one), request.get());
-    }
-  }
-
-  // Of the program on one device.
-  void find_attention() {
-    const ir::Schedule plain = model_.lower(1, nullptr);
-    const auto size = [this](const ir::Expr& e) { return costs_->value(e); };
-    for (const ir::Operation& op : plain.graph.ops) {
-      if (op.as<ir::Attention>() == nullptr) continue;
-      const auto work = analysis::kernel_work(plain.graph, op, size, [](ir::BufferId) { return false; });
-      for (const std::string& node : op.origins)
-        attention_flops_[node] += work.flops / static_cast<double>(op.origins.size());
     }
   }
 
@@ -416,6 +404,18 @@ class Chooser {
 };
 
 }  // namespace
+
+std::map<std::string, double> attention_flops(const ir::Schedule& plain, const analysis::CostModel& costs) {
+  std::map<std::string, double> flops;
+  const auto size = [&](const ir::Expr& e) { return costs.value(e); };
+  for (const ir::Operation& op : plain.graph.ops) {
+    if (op.as<ir::Attention>() == nullptr) continue;
+    const auto work = analysis::kernel_work(plain.graph, op, size, [](ir::BufferId) { return false; });
+    for (const std::string& node : op.origins)
+      flops[node] += work.flops / static_cast<double>(op.origins.size());
+  }
+  return flops;
+}
 
 std::string SplitReport::plan_text() const { return plan.text.empty() ? "plan 1\nranks 1\n" : plan.text; }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -70,6 +71,10 @@ void emit_onnx(const CompileOptions& options, const SplitReport& report,
 // The plain model with that plan as ONNX's annotations. UserError BR0492 if they cannot express it.
 void emit_annotated(const CompileOptions& options, const SplitReport& report,
                     const frontend::EmitOnnxOptions& emit, const frontend::WriteParts& write);
+
+// Of the attention kernels of the program on one device, in equal shares by the names of their nodes: BoundOptions
+// (frontend/sharding/bounds.h).
+std::map<std::string, double> attention_flops(const ir::Schedule& plain, const analysis::CostModel& costs);
 
 // UserError BR0484 if a rank's program takes or returns a part of what the plain one does.
 void require_whole(const ir::Schedule& split, const ir::Schedule& plain, const std::string& model);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "frontend/load.h"
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/work.h"
 
@@ -36,24 +37,25 @@ bool multiplies_computed(const Graph& graph, const GraphNode& node) {
   return node.proto->op_type() == "MatMul" && computed(a) && computed(b);
 }
 
-// Bytes of what the program is given that are, moved or joined with others, in a value. 0: nothing.
-double given_bytes(const Graph& graph, const GraphValue* value, const SplitCosts& sizes) {
-  if (value == nullptr) return 0;
-  if (value->graph_input) return local_bytes(*value, sizes, 1);
-  if (value->producer < 0) return 0;
-  const GraphNode& node = graph.nodes[at(value->producer)];
-  const WorkKind kind = kind_of(node);
-  const std::string& op = node.proto->op_type();
-  if (op == "Concat") {
-    double most = 0;
-    for (std::size_t k = 0; k < node.inputs.size(); ++k)
-      most = std::max(most, given_bytes(graph, value_of(graph, node.inputs, k), sizes));
-    return most;
+// Bytes of what the program is given that are, moved or joined once with others, in a value. 0: nothing.
+double given_bytes(const Graph& graph, const GraphValue* value, const SplitCosts& sizes,
+                   bool joined = false) {
+  while (value != nullptr && !value->graph_input) {
+    if (value->producer < 0) return 0;
+    const GraphNode& node = graph.nodes[at(value->producer)];
+    const std::string& op = node.proto->op_type();
+    if (op == "Concat" && !joined) {
+      double most = 0;
+      for (std::size_t k = 0; k < node.inputs.size(); ++k)
+        most = std::max(most, given_bytes(graph, value_of(graph, node.inputs, k), sizes, true));
+      return most;
+    }
+    // Others may take a part of it, or know its sizes only.
+    const bool view = kind_of(node) == WorkKind::view && op != "Shape" && op != "Size";
+    if (!view && op != "Transpose" && op != "Expand") return 0;
+    value = value_of(graph, node.inputs, 0);
   }
-  // Others may take a part of it, or read it where it is.
-  if (kind == WorkKind::view || op == "Transpose" || op == "Expand")
-    return given_bytes(graph, value_of(graph, node.inputs, 0), sizes);
-  return 0;
+  return value == nullptr ? 0 : local_bytes(*value, sizes, 1);
 }
 
 // A cache that the program returns with new rows, which it copies.
@@ -82,7 +84,7 @@ double bytes_us(const analysis::Machine& machine, double bytes, std::initializer
 // Of what the node does in an attention kernel, of the whole program.
 double attention_us(const analysis::Machine& machine, const Graph& graph, const GraphNode& node,
                     const BoundOptions& options) {
-  const auto known = options.attention_flops.find(node.proto->name());
+  const auto known = options.attention_flops.find(name_of(*node.proto));
   if (known == options.attention_flops.end()) return 0;
   analysis::KernelWork work;
   work.dtype = value_of(graph, node.inputs, 0)->dtype;
@@ -184,6 +186,10 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
     return ranks > 1 && moves_between_ranks(step.kind) ? collective_cost(*costs, step, ranks).floor.ps : 0;
   };
   collectives_ = space.problem(with_memory(floors));
+  // Of nodes with one name it is not known which one it is.
+  std::map<std::string, int> bearers;
+  for (const GraphNode& node : graph.nodes) ++bearers[name_of(*node.proto)];
+  std::erase_if(options_.attention_flops, [&](const auto& known) { return bearers[known.first] != 1; });
   // Whether attention needs memory for longer than it computes.
   double computing = 0, reading = 0;
   for (const GraphNode& node : graph.nodes) {

@@ -165,10 +165,12 @@ PlanFlips find_flips(const SplitSpace& space, const std::shared_ptr<const analys
   return flips;
 }
 
-// Of all tensors whole, and all at once: no plan on one device takes more.
+// Of all tensors at once, each whole in three forms: as it is produced, and as two into which it may be converted. No plan takes
+// more on a device.
 std::int64_t bytes_of_all(const Graph& graph, const SplitCosts& costs) {
+  constexpr double kForms = 3;
   double sum = 0;
-  for (const GraphValue& value : graph.values) sum += local_bytes(value, costs, 1);
+  for (const GraphValue& value : graph.values) sum += kForms * local_bytes(value, costs, 1);
   return static_cast<std::int64_t>(sum);
 }
 

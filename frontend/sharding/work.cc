@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <string_view>
+#include <vector>
 
 namespace braid::frontend::sharding {
 
@@ -53,14 +54,20 @@ const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, std
 }
 
 bool is_moved_constant(const Graph& graph, const GraphValue& value) {
-  const GraphValue* v = &value;
-  while (v != nullptr && v->producer >= 0) {
+  std::vector<const GraphValue*> open = {&value};
+  std::set<const GraphValue*> seen;
+  while (!open.empty()) {
+    const GraphValue* v = open.back();
+    open.pop_back();
+    if (v->constant || !seen.insert(v).second) continue;
+    if (v->producer < 0) return false;
     const GraphNode& node = graph.nodes[static_cast<std::size_t>(v->producer)];
     const WorkKind kind = kind_of(node);
     if (kind != WorkKind::view && kind != WorkKind::movement) return false;
-    v = value_of(graph, node.inputs, 0);
+    for (const int input : node.inputs)
+      if (input >= 0) open.push_back(&graph.values[static_cast<std::size_t>(input)]);
   }
-  return v != nullptr && v->constant;
+  return true;
 }
 
 double exact_flops(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {

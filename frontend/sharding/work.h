@@ -26,7 +26,7 @@ const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, std
 // Of the whole node, with the sizes that `sizes` counts with.
 double elements(const GraphValue& value, const SplitCosts& sizes);
 double flops(const Graph& graph, const GraphNode& node, WorkKind kind, const SplitCosts& sizes);
-// Whether a value consists of the elements of a constant of the same type, such as a transposed table of embeddings. Programs
+// Whether a value consists of elements of constants only, such as a transposed table of embeddings. Programs
 // have it in that form, and do nothing for it.
 bool is_moved_constant(const Graph& graph, const GraphValue& value);
 // Of a matrix product whose sizes say exactly how much it computes; 0 for others.

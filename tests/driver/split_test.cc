@@ -9,6 +9,7 @@
 #include "analysis/measure.h"
 #include "frontend/sharding/bounds.h"
 #include "frontend/sharding/machine_costs.h"
+#include "frontend/sharding/work.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "tests/frontend/models.h"
@@ -175,7 +176,7 @@ std::string cached_layer(int past, int hidden, int heads) {
 // Plans that no sensible machine would want: none is simulated faster than its own bounds, and none than those of all plans.
 TEST_F(SplitModel, NoPlanIsFasterThanTheBounds) {
   using namespace frontend::sharding;
-  int plans = 0, split = 0;
+  int plans = 0, split = 0, attended = 0;
   double tightest = 0;
   for (const std::string& text : {network(2, 64, 32), layer(16, 32, 4), layer(1, 64, 4),
                                   cached_layer(200, 32, 4), cached_layer(3, 64, 4)}) {
@@ -186,11 +187,13 @@ TEST_F(SplitModel, NoPlanIsFasterThanTheBounds) {
       const auto costs = pass_context(quiet).costs;
       frontend::PlainModel model(o.model, o.import);
       for (const int ranks : {2, 4}) {
+        const std::map<std::string, double> attention = attention_flops(model.lower(1, nullptr), *costs);
+        attended += attention.empty() ? 0 : 1;
         std::vector<std::pair<std::string, PlanBounds>> tried;
         PlanBounds all;
         model.with_graph([&](const Graph& graph) {
           const SplitSpace space(graph, ranks);
-          BoundSearch bounds(graph, space, costs);
+          BoundSearch bounds(graph, space, costs, {.attention_flops = attention});
           const SplitChoice cheapest = space.choose(split_costs(costs));
           all = bounds.over_plans(cheapest.solution.choice);
           tried.push_back({to_string(cheapest.plan), bounds.of_plan(cheapest.solution.choice)});
@@ -219,6 +222,7 @@ TEST_F(SplitModel, NoPlanIsFasterThanTheBounds) {
   }
   EXPECT_EQ(plans, 5 * 2 * 2 * 13);
   EXPECT_GE(split, plans / 2);
+  EXPECT_GT(attended, 0);
   EXPECT_GT(tightest, 0.7);  // a bound that says little would hold as well
 }
 
@@ -333,6 +337,32 @@ TEST_F(SplitModel, MachinesHaveACapacity) {
   o.split = {};
   o.split.plan_file = plan;  // and a plan is obeyed
   EXPECT_GT(lower_split(o, report).graph.ranks, 1);
+}
+
+// Rows that are looked up while the program runs are no constants, nor is what is joined with something computed.
+TEST_F(SplitModel, OnlyConstantsMoveForNothing) {
+  using namespace frontend::sharding;
+  const CompileOptions o =
+      options("g (int64[4] ids, float[2,8] x) => (float[4,8] rows, float[8,8] joined, float[2,6] y) <" +
+              weight("table", 6, 8) +
+              "> { rows = Gather(table, ids)\n joined = Concat<axis = 0>(table, x)\n"
+              "t = Transpose<perm = [1, 0]>(table)\n y = MatMul(x, t) }");
+  frontend::PlainModel model(o.model, o.import);
+  model.with_graph([&](const Graph& graph) {
+    const auto moved = [&](const char* name) {
+      return is_moved_constant(graph, graph.values[static_cast<std::size_t>(graph.find(name))]);
+    };
+    EXPECT_TRUE(moved("table"));
+    EXPECT_TRUE(moved("t"));
+    for (const char* name : {"ids", "x", "rows", "joined", "y"}) EXPECT_FALSE(moved(name)) << name;
+    const SplitCosts costs = split_costs(pass_context(o).costs);
+    for (const GraphNode& node : graph.nodes) {
+      if (node.compile_time) continue;
+      const Strategy whole{{{}, {}}, {{}}, -1, {}};
+      const Cost cost = costs.node(graph, node, whole, 1);
+      EXPECT_EQ(cost == 0, node.proto->op_type() == "Transpose") << node.proto->op_type();
+    }
+  });
 }
 
 // 51 columns over 2 ranks: padded, or the sum over the rows of the weights is split.
