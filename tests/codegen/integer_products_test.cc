@@ -114,7 +114,8 @@ std::string operand(Random& random, char name, bool floats, std::int64_t batch, 
                            sizes, body, value);
 }
 
-// What follows a product: nothing, a bias and an activation, or a requantisation. Returns the name of the result.
+// What follows a product: nothing, a bias and an activation, or a requantisation, behind which may stand an activation of its bytes or the sum with
+// another quantised tensor. Returns the name of the result.
 std::string finish(Random& random, std::string& text, bool& exact, bool floats, std::int64_t depth,
                    const std::string& sizes, const std::string& filters, int filter_index) {
   const std::string type = floats ? "f32" : "i32";
@@ -140,7 +141,30 @@ std::string finish(Random& random, std::string& text, bool& exact, bool floats, 
           q, sizes, static_cast<float>(1 / step), q == "u8" ? 120 : -3, q == "u8" ? 0 : -128,
           q == "u8" ? 255 : 127, q);
       exact = false;
-      return "r";
+      switch (random() % 3) {
+        case 0:
+          return "r";
+        case 1:  // a function of one byte
+          text += fmt::format(
+              "%s: {0}[{1}] = pointwise {{ %0 = load %r %1 = cast i32 %0 %2 = constant i32 20 %3 = sub %1, "
+              "%2 %4 = cast f32 %3 "
+              "%5 = constant f32 0.05 %6 = mul %4, %5 %7 = sigmoid %6 %8 = mul %6, %7 %9 = constant f32 0.04 "
+              "%10 = div %8, %9 "
+              "%11 = round %10 %12 = cast {0} %11 store %12 }}\n",
+              q, sizes);
+          return "s";
+        default: {
+          const std::string other = random() % 2 == 0 ? "u8" : "i8";
+          text += fmt::format(
+              "input %e: {2}[{1}] %s: {0}[{1}] = pointwise {{ %0 = load %r %1 = cast f32 %0 %2 = load %e %3 "
+              "= cast f32 %2 "
+              "%4 = constant f32 0.3 %5 = mul %3, %4 %6 = add %1, %5 %7 = constant f32 1.7 %8 = div %6, %7 "
+              "%9 = round %8 "
+              "%10 = cast {0} %9 store %10 }}\n",
+              q, sizes, other);
+          return "s";
+        }
+      }
     }
   }
 }
