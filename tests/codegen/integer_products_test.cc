@@ -119,7 +119,7 @@ std::string operand(Random& random, char name, bool floats, std::int64_t batch, 
 std::string finish(Random& random, std::string& text, bool& exact, bool floats, std::int64_t depth,
                    const std::string& sizes, const std::string& filters, int filter_index) {
   const std::string type = floats ? "f32" : "i32";
-  switch (random() % 4) {
+  switch (random() % 5) {
     case 0:
       return "y";
     case 1:
@@ -128,6 +128,16 @@ std::string finish(Random& random, std::string& text, bool& exact, bool floats, 
           "%bias[i{4}] %2 = add %0, %1 %3 = constant {0} 0 %4 = max %2, %3 store %4 }}\n",
           type, filters, floats ? "1.0" : "1", sizes, filter_index);
       return "r";
+    case 2:
+      if (!floats) {  // the low bytes of sums
+        text += fmt::format(
+            "%r: i32[{0}] = pointwise {{ %0 = load %y %1 = cast {1} %0 %2 = max %1, %1 %3 = cast i32 %2 %4 = "
+            "cast i32 %1 %5 = add %3, %4 "
+            "store %5 }}\n",
+            sizes, random() % 2 == 0 ? "u8" : "i8");
+        return "r";
+      }
+      [[fallthrough]];
     default: {
       // The largest magnitude of a sum decides the scale, so that results differ.
       const std::string q = random() % 2 == 0 ? "u8" : "i8";
@@ -148,7 +158,7 @@ std::string finish(Random& random, std::string& text, bool& exact, bool floats, 
           text += fmt::format(
               "%s: {0}[{1}] = pointwise {{ %0 = load %r %1 = cast i32 %0 %2 = constant i32 20 %3 = sub %1, "
               "%2 %4 = cast f32 %3 "
-              "%5 = constant f32 0.05 %6 = mul %4, %5 %7 = sigmoid %6 %8 = mul %6, %7 %9 = constant f32 0.04 "
+              "%5 = constant f32 0.05 %6 = mul %4, %5 %7 = sigmoid %6 %8 = mul %6, %7 %9 = constant f32 0.08 "
               "%10 = div %8, %9 "
               "%11 = round %10 %12 = cast {0} %11 store %12 }}\n",
               q, sizes);
