@@ -82,12 +82,93 @@ Case random_case(std::uint64_t seed) {
   return c;
 }
 
-TEST(LowerPrecision, RandomProgramsComputeWhatTheirTextSays) {
+std::int64_t pick(Random& random, std::vector<std::int64_t> of) { return of[random() % of.size()]; }
+
+// Two convolutions, the first of images whose channels come first or last, with bias, activation and residual; the second of the
+// first's result, or of the same images.
+Case random_convolutions(std::uint64_t seed) {
+  Random random(seed);
+  Case c;
+  c.type = std::vector<std::string>{"bf16", "f16", "int8"}[random() % 3];
+  c.m = between(random, 1, 2);
+  const bool first = random() % 2 == 0, transposed = c.type != "int8" && random() % 5 == 0;
+  const std::int64_t groups = pick(random, {1, 1, 1, 2, 8}), channels = groups * pick(random, {1, 3, 4, 16}),
+                     filters = groups * pick(random, {1, 2, 16, 24});
+  std::int64_t in[2], out[2], taps[2], stride[2], dilation[2], pad[2];
+  for (int d = 0; d < 2; ++d) {
+    taps[d] = pick(random, {1, 1, 2, 3, 3});
+    stride[d] = pick(random, {1, 1, 2});
+    dilation[d] = pick(random, {1, 1, 1, 2});
+    const std::int64_t extent = (taps[d] - 1) * dilation[d] + 1;
+    pad[d] = random() % 2 == 0 ? 0 : between(random, 0, taps[d] - 1);
+    in[d] = extent + between(random, 1, 9);
+    out[d] = transposed ? (in[d] - 1) * stride[d] + extent - 2 * pad[d]
+                        : (in[d] + 2 * pad[d] - extent) / stride[d] + 1;
+    if (out[d] < 1) pad[d] = 0, out[d] = (in[d] - 1) * stride[d] + extent;
+  }
+  const auto images = [&](std::int64_t of, const std::int64_t(&size)[2]) {
+    return first ? fmt::format("m, {}, {}, {}", of, size[0], size[1])
+                 : fmt::format("m, {}, {}, {}", size[0], size[1], of);
+  };
+  const auto view = [&](std::int64_t of, const std::int64_t(&size)[2]) {
+    const std::int64_t pixels = size[0] * size[1];
+    return first ? fmt::format("[m, {}, {}, {}] strides [{}, {}, 1, {}]", size[0], size[1], of, of * pixels,
+                               size[1], pixels)
+                 : fmt::format("[m, {}, {}, {}] strides [{}, {}, {}, 1]", size[0], size[1], of, of * pixels,
+                               size[1] * of, of);
+  };
+  const auto channel = first ? 1 : 3;
+  std::string& t = c.text;
+  t = fmt::format("graph main  dim m in [1, 3]\ninput %x: f32[{}]\n", images(channels, in));
+  // [groups * m, c, taps...] as in ONNX.
+  const std::int64_t c_in = channels / groups, m_out = filters / groups, all = taps[0] * taps[1];
+  t += fmt::format("constant %w: f32[{}, {}, {}, {}] = splat(0.5)\n", filters, c_in, taps[0], taps[1]);
+  t += fmt::format("constant %v: f32[{}, 5] = splat(0.5)\nconstant %bias: f32[{}] = splat(0.5)\n", filters,
+                   filters);
+  t += fmt::format("input %e: f32[{}]\n", images(filters, out));
+  std::string source = "%x";
+  if (random() % 2 == 0) {
+    t += fmt::format("%t: f32[{}] = pointwise {{ %0 = load %x  %1 = tanh %0  store %1 }}\n",
+                     images(channels, in));
+    source = "%t";
+  }
+  t += fmt::format(
+      "%y: f32[{}] = convolution {}{} {}, %w [{}, {}, {}, {}, {}] strides [{}, {}, 1, {}, {}] "
+      "stride [{}, {}] dilation [{}, {}] pad [{}, {}] into %y {}\n",
+      images(filters, out), transposed ? "transposed " : "", source, view(channels, in), groups, taps[0],
+      taps[1], c_in, m_out, m_out * c_in * all, taps[1], all, c_in * all, stride[0], stride[1], dilation[0],
+      dilation[1], pad[0], pad[1], view(filters, out));
+  std::string body = "%0 = load %y ";
+  int value = 0;
+  if (random() % 3 != 0) {
+    body += fmt::format(" %1 = load %bias[i{}]  %2 = add %0, %1 ", channel);
+    value = 2;
+  }
+  if (random() % 3 == 0) {
+    body += fmt::format(" %{} = load %e  %{} = add %{}, %{} ", value + 1, value + 2, value, value + 1);
+    value += 2;
+  }
+  if (random() % 2 == 0) {
+    body += fmt::format(" %{} = {} %{} ", value + 1, random() % 2 == 0 ? "tanh" : "sigmoid", value);
+    ++value;
+  }
+  t += fmt::format("%r: f32[{}] = pointwise {{ {} store %{} }}\n", images(filters, out), body, value);
+  const std::int64_t five = 5;
+  t +=
+      fmt::format("%z: f32[{}] = convolution %r {}, %v [1, 1, 1, {}, 5] strides [0, 0, 0, 5, 1] into %z {}\n",
+                  images(five, out), view(filters, out), filters, view(five, out));
+  t += "output %z\n";
+  if (random() % 2 == 0) t += "output %r\n";
+  return c;
+}
+
+// Runs every case with these sizes of dimension m, where -1 stands for its own.
+void compare_with_text(int count, Case (*random_case)(std::uint64_t), std::vector<std::int64_t> sizes) {
   const int given = omp_get_max_threads();
   Compiled programs;
   std::map<std::string, Case> cases;
   std::map<std::string, ir::Schedule> wide, narrow;
-  for (int i = 0; i < random_cases(30); ++i) {
+  for (int i = 0; i < random_cases(count); ++i) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
     const std::string name = fmt::format("seed{}", seed);
     const Case c = random_case(seed);
@@ -107,7 +188,8 @@ TEST(LowerPrecision, RandomProgramsComputeWhatTheirTextSays) {
   for (const auto& [name, c] : cases) {
     SCOPED_TRACE(name + "\n" + c.text);
     omp_set_num_threads(team_of(1 + static_cast<int>(name.size() % 2)));
-    for (const std::int64_t m : {std::int64_t{0}, c.m}) {
+    for (const std::int64_t size : sizes) {
+      const std::int64_t m = size < 0 ? c.m : size;
       ir::Graph& graph = wide.at(name).graph;
       const std::vector<ir::Tensor> inputs = random_inputs(graph, {{"m", m}}, 3);
       const std::vector<std::vector<ir::Tensor>> ranks = {inputs};
@@ -133,6 +215,39 @@ TEST(LowerPrecision, RandomProgramsComputeWhatTheirTextSays) {
     }
   }
   omp_set_num_threads(given);
+}
+
+TEST(LowerPrecision, RandomProgramsComputeWhatTheirTextSays) { compare_with_text(30, random_case, {0, -1}); }
+
+TEST(LowerPrecision, RandomConvolutionsComputeWhatTheirTextSays) {
+  compare_with_text(40, random_convolutions, {-1});
+}
+
+// Operations that the caller keeps stay as they are, whatever they would gain.
+TEST(LowerPrecision, KeepsWhatIsAskedFor) {
+  const std::string text = R"(graph main
+input %x: f32[64, 256]
+constant %w: f32[256, 512] = splat(0.5)
+%y: f32[64, 512] = gemm %x, %w
+%z: f32[64, 512] = gemm %x, %w
+output %y
+output %z
+)";
+  ir::Schedule schedule = ir::parse_schedule(text);
+  passes::PassContext context;
+  const passes::LowerPrecision pass{.type = "bf16", .always = true, .keep = {"y"}};
+  const std::vector<passes::PrecisionChoice> choices = pass.choices(schedule, context);
+  ASSERT_EQ(choices.size(), 2U);
+  EXPECT_EQ(choices[0].reason, "asked for");
+  EXPECT_EQ(choices[1].reason, "");
+  ASSERT_TRUE(passes::LowerPrecision(pass).run(schedule, context));
+  std::vector<std::string> wide;
+  for (const ir::OpId op : execution_order(schedule)) {
+    const auto* gemm = schedule.graph[op].as<ir::Gemm>();
+    if (gemm != nullptr && schedule.graph[gemm->a.buffer].dtype == ir::DType::f32)
+      wide.push_back(schedule.graph[op].name);
+  }
+  EXPECT_THAT(wide, ::testing::ElementsAre("y"));
 }
 
 // The cast of a product's result joins its epilogue, and that of a loop's the loop: nothing of f32 is stored between.
