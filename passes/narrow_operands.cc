@@ -37,14 +37,19 @@ std::vector<std::size_t> as_given(std::size_t rank) {
 }
 
 // The dimensions by descending strides, as far as these are comparable: the order in which the operand lies in memory.
+// Dimensions of one element stay where they are.
 std::vector<std::size_t> memory_order(const TensorRef& ref) {
-  std::vector<std::size_t> order = as_given(ref.sizes.size());
+  const std::vector<Expr> sizes = packed_sizes(ref);
+  std::vector<std::size_t> order = as_given(sizes.size()), places;
+  for (const std::size_t d : order) {
+    if (!sizes[d].is_constant(1)) places.push_back(d);
+  }
   const auto inside_of = [&](std::size_t a, std::size_t b) {
     return !(ref.strides[a] == ref.strides[b]) && provably_non_negative(ref.strides[b] - ref.strides[a]);
   };
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    for (std::size_t k = i; k > 0 && inside_of(order[k - 1], order[k]); --k)
-      std::swap(order[k - 1], order[k]);
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    for (std::size_t k = i; k > 0 && inside_of(order[places[k - 1]], order[places[k]]); --k)
+      std::swap(order[places[k - 1]], order[places[k]]);
   }
   return order;
 }

@@ -11,12 +11,14 @@
 
 #include "driver/compile.h"
 #include "ir/parser.h"
+#include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/lower_precision.h"
 #include "passes/pass_context.h"
 #include "tests/codegen/compiled.h"
 #include "tests/support/openmp_threads.h"
 #include "tests/support/random.h"
+#include "tests/support/random_attention.h"
 
 namespace braid::test {
 namespace {
@@ -221,6 +223,64 @@ TEST(LowerPrecision, RandomProgramsComputeWhatTheirTextSays) { compare_with_text
 
 TEST(LowerPrecision, RandomConvolutionsComputeWhatTheirTextSays) {
   compare_with_text(40, random_convolutions, {-1});
+}
+
+// Attention in halves, with several blocks of queries and keys in every second program; results have the same bits for every
+// number of threads.
+TEST(LowerPrecision, RandomAttentionComputesWhatItsTextSays) {
+  const int given = omp_get_max_threads();
+  Compiled programs("-O1 -march=native");
+  struct Program {
+    std::string name;
+    std::uint64_t seed;
+    std::string type;
+    RandomWindows random;
+    ir::Schedule narrow;
+  };
+  std::vector<Program> cases;
+  for (int i = 0; i < random_cases(40); ++i) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
+    Program p{fmt::format("seed{}", seed),
+              seed,
+              i % 4 == 3 ? "f16" : "bf16",
+              random_attention(seed, ir::DType::f32, i % 2 == 0),
+              {}};
+    p.narrow = p.random.schedule;
+    passes::PassContext context;
+    passes::LowerPrecision{.type = p.type, .always = true}.run(p.narrow, context);
+    ASSERT_EQ(ir::verify(p.narrow).size(), 0U) << ir::print(p.narrow);
+    ir::Schedule schedule = p.narrow;
+    optimise(schedule, {});
+    programs.add_schedule(p.name, schedule);
+    cases.push_back(std::move(p));
+  }
+  programs.build();
+  int narrow = 0;
+  for (const Program& p : cases) {
+    SCOPED_TRACE(p.name + "\n" + ir::print(p.narrow));
+    const std::vector<std::vector<ir::Tensor>> inputs = {
+        random_inputs(p.random.schedule.graph, p.random.dims, p.seed)};
+    const std::vector<ir::Tensor> text = ir::run(p.narrow, inputs).outputs[0],
+                                  exact = ir::run(p.random.schedule, inputs).outputs[0];
+    std::vector<std::vector<ir::Tensor>> got;
+    for (const int threads : {1, 3}) {
+      omp_set_num_threads(team_of(threads));
+      rt::Program program = programs.open(p.name);
+      got.push_back(programs.run(program, inputs[0]));
+    }
+    EXPECT_EQ(got[0][0].bytes, got[1][0].bytes);
+    // Probabilities may be rounded on the way, and the result is, so that two of the type's steps may be between them.
+    const double step = p.type == "bf16" ? 8e-3 : 1e-3;
+    expect_close(got[0][0], text[0], 2 * step, "text");
+    expect_close(got[0][0], exact[0], 8 * step, "exact");
+    for (const ir::OpId op : execution_order(p.narrow)) {
+      const auto* k = p.narrow.graph[op].as<ir::Attention>();
+      narrow += k != nullptr && p.narrow.graph[k->query.buffer].dtype != ir::DType::f32;
+    }
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(narrow, static_cast<int>(cases.size()) / 2);
+  omp_set_num_threads(given);
 }
 
 // Operations that the caller keeps stay as they are, whatever they would gain.
