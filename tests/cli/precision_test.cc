@@ -139,6 +139,14 @@ output %a
     EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
     EXPECT_EQ(Json::parse(checked.out)["outputs"].size(), 2U);
   }
+  // On CUDA a convolution is a loop, which halves make no faster, and attention has become products before.
+  const ProcessResult cuda = braid({"compile", text, "--emit", "source", "-o", folder / "cuda", "--json",
+                                    "--precision", "bf16", "--target", "cuda"});
+  ASSERT_EQ(cuda.exit_code, 0) << cuda.err;
+  const Json json = Json::parse(cuda.out)["precision"];
+  EXPECT_EQ(json["narrow"], 0);
+  ASSERT_GE(json["f32"].size(), 1U);
+  EXPECT_EQ(json["f32"][0]["reason"], "the target has no kernel for it");
 }
 
 TEST(Precision, VerifyMeasuresAgainstFloat32) {
