@@ -127,7 +127,8 @@ Case random_convolutions(std::uint64_t seed) {
   t += fmt::format("constant %w: f32[{}, {}, {}, {}] = splat(0.5)\n", filters, c_in, taps[0], taps[1]);
   t += fmt::format("constant %v: f32[{}, 5] = splat(0.5)\nconstant %bias: f32[{}] = splat(0.5)\n", filters,
                    filters);
-  t += fmt::format("input %e: f32[{}]\n", images(filters, out));
+  t += fmt::format("input %d: f32[{}]\n%e: f32[{}] = pointwise {{ %0 = load %d  %1 = tanh %0  store %1 }}\n",
+                   images(filters, out), images(filters, out));
   std::string source = "%x";
   if (random() % 2 == 0) {
     t += fmt::format("%t: f32[{}] = pointwise {{ %0 = load %x  %1 = tanh %0  store %1 }}\n",
@@ -223,6 +224,59 @@ TEST(LowerPrecision, RandomProgramsComputeWhatTheirTextSays) { compare_with_text
 
 TEST(LowerPrecision, RandomConvolutionsComputeWhatTheirTextSays) {
   compare_with_text(40, random_convolutions, {-1});
+}
+
+// Convolutions of one shape by other weights, whose results are halves with channels first, and to which a matrix is added: as a
+// model in halves has them.
+TEST(LowerPrecision, ConvolutionsOfHalvesStoreHalvesInAnyLayout) {
+  for (const std::string type : {"f16", "bf16"}) {
+    for (const bool first : {true, false}) {
+      SCOPED_TRACE(type + (first ? ", channels first" : ", channels last"));
+      const std::string in = first ? "2, 3, 6, 5" : "2, 6, 5, 3", out = first ? "2, 4, 5, 4" : "2, 5, 4, 4";
+      const std::string a = first ? "[2, 6, 5, 3] strides [90, 5, 1, 30]" : "[2, 6, 5, 3]";
+      const std::string y = first ? "[2, 5, 4, 4] strides [80, 4, 1, 20]" : "[2, 5, 4, 4]";
+      std::string text = fmt::format("graph main\ninput %x: {}[{}]\ninput %e: f32[{}]\n", type, in, out);
+      for (const char* name : {"u", "v"}) {
+        text += fmt::format("constant %w{}: {}[1, 2, 2, 3, 4] = splat(0.5)\n", name, type);
+        text += fmt::format(
+            "%{}: {}[{}] = convolution %x {}, %w{} into %{} {} epilogue {{ %0 = acc f32  "
+            "%1 = load %e[{}]  %2 = add %0, %1  %3 = cast {} %2  return %3 }}\n",
+            name, type, out, a, name, name, y,
+            first ? "80*i0 + 4*i1 + i2 + 20*i3" : "80*i0 + 16*i1 + 4*i2 + i3", type);
+      }
+      text += "output %u\noutput %v\n";
+      Compiled programs("-O1 -march=native");
+      ir::Schedule schedule = ir::parse_schedule(text);
+      ASSERT_EQ(ir::verify(schedule).size(), 0U) << text;
+      fill_constants(schedule.graph, 5);
+      programs.add_schedule("main", schedule);
+      programs.build();
+      const std::vector<ir::Tensor> inputs = random_inputs(schedule.graph, {}, 7);
+      const std::vector<ir::Tensor> want = ir::run(schedule, {{inputs}}).outputs[0];
+      rt::Program program = programs.open("main");
+      const std::vector<ir::Tensor> got = programs.run(program, inputs);
+      for (std::size_t k = 0; k < want.size(); ++k)
+        expect_close(got[k], want[k], type == "f16" ? 1e-3 : 8e-3, fmt::format("output {}", k));
+    }
+  }
+}
+
+// Scores that differ much, in two blocks of keys: the first block's sums are scaled when a later one has a larger maximum.
+TEST(LowerPrecision, BlocksOfKeysAreScaledToOneMaximum) {
+  Compiled programs("-O1 -march=native");
+  ir::Schedule schedule = ir::parse_schedule(R"(graph main
+input %q: bf16[1, 2, 40, 32]  input %k: bf16[1, 2, 300, 32]  input %v: bf16[1, 2, 300, 32]
+%a: bf16[1, 2, 40, 32] = attention %q, %k, %v scale 3.0
+output %a
+)");
+  const ir::Schedule written = schedule;
+  optimise(schedule, {});
+  programs.add_schedule("main", schedule);
+  programs.build();
+  const std::vector<ir::Tensor> inputs = random_inputs(written.graph, {}, 11);
+  const std::vector<ir::Tensor> want = ir::run(written, {{inputs}}).outputs[0];
+  rt::Program program = programs.open("main");
+  expect_close(programs.run(program, inputs)[0], want[0], 1e-2, "a");
 }
 
 // Attention in halves, with several blocks of queries and keys in every second program; results have the same bits for every
