@@ -94,7 +94,8 @@ void report_precision(const CompileOptions& options, const ir::Schedule& schedul
     error = fmt::format("; largest error of an output {:.2g} of its largest element, {} returned to f32",
                         limited->error, limited->kept.size());
   }
-  fmt::print(stderr, "note: {} of {} products compute in {}{}\n", narrow, products, options.precision, error);
+  fmt::print(stderr, "note: {} of {} products, convolutions and attentions compute in {}{}\n", narrow,
+             products, options.precision, error);
 }
 
 // What drop_roundings did.

@@ -71,7 +71,11 @@ ir::Schedule lower(const CompileOptions& options) {
 }
 
 passes::LowerPrecision lower_precision(const CompileOptions& options) {
-  return {.type = options.precision, .keep = options.keep_f32};
+  const codegen::KernelLimits& limits = codegen::target_named(options.target).limits;
+  return {.type = options.precision,
+          .convolutions = limits.window_kernel != nullptr,
+          .attention = limits.attention,
+          .keep = options.keep_f32};
 }
 
 namespace {

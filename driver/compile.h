@@ -58,7 +58,7 @@ struct CompileOptions {
       split_report;                   // receives what the choice of a split was made from, if it is not null
   std::optional<std::string> passes;  // a pass list instead of the default one
   std::string precision =
-      "f32";  // of products: f32 (as written), bf16, f16 or int8 (passes/lower_precision.h)
+      "f32";  // of products, convolutions, attention: f32 (as written), bf16, f16 or int8 (passes/lower_precision.h)
   std::vector<std::string> keep_f32;  // operations that stay in f32
   passes::RunOptions run;             // disable, print_after, bisect, verify
   std::string machine;                // for costs: a name or a file; empty: the target's
@@ -83,7 +83,7 @@ struct CompileOptions {
 ir::Schedule lower(const CompileOptions& options);
 // Fuse, legalise (codegen/legalise.h), schedule, plan. Returns what each pass did.
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options);
-// The pass that computes products in options.precision, which is not f32.
+// The pass that computes in options.precision, which is not f32.
 passes::LowerPrecision lower_precision(const CompileOptions& options);
 // With a context of the caller, which holds the passes' reports afterwards.
 passes::PassContext pass_context(const CompileOptions& options);

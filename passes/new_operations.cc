@@ -6,13 +6,17 @@ namespace braid::passes {
 
 void NewOperations::place(ir::Schedule& schedule) const {
   std::vector<ir::ScheduleNode> nodes;
+  const auto add = [&](const std::map<ir::OpId, std::vector<ir::OpId>>& added, ir::OpId op) {
+    const auto found = added.find(op);
+    if (found == added.end()) return;
+    for (const ir::OpId id : found->second) nodes.push_back(ir::ScheduleNode::single(id));
+  };
   for (ir::ScheduleNode& node : schedule.nodes) {
-    if (node.kind == ir::ScheduleNode::Kind::single) {
-      if (const auto found = before_.find(node.op); found != before_.end()) {
-        for (const ir::OpId op : found->second) nodes.push_back(ir::ScheduleNode::single(op));
-      }
-    }
+    const bool single = node.kind == ir::ScheduleNode::Kind::single;
+    const ir::OpId op = node.op;
+    if (single) add(before_, op);
     nodes.push_back(std::move(node));
+    if (single) add(after_, op);
   }
   schedule.nodes = std::move(nodes);
 }

@@ -267,9 +267,33 @@ void multiply(const GemmShape& shape, const GemmArgs& args, const uint16_t* a, i
   }
 }
 
+void multiply_panel(const uint16_t* a, int64_t a_row, int64_t rows, int64_t k, const uint16_t* b,
+                    bool matrix_units, float* sums) {
+  const bool units = matrix_units && rows > kMostRows && k >= 2 * kStep;
+  const int64_t most_rows = units ? kMostTileRows : kMostRows;
+  const int64_t tiles = (rows + most_rows - 1) / most_rows;
+  Tiles tiles_of_thread;
+  Operands o = {};
+  o.a_row = a_row;
+  o.k = k;
+  o.b = b;
+  o.ahead = reinterpret_cast<const char*>(b);  // nothing
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t row = rows * t / tiles, count = rows * (t + 1) / tiles - row;
+    o.a = a + row * a_row;
+    o.sums = sums + row * kWidth;
+    if (units) {
+      tiles_of_thread.shape(static_cast<int>(count));
+      tile_of_units(o, static_cast<int>(count));
+    } else {
+      kTiles[count - 1](o);
+    }
+  }
+}
+
 }  // namespace
 
-const Bf16Kernels kBf16Kernels = {multiply};
+const Bf16Kernels kBf16Kernels = {multiply, multiply_panel};
 
 }  // namespace braid::rt::avx512
 #endif

@@ -27,15 +27,15 @@ bool has_bf16_units() {
 #endif
 }
 
-namespace {
-
-bool uses_matrix_units() {
+bool has_bf16_matrix_units() {
   static const bool found = [] {
     const char* asked = std::getenv("BRAID_HALF_KERNELS");
     return (asked == nullptr || std::string_view(asked) != "avx512") && has_amx_bf16();
   }();
   return found;
 }
+
+namespace {
 
 constexpr int64_t kWidth = 64;
 constexpr int64_t kBlockRows = 256;    // that are converted at once
@@ -65,21 +65,6 @@ GemmArgs part_of(const GemmShape& s, const GemmArgs& args, int64_t c_at) {
       part.vectors[p] = static_cast<const float*>(args.vectors[p]) + c_at;
   }
   return part;
-}
-
-void to_floats(DType type, const uint16_t* from, int64_t step, int64_t count, float* to) {
-  if (type == DType::f16) {
-    for (int64_t i = 0; i < count; ++i) to[i] = to_float(Half{from[i * step]});
-  } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = to_float(BFloat16{from[i * step]});
-  }
-}
-void to_halves(DType type, const float* from, int64_t count, uint16_t* to) {
-  if (type == DType::f16) {
-    for (int64_t i = 0; i < count; ++i) to[i] = to_half(from[i]).bits;
-  } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = to_bfloat16(from[i]).bits;
-  }
 }
 
 class WidenedHalves final : public GemmKernel {
@@ -127,7 +112,7 @@ class WidenedHalves final : public GemmKernel {
     auto* const c = static_cast<uint16_t*>(args.c) + c_at;
     split(threads_, count, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
-        to_halves(s_.c_type, sums_.data() + r * s_.c_row, s_.n, c + r * s_.c_row);
+        to_halves(s_.c_type, sums_.data() + r * s_.c_row, 1, s_.n, c + r * s_.c_row, 1);
     });
   }
 
@@ -170,7 +155,7 @@ class Bf16Gemm final : public GemmKernel {
   void run(const GemmArgs& args, const PackedMatrix* packed) const override {
     const auto* weights = static_cast<const Bf16Weights*>(packed->impl());
     const Bf16Panels b = {reinterpret_cast<const uint16_t*>(weights->bytes.get()), weights->pairs,
-                          uses_matrix_units()};
+                          has_bf16_matrix_units()};
     for (int64_t i = 0; i < s_.batches(); ++i) {
       const Offsets at = offsets_of(s_, i);
       const auto* a = static_cast<const uint16_t*>(args.a) + at.a;
@@ -214,6 +199,22 @@ class Bf16Gemm final : public GemmKernel {
 #endif
 
 }  // namespace
+
+void to_floats(DType type, const uint16_t* from, int64_t step, int64_t count, float* to) {
+  if (type == DType::f16) {
+    for (int64_t i = 0; i < count; ++i) to[i] = to_float(Half{from[i * step]});
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = to_float(BFloat16{from[i * step]});
+  }
+}
+void to_halves(DType type, const float* from, int64_t from_step, int64_t count, uint16_t* to,
+               int64_t to_step) {
+  if (type == DType::f16) {
+    for (int64_t i = 0; i < count; ++i) to[i * to_step] = to_half(from[i * from_step]).bits;
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i * to_step] = to_bfloat16(from[i * from_step]).bits;
+  }
+}
 
 PackedMatrix::Impl* pack_halves(DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
                                 int64_t b_col) {

@@ -17,6 +17,13 @@ namespace braid::rt {
 // Whether the processor has AVX-512 BF16. BRAID_HALF_KERNELS=widened asks for programs without it, to test them, and =avx512 for
 // such without AMX.
 bool has_bf16_units();
+// Whether more than a few rows are multiplied by AMX.
+bool has_bf16_matrix_units();
+
+// Numbers with strides of so many elements.
+void to_floats(DType type, const uint16_t* from, int64_t from_step, int64_t count, float* to);
+void to_halves(DType type, const float* from, int64_t from_step, int64_t count, uint16_t* to,
+               int64_t to_step);
 
 PackedMatrix::Impl* pack_halves(DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
                                 int64_t b_col);
@@ -37,6 +44,9 @@ struct Bf16Kernels {
   void (*multiply)(const GemmShape& shape, const GemmArgs& args, const uint16_t* a, int64_t a_row,
                    const Bf16Panels& b, int64_t row_begin, int64_t row_end, int64_t column_begin,
                    int64_t column_end);
+  // sums[r][j] = the sum over i < k of a[r][i] * b[i][j], for a panel b of 64 columns. `sums` is aligned to 64 bytes.
+  void (*multiply_panel)(const uint16_t* a, int64_t a_row, int64_t rows, int64_t k, const uint16_t* b,
+                         bool matrix_units, float* sums);
 };
 #ifdef __x86_64__
 namespace avx512 {

@@ -199,7 +199,7 @@ void Instance::pack(const ConvolutionShape& shape, const void* b) {
                  (shape.filters - 1) * shape.b_filter;
   for (int d = 0; d < shape.spatial; ++d) last += (shape.taps[d] - 1) * shape.b_tap[d];
   const auto* bytes = static_cast<const std::byte*>(b);
-  weights_packed(bytes, bytes + (last + 1) * (shape.type == DType::f32 ? 4 : 1));
+  weights_packed(bytes, bytes + (last + 1) * static_cast<int64_t>(size_of(shape.b_type)));
 }
 
 int64_t Instance::column_block(size_t first, size_t count) const {

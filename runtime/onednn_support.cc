@@ -24,6 +24,10 @@ memory::desc in_any_layout(const memory::desc& desc) {
   return {desc.get_dims(), desc.get_data_type(), memory::format_tag::any};
 }
 
+memory::desc in_floats(const memory::desc& desc) {
+  return {desc.get_dims(), memory::data_type::f32, desc.get_strides()};
+}
+
 memory::desc in_row_major(const memory::desc& desc) {
   return {desc.get_dims(), desc.get_data_type(), row_major(desc.get_dims())};
 }
@@ -76,6 +80,10 @@ std::optional<Blocking> blocking_of(const memory::desc& desc) {
 
 memory::desc in_any_layout(const memory::desc& desc) {
   return {desc.dims(), desc.data_type(), memory::format_tag::any};
+}
+
+memory::desc in_floats(const memory::desc& desc) {
+  return {desc.dims(), memory::data_type::f32, blocking_of(desc)->strides};
 }
 
 memory::desc in_row_major(const memory::desc& desc) {

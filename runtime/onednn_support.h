@@ -36,6 +36,8 @@ std::optional<Blocking> blocking_of(const dnnl::memory::desc& desc);
 
 // The same sizes and type, the layout left to the library.
 dnnl::memory::desc in_any_layout(const dnnl::memory::desc& desc);
+// The same sizes and strides in f32, of a layout without blocks.
+dnnl::memory::desc in_floats(const dnnl::memory::desc& desc);
 // The same sizes and type, dense, the last dimension innermost.
 dnnl::memory::desc in_row_major(const dnnl::memory::desc& desc);
 

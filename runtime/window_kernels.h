@@ -1,6 +1,7 @@
 // Convolutions and pools of generated CPU programs, f32, in any dense layout; ir::Convolution and ir::Pooling (ir/graph.h)
 // have their meaning. oneDNN computes them, or plain loops in a build without it. Weights that are constant are packed once per
-// layout. Convolutions of 8-bit integers with constant weights, which are not transposed, have kernels of our own (integer_windows.h).
+// layout. Convolutions of halves with constant weights are oneDNN's where the processor multiplies such, and f32 ones otherwise
+// (half_windows.h). Convolutions of 8-bit integers with constant weights, which are not transposed, have kernels of our own (integer_windows.h).
 #pragma once
 
 #include <array>
@@ -28,8 +29,10 @@ struct WindowShape {
 };
 
 struct ConvolutionShape : WindowShape {
-  DType type = DType::f32, b_type = DType::f32;  // of a and b: f32, or i8 and u8, whose sums are i32
-  bool finished = false;  // as GemmShape::finished; a row is a position, a column a filter
+  DType type = DType::f32,
+        b_type = DType::f32;    // of a and b: f32, both f16 or bf16, or i8 and u8, whose sums are i32
+  DType out_type = DType::f32;  // of halves: theirs or f32
+  bool finished = false;        // as GemmShape::finished; a row is a position, a column a filter
   bool transposed = false;
   int64_t groups = 1, channels = 0, filters = 0;  // channels and filters of one group
   int64_t b_group = 0, b_channel = 0, b_filter = 0;

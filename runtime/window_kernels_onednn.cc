@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "runtime/gemm_library.h"
+#include "runtime/half_gemm.h"
+#include "runtime/half_windows.h"
 #include "runtime/integer_windows.h"
 #include "runtime/onednn_support.h"
 #include "runtime/window_kernels.h"
@@ -22,8 +24,13 @@ namespace {
 
 using Dims = dnnl::memory::dims;
 using Desc = dnnl::memory::desc;
-constexpr auto kFloat = dnnl::memory::data_type::f32;
+using Type = dnnl::memory::data_type;
+constexpr auto kFloat = Type::f32;
 constexpr auto kAnyLayout = dnnl::memory::format_tag::any;
+
+Type library_type(DType type) {
+  return type == DType::bf16 ? Type::bf16 : type == DType::f16 ? Type::f16 : Type::f32;
+}
 
 // The numbers of the used spatial dimensions.
 Dims spatial(const WindowShape& s, const std::array<int64_t, kMaxSpatial>& numbers) {
@@ -49,7 +56,7 @@ Dims dense(const Dims& sizes, const std::vector<size_t>& order) {
 
 // What the library's kernels look for is channels-last or row-major in every dimension, and strides of dimensions of one
 // element may be anything.
-Desc activations(const Dims& sizes, Dims strides) {
+Desc activations(const Dims& sizes, Dims strides, Type type) {
   std::vector<size_t> channels_first(sizes.size());
   std::iota(channels_first.begin(), channels_first.end(), size_t{0});
   std::vector<size_t> channels_last = channels_first;
@@ -62,16 +69,18 @@ Desc activations(const Dims& sizes, Dims strides) {
     strides = wanted;
     break;
   }
-  return Desc(sizes, kFloat, strides);
+  return Desc(sizes, type, strides);
 }
 
 struct Operands {
   Desc a, out;
 };
-Operands operands_of(const WindowShape& s, int64_t a_channels, int64_t out_channels) {
+Operands operands_of(const WindowShape& s, int64_t a_channels, int64_t out_channels, Type a_type = kFloat,
+                     Type out_type = kFloat) {
   return {
-      activations(dims(s, s.batch, a_channels, s.in), dims(s, s.a_batch, s.a_channel, s.a_spatial)),
-      activations(dims(s, s.batch, out_channels, s.out), dims(s, s.out_batch, s.out_channel, s.out_spatial))};
+      activations(dims(s, s.batch, a_channels, s.in), dims(s, s.a_batch, s.a_channel, s.a_spatial), a_type),
+      activations(dims(s, s.batch, out_channels, s.out), dims(s, s.out_batch, s.out_channel, s.out_spatial),
+                  out_type)};
 }
 
 // The padding at the end up to which the last windows reach.
@@ -94,7 +103,8 @@ Dims gaps(const WindowShape& s) {  // oneDNN counts the elements between two tap
 Desc weights_dims(const ConvolutionShape& s, const Dims& strides) {
   Dims sizes = dims(s, s.filters, s.channels, s.taps);
   if (s.groups > 1) sizes.insert(sizes.begin(), s.groups);
-  return strides.empty() ? Desc(sizes, kFloat, kAnyLayout) : Desc(sizes, kFloat, strides);
+  const Type type = library_type(s.b_type);
+  return strides.empty() ? Desc(sizes, type, kAnyLayout) : Desc(sizes, type, strides);
 }
 Desc given_weights(const ConvolutionShape& s) {
   Dims strides = dims(s, s.b_filter, s.b_channel, s.b_tap);
@@ -288,7 +298,7 @@ class Kernel final : public WindowKernel {
         args_.add(DNNL_ARG_BIAS, Desc({shape->groups * shape->filters}, kFloat, Dims{1}), engine);
       } else {
         args_.add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(p - bias) | DNNL_ARG_SRC_1,
-                  op == PostOp::add_matrix ? given.out : vector_desc(*shape), engine);
+                  op == PostOp::add_matrix ? in_floats(given.out) : vector_desc(*shape), engine);
       }
       operands_.push_back(p);
     }
@@ -412,8 +422,9 @@ struct WindowLibrary::Impl {
   Scratch scratch;
   OwnWindows own;
   ByteWindows bytes;
+  HalfWindows halves;
   struct Packed {
-    const float* b;
+    const void* b;
     Desc given, layout;
     AlignedBytes bytes;
   };
@@ -427,8 +438,8 @@ struct WindowLibrary::Impl {
         dnnl::reorder::primitive_desc(engine, from, engine, to, dnnl::primitive_attr(), true));
   }
 
-  const std::byte* pack(const float* b, const Desc& given, const Desc& layout) {
-    if (given == layout) return reinterpret_cast<const std::byte*>(b);
+  const std::byte* pack(const void* b, const Desc& given, const Desc& layout) {
+    if (given == layout) return static_cast<const std::byte*>(b);
     for (const Packed& p : packed) {
       if (p.b == b && p.given == given && p.layout == layout) return p.bytes.get();
     }
@@ -446,6 +457,28 @@ struct WindowLibrary::Impl {
     stream.wait();
     packed.push_back({b, given, layout, std::move(bytes)});
     return packed.back().bytes.get();
+  }
+
+  // The library's kernel for halves; null if it would not be faster than one for f32. Those by products of unfolded images are not,
+  // and err (adds_wrongly, ignores_stride).
+  std::unique_ptr<WindowKernel> half_kernel(const ConvolutionShape& s, const void* weights) {
+    if (s.type != DType::bf16 || !has_bf16_units()) return nullptr;
+    const Operands given = operands_of(s, s.groups * s.channels, s.groups * s.filters, library_type(s.type),
+                                       library_type(s.out_type));
+    const Operands f32 = operands_of(s, s.groups * s.channels, s.groups * s.filters);
+    std::optional<Chosen> c;
+    try {
+      for (const Operands& layouts : {given, Operands{in_any_layout(given.a), in_any_layout(given.out)}}) {
+        c = convolution(s, layouts, f32.out, engine);
+        if (c && !c->reference && c->name.find("gemm") == std::string::npos) break;
+        c.reset();
+      }
+    } catch (const dnnl::error&) {
+      return nullptr;
+    }
+    if (!c) return nullptr;
+    const std::byte* const packed = pack(weights, given_weights(s), c->b);
+    return std::make_unique<Kernel>(*c, given, given_weights(s), packed, &s, engine, stream, &scratch);
   }
 
   // In the given layouts if a fast kernel takes them and `prefers_own` does not say otherwise of that kernel, else in those
@@ -480,6 +513,13 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
   }
   if (is_byte_convolution(shape)) {
     slot = im.bytes.kernel(shape, weights, omp_get_max_threads());
+    return slot.get();
+  }
+  if (is_half_convolution(shape)) {
+    slot = im.half_kernel(shape, weights);
+    if (slot) return slot.get();
+    const WindowKernel* const f32 = kernel(HalfWindows::widened(shape), im.halves.widened(shape, weights));
+    slot = im.halves.kernel(shape, *f32, omp_get_max_threads());
     return slot.get();
   }
   slot = im.own.kernel(shape, constant_b, omp_get_max_threads());

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "runtime/gemm_library.h"
+#include "runtime/half_windows.h"
 #include "runtime/integer_windows.h"
 #include "runtime/kernel_support.h"
 #include "runtime/window_kernels.h"
@@ -156,6 +157,7 @@ class PlainPool final : public WindowKernel {
 struct WindowLibrary::Impl {
   OwnWindows own;
   ByteWindows bytes;
+  HalfWindows halves;
   // Keyed by shape, constant weights and threads.
   std::map<std::tuple<ConvolutionShape, const float*, int>, std::unique_ptr<WindowKernel>> convolutions;
   std::map<std::pair<PoolShape, int>, std::unique_ptr<WindowKernel>> pools;
@@ -169,6 +171,11 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
   const auto* constant_b = static_cast<const float*>(weights);
   std::unique_ptr<WindowKernel>& slot = impl_->convolutions[{shape, constant_b, threads}];
   if (!slot && is_byte_convolution(shape)) slot = impl_->bytes.kernel(shape, weights, threads);
+  if (!slot && is_half_convolution(shape)) {
+    const WindowKernel* const f32 =
+        kernel(HalfWindows::widened(shape), impl_->halves.widened(shape, weights));
+    slot = impl_->halves.kernel(shape, *f32, threads);
+  }
   if (!slot) slot = impl_->own.kernel(shape, constant_b, threads);
   if (!slot) slot = std::make_unique<PlainConvolution>(shape, threads);
   return slot.get();

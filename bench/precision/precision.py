@@ -3,7 +3,7 @@
 
   scripts/python_run.sh bench/precision/precision.py --braid build/release/bin/braid
 
-1. BERT base and GPT-2 small, compiled with --precision, beside the same model in f32. Also the largest difference of an output from
+1. BERT base, GPT-2 small and vision networks, compiled with --precision, beside the same model in f32. Also the largest difference of an output from
    f32's, relative to its largest element, for the same random inputs.
 2. GPT-2 small's decode with weights in blocks of 32 numbers of 4 and 8 bits (MatMulNBits), beside f32 and beside ONNX Runtime.
 3. The same models as ONNX Runtime's dynamic quantiser writes them (8 bits), beside ONNX Runtime; BERT also as its static one does.
@@ -40,10 +40,16 @@ CASES = {
     "decode": (["--graph", "decode"], dict(batch=1, past_sequence=512), dict(batch="1", past_sequence="1..1023")),
 }
 TITLES = {"bert": "BERT base, 128 tokens", "prefill": "GPT-2 small, prefill 128", "decode": "GPT-2 small, decode, 512 cached"}
+VISION = ["vit_base", "resnet50"]
+for name in VISION:
+    CASES[name] = (None, networks.CASES[name], {k: str(v) for k, v in networks.CASES[name].items()})
+    TITLES[name] = name
 
 
 def make(work, case):
     """The float32 model, written once."""
+    if case in VISION:
+        return pathlib.Path(networks.make_model(str(work), case))
     path = work / f"{case}.onnx"
     if not path.exists():
         command = [sys.executable, DECODER, "-o", work, "--name", case, *CASES[case][0]]
@@ -222,7 +228,7 @@ def main():
         print("Quantised by ONNX Runtime:\n")
         table(["model", "form", "threads", "ONNX Runtime", "Braid", "ratio"])
         ratios = []
-        for case in options.cases:
+        for case in (c for c in options.cases if c not in VISION):
             _, sizes, bounds = CASES[case]
             forms = [w for w in options.forms if case == "bert" or w.startswith("dynamic")]
             ratios += quantised_rows(options, TITLES[case], make(options.work, case), sizes, bounds, forms)

@@ -58,14 +58,16 @@ void ProgramEmitter::emit_window(OpId id) {
   } else {
     const TensorRef& b = convolution->b;
     const bool bytes = is_byte_product(s_.graph, *convolution);
+    const DType type = s_.graph[a.buffer].dtype, out_type = s_.graph[out.buffer].dtype;
     const bool finished = bytes && (convolution->epilogue || s_.graph[out.buffer].dtype != DType::i32);
     internal_check(
         !convolution->epilogue || (bytes ? can_finish(*convolution) : named_to_the_end(*convolution)),
         "codegen: no kernel has the epilogue of '{}': the schedule is not legalised", op.name);
-    if (bytes) {
-      w.line(fmt::format("s.type = DType::{};", to_string(s_.graph[a.buffer].dtype)));
+    if (type != DType::f32) {
+      w.line(fmt::format("s.type = DType::{};", to_string(type)));
       w.line(fmt::format("s.b_type = DType::{};", to_string(s_.graph[b.buffer].dtype)));
     }
+    if (!bytes && out_type != DType::f32) w.line(fmt::format("s.out_type = DType::{};", to_string(out_type)));
     if (finished) w.line("s.finished = true;");
     if (convolution->transposed) w.line("s.transposed = true;");
     set("groups", b.sizes[0]);

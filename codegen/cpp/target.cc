@@ -23,11 +23,21 @@ bool rounds_only_the_result(const LoopBody& epilogue) {
   return true;
 }
 
+// Whether a convolution is one of halves by constant weights, which the runtime computes (runtime/half_windows.h).
+bool has_half_windows(const Graph& graph, const Product& product) {
+  const DType type = graph[product.a.buffer].dtype, out = graph[product.out.buffer].dtype;
+  const StorageId weights = root_storage(graph, product.b.buffer);
+  return (type == DType::f16 || type == DType::bf16) && (out == DType::f32 || out == type) &&
+         weights.valid() && graph[weights].kind == StorageKind::constant &&
+         product.b.sizes.size() > product.out.sizes.size();
+}
+
 // The limits of the runtime's kernels (runtime/gemm.h): float32 throughout, one scale. Tiles of integer sums are finished by
 // the program.
 std::size_t post_ops_taken(const Graph& graph, const Product& product) {
   if (is_byte_product(graph, product)) return can_finish(product) ? kAnyEpilogue : 0;
-  const bool halves = has_half_kernel(graph, product) && rounds_only_the_result(*product.epilogue);
+  const bool halves = (has_half_kernel(graph, product) || has_half_windows(graph, product)) &&
+                      rounds_only_the_result(*product.epilogue);
   if (!halves &&
       (graph[product.out.buffer].dtype != DType::f32 || graph[product.a.buffer].dtype != DType::f32))
     return 0;
@@ -52,7 +62,7 @@ bool has_byte_kernel(const Graph& graph, const Convolution& convolution) {
          can_finish(convolution);
 }
 
-// What oneDNN's convolutions and pools take (runtime/window_kernels.h).
+// What the runtime's convolutions and pools take (runtime/window_kernels.h).
 bool has_window_kernel(const Graph& graph, const Operation& op) {
   const auto* convolution = op.as<Convolution>();
   const auto* pool = op.as<Pooling>();
@@ -61,7 +71,8 @@ bool has_window_kernel(const Graph& graph, const Operation& op) {
   const std::vector<Window>& windows = convolution != nullptr ? convolution->windows : pool->windows;
   if (convolution != nullptr && is_byte_product(graph, *convolution))
     return has_byte_kernel(graph, *convolution);
-  if (graph[a.buffer].dtype != DType::f32 || graph[out.buffer].dtype != DType::f32) return false;
+  const bool halves = convolution != nullptr && has_half_windows(graph, *convolution);
+  if (!halves && (graph[a.buffer].dtype != DType::f32 || graph[out.buffer].dtype != DType::f32)) return false;
   if (windows.size() > rt::kMaxSpatial || !at_least(a.sizes.back(), 1)) return false;
   // oneDNN describes no operand that repeats elements or runs backwards.
   bool forwards = true;

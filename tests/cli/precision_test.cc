@@ -41,6 +41,7 @@ TEST(Precision, ProductsAreChosenWhereTheyPay) {
   EXPECT_EQ(json["type"], "bf16");
   EXPECT_EQ(json["products"], 3);
   EXPECT_EQ(json["narrow"], 2);
+  ASSERT_EQ(json["f32"].size(), 1U);
   EXPECT_EQ(json["f32"][0]["product"], "e");
   EXPECT_EQ(json["f32"][0]["reason"], "it would take no less time");
 }
@@ -67,6 +68,85 @@ TEST(Precision, ALimitReturnsProductsToF32) {
   const Json none = compiled(folder, {"--precision", "bf16", "--max-error", "0"})["precision"];
   EXPECT_EQ(none["narrow"], 0);
   EXPECT_EQ(none["error"], 0.0);
+}
+
+// Two outputs, the second of which raises the error of its product by an exponential.
+constexpr const char* kGoodAndBad = R"(graph two
+input %x: f32[64, 256]
+constant %w: f32[256, 256] = splat(0.37)
+constant %v: f32[256, 256] = splat(0.21)
+%good: f32[64, 256] = gemm %x, %w
+%bad: f32[64, 256] = gemm %x, %v
+%d: f32[64, 256] = pointwise { %0 = load %bad  %1 = constant f32 4.0  %2 = mul %0, %1  %3 = exp %2  store %3 }
+output %good
+output %d
+)";
+
+Json limited(const Folder& folder, double limit) {
+  const ProcessResult result =
+      braid({"compile", folder.file("two.braid", kGoodAndBad), "--emit", "source", "-o", folder / "out",
+             "--json", "--precision", "bf16", "--max-error", std::to_string(limit)});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return Json::parse(result.out)["precision"];
+}
+
+TEST(Precision, ALimitReturnsTheProductWithTheLargestError) {
+  const Folder folder;
+  const double all = limited(folder, 100)["error"];
+  const Json one = limited(folder, all / 2);
+  EXPECT_EQ(one["returned"], Json::array({"bad"}));
+  const double left = one["error"];
+  EXPECT_GT(left, 0);
+  EXPECT_LT(left, all / 2);
+  // No error above the limit is accepted, however little.
+  const Json none = limited(folder, left * 0.95);
+  EXPECT_EQ(none["returned"].size(), 2U);
+  EXPECT_EQ(none["error"], 0.0);
+}
+
+// Each type has a limit of its own: errors above it are none of the type's roundings.
+TEST(Precision, VerifyHasALimitPerType) {
+  const Folder folder;
+  const std::string text = folder.file("two.braid", kGoodAndBad);
+  const ProcessResult result = braid({"verify", text, "--precision", "bf16", "--json"});
+  EXPECT_EQ(result.exit_code, 1) << result.out;
+  const Json outputs = Json::parse(result.out)["outputs"];
+  ASSERT_EQ(outputs.size(), 2U);
+}
+
+// Convolutions and attention are chosen like products, and verify tells the error of each output.
+TEST(Precision, ConvolutionsAndAttentionAreChosenWhereTheyPay) {
+  const Folder folder;
+  const std::string text = folder.file("others.braid", R"(graph others
+input %x: f32[1, 32, 32, 64]
+input %q: f32[1, 4, 128, 64]
+constant %w: f32[1, 3, 3, 64, 64] = splat(0.03)
+%c: f32[1, 30, 30, 64] = convolution %x, %w
+%a: f32[1, 4, 128, 64] = attention %q, %q, %q scale 0.125
+output %c
+output %a
+)");
+  for (const std::string type : {"bf16", "int8"}) {
+    const ProcessResult result =
+        braid({"compile", text, "--emit", "source", "-o", folder / "out", "--json", "--precision", type});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err,
+                HasSubstr(type == "bf16" ? "2 of 2 products, convolutions and attentions compute in bf16"
+                                         : "1 of 2 products, convolutions and attentions compute in int8"));
+    const Json json = Json::parse(result.out)["precision"];
+    EXPECT_EQ(json["narrow"], type == "bf16" ? 2 : 1);
+    const ProcessResult checked = braid({"verify", text, "--precision", type, "--json"});
+    EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
+    EXPECT_EQ(Json::parse(checked.out)["outputs"].size(), 2U);
+  }
+  // On CUDA a convolution is a loop, which halves make no faster, and attention has become products before.
+  const ProcessResult cuda = braid({"compile", text, "--emit", "source", "-o", folder / "cuda", "--json",
+                                    "--precision", "bf16", "--target", "cuda"});
+  ASSERT_EQ(cuda.exit_code, 0) << cuda.err;
+  const Json json = Json::parse(cuda.out)["precision"];
+  EXPECT_EQ(json["narrow"], 0);
+  ASSERT_GE(json["f32"].size(), 1U);
+  EXPECT_EQ(json["f32"][0]["reason"], "the target has no kernel for it");
 }
 
 TEST(Precision, VerifyMeasuresAgainstFloat32) {

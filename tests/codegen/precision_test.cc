@@ -11,12 +11,14 @@
 
 #include "driver/compile.h"
 #include "ir/parser.h"
+#include "ir/printer.h"
 #include "ir/verifier.h"
 #include "passes/lower_precision.h"
 #include "passes/pass_context.h"
 #include "tests/codegen/compiled.h"
 #include "tests/support/openmp_threads.h"
 #include "tests/support/random.h"
+#include "tests/support/random_attention.h"
 
 namespace braid::test {
 namespace {
@@ -82,12 +84,94 @@ Case random_case(std::uint64_t seed) {
   return c;
 }
 
-TEST(LowerPrecision, RandomProgramsComputeWhatTheirTextSays) {
+std::int64_t pick(Random& random, std::vector<std::int64_t> of) { return of[random() % of.size()]; }
+
+// Two convolutions, the first of images whose channels come first or last, with bias, activation and residual; the second of the
+// first's result, or of the same images.
+Case random_convolutions(std::uint64_t seed) {
+  Random random(seed);
+  Case c;
+  c.type = std::vector<std::string>{"bf16", "f16", "int8"}[random() % 3];
+  c.m = between(random, 1, 2);
+  const bool first = random() % 2 == 0, transposed = c.type != "int8" && random() % 5 == 0;
+  const std::int64_t groups = pick(random, {1, 1, 1, 2, 8}), channels = groups * pick(random, {1, 3, 4, 16}),
+                     filters = groups * pick(random, {1, 2, 16, 24});
+  std::int64_t in[2], out[2], taps[2], stride[2], dilation[2], pad[2];
+  for (int d = 0; d < 2; ++d) {
+    taps[d] = pick(random, {1, 1, 2, 3, 3});
+    stride[d] = pick(random, {1, 1, 2});
+    dilation[d] = pick(random, {1, 1, 1, 2});
+    const std::int64_t extent = (taps[d] - 1) * dilation[d] + 1;
+    pad[d] = random() % 2 == 0 ? 0 : between(random, 0, taps[d] - 1);
+    in[d] = extent + between(random, 1, 9);
+    out[d] = transposed ? (in[d] - 1) * stride[d] + extent - 2 * pad[d]
+                        : (in[d] + 2 * pad[d] - extent) / stride[d] + 1;
+    if (out[d] < 1) pad[d] = 0, out[d] = (in[d] - 1) * stride[d] + extent;
+  }
+  const auto images = [&](std::int64_t of, const std::int64_t(&size)[2]) {
+    return first ? fmt::format("m, {}, {}, {}", of, size[0], size[1])
+                 : fmt::format("m, {}, {}, {}", size[0], size[1], of);
+  };
+  const auto view = [&](std::int64_t of, const std::int64_t(&size)[2]) {
+    const std::int64_t pixels = size[0] * size[1];
+    return first ? fmt::format("[m, {}, {}, {}] strides [{}, {}, 1, {}]", size[0], size[1], of, of * pixels,
+                               size[1], pixels)
+                 : fmt::format("[m, {}, {}, {}] strides [{}, {}, {}, 1]", size[0], size[1], of, of * pixels,
+                               size[1] * of, of);
+  };
+  const auto channel = first ? 1 : 3;
+  std::string& t = c.text;
+  t = fmt::format("graph main  dim m in [1, 3]\ninput %x: f32[{}]\n", images(channels, in));
+  // [groups * m, c, taps...] as in ONNX.
+  const std::int64_t c_in = channels / groups, m_out = filters / groups, all = taps[0] * taps[1];
+  t += fmt::format("constant %w: f32[{}, {}, {}, {}] = splat(0.5)\n", filters, c_in, taps[0], taps[1]);
+  t += fmt::format("constant %v: f32[{}, 5] = splat(0.5)\nconstant %bias: f32[{}] = splat(0.5)\n", filters,
+                   filters);
+  t += fmt::format("input %d: f32[{}]\n%e: f32[{}] = pointwise {{ %0 = load %d  %1 = tanh %0  store %1 }}\n",
+                   images(filters, out), images(filters, out));
+  std::string source = "%x";
+  if (random() % 2 == 0) {
+    t += fmt::format("%t: f32[{}] = pointwise {{ %0 = load %x  %1 = tanh %0  store %1 }}\n",
+                     images(channels, in));
+    source = "%t";
+  }
+  t += fmt::format(
+      "%y: f32[{}] = convolution {}{} {}, %w [{}, {}, {}, {}, {}] strides [{}, {}, 1, {}, {}] "
+      "stride [{}, {}] dilation [{}, {}] pad [{}, {}] into %y {}\n",
+      images(filters, out), transposed ? "transposed " : "", source, view(channels, in), groups, taps[0],
+      taps[1], c_in, m_out, m_out * c_in * all, taps[1], all, c_in * all, stride[0], stride[1], dilation[0],
+      dilation[1], pad[0], pad[1], view(filters, out));
+  std::string body = "%0 = load %y ";
+  int value = 0;
+  if (random() % 3 != 0) {
+    body += fmt::format(" %1 = load %bias[i{}]  %2 = add %0, %1 ", channel);
+    value = 2;
+  }
+  if (random() % 3 == 0) {
+    body += fmt::format(" %{} = load %e  %{} = add %{}, %{} ", value + 1, value + 2, value, value + 1);
+    value += 2;
+  }
+  if (random() % 2 == 0) {
+    body += fmt::format(" %{} = {} %{} ", value + 1, random() % 2 == 0 ? "tanh" : "sigmoid", value);
+    ++value;
+  }
+  t += fmt::format("%r: f32[{}] = pointwise {{ {} store %{} }}\n", images(filters, out), body, value);
+  const std::int64_t five = 5;
+  t +=
+      fmt::format("%z: f32[{}] = convolution %r {}, %v [1, 1, 1, {}, 5] strides [0, 0, 0, 5, 1] into %z {}\n",
+                  images(five, out), view(filters, out), filters, view(five, out));
+  t += "output %z\n";
+  if (random() % 2 == 0) t += "output %r\n";
+  return c;
+}
+
+// Runs every case with these sizes of dimension m, where -1 stands for its own.
+void compare_with_text(int count, Case (*random_case)(std::uint64_t), std::vector<std::int64_t> sizes) {
   const int given = omp_get_max_threads();
   Compiled programs;
   std::map<std::string, Case> cases;
   std::map<std::string, ir::Schedule> wide, narrow;
-  for (int i = 0; i < random_cases(30); ++i) {
+  for (int i = 0; i < random_cases(count); ++i) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
     const std::string name = fmt::format("seed{}", seed);
     const Case c = random_case(seed);
@@ -107,7 +191,8 @@ TEST(LowerPrecision, RandomProgramsComputeWhatTheirTextSays) {
   for (const auto& [name, c] : cases) {
     SCOPED_TRACE(name + "\n" + c.text);
     omp_set_num_threads(team_of(1 + static_cast<int>(name.size() % 2)));
-    for (const std::int64_t m : {std::int64_t{0}, c.m}) {
+    for (const std::int64_t size : sizes) {
+      const std::int64_t m = size < 0 ? c.m : size;
       ir::Graph& graph = wide.at(name).graph;
       const std::vector<ir::Tensor> inputs = random_inputs(graph, {{"m", m}}, 3);
       const std::vector<std::vector<ir::Tensor>> ranks = {inputs};
@@ -133,6 +218,150 @@ TEST(LowerPrecision, RandomProgramsComputeWhatTheirTextSays) {
     }
   }
   omp_set_num_threads(given);
+}
+
+TEST(LowerPrecision, RandomProgramsComputeWhatTheirTextSays) { compare_with_text(30, random_case, {0, -1}); }
+
+TEST(LowerPrecision, RandomConvolutionsComputeWhatTheirTextSays) {
+  compare_with_text(40, random_convolutions, {-1});
+}
+
+// Convolutions of one shape by other weights, whose results are halves with channels first, and to which a matrix is added: as a
+// model in halves has them.
+TEST(LowerPrecision, ConvolutionsOfHalvesStoreHalvesInAnyLayout) {
+  for (const std::string type : {"f16", "bf16"}) {
+    for (const bool first : {true, false}) {
+      SCOPED_TRACE(type + (first ? ", channels first" : ", channels last"));
+      const std::string in = first ? "2, 3, 6, 5" : "2, 6, 5, 3", out = first ? "2, 4, 5, 4" : "2, 5, 4, 4";
+      const std::string a = first ? "[2, 6, 5, 3] strides [90, 5, 1, 30]" : "[2, 6, 5, 3]";
+      const std::string y = first ? "[2, 5, 4, 4] strides [80, 4, 1, 20]" : "[2, 5, 4, 4]";
+      std::string text = fmt::format("graph main\ninput %x: {}[{}]\ninput %e: f32[{}]\n", type, in, out);
+      for (const char* name : {"u", "v"}) {
+        text += fmt::format("constant %w{}: {}[1, 2, 2, 3, 4] = splat(0.5)\n", name, type);
+        text += fmt::format(
+            "%{}: {}[{}] = convolution %x {}, %w{} into %{} {} epilogue {{ %0 = acc f32  "
+            "%1 = load %e[{}]  %2 = add %0, %1  %3 = cast {} %2  return %3 }}\n",
+            name, type, out, a, name, name, y,
+            first ? "80*i0 + 4*i1 + i2 + 20*i3" : "80*i0 + 16*i1 + 4*i2 + i3", type);
+      }
+      text += "output %u\noutput %v\n";
+      Compiled programs("-O1 -march=native");
+      ir::Schedule schedule = ir::parse_schedule(text);
+      ASSERT_EQ(ir::verify(schedule).size(), 0U) << text;
+      fill_constants(schedule.graph, 5);
+      programs.add_schedule("main", schedule);
+      programs.build();
+      const std::vector<ir::Tensor> inputs = random_inputs(schedule.graph, {}, 7);
+      const std::vector<ir::Tensor> want = ir::run(schedule, {{inputs}}).outputs[0];
+      rt::Program program = programs.open("main");
+      const std::vector<ir::Tensor> got = programs.run(program, inputs);
+      for (std::size_t k = 0; k < want.size(); ++k)
+        expect_close(got[k], want[k], type == "f16" ? 1e-3 : 8e-3, fmt::format("output {}", k));
+    }
+  }
+}
+
+// Scores that differ much, in two blocks of keys: the first block's sums are scaled when a later one has a larger maximum.
+TEST(LowerPrecision, BlocksOfKeysAreScaledToOneMaximum) {
+  Compiled programs("-O1 -march=native");
+  ir::Schedule schedule = ir::parse_schedule(R"(graph main
+input %q: bf16[1, 2, 40, 32]  input %k: bf16[1, 2, 300, 32]  input %v: bf16[1, 2, 300, 32]
+%a: bf16[1, 2, 40, 32] = attention %q, %k, %v scale 3.0
+output %a
+)");
+  const ir::Schedule written = schedule;
+  optimise(schedule, {});
+  programs.add_schedule("main", schedule);
+  programs.build();
+  const std::vector<ir::Tensor> inputs = random_inputs(written.graph, {}, 11);
+  const std::vector<ir::Tensor> want = ir::run(written, {{inputs}}).outputs[0];
+  rt::Program program = programs.open("main");
+  expect_close(programs.run(program, inputs)[0], want[0], 1e-2, "a");
+}
+
+// Attention in halves, with several blocks of queries and keys in every second program; results have the same bits for every
+// number of threads.
+TEST(LowerPrecision, RandomAttentionComputesWhatItsTextSays) {
+  const int given = omp_get_max_threads();
+  Compiled programs("-O1 -march=native");
+  struct Program {
+    std::string name;
+    std::uint64_t seed;
+    std::string type;
+    RandomWindows random;
+    ir::Schedule narrow;
+  };
+  std::vector<Program> cases;
+  for (int i = 0; i < random_cases(40); ++i) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
+    Program p{fmt::format("seed{}", seed),
+              seed,
+              i % 4 == 3 ? "f16" : "bf16",
+              random_attention(seed, ir::DType::f32, i % 2 == 0),
+              {}};
+    p.narrow = p.random.schedule;
+    passes::PassContext context;
+    passes::LowerPrecision{.type = p.type, .always = true}.run(p.narrow, context);
+    ASSERT_EQ(ir::verify(p.narrow).size(), 0U) << ir::print(p.narrow);
+    ir::Schedule schedule = p.narrow;
+    optimise(schedule, {});
+    programs.add_schedule(p.name, schedule);
+    cases.push_back(std::move(p));
+  }
+  programs.build();
+  int narrow = 0;
+  for (const Program& p : cases) {
+    SCOPED_TRACE(p.name + "\n" + ir::print(p.narrow));
+    const std::vector<std::vector<ir::Tensor>> inputs = {
+        random_inputs(p.random.schedule.graph, p.random.dims, p.seed)};
+    const std::vector<ir::Tensor> text = ir::run(p.narrow, inputs).outputs[0],
+                                  exact = ir::run(p.random.schedule, inputs).outputs[0];
+    std::vector<std::vector<ir::Tensor>> got;
+    for (const int threads : {1, 3}) {
+      omp_set_num_threads(team_of(threads));
+      rt::Program program = programs.open(p.name);
+      got.push_back(programs.run(program, inputs[0]));
+    }
+    EXPECT_EQ(got[0][0].bytes, got[1][0].bytes);
+    // Probabilities may be rounded on the way, and the result is, so that two of the type's steps may be between them.
+    const double step = p.type == "bf16" ? 8e-3 : 1e-3;
+    expect_close(got[0][0], text[0], 2 * step, "text");
+    expect_close(got[0][0], exact[0], 8 * step, "exact");
+    for (const ir::OpId op : execution_order(p.narrow)) {
+      const auto* k = p.narrow.graph[op].as<ir::Attention>();
+      narrow += k != nullptr && p.narrow.graph[k->query.buffer].dtype != ir::DType::f32;
+    }
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(narrow, static_cast<int>(cases.size()) / 2);
+  omp_set_num_threads(given);
+}
+
+// Operations that the caller keeps stay as they are, whatever they would gain.
+TEST(LowerPrecision, KeepsWhatIsAskedFor) {
+  const std::string text = R"(graph main
+input %x: f32[64, 256]
+constant %w: f32[256, 512] = splat(0.5)
+%y: f32[64, 512] = gemm %x, %w
+%z: f32[64, 512] = gemm %x, %w
+output %y
+output %z
+)";
+  ir::Schedule schedule = ir::parse_schedule(text);
+  passes::PassContext context;
+  const passes::LowerPrecision pass{.type = "bf16", .always = true, .keep = {"y"}};
+  const std::vector<passes::PrecisionChoice> choices = pass.choices(schedule, context);
+  ASSERT_EQ(choices.size(), 2U);
+  EXPECT_EQ(choices[0].reason, "asked for");
+  EXPECT_EQ(choices[1].reason, "");
+  ASSERT_TRUE(passes::LowerPrecision(pass).run(schedule, context));
+  std::vector<std::string> wide;
+  for (const ir::OpId op : execution_order(schedule)) {
+    const auto* gemm = schedule.graph[op].as<ir::Gemm>();
+    if (gemm != nullptr && schedule.graph[gemm->a.buffer].dtype == ir::DType::f32)
+      wide.push_back(schedule.graph[op].name);
+  }
+  EXPECT_THAT(wide, ::testing::ElementsAre("y"));
 }
 
 // The cast of a product's result joins its epilogue, and that of a loop's the loop: nothing of f32 is stored between.
