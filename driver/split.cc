@@ -124,19 +124,18 @@ class Chooser {
     const SplitOptions& split = options_.split;
     auto found = frontend::sharding::device_configuration(options_.model, split.configuration);
     if (!found || (found->nodes.empty() && split.configuration.empty())) return nullptr;
-    if (!split.mesh.empty())
-      ir::user_error(
-          frontend::kSplitRequest, {.file = options_.model},
-          fmt::format("the model is annotated for {} devices (configuration '{}'), and --mesh is given",
-                      found->devices, found->name),
-          fmt::format("give --tp {}, or another split with --plan", found->devices));
-    if (split.tensor_ranks > 0 ? split.tensor_ranks != found->devices
-                               : split.devices > 0 && split.devices < found->devices) {
+    const std::optional<Mesh> mesh =
+        split.mesh.empty() ? std::nullopt
+                           : std::optional(frontend::sharding::parse_mesh(split.mesh, "--mesh"));
+    const int asked = mesh ? mesh->ranks() : split.tensor_ranks;
+    if (asked > 0 ? asked != found->devices : split.devices > 0 && split.devices < found->devices) {
       ir::user_error(frontend::kSplitRequest, {.file = options_.model},
                      fmt::format("the configuration '{}' of the model is for {} devices, not for {}",
-                                 found->name, found->devices, std::max(split.tensor_ranks, split.devices)),
+                                 found->name, found->devices, std::max(asked, split.devices)),
                      fmt::format("give --tp {}, or another split with --plan", found->devices));
     }
+    // Its own one otherwise.
+    if (mesh) found->mesh = *mesh;
     return std::make_shared<const DeviceConfiguration>(std::move(*found));
   }
 
@@ -229,7 +228,7 @@ class Chooser {
     if (!split.mesh.empty()) only = frontend::sharding::parse_mesh(split.mesh, "--mesh");
     if (split.tensor_ranks > 0) only = Mesh::line(split.tensor_ranks);
     annotated_ = annotations();
-    if (annotated_) only = Mesh::line(annotated_->devices);
+    if (annotated_) only = annotated_->mesh;
     const bool obey = split.tensor_ranks > 0 || !split.mesh.empty();
     attention_flops_ = attention_flops(model_.lower(1, nullptr), *costs_);
     if (!split.keep_file.empty()) {

@@ -198,8 +198,9 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     result.obstacle = Obstacles(graph).of(ranks).value_or("");
   }
   const Caches caches = options.caches ? Caches::in_parts : Caches::whole;
-  const Plan fixed = options.annotated ? annotated_lines(graph, *options.annotated) : Plan();
-  const SplitSpace space(graph, mesh, with_lines(graph, fixed, caches));
+  AnnotatedLines fixed;
+  if (options.annotated) fixed = annotated_lines(graph, *options.annotated, mesh);
+  const SplitSpace space(graph, mesh, with_lines(graph, fixed.plan, fixed.blocks, caches));
   require_kept(graph, space);
   // What whole products cost then is beyond any time that splitting them could take.
   const Cost whole = options.obey ? Cost{1'000'000'000'000} : 0;

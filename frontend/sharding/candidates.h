@@ -78,7 +78,7 @@ struct SearchOptions {
       memory;                   // bytes that a rank has for weights, inputs, outputs and what is computed
   bool explain = false;         // alternatives to conversions, and flips: these take more searches
   std::string keep, keep_file;  // text of a partial plan whose lines are fixed, and its file for messages
-  // Whose annotations are obeyed, on one axis (annotations.h); null: none.
+  // Whose annotations are obeyed (annotations.h); null: none.
   std::shared_ptr<const DeviceConfiguration> annotated = nullptr;
 };
 // The plans of a graph on a mesh. UserErrors: BR0487 if it is obeyed and nothing can be split; BR0482 for lines that are kept.
