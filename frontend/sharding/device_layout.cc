@@ -37,19 +37,16 @@ std::optional<std::vector<std::vector<int>>> axes_of(const DeviceLayout& layout,
   const int devices = mesh.ranks();
   const auto shards = shards_of_devices(layout, devices);
   std::vector<std::vector<int>> axes(layout.factors.size());
-  for (int k = 0; k < mesh.size(); ++k) {
-    // The factor whose shards change along the axis.
-    std::optional<std::size_t> own;
-    for (int d = 0; d < devices; ++d) {
-      if (coordinate(mesh, d, k) == 0) continue;
-      const auto first = shards[at(d - coordinate(mesh, d, k) * mesh.stride(k))];
-      for (std::size_t f = 0; f < axes.size(); ++f) {
-        if (shards[at(d)][f] == first[f]) continue;
-        if (own && *own != f) return std::nullopt;
-        own = f;
+  // The axes along which the factor's shards change.
+  for (std::size_t f = 0; f < axes.size(); ++f) {
+    for (int k = 0; k < mesh.size(); ++k) {
+      bool changes = false;
+      for (int d = 0; d < devices; ++d) {
+        const int first = d - coordinate(mesh, d, k) * mesh.stride(k);
+        changes = changes || shards[at(d)][f] != shards[at(first)][f];
       }
+      if (changes) axes[f].push_back(k);
     }
-    if (own) axes[*own].push_back(k);
   }
   for (std::size_t f = 0; f < axes.size(); ++f) {
     for (int d = 0; d < devices; ++d) {
