@@ -47,7 +47,8 @@ std::vector<std::string> device_names(const Mesh& mesh);
 
 // The state that each axis has of the whole tensor (cut_in_turn makes the state on the mesh of it). `axes` are those of axes_of.
 MeshSpec whole_state(const DeviceLayout& layout, const std::vector<std::vector<int>>& axes, const Mesh& mesh);
-// The layout of a state on a mesh; nullopt if annotations cannot express it: it is pending or padded, or blocks differ. `sizes` are
+// The layout of a state on a mesh; nullopt if annotations cannot express it: it is pending or padded, blocks differ, or an axis cuts within
+// a block of what the axes before have left. `sizes` are
 // those of the whole tensor.
 std::optional<DeviceLayout> layout_of(const MeshSpec& spec, const std::vector<std::int64_t>& sizes,
                                       const Mesh& mesh);

@@ -56,13 +56,28 @@ std::vector<std::int64_t> elements_of(const DeviceLayout& layout, int dim, std::
   return own;
 }
 
+// Whether the parts of all ranks along each dimension are one set of elements, moved.
+bool are_translates(const MeshSpec& spec, const std::vector<std::int64_t>& sizes, const Mesh& mesh) {
+  for (int dim = 0; dim < 2; ++dim) {
+    const std::int64_t size = sizes[static_cast<std::size_t>(dim)];
+    const std::vector<std::int64_t> first = elements_of(spec, dim, size, mesh, 0);
+    for (int rank = 1; rank < mesh.ranks(); ++rank) {
+      const std::vector<std::int64_t> own = elements_of(spec, dim, size, mesh, rank);
+      for (std::size_t e = 0; e < own.size(); ++e) {
+        if (own[e] - own[0] != first[e] - first[0]) return false;
+      }
+    }
+  }
+  return true;
+}
+
 TEST(DeviceLayout, LayoutsOfRandomStatesHoldTheSameElementsAndAreTheStatesAgain) {
   const std::uint64_t seed = static_cast<std::uint64_t>(test::first_seed(20261126));
   std::mt19937_64 random(seed);
   const std::vector<Mesh> meshes = {mesh_named("tp=4"),           mesh_named("dp=2,tp=2"),
                                     mesh_named("dp=2,tp=3"),      mesh_named("a=3,b=2"),
                                     mesh_named("dp=2,ep=2,tp=2"), mesh_named("dp=2,ep=3,tp=2")};
-  int states = 0, several = 0;
+  int states = 0, several = 0, others = 0;
   for (int k = 0; k < test::random_cases(4000); ++k) {
     const Mesh& mesh = meshes[random() % meshes.size()];
     const std::vector<std::int64_t> sizes = {72, 48};
@@ -81,7 +96,13 @@ TEST(DeviceLayout, LayoutsOfRandomStatesHoldTheSameElementsAndAreTheStatesAgain)
     SCOPED_TRACE(
         fmt::format("seed {}, case {}: {} on [{}]", seed, k, to_string(*spec, mesh), to_string(mesh)));
     const std::optional<DeviceLayout> layout = layout_of(*spec, sizes, mesh);
-    ASSERT_TRUE(layout.has_value());
+    if (!layout) {
+      // The third axis cuts within a block. Parts of factors would be translates of each other.
+      EXPECT_EQ(mesh.size(), 3);
+      EXPECT_FALSE(are_translates(*spec, sizes, mesh));
+      ++others;
+      continue;
+    }
     for (int rank = 0; rank < mesh.ranks(); ++rank) {
       for (int dim = 0; dim < 2; ++dim)
         ASSERT_EQ(elements_of(*layout, dim, sizes[static_cast<std::size_t>(dim)], rank),
@@ -95,8 +116,10 @@ TEST(DeviceLayout, LayoutsOfRandomStatesHoldTheSameElementsAndAreTheStatesAgain)
     ++states;
     several += layout->factors.size() > 1 ? 1 : 0;
   }
-  fmt::print("{} states, {} with several factors, seed {}\n", states, several, seed);
-  EXPECT_GT(several, 100);
+  fmt::print("{} states, {} with several factors; {} others are no factors; seed {}\n", states, several,
+             others, seed);
+  EXPECT_GT(several, states / 10);
+  EXPECT_LT(others, states / 100 + 1);
 }
 
 TEST(DeviceLayout, TheMeshHasTheFewestAxesThatAllLayoutsNeed) {
