@@ -17,6 +17,7 @@
 #include "cli/program_facts.h"
 #include "cli/report.h"
 #include "cli/tell_split.h"
+#include "cli/tell_stages.h"
 #include "cli/write_file.h"
 #include "driver/split.h"
 #include "explain/compare_timelines.h"
@@ -225,6 +226,7 @@ int run(const Options& o, Report& report) {
   if (options.split.wanted()) {
     report.print("{}\n", to_string(*options.split_report));
     write_split(*options.split_report, report);
+    tell_stages(options.split_report->stages, report);
   }
   report.print("program {}, {} rank{}\n", schedule.graph.name, schedule.graph.ranks,
                schedule.graph.ranks == 1 ? "" : "s");

@@ -46,6 +46,38 @@ std::pair<std::string, std::string> split_pair(const std::string& text, const ch
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+// "sequence=1,past=512*100"
+StepSizes parse_sizes(const std::string& text) {
+  StepSizes sizes;
+  const auto refuse = [&](const std::string& why) {
+    ir::user_error(kBadOption, {}, fmt::format("--at {}: {}", text, why),
+                   "write NAME=SIZE,NAME=SIZE, and *STEPS behind them for more than one step");
+  };
+  const auto count = [&](std::string_view digits) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc{} || end != digits.data() + digits.size() || value < 0)
+      refuse(fmt::format("'{}' is no size", digits));
+    return value;
+  };
+  std::string_view rest = text;
+  if (const std::size_t star = rest.rfind('*'); star != std::string_view::npos) {
+    sizes.steps = count(rest.substr(star + 1));
+    if (sizes.steps < 1 || sizes.steps > 1'000'000) refuse("expected 1 to 1000000 steps");
+    rest = rest.substr(0, star);
+  }
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    const std::size_t equals = one.rfind('=');
+    if (equals == std::string_view::npos || equals == 0) refuse(fmt::format("'{}' is no NAME=SIZE", one));
+    if (!sizes.dims.emplace(one.substr(0, equals), count(one.substr(equals + 1))).second)
+      refuse(fmt::format("'{}' is given twice", one.substr(0, equals)));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+  }
+  if (sizes.dims.empty()) refuse("no sizes");
+  return sizes;
+}
+
 }  // namespace
 
 std::pair<std::string, ir::Bounds> parse_dim(const std::string& text) {
@@ -73,6 +105,13 @@ void ModelOptions::add_dimensions(CLI::App& command) {
                      "Split a plain model as the plan in this file says (compile --emit plan)");
   command.add_option("--configuration", configuration,
                      "Split a model by ONNX's annotations for this configuration of devices");
+  command
+      .add_option(
+          "--at", at,
+          "NAME=SIZE,...[*STEPS], with --devices, --tp, --mesh or --plan: a step is priced at these sizes of "
+          "bounded dimensions instead of their upper bounds; several: one plan is chosen for all, each with "
+          "its number of steps, such as --at sequence=128,past=0 --at sequence=1,past=512*100")
+      ->allow_extra_args(false);
   command.add_flag(
       "--split-caches", split_caches,
       "With --devices, --tp or --mesh: caches may stay split, each rank takes and returns its part");
@@ -157,12 +196,14 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
   options.import.dims = dim_bounds();
   options.import.dims.merge(default_dims());
   for (const std::string& a : aliases) options.import.aliases.push_back(split_pair(a, "--alias"));
+  options.import.note = [](const std::string& text) { fmt::print(stderr, "note: {}\n", text); };
   options.split = {devices, tensor_ranks, plan, split_caches, mesh, strict, conversion_share};
   if (memory_limit >= 0) options.split.memory_limit = memory_limit;
   options.split.keep_file = keep;
   options.split.configuration = configuration;
-  if (!options.split.wanted() && (strict || memory_limit >= 0 || !keep.empty()))
-    ir::user_error(kBadOption, {}, "--strict, --memory-limit and --keep are about a split",
+  for (const std::string& text : at) options.split.sizes.push_back(parse_sizes(text));
+  if (!options.split.wanted() && (strict || memory_limit >= 0 || !keep.empty() || !at.empty()))
+    ir::user_error(kBadOption, {}, "--strict, --memory-limit, --keep and --at are about a split",
                    "give --devices, --tp or --mesh");
   if (!passes.empty()) options.passes = passes;
   options.precision = precision;

@@ -24,6 +24,7 @@ struct ModelOptions {
   int devices = 0;                   // split over at most so many; 0: not asked
   int tensor_ranks = 0;              // split over exactly so many; 0: not asked
   std::string mesh;                  // split over exactly these axes, "dp=2,tp=4"; empty: not asked
+  std::vector<std::string> at;       // NAME=SIZE,...[*STEPS]: sizes for which a split is chosen
   bool split_caches = false;         // caches may stay in parts
   bool strict = false;               // refuses operators without a rule, and expensive conversions
   double conversion_share = 5;       // percent of the step that --strict allows one conversion

@@ -13,6 +13,10 @@ void write_split(const SplitReport& split, Report& report) {
   nlohmann::ordered_json& json = report.json()["split"];
   json["ranks"] = chosen.ranks;
   json["simulated_us"] = chosen.simulated.us();
+  for (std::size_t k = 0; split.several_sizes() && k < chosen.at_sizes.size(); ++k)
+    json["at"].push_back({{"sizes", split.sizes[k].dims},
+                          {"steps", split.sizes[k].steps},
+                          {"simulated_us", chosen.at_sizes[k].us()}});
   if (split.lower_bound().ps > 0) {
     json["bound_us"] = split.lower_bound().us();
     json["gap"] = split.gap();
@@ -36,8 +40,12 @@ void tell_split(const CompileOptions& options, Report& report) {
   const SplitReport& split = *options.split_report;
   write_split(split, report);
   const SplitCandidate& chosen = split.candidates[static_cast<std::size_t>(split.chosen)];
-  std::string line = fmt::format("{} {}: {:.3f} us a step", chosen.ranks,
-                                 chosen.ranks == 1 ? "device" : "devices", chosen.simulated.us());
+  std::string line =
+      fmt::format("{} {}: {:.3f} us {}", chosen.ranks, chosen.ranks == 1 ? "device" : "devices",
+                  chosen.simulated.us(), split.several_sizes() ? "for all steps" : "a step");
+  for (std::size_t k = 0; split.several_sizes() && k < chosen.at_sizes.size(); ++k)
+    line += fmt::format("{} {:.3f} us a step at {}", k == 0 ? ":" : ",", chosen.at_sizes[k].us(),
+                        to_string(split.sizes[k]));
   if (options.split.devices > chosen.ranks) {
     line += fmt::format("; of {} allowed, more are not faster", options.split.devices);
     for (int ranks = chosen.ranks + 1; ranks <= options.split.devices; ++ranks) {

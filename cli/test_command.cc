@@ -116,6 +116,7 @@ class CaseProgram {
     if (split_) {
       CompileOptions plain = options;
       plain.split = {};
+      plain.import.note = nullptr;
       require_whole(schedule_, lower(plain), options.model);
     }
     optimise(schedule_, options);

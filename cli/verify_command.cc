@@ -57,6 +57,7 @@ Verified open_verified(const Options& o, const codegen::TempDir& temporary, cons
   if (options.split.wanted()) {
     CompileOptions plain = options;
     plain.split = {};
+    plain.import.note = nullptr;
     lowered = lower(plain);
     require_whole(schedule, lowered, options.model);
   }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,13 @@
 namespace braid {
 
 struct SplitReport;
+
+// Sizes at which a step is priced: of dimensions that the model leaves open, within their bounds; others count with their upper
+// bounds. A plan is chosen for `steps` such steps and those of other sizes together.
+struct StepSizes {
+  std::map<std::string, std::int64_t> dims;
+  std::int64_t steps = 1;
+};
 
 // How a plain model is split over devices (driver/split.h).
 struct SplitOptions {
@@ -44,6 +52,9 @@ struct SplitOptions {
 
   // The configuration of devices whose annotations are obeyed; empty: the only one that the model has, if it is split at all.
   std::string configuration = {};
+
+  // At which a step is priced; empty: the upper bounds.
+  std::vector<StepSizes> sizes = {};
 
   bool wanted() const {
     return devices > 0 || tensor_ranks > 0 || !plan_file.empty() || !mesh.empty() || !configuration.empty();

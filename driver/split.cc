@@ -11,6 +11,7 @@
 #include "analysis/costs/json_document.h"
 #include "analysis/costs/roofline.h"
 #include "analysis/measure.h"
+#include "frontend/device_errors.h"
 #include "frontend/errors.h"
 #include "frontend/sharding/configuration.h"
 #include "frontend/sharding/mesh.h"
@@ -44,6 +45,11 @@ void check_request(const CompileOptions& options) {
     refuse("--split-caches and --plan are given together", "a plan says what becomes of the caches");
   if (!split.configuration.empty() && !split.plan_file.empty())
     refuse("--configuration and --plan are given together", "a complete plan leaves nothing to annotations");
+  if (!split.mesh.empty() && frontend::sharding::parse_mesh(split.mesh, "--mesh").find("pp") >= 0)
+    ir::user_error(
+        frontend::kStages, {.file = options.model},
+        fmt::format("--mesh {}: programs of several pipeline stages are not generated yet", split.mesh),
+        "'braid explain --devices N' prints where the model would be cut; leave out the axis pp");
   if (options.import.ranks > 1)
     refuse("a model that is split already is compiled with --ranks",
            "leave out --ranks, or --devices, --tp, --mesh and --plan");
@@ -66,7 +72,13 @@ class Chooser {
  public:
   Chooser(const CompileOptions& options, SplitReport& report)
       : options_(options), report_(report), model_(options.model, options.import) {
+    report = {};
+    report.sizes = options.split.sizes;
     costs_ = pass_context(options).costs;
+    if (report.sizes.empty()) report.sizes.emplace_back();
+    for (const StepSizes& sizes : report.sizes)
+      points_.push_back({sizes.dims.empty() ? costs_ : costs_at(sizes), sizes.steps, {}});
+    costs_ = points_[0].costs;
     limit_ = options.split.memory_limit;
     // A complete plan is obeyed as it is.
     if (const std::int64_t capacity = costs_->machine().capacity_bytes;
@@ -79,7 +91,7 @@ class Chooser {
   }
 
   ir::Schedule run() {
-    report_ = {};
+    check_sizes();
     if (!options_.split.plan_file.empty()) {
       use_plan();
     } else {
@@ -94,10 +106,44 @@ class Chooser {
                      "none of the splits that were tried compiles:" + why, "allow other numbers of devices");
     }
     if (options_.split.strict) require_strict();
+    if (options_.split.explain) find_pipelines();
     return std::move(*best_);
   }
 
  private:
+  void find_pipelines() {
+    const int devices = options_.split.devices;
+    for (int stages = 2; stages <= devices; ++stages) {
+      if (devices % stages != 0) continue;
+      model_.with_graph([&](const frontend::sharding::Graph& graph) {
+        report_.stages.push_back(
+            frontend::sharding::find_stages(graph, stages, devices / stages, costs_, limit_));
+      });
+    }
+  }
+
+  std::shared_ptr<const analysis::CostModel> costs_at(const StepSizes& sizes) const {
+    return std::make_shared<const analysis::CostModel>(
+        costs_->machine(), analysis::CostOptions{.dims = sizes.dims, .cost_file = options_.cost_file});
+  }
+
+  void check_sizes() const {
+    for (const StepSizes& sizes : options_.split.sizes) {
+      for (const auto& [name, size] : sizes.dims) {
+        const auto known = options_.import.dims.find(name);
+        const std::string hint = "--at gives sizes within the bounds of --dim or --default-dim";
+        if (known == options_.import.dims.end())
+          ir::user_error(frontend::kSplitRequest, {.file = options_.model},
+                         fmt::format("--at {}={}: the dimension has no bounds", name, size), hint);
+        if (size < known->second.min || size > known->second.max)
+          ir::user_error(frontend::kSplitRequest, {.file = options_.model},
+                         fmt::format("--at {}={}: the dimension is {}..{}", name, size, known->second.min,
+                                     known->second.max),
+                         hint);
+      }
+    }
+  }
+
   // Of the chosen plan, which the search describes.
   void require_strict() const {
     const SplitCandidate& chosen = report_.candidates[static_cast<std::size_t>(report_.chosen)];
@@ -124,19 +170,18 @@ class Chooser {
     const SplitOptions& split = options_.split;
     auto found = frontend::sharding::device_configuration(options_.model, split.configuration);
     if (!found || (found->nodes.empty() && split.configuration.empty())) return nullptr;
-    if (!split.mesh.empty())
-      ir::user_error(
-          frontend::kSplitRequest, {.file = options_.model},
-          fmt::format("the model is annotated for {} devices (configuration '{}'), and --mesh is given",
-                      found->devices, found->name),
-          fmt::format("give --tp {}, or another split with --plan", found->devices));
-    if (split.tensor_ranks > 0 ? split.tensor_ranks != found->devices
-                               : split.devices > 0 && split.devices < found->devices) {
+    const std::optional<Mesh> mesh =
+        split.mesh.empty() ? std::nullopt
+                           : std::optional(frontend::sharding::parse_mesh(split.mesh, "--mesh"));
+    const int asked = mesh ? mesh->ranks() : split.tensor_ranks;
+    if (asked > 0 ? asked != found->devices : split.devices > 0 && split.devices < found->devices) {
       ir::user_error(frontend::kSplitRequest, {.file = options_.model},
                      fmt::format("the configuration '{}' of the model is for {} devices, not for {}",
-                                 found->name, found->devices, std::max(split.tensor_ranks, split.devices)),
+                                 found->name, found->devices, std::max(asked, split.devices)),
                      fmt::format("give --tp {}, or another split with --plan", found->devices));
     }
+    // Its own one otherwise.
+    if (mesh) found->mesh = *mesh;
     return std::make_shared<const DeviceConfiguration>(std::move(*found));
   }
 
@@ -197,7 +242,9 @@ class Chooser {
     SearchOptions search;
     search.obey = obey;
     search.caches = options_.split.caches;
-    search.attention_flops = attention_flops_;
+    search.steps = points_[0].steps;
+    search.attention_flops = points_[0].attention_flops;
+    search.points.assign(points_.begin() + 1, points_.end());
     search.aliases = !options_.import.aliases.empty();
     search.precision = product_type(options_);
     search.memory = limit_;
@@ -229,9 +276,11 @@ class Chooser {
     if (!split.mesh.empty()) only = frontend::sharding::parse_mesh(split.mesh, "--mesh");
     if (split.tensor_ranks > 0) only = Mesh::line(split.tensor_ranks);
     annotated_ = annotations();
-    if (annotated_) only = Mesh::line(annotated_->devices);
+    if (annotated_) only = annotated_->mesh;
     const bool obey = split.tensor_ranks > 0 || !split.mesh.empty();
-    attention_flops_ = attention_flops(model_.lower(1, nullptr), *costs_);
+    const ir::Schedule plain = model_.lower(1, nullptr);
+    for (frontend::sharding::PricePoint& point : points_)
+      point.attention_flops = attention_flops(plain, *point.costs);
     if (!split.keep_file.empty()) {
       keep_ = analysis::read_text_file(split.keep_file);
       const Mesh kept = frontend::sharding::mesh_of_plan(keep_, split.keep_file);
@@ -363,8 +412,12 @@ class Chooser {
         lowered = model_.lower(found.ranks, request);
         ir::Schedule schedule = *lowered;
         optimise(schedule, quiet_);
-        candidate.simulated =
-            analysis::measure(schedule, *costs_, {.bounds = false, .planned = false}).makespan;
+        for (const frontend::sharding::PricePoint& point : points_) {
+          const analysis::Time step =
+              analysis::measure(schedule, *point.costs, {.bounds = false, .planned = false}).makespan;
+          candidate.at_sizes.push_back(step);
+          candidate.simulated.ps += step.ps * point.steps;
+        }
         candidate.bytes = bytes_of(schedule);
         if (limit_ && candidate.bytes > *limit_) {
           candidate.refused = fmt::format("it takes {} on a device", analysis::format_bytes(candidate.bytes));
@@ -392,11 +445,11 @@ class Chooser {
   SplitReport& report_;
   frontend::PlainModel model_;
   std::shared_ptr<const analysis::CostModel> costs_;
-  std::map<std::string, double> attention_flops_;
-  std::optional<std::int64_t> limit_;  // bytes of a device
-  bool over_limit_ = false;            // whether some plan was refused because of it
-  std::vector<int> numbers_;           // of the candidates
-  std::string keep_;                   // text of --keep
+  std::vector<frontend::sharding::PricePoint> points_;  // the first with costs_
+  std::optional<std::int64_t> limit_;                   // bytes of a device
+  bool over_limit_ = false;                             // whether some plan was refused because of it
+  std::vector<int> numbers_;                            // of the candidates
+  std::string keep_;                                    // text of --keep
   std::shared_ptr<const DeviceConfiguration> annotated_;
   std::optional<ir::Schedule> best_;
   bool bounded_ = false;
@@ -484,8 +537,16 @@ ir::Schedule lower_split(const CompileOptions& options, SplitReport& report) {
   return Chooser(options, report).run();
 }
 
+std::string to_string(const StepSizes& sizes) {
+  std::vector<std::string> dims;
+  for (const auto& [name, size] : sizes.dims) dims.push_back(fmt::format("{}={}", name, size));
+  if (dims.empty()) dims.emplace_back("upper bounds");
+  return fmt::format("{}, {} {}", fmt::join(dims, ", "), sizes.steps, sizes.steps == 1 ? "step" : "steps");
+}
+
 std::string to_string(const SplitReport& report) {
   std::string text = "Splits that were tried\n";
+  if (report.several_sizes()) text += "  times are those of all steps of these sizes together\n";
   text += fmt::format("  {:>5}  {:<26} {:>14} {:>14}\n", "ranks", "plan", "predicted us", "simulated us");
   for (std::size_t k = 0; k < report.candidates.size(); ++k) {
     const SplitCandidate& c = report.candidates[k];
@@ -523,6 +584,11 @@ std::string to_string(const SplitReport& report) {
     if (!changes.empty())
       text += fmt::format("  on {} ranks another plan is the cheapest if {}\n", mesh.ranks,
                           fmt::join(changes, ", or "));
+  }
+  if (report.chosen >= 0 && report.several_sizes()) {
+    const SplitCandidate& c = report.candidates[static_cast<std::size_t>(report.chosen)];
+    for (std::size_t k = 0; k < c.at_sizes.size(); ++k)
+      text += fmt::format("  at {}: {:.3f} us a step\n", to_string(report.sizes[k]), c.at_sizes[k].us());
   }
   if (report.lower_bound().ps > 0)
     text += fmt::format(

@@ -11,22 +11,24 @@
 #include "driver/compile.h"
 #include "frontend/emit_onnx.h"
 #include "frontend/sharding/candidates.h"
+#include "frontend/sharding/stages.h"
 
 namespace braid {
 
 // One candidate.
 struct SplitCandidate {
   int ranks = 1;
-  std::string name;          // how it was found: "not split", "cheapest", ...
-  std::string plan;          // its text; empty: not split
-  analysis::Time predicted;  // by the search: costs of nodes and conversions, one after another
-  analysis::Time bound;      // of the search: no plan of the space is predicted less
-  bool proved = false;       // predicted == bound
-  analysis::Time floor;      // its step is at least so long, in every order; 0 if unknown
-  analysis::Time simulated;  // the step, after all passes
-  std::int64_t bytes = 0;    // weights, inputs, outputs and planned memory of a rank
-  std::string refused;       // why it could not be compiled, or does not fit; empty if it could
-  bool skipped = false;      // not compiled, because another one is shorter than its floor
+  std::string name;                      // how it was found: "not split", "cheapest", ...
+  std::string plan;                      // its text; empty: not split
+  analysis::Time predicted;              // by the search: costs of nodes and conversions, one after another
+  analysis::Time bound;                  // of the search: no plan of the space is predicted less
+  bool proved = false;                   // predicted == bound
+  analysis::Time floor;                  // its step is at least so long, in every order; 0 if unknown
+  analysis::Time simulated;              // the step, after all passes; of several sizes: all their steps
+  std::vector<analysis::Time> at_sizes;  // a step at each of SplitOptions::sizes, if there are several
+  std::int64_t bytes = 0;                // weights, inputs, outputs and planned memory of a rank
+  std::string refused;                   // why it could not be compiled, or does not fit; empty if it could
+  bool skipped = false;                  // not compiled, because another one is shorter than its floor
 
   bool ran() const { return refused.empty() && !skipped; }
 };
@@ -48,13 +50,18 @@ struct SplitReport {
   // Of every plan on the numbers of ranks that were allowed: from the loads alone, and in every order of a program whose
   // collectives are whole. 0 if there is none.
   analysis::Time load_bound, order_bound;
+  // With SplitOptions::explain and `devices`: pipelines of all numbers of stages that divide these. Not generated.
+  std::vector<frontend::sharding::FoundStages> stages;
+  std::vector<StepSizes> sizes;        // for which it was chosen (SplitOptions::sizes)
   frontend::sharding::FoundPlan plan;  // the chosen one; its text is empty if the model is not split
 
   // The chosen plan; of a model that is not split, one that says so.
   std::string plan_text() const;
   analysis::Time lower_bound() const { return std::max(load_bound, order_bound); }
   int runner_up() const;  // the shortest candidate but the chosen one, of those that were simulated; -1: none
-  double gap() const;     // simulated / lower_bound() - 1; 0 if there is no bound
+  // The simulated times are those of a sum of steps.
+  bool several_sizes() const { return sizes.size() > 1 || (!sizes.empty() && sizes[0].steps > 1); }
+  double gap() const;  // simulated / lower_bound() - 1; 0 if there is no bound
   double load_gap() const;
 };
 
@@ -79,6 +86,8 @@ std::map<std::string, double> attention_flops(const ir::Schedule& plain, const a
 // UserError BR0484 if a rank's program takes or returns a part of what the plain one does.
 void require_whole(const ir::Schedule& split, const ir::Schedule& plain, const std::string& model);
 
+// "sequence=1, past=512, 100 steps"
+std::string to_string(const StepSizes& sizes);
 std::string to_string(const SplitReport& report);
 
 }  // namespace braid

@@ -6,5 +6,6 @@ namespace braid::frontend {
 inline constexpr int kCollectiveForm = 490;
 inline constexpr int kAnnotation = 491;
 inline constexpr int kAnnotationForm = 492;
+inline constexpr int kStages = 493;
 
 }  // namespace braid::frontend

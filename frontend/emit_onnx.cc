@@ -11,7 +11,7 @@
 #include "frontend/device_errors.h"
 #include "frontend/rank_model.h"
 #include "frontend/schemas.h"
-#include "frontend/sharding/annotations.h"
+#include "frontend/sharding/annotate.h"
 #include "frontend/sharding/split.h"
 #include "frontend/tensor.h"
 
@@ -244,14 +244,9 @@ void emit_annotated(const std::string& path, const ImportOptions& options, const
                     const WriteParts& write) {
   Model annotated;
   auto request = std::make_shared<sharding::SplitRequest>(*options.split);
-  request->resolved = [&](const Model& plain, const sharding::Graph& graph,
-                          const sharding::ResolvedPlan& plan, const sharding::Mesh& mesh) {
-    if (mesh.size() > 1)
-      ir::user_error(kAnnotationForm, {.file = path},
-                     fmt::format("the plan is for the mesh [{}]", to_string(mesh)),
-                     "annotations are written for one axis of devices: keep the plan as text");
+  request->resolved = [&](const Model& plain, const sharding::Graph& graph, const sharding::MeshPlan& plan) {
     annotated = plain;
-    sharding::annotate(annotated, graph, plan, options.ranks);
+    sharding::annotate(annotated, graph, plan);
   };
   ImportOptions own = options;
   own.split = request;

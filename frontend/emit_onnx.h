@@ -37,7 +37,7 @@ using WriteParts = std::function<void(const std::string& name, std::span<const s
 void emit_onnx(const std::string& path, const ImportOptions& options, const EmitOnnxOptions& emit,
                const WriteParts& write);
 
-// The plain model as one file, NAME.onnx, with the plan of the options' split as ONNX's annotations (sharding/annotations.h).
+// The plain model as one file, NAME.onnx, with the plan of the options' split as ONNX's annotations (sharding/annotate.h).
 // UserErrors of rank_model and annotate.
 void emit_annotated(const std::string& path, const ImportOptions& options, const EmitOnnxOptions& emit,
                     const WriteParts& write);

@@ -37,12 +37,32 @@ struct Ready {
   DeclaredTypes declared;
   InferredTypes types;
   DimBounds dims;
+  std::string annotations;  // PlainModel::annotations
 };
+
+std::string tell_annotations(const onnx::ModelProto& model) {
+  std::set<std::string> used;
+  for (const onnx::NodeProto& node : model.graph().node()) {
+    for (const onnx::NodeDeviceConfigurationProto& own : node.device_configurations())
+      used.insert(own.configuration_id());
+  }
+  std::string names;
+  for (const onnx::DeviceConfigurationProto& own : model.configuration()) {
+    if (used.count(own.name()) > 0)
+      names += fmt::format("{}'{}' of {}", names.empty() ? "" : ", ", own.name(), own.num_devices());
+  }
+  if (names.empty()) return {};
+  return fmt::format(
+      "the model is annotated for several devices (configuration {}), but is not split: --configuration NAME "
+      "splits it so",
+      names);
+}
 
 // With the inputs in `bound` as constants.
 Ready read_model(const std::string& path, const ImportOptions& options, const std::set<std::string>& bound) {
-  Ready ready{load_ranks(path, options.ranks), {}, {}, {}, options.dims};
+  Ready ready{load_ranks(path, options.ranks), {}, {}, {}, options.dims, {}};
   Model& model = ready.model;
+  ready.annotations = tell_annotations(model.proto);
   if (!bound.empty()) {
     const Model unbound = model;
     bind_inputs(model, options.bindable, bound);
@@ -186,12 +206,18 @@ ir::Schedule PlainModel::lower(int ranks, const sharding::SplitRequest* split) {
   return schedule;
 }
 
+std::string PlainModel::annotations() const { return state_->ready ? state_->ready->annotations : ""; }
+
 void PlainModel::with_graph(const std::function<void(const sharding::Graph&)>& use) {
   state_->with_model([&](std::optional<Ready>&, const Model*&) { use(state_->made_plain().graph); });
 }
 
 ir::Schedule import_model(const std::string& path, const ImportOptions& options) {
-  return PlainModel(path, options).lower(options.ranks, options.split.get());
+  PlainModel model(path, options);
+  ir::Schedule schedule = model.lower(options.ranks, options.split.get());
+  if (const std::string text = model.annotations(); options.note && !options.split && !text.empty())
+    options.note(text);
+  return schedule;
 }
 
 Model rank_model(const std::string& path, const ImportOptions& options) {

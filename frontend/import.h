@@ -33,6 +33,8 @@ struct ImportOptions {
   // Makes every tensor that a node computes at run time an output of the result, after the model's own ones, in the order
   // of the nodes and by its name: to find the first one that is wrong.
   bool keep_values = false;
+  // Is told by import_model, once, what of the model counts for nothing without a split: annotations for several devices.
+  std::function<void(const std::string& text)> note;
   // Splits a plain model over the ranks (frontend/sharding/split.h); null: the model is one of those ranks as it is.
   std::shared_ptr<const sharding::SplitRequest> split;
 };
@@ -68,6 +70,8 @@ class PlainModel {
 
   // The program of so many ranks; without a split the model as it is.
   ir::Schedule lower(int ranks, const sharding::SplitRequest* split);
+  // Annotations for several devices that the model has, in a sentence; empty: none.
+  std::string annotations() const;
   // The plain graph, which is valid during the call only.
   void with_graph(const std::function<void(const sharding::Graph&)>& use);
 

@@ -1,7 +1,7 @@
-// ONNX's annotations for several devices, from IR version 11 on (ModelProto.configuration, NodeProto.device_configurations): read
-// as lines of a plan that must hold, and written from a plan. docs/sharding.md says what each field means here.
+// ONNX's annotations for several devices, from IR version 11 on (ModelProto.configuration, NodeProto.device_configurations), as lines of
+// a plan that must hold. docs/sharding.md says what each field means here; annotate.h writes them.
 //
-// A device is the rank of that number. What a node states of an input or an output is obeyed:
+// What a node states of an input or an output is obeyed:
 //
 //   an input is stated      the node takes it so
 //   an output is stated     the node computes it so if its rule can, and whoever reads it without a statement takes it so
@@ -12,20 +12,22 @@
 // Nodes that state nothing are solved by the search, also where it must choose between several results of a rule.
 #pragma once
 
-#include "frontend/load.h"
-#include "frontend/sharding/apply.h"
+#include "frontend/sharding/choose.h"
 #include "frontend/sharding/configuration.h"
 #include "frontend/sharding/graph.h"
 #include "frontend/sharding/plan.h"
 
 namespace braid::frontend::sharding {
 
-// The lines that the annotations of the graph's nodes fix. UserErrors: kAnnotation for what is malformed, does not fit its tensor,
-// or contradicts itself or the rules, with tensor, axis and devices; kAnnotationForm for what no program of Braid's can do.
-Plan annotated_lines(const Graph& graph, const DeviceConfiguration& configuration);
+struct AnnotatedLines {
+  MeshPlan plan;
+  BlockCandidates blocks;  // that they ask for
+};
 
-// Writes a plan as annotations of the configuration "braid" into the plain model of the graph. UserError kAnnotationForm names the
-// tensor whose state they cannot express: pending where it is read, in unequal blocks, split as the program takes or returns it.
-void annotate(Model& model, const Graph& graph, const ResolvedPlan& plan, int ranks);
+// The lines that the annotations of the graph's nodes fix on a mesh of the configuration's devices. UserErrors: kAnnotation for what is
+// malformed, does not fit its tensor, or contradicts itself or the rules, with tensor, axis and devices; kAnnotationForm for what
+// no program on that mesh can do.
+AnnotatedLines annotated_lines(const Graph& graph, const DeviceConfiguration& configuration,
+                               const Mesh& mesh);
 
 }  // namespace braid::frontend::sharding

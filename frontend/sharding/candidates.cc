@@ -17,6 +17,7 @@
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/memory.h"
 #include "frontend/sharding/obstacles.h"
+#include "frontend/sharding/price_points.h"
 #include "frontend/sharding/split.h"
 
 namespace braid::frontend::sharding {
@@ -148,12 +149,11 @@ double flip_of(const std::string& plan, const PlanAt& plan_at) {
   return other;
 }
 
-PlanFlips find_flips(const SplitSpace& space, const std::shared_ptr<const analysis::CostModel>& costs,
-                     Cost whole, const std::string& plan, const Restrict& restrict) {
+PlanFlips find_flips(const std::function<SplitChoice(const SplitCostOptions&)>& choose, Cost whole,
+                     const std::string& plan) {
   const auto plan_at = [&](double link, double memory) {
     const auto thousandths = [](double factor) { return static_cast<int>(std::llround(1000 * factor)); };
-    return to_string(
-        space.choose(split_costs(costs, {thousandths(link), whole, thousandths(memory)}), {}, restrict).plan);
+    return to_string(choose({thousandths(link), whole, thousandths(memory)}).plan);
   };
   PlanFlips flips;
   flips.link_slower = flip_of(plan, [&](double f) { return plan_at(f, 1); });
@@ -179,7 +179,9 @@ void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, co
                 FoundPlans& result) {
   Problem restricted = problem;
   if (kept) kept->restrict(restricted);
-  result.least_bytes = rows.least(restricted);
+  const std::int64_t least = rows.least(restricted);
+  if (least <= result.least_bytes) return;  // at other sizes
+  result.least_bytes = least;
   rows.limit(restricted, result.least_bytes);
   const Solution smallest = solve(restricted);
   if (smallest.feasible())
@@ -198,8 +200,9 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     result.obstacle = Obstacles(graph).of(ranks).value_or("");
   }
   const Caches caches = options.caches ? Caches::in_parts : Caches::whole;
-  const Plan fixed = options.annotated ? annotated_lines(graph, *options.annotated) : Plan();
-  const SplitSpace space(graph, mesh, with_lines(graph, fixed, caches));
+  AnnotatedLines fixed;
+  if (options.annotated) fixed = annotated_lines(graph, *options.annotated, mesh);
+  const SplitSpace space(graph, mesh, with_lines(graph, fixed.plan, fixed.blocks, caches));
   require_kept(graph, space);
   // What whole products cost then is beyond any time that splitting them could take.
   const Cost whole = options.obey ? Cost{1'000'000'000'000} : 0;
@@ -211,17 +214,35 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
                               {"communication half hidden", {500, whole}},
                               {"communication hidden", {100, whole}}};
   const SplitCosts plain = split_costs(costs);
+  const PricePoints points(costs, options);
+  if (points.several() && space.large()) {
+    result.obstacle = "its axes are too many choices together to be priced at several sizes";
+    return result;
+  }
   std::optional<Problem> problem;
-  std::optional<BoundSearch> bounds;
-  const bool limited = options.memory && bytes_of_all(graph, plain) > *options.memory;
+  std::vector<BoundSearch> bounds;  // by point
+  const bool limited =
+      options.memory && std::any_of(points.all().begin(), points.all().end(), [&](const PricePoint& p) {
+        return bytes_of_all(graph, split_costs(p.costs)) > *options.memory;
+      });
   // On several axes it is large, and needed for what is asked in addition only.
-  if (!space.large() && (line || options.explain || limited || !options.keep.empty()))
-    problem = space.problem(plain);
-  if (line)
-    bounds.emplace(graph, space, costs,
-                   BoundOptions{.precision = options.precision,
-                                .attention_flops = options.attention_flops,
-                                .copies_caches = !options.aliases});
+  if (!space.large() && (line || options.explain || limited || !options.keep.empty() || points.several()))
+    problem = points.problem(space, {});
+  for (std::size_t p = 0; line && p < points.all().size(); ++p)
+    bounds.emplace_back(graph, space, points.all()[p].costs,
+                        BoundOptions{.precision = options.precision,
+                                     .attention_flops = points.all()[p].attention_flops,
+                                     .copies_caches = !options.aliases});
+  // No plan takes less for all steps together than the sum of what none takes less for at each point.
+  const auto bound_of = [&](const auto& at_point) {
+    PlanBounds sum;
+    for (std::size_t p = 0; p < bounds.size(); ++p) {
+      const PlanBounds own = at_point(bounds[p]);
+      sum.loads.ps += own.loads.ps * points.all()[p].steps;
+      sum.order.ps += own.order.ps * points.all()[p].steps;
+    }
+    return sum;
+  };
   std::optional<KeptLines> kept;
   if (!options.keep.empty()) {
     if (!problem)
@@ -232,15 +253,25 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     kept.emplace(graph, space, parse_mesh_plan(options.keep, options.keep_file), options.keep_file);
     kept->require_possible(*problem);
   }
-  std::optional<MemoryRows> rows;
-  if (limited && problem) rows.emplace(graph, space, plain.size);
+  std::vector<MemoryRows> rows;  // by point
+  if (limited && problem) {
+    for (const PricePoint& point : points.all())
+      rows.emplace_back(graph, space, split_costs(point.costs).size);
+  }
   Restrict restrict;
-  if (kept || rows) {
+  if (kept || !rows.empty()) {
     restrict = [&](Problem& restricted) {
       if (kept) kept->restrict(restricted);
-      if (rows) rows->limit(restricted, *options.memory);
+      for (const MemoryRows& own : rows) own.limit(restricted, *options.memory);
     };
   }
+  const auto choose = [&](const SplitCostOptions& own, const Restrict& more) {
+    if (!points.several()) return space.choose(split_costs(costs, own), {}, more);
+    return space.choose(split_costs(costs, own), {}, [&](Problem& first) {
+      points.add_others(first, space, own);
+      if (more) more(first);
+    });
+  };
   const auto add = [&](std::string name, const SplitChoice& choice) {
     FoundPlan found;
     found.name = std::move(name);
@@ -248,18 +279,25 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     if (std::any_of(result.plans.begin(), result.plans.end(),
                     [&](const FoundPlan& other) { return other.text == found.text; }))
       return;
-    found.predicted.ps = choice.price(graph, plain);
+    if (points.several()) {
+      found.at_points = points.prices(space, choice.solution.choice);
+      found.predicted = points.sum(found.at_points);
+    } else {
+      found.predicted.ps = choice.price(graph, plain);
+    }
     found.joint = choice.joint;
-    if (bounds) found.floor = bounds->of_plan(choice.solution.choice).order;
+    const auto of_plan = [&](BoundSearch& b) { return b.of_plan(choice.solution.choice); };
+    if (line) found.floor = bound_of(of_plan).order;
     if (result.plans.empty()) {
       if (!options.obey) {
         found.bound.ps = choice.solution.bound;
         found.proved = choice.solution.proved();
       }
-      if (bounds) {
+      if (line) {
         // One rank has one plan.
         const PlanBounds all =
-            ranks == 1 ? bounds->of_plan(choice.solution.choice) : bounds->over_plans(choice.solution.choice);
+            ranks == 1 ? bound_of(of_plan)
+                       : bound_of([&](BoundSearch& b) { return b.over_plans(choice.solution.choice); });
         result.loads = all.loads;
         result.order = all.order;
       }
@@ -267,7 +305,9 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     describe(graph, choice, plain, found);
     if (options.explain && ranks > 1 && problem) {
       price_alternatives(space, graph, choice, *problem, restrict, found);
-      if (result.plans.empty()) result.flips = find_flips(space, costs, whole, found.text, restrict);
+      if (result.plans.empty())
+        result.flips =
+            find_flips([&](const SplitCostOptions& own) { return choose(own, restrict); }, whole, found.text);
     }
     result.plans.push_back(std::move(found));
   };
@@ -277,17 +317,19 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     space.forbid_padding(restricted);
   };
   for (const Variant& variant : variants) {
-    const SplitCosts own = split_costs(costs, variant.costs);
-    const SplitChoice choice = problem ? space.choose(own, {}, restrict) : choose_split(space, own);
+    const SplitChoice choice =
+        problem ? choose(variant.costs, restrict) : choose_split(space, split_costs(costs, variant.costs));
     if (!choice.solution.feasible()) {
-      if (!kept && !rows) require_kept(choice);
-      if (rows && result.plans.empty()) tell_least(*rows, kept, *problem, result);
+      if (!kept && rows.empty()) require_kept(choice);
+      for (const MemoryRows& own : rows) {
+        if (result.plans.empty()) tell_least(own, kept, *problem, result);
+      }
       break;
     }
     add(variant.name, choice);
     if (ranks == 1) break;
     if (!problem || !space.pads(choice.solution.choice)) continue;
-    if (const SplitChoice even = space.choose(own, {}, unpadded); even.solution.feasible())
+    if (const SplitChoice even = choose(variant.costs, unpadded); even.solution.feasible())
       add(std::string(variant.name) + ", no padding", even);
   }
   return result;
@@ -295,15 +337,15 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
 
 int ranks_within(const Graph& graph, int above, std::int64_t memory,
                  const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options) {
-  const SplitCosts plain = split_costs(costs);
+  const PricePoints points(costs, options);
   const Obstacles obstacles(graph);
   constexpr int kMost = 64;
   for (int ranks = above + 1; ranks <= kMost; ++ranks) {
     if (options.obey && obstacles.of(ranks)) continue;
     const SplitSpace space(graph, ranks, options.caches ? Caches::in_parts : Caches::whole);
-    const MemoryRows rows(graph, space, plain.size);
-    Problem problem = space.problem(plain);
-    rows.limit(problem, memory);
+    Problem problem = space.problem(split_costs(costs));
+    for (const PricePoint& point : points.all())
+      MemoryRows(graph, space, split_costs(point.costs).size).limit(problem, memory);
     if (solve(problem).feasible()) return ranks;
   }
   return 0;

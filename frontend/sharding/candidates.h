@@ -38,13 +38,14 @@ struct PlanReplicated {
 };
 
 struct FoundPlan {
-  std::string name;          // how it was found
-  std::string text;          // the plan
-  analysis::Time predicted;  // costs of nodes and conversions, one after another
-  analysis::Time bound;      // no plan is predicted less
-  bool proved = false;       // predicted == bound
-  bool joint = true;         // searched over all axes of the mesh at once
-  analysis::Time floor;      // its step is at least so long, in every order (BoundSearch::of_plan)
+  std::string name;                       // how it was found
+  std::string text;                       // the plan
+  analysis::Time predicted;               // costs of nodes and conversions, one after another
+  std::vector<analysis::Time> at_points;  // of a step at each set of sizes, if there are several
+  analysis::Time bound;                   // no plan is predicted less
+  bool proved = false;                    // predicted == bound
+  bool joint = true;                      // searched over all axes of the mesh at once
+  analysis::Time floor;  // its step is at least so long, in every order (BoundSearch::of_plan)
   std::vector<PlanLayer> layers;
   std::vector<PlanConversion> conversions;
   std::vector<PlanReplicated> replicated;
@@ -68,20 +69,31 @@ struct FoundPlans {
   std::string obstacle;          // why so many ranks cannot split the model (obstacles.h); empty if they can
 };
 
+// Sizes at which a step is priced too, by the model that counts with them: so many steps of these sizes.
+struct PricePoint {
+  std::shared_ptr<const analysis::CostModel> costs;
+  std::int64_t steps = 1;
+  std::map<std::string, double> attention_flops = {};  // as in BoundOptions
+};
+
 struct SearchOptions {
   bool obey = false;    // products with weights are split wherever a rule allows it
   bool caches = false;  // caches may stay in parts (caches.h)
   std::map<std::string, double> attention_flops = {};  // as in BoundOptions
   bool aliases = false;                                // some outputs are the memory of inputs (BoundOptions)
   std::optional<ir::DType> precision;  // the type in which products may compute (BoundOptions)
+  // The plan is chosen for `steps` steps of the sizes with which the costs count, and those of these points, together: a program has
+  // one plan, whatever its dimensions are. Times of plans and bounds are then sums over all of them.
+  std::int64_t steps = 1;
+  std::vector<PricePoint> points = {};
   std::optional<std::int64_t>
       memory;                   // bytes that a rank has for weights, inputs, outputs and what is computed
   bool explain = false;         // alternatives to conversions, and flips: these take more searches
   std::string keep, keep_file;  // text of a partial plan whose lines are fixed, and its file for messages
-  // Whose annotations are obeyed, on one axis (annotations.h); null: none.
+  // Whose annotations are obeyed (annotations.h); null: none.
   std::shared_ptr<const DeviceConfiguration> annotated = nullptr;
 };
-// The plans of a graph on a mesh. UserErrors: BR0487 if it is obeyed and nothing can be split; BR0482 for lines that are kept.
+// The plans of a graph on a mesh; on one with too many choices for a search of all axes at once none if there are several points. UserErrors: BR0487 if it is obeyed and nothing can be split; BR0482 for lines that are kept.
 FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
                       const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
 // The fewest ranks, more than `above` and up to 64, on which some plan takes at most so many bytes; 0: none.

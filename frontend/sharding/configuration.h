@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "frontend/sharding/mesh.h"
+
 namespace braid::frontend::sharding {
 
 struct DeviceConfiguration {
@@ -12,6 +14,8 @@ struct DeviceConfiguration {
   std::string name;
   int devices = 1;
   std::vector<std::string> nodes;  // those that it annotates, by their first outputs
+  // As names of devices such as "dp=0,tp=1" say; else that of the fewest axes on which the annotations are states (mesh_of).
+  Mesh mesh;
 };
 
 // The configuration of that name; without one, the only one that the model in the file has. nullopt: it has none. "{rank}" in the

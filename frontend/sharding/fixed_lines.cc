@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 
 #include "frontend/errors.h"
@@ -13,54 +14,76 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// Whether the node computes and takes values as lines say.
-bool keeps(const Plan& lines, const Graph& graph, const GraphNode& node, const Strategy& strategy) {
-  const std::string name = plan_name(graph, node);
-  for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-    if (node.inputs[k] < 0) continue;
-    const Spec& own = strategy.inputs[k];
-    const std::string& value = graph.values[at(node.inputs[k])].name;
-    if (!(lines.of_reader(value, name, static_cast<int>(k), own) == own)) return false;
+// The states that lines say of a node's inputs and outputs.
+struct Said {
+  std::vector<std::optional<MeshSpec>> inputs, outputs;
+  bool any = false;
+};
+
+Said said_of(const MeshPlan& lines, const Graph& graph, const GraphNode& node) {
+  Said said{std::vector<std::optional<MeshSpec>>(node.inputs.size()),
+            std::vector<std::optional<MeshSpec>>(node.outputs.size())};
+  const auto note = [&](std::optional<MeshSpec>& all, std::size_t axis, const Spec& spec) {
+    if (!all) all = MeshSpec(lines.axes.size());
+    (*all)[axis] = spec;
+    said.any = true;
+  };
+  for (std::size_t a = 0; a < lines.axes.size(); ++a) {
+    const Plan& axis = lines.axes[a];
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      if (node.inputs[k] < 0) continue;
+      const auto line = axis.readers.find(
+          {graph.values[at(node.inputs[k])].name, {plan_name(graph, node), static_cast<int>(k)}});
+      if (line != axis.readers.end()) note(said.inputs[k], a, line->second);
+    }
+    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      if (node.outputs[k] < 0) continue;
+      const auto line = axis.values.find(graph.values[at(node.outputs[k])].name);
+      if (line != axis.values.end()) note(said.outputs[k], a, line->second);
+    }
   }
-  for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-    if (node.outputs[k] < 0) continue;
-    const auto line = lines.values.find(graph.values[at(node.outputs[k])].name);
-    if (line != lines.values.end() && !(line->second == strategy.outputs[k])) return false;
-  }
-  return true;
+  return said;
+}
+
+// Whether a combination takes or computes a value so.
+bool is_so(const std::optional<MeshSpec>& said, const GraphValue& value, Combination axes, const Mesh& mesh,
+           const std::function<const Spec&(const Strategy&)>& of) {
+  if (!said) return true;
+  MeshSpec whole;
+  for (const Strategy* s : axes) whole.push_back(of(*s));
+  if (is_replicated(whole) || axes.size() == 1) return whole == *said;
+  std::vector<std::int64_t> sizes;
+  for (const ir::Expr& size : value.sizes) sizes.push_back(static_size(size).value_or(-1));
+  const std::optional<MeshSpec> own = cut_in_turn(whole, sizes, mesh);
+  return own && *own == *said;
 }
 
 }  // namespace
 
-SpaceOptions with_lines(const Graph& graph, const Plan& lines, Caches caches) {
+SpaceOptions with_lines(const Graph& graph, const MeshPlan& lines, BlockCandidates blocks, Caches caches) {
   SpaceOptions options;
   options.caches = caches;
-  if (lines.values.empty() && lines.readers.empty()) return options;
-  check_names(graph, lines, "");
-  const auto suggest = [&](const std::string& name, const Spec& spec) {
-    if (!spec.blocks.empty()) options.blocks[{graph.find(name), spec.dim}].insert(spec.blocks);
-  };
-  for (const auto& [name, spec] : lines.values) {
-    suggest(name, spec);
-    const GraphValue& value = graph.values[at(graph.find(name))];
-    if (spec.is_replicated() || (value.producer >= 0 && !graph.nodes[at(value.producer)].compile_time))
-      continue;
-    ir::user_error(
-        kPlanMismatch, {},
-        fmt::format("a line that is kept: '{}' is an input, a constant or computed while compiling, "
-                    "and whole",
-                    name),
-        "remove the line");
-  }
-  for (const auto& [key, spec] : lines.readers) {
-    suggest(key.first, spec);
-    if (key.second.node.empty() && !spec.is_replicated())
-      ir::user_error(kPlanMismatch, {},
-                     fmt::format("a line that is kept: the output '{}' is returned whole", key.first),
-                     "remove the line");
-  }
-  options.keeps = [&graph, lines](int node, Combination axes) {
-    return keeps(lines, graph, graph.nodes[at(node)], *axes[0]);
+  if (std::all_of(lines.axes.begin(), lines.axes.end(),
+                  [](const Plan& axis) { return axis.values.empty() && axis.readers.empty(); }))
+    return options;
+  for (const Plan& axis : lines.axes) check_names(graph, axis, "");
+  options.blocks = std::move(blocks);
+  auto said = std::make_shared<std::vector<Said>>();
+  for (const GraphNode& node : graph.nodes) said->push_back(said_of(lines, graph, node));
+  options.keeps = [&graph, said, mesh = lines.mesh](int n, Combination axes) {
+    const Said& own = (*said)[at(n)];
+    const GraphNode& node = graph.nodes[at(n)];
+    for (std::size_t k = 0; own.any && k < node.inputs.size(); ++k) {
+      if (node.inputs[k] >= 0 && !is_so(own.inputs[k], graph.values[at(node.inputs[k])], axes, mesh,
+                                        [&](const Strategy& s) -> const Spec& { return s.inputs[k]; }))
+        return false;
+    }
+    for (std::size_t k = 0; own.any && k < node.outputs.size(); ++k) {
+      if (node.outputs[k] >= 0 && !is_so(own.outputs[k], graph.values[at(node.outputs[k])], axes, mesh,
+                                         [&](const Strategy& s) -> const Spec& { return s.outputs[k]; }))
+        return false;
+    }
+    return true;
   };
   return options;
 }

@@ -119,9 +119,10 @@ void MemoryRows::add(int value, int variable, bool output, int index, int begin,
 void MemoryRows::limit(Problem& problem, std::int64_t bytes) const {
   // Rows below which another row lies are not told apart: one for each moment at which something begins to live.
   std::vector<std::int64_t> fixed(at(rows_) + 1, 0);
+  const int before = static_cast<int>(problem.limits.size());  // rows of other sizes
   for (const Item& item : items_) {
     if (item.variable >= 0) {
-      problem.usages.push_back({item.variable, item.bytes, {{item.begin, item.end}}});
+      problem.usages.push_back({item.variable, item.bytes, {{before + item.begin, before + item.end}}});
       continue;
     }
     fixed[at(item.begin)] += item.bytes[0];

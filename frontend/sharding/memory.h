@@ -20,7 +20,7 @@ class MemoryRows {
   // `graph` and `space` must outlive this. `size` is the size that an expression counts with.
   MemoryRows(const Graph& graph, const SplitSpace& space, std::function<std::int64_t(const ir::Expr&)> size);
 
-  // No choice of the problem, which must be one of the space, may take more bytes on a rank.
+  // No choice of the problem, which must be one of the space, may take more bytes on a rank. Adds rows to those that it has.
   void limit(Problem& problem, std::int64_t bytes) const;
   // The bytes of the fullest row.
   std::int64_t of_plan(const std::vector<int>& choice) const;

@@ -22,9 +22,8 @@ struct SplitRequest {
   // program's inputs and outputs that are not whole.
   std::function<void(const Graph& graph, const Plan& plan, const Interface& inputs, const Interface& outputs)>
       report;
-  // Is told the plan of the first axis as it was held to the rules of the plain model's graph, and the mesh.
-  std::function<void(const Model& plain, const Graph& graph, const ResolvedPlan& plan, const Mesh& mesh)>
-      resolved;
+  // Is told the plan, which has been held to the rules of the plain model's graph on the first axis.
+  std::function<void(const Model& plain, const Graph& graph, const MeshPlan& plan)> resolved;
 };
 
 // UserError kCannotSplit if the model communicates by itself or has weights that differ between ranks.

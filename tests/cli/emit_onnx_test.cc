@@ -154,6 +154,39 @@ TEST(Annotate, APlanInTheModelIsObeyed) {
   }
   const ProcessResult verified = braid({"verify", folder / "out/m.onnx", "--configuration", "braid"});
   EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
+  EXPECT_THAT(verified.err, Not(HasSubstr("is annotated")));
+  const ProcessResult whole = braid({"check", folder / "out/m.onnx"});
+  EXPECT_EQ(whole.exit_code, 0) << whole.out << whole.err;
+  EXPECT_THAT(
+      whole.err,
+      HasSubstr("note: the model is annotated for several devices (configuration 'braid' of 2), but is "
+                "not split: --configuration NAME splits it so"));
+}
+
+TEST(Annotate, APlanOnAMeshIsObeyedOnThatMesh) {
+  const Folder folder;
+  const std::string file = model("ops/matmul_integer_valued") + "/model.onnx";
+  const std::string plan = folder.file(
+      "mesh.plan",
+      "plan 1\nmesh [a=2, b=2]\n\"y\" = S(0) on a, S(0) on b\n\"a\" -> \"y\" = S(0) on a, S(0) on b\n");
+  const ProcessResult wrote = braid(
+      {"compile", file, "--plan", plan, "-o", folder / "out", "--name", "m", "--emit", "plan", "--annotate"});
+  ASSERT_EQ(wrote.exit_code, 0) << wrote.out << wrote.err;
+  for (const Arguments& how :
+       {Arguments{"--configuration", "braid"}, Arguments{"--tp", "4"}, Arguments{"--mesh", "dp=2,tp=2"}}) {
+    Arguments arguments = {"compile", folder / "out/m.onnx", "-o", folder / "again", "--name", "m", "--emit",
+                           "plan"};
+    arguments.insert(arguments.end(), how.begin(), how.end());
+    const ProcessResult obeyed = braid(arguments);
+    EXPECT_EQ(obeyed.exit_code, 0) << obeyed.out << obeyed.err;
+    const bool other = how[0] == "--mesh";
+    EXPECT_THAT(read_text(folder / "again/m.plan"),
+                AllOf(HasSubstr(other ? "mesh [dp=2, tp=2]" : "mesh [a=2, b=2]"),
+                      HasSubstr(other ? "\"y\" = S(0) on dp, S(0) on tp" : "\"y\" = S(0) on a, S(0) on b")));
+  }
+  const ProcessResult refused = braid({"check", folder / "out/m.onnx", "--mesh", "dp=2,tp=4"});
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("BR0484"), HasSubstr("'braid' of the model is for 4 devices, not for 8")));
 }
 
 TEST(Annotate, ContradictionsAreNamed) {

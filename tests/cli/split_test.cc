@@ -109,6 +109,93 @@ TEST(Split, CachesMayStayInParts) {
   EXPECT_EQ(with({"verify", file, "--tp", "2"}).exit_code, 0);
 }
 
+// One plan for two sets of sizes: the price of each, and their sum.
+TEST(Split, SizesOfSeveralStepsArePricedTogether) {
+  const Folder folder;
+  const std::string file = model("transformers/gpt2_decode") + "/model.onnx";
+  const auto split = [&](const Arguments& at) {
+    Arguments arguments = {"compile",
+                           file,
+                           "-o",
+                           folder / "out",
+                           "--name",
+                           "m",
+                           "--emit",
+                           "plan",
+                           "--tp",
+                           "2",
+                           "--dim",
+                           "batch=1..64",
+                           "--dim",
+                           "past_sequence=0..512",
+                           "--json=" + (folder / "said.json")};
+    for (const std::string& text : at) arguments.insert(arguments.end(), {"--at", text});
+    const ProcessResult result = braid(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    std::ifstream stream(folder / "said.json");
+    return std::pair(nlohmann::json::parse(stream)["split"], result.out);
+  };
+  const auto [both, text] = split({"batch=64,past_sequence=0", "batch=1,past_sequence=512*100"});
+  EXPECT_THAT(text, AllOf(HasSubstr("us for all steps: "),
+                          HasSubstr("us a step at batch=64, past_sequence=0, 1 step"),
+                          HasSubstr("us a step at batch=1, past_sequence=512, 100 steps")));
+  ASSERT_EQ(both["at"].size(), 2u);
+  EXPECT_EQ(both["at"][1]["steps"], 100);
+  double sum = 0;
+  for (const nlohmann::json& at : both["at"])
+    sum += at["simulated_us"].get<double>() * at["steps"].get<double>();
+  EXPECT_NEAR(both["simulated_us"].get<double>(), sum, 1e-3);
+  EXPECT_LE(both["bound_us"].get<double>(), sum);
+  // One set of sizes is no sum.
+  const auto [one, other_text] = split({"batch=1,past_sequence=512"});
+  EXPECT_FALSE(one.contains("at"));
+  EXPECT_LE(one["bound_us"].get<double>(), both["at"][1]["simulated_us"].get<double>());
+  EXPECT_THAT(other_text, HasSubstr("us a step"));
+
+  const auto refused = [&](const Arguments& more, const char* number, const char* what) {
+    Arguments arguments = {"check", file, "--dim", "batch=1..64", "--dim", "past_sequence=0..512"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProcessResult result = braid(arguments);
+    EXPECT_EQ(result.exit_code, 2) << result.out;
+    EXPECT_THAT(result.err, AllOf(HasSubstr(number), HasSubstr(what)));
+  };
+  refused({"--at", "batch=1"}, "BR0003", "--at are about a split");
+  refused({"--tp", "2", "--at", "batch=65"}, "BR0484", "--at batch=65: the dimension is 1..64");
+  refused({"--tp", "2", "--at", "rows=1"}, "BR0484", "--at rows=1: the dimension has no bounds");
+  for (const char* text :
+       {"batch", "batch=", "batch=1,batch=2", "batch=1*0", "batch=1*x", "*3", "batch=-1", "=1"})
+    refused({"--tp", "2", "--at", text}, "BR0003", text);
+}
+
+TEST(Split, PipelineStagesArePricedButNotGenerated) {
+  const Folder folder;
+  const std::string file = model("transformers/gpt2_static_prefill") + "/model.onnx";
+  const ProcessResult explained =
+      braid({"explain", file, "--devices", "4", "--json=" + (folder / "said.json")});
+  ASSERT_EQ(explained.exit_code, 0) << explained.out << explained.err;
+  EXPECT_THAT(explained.out, AllOf(HasSubstr("Pipeline stages: searched and priced"), HasSubstr("(BR0493)")));
+  std::ifstream stream(folder / "said.json");
+  const nlohmann::json stages = nlohmann::json::parse(stream)["stages"];
+  ASSERT_EQ(stages.size(), 2u);
+  for (const nlohmann::json& found : stages) {
+    ASSERT_EQ(found["each"].size(), found["stages"].get<std::size_t>());
+    EXPECT_EQ(found["stages"].get<int>() * found["ranks"].get<int>(), 4);
+    double longest = 0, all = 0;
+    for (const nlohmann::json& stage : found["each"]) {
+      const double own = stage["compute_us"].get<double>() + stage["transfer_us"].get<double>();
+      longest = std::max(longest, own);
+      all += own;
+    }
+    EXPECT_NEAR(found["longest_us"].get<double>(), longest, 1e-3);
+    // One step passes all stages; eight take longer.
+    EXPECT_NEAR(found["step_us"].get<double>(), all, 1e-3);
+    EXPECT_GE(found["steps_us"].get<double>(), found["step_us"].get<double>());
+  }
+  const ProcessResult refused = braid({"check", file, "--mesh", "pp=2,tp=2"});
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("BR0493"), HasSubstr("explain --devices N")));
+}
+
 TEST(Split, RequestsThatContradictEachOtherAreRefused) {
   const std::string file = model(kCase) + "/model.onnx";
   for (const std::vector<std::string>& more : {std::vector<std::string>{"--devices", "2", "--tp", "2"},

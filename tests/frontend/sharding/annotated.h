@@ -64,24 +64,22 @@ inline onnx::ModelProto annotated_model(const std::string& graph,
 }
 
 struct Obeyed {
-  Plan plan;
+  MeshPlan plan;
   ir::Schedule schedule;
 };
 
-// A request that searches under the annotations of a configuration; notes what was applied in `plan`.
+// A request that searches under the annotations of a configuration; notes what was chosen in `plan`.
 inline std::shared_ptr<const SplitRequest> obeying_request(const DeviceConfiguration& configuration,
-                                                           Plan& plan, unsigned seed = 0) {
+                                                           MeshPlan& plan, unsigned seed = 0) {
   auto request = std::make_shared<SplitRequest>();
-  request->choose = [configuration, seed](const Graph& graph, const Mesh& mesh) {
-    const Plan fixed = annotated_lines(graph, configuration);
-    const SplitSpace space(graph, mesh, with_lines(graph, fixed, Caches::whole));
+  request->mesh = configuration.mesh;
+  request->choose = [&plan, configuration, seed](const Graph& graph, const Mesh& mesh) {
+    const AnnotatedLines fixed = annotated_lines(graph, configuration, mesh);
+    const SplitSpace space(graph, mesh, with_lines(graph, fixed.plan, fixed.blocks, Caches::whole));
     require_kept(graph, space);
-    const SplitChoice choice = space.choose(test_costs(seed));
+    const SplitChoice choice = choose_split(space, test_costs(seed));
     require_kept(choice);
-    return choice.plan;
-  };
-  request->report = [&plan](const Graph&, const Plan& applied, const Interface&, const Interface&) {
-    plan = applied;
+    return plan = choice.plan;
   };
   return request;
 }
@@ -113,7 +111,7 @@ inline void expect_plain_results(const onnx::ModelProto& model, const Obeyed& ob
     inputs.push_back(random_tensor(buffer.dtype, sizes, -9, 9, false, seed++));
   }
   const std::vector<std::vector<ir::Tensor>> one{inputs},
-      all(static_cast<std::size_t>(obeyed.plan.ranks), inputs);
+      all(static_cast<std::size_t>(obeyed.plan.ranks()), inputs);
   const auto expected = ir::run(plain, one).outputs[0];
   for (const auto& of_rank : ir::run(obeyed.schedule, all).outputs) {
     for (std::size_t k = 0; k < expected.size(); ++k)

@@ -361,20 +361,21 @@ TEST(RandomGraphs, EmittedAreTheSameProgram) {
   EXPECT_GE(other_forms, graphs);
 }
 
-// A plan that is written as ONNX's annotations and obeyed again is the same program, if they can express it.
-TEST(RandomGraphs, AnnotatedAreTheSameProgram) {
-  const int graphs = test::random_cases(60);
+// Plans that are written as ONNX's annotations and obeyed again are the same programs, if they can express them. Returns how many
+// did and split a node.
+int annotated_again(int graphs, unsigned first_seed, const std::vector<Mesh>& meshes) {
   int same = 0, split = 0;
   for (int k = 0; k < graphs; ++k) {
-    const auto seed = static_cast<unsigned>(test::first_seed(7000)) + static_cast<unsigned>(k);
+    const auto seed = first_seed + static_cast<unsigned>(k);
     SCOPED_TRACE(fmt::format("seed {}", seed));
     RandomGraph graph(seed);
     const TemporaryFolder folder;
     const std::string path = folder.write("model.onnx", graph.model());
     Chosen chosen;
     ImportOptions options;
-    options.ranks = 2 + k % 3;
-    options.split = chosen_request(chosen, seed * 7);
+    const Mesh& mesh = meshes[static_cast<std::size_t>(k) % meshes.size()];
+    options.ranks = mesh.ranks();
+    options.split = chosen_request(chosen, seed * 7, Caches::whole, mesh);
     try {
       const ir::Schedule direct = import_model(path, options);
       auto request = std::make_shared<SplitRequest>();
@@ -386,8 +387,9 @@ TEST(RandomGraphs, AnnotatedAreTheSameProgram) {
                        for (const std::string_view part : parts) files[name] += part;
                      });
       onnx::ModelProto annotated;
-      ASSERT_TRUE(annotated.ParseFromString(files.at("m.onnx")));
+      EXPECT_TRUE(annotated.ParseFromString(files.at("m.onnx")));
       const Obeyed obeyed = obey(annotated, "", seed);
+      EXPECT_EQ(obeyed.plan.mesh, mesh);
       EXPECT_EQ(difference_of_texts(obeyed.schedule, direct), "")
           << to_string(chosen.plan) << "\nwas obeyed as\n"
           << to_string(obeyed.plan);
@@ -400,7 +402,22 @@ TEST(RandomGraphs, AnnotatedAreTheSameProgram) {
     }
   }
   fmt::print("{} of {} plans can be annotated, {} split some node\n", same, graphs, split);
-  EXPECT_GT(split, graphs / 4);
+  return split;
+}
+
+TEST(RandomGraphs, AnnotatedAreTheSameProgram) {
+  const int graphs = test::random_cases(60);
+  EXPECT_GT(annotated_again(graphs, static_cast<unsigned>(test::first_seed(7000)),
+                            {Mesh::line(2), Mesh::line(3), Mesh::line(4)}),
+            graphs / 4);
+}
+
+TEST(RandomGraphs, AnnotatedOnMeshesAreTheSameProgram) {
+  const auto mesh = [](const char* text) { return parse_mesh(text, "the test"); };
+  const int graphs = test::random_cases(60);
+  EXPECT_GT(annotated_again(graphs, static_cast<unsigned>(test::first_seed(9000)),
+                            {mesh("dp=2,tp=2"), mesh("dp=2,tp=3"), mesh("a=3,b=2"), mesh("dp=2,ep=2,tp=2")}),
+            graphs / 6);
 }
 
 }  // namespace

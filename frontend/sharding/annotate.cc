@@ -1,0 +1,225 @@
+#include "frontend/sharding/annotate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "frontend/device_errors.h"
+#include "frontend/sharding/choose.h"
+#include "frontend/sharding/device_layout.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+constexpr int kFirstIrVersion = 11;
+constexpr const char* kName = "braid";
+
+std::size_t at(int k) { return static_cast<std::size_t>(k); }
+
+bool is_pending(const MeshSpec& spec) {
+  return std::any_of(spec.begin(), spec.end(), [](const Spec& s) { return s.is_pending(); });
+}
+
+std::vector<std::int64_t> static_sizes(const GraphValue& value) {
+  std::vector<std::int64_t> sizes;
+  for (const ir::Expr& size : value.sizes) sizes.push_back(static_size(size).value_or(-1));
+  return sizes;
+}
+
+class Writer {
+ public:
+  Writer(Model& model, const Graph& graph, const MeshPlan& plan)
+      : model_(model), graph_(graph), plan_(plan), mesh_(plan.mesh) {}
+
+  void run() {
+    onnx::ModelProto& proto = model_.proto;
+    proto.set_ir_version(std::max<std::int64_t>(proto.ir_version(), kFirstIrVersion));
+    proto.clear_configuration();
+    onnx::DeviceConfigurationProto& configuration = *proto.add_configuration();
+    configuration.set_name(kName);
+    configuration.set_num_devices(mesh_.ranks());
+    if (mesh_.has_names()) {
+      for (const std::string& name : device_names(mesh_)) configuration.add_device(name);
+    }
+    std::map<std::string, onnx::NodeProto*> nodes;
+    for (onnx::NodeProto& node : *proto.mutable_graph()->mutable_node()) {
+      node.clear_device_configurations();
+      nodes[name_of_first(node)] = &node;
+    }
+    check_interface();
+    SpaceOptions options;
+    for (const GraphNode& node : graph_.nodes) suggest_blocks(node, options.blocks);
+    const SplitSpace space(graph_, mesh_, options);
+    for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v) {
+      const GraphNode& node = graph_.nodes[at(space.node_of(v))];
+      onnx::NodeProto& own = *nodes.at(name_of_first(*node.proto));
+      write(node, own);
+      check_unique(space, v, own);
+    }
+  }
+
+ private:
+  static std::string name_of_first(const onnx::NodeProto& node) {
+    for (const std::string& output : node.output()) {
+      if (!output.empty()) return output;
+    }
+    return {};
+  }
+
+  [[noreturn]] void refuse(const onnx::NodeProto* node, const std::string& what) const {
+    ir::user_error(kAnnotationForm,
+                   node == nullptr ? ir::Location{.file = model_.path} : location_of(model_.path, *node),
+                   what, "ONNX's annotations cannot express this plan: keep it as text");
+  }
+
+  MeshSpec produced(int v) const { return plan_.of_value(graph_.values[at(v)].name); }
+  MeshSpec taken(const GraphNode& node, std::size_t k) const {
+    const GraphValue& value = graph_.values[at(node.inputs[k])];
+    MeshSpec spec;
+    for (const Plan& axis : plan_.axes) {
+      const Spec own = value.constant ? Spec::replicated() : axis.of_value(value.name);
+      spec.push_back(axis.of_reader(value.name, plan_name(graph_, node), static_cast<int>(k), own));
+    }
+    return spec;
+  }
+
+  // Nothing says in which state a model is given its inputs or returns its outputs: whole.
+  void check_interface() const {
+    const auto check = [&](int v, const MeshSpec& spec, const char* what) {
+      if (!is_replicated(spec))
+        refuse(nullptr,
+               fmt::format("the {} '{}' is {}", what, graph_.values[at(v)].name, to_string(spec, mesh_)));
+    };
+    for (const int v : graph_.inputs) check(v, produced(v), "input");
+    for (std::size_t k = 0; k < graph_.outputs.size(); ++k) {
+      MeshSpec spec;
+      for (const Plan& axis : plan_.axes)
+        spec.push_back(axis.of_reader(graph_.values[at(graph_.outputs[k])].name, "", static_cast<int>(k),
+                                      Spec::replicated()));
+      check(graph_.outputs[k], spec, "output");
+    }
+  }
+
+  void suggest_blocks(const GraphNode& node, BlockCandidates& blocks) const {
+    const auto suggest = [&](int v, const MeshSpec& spec) {
+      const auto layout = layout_of(spec, static_sizes(graph_.values[at(v)]), mesh_);
+      if (!layout) return;
+      for (const Spec& own : whole_state(*layout, *axes_of(*layout, mesh_), mesh_)) {
+        if (!own.blocks.empty()) blocks[{v, own.dim}].insert(own.blocks);
+      }
+    };
+    if (node.compile_time) return;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      if (node.inputs[k] >= 0) suggest(node.inputs[k], taken(node, k));
+    }
+    for (const int v : node.outputs) {
+      if (v >= 0) suggest(v, produced(v));
+    }
+  }
+
+  void write(const GraphNode& node, onnx::NodeProto& proto) const {
+    onnx::NodeDeviceConfigurationProto& own = *proto.add_device_configurations();
+    own.set_configuration_id(kName);
+    std::map<int, MeshSpec> inputs;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      const int v = node.inputs[k];
+      if (v < 0) continue;
+      const GraphValue& value = graph_.values[at(v)];
+      const MeshSpec spec = taken(node, k);
+      const auto [other, fresh] = inputs.emplace(v, spec);
+      if (!(other->second == spec))
+        refuse(&proto, fmt::format("it takes '{}' as {} and as {}", value.name,
+                                   to_string(other->second, mesh_), to_string(spec, mesh_)));
+      if (is_pending(spec)) {
+        if (!value.constant)
+          refuse(&proto, fmt::format("it takes '{}' as {}", value.name, to_string(spec, mesh_)));
+        continue;  // the rule alone tells
+      }
+      if (fresh && !value.pinned) state(own, proto, value, spec);
+    }
+    for (const int v : node.outputs) {
+      if (v < 0 || graph_.values[at(v)].readers.empty() || graph_.values[at(v)].pinned) continue;
+      // What is missing is what the rule gives, reduced at once.
+      if (const MeshSpec spec = produced(v); !is_pending(spec)) state(own, proto, graph_.values[at(v)], spec);
+    }
+  }
+
+  void state(onnx::NodeDeviceConfigurationProto& own, const onnx::NodeProto& node, const GraphValue& value,
+             const MeshSpec& spec) const {
+    const std::vector<std::int64_t> sizes = static_sizes(value);
+    const std::optional<DeviceLayout> layout = layout_of(spec, sizes, mesh_);
+    if (!layout)
+      refuse(&node, fmt::format("'{}' is {}, in parts or blocks of different sizes", value.name,
+                                to_string(spec, mesh_)));
+    onnx::ShardingSpecProto& proto = *own.add_sharding_spec();
+    proto.set_tensor_name(value.name);
+    for (std::size_t k = 0; k < layout->devices.size(); ++k) {
+      const std::vector<int>& devices = layout->devices[k];
+      if (devices.size() == 1 && layout->devices.size() > 1) {
+        proto.add_device(devices[0]);
+        continue;
+      }
+      const auto key = -1 - static_cast<std::int64_t>(k);
+      proto.add_device(key);
+      onnx::IntIntListEntryProto& group = *proto.add_index_to_device_group_map();
+      group.set_key(key);
+      for (const int d : devices) group.add_value(d);
+    }
+    std::int64_t behind = 1;  // the product of the factors that have been written
+    for (std::size_t k = 0; k < layout->factors.size(); ++k) {
+      const CutFactor& factor = layout->factors[k];
+      const bool first = k == 0 || layout->factors[k - 1].dim != factor.dim;
+      const bool last = k + 1 == layout->factors.size() || layout->factors[k + 1].dim != factor.dim;
+      if (first) {
+        proto.add_sharded_dim()->set_axis(factor.dim);
+        behind = 1;
+      }
+      onnx::ShardedDimProto& dim = *proto.mutable_sharded_dim(proto.sharded_dim_size() - 1);
+      const auto add = [&](std::int64_t extent, std::int64_t shards) {
+        onnx::SimpleShardedDimProto& simple = *dim.add_simple_sharding();
+        if (extent != sizes[at(factor.dim)]) simple.set_dim_value(extent);
+        simple.set_num_shards(shards);
+      };
+      if (factor.before > behind) add(factor.before / behind, 1);
+      add(factor.extent, factor.shards);
+      behind = factor.before * factor.extent;
+      if (last && factor.after > 1) add(factor.after, 1);
+    }
+  }
+
+  // What is stated must leave one combination of the rule, the plan's.
+  void check_unique(const SplitSpace& space, int variable, const onnx::NodeProto& proto) const {
+    const GraphNode& node = graph_.nodes[at(space.node_of(variable))];
+    bool known = false;
+    for (int c = 0; c < space.choices_of(variable); ++c) {
+      bool fits = true, same = true;
+      const auto compare = [&](const MeshSpec& own, const MeshSpec& wanted) {
+        fits = fits && (is_pending(wanted) || own == wanted);
+        same = same && own == wanted;
+      };
+      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+        if (node.inputs[k] >= 0) compare(space.taken_state(variable, c, static_cast<int>(k)), taken(node, k));
+      }
+      for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+        if (node.outputs[k] >= 0 && !graph_.values[at(node.outputs[k])].readers.empty())
+          compare(space.produced_state(variable, c, static_cast<int>(k)), produced(node.outputs[k]));
+      }
+      known = known || same;
+      if (fits && !same)
+        refuse(&proto, "what can be stated of its inputs and outputs leaves several ways to compute it");
+    }
+    if (!known) refuse(&proto, "no combination of its rule computes it as the plan says");
+  }
+
+  Model& model_;
+  const Graph& graph_;
+  const MeshPlan& plan_;
+  const Mesh& mesh_;
+};
+
+}  // namespace
+
+void annotate(Model& model, const Graph& graph, const MeshPlan& plan) { Writer(model, graph, plan).run(); }
+
+}  // namespace braid::frontend::sharding

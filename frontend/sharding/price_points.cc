@@ -1,0 +1,72 @@
+#include "frontend/sharding/price_points.h"
+
+#include "frontend/errors.h"
+#include "ir/error.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+// sum += steps * costs, of tables of one shape. What one forbids, all do: whether a conversion exists depends on no size.
+void add(std::vector<Cost>& sum, const std::vector<Cost>& costs, std::int64_t steps) {
+  for (std::size_t k = 0; k < sum.size(); ++k) {
+    if (sum[k] == kForbidden || costs[k] == kForbidden) {
+      sum[k] = kForbidden;
+      continue;
+    }
+    Cost product = 0;
+    if (__builtin_mul_overflow(costs[k], steps, &product) || __builtin_add_overflow(sum[k], product, &sum[k]))
+      ir::user_error(kSplitCost, {}, "the steps of all sizes together take too long", "give fewer steps");
+  }
+}
+
+}  // namespace
+
+PricePoints::PricePoints(std::shared_ptr<const analysis::CostModel> costs, const SearchOptions& options) {
+  points_.push_back({std::move(costs), options.steps, options.attention_flops});
+  points_.insert(points_.end(), options.points.begin(), options.points.end());
+}
+
+void PricePoints::add_others(Problem& problem, const SplitSpace& space,
+                             const SplitCostOptions& options) const {
+  const auto times = [](std::vector<Cost>& costs, std::int64_t steps) {
+    std::vector<Cost> sum(costs.size(), 0);
+    add(sum, costs, steps);
+    costs = std::move(sum);
+  };
+  if (points_[0].steps != 1) {
+    for (std::vector<Cost>& costs : problem.variables) times(costs, points_[0].steps);
+    for (Edge& edge : problem.edges) times(edge.costs, points_[0].steps);
+  }
+  for (std::size_t p = 1; p < points_.size(); ++p) {
+    const Problem other = space.problem(split_costs(points_[p].costs, options));
+    ir::internal_check(
+        other.variables.size() == problem.variables.size() && other.edges.size() == problem.edges.size(),
+        "problems of one space differ");
+    for (std::size_t v = 0; v < other.variables.size(); ++v)
+      add(problem.variables[v], other.variables[v], points_[p].steps);
+    for (std::size_t e = 0; e < other.edges.size(); ++e)
+      add(problem.edges[e].costs, other.edges[e].costs, points_[p].steps);
+  }
+}
+
+Problem PricePoints::problem(const SplitSpace& space, const SplitCostOptions& options) const {
+  Problem problem = space.problem(split_costs(points_[0].costs, options));
+  add_others(problem, space, options);
+  return problem;
+}
+
+std::vector<analysis::Time> PricePoints::prices(const SplitSpace& space,
+                                                const std::vector<int>& choice) const {
+  std::vector<analysis::Time> times;
+  for (const PricePoint& point : points_)
+    times.push_back(analysis::Time{price(space.problem(split_costs(point.costs)), choice)});
+  return times;
+}
+
+analysis::Time PricePoints::sum(const std::vector<analysis::Time>& steps) const {
+  analysis::Time sum;
+  for (std::size_t p = 0; p < steps.size(); ++p) sum.ps += steps[p].ps * points_[p].steps;
+  return sum;
+}
+
+}  // namespace braid::frontend::sharding

@@ -1,0 +1,146 @@
+// One plan for several sets of sizes against trying all plans.
+#include "frontend/sharding/price_points.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "../models.h"
+#include "frontend/sharding/memory.h"
+#include "frontend/sharding/split.h"
+#include "tests/support/random.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+std::string weight(const std::string& name, int rows, int columns) {
+  std::string values;
+  for (int i = 0; i < rows * columns; ++i) values += (i ? ", " : "") + std::to_string(i % 5 - 2);
+  return fmt::format("float[{},{}] {} = {{{}}}", rows, columns, name, values);
+}
+
+// Two products of open rows.
+std::string network(int hidden) {
+  return fmt::format(
+      "g (float[n,{0}] x) => (float[n,{0}] y) <{1}, {2}> {{ h = MatMul(x, up)\n r = Relu(h)\n d = "
+      "MatMul(r, down)\n y = Softmax(d) }}",
+      hidden, weight("up", hidden, 2 * hidden), weight("down", 2 * hidden, hidden));
+}
+
+void with_graph(const std::string& text, const std::function<void(const Graph&)>& use) {
+  auto request = std::make_shared<SplitRequest>();
+  request->choose = [&](const Graph& graph, const Mesh& mesh) {
+    use(graph);
+    return MeshPlan(mesh);
+  };
+  ImportOptions options;
+  options.ranks = 2;
+  options.dims["n"] = {1, 4096};
+  options.split = request;
+  import_text(text, options, 18);
+}
+
+std::shared_ptr<const analysis::CostModel> costs_at(const char* machine, std::int64_t rows) {
+  return std::make_shared<const analysis::CostModel>(analysis::cost_model_for(machine)->machine(),
+                                                     analysis::CostOptions{.dims = {{"n", rows}}});
+}
+
+struct Best {
+  Cost cost = kForbidden;
+  std::vector<int> choice;
+};
+
+// Over all choices that take at most so many bytes at every point.
+Best by_trying_all(const Graph& graph, const SplitSpace& space, const std::vector<PricePoint>& points,
+                   std::optional<std::int64_t> memory) {
+  std::vector<Problem> problems;
+  std::vector<MemoryRows> rows;
+  for (const PricePoint& point : points) {
+    problems.push_back(space.problem(split_costs(point.costs)));
+    rows.emplace_back(graph, space, split_costs(point.costs).size);
+  }
+  Best best;
+  std::vector<int> choice(problems[0].variables.size(), 0);
+  for (;;) {
+    Cost sum = 0;
+    for (std::size_t p = 0; p < points.size() && sum != kForbidden; ++p) {
+      const Cost own = price(problems[p], choice);
+      sum = own == kForbidden || (memory && rows[p].of_plan(choice) > *memory) ? kForbidden
+                                                                               : sum + own * points[p].steps;
+    }
+    if (sum < best.cost) best = {sum, choice};
+    std::size_t v = 0;
+    while (v < choice.size() && ++choice[v] == static_cast<int>(problems[0].variables[v].size()))
+      choice[v++] = 0;
+    if (v == choice.size()) return best;
+  }
+}
+
+TEST(PricePoints, OnePlanIsTheCheapestOfAllForAllStepsTogether) {
+  int compared = 0, compromises = 0, limited = 0;
+  std::mt19937_64 random(static_cast<std::uint64_t>(test::first_seed(20261128)));
+  for (const char* machine : {"cpu", "h100"}) {
+    for (const int hidden : {8, 64}) {
+      with_graph(network(hidden), [&](const Graph& graph) {
+        for (const int ranks : {2, 4}) {
+          for (int k = 0; k < test::random_cases(8); ++k) {
+            std::vector<PricePoint> points;
+            const int count = 2 + static_cast<int>(random() % 2);
+            for (int p = 0; p < count; ++p)
+              points.push_back({costs_at(machine, std::int64_t{1} << random() % 13),
+                                1 + static_cast<std::int64_t>(random() % 300),
+                                {}});
+            SearchOptions options;
+            options.steps = points[0].steps;
+            options.points.assign(points.begin() + 1, points.end());
+            const SplitSpace space(graph, ranks);
+            const Best free = by_trying_all(graph, space, points, std::nullopt);
+            const FoundPlans found = find_plans(graph, Mesh::line(ranks), points[0].costs, options);
+            ASSERT_FALSE(found.plans.empty());
+            const FoundPlan& plan = found.plans[0];
+            EXPECT_EQ(plan.predicted.ps, free.cost);
+            EXPECT_TRUE(plan.proved);
+            Cost sum = 0, alone = 0;
+            ASSERT_EQ(plan.at_points.size(), points.size());
+            for (int p = 0; p < count; ++p) {
+              const auto own = static_cast<std::size_t>(p);
+              sum += plan.at_points[own].ps * points[own].steps;
+              // A plan for each set of sizes alone is no slower there.
+              const Cost best = solve(space.problem(split_costs(points[own].costs))).cost;
+              EXPECT_GE(plan.at_points[own].ps, best);
+              alone += best * points[own].steps;
+            }
+            EXPECT_EQ(sum, plan.predicted.ps);
+            EXPECT_GE(sum, alone);
+            compromises += sum > alone ? 1 : 0;
+            EXPECT_LE(found.order, plan.predicted);
+            ++compared;
+
+            // The limit holds at every set of sizes.
+            std::int64_t bytes = 0;
+            for (const PricePoint& point : points)
+              bytes = std::max(bytes,
+                               MemoryRows(graph, space, split_costs(point.costs).size).of_plan(free.choice));
+            options.memory = bytes - 1;
+            const Best within = by_trying_all(graph, space, points, options.memory);
+            const FoundPlans less = find_plans(graph, Mesh::line(ranks), points[0].costs, options);
+            ASSERT_EQ(less.plans.empty(), within.cost == kForbidden);
+            if (within.cost == kForbidden) {
+              EXPECT_GT(less.least_bytes, *options.memory);
+              continue;
+            }
+            EXPECT_EQ(less.plans[0].predicted.ps, within.cost);
+            ++limited;
+          }
+        }
+      });
+    }
+  }
+  fmt::print("{} searches, {} of them with a compromise, {} under a limit\n", compared, compromises, limited);
+  EXPECT_GT(compromises, 0);
+  EXPECT_GT(limited, 0);
+}
+
+}  // namespace
+}  // namespace braid::frontend::sharding
