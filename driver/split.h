@@ -45,7 +45,8 @@ struct SplitReport {
   std::vector<SplitCandidate> candidates;
   int chosen = -1;
   std::vector<SplitMesh> meshes;
-  // Of every plan on the numbers of ranks that were allowed: from the loads alone, and in every order of a program whose
+  bool several_axes = false;  // whether meshes of several axes were searched
+  // Of every plan on the meshes that were searched: from the loads alone, and in every order of a program whose
   // collectives are whole. 0 if there is none.
   analysis::Time load_bound, order_bound;
   frontend::sharding::FoundPlan plan;  // the chosen one; its text is empty if the model is not split

@@ -186,7 +186,22 @@ void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, co
     result.largest = fmt::format("{}", fmt::join(rows.largest(smallest.choice, 4), ", "));
 }
 
+BoundOptions bound_options(const SearchOptions& options, const Mesh& mesh) {
+  BoundOptions bounds{.precision = options.precision,
+                      .attention_flops = options.attention_flops,
+                      .copies_caches = !options.aliases};
+  // A smaller bound holds as well.
+  if (mesh.size() > 1) bounds.solve.budget = std::int64_t{1} << 25;
+  return bounds;
+}
+
 }  // namespace
+
+analysis::Time least_time(const Graph& graph, int ranks,
+                          const std::shared_ptr<const analysis::CostModel>& costs,
+                          const SearchOptions& options) {
+  return least_time(graph, ranks, costs, bound_options(options, Mesh::line(ranks)));
+}
 
 FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
                       const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options) {
@@ -212,16 +227,11 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
                               {"communication hidden", {100, whole}}};
   const SplitCosts plain = split_costs(costs);
   std::optional<Problem> problem;
-  std::optional<BoundSearch> bounds;
   const bool limited = options.memory && bytes_of_all(graph, plain) > *options.memory;
   // On several axes it is large, and needed for what is asked in addition only.
   if (!space.large() && (line || options.explain || limited || !options.keep.empty()))
     problem = space.problem(plain);
-  if (line)
-    bounds.emplace(graph, space, costs,
-                   BoundOptions{.precision = options.precision,
-                                .attention_flops = options.attention_flops,
-                                .copies_caches = !options.aliases});
+  BoundSearch bounds(graph, space, costs, bound_options(options, mesh));
   std::optional<KeptLines> kept;
   if (!options.keep.empty()) {
     if (!problem)
@@ -250,19 +260,17 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
       return;
     found.predicted.ps = choice.price(graph, plain);
     found.joint = choice.joint;
-    if (bounds) found.floor = bounds->of_plan(choice.solution.choice).order;
+    found.floor = bounds.of_plan(choice.solution.choice).order;
     if (result.plans.empty()) {
       if (!options.obey) {
         found.bound.ps = choice.solution.bound;
         found.proved = choice.solution.proved();
       }
-      if (bounds) {
-        // One rank has one plan.
-        const PlanBounds all =
-            ranks == 1 ? bounds->of_plan(choice.solution.choice) : bounds->over_plans(choice.solution.choice);
-        result.loads = all.loads;
-        result.order = all.order;
-      }
+      // One rank has one plan.
+      const PlanBounds all =
+          ranks == 1 ? bounds.of_plan(choice.solution.choice) : bounds.over_plans(choice.solution.choice);
+      result.loads = all.loads;
+      result.order = all.order;
     }
     describe(graph, choice, plain, found);
     if (options.explain && ranks > 1 && problem) {
