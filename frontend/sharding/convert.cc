@@ -193,7 +193,8 @@ std::optional<std::vector<ConversionStep>> mesh_conversion_steps(
     bool done = false;
   };
   std::vector<Place> places = {{from, 0, {}, false}};
-  std::int64_t known_way = std::numeric_limits<std::int64_t>::max();  // the cheapest so far, to where it leads
+  std::int64_t known_way =
+      std::numeric_limits<std::int64_t>::max();  // the cheapest so far, to where it leads
   while (true) {
     std::size_t best = places.size();
     for (std::size_t k = 0; k < places.size(); ++k) {
