@@ -323,6 +323,16 @@ class Chooser {
   // More axes are tried as long as the best with so many is faster than with one less.
   void on_several_axes(int ranks) {
     constexpr int kMostAxes = 3;
+    if (frontend::sharding::meshes_of(ranks, 2).empty()) return;
+    if (report_.chosen >= 0) {
+      analysis::Time least;
+      model_.with_graph([&](const frontend::sharding::Graph& graph) {
+        least = frontend::sharding::least_time(graph, ranks, costs_, search_options(false));
+      });
+      if (options_.cost_file.empty() &&
+          least > report_.candidates[static_cast<std::size_t>(report_.chosen)].simulated)
+        return;
+    }
     const auto fastest = [&] {
       analysis::Time time = analysis::Time::max();
       for (const SplitCandidate& c : report_.candidates)
@@ -359,7 +369,10 @@ class Chooser {
     const int ranks = mesh.ranks();
     SplitMesh tried{ranks, found.loads, found.order, {}, found.flips, found.least_bytes};
     if (!options_.cost_file.empty()) tried.loads = tried.order = {};  // measured times know no floors
-    if (!found.plans.empty() && mesh.size() == 1) allow(tried);
+    if (!found.plans.empty()) {
+      allow(tried);
+      report_.several_axes = report_.several_axes || mesh.size() > 1;
+    }
     int plans = 0;
     for (FoundPlan& plan : found.plans) {
       if (ranks == 1) {
@@ -592,9 +605,10 @@ std::string to_string(const SplitReport& report) {
   }
   if (report.lower_bound().ps > 0)
     text += fmt::format(
-        "  no plan of these rules on one axis of these ranks is faster than {:.3f} us, in any order: gap "
+        "  no plan of these rules on {} is faster than {:.3f} us, in any order: gap "
         "{:.1f} %\n  ({:.3f} us from the loads alone, whatever becomes of its collectives: gap {:.1f} %)\n",
-        report.lower_bound().us(), report.gap() * 100, report.load_bound.us(), report.load_gap() * 100);
+        report.several_axes ? "these meshes" : "one axis of these ranks", report.lower_bound().us(),
+        report.gap() * 100, report.load_bound.us(), report.load_gap() * 100);
   if (report.chosen < 0) return text;
   if (report.candidates[static_cast<std::size_t>(report.chosen)].ranks == 1) {
     text += "The model is not split: one device is the fastest of those tried\n";

@@ -47,7 +47,8 @@ struct SplitReport {
   std::vector<SplitCandidate> candidates;
   int chosen = -1;
   std::vector<SplitMesh> meshes;
-  // Of every plan on the numbers of ranks that were allowed: from the loads alone, and in every order of a program whose
+  bool several_axes = false;  // whether meshes of several axes were searched
+  // Of every plan on the meshes that were searched: from the loads alone, and in every order of a program whose
   // collectives are whole. 0 if there is none.
   analysis::Time load_bound, order_bound;
   // With SplitOptions::explain and `devices`: pipelines of all numbers of stages that divide these. Not generated.

@@ -1,7 +1,7 @@
 // Published auto-sharding problems (google/iopddl, the contest of ASPLOS and EuroSys 2025), solved by the search that chooses
 // how to split a model: cost, bound and time on one thread, as Markdown.
 //   auto_parallel_bench FILE.json... [--budget CELLS]
-//   auto_parallel_bench MODEL.onnx... --ranks 2,4,8 [--machine NAME] [--dim NAME=SIZE]
+//   auto_parallel_bench MODEL.onnx... --ranks 2,4,8 [--mesh dp=2,tp=4]... [--machine NAME] [--dim NAME=SIZE]
 // A file holds one problem in the contest's form: nodes with an interval of life, costs and usages per strategy; edges with
 // costs per combination; a limit of what may be in use at once.
 #include <fmt/format.h>
@@ -97,8 +97,8 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// A model's plans and bounds on some numbers of ranks: processor time of the search alone, without reading the model.
-void search_model(const std::string& file, const std::vector<int>& ranks, const std::string& machine,
+// A model's plans and bounds on some meshes: processor time of the search alone, without reading the model.
+void search_model(const std::string& file, const std::vector<Mesh>& meshes, const std::string& machine,
                   const std::vector<std::string>& dims) {
   frontend::ImportOptions import;
   for (const std::string& dim : dims) {
@@ -108,14 +108,14 @@ void search_model(const std::string& file, const std::vector<int>& ranks, const 
   }
   frontend::PlainModel model(file, import);
   const auto costs = analysis::cost_model_for(machine);
-  fmt::print("| model | ranks | plans | predicted us | load bound us | order bound us | seconds |\n");
-  fmt::print("|---|---:|---:|---:|---:|---:|---:|\n");
-  for (const int n : ranks) {
+  fmt::print("| model | mesh | plans | predicted us | load bound us | order bound us | seconds |\n");
+  fmt::print("|---|---|---:|---:|---:|---:|---:|\n");
+  for (const Mesh& mesh : meshes) {
     model.with_graph([&](const Graph& graph) {
       const double begin = processor_seconds();
-      const FoundPlans found = find_plans(graph, Mesh::line(n), costs, {});
-      fmt::print("| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.3f} |\n", file, n, found.plans.size(),
-                 found.plans.front().predicted.us(), found.loads.us(), found.order.us(),
+      const FoundPlans found = find_plans(graph, mesh, costs, {});
+      fmt::print("| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.3f} |\n", file, to_string(mesh),
+                 found.plans.size(), found.plans.front().predicted.us(), found.loads.us(), found.order.us(),
                  processor_seconds() - begin);
     });
   }
@@ -128,14 +128,19 @@ int run(int argc, char** argv) {
   app.add_option("files", files, "problems, uncompressed")->required();
   app.add_option("--budget", options.budget, "table cells to compute");
   std::vector<int> ranks;
+  std::vector<std::string> meshes;
   std::vector<std::string> dims;
   std::string machine = "h100";
   app.add_option("--ranks", ranks, "numbers of ranks for models")->delimiter(',');
+  app.add_option("--mesh", meshes, "axes with their sizes, for models");
   app.add_option("--machine", machine, "of models");
   app.add_option("--dim", dims, "NAME=SIZE, of models");
   CLI11_PARSE(app, argc, argv);
-  if (!ranks.empty()) {
-    for (const std::string& file : files) search_model(file, ranks, machine, dims);
+  std::vector<Mesh> all;
+  for (const int n : ranks) all.push_back(Mesh::line(n));
+  for (const std::string& mesh : meshes) all.push_back(parse_mesh(mesh, "--mesh"));
+  if (!all.empty()) {
+    for (const std::string& file : files) search_model(file, all, machine, dims);
     return 0;
   }
   fmt::print(

@@ -1,6 +1,7 @@
 #include "frontend/sharding/bounds.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -92,49 +93,91 @@ double attention_us(const analysis::Machine& machine, const Graph& graph, const 
   return least_us(machine, work, {KernelClass::attention, KernelClass::gemm});
 }
 
-// No kernel that the node becomes is faster on its own.
-Cost kernel_floor(const analysis::CostModel& costs, const Graph& graph, const GraphNode& node,
-                  Combination axes, const Mesh& mesh, const SplitCosts& sizes, const BoundOptions& options,
-                  bool by_memory) {
-  const double launch = costs.machine().launch_us;
-  const auto read = [&](std::size_t k) {
-    return given_bytes(graph, value_of(graph, node.inputs, k), sizes) / parts_of_input(axes, mesh, k);
-  };
-  double us = 0;
-  if (multiplies_computed(graph, node)) {
-    // A kernel that does both products lasts as long as one of its resources is needed: the same one for both.
-    us = launch / 2 + (by_memory
-                           ? bytes_us(costs.machine(), read(1), {KernelClass::attention, KernelClass::gemm})
-                           : attention_us(costs.machine(), graph, node, options) / parts_of_work(axes, mesh));
-  } else if (options.copies_caches && returns_cache(graph, node)) {
-    const double all = given_bytes(graph, value_of(graph, node.outputs, 0), sizes);
-    us = bytes_us(costs.machine(), 2 * all / parts_of_output(axes, mesh, 0),
-                  {KernelClass::copy, KernelClass::elementwise, KernelClass::gather});
-  } else if (is_own_kernel(graph, node)) {
-    us = launch;
-    if (kind_of(node) == WorkKind::attention)
-      us += attention_us(costs.machine(), graph, node, options) / parts_of_work(axes, mesh);
-    const GraphValue* b = value_of(graph, node.inputs, 1);
-    // What is dequantised may be multiplied in its own type.
-    const bool quantised = b != nullptr && !is_moved_constant(graph, *b);
-    const double all = kind_of(node) == WorkKind::product && !quantised ? exact_flops(graph, node, sizes) : 0;
-    if (all > 0) {
-      double least = -1;
-      for (const ir::DType dtype : {b->dtype, options.precision.value_or(b->dtype)}) {
-        analysis::KernelWork work;
-        work.kernel_class = KernelClass::gemm;
-        work.dtype = dtype;
-        work.flops = all / parts_of_work(axes, mesh);
-        work.bytes = local_bytes(*b, sizes, parts_of_input(axes, mesh, 1)) / ir::size_of(b->dtype) *
-                     std::min(ir::size_of(dtype), ir::size_of(b->dtype));
-        const double time = roofline(costs.machine(), work).us();
-        least = least < 0 ? time : std::min(least, time);
-      }
-      us += least;
+// Into how many parts a node's work and its tensors are cut.
+struct PartsOfTuple {
+  Combination axes;
+  const Mesh& mesh;
+  int work() const { return parts_of_work(axes, mesh); }
+  int input(std::size_t k) const { return parts_of_input(axes, mesh, k); }
+  int output(std::size_t k) const { return parts_of_output(axes, mesh, k); }
+};
+struct EqualParts {
+  int ranks;
+  int work() const { return ranks; }
+  int input(std::size_t /*k*/) const { return ranks; }
+  int output(std::size_t /*k*/) const { return ranks; }
+};
+
+// The fastest kernels that nodes can become.
+class KernelFloors {
+ public:
+  KernelFloors(const analysis::CostModel& costs, const Graph& graph, const SplitCosts& sizes,
+               BoundOptions options)
+      : costs_(costs), graph_(graph), sizes_(sizes), options_(std::move(options)) {
+    // Of nodes with one name it is not known which one it is.
+    std::map<std::string, int> bearers;
+    for (const GraphNode& node : graph.nodes) ++bearers[name_of(*node.proto)];
+    std::erase_if(options_.attention_flops, [&](const auto& known) { return bearers[known.first] != 1; });
+    // Whether attention needs memory for longer than it computes.
+    double computing = 0, reading = 0;
+    for (const GraphNode& node : graph.nodes) {
+      if (!multiplies_computed(graph, node)) continue;
+      computing += attention_us(costs.machine(), graph, node, options_);
+      reading += bytes_us(costs.machine(), given_bytes(graph, value_of(graph, node.inputs, 1), sizes),
+                          {KernelClass::attention, KernelClass::gemm});
     }
+    by_memory_ = reading > computing;
   }
-  return static_cast<Cost>(us * 1e6 * (1 - 1e-9));
-}
+
+  // On its own. `parts` is a PartsOfTuple or EqualParts.
+  template <class Parts>
+  Cost operator()(const GraphNode& node, const Parts& parts) const {
+    const analysis::Machine& machine = costs_.machine();
+    const double launch = machine.launch_us;
+    double us = 0;
+    if (multiplies_computed(graph_, node)) {
+      // A kernel that does both products lasts as long as one of its resources is needed: the same one for both.
+      const double read = given_bytes(graph_, value_of(graph_, node.inputs, 1), sizes_) / parts.input(1);
+      us = launch / 2 + (by_memory_ ? bytes_us(machine, read, {KernelClass::attention, KernelClass::gemm})
+                                    : attention_us(machine, graph_, node, options_) / parts.work());
+    } else if (options_.copies_caches && returns_cache(graph_, node)) {
+      const double all = given_bytes(graph_, value_of(graph_, node.outputs, 0), sizes_);
+      us = bytes_us(machine, 2 * all / parts.output(0),
+                    {KernelClass::copy, KernelClass::elementwise, KernelClass::gather});
+    } else if (is_own_kernel(graph_, node)) {
+      us = launch;
+      if (kind_of(node) == WorkKind::attention)
+        us += attention_us(machine, graph_, node, options_) / parts.work();
+      const GraphValue* b = value_of(graph_, node.inputs, 1);
+      // What is dequantised may be multiplied in its own type.
+      const bool quantised = b != nullptr && !is_moved_constant(graph_, *b);
+      const double all =
+          kind_of(node) == WorkKind::product && !quantised ? exact_flops(graph_, node, sizes_) : 0;
+      if (all > 0) {
+        double least = -1;
+        for (const ir::DType dtype : {b->dtype, options_.precision.value_or(b->dtype)}) {
+          analysis::KernelWork work;
+          work.kernel_class = KernelClass::gemm;
+          work.dtype = dtype;
+          work.flops = all / parts.work();
+          work.bytes = local_bytes(*b, sizes_, parts.input(1)) / ir::size_of(b->dtype) *
+                       std::min(ir::size_of(dtype), ir::size_of(b->dtype));
+          const double time = roofline(machine, work).us();
+          least = least < 0 ? time : std::min(least, time);
+        }
+        us += least;
+      }
+    }
+    return static_cast<Cost>(us * 1e6 * (1 - 1e-9));
+  }
+
+ private:
+  const analysis::CostModel& costs_;
+  const Graph& graph_;
+  const SplitCosts& sizes_;
+  BoundOptions options_;
+  bool by_memory_ = false;
+};
 
 bool reduces(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
   const GraphValue *x = value_of(graph, node.inputs, 0), *y = value_of(graph, node.outputs, 0);
@@ -185,27 +228,22 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
   floors.step = [costs](const ConversionStep& step, int ranks) {
     return ranks > 1 && moves_between_ranks(step.kind) ? collective_cost(*costs, step, ranks).floor.ps : 0;
   };
-  collectives_ = space.problem(with_memory(floors));
-  // Of nodes with one name it is not known which one it is.
-  std::map<std::string, int> bearers;
-  for (const GraphNode& node : graph.nodes) ++bearers[name_of(*node.proto)];
-  std::erase_if(options_.attention_flops, [&](const auto& known) { return bearers[known.first] != 1; });
-  // Whether attention needs memory for longer than it computes.
-  double computing = 0, reading = 0;
-  for (const GraphNode& node : graph.nodes) {
-    if (!multiplies_computed(graph, node)) continue;
-    computing += attention_us(costs->machine(), graph, node, options_);
-    reading += bytes_us(costs->machine(), given_bytes(graph, value_of(graph, node.inputs, 1), sizes),
-                        {KernelClass::attention, KernelClass::gemm});
-  }
-  const bool by_memory = reading > computing;
+  collectives_ = space.problem(with_memory(floors), true);
+  const KernelFloors kernels(*costs, graph, sizes, options_);
   kernels_.resize(collectives_.variables.size());
   for (std::size_t v = 0; v < kernels_.size(); ++v) kernels_[v].assign(collectives_.variables[v].size(), 0);
   for (; nodes_ < static_cast<int>(kernels_.size()) && space.node_of(nodes_) >= 0; ++nodes_) {
     const GraphNode& node = graph.nodes[at(space.node_of(nodes_))];
-    for (int c = 0; c < space.choices_of(nodes_); ++c)
-      kernels_[at(nodes_)][at(c)] = kernel_floor(*costs, graph, node, space.combination(nodes_, c),
-                                                 space.mesh(), sizes, options_, by_memory);
+    std::map<std::array<int, 3>, Cost> known;  // by all that it depends on
+    for (int c = 0; c < space.choices_of(nodes_); ++c) {
+      const PartsOfTuple parts{space.combination(nodes_, c), space.mesh()};
+      const auto [entry, fresh] =
+          known.try_emplace({parts.work(), node.inputs.size() > 1 ? parts.input(1) : 1,
+                             node.outputs.empty() ? 1 : parts.output(0)},
+                            0);
+      if (fresh) entry->second = kernels(node, parts);
+      kernels_[at(nodes_)][at(c)] = entry->second;
+    }
     reduction_.push_back(reduces(graph, node, sizes) ? 1 : 0);
     own_kernel_.push_back(is_own_kernel(graph, node) ? 1 : 0);
   }
@@ -215,7 +253,7 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
     return std::min(collective_cost(*costs, step, ranks, false).time.ps,
                     collective_cost(*costs, step, ranks, true).time.ps);
   };
-  passages_ = space.passages(with_memory(floors));
+  passages_ = space.passages(with_memory(floors), true);
   into_.resize(at(nodes_));
   out_of_.resize(at(nodes_));
   for (std::size_t p = 0; p < passages_.size(); ++p) {
@@ -226,6 +264,19 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
     if (passages_[p].producer >= 0) out_of_[at(passages_[p].producer)].push_back(static_cast<int>(p));
   }
   find_chain();
+}
+
+analysis::Time least_time(const Graph& graph, int ranks,
+                          const std::shared_ptr<const analysis::CostModel>& costs,
+                          const BoundOptions& options) {
+  SplitCosts sizes;
+  sizes.size = [costs](const ir::Expr& size) { return costs->value(size); };
+  const KernelFloors kernels(*costs, graph, sizes, options);
+  analysis::Time sum;
+  for (const GraphNode& node : graph.nodes) {
+    if (!node.compile_time) sum.ps += kernels(node, EqualParts{ranks});
+  }
+  return sum;
 }
 
 // Sets of nodes as bits: which kernels a node comes after, and which come after it.
@@ -287,6 +338,7 @@ bool BoundSearch::is_kernel(int variable) const {
 
 Cost BoundSearch::passage(std::size_t index, const std::vector<int>& choice) const {
   const Passage& p = passages_[index];
+  if (p.costs.empty()) return 0;
   const auto from = at(choice[at(p.from)]);
   if (p.to < 0) return p.costs[from];
   return p.costs[from * kernels_[at(p.to)].size() + at(choice[at(p.to)])];
@@ -413,7 +465,7 @@ Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>
   }
   for (std::size_t p = 0; p < passages_.size(); ++p) {
     const Passage& passage = passages_[p];
-    if (of_passage[p] == 0) continue;
+    if (of_passage[p] == 0 || passage.costs.empty()) continue;
     if (passage.to >= 0) {
       problem.edges.push_back({passage.from, passage.to, {}});
       for (const Cost cost : passage.costs) problem.edges.back().costs.push_back(cost * of_passage[p]);

@@ -44,11 +44,18 @@ struct PlanBounds {
   int solves = 0;
 };
 
+// No program on so many ranks is faster, whatever its mesh and its plan: the kernels of the loads, each cut into as many parts as there
+// are ranks.
+analysis::Time least_time(const Graph& graph, int ranks,
+                          const std::shared_ptr<const analysis::CostModel>& costs,
+                          const BoundOptions& options);
+
 class BoundSearch {
  public:
   BoundSearch(const Graph& graph, const SplitSpace& space, std::shared_ptr<const analysis::CostModel> costs,
               BoundOptions options = {});
 
+  // Choices are of the space's problem; of a large space, of its nodes and caches.
   // Of all plans. `seed` is the choice of a good one.
   PlanBounds over_plans(const std::vector<int>& seed);
   // Of one plan.

@@ -188,7 +188,22 @@ void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, co
     result.largest = fmt::format("{}", fmt::join(rows.largest(smallest.choice, 4), ", "));
 }
 
+BoundOptions bound_options(const SearchOptions& options, const Mesh& mesh,
+                           const std::map<std::string, double>& attention_flops) {
+  BoundOptions bounds{
+      .precision = options.precision, .attention_flops = attention_flops, .copies_caches = !options.aliases};
+  // A smaller bound holds as well.
+  if (mesh.size() > 1) bounds.solve.budget = std::int64_t{1} << 25;
+  return bounds;
+}
+
 }  // namespace
+
+analysis::Time least_time(const Graph& graph, int ranks,
+                          const std::shared_ptr<const analysis::CostModel>& costs,
+                          const SearchOptions& options) {
+  return least_time(graph, ranks, costs, bound_options(options, Mesh::line(ranks), options.attention_flops));
+}
 
 FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
                       const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options) {
@@ -220,19 +235,16 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     return result;
   }
   std::optional<Problem> problem;
-  std::vector<BoundSearch> bounds;  // by point
   const bool limited =
       options.memory && std::any_of(points.all().begin(), points.all().end(), [&](const PricePoint& p) {
         return bytes_of_all(graph, split_costs(p.costs)) > *options.memory;
       });
   // On several axes it is large, and needed for what is asked in addition only.
-  if (!space.large() && (line || options.explain || limited || !options.keep.empty() || points.several()))
+  if (!space.large() && (options.explain || limited || !options.keep.empty() || points.several()))
     problem = points.problem(space, {});
-  for (std::size_t p = 0; line && p < points.all().size(); ++p)
-    bounds.emplace_back(graph, space, points.all()[p].costs,
-                        BoundOptions{.precision = options.precision,
-                                     .attention_flops = points.all()[p].attention_flops,
-                                     .copies_caches = !options.aliases});
+  std::vector<BoundSearch> bounds;  // by point
+  for (const PricePoint& p : points.all())
+    bounds.emplace_back(graph, space, p.costs, bound_options(options, mesh, p.attention_flops));
   // No plan takes less for all steps together than the sum of what none takes less for at each point.
   const auto bound_of = [&](const auto& at_point) {
     PlanBounds sum;
@@ -287,20 +299,18 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     }
     found.joint = choice.joint;
     const auto of_plan = [&](BoundSearch& b) { return b.of_plan(choice.solution.choice); };
-    if (line) found.floor = bound_of(of_plan).order;
+    found.floor = bound_of(of_plan).order;
     if (result.plans.empty()) {
       if (!options.obey) {
         found.bound.ps = choice.solution.bound;
         found.proved = choice.solution.proved();
       }
-      if (line) {
-        // One rank has one plan.
-        const PlanBounds all =
-            ranks == 1 ? bound_of(of_plan)
-                       : bound_of([&](BoundSearch& b) { return b.over_plans(choice.solution.choice); });
-        result.loads = all.loads;
-        result.order = all.order;
-      }
+      // One rank has one plan.
+      const PlanBounds all =
+          ranks == 1 ? bound_of(of_plan)
+                     : bound_of([&](BoundSearch& b) { return b.over_plans(choice.solution.choice); });
+      result.loads = all.loads;
+      result.order = all.order;
     }
     describe(graph, choice, plain, found);
     if (options.explain && ranks > 1 && problem) {

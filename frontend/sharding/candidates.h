@@ -62,7 +62,7 @@ struct PlanFlips {
 
 struct FoundPlans {
   std::vector<FoundPlan> plans;  // distinct ones, the cheapest first
-  analysis::Time loads, order;   // bounds of all plans (bounds.h), on a mesh of one axis; 0 for others
+  analysis::Time loads, order;   // bounds of all plans (bounds.h)
   PlanFlips flips;               // of the cheapest plan, if it is to be explained
   std::int64_t least_bytes = 0;  // no plan needs less (memory.h), if the limit leaves none; else 0
   std::string largest;           // tensors behind it
@@ -96,6 +96,10 @@ struct SearchOptions {
 // The plans of a graph on a mesh; on one with too many choices for a search of all axes at once none if there are several points. UserErrors: BR0487 if it is obeyed and nothing can be split; BR0482 for lines that are kept.
 FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
                       const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
+// No program on so many ranks takes less, whatever its mesh and its plan (bounds.h).
+analysis::Time least_time(const Graph& graph, int ranks,
+                          const std::shared_ptr<const analysis::CostModel>& costs,
+                          const SearchOptions& options);
 // The fewest ranks, more than `above` and up to 64, on which some plan takes at most so many bytes; 0: none.
 int ranks_within(const Graph& graph, int above, std::int64_t memory,
                  const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);

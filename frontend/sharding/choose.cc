@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "frontend/sharding/caches.h"
 #include "ir/error.h"
@@ -29,9 +30,10 @@ bool allowed(const Graph& graph, const GraphNode& node, const Strategy& strategy
 
 constexpr int kReplicated = 0;
 
-// More choices of one tensor, or more cells of all tables together, are not searched as a whole.
+// More choices of one tensor are not searched as a whole.
 constexpr std::size_t kMostPairs = 1500, kMostChoices = 5000;
-constexpr std::size_t kMostCells = std::size_t{1} << 22;
+// Of the tables of a relaxed problem.
+constexpr std::size_t kMostRelaxed = std::size_t{1} << 24;
 
 std::vector<std::int64_t> static_sizes(const GraphValue& value) {
   std::vector<std::int64_t> sizes;
@@ -127,6 +129,7 @@ SplitSpace::SplitSpace(const SplitSpace& whole, std::function<bool(int node, Com
       given_(whole.given_),
       returned_(whole.returned_) {
   options_.keeps = std::move(keeps);
+  options_.cells = std::max(options_.cells, SpaceOptions().cells);
   for (; whole.node_of(variables_) >= 0; ++variables_) {
     const int n = whole.node_of(variables_);
     nodes_.push_back(n);
@@ -142,9 +145,9 @@ SplitSpace::SplitSpace(const SplitSpace& whole, std::function<bool(int node, Com
   add_flows();
 }
 
-void SplitSpace::add_flows() {
-  if (options_.caches == Caches::in_parts) add_caches();
-  for (std::size_t v = 0; v < graph_.values.size() && !large_; ++v) {
+std::vector<SplitSpace::Flow> SplitSpace::flows() const {
+  std::vector<Flow> all;
+  for (std::size_t v = 0; v < graph_.values.size(); ++v) {
     const GraphValue& value = graph_.values[v];
     if (value.constant) continue;
     Flow flow;
@@ -169,15 +172,73 @@ void SplitSpace::add_flows() {
         flow.readers.push_back({variable_of_[at(use.node)], use.input});
       }
     }
-    if (!flow.readers.empty()) add_flow(std::move(flow));
+    if (!flow.readers.empty()) all.push_back(std::move(flow));
+  }
+  return all;
+}
+
+void SplitSpace::add_flows() {
+  if (options_.caches == Caches::in_parts) add_caches();
+  const int owners = variables_;
+  for (Flow& flow : flows()) {
+    if (!large_) add_flow(std::move(flow));
   }
   measure();
+  if (!large_) return;
+  flows_ = flows();
+  variables_ = owners;
+  // The smallest tables; what the other conversions cost is left out.
+  std::vector<std::pair<std::size_t, std::size_t>> sizes;
+  for (std::size_t f = 0; f < flows_.size(); ++f) {
+    std::size_t cells = 0;
+    for (const Reader& reader : flows_[f].readers) {
+      const std::size_t wanted = reader.variable < 0 ? 1 : choices_[at(reader.variable)].size();
+      cells += wanted * (flows_[f].producer < 0 ? 1 : choices_[at(flows_[f].producer)].size());
+    }
+    sizes.push_back({cells, f});
+  }
+  std::sort(sizes.begin(), sizes.end());
+  std::size_t all = 0;
+  for (const auto& [cells, f] : sizes) {
+    all += cells;
+    flows_[f].free = all > kMostRelaxed;
+  }
 }
 
 int SplitSpace::state(const MeshSpec& spec) {
   const auto [found, added] = index_.try_emplace(spec, static_cast<int>(states_.size()));
   if (added) states_.push_back(spec);
   return found->second;
+}
+
+// Layers are equal, so that the same is asked again and again.
+SplitSpace::Cut SplitSpace::cut(int v, const MeshSpec& whole) {
+  if (v < 0) return {state(whole), false};
+  const GraphValue& value = graph_.values[at(v)];
+  const std::vector<std::int64_t> sizes = static_sizes(value);
+  const bool unread = value.readers.empty() && value.rank() == 0;  // its sizes are unknown
+  if (mesh_.size() == 1 || unread || is_replicated(whole))
+    return {state(whole), is_padded(whole, sizes, mesh_)};
+  const auto [known, fresh] = cuts_.try_emplace({sizes, whole});
+  if (fresh) {
+    const std::optional<MeshSpec> own = cut_in_turn(whole, sizes, mesh_);
+    known->second = {own ? state(*own) : -1, is_padded(whole, sizes, mesh_)};
+  }
+  return known->second;
+}
+
+std::vector<int> SplitSpace::choice_of(const SplitSpace& part, const std::vector<int>& choice) const {
+  std::vector<int> own;
+  for (std::size_t v = 0; v < choices_.size(); ++v) {
+    const Choice& wanted = part.choices_[v][at(choice[v])];
+    const auto found = std::find_if(choices_[v].begin(), choices_[v].end(), [&](const Choice& c) {
+      return c.axes == wanted.axes && c.inputs == wanted.inputs && c.outputs == wanted.outputs;
+    });
+    ir::internal_check(found != choices_[v].end(),
+                       "a part of a search space has a choice that the whole lacks");
+    own.push_back(static_cast<int>(found - choices_[v].begin()));
+  }
+  return own;
 }
 
 std::vector<SplitSpace::Choice> SplitSpace::choices_of(int n,
@@ -198,42 +259,73 @@ std::vector<SplitSpace::Choice> SplitSpace::choices_of(int n,
     }
     ir::internal_check(!distinct.empty(), "node '{}' has no legal combination", plan_name(graph_, node));
   }
-  // The state of a tensor on all axes of a tuple; false if it cannot be in that state.
-  const auto cut = [&](const std::vector<int>& values, bool outputs, const std::vector<const Strategy*>& axes,
-                       std::vector<int>& result, bool& padded) {
+  // What each tensor becomes, by the numbers of its states on the axes: most tuples differ in other tensors.
+  struct Tensor {
+    int value = -1;
+    std::vector<std::vector<int>> number;         // per axis and strategy
+    std::vector<std::vector<const Spec*>> specs;  // per axis and number
+    std::vector<std::optional<Cut>> cuts;         // row-major
+  };
+  std::vector<Tensor> tensors;
+  for (const bool outputs : {false, true}) {
+    const std::vector<int>& values = outputs ? node.outputs : node.inputs;
     for (std::size_t k = 0; k < values.size(); ++k) {
-      MeshSpec whole;
-      for (const Strategy* s : axes) whole.push_back(outputs ? s->outputs[k] : s->inputs[k]);
-      if (values[k] >= 0)
-        padded = padded || is_padded(whole, static_sizes(graph_.values[at(values[k])]), mesh_);
-      if (axes.size() > 1 && values[k] >= 0 && !is_replicated(whole)) {
-        const GraphValue& value = graph_.values[at(values[k])];
-        const bool unread = value.readers.empty() && value.rank() == 0;  // its sizes are unknown
-        std::optional<MeshSpec> own = unread ? whole : cut_in_turn(whole, static_sizes(value), mesh_);
-        if (!own) return false;
-        whole = std::move(*own);
+      Tensor& tensor = tensors.emplace_back();
+      tensor.value = values[k];
+      std::size_t cells = 1;
+      for (const std::vector<const Strategy*>& of : of_axis) {
+        std::vector<int>& number = tensor.number.emplace_back();
+        std::vector<const Spec*>& specs = tensor.specs.emplace_back();
+        for (const Strategy* s : of) {
+          const Spec& spec = outputs ? s->outputs[k] : s->inputs[k];
+          const auto known =
+              std::find_if(specs.begin(), specs.end(), [&](const Spec* p) { return *p == spec; });
+          number.push_back(static_cast<int>(known - specs.begin()));
+          if (known == specs.end()) specs.push_back(&spec);
+        }
+        cells *= specs.size();
       }
-      result.push_back(state(whole));
+      tensor.cuts.resize(cells);
+    }
+  }
+  const auto cut_all = [&](const std::vector<std::size_t>& tuple, Choice& choice) {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      Tensor& tensor = tensors[t];
+      std::size_t cell = 0;
+      for (std::size_t a = 0; a < tuple.size(); ++a)
+        cell = cell * tensor.specs[a].size() + at(tensor.number[a][tuple[a]]);
+      std::optional<Cut>& cut = tensor.cuts[cell];
+      if (!cut) {
+        MeshSpec whole;
+        for (std::size_t a = 0; a < tuple.size(); ++a)
+          whole.push_back(*tensor.specs[a][at(tensor.number[a][tuple[a]])]);
+        cut = this->cut(tensor.value, whole);
+      }
+      if (cut->state < 0) return false;
+      choice.padded = choice.padded || cut->padded;
+      (t < node.inputs.size() ? choice.inputs : choice.outputs).push_back(cut->state);
     }
     return true;
   };
   const Factors factors = mesh_.size() > 1 ? factors_of(graph_, node) : Factors{};
   std::vector<Choice> kept;
   std::vector<const Strategy*> axes;
+  std::vector<std::size_t> tuple;
   const auto extend = [&](const auto& self, bool any) -> void {
     if (axes.size() == of_axis.size()) {
       if (!any && !options_.keeps(n, axes)) return;
       if (axes.size() > 1 && !letters_fit(factors, axes, mesh_)) return;
       Choice choice{axes, {}, {}};
-      if (cut(node.inputs, false, axes, choice.inputs, choice.padded) &&
-          cut(node.outputs, true, axes, choice.outputs, choice.padded))
-        kept.push_back(std::move(choice));
+      if (cut_all(tuple, choice)) kept.push_back(std::move(choice));
       return;
     }
-    for (const Strategy* s : of_axis[axes.size()]) {
-      axes.push_back(s);
+    const std::vector<const Strategy*>& of = of_axis[axes.size()];
+    for (std::size_t s = 0; s < of.size(); ++s) {
+      axes.push_back(of[s]);
+      tuple.push_back(s);
       self(self, any);
       axes.pop_back();
+      tuple.pop_back();
     }
   };
   extend(extend, !options_.keeps);
@@ -329,6 +421,7 @@ void SplitSpace::add_flow(Flow flow) {
       if (options_.keeps && reachable.size() > 2) flow.choices.push_back({from, reachable});
     }
     flow.variable = variables_++;
+    flow.complete = pairs;
   }
   flows_.push_back(std::move(flow));
 }
@@ -344,7 +437,7 @@ void SplitSpace::measure() {
     for (const Reader& reader : flow.readers)
       cells += produced * (reader.variable < 0 ? 1 : choices_[at(reader.variable)].size());
   }
-  large_ = cells > kMostCells;
+  large_ = cells > options_.cells;
 }
 
 int SplitSpace::taken(const Reader& reader, int choice) const {
@@ -378,17 +471,16 @@ std::optional<std::vector<ConversionStep>> SplitSpace::steps(int value, int from
 // Prices of conversions. Layers are equal, so that the same ones are asked for again and again.
 class SplitSpace::Conversions {
  public:
-  Conversions(const SplitSpace& space, const SplitCosts& costs) : space_(space), costs_(costs) {}
+  Conversions(const SplitSpace& space, const SplitCosts& costs)
+      : space_(space), costs_(costs), shape_of_(space.graph_.values.size(), kUnknown) {}
 
   Cost operator()(int value, int from, int to) {
     if (from == to) return 0;
-    const GraphValue& v = space_.graph_.values[at(value)];
-    if (v.pinned) return kForbidden;
-    std::vector<std::int64_t> sizes = static_sizes(v);
-    sizes.push_back(space_.bytes(value, costs_));
-    const auto [shape, unseen] =
-        shapes_.try_emplace({v.dtype, std::move(sizes)}, static_cast<int>(shapes_.size()));
-    const auto [entry, fresh] = known_.try_emplace({shape->second, from, to}, kForbidden);
+    const int of = shape(value);
+    if (of == kPinned) return kForbidden;
+    const auto states = static_cast<std::uint64_t>(space_.states_.size());
+    const std::uint64_t key = (static_cast<std::uint64_t>(of) * states + at(from)) * states + at(to);
+    const auto [entry, fresh] = known_.try_emplace(key, kForbidden);
     if (!fresh) return entry->second;
     const auto steps = space_.steps(value, from, to, costs_);
     if (!steps) return kForbidden;
@@ -397,15 +489,64 @@ class SplitSpace::Conversions {
     return entry->second = sum;
   }
 
+  // From each of those states into each of these, row by row. `divisor` divides.
+  const std::vector<Cost>& table(int value, const std::vector<int>& from, const std::vector<int>& to,
+                                 Cost divisor = 1) {
+    std::vector<int> key = {shape(value), static_cast<int>(divisor), static_cast<int>(from.size())};
+    key.insert(key.end(), from.begin(), from.end());
+    key.insert(key.end(), to.begin(), to.end());
+    const auto [entry, fresh] = tables_.try_emplace(std::move(key));
+    std::vector<Cost>& costs = entry->second;
+    if (!fresh) return costs;
+    costs.reserve(from.size() * to.size());
+    for (const int i : from) {
+      for (const int j : to) {
+        const Cost cost = (*this)(value, i, j);
+        costs.push_back(cost == kForbidden ? kForbidden : cost / divisor);
+      }
+    }
+    return costs;
+  }
+
  private:
+  // What conversions of the value cost the same as those of all of the shape.
+  int shape(int value) {
+    int& known = shape_of_[at(value)];
+    if (known != kUnknown) return known;
+    const GraphValue& v = space_.graph_.values[at(value)];
+    if (v.pinned) return known = kPinned;
+    std::vector<std::int64_t> sizes = static_sizes(v);
+    sizes.push_back(space_.bytes(value, costs_));
+    return known = shapes_.try_emplace({v.dtype, std::move(sizes)}, static_cast<int>(shapes_.size()))
+                       .first->second;
+  }
+
   const SplitSpace& space_;
   const SplitCosts& costs_;
+  static constexpr int kPinned = -1, kUnknown = -2;
+  std::vector<int> shape_of_;  // per value
   std::map<std::pair<ir::DType, std::vector<std::int64_t>>, int> shapes_;
-  std::map<std::tuple<int, int, int>, Cost> known_;
+  std::unordered_map<std::uint64_t, Cost> known_;
+  std::map<std::vector<int>, std::vector<Cost>> tables_;
 };
 
-Problem SplitSpace::problem(const SplitCosts& costs) const {
-  ir::internal_check(!large_, "a search space that is too large is searched");
+std::vector<int> SplitSpace::produced_by(const Flow& flow) const {
+  if (flow.producer < 0) return {given(flow)};
+  std::vector<int> states;
+  for (const Choice& choice : choices_[at(flow.producer)]) states.push_back(choice.outputs[at(flow.output)]);
+  return states;
+}
+
+std::vector<int> SplitSpace::taken_by(const Reader& reader) const {
+  if (reader.variable < 0) return {taken(reader, 0)};
+  std::vector<int> states;
+  for (const Choice& choice : choices_[at(reader.variable)])
+    states.push_back(choice.inputs[at(reader.input)]);
+  return states;
+}
+
+Problem SplitSpace::problem(const SplitCosts& costs, bool relaxed) const {
+  ir::internal_check(relaxed || !large_, "a search space that is too large is searched");
   Conversions conversion(*this, costs);
   Problem problem;
   problem.variables.resize(at(variables_));
@@ -414,12 +555,15 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
       problem.variables[n].push_back(nodes_[n] < 0 ? 0
                                                    : node_cost(graph_.nodes[at(nodes_[n])], choice, costs));
   }
-  const auto choices = [&](int variable) { return static_cast<int>(choices_[at(variable)].size()); };
   const auto add = [](Cost& sum, Cost cost) {
     sum = sum == kForbidden || cost == kForbidden ? kForbidden : sum + cost;
   };
   for (const Flow& flow : flows_) {
-    if (flow.variable >= 0) {
+    if (flow.free) continue;
+    const std::vector<int> produced = produced_by(flow);
+    const bool owned = has_variable(flow, relaxed);
+    if (flow.variable >= 0 && !owned) problem.variables[at(flow.variable)].assign(flow.choices.size(), 0);
+    if (owned) {
       std::vector<Cost>& own = problem.variables[at(flow.variable)];
       for (const ValueChoice& choice : flow.choices) {
         Cost sum = 0;
@@ -427,80 +571,66 @@ Problem SplitSpace::problem(const SplitCosts& costs) const {
         own.push_back(sum);
       }
       Edge edge{flow.producer, flow.variable, {}};
-      for (int c = 0; c < choices(flow.producer); ++c) {
-        for (const ValueChoice& choice : flow.choices) {
-          const bool same = choices_[at(flow.producer)][at(c)].outputs[at(flow.output)] == choice.produced;
-          edge.costs.push_back(same ? 0 : kForbidden);
-        }
+      edge.costs.reserve(produced.size() * flow.choices.size());
+      for (const int state : produced) {
+        for (const ValueChoice& choice : flow.choices)
+          edge.costs.push_back(state == choice.produced ? 0 : kForbidden);
       }
       problem.edges.push_back(std::move(edge));
     }
+    std::vector<char> offered(states_.size(), 0);
     for (const Reader& reader : flow.readers) {
-      if (flow.variable >= 0) {
-        const auto offered = [&](const ValueChoice& choice, int spec) -> Cost {
-          if (spec == choice.produced) return 0;
-          const bool has =
-              std::find(choice.converted.begin(), choice.converted.end(), spec) != choice.converted.end();
-          return has ? 0 : kForbidden;
-        };
-        if (reader.variable < 0) {
-          for (std::size_t c = 0; c < flow.choices.size(); ++c)
-            add(problem.variables[at(flow.variable)][c], offered(flow.choices[c], taken(reader, 0)));
-          continue;
-        }
+      const std::vector<int> wanted = taken_by(reader);
+      if (owned) {
         Edge edge{flow.variable, reader.variable, {}};
-        for (const ValueChoice& choice : flow.choices) {
-          for (int c = 0; c < choices(reader.variable); ++c)
-            edge.costs.push_back(offered(choice, taken(reader, c)));
-        }
-        problem.edges.push_back(std::move(edge));
-      } else if (flow.producer < 0) {
-        for (int c = 0; reader.variable >= 0 && c < choices(reader.variable); ++c) {
-          add(problem.variables[at(reader.variable)][at(c)],
-              conversion(flow.value, given(flow), taken(reader, c)));
-        }
-      } else {
-        Edge edge{flow.producer, reader.variable, {}};
-        for (int p = 0; p < choices(flow.producer); ++p) {
-          const int from = choices_[at(flow.producer)][at(p)].outputs[at(flow.output)];
+        edge.costs.reserve(flow.choices.size() * wanted.size());
+        for (std::size_t c = 0; c < flow.choices.size(); ++c) {
+          const ValueChoice& choice = flow.choices[c];
+          offered[at(choice.produced)] = 1;
+          for (const int state : choice.converted) offered[at(state)] = 1;
           if (reader.variable < 0) {
-            add(problem.variables[at(flow.producer)][at(p)], conversion(flow.value, from, taken(reader, 0)));
-            continue;
+            if (offered[at(wanted[0])] == 0) problem.variables[at(flow.variable)][c] = kForbidden;
+          } else {
+            for (const int state : wanted) edge.costs.push_back(offered[at(state)] != 0 ? 0 : kForbidden);
           }
-          for (int c = 0; c < choices(reader.variable); ++c)
-            edge.costs.push_back(conversion(flow.value, from, taken(reader, c)));
+          offered[at(choice.produced)] = 0;
+          for (const int state : choice.converted) offered[at(state)] = 0;
         }
         if (reader.variable >= 0) problem.edges.push_back(std::move(edge));
+        continue;
       }
+      if (flow.producer < 0 && reader.variable < 0) continue;
+      // At most one conversion is paid, and by each reader a part of it.
+      const auto parts = static_cast<Cost>(relaxed ? flow.readers.size() : 1);
+      const std::vector<Cost>& table = conversion.table(flow.value, produced, wanted, parts);
+      if (flow.producer >= 0 && reader.variable >= 0) {
+        problem.edges.push_back({flow.producer, reader.variable, table});
+        continue;
+      }
+      std::vector<Cost>& own = problem.variables[at(std::max(flow.producer, reader.variable))];
+      for (std::size_t c = 0; c < own.size(); ++c) add(own[c], table[c]);
     }
   }
   return problem;
 }
 
-std::vector<Passage> SplitSpace::passages(const SplitCosts& costs) const {
+std::vector<Passage> SplitSpace::passages(const SplitCosts& costs, bool relaxed) const {
   Conversions conversion(*this, costs);
   std::vector<Passage> all;
   for (const Flow& flow : flows_) {
+    std::vector<int> from;
+    const bool owned = has_variable(flow, relaxed);
+    if (owned) {
+      for (const ValueChoice& choice : flow.choices) from.push_back(choice.produced);
+    } else {
+      from = produced_by(flow);
+    }
     for (const Reader& reader : flow.readers) {
+      if (flow.producer < 0 && reader.variable < 0) continue;
       Passage passage{flow.producer, reader.variable, flow.value, -1, -1, {}};
-      const auto add = [&](int from) {
-        const std::size_t choices = reader.variable < 0 ? 1 : choices_[at(reader.variable)].size();
-        for (std::size_t c = 0; c < choices; ++c) {
-          const Cost cost = conversion(flow.value, from, taken(reader, static_cast<int>(c)));
-          passage.costs.push_back(cost == kForbidden ? 0 : cost);  // the problem forbids it
-        }
-      };
-      if (flow.variable >= 0) {
-        passage.from = flow.variable;
-        for (const ValueChoice& choice : flow.choices) add(choice.produced);
-      } else if (flow.producer >= 0) {
-        passage.from = flow.producer;
-        for (const Choice& choice : choices_[at(flow.producer)]) add(choice.outputs[at(flow.output)]);
-      } else if (reader.variable < 0) {
-        continue;
-      } else {
-        add(given(flow));
-      }
+      if (!flow.free) passage.costs = conversion.table(flow.value, from, taken_by(reader));
+      for (Cost& cost : passage.costs) cost = cost == kForbidden ? 0 : cost;  // the problem forbids it
+      passage.from = owned ? flow.variable : flow.producer;
       (passage.from < 0 ? passage.from : passage.to) = reader.variable;
       all.push_back(std::move(passage));
     }

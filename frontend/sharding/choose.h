@@ -9,7 +9,7 @@
 //
 // On several axes a tensor has at most one converted form where two would be too many; and where even that is too large
 // (SplitSpace::large), choose_split chooses the states of one axis after another, each exactly with those of the others given, until
-// none becomes cheaper.
+// none becomes cheaper. Tensors have no variables then, and only a relaxed problem remains, for bounds.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,7 @@ struct SplitChoice {
 };
 
 // What one reader of a tensor waits for: the conversion from what is produced to what the reader takes, as a table over the
-// variables that decide it. costs[i * (choices of `to`) + j]; without `to` one per choice of `from`.
+// variables that decide it. costs[i * (choices of `to`) + j]; without `to` one per choice of `from`; none if they are not known, and at least 0.
 struct Passage {
   int producer = -1;  // node variable; -1: the program is given the tensor
   int reader = -1;    // node variable; -1: the program returns it
@@ -89,6 +89,8 @@ struct SpaceOptions {
   // States of graph inputs, by value, and of graph outputs, by index, that are not whole.
   std::map<int, MeshSpec> given, returned;
   BlockCandidates blocks;  // on each axis, beside those that the graph suggests
+  std::size_t cells =
+      std::size_t{1} << 22;  // of all tables together; on several axes, a space of more is large
 };
 
 // All plans of a graph on a mesh, independent of costs.
@@ -102,24 +104,29 @@ class SplitSpace {
   SplitSpace(const SplitSpace& whole, std::function<bool(int node, Combination axes)> keeps);
   SplitSpace(const SplitSpace&) = delete;
 
-  Problem problem(const SplitCosts& costs) const;
+  // `relaxed`: no plan with at most two converted forms of a tensor costs less than the choice that it is there. A conversion that
+  // several readers may share is paid in parts there, by each reader one, where not all such forms can be looked at; of very large
+  // spaces some conversions are left out. A large space has no other problem.
+  Problem problem(const SplitCosts& costs, bool relaxed = false) const;
   // `restrict` adds limits and forbids choices before the problem is solved. Without nodes and conversions if the solution is
   // infeasible, which it can only be because of the options, or if none was found that keeps what `restrict` says.
   SplitChoice choose(const SplitCosts& costs, const SolveOptions& options = {},
                      const std::function<void(Problem&)>& restrict = nullptr) const;
   const Mesh& mesh() const { return mesh_; }
   int ranks() const { return mesh_.ranks(); }
-  // Whether it has too many choices to be searched as a whole; then it has no problem and nothing can be chosen.
+  // Whether it has too many choices to be searched as a whole; then nothing can be chosen.
   bool large() const { return large_; }
   const std::vector<int>& unmet() const { return unmet_; }
 
   // Of a problem of this space.
-  std::vector<Passage> passages(const SplitCosts& costs) const;
+  std::vector<Passage> passages(const SplitCosts& costs, bool relaxed = false) const;
   int variables() const { return variables_; }
   // The graph's node of a variable; -1 if it is none. Variables of nodes come first, in the order of the graph.
   int node_of(int variable) const {
     return variable < static_cast<int>(nodes_.size()) ? nodes_[static_cast<std::size_t>(variable)] : -1;
   }
+  // The choice of a space that was made of this one with `keeps`, as one of this; of nodes and caches only.
+  std::vector<int> choice_of(const SplitSpace& part, const std::vector<int>& choice) const;
   // Of the variable of a node or of a cache.
   int choices_of(int variable) const {
     return static_cast<int>(choices_[static_cast<std::size_t>(variable)].size());
@@ -163,19 +170,34 @@ class SplitSpace {
     std::vector<Reader> readers;
     int variable = -1;  // its own, if several read it
     std::vector<ValueChoice> choices;
+    bool complete = false;  // whether these are all with at most two forms
+    bool free = false;      // of a large space: its conversions are not in the relaxed problem
   };
   class Conversions;
 
+  // What the strategies of a tuple make of a tensor.
+  struct Cut {
+    int state = -1;  // -1: it cannot be cut so
+    bool padded = false;
+  };
   int state(const MeshSpec& spec);
+  Cut cut(int value, const MeshSpec& whole);
   std::vector<Choice> choices_of(int node, const std::vector<BlockCandidates>& candidates);
   Cost node_cost(const GraphNode& node, const Choice& choice, const SplitCosts& costs) const;
   int taken(const Reader& reader, int choice) const;
   int given(const Flow& flow) const;
+  // States per choice of the producer, and of the reader; one for what is given or returned.
+  std::vector<int> produced_by(const Flow& flow) const;
+  std::vector<int> taken_by(const Reader& reader) const;
   std::optional<std::vector<ConversionStep>> steps(int value, int from, int to,
                                                    const SplitCosts& costs) const;
   std::int64_t bytes(int value, const SplitCosts& costs) const;
   bool convertible(int value, int from, int to) const;
+  static bool has_variable(const Flow& flow, bool relaxed) {
+    return flow.variable >= 0 && (!relaxed || flow.complete);
+  }
   void add_flows();
+  std::vector<Flow> flows() const;
   void add_flow(Flow flow);
   // Into which the tensor must be converted from that one, whatever is chosen.
   std::vector<int> required_states(const Flow& flow, int from) const;
@@ -188,6 +210,7 @@ class SplitSpace {
   SpaceOptions options_;
   std::vector<MeshSpec> states_;  // all that occur; the first one is replicated
   std::map<MeshSpec, int> index_;
+  std::map<std::pair<std::vector<std::int64_t>, MeshSpec>, Cut> cuts_;  // by the sizes of the tensor
   std::deque<Strategy> strategies_;
   std::map<int, int> cache_inputs_;           // value: its variable
   std::map<int, int> cache_outputs_;          // index of a graph output: the variable of its past

@@ -15,39 +15,47 @@ SplitChoice choose_in_turn(const SplitSpace& space, const SplitCosts& costs, Sol
   // Each is one of many, and none has a bound that anybody is told.
   constexpr std::int64_t kMostCells = std::int64_t{1} << 25;
   options.budget = std::min(options.budget, kMostCells);
-  // By node: what each axis has so far, as a choice that is in every space to come.
-  std::map<int, std::vector<Strategy>> fixed;
-  const auto same = [](const Strategy& a, const Strategy& b) {
-    return a.inputs == b.inputs && a.outputs == b.outputs;
+  // What each axis has so far, as a choice of the whole space; empty: everything is whole.
+  std::vector<int> known;
+  std::map<int, int> variable_of;
+  for (int v = 0; space.node_of(v) >= 0; ++v) variable_of[space.node_of(v)] = v;
+  const auto is_whole = [](const Strategy& s) {
+    return std::ranges::all_of(s.inputs, &Spec::is_replicated) &&
+           std::ranges::all_of(s.outputs, &Spec::is_replicated);
   };
   const auto with_axis = [&](int open) {
     const auto keeps = [&, open](int node, Combination axes) {
-      const auto known = fixed.find(node);
+      const int v = variable_of.at(node);
       for (std::size_t k = 0; k < axes.size(); ++k) {
         if (static_cast<int>(k) == open) continue;
-        const bool keep = known == fixed.end()
-                              ? std::all_of(axes[k]->inputs.begin(), axes[k]->inputs.end(),
-                                            [](const Spec& s) { return s.is_replicated(); }) &&
-                                    std::all_of(axes[k]->outputs.begin(), axes[k]->outputs.end(),
-                                                [](const Spec& s) { return s.is_replicated(); })
-                              : same(*axes[k], known->second[k]);
-        if (!keep) return false;
+        // Strategies of a node and an axis are distinct.
+        if (known.empty() ? !is_whole(*axes[k])
+                          : axes[k] != space.combination(v, known[static_cast<std::size_t>(v)])[k])
+          return false;
       }
       return true;
     };
     const SplitSpace one(space, keeps);
     ir::internal_check(!one.large(), "one axis of {} has too many choices", to_string(space.mesh()));
-    return one.choose(costs, options);
+    SplitChoice choice = one.choose(costs, options);
+    choice.solution.choice = space.choice_of(one, choice.solution.choice);
+    return choice;
   };
   constexpr int kMostRounds = 4;
   SplitChoice best;
+  // By axis: what was known when it had been chosen last. As long as that stays, the same would be chosen again.
+  std::vector<std::vector<int>> chosen_at(space.mesh().axes.size());
   for (int round = 0; round < kMostRounds; ++round) {
     const Cost before = round == 0 ? kForbidden : best.solution.cost;
     for (int axis = space.mesh().size(); axis-- > 0;) {
+      std::vector<int>& last = chosen_at[static_cast<std::size_t>(axis)];
+      if (!known.empty() && last == known) continue;
       SplitChoice next = with_axis(axis);
-      if (!fixed.empty() && next.solution.cost > best.solution.cost) continue;
-      best = std::move(next);
-      for (const ChosenNode& node : best.nodes) fixed[node.node] = node.axes;
+      if (known.empty() || next.solution.cost <= best.solution.cost) {
+        best = std::move(next);
+        known = best.solution.choice;
+      }
+      last = known;
     }
     if (best.solution.cost >= before) break;
   }

@@ -193,6 +193,8 @@ std::optional<std::vector<ConversionStep>> mesh_conversion_steps(
     bool done = false;
   };
   std::vector<Place> places = {{from, 0, {}, false}};
+  std::int64_t known_way =
+      std::numeric_limits<std::int64_t>::max();  // the cheapest so far, to where it leads
   while (true) {
     std::size_t best = places.size();
     for (std::size_t k = 0; k < places.size(); ++k) {
@@ -218,6 +220,8 @@ std::optional<std::vector<ConversionStep>> mesh_conversion_steps(
         if (!steps) continue;
         std::int64_t sum = here.cost;
         for (const ConversionStep& step : *steps) sum += cost(step, mesh.axes[a].size);
+        if (sum >= known_way) continue;
+        if (next == to) known_way = sum;
         auto known = std::find_if(places.begin(), places.end(),
                                   [&](const Place& place) { return place.state == next; });
         if (known == places.end())

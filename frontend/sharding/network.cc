@@ -89,6 +89,15 @@ Network::Network(const Problem& problem, Cost scale) {
   settle_limits();
 }
 
+void Network::multiply_costs(Cost factor) {
+  const auto multiply = [&](std::vector<Cost>& costs) {
+    for (Cost& cost : costs) cost = forbidden(cost) ? kInside : cost * factor;
+  };
+  for (Node& node : nodes) multiply(node.costs);
+  for (Pair& pair : pairs) multiply(pair.costs);
+  constant *= factor;
+}
+
 int Network::find_pair(int a, int b) const {
   const int scan = nodes[a].pairs.size() <= nodes[b].pairs.size() ? a : b;
   for (int pair : nodes[scan].pairs) {

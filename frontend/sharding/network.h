@@ -87,6 +87,8 @@ class Network {
   std::vector<Cost> bounds_of(int variable) const;
   // Smallest entries of all tables into the constant, which is a lower bound afterwards.
   void normalise();
+  // As if all costs had been scaled from the beginning. Only before there are prices.
+  void multiply_costs(Cost factor);
   // Adds prices per byte (2^-32 scaled picoseconds) of the rows to all costs; the sum over time must not be negative.
   void add_prices(const std::vector<std::int64_t>& prices);
 

@@ -471,41 +471,80 @@ bool Network::remove_small_degree(int variable) {
 // Choices that cost at least as much as another one whatever the neighbours choose, and occupy at least as much.
 bool Network::dominate(int variable) {
   const Node& node = nodes[variable];
-  const int n = size(variable);
-  std::vector<char> out(n, 0);
-  const auto replaces = [&](int better, int worse) {
+  const auto n = static_cast<std::size_t>(size(variable));
+  if (n < 2) return false;
+  // The pairs' costs by rows of this variable, with the smallest entry of each row and where it is.
+  struct Rows {
+    const Cost* costs = nullptr;
+    std::size_t columns = 0;
+    std::vector<Cost> turned, least;
+    std::vector<std::size_t> where;
+    const Cost* row(std::size_t choice) const { return costs + choice * columns; }
+  };
+  std::vector<Rows> tables(node.pairs.size());
+  std::vector<Cost> bound = node.costs;
+  for (std::size_t k = 0; k < tables.size(); ++k) {
+    const Pair& p = pairs[node.pairs[k]];
+    Rows& t = tables[k];
+    t.columns = static_cast<std::size_t>(size(p.other(variable)));
+    t.costs = p.costs.data();
+    if (p.from != variable) {
+      t.turned.resize(p.costs.size());
+      for (std::size_t j = 0; j < t.columns; ++j) {
+        for (std::size_t i = 0; i < n; ++i) t.turned[i * t.columns + j] = p.costs[j * n + i];
+      }
+      t.costs = t.turned.data();
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+      const Cost* least = std::min_element(t.row(i), t.row(i) + t.columns);
+      t.least.push_back(*least);
+      t.where.push_back(static_cast<std::size_t>(least - t.row(i)));
+      bound[i] = plus(bound[i], *least);
+    }
+    cells += static_cast<std::int64_t>(p.costs.size());
+  }
+  // One neighbour after another; of those to come, where the worse choice has its best partner is looked at alone.
+  const auto replaces = [&](std::size_t better, std::size_t worse) {
+    if (bound[better] > bound[worse]) return false;
     for (int use : node.uses) {
       if (uses[use].bytes[better] > uses[use].bytes[worse]) return false;
     }
     if (forbidden(node.costs[better])) return false;
     Cost loss = node.costs[better] - node.costs[worse];
-    for (int pair : node.pairs) {
-      const Pair& p = pairs[pair];
-      const int m = size(p.other(variable));
-      Cost most = -kInside;
-      for (int c = 0; c < m; ++c) {
-        const Cost theirs = cost(p, variable, worse, c);
-        if (forbidden(theirs)) continue;
-        const Cost mine = cost(p, variable, better, c);
-        if (forbidden(mine)) return false;
-        most = std::max(most, mine - theirs);
-      }
-      cells += m;
-      if (most == -kInside) return true;  // the worse one has no partner at all
-      loss += most;
+    if (forbidden(bound[worse])) loss = -kInside;
+    const auto probe = [&](const Rows& t) {
+      return forbidden(t.least[worse]) ? 0 : t.row(better)[t.where[worse]] - t.least[worse];
+    };
+    for (const Rows& t : tables) {
+      const Cost first = probe(t);
+      if (first >= kForbiddenFrom / 2) return false;
+      loss += first;
     }
-    return loss <= 0;
+    if (loss > 0) return false;
+    for (const Rows& t : tables) {
+      if (forbidden(t.least[worse])) return true;  // the worse one has no partner at all
+      const Cost *mine = t.row(better), *theirs = t.row(worse);
+      Cost most = -kInside;
+      for (std::size_t c = 0; c < t.columns; ++c)
+        most = std::max(most, forbidden(theirs[c]) ? -kInside : mine[c] - theirs[c]);
+      cells += static_cast<std::int64_t>(t.columns);
+      if (most >= kForbiddenFrom / 2) return false;  // a partner that the better one lacks
+      loss += most - probe(t);
+      if (loss > 0) return false;
+    }
+    return true;
   };
+  std::vector<char> out(n, 0);
   bool changed = false;
-  for (int worse = n - 1; worse >= 0; --worse) {
-    for (int better = 0; better < n && !out[worse]; ++better) {
-      if (better != worse && !out[better] && replaces(better, worse)) out[worse] = 1, changed = true;
+  for (std::size_t worse = n; worse-- > 0;) {
+    for (std::size_t better = 0; better < n && out[worse] == 0; ++better) {
+      if (better != worse && out[better] == 0 && replaces(better, worse)) out[worse] = 1, changed = true;
     }
   }
   if (!changed) return false;
   std::vector<int> keep;
-  for (int c = 0; c < n; ++c) {
-    if (!out[c]) keep.push_back(c);
+  for (std::size_t c = 0; c < n; ++c) {
+    if (out[c] == 0) keep.push_back(static_cast<int>(c));
   }
   keep_choices(variable, keep);
   constant += take_least(nodes[variable].costs);

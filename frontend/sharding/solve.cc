@@ -144,31 +144,34 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
   Cost scale = Cost{1} << 20;
   while (scale > 1 && total > (Cost{1} << 54) / scale) scale /= 2;
 
-  // Without the limits first: mostly they do not bind.
-  {
-    std::optional<Problem> copy;
-    if (!problem.usages.empty()) copy = Problem{problem.variables, problem.edges, {}, {}};
-    const Problem& unlimited = copy ? *copy : problem;
-    Network network(unlimited, 1);
-    network.reduce(kInside, true);
+  // Without the limits first: mostly they do not bind. Costs are scaled when bounds are needed.
+  std::optional<Problem> copy;
+  if (!problem.usages.empty()) copy = Problem{problem.variables, problem.edges, {}, {}};
+  const Problem& unlimited = copy ? *copy : problem;
+  Network network(unlimited, 1);
+  network.reduce(kInside, true);
+  solution.cells = network.cells;
+  if (network.infeasible) return infeasible(network.cells);
+  if (network.eliminate(options.table)) {
     solution.cells = network.cells;
     if (network.infeasible) return infeasible(network.cells);
-    if (network.eliminate(options.table)) {
-      solution.cells = network.cells;
-      if (network.infeasible) return infeasible(network.cells);
-      std::vector<int> choice(problem.variables.size(), -1);
-      network.restore(choice);
-      solution.bound = price(unlimited, choice);
-      ir::internal_check(solution.bound != kForbidden, "elimination yields a choice that is forbidden");
-      if (!copy || price(problem, choice) != kForbidden) {
-        solution.choice = std::move(choice);
-        solution.cost = solution.bound;
-        solution.status = Status::kOptimal;
-        return solution;
-      }
+    std::vector<int> choice(problem.variables.size(), -1);
+    network.restore(choice);
+    solution.bound = price(unlimited, choice);
+    ir::internal_check(solution.bound != kForbidden, "elimination yields a choice that is forbidden");
+    if (!copy || price(problem, choice) != kForbidden) {
+      solution.choice = std::move(choice);
+      solution.cost = solution.bound;
+      solution.status = Status::kOptimal;
+      return solution;
     }
   }
-  Network network(problem, scale);
+  if (!copy) {
+    network.multiply_costs(scale);
+    branch_and_bound(problem, std::move(network), scale, options, solution);
+    return solution;
+  }
+  network = Network(problem, scale);
   if (!network.infeasible) network.reduce(kInside, true);
   if (network.infeasible) return infeasible(solution.cells + network.cells);
   network.cells += solution.cells;

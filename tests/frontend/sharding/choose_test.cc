@@ -7,6 +7,7 @@
 #include <random>
 
 #include "../models.h"
+#include "chosen.h"
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/split.h"
 
@@ -237,6 +238,46 @@ TEST(ShardingChoose, AxisAfterAxisIsNotBetterThanJoint) {
       EXPECT_EQ(turns.price(graph, costs), turns.solution.cost);
       EXPECT_LE(joint.solution.cost, turns.solution.cost) << seed;
     }
+  });
+}
+
+// A plan costs at least what it costs in the relaxed problem, of which the least is below that of all plans.
+TEST(ShardingChoose, RelaxedProblemsCostNoMore) {
+  with_graph(transformer(2, 8, 8, 4), [](const Graph& graph) {
+    SplitCosts costs = split_weights();
+    costs.step = [](const ConversionStep& step, int ranks) { return 7 * ring(step, ranks) + 40; };
+    costs.node_on_mesh = [](const Graph&, const GraphNode& node, Combination axes, const Mesh& mesh) -> Cost {
+      Cost work = is_product(node) ? 6400 : 64;
+      for (std::size_t k = 0; k < axes.size(); ++k) work /= axes[k]->letter >= 0 ? mesh.axes[k].size : 1;
+      return work;
+    };
+    const Mesh mesh = parse_mesh("dp=2,tp=2", "mesh");
+    SpaceOptions options;
+    options.cells = 0;
+    const SplitSpace whole(graph, mesh), large(graph, mesh, options);
+    ASSERT_FALSE(whole.large());
+    ASSERT_TRUE(large.large());
+    const Problem of_whole = whole.problem(costs, true), of_large = large.problem(costs, true);
+    const Solution least = solve(of_large);
+    ASSERT_TRUE(least.proved());
+    int shared = 0;
+    const auto check = [&](const SplitChoice& choice, const std::vector<int>& own) {
+      const Cost cost = choice.price(graph, costs), relaxed = price(of_large, own);
+      EXPECT_LE(relaxed, cost) << to_string(choice.plan);
+      EXPECT_LE(least.cost, relaxed);
+      for (const ChosenConversion& c : choice.conversions) shared += c.readers.size() > 1 ? 1 : 0;
+    };
+    SolveOptions solving;
+    solving.budget = std::int64_t{1} << 24;
+    for (unsigned seed = 0; seed < 12; ++seed) {
+      const SplitChoice joint = whole.choose(seed == 0 ? costs : test_costs(seed), solving);
+      const std::vector<int>& all = joint.solution.choice;
+      EXPECT_LE(price(of_whole, all), joint.price(graph, costs));
+      check(joint, {all.begin(), all.begin() + large.variables()});
+      const SplitChoice turns = choose_in_turn(large, seed == 0 ? costs : test_costs(seed), solving);
+      check(turns, turns.solution.choice);
+    }
+    EXPECT_GT(shared, 0);
   });
 }
 
