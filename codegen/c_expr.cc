@@ -112,6 +112,20 @@ std::string c_operand(Expr e, const CExprStyle& style) {
   return is_plain(e, style) ? c_expr(e, style) : "(" + c_expr(e, style) + ")";
 }
 
+std::string ValueIndex::as_int32(const std::string& text) const {
+  const std::string value = fmt::format("static_cast<int32_t>({})", text);
+  return shift == 0 ? value : fmt::format("{} + {}", value, shift);
+}
+
+std::optional<ValueIndex> value_index(Expr e) {
+  std::optional<Expr> value;
+  for_each_symbol(e, [&](Expr s) {
+    if (s.is_symbol(ir::SymbolKind::value)) value = s;
+  });
+  if (!value || !(e - *value).is_constant()) return std::nullopt;
+  return ValueIndex{value->symbol_number(), (e - *value).constant()};
+}
+
 bool fits_int32(Expr e, ir::Extents extents) { return magnitude(e, extents) <= kInt32Max; }
 
 }  // namespace braid::codegen

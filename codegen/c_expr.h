@@ -1,7 +1,9 @@
 // Size and index expressions as C. Shared by all targets.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,17 @@ struct CExprStyle {
 std::string c_expr(ir::Expr e, const CExprStyle& style);
 // The same as an operand of a multiplication, cast or comparison.
 std::string c_operand(ir::Expr e, const CExprStyle& style);
+
+// An index that is the value of an instruction, which may be shifted.
+struct ValueIndex {
+  int value = 0;
+  std::int64_t shift = 0;
+
+  // `text` is the value; its type has at most 16 bits, so that compilers gather vectors by 32 bits each.
+  std::string as_int32(const std::string& text) const;
+};
+// nullopt if the expression is another one.
+std::optional<ValueIndex> value_index(ir::Expr e);
 
 // Whether no intermediate result of the C expression can overflow 32 bits for any values within bounds.
 bool fits_int32(ir::Expr e, ir::Extents extents = {});

@@ -38,9 +38,10 @@ struct Reduction {  // over the last `reduced` of `sizes`; the box has the sizes
 
 struct StorageBox {
   std::variant<Pointwise, Reduction, BufferId> data;
-  std::string name;                  // requested name of the buffer, once there is one
-  std::vector<std::string> origins;  // ONNX nodes
-  std::size_t depth = 0;             // of the region that computes it; 0: none
+  std::string name;                     // requested name of the buffer, once there is one
+  std::vector<std::string> origins;     // ONNX nodes
+  std::size_t depth = 0;                // of the region that computes it; 0: none
+  std::shared_ptr<StorageBox> widened;  // the same elements in memory, for kernels that need an operand there
 
   bool realized() const { return std::holds_alternative<BufferId>(data); }
 };
@@ -141,14 +142,16 @@ class Lowering {
       const std::string& symbol, const std::vector<TensorBox>& operands,
       const std::vector<ExternResult>& results,
       std::map<std::string, std::variant<std::int64_t, double, std::string>> attributes = {});
-  // Allocates a buffer for the box now and returns the same view of it.
+  // Allocates a buffer for the box now and returns the same view of it. What only widens a narrower tensor, as DequantizeLinear does,
+  // gets memory of its own: later loops that read `x` go on reading the narrow tensor.
   TensorBox realize(TensorBox x);
   // The same for a tensor that holds the elements of `before` where these are, and more: if `before` is a graph input with room to
   // grow (ir/capacity.h), x gets its layout and may come to lie in its memory.
   TensorBox realize_grown(TensorBox x, const TensorBox& before);
   // Names the buffer that x may get (an ONNX value name). The first name stays.
   void set_name(const TensorBox& x, const std::string& name);
-  // Realizes x if recomputing it for each of `uses` users costs more than memory (Inductor's mark_reuse).
+  // Realizes x if recomputing it for each of `uses` users costs more than memory (Inductor's mark_reuse). If it is a function of a value that
+  // was rounded to a byte, the bytes are what is realized.
   void mark_reuse(const TensorBox& x, int uses);
 
   // ---- regions: parts of the program that run or not, as values decide that are known only at run time
@@ -238,6 +241,8 @@ class Lowering {
   void add_guard(Guard guard);
   TensorBox box(StorageBox storage, DType dtype);
   BufferId realize_box(StorageBox& box);
+  // Realizes a value of the box's body; the box becomes a function of what it loads.
+  void realize_bytes(StorageBox& box, ValueId byte);
   BufferId realize_into(StorageBox& box, BufferId target);
   Region region(const std::function<std::vector<BufferId>()>& part);
   // Adds to a tensor made around the region: its memory before and after.

@@ -11,6 +11,55 @@ namespace {
 
 constexpr std::size_t kMaxSharedLoads = 2;  // loads that every user of a shared body may repeat
 
+// Calls visit(value) for values that the result needs, from the last to the first. What a value is computed from is followed if visit
+// returns true.
+template <class Visit>
+void for_each_needed(const LoopBody& body, const Visit& visit) {
+  std::vector<bool> needed(body.instrs.size());
+  needed[static_cast<std::size_t>(body.result.index)] = true;
+  for (std::size_t k = body.instrs.size(); k-- > 0;) {
+    if (!needed[k] || !visit(ValueId{static_cast<std::int32_t>(k)})) continue;
+    for (ValueId v : body.instrs[k].operands) needed[static_cast<std::size_t>(v.index)] = true;
+  }
+}
+
+// Whether every user of a result may compute it again instead of reading it.
+bool is_cheap(const Instr& instr) {
+  const OpRow& row = row_of(instr.code);
+  return row.repetition == Repetition::cheap && row.flops <= 1 && instr.code != OpCode::check_index;
+}
+
+// The value, rounded to 8 bits, that the result is a cheap function of, besides literals.
+std::optional<ValueId> rounded_to_byte(const LoopBody& body) {
+  std::optional<ValueId> byte;
+  bool known = true;
+  for_each_needed(body, [&](ValueId v) {
+    const Instr& instr = body[v];
+    const bool integer = instr.dtype == DType::i8 || instr.dtype == DType::u8;
+    if (integer && instr.code == OpCode::cast && is_float(body.operand_dtype(instr))) {
+      known = known && !byte;
+      byte = v;
+      return false;
+    }
+    known = known && is_cheap(instr) && instr.code != OpCode::load && instr.code != OpCode::index;
+    return true;
+  });
+  return known ? byte : std::nullopt;
+}
+
+// Whether each element is a cheap function of one narrower element.
+bool only_widens(const LoopBody& body) {
+  std::size_t loads = 0;
+  bool narrow = true;
+  for (const Instr& i : body.instrs) {
+    narrow = narrow && is_cheap(i);
+    if (i.code != OpCode::load) continue;
+    ++loads;
+    narrow = narrow && i.operands.empty() && size_of(i.dtype) < size_of(body.result_dtype());
+  }
+  return narrow && loads == 1;
+}
+
 }  // namespace
 
 // ----------------------------------------------------------------------------------------------------
@@ -55,20 +104,46 @@ BufferId Lowering::realize_box(StorageBox& box) {
 }
 
 TensorBox Lowering::realize(TensorBox x) {
+  if (const auto* p = std::get_if<Pointwise>(&x.box_->data); p && only_widens(p->body)) {
+    std::shared_ptr<StorageBox>& widened = x.box_->widened;
+    if (!widened) {
+      widened = std::make_shared<StorageBox>(*x.box_);
+      track(widened);
+    }
+    x.box_ = widened;
+  }
   freeze(realize_box(*x.box_));
   return x;
 }
 
 void Lowering::mark_reuse(const TensorBox& x, int uses) {
-  const auto* p = std::get_if<Pointwise>(&x.box_->data);
+  auto* p = std::get_if<Pointwise>(&x.box_->data);
   if (!p || uses < 2) return;
+  if (const std::optional<ValueId> byte = rounded_to_byte(p->body)) return realize_bytes(*x.box_, *byte);
   std::size_t loads = 0;
   bool dear = false;
   for (const Instr& i : p->body.instrs) {
     loads += i.code == OpCode::load;
     dear |= row_of(i.code).repetition == Repetition::dear;
   }
-  if (loads > 0 && (dear || loads > kMaxSharedLoads)) realize(x);
+  if (loads > 0 && (dear || loads > kMaxSharedLoads)) freeze(realize_box(*x.box_));
+}
+
+void Lowering::realize_bytes(StorageBox& box, ValueId byte) {
+  auto& p = std::get<Pointwise>(box.data);
+  StorageBox bytes = box;
+  std::get<Pointwise>(bytes.data).body = BodyBuilder(pool(), p.body).finish(byte);
+  if (!(byte == p.body.result) && !box.name.empty()) bytes.name = box.name + ".bytes";
+  const BufferId buffer = realize_box(bytes);
+  freeze(buffer);
+  Instr load;
+  load.code = OpCode::load;
+  load.dtype = graph_[buffer].dtype;
+  load.buffer = buffer;
+  load.index =
+      simplify(flat_index(index_symbols(pool(), p.sizes.size()), strides_of(graph_, buffer)), p.sizes);
+  p.body.instrs[static_cast<std::size_t>(byte.index)] = std::move(load);
+  p.body = without_dead_code(p.body, pool());
 }
 
 bool Lowering::lazy_and_reordered(const TensorBox& x) {

@@ -1,7 +1,10 @@
 #include "passes/choose_layouts.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -392,26 +395,25 @@ class Chooser {
     if (touched) iterate_in_memory_order(*loops);
   }
 
-  // The kept indices in the order of descending strides of what the loop writes.
+  // The kept indices in the order of descending strides of what the loop writes; those that are reduced, of the largest tensor that it reads, if
+  // the result has the same bits in any order.
   void iterate_in_memory_order(Loops& loops) {
     const std::size_t kept = loops.kept();
-    std::vector<std::size_t> order(kept);
-    std::vector<Expr> strides;
-    for (std::size_t k = 0; k < kept; ++k) {
-      order[k] = k;
-      const std::optional<Expr> stride = stride_of(loops.store_index, graph_.pool->index(k));
-      if (!stride || !provably_non_negative(*stride)) return;
-      strides.push_back(*stride);
+    std::vector<std::size_t> order(loops.sizes.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    if (!sort_by_strides(loops.store_index, loops.sizes, std::span(order).first(kept))) return;
+    const bool exact = loops.reduce == ReduceKind::max || loops.reduce == ReduceKind::min ||
+                       !is_float(loops.body.result_dtype());
+    const Instr* largest = nullptr;
+    const auto elements = [&](const Instr& load) { return bounds(numel(graph_[load.buffer].sizes)).max; };
+    for (const Instr& i : loops.body.instrs) {
+      if (i.code == OpCode::load && (largest == nullptr || elements(i) > elements(*largest))) largest = &i;
     }
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      // Indices of one element have no stride and stay in front.
-      const bool first = loops.sizes[a].is_constant(1), second = loops.sizes[b].is_constant(1);
-      if (first || second) return first && !second;
-      return !(strides[a] == strides[b]) && provably_non_negative(strides[a] - strides[b]);
-    });
+    if (exact && largest != nullptr)
+      sort_by_strides(largest->index, loops.sizes, std::span(order).subspan(kept));
     std::vector<Expr> sizes = loops.sizes, symbols(loops.sizes.size());
     for (std::size_t k = 0; k < loops.sizes.size(); ++k) {
-      const std::size_t from = k < kept ? order[k] : k;
+      const std::size_t from = order[k];
       sizes[k] = loops.sizes[from];
       symbols[from] = graph_.pool->index(k);
     }
@@ -423,6 +425,23 @@ class Chooser {
     loops.sizes = std::move(sizes);
     loops.body = substitute(loops.body, replace);
     loops.store_index = substitute(loops.store_index, replace);
+  }
+
+  // By the index's descending strides. False, and nothing happens, if it has others than non-negative ones.
+  bool sort_by_strides(Expr index, const std::vector<Expr>& sizes, std::span<std::size_t> order) const {
+    std::map<std::size_t, Expr> strides;
+    for (const std::size_t k : order) {
+      const std::optional<Expr> stride = stride_of(index, graph_.pool->index(k));
+      if (!stride || !provably_non_negative(*stride)) return false;
+      strides[k] = *stride;
+    }
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      // Indices of one element have no stride and stay in front.
+      const bool first = sizes[a].is_constant(1), second = sizes[b].is_constant(1);
+      if (first || second) return first && !second;
+      return !(strides[a] == strides[b]) && provably_non_negative(strides[a] - strides[b]);
+    });
+    return true;
   }
 
   Schedule& schedule_;

@@ -90,44 +90,29 @@ Sums tap_counts(Graph& graph, const TapClasses& classes, const TensorRef& weight
 }
 
 WindowSums window_sums(Graph& graph, const Convolution& k, const TensorRef& a) {
-  const std::size_t spatial = k.windows.size();
-  const Expr groups = k.b.sizes[0], channels = k.b.sizes[spatial + 1];
-  std::vector<Expr> kept(k.out.sizes.begin(), k.out.sizes.end() - 1);
-  kept.push_back(groups);
-  Loops loops;
-  loops.sizes = kept;
-  for (const Window& w : k.windows) loops.sizes.emplace_back(w.taps);
-  loops.sizes.push_back(channels);
-  loops.reduced = static_cast<int>(spatial + 1);
-  ExprPool& pool = *graph.pool;
-  const auto at = [&](std::size_t d) { return loops.sizes[d].is_constant(1) ? Expr(0) : pool.index(d); };
-  BodyBuilder body(pool);
-  std::optional<ValueId> inside;
-  const auto require = [&](OpCode code, Expr x, Expr y) {
-    const ValueId holds = body.binary(code, body.index(x), body.index(y));
-    inside = inside ? body.binary(OpCode::logical_and, *inside, holds) : holds;
-  };
-  Expr element = a.offset + at(0) * a.strides[0];
-  for (std::size_t d = 0; d < spatial; ++d) {
-    const Window& w = k.windows[d];
-    const Expr q = at(d + 1) * w.stride + at(spatial + 2 + d) * w.dilation - w.pad;
-    if (!provably_non_negative(q, loops.sizes)) require(OpCode::ge, q, 0);
-    if (!provably_less(q, a.sizes[d + 1], loops.sizes)) require(OpCode::lt, q, a.sizes[d + 1]);
-    element = element + q * a.strides[d + 1];
-  }
-  element = element + (at(spatial + 1) * channels + at(loops.sizes.size() - 1)) * a.strides[spatial + 1];
-  const ValueId value = body.load(a.buffer, graph[a.buffer].dtype, simplify(element, loops.sizes), inside);
-  loops.body = body.finish(body.cast(value, DType::i32));
+  const std::size_t filter = k.b.sizes.size() - 1;
+  std::vector<Expr> weights = k.b.sizes, kept = k.out.sizes;
+  weights[filter] = 1;
+  kept.back() = weights[0];
+  const std::string name = graph[a.buffer].name + ".window_sums";
+  const BufferId ones = graph.add_owned(name + ".ones", DType::i8, weights, StorageKind::constant);
+  graph[graph[ones].storage].data =
+      own_bytes(std::vector<std::byte>(static_cast<std::size_t>(numel(weights).constant()), std::byte{1}));
+  WindowSums made{{graph.add_owned(name, DType::i32, kept), 0}, k};
+  made.kernel.a = a;
+  made.kernel.b = whole(graph, ones);
+  made.kernel.out = whole(graph, made.sums.buffer);
+  made.kernel.epilogue.reset();
+  made.kernel.post_ops.clear();
   const std::vector<Expr> strides = contiguous_strides(kept);
-  Sums sums;
-  for (std::size_t d = 0; d < kept.size(); ++d) {
-    loops.store_index = loops.store_index + at(d) * strides[d];
-    if (d + 1 < kept.size()) sums.index = sums.index + pool.index(d) * strides[d];
+  ExprPool& pool = *graph.pool;
+  for (std::size_t d = 0; d + 1 < kept.size(); ++d) {
+    if (!kept[d].is_constant(1)) made.sums.index = made.sums.index + pool.index(d) * strides[d];
   }
-  if (!groups.is_constant(1))
-    sums.index = sums.index + simplify(floor_div(pool.index(kept.size() - 1), k.b.sizes.back()), k.out.sizes);
-  sums.buffer = graph.add_owned(graph[a.buffer].name + ".window_sums", DType::i32, kept);
-  return {sums, std::move(loops)};
+  if (!kept.back().is_constant(1))
+    made.sums.index =
+        made.sums.index + simplify(floor_div(pool.index(kept.size() - 1), k.b.sizes.back()), k.out.sizes);
+  return made;
 }
 
 }  // namespace braid::passes

@@ -30,10 +30,11 @@ std::optional<Sums> tap_sums(ir::Graph& graph, const TapClasses& classes, const 
 // How many elements the taps of each class read, all channels of a group counted.
 Sums tap_counts(ir::Graph& graph, const TapClasses& classes, const ir::TensorRef& weights);
 
-// The sums of what each window reads of a group's channels of `a`, and the loop that computes them.
+// The sums of what each window reads of a group's channels of `a`, and the convolution with ones that computes them. The weights of `k` have
+// sizes that are known.
 struct WindowSums {
   Sums sums;
-  ir::Loops loops;
+  ir::Convolution kernel;
 };
 WindowSums window_sums(ir::Graph& graph, const ir::Convolution& k, const ir::TensorRef& a);
 

@@ -1,5 +1,6 @@
 #include "passes/default_passes.h"
 
+#include "passes/byte_tables.h"
 #include "passes/choose_layouts.h"
 #include "passes/dead_code.h"
 #include "passes/drop_roundings.h"
@@ -56,6 +57,7 @@ constexpr PipelineStep kDefault[] = {
     {"fuse_vertical",
      "before horizontal fusion: an intermediate that stays in registers saves more than a shared read"},
     {"fuse_horizontal", "on what is left: loops that share only their inputs"},
+    {"byte_tables", "chains of operators are one body, and roundings between them are gone"},
     {"name_post_ops", "epilogues are complete"},
     {"raise_outputs", "on the nodes as they will run, so that sources of results do not live to the end"},
     {"merge_loops", "after fusion, which needs the dimensions that members have in common"},
@@ -84,6 +86,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<BucketCollectives>();
   registry.add<BucketPreservingOverlap>();
   registry.add<BucketSaturated>();
+  registry.add<ByteTables>();
   registry.add<ChooseLayouts>();
   registry.add<DeadCode>();
   registry.add<DecideGlobalOrderingOfComms>();

@@ -25,8 +25,6 @@ namespace {
 
 using namespace ir;
 
-bool is_byte(DType type) { return type == DType::i8 || type == DType::u8; }
-
 struct Operand {
   TensorRef bytes;
   std::optional<LoopBody> zero, scale;  // over the indices of the product's result
@@ -273,7 +271,7 @@ class Rewriter {
   Sums sums_of_windows(OpId id, const TensorRef& bytes) {
     WindowSums made = window_sums(graph_, *graph_[id].as<Convolution>(), bytes);
     add_before(id, {graph_[made.sums.buffer].name,
-                    std::move(made.loops),
+                    std::move(made.kernel),
                     {made.sums.buffer},
                     graph_[id].origins,
                     std::nullopt});

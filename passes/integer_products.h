@@ -25,7 +25,7 @@
 //      without a faster f32 product.
 //   4. The sums of constant weights are constants. Constant weights of u8 become i8 if all of them minus their zero point fit.
 //   5. A convolution that pads subtracts, by position, the sums of those weights that lie inside of the image. Its weights are
-//      constant; a zero point of theirs that stays costs a loop that sums windows. Transposed ones stay.
+//      constant; a zero point of theirs that stays costs sums of windows, which a convolution with ones computes. Transposed ones stay.
 //   6. An f32 product of rows that are not quantised by such constant weights reads the bytes and applies their scale to the
 //      sum (`float_products`); its sums are those of f32 numbers.
 #pragma once

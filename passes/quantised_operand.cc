@@ -12,8 +12,6 @@ using namespace ir;
 
 namespace {
 
-bool is_byte(DType type) { return type == DType::i8 || type == DType::u8; }
-
 // Through conversions between integers that lose nothing, and to f32, which holds all numbers of 16 bits.
 ValueId widened_from(const LoopBody& body, ValueId v) {
   if (body[v].code != OpCode::cast) return v;

@@ -8,6 +8,8 @@
 
 namespace braid::passes {
 
+constexpr bool is_byte(ir::DType type) { return type == ir::DType::i8 || type == ir::DType::u8; }
+
 // What a loop computes at each point: value `bytes` of its body, which is i8 or u8, minus the zero point, times the scale.
 struct QuantisedBody {
   ir::ValueId bytes;

@@ -75,7 +75,11 @@ struct GemmShape {
   int64_t batches() const;
 };
 
-// Sums of a product: rows [row, row + rows), counted over all batch matrices, and columns [column, column + columns).
+inline constexpr int64_t kTileColumns = 256;  // at most
+inline constexpr int64_t kWholeColumns = 64;
+
+// Sums of a product: rows [row, row + rows), counted over all batch matrices, and columns [column, column + columns). Of products, and of
+// convolutions of one group or of one filter per group, that have up to kWholeColumns columns, these are all columns.
 struct GemmTile {
   const int32_t* sums = nullptr;
   int64_t sums_row = 0;  // elements from row to row

@@ -310,7 +310,8 @@ class ByteDepthwise final : public WindowKernel {
     });
   }
 
-  static constexpr int64_t kTogether = 8, kChannels = 256;  // of a tile
+  static constexpr int64_t kTogether = 8, kChannels = kTileColumns;  // of a tile
+  static_assert(kChannels >= kWholeColumns && kBytePanel >= kWholeColumns && kBytePanel <= kTileColumns);
   ConvolutionShape given_, s_;
   const int32_t* weights_;
   int threads_;

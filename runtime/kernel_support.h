@@ -212,6 +212,17 @@ inline T either(bool condition, T a, T b) {
   return std::bit_cast<T>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
 }
 
+// A floating point number as a number of the narrow integer type To: truncates and saturates, NaN becomes 0. Both bounds are numbers of From,
+// and what is between them is one of int32, so that this is a minimum and a maximum.
+template <class To, class From>
+inline int32_t saturated(From x) {
+  constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min()),
+                 kHigh = static_cast<From>(std::numeric_limits<To>::max());
+  From bounded = either(x > kLow, x, kLow);
+  if constexpr (std::is_signed_v<To>) bounded = either(x == x, bounded, From{0});
+  return static_cast<int32_t>(either(bounded < kHigh, bounded, kHigh));
+}
+
 // To integers: truncates and saturates, NaN becomes 0. To bool: value != 0.
 template <class To, class From>
 inline To convert(From x) {
@@ -220,12 +231,7 @@ inline To convert(From x) {
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From{0};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> && sizeof(To) < 4) {
-    // Both bounds are numbers of From, and what is between them is one of int32, so that this is a minimum and a maximum.
-    constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min()),
-                   kHigh = static_cast<From>(std::numeric_limits<To>::max());
-    From bounded = either(x > kLow, x, kLow);
-    if constexpr (std::is_signed_v<To>) bounded = either(x == x, bounded, From{0});
-    return static_cast<To>(static_cast<int32_t>(either(bounded < kHigh, bounded, kHigh)));
+    return static_cast<To>(saturated<To>(x));
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     // The bounds are exact in From: powers of two, the upper one lies just outside.
     constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
@@ -238,6 +244,18 @@ inline To convert(From x) {
     return inside ? static_cast<To>(safe) : outside;
   } else {
     return static_cast<To>(x);
+  }
+}
+
+// The same for a byte, in 32 bits.
+template <class To, class From>
+inline int32_t wide_cast(From x) {
+  static_assert(sizeof(To) == 1);
+  if constexpr (std::is_floating_point_v<From>) {
+    return saturated<To>(x);
+  } else {
+    const auto bits = static_cast<uint32_t>(x);
+    return std::is_signed_v<To> ? static_cast<int32_t>(bits << 24) >> 24 : static_cast<int32_t>(bits & 255);
   }
 }
 

@@ -9,14 +9,18 @@
 #include "codegen/cpp/program_emitter.h"
 #include "ir/error.h"
 #include "ir/typing.h"
+#include "runtime/gemm.h"
 
 namespace braid::codegen::cpp {
 
 using namespace ir;
 
+namespace {
+bool is_byte(DType type) { return type == DType::i8 || type == DType::u8; }
+}  // namespace
+
 bool is_byte_product(const Graph& graph, const Product& product) {
-  const auto byte = [](DType type) { return type == DType::i8 || type == DType::u8; };
-  return byte(graph[product.a.buffer].dtype) && byte(graph[product.b.buffer].dtype);
+  return is_byte(graph[product.a.buffer].dtype) && is_byte(graph[product.b.buffer].dtype);
 }
 
 bool can_finish(const Product& product) {
@@ -32,8 +36,12 @@ enum Level : std::size_t { kOnce, kRow, kElement };
 
 class FinishText {
  public:
-  FinishText(const Graph& graph, const Product& product, const LoopBody& body)
-      : graph_(graph), product_(product), body_(body), rank_(product.out.sizes.size()) {}
+  FinishText(const Graph& graph, const Product& product, const LoopBody& body, bool one_product)
+      : graph_(graph), product_(product), body_(body), rank_(product.out.sizes.size()) {
+    const Expr columns = rank_ == 0 ? Expr(0) : product.out.sizes.back();
+    if (columns.is_constant() && columns.constant() <= rt::kWholeColumns && one_product)
+      whole_ = columns.constant();
+  }
 
   // "(parameters) {...}" of the function.
   std::string text() {
@@ -45,22 +53,43 @@ class FinishText {
     }
     const std::string result = fmt::format("v{}", body_.result.index);
     const DType type = graph_[product_.out.buffer].dtype;
-    const bool half = type == DType::f16 || type == DType::bf16;
-    lines_[kElement].push_back(
-        fmt::format(fmt::runtime(half ? "store(y[{}], {});" : "y[{}] = {};"), c_expr(at, style_), result));
+    const bool half = type == DType::f16 || type == DType::bf16, wide = is_wide(body_.result);
+    const std::string store = wide   ? fmt::format("wide0{} = {{1}};", at_element())
+                              : half ? "store(y[{0}], {1});"
+                                     : "y[{0}] = {1};";
+    lines_[kElement].push_back(fmt::format(fmt::runtime(store), c_expr(at, style_), result));
     Writer w;
     w.open("{");
+    for (std::size_t k = wide ? 0 : 1; k <= widened_.size(); ++k)
+      w.line(fmt::format("alignas(64) int32_t wide{}[{}];", k,
+                         whole_ ? std::to_string(kBlockRows * *whole_) : "kTileColumns"));
     for (const std::string& line : lines_[kOnce]) w.line(line);
-    w.open("for (int64_t r = 0; r < tile.rows; ++r) {");
+    if (whole_) {
+      w.open(fmt::format("for (int64_t first = 0; first < tile.rows; first += {}) {{", kBlockRows));
+      w.line(
+          fmt::format("const int64_t last = first + {0} < tile.rows ? first + {0} : tile.rows;", kBlockRows));
+    }
+    for (std::size_t k = 0; k < widened_.size(); ++k) {
+      if (const auto from = in_block(widened_[k].index))
+        for_block(w, fmt::format("wide{}[e] = load({}[{}]);", k + 1, widened_[k].buffer, *from));
+    }
+    w.open(whole_ ? "for (int64_t r = first; r < last; ++r) {" : "for (int64_t r = 0; r < tile.rows; ++r) {");
     w.line("[[maybe_unused]] const int32_t* const sums = tile.sums + r * tile.sums_row;");
     if (rank_ > 0) rows(w);
     for (const std::string& line : lines_[kRow]) w.line(line);
-    w.line("#pragma omp simd");
-    w.open("for (int64_t j = 0; j < tile.columns; ++j) {");
-    w.line(fmt::format("[[maybe_unused]] const int64_t i{} = tile.column + j;", rank_ - 1));
-    for (const std::string& line : lines_[kElement]) w.line(line);
+    for (std::size_t k = 0; k < widened_.size(); ++k) {
+      if (!in_block(widened_[k].index))
+        for_columns(w, {fmt::format("wide{}{} = load({}[{}]);", k + 1, at_element(), widened_[k].buffer,
+                                    c_expr(widened_[k].index, style_))});
+    }
+    for_columns(w, lines_[kElement]);
+    const std::string narrow = fmt::format("static_cast<{}>(wide0", storage_type(type));
+    const std::optional<std::string> to = in_block(at);
+    if (wide && !to)
+      for_columns(w, {fmt::format("y[{}] = {}{});", c_expr(at, style_), narrow, at_element())});
     w.close();
-    w.close();
+    if (wide && to) for_block(w, fmt::format("y[{}] = {}[e]);", *to, narrow));
+    if (whole_) w.close();
     w.close();
     std::vector<std::string> list = {"const GemmTile& tile", storage_type(type) + "* __restrict y"};
     for (std::size_t k = 0; k < buffers_.size(); ++k)
@@ -72,6 +101,41 @@ class FinishText {
   const std::vector<Expr>& dims() const { return dims_; }
 
  private:
+  static constexpr std::int64_t kBlockRows = 8;
+
+  // Byte `j` of row `r` in an array of 32 bits each.
+  std::string at_element() const { return whole_ ? fmt::format("[(r - first) * {} + j]", *whole_) : "[j]"; }
+
+  void for_columns(Writer& w, const std::vector<std::string>& lines) const {
+    w.line("#pragma omp simd");
+    w.open(fmt::format("for (int64_t j = 0; j < {}; ++j) {{",
+                       whole_ ? std::to_string(*whole_) : "tile.columns"));
+    w.line(
+        fmt::format("[[maybe_unused]] const int64_t i{} = {}j;", rank_ - 1, whole_ ? "" : "tile.column + "));
+    for (const std::string& line : lines) w.line(line);
+    w.close();
+  }
+  // For all elements of a block of whole rows.
+  void for_block(Writer& w, const std::string& line) const {
+    w.line("#pragma omp simd");
+    w.line(fmt::format("for (int64_t e = 0; e < (last - first) * {}; ++e) {}", *whole_, line));
+  }
+  // Where element `e` of a block lies, if its rows lie one behind the other.
+  std::optional<std::string> in_block(Expr index) const {
+    if (!whole_) return std::nullopt;
+    const std::vector<Expr>& sizes = product_.out.sizes;
+    const std::vector<Expr> strides = contiguous_strides(sizes);
+    Expr dense = 0;
+    for (std::size_t d = 0; d < rank_; ++d) {
+      if (!sizes[d].is_constant(1)) dense = dense + graph_.pool->index(d) * strides[d];
+    }
+    const Expr shift = simplify(index - dense, sizes);
+    bool fixed = true;
+    for_each_symbol(shift, [&](Expr s) { fixed = fixed && s.is_symbol(SymbolKind::dim); });
+    if (!fixed) return std::nullopt;
+    return fmt::format("{} + (tile.row + first) * {} + e", c_expr(shift, style_), *whole_);
+  }
+
   // The indices of the rows from their number.
   void rows(Writer& w) {
     Expr inner = 1;
@@ -111,7 +175,9 @@ class FinishText {
     std::vector<std::string> operands;
     Level level = kOnce;
     for (ValueId v : instr.operands) {
-      operands.push_back(fmt::format("v{}", v.index));
+      const bool as_byte = is_wide(v) && instr.code != OpCode::cast;
+      operands.push_back(fmt::format(fmt::runtime(as_byte ? "static_cast<{1}>(v{0})" : "v{0}"), v.index,
+                                     value_type(body_[v].dtype)));
       level = std::max(level, levels_[static_cast<std::size_t>(v.index)]);
     }
     std::string value;
@@ -130,14 +196,22 @@ class FinishText {
       case OpCode::load: {
         auto found = std::find(buffers_.begin(), buffers_.end(), instr.buffer);
         if (found == buffers_.end()) found = buffers_.insert(found, instr.buffer);
-        value = fmt::format("load(a{}[{}])", found - buffers_.begin(), c_expr(instr.index, style_));
+        value = fmt::format("load(a{}[{}])", found - buffers_.begin(), index_text(instr.index));
         level = std::max(level, level_of(instr.index));
+        if (is_wide({static_cast<std::int32_t>(k)})) {
+          widened_.push_back({fmt::format("a{}", found - buffers_.begin()), instr.index});
+          value = fmt::format("wide{}{}", widened_.size(), at_element());
+        }
         if (!operands.empty())
           value = fmt::format("{} ? {} : {}{{0}}", operands[0], value, value_type(instr.dtype));
         break;
       }
       default: {
         std::optional<double> exponent;
+        if (instr.code == OpCode::cast && is_byte(instr.dtype)) {
+          value = fmt::format("wide_cast<{}>({})", value_type(instr.dtype), operands[0]);
+          break;
+        }
         if (instr.code == OpCode::pow) {
           const Instr& e = body_[instr.operands[1]];
           if (e.code == OpCode::constant && std::holds_alternative<double>(e.literal))
@@ -147,7 +221,27 @@ class FinishText {
       }
     }
     levels_.push_back(level);
-    lines_[level].push_back(fmt::format("const {} v{} = {};", value_type(instr.dtype), k, value));
+    lines_[level].push_back(
+        fmt::format("const {} v{} = {};",
+                    is_wide({static_cast<std::int32_t>(k)}) ? "int32_t" : value_type(instr.dtype), k, value));
+  }
+
+  // Bytes that casts make, and those that lie along the row, have 32 bits each in the loop like all else there: compilers choose the
+  // length of vectors by the narrowest type, and rows of a few dozen columns would be remainders.
+  bool is_wide(ValueId v) const {
+    const Instr& instr = body_[v];
+    if (!is_byte(instr.dtype)) return false;
+    if (instr.code != OpCode::load) return instr.code == OpCode::cast;
+    bool of_values = false;
+    for_each_symbol(instr.index, [&](Expr s) { of_values = of_values || s.is_symbol(SymbolKind::value); });
+    return instr.operands.empty() && !of_values && level_of(instr.index) == kElement;
+  }
+
+  std::string index_text(Expr index) const {
+    const std::optional<ValueIndex> value = value_index(index);
+    if (!value || size_of(body_.instrs[static_cast<std::size_t>(value->value)].dtype) > 2)
+      return c_expr(index, style_);
+    return value->as_int32(fmt::format("v{}", value->value));
   }
 
   const Graph& graph_;
@@ -158,13 +252,19 @@ class FinishText {
   std::vector<Level> levels_;  // of each value
   std::array<std::vector<std::string>, 3> lines_;
   std::vector<BufferId> buffers_;  // that are read
+  struct Bytes {
+    std::string buffer;
+    Expr index;
+  };
+  std::vector<Bytes> widened_;         // along the row
+  std::optional<std::int64_t> whole_;  // columns, if tiles have all of them (rt::GemmTile)
   std::vector<Expr> dims_;
 };
 
 }  // namespace
 
 // Makes the function, or finds one with the same text, and returns the lambda that calls it with a tile.
-std::string ProgramEmitter::finish_tile(const Product& product) {
+std::string ProgramEmitter::finish_tile(const Product& product, bool one_product) {
   LoopBody body;
   if (product.epilogue) {
     body = *product.epilogue;
@@ -172,7 +272,7 @@ std::string ProgramEmitter::finish_tile(const Product& product) {
     BodyBuilder sum(*s_.graph.pool);
     body = sum.finish(sum.cast(sum.acc(DType::i32), s_.graph[product.out.buffer].dtype));
   }
-  FinishText finish(s_.graph, product, body);
+  FinishText finish(s_.graph, product, body, one_product);
   const std::string text = finish.text();
   const auto [it, fresh] = finish_index_.try_emplace(text, finishes_.size());
   if (fresh) finishes_.push_back(text);

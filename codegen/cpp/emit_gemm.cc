@@ -161,7 +161,7 @@ void ProgramEmitter::emit_gemm(OpId id) {
   note({id}, fmt::format("{} x {}", s_.graph[gemm.a.buffer].name, s_.graph[gemm.b.buffer].name));
   if (finished) {
     const std::string finish = fmt::format("finish{}", call.index);
-    step_.push_back(fmt::format("const auto {} = {};", finish, finish_tile(gemm)));
+    step_.push_back(fmt::format("const auto {} = {};", finish, finish_tile(gemm, true)));
     step_.push_back(fmt::format("gemm({}, {{{}, {}, nullptr, {{}}, FinishTile({})}}{});", call.index,
                                 address(gemm.a.buffer, gemm.a.offset), address(gemm.b.buffer, gemm.b.offset),
                                 finish, call.packed));

@@ -91,7 +91,9 @@ void ProgramEmitter::emit_window(OpId id) {
     use.packs = fixed;
     args = fmt::format("{}, {}, {}", from, weights, into);
     if (finished) {
-      finish = finish_tile(*convolution);
+      const std::vector<Expr>& sizes = b.sizes;  // [groups, taps..., channels, filters]
+      const bool depthwise = sizes[sizes.size() - 2].is_constant(1) && sizes.back().is_constant(1);
+      finish = finish_tile(*convolution, sizes.front().is_constant(1) || depthwise);
       args = fmt::format("{}, {}, nullptr, {{}}, FinishTile(tiles{})", from, weights, windows_.size());
     }
     const std::vector<std::string> operands =

@@ -162,6 +162,13 @@ class Emitter {
     return dim_identifier(s);
   }
   std::string text(Expr e) { return c_expr(e, style_); }
+  std::string index_text(Expr e) {
+    if (const std::optional<ValueIndex> index = value_index(e)) {
+      const Value& v = values_.at(static_cast<std::size_t>(index->value));
+      if (size_of(v.dtype) <= 2) return index->as_int32(v.text);
+    }
+    return text(e);
+  }
   std::string size(Expr e) { return c_operand(e, style_); }
 
   // ---- values and where they are computed
@@ -238,7 +245,7 @@ class Emitter {
       const Param& p = param(instr.buffer);
       made_here = p.written;
       const bool plain = value_type(p.dtype) == storage_type(p.dtype) && p.dtype != DType::boolean;
-      rhs = fmt::format(fmt::runtime(plain ? "{}[{}]" : "load({}[{}])"), p.name, text(instr.index));
+      rhs = fmt::format(fmt::runtime(plain ? "{}[{}]" : "load({}[{}])"), p.name, index_text(instr.index));
     }
     if (made_here) level = std::max(level, 1);
     // A possibly empty buffer may be read only inside a loop that runs.
@@ -436,7 +443,7 @@ class Emitter {
     out.insert(out.end(), before.begin(), before.end());
     for (std::size_t k = 0; k < order_.size(); ++k) {
       if (mixed && k == kept_loops) out.insert(out.end(), before_reduced.begin(), before_reduced.end());
-      if (k + 1 == order_.size()) out.push_back(simd_pragma(clauses));
+      if (k + 1 == order_.size() && !vectors_are_outer()) out.push_back(simd_pragma(clauses));
       out.push_back(loop_head(order_[k]) + " {");
       const auto& inside = inner_lines_[k];
       out.insert(out.end(), inside.begin(), inside.end());
@@ -446,6 +453,16 @@ class Emitter {
       if (mixed && k == kept_loops) out.insert(out.end(), after_reduced.begin(), after_reduced.end());
     }
     out.insert(out.end(), after.begin(), after.end());
+  }
+
+  // Whether neighbours in the outer loop become vectors, as the inner loop has fewer points than one: channels of an image.
+  bool vectors_are_outer() const {
+    constexpr std::int64_t kFew = 4;
+    if (nest_.outer != 1 || nest_.groups.size() != 1 || !scratches_.empty() || !sites_.empty()) return false;
+    const NestGroup& group = nest_.groups[0];
+    if (group.columns || !group.reduced.empty() || group.kept.size() != 1) return false;
+    const Expr extent = nest_.extents[static_cast<std::size_t>(group.kept[0])];
+    return extent.is_constant() && extent.constant() <= kFew;
   }
 
   std::string simd_pragma(const std::vector<std::string>& clauses) {
@@ -467,8 +484,8 @@ class Emitter {
     for (int k = 0; k < nest_.outer; ++k)
       outer_trips = outer_trips * nest_.extents[static_cast<std::size_t>(k)];
     if (nest_.outer > 0) {
-      w.line(fmt::format("#pragma omp parallel for schedule(static) if ({} > {})",
-                         text(outer_trips * total_work_), kParallelWork));
+      w.line(fmt::format("#pragma omp parallel for{} schedule(static) if ({} > {})",
+                         vectors_are_outer() ? " simd" : "", text(outer_trips * total_work_), kParallelWork));
       if (nest_.outer == 1) {
         w.open(loop_head(0) + " {");
       } else {

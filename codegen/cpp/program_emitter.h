@@ -127,7 +127,8 @@ class ProgramEmitter {
   GemmCall use_gemm(const ir::Gemm& gemm, const std::string& label, bool by_columns = false);
 
   // emit_finish.cc
-  std::string finish_tile(const ir::Product& product);
+  // `one_product`: not one product for each of several groups of columns.
+  std::string finish_tile(const ir::Product& product, bool one_product);
 
   // emit_window.cc
   void emit_window(ir::OpId op);

@@ -114,11 +114,12 @@ std::string operand(Random& random, char name, bool floats, std::int64_t batch, 
                            sizes, body, value);
 }
 
-// What follows a product: nothing, a bias and an activation, or a requantisation. Returns the name of the result.
+// What follows a product: nothing, a bias and an activation, or a requantisation, behind which may stand an activation of its bytes or the sum with
+// another quantised tensor. Returns the name of the result.
 std::string finish(Random& random, std::string& text, bool& exact, bool floats, std::int64_t depth,
                    const std::string& sizes, const std::string& filters, int filter_index) {
   const std::string type = floats ? "f32" : "i32";
-  switch (random() % 4) {
+  switch (random() % 5) {
     case 0:
       return "y";
     case 1:
@@ -127,6 +128,16 @@ std::string finish(Random& random, std::string& text, bool& exact, bool floats, 
           "%bias[i{4}] %2 = add %0, %1 %3 = constant {0} 0 %4 = max %2, %3 store %4 }}\n",
           type, filters, floats ? "1.0" : "1", sizes, filter_index);
       return "r";
+    case 2:
+      if (!floats) {  // the low bytes of sums
+        text += fmt::format(
+            "%r: i32[{0}] = pointwise {{ %0 = load %y %1 = cast {1} %0 %2 = max %1, %1 %3 = cast i32 %2 %4 = "
+            "cast i32 %1 %5 = add %3, %4 "
+            "store %5 }}\n",
+            sizes, random() % 2 == 0 ? "u8" : "i8");
+        return "r";
+      }
+      [[fallthrough]];
     default: {
       // The largest magnitude of a sum decides the scale, so that results differ.
       const std::string q = random() % 2 == 0 ? "u8" : "i8";
@@ -140,7 +151,30 @@ std::string finish(Random& random, std::string& text, bool& exact, bool floats, 
           q, sizes, static_cast<float>(1 / step), q == "u8" ? 120 : -3, q == "u8" ? 0 : -128,
           q == "u8" ? 255 : 127, q);
       exact = false;
-      return "r";
+      switch (random() % 3) {
+        case 0:
+          return "r";
+        case 1:  // a function of one byte
+          text += fmt::format(
+              "%s: {0}[{1}] = pointwise {{ %0 = load %r %1 = cast i32 %0 %2 = constant i32 20 %3 = sub %1, "
+              "%2 %4 = cast f32 %3 "
+              "%5 = constant f32 0.05 %6 = mul %4, %5 %7 = sigmoid %6 %8 = mul %6, %7 %9 = constant f32 0.08 "
+              "%10 = div %8, %9 "
+              "%11 = round %10 %12 = cast {0} %11 store %12 }}\n",
+              q, sizes);
+          return "s";
+        default: {
+          const std::string other = random() % 2 == 0 ? "u8" : "i8";
+          text += fmt::format(
+              "input %e: {2}[{1}] %s: {0}[{1}] = pointwise {{ %0 = load %r %1 = cast f32 %0 %2 = load %e %3 "
+              "= cast f32 %2 "
+              "%4 = constant f32 0.3 %5 = mul %3, %4 %6 = add %1, %5 %7 = constant f32 1.7 %8 = div %6, %7 "
+              "%9 = round %8 "
+              "%10 = cast {0} %9 store %10 }}\n",
+              q, sizes, other);
+          return "s";
+        }
+      }
     }
   }
 }

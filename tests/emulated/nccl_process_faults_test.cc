@@ -224,25 +224,28 @@ TEST_F(NcclProcessFaults, EachCollectiveOutlivesEachFault) {
   }
 }
 
-// A rank is killed at any time, while all work.
+// A rank is killed at any time, while all work: once every rank has made its communicator, which it cannot do without the others.
 void run_until_killed(const RankProcess& process) {
   std::istringstream argument(process.argument);
   int victim = 0, microseconds = 0;
   argument >> victim >> microseconds;
   std::mt19937 random(static_cast<unsigned>(microseconds));
   const Rank rank(process, true, 40000u * static_cast<size_t>(process.ranks));
-  if (process.rank == victim)
-    std::thread([microseconds] {
-      std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
-      raise(SIGKILL);
-    }).detach();
   ncclResult_t error = ncclSuccess;
+  bool together = false;
   for (const auto begin = Clock::now(); error == ncclSuccess && Clock::now() - begin < kInTime;) {
-    const Draw d{static_cast<Kind>(random() % kKinds), 1 + random() % 40000, ncclSum, 0};
+    const Kind kind = together ? static_cast<Kind>(random() % kKinds) : Kind::kAllReduce;
+    const Draw d{kind, 1 + random() % 40000, ncclSum, 0};
     const ncclResult_t result =
         launch(d, rank.send, rank.recv, ncclFloat32, rank.comm, process.ranks, rank.stream);
     EXPECT_THAT(result, testing::AnyOf(ncclSuccess, ncclRemoteError));
     rank.watch(kInTime, &error);
+    if (!together && process.rank == victim)
+      std::thread([microseconds] {
+        std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+        raise(SIGKILL);
+      }).detach();
+    together = true;
   }
   EXPECT_EQ(error, ncclRemoteError);
   rank.abort();

@@ -84,6 +84,44 @@ TEST_F(LoweringTest, ReductionsInlineWhatTheyReduce) {
   EXPECT_EQ(to_string(loops.store_index), "5*i0 + i1");
 }
 
+// As QuantizeLinear and DequantizeLinear do.
+TEST_F(LoweringTest, WhatIsRoundedToBytesIsSharedAsBytes) {
+  TensorBox x = lowering.input("x", DType::f32, {4, 8});
+  TensorBox wide = lowering.cast(lowering.cast(unary(OpCode::round, x), DType::u8), DType::f32);
+  lowering.mark_reuse(wide, 2);
+  lowering.output("y", unary(OpCode::exp, wide));
+  lowering.output("z", unary(OpCode::neg, wide));
+  ASSERT_EQ(graph.ops.size(), 3u);
+  const BufferId bytes = graph.ops[0].outputs[0];
+  EXPECT_EQ(graph[bytes].dtype, DType::u8);
+  for (std::size_t k : {1u, 2u}) EXPECT_EQ(graph.ops[k].as<Loops>()->body.instrs[0].buffer, bytes);
+}
+
+// A function of bytes that costs something is computed once.
+TEST_F(LoweringTest, DearFunctionsOfBytesAreShared) {
+  TensorBox x = lowering.input("x", DType::f32, {4, 8});
+  TensorBox tanh = unary(OpCode::tanh, lowering.cast(lowering.cast(x, DType::u8), DType::f32));
+  lowering.mark_reuse(tanh, 2);
+  lowering.output("y", unary(OpCode::exp, tanh));
+  lowering.output("z", unary(OpCode::neg, tanh));
+  ASSERT_EQ(graph.ops.size(), 3u);
+  EXPECT_EQ(graph[graph.ops[0].outputs[0]].dtype, DType::f32);
+}
+
+TEST_F(LoweringTest, LoopsReadTheNarrowTensorThatAProductReadsWidened) {
+  TensorBox x = lowering.input("x", DType::u8, {4, 8}), w = lowering.input("w", DType::f32, {8, 2});
+  TensorBox wide = lowering.cast(x, DType::f32);
+  lowering.output("y", lowering.matmul(wide, w));
+  lowering.output("z", unary(OpCode::neg, wide));
+  lowering.output("v", lowering.matmul(wide, w));
+  std::size_t widened = 0;
+  for (const Loops* loops : kernels<Loops>()) {
+    EXPECT_EQ(graph[loops->body.instrs[0].buffer].dtype, DType::u8);
+    widened += loops->body.instrs.back().code == OpCode::cast;
+  }
+  EXPECT_EQ(widened, 1u) << "both products read one tensor";
+}
+
 TEST_F(LoweringTest, ConcatenationWritesIntoSlices) {
   TensorBox x = lowering.input("x", DType::f32, {2, 3}), y = lowering.input("y", DType::f32, {2, 4});
   lowering.output("z", lowering.concat({x, unary(OpCode::neg, y)}, 1));
