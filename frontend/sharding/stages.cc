@@ -55,21 +55,21 @@ class Chain {
     return readers;
   }
 
-  // Whether nodes do nothing but move constants, which programs then have in that form.
-  bool only_moved(const std::vector<int>& readers) const {
-    return std::all_of(readers.begin(), readers.end(), [&](int k) {
-      const std::vector<int>& outputs = graph_.nodes[at(choice_.nodes[at(k)].node)].outputs;
-      return !outputs.empty() && outputs[0] >= 0 && is_moved_constant(graph_, graph_.values[at(outputs[0])]);
-    });
+  // Whether a node does nothing but move constants, which programs then have in that form.
+  bool only_moves(int k) const {
+    const std::vector<int>& outputs = graph_.nodes[at(choice_.nodes[at(k)].node)].outputs;
+    return !outputs.empty() && outputs[0] >= 0 && is_moved_constant(graph_, graph_.values[at(outputs[0])]);
   }
 
   void add_value(int v) {
     const GraphValue& value = graph_.values[at(v)];
-    const std::vector<int> readers = readers_of(value);
+    std::vector<int> readers = readers_of(value);
+    if (value.constant || is_moved_constant(graph_, value))
+      std::erase_if(readers, [&](int k) { return only_moves(k); });
     const int producer = value.producer < 0 ? -1 : position_[at(value.producer)];
     if (producer < 0) {
       // A copy in each stage that reads it, in the state in which its first reader there takes it.
-      if (readers.empty() || only_moved(readers)) return;
+      if (readers.empty()) return;
       const ChosenNode& first = choice_.nodes[at(readers[0])];
       const std::vector<int>& inputs = graph_.nodes[at(first.node)].inputs;
       const auto k = static_cast<std::size_t>(std::find(inputs.begin(), inputs.end(), v) - inputs.begin());
@@ -83,7 +83,7 @@ class Chain {
     if (readers.empty() && !returned) return;
     const std::int64_t own = bytes(value, choice_.plan.of_value(value.name));
     if (is_moved_constant(graph_, value)) {
-      if (!only_moved(readers)) chain_.shared.push_back({0, own, readers});
+      if (!readers.empty()) chain_.shared.push_back({0, own, readers});
       return;
     }
     const int last = readers.empty() ? producer : std::max(producer, readers.back());
