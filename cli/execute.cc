@@ -74,7 +74,7 @@ void ExecuteOptions::add_steps(CLI::App& command) {
 }
 
 bool is_program_dir(const std::string& path) {
-  return std::filesystem::exists(std::filesystem::path(path) / "manifest.json");
+  return std::filesystem::is_directory(path);
 }
 
 ProgramFiles find_program(const std::string& dir, DeviceChoice device) {

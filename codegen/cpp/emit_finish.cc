@@ -39,7 +39,8 @@ class FinishText {
   FinishText(const Graph& graph, const Product& product, const LoopBody& body, bool one_product)
       : graph_(graph), product_(product), body_(body), rank_(product.out.sizes.size()) {
     const Expr columns = rank_ == 0 ? Expr(0) : product.out.sizes.back();
-    if (columns.is_constant() && columns.constant() <= rt::kWholeColumns && one_product)
+    if (columns.is_constant() && columns.constant() > 0 && columns.constant() <= rt::kWholeColumns &&
+        one_product)
       whole_ = columns.constant();
   }
 

@@ -230,6 +230,16 @@ TEST(Run, ABrokenManifestIsNoProgram) {
   EXPECT_THAT(result.err, HasSubstr("BR0008"));
 }
 
+TEST(Run, AFolderWithoutAProgramIsNoModel) {
+  const Folder folder;
+  for (const char* command : {"run", "bench", "explain", "check", "verify"}) {
+    const ProcessResult result = braid({command, folder.path().string()});
+    EXPECT_EQ(result.exit_code, 3) << command;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("BR0008"), HasSubstr("there is no compiled program here")))
+        << command;
+  }
+}
+
 // Rank 1 looks up a row that is not there; rank 0 waits for it in the AllReduce.
 constexpr const char* kLookup = R"(graph lookup
 ranks 2
