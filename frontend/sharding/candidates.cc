@@ -240,7 +240,7 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
         return bytes_of_all(graph, split_costs(p.costs)) > *options.memory;
       });
   // On several axes it is large, and needed for what is asked in addition only.
-  if (!space.large() && (options.explain || limited || !options.keep.empty() || points.several()))
+  if (!space.large() && (line || options.explain || limited || !options.keep.empty() || points.several()))
     problem = points.problem(space, {});
   std::vector<BoundSearch> bounds;  // by point
   for (const PricePoint& p : points.all())
