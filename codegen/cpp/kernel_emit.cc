@@ -352,6 +352,7 @@ class Emitter {
     work_ = 0;
     const std::size_t depth = order_.size();
     std::vector<std::string> clauses;
+    bool exact = true;                                       // results have the same bits whatever the order
     std::vector<std::string> before, after;                  // around all loops, in the outer loop
     std::vector<std::string> before_reduced, after_reduced;  // around the reduced loops of a mixed group
     const bool mixed = !group.kept.empty() && !group.reduced.empty();
@@ -378,6 +379,7 @@ class Emitter {
         }
         first.push_back(fmt::format("{} {} = {};", a.type, acc, a.init));
         clauses.push_back(fmt::format("reduction({} : {})", a.clause, acc));
+        exact = exact && a.type != "float" && a.type != "double";
         const std::string result = fmt::format("r{}", counter_++);
         last.push_back(
             fmt::format("const {} {} = {};", value_type(dtype), result, narrowed(dtype, a.finish(acc))));
@@ -392,7 +394,7 @@ class Emitter {
       if (needs_store(m.out)) lines(level).push_back(store_line(m.out, m.store, value.text));
     }
     std::erase_if(registers_, [](const Register& r) { return r.of_group; });
-    write_loops(group, clauses, before, after, before_reduced, after_reduced);
+    write_loops(group, clauses, exact, before, after, before_reduced, after_reduced);
   }
 
   static std::string narrowed(DType dtype, const std::string& v) {
@@ -424,7 +426,7 @@ class Emitter {
   std::string column_loop(const NestGroup& group) { return loop_head(group.kept.back()); }
 
   // Adds the loops of a group to the outer loop's lines, in order with everything else there.
-  void write_loops(const NestGroup& group, const std::vector<std::string>& clauses,
+  void write_loops(const NestGroup& group, const std::vector<std::string>& clauses, bool exact,
                    const std::vector<std::string>& before, const std::vector<std::string>& after,
                    const std::vector<std::string>& before_reduced,
                    const std::vector<std::string>& after_reduced) {
@@ -438,12 +440,22 @@ class Emitter {
       for_each_symbol(extent, [&](Expr s) { varies = varies || s.is_symbol(SymbolKind::index); });
       trips = trips * (varies ? Expr(bounds(extent, nest_.extents).max) : extent);
     }
-    total_work_ = total_work_ + trips * std::max(1, work_);
+    const Expr work = trips * std::max(1, work_);
+    total_work_ = total_work_ + work;
     if (order_.empty()) return;
+    // The reduction of a whole tensor has no outer loop. Sums of floats depend on the order, and with it on the number of threads.
+    const bool parallel =
+        nest_.outer == 0 && !nest_.flat && group.kept.empty() && !clauses.empty() && exact && sites_.empty();
+    const std::string team = parallel
+                                 ? fmt::format("parallel for{} schedule(static) if ({} > {})",
+                                               order_.size() == 1 ? " simd" : "", text(work), kParallelWork)
+                                 : "";
     out.insert(out.end(), before.begin(), before.end());
     for (std::size_t k = 0; k < order_.size(); ++k) {
+      if (k == 0 && parallel) out.push_back(fmt::format("#pragma omp {} {}", team, fmt::join(clauses, " ")));
       if (mixed && k == kept_loops) out.insert(out.end(), before_reduced.begin(), before_reduced.end());
-      if (k + 1 == order_.size() && !vectors_are_outer()) out.push_back(simd_pragma(clauses));
+      const bool combined = parallel && order_.size() == 1;
+      if (k + 1 == order_.size() && !combined && !vectors_are_outer()) out.push_back(simd_pragma(clauses));
       out.push_back(loop_head(order_[k]) + " {");
       const auto& inside = inner_lines_[k];
       out.insert(out.end(), inside.begin(), inside.end());
