@@ -73,9 +73,7 @@ void ExecuteOptions::add_steps(CLI::App& command) {
   command.add_option("--warmup", warmup, "Steps before the measured ones")->check(CLI::Range(0, 1000000));
 }
 
-bool is_program_dir(const std::string& path) {
-  return std::filesystem::is_directory(path);
-}
+bool is_program_dir(const std::string& path) { return std::filesystem::is_directory(path); }
 
 ProgramFiles find_program(const std::string& dir, DeviceChoice device) {
   const codegen::Manifest manifest = codegen::read_manifest(dir);
