@@ -1,10 +1,12 @@
 // Reductions of the C++ target against the interpreter: kinds, types, axes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <cmath>
 
 #include "tests/codegen/compiled.h"
+#include "tests/support/openmp_threads.h"
 
 namespace braid::test {
 namespace {
@@ -100,6 +102,37 @@ TEST_F(CppReductions, NaNWinsInMaxAndMin) {
   x[60] = -NAN;
   x[110] = -INFINITY;
   compiled_->expect_like_interpreter_on("rows_f32", {ir::make_tensor(ir::DType::f32, {3, 50}, x)}, 1e-5);
+}
+
+// They have no outer loop, and enough to do for several threads; integers and extremes have the same bits in any order.
+TEST(CppWholeReductions, OnSeveralThreads) {
+  Compiled compiled;
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& type, const std::string& kind) {
+    names.push_back(fmt::format("{}_{}", kind, type));
+    compiled.add(
+        names.back(),
+        fmt::format("graph main dim n in [1, 300] input %x: {0}[n, 200] input %b: {0}[200] "
+                    "%flat: {0}[] = reduction {1} [] over [n, 200] {{ %0 = load %x[200*i0 + i1] store %0 }} "
+                    "%y: {0}[] = reduction {1} [] over [n, 200] {{ %0 = load %x[200*i0 + i1] %1 = load "
+                    "%b[i1] %2 = {2} %0, %1 "
+                    "store %2 }} output %flat output %y",
+                    type, kind, type == "bool" ? "or" : "add"));
+  };
+  for (const char* type : {"f32", "f64", "i32", "u8", "i64", "bool"}) {
+    for (const char* kind : {"max", "min"}) add(type, kind);
+  }
+  for (const char* type : {"i32", "u8", "i64"}) add(type, "sum");
+  compiled.build();
+  EXPECT_NE(compiled.emitted("sum_i32").source.find("parallel for"), std::string::npos);
+  const int given = omp_get_max_threads();
+  for (const int threads : {1, 2, 3}) {
+    omp_set_num_threads(team_of(threads));
+    for (const std::string& name : names) {
+      for (const int n : {1, 300}) compiled.expect_like_interpreter(name, {{"n", n}}, 0, 7);
+    }
+  }
+  omp_set_num_threads(given);
 }
 
 }  // namespace
