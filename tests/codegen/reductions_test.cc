@@ -112,7 +112,7 @@ TEST(CppWholeReductions, OnSeveralThreads) {
     names.push_back(fmt::format("{}_{}", kind, type));
     compiled.add(
         names.back(),
-        fmt::format("graph main dim n in [1, 300] input %x: {0}[n, 200] input %b: {0}[200] "
+        fmt::format("graph main dim n in [1, 5000] input %x: {0}[n, 200] input %b: {0}[200] "
                     "%flat: {0}[] = reduction {1} [] over [n, 200] {{ %0 = load %x[200*i0 + i1] store %0 }} "
                     "%y: {0}[] = reduction {1} [] over [n, 200] {{ %0 = load %x[200*i0 + i1] %1 = load "
                     "%b[i1] %2 = {2} %0, %1 "
@@ -131,6 +131,9 @@ TEST(CppWholeReductions, OnSeveralThreads) {
     for (const std::string& name : names) {
       for (const int n : {1, 300}) compiled.expect_like_interpreter(name, {{"n", n}}, 0, 7);
     }
+    // So much that threads work at the same time.
+    for (const char* name : {"sum_i32", "sum_i64", "max_f32"})
+      compiled.expect_like_interpreter(name, {{"n", 5000}}, 0, 7);
   }
   omp_set_num_threads(given);
 }
