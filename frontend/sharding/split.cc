@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/errors.h"
+#include "frontend/model_mesh.h"
 #include "frontend/op_registry.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/choose.h"
@@ -308,6 +309,7 @@ Model Splitter::next(const Model& model, const Opsets& opsets, const GraphFacts&
   if (plan_.mesh.size() > 1) follow(model, graph, program);
   before_ *= plan.ranks;
   ++stage_;
+  if (done()) set_mesh(program.model.proto, plan_.mesh.axes);
   return std::move(program.model);
 }
 
