@@ -75,15 +75,15 @@ std::string LocalModel::fresh(const std::string& wanted) {
   return name;
 }
 
-void LocalModel::add_initializer(const std::string& name, Tensor tensor) {
+void LocalModel::add_initializer(const std::string& name, Tensor tensor, bool distinct) {
   names_.insert(name);
-  // Parts that happen to be equal are one weight, as they are in files of ranks.
+  // As they are in files of ranks.
   std::vector<std::span<const std::byte>>& parts = tensor.data.per_rank;
   const auto equal = [&](std::span<const std::byte> part) {
     return part.data() == parts[0].data() || part.empty() ||
            std::memcmp(part.data(), parts[0].data(), part.size()) == 0;
   };
-  if (std::ranges::all_of(parts, equal)) parts.resize(1);
+  if (!distinct && std::ranges::all_of(parts, equal)) parts.resize(1);
   model_.initializers.emplace(name, std::move(tensor));
 }
 
