@@ -226,6 +226,14 @@ TEST(CoordinateLowering, APartOfARankIsCopiedForACollective) {
   for (OpId op : lowering.order()) schedule.nodes.push_back(ScheduleNode::single(op));
   schedule.graph = std::move(graph);
   EXPECT_THAT(verify(schedule), IsEmpty());
+  int collectives = 0;
+  for (const Operation& op : schedule.graph.ops) {
+    const auto* gather = op.as<CollectiveKernel>();
+    if (gather == nullptr) continue;
+    ++collectives;
+    EXPECT_TRUE(region(schedule.graph, gather->inputs[0]).offset.is_constant(0));
+  }
+  EXPECT_EQ(collectives, 1);
 }
 
 }  // namespace
