@@ -258,7 +258,8 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
     return std::min(collective_cost(*costs, step, ranks, false).time.ps,
                     collective_cost(*costs, step, ranks, true).time.ps);
   };
-  passages_ = space.passages(with_memory(floors), true);
+  floors = with_memory(std::move(floors));
+  passages_ = space.passages(&floors, true);
   into_.resize(at(nodes_));
   out_of_.resize(at(nodes_));
   for (std::size_t p = 0; p < passages_.size(); ++p) {

@@ -138,8 +138,8 @@ class SplitSpace {
   bool large() const { return large_; }
   const std::vector<int>& unmet() const { return unmet_; }
 
-  // Of a problem of this space.
-  std::vector<Passage> passages(const SplitCosts& costs, bool relaxed = false) const;
+  // Of a problem of this space; without `costs` none have theirs.
+  std::vector<Passage> passages(const SplitCosts* costs = nullptr, bool relaxed = false) const;
   int variables() const { return variables_; }
   // The graph's node of a variable; -1 if it is none. Variables of nodes come first, in the order of the graph.
   int node_of(int variable) const {

@@ -146,48 +146,59 @@ class Ways {
 
   Ways(const MeshSpec& from, const MeshSpec& to, ir::DType dtype, std::int64_t bytes,
        const std::vector<ir::Expr>& sizes, const Mesh& mesh, const StepCost& cost)
-      : dtype_(dtype), bytes_(bytes), mesh_(mesh), cost_(cost), specs_(from.size()) {
+      : dtype_(dtype), bytes_(bytes), mesh_(mesh), cost_(cost), specs_(from.size()), scattered_(from.size()) {
     for (const ir::Expr& size : sizes) sizes_.push_back(static_size(size).value_or(-1));
     for (std::size_t a = 0; a < from.size(); ++a) {
+      specs_[a].reserve(3 + (from[a].is_pending() ? sizes_.size() : 0));
       from_.push_back(number(a, from[a]));
       to_.push_back(number(a, to[a]));
       whole_.push_back(number(a, Spec::replicated()));
-      State& scattered = scattered_.emplace_back();
       for (std::size_t dim = 0; from[a].is_pending() && dim < sizes_.size(); ++dim)
-        scattered += number(a, Spec::split(static_cast<int>(dim)));
+        scattered_[a] += number(a, Spec::split(static_cast<int>(dim)));
     }
+    constexpr std::size_t kMostly = 16;
+    places_.reserve(kMostly);
   }
 
-  std::optional<std::vector<ConversionStep>> cheapest() {
-    std::vector<Place> places = {{from_, 0, -1, -1, false}};
+  // What the cheapest way costs; nullopt: there is none.
+  std::optional<std::int64_t> cheapest() {
+    places_.push_back({from_, key_of(from_), 0, -1, -1, false});
+    const bool begins_well = fits(from_);
+    const std::uint64_t to = key_of(to_);
     // The cheapest so far, to where it leads.
     std::int64_t known_way = std::numeric_limits<std::int64_t>::max();
     while (true) {
-      std::size_t best = places.size();
-      for (std::size_t k = 0; k < places.size(); ++k) {
-        if (!places[k].done && (best == places.size() || places[k].cost < places[best].cost)) best = k;
+      std::size_t best = places_.size();
+      for (std::size_t k = 0; k < places_.size(); ++k) {
+        if (!places_[k].done && (best == places_.size() || places_[k].cost < places_[best].cost)) best = k;
       }
-      if (best == places.size()) return std::nullopt;
-      if (places[best].state == to_) return steps(places, best);
-      places[best].done = true;
-      const State state = places[best].state;
-      const std::int64_t cost = places[best].cost;
+      if (best == places_.size()) return std::nullopt;
+      if (places_[best].is(to_, to)) {
+        last_ = best;
+        return places_[best].cost;
+      }
+      places_[best].done = true;
+      const State state = places_[best].state;
+      const std::int64_t cost = places_[best].cost;
       for (std::size_t a = 0; a < state.size(); ++a) {
         for (const char target : targets(state, a)) {
           if (target == state[a] || !may_move(state, a, target)) continue;
           State next = state;
           next[a] = target;
-          if (!fits(next)) continue;
+          // What is whole, or pending, leaves more to the others.
+          const bool cuts = specs_[a][static_cast<std::size_t>(target)].is_split();
+          if ((cuts || !begins_well) && !fits(next)) continue;
           std::int64_t sum = cost;
           const bool possible = move(
               state, a, target, [&](const ConversionStep& step) { sum += cost_(step, mesh_.axes[a].size); });
           if (!possible || sum >= known_way) continue;
-          if (next == to_) known_way = sum;
-          auto known = std::find_if(places.begin(), places.end(),
-                                    [&](const Place& place) { return place.state == next; });
-          if (known == places.end())
-            known = places.insert(places.end(), {next, std::numeric_limits<std::int64_t>::max(), -1,
-                                                 static_cast<int>(a), false});
+          const std::uint64_t key = key_of(next);
+          if (key == to && next == to_) known_way = sum;
+          auto known = std::find_if(places_.begin(), places_.end(),
+                                    [&](const Place& place) { return place.is(next, key); });
+          if (known == places_.end())
+            known = places_.insert(places_.end(), {next, key, std::numeric_limits<std::int64_t>::max(), -1,
+                                                   static_cast<int>(a), false});
           if (sum >= known->cost) continue;
           known->cost = sum;
           known->before = static_cast<int>(best);
@@ -197,14 +208,38 @@ class Ways {
     }
   }
 
+  // Of the way that was found.
+  std::vector<ConversionStep> steps() const {
+    std::vector<std::size_t> way;
+    for (int k = static_cast<int>(last_); k >= 0; k = places_[static_cast<std::size_t>(k)].before)
+      way.insert(way.begin(), static_cast<std::size_t>(k));
+    std::vector<ConversionStep> all;
+    for (std::size_t k = 1; k < way.size(); ++k) {
+      const auto axis = static_cast<std::size_t>(places_[way[k]].axis);
+      move(places_[way[k - 1]].state, axis, places_[way[k]].state[axis],
+           [&](const ConversionStep& step) { all.push_back(step); });
+    }
+    return all;
+  }
+
  private:
   using State = std::string;  // per axis: the number of its state
   struct Place {
     State state;
+    std::uint64_t key = 0;
     std::int64_t cost = 0;
     int before = -1, axis = -1;  // from where, and what has moved
     bool done = false;
+
+    bool is(const State& other, std::uint64_t other_key) const { return key == other_key && state == other; }
   };
+
+  // Different states of few axes have different ones.
+  static std::uint64_t key_of(const State& state) {
+    std::uint64_t key = 0;
+    for (const char number : state) key = key * 256 + static_cast<unsigned char>(number);
+    return key;
+  }
 
   char number(std::size_t axis, const Spec& spec) {
     std::vector<Spec>& known = specs_[axis];
@@ -283,19 +318,6 @@ class Ways {
                      });
   }
 
-  std::vector<ConversionStep> steps(const std::vector<Place>& places, std::size_t last) const {
-    std::vector<std::size_t> way;
-    for (int k = static_cast<int>(last); k >= 0; k = places[static_cast<std::size_t>(k)].before)
-      way.insert(way.begin(), static_cast<std::size_t>(k));
-    std::vector<ConversionStep> all;
-    for (std::size_t k = 1; k < way.size(); ++k) {
-      const auto axis = static_cast<std::size_t>(places[way[k]].axis);
-      move(places[way[k - 1]].state, axis, places[way[k]].state[axis],
-           [&](const ConversionStep& step) { all.push_back(step); });
-    }
-    return all;
-  }
-
   ir::DType dtype_;
   std::int64_t bytes_;
   std::vector<std::int64_t> sizes_;  // -1: only known at run time
@@ -303,6 +325,8 @@ class Ways {
   const StepCost& cost_;
   std::vector<std::vector<Spec>> specs_;  // per axis: those that occur
   State from_, to_, whole_;
+  std::vector<Place> places_;
+  std::size_t last_ = 0;
   std::vector<State> scattered_;  // per axis, of a sum
 };
 
@@ -313,11 +337,28 @@ std::optional<std::vector<ConversionStep>> mesh_conversion_steps(
     const std::vector<ir::Expr>& sizes, const Mesh& mesh,
     const std::function<std::int64_t(const ConversionStep& step, int ranks)>& cost) {
   if (from == to) return std::vector<ConversionStep>{};
-  if (mesh.size() > 1) return Ways(from, to, dtype, bytes, sizes, mesh, cost).cheapest();
+  if (mesh.size() > 1) {
+    Ways ways(from, to, dtype, bytes, sizes, mesh, cost);
+    return ways.cheapest() ? std::optional(ways.steps()) : std::nullopt;
+  }
   auto steps = conversion_steps(from[0], to[0], dtype, bytes, mesh.axes[0].size);
   if (!steps) return std::nullopt;
   for (ConversionStep& step : *steps) step.stride = mesh.stride(0);
   return steps;
+}
+
+std::optional<std::int64_t> mesh_conversion_cost(
+    const MeshSpec& from, const MeshSpec& to, ir::DType dtype, std::int64_t bytes,
+    const std::vector<ir::Expr>& sizes, const Mesh& mesh,
+    const std::function<std::int64_t(const ConversionStep& step, int ranks)>& cost) {
+  if (from == to) return 0;
+  if (mesh.size() > 1) return Ways(from, to, dtype, bytes, sizes, mesh, cost).cheapest();
+  std::int64_t sum = 0;
+  const bool possible = each_step(from[0], to[0], dtype, bytes, mesh.axes[0].size, [&](ConversionStep step) {
+    step.stride = mesh.stride(0);
+    sum += cost(step, mesh.axes[0].size);
+  });
+  return possible ? std::optional(sum) : std::nullopt;
 }
 
 void emit_conversion(LocalModel& model, const std::string& name, const Spec& from, const Spec& to,

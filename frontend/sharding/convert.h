@@ -35,6 +35,12 @@ std::optional<std::vector<ConversionStep>> mesh_conversion_steps(
     const std::vector<ir::Expr>& sizes, const Mesh& mesh,
     const std::function<std::int64_t(const ConversionStep& step, int ranks)>& cost);
 
+// What they cost.
+std::optional<std::int64_t> mesh_conversion_cost(
+    const MeshSpec& from, const MeshSpec& to, ir::DType dtype, std::int64_t bytes,
+    const std::vector<ir::Expr>& sizes, const Mesh& mesh,
+    const std::function<std::int64_t(const ConversionStep& step, int ranks)>& cost);
+
 // Emits the nodes that convert `name`, a tensor of these whole sizes, into `result`. Requires a possible conversion between
 // different states.
 void emit_conversion(LocalModel& model, const std::string& name, const Spec& from, const Spec& to,

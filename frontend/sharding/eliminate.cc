@@ -57,8 +57,11 @@ struct Order {
   std::int64_t largest = 0;  // cells of the largest table, its own variable included
 };
 
+// What is removed next: the variable with the smallest table, its own choices counted or not.
+enum class Smallest : std::uint8_t { with_own, without_own };
+
 // Ends early when a table becomes larger than `limit`.
-Order elimination_order(const Network& network, std::int64_t limit) {
+Order elimination_order(const Network& network, std::int64_t limit, Smallest smallest) {
   const int count = static_cast<int>(network.nodes.size());
   std::vector<std::set<int>> around(count);
   for (const Pair& pair : network.pairs) {
@@ -68,7 +71,7 @@ Order elimination_order(const Network& network, std::int64_t limit) {
   }
   constexpr std::int64_t kMost = std::int64_t{1} << 60;
   const auto weight = [&](int v) {
-    std::int64_t cells = network.size(v);
+    std::int64_t cells = smallest == Smallest::with_own ? network.size(v) : 1;
     for (int u : around[v]) cells = cells > kMost / network.size(u) ? kMost : cells * network.size(u);
     return cells;
   };
@@ -83,7 +86,8 @@ Order elimination_order(const Network& network, std::int64_t limit) {
     const auto [cells, round, v] = *next.begin();
     next.erase(next.begin());
     order.variables.push_back(v);
-    order.largest = std::max(order.largest, cells);
+    const std::int64_t own = smallest == Smallest::with_own ? 1 : network.size(v);
+    order.largest = std::max(order.largest, cells > kMost / own ? kMost : cells * own);
     if (order.largest > limit) break;
     for (int u : around[v]) {
       around[u].erase(v);
@@ -98,6 +102,14 @@ Order elimination_order(const Network& network, std::int64_t limit) {
     }
   }
   return order;
+}
+
+// The order with the smaller largest table.
+Order best_order(const Network& network, std::int64_t limit) {
+  Order best = elimination_order(network, limit, Smallest::with_own);
+  if (best.largest <= limit / 16) return best;  // what it takes is little
+  Order other = elimination_order(network, std::min(limit, best.largest - 1), Smallest::without_own);
+  return other.largest < best.largest ? other : best;
 }
 
 // What eliminating a variable leaves: costs without their smallest entry, which is `least`.
@@ -173,12 +185,12 @@ std::vector<std::size_t> content(const std::vector<const Factor*>& factors, cons
 }  // namespace
 
 bool Network::can_eliminate(std::int64_t table) const {
-  return !constrained() && elimination_order(*this, table).largest <= table;
+  return !constrained() && elimination_order(*this, table, Smallest::with_own).largest <= table;
 }
 
 bool Network::eliminate(std::int64_t table) {
   if (constrained()) return false;
-  const Order order = elimination_order(*this, table);
+  const Order order = best_order(*this, table);
   if (order.largest > table) return false;
 
   std::vector<std::vector<Factor>> buckets(nodes.size());  // by the variable that is eliminated first

@@ -20,10 +20,7 @@ KeptLines::KeptLines(const Graph& graph, const SplitSpace& space, const MeshPlan
   for (; nodes < space.variables() && space.node_of(nodes) >= 0; ++nodes)
     variable_of[at(space.node_of(nodes))] = nodes;
   std::map<int, int> given_by, returned_by;  // values of caches: their variable
-  SplitCosts free;
-  free.step = [](const ConversionStep&, int) { return Cost{0}; };
-  free.size = [](const ir::Expr& size) { return std::min<std::int64_t>(ir::bounds(size).max, 1 << 20); };
-  for (const Passage& p : space.passages(free)) {
+  for (const Passage& p : space.passages()) {
     if (p.producer >= nodes) given_by[p.value] = p.producer;
     if (p.reader >= nodes) returned_by[p.value] = p.reader;
   }

@@ -76,10 +76,7 @@ MemoryRows::MemoryRows(const Graph& graph, const SplitSpace& space,
   }
   // What the caller gives and takes is in memory all the time; caches in the state of their variable.
   std::vector<int> cache_of(graph.values.size(), -1), returned_in(graph.values.size(), -1);
-  SplitCosts free;
-  free.size = size_;
-  free.step = [](const ConversionStep&, int) { return Cost{0}; };
-  for (const Passage& p : space.passages(free)) {
+  for (const Passage& p : space.passages()) {
     if (p.producer >= nodes) cache_of[at(p.value)] = p.producer;
     if (p.reader >= nodes) returned_in[at(p.value)] = p.reader;
   }

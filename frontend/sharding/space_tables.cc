@@ -87,7 +87,10 @@ std::optional<std::vector<ConversionStep>> SplitSpace::steps(int value, int from
 class SplitSpace::Tables {
  public:
   Tables(const SplitSpace& space, const SplitCosts& costs)
-      : space_(space), costs_(costs), shape_of_(space.graph_.values.size(), kUnknown) {}
+      : space_(space),
+        costs_(costs),
+        shape_of_(space.graph_.values.size(), kUnknown),
+        bytes_(space.graph_.values.size(), 0) {}
 
   // From each of those states into each of these, row by row. `divisor` divides.
   const CostTable& conversions(int value, const States& from, const States& to, Cost divisor = 1) {
@@ -165,12 +168,10 @@ class SplitSpace::Tables {
     const std::uint64_t key = (static_cast<std::uint64_t>(of) * states + at(from)) * states + at(to);
     const auto [entry, fresh] = known_.try_emplace(key, kForbidden);
     if (!fresh) return entry->second;
-    const auto steps = space_.steps(value, from, to, costs_);
-    if (!steps) return kForbidden;
-    Cost cost = 0;
-    for (const ConversionStep& step : *steps)
-      cost += costs_.step(step, space_.mesh_.axes[at(step.axis)].size);
-    return entry->second = cost;
+    const GraphValue& v = space_.graph_.values[at(value)];
+    const auto cost = mesh_conversion_cost(space_.states_[at(from)], space_.states_[at(to)], v.dtype,
+                                           bytes_[at(value)], v.sizes, space_.mesh_, costs_.step);
+    return entry->second = cost.value_or(kForbidden);
   }
 
   // What conversions of the value cost the same as those of all of the shape.
@@ -181,7 +182,7 @@ class SplitSpace::Tables {
     if (v.pinned) return known = kPinned;
     std::vector<std::int64_t> sizes;
     for (const ir::Expr& size : v.sizes) sizes.push_back(static_size(size).value_or(-1));
-    sizes.push_back(space_.bytes(value, costs_));
+    sizes.push_back(bytes_[at(value)] = space_.bytes(value, costs_));
     return known = shapes_.try_emplace({v.dtype, std::move(sizes)}, static_cast<int>(shapes_.size()))
                        .first->second;
   }
@@ -189,7 +190,8 @@ class SplitSpace::Tables {
   const SplitSpace& space_;
   const SplitCosts& costs_;
   static constexpr int kPinned = -1, kUnknown = -2;
-  std::vector<int> shape_of_;  // per value
+  std::vector<int> shape_of_;        // per value
+  std::vector<std::int64_t> bytes_;  // per value whose shape is known
   std::map<std::pair<ir::DType, std::vector<std::int64_t>>, int> shapes_;
   std::unordered_map<std::uint64_t, Cost> known_;
   std::map<std::array<std::intptr_t, 4>, CostTable> conversions_;
@@ -241,8 +243,9 @@ Problem SplitSpace::problem(const SplitCosts& costs, bool relaxed) const {
   return problem;
 }
 
-std::vector<Passage> SplitSpace::passages(const SplitCosts& costs, bool relaxed) const {
-  Tables tables(*this, costs);
+std::vector<Passage> SplitSpace::passages(const SplitCosts* costs, bool relaxed) const {
+  std::optional<Tables> tables;
+  if (costs != nullptr) tables.emplace(*this, *costs);
   std::vector<Passage> all;
   std::map<const void*, States> produced;  // by the choices of a tensor
   for (const Flow& flow : flows_) {
@@ -260,8 +263,8 @@ std::vector<Passage> SplitSpace::passages(const SplitCosts& costs, bool relaxed)
     for (const Reader& reader : flow.readers) {
       if (flow.producer < 0 && reader.variable < 0) continue;
       Passage passage{flow.producer, reader.variable, flow.value, -1, -1, {}};
-      if (!flow.free)
-        passage.costs = tables.passage(flow.value, from, reader.taken);  // the problem forbids the rest
+      if (tables && !flow.free)
+        passage.costs = tables->passage(flow.value, from, reader.taken);  // the problem forbids the rest
       passage.from = owned ? flow.variable : flow.producer;
       (passage.from < 0 ? passage.from : passage.to) = reader.variable;
       all.push_back(std::move(passage));

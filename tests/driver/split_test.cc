@@ -85,6 +85,32 @@ TEST_F(SplitModel, TpObeysAndComputesThePlainModel) {
   }
 }
 
+// Candidates are priced with any bytes in the parts of large weights; what is returned has its own, unless nobody needs them.
+TEST_F(SplitModel, LargeWeightsAreCutOfTheChosenPlan) {
+  CompileOptions o = options(network(2, 3, 128));  // weights of 128 KiB
+  const std::vector<ir::Tensor> plain = outputs_of(lower(o), numbers({3, 128}));
+  o.split.tensor_ranks = 2;
+  SplitReport report, of_sizes;
+  const ir::Schedule split = lower_split(o, report);
+  for (const ir::Tensor& result : outputs_of(split, numbers({3, 128}))) EXPECT_EQ(result, plain[0]);
+  o.split.weights = false;
+  const ir::Schedule sizes = lower_split(o, of_sizes);
+  EXPECT_EQ(to_string(report), to_string(of_sizes));
+  ASSERT_EQ(sizes.graph.storages.size(), split.graph.storages.size());
+  int cut = 0, any = 0;
+  for (std::size_t k = 0; k < split.graph.storages.size(); ++k) {
+    const auto &own = split.graph.storages[k].data.per_rank, &other = sizes.graph.storages[k].data.per_rank;
+    ASSERT_EQ(own.size(), other.size());
+    for (std::size_t r = 0; r < own.size(); ++r) EXPECT_EQ(own[r].size(), other[r].size());
+    if (own.size() < 2) continue;
+    ++cut;
+    any += other[0].data() == other[1].data() ? 1 : 0;
+    EXPECT_NE(own[0].data(), own[1].data());
+  }
+  EXPECT_EQ(cut, 4);
+  EXPECT_EQ(any, 4);
+}
+
 TEST_F(SplitModel, DevicesMayAnswerThatOneIsFaster) {
   CompileOptions o = options(network(2, 3, 8));
   o.machine = "h100";
