@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Measures everything that bench/ measures and writes the tables as printed: RESULTS.md in each folder, and
 # overlap/TABLE.md, which is equal on every machine.
-#   bench/run.sh [BUILD_DIR] [auto_parallel|onnxruntime|networks|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pairs|pipeline|precision|python|tensor_parallel]...
+#   bench/run.sh [BUILD_DIR] [auto_parallel|onnxruntime|networks|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pairs|pipeline|precision|python|search|tensor_parallel]...
 # BUILD_DIR (default build/release) holds a Release build. Run it on an idle machine: each table begins with the load.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/release
 if [[ $# -gt 0 && -x $1/bin/braid ]]; then build=$1; shift; fi
-[[ $# -gt 0 ]] || set -- onnxruntime networks memory collectives comm_plan compile overlap overlap_table paced pairs pipeline precision python tensor_parallel
+[[ $# -gt 0 ]] || set -- onnxruntime networks memory collectives comm_plan compile overlap overlap_table paced pairs pipeline precision python search tensor_parallel
 braid=$build/bin/braid
 [[ -x $braid ]] || { echo "bench/run.sh: no $braid; build first, or name the build folder" >&2; exit 1; }
 
@@ -63,6 +63,12 @@ auto_parallel() {
   echo "One thread. A budget of four billion table cells, which counts instead of time."
   echo
   "$build/bin/auto_parallel_bench" --budget 4000000000 "$work"/*.json
+}
+
+search() {
+  header "# What choosing a split takes"
+  cmake --build "$build" --target auto_parallel_bench >&2
+  scripts/python_run.sh bench/auto_parallel/search_time.py --braid "$braid" --bench "$build/bin/auto_parallel_bench" --work "$build/bench_search"
 }
 
 # Simulated: on any machine, busy or not.
@@ -175,6 +181,7 @@ for what in "$@"; do
     networks) write bench/onnxruntime/NETWORKS.md networks ;;
     memory) write bench/onnxruntime/MEMORY.md memory ;;
     pairs) write bench/auto_parallel/PAIRS.md pairs ;;
+    search) write bench/auto_parallel/SEARCH.md search ;;
     auto_parallel | onnxruntime | collectives | comm_plan | compile | overlap | paced | pipeline | precision | python | tensor_parallel) write "bench/$what/RESULTS.md" "$what" ;;
     *) echo "bench/run.sh: unknown benchmark '$what'" >&2; exit 1 ;;
   esac

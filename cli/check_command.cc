@@ -91,6 +91,7 @@ ir::CollectiveTrace trace_of(const Options& o, const Report& report, const std::
   if (const auto own = names.find(file); own != names.end()) {
     std::erase_if(options.import.dims, [&](const auto& dim) { return !own->second.contains(dim.first); });
   }
+  options.split.weights = false;
   ir::Schedule schedule = lower(options);
   if (!o.as_written && !is_text(file)) optimise(schedule, options);
   return ir::collective_trace(schedule, file);

@@ -222,6 +222,7 @@ int run(const Options& o, Report& report) {
   o.model.refuse_for_text();
   options.split_report = std::make_shared<SplitReport>();
   options.split.explain = true;
+  options.split.weights = false;
   Schedule schedule = lower(options);
   if (options.split.wanted()) {
     report.print("{}\n", to_string(*options.split_report));

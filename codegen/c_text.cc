@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "ir/coordinate.h"
 #include "ir/element.h"
+#include "ir/error.h"
 
 namespace braid::codegen {
 
@@ -30,11 +32,20 @@ std::string c_identifier(std::string_view name) {
 }
 
 std::string dim_identifier(ir::Expr dim) {
-  const std::string& name = dim.dim_name();
+  const bool coordinate = ir::is_coordinate(dim);
+  std::string name = dim.dim_name();
+  if (coordinate) name = name.substr(name.find('(') + 1, name.size() - name.find('(') - 2);
   const std::string text = c_identifier(name);
-  if (text == name) return "dim_" + text;
-  return fmt::format("dimension_{}_{:016x}", text,
+  if (text == name) return (coordinate ? "coordinate_" : "dim_") + text;
+  return fmt::format("{}_{}_{:016x}", coordinate ? "coordinates" : "dimension", text,
                      ir::fnv1a(reinterpret_cast<const std::byte*>(name.data()), name.size()));
+}
+
+std::string coordinate_text(const ir::Mesh& mesh, ir::Expr coordinate, std::string_view rank) {
+  const std::optional<int> axis = ir::axis_of(mesh, coordinate);
+  ir::internal_check(axis.has_value(), "the mesh has no axis of {}", coordinate.dim_name());
+  return fmt::format("{} / {} % {}", rank, ir::stride_of(mesh, *axis),
+                     mesh[static_cast<std::size_t>(*axis)].size);
 }
 
 std::string c_string(std::string_view text) {

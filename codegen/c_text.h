@@ -13,9 +13,11 @@ namespace braid::codegen {
 
 // "/layers.0/mlp/Gelu" -> "layers_0_mlp_Gelu"; never empty, never starting with a digit.
 std::string c_identifier(std::string_view name);
-// "dim_batch". If the name is not an identifier: "dimension_", its identifier characters and a hash, so that
-// "a b", "a-b" and "a_b" stay different.
+// "dim_batch", or "coordinate_tp" of a coordinate. If the name is not an identifier: "dimension_" or "coordinates_", its
+// identifier characters and a hash, so that "a b", "a-b" and "a_b" stay different.
 std::string dim_identifier(ir::Expr dim);
+// "rank / 4 % 2": the value of a coordinate on the rank that `rank` is the text of.
+std::string coordinate_text(const ir::Mesh& mesh, ir::Expr coordinate, std::string_view rank);
 // A string literal, quotes included; plain ASCII.
 std::string c_string(std::string_view text);
 // Text that is safe in a one-line comment: control characters and a trailing backslash would break out of it.

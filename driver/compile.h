@@ -49,6 +49,8 @@ struct SplitOptions {
       {};  // bytes of a device: weights, inputs, outputs and planned memory; absent: the machine's capacity
   std::string keep_file = {};  // a partial plan whose lines are fixed; empty: none
   bool explain = false;        // alternatives and flips, which take more searches
+  // Whether the program needs its weights; without, parts of large ones have the right size and any bytes, and nothing is read.
+  bool weights = true;
 
   // The configuration of devices whose annotations are obeyed; empty: the only one that the model has, if it is split at all.
   std::string configuration = {};

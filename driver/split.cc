@@ -112,6 +112,10 @@ class Chooser {
     }
     if (options_.split.strict) require_strict();
     if (options_.split.explain) find_pipelines();
+    // Candidates are priced without their weights.
+    if (const int ranks = best_->graph.ranks;
+        options_.split.weights && options_.split.plan_file.empty() && ranks > 1)
+      return model_.lower(ranks, plan_request(report_.plan.text, "").get());
     return std::move(*best_);
   }
 
@@ -271,7 +275,7 @@ class Chooser {
     plan.name = "as given";
     plan.text = analysis::read_text_file(file);
     const int ranks = frontend::sharding::mesh_of_plan(plan.text, file).ranks();
-    const auto request = plan_request(plan.text, file);
+    const auto request = plan_request(plan.text, file, options_.split.weights);
     consider({ranks, std::move(plan), 0}, request.get());
   }
 
@@ -359,7 +363,7 @@ class Chooser {
     std::stable_sort(found.begin(), found.end(),
                      [](const Found& a, const Found& b) { return a.plan.predicted < b.plan.predicted; });
     for (Found& one : found) {
-      const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "");
+      const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "", false);
       consider(std::move(one), request.get());
     }
   }

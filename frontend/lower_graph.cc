@@ -11,8 +11,10 @@
 #include "frontend/external_data.h"
 #include "frontend/fold.h"
 #include "frontend/match_attention.h"
+#include "frontend/model_mesh.h"
 #include "frontend/op_context.h"
 #include "frontend/op_registry.h"
+#include "frontend/rank_values.h"
 #include "frontend/regions.h"
 #include "frontend/shape_rules.h"
 #include "frontend/shape_values.h"
@@ -20,6 +22,7 @@
 #include "frontend/unroll.h"
 #include "frontend/value_needed.h"
 #include "ir/capacity.h"
+#include "ir/coordinate.h"
 
 namespace braid::frontend {
 namespace {
@@ -41,6 +44,7 @@ class GraphLowering {
   ir::Schedule run() {
     schedule_.graph.name = model_.proto.graph().name().empty() ? "main" : model_.proto.graph().name();
     schedule_.graph.ranks = options_.ranks;
+    if (options_.facts == nullptr) schedule_.graph.mesh = mesh_of(model_, options_.ranks);
     find_live_nodes();
     for (const onnx::ValueInfoProto* input : true_inputs(model_)) define_input(*input);
     for (const auto& [name, tensor] : model_.initializers) define_initializer(name, tensor);
@@ -226,6 +230,7 @@ class GraphLowering {
   void define_initializer(const std::string& name, const Tensor& tensor) {
     Value value{name, tensor.dtype, {tensor.sizes.begin(), tensor.sizes.end()}};
     value.constant = tensor;
+    if (options_.facts == nullptr) follow_rank(value, schedule_.graph);
     define(std::move(value));
   }
 
@@ -396,7 +401,14 @@ class GraphLowering {
   // Bytes at the upper bounds must fit 64 bits, even if nothing of that size is ever stored.
   void check_size(const onnx::NodeProto& node, const Value& value) {
     std::vector<std::int64_t> largest;
-    for (const Expr& s : value.sizes) largest.push_back(std::max<std::int64_t>(ir::bounds(s).max, 0));
+    for (const Expr& s : value.sizes) {
+      largest.push_back(std::max<std::int64_t>(ir::bounds(s).max, 0));
+      if (!ir::depends_on_rank(s)) continue;
+      user_error(kRankWeightDecidesShape, location_of(model_.path, node),
+                 fmt::format("'{}' would have the size {}, which differs between the ranks", value.name,
+                             to_string(s)),
+                 "all ranks run one program, so sizes must be equal on all ranks");
+    }
     checked_bytes(largest, value.dtype, location_of(model_.path, node), value.name);
   }
 

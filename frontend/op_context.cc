@@ -5,6 +5,7 @@
 #include "frontend/external_data.h"
 #include "frontend/load.h"
 #include "frontend/value_needed.h"
+#include "ir/coordinate.h"
 
 namespace braid::frontend {
 
@@ -45,6 +46,18 @@ Value& OpContext::value(int k) {
 }
 
 std::vector<Expr> OpContext::shape_values(int k, const char* what) {
+  std::vector<Expr> values = positions(k, what);
+  for (const Expr& e : values) {
+    if (!ir::depends_on_rank(e)) continue;
+    fail(kRankWeightDecidesShape,
+         fmt::format("{} come from '{}', which is {} and differs between the ranks", what, value(k).name,
+                     to_string(e)),
+         "all ranks run one program, so values that determine shapes must be equal on all ranks");
+  }
+  return values;
+}
+
+std::vector<Expr> OpContext::positions(int k, const char* what) {
   Value& v = value(k);
   if (const std::optional<Elements>& elements = elements_of(v)) return elements->values;
   if (v.constant && !v.constant->data.same_on_all_ranks()) {

@@ -41,9 +41,11 @@ class OpContext {
   const std::vector<ir::Expr>& sizes(int k) { return value(k).sizes; }
   int rank(int k) { return static_cast<int>(sizes(k).size()); }
 
-  // Integers that must be known at compile time, as expressions over dimensions. `what` names them in the
-  // error.
+  // Integers that must be known at compile time and equal on all ranks, as expressions over dimensions. `what` names them in
+  // the error.
   std::vector<ir::Expr> shape_values(int k, const char* what);
+  // The same, but they may depend on the rank's coordinates: positions, of which no size follows.
+  std::vector<ir::Expr> positions(int k, const char* what);
   // The same, as plain numbers.
   std::vector<std::int64_t> constant_ints(int k, const char* what);
   // The value of a constant with one element, if input k is one.

@@ -286,8 +286,8 @@ Result slice(OpContext& c) {
     end.assign(ends->begin(), ends->end());
     axes = c.ints_attribute("axes");
   } else {
-    start = c.shape_values(1, "the starts");
-    end = c.shape_values(2, "the ends");
+    start = c.positions(1, "the starts");
+    end = c.positions(2, "the ends");
     if (c.has_input(3)) axes = c.constant_ints(3, "the axes");
     if (c.has_input(4)) steps = c.constant_ints(4, "the steps");
   }
@@ -403,7 +403,7 @@ Result constant_of_shape(OpContext& c) {
 Result range(OpContext& c) {
   std::vector<Expr> v;
   for (int k = 0; k < 3; ++k) {
-    const std::vector<Expr> values = c.shape_values(k, "the bounds");
+    const std::vector<Expr> values = c.positions(k, "the bounds");
     if (values.size() != 1) return std::nullopt;
     v.push_back(values[0]);
   }

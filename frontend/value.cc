@@ -58,7 +58,15 @@ TensorBox symbolic_tensor(const Elements& elements, DType dtype, ir::Lowering& l
 namespace {
 
 TensorBox made(Value& value, ir::Lowering& lowering) {
-  if (value.elements && !value.constant) {
+  if (value.progression) {
+    const Progression& p = *value.progression;
+    return lowering.generate(value.sizes, [&](BodyBuilder& body, std::span<const Expr> index) {
+      Expr linear = 0;
+      for (std::size_t k = 0; k < index.size(); ++k) linear = linear * value.sizes[k] + index[k];
+      return body.index(p.first + linear * p.step, value.dtype);
+    });
+  }
+  if (value.elements && (!value.constant || !value.constant->data.same_on_all_ranks())) {
     const Elements& e = *value.elements;
     const bool constant =
         std::all_of(e.values.begin(), e.values.end(), [](Expr v) { return v.is_constant(); });

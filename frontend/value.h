@@ -17,6 +17,11 @@ struct Elements {
   std::vector<std::int64_t> sizes;
   std::vector<ir::Expr> values;  // row-major
 };
+// first, first + step, ... in row-major order.
+struct Progression {
+  ir::Expr first = 0;
+  std::int64_t step = 1;
+};
 // Larger tensors are not propagated.
 inline constexpr std::int64_t kMaxElements = 4096;
 
@@ -44,11 +49,13 @@ struct Value {
   std::string name;
   ir::DType dtype = ir::DType::f32;
   std::vector<ir::Expr> sizes;
-  std::optional<Tensor> constant;      // bytes known at compile time
-  std::optional<Elements> elements;    // integers known at compile time, possibly as expressions
-  std::optional<Fractions> fractions;  // floats computed from sizes, beside the tensor itself
-  ir::TensorBox box;                   // made on first use
-  std::vector<ir::TensorBox> columns;  // if known: the parts of size 1 along the last axis that it joins
+  std::optional<Tensor> constant;  // bytes known at compile time
+  std::optional<Elements>
+      elements;  // integers known at compile time, possibly as expressions, also over the rank's coordinates
+  std::optional<Progression> progression;  // the integers of a constant that differs between ranks
+  std::optional<Fractions> fractions;      // floats computed from sizes, beside the tensor itself
+  ir::TensorBox box;                       // made on first use
+  std::vector<ir::TensorBox> columns;      // if known: the parts of size 1 along the last axis that it joins
   std::optional<QuantisedMatrix> quantised;  // what the matrix is made of, beside the matrix itself
   int uses = 0;                              // nodes that read it, and graph outputs
 
@@ -58,7 +65,8 @@ struct Value {
   bool empty_optional = false;
 };
 
-// The elements of an integer or bool tensor with at most kMaxElements, equal on all ranks. Computed once.
+// The elements of an integer or bool tensor with at most kMaxElements, if they are equal on all ranks or follow from the rank's
+// coordinates. Computed once.
 const std::optional<Elements>& elements_of(Value& value);
 
 // The tensor itself: constants and elements become tensors of the graph here. Single values are inlined.

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "ir/coordinate.h"
 #include "ir/error.h"
 
 namespace braid::ir {
@@ -119,6 +120,8 @@ CommBufferReason can_be_comm_buffer(const Graph& graph, BufferId buffer, const s
                                     GroupId group, CommBufferKind kind, bool writes) {
   if (const auto reason = forbidden(graph, buffer)) return *reason;
   if (!view || !is_contiguous(view->sizes, view->strides)) return CommBufferReason::not_contiguous;
+  // Peers look for it where their own part lies.
+  if (depends_on_rank(region(graph, *view).offset)) return CommBufferReason::packed;
   const Storage& storage = graph[root_storage(graph, buffer)];
   if (storage.kind != StorageKind::comm) return CommBufferReason::produced_here;
   const bool others =

@@ -144,7 +144,9 @@ ExprPool::~ExprPool() = default;
 
 std::optional<Expr> ExprPool::find_dim(std::string_view name) const {
   for (const ExprNode& n : impl_->nodes) {
-    if (n.kind == ExprKind::symbol && n.symbol_kind == SymbolKind::dim && n.name == name) return wrap(&n);
+    if (n.kind == ExprKind::symbol && n.symbol_kind == SymbolKind::dim && n.number != kCoordinate &&
+        n.name == name)
+      return wrap(&n);
   }
   return std::nullopt;
 }
@@ -159,6 +161,15 @@ Expr ExprPool::dim(std::string_view name, Bounds bounds) {
   node.name = name;
   node.bounds = bounds;
   return wrap(impl_->intern(std::move(node)));
+}
+
+Expr detail::coordinate_symbol(ExprPool& pool, std::string text, int size) {
+  ExprNode node{&pool, ExprKind::symbol, SymbolKind::dim, kCoordinate};
+  node.name = std::move(text);
+  node.bounds = {0, size - 1};
+  const ExprNode* interned = pool.impl().intern(std::move(node));
+  internal_check(interned->bounds.max == size - 1, "{} is along axes of different sizes", interned->name);
+  return ExprPool::wrap(interned);
 }
 
 Expr ExprPool::index(int number) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/coordinate.h"
 #include "ir/error.h"
 #include "ir/expr_internal.h"
 #include "ir/text_names.h"
@@ -79,21 +80,28 @@ namespace {
 
 bool prove_non_negative(Expr e, Extents extents) {
   if (bounds(e, extents).min >= 0) return true;
-  // A term with a loop index whose factors are all non-negative takes its smallest value at 0 (positive
-  // coefficient) or at extent - 1 (negative one); what is left holds only dimensions. Indices of a loop with
-  // an empty extent do not run, so extent >= 1 may be assumed.
+  // A term with a loop index or a coordinate of the rank whose factors are all non-negative takes its smallest value at 0
+  // (positive coefficient) or at extent - 1 (negative one); what is left holds only dimensions. Indices of a loop with an empty
+  // extent do not run, so extent >= 1 may be assumed.
   for (const Term& t : terms(e)) {
     for (const Expr& a : t.atoms) {
-      if (!a.is_symbol(SymbolKind::index)) continue;
-      const auto k = static_cast<std::size_t>(a.symbol_number());
-      if (k >= extents.size()) return false;
+      Expr last;
+      if (is_coordinate(a)) {
+        last = bounds(a).max;
+      } else if (a.is_symbol(SymbolKind::index)) {
+        const auto k = static_cast<std::size_t>(a.symbol_number());
+        if (k >= extents.size()) return false;
+        last = extents[k] - 1;
+      } else {
+        continue;
+      }
       const std::optional<Expr> stride = stride_of(e, a);
       if (!stride) return false;
       Expr extreme;
       if (provably_non_negative(*stride, extents)) {
         extreme = 0;
       } else if (provably_non_negative(-*stride, extents)) {
-        extreme = extents[k] - 1;
+        extreme = last;
       } else {
         return false;
       }
@@ -320,7 +328,7 @@ std::string to_string(Expr e) {
     case ExprKind::symbol:
       switch (e.node()->symbol_kind) {
         case SymbolKind::dim:
-          return dim_text(e.node()->name);
+          return is_coordinate(e) ? e.node()->name : dim_text(e.node()->name);
         case SymbolKind::index:
           return fmt::format("i{}", e.node()->number);
         case SymbolKind::value:

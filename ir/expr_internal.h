@@ -28,6 +28,11 @@ struct ExprNode {
 
 namespace detail {
 
+// ExprNode::number of a coordinate; that of a dimension is 0.
+inline constexpr int kCoordinate = 1;
+// `text` is how it is printed; it is in [0, size - 1].
+Expr coordinate_symbol(ExprPool& pool, std::string text, int size);
+
 // Checked: overflow of int64 is a user error.
 std::int64_t add(std::int64_t a, std::int64_t b);
 std::int64_t mul(std::int64_t a, std::int64_t b);

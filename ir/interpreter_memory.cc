@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/coordinate.h"
 #include "ir/error.h"
 
 namespace braid::ir {
@@ -77,6 +78,7 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
 
 std::int64_t RankMemory::dim(Expr symbol) const {
   internal_check(symbol.is_symbol(SymbolKind::dim), "a size depends on a loop index");
+  if (is_coordinate(symbol)) return coordinate_of(graph_->mesh, symbol, rank_);
   const auto it = dims_.find(symbol.dim_name());
   if (it == dims_.end()) {
     user_error(302, {}, fmt::format("dimension '{}' is not determined by the inputs", symbol.dim_name()));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ir/coordinate.h"
 #include "ir/error.h"
 #include "ir/lowering_internal.h"
 
@@ -201,6 +202,12 @@ void Lowering::require_at_most(Expr a, Expr b) {
 }
 
 void Lowering::add_guard(Guard guard) {
+  if (depends_on_rank(guard.lhs) || depends_on_rank(guard.rhs)) {
+    user_error(
+        kSizesDiffer, {.node = origin_},
+        fmt::format("whether {} and {} fit depends on the rank", to_string(guard.lhs), to_string(guard.rhs)),
+        "sizes must be equal on all ranks");
+  }
   const bool known = std::any_of(graph_.guards.begin(), graph_.guards.end(), [&](const Guard& g) {
     return g.relation == guard.relation && g.lhs == guard.lhs && g.rhs == guard.rhs;
   });

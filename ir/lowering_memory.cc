@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ir/capacity.h"
+#include "ir/coordinate.h"
 #include "ir/error.h"
 #include "ir/extern_registry.h"
 #include "ir/lowering_internal.h"
@@ -216,7 +217,7 @@ std::optional<TensorRef> Lowering::strided(const TensorBox& x) {
     const std::optional<Expr> stride = stride_of(flat, i);
     if (!stride) return std::nullopt;
     bool affine = true;
-    for_each_symbol(*stride, [&](Expr s) { affine &= s.is_symbol(SymbolKind::dim); });
+    for_each_symbol(*stride, [&](Expr s) { affine &= s.is_symbol(SymbolKind::dim) && !is_coordinate(s); });
     if (!affine) return std::nullopt;
     ref.strides.push_back(*stride);
     rest = rest - *stride * i;

@@ -90,13 +90,13 @@ void Parser::dim() {
 
 void Parser::guard() {
   Guard g;
-  g.lhs = expr();
+  g.lhs = uniform_expr();
   if (accept_punct("<=")) {
     g.relation = Guard::Relation::less_equal;
   } else {
     expect_punct("==");
   }
-  g.rhs = expr();
+  g.rhs = uniform_expr();
   if (accept_word("from")) g.origin = name();
   graph_.guards.push_back(std::move(g));
 }
@@ -125,7 +125,7 @@ int Parser::axis_ref() {
       std::find_if(graph_.mesh.begin(), graph_.mesh.end(), [&](const MeshAxis& a) { return a.name == axis; });
   if (found == graph_.mesh.end()) {
     fail(kUnknownName, t, fmt::format("the mesh has no axis '{}'", axis),
-         "declare it before the groups: mesh [NAME=SIZE, ...]");
+         "declare it before its use: mesh [NAME=SIZE, ...]");
   }
   return static_cast<int>(found - graph_.mesh.begin());
 }
@@ -317,7 +317,7 @@ void Parser::layout_clauses(Buffer& b, StorageKind context, const Token& at) {
       no_storage = true;
     } else if (accept_word("strides")) {
       const Token t = peek();
-      strides = expr_list();
+      strides = uniform_list();
       if (strides->size() != b.sizes.size())
         fail(kWrongCount, t, fmt::format("got {} strides for {} sizes", strides->size(), b.sizes.size()));
     } else if (accept_word("in")) {
@@ -562,7 +562,7 @@ TensorRef Parser::tensor_ref() {
   }
   if (accept_word("strides")) {
     const Token t = peek();
-    r.strides = expr_list();
+    r.strides = uniform_list();
     if (r.strides.size() != r.sizes.size())
       fail(kWrongCount, t, fmt::format("got {} strides for {} sizes", r.strides.size(), r.sizes.size()));
   }

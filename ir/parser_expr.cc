@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/coordinate.h"
 #include "ir/error.h"
 #include "ir/parser_impl.h"
 
@@ -124,6 +125,13 @@ Expr Parser::atom() {
     next();
     return call(t);
   }
+  if (t.kind == TokenKind::word && t.text == "rank" && is(peek(1), TokenKind::punct, "(")) {
+    next();
+    expect_punct("(");
+    const MeshAxis& axis = graph_.mesh[static_cast<std::size_t>(axis_ref())];
+    expect_punct(")");
+    return coordinate(*graph_.pool, axis.name, axis.size);
+  }
   if (t.kind == TokenKind::word || t.kind == TokenKind::string || t.kind == TokenKind::value)
     return symbol(next());
   fail_expected("an expression");
@@ -184,20 +192,38 @@ Expr Parser::symbol(const Token& t) {
 }
 
 std::vector<Expr> Parser::expr_list() {
+  return list_of([&] { return expr(); });
+}
+
+std::vector<Expr> Parser::uniform_list() {
+  return list_of([&] { return uniform_expr(); });
+}
+
+std::vector<Expr> Parser::list_of(const std::function<Expr()>& item) {
   std::vector<Expr> out;
   const Token start = peek();
   expect_punct("[");
   if (accept_punct("]")) return out;
-  comma_separated([&] { out.push_back(expr()); });
+  comma_separated([&] { out.push_back(item()); });
   expect_punct("]");
   if (out.size() > kMaxRank)
     fail(kWrongCount, start, fmt::format("got {} entries, expected at most {}", out.size(), kMaxRank));
   return out;
 }
 
+Expr Parser::uniform_expr() {
+  const Token start = peek();
+  const Expr e = expr();
+  if (depends_on_rank(e)) {
+    fail(kBadExpression, start, fmt::format("{} depends on the rank", to_string(e)),
+         "it must be equal on all ranks: coordinates may stand in offsets and in the indices of loops");
+  }
+  return e;
+}
+
 std::vector<Expr> Parser::size_list() {
   const Token start = peek();
-  std::vector<Expr> sizes = expr_list();
+  std::vector<Expr> sizes = uniform_list();
   for (const Expr& s : sizes) {
     bool indexed = false;
     for_each_symbol(s, [&](Expr e) { indexed |= !e.is_symbol(SymbolKind::dim); });

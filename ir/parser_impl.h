@@ -1,6 +1,7 @@
 // The recursive-descent parser behind ir/parser.h; split over parser*.cc.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -65,6 +66,7 @@ class Parser {
     const std::unordered_map<std::string, ValueId>* values = nullptr;
   };
   Expr expr();
+  Expr uniform_expr();  // equal on all ranks
   Expr sum();
   Expr factor();
   Expr atom();
@@ -73,7 +75,9 @@ class Parser {
   Expr checked(Expr e, const Token& at) const;        // bounded growth
   Expr times(Expr a, Expr b, const Token& at) const;  // bounded growth
   std::vector<Expr> expr_list();                      // "[" ... "]"
-  std::vector<Expr> size_list();                      // non-negative, with a bounded product
+  std::vector<Expr> uniform_list();                   // equal on all ranks
+  std::vector<Expr> list_of(const std::function<Expr()>& item);
+  std::vector<Expr> size_list();  // non-negative, with a bounded product
   std::vector<Expr> row_major(const std::vector<Expr>& sizes, const Token& at) const;
 
   // ---- declarations (parser.cc)

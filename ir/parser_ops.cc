@@ -448,9 +448,9 @@ Kernel Parser::attention(Operation& op, std::string& given) {
   if (accept_word("fill")) k.fill = number();
   if (accept_word("valid_keys")) k.valid_keys = tensor_ref();
   if (accept_word("positions")) k.positions = tensor_ref();
-  if (accept_word("first_position")) k.first_position = expr();
-  if (accept_word("before")) k.before = expr();
-  if (accept_word("after")) k.after = expr();
+  if (accept_word("first_position")) k.first_position = uniform_expr();
+  if (accept_word("before")) k.before = uniform_expr();
+  if (accept_word("after")) k.after = uniform_expr();
   k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
   given = clauses(op);
   return k;
@@ -553,7 +553,7 @@ Kernel Parser::region_kernel(Operation& op, std::string& given, RegionKind kind)
   RegionKernel k;
   k.kind = kind;
   const Token start = peek();
-  if (kind == RegionKind::repeat) k.trips = expr();
+  if (kind == RegionKind::repeat) k.trips = uniform_expr();
   k.operands = buffer_refs();
   given = clauses(op);
   k.regions.push_back(region(op.outputs.size()));

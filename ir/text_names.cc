@@ -45,8 +45,8 @@ std::string name_text(std::string_view name) {
 
 std::string dim_text(std::string_view name) {
   const bool index = name.size() > 1 && name[0] == 'i' && std::all_of(name.begin() + 1, name.end(), is_digit);
-  const bool function =
-      name == "floordiv" || name == "ceildiv" || name == "mod" || name == "min" || name == "max";
+  const bool function = name == "floordiv" || name == "ceildiv" || name == "mod" || name == "min" ||
+                        name == "max" || name == "rank";
   return index || function ? quoted(name) : name_text(name);
 }
 

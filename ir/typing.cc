@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "ir/collective_table.h"
+#include "ir/coordinate.h"
 #include "ir/kernel_parts.h"
 #include "ir/post_ops.h"
 
@@ -205,10 +206,44 @@ class OperationCheck {
     for (BufferId b : op_.outputs) {
       if (!valid(g_, b)) return wrong(Kind::structure, "an output is not a buffer");
     }
-    return std::visit([&](const auto& k) { return check(k); }, op_.kernel);
+    if (Result r = std::visit([&](const auto& k) { return check(k); }, op_.kernel)) return r;
+    return check_coordinates();
   }
 
  private:
+  // The program is one for all ranks: loops run equally often, and operands have the same sizes and strides. A rank finds what
+  // its peers have where its own lies.
+  Result check_coordinates() {
+    Result found;
+    const auto equal_on_all_ranks = [&](Expr e, std::string_view what) {
+      if (!found && depends_on_rank(e))
+        found = wrong(Kind::index, "{} {} depends on the rank: it must be equal on all ranks", what,
+                      to_string(e));
+    };
+    const auto known_axes = [&](Expr e) {
+      for_each_symbol(e, [&](Expr s) {
+        if (!found && is_coordinate(s) && !axis_of(g_.mesh, s))
+          found = wrong(Kind::index, "{} is along no axis of the program's mesh", to_string(s));
+      });
+    };
+    for_each_operand(op_.kernel, [&](const TensorRef& ref, bool) {
+      for (const Expr& e : ref.sizes) equal_on_all_ranks(e, "size");
+      for (const Expr& e : ref.strides) equal_on_all_ranks(e, "stride");
+      if (op_.as<CollectiveKernel>() != nullptr && has_memory(g_, ref.buffer))
+        equal_on_all_ranks(region(g_, ref).offset, "the offset in bytes of an operand of a collective,");
+      known_axes(ref.offset);
+    });
+    for_each_body(op_.kernel, [&](const LoopBody& body, const std::vector<Expr>&) {
+      for (const Instr& instr : body.instrs) known_axes(instr.index);
+    });
+    if (const auto* loops = op_.as<Loops>()) {
+      for (const Expr& e : loops->sizes) equal_on_all_ranks(e, "size");
+      known_axes(loops->store_index);
+    }
+    if (const auto* region = op_.as<RegionKernel>()) equal_on_all_ranks(region->trips, "number of runs");
+    return found;
+  }
+
   Result check_body(const LoopBody& body, const BodyContext& context, DType wanted) {
     if (!body.result.valid() || static_cast<std::size_t>(body.result.index) >= body.instrs.size()) {
       return wrong(Kind::structure, "the body has no result");
@@ -325,7 +360,7 @@ class OperationCheck {
           w.dilation > kMost)
         return wrong(Kind::structure, "window {} has sizes that are not positive or too large", d);
       bool known = true;
-      for_each_symbol(w.pad, [&](Expr s) { known &= s.is_symbol(SymbolKind::dim); });
+      for_each_symbol(w.pad, [&](Expr s) { known &= s.is_symbol(SymbolKind::dim) && !is_coordinate(s); });
       if (!known) return wrong(Kind::index, "the pad of window {} depends on more than dimensions", d);
     }
     return std::nullopt;
@@ -524,7 +559,7 @@ class OperationCheck {
       return wrong(Kind::structure, "an attention has positions, but no limits before or after them");
     bool dims = true;
     for (const Expr& e : {k.first_position, k.before.value_or(0), k.after.value_or(0)})
-      for_each_symbol(e, [&](Expr s) { dims &= s.is_symbol(SymbolKind::dim); });
+      for_each_symbol(e, [&](Expr s) { dims &= s.is_symbol(SymbolKind::dim) && !is_coordinate(s); });
     if (!dims) return wrong(Kind::index, "a position of an attention depends on more than dimensions");
     return std::nullopt;
   }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ir/capacity.h"
+#include "ir/coordinate.h"
 #include "ir/error.h"
 #include "ir/fused_loops.h"
 #include "ir/kernel_parts.h"
@@ -85,14 +86,24 @@ class StructureCheck {
     }
   }
 
+  void equal_on_all_ranks(Expr e, const std::string& of, std::string_view what) {
+    if (depends_on_rank(e)) out_.add(kStructure, of, "{} {} depends on the rank", what, to_string(e));
+  }
+
   void buffers() {
+    for (const Guard& guard : g_.guards) {
+      equal_on_all_ranks(guard.lhs, guard.origin, "guard of");
+      equal_on_all_ranks(guard.rhs, guard.origin, "guard of");
+    }
     for (const Storage& s : g_.storages) {
+      equal_on_all_ranks(s.bytes, s.name, "number of bytes");
       if (s.alias_of.valid() && !valid(s.alias_of))
         out_.add(kStructure, s.name, "aliases a storage that does not exist");
     }
     for (std::size_t i = 0; i < g_.buffers.size(); ++i) {
       const Buffer& b = g_.buffers[i];
       // A buffer refers only to earlier ones, so chains end.
+      for (const Expr& e : b.sizes) equal_on_all_ranks(e, b.name, "size");
       const auto before = [&](BufferId id) {
         return id.valid() && static_cast<std::size_t>(id.index) < g_.buffers.size() &&
                id.index != static_cast<int>(i);
@@ -101,6 +112,11 @@ class StructureCheck {
         if (!before(v->base)) out_.add(kStructure, b.name, "is a view of a buffer that does not exist");
         if (v->strides.size() != b.sizes.size())
           out_.add(kStructure, b.name, "has {} strides for {} sizes", v->strides.size(), b.sizes.size());
+        for (const Expr& e : v->strides) equal_on_all_ranks(e, b.name, "stride");
+        for_each_symbol(v->offset, [&](Expr s) {
+          if (is_coordinate(s) && !axis_of(g_.mesh, s))
+            out_.add(kStructure, b.name, "{} is along no axis of the program's mesh", to_string(s));
+        });
       } else if (const auto* m = std::get_if<MutationOutput>(&b.layout)) {
         if (!before(m->of)) {
           out_.add(kStructure, b.name, "mutates a buffer that does not exist");
@@ -113,9 +129,10 @@ class StructureCheck {
         if (!valid(b.storage)) out_.add(kStructure, b.name, "has no storage");
         const auto* f = std::get_if<FixedLayout>(&b.layout);
         const auto* c = std::get_if<CommBufferLayout>(&b.layout);
-        const std::size_t strides = f ? f->strides.size() : c ? c->strides.size() : b.sizes.size();
-        if (strides != b.sizes.size())
-          out_.add(kStructure, b.name, "has {} strides for {} sizes", strides, b.sizes.size());
+        const std::vector<Expr>& strides = f ? f->strides : c ? c->strides : b.sizes;
+        if (strides.size() != b.sizes.size())
+          out_.add(kStructure, b.name, "has {} strides for {} sizes", strides.size(), b.sizes.size());
+        for (const Expr& e : strides) equal_on_all_ranks(e, b.name, "stride");
       }
     }
     for (const Operation& op : g_.ops) {

@@ -3,7 +3,7 @@
 
   scripts/python_run.sh bench/precision/precision.py --braid build/release/bin/braid
 
-1. BERT base, GPT-2 small and vision networks, compiled with --precision, beside the same model in f32. Also the largest difference of an output from
+1. BERT base, GPT-2 small, a Llama-like decoder and vision networks, compiled with --precision, beside the same model in f32. Also the largest difference of an output from
    f32's, relative to its largest element, for the same random inputs.
 2. GPT-2 small's decode with weights in blocks of 32 numbers of 4 and 8 bits (MatMulNBits), beside f32 and beside ONNX Runtime.
 3. The same models as ONNX Runtime's dynamic quantiser writes them (8 bits), beside ONNX Runtime; BERT also as its static one does.
@@ -40,6 +40,10 @@ CASES = {
     "decode": (["--graph", "decode"], dict(batch=1, past_sequence=512), dict(batch="1", past_sequence="1..1023")),
 }
 TITLES = {"bert": "BERT base, 128 tokens", "prefill": "GPT-2 small, prefill 128", "decode": "GPT-2 small, decode, 512 cached"}
+for name in ("llama_prefill_128", "llama_prefill_1024", "llama_decode"):
+    case = compare.CASES[name]
+    CASES[name] = (case.model_options, case.sizes, {d: f"{low}..{high}" for d, (low, high) in case.bounds.items()})
+    TITLES[name] = case.title.replace("the same", "Llama, 4 layers of 1024")
 VISION = ["vit_base", "resnet50"]
 for name in VISION:
     CASES[name] = (None, networks.CASES[name], {k: str(v) for k, v in networks.CASES[name].items()})

@@ -12,6 +12,7 @@
 #include "codegen/refused_operations.h"
 #include "ir/capacity.h"
 #include "ir/collective_table.h"
+#include "ir/coordinate.h"
 #include "ir/effects.h"
 #include "ir/element.h"
 #include "ir/error.h"
@@ -53,7 +54,11 @@ ProgramEmitter::ProgramEmitter(const Schedule& schedule, const EmitOptions& opti
   plan_ = *schedule.plan;
   checked_ = options.checked;
   name_ = c_identifier(options.name.empty() ? schedule.graph.name : options.name);
-  names_ = dim_identifier;
+  names_ = [this](Expr dim) {
+    const std::string name = dim_identifier(dim);
+    if (is_coordinate(dim)) coordinates_.emplace(name, dim);
+    return name;
+  };
   overlap_ = [this](BufferId a, BufferId b) { return overlap(a, b); };
 }
 
@@ -387,10 +392,10 @@ void ProgramEmitter::write_class(Writer& w) const {
   for (const std::string& line : step_) w.wrapped(line);
   w.line("return true;");
   w.close();
-  if (!packed_.empty()) {
-    w.line();
-    w.line(fmt::format("PackedMatrix packed_[{}];", packed_.size()));
-  }
+  if (!packed_.empty() || !coordinates_.empty()) w.line();
+  for (const auto& [name, coordinate] : coordinates_)
+    w.line(fmt::format("const int64_t {} = {};", name, coordinate_text(graph.mesh, coordinate, "rank_")));
+  if (!packed_.empty()) w.line(fmt::format("PackedMatrix packed_[{}];", packed_.size()));
   w.close("};");
 }
 

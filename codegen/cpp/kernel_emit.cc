@@ -552,7 +552,9 @@ class Emitter {
         out_.args.push_back({KernelArg::Kind::buffer, p.first, p.written, 0, {}});
       }
     }
-    std::sort(dims_.begin(), dims_.end(), [&](Expr a, Expr b) { return position(a) < position(b); });
+    std::sort(dims_.begin(), dims_.end(), [&](Expr a, Expr b) {
+      return position(a) != position(b) ? position(a) < position(b) : compare(a, b) < 0;
+    });
     for (Expr d : dims_) {
       list.push_back("int64_t " + dim_identifier(d));
       out_.args.push_back({KernelArg::Kind::dim, {}, false, d, {}});

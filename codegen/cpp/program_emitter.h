@@ -156,6 +156,7 @@ class ProgramEmitter {
       copies_;  // if `checked`: loops that only copy communication buffers, and their bytes
   std::vector<std::string> planned_buffers_, planned_touches_, planned_steps_;  // rows of tables
   SymbolText names_;
+  std::map<std::string, ir::Expr> coordinates_;  // of the rank, by the name of the member that holds it
   Overlap overlap_;
   WeightLayout weights_;
   std::map<ir::StorageId, int> inputs_, outputs_;

@@ -12,6 +12,7 @@
 #include "codegen/extern_call.h"
 #include "codegen/inline_calls.h"
 #include "ir/capacity.h"
+#include "ir/coordinate.h"
 #include "ir/element.h"
 #include "ir/error.h"
 #include "ir/written_inputs.h"
@@ -113,6 +114,12 @@ class ProgramWriter {
       const std::string name = dim_identifier(graph_.dims[d]);
       if (used_in.find(name) == std::string::npos) continue;
       out += fmt::format("{}const int64_t {} = {}[{}];\n", indent, name, from, d);
+    }
+    for (const ir::MeshAxis& axis : graph_.mesh) {
+      const Expr coordinate = ir::coordinate(*graph_.pool, axis.name, axis.size);
+      if (coordinate.is_constant() || used_in.find(dim_identifier(coordinate)) == std::string::npos) continue;
+      out += fmt::format("{}const int64_t {} = {};\n", indent, dim_identifier(coordinate),
+                         coordinate_text(graph_.mesh, coordinate, "rank()"));
     }
     return out;
   }

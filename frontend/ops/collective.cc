@@ -7,6 +7,7 @@
 
 #include "frontend/ops/common.h"
 #include "frontend/ops/rank_choice.h"
+#include "frontend/rank_values.h"
 #include "frontend/schemas.h"
 #include "ir/collective_table.h"
 #include "ir/element.h"
@@ -312,7 +313,10 @@ void braid_of_rank(OpContext& c) {
   };
   if (std::all_of(row.data.per_rank.begin(), row.data.per_rank.end(), equal)) row.data.per_rank.resize(1);
   row.data.owner = table->data.owner;
-  c.set_output(0, std::move(row));
+  Value value{"", row.dtype, {row.sizes.begin(), row.sizes.end()}};
+  value.constant = std::move(row);
+  follow_rank(value, c.lowering().graph());
+  c.set_output(0, std::move(value));
 }
 
 // Functional collectives are complete when other nodes see them, so this wait is the identity.

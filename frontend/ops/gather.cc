@@ -26,6 +26,14 @@ void lower_gather(OpContext& c) {
     c.set_output(0, row);
     return;
   }
+  if (const std::optional<Progression>& p = c.value(1).progression;
+      p && c.rank(1) == 1 && p->step > 0) {  // a view
+    const Expr count = c.sizes(1)[0], last = p->first + (count - 1) * p->step;
+    if (ir::provably_non_negative(p->first) && ir::provably_less(last, size)) {
+      c.set_output(0, l.slice(x, axis, p->first, count, p->step));
+      return;
+    }
+  }
   const TensorBox indices = c.input(1);
   const std::size_t q = indices.rank();
   std::vector<Expr> sizes(x.sizes().begin(), x.sizes().begin() + axis);

@@ -8,6 +8,7 @@
 #include "frontend/ops/padding_mask.h"
 #include "frontend/ops/statistics.h"
 #include "frontend/schemas.h"
+#include "ir/coordinate.h"
 
 namespace braid::frontend {
 namespace {
@@ -109,7 +110,9 @@ class GroupQuery {
       c_.fail(kShapeMismatch, "input 6 (total_sequence_length) must have one element");
     if (c_.has_input(past_key) != c_.has_input(past_value))
       c_.fail(kInvalidNode, "the past of key and value, inputs 3 and 4, must be given together");
-    if (const std::optional<Elements>& known = elements_of(c_.value(total_length))) total_ = known->values[0];
+    if (const std::optional<Elements>& known = elements_of(c_.value(total_length));
+        known && !ir::depends_on_rank(known->values[0]))
+      total_ = known->values[0];
   }
 
   ValueId valid_keys(BodyBuilder& b, const Expr& row) {

@@ -49,7 +49,7 @@ void lower_float_range(OpContext& c) {
 void lower_range(OpContext& c) {
   if (is_float(c.dtype(0))) return lower_float_range(c);
   const auto scalar = [&](int k, const char* what) {
-    const std::vector<Expr> values = c.shape_values(k, what);
+    const std::vector<Expr> values = c.positions(k, what);
     if (values.size() != 1)
       c.fail(kShapeMismatch, fmt::format("{} has {} elements, expected one", what, values.size()));
     return values[0];

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "frontend/ops/index.h"
+#include "frontend/rank_values.h"
 
 namespace braid::frontend {
 namespace {
@@ -25,6 +26,16 @@ TensorBox rows_of(OpContext& c, const TensorBox& x, const std::vector<std::vecto
 
 TensorBox rank_table(OpContext& c, const std::vector<std::vector<std::int64_t>>& of_rank) {
   const std::size_t n = of_rank[0].size();
+  const auto sequence =
+      progression_of_ranks(c.lowering().graph(), static_cast<std::int64_t>(n), [&](int rank, std::int64_t k) {
+        return of_rank[static_cast<std::size_t>(rank)][static_cast<std::size_t>(k)];
+      });
+  if (sequence) {
+    return c.lowering().generate({static_cast<std::int64_t>(n)},
+                                 [&](BodyBuilder& b, std::span<const Expr> at) {
+                                   return b.index(sequence->first + at[0] * sequence->step);
+                                 });
+  }
   auto all = std::make_shared<std::vector<std::int64_t>>();
   for (const std::vector<std::int64_t>& row : of_rank) all->insert(all->end(), row.begin(), row.end());
   ir::ConstantData data;

@@ -8,7 +8,8 @@
 
 namespace braid::frontend {
 
-// A per-rank i64 constant of sizes [n]; `of_rank` has one row per rank, all of equal length.
+// i64 of sizes [n]: row r of `of_rank` on rank r, all of equal length. A per-rank constant, unless it follows from the rank's
+// coordinates.
 TensorBox rank_table(OpContext& c, const std::vector<std::vector<std::int64_t>>& of_rank);
 
 // candidates[which[rank]], or zeros if the index is negative. All candidates have the same sizes; those not

@@ -18,8 +18,8 @@ void lower_slice(OpContext& c) {
     ends = as_exprs(c.ints_attribute("ends").value_or(std::vector<std::int64_t>{}));
     if (const auto given = c.ints_attribute("axes")) axes = *given;
   } else {
-    starts = c.shape_values(1, "the starts");
-    ends = c.shape_values(2, "the ends");
+    starts = c.positions(1, "the starts");
+    ends = c.positions(2, "the ends");
     if (c.has_input(3)) axes = c.constant_ints(3, "the axes");
     if (c.has_input(4)) steps = c.constant_ints(4, "the steps");
   }

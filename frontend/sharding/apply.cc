@@ -223,13 +223,15 @@ class Resolution {
 // Writes the local model.
 class Application {
  public:
-  Application(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks, int before)
+  Application(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks, int before,
+              Weights weights)
       : plain_(plain),
         graph_(graph),
         plan_(plan),
         model_(plain, ranks, before),
         ranks_(ranks),
-        before_(before) {}
+        before_(before),
+        weights_(weights) {}
 
   LocalProgram run() {
     LocalProgram result;
@@ -325,7 +327,9 @@ class Application {
     converted_[{v, spec}] = name;
     emitted_.insert({v, spec});
     if (value.is_constant()) {
-      model_.add_initializer(name, shard(*value.constant, spec, ranks_, before_));
+      const Tensor& whole = *value.constant;
+      const bool any = weights_ == Weights::any_bytes && spec.is_split() && is_large(whole);
+      model_.add_initializer(name, shard(whole, spec, ranks_, before_, weights_), any);
     } else {
       emit_conversion(model_, names_[index(v)], own, spec, value.sizes, name);
     }
@@ -444,6 +448,7 @@ class Application {
   const ResolvedPlan& plan_;
   LocalModel model_;
   int ranks_, before_;
+  Weights weights_;
   std::vector<std::string> names_;  // by value: as it is produced
   std::map<std::pair<int, Spec>, std::string> converted_;
   std::set<std::pair<int, Spec>> emitted_;
@@ -460,8 +465,9 @@ void check_names(const Graph& graph, const Plan& plan, const std::string& file) 
   Resolution(graph, plan, plan.ranks, file).check_names();
 }
 
-LocalProgram apply(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks, int before) {
-  return Application(plain, graph, plan, ranks, before).run();
+LocalProgram apply(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks, int before,
+                   Weights weights) {
+  return Application(plain, graph, plan, ranks, before, weights).run();
 }
 
 }  // namespace braid::frontend::sharding

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "frontend/load.h"
+#include "frontend/sharding/convert.h"
 #include "frontend/sharding/plan.h"
 #include "frontend/sharding/rules.h"
 
@@ -48,6 +49,6 @@ struct LocalProgram {
 };
 // `plain` may be the model of each of `before` ranks (LocalModel).
 LocalProgram apply(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks,
-                   int before = 1);
+                   int before = 1, Weights weights = Weights::cut);
 
 }  // namespace braid::frontend::sharding

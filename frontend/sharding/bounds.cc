@@ -256,8 +256,9 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
   SplitCosts sizes;
   sizes.size = [costs](const ir::Expr& size) { return costs->value(size); };
   SplitCosts floors = sizes;
-  floors.node = [](const Graph&, const GraphNode&, const Strategy&, int) { return Cost{0}; };
-  floors.node_on_mesh = [](const Graph&, const GraphNode&, Combination, const Mesh&) { return Cost{0}; };
+  floors.prices = [](const Graph&, const GraphNode&) {
+    return NodePrices{"", [](Combination, const Mesh&) { return Cost{0}; }};
+  };
   floors.step = [costs](const ConversionStep& step, int ranks) {
     return ranks > 1 && moves_between_ranks(step.kind) ? collective_cost(*costs, step, ranks).floor.ps : 0;
   };
@@ -265,16 +266,20 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
   const KernelFloors kernels(*costs, graph, sizes, options_);
   kernels_.resize(collectives_.variables.size());
   for (std::size_t v = 0; v < kernels_.size(); ++v) kernels_[v].assign(collectives_.variables[v].size(), 0);
+  std::map<const void*, std::vector<std::array<int, 3>>> parts_of;  // by the choices of nodes
   for (; nodes_ < static_cast<int>(kernels_.size()) && space.node_of(nodes_) >= 0; ++nodes_) {
     const GraphNode& node = graph.nodes[at(space.node_of(nodes_))];
-    std::map<std::array<int, 3>, Cost> known;  // by all that it depends on
+    // All that the floor depends on, of equal nodes once.
+    std::vector<std::array<int, 3>>& parts = parts_of[space.address_of_choices(nodes_)];
+    for (int c = static_cast<int>(parts.size()); c < space.choices_of(nodes_); ++c) {
+      const PartsOfTuple own{space.combination(nodes_, c), space.mesh()};
+      parts.push_back(
+          {own.work(), node.inputs.size() > 1 ? own.input(1) : 1, node.outputs.empty() ? 1 : own.output(0)});
+    }
+    std::map<std::array<int, 3>, Cost> known;
     for (int c = 0; c < space.choices_of(nodes_); ++c) {
-      const PartsOfTuple parts{space.combination(nodes_, c), space.mesh()};
-      const auto [entry, fresh] =
-          known.try_emplace({parts.work(), node.inputs.size() > 1 ? parts.input(1) : 1,
-                             node.outputs.empty() ? 1 : parts.output(0)},
-                            0);
-      if (fresh) entry->second = kernels(node, parts);
+      const auto [entry, fresh] = known.try_emplace(parts[at(c)], 0);
+      if (fresh) entry->second = kernels(node, PartsOfTuple{space.combination(nodes_, c), space.mesh()});
       kernels_[at(nodes_)][at(c)] = entry->second;
     }
     reduction_.push_back(reduces(graph, node, sizes, space.mesh().ranks()) ? 1 : 0);
@@ -298,7 +303,7 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
       const double us = costs->machine().launch_us +
                         bytes_us(costs->machine(), 2 * bytes,
                                  {KernelClass::copy, KernelClass::elementwise, KernelClass::gather});
-      for (Cost& cost : passages_[p].costs)
+      for (Cost& cost : passages_[p].costs.edit())
         if (cost > 0) cost += static_cast<Cost>(us * 1e6 * (1 - 1e-9));
     }
     // What is kept between steps is given and returned like any other input and output.
@@ -612,16 +617,24 @@ Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>
       problem.variables[v].push_back(
           mix(kernels_[v][c], of_node[v], collectives_.variables[v][c], of_collectives));
   }
-  for (const Edge& edge : collectives_.edges) {
-    problem.edges.push_back({edge.from, edge.to, {}});
-    for (const Cost cost : edge.costs) problem.edges.back().costs.push_back(mix(0, 0, cost, of_collectives));
-  }
+  problem.order = collectives_.order;
+  // Of equal layers once.
+  std::map<std::pair<const void*, Cost>, CostTable> known;
+  const auto weighted = [&](const CostTable& table, Cost weight) {
+    const auto [entry, fresh] = known.try_emplace({table.address(), weight});
+    if (fresh) {
+      std::vector<Cost>& costs = entry->second.edit();
+      for (const Cost cost : table) costs.push_back(mix(0, 0, cost, weight));
+    }
+    return entry->second;
+  };
+  for (const Edge& edge : collectives_.edges)
+    problem.edges.push_back({edge.from, edge.to, weighted(edge.costs, of_collectives)});
   for (std::size_t p = 0; p < passages_.size(); ++p) {
     const Passage& passage = passages_[p];
     if (of_passage[p] == 0 || passage.costs.empty()) continue;
     if (passage.to >= 0) {
-      problem.edges.push_back({passage.from, passage.to, {}});
-      for (const Cost cost : passage.costs) problem.edges.back().costs.push_back(cost * of_passage[p]);
+      problem.edges.push_back({passage.from, passage.to, weighted(passage.costs, of_passage[p])});
       continue;
     }
     std::vector<Cost>& own = problem.variables[at(passage.from)];

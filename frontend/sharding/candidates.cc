@@ -367,11 +367,13 @@ bool FoundPlan::splits_nothing() const {
   return std::all_of(layers.begin(), layers.end(), [](const PlanLayer& layer) { return layer.split == 0; });
 }
 
-std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file) {
+std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file,
+                                                 bool weights) {
   auto request = std::make_shared<SplitRequest>();
   request->plan = text;
   request->plan_file = file;
   request->obey = !file.empty();
+  request->weights = weights ? Weights::cut : Weights::any_bytes;
   return request;
 }
 

@@ -105,8 +105,10 @@ analysis::Time least_time(const Graph& graph, int ranks,
 // The fewest ranks, more than `above` and up to 64, on which some plan takes at most so many bytes; 0: none.
 int ranks_within(const Graph& graph, int above, std::int64_t memory,
                  const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
-// A request for the import of a model (PlainModel) that applies the plan of this text. `file` is for messages; may be empty.
-std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file);
+// A request for the import of a model (PlainModel) that applies the plan of this text. `file` is for messages; may be empty. Without
+// `weights` it is for a program that is priced only: parts of large weights have any bytes.
+std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file,
+                                                 bool weights = true);
 // The mesh of a plan. UserError of parse_mesh_plan.
 Mesh mesh_of_plan(const std::string& text, const std::string& file);
 

@@ -16,8 +16,11 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "frontend/sharding/convert.h"
@@ -31,6 +34,12 @@ namespace braid::frontend::sharding {
 // One combination of a node per axis.
 using Combination = std::span<const Strategy* const>;
 
+// What the combinations of a node cost. Nodes with equal combinations and equal keys cost the same.
+struct NodePrices {
+  std::string key;
+  std::function<Cost(Combination axes, const Mesh& mesh)> of;
+};
+
 // What things cost, from whoever knows the machine. All in whole picoseconds and at least 0.
 struct SplitCosts {
   // A node on each rank with that combination, on one axis.
@@ -38,10 +47,16 @@ struct SplitCosts {
   // On several; required only for meshes with more than one.
   std::function<Cost(const Graph& graph, const GraphNode& node, Combination axes, const Mesh& mesh)>
       node_on_mesh;
+  // The same, for who asks for many combinations of a node; may be empty.
+  std::function<NodePrices(const Graph& graph, const GraphNode& node)> prices;
   std::function<Cost(const ConversionStep& step, int ranks)> step;
   // The size that an expression counts with, such as its upper bound.
   std::function<std::int64_t(const ir::Expr& size)> size;
 };
+
+// A node with the collectives that its local form has in it.
+Cost cost_of(const Graph& graph, const GraphNode& node, Combination axes, const Mesh& mesh,
+             const SplitCosts& costs);
 
 struct ChosenNode {
   int node = -1;
@@ -76,8 +91,12 @@ struct Passage {
   int value = -1;
   int from = -1;
   int to = -1;
-  std::vector<Cost> costs;
+  CostTable costs;
 };
+
+// The states of which each is the only one that some reader takes, other than `from`: the tensor is converted into all of them, whatever
+// is chosen. Per reader: the state that it takes with each of its choices.
+std::vector<int> required_states(std::span<const std::vector<int>* const> taken, int from);
 
 // How the program takes and returns caches.
 enum class Caches : std::uint8_t { whole, in_parts };
@@ -100,8 +119,9 @@ class SplitSpace {
   SplitSpace(const Graph& graph, const Mesh& mesh, SpaceOptions options = {});
   SplitSpace(const Graph& graph, int ranks, Caches caches = Caches::whole)
       : SplitSpace(graph, Mesh::line(ranks), SpaceOptions{caches, {}, {}, {}, {}}) {}
-  // The plans of another one, which must outlive this, with only those combinations of nodes that `keeps` allows.
-  SplitSpace(const SplitSpace& whole, std::function<bool(int node, Combination axes)> keeps);
+  // The plans of another one, which must outlive this, in which one axis is chosen and the nodes are on the others as in that choice;
+  // an empty one: whole.
+  SplitSpace(const SplitSpace& whole, int open_axis, const std::vector<int>& choice);
   SplitSpace(const SplitSpace&) = delete;
 
   // `relaxed`: no plan with at most two converted forms of a tensor costs less than the choice that it is there. A conversion that
@@ -125,26 +145,28 @@ class SplitSpace {
   int node_of(int variable) const {
     return variable < static_cast<int>(nodes_.size()) ? nodes_[static_cast<std::size_t>(variable)] : -1;
   }
-  // The choice of a space that was made of this one with `keeps`, as one of this; of nodes and caches only.
+  // The choice of a space that was made of this one, as one of this; of nodes and caches only.
   std::vector<int> choice_of(const SplitSpace& part, const std::vector<int>& choice) const;
   // Of the variable of a node or of a cache.
-  int choices_of(int variable) const {
-    return static_cast<int>(choices_[static_cast<std::size_t>(variable)].size());
+  int choices_of(int variable) const { return static_cast<int>(choices(variable).size()); }
+  // Variables with one address have the same choices.
+  const void* address_of_choices(int variable) const {
+    return choices_[static_cast<std::size_t>(variable)].get();
   }
   // Of the variable of a node, by axis.
   Combination combination(int variable, int choice) const {
-    return choices_[static_cast<std::size_t>(variable)][static_cast<std::size_t>(choice)].axes;
+    return choices(variable)[static_cast<std::size_t>(choice)].axes;
   }
   // Whether a choice of all variables splits something into padded parts.
   bool pads(const std::vector<int>& choice) const;
   // Of a problem of this space.
   void forbid_padding(Problem& problem) const;
   const MeshSpec& taken_state(int variable, int choice, int input) const {
-    const Choice& c = choices_[static_cast<std::size_t>(variable)][static_cast<std::size_t>(choice)];
+    const Choice& c = choices(variable)[static_cast<std::size_t>(choice)];
     return states_[static_cast<std::size_t>(c.inputs[static_cast<std::size_t>(input)])];
   }
   const MeshSpec& produced_state(int variable, int choice, int output) const {
-    const Choice& c = choices_[static_cast<std::size_t>(variable)][static_cast<std::size_t>(choice)];
+    const Choice& c = choices(variable)[static_cast<std::size_t>(choice)];
     return states_[static_cast<std::size_t>(c.outputs[static_cast<std::size_t>(output)])];
   }
 
@@ -154,13 +176,23 @@ class SplitSpace {
     std::vector<int> inputs, outputs;  // states
     bool padded = false;
   };
+  // Equal nodes share them, and so do the readers and producers of equal tensors their states.
+  using Choices = std::shared_ptr<const std::vector<Choice>>;
+  using States = std::shared_ptr<const std::vector<int>>;
   struct Reader {
     int variable = -1;  // -1: the program's output
     int input = 0;      // of the output: its index
+    States taken;       // per choice; one of what is returned
   };
   struct ValueChoice {
     int produced = 0;
     std::vector<int> converted;
+  };
+  // The choices of a tensor that several nodes read.
+  struct ValueChoices {
+    std::vector<ValueChoice> all;
+    bool complete = false;  // whether these are all with at most two forms
+    bool too_many = false;  // then there are none
   };
   // A tensor that is computed or given at run time.
   struct Flow {
@@ -168,42 +200,49 @@ class SplitSpace {
     int producer = -1;  // variable; -1: given to the program
     int output = 0;
     std::vector<Reader> readers;
-    int variable = -1;  // its own, if several read it
-    std::vector<ValueChoice> choices;
-    bool complete = false;  // whether these are all with at most two forms
-    bool free = false;      // of a large space: its conversions are not in the relaxed problem
+    States produced;                              // per choice of the producer; one of what is given
+    int variable = -1;                            // its own, if several read it
+    std::shared_ptr<const ValueChoices> choices;  // of its variable
+    bool free = false;  // of a large space: its conversions are not in the relaxed problem
   };
-  class Conversions;
+  class Tables;
 
   // What the strategies of a tuple make of a tensor.
   struct Cut {
     int state = -1;  // -1: it cannot be cut so
     bool padded = false;
   };
+  const std::vector<Choice>& choices(int variable) const {
+    return *choices_[static_cast<std::size_t>(variable)];
+  }
   int state(const MeshSpec& spec);
   Cut cut(int value, const MeshSpec& whole);
-  std::vector<Choice> choices_of(int node, const std::vector<BlockCandidates>& candidates);
-  Cost node_cost(const GraphNode& node, const Choice& choice, const SplitCosts& costs) const;
-  int taken(const Reader& reader, int choice) const;
-  int given(const Flow& flow) const;
-  // States per choice of the producer, and of the reader; one for what is given or returned.
-  std::vector<int> produced_by(const Flow& flow) const;
-  std::vector<int> taken_by(const Reader& reader) const;
+  Choices make_choices(int node, const std::vector<BlockCandidates>& candidates);
+  void add_choices(int node, Choices all);
+  std::vector<std::vector<Cost>> node_costs(const SplitCosts& costs) const;
+  int taken(const Reader& reader, int choice) const {
+    return (*reader.taken)[reader.variable < 0 ? 0 : static_cast<std::size_t>(choice)];
+  }
+  States shared(std::vector<int> states);
+  States produced_by(const Flow& flow);
+  States taken_by(const Reader& reader);
   std::optional<std::vector<ConversionStep>> steps(int value, int from, int to,
                                                    const SplitCosts& costs) const;
   std::int64_t bytes(int value, const SplitCosts& costs) const;
   bool convertible(int value, int from, int to) const;
   static bool has_variable(const Flow& flow, bool relaxed) {
-    return flow.variable >= 0 && (!relaxed || flow.complete);
+    return flow.variable >= 0 && (!relaxed || flow.choices->complete);
   }
   void add_flows();
-  std::vector<Flow> flows() const;
+  std::vector<Flow> flows();
   void add_flow(Flow flow);
-  // Into which the tensor must be converted from that one, whatever is chosen.
-  std::vector<int> required_states(const Flow& flow, int from) const;
+  // Tensors with equal ones have the same choices.
+  std::vector<std::intptr_t> address(const Flow& flow) const;
+  ValueChoices value_choices(const Flow& flow) const;
   // Variables of pairs of a past and a present: one that takes what it is given, as a node would.
   void add_caches();
   void measure();
+  std::vector<int> order() const;
 
   const Graph& graph_;
   Mesh mesh_;
@@ -212,16 +251,24 @@ class SplitSpace {
   std::map<MeshSpec, int> index_;
   std::map<std::pair<std::vector<std::int64_t>, MeshSpec>, Cut> cuts_;  // by the sizes of the tensor
   std::deque<Strategy> strategies_;
-  std::map<int, int> cache_inputs_;           // value: its variable
-  std::map<int, int> cache_outputs_;          // index of a graph output: the variable of its past
-  std::vector<int> nodes_;                    // per node variable: the graph's node; -1: a cache
-  std::vector<int> variable_of_;              // per node of the graph; -1: none
-  std::vector<std::vector<Choice>> choices_;  // per node variable
-  std::map<int, int> given_, returned_;       // options_ as states
+  std::map<int, int> cache_inputs_;   // value: its variable
+  std::map<int, int> cache_outputs_;  // index of a graph output: the variable of its past
+  std::vector<int> nodes_;            // per node variable: the graph's node; -1: a cache
+  std::vector<int> variable_of_;      // per node of the graph; -1: none
+  std::vector<Choices> choices_;      // per node variable
+  std::vector<States> kept_;  // per node variable of a part: its choices in the whole space; null: all
+  std::map<int, int> given_, returned_;  // options_ as states
   std::vector<Flow> flows_;
   std::vector<int> unmet_;
+  // What equal nodes and tensors share.
+  std::map<std::vector<int>, States> lists_;
+  std::map<std::tuple<const void*, bool, int>, States>
+      lists_of_;  // by choices, whether of an output, and its number
+  std::map<std::vector<std::intptr_t>, std::shared_ptr<const ValueChoices>>
+      values_;  // by type, and addresses of states
   int variables_ = 0;
   bool large_ = false;
+  bool part_ = false;  // of another space
 };
 
 // The choice on the space's mesh: joint over its axes, or, if it is large, one axis after another.

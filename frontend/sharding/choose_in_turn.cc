@@ -1,6 +1,5 @@
 // The choice on meshes whose axes are too many choices together (choose.h).
 #include <algorithm>
-#include <map>
 
 #include "frontend/sharding/choose.h"
 #include "ir/error.h"
@@ -17,25 +16,8 @@ SplitChoice choose_in_turn(const SplitSpace& space, const SplitCosts& costs, Sol
   options.budget = std::min(options.budget, kMostCells);
   // What each axis has so far, as a choice of the whole space; empty: everything is whole.
   std::vector<int> known;
-  std::map<int, int> variable_of;
-  for (int v = 0; space.node_of(v) >= 0; ++v) variable_of[space.node_of(v)] = v;
-  const auto is_whole = [](const Strategy& s) {
-    return std::ranges::all_of(s.inputs, &Spec::is_replicated) &&
-           std::ranges::all_of(s.outputs, &Spec::is_replicated);
-  };
   const auto with_axis = [&](int open) {
-    const auto keeps = [&, open](int node, Combination axes) {
-      const int v = variable_of.at(node);
-      for (std::size_t k = 0; k < axes.size(); ++k) {
-        if (static_cast<int>(k) == open) continue;
-        // Strategies of a node and an axis are distinct.
-        if (known.empty() ? !is_whole(*axes[k])
-                          : axes[k] != space.combination(v, known[static_cast<std::size_t>(v)])[k])
-          return false;
-      }
-      return true;
-    };
-    const SplitSpace one(space, keeps);
+    const SplitSpace one(space, open, known);
     ir::internal_check(!one.large(), "one axis of {} has too many choices", to_string(space.mesh()));
     SplitChoice choice = one.choose(costs, options);
     choice.solution.choice = space.choice_of(one, choice.solution.choice);

@@ -92,73 +92,219 @@ const char* to_string(StepKind kind) {
   return "";
 }
 
-std::optional<std::vector<ConversionStep>> conversion_steps(const Spec& from, const Spec& to, ir::DType dtype,
-                                                            std::int64_t bytes, int ranks) {
-  using Steps = std::vector<ConversionStep>;
-  if (from == to) return Steps{};
-  if (to.is_pending() || is_storage(dtype)) return std::nullopt;
+namespace {
+
+// Calls `add` with each step from one state to another; whether there are any such steps.
+template <class Add>
+bool each_step(const Spec& from, const Spec& to, ir::DType dtype, std::int64_t bytes, int ranks,
+               const Add& add) {
+  if (from == to) return true;
+  if (to.is_pending() || is_storage(dtype)) return false;
   const std::int64_t part = bytes / ranks;
-  Steps steps;
-  const auto add = [&](StepKind kind, std::int64_t own) { steps.push_back({kind, own, dtype}); };
+  const auto step = [&](StepKind kind, std::int64_t own) { add(ConversionStep{kind, own, dtype}); };
   if (from.is_replicated()) {
-    add(StepKind::slice, bytes);
+    step(StepKind::slice, bytes);
   } else if (from.is_pending()) {
-    if (!is_reducible(dtype)) return std::nullopt;
+    if (!is_reducible(dtype)) return false;
     if (to.is_replicated()) {
-      add(StepKind::all_reduce, bytes);
+      step(StepKind::all_reduce, bytes);
     } else {
-      if (!to.blocks.empty()) add(StepKind::permute, bytes);
-      add(StepKind::reduce_scatter, bytes);
+      if (!to.blocks.empty()) step(StepKind::permute, bytes);
+      step(StepKind::reduce_scatter, bytes);
     }
   } else if (to.is_replicated()) {
-    add(StepKind::all_gather, part);
-    if (!from.blocks.empty()) add(StepKind::permute, bytes);
+    step(StepKind::all_gather, part);
+    if (!from.blocks.empty()) step(StepKind::permute, bytes);
   } else if (from.dim == to.dim) {
-    add(StepKind::all_gather, part);
-    add(StepKind::slice, bytes);
+    step(StepKind::all_gather, part);
+    step(StepKind::slice, bytes);
   } else {
-    if (!to.blocks.empty()) add(StepKind::permute, part);
-    add(StepKind::all_to_all, part);
-    if (!from.blocks.empty()) add(StepKind::permute, part);
+    if (!to.blocks.empty()) step(StepKind::permute, part);
+    step(StepKind::all_to_all, part);
+    if (!from.blocks.empty()) step(StepKind::permute, part);
   }
-  return steps;
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::vector<ConversionStep>> conversion_steps(const Spec& from, const Spec& to, ir::DType dtype,
+                                                            std::int64_t bytes, int ranks) {
+  std::vector<ConversionStep> steps;
+  const bool possible =
+      each_step(from, to, dtype, bytes, ranks, [&](const ConversionStep& step) { steps.push_back(step); });
+  return possible ? std::optional(std::move(steps)) : std::nullopt;
 }
 
 namespace {
 
-// Whether an axis may move between these two states of its own while the others are as in `state`.
-bool may_move(const MeshSpec& state, int axis, const Spec& from, const Spec& to) {
-  for (int other = 0; other < static_cast<int>(state.size()); ++other) {
-    const Spec& spec = state[static_cast<std::size_t>(other)];
-    if (other == axis) continue;
-    if (from.is_pending() && spec.is_pending() && spec.reduce != from.reduce && other > axis) return false;
-    if (other < axis || !spec.is_split()) continue;
-    if ((from.is_split() && from.dim == spec.dim) || (to.is_split() && to.dim == spec.dim)) return false;
-  }
-  return true;
-}
+// The cheapest way through the states that lie between (Dijkstra). An axis that does not change may be made whole for a while; the
+// first one moves at once, since the model is split along it before the others (apply.h).
+class Ways {
+ public:
+  using StepCost = std::function<std::int64_t(const ConversionStep& step, int ranks)>;
 
-// Whether the sizes can be cut so, one axis after another.
-bool fits(const MeshSpec& state, const std::vector<ir::Expr>& sizes, const Mesh& mesh) {
-  for (std::size_t k = 0; k < state.size(); ++k) {
-    const Spec& spec = state[k];
-    if (!spec.is_split()) continue;
-    const auto size = static_size(sizes[static_cast<std::size_t>(spec.dim)]);
-    if (!size) return false;
-    std::int64_t left = *size;
-    for (std::size_t j = 0; j < k; ++j)
-      left /= state[j].is_split() && state[j].dim == spec.dim ? mesh.axes[j].size : 1;
-    std::int64_t sum = 0;
-    for (const std::int64_t block : spec.blocks) {
-      sum += block;
-      if (block % mesh.axes[k].size != 0) return false;
+  Ways(const MeshSpec& from, const MeshSpec& to, ir::DType dtype, std::int64_t bytes,
+       const std::vector<ir::Expr>& sizes, const Mesh& mesh, const StepCost& cost)
+      : dtype_(dtype), bytes_(bytes), mesh_(mesh), cost_(cost), specs_(from.size()) {
+    for (const ir::Expr& size : sizes) sizes_.push_back(static_size(size).value_or(-1));
+    for (std::size_t a = 0; a < from.size(); ++a) {
+      from_.push_back(number(a, from[a]));
+      to_.push_back(number(a, to[a]));
+      whole_.push_back(number(a, Spec::replicated()));
+      State& scattered = scattered_.emplace_back();
+      for (std::size_t dim = 0; from[a].is_pending() && dim < sizes_.size(); ++dim)
+        scattered += number(a, Spec::split(static_cast<int>(dim)));
     }
-    if ((left % mesh.axes[k].size != 0 && !may_pad(state, k, left, mesh)) ||
-        (!spec.blocks.empty() && sum != left))
-      return false;
   }
-  return true;
-}
+
+  std::optional<std::vector<ConversionStep>> cheapest() {
+    std::vector<Place> places = {{from_, 0, -1, -1, false}};
+    // The cheapest so far, to where it leads.
+    std::int64_t known_way = std::numeric_limits<std::int64_t>::max();
+    while (true) {
+      std::size_t best = places.size();
+      for (std::size_t k = 0; k < places.size(); ++k) {
+        if (!places[k].done && (best == places.size() || places[k].cost < places[best].cost)) best = k;
+      }
+      if (best == places.size()) return std::nullopt;
+      if (places[best].state == to_) return steps(places, best);
+      places[best].done = true;
+      const State state = places[best].state;
+      const std::int64_t cost = places[best].cost;
+      for (std::size_t a = 0; a < state.size(); ++a) {
+        for (const char target : targets(state, a)) {
+          if (target == state[a] || !may_move(state, a, target)) continue;
+          State next = state;
+          next[a] = target;
+          if (!fits(next)) continue;
+          std::int64_t sum = cost;
+          const bool possible = move(
+              state, a, target, [&](const ConversionStep& step) { sum += cost_(step, mesh_.axes[a].size); });
+          if (!possible || sum >= known_way) continue;
+          if (next == to_) known_way = sum;
+          auto known = std::find_if(places.begin(), places.end(),
+                                    [&](const Place& place) { return place.state == next; });
+          if (known == places.end())
+            known = places.insert(places.end(), {next, std::numeric_limits<std::int64_t>::max(), -1,
+                                                 static_cast<int>(a), false});
+          if (sum >= known->cost) continue;
+          known->cost = sum;
+          known->before = static_cast<int>(best);
+          known->axis = static_cast<int>(a);
+        }
+      }
+    }
+  }
+
+ private:
+  using State = std::string;  // per axis: the number of its state
+  struct Place {
+    State state;
+    std::int64_t cost = 0;
+    int before = -1, axis = -1;  // from where, and what has moved
+    bool done = false;
+  };
+
+  char number(std::size_t axis, const Spec& spec) {
+    std::vector<Spec>& known = specs_[axis];
+    const auto found = std::find(known.begin(), known.end(), spec);
+    if (found != known.end()) return static_cast<char>(found - known.begin());
+    known.push_back(spec);
+    return static_cast<char>(known.size() - 1);
+  }
+  const Spec& spec(const State& state, std::size_t axis) const {
+    return specs_[axis][static_cast<std::size_t>(state[axis])];
+  }
+
+  State targets(const State& state, std::size_t axis) const {
+    State all(1, to_[axis]);
+    if (axis == 0) return all;
+    all += whole_[axis];
+    all += from_[axis];
+    // A sum over two axes may be scattered along one, reduced along the other, and gathered.
+    if (spec(state, axis).is_pending()) all += scattered_[axis];
+    return all;
+  }
+
+  // Whether an axis may move to that state while the others are as they are.
+  bool may_move(const State& state, std::size_t axis, char target) const {
+    const Spec &from = spec(state, axis), &to = specs_[axis][static_cast<std::size_t>(target)];
+    for (std::size_t other = 0; other < state.size(); ++other) {
+      const Spec& own = spec(state, other);
+      if (other == axis) continue;
+      if (from.is_pending() && own.is_pending() && own.reduce != from.reduce && other > axis) return false;
+      if (other < axis || !own.is_split()) continue;
+      if ((from.is_split() && from.dim == own.dim) || (to.is_split() && to.dim == own.dim)) return false;
+    }
+    return true;
+  }
+
+  bool may_pad(const State& state, std::size_t axis, std::int64_t size) const {
+    const Spec& own = spec(state, axis);
+    for (std::size_t j = 0; j < state.size(); ++j) {
+      if (j != axis && spec(state, j).is_split() && spec(state, j).dim == own.dim) return false;
+    }
+    return own.blocks.empty() && can_pad(size, mesh_.axes[axis].size);
+  }
+
+  // Whether the sizes can be cut so, one axis after another.
+  bool fits(const State& state) const {
+    for (std::size_t k = 0; k < state.size(); ++k) {
+      const Spec& own = spec(state, k);
+      if (!own.is_split()) continue;
+      std::int64_t left = sizes_[static_cast<std::size_t>(own.dim)];
+      if (left < 0) return false;
+      for (std::size_t j = 0; j < k; ++j)
+        left /= spec(state, j).is_split() && spec(state, j).dim == own.dim ? mesh_.axes[j].size : 1;
+      std::int64_t sum = 0;
+      for (const std::int64_t block : own.blocks) {
+        sum += block;
+        if (block % mesh_.axes[k].size != 0) return false;
+      }
+      if ((left % mesh_.axes[k].size != 0 && !may_pad(state, k, left)) ||
+          (!own.blocks.empty() && sum != left))
+        return false;
+    }
+    return true;
+  }
+
+  // One axis at a time, with its bytes on a rank.
+  template <class Add>
+  bool move(const State& state, std::size_t axis, char target, const Add& add) const {
+    int parts = 1;
+    for (std::size_t k = 0; k < state.size(); ++k)
+      parts *= k != axis && spec(state, k).is_split() ? mesh_.axes[k].size : 1;
+    return each_step(spec(state, axis), specs_[axis][static_cast<std::size_t>(target)], dtype_,
+                     bytes_ / parts, mesh_.axes[axis].size, [&](ConversionStep step) {
+                       step.axis = static_cast<int>(axis);
+                       step.stride = mesh_.stride(step.axis);
+                       add(step);
+                     });
+  }
+
+  std::vector<ConversionStep> steps(const std::vector<Place>& places, std::size_t last) const {
+    std::vector<std::size_t> way;
+    for (int k = static_cast<int>(last); k >= 0; k = places[static_cast<std::size_t>(k)].before)
+      way.insert(way.begin(), static_cast<std::size_t>(k));
+    std::vector<ConversionStep> all;
+    for (std::size_t k = 1; k < way.size(); ++k) {
+      const auto axis = static_cast<std::size_t>(places[way[k]].axis);
+      move(places[way[k - 1]].state, axis, places[way[k]].state[axis],
+           [&](const ConversionStep& step) { all.push_back(step); });
+    }
+    return all;
+  }
+
+  ir::DType dtype_;
+  std::int64_t bytes_;
+  std::vector<std::int64_t> sizes_;  // -1: only known at run time
+  const Mesh& mesh_;
+  const StepCost& cost_;
+  std::vector<std::vector<Spec>> specs_;  // per axis: those that occur
+  State from_, to_, whole_;
+  std::vector<State> scattered_;  // per axis, of a sum
+};
 
 }  // namespace
 
@@ -166,73 +312,12 @@ std::optional<std::vector<ConversionStep>> mesh_conversion_steps(
     const MeshSpec& from, const MeshSpec& to, ir::DType dtype, std::int64_t bytes,
     const std::vector<ir::Expr>& sizes, const Mesh& mesh,
     const std::function<std::int64_t(const ConversionStep& step, int ranks)>& cost) {
-  using Steps = std::vector<ConversionStep>;
-  if (from == to) return Steps{};
-  const int axes = mesh.size();
-  // One axis at a time, with its bytes on a rank.
-  const auto move = [&](const MeshSpec& state, int axis, const Spec& target) -> std::optional<Steps> {
-    MeshSpec others = state;
-    others[static_cast<std::size_t>(axis)] = Spec::replicated();
-    auto steps =
-        conversion_steps(state[static_cast<std::size_t>(axis)], target, dtype, bytes / parts_of(others, mesh),
-                         mesh.axes[static_cast<std::size_t>(axis)].size);
-    if (!steps) return std::nullopt;
-    for (ConversionStep& step : *steps) {
-      step.axis = axis;
-      step.stride = mesh.stride(axis);
-    }
-    return steps;
-  };
-  if (axes == 1) return move(from, 0, to[0]);
-  // The cheapest way through the states that lie between (Dijkstra). An axis that does not change may be made whole for a while; the
-  // first one moves at once, since the model is split along it before the others (apply.h).
-  struct Place {
-    MeshSpec state;
-    std::int64_t cost = 0;
-    Steps steps;
-    bool done = false;
-  };
-  std::vector<Place> places = {{from, 0, {}, false}};
-  std::int64_t known_way =
-      std::numeric_limits<std::int64_t>::max();  // the cheapest so far, to where it leads
-  while (true) {
-    std::size_t best = places.size();
-    for (std::size_t k = 0; k < places.size(); ++k) {
-      if (!places[k].done && (best == places.size() || places[k].cost < places[best].cost)) best = k;
-    }
-    if (best == places.size()) return std::nullopt;
-    if (places[best].state == to) return places[best].steps;
-    places[best].done = true;
-    const Place here = places[best];
-    for (int axis = 0; axis < axes; ++axis) {
-      const auto a = static_cast<std::size_t>(axis);
-      std::vector<Spec> targets = {to[a]};
-      if (axis > 0) targets.insert(targets.end(), {Spec::replicated(), from[a]});
-      // A sum over two axes may be scattered along one, reduced along the other, and gathered.
-      for (int dim = 0; axis > 0 && here.state[a].is_pending() && dim < static_cast<int>(sizes.size()); ++dim)
-        targets.push_back(Spec::split(dim));
-      for (const Spec& target : targets) {
-        if (target == here.state[a] || !may_move(here.state, axis, here.state[a], target)) continue;
-        MeshSpec next = here.state;
-        next[a] = target;
-        if (!fits(next, sizes, mesh)) continue;
-        const std::optional<Steps> steps = move(here.state, axis, target);
-        if (!steps) continue;
-        std::int64_t sum = here.cost;
-        for (const ConversionStep& step : *steps) sum += cost(step, mesh.axes[a].size);
-        if (sum >= known_way) continue;
-        if (next == to) known_way = sum;
-        auto known = std::find_if(places.begin(), places.end(),
-                                  [&](const Place& place) { return place.state == next; });
-        if (known == places.end())
-          known = places.insert(places.end(), {next, std::numeric_limits<std::int64_t>::max(), {}, false});
-        if (sum >= known->cost) continue;
-        known->cost = sum;
-        known->steps = here.steps;
-        known->steps.insert(known->steps.end(), steps->begin(), steps->end());
-      }
-    }
-  }
+  if (from == to) return std::vector<ConversionStep>{};
+  if (mesh.size() > 1) return Ways(from, to, dtype, bytes, sizes, mesh, cost).cheapest();
+  auto steps = conversion_steps(from[0], to[0], dtype, bytes, mesh.axes[0].size);
+  if (!steps) return std::nullopt;
+  for (ConversionStep& step : *steps) step.stride = mesh.stride(0);
+  return steps;
 }
 
 void emit_conversion(LocalModel& model, const std::string& name, const Spec& from, const Spec& to,
@@ -292,8 +377,8 @@ bool can_shard(const Tensor& tensor, const Spec& spec) {
 namespace {
 
 // The bytes of one rank, cut.
-ir::ConstantData parts_of(std::span<const std::byte> whole, const Tensor& tensor, const Spec& spec,
-                          int ranks) {
+ir::ConstantData parts_of(std::span<const std::byte> whole, const Tensor& tensor, const Spec& spec, int ranks,
+                          Weights weights) {
   ir::ConstantData data;
   if (spec.is_replicated()) {
     data.per_rank.assign(static_cast<std::size_t>(ranks), whole);
@@ -313,6 +398,11 @@ ir::ConstantData parts_of(std::span<const std::byte> whole, const Tensor& tensor
   for (std::size_t k = 0; k < dim; ++k) outer *= static_cast<std::size_t>(tensor.sizes[k]);
   for (std::size_t k = dim + 1; k < tensor.sizes.size(); ++k)
     inner *= static_cast<std::size_t>(tensor.sizes[k]);
+  if (weights == Weights::any_bytes && is_large(tensor)) {
+    const std::size_t bytes = outer * static_cast<std::size_t>(part) * inner;
+    data.per_rank.assign(static_cast<std::size_t>(ranks), whole.first(bytes));
+    return data;
+  }
   if (outer == 1 && spec.blocks.empty() && size % ranks == 0) {  // parts of the bytes that are there
     const std::size_t bytes = whole.size() / static_cast<std::size_t>(ranks);
     for (int r = 0; r < ranks; ++r)
@@ -348,7 +438,12 @@ ir::ConstantData parts_of(std::span<const std::byte> whole, const Tensor& tensor
 
 }  // namespace
 
-Tensor shard(const Tensor& tensor, const Spec& spec, int ranks, int before) {
+bool is_large(const Tensor& tensor) {
+  constexpr std::size_t kLarge = std::size_t{1} << 16;
+  return tensor.data.per_rank.at(0).size() >= kLarge;
+}
+
+Tensor shard(const Tensor& tensor, const Spec& spec, int ranks, int before, Weights weights) {
   if (spec.is_replicated() && tensor.data.same_on_all_ranks()) return tensor;
   Tensor result{tensor.dtype, tensor.sizes, {}};
   if (spec.is_split()) {
@@ -358,7 +453,7 @@ Tensor shard(const Tensor& tensor, const Spec& spec, int ranks, int before) {
   std::vector<std::span<const std::byte>>& per_rank = result.data.per_rank;
   auto owners = std::make_shared<std::vector<std::shared_ptr<const void>>>(1, tensor.data.owner);
   for (const std::span<const std::byte> whole : tensor.data.per_rank) {
-    const ir::ConstantData parts = parts_of(whole, tensor, spec, ranks);
+    const ir::ConstantData parts = parts_of(whole, tensor, spec, ranks, weights);
     per_rank.insert(per_rank.end(), parts.per_rank.begin(), parts.per_rank.end());
     if (parts.owner) owners->push_back(parts.owner);
   }

@@ -40,9 +40,14 @@ std::optional<std::vector<ConversionStep>> mesh_conversion_steps(
 void emit_conversion(LocalModel& model, const std::string& name, const Spec& from, const Spec& to,
                      const std::vector<ir::Expr>& sizes, const std::string& result);
 
+// Whether a program has its weights, or is made to be priced: then parts of large ones have their sizes, and any bytes.
+enum class Weights : std::uint8_t { cut, any_bytes };
+// Whether parts of a tensor may have any bytes then.
+bool is_large(const Tensor& tensor);
 // What each rank has of a constant of `before` ranks: rank q * ranks + r has part r of what rank q had. Pending sums: the whole tensor
 // in part 0 and zeros elsewhere.
-Tensor shard(const Tensor& tensor, const Spec& spec, int ranks, int before = 1);
+Tensor shard(const Tensor& tensor, const Spec& spec, int ranks, int before = 1,
+             Weights weights = Weights::cut);
 // Whether shard() can.
 bool can_shard(const Tensor& tensor, const Spec& spec);
 

@@ -5,16 +5,13 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ir/coordinate.h"
 #include "ir/error.h"
 
 namespace braid::frontend::sharding {
 namespace {
 
 std::size_t at(std::int64_t k) { return static_cast<std::size_t>(k); }
-
-int coordinate(const Mesh& mesh, int rank, int axis) {
-  return rank / mesh.stride(axis) % mesh.axes[at(axis)].size;
-}
 
 // By device: the number of its shard of each factor.
 std::vector<std::vector<std::int64_t>> shards_of_devices(const DeviceLayout& layout, int devices) {
@@ -42,7 +39,7 @@ std::optional<std::vector<std::vector<int>>> axes_of(const DeviceLayout& layout,
     for (int k = 0; k < mesh.size(); ++k) {
       bool changes = false;
       for (int d = 0; d < devices; ++d) {
-        const int first = d - coordinate(mesh, d, k) * mesh.stride(k);
+        const int first = d - ir::coordinate_of(mesh.axes, k, d) * mesh.stride(k);
         changes = changes || shards[at(d)][f] != shards[at(first)][f];
       }
       if (changes) axes[f].push_back(k);
@@ -51,7 +48,8 @@ std::optional<std::vector<std::vector<int>>> axes_of(const DeviceLayout& layout,
   for (std::size_t f = 0; f < axes.size(); ++f) {
     for (int d = 0; d < devices; ++d) {
       std::int64_t number = 0;
-      for (const int k : axes[f]) number = number * mesh.axes[at(k)].size + coordinate(mesh, d, k);
+      for (const int k : axes[f])
+        number = number * mesh.axes[at(k)].size + ir::coordinate_of(mesh.axes, k, d);
       if (number != shards[at(d)][f]) return std::nullopt;
     }
   }
@@ -82,7 +80,8 @@ std::vector<std::string> device_names(const Mesh& mesh) {
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
     std::string& name = names.emplace_back();
     for (int k = 0; k < mesh.size(); ++k)
-      name += fmt::format("{}{}={}", k == 0 ? "" : ",", mesh.axes[at(k)].name, coordinate(mesh, rank, k));
+      name += fmt::format("{}{}={}", k == 0 ? "" : ",", mesh.axes[at(k)].name,
+                          ir::coordinate_of(mesh.axes, k, rank));
   }
   return names;
 }
@@ -198,7 +197,7 @@ std::optional<DeviceLayout> layout_of(const MeshSpec& spec, const std::vector<st
   for (int d = 0; d < mesh.ranks(); ++d) {
     std::int64_t shard = 0;
     for (const std::vector<int>& own : axes) {
-      for (const int k : own) shard = shard * mesh.axes[at(k)].size + coordinate(mesh, d, k);
+      for (const int k : own) shard = shard * mesh.axes[at(k)].size + ir::coordinate_of(mesh.axes, k, d);
     }
     layout.devices[at(shard)].push_back(d);
   }
@@ -221,7 +220,7 @@ std::string in_words(const MeshSpec& spec, const Mesh& mesh) {
     for (int c = 0; c < mesh.axes[at(k)].size; ++c) {
       std::vector<int> own;
       for (int d = 0; d < mesh.ranks(); ++d) {
-        if (coordinate(mesh, d, k) == c) own.push_back(d);
+        if (ir::coordinate_of(mesh.axes, k, d) == c) own.push_back(d);
       }
       text += (c == 0 ? "" : ", ") + copies(own);
     }

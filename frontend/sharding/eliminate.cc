@@ -1,11 +1,14 @@
 // Exact elimination (bucket elimination, Dechter 1999): variables are removed one after another, each leaves a table over its
-// neighbours. The order takes the variable with the smallest table next. What equal layers of a model leave is computed once:
-// results are kept by the content of the tables that they were computed from.
+// neighbours. The order takes the variable with the smallest table next, of equal ones that around which the least has been
+// removed: of a chain of equal layers first every second border, then every second one of those left, and so on. What equal layers of a
+// model leave is computed once: results are kept by the content of the tables that they were computed from, so a chain takes
+// as many tables as its length has bits.
 #include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "frontend/sharding/network.h"
@@ -34,11 +37,7 @@ struct Factor {
 class Tables {
  public:
   Table add(std::vector<Cost> costs) {
-    std::uint64_t hash = costs.size();
-    for (const Cost cost : costs) {
-      hash ^= static_cast<std::uint64_t>(cost);
-      hash = (hash ^ (hash >> 29)) * 0x9e3779b97f4a7c15u;
-    }
+    const std::uint64_t hash = hash_of(costs);
     const auto [begin, end] = known_.equal_range(hash);
     for (auto known = begin; known != end; ++known) {
       if (*known->second.costs == costs) return known->second;
@@ -73,14 +72,15 @@ Order elimination_order(const Network& network, std::int64_t limit) {
     for (int u : around[v]) cells = cells > kMost / network.size(u) ? kMost : cells * network.size(u);
     return cells;
   };
-  std::set<std::pair<std::int64_t, int>> next;
+  std::set<std::tuple<std::int64_t, int, int>> next;
   std::vector<std::int64_t> weights(count, 0);
+  std::vector<int> rounds(count, 0);  // how many removals one after another have led to its table
   for (int v = 0; v < count; ++v) {
-    if (network.nodes[v].alive) next.insert({weights[v] = weight(v), v});
+    if (network.nodes[v].alive) next.insert({weights[v] = weight(v), 0, v});
   }
   Order order;
   while (!next.empty()) {
-    const auto [cells, v] = *next.begin();
+    const auto [cells, round, v] = *next.begin();
     next.erase(next.begin());
     order.variables.push_back(v);
     order.largest = std::max(order.largest, cells);
@@ -92,8 +92,9 @@ Order elimination_order(const Network& network, std::int64_t limit) {
       }
     }
     for (int u : around[v]) {
-      next.erase({weights[u], u});
-      next.insert({weights[u] = weight(u), u});
+      next.erase({weights[u], rounds[u], u});
+      rounds[u] = std::max(rounds[u], round + 1);
+      next.insert({weights[u] = weight(u), rounds[u], u});
     }
   }
   return order;

@@ -6,11 +6,15 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "frontend/lower_graph.h"
+#include "frontend/sharding/spec.h"
 
 namespace braid::frontend::sharding {
 
@@ -48,6 +52,9 @@ struct GraphNode {
   bool compile_time = false;
 };
 
+// By value and dimension: lists of blocks that splits or joins of the graph suggest (beside one block).
+using BlockCandidates = std::map<std::pair<int, int>, std::set<Blocks>>;
+
 struct Graph {
   std::vector<GraphValue> values;
   std::vector<GraphNode> nodes;      // live ones, in the order of the model
@@ -56,6 +63,8 @@ struct Graph {
 
   int find(const std::string& name) const;  // -1: none
   std::unordered_map<std::string, int> index;
+  // What block_candidates has found (rules.h), by ranks: every mesh asks again. The graph is not changed once it is asked.
+  mutable std::map<int, std::shared_ptr<const BlockCandidates>> known_candidates;
 };
 
 // `facts` must be those of the same model. The graph points into the model and has expressions of the schedule from which the

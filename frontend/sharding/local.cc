@@ -75,15 +75,15 @@ std::string LocalModel::fresh(const std::string& wanted) {
   return name;
 }
 
-void LocalModel::add_initializer(const std::string& name, Tensor tensor) {
+void LocalModel::add_initializer(const std::string& name, Tensor tensor, bool distinct) {
   names_.insert(name);
-  // Parts that happen to be equal are one weight, as they are in files of ranks.
+  // As they are in files of ranks.
   std::vector<std::span<const std::byte>>& parts = tensor.data.per_rank;
   const auto equal = [&](std::span<const std::byte> part) {
     return part.data() == parts[0].data() || part.empty() ||
            std::memcmp(part.data(), parts[0].data(), part.size()) == 0;
   };
-  if (std::ranges::all_of(parts, equal)) parts.resize(1);
+  if (!distinct && std::ranges::all_of(parts, equal)) parts.resize(1);
   model_.initializers.emplace(name, std::move(tensor));
 }
 
@@ -284,11 +284,13 @@ void LocalNode::hide_padding(int k, double value) {
   std::vector<std::vector<std::int64_t>> rows;
   for (int r = 0; r < ranks(); ++r) {
     std::vector<std::int64_t>& row = rows.emplace_back();
-    for (std::int64_t j = 0; j < part; ++j) row.push_back(r * part + j < size ? 1 : 0);
+    for (std::int64_t j = 0; j < part; ++j) row.push_back(r * part + j);
   }
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(view.rank(k) - spec.dim), 1);
   sizes[0] = part;
-  const std::string mask = model.integers_of_rank(name("no_padding"), ir::DType::boolean, sizes, rows);
+  const std::string positions = model.integers_of_rank(name("positions"), ir::DType::i64, sizes, rows);
+  const std::string end = model.integers(name("size"), ir::DType::i64, {}, {size});
+  const std::string mask = model.compute("Less", {positions, end}, name("no_padding"));
   const std::string other = model.number(name("hidden"), view.input(k).dtype, value);
   std::string& own = inputs[static_cast<std::size_t>(k)];
   own = model.compute("Where", {mask, own, other}, name("without_padding"));

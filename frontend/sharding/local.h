@@ -27,7 +27,8 @@ class LocalModel {
   // A name that no value of the model has; it begins with `wanted`.
   std::string fresh(const std::string& wanted);
 
-  void add_initializer(const std::string& name, Tensor tensor);
+  // Parts that happen to be equal are one weight, unless they are `distinct`.
+  void add_initializer(const std::string& name, Tensor tensor, bool distinct = false);
   // Integers, the same on all ranks.
   std::string integers(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes,
                        const std::vector<std::int64_t>& values);

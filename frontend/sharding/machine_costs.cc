@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <tuple>
+#include <string>
+#include <unordered_map>
+#include <utility>
 
 #include "frontend/sharding/work.h"
 
@@ -12,16 +13,6 @@ namespace braid::frontend::sharding {
 using analysis::KernelClass;
 
 namespace {
-
-// The same for one axis.
-void set_nodes(SplitCosts& costs,
-               std::function<Cost(const Graph&, const GraphNode&, Combination, const Mesh&)> on_mesh) {
-  costs.node = [on_mesh](const Graph& graph, const GraphNode& node, const Strategy& strategy, int ranks) {
-    const Strategy* one = &strategy;
-    return on_mesh(graph, node, {&one, 1}, Mesh::line(ranks));
-  };
-  costs.node_on_mesh = std::move(on_mesh);
-}
 
 Cost picoseconds(double us) { return static_cast<Cost>(std::llround(us * 1e6)); }
 
@@ -44,27 +35,72 @@ KernelClass class_of(WorkKind kind) {
   return KernelClass::elementwise;
 }
 
-Cost node_cost(const analysis::CostModel& costs, const Graph& graph, const GraphNode& node, Combination axes,
-               const Mesh& mesh, const SplitCosts& sizes, int memory) {
+// What a node computes and moves, whole.
+struct NodeWork {
+  bool free = false;   // costs nothing
+  bool fused = false;  // into what it reads or what reads it
+  bool asked = false;  // a product with weights
+  KernelClass kernel_class = KernelClass::elementwise;
+  ir::DType dtype = ir::DType::f32;
+  double flops = 0;
+  std::vector<std::pair<std::size_t, double>> reads, writes;  // bytes by input and output
+
+  std::string key() const {
+    std::string text;
+    const auto add = [&](const auto& value) {
+      text.append(reinterpret_cast<const char*>(&value), sizeof(value));
+    };
+    add(free);
+    add(fused);
+    add(asked);
+    add(kernel_class);
+    add(dtype);
+    add(flops);
+    for (const auto* list : {&reads, &writes}) {
+      add(list->size());
+      for (const auto& [k, bytes] : *list) {
+        add(k);
+        add(bytes);
+      }
+    }
+    return text;
+  }
+};
+
+NodeWork work_of(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
+  NodeWork work;
   const WorkKind kind = kind_of(node);
   const GraphValue* y = value_of(graph, node.outputs, 0);
-  if (kind == WorkKind::view || y == nullptr || is_moved_constant(graph, *y)) return 0;
-  const bool fused = kind == WorkKind::pointwise || kind == WorkKind::movement;
-  analysis::KernelWork work;
+  work.asked = kind == WorkKind::product && has_weights(graph, node);
+  work.free = kind == WorkKind::view || y == nullptr || is_moved_constant(graph, *y);
+  if (work.free) return work;
+  work.fused = kind == WorkKind::pointwise || kind == WorkKind::movement;
   work.kernel_class = class_of(kind);
   work.dtype = y->dtype;
-  work.flops = flops(graph, node, kind, sizes) / parts_of_work(axes, mesh);
+  work.flops = flops(graph, node, kind, sizes);
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-    if (const GraphValue* value = value_of(graph, node.outputs, k);
-        value != nullptr && !value->readers.empty())
-      work.bytes += local_bytes(*value, sizes, parts_of_output(axes, mesh, k));
+    const GraphValue* value = value_of(graph, node.outputs, k);
+    if (value != nullptr && !value->readers.empty())
+      work.writes.emplace_back(k, local_bytes(*value, sizes, 1));
   }
-  for (std::size_t k = 0; !fused && k < node.inputs.size(); ++k) {
-    if (const GraphValue* value = value_of(graph, node.inputs, k); value != nullptr)
-      work.bytes += local_bytes(*value, sizes, parts_of_input(axes, mesh, k));
+  for (std::size_t k = 0; !work.fused && k < node.inputs.size(); ++k) {
+    const GraphValue* value = value_of(graph, node.inputs, k);
+    if (value != nullptr) work.reads.emplace_back(k, local_bytes(*value, sizes, 1));
   }
+  return work;
+}
+
+Cost node_cost(const analysis::Machine& machine, const NodeWork& node, Combination axes, const Mesh& mesh,
+               int memory) {
+  if (node.free) return 0;
+  analysis::KernelWork work;
+  work.kernel_class = node.kernel_class;
+  work.dtype = node.dtype;
+  work.flops = node.flops / parts_of_work(axes, mesh);
+  for (const auto& [k, bytes] : node.writes) work.bytes += bytes / parts_of_output(axes, mesh, k);
+  for (const auto& [k, bytes] : node.reads) work.bytes += bytes / parts_of_input(axes, mesh, k);
   work.bytes *= 1000.0 / memory;
-  return picoseconds(roofline(costs.machine(), work).us() + (fused ? 0 : costs.machine().launch_us));
+  return picoseconds(roofline(machine, work).us() + (node.fused ? 0 : machine.launch_us));
 }
 
 std::function<std::int64_t(const ir::Expr&)> size_with(
@@ -123,11 +159,25 @@ analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const
 }
 
 SplitCosts with_memory(SplitCosts costs) {
-  using Key = std::tuple<StepKind, std::int64_t, ir::DType, int, int>;
-  auto known = std::make_shared<std::map<Key, Cost>>();
+  struct Key {
+    std::int64_t bytes;
+    StepKind kind;
+    ir::DType dtype;
+    int ranks, stride;
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const {
+      std::uint64_t hash = static_cast<std::uint64_t>(key.bytes);
+      for (const int value : {static_cast<int>(key.kind), static_cast<int>(key.dtype), key.ranks, key.stride})
+        hash = (hash ^ (hash >> 29)) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(value);
+      return hash;
+    }
+  };
+  auto known = std::make_shared<std::unordered_map<Key, Cost, Hash>>();
   costs.step = [known, step_cost = std::move(costs.step)](const ConversionStep& step, int ranks) {
     const auto [entry, fresh] =
-        known->try_emplace(Key{step.kind, step.bytes, step.dtype, ranks, step.stride}, 0);
+        known->try_emplace(Key{step.bytes, step.kind, step.dtype, ranks, step.stride}, 0);
     if (fresh) entry->second = step_cost(step, ranks);
     return entry->second;
   };
@@ -139,15 +189,28 @@ bool moves_between_ranks(StepKind kind) { return kind != StepKind::slice && kind
 SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const SplitCostOptions& options) {
   SplitCosts result;
   result.size = size_with(costs);
-  set_nodes(result, [costs, options, sizes = result](const Graph& graph, const GraphNode& node,
-                                                     Combination axes, const Mesh& mesh) {
-    // Per axis along which it could be split.
-    const auto whole =
-        std::count_if(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter < 0; });
-    const bool asked = kind_of(node) == WorkKind::product && has_weights(graph, node);
-    return node_cost(*costs, graph, node, axes, mesh, sizes, options.memory) +
-           (asked ? whole * options.whole_product : 0);
-  });
+  result.prices = [costs, options, sizes = result](const Graph& graph, const GraphNode& node) {
+    NodeWork work = work_of(graph, node, sizes);
+    NodePrices prices;
+    prices.key = work.key();
+    prices.of = [costs, options, work = std::move(work)](Combination axes, const Mesh& mesh) {
+      // Per axis along which it could be split.
+      const auto whole =
+          std::count_if(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter < 0; });
+      return node_cost(costs->machine(), work, axes, mesh, options.memory) +
+             (work.asked ? whole * options.whole_product : 0);
+    };
+    return prices;
+  };
+  result.node_on_mesh = [prices = result.prices](const Graph& graph, const GraphNode& node, Combination axes,
+                                                 const Mesh& mesh) {
+    return prices(graph, node).of(axes, mesh);
+  };
+  result.node = [on_mesh = result.node_on_mesh](const Graph& graph, const GraphNode& node,
+                                                const Strategy& strategy, int ranks) {
+    const Strategy* one = &strategy;
+    return on_mesh(graph, node, {&one, 1}, Mesh::line(ranks));
+  };
   result.step = [costs, options](const ConversionStep& step, int ranks) -> Cost {
     if (!moves_between_ranks(step.kind)) {
       analysis::KernelWork copy;

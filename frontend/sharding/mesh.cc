@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "frontend/errors.h"
+#include "ir/coordinate.h"
 #include "ir/error.h"
 
 namespace braid::frontend::sharding {
@@ -19,7 +20,7 @@ int Mesh::ranks_before(int axis) const {
                          [](int n, const MeshAxis& a) { return n * a.size; });
 }
 
-int Mesh::stride(int axis) const { return ranks() / ranks_before(axis + 1); }
+int Mesh::stride(int axis) const { return ir::stride_of(axes, axis); }
 
 int Mesh::find(const std::string& name) const {
   const auto found =

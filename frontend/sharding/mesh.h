@@ -11,17 +11,14 @@
 #include <vector>
 
 #include "frontend/sharding/spec.h"
+#include "ir/comm_group.h"
 
 namespace braid::frontend::sharding {
 
-struct MeshAxis {
-  std::string name;  // "" if the mesh is one axis that nobody named
-  int size = 1;
-  friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
-};
+using ir::MeshAxis;
 
 struct Mesh {
-  std::vector<MeshAxis> axes;
+  ir::Mesh axes;  // the name is "" if the mesh is one axis that nobody named
 
   // One axis without a name.
   static Mesh line(int ranks) { return {{{"", ranks}}}; }

@@ -30,6 +30,15 @@ std::vector<std::int64_t> largest_occupation(const Problem& problem) {
 
 }  // namespace
 
+std::uint64_t hash_of(const std::vector<Cost>& costs) {
+  std::uint64_t hash = costs.size();
+  for (const Cost cost : costs) {
+    hash ^= static_cast<std::uint64_t>(cost);
+    hash = (hash ^ (hash >> 29)) * 0x9e3779b97f4a7c15u;
+  }
+  return hash;
+}
+
 Network::Network(const Problem& problem, Cost scale) {
   const int count = static_cast<int>(problem.variables.size());
   nodes.resize(count);
@@ -43,7 +52,7 @@ Network::Network(const Problem& problem, Cost scale) {
     }
   }
   for (const Edge& edge : problem.edges) {
-    std::vector<Cost> costs = edge.costs;
+    std::vector<Cost> costs = edge.costs.costs();
     for (Cost& cost : costs) cost = cost == kForbidden ? kInside : cost * scale;
     if (edge.from == edge.to) {
       const int n = size(edge.from);

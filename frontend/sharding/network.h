@@ -6,6 +6,7 @@
 // at most its true cost, so a bound of one is a bound of the other. (Lagrangian relaxation; Geoffrion 1974.)
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <vector>
@@ -18,12 +19,17 @@ namespace braid::frontend::sharding {
 inline constexpr Cost kInside = Cost{1} << 62;
 inline constexpr Cost kForbiddenFrom = Cost{1} << 61;
 
+// Equal costs have equal ones.
+std::uint64_t hash_of(const std::vector<Cost>& costs);
+
 struct Node {
   std::vector<Cost> costs;  // per choice that is left
   std::vector<int> labels;  // per choice: its index in the problem
   std::vector<int> pairs;   // indices of pairs, alive
   std::vector<int> uses;    // indices of uses, alive
   bool alive = true;
+  // Others than those in the network depend on it: it stays, with all choices that have a partner.
+  bool fixed = false;
 };
 
 struct Pair {
@@ -56,6 +62,8 @@ class Network {
  public:
   // `scale` multiplies all costs.
   Network(const Problem& problem, Cost scale);
+  // Before anything is reduced.
+  void fix(int variable) { nodes[variable].fixed = true; }
 
   Cost constant = 0;
   std::vector<Node> nodes;  // as the problem's variables

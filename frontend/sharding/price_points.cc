@@ -35,7 +35,7 @@ void PricePoints::add_others(Problem& problem, const SplitSpace& space,
   };
   if (points_[0].steps != 1) {
     for (std::vector<Cost>& costs : problem.variables) times(costs, points_[0].steps);
-    for (Edge& edge : problem.edges) times(edge.costs, points_[0].steps);
+    for (Edge& edge : problem.edges) times(edge.costs.edit(), points_[0].steps);
   }
   for (std::size_t p = 1; p < points_.size(); ++p) {
     const Problem other = space.problem(split_costs(points_[p].costs, options));
@@ -45,7 +45,7 @@ void PricePoints::add_others(Problem& problem, const SplitSpace& space,
     for (std::size_t v = 0; v < other.variables.size(); ++v)
       add(problem.variables[v], other.variables[v], points_[p].steps);
     for (std::size_t e = 0; e < other.edges.size(); ++e)
-      add(problem.edges[e].costs, other.edges[e].costs, points_[p].steps);
+      add(problem.edges[e].costs.edit(), other.edges[e].costs.costs(), points_[p].steps);
   }
 }
 

@@ -7,8 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace braid::frontend::sharding {
@@ -23,12 +26,36 @@ inline constexpr Cost kForbidden = std::numeric_limits<Cost>::max();
 // and differences that a search makes of them.
 inline constexpr Cost kLargestTotal = Cost{1} << 56;
 
+// Costs that many may share: equal layers have the same tables. A copy is the same table until one of both is edited.
+class CostTable {
+ public:
+  CostTable() : costs_(std::make_shared<std::vector<Cost>>()) {}
+  CostTable(std::vector<Cost> costs) : costs_(std::make_shared<std::vector<Cost>>(std::move(costs))) {}
+  CostTable(std::initializer_list<Cost> costs) : CostTable(std::vector<Cost>(costs)) {}
+
+  std::size_t size() const { return costs_->size(); }
+  bool empty() const { return costs_->empty(); }
+  Cost operator[](std::size_t index) const { return (*costs_)[index]; }
+  auto begin() const { return costs_->cbegin(); }
+  auto end() const { return costs_->cend(); }
+  const std::vector<Cost>& costs() const { return *costs_; }
+  // Tables with one address are one table; the content may be equal anyhow.
+  const void* address() const { return costs_.get(); }
+  std::vector<Cost>& edit() {
+    if (costs_.use_count() != 1) costs_ = std::make_shared<std::vector<Cost>>(*costs_);
+    return *costs_;
+  }
+
+ private:
+  std::shared_ptr<std::vector<Cost>> costs_;  // written to only by its one owner
+};
+
 // Costs of a pair of variables: costs[i * (choices of `to`) + j] if `from` takes its choice i and `to` its choice j.
 // Several edges may connect the same variables; their costs add up.
 struct Edge {
   int from = -1;
   int to = -1;
-  std::vector<Cost> costs;
+  CostTable costs;
 };
 
 // Consecutive memory rows, from `begin` up to and without `end`.
@@ -50,6 +77,8 @@ struct Problem {
   std::vector<Edge> edges;
   std::vector<Usage> usages;
   std::vector<std::int64_t> limits;  // per memory row: the bytes that may be occupied
+  // All variables, those of equal layers in the same order one layer after another (fold.h); empty: as they are numbered.
+  std::vector<int> order;
 };
 
 struct SolveOptions {

@@ -562,7 +562,7 @@ void Network::propagate(Cost below) {
       if (infeasible) continue;
       simplify_pairs(v);
       if (infeasible) continue;
-      if (!remove_single(v) && !remove_small_degree(v)) merge_determined(v);
+      if (!nodes[v].fixed && !remove_single(v) && !remove_small_degree(v)) merge_determined(v);
     }
   }
   if (constant >= below) infeasible = true;
@@ -575,7 +575,7 @@ void Network::reduce(Cost below, bool dominance) {
     if (filter_memory()) continue;
     bool changed = false;
     for (int v = 0; dominance && v < static_cast<int>(nodes.size()); ++v) {
-      if (nodes[v].alive && to_compare_[v]) changed |= dominate(v);
+      if (nodes[v].alive && !nodes[v].fixed && to_compare_[v]) changed |= dominate(v);
       to_compare_[v] = 0;
     }
     if (!changed) break;

@@ -192,13 +192,23 @@ std::set<Blocks> suggested(const GraphNode& node, const Letter& letter, const Bl
 
 }  // namespace
 
-BlockCandidates block_candidates(const Graph& graph, int ranks) {
+namespace {
+
+BlockCandidates find_candidates(const Graph& graph, int ranks) {
   BlockCandidates candidates;
   std::vector<Factors> factors;
+  // What nothing has changed for since the last visit is not visited. Lists of several blocks begin where a letter has several
+  // segments.
+  std::vector<char> open;
   for (const GraphNode& node : graph.nodes) {
     factors.push_back(node.compile_time ? Factors{} : factors_of(graph, node));
+    open.push_back(std::ranges::any_of(factors.back().letters, [](const Letter& letter) {
+      return std::ranges::any_of(letter.at, [](const Occurrence& at) { return at.segments.size() > 1; });
+    }));
   }
   const auto visit = [&](std::size_t n) {
+    if (open[n] == 0) return false;
+    open[n] = 0;
     bool changed = false;
     for (const Letter& letter : factors[n].letters) {
       for (const Blocks& blocks : suggested(graph.nodes[n], letter, candidates, ranks)) {
@@ -207,7 +217,12 @@ BlockCandidates block_candidates(const Graph& graph, int ranks) {
           const int v = value_of(graph.nodes[n], at);
           if (own.size() < 2 || v < 0) continue;
           std::set<Blocks>& known = candidates[{v, at.dim}];
-          if (known.size() < kMaxCandidates) changed |= known.insert(std::move(own)).second;
+          if (known.size() >= kMaxCandidates || !known.insert(std::move(own)).second) continue;
+          changed = true;
+          const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
+          if (value.producer >= 0) open[static_cast<std::size_t>(value.producer)] = 1;
+          for (const GraphUse& use : value.readers)
+            if (use.node >= 0) open[static_cast<std::size_t>(use.node)] = 1;
         }
       }
     }
@@ -220,6 +235,14 @@ BlockCandidates block_candidates(const Graph& graph, int ranks) {
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) changed |= visit(n);
   }
   return candidates;
+}
+
+}  // namespace
+
+const BlockCandidates& block_candidates(const Graph& graph, int ranks) {
+  std::shared_ptr<const BlockCandidates>& known = graph.known_candidates[ranks];
+  if (!known) known = std::make_shared<const BlockCandidates>(find_candidates(graph, ranks));
+  return *known;
 }
 
 namespace {

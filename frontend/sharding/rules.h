@@ -149,9 +149,7 @@ std::optional<Blocks> letter_blocks(const Letter& letter, const Occurrence& at, 
 // The blocks of a dimension where the letter has those.
 Blocks dimension_blocks(const Letter& letter, const Occurrence& at, const Blocks& blocks);
 
-// By value and dimension: lists of blocks that splits or joins of the graph suggest (beside one block).
-using BlockCandidates = std::map<std::pair<int, int>, std::set<Blocks>>;
-BlockCandidates block_candidates(const Graph& graph, int ranks);
+const BlockCandidates& block_candidates(const Graph& graph, int ranks);
 
 // All legal combinations, the replicated one first. A dimension is split only if its size is static, positive and every
 // block of it divisible by `ranks`.

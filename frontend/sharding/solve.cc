@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "frontend/errors.h"
+#include "frontend/sharding/fold.h"
 #include "frontend/sharding/problem.h"
 #include "frontend/sharding/search.h"
 #include "ir/error.h"
@@ -22,6 +25,7 @@ void check_problem(const Problem& problem) {
     ir::internal_check(!problem.variables[v].empty(), "variable {} has no choices", v);
     check_costs(problem.variables[v], "variable", v);
   }
+  std::unordered_set<const void*> checked;
   for (std::size_t e = 0; e < problem.edges.size(); ++e) {
     const Edge& edge = problem.edges[e];
     ir::internal_check(edge.from >= 0 && edge.from < count && edge.to >= 0 && edge.to < count,
@@ -29,7 +33,7 @@ void check_problem(const Problem& problem) {
     const std::size_t cells = problem.variables[edge.from].size() * problem.variables[edge.to].size();
     ir::internal_check(edge.costs.size() == cells, "edge {} has {} costs, expected {}", e, edge.costs.size(),
                        cells);
-    check_costs(edge.costs, "edge", e);
+    if (checked.insert(edge.costs.address()).second) check_costs(edge.costs.costs(), "edge", e);
   }
   const int rows = static_cast<int>(problem.limits.size());
   __int128 bytes = 0;
@@ -57,15 +61,20 @@ void check_problem(const Problem& problem) {
 // The sum of the largest allowed costs of all tables.
 Cost largest_total(const Problem& problem) {
   __int128 total = 0;
-  const auto add = [&](const std::vector<Cost>& costs) {
+  const auto largest = [](const std::vector<Cost>& costs) {
     Cost most = 0;
     for (Cost cost : costs) {
       if (cost != kForbidden) most = std::max(most, cost);
     }
-    total += most;
+    return most;
   };
-  for (const std::vector<Cost>& costs : problem.variables) add(costs);
-  for (const Edge& edge : problem.edges) add(edge.costs);
+  for (const std::vector<Cost>& costs : problem.variables) total += largest(costs);
+  std::unordered_map<const void*, Cost> known;
+  for (const Edge& edge : problem.edges) {
+    const auto [entry, fresh] = known.try_emplace(edge.costs.address(), 0);
+    if (fresh) entry->second = largest(edge.costs.costs());
+    total += entry->second;
+  }
   if (total > kLargestTotal) {
     ir::user_error(kSplitCost, {},
                    fmt::format("the costs of splitting add up to more than {} ps", kLargestTotal),
@@ -146,17 +155,22 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
 
   // Without the limits first: mostly they do not bind. Costs are scaled when bounds are needed.
   std::optional<Problem> copy;
-  if (!problem.usages.empty()) copy = Problem{problem.variables, problem.edges, {}, {}};
+  if (!problem.usages.empty()) copy = Problem{problem.variables, problem.edges, {}, {}, problem.order};
   const Problem& unlimited = copy ? *copy : problem;
-  Network network(unlimited, 1);
+  const std::optional<FoldedProblem> folded = FoldedProblem::of(unlimited);
+  const Problem& small = folded ? folded->problem() : unlimited;
+  Network network(small, 1);
+  if (folded) network.cells += folded->cells();
   network.reduce(kInside, true);
   solution.cells = network.cells;
   if (network.infeasible) return infeasible(network.cells);
-  if (network.eliminate(options.table)) {
+  // Twice as large a table as a search would make again and again.
+  if (network.eliminate(2 * options.table)) {
     solution.cells = network.cells;
     if (network.infeasible) return infeasible(network.cells);
-    std::vector<int> choice(problem.variables.size(), -1);
+    std::vector<int> choice(small.variables.size(), -1);
     network.restore(choice);
+    if (folded) choice = folded->restore(choice);
     solution.bound = price(unlimited, choice);
     ir::internal_check(solution.bound != kForbidden, "elimination yields a choice that is forbidden");
     if (!copy || price(problem, choice) != kForbidden) {
@@ -168,7 +182,12 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
   }
   if (!copy) {
     network.multiply_costs(scale);
-    branch_and_bound(problem, std::move(network), scale, options, solution);
+    branch_and_bound(small, std::move(network), scale, options, solution);
+    if (folded && solution.bound != kForbidden) solution.bound += folded->constant();
+    if (folded && solution.feasible()) {
+      solution.choice = folded->restore(solution.choice);
+      solution.cost = price(problem, solution.choice);
+    }
     return solution;
   }
   network = Network(problem, scale);

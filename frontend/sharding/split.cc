@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/errors.h"
+#include "frontend/model_mesh.h"
 #include "frontend/op_registry.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/choose.h"
@@ -303,11 +304,12 @@ Model Splitter::next(const Model& model, const Opsets& opsets, const GraphFacts&
   if (stage_ > 0) plan = completed(graph, plan, wanted(model, graph, plan));
   const ResolvedPlan resolved = resolve(graph, plan, plan.ranks, file_);
   if (stage_ == 0 && request_.resolved) request_.resolved(model, graph, plan_);
-  LocalProgram program = apply(model, graph, resolved, plan.ranks, before_);
+  LocalProgram program = apply(model, graph, resolved, plan.ranks, before_, request_.weights);
   if (request_.report) request_.report(graph, plan, program.inputs, program.outputs);
   if (plan_.mesh.size() > 1) follow(model, graph, program);
   before_ *= plan.ranks;
   ++stage_;
+  if (done()) set_mesh(program.model.proto, plan_.mesh.axes);
   return std::move(program.model);
 }
 

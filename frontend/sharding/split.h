@@ -16,6 +16,7 @@ struct SplitRequest {
   std::string plan_file;  // for messages
   // Whether states of the plan that are impossible after the axes before are an error; otherwise others are taken.
   bool obey = true;
+  Weights weights = Weights::cut;
   Mesh mesh;  // for `choose`; empty: one axis of all ranks
   std::function<MeshPlan(const Graph& graph, const Mesh& mesh)> choose;
   // Is told, axis by axis, the plan that was applied to the model that is split along the axes before, and the states of the

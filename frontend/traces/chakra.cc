@@ -458,6 +458,7 @@ RecordedTrace ChakraBuilder::finish() && {
           c.kind = ir::CollectiveKind::all_to_all;
           const std::int64_t a = n.comm_src.value_or(0), b = n.comm_dst.value_or(1);
           c.group = fmt::format("p2p_{}_{}", a, b);
+          c.pair = true;
           if (a >= 0 && b >= 0 && a != b && a <= 1'000'000 && b <= 1'000'000)
             c.ranks = {static_cast<int>(a), static_cast<int>(b)};
         }

@@ -108,6 +108,12 @@ class Reader {
         if (key == "traceEvents") {
           found = true;
           events();
+        } else if (key == "distributedInfo") {
+          scanner_.peek();
+          const std::size_t offset = scanner_.offset();
+          const TraceEntry info(scanner_, offset, scanner_.value());
+          trace_.ranks = static_cast<int>(
+              std::clamp<std::int64_t>(info.integer({"world_size"}).value_or(1), 1, ir::kMaxRanks));
         } else {
           scanner_.raw_value();
         }

@@ -117,6 +117,19 @@ RecordedTimes times_of(const std::vector<RecordedInterval>& recorded) {
   return t;
 }
 
+// A trace is that of one rank and names its groups only. If all ranks have as many and lie in a grid, such as [0, 1, 2, 3] of 8
+// or [0, 4], the others communicate at the same moment in groups of their own: one partition. Else the group alone.
+ir::Parts with_siblings(const std::vector<int>& group, int world) {
+  const std::int64_t size = std::ssize(group), stride = group[1] - group[0], block = size * stride;
+  if (stride < 1 || world > ir::kMaxRanks || block > world || world % block != 0) return {group};
+  const ir::Mesh mesh = {{"before", static_cast<int>(world / block)},
+                         {"along", static_cast<int>(size)},
+                         {"after", static_cast<int>(stride)}};
+  const int along = 1;
+  ir::Parts parts = ir::parts_along(mesh, {&along, 1});
+  return std::find(parts.begin(), parts.end(), group) == parts.end() ? ir::Parts{group} : parts;
+}
+
 class Builder {
  public:
   explicit Builder(RecordedTrace trace) : trace_(std::move(trace)) {
@@ -138,6 +151,11 @@ class Builder {
                      "record with ProfilerActivity.CUDA on the rank of interest");
     }
     if (timed) charge();
+    for (const RecordedOp& op : trace_.ops) {
+      if (op.collective)
+        trace_.ranks = std::max(trace_.ranks, *std::ranges::max_element(op.collective->ranks) + 1);
+    }
+    graph().ranks = trace_.ranks;
     const std::vector<int> order = in_order(trace_);
     mark_needed(order);
     results_.resize(trace_.ops.size());
@@ -292,12 +310,16 @@ class Builder {
   }
 
   ir::GroupId group_of(const RecordedCollective& c) {
-    graph().ranks = std::max(graph().ranks, *std::max_element(c.ranks.begin(), c.ranks.end()) + 1);
     const auto [found, added] = groups_.try_emplace({c.group, c.ranks});
-    if (added) {
-      // Groups of one name but different ranks (two traces of processes with counters of their own).
-      found->second = graph().add_group(group_names_.unique(c.group, "group"), c.ranks);
-    }
+    if (!added) return found->second;
+    // Groups of one name but different ranks (two traces of processes with counters of their own).
+    const std::string name = group_names_.unique(c.group, "group");
+    ir::Parts parts = c.pair ? ir::Parts{c.ranks} : with_siblings(c.ranks, trace_.ranks);
+    if (parts.size() > 1)
+      out_.assumptions.push_back(
+          fmt::format("the {} ranks of '{}' are one of {} groups that communicate at the same moment",
+                      c.ranks.size(), name, parts.size()));
+    found->second = graph().add_partition(name, std::move(parts));
     return found->second;
   }
 

@@ -13,6 +13,7 @@ struct RecordedCollective {
   ir::CollectiveKind kind = ir::CollectiveKind::all_reduce;
   std::string group;       // name of the process group
   std::vector<int> ranks;  // at least two
+  bool pair = false;       // a transfer from one rank to another instead of a collective of a process group
   ir::DType dtype = ir::DType::u8;
   std::int64_t elements = 1;  // of this rank's operand; all_gather: what it contributes
 };
@@ -32,6 +33,7 @@ struct RecordedTrace {
   std::string format, file;
   std::vector<RecordedOp> ops;
   std::vector<std::string> assumptions;
+  int ranks = 1;  // of the run, if the trace says so; at least those that its groups name
 };
 
 }  // namespace braid::frontend

@@ -85,6 +85,7 @@ bool Instance::call_extern(BraidExternKernel kernel, std::initializer_list<Braid
 bool Instance::transfers(int index, int peer) const {
   return in_group(index) && core_->groups_.position(index) != peer;
 }
+int Instance::rank() const { return core_->groups_.rank(); }
 ncclComm_t Instance::group(int index) const { return core_->groups_.comm(index); }
 device::PeerGroup Instance::peers(int index) const { return core_->segment_.peers(core_->groups_, index); }
 

@@ -115,6 +115,7 @@ class Instance {
                    std::initializer_list<BraidTensorView> writes,
                    std::initializer_list<BraidAttribute> attributes);
 
+  int rank() const;
   // Whether this rank is in group `index` of the table.
   bool in_group(int index) const { return group(index) != nullptr; }
   // The same, and is not member `peer`.

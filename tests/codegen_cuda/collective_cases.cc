@@ -2,7 +2,10 @@
 
 #include <numeric>
 
+#include "driver/compile.h"
+#include "ir/parser.h"
 #include "tests/codegen_cuda/cases.h"
+#include "tests/support/coordinates.h"
 
 namespace braid::test {
 namespace {
@@ -201,6 +204,14 @@ codegen::cuda::CudaOptions fault(EdgeReason reason) {
   return o;
 }
 
+ir::Schedule coordinates() {
+  ir::Schedule schedule = ir::parse_schedule(by_coordinates());
+  CompileOptions options;
+  options.target = "cuda";
+  optimise(schedule, options);
+  return schedule;
+}
+
 }  // namespace
 
 void add_collective_cases(std::vector<Case>& out) {
@@ -216,6 +227,7 @@ void add_collective_cases(std::vector<Case>& out) {
         {fmt::format("collectives_2_{}", to_string(dtype)), [dtype] { return every_collective(2, dtype); }});
   }
   out.push_back({"groups", groups});
+  out.push_back({"by_coordinates", coordinates});
   out.push_back({"transfer", transfer});
   out.push_back({"relay", relay});
   out.push_back({"two_messages", two_messages});

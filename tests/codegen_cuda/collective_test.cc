@@ -28,6 +28,11 @@ TEST_F(Collective, EveryKindIsAsTheInterpreterSays) {
 
 TEST_F(Collective, GroupsAreSplitFromTheWorld) { expect_equal(run_case("groups"), 0); }
 
+TEST_F(Collective, CoordinatesAreThoseOfTheRank) {
+  for (const std::int64_t n : {1, 6}) expect_equal(run_case("by_coordinates", {{"n", n}}), 0);
+  EXPECT_THAT(found(), ::testing::IsEmpty());
+}
+
 TEST_F(Collective, SendAndReceive) { expect_equal(run_case("transfer"), 0); }
 TEST_F(Collective, AMessageIsSentOnWhenItHasArrived) {
   expect_equal(run_case("relay"), 0);

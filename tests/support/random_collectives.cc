@@ -30,7 +30,8 @@ constexpr std::size_t kFlights = 12;
 
 class Writer {
  public:
-  Writer(std::uint64_t seed, const RandomCollectivesOptions& options) : random_(seed), options_(options) {
+  Writer(std::uint64_t seed, const RandomCollectivesOptions& options)
+      : random_(seed), ranks_random_(seed ^ 0x72616e6b73), options_(options) {
     ranks_ = options.ranks != 0 ? options.ranks : 2 + pick(7);
   }
 
@@ -39,6 +40,7 @@ class Writer {
     for (int left = options_.collectives; left > 0;) {
       while (live_.size() < kLive) fresh();
       if (pick(3) == 0) arithmetic();
+      if (ranks_random_() % 3 == 0) change_by_rank();
       left -= collective();
       while (flights_.size() > kFlights || (!flights_.empty() && pick(3) == 0)) advance();
       while (!unreleased_.empty() && (unreleased_.size() > kFlights || pick(3) == 0)) release();
@@ -89,6 +91,7 @@ class Writer {
   void head() {
     line("graph collectives\nranks {}\nchannels {}", ranks_, pick(2) == 0 ? "global" : "communicator");
     global_ = text_.find("global") != std::string::npos;
+    make_mesh();
     std::vector<int> all(static_cast<std::size_t>(ranks_));
     std::iota(all.begin(), all.end(), 0);
     groups_.push_back({"g0", {all}});
@@ -130,8 +133,77 @@ class Writer {
 
   bool pinned(const std::string& storage) const { return pins_.count(storage) != 0 && pins_.at(storage) > 0; }
 
+  // ---- coordinates of the rank: from numbers of their own, so that the other choices are those without them
+
+  int pick_by_rank(std::int64_t n) {
+    return static_cast<int>(ranks_random_() % static_cast<std::uint64_t>(n));
+  }
+
+  // One to three axes.
+  void make_mesh() {
+    std::vector<std::string> axes;
+    for (int left = ranks_; left > 1 || axes.empty();) {
+      int size = axes.size() == 2 ? left : 1 + pick_by_rank(left);
+      while (left % size != 0) --size;
+      axes_.push_back({fmt::format("a{}", axes.size()), size});
+      axes.push_back(fmt::format("{}={}", axes_.back().name, size));
+      left /= size;
+    }
+    line("mesh [{}]", fmt::join(axes, ", "));
+  }
+  const ir::MeshAxis& pick_axis() {
+    return axes_[static_cast<std::size_t>(pick_by_rank(static_cast<std::int64_t>(axes_.size())))];
+  }
+
+  // An expression over coordinates with values in [0, most].
+  std::string below(std::int64_t most) {
+    const ir::MeshAxis& axis = pick_axis();
+    const std::int64_t steps = axis.size - 1, half = steps / 2;
+    switch (pick_by_rank(5)) {
+      case 0:
+        return steps == 0
+                   ? fmt::format("{}", most)
+                   : fmt::format("{} - {} * rank({})", most, pick_by_rank(most / steps + 1), axis.name);
+      case 1:
+        return half == 0 ? fmt::format("{}", most)
+                         : fmt::format("{} - {} * floordiv(rank({}), 2)", most, pick_by_rank(most / half + 1),
+                                       axis.name);
+      case 2:
+        return fmt::format("max({} - 3 * rank({}), 0)", most, axis.name);
+      case 3:
+        return fmt::format("mod({} + 5 * rank({}) + rank({}), {})", most, axis.name, pick_axis().name,
+                           most + 1);
+      default:
+        return fmt::format("{}", most);
+    }
+  }
+
+  // The rank's part of a value: written in place, or read through a view of it.
+  void change_by_rank() {
+    const ir::MeshAxis& axis = pick_axis();
+    const auto at = static_cast<std::size_t>(pick_by_rank(static_cast<std::int64_t>(live_.size())));
+    Value& v = live_[at];
+    const std::int64_t part = v.size / axis.size;
+    if (part == 0) return;
+    const std::string first = fmt::format("{} * rank({})", part, axis.name);
+    Value out = v;
+    if (pick_by_rank(2) == 0 && !pinned(v.storage)) {
+      out.name = name("v");
+      out.bound = std::max(v.bound, 2.0);
+      line("%{} mutates %{} = pointwise [{}] {{ %0 = load %x_{}[i0 + {}] store %0 at i0 + {} }}", out.name,
+           v.name, part, to_string(v.dtype), below(kLargest - part), first);
+    } else {
+      const std::string view = name("u");
+      out.name = out.storage = name("v");
+      line("buffer %{}: {} in %{} at {}", view, type(v.dtype, part), v.name, first);
+      line("%{}: {} = pointwise {{ %0 = load %{}[mod(i0 + rank({}), {})] store %0 }}", out.name,
+           type(v.dtype, v.size), view, pick_axis().name, part);
+    }
+    v = out;
+  }
+
   // Where so many elements of an input begin.
-  int begin(std::int64_t size) { return pick(static_cast<int>(kLargest - size) + 1); }
+  std::string begin(std::int64_t size) { return below(pick(static_cast<int>(kLargest - size) + 1)); }
   // A part of an input.
   Value cut(DType dtype, std::int64_t size, const std::string& where) {
     Value v{name("v"), "", dtype, size, 2};
@@ -235,11 +307,12 @@ class Writer {
   void release();
   void arrive(const Flight& flight, const std::vector<std::string>& names);
 
-  std::mt19937_64 random_;
+  std::mt19937_64 random_, ranks_random_;
   RandomCollectivesOptions options_;
   int ranks_ = 0, names_ = 0;
   bool global_ = true;
   std::string text_;
+  ir::Mesh axes_;
   std::vector<ir::CommGroup> groups_;
   std::vector<Value> live_;
   std::deque<Flight> flights_;

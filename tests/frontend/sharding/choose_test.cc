@@ -296,6 +296,45 @@ TEST(ShardingChoose, SharedConversionsArePaidOnce) {
   });
 }
 
+// A tensor is in every state that some reader takes whatever is chosen, and in two others at most.
+TEST(ShardingChoose, RequiredStates) {
+  const std::vector<int> one = {1}, always_two = {2, 2, 2}, three = {3}, any = {0, 1, 2}, none = {0, 0};
+  const auto required = [](std::vector<const std::vector<int>*> taken, int from) {
+    return required_states(taken, from);
+  };
+  EXPECT_EQ(required({}, 0), std::vector<int>{});
+  EXPECT_EQ(required({&any, &none}, 0), std::vector<int>{});
+  EXPECT_EQ(required({&any, &none}, 1), std::vector<int>{0});
+  EXPECT_EQ(required({&three, &any, &one, &always_two, &three}, 0), (std::vector<int>{3, 1, 2}));
+  EXPECT_EQ(required({&three, &any, &one, &always_two, &three}, 1), (std::vector<int>{3, 2}));
+}
+
+// Three readers of a tensor that take one state each, of which none is the one that it has: three conversions.
+TEST(ShardingChoose, ReadersThatAreFixedGetAllTheirStates) {
+  const std::string text =
+      "g (float[4,8,8] x) => (float[4,8,8] a, float[4,8,8] b, float[4,8,8] c, float[4,8,8] d) { h = Relu(x)\n"
+      "a = Neg(h)\n b = Exp(h)\n c = Sin(h)\n d = Cos(h) }";
+  with_graph(text, [](const Graph& graph) {
+    const std::map<std::string, Spec> fixed = {{"Relu", Spec::replicated()},
+                                               {"Neg", Spec::split(0)},
+                                               {"Exp", Spec::split(1)},
+                                               {"Sin", Spec::split(2)},
+                                               {"Cos", Spec::replicated()}};
+    SpaceOptions options;
+    options.keeps = [&](int node, Combination axes) {
+      return axes[0]->outputs[0] == fixed.at(graph.nodes[static_cast<std::size_t>(node)].proto->op_type());
+    };
+    const SplitSpace space(graph, Mesh::line(2), options);
+    EXPECT_TRUE(space.unmet().empty());
+    const SplitChoice choice = space.choose(split_weights());
+    ASSERT_EQ(choice.solution.status, Status::kOptimal);
+    std::vector<std::string> of_h;
+    for (const ChosenConversion& c : choice.conversions)
+      if (graph.values[static_cast<std::size_t>(c.value)].name == "h") of_h.push_back(to_string(c.to[0]));
+    EXPECT_EQ(of_h, (std::vector<std::string>{"S(0)", "S(1)", "S(2)"}));
+  });
+}
+
 // Names and the order of independent nodes have no influence on the cost.
 TEST(ShardingChoose, RenamingAndIdentitiesChangeNothing) {
   Cost first = 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "frontend/sharding/fold.h"
 #include "frontend/sharding/problem.h"
 #include "ir/error.h"
 
@@ -104,11 +105,11 @@ Problem random_problem(Random& random) {
       for (int j = 0; j < columns; ++j) {
         // Some edges make one end a function of the other, some are sums, as conversions often are.
         if (kind == 0) {
-          edge.costs.push_back(i % columns == j ? random_cost(random, most, 0) : kForbidden);
+          edge.costs.edit().push_back(i % columns == j ? random_cost(random, most, 0) : kForbidden);
         } else if (kind == 1) {
-          edge.costs.push_back(i * 3 + j * 5);
+          edge.costs.edit().push_back(i * 3 + j * 5);
         } else {
-          edge.costs.push_back(random_cost(random, most, forbidden_one_in));
+          edge.costs.edit().push_back(random_cost(random, most, forbidden_one_in));
         }
       }
     }
@@ -220,7 +221,7 @@ Problem dense_problem(Random& random) {
   for (int v = 0; v < count; ++v) {
     for (int w = 0; w < v; ++w) {
       Edge edge{w, v, {}};
-      for (int c = 0; c < 16; ++c) edge.costs.push_back(random.below(20));
+      for (int c = 0; c < 16; ++c) edge.costs.edit().push_back(random.below(20));
       problem.edges.push_back(std::move(edge));
     }
   }
@@ -256,7 +257,7 @@ TEST(ShardingSolve, LossesOfOne) {
       problem.variables.push_back({random.below(3), random.below(3), random.below(3)});
       for (int w = 0; w < v; ++w) {
         Edge edge{w, v, {}};
-        for (int c = 0; c < 9; ++c) edge.costs.push_back(random.one_in(4) ? 1 : 0);
+        for (int c = 0; c < 9; ++c) edge.costs.edit().push_back(random.one_in(4) ? 1 : 0);
         problem.edges.push_back(std::move(edge));
       }
     }
@@ -292,7 +293,7 @@ TEST(ShardingSolve, PartsThatAreNearlyEqual) {
     Cost expected = 0;
     for (int part = 0; part < 6; ++part) {
       Problem one = base;
-      for (Edge& edge : one.edges) edge.costs.back() += random.below(2) == 0 ? 0 : part * 7;
+      for (Edge& edge : one.edges) edge.costs.edit().back() += random.below(2) == 0 ? 0 : part * 7;
       expected += exhaustive(one);
       const int first = static_cast<int>(all.variables.size());
       all.variables.insert(all.variables.end(), one.variables.begin(), one.variables.end());
@@ -391,10 +392,119 @@ TEST(ShardingSolve, EqualLayersAreComputedOnce) {
   EXPECT_LT(many.cells - few.cells, 10 * 248'832);
 }
 
+// Equal layers of up to three variables, behind a first one and before a last one; all may depend on a variable outside. Variables are
+// numbered in any order.
+Problem random_layers(Random& random) {
+  const int most = random.one_in(3) ? 4 : 1000, forbidden_one_in = random.one_in(2) ? 0 : 4 + random.below(8);
+  const int inside = 2 + random.below(2);
+  std::vector<int> sizes;
+  int combinations = 1;
+  for (int v = 0; v < inside; ++v) combinations *= sizes.emplace_back(1 + random.below(inside == 2 ? 4 : 3));
+  int layers = 4, all = combinations * combinations * combinations * combinations;
+  while (layers < 9 && all * combinations <= 8'000) ++layers, all *= combinations;
+  const auto costs = [&](int size) {
+    std::vector<Cost> own;
+    for (int c = 0; c < size; ++c) own.push_back(random_cost(random, most, forbidden_one_in));
+    return own;
+  };
+  Problem problem;
+  const int outside = 1 + random.below(2), ends = 1 + random.below(2);
+  problem.variables = {costs(outside), costs(ends)};
+  std::vector<std::vector<Cost>> own;
+  for (const int size : sizes) own.push_back(costs(size));
+  // From a variable of a layer, or outside, to one of a later or the same layer; `turned` as an edge the other way round.
+  enum class From : std::uint8_t { outside, layer };
+  struct Pattern {
+    From where;
+    int from, to, later;
+    bool turned;
+    CostTable costs;
+  };
+  std::vector<Pattern> patterns;
+  const auto add = [&](From where, int from, int to, int later) {
+    const int cells = (where == From::outside ? outside : sizes[from]) * sizes[to];
+    patterns.push_back({where, from, to, later, random.one_in(3), costs(cells)});
+  };
+  for (int v = 0; v < inside; ++v) {
+    for (int w = 0; w < v; ++w) {
+      if (!random.one_in(4)) add(From::layer, w, v, 0);
+    }
+    if (random.one_in(3)) add(From::outside, 0, v, 0);
+  }
+  for (int links = random.one_in(3) ? 2 : 1; links > 0; --links)
+    add(From::layer, random.below(inside), random.below(inside), 1);
+  if (random.one_in(6)) add(From::layer, random.below(inside), random.below(inside), 2);
+  for (int layer = 0; layer < layers; ++layer) {
+    const auto variable = [&](int v, int of_layer) { return 2 + of_layer * inside + v; };
+    problem.variables.insert(problem.variables.end(), own.begin(), own.end());
+    for (const Pattern& p : patterns) {
+      if (p.later > layer) continue;
+      const int from = p.where == From::outside ? 0 : variable(p.from, layer - p.later),
+                to = variable(p.to, layer);
+      problem.edges.push_back({p.turned ? to : from, p.turned ? from : to, p.costs});
+    }
+  }
+  const int last = static_cast<int>(problem.variables.size()) - 1;
+  problem.edges.push_back({last, 1, costs(sizes.back() * ends)});
+  // Numbered in any order.
+  std::vector<int> number(problem.variables.size());
+  for (std::size_t v = 0; v < number.size(); ++v) number[v] = static_cast<int>(v);
+  if (random.one_in(2)) {
+    for (std::size_t v = number.size(); v-- > 1;)
+      std::swap(number[v], number[random.below(static_cast<int>(v) + 1)]);
+  }
+  Problem result;
+  result.variables.resize(number.size());
+  for (std::size_t v = 0; v < number.size(); ++v) result.variables[number[v]] = problem.variables[v];
+  for (const Edge& edge : problem.edges)
+    result.edges.push_back({number[edge.from], number[edge.to], edge.costs});
+  result.order = number;
+  return result;
+}
+
+// What is inside of equal layers is reduced once, and nothing else becomes the cheapest.
+TEST(ShardingSolve, FoldedLayersHaveTheSameOptimum) {
+  int folded = 0, infeasible = 0;
+  SolveOptions small;
+  small.table = 2;
+  for (std::uint64_t seed = 800'000; seed < 800'400; ++seed) {
+    Random random(seed);
+    const Problem problem = random_layers(random);
+    const auto layers = FoldedProblem::of(problem);
+    folded += layers.has_value();
+    if (layers) {
+      EXPECT_GE(layers->layers(), 3);
+      EXPECT_LT(layers->problem().variables.size(), problem.variables.size()) << "seed " << seed;
+    }
+    const Solution solution = solve(problem);
+    expect_optimal(problem, solution, seed);
+    expect_optimal(problem, solve(problem, small), seed);
+    infeasible += solution.status == Status::kInfeasible;
+  }
+  EXPECT_GT(folded, 100);
+  EXPECT_LT(infeasible, 200);
+}
+
+// One cost that differs in one layer: it is not taken for the others.
+TEST(ShardingSolve, LayersThatAreNearlyEqualAreNotFolded) {
+  for (std::uint64_t seed = 820'000; seed < 820'200; ++seed) {
+    Random random(seed);
+    Problem problem = random_layers(random);
+    if (random.one_in(2)) {
+      std::vector<Cost>& costs = problem.variables[random.below(static_cast<int>(problem.variables.size()))];
+      costs[0] = costs[0] == kForbidden ? 3 : costs[0] + 5;
+    } else {
+      Edge& edge = problem.edges[random.below(static_cast<int>(problem.edges.size()))];
+      edge.costs.edit()[0] = edge.costs[0] == kForbidden ? 3 : edge.costs[0] + 5;
+    }
+    expect_optimal(problem, solve(problem), seed);
+  }
+}
+
 TEST(ShardingSolve, ForbiddenEverywhereIsInfeasible) {
   Problem problem{{{1, 2}, {3, kForbidden}}, {{0, 1, {kForbidden, 1, kForbidden, 1}}}, {}, {}};
   EXPECT_EQ(solve(problem).status, Status::kInfeasible);
-  problem.edges[0].costs[2] = 7;
+  problem.edges[0].costs.edit()[2] = 7;
   const Solution solution = solve(problem);
   EXPECT_EQ(solution.cost, 2 + 3 + 7);
   EXPECT_EQ(solution.choice, (std::vector<int>{1, 0}));
@@ -450,7 +560,7 @@ TEST(ShardingSolve, MalformedProblemsAreInternalErrors) {
   };
   refused([](Problem& p) { p.variables[0].clear(); });
   refused([](Problem& p) { p.variables[0][0] = -1; });
-  refused([](Problem& p) { p.edges[0].costs.pop_back(); });
+  refused([](Problem& p) { p.edges[0].costs.edit().pop_back(); });
   refused([](Problem& p) { p.edges[0].to = 2; });
   refused([](Problem& p) { p.usages[0].bytes.push_back(1); });
   refused([](Problem& p) { p.usages[0].bytes[0] = -5; });

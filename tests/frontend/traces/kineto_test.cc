@@ -70,6 +70,32 @@ TEST(Kineto, TheScheduleHasTheCollectivesOfTheFile) {
   EXPECT_THAT(text, testing::HasSubstr("bf16[4096] comm(registered, @dp) = all_gather @dp"));
 }
 
+// A trace names the groups of its rank. Those of the others communicate at the same moment, where all ranks lie in a grid.
+TEST(Kineto, GroupsOfOtherRanksAreSiblings) {
+  const auto groups = [](const std::string& ranks, const std::string& info) {
+    const std::string gather = fmt::format(
+        R"(, "Collective name": "_allgather_base", "In msg nelems": 1024, "dtype": "Float", "Process Group Name": "g", "Process Group Ranks": "[{}]")",
+        ranks);
+    const std::string text = fmt::format("{{{}\"traceEvents\": [\n{}\n]}}", info,
+                                         event("ncclDevKernel_AllGather", 110, 40, 20, 2, 51, gather));
+    const ImportedTrace t = import_text("groups.json", text);
+    EXPECT_THAT(ir::verify(t.schedule), testing::IsEmpty());
+    return std::pair(ir::parts_text(t.schedule.graph.groups.at(0).parts), t.assumptions.back());
+  };
+  const std::string eight = R"("distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 8}, )";
+  EXPECT_EQ(groups("0, 1, 2, 3", eight).first, "0 1 2 3 | 4 5 6 7");
+  EXPECT_EQ(groups("1, 5", eight).first, "0 4 | 1 5 | 2 6 | 3 7");
+  EXPECT_EQ(groups("4, 6", eight).first, "0 2 | 1 3 | 4 6 | 5 7");
+  EXPECT_THAT(groups("1, 5", eight).second, testing::HasSubstr("2 ranks of 'g' are one of 4 groups"));
+  // No grid, all ranks, or an unknown number of ranks.
+  EXPECT_EQ(groups("1, 2", eight).first, "1 2");
+  EXPECT_EQ(groups("0, 1, 2", eight).first, "0 1 2");
+  EXPECT_EQ(groups("0, 1, 3, 2", eight).first, "0 1 3 2");
+  EXPECT_EQ(groups("4, 0", eight).first, "4 0");
+  EXPECT_EQ(groups("0, 1, 2, 3, 4, 5, 6, 7", eight).first, "0 1 2 3 4 5 6 7");
+  EXPECT_EQ(groups("0, 1, 2, 3", "").first, "0 1 2 3");
+}
+
 TEST(Kineto, WithoutSynchronisationTheFirstKernelAfterTheEndWaits) {
   const std::string text = ir::print(import_text("half.json", trace(kHalfHidden)).schedule);
   const auto at = [&](const char* what) { return text.find(what); };

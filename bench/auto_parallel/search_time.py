@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""How long the splitter takes on a Llama of 32 layers: the search with its bounds, and whole commands; two tables.
+
+  scripts/python_run.sh bench/auto_parallel/search_time.py --braid build/release/bin/braid --bench build/release/bin/auto_parallel_bench
+
+The model has the sizes of Llama-3-8B. Its weights are zeros in a file of holes: 32 GB that take no room.
+"""
+
+import argparse
+import pathlib
+import resource
+import subprocess
+import sys
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "examples" / "tensor_parallel"))
+
+import graph_builder  # noqa: E402
+import model_config  # noqa: E402
+import transformer  # noqa: E402
+from make_decoder import make_config  # noqa: E402
+
+SIZES = dict(style="llama", hidden=4096, heads=32, kv_heads=8, intermediate=14336, vocab=128256)
+DIMS = {"prefill": ["batch=8", "sequence=2048"], "decode": ["batch=8", "past_sequence=2047"]}
+
+
+def meshes(ranks, axes):
+    """All of so many ranks with that many axes, as --devices tries them."""
+    if axes == 1:
+        return [(ranks,)]
+    return [(s, *rest) for s in range(2, ranks) if ranks % s == 0 for rest in meshes(ranks // s, axes - 1) if min(rest) > 1]
+
+
+def mesh_option(sizes):
+    names = {1: ("tp",), 2: ("dp", "tp"), 3: ("dp", "ep", "tp")}[len(sizes)]
+    return ",".join(f"{name}={size}" for name, size in zip(names, sizes))
+
+
+SEARCHES = (  # title, graph, meshes
+    ("8 devices, all meshes", "prefill", [m for n in (2, 4, 8) for axes in (1, 2, 3) for m in meshes(n, axes)]),
+    ("8 devices, all meshes", "decode", [m for n in (2, 4, 8) for axes in (1, 2, 3) for m in meshes(n, axes)]),
+    ("64 devices, three axes", "prefill", [(4, 4, 4)]),
+)
+COMMANDS = (  # graph, options
+    ("prefill", ["--devices", "8"]),
+    ("decode", ["--devices", "8"]),
+    ("prefill", ["--devices", "64"]),
+    ("decode", ["--tp", "8", "--split-caches"]),
+)
+
+
+class ZeroParameters(model_config.Parameters):
+    def normal(self, name, shape, deviation):
+        return np.broadcast_to(np.float32(0), shape)  # one element that is seen everywhere
+
+    def scale(self, name, size):
+        return self.normal(name, (size,), 0)
+
+
+class ShapesOnly(transformer.Transformer):
+    """Its weights have places in a file, and no bytes."""
+
+    def __init__(self, config, path):
+        super().__init__(config)
+        self.parameters = ZeroParameters(config)
+        self.b.weight = self.weight
+        self.path, self.end = path, 0
+
+    def weight(self, name, array):
+        tensor = graph_builder.TensorProto(name=name, data_type=graph_builder.TensorProto.FLOAT, dims=array.shape)
+        tensor.data_location = graph_builder.TensorProto.EXTERNAL
+        for key, value in (("location", self.path.name), ("offset", self.end), ("length", array.nbytes)):
+            entry = tensor.external_data.add()
+            entry.key, entry.value = key, str(value)
+        alignment = graph_builder.WEIGHT_ALIGNMENT
+        self.end += -(-array.nbytes // alignment) * alignment
+        self.b._initializers.append(tensor)
+        return name
+
+    def column_linear(self, x, name, columns, biased=True, parts=1):
+        return self.linear(x, name, self.parameters.matrix(name, self.c.hidden, columns))
+
+    def head(self, x):
+        logits = self.b.op("MatMul", x, self.weight("head.weight", self.parameters.matrix("", self.c.hidden, self.c.vocab)))
+        self.b.output(logits, "logits", [self.c.dim("batch"), self.c.sequence, self.c.vocab], first=True)
+
+
+def write_model(folder, graph, layers):
+    path = folder / f"{graph}.{layers}.onnx"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        model = ShapesOnly(make_config(graph=graph, layers=layers, **SIZES), path.with_suffix(".data"))
+        proto = model.build()
+        with open(model.path, "wb") as weights:
+            weights.truncate(model.end)
+        path.write_bytes(proto.SerializeToString(deterministic=True))
+    return path
+
+
+def run(command):
+    """Processor time of the command, and what it prints."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
+
+
+def dims_of(graph):
+    return [word for dim in DIMS[graph] for word in ("--dim", dim)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--braid", type=pathlib.Path, required=True)
+    parser.add_argument("--bench", type=pathlib.Path, required=True)
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "bench_search_time", help="for models")
+    parser.add_argument("--layers", type=int, default=32)
+    o = parser.parse_args()
+    print(f"Llama of {o.layers} layers of 4096 on the machine `h100`, prefill of 8 x 2048 and decode of 8 after 2047. Processor time.\n")
+    print("Search and bounds:\n\n| devices | graph | mesh | seconds |\n|---|---|---|---:|", flush=True)
+    for title, graph, all_meshes in SEARCHES:
+        options = [word for m in all_meshes for word in (("--ranks", m[0]) if len(m) == 1 else ("--mesh", mesh_option(m)))]
+        _, text = run([o.bench, write_model(o.work, graph, o.layers), *dims_of(graph), *options])
+        for line in text.splitlines()[2:]:
+            cells = [cell.strip() for cell in line.strip("|").split("|")]
+            print(f"| {title} | {graph} | {cells[1]} | {cells[-1]} |", flush=True)
+    print("\nWhole commands:\n\n| command | seconds |\n|---|---:|", flush=True)
+    for graph, options in COMMANDS:
+        model = write_model(o.work, graph, o.layers)
+        for command in ("explain", "compile"):
+            words = [o.braid, command, model, "--machine", "h100", *dims_of(graph), *options]
+            seconds, _ = run(words if command == "explain" else [*words, "--emit", "plan", "-o", o.work / "out"])
+            print(f"| `braid {command} {graph}.onnx {' '.join(options)}{'' if command == 'explain' else ' --emit plan'}` | {seconds:.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

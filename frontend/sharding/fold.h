@@ -1,0 +1,41 @@
+// Equal layers of a problem: what is inside of them is reduced once, for all of them.
+//
+//   ... ─ border ─[ inside ]─ border ─[ inside ]─ border ─ ...      borders: the fewest choices between two layers
+//   ... ─ border ─── rest ─── border ─── rest ─── border ─ ...      rest: often one table, shared by all
+//
+// Variables are looked at in the problem's order. Layers are runs of variables of equal length with equal tables, to each
+// other, within themselves, and to variables outside of all layers (masks, tables of rotations), which stay; layers see them by the kinds of choices
+// that are alike to them. What is reduced keeps for every choice of
+// those that stay the cheapest of what is inside, so the optimum is that of the whole problem.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "frontend/sharding/network.h"
+
+namespace braid::frontend::sharding {
+
+class FoldedProblem {
+ public:
+  // nullopt: it has limits, or too few equal layers.
+  static std::optional<FoldedProblem> of(const Problem& problem);
+
+  const Problem& problem() const { return problem_; }
+  // What every choice costs beside what it costs in problem().
+  Cost constant() const { return constant_; }
+  std::int64_t cells() const { return inside_->cells; }
+  int layers() const { return static_cast<int>(layers_.size()); }
+  // The choice of the whole problem with that one of problem(), and the cheapest one inside of the layers.
+  std::vector<int> restore(const std::vector<int>& choice) const;
+
+ private:
+  Problem problem_;
+  Cost constant_ = 0;
+  std::optional<Network> inside_;         // of one layer, with what it touches
+  std::vector<int> number_;               // per variable of the whole problem: in problem_; -1: it is inside
+  std::vector<std::vector<int>> layers_;  // per layer and variable of inside_: that of the whole problem
+  std::vector<std::vector<int>> rest_;  // per layer and variable of inside_: in problem_; -1: it was removed
+};
+
+}  // namespace braid::frontend::sharding

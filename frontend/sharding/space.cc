@@ -1,0 +1,584 @@
+// Which choices the nodes and tensors of a graph have on a mesh (choose.h).
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string>
+
+#include "frontend/sharding/caches.h"
+#include "frontend/sharding/choose.h"
+#include "ir/error.h"
+
+namespace braid::frontend::sharding {
+
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// A combination must take what is pinned whole, and constants as they can be cut.
+bool allowed(const Graph& graph, const GraphNode& node, const Strategy& strategy) {
+  for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+    if (node.inputs[k] < 0 || strategy.inputs[k].is_replicated()) continue;
+    const GraphValue& value = graph.values[at(node.inputs[k])];
+    if (value.pinned) return false;
+    if (value.constant && !can_shard(*value.constant, strategy.inputs[k])) return false;
+  }
+  for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+    if (node.outputs[k] < 0 || strategy.outputs[k].is_replicated()) continue;
+    if (graph.values[at(node.outputs[k])].pinned) return false;
+  }
+  return true;
+}
+
+constexpr int kReplicated = 0;
+
+// More choices of one tensor are not searched as a whole.
+constexpr std::size_t kMostPairs = 1500, kMostChoices = 5000;
+// Of the tables of a relaxed problem, those of equal tensors once.
+constexpr std::size_t kMostRelaxed = std::size_t{1} << 20;
+
+// Whether one letter can be cut on all axes that split it, in blocks that are the same on each.
+bool letters_fit(const Factors& factors, Combination axes, const Mesh& mesh) {
+  for (std::size_t k = 1; k < axes.size(); ++k) {
+    if (axes[k]->letter < 0) continue;
+    std::int64_t parts = mesh.axes[k].size;
+    for (std::size_t j = 0; j < k; ++j) {
+      if (axes[j]->letter != axes[k]->letter) continue;
+      if (axes[j]->blocks != axes[k]->blocks) return false;
+      parts *= mesh.axes[j].size;
+    }
+    if (parts == mesh.axes[k].size) continue;  // on this axis alone, where it may be padded
+    const std::int64_t size = factors.letters[at(axes[k]->letter)].size;
+    const Blocks blocks = axes[k]->blocks.empty() ? Blocks{size} : axes[k]->blocks;
+    if (std::any_of(blocks.begin(), blocks.end(), [&](std::int64_t b) { return b % parts != 0; }))
+      return false;
+  }
+  return true;
+}
+
+std::vector<std::int64_t> static_sizes(const GraphValue& value) {
+  std::vector<std::int64_t> sizes;
+  for (const ir::Expr& size : value.sizes) sizes.push_back(static_size(size).value_or(-1));
+  return sizes;
+}
+
+// All that the choices of a node depend on, as bytes: nodes of equal layers differ in names only.
+class Likeness {
+ public:
+  Likeness(const Graph& graph, const std::vector<BlockCandidates>& candidates)
+      : graph_(graph), blocks_(graph.values.size()) {
+    for (std::size_t axis = 0; axis < candidates.size(); ++axis) {
+      for (const auto& [place, lists] : candidates[axis]) {
+        std::string& text = blocks_[at(place.first)];
+        for (const Blocks& list : lists) {
+          add(text, axis, place.second, list.size());
+          for (const std::int64_t block : list) add(text, block);
+        }
+      }
+    }
+  }
+
+  std::string of(const GraphNode& node) const {
+    std::string text = node.proto->op_type() + '\0' + node.domain + '\0';
+    add(text, node.rule, node.version, node.proto->attribute_size());
+    for (const onnx::AttributeProto& attribute : node.proto->attribute()) {
+      const std::string own = attribute.SerializeAsString();
+      add(text, own.size());
+      text += own;
+    }
+    for (const std::vector<int>* values : {&node.inputs, &node.outputs}) {
+      add(text, values->size());
+      for (std::size_t k = 0; k < values->size(); ++k) add_value(text, *values, k);
+    }
+    return text;
+  }
+
+ private:
+  template <class... Values>
+  static void add(std::string& text, const Values&... values) {
+    (text.append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
+  }
+  static void add(std::string& text, const ir::Expr& e) {
+    add(text, e.node(), e.is_constant() ? e.constant() : 0);
+  }
+
+  void add_value(std::string& text, const std::vector<int>& list, std::size_t k) const {
+    const int v = list[k];
+    // Which of the list it is first.
+    add(text, v < 0 ? -1 : static_cast<int>(std::find(list.begin(), list.end(), v) - list.begin()));
+    if (v < 0) return;
+    const GraphValue& value = graph_.values[at(v)];
+    add(text, value.dtype, value.pinned, value.constant.has_value(), value.elements.has_value(),
+        value.graph_input, value.readers.empty(), value.sizes.size());
+    for (const ir::Expr& size : value.sizes) add(text, size);
+    if (value.elements) {
+      add(text, value.elements->values.size());
+      for (const ir::Expr& element : value.elements->values) add(text, element);
+    }
+    add(text, blocks_[at(v)].size());
+    text += blocks_[at(v)];
+  }
+
+  const Graph& graph_;
+  std::vector<std::string> blocks_;  // per value: those that the candidates name
+};
+
+}  // namespace
+
+std::vector<int> required_states(std::span<const std::vector<int>* const> taken, int from) {
+  std::vector<int> required;
+  for (const std::vector<int>* states : taken) {
+    const int first = (*states)[0];
+    const bool only = std::ranges::all_of(*states, [&](int state) { return state == first; });
+    if (only && first != from && std::ranges::find(required, first) == required.end())
+      required.push_back(first);
+  }
+  return required;
+}
+
+SplitSpace::SplitSpace(const Graph& graph, const Mesh& mesh, SpaceOptions options)
+    : graph_(graph), mesh_(mesh), options_(std::move(options)) {
+  state(MeshSpec(mesh.axes.size()));
+  for (const auto& [value, spec] : options_.given) given_[value] = state(spec);
+  for (const auto& [output, spec] : options_.returned) returned_[output] = state(spec);
+  std::vector<BlockCandidates> candidates;
+  for (const MeshAxis& axis : mesh.axes) {
+    candidates.push_back(block_candidates(graph, axis.size));
+    for (const auto& [place, blocks] : options_.blocks)
+      candidates.back()[place].insert(blocks.begin(), blocks.end());
+  }
+  variable_of_.assign(graph.nodes.size(), -1);
+  const Likeness likeness(graph, candidates);
+  std::map<std::string, Choices> known;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (graph.nodes[n].compile_time) continue;
+    variable_of_[n] = variables_++;
+    Choices& all = known[likeness.of(graph.nodes[n])];
+    if (!all) all = make_choices(static_cast<int>(n), candidates);
+    add_choices(static_cast<int>(n), all);
+  }
+  add_flows();
+}
+
+// With those that the options keep.
+void SplitSpace::add_choices(int node, Choices all) {
+  if (options_.keeps) {
+    std::vector<Choice> kept;
+    for (const Choice& choice : *all)
+      if (options_.keeps(node, choice.axes)) kept.push_back(choice);
+    if (kept.empty()) unmet_.push_back(node);
+    if (!kept.empty() && kept.size() < all->size())
+      all = std::make_shared<const std::vector<Choice>>(std::move(kept));
+  }
+  nodes_.push_back(node);
+  choices_.push_back(std::move(all));
+  kept_.emplace_back();
+}
+
+SplitSpace::SplitSpace(const SplitSpace& whole, int open_axis, const std::vector<int>& choice)
+    : graph_(whole.graph_),
+      mesh_(whole.mesh_),
+      options_(whole.options_),
+      states_(whole.states_),
+      index_(whole.index_),
+      variable_of_(whole.variable_of_),
+      given_(whole.given_),
+      returned_(whole.returned_) {
+  part_ = true;
+  options_.cells = std::max(options_.cells, SpaceOptions().cells);
+  const auto is_whole = [](const Strategy& s) {
+    return std::ranges::all_of(s.inputs, &Spec::is_replicated) &&
+           std::ranges::all_of(s.outputs, &Spec::is_replicated);
+  };
+  struct Kept {
+    Choices choices;
+    States places;  // in the whole space; null: all
+    bool unmet = false;
+  };
+  std::map<std::pair<const void*, int>, Kept> known;  // by the node's choices and the one that it has
+  for (; whole.node_of(variables_) >= 0; ++variables_) {
+    const Choices& all = whole.choices_[at(variables_)];
+    const int own = choice.empty() ? -1 : choice[at(variables_)];
+    const auto [entry, fresh] = known.try_emplace({all.get(), own});
+    Kept& kept = entry->second;
+    if (fresh) {
+      std::vector<Choice> choices;
+      std::vector<int> places;
+      for (std::size_t c = 0; c < all->size(); ++c) {
+        const Combination axes = (*all)[c].axes;
+        bool fits = true;
+        for (std::size_t k = 0; k < axes.size() && fits; ++k) {
+          if (static_cast<int>(k) == open_axis) continue;
+          // Strategies of a node and an axis are distinct.
+          fits = own < 0 ? is_whole(*axes[k]) : axes[k] == (*all)[at(own)].axes[k];
+        }
+        if (!fits) continue;
+        choices.push_back((*all)[c]);
+        places.push_back(static_cast<int>(c));
+      }
+      kept.unmet = choices.empty();
+      kept.choices = kept.unmet ? all : std::make_shared<const std::vector<Choice>>(std::move(choices));
+      if (!kept.unmet) kept.places = std::make_shared<const std::vector<int>>(std::move(places));
+    }
+    if (kept.unmet) unmet_.push_back(whole.node_of(variables_));
+    nodes_.push_back(whole.node_of(variables_));
+    choices_.push_back(kept.choices);
+    kept_.push_back(kept.places);
+  }
+  add_flows();
+}
+
+std::vector<int> SplitSpace::choice_of(const SplitSpace& part, const std::vector<int>& choice) const {
+  std::vector<int> own;
+  for (std::size_t v = 0; v < choices_.size(); ++v) {
+    if (nodes_[v] >= 0) {
+      own.push_back(part.kept_[v] ? (*part.kept_[v])[at(choice[v])] : choice[v]);
+      continue;
+    }
+    const Choice& wanted = part.choices(static_cast<int>(v))[at(choice[v])];  // of a cache: one state
+    const auto found = std::ranges::find(*choices_[v], wanted.outputs, &Choice::outputs);
+    ir::internal_check(found != choices_[v]->end(),
+                       "a part of a search space has a choice that the whole lacks");
+    own.push_back(static_cast<int>(found - choices_[v]->begin()));
+  }
+  return own;
+}
+
+int SplitSpace::state(const MeshSpec& spec) {
+  const auto [found, added] = index_.try_emplace(spec, static_cast<int>(states_.size()));
+  if (added) states_.push_back(spec);
+  return found->second;
+}
+// Layers are equal, so that the same is asked again and again.
+SplitSpace::Cut SplitSpace::cut(int v, const MeshSpec& whole) {
+  if (v < 0) return {state(whole), false};
+  const GraphValue& value = graph_.values[at(v)];
+  const std::vector<std::int64_t> sizes = static_sizes(value);
+  const bool unread = value.readers.empty() && value.rank() == 0;  // its sizes are unknown
+  if (mesh_.size() == 1 || unread || is_replicated(whole))
+    return {state(whole), is_padded(whole, sizes, mesh_)};
+  const auto [known, fresh] = cuts_.try_emplace({sizes, whole});
+  if (fresh) {
+    const std::optional<MeshSpec> own = cut_in_turn(whole, sizes, mesh_);
+    known->second = {own ? state(*own) : -1, is_padded(whole, sizes, mesh_)};
+  }
+  return known->second;
+}
+SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<BlockCandidates>& candidates) {
+  const GraphNode& node = graph_.nodes[at(n)];
+  std::vector<std::vector<const Strategy*>> of_axis;
+  for (std::size_t k = 0; k < mesh_.axes.size(); ++k) {
+    std::vector<const Strategy*>& distinct = of_axis.emplace_back();
+    for (Strategy& strategy : strategies(graph_, node, mesh_.axes[k].size, candidates[k])) {
+      if (!allowed(graph_, node, strategy)) continue;
+      const bool known = std::any_of(distinct.begin(), distinct.end(), [&](const Strategy* other) {
+        return other->inputs == strategy.inputs && other->outputs == strategy.outputs;
+      });
+      if (known) continue;
+      strategies_.push_back(std::move(strategy));
+      distinct.push_back(&strategies_.back());
+      if (mesh_.axes[k].size == 1) break;  // whole, which comes first
+    }
+    ir::internal_check(!distinct.empty(), "node '{}' has no legal combination", plan_name(graph_, node));
+  }
+  // What each tensor becomes, by the numbers of its states on the axes: most tuples differ in other tensors.
+  struct Tensor {
+    int value = -1;
+    std::vector<std::vector<int>> number;         // per axis and strategy
+    std::vector<std::vector<const Spec*>> specs;  // per axis and number
+    std::vector<std::optional<Cut>> cuts;         // row-major
+  };
+  std::vector<Tensor> tensors;
+  for (const bool outputs : {false, true}) {
+    const std::vector<int>& values = outputs ? node.outputs : node.inputs;
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      Tensor& tensor = tensors.emplace_back();
+      tensor.value = values[k];
+      std::size_t cells = 1;
+      for (const std::vector<const Strategy*>& of : of_axis) {
+        std::vector<int>& number = tensor.number.emplace_back();
+        std::vector<const Spec*>& specs = tensor.specs.emplace_back();
+        for (const Strategy* s : of) {
+          const Spec& spec = outputs ? s->outputs[k] : s->inputs[k];
+          const auto known =
+              std::find_if(specs.begin(), specs.end(), [&](const Spec* p) { return *p == spec; });
+          number.push_back(static_cast<int>(known - specs.begin()));
+          if (known == specs.end()) specs.push_back(&spec);
+        }
+        cells *= specs.size();
+      }
+      tensor.cuts.resize(cells);
+    }
+  }
+  const auto cut_all = [&](const std::vector<std::size_t>& tuple, Choice& choice) {
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      Tensor& tensor = tensors[t];
+      std::size_t cell = 0;
+      for (std::size_t a = 0; a < tuple.size(); ++a)
+        cell = cell * tensor.specs[a].size() + at(tensor.number[a][tuple[a]]);
+      std::optional<Cut>& cut = tensor.cuts[cell];
+      if (!cut) {
+        MeshSpec whole;
+        for (std::size_t a = 0; a < tuple.size(); ++a)
+          whole.push_back(*tensor.specs[a][at(tensor.number[a][tuple[a]])]);
+        cut = this->cut(tensor.value, whole);
+      }
+      if (cut->state < 0) return false;
+      choice.padded = choice.padded || cut->padded;
+      (t < node.inputs.size() ? choice.inputs : choice.outputs).push_back(cut->state);
+    }
+    return true;
+  };
+  const Factors factors = mesh_.size() > 1 ? factors_of(graph_, node) : Factors{};
+  std::vector<Choice> all;
+  std::vector<const Strategy*> axes;
+  std::vector<std::size_t> tuple;
+  const auto extend = [&](const auto& self) -> void {
+    if (axes.size() == of_axis.size()) {
+      if (axes.size() > 1 && !letters_fit(factors, axes, mesh_)) return;
+      Choice choice{axes, {}, {}};
+      if (cut_all(tuple, choice)) all.push_back(std::move(choice));
+      return;
+    }
+    const std::vector<const Strategy*>& of = of_axis[axes.size()];
+    for (std::size_t s = 0; s < of.size(); ++s) {
+      axes.push_back(of[s]);
+      tuple.push_back(s);
+      self(self);
+      axes.pop_back();
+      tuple.pop_back();
+    }
+  };
+  extend(extend);
+  return std::make_shared<const std::vector<Choice>>(std::move(all));
+}
+
+void SplitSpace::add_caches() {
+  for (const CachePair& pair : cache_pairs(graph_)) {
+    // The states that some reader of the past takes, and whole.
+    std::set<int> wanted = {kReplicated};
+    for (const GraphUse& use : graph_.values[at(pair.input)].readers) {
+      if (use.node < 0 || variable_of_[at(use.node)] < 0) continue;
+      for (const Choice& choice : choices(variable_of_[at(use.node)])) {
+        const int spec = choice.inputs[at(use.input)];
+        const MeshSpec& axes = states_[at(spec)];
+        if (std::none_of(axes.begin(), axes.end(), [](const Spec& s) { return s.is_pending(); }))
+          wanted.insert(spec);
+      }
+    }
+    std::vector<Choice> own;
+    for (const int spec : wanted) own.push_back({{}, {spec}, {spec}, false});
+    cache_inputs_[pair.input] = cache_outputs_[pair.output] = variables_++;
+    nodes_.push_back(-1);
+    choices_.push_back(std::make_shared<const std::vector<Choice>>(std::move(own)));
+    kept_.emplace_back();
+  }
+}
+SplitSpace::States SplitSpace::shared(std::vector<int> states) {
+  States& known = lists_[states];
+  if (!known) known = std::make_shared<const std::vector<int>>(std::move(states));
+  return known;
+}
+
+SplitSpace::States SplitSpace::produced_by(const Flow& flow) {
+  if (flow.producer < 0) {
+    const auto found = given_.find(flow.value);
+    return shared({found == given_.end() ? kReplicated : found->second});
+  }
+  States& known = lists_of_[{choices_[at(flow.producer)].get(), true, flow.output}];
+  if (known) return known;
+  std::vector<int> states;
+  for (const Choice& choice : choices(flow.producer)) states.push_back(choice.outputs[at(flow.output)]);
+  return known = shared(std::move(states));
+}
+
+SplitSpace::States SplitSpace::taken_by(const Reader& reader) {
+  if (reader.variable < 0) {
+    const auto found = returned_.find(reader.input);
+    return shared({found == returned_.end() ? kReplicated : found->second});
+  }
+  States& known = lists_of_[{choices_[at(reader.variable)].get(), false, reader.input}];
+  if (known) return known;
+  std::vector<int> states;
+  for (const Choice& choice : choices(reader.variable)) states.push_back(choice.inputs[at(reader.input)]);
+  return known = shared(std::move(states));
+}
+
+std::vector<SplitSpace::Flow> SplitSpace::flows() {
+  std::vector<Flow> all;
+  for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+    const GraphValue& value = graph_.values[v];
+    if (value.constant) continue;
+    Flow flow;
+    flow.value = static_cast<int>(v);
+    if (value.producer >= 0) {
+      flow.producer = variable_of_[at(value.producer)];
+      if (flow.producer < 0) continue;  // compile-time: whole everywhere, and so are its readers' inputs
+      const std::vector<int>& outputs = graph_.nodes[at(value.producer)].outputs;
+      flow.output =
+          static_cast<int>(std::find(outputs.begin(), outputs.end(), static_cast<int>(v)) - outputs.begin());
+    } else if (!value.graph_input) {
+      continue;
+    } else if (const auto cache = cache_inputs_.find(flow.value); cache != cache_inputs_.end()) {
+      flow.producer = cache->second;
+    }
+    for (const GraphUse& use : value.readers) {
+      if (use.node < 0) {
+        const auto cache = cache_outputs_.find(use.input);
+        flow.readers.push_back(cache == cache_outputs_.end() ? Reader{-1, use.input, {}}
+                                                             : Reader{cache->second, 0, {}});
+      } else if (variable_of_[at(use.node)] >= 0) {
+        flow.readers.push_back({variable_of_[at(use.node)], use.input, {}});
+      }
+    }
+    if (flow.readers.empty()) continue;
+    flow.produced = produced_by(flow);
+    for (Reader& reader : flow.readers) reader.taken = taken_by(reader);
+    all.push_back(std::move(flow));
+  }
+  return all;
+}
+
+void SplitSpace::add_flows() {
+  if (options_.caches == Caches::in_parts) add_caches();
+  const int owners = variables_;
+  for (Flow& flow : flows()) {
+    if (!large_) add_flow(std::move(flow));
+  }
+  measure();
+  if (!large_) return;
+  flows_ = flows();
+  variables_ = owners;
+  // The smallest tables; what the other conversions cost is left out. Equal layers share theirs.
+  std::map<std::pair<std::size_t, std::vector<std::intptr_t>>, std::vector<Flow*>> alike;
+  for (Flow& flow : flows_) {
+    std::size_t cells = 0;
+    for (const Reader& reader : flow.readers) cells += reader.taken->size() * flow.produced->size();
+    alike[{cells, address(flow)}].push_back(&flow);
+  }
+  std::size_t all = 0;
+  for (const auto& [key, same] : alike) {
+    all += key.first;
+    for (Flow* flow : same) flow->free = all > kMostRelaxed;
+  }
+}
+
+// Whether every axis can be converted, each on its own.
+bool SplitSpace::convertible(int value, int from, int to) const {
+  const ir::DType dtype = graph_.values[at(value)].dtype;
+  for (std::size_t k = 0; k < mesh_.axes.size(); ++k) {
+    const int ranks = mesh_.axes[k].size;
+    if (!conversion_steps(states_[at(from)][k], states_[at(to)][k], dtype, ranks, ranks)) return false;
+  }
+  return true;
+}
+SplitSpace::ValueChoices SplitSpace::value_choices(const Flow& flow) const {
+  // Ordered by what they are, not by when they were first seen.
+  const auto by_spec = [this](int a, int b) { return states_[at(a)] < states_[at(b)]; };
+  std::set<int, decltype(by_spec)> produced(by_spec), wanted(by_spec);
+  produced.insert(flow.produced->begin(), flow.produced->end());
+  std::vector<const std::vector<int>*> taken;
+  for (const Reader& reader : flow.readers) {
+    wanted.insert(reader.taken->begin(), reader.taken->end());
+    taken.push_back(reader.taken.get());
+  }
+  ValueChoices result;
+  if (produced.size() * (wanted.size() + 1) > kMostChoices) {
+    result.too_many = true;
+    return result;
+  }
+  const bool pairs = mesh_.size() == 1 || produced.size() * wanted.size() * wanted.size() / 2 <= kMostPairs;
+  result.complete = pairs;
+  for (const int from : produced) {
+    std::vector<int> reachable;
+    for (const int to : wanted) {
+      if (to != from && convertible(flow.value, from, to)) reachable.push_back(to);
+    }
+    // Readers that take one state only, as fixed lines ask for, may need more than two.
+    constexpr std::size_t kMostConverted = 2;
+    if (std::vector<int> required = required_states(taken, from); required.size() > kMostConverted) {
+      result.all.push_back({from, std::move(required)});
+      continue;
+    }
+    result.all.push_back({from, {}});
+    for (std::size_t i = 0; i < reachable.size(); ++i) {
+      result.all.push_back({from, {reachable[i]}});
+      for (std::size_t j = i + 1; pairs && j < reachable.size(); ++j)
+        result.all.push_back({from, {reachable[i], reachable[j]}});
+    }
+    // States that are given may be any number.
+    if ((options_.keeps || part_) && reachable.size() > 2) result.all.push_back({from, reachable});
+  }
+  return result;
+}
+
+std::vector<std::intptr_t> SplitSpace::address(const Flow& flow) const {
+  std::vector<std::intptr_t> all = {static_cast<std::intptr_t>(graph_.values[at(flow.value)].dtype),
+                                    reinterpret_cast<std::intptr_t>(flow.produced.get())};
+  for (const Reader& reader : flow.readers)
+    all.push_back(reinterpret_cast<std::intptr_t>(reader.taken.get()));
+  return all;
+}
+
+void SplitSpace::add_flow(Flow flow) {
+  if (flow.producer >= 0 && flow.readers.size() > 1) {
+    std::shared_ptr<const ValueChoices>& known = values_[address(flow)];
+    if (!known) known = std::make_shared<const ValueChoices>(value_choices(flow));
+    if (known->too_many) {
+      large_ = true;
+      return;
+    }
+    flow.choices = known;
+    flow.variable = variables_++;
+  }
+  flows_.push_back(std::move(flow));
+}
+
+void SplitSpace::measure() {
+  if (mesh_.size() == 1 || large_) return;
+  std::size_t cells = 0;
+  for (const Flow& flow : flows_) {
+    const std::size_t produced = flow.variable >= 0  ? flow.choices->all.size()
+                                 : flow.producer < 0 ? 1
+                                                     : choices(flow.producer).size();
+    if (flow.variable >= 0) cells += produced * choices(flow.producer).size();
+    for (const Reader& reader : flow.readers)
+      cells += produced * (reader.variable < 0 ? 1 : choices(reader.variable).size());
+  }
+  large_ = cells > options_.cells;
+}
+// Tensors behind what produces them, caches before what reads them first.
+std::vector<int> SplitSpace::order() const {
+  std::vector<std::vector<int>> before(choices_.size()), behind(choices_.size());
+  std::vector<int> first(choices_.size(), -1);  // reader of a cache
+  for (const Flow& flow : flows_) {
+    if (flow.producer < 0) continue;
+    if (flow.variable >= 0) behind[at(flow.producer)].push_back(flow.variable);
+    if (nodes_[at(flow.producer)] >= 0) continue;
+    for (const Reader& reader : flow.readers) {
+      int& known = first[at(flow.producer)];
+      if (reader.variable >= 0 && nodes_[at(reader.variable)] >= 0 && (known < 0 || reader.variable < known))
+        known = reader.variable;
+    }
+  }
+  std::vector<int> all;
+  const auto add = [&](int variable) {
+    all.push_back(variable);
+    all.insert(all.end(), behind[at(variable)].begin(), behind[at(variable)].end());
+  };
+  for (std::size_t v = 0; v < choices_.size(); ++v) {
+    if (nodes_[v] >= 0) continue;
+    if (first[v] >= 0) {
+      before[at(first[v])].push_back(static_cast<int>(v));
+    } else {
+      add(static_cast<int>(v));
+    }
+  }
+  for (std::size_t v = 0; v < choices_.size(); ++v) {
+    if (nodes_[v] < 0) continue;
+    for (const int cache : before[v]) add(cache);
+    add(static_cast<int>(v));
+  }
+  return all;
+}
+
+}  // namespace braid::frontend::sharding

@@ -1,0 +1,273 @@
+// The costs of a space's choices as tables of a problem (choose.h). Equal layers share theirs.
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "frontend/sharding/choose.h"
+#include "ir/error.h"
+
+namespace braid::frontend::sharding {
+
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+Cost sum(Cost a, Cost b) { return a == kForbidden || b == kForbidden ? kForbidden : a + b; }
+
+}  // namespace
+
+namespace {
+
+// The collectives that the local form of a node has in it.
+Cost inner_cost(const Graph& graph, const GraphNode& node, Combination axes, const Mesh& mesh,
+                const SplitCosts& costs) {
+  Cost sum = 0;
+  if (node.rule == nullptr || node.rule->inner == nullptr) return sum;
+  for (std::size_t k = 0; k < axes.size(); ++k) {
+    if (axes[k]->letter < 0) continue;
+    const int ranks = mesh.axes[k].size;
+    for (ConversionStep& step : node.rule->inner(NodeView(graph, node), *axes[k], ranks)) {
+      step.axis = static_cast<int>(k);
+      step.stride = mesh.stride(step.axis);
+      sum += costs.step(step, ranks);
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+Cost cost_of(const Graph& graph, const GraphNode& node, Combination axes, const Mesh& mesh,
+             const SplitCosts& costs) {
+  const Cost own = axes.size() == 1 ? costs.node(graph, node, *axes[0], mesh.ranks())
+                                    : costs.node_on_mesh(graph, node, axes, mesh);
+  return own + inner_cost(graph, node, axes, mesh, costs);
+}
+
+// Per variable of a node or a cache. Nodes that share their choices are equal but for what is around them.
+std::vector<std::vector<Cost>> SplitSpace::node_costs(const SplitCosts& costs) const {
+  std::vector<std::vector<Cost>> all(nodes_.size());
+  std::map<std::pair<const void*, std::string>, int> known;
+  for (std::size_t v = 0; v < nodes_.size(); ++v) {
+    const std::vector<Choice>& choices = *choices_[v];
+    if (nodes_[v] < 0) {
+      all[v].assign(choices.size(), 0);
+      continue;
+    }
+    const GraphNode& node = graph_.nodes[at(nodes_[v])];
+    if (!costs.prices) {
+      for (const Choice& choice : choices) all[v].push_back(cost_of(graph_, node, choice.axes, mesh_, costs));
+      continue;
+    }
+    const NodePrices prices = costs.prices(graph_, node);
+    const auto [entry, fresh] = known.try_emplace({choices_[v].get(), prices.key}, static_cast<int>(v));
+    if (!fresh) {
+      all[v] = all[at(entry->second)];
+      continue;
+    }
+    for (const Choice& choice : choices)
+      all[v].push_back(prices.of(choice.axes, mesh_) + inner_cost(graph_, node, choice.axes, mesh_, costs));
+  }
+  return all;
+}
+
+std::int64_t SplitSpace::bytes(int value, const SplitCosts& costs) const {
+  std::int64_t elements = 1;
+  for (const ir::Expr& size : graph_.values[at(value)].sizes) elements *= costs.size(size);
+  return elements * ir::size_of(graph_.values[at(value)].dtype);
+}
+
+std::optional<std::vector<ConversionStep>> SplitSpace::steps(int value, int from, int to,
+                                                             const SplitCosts& costs) const {
+  const GraphValue& v = graph_.values[at(value)];
+  return mesh_conversion_steps(states_[at(from)], states_[at(to)], v.dtype, bytes(value, costs), v.sizes,
+                               mesh_, costs.step);
+}
+// Tables by what they are computed from. Layers are equal, so that the same ones are asked for again and again.
+class SplitSpace::Tables {
+ public:
+  Tables(const SplitSpace& space, const SplitCosts& costs)
+      : space_(space), costs_(costs), shape_of_(space.graph_.values.size(), kUnknown) {}
+
+  // From each of those states into each of these, row by row. `divisor` divides.
+  const CostTable& conversions(int value, const States& from, const States& to, Cost divisor = 1) {
+    const auto [entry, fresh] = conversions_.try_emplace(
+        {shape(value), static_cast<std::intptr_t>(divisor), address(from), address(to)});
+    if (!fresh) return entry->second;
+    std::vector<Cost> costs;
+    costs.reserve(from->size() * to->size());
+    for (const int i : *from) {
+      for (const int j : *to) {
+        const Cost cost = conversion(value, i, j);
+        costs.push_back(cost == kForbidden ? kForbidden : cost / divisor);
+      }
+    }
+    return entry->second = std::move(costs);
+  }
+  // The same, and nothing where it is forbidden.
+  const CostTable& passage(int value, const States& from, const States& to) {
+    const CostTable& table = conversions(value, from, to);
+    const auto [entry, fresh] = passages_.try_emplace(table.address(), table);
+    if (fresh && std::ranges::find(table, kForbidden) != table.end())
+      std::ranges::replace(entry->second.edit(), kForbidden, Cost{0});
+    return entry->second;
+  }
+
+  // Of a tensor with a variable: what its choices cost, and which of them its producer and a reader allow.
+  const std::vector<Cost>& own(const Flow& flow) {
+    const auto [entry, fresh] = own_.try_emplace({address(flow.choices), shape(flow.value)});
+    if (!fresh) return entry->second;
+    for (const ValueChoice& choice : flow.choices->all) {
+      Cost cost = 0;
+      for (const int to : choice.converted) cost = sum(cost, conversion(flow.value, choice.produced, to));
+      entry->second.push_back(cost);
+    }
+    return entry->second;
+  }
+  const CostTable& of_producer(const Flow& flow) {
+    const auto [entry, fresh] = allowed_.try_emplace({address(flow.choices), address(flow.produced), 0});
+    if (!fresh) return entry->second;
+    std::vector<Cost> costs;
+    costs.reserve(flow.produced->size() * flow.choices->all.size());
+    for (const int state : *flow.produced) {
+      for (const ValueChoice& choice : flow.choices->all)
+        costs.push_back(state == choice.produced ? 0 : kForbidden);
+    }
+    return entry->second = std::move(costs);
+  }
+  const CostTable& of_reader(const Flow& flow, const Reader& reader) {
+    const auto [entry, fresh] = allowed_.try_emplace({address(flow.choices), address(reader.taken), 1});
+    if (!fresh) return entry->second;
+    std::vector<Cost> costs;
+    costs.reserve(flow.choices->all.size() * reader.taken->size());
+    std::vector<char> offered(space_.states_.size(), 0);
+    for (const ValueChoice& choice : flow.choices->all) {
+      offered[at(choice.produced)] = 1;
+      for (const int state : choice.converted) offered[at(state)] = 1;
+      for (const int state : *reader.taken) costs.push_back(offered[at(state)] != 0 ? 0 : kForbidden);
+      offered[at(choice.produced)] = 0;
+      for (const int state : choice.converted) offered[at(state)] = 0;
+    }
+    return entry->second = std::move(costs);
+  }
+
+ private:
+  template <class T>
+  static std::intptr_t address(const std::shared_ptr<T>& what) {
+    return reinterpret_cast<std::intptr_t>(what.get());
+  }
+
+  Cost conversion(int value, int from, int to) {
+    if (from == to) return 0;
+    const int of = shape(value);
+    if (of == kPinned) return kForbidden;
+    const auto states = static_cast<std::uint64_t>(space_.states_.size());
+    const std::uint64_t key = (static_cast<std::uint64_t>(of) * states + at(from)) * states + at(to);
+    const auto [entry, fresh] = known_.try_emplace(key, kForbidden);
+    if (!fresh) return entry->second;
+    const auto steps = space_.steps(value, from, to, costs_);
+    if (!steps) return kForbidden;
+    Cost cost = 0;
+    for (const ConversionStep& step : *steps)
+      cost += costs_.step(step, space_.mesh_.axes[at(step.axis)].size);
+    return entry->second = cost;
+  }
+
+  // What conversions of the value cost the same as those of all of the shape.
+  int shape(int value) {
+    int& known = shape_of_[at(value)];
+    if (known != kUnknown) return known;
+    const GraphValue& v = space_.graph_.values[at(value)];
+    if (v.pinned) return known = kPinned;
+    std::vector<std::int64_t> sizes;
+    for (const ir::Expr& size : v.sizes) sizes.push_back(static_size(size).value_or(-1));
+    sizes.push_back(space_.bytes(value, costs_));
+    return known = shapes_.try_emplace({v.dtype, std::move(sizes)}, static_cast<int>(shapes_.size()))
+                       .first->second;
+  }
+
+  const SplitSpace& space_;
+  const SplitCosts& costs_;
+  static constexpr int kPinned = -1, kUnknown = -2;
+  std::vector<int> shape_of_;  // per value
+  std::map<std::pair<ir::DType, std::vector<std::int64_t>>, int> shapes_;
+  std::unordered_map<std::uint64_t, Cost> known_;
+  std::map<std::array<std::intptr_t, 4>, CostTable> conversions_;
+  std::map<std::array<std::intptr_t, 3>, CostTable> allowed_;
+  std::map<std::array<std::intptr_t, 2>, std::vector<Cost>> own_;
+  std::unordered_map<const void*, CostTable> passages_;  // by the conversions
+};
+
+Problem SplitSpace::problem(const SplitCosts& costs, bool relaxed) const {
+  ir::internal_check(relaxed || !large_, "a search space that is too large is searched");
+  Tables tables(*this, costs);
+  Problem problem;
+  problem.order = order();
+  problem.variables = node_costs(costs);
+  problem.variables.resize(at(variables_));
+  const auto add = [](std::vector<Cost>& own, const CostTable& table) {
+    for (std::size_t c = 0; c < own.size(); ++c) own[c] = sum(own[c], table[c]);
+  };
+  for (const Flow& flow : flows_) {
+    if (flow.free) continue;
+    const bool owned = has_variable(flow, relaxed);
+    if (flow.variable >= 0 && !owned)
+      problem.variables[at(flow.variable)].assign(flow.choices->all.size(), 0);
+    if (owned) {
+      problem.variables[at(flow.variable)] = tables.own(flow);
+      problem.edges.push_back({flow.producer, flow.variable, tables.of_producer(flow)});
+    }
+    for (const Reader& reader : flow.readers) {
+      if (owned) {
+        const CostTable& table = tables.of_reader(flow, reader);
+        if (reader.variable >= 0) {
+          problem.edges.push_back({flow.variable, reader.variable, table});
+        } else {
+          add(problem.variables[at(flow.variable)], table);
+        }
+        continue;
+      }
+      if (flow.producer < 0 && reader.variable < 0) continue;
+      // At most one conversion is paid, and by each reader a part of it.
+      const auto parts = static_cast<Cost>(relaxed ? flow.readers.size() : 1);
+      const CostTable& table = tables.conversions(flow.value, flow.produced, reader.taken, parts);
+      if (flow.producer >= 0 && reader.variable >= 0) {
+        problem.edges.push_back({flow.producer, reader.variable, table});
+      } else {
+        add(problem.variables[at(std::max(flow.producer, reader.variable))], table);
+      }
+    }
+  }
+  return problem;
+}
+
+std::vector<Passage> SplitSpace::passages(const SplitCosts& costs, bool relaxed) const {
+  Tables tables(*this, costs);
+  std::vector<Passage> all;
+  std::map<const void*, States> produced;  // by the choices of a tensor
+  for (const Flow& flow : flows_) {
+    const bool owned = has_variable(flow, relaxed);
+    States from = flow.produced;
+    if (owned) {
+      States& known = produced[flow.choices.get()];
+      if (!known) {
+        std::vector<int> states;
+        for (const ValueChoice& choice : flow.choices->all) states.push_back(choice.produced);
+        known = std::make_shared<const std::vector<int>>(std::move(states));
+      }
+      from = known;
+    }
+    for (const Reader& reader : flow.readers) {
+      if (flow.producer < 0 && reader.variable < 0) continue;
+      Passage passage{flow.producer, reader.variable, flow.value, -1, -1, {}};
+      if (!flow.free)
+        passage.costs = tables.passage(flow.value, from, reader.taken);  // the problem forbids the rest
+      passage.from = owned ? flow.variable : flow.producer;
+      (passage.from < 0 ? passage.from : passage.to) = reader.variable;
+      all.push_back(std::move(passage));
+    }
+  }
+  return all;
+}
+
+}  // namespace braid::frontend::sharding
