@@ -112,7 +112,7 @@ compile() {
   echo "| operations | ranks | seconds of processor time | us per operation |"
   echo "|---|---|---|---|"
   local passes
-  passes=dead_code,forward_copies,fuse_epilogues,fuse_vertical,fuse_horizontal,raise_outputs,merge_loops,sink_releases,plan_memory
+  passes=dead_code,forward_copies,forward_parts,fuse_epilogues,fuse_vertical,fuse_horizontal,raise_outputs,merge_loops,sink_releases,plan_memory
   for ranks in 1 2; do
     for layers in 125 1250 12500; do
       python3 bench/compile/repeated_layers.py $layers --ranks $ranks > "$work/layers.braid"
@@ -159,7 +159,7 @@ overlap() {
 # What the passes promise, and what happens over a link that takes its time.
 paced() {
   header "# Measured beside simulated, over a paced link"
-  python3 bench/paced/paced.py --braid "$braid" --work "$build/bench_paced"
+  scripts/python_run.sh bench/paced/paced.py --braid "$braid" --work "$build/bench_paced"
 }
 
 pipeline() {

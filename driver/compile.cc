@@ -79,6 +79,8 @@ passes::LowerPrecision lower_precision(const CompileOptions& options) {
 }
 
 namespace {
+constexpr const char* kLegalise = "legalise";
+
 // Legalisation follows the last pass that makes or changes kernels: what the target's kernels leave to others must
 // be known before anything is scheduled or planned.
 void insert_legalisation(std::vector<passes::Pass>& list, const passes::Pass& legalise) {
@@ -94,6 +96,13 @@ void insert_legalisation(std::vector<passes::Pass>& list, const passes::Pass& le
         return std::find(std::begin(kBefore), std::end(kBefore), pass.name()) != std::end(kBefore);
       });
   list.insert(last.base(), legalise);
+}
+
+// What legalisation leaves of an epilogue may be one node with its readers: a residual with the norm after it.
+void fuse_leftovers(std::vector<passes::Pass>& list) {
+  const auto legalise = std::find_if(list.begin(), list.end(),
+                                     [](const passes::Pass& pass) { return pass.name() == kLegalise; });
+  if (legalise != list.end()) list.insert(legalise + 1, passes::FuseVertical());
 }
 
 // Behind the last pass that fuses.
@@ -123,6 +132,7 @@ std::vector<passes::Pass> pass_list(const CompileOptions& options, const codegen
   insert_precision(asked, options);
   if (!options.passes) insert_roundings(asked);
   insert_legalisation(asked, legalise);
+  if (!options.passes) fuse_leftovers(asked);
   list.insert(list.end(), asked.begin(), asked.end());
   return list;
 }
@@ -155,7 +165,7 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options,
                                          passes::PassContext& context) {
   const codegen::Target& target = codegen::target_named(options.target);
-  const passes::Pass legalise("legalise",
+  const passes::Pass legalise(kLegalise,
                               [&target](ir::Schedule& s) { return codegen::legalise(s, target.limits); });
   passes::RunOptions run = options.run;
   run.context = &context;

@@ -15,7 +15,12 @@
 #include "frontend/errors.h"
 #include "frontend/sharding/configuration.h"
 #include "frontend/sharding/mesh.h"
+#include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/id_vector.h"
+#include "passes/dead_code.h"
+#include "passes/forward_copies.h"
+#include "passes/forward_parts.h"
 
 namespace braid {
 
@@ -248,6 +253,7 @@ class Chooser {
     search.caches = options_.split.caches;
     search.steps = points_[0].steps;
     search.attention_flops = points_[0].attention_flops;
+    search.joins = joins_;
     search.points.assign(points_.begin() + 1, points_.end());
     search.aliases = !options_.import.aliases.empty();
     search.precision = product_type(options_);
@@ -282,9 +288,10 @@ class Chooser {
     annotated_ = annotations();
     if (annotated_) only = annotated_->mesh;
     const bool obey = split.tensor_ranks > 0 || !split.mesh.empty();
-    const ir::Schedule plain = model_.lower(1, nullptr);
+    ir::Schedule plain = model_.lower(1, nullptr);
     for (frontend::sharding::PricePoint& point : points_)
       point.attention_flops = attention_flops(plain, *point.costs);
+    joins_ = product_joins(std::move(plain));
     if (!split.keep_file.empty()) {
       keep_ = analysis::read_text_file(split.keep_file);
       const Mesh kept = frontend::sharding::mesh_of_plan(keep_, split.keep_file);
@@ -468,6 +475,7 @@ class Chooser {
   std::vector<int> numbers_;                            // of the candidates
   std::string keep_;                                    // text of --keep
   std::shared_ptr<const DeviceConfiguration> annotated_;
+  std::vector<frontend::sharding::ProductJoin> joins_;
   std::optional<ir::Schedule> best_;
   bool bounded_ = false;
   int found_ = 0;
@@ -485,6 +493,91 @@ std::map<std::string, double> attention_flops(const ir::Schedule& plain, const a
       flops[node] += work.flops / static_cast<double>(op.origins.size());
   }
   return flops;
+}
+
+namespace {
+
+// Looks for the loops of product_joins().
+class JoinFinder {
+ public:
+  explicit JoinFinder(const ir::Graph& graph) : graph_(graph), writers_(graph.storages.size()) {
+    for (const ir::OpId op : ir::first_ids<ir::OpId>(ir::count_of(graph.ops))) {
+      for (const ir::Access& a : ir::effects(graph, op).accesses)
+        if (a.writes()) writers_[a.region.storage].push_back(op);
+    }
+    known_.assign(graph.storages.size(), 0);
+  }
+
+  std::vector<frontend::sharding::ProductJoin> run() {
+    std::vector<frontend::sharding::ProductJoin> joins;
+    for (const ir::Operation& op : graph_.ops) {
+      const auto* loops = op.as<ir::Loops>();
+      if (loops == nullptr || loops->is_reduction()) continue;
+      if (const ir::Operation* product = joined_by(*loops))
+        joins.push_back({product->origins[0], op.origins});
+    }
+    return joins;
+  }
+
+ private:
+  // Whether it is given, or made by loops from what is given.
+  bool is_given(ir::StorageId s) {
+    if (!s.valid()) return false;
+    if (known_[s] != 0) return known_[s] == 1;
+    known_[s] = 2;
+    for (const ir::OpId op : writers_[s]) {
+      const auto* loops = graph_[op].as<ir::Loops>();
+      if (loops == nullptr) return false;
+      for (const ir::Instr& instr : loops->body.instrs)
+        if (instr.code == ir::OpCode::load && !is_given(ir::root_storage(graph_, instr.buffer))) return false;
+    }
+    known_[s] = 1;
+    return true;
+  }
+
+  const ir::Operation* product_of(ir::StorageId s) const {
+    if (!s.valid() || writers_[s].size() != 1) return nullptr;
+    const ir::Operation& op = graph_[writers_[s][0]];
+    return op.as<ir::Gemm>() != nullptr && op.origins.size() == 1 ? &op : nullptr;
+  }
+
+  const ir::Operation* joined_by(const ir::Loops& loops) {
+    const ir::Operation* product = nullptr;
+    std::optional<ir::Expr> first;  // where it reads the product's result, in bytes
+    bool several = false;
+    for (const ir::Instr& instr : loops.body.instrs) {
+      if (instr.code != ir::OpCode::load) continue;
+      const ir::StorageId s = ir::root_storage(graph_, instr.buffer);
+      if (is_given(s)) continue;
+      const ir::Operation* own = product_of(s);
+      if (own == nullptr || (product != nullptr && product != own)) return nullptr;
+      product = own;
+      const ir::Expr at = ir::simplify(
+          ir::region(graph_, instr.buffer).offset + instr.index * ir::size_of(graph_[instr.buffer].dtype),
+          loops.sizes);
+      if (!first) {
+        first = at;
+        continue;
+      }
+      const ir::Expr apart = ir::simplify(at - *first, loops.sizes);
+      several = several || (apart.is_constant() && !apart.is_constant(0));
+    }
+    return several ? product : nullptr;
+  }
+
+  const ir::Graph& graph_;
+  ir::IdVector<ir::StorageId, std::vector<ir::OpId>> writers_;
+  ir::IdVector<ir::StorageId, char> known_;  // 1: given, 2: not, or not yet
+};
+
+}  // namespace
+
+std::vector<frontend::sharding::ProductJoin> product_joins(ir::Schedule plain) {
+  // Without these a concatenation lies between the product and the loop.
+  passes::DeadCode{}.run(plain);
+  passes::ForwardCopies{}.run(plain);
+  passes::ForwardParts{}.run(plain);
+  return JoinFinder(plain.graph).run();
 }
 
 std::string SplitReport::plan_text() const { return plan.text.empty() ? "plan 1\nranks 1\n" : plan.text; }

@@ -83,6 +83,8 @@ void emit_annotated(const CompileOptions& options, const SplitReport& report,
 // Of the attention kernels of the program on one device, in equal shares by the names of their nodes: BoundOptions
 // (frontend/sharding/bounds.h).
 std::map<std::string, double> attention_flops(const ir::Schedule& plain, const analysis::CostModel& costs);
+// Of the program on one device, as it was lowered.
+std::vector<frontend::sharding::ProductJoin> product_joins(ir::Schedule plain);
 
 // UserError BR0484 if a rank's program takes or returns a part of what the plain one does.
 void require_whole(const ir::Schedule& split, const ir::Schedule& plain, const std::string& model);

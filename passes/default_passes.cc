@@ -6,6 +6,7 @@
 #include "passes/drop_roundings.h"
 #include "passes/expand_attention.h"
 #include "passes/forward_copies.h"
+#include "passes/forward_parts.h"
 #include "passes/fuse_epilogues.h"
 #include "passes/fuse_horizontal.h"
 #include "passes/fuse_vertical.h"
@@ -48,6 +49,8 @@ constexpr PipelineStep kDefault[] = {
      "change them"},
     {"forward_copies",
      "before fusion, which would make one node of two copies and keep the tensor between them"},
+    {"forward_parts",
+     "before fusion, which cannot make one node of a concatenation and a loop that reads all of it"},
     {"choose_layouts",
      "before fusion, so that loops and the results of convolutions that take them in have one order"},
     {"hoist_invariants",
@@ -94,6 +97,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<EarliestStartLatestWait>();
   registry.add<ExpandAttention>();
   registry.add<ForwardCopies>();
+  registry.add<ForwardParts>();
   registry.add<FuseEpilogues>();
   registry.add<FuseHorizontal>();
   registry.add<FuseVertical>();

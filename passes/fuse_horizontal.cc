@@ -22,11 +22,12 @@ class Fuser {
         clusters_(schedule, options.keep_overlap, region_of_op) {
     find_prologues();
     for (const ScheduleNode& node : schedule.nodes) {
-      const std::vector<OpId> ops = ops_of(node);
-      fusible_.push_back(is_loops(schedule, node) && std::none_of(ops.begin(), ops.end(), [&](OpId op) {
-                           return options_.keep_prologues &&
-                                  prologue_[root_storage(graph_, graph_[op].outputs[0])];
-                         }));
+      fusible_.push_back(is_loops(schedule, node));
+      prepares_.emplace_back();
+      for (OpId op : fusible_.back() && options_.keep_prologues ? ops_of(node) : std::vector<OpId>{}) {
+        if (const StorageId s = root_storage(graph_, graph_[op].outputs[0]); prologue_[s])
+          prepares_.back().insert(s);
+      }
     }
   }
 
@@ -46,6 +47,7 @@ class Fuser {
         changed |= fuse(first, second);
       }
     }
+    changed |= fuse_small();
     if (!changed) return false;
     schedule_.nodes = clusters_.nodes(schedule_);
     schedule_.plan.reset();
@@ -59,6 +61,7 @@ class Fuser {
   FusionGraph clusters_;
   IdVector<StorageId, bool> prologue_;  // storages that a collective reads, and all communication memory
   IdVector<int, bool> fusible_;
+  IdVector<int, std::set<StorageId>> prepares_;  // inputs of collectives that a node writes
 
   void find_prologues() {
     for (const Storage& s : graph_.storages) prologue_.push_back(s.kind == StorageKind::comm);
@@ -81,13 +84,48 @@ class Fuser {
     return out;
   }
 
-  bool fuse(int first, int second) {
+  // Iterations of all its loops, at the upper bounds; more than `small_points` if there is no such bound.
+  std::int64_t points(int cluster) const {
+    std::int64_t sum = 0;
+    for (OpId op : clusters_.ops(cluster)) {
+      const std::int64_t own = bounds(numel(graph_[op].as<Loops>()->sizes)).max;
+      if (own > options_.small_points) return own;
+      sum += own;
+    }
+    return sum;
+  }
+
+  // Each with one of the few small ones before it.
+  bool fuse_small() {
+    constexpr std::size_t kBefore = 4;
+    bool changed = false;
+    std::vector<int> before;
+    for (const int c : clusters_.clusters()) {
+      if (!fusible_[c] || points(c) > options_.small_points) continue;
+      bool fused = false;
+      for (std::size_t k = 0; k < std::min(before.size(), kBefore) && !fused; ++k) {
+        const int first = before[before.size() - 1 - k];
+        fused = points(first) + points(c) <= options_.small_points && fuse(first, c, true);
+      }
+      changed |= fused;
+      if (!fused) before.push_back(c);
+    }
+    return changed;
+  }
+
+  bool fuse(int first, int second, bool small = false) {
     std::vector<OpId> ops = clusters_.ops(first);
     const std::vector<OpId>& more = clusters_.ops(second);
     if (std::ssize(ops) + std::ssize(more) > options_.max_members) return false;
-    if (clusters_.depends_directly(second, first)) return false;
+    if (clusters_.depends_directly(second, first) || prepares_[first] != prepares_[second]) return false;
     const std::optional<double> position = clusters_.joint_position(first, second);
     if (!position) return false;
+    if (small) {
+      ops.insert(ops.end(), more.begin(), more.end());
+      if (!analyse_fused(graph_, ops)) return false;
+      clusters_.merge(first, second, *position);
+      return true;
+    }
     const auto a = analyse_fused(graph_, ops), b = analyse_fused(graph_, more);
     if (!a || !b || !(a->outer == b->outer)) return false;
     ops.insert(ops.end(), more.begin(), more.end());

@@ -1,4 +1,5 @@
-// Fuses independent loops over the same space that read the same buffer, so that it is read once.
+// Fuses independent loops over the same space that read the same buffer, so that it is read once; and loops that are so
+// small that each would take less time than its launch.
 //
 //   before                         after
 //     a = pointwise f(x)             fused { a = pointwise f(x)
@@ -7,11 +8,12 @@
 // Contract
 //   1. Neither depends on the other, directly or through others; only one of them moves.
 //   2. The fused node is legal (ir/fused_loops.h) over the outer space that each loop had: no parallelism is
-//      lost.
+//      lost. Nodes of at most `small_points` iterations in all, at the upper bounds, may have any spaces and buffers.
 //   3. At most `max_members` loops per node, and `max_buffers` different buffers (registers, cache lines,
 //      streams).
 //   4. `keep_prologues`: a loop that prepares the input of a collective stays alone. Fused with unrelated work it
-//      would start later, and it is the copy that delays a transfer which may be hidden.
+//      would start later, and it is the copy that delays a transfer which may be hidden. Loops that prepare parts of one
+//      input may be one node.
 //   5. `keep_overlap`: nothing moves behind the wait of a collective.
 #pragma once
 
@@ -32,12 +34,15 @@ struct FuseHorizontal {
 
   std::int64_t max_members = 8;
   std::int64_t max_buffers = 16;
+  std::int64_t small_points = 8192;
   bool keep_prologues = true;
   bool keep_overlap = true;
 
   static std::vector<PassOption<FuseHorizontal>> options() {
     return {{"max_members", &FuseHorizontal::max_members, "loops per node"},
             {"max_buffers", &FuseHorizontal::max_buffers, "different buffers per node"},
+            {"small_points", &FuseHorizontal::small_points,
+             "iterations of a node that only its launch makes slow"},
             {"keep_prologues", &FuseHorizontal::keep_prologues, "leave loops before collectives alone"},
             {"keep_overlap", &FuseHorizontal::keep_overlap, "move nothing behind the wait of a collective"}};
   }

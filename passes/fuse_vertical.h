@@ -38,7 +38,7 @@ struct FuseVertical {
 
   std::int64_t max_members = 32;
   std::int64_t min_outer = 8;
-  std::int64_t small_inner = 1024;
+  std::int64_t small_inner = 8192;
   std::int64_t max_row_bytes = 256 * 1024;
   bool keep_overlap = true;
 

@@ -7,6 +7,7 @@
 #include "analysis/costs/cost_file.h"
 #include "analysis/costs/errors.h"
 #include "ir/collective_table.h"
+#include "ir/comm_buffer.h"
 #include "ir/error.h"
 
 namespace braid::analysis {
@@ -68,13 +69,11 @@ CollectiveShape CostModel::shape(const ir::Graph& graph, ir::OpId start) const {
   CollectiveShape shape{
       .kind = kernel->kind, .reduce = kernel->reduce, .ranks = *part.ranks, .siblings = part.siblings};
   if (kernel->algorithm != ir::Algorithm::automatic) shape.algorithm = kernel->algorithm;
+  // The whole segment is one symmetric window if anything in it must be (docs/cuda.md).
   shape.symmetric = true;
   for (const auto* operands : {&kernel->inputs, &kernel->outputs}) {
-    for (const ir::TensorRef& ref : *operands) {
-      const ir::Storage& storage = graph[ir::root_storage(graph, ref.buffer)];
-      shape.symmetric &=
-          storage.kind == ir::StorageKind::comm && storage.comm_kind == ir::CommBufferKind::symmetric;
-    }
+    for (const ir::TensorRef& ref : *operands)
+      shape.symmetric &= ir::reachable_by_peers(graph, ref, kernel->group, operands == &kernel->inputs);
   }
   const auto& refs = payload(*kernel);
   for (const ir::TensorRef& ref : refs) {

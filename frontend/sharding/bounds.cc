@@ -9,6 +9,8 @@
 #include "frontend/load.h"
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/work.h"
+#include "passes/forward_copies.h"
+#include "passes/fuse_horizontal.h"
 
 namespace braid::frontend::sharding {
 
@@ -64,6 +66,35 @@ bool returns_cache(const Graph& graph, const GraphNode& node) {
   const GraphValue* y = value_of(graph, node.outputs, 0);
   return y != nullptr && node.proto->op_type() == "Concat" &&
          std::ranges::any_of(y->readers, [](const GraphUse& use) { return use.node < 0; });
+}
+
+// Whether nothing reads the value but products of computed tensors and attention, perhaps moved.
+bool is_only_multiplied(const Graph& graph, const GraphValue& value) {
+  return std::ranges::all_of(value.readers, [&](const GraphUse& use) {
+    if (use.node < 0) return true;
+    const GraphNode& node = graph.nodes[at(use.node)];
+    if (node.compile_time || multiplies_computed(graph, node) || kind_of(node) == WorkKind::attention)
+      return true;
+    const std::string& op = node.proto->op_type();
+    if (op == "Shape" || op == "Size") return true;
+    if (kind_of(node) != WorkKind::view && op != "Transpose" && op != "Expand") return false;
+    const GraphValue* y = value_of(graph, node.outputs, 0);
+    return y != nullptr && is_only_multiplied(graph, *y);
+  });
+}
+
+// Whether what the node copies of a cache, in so many parts, is in a kernel of its own.
+bool copies_alone(const Graph& graph, const GraphNode& node, const SplitCosts& sizes, int parts) {
+  const GraphValue* y = value_of(graph, node.outputs, 0);
+  // A copy may be made in several loops.
+  const auto most =
+      static_cast<double>(passes::FuseHorizontal{}.small_points * passes::ForwardCopies{}.max_parts);
+  for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+    const GraphValue* x = value_of(graph, node.inputs, k);
+    if (x != nullptr && x->graph_input && x->readers.size() == 1 && elements(*x, sizes) / parts > most)
+      return is_only_multiplied(graph, *y);
+  }
+  return false;
 }
 
 // The time of the work in the fastest kernel of these classes.
@@ -144,6 +175,7 @@ class KernelFloors {
       const double all = given_bytes(graph_, value_of(graph_, node.outputs, 0), sizes_);
       us = bytes_us(machine, 2 * all / parts.output(0),
                     {KernelClass::copy, KernelClass::elementwise, KernelClass::gather});
+      if (copies_alone(graph_, node, sizes_, parts.output(0))) us += launch;
     } else if (is_own_kernel(graph_, node)) {
       us = launch;
       if (kind_of(node) == WorkKind::attention)
@@ -179,14 +211,15 @@ class KernelFloors {
   bool by_memory_ = false;
 };
 
-bool reduces(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
+// Whether each of so many parts has several elements to reduce.
+bool reduces(const Graph& graph, const GraphNode& node, const SplitCosts& sizes, int parts) {
   const GraphValue *x = value_of(graph, node.inputs, 0), *y = value_of(graph, node.outputs, 0);
   if (x == nullptr || y == nullptr || x->constant) return false;
   const std::string& op = node.proto->op_type();
   if (op == "LayerNormalization" || op == "RMSNormalization" || op == "SimplifiedLayerNormalization" ||
       op == "SkipLayerNormalization" || op == "SkipSimplifiedLayerNormalization")
-    return x->rank() > 0 && sizes.size(x->sizes.back()) > 1;
-  return op.starts_with("Reduce") && elements(*x, sizes) > elements(*y, sizes);
+    return x->rank() > 0 && sizes.size(x->sizes.back()) > parts;
+  return op.starts_with("Reduce") && elements(*x, sizes) > parts * elements(*y, sizes);
 }
 
 // Weights of rows in parts that add up to kParts, for the least of the plans to be as much as possible: fictitious play.
@@ -249,8 +282,10 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
       if (fresh) entry->second = kernels(node, PartsOfTuple{space.combination(nodes_, c), space.mesh()});
       kernels_[at(nodes_)][at(c)] = entry->second;
     }
-    reduction_.push_back(reduces(graph, node, sizes) ? 1 : 0);
-    own_kernel_.push_back(is_own_kernel(graph, node) ? 1 : 0);
+    reduction_.push_back(reduces(graph, node, sizes, space.mesh().ranks()) ? 1 : 0);
+    product_.push_back(is_own_kernel(graph, node) || multiplies_computed(graph, node) ? 1 : 0);
+    const std::vector<Cost>& own = kernels_[at(nodes_)];
+    copy_.push_back(product_.back() == 0 && *std::max_element(own.begin(), own.end()) > 0 ? 1 : 0);
   }
   // A program's own conversions are not faster than this alone on the machine, with any kernel.
   floors.step = [costs](const ConversionStep& step, int ranks) {
@@ -263,12 +298,23 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
   into_.resize(at(nodes_));
   out_of_.resize(at(nodes_));
   for (std::size_t p = 0; p < passages_.size(); ++p) {
+    // What a collective makes lies in the segment, and a kernel copies it into the memory of the program's output.
+    if (passages_[p].reader < 0) {
+      const double bytes = local_bytes(graph.values[at(passages_[p].value)], sizes, 1);
+      const double us = costs->machine().launch_us +
+                        bytes_us(costs->machine(), 2 * bytes,
+                                 {KernelClass::copy, KernelClass::elementwise, KernelClass::gather});
+      for (Cost& cost : passages_[p].costs.edit())
+        if (cost > 0) cost += static_cast<Cost>(us * 1e6 * (1 - 1e-9));
+    }
     // What is kept between steps is given and returned like any other input and output.
     if (passages_[p].producer >= nodes_) passages_[p].producer = -1;
     if (passages_[p].reader >= nodes_) passages_[p].reader = -1;
     if (passages_[p].reader >= 0) into_[at(passages_[p].reader)].push_back(static_cast<int>(p));
     if (passages_[p].producer >= 0) out_of_[at(passages_[p].producer)].push_back(static_cast<int>(p));
   }
+  find_joins(graph, space);
+  count_loops();
   find_chain();
 }
 
@@ -285,15 +331,84 @@ analysis::Time least_time(const Graph& graph, int ranks,
   return sum;
 }
 
+// The last node of each join: the one that all others lead to which the product leads to.
+void BoundSearch::find_joins(const Graph& graph, const SplitSpace& space) {
+  joined_.assign(at(nodes_), -1);
+  std::map<std::string, std::vector<int>> named;
+  for (int v = 0; v < nodes_; ++v) named[name_of(*graph.nodes[at(space.node_of(v))].proto)].push_back(v);
+  for (const ProductJoin& join : options_.joins) {
+    std::vector<int> members;
+    bool known = true;
+    int last = -1;
+    for (const std::string& name : join.nodes) {
+      const auto found = named.find(name);
+      if (found == named.end()) continue;  // computed at compile time
+      known = known && found->second.size() == 1;
+      members.push_back(found->second[0]);
+      last = std::max(last, members.back());
+    }
+    const auto source = named.find(join.product);
+    if (!known || last < 0 || source == named.end() || source->second.size() != 1) continue;
+    const int product = source->second[0];
+    if (product_[at(product)] == 0 || product >= last) continue;
+    // What the product leads to, and what leads to the last node.
+    std::vector<char> after(at(nodes_), 0), before(at(nodes_), 0);
+    after[at(product)] = before[at(last)] = 1;
+    for (int v = product + 1; v <= last; ++v) {
+      for (const int p : into_[at(v)]) {
+        const int u = passages_[at(p)].producer;
+        if (u >= 0 && after[at(u)] != 0) after[at(v)] = 1;
+      }
+    }
+    for (int v = last; v >= 0; --v) {
+      if (before[at(v)] == 0) continue;
+      for (const int p : into_[at(v)]) {
+        if (passages_[at(p)].producer >= 0) before[at(passages_[at(p)].producer)] = 1;
+      }
+    }
+    const bool leads = std::all_of(members.begin(), members.end(), [&](int v) {
+      return v == last || after[at(v)] == 0 || before[at(v)] != 0;
+    });
+    if (after[at(last)] != 0 && leads) joined_[at(last)] = product;
+  }
+}
+
+void BoundSearch::count_loops() {
+  constexpr int kNone = -1'000'000;
+  loops_.assign(at(nodes_), 0);
+  loops_open_.assign(at(nodes_), kNone);
+  for (int v = 0; v < nodes_; ++v) {
+    int &closed = loops_[at(v)], &open = loops_open_[at(v)];
+    for (const int p : into_[at(v)]) {
+      const int u = passages_[at(p)].producer;
+      if (u < 0) continue;
+      closed = std::max(closed, loops_[at(u)]);
+      open = std::max(open, loops_open_[at(u)]);
+    }
+    if (reduction_[at(v)] != 0) open = std::max(open, closed);
+    if (joined_[at(v)] >= 0) open = std::max(open, loops_[at(joined_[at(v)])]);
+    if (product_[at(v)] != 0) {
+      closed = std::max(closed, open + 1);
+      open = kNone;
+    }
+    loop_kernels_ = std::max({loop_kernels_, closed, open + 1});
+  }
+}
+
 // Sets of nodes as bits: which kernels a node comes after, and which come after it.
 void BoundSearch::find_chain() {
   std::vector<int> kernels, number(at(nodes_), -1);
+  int products = 0;
   for (int v = 0; v < nodes_; ++v) {
-    if (!is_kernel(v)) continue;
+    if (product_[at(v)] == 0 && copy_[at(v)] == 0) continue;
     number[at(v)] = static_cast<int>(kernels.size());
     kernels.push_back(v);
+    products += product_[at(v)];
   }
   const std::size_t words = kernels.size() / 64 + 1;
+  std::vector<std::uint64_t> is_product(words, 0);
+  for (std::size_t k = 0; k < kernels.size(); ++k)
+    is_product[k / 64] |= static_cast<std::uint64_t>(product_[at(kernels[k])]) << (k % 64);
   const auto closure = [&](bool forward) {
     std::vector<std::uint64_t> bits(at(nodes_) * words, 0);
     for (int i = 0; i < nodes_; ++i) {
@@ -318,28 +433,43 @@ void BoundSearch::find_chain() {
       if (u >= last && u >= 0 && (u == last || behind[at(u)] != 0)) behind[at(v)] = 1;
     }
     if (last >= 0 && behind[at(v)] == 0) continue;
-    int known = number[at(v)] >= 0 ? 1 : 0;
+    int known = product_[at(v)];
     for (std::size_t w = 0; w < words; ++w)
-      known += std::popcount(before[at(v) * words + w]) + std::popcount(after[at(v) * words + w]);
-    if (known < static_cast<int>(kernels.size())) continue;
+      known += std::popcount(before[at(v) * words + w] & is_product[w]) +
+               std::popcount(after[at(v) * words + w] & is_product[w]);
+    if (known < products) continue;
     chain_.push_back(last = v);
     between_.emplace_back();
+    copies_before_.emplace_back();
     for (std::size_t k = 0; k < kernels.size(); ++k) {
       const bool earlier = (before[at(v) * words + k / 64] >> (k % 64) & 1) != 0;
-      if (counted[k] != 0 || (!earlier && kernels[k] != v)) continue;
+      if (earlier && copy_[at(kernels[k])] != 0) copies_before_.back().push_back(kernels[k]);
+      if (counted[k] != 0 || product_[at(kernels[k])] == 0 || (!earlier && kernels[k] != v)) continue;
       counted[k] = 1;
       if (earlier) between_.back().push_back(kernels[k]);
     }
   }
   between_.emplace_back();
   for (std::size_t k = 0; k < kernels.size(); ++k) {
-    if (counted[k] == 0) between_.back().push_back(kernels[k]);
+    if (counted[k] == 0 && product_[at(kernels[k])] != 0) between_.back().push_back(kernels[k]);
   }
-}
-
-bool BoundSearch::is_kernel(int variable) const {
-  const std::vector<Cost>& costs = kernels_[at(variable)];
-  return *std::max_element(costs.begin(), costs.end()) > 0;
+  // A join counts where its product is, if one of the products there must wait for it.
+  joins_between_.assign(between_.size(), 0);
+  for (int v = 0; v < nodes_; ++v) {
+    if (joined_[at(v)] < 0 || std::find(chain_.begin(), chain_.end(), v) != chain_.end()) continue;
+    for (std::size_t i = 0; i < between_.size(); ++i) {
+      const std::vector<int>& inside = between_[i];
+      const bool here = (i > 0 && chain_[i - 1] == joined_[at(v)]) ||
+                        std::find(inside.begin(), inside.end(), joined_[at(v)]) != inside.end();
+      if (!here) continue;
+      const auto waits = [&](int u) {
+        const int k = number[at(u)];
+        return k >= 0 && product_[at(u)] != 0 && (after[at(v) * words + at(k) / 64] >> (k % 64) & 1) != 0;
+      };
+      if (i == chain_.size() || waits(chain_[i]) || std::any_of(inside.begin(), inside.end(), waits))
+        joins_between_[i] = 1;
+    }
+  }
 }
 
 Cost BoundSearch::passage(std::size_t index, const std::vector<int>& choice) const {
@@ -350,15 +480,22 @@ Cost BoundSearch::passage(std::size_t index, const std::vector<int>& choice) con
   return p.costs[from * kernels_[at(p.to)].size() + at(choice[at(p.to)])];
 }
 
-// The chain, with what is between its nodes: all kernels there, or the longest path, whichever is more in this plan.
+// The chain, with what is between its nodes: all products there, or the longest path, whichever is more in this plan; up to a
+// node of the chain, all kernels that come before it if these are more.
 BoundSearch::Row BoundSearch::longest(const std::vector<int>& choice) const {
   Row row;
+  Cost total = 0;
   std::vector<Cost> start(at(nodes_), 0);  // of the longest path from the last node of the chain
   std::vector<int> through(at(nodes_), -1);
   std::vector<char> reached(at(nodes_), 0);
+  std::vector<int> all;  // products so far
   int first = 0;
-  const auto leave = [&](int v, int last) { return start[at(v)] + (v == last ? 0 : kernel(v, choice)); };
-  bool reduction = false;  // since the last kernels
+  const auto product = [&](int v) { return product_[at(v)] != 0 ? kernel(v, choice) : 0; };
+  const auto leave = [&](int v, int last) { return start[at(v)] + (v == last ? 0 : product(v)); };
+  const auto add = [&](int v) {
+    if (product_[at(v)] != 0) row.nodes.push_back(v);
+  };
+  bool open = false;  // a reduction since the last product
   for (std::size_t i = 0; i <= chain_.size(); ++i) {
     const int last = i == 0 ? -1 : chain_[i - 1], next = i < chain_.size() ? chain_[i] : -1;
     const int end = next < 0 ? nodes_ : next + 1;
@@ -397,37 +534,53 @@ BoundSearch::Row BoundSearch::longest(const std::vector<int>& choice) const {
     }
     const std::vector<int>& inside = between_[i];
     for (const int v : inside) kernels += kernel(v, choice);
-    if (kernels > path) {
+    // A loop between two of these products, or between one of them and a product that is next.
+    const Cost joins = joins_between_[i] != 0 ? launch_ : 0;
+    if (kernels + joins > path) {
       row.nodes.insert(row.nodes.end(), inside.begin(), inside.end());
+      row.constant += joins;
+      total += kernels + joins;
     } else {
+      total += path;
       if (out >= 0) row.passages.push_back(out);
       int v = at_end;
-      if (next < 0 && v >= 0 && v != last) row.nodes.push_back(v);
+      if (next < 0 && v >= 0 && v != last) add(v);
       while (v >= 0 && v != last && through[at(v)] >= 0) {
         const int p = through[at(v)];
         row.passages.push_back(p);
         v = passages_[at(p)].producer;
-        if (v >= 0 && v != last) row.nodes.push_back(v);
+        if (v >= 0 && v != last) add(v);
       }
     }
-    // A reduction is in a kernel of its own, beside those of products; but the softmax between the two products of an
-    // attention is not.
-    const bool kernel_next = next >= 0 && is_kernel(next);
-    const bool ends = next < 0 || kernel_next || !inside.empty();
-    const bool own =
-        std::all_of(inside.begin(), inside.end(), [&](int v) { return own_kernel_[at(v)] != 0; }) &&
-        (!kernel_next || own_kernel_[at(next)] != 0);
-    if (ends && reduction && own) row.constant += launch_;
-    if (ends) reduction = false;
-    if (next >= 0) {
-      row.nodes.push_back(next);
-      reduction = reduction || reduction_[at(next)] != 0;
-      first = next;
-      start[at(next)] = 0;
-      reached[at(next)] = 1;
+    all.insert(all.end(), inside.begin(), inside.end());
+    // A reduction is in a kernel of its own, beside those of products before and after it.
+    const bool ends = next < 0 || product_[at(next)] != 0 || !inside.empty();
+    if (ends && open) {
+      row.constant += launch_;
+      total += launch_;
     }
+    if (ends) open = false;
+    if (next < 0) break;
+    add(next);
+    total += product(next);
+    if (product_[at(next)] != 0) all.push_back(next);
+    open = open || reduction_[at(next)] != 0 || joined_[at(next)] >= 0;
+    const bool opens = loops_open_[at(next)] >= loops_[at(next)];
+    Cost before = launch_ * (opens ? loops_open_[at(next)] : loops_[at(next)]);
+    for (const int v : all) before += kernel(v, choice);
+    for (const int v : copies_before_[i]) before += kernel(v, choice);
+    if (before > total) {
+      row = {};
+      row.nodes = all;
+      row.nodes.insert(row.nodes.end(), copies_before_[i].begin(), copies_before_[i].end());
+      row.constant = launch_ * (opens ? loops_open_[at(next)] : loops_[at(next)]);
+      total = before;
+      open = opens;
+    }
+    first = next;
+    start[at(next)] = 0;
+    reached[at(next)] = 1;
   }
-  std::erase_if(row.nodes, [&](int v) { return !is_kernel(v); });
   std::sort(row.nodes.begin(), row.nodes.end());
   std::sort(row.passages.begin(), row.passages.end());
   return row;
@@ -528,6 +681,7 @@ PlanBounds BoundSearch::over_plans(const std::vector<int>& seed) {
   PlanBounds bounds;
   std::vector<Row> rows(2);
   rows[0].kernels = rows[1].collectives = true;
+  rows[0].constant = launch_ * loop_kernels_;
   std::vector<std::vector<int>> plans = {seed};
   Cost loads = 0, order = 0;
   play(rows, plans, false, loads);
@@ -541,6 +695,7 @@ PlanBounds BoundSearch::over_plans(const std::vector<int>& seed) {
 PlanBounds BoundSearch::of_plan(const std::vector<int>& choice) const {
   Row kernels, collectives;
   kernels.kernels = collectives.collectives = true;
+  kernels.constant = launch_ * loop_kernels_;
   PlanBounds bounds;
   bounds.loads.ps = std::max(value(kernels, choice), value(collectives, choice));
   bounds.order.ps = std::max(bounds.loads.ps, value(longest(choice), choice));

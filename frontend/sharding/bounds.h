@@ -5,12 +5,21 @@
 // largest over the weights is the value of a game between plans and rows, which is approached from below: every weight that is
 // tried yields a bound.
 //
-//   loads   the kernels of products and attention, which run one after another on each rank, and the floors of the
-//           collectives, which share a fabric. Whatever merging, fusion, splitting of collectives and overlap do.
+//   loads   the kernels of products and attention, caches that are copied, and the launches of other loops, which run one after
+//           another on each rank, and the floors of the collectives, which share a fabric. Whatever merging, fusion, splitting
+//           of collectives and overlap do.
 //   order   a chain through the graph, of what must run after one another: products and the collectives between them, at
 //           their own times. Between two nodes of the chain everything that depends on the one and leads to the other counts,
-//           either all of its kernels or its longest path. Holds for every order and fusion of a program whose collectives are
-//           not cut into pieces.
+//           either all of its kernels or its longest path; up to a node of the chain perhaps all kernels that come before it,
+//           without collectives, because a cache may be copied while one runs. Holds for every order and fusion of a program
+//           whose collectives are not cut into pieces.
+//
+// Launches of loops. What no product, no attention and no collective can do is in a kernel of loops: a reduction over a dimension
+// (an epilogue sees one element of its product), and what is made from several elements of one product's result and of nothing
+// else that is multiplied (rotary embeddings; ProductJoin). Nodes of loops hold loops only, and none may hold both ends of a
+// path through another kernel (passes/fusion_graph.h), so two such loops with a product between them are two kernels: the path
+// with most of them counts. A cache is copied by a kernel of its own, for no other loop reads it or may read what it writes, if
+// it is too large for being fused with whatever is small (passes/fuse_horizontal.h).
 //
 // Scope: this table of rules, this machine, the mesh of the space, at most two converted forms of a tensor.
 #pragma once
@@ -24,6 +33,7 @@
 
 #include "analysis/costs/cost_model.h"
 #include "frontend/sharding/choose.h"
+#include "frontend/sharding/product_join.h"
 
 namespace braid::frontend::sharding {
 
@@ -35,6 +45,7 @@ struct BoundOptions {
   // Of attention kernels of the whole program, in equal shares by the names of the nodes of which they were made: only the compiler
   // knows what masks leave of the products.
   std::map<std::string, double> attention_flops = {};
+  std::vector<ProductJoin> joins = {};
   bool copies_caches =
       true;  // caches that are returned with new rows are not the memory of those that were given
 };
@@ -72,6 +83,8 @@ class BoundSearch {
     friend bool operator==(const Row&, const Row&) = default;
   };
 
+  void find_joins(const Graph& graph, const SplitSpace& space);
+  void count_loops();
   void find_chain();
   Row longest(const std::vector<int>& choice) const;
   Cost value(const Row& row, const std::vector<int>& choice) const;
@@ -82,7 +95,6 @@ class BoundSearch {
     const auto v = static_cast<std::size_t>(variable);
     return kernels_[v][static_cast<std::size_t>(choice[v])];
   }
-  bool is_kernel(int variable) const;
   Cost passage(std::size_t index, const std::vector<int>& choice) const;
 
   BoundOptions options_;
@@ -92,11 +104,18 @@ class BoundSearch {
   Problem collectives_;                     // floors of conversions
   std::vector<Passage> passages_;
   std::vector<std::vector<int>> into_, out_of_;  // per node variable: passages
-  // A chain of nodes that every kernel comes before or after, and the kernels between each and the one before it; the last
-  // list is of those after all.
+  // A chain of nodes that every product comes before or after, and the products between each and the one before it; the last
+  // list is of those after all. Copies of caches: those that come before the node.
   std::vector<int> chain_;
-  std::vector<std::vector<int>> between_;
-  std::vector<char> reduction_, own_kernel_;  // per node variable
+  std::vector<std::vector<int>> between_, copies_before_;
+  std::vector<char>
+      joins_between_;  // whether a loop must run between two of these products, or before the node
+  std::vector<char> product_, copy_, reduction_;  // per node variable
+  std::vector<int> joined_;                       // of a ProductJoin's last node: the product; -1
+  // The most kernels of loops on a path up to a node, all of them before a product, and those of paths on which another one is to
+  // come before the next product (without it; negative: on none).
+  std::vector<int> loops_, loops_open_;
+  int loop_kernels_ = 0;  // on any path
   int solves_ = 0;
 };
 

@@ -190,8 +190,10 @@ void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, co
 
 BoundOptions bound_options(const SearchOptions& options, const Mesh& mesh,
                            const std::map<std::string, double>& attention_flops) {
-  BoundOptions bounds{
-      .precision = options.precision, .attention_flops = attention_flops, .copies_caches = !options.aliases};
+  BoundOptions bounds{.precision = options.precision,
+                      .attention_flops = attention_flops,
+                      .joins = options.joins,
+                      .copies_caches = !options.aliases};
   // A smaller bound holds as well.
   if (mesh.size() > 1) bounds.solve.budget = std::int64_t{1} << 25;
   return bounds;

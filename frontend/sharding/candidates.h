@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/costs/cost_model.h"
+#include "frontend/sharding/product_join.h"
 
 namespace braid::frontend::sharding {
 
@@ -80,7 +81,8 @@ struct SearchOptions {
   bool obey = false;    // products with weights are split wherever a rule allows it
   bool caches = false;  // caches may stay in parts (caches.h)
   std::map<std::string, double> attention_flops = {};  // as in BoundOptions
-  bool aliases = false;                                // some outputs are the memory of inputs (BoundOptions)
+  std::vector<ProductJoin> joins = {};
+  bool aliases = false;                // some outputs are the memory of inputs (BoundOptions)
   std::optional<ir::DType> precision;  // the type in which products may compute (BoundOptions)
   // The plan is chosen for `steps` steps of the sizes with which the costs count, and those of these points, together: a program has
   // one plan, whatever its dimensions are. Times of plans and bounds are then sums over all of them.

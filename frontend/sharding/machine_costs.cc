@@ -219,7 +219,8 @@ SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const S
       copy.bytes *= 1000.0 / options.memory;
       return picoseconds(roofline(costs->machine(), copy).us());
     }
-    return collective_cost(*costs, step, ranks).time.ps * options.communication / 1000;
+    // Operands are computed into the segment.
+    return collective_cost(*costs, step, ranks, true).time.ps * options.communication / 1000;
   };
   return with_memory(std::move(result));
 }

@@ -25,13 +25,12 @@ constexpr int kPerLibrary = 40;
 
 // Small sizes are fused as well; every third program is only planned, every third has its collectives split.
 void optimise(ir::Schedule& schedule, std::uint64_t seed) {
-  const char* list =
-      seed % 3 == 0 ? "plan_memory{in_place_collective_bytes=0}"
-      : seed % 3 == 1
-          ? "split_collectives{chunks=3},plan_memory"
-          : "dead_code,forward_copies,fuse_epilogues,fuse_vertical{min_outer=1,small_inner=1000000}"
-            ",fuse_horizontal,merge_loops,"
-            "sink_releases,plan_memory";
+  const char* list = seed % 3 == 0   ? "plan_memory{in_place_collective_bytes=0}"
+                     : seed % 3 == 1 ? "split_collectives{chunks=3},plan_memory"
+                                     : "dead_code,forward_copies,forward_parts,fuse_epilogues,fuse_vertical{"
+                                       "min_outer=1,small_inner=1000000}"
+                                       ",fuse_horizontal,merge_loops,"
+                                       "sink_releases,plan_memory";
   passes::run_passes(schedule, passes::parse_pass_list(list));
 }
 

@@ -15,6 +15,7 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "passes/forward_copies.h"
+#include "passes/forward_parts.h"
 #include "passes/plan_memory.h"
 #include "passes/runner.h"
 #include "tests/support/random_graph.h"
@@ -68,8 +69,8 @@ std::string with_random_options(const Pass& pass, std::mt19937_64& random) {
 std::vector<std::string> random_passes(std::uint64_t seed) {
   std::mt19937_64 random(seed ^ 0x9e3779b97f4a7c15u);
   if (random() % 4 == 0)
-    return {"dead_code",       "forward_copies", "fuse_epilogues", kVertical,
-            "fuse_horizontal", "raise_outputs",  "merge_loops",    "sink_releases"};
+    return {"dead_code",       "forward_copies", "forward_parts", "fuse_epilogues", kVertical,
+            "fuse_horizontal", "raise_outputs",  "merge_loops",   "sink_releases"};
   const std::vector<Pass> all = passes::pass_registry().all();
   std::vector<std::string> out;
   for (std::size_t n = 1 + random() % 6; n > 0; --n) {
@@ -193,11 +194,12 @@ TEST(RandomPrograms, PassesAreDeterministic) {
 // How often do the things that are to be tested happen at all?
 TEST(RandomPrograms, ExerciseWhatTheyAreFor) {
   int fused = 0, epilogues = 0, comm = 0, shared = 0, blocking = 0, coalesced = 0, of_views = 0, grouped = 0,
-      forwarded = 0;
+      forwarded = 0, parted = 0;
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     ir::Schedule s = random_program(seed, steps_of(seed)).schedule;
     for (const ir::ScheduleNode& node : s.nodes) grouped += node.kind == ir::ScheduleNode::Kind::grouped;
     forwarded += passes::ForwardCopies().run(s);
+    parted += passes::ForwardParts().run(s);
     passes::run_passes(
         s, make_passes({"dead_code", "fuse_epilogues", kVertical, "fuse_horizontal", "merge_loops"}, seed));
     for (const ir::ScheduleNode& node : s.nodes) fused += node.kind == ir::ScheduleNode::Kind::fused;
@@ -220,6 +222,7 @@ TEST(RandomPrograms, ExerciseWhatTheyAreFor) {
   EXPECT_GT(fused, 100);
   EXPECT_GT(epilogues, 20);
   EXPECT_GT(comm, 100);
+  EXPECT_GT(parted, 10);
   EXPECT_GT(shared, 40);
   EXPECT_GT(blocking, 20);
   EXPECT_GT(coalesced, 20);

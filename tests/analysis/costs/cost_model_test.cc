@@ -1,5 +1,6 @@
 #include "analysis/costs/cost_model.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -276,6 +277,30 @@ TEST(CostModels, OneObjectPerMachine) {
   EXPECT_EQ(cost_model_for("")->machine().name, kDefaultMachine);
   EXPECT_THROW(cost_model_for("abacus"), ir::UserError);
   EXPECT_THROW(cost_model_for("abacus"), ir::UserError);
+}
+
+// The segment is one symmetric window, wherever in it a result lands; peers must be able to read the inputs.
+TEST(CollectiveCosts, SymmetricKernelsNeedInputsThatPeersReadAndResultsInTheSegment) {
+  const auto algorithm = [](const char* input) {
+    const ir::Schedule s =
+        ir::parse_schedule(fmt::format(R"(graph main  ranks 8  group @all = [0, 1, 2, 3, 4, 5, 6, 7]
+input %x: f32[4096]
+%c: f32[4096] {} = pointwise {{ %0 = load %x  store %0 }}
+%r: f32[4096] comm(registered, @all) = all_reduce sum @all (%c) as ar
+%r.1 mutates %r = wait ar
+release ar
+output %r.1
+)",
+                                       input));
+    for (const ir::OpId op : ir::execution_order(s)) {
+      if (s.graph[op].as<ir::CollectiveKernel>() != nullptr)
+        return CostModel(load_machine("h100")).collective(s.graph, op).algorithm;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(algorithm("comm(symmetric, @all)"), "symmetric one-shot");
+  EXPECT_EQ(algorithm("comm(registered, @all)").find("symmetric"), std::string::npos);
+  EXPECT_EQ(algorithm("").find("symmetric"), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,410 @@
+#include "passes/forward_parts.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "ir/effects.h"
+#include "ir/id_vector.h"
+#include "ir/op_table.h"
+#include "passes/compact.h"
+
+namespace braid::passes {
+namespace {
+
+using namespace ir;
+
+class Forwarder {
+ public:
+  Forwarder(Schedule& schedule, const ForwardParts& options)
+      : schedule_(schedule), graph_(schedule.graph), options_(options) {}
+
+  bool run() {
+    bool changed = false;
+    while (sweep()) changed = true;
+    if (!changed) return false;
+    schedule_.plan.reset();
+    compact(schedule_);
+    return true;
+  }
+
+ private:
+  struct Touch {
+    std::size_t node;
+    OpId op;
+    bool writes;
+  };
+  struct Part {
+    OpId writer;
+    std::int64_t first = 0, size = 0;  // in the dimension of the concatenation
+  };
+  struct Joined {
+    BufferId whole;
+    std::size_t dim = 0;
+    std::vector<Part> parts;  // in order
+    std::vector<OpId> readers;
+  };
+  // Where a loop reads a joined tensor: the loop's dimension for each of the tensor's (-1: the index is 0), and what is
+  // added in the dimension of the concatenation.
+  struct Place {
+    std::vector<int> loop_dims;
+    std::int64_t first = 0, size = 1;
+  };
+  // A reader, cut in one of its dimensions.
+  struct Cut {
+    OpId reader;
+    int dim = -1;
+    std::vector<std::int64_t> borders;  // with both ends; none if it stays whole
+    std::size_t pieces() const { return dim < 0 ? 1 : borders.size() - 1; }
+  };
+
+  Schedule& schedule_;
+  Graph& graph_;
+  const ForwardParts& options_;
+  IdVector<StorageId, std::vector<Touch>> touches_;  // in the order of the schedule
+  IdVector<StorageId, bool> kept_;                   // outputs, and what shares memory by declaration
+  std::set<OpId> used_;  // rewritten in this sweep, with touches that no longer hold
+  std::set<OpId> gone_;
+  std::map<OpId, std::vector<OpId>> more_;  // that follow an operation
+
+  bool sweep() {
+    touches_.clear();
+    touches_.resize(graph_.storages.size());
+    kept_.assign(graph_.storages.size(), false);
+    used_.clear();
+    gone_.clear();
+    more_.clear();
+    for (std::size_t n = 0; n < schedule_.nodes.size(); ++n) {
+      for (OpId op : ops_of(schedule_.nodes[n])) {
+        for (const Access& a : effects(graph_, op).accesses)
+          touches_[a.region.storage].push_back({n, op, a.writes()});
+      }
+    }
+    for (const GraphOutput& o : graph_.outputs) {
+      if (const StorageId s = root_storage(graph_, o.buffer); s.valid()) kept_[s] = true;
+    }
+    for (const StorageId s : kept_.ids()) {
+      if (!graph_[s].alias_of.valid()) continue;
+      kept_[s] = true;
+      kept_[graph_[s].alias_of] = true;
+    }
+    for (const StorageId s : touches_.ids()) {
+      if (const std::optional<Joined> joined = joined_tensor(s)) forward(*joined);
+    }
+    if (used_.empty()) return false;
+    std::vector<ScheduleNode> nodes;
+    for (ScheduleNode& node : schedule_.nodes) {
+      const OpId op = node.kind == ScheduleNode::Kind::single ? node.op : OpId{};
+      if (op.valid() && gone_.contains(op)) continue;
+      nodes.push_back(std::move(node));
+      if (const auto more = more_.find(op); op.valid() && more != more_.end()) {
+        for (OpId other : more->second) nodes.push_back(ScheduleNode::single(other));
+      }
+    }
+    schedule_.nodes = std::move(nodes);
+    return true;
+  }
+
+  bool is_pointwise(const Touch& t) const {
+    const auto* loops = graph_[t.op].as<Loops>();
+    return schedule_.nodes[t.node].kind == ScheduleNode::Kind::single && loops != nullptr &&
+           !loops->is_reduction() && graph_[t.op].outputs.size() == 1 && !used_.contains(t.op);
+  }
+
+  bool stores_in_order(OpId op) const {
+    const auto& loops = *graph_[op].as<Loops>();
+    const BufferId out = graph_[op].outputs[0];
+    if (!(graph_[out].sizes == loops.sizes)) return false;
+    const std::vector<Expr> strides = strides_of(graph_, out);
+    Expr own = 0;
+    for (std::size_t k = 0; k < strides.size(); ++k) {
+      if (!loops.sizes[k].is_constant(1)) own = own + graph_.pool->index(k) * strides[k];
+    }
+    return simplify(loops.store_index, loops.sizes) == simplify(own, loops.sizes);
+  }
+
+  std::optional<Joined> joined_tensor(StorageId s) const {
+    if (graph_[s].kind != StorageKind::activation || kept_[s]) return std::nullopt;
+    Joined joined;
+    std::size_t last_write = 0;
+    for (const Touch& t : touches_[s]) {
+      if (!is_pointwise(t)) return std::nullopt;
+      if (t.writes) {
+        if (!joined.readers.empty()) return std::nullopt;
+        last_write = t.node;
+        joined.parts.push_back({t.op});
+      } else if (joined.readers.empty() || joined.readers.back() != t.op) {
+        if (t.node <= last_write) return std::nullopt;
+        joined.readers.push_back(t.op);
+      }
+    }
+    if (joined.parts.size() < 2 || joined.readers.empty() || std::ssize(joined.parts) > options_.max_parts ||
+        !find_parts(joined))
+      return std::nullopt;
+    return joined;
+  }
+
+  // Sets whole, dim, and the place of each part.
+  bool find_parts(Joined& joined) const {
+    std::optional<std::size_t> dim;
+    for (Part& part : joined.parts) {
+      const Buffer& view = graph_[graph_[part.writer].outputs[0]];
+      const auto* layout = std::get_if<NonOwningLayout>(&view.layout);
+      if (layout == nullptr || !graph_[layout->base].storage.valid()) return false;
+      if (joined.whole.valid() && joined.whole != layout->base) return false;
+      joined.whole = layout->base;
+      const Buffer& whole = graph_[joined.whole];
+      const std::vector<Expr> strides = strides_of(graph_, joined.whole);
+      if (view.sizes.size() != whole.sizes.size() || view.dtype != whole.dtype ||
+          !(layout->strides == strides) || !(strides == contiguous_strides(whole.sizes)))
+        return false;
+      for (std::size_t k = 0; k < whole.sizes.size(); ++k) {
+        if (view.sizes[k] == whole.sizes[k]) continue;
+        if (dim && *dim != k) return false;
+        dim = k;
+      }
+      if (!dim || view.sizes[*dim] == whole.sizes[*dim] || !view.sizes[*dim].is_constant() ||
+          !whole.sizes[*dim].is_constant() || !stores_in_order(part.writer) ||
+          graph_[part.writer].as<Loops>()->body.result_dtype() != whole.dtype)
+        return false;
+      const std::optional<Expr> first = divide_exactly(layout->offset, strides[*dim]);
+      if (!first || !first->is_constant()) return false;
+      part.first = first->constant();
+      part.size = view.sizes[*dim].constant();
+    }
+    joined.dim = *dim;
+    std::sort(joined.parts.begin(), joined.parts.end(),
+              [](const Part& a, const Part& b) { return a.first < b.first; });
+    std::int64_t end = 0;
+    for (const Part& part : joined.parts) {
+      if (part.first != end) return false;
+      end += part.size;
+    }
+    return graph_[joined.whole].sizes[joined.dim].is_constant(end);
+  }
+
+  std::optional<Place> place_of(const Joined& joined, const Loops& reader, const Instr& load) const {
+    const Buffer& whole = graph_[joined.whole];
+    if (load.dtype != whole.dtype || graph_[load.buffer].dtype != whole.dtype || !load.operands.empty())
+      return std::nullopt;
+    const std::optional<Expr> shift =
+        divide_exactly(region(graph_, load.buffer).offset - region(graph_, joined.whole).offset,
+                       static_cast<std::int64_t>(size_of(whole.dtype)));
+    if (!shift) return std::nullopt;
+    Expr rest = simplify(load.index + *shift, reader.sizes);
+    const std::vector<Expr> strides = contiguous_strides(whole.sizes);
+    Place place;
+    place.loop_dims.assign(whole.sizes.size(), -1);
+    for (std::size_t k = 0; k < reader.sizes.size(); ++k) {
+      if (reader.sizes[k].is_constant(1)) continue;
+      const Expr index = graph_.pool->index(k);
+      const std::optional<Expr> stride = stride_of(rest, index);
+      if (!stride) return std::nullopt;
+      if (stride->is_constant(0)) continue;
+      std::size_t j = 0;
+      while (j < strides.size() && (whole.sizes[j].is_constant(1) || !(strides[j] == *stride))) ++j;
+      if (j == strides.size() || place.loop_dims[j] >= 0) return std::nullopt;
+      if (j == joined.dim) {
+        if (!reader.sizes[k].is_constant()) return std::nullopt;
+        place.size = reader.sizes[k].constant();
+      } else if (!(reader.sizes[k] == whole.sizes[j])) {
+        return std::nullopt;
+      }
+      place.loop_dims[j] = static_cast<int>(k);
+      rest = rest - index * *stride;
+    }
+    const std::optional<Expr> first = divide_exactly(rest, strides[joined.dim]);
+    if (!first || !first->is_constant()) return std::nullopt;
+    place.first = first->constant();
+    if (place.first < 0 || place.first + place.size > whole.sizes[joined.dim].constant()) return std::nullopt;
+    return place;
+  }
+
+  bool reads(const Instr& instr, const Joined& joined) const {
+    return instr.code == OpCode::load &&
+           root_storage(graph_, instr.buffer) == root_storage(graph_, joined.whole);
+  }
+
+  // How the reader must be cut for each piece to read one part.
+  std::optional<Cut> cut_of(const Joined& joined, OpId reader) const {
+    const auto& loops = *graph_[reader].as<Loops>();
+    Cut cut{reader};
+    for (const Instr& instr : loops.body.instrs) {
+      if (!reads(instr, joined)) continue;
+      const std::optional<Place> place = place_of(joined, loops, instr);
+      if (!place) return std::nullopt;
+      for (const Part& part : joined.parts) {
+        const std::int64_t border = part.first - place->first;
+        if (border <= 0 || border >= place->size) continue;
+        const int dim = place->loop_dims[joined.dim];
+        if (cut.dim >= 0 && cut.dim != dim) return std::nullopt;
+        if (cut.dim < 0) cut.borders = {0, place->size};
+        cut.dim = dim;
+        cut.borders.push_back(border);
+      }
+    }
+    std::sort(cut.borders.begin(), cut.borders.end());
+    cut.borders.erase(std::unique(cut.borders.begin(), cut.borders.end()), cut.borders.end());
+    if (cut.dim >= 0) {
+      const Buffer& out = graph_[graph_[reader].outputs[0]];
+      if (std::holds_alternative<MutationOutput>(out.layout) || !stores_in_order(reader)) return std::nullopt;
+    }
+    return cut;
+  }
+
+  // Whether the part's value may be computed where it is read.
+  bool may_inline(const Joined& joined, const Part& part, const Loops& reader, OpId reader_op) const {
+    const Operation& writer = graph_[part.writer];
+    const LoopBody& body = writer.as<Loops>()->body;
+    const auto node_of = [&](OpId op) {
+      const std::vector<Touch>& all = touches_[root_storage(graph_, graph_[op].outputs[0])];
+      return std::find_if(all.begin(), all.end(), [&](const Touch& t) { return t.op == op; })->node;
+    };
+    const std::size_t from = node_of(part.writer), to = node_of(reader_op);
+    const StorageId written = root_storage(graph_, graph_[reader_op].outputs[0]);
+    std::int64_t flops = 0;
+    for (const Instr& instr : body.instrs) {
+      if (instr.code == OpCode::check_index) return false;  // its error names the part's operation
+      flops += row_of(instr.code).flops;
+      if (instr.code != OpCode::load) continue;
+      const StorageId memory = root_storage(graph_, instr.buffer);
+      if (!memory.valid() || memory == written || graph_[memory].alias_of.valid()) return false;
+      for (const Touch& t : touches_[memory]) {
+        if (t.writes && t.node > from && t.node < to) return false;
+      }
+    }
+    if (flops < options_.min_flops) return true;
+    // Then each value is computed once, as before.
+    const auto loads = std::count_if(reader.body.instrs.begin(), reader.body.instrs.end(),
+                                     [&](const Instr& instr) { return reads(instr, joined); });
+    return joined.readers.size() == 1 && loads == 1 &&
+           numel(reader.sizes) == numel(graph_[joined.whole].sizes);
+  }
+
+  void forward(const Joined& joined) {
+    std::vector<Cut> cuts;
+    std::size_t pieces = 0;
+    for (OpId reader : joined.readers) {
+      std::optional<Cut> cut = cut_of(joined, reader);
+      if (!cut) return;
+      const auto& loops = *graph_[reader].as<Loops>();
+      for (const Part& part : joined.parts) {
+        if (!may_inline(joined, part, loops, reader)) return;
+      }
+      pieces += cut->pieces();
+      cuts.push_back(std::move(*cut));
+    }
+    if (pieces > joined.parts.size() + joined.readers.size()) return;
+    for (const Cut& cut : cuts) rewrite(joined, cut);
+    for (const Part& part : joined.parts) {
+      used_.insert(part.writer);
+      gone_.insert(part.writer);
+    }
+  }
+
+  void rewrite(const Joined& joined, const Cut& cut) {
+    used_.insert(cut.reader);
+    std::vector<std::string> origins;
+    const auto add_origins = [&](OpId op) {
+      for (const std::string& origin : graph_[op].origins) {
+        if (std::find(origins.begin(), origins.end(), origin) == origins.end()) origins.push_back(origin);
+      }
+    };
+    for (const Part& part : joined.parts) add_origins(part.writer);
+    add_origins(cut.reader);
+    graph_[cut.reader].origins = std::move(origins);
+    graph_[cut.reader].cost.reset();
+    const Loops given = *graph_[cut.reader].as<Loops>();
+    if (cut.dim < 0) {
+      graph_[cut.reader].as<Loops>()->body = body_of(joined, given, given.sizes, -1, 0);
+      return;
+    }
+    const Operation whole = graph_[cut.reader];
+    for (std::size_t p = 0; p < cut.pieces(); ++p) {
+      const std::int64_t first = cut.borders[p], size = cut.borders[p + 1] - first;
+      Loops loops = given;
+      loops.sizes[static_cast<std::size_t>(cut.dim)] = size;
+      loops.body = body_of(joined, given, loops.sizes, cut.dim, first);
+      const BufferId target =
+          piece_of(whole.outputs[0], static_cast<std::size_t>(cut.dim), first, loops.sizes);
+      OpId op = cut.reader;
+      if (p == 0) {
+        graph_[whole.outputs[0]].producer = {};
+        graph_[op].outputs = {target};
+        graph_[target].producer = op;
+        graph_[op].kernel = std::move(loops);
+      } else {
+        Operation other = whole;
+        other.outputs = {target};
+        other.kernel = std::move(loops);
+        op = graph_.add_op(std::move(other));
+        used_.insert(op);
+        more_[cut.reader].push_back(op);
+      }
+    }
+  }
+
+  BufferId piece_of(BufferId whole, std::size_t dim, std::int64_t first, const std::vector<Expr>& sizes) {
+    const std::vector<Expr> strides = strides_of(graph_, whole);
+    NonOwningLayout layout{whole, strides[dim] * first, strides};
+    if (const auto* view = std::get_if<NonOwningLayout>(&graph_[whole].layout)) {
+      layout.base = view->base;
+      layout.offset = layout.offset + view->offset;
+    }
+    Buffer piece;
+    piece.name = graph_[whole].name + ".part";
+    piece.dtype = graph_[whole].dtype;
+    piece.sizes = sizes;
+    piece.layout = std::move(layout);
+    return graph_.add_buffer(std::move(piece));
+  }
+
+  // The reader's body from `first` on in dimension `dim`, with the parts' values for what it loads of them.
+  LoopBody body_of(const Joined& joined, const Loops& given, const std::vector<Expr>& sizes, int dim,
+                   std::int64_t first) const {
+    BodyBuilder body(*graph_.pool);
+    IdVector<ValueId, ValueId> map(given.body.instrs.size());
+    for (const ValueId v : map.ids()) {
+      Instr instr = given.body[v];
+      if (reads(instr, joined)) {
+        const Place place = *place_of(joined, given, instr);
+        const int loop_dim = place.loop_dims[joined.dim];
+        const std::int64_t begin = place.first + (loop_dim >= 0 && loop_dim == dim ? first : 0);
+        const Part* part = &joined.parts[0];
+        for (const Part& other : joined.parts) {
+          if (other.first <= begin) part = &other;
+        }
+        std::vector<Expr> indices;
+        for (std::size_t j = 0; j < place.loop_dims.size(); ++j) {
+          Expr index = place.loop_dims[j] < 0 ? Expr(0) : graph_.pool->index(place.loop_dims[j]);
+          if (j == joined.dim) index = index + (begin - part->first);
+          indices.push_back(index);
+        }
+        map[v] = body.inline_body(graph_[part->writer].as<Loops>()->body, indices);
+        continue;
+      }
+      for (ValueId& o : instr.operands) o = map[o];
+      instr.index = simplify(substitute(instr.index,
+                                        [&](Expr s) -> std::optional<Expr> {
+                                          if (s.is_symbol(SymbolKind::value))
+                                            return body.as_index(map[ValueId{s.symbol_number()}]);
+                                          if (s.is_symbol(SymbolKind::index) && s.symbol_number() == dim)
+                                            return s + first;
+                                          return std::nullopt;
+                                        }),
+                             sizes);
+      map[v] = body.add(std::move(instr));
+    }
+    LoopBody result = body.finish(map[given.body.result]);
+    for (Instr& instr : result.instrs) instr.index = simplify(instr.index, sizes);
+    return result;
+  }
+};
+
+}  // namespace
+
+bool ForwardParts::run(Schedule& schedule) { return Forwarder(schedule, *this).run(); }
+
+}  // namespace braid::passes
