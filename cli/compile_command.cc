@@ -150,6 +150,7 @@ int run(const Options& o, Report& report) {
   const auto start = Clock::now();
   status.show(fmt::format("reading {}", options.model));
   options.split_report = std::make_shared<SplitReport>();
+  options.split.weights = o.emit != "plan";
   ir::Schedule schedule = lower(options);
   const auto lowered = Clock::now();
   status.clear();

@@ -43,11 +43,13 @@ SEARCHES = (  # title, graph, meshes
     ("8 devices, all meshes", "decode", [m for n in (2, 4, 8) for axes in (1, 2, 3) for m in meshes(n, axes)]),
     ("64 devices, three axes", "prefill", [(4, 4, 4)]),
 )
-COMMANDS = (  # graph, options
-    ("prefill", ["--devices", "8"]),
-    ("decode", ["--devices", "8"]),
-    ("prefill", ["--devices", "64"]),
-    ("decode", ["--tp", "8", "--split-caches"]),
+COMMANDS = (  # command, graph, options: check chooses as compile does, explain looks for alternatives beside
+    ("check", "prefill", ["--devices", "8"]),
+    ("explain", "prefill", ["--devices", "8"]),
+    ("check", "decode", ["--devices", "8"]),
+    ("explain", "decode", ["--devices", "8"]),
+    ("check", "prefill", ["--devices", "64"]),
+    ("explain", "decode", ["--tp", "8", "--split-caches"]),
 )
 
 
@@ -129,12 +131,10 @@ def main():
             cells = [cell.strip() for cell in line.strip("|").split("|")]
             print(f"| {title} | {graph} | {cells[1]} | {cells[-1]} |", flush=True)
     print("\nWhole commands:\n\n| command | seconds |\n|---|---:|", flush=True)
-    for graph, options in COMMANDS:
+    for command, graph, options in COMMANDS:
         model = write_model(o.work, graph, o.layers)
-        for command in ("explain", "compile"):
-            words = [o.braid, command, model, "--machine", "h100", *dims_of(graph), *options]
-            seconds, _ = run(words if command == "explain" else [*words, "--emit", "plan", "-o", o.work / "out"])
-            print(f"| `braid {command} {graph}.onnx {' '.join(options)}{'' if command == 'explain' else ' --emit plan'}` | {seconds:.2f} |", flush=True)
+        seconds, _ = run([o.braid, command, model, "--machine", "h100", *dims_of(graph), *options])
+        print(f"| `braid {command} {graph}.onnx {' '.join(options)}` | {seconds:.1f} |", flush=True)
 
 
 if __name__ == "__main__":
