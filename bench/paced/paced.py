@@ -1,10 +1,8 @@
 #!/usr/bin/env python3
-"""Runs programs over a paced link and puts what was measured beside what the simulator says: per list of passes, and of models
-that `--tp 2` splits.
+"""Runs programs over a paced link and puts what was measured beside what the simulator says, per list of passes.
 
-Kernel times come from a run of the input order (`braid run --trace-costs`; of a split model, of its program without costs), the
-link's from its latency and bandwidth. All programs are compiled first; then they take turns, and each figure is the median of
-the turns.
+Kernel times come from a run of the input order (`braid run --trace-costs`), the link's from its latency and bandwidth.
+All programs are compiled first; then they take turns, and each figure is the median of the turns.
 
 Usage: paced.py --braid build/release/bin/braid [--link 100us,1] [--rounds N] [--work FOLDER]
 """
@@ -26,16 +24,6 @@ WAYS = {
     "schedule_for_comm": f"{FUSION},schedule_for_comm,{FINISH}",
     "braid_schedule": f"{FUSION},braid_schedule,{FINISH}",
 }
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-MAKE_DECODER = ROOT / "examples" / "tensor_parallel" / "make_decoder.py"
-SPLIT = {  # title: options of make_decoder.py, sizes
-    "GPT-2 small, prefill 128": (["--graph", "prefill"], ["batch=1", "sequence=128"]),
-    "GPT-2 small, decode 512": (["--graph", "decode"], ["batch=1", "past_sequence=512"]),
-    "Llama 4 x 1024, prefill 256": (
-        ["--style", "llama", "--layers", "4", "--hidden", "1024", "--heads", "16", "--kv-heads", "4",
-         "--intermediate", "2816", "--graph", "prefill"], ["batch=1", "sequence=256"]),
-}  # fmt: skip
 
 
 @dataclasses.dataclass
@@ -65,29 +53,6 @@ def measured(file):
 
 def run(o, program, *more):
     braid(o, "run", program, "--random", 1, "--link", o.link, "--threads", 1, *more)
-
-
-def split_models(o):
-    """Of each split model its title and, per turn, the measured and the simulated makespan in ms."""
-    for title, (options, sizes) in SPLIT.items():
-        folder = o.work / title.replace(" ", "_").replace(",", "")
-        subprocess.run([sys.executable, str(MAKE_DECODER), "-o", str(folder), *options], check=True)
-        model = folder / "model.onnx"
-        asked = [word for size in sizes for word in ("--dim", size)] + ["--link", o.link]
-        braid(o, "compile", model, "--tp", 2, "--split-caches", "--emit", "plan", "-o", folder, *asked)
-        asked += ["--plan", folder / "model.plan"]
-        base, program, costs = folder / "base", folder / "program", folder / "costs.json"
-        braid(o, "compile", model, "-o", base, *asked)
-        run(o, base, "--trace-costs", costs, "--repeat", 9)
-        braid(o, "compile", model, "-o", program, *asked, "--costs", costs)
-        turns = []
-        for _ in range(o.rounds):
-            turn, trace, figures = (folder / f"turn.{what}.json" for what in ("costs", "trace", "figures"))
-            run(o, base, "--trace-costs", turn)
-            run(o, program, "--trace", trace)
-            braid(o, "explain", model, *asked, "--costs", turn, f"--json={figures}")
-            turns.append((measured(trace)[0], json.loads(figures.read_text())["after"]["makespan_ns"] / 1e6))
-        yield title, turns
 
 
 def main():
@@ -139,17 +104,7 @@ def main():
         worst = max(worst, abs(ratio - 1))
         print(f"| {c.graph} | {c.way} | {makespan:.3f} | {expected:.3f} | {ratio:.3f} | {exposed:.3f} | {expected_exposed:.3f} | "
               f"{c.simulated[0]['planned_bytes'] / 2**20:.1f} |")
-    print(f"\nLargest difference of measured and simulated makespan: {100 * worst:.1f} %.\n")
-
-    print("| model, split by --tp 2 | makespan measured ms | simulated ms | measured / simulated |")
-    print("|---|---:|---:|---:|")
-    worst = 0.0
-    for title, turns in split_models(o):
-        ratio = statistics.median(m / s for m, s in turns)
-        worst = max(worst, abs(ratio - 1))
-        print(f"| {title} | {statistics.median(m for m, _ in turns):.3f} | {statistics.median(s for _, s in turns):.3f} | "
-              f"{ratio:.3f} |", flush=True)  # fmt: skip
-    print(f"\nLargest difference of a split model: {100 * worst:.1f} %.")
+    print(f"\nLargest difference of measured and simulated makespan: {100 * worst:.1f} %.")
 
 
 if __name__ == "__main__":
