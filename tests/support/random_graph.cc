@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <random>
 #include <utility>
 
+#include "ir/coordinate.h"
 #include "tests/support/random_loops.h"
 
 namespace braid::test {
@@ -13,7 +15,8 @@ using namespace ir;
 
 class Generator : RandomLoops {
  public:
-  Generator(std::uint64_t seed, int steps) : RandomLoops(seed), steps_(steps) {}
+  Generator(std::uint64_t seed, int steps)
+      : RandomLoops(seed), steps_(steps), ranks_random_(seed ^ 0x72616e6b73) {}
 
   RandomProgram run() {
     graph().ranks = 1 + pick(4);
@@ -39,6 +42,7 @@ class Generator : RandomLoops {
     for (int k = 0; k < steps_; ++k) step();
     while (!flights_.empty()) advance_flight(0);
     results();
+    turn_by_rank();
     group_some();
     RandomProgram out{std::move(b_.schedule), actual_, {}};
     make_inputs(out);
@@ -53,6 +57,7 @@ class Generator : RandomLoops {
   };
 
   int steps_;
+  std::mt19937_64 ranks_random_;  // of its own, so that the other choices are those without coordinates
   std::vector<GroupId> groups_;
   std::vector<BufferId> inputs_;
   std::vector<Flight> flights_;
@@ -204,6 +209,30 @@ class Generator : RandomLoops {
         return copies();
       default:
         return pointwise();
+    }
+  }
+
+  // Some loads read what lies further along a dimension, by the rank's coordinate and around its end.
+  void turn_by_rank() {
+    Graph& g = graph();
+    if (g.ranks == 4 && ranks_random_() % 2 == 0)
+      g.mesh = {{"a", 2}, {"b", 2}};
+    else
+      g.mesh = {{"a", g.ranks}};
+    for (Operation& op : g.ops) {
+      auto* loops = op.as<Loops>();
+      // In place a loop reads where it writes.
+      if (loops == nullptr || std::holds_alternative<MutationOutput>(g[op.outputs[0]].layout)) continue;
+      for (Instr& instr : loops->body.instrs) {
+        if (instr.code != OpCode::load || !instr.operands.empty() || ranks_random_() % 3 != 0) continue;
+        const MeshAxis& axis = g.mesh[ranks_random_() % g.mesh.size()];
+        const Expr by = coordinate(*g.pool, axis.name, axis.size);
+        instr.index = substitute(instr.index, [&](Expr s) -> std::optional<Expr> {
+          if (!s.is_symbol(SymbolKind::index)) return std::nullopt;
+          const Expr size = loops->sizes[static_cast<std::size_t>(s.symbol_number())];
+          return bounds(size).min < 1 ? s : mod(s + by, size);
+        });
+      }
     }
   }
 
