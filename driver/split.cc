@@ -111,7 +111,10 @@ class Chooser {
                      "none of the splits that were tried compiles:" + why, "allow other numbers of devices");
     }
     if (options_.split.strict) require_strict();
-    if (options_.split.explain) find_pipelines();
+    if (options_.split.explain) {
+      explain_choice();
+      find_pipelines();
+    }
     // Candidates are priced without their weights.
     if (const int ranks = best_->graph.ranks;
         options_.split.weights && options_.split.plan_file.empty() && ranks > 1)
@@ -247,7 +250,7 @@ class Chooser {
                               : "no number of ranks up to 64 would do: raise --memory-limit");
   }
 
-  SearchOptions search_options(bool obey) const {
+  SearchOptions search_options(bool obey, bool explain = false) const {
     SearchOptions search;
     search.obey = obey;
     search.caches = options_.split.caches;
@@ -258,16 +261,23 @@ class Chooser {
     search.aliases = !options_.import.aliases.empty();
     search.precision = product_type(options_);
     search.memory = limit_;
-    search.explain = options_.split.explain;
+    search.explain = explain;
+    search.bounds = !explain;
     return search;
   }
 
+  using Mesh = frontend::sharding::Mesh;
+  // Where a search looks, and whether it must split.
+  struct Where {
+    Mesh mesh;
+    bool obey = false;
+  };
   struct Found {
     int ranks = 1;
     FoundPlan plan;
-    int number = 0;  // in the order of ranks and of the search's variants
+    int number = 0;              // in the order of ranks and of the search's variants
+    std::optional<Where> where;  // nullopt: the plan was given
   };
-  using Mesh = frontend::sharding::Mesh;
 
   void use_plan() {
     const std::string& file = options_.split.plan_file;
@@ -276,7 +286,7 @@ class Chooser {
     plan.text = analysis::read_text_file(file);
     const int ranks = frontend::sharding::mesh_of_plan(plan.text, file).ranks();
     const auto request = plan_request(plan.text, file, options_.split.weights);
-    consider({ranks, std::move(plan), 0}, request.get());
+    consider({ranks, std::move(plan), 0, std::nullopt}, request.get());
   }
 
   // Plans of all numbers of ranks, the cheapest first, so that many of the others need not be compiled.
@@ -368,17 +378,37 @@ class Chooser {
     }
   }
 
-  void add_plans(const Mesh& mesh, bool obey, std::vector<Found>& all) {
+  FoundPlans plans_on(const Where& where, bool explain) {
     FoundPlans found;
     model_.with_graph([&](const frontend::sharding::Graph& graph) {
-      SearchOptions search = search_options(obey);
+      SearchOptions search = search_options(where.obey, explain);
       search.keep = keep_;
       search.keep_file = options_.split.keep_file;
       search.annotated = annotated_;
-      found = find_plans(graph, mesh, costs_, search);
+      found = find_plans(graph, where.mesh, costs_, search);
     });
+    return found;
+  }
+
+  // What is asked about the chosen plan takes many searches, so it is answered for that one only.
+  void explain_choice() {
+    if (!chosen_on_ || chosen_on_->mesh.ranks() == 1) return;
+    FoundPlans found;
+    if (report_.plan.joint) found = plans_on(*chosen_on_, true);  // axis after axis there are none
+    for (FoundPlan& plan : found.plans) {
+      if (plan.text == report_.plan.text) report_.plan.conversions = std::move(plan.conversions);
+    }
+    for (SplitMesh& line : report_.meshes) {
+      if (line.ranks != chosen_on_->mesh.ranks()) continue;
+      if (chosen_on_->mesh.size() > 1) found = plans_on({Mesh::line(line.ranks), chosen_on_->obey}, true);
+      line.flips = found.flips;
+    }
+  }
+
+  void add_plans(const Mesh& mesh, bool obey, std::vector<Found>& all) {
+    FoundPlans found = plans_on({mesh, obey}, false);
     const int ranks = mesh.ranks();
-    SplitMesh tried{ranks, found.loads, found.order, {}, found.flips, found.least_bytes};
+    SplitMesh tried{ranks, found.loads, found.order, {}, {}, found.least_bytes};
     if (!options_.cost_file.empty()) tried.loads = tried.order = {};  // measured times know no floors
     if (!found.plans.empty()) {
       allow(tried);
@@ -395,7 +425,7 @@ class Chooser {
       if (mesh.has_names())
         plan.name += fmt::format(", {}{}", to_string(mesh), plan.joint ? "" : ", axis after axis");
       if (!options_.cost_file.empty()) plan.floor = {};
-      all.push_back({ranks, std::move(plan), found_++});
+      all.push_back({ranks, std::move(plan), found_++, Where{mesh, obey}});
       ++plans;
     }
     over_limit_ = over_limit_ || found.least_bytes > 0;
@@ -461,6 +491,7 @@ class Chooser {
     if (!better) return;
     report_.chosen = static_cast<int>(report_.candidates.size()) - 1;
     report_.plan = std::move(found.plan);
+    chosen_on_ = std::move(found.where);
     best_ = std::move(lowered);
   }
 
@@ -477,6 +508,7 @@ class Chooser {
   std::shared_ptr<const DeviceConfiguration> annotated_;
   std::vector<frontend::sharding::ProductJoin> joins_;
   std::optional<ir::Schedule> best_;
+  std::optional<Where> chosen_on_;
   bool bounded_ = false;
   int found_ = 0;
 };

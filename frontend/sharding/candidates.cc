@@ -245,8 +245,10 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
   if (!space.large() && (line || options.explain || limited || !options.keep.empty() || points.several()))
     problem = points.problem(space, {});
   std::vector<BoundSearch> bounds;  // by point
-  for (const PricePoint& p : points.all())
-    bounds.emplace_back(graph, space, p.costs, bound_options(options, mesh, p.attention_flops));
+  if (options.bounds) {
+    for (const PricePoint& p : points.all())
+      bounds.emplace_back(graph, space, p.costs, bound_options(options, mesh, p.attention_flops));
+  }
   // No plan takes less for all steps together than the sum of what none takes less for at each point.
   const auto bound_of = [&](const auto& at_point) {
     PlanBounds sum;

@@ -90,6 +90,7 @@ struct SearchOptions {
   std::vector<PricePoint> points = {};
   std::optional<std::int64_t>
       memory;                   // bytes that a rank has for weights, inputs, outputs and what is computed
+  bool bounds = true;           // how short plans can be; else 0
   bool explain = false;         // alternatives to conversions, and flips: these take more searches
   std::string keep, keep_file;  // text of a partial plan whose lines are fixed, and its file for messages
   // Whose annotations are obeyed (annotations.h); null: none.
