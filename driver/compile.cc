@@ -98,11 +98,14 @@ void insert_legalisation(std::vector<passes::Pass>& list, const passes::Pass& le
   list.insert(last.base(), legalise);
 }
 
-// What legalisation leaves of an epilogue may be one node with its readers: a residual with the norm after it.
+// What legalisation leaves of an epilogue may be one node with its readers: a residual with the norm after it. A node that the
+// target cannot run is divided again.
 void fuse_leftovers(std::vector<passes::Pass>& list) {
   const auto legalise = std::find_if(list.begin(), list.end(),
                                      [](const passes::Pass& pass) { return pass.name() == kLegalise; });
-  if (legalise != list.end()) list.insert(legalise + 1, passes::FuseVertical());
+  if (legalise == list.end()) return;
+  const passes::Pass again = *legalise;
+  list.insert(legalise + 1, {passes::FuseVertical(), again});
 }
 
 // Behind the last pass that fuses.

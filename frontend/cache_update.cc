@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/coordinate.h"
+
 namespace braid::frontend {
 namespace {
 
@@ -103,9 +105,7 @@ class Match {
     if (instr.code == OpCode::constant && std::holds_alternative<std::int64_t>(instr.literal))
       return Expr(std::get<std::int64_t>(instr.literal));
     if (instr.code != OpCode::index) return std::nullopt;
-    bool plain = true;
-    for_each_symbol(instr.index, [&](Expr s) { plain &= s.is_symbol(SymbolKind::dim); });
-    return plain ? std::optional(instr.index) : std::nullopt;
+    return ir::of_dimensions(instr.index) ? std::optional(instr.index) : std::nullopt;
   }
 
   bool read_distance(Update& u) const {
@@ -157,20 +157,15 @@ class Match {
     if (!plain) return false;
     u.rows = {load.buffer, 0, loops_.sizes, {}};
     u.rows.sizes[u.axis] = u.count;
-    const auto only_dims = [](Expr e) {
-      bool only = true;
-      for_each_symbol(e, [&](Expr s) { only &= s.is_symbol(SymbolKind::dim); });
-      return only;
-    };
     for (std::size_t k = 0; k < loops_.sizes.size(); ++k) {
       const Expr index = graph_.pool->index(k);
       const std::optional<Expr> stride = ir::stride_of(at, index);
-      if (!stride || !only_dims(*stride) || !ir::provably_non_negative(*stride)) return false;
+      if (!stride || !ir::of_dimensions(*stride) || !ir::provably_non_negative(*stride)) return false;
       u.rows.strides.push_back(*stride);
       at = at - *stride * index;
     }
     u.rows.offset = at;
-    return only_dims(at);
+    return ir::of_dimensions(at);
   }
 
   const Graph& graph_;

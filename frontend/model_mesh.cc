@@ -21,10 +21,12 @@ ir::Mesh mesh_of(const Model& model, int ranks) {
     const sharding::Mesh mesh =
         sharding::parse_mesh(property.value(), fmt::format("{}: property {}", model.path, kProperty));
     if (mesh.ranks() != ranks) {
-      ir::user_error(kRankCount, {.file = model.path},
-                     fmt::format("the model's mesh, [{}], has {} ranks, but there {} {}",
-                                 sharding::to_string(mesh), mesh.ranks(), ranks == 1 ? "is" : "are", ranks),
-                     "compile for the number of ranks of the model (--ranks)");
+      ir::user_error(
+          kRankCount, {.file = model.path},
+          fmt::format("the model's mesh, [{}], has {} ranks, but there {} {}", sharding::to_string(mesh),
+                      mesh.ranks(), ranks == 1 ? "is" : "are", ranks),
+          "compile for the number of ranks of the model (--ranks); a model that is to be split has no such "
+          "property");
     }
     return mesh.axes;
   }
@@ -33,10 +35,10 @@ ir::Mesh mesh_of(const Model& model, int ranks) {
 
 void set_mesh(onnx::ModelProto& model, ir::Mesh mesh) {
   const sharding::Mesh named{std::move(mesh)};
-  if (named.ranks() == 1 || !named.has_names()) return;
   for (int k = model.metadata_props_size(); k-- > 0;) {
     if (model.metadata_props(k).key() == kProperty) model.mutable_metadata_props()->DeleteSubrange(k, 1);
   }
+  if (named.ranks() == 1 || !named.has_names()) return;
   onnx::StringStringEntryProto& property = *model.add_metadata_props();
   property.set_key(kProperty);
   property.set_value(sharding::to_string(named));

@@ -62,7 +62,8 @@ TensorBox made(Value& value, ir::Lowering& lowering) {
     const Progression& p = *value.progression;
     return lowering.generate(value.sizes, [&](BodyBuilder& body, std::span<const Expr> index) {
       Expr linear = 0;
-      for (std::size_t k = 0; k < index.size(); ++k) linear = linear * value.sizes[k] + index[k];
+      for (std::size_t k = 0; k < index.size(); ++k)
+        if (!value.sizes[k].is_constant(1)) linear = linear * value.sizes[k] + index[k];
       return body.index(p.first + linear * p.step, value.dtype);
     });
   }

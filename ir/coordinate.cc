@@ -29,6 +29,12 @@ bool depends_on_rank(Expr e) {
   return found;
 }
 
+bool of_dimensions(Expr e) {
+  bool only = true;
+  for_each_symbol(e, [&](Expr s) { only &= s.is_symbol(SymbolKind::dim) && !is_coordinate(s); });
+  return only;
+}
+
 std::optional<int> axis_of(const Mesh& mesh, Expr coordinate) {
   const auto found = std::find_if(mesh.begin(), mesh.end(), [&](const MeshAxis& axis) {
     return axis.size == bounds(coordinate).max + 1 && text_of_coordinate(axis.name) == coordinate.dim_name();

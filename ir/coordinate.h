@@ -23,6 +23,8 @@ namespace braid::ir {
 Expr coordinate(ExprPool& pool, std::string_view axis, int size);
 bool is_coordinate(Expr symbol);
 bool depends_on_rank(Expr e);
+// Whether it is made of dimensions and numbers only: as sizes and strides are, fixed during a step and equal on all ranks.
+bool of_dimensions(Expr e);
 
 // The axis of `mesh` that the coordinate is along; nullopt if the mesh has no axis of that name and size.
 std::optional<int> axis_of(const Mesh& mesh, Expr coordinate);

@@ -215,10 +215,7 @@ std::optional<TensorRef> Lowering::strided(const TensorBox& x) {
   for (std::size_t k = 0; k < x.rank(); ++k) {
     const Expr i = pool().index(k);
     const std::optional<Expr> stride = stride_of(flat, i);
-    if (!stride) return std::nullopt;
-    bool affine = true;
-    for_each_symbol(*stride, [&](Expr s) { affine &= s.is_symbol(SymbolKind::dim) && !is_coordinate(s); });
-    if (!affine) return std::nullopt;
+    if (!stride || !of_dimensions(*stride)) return std::nullopt;
     ref.strides.push_back(*stride);
     rest = rest - *stride * i;
   }

@@ -359,9 +359,8 @@ class OperationCheck {
       if (w.taps < 1 || w.stride < 1 || w.dilation < 1 || w.taps > kMost || w.stride > kMost ||
           w.dilation > kMost)
         return wrong(Kind::structure, "window {} has sizes that are not positive or too large", d);
-      bool known = true;
-      for_each_symbol(w.pad, [&](Expr s) { known &= s.is_symbol(SymbolKind::dim) && !is_coordinate(s); });
-      if (!known) return wrong(Kind::index, "the pad of window {} depends on more than dimensions", d);
+      if (!of_dimensions(w.pad))
+        return wrong(Kind::index, "the pad of window {} depends on more than dimensions", d);
     }
     return std::nullopt;
   }
@@ -557,10 +556,9 @@ class OperationCheck {
       return wrong(Kind::structure, "only an attention with a bool mask has a fill");
     if (!k.before && !k.after && (k.positions || !k.first_position.is_constant(0)))
       return wrong(Kind::structure, "an attention has positions, but no limits before or after them");
-    bool dims = true;
     for (const Expr& e : {k.first_position, k.before.value_or(0), k.after.value_or(0)})
-      for_each_symbol(e, [&](Expr s) { dims &= s.is_symbol(SymbolKind::dim) && !is_coordinate(s); });
-    if (!dims) return wrong(Kind::index, "a position of an attention depends on more than dimensions");
+      if (!of_dimensions(e))
+        return wrong(Kind::index, "a position of an attention depends on more than dimensions");
     return std::nullopt;
   }
 

@@ -282,10 +282,32 @@ class StructureCheck {
     }
   }
 
-  // Reports only what is certainly out of bounds.
+  // Whether a < b is certain on some rank: where each coordinate is the least or the greatest.
+  static bool less_on_a_rank(Expr a, Expr b) {
+    if (provably_less(a, b)) return true;
+    std::vector<Expr> coordinates;
+    for (const Expr& e : {a, b}) {
+      for_each_symbol(e, [&](Expr s) {
+        if (is_coordinate(s) && std::find(coordinates.begin(), coordinates.end(), s) == coordinates.end())
+          coordinates.push_back(s);
+      });
+    }
+    if (coordinates.empty()) return false;
+    for (std::uint64_t greatest = 0; greatest < std::uint64_t{1} << coordinates.size(); ++greatest) {
+      const auto on_rank = [&](Expr s) -> std::optional<Expr> {
+        const auto k = std::find(coordinates.begin(), coordinates.end(), s) - coordinates.begin();
+        if (k == std::ssize(coordinates)) return std::nullopt;
+        return Expr((greatest >> k & 1) != 0 ? bounds(s).max : 0);
+      };
+      if (provably_less(substitute(a, on_rank), substitute(b, on_rank))) return true;
+    }
+    return false;
+  }
+
+  // Reports only what is certainly out of bounds, on some rank.
   void bounds_of(const Operation& op, const Access& a) {
     const Expr bytes = g_[a.region.storage].bytes;
-    if (provably_less(a.region.begin, 0) || provably_less(bytes, a.region.end)) {
+    if (less_on_a_rank(a.region.begin, 0) || less_on_a_rank(bytes, a.region.end)) {
       out_.add(kStructure, op.name, "'{}' reaches beyond its storage of {} bytes", g_[a.buffer].name,
                to_string(bytes));
     }
@@ -297,12 +319,12 @@ class StructureCheck {
     if (!a.writes() && !reads_everywhere(op, a)) return;
     const Expr item = size_of(g_[a.buffer].dtype);
     if (const std::optional<Expr> last = extreme(*a.dep, true);
-        last && provably_less(a.region.end, a.region.offset + (*last + 1) * item)) {
+        last && less_on_a_rank(a.region.end, a.region.offset + (*last + 1) * item)) {
       out_.add(kStructure, op.name, "index {} of '{}' reaches {}", to_string(a.dep->index), g_[a.buffer].name,
                to_string(*last));
     }
     if (const std::optional<Expr> first = extreme(*a.dep, false);
-        first && provably_less(a.region.offset + *first * item, a.region.begin)) {
+        first && less_on_a_rank(a.region.offset + *first * item, a.region.begin)) {
       out_.add(kStructure, op.name, "index {} of '{}' reaches {}", to_string(a.dep->index), g_[a.buffer].name,
                to_string(*first));
     }

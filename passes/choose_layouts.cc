@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/coordinate.h"
 #include "ir/id_vector.h"
 #include "ir/kernel_parts.h"
 #include "passes/visit_ids.h"
@@ -265,7 +266,7 @@ class Chooser {
     for (std::size_t k = 0; k < ref.sizes.size(); ++k) {
       const Expr index = graph_.pool->index(k);
       const std::optional<Expr> stride = stride_of(*e, index);
-      if (!stride) return std::nullopt;
+      if (!stride || !ir::of_dimensions(*stride)) return std::nullopt;
       out.strides.push_back(*stride);
       out.offset = out.offset - index * *stride;
     }

@@ -275,7 +275,7 @@ class Forwarder {
         if (t.writes && t.node > from && t.node < to) return false;
       }
     }
-    if (flops < options_.min_flops) return true;
+    if (flops < options_.min_flops && reads_rows(*writer.as<Loops>())) return true;
     // Then each value is computed once, as before.
     const auto loads = std::count_if(reader.body.instrs.begin(), reader.body.instrs.end(),
                                      [&](const Instr& instr) { return reads(instr, joined); });
@@ -283,7 +283,46 @@ class Forwarder {
            numel(reader.sizes) == numel(graph_[joined.whole].sizes);
   }
 
+  // Whether what the part loads lies in memory as what it stores: neighbours are neighbours, or the same element.
+  bool reads_rows(const Loops& part) const {
+    std::size_t last = part.sizes.size();
+    while (last > 0 && part.sizes[last - 1].is_constant(1)) --last;
+    if (last == 0) return true;
+    return std::all_of(part.body.instrs.begin(), part.body.instrs.end(), [&](const Instr& instr) {
+      if (instr.code != OpCode::load) return true;
+      const std::optional<Expr> stride = stride_of(instr.index, graph_.pool->index(last - 1));
+      return stride && (stride->is_constant(0) || stride->is_constant(1));
+    });
+  }
+
+  // Whether memory that is only kept for the reader by this is little, or no more than what becomes free.
+  bool keeps_little(const Joined& joined) const {
+    const std::size_t last_read = last_node(root_storage(graph_, joined.whole));
+    std::set<StorageId> kept;
+    for (const Part& part : joined.parts) {
+      for (const Instr& instr : graph_[part.writer].as<Loops>()->body.instrs) {
+        if (instr.code != OpCode::load) continue;
+        const StorageId memory = root_storage(graph_, instr.buffer);
+        if (memory.valid() && graph_[memory].kind == StorageKind::activation && !kept_[memory] &&
+            last_node(memory) < last_read)
+          kept.insert(memory);
+      }
+    }
+    Expr bytes = 0;
+    for (const StorageId memory : kept) bytes = bytes + graph_[memory].bytes;
+    constexpr std::int64_t kLittle = 64 * 1024;
+    return bounds(bytes).max <= kLittle ||
+           provably_non_negative(graph_[root_storage(graph_, joined.whole)].bytes - bytes);
+  }
+
+  std::size_t last_node(StorageId s) const {
+    std::size_t last = 0;
+    for (const Touch& t : touches_[s]) last = std::max(last, t.node);
+    return last;
+  }
+
   void forward(const Joined& joined) {
+    if (!keeps_little(joined)) return;
     std::vector<Cut> cuts;
     std::size_t pieces = 0;
     for (OpId reader : joined.readers) {
@@ -379,7 +418,11 @@ class Forwarder {
         std::vector<Expr> indices;
         for (std::size_t j = 0; j < place.loop_dims.size(); ++j) {
           Expr index = place.loop_dims[j] < 0 ? Expr(0) : graph_.pool->index(place.loop_dims[j]);
-          if (j == joined.dim) index = index + (begin - part->first);
+          if (j == joined.dim) {
+            index = index + (begin - part->first);
+          } else if (place.loop_dims[j] >= 0 && place.loop_dims[j] == dim) {
+            index = index + first;  // cut for the sake of another load
+          }
           indices.push_back(index);
         }
         map[v] = body.inline_body(graph_[part->writer].as<Loops>()->body, indices);

@@ -13,7 +13,8 @@
 //      lie behind one another in one dimension, and each is written in order.
 //   2. A reader reads the tensor at its own indices, with constant ones added in that dimension; it writes its result in order.
 //   3. The kernels do not become more, and at most `max_parts` parts are taken apart.
-//   4. Values are rounded as they were in memory. Those that cost `min_flops` are not computed more often.
+//   4. Values are rounded as they were in memory. Those that cost `min_flops`, or are not read in the order of memory, are not
+//      computed more often. Memory that is kept longer for the reader is no more than that of the tensor, or 64 KiB.
 //   5. Nothing between a part and its reader overwrites what the part reads.
 // Chains are followed: a result that was written in parts is such a tensor for its own readers.
 #pragma once

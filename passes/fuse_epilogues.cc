@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "ir/coordinate.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/id_vector.h"
@@ -125,14 +126,12 @@ class Fuser {
       const Expr index = graph_.pool->index(k);
       const std::optional<Expr> stride =
           sizes[k].is_constant(1) ? Expr(std::int64_t{0}) : stride_of(ref.offset, index);
-      if (!stride) return std::nullopt;
+      if (!stride || !ir::of_dimensions(*stride)) return std::nullopt;
       ref.strides.push_back(*stride);
       ref.offset = ref.offset - index * *stride;
     }
     bool linear = true;
-    const auto check = [&](Expr s) { linear &= s.is_symbol(SymbolKind::dim); };
-    for_each_symbol(ref.offset, check);
-    for (const Expr& s : ref.strides) for_each_symbol(s, check);
+    for_each_symbol(ref.offset, [&](Expr s) { linear &= s.is_symbol(SymbolKind::dim); });
     if (!linear) return std::nullopt;
     return ref;
   }

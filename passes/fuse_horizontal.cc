@@ -84,13 +84,11 @@ class Fuser {
     return out;
   }
 
-  // Iterations of all its loops, at the upper bounds; more than `small_points` if there is no such bound.
-  std::int64_t points(int cluster) const {
-    std::int64_t sum = 0;
+  double points(int cluster) const {
+    double sum = 0;
     for (OpId op : clusters_.ops(cluster)) {
-      const std::int64_t own = bounds(numel(graph_[op].as<Loops>()->sizes)).max;
-      if (own > options_.small_points) return own;
-      sum += own;
+      const auto& loops = *graph_[op].as<Loops>();
+      sum += cheap_iterations(loops.body, loops.sizes);
     }
     return sum;
   }
@@ -101,11 +99,12 @@ class Fuser {
     bool changed = false;
     std::vector<int> before;
     for (const int c : clusters_.clusters()) {
-      if (!fusible_[c] || points(c) > options_.small_points) continue;
+      if (!fusible_[c] || points(c) > static_cast<double>(options_.small_points)) continue;
       bool fused = false;
       for (std::size_t k = 0; k < std::min(before.size(), kBefore) && !fused; ++k) {
         const int first = before[before.size() - 1 - k];
-        fused = points(first) + points(c) <= options_.small_points && fuse(first, c, true);
+        fused =
+            points(first) + points(c) <= static_cast<double>(options_.small_points) && fuse(first, c, true);
       }
       changed |= fused;
       if (!fused) before.push_back(c);

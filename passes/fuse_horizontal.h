@@ -8,7 +8,7 @@
 // Contract
 //   1. Neither depends on the other, directly or through others; only one of them moves.
 //   2. The fused node is legal (ir/fused_loops.h) over the outer space that each loop had: no parallelism is
-//      lost. Nodes of at most `small_points` iterations in all, at the upper bounds, may have any spaces and buffers.
+//      lost. Nodes of at most `small_points` iterations in all (cheap_iterations in fusion_graph.h) may have any spaces and buffers.
 //   3. At most `max_members` loops per node, and `max_buffers` different buffers (registers, cache lines,
 //      streams).
 //   4. `keep_prologues`: a loop that prepares the input of a collective stays alone. Fused with unrelated work it

@@ -72,12 +72,13 @@ class Fuser {
     if (!fused) return std::nullopt;
     const std::int64_t points = bounds(numel(fused->outer)).max;
     const std::size_t outer = fused->outer.size();
-    std::int64_t most_inner = 1;
+    double most_inner = 1;
     for (const FusedLoops::Member& m : fused->members) {
-      const std::vector<Expr>& sizes = graph_[m.op].as<Loops>()->sizes;
-      most_inner = std::max(most_inner, bounds(numel(std::span(sizes).subspan(outer))).max);
+      const auto& loops = *graph_[m.op].as<Loops>();
+      most_inner = std::max(most_inner, cheap_iterations(loops.body, std::span(loops.sizes).subspan(outer)));
     }
-    if (points < options_.min_outer && most_inner > options_.small_inner) return std::nullopt;
+    if (points < options_.min_outer && most_inner > static_cast<double>(options_.small_inner))
+      return std::nullopt;
     if (!rows_are_short(ops, outer)) return std::nullopt;
     return points;
   }

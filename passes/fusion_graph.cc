@@ -156,4 +156,13 @@ std::vector<ScheduleNode> FusionGraph::nodes(Schedule& schedule) const {
   return out;
 }
 
+double cheap_iterations(const ir::LoopBody& body, std::span<const ir::Expr> sizes) {
+  constexpr int kCheapFlops = 10;  // beside which loads and stores cannot be neglected
+  double flops = 0;
+  for (const ir::Instr& instr : body.instrs) flops += static_cast<double>(ir::row_of(instr.code).flops);
+  double iterations = std::max(1.0, flops / kCheapFlops);
+  for (const ir::Expr& size : sizes) iterations *= static_cast<double>(ir::bounds(size).max);
+  return iterations;
+}
+
 }  // namespace braid::passes

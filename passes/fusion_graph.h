@@ -74,4 +74,7 @@ class FusionGraph {
 // Whether the node is one loop or a fused node of loops.
 bool is_loops(const ir::Schedule& schedule, const ir::ScheduleNode& node);
 
+// How many iterations of a loop that computes little take as long as this one over these sizes, at their upper bounds.
+double cheap_iterations(const ir::LoopBody& body, std::span<const ir::Expr> sizes);
+
 }  // namespace braid::passes

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "ir/coordinate.h"
 #include "ir/effects.h"
 #include "ir/element.h"
 #include "ir/error.h"
@@ -181,14 +182,12 @@ class Rewriter {
     for (std::size_t d = 0; d < ref.sizes.size(); ++d) {
       const Expr index = graph_.pool->index(d);
       const std::optional<Expr> stride = stride_of(offset, index);
-      if (!stride || !provably_non_negative(*stride)) return std::nullopt;
+      if (!stride || !ir::of_dimensions(*stride) || !provably_non_negative(*stride)) return std::nullopt;
       view.strides.push_back(ref.sizes[d].is_constant(1) ? Expr(0) : *stride);
       offset = offset - index * *stride;
     }
     bool known = true;
-    const auto check = [&](Expr s) { known = known && s.is_symbol(SymbolKind::dim); };
-    for_each_symbol(offset, check);
-    for (Expr stride : view.strides) for_each_symbol(stride, check);
+    for_each_symbol(offset, [&](Expr s) { known = known && s.is_symbol(SymbolKind::dim); });
     view.offset = offset;
     return known ? std::optional(view) : std::nullopt;
   }

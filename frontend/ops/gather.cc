@@ -1,6 +1,7 @@
 // Gather: rows, elements and slices chosen by index. Negative indices count from the end.
 #include "frontend/ops/index.h"
 #include "frontend/shape_rules.h"
+#include "ir/coordinate.h"
 
 namespace braid::frontend {
 namespace {
@@ -12,7 +13,13 @@ void lower_gather(OpContext& c) {
   const TensorBox x = c.input(0);
   const Expr size = x.sizes()[a];
   const std::optional<Elements>& known = elements_of(c.value(1));
-  if (known && known->values.size() == 1) {  // one row: a view
+  // One row: a view. Positions of ranks whose sign or place differs between them are looked up.
+  const auto one_row = [&] {
+    if (!known || known->values.size() != 1) return false;
+    const Expr at = known->values[0];
+    return !ir::depends_on_rank(at) || (ir::provably_non_negative(at) && ir::provably_less(at, size));
+  };
+  if (one_row()) {
     const Expr index = wrapped_index(known->values[0], size);
     // A view checks nothing when it is read, so a guard does if the size may be too small.
     l.require_equal(ir::max(index, 0), index);

@@ -336,7 +336,17 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<BlockCandi
     if (axes.size() == of_axis.size()) {
       if (axes.size() > 1 && !letters_fit(factors, axes, mesh_)) return;
       Choice choice{axes, {}, {}};
-      if (cut_all(tuple, choice)) all.push_back(std::move(choice));
+      if (!cut_all(tuple, choice)) return;
+      // The collectives of a local form have no padded states.
+      const auto communicates = [&](std::size_t k) {
+        return axes[k]->letter >= 0 &&
+               !node.rule->inner(NodeView(graph_, node), *axes[k], mesh_.axes[k].size).empty();
+      };
+      if (axes.size() > 1 && choice.padded && node.rule != nullptr && node.rule->inner != nullptr) {
+        for (std::size_t k = 0; k < axes.size(); ++k)
+          if (communicates(k)) return;
+      }
+      all.push_back(std::move(choice));
       return;
     }
     const std::vector<const Strategy*>& of = of_axis[axes.size()];

@@ -111,7 +111,9 @@ class Reader {
         } else if (key == "distributedInfo") {
           scanner_.peek();
           const std::size_t offset = scanner_.offset();
-          const TraceEntry info(scanner_, offset, scanner_.value());
+          nlohmann::json value = scanner_.value();
+          if (!value.is_object()) continue;
+          const TraceEntry info(scanner_, offset, std::move(value));
           trace_.ranks = static_cast<int>(
               std::clamp<std::int64_t>(info.integer({"world_size"}).value_or(1), 1, ir::kMaxRanks));
         } else {

@@ -1,6 +1,7 @@
 // Coordinates of the rank: expressions, text, what the verifier refuses, and what the interpreter computes.
 #include "ir/coordinate.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -185,6 +186,28 @@ TEST(CoordinateVerifier, KnowsTheAxesAndWhatIsEqualOnAllRanks) {
               HasSubstr("rank(pp) is along no axis"));
   EXPECT_THAT(violation([&](Graph& g) { g.ops[0].as<Loops>()->store_index = 2 + tp(g) + g.pool->index(0); }),
               HasSubstr("reaches"));
+}
+
+// Every value of a coordinate is that of some rank, so what is beyond a storage on one rank only is an error.
+TEST(CoordinateVerifier, RefusesWhatIsOutOfBoundsOnOneRank) {
+  const auto violations = [](const std::string& statements) {
+    return verify(parse_schedule("graph g ranks 4 mesh [dp=2, tp=2] input %x: f32[6] " + statements));
+  };
+  const std::string load = "%y: f32[2] output = pointwise {{ %0 = load %x[{}] store %0 }} output %y";
+  const auto message = [&](const std::string& index) {
+    try {
+      const std::vector<Violation> found = violations(fmt::format(fmt::runtime(load), index));
+      return found.empty() ? std::string("none") : found[0].message;
+    } catch (const UserError& e) {
+      return e.message();
+    }
+  };
+  EXPECT_EQ(message("4*rank(tp) + i0"), "none");
+  EXPECT_EQ(message("2*rank(tp) + 2*rank(dp) + i0"), "none");
+  EXPECT_THAT(message("4*rank(tp) + rank(dp) + i0"), HasSubstr("reaches"));
+  EXPECT_THAT(message("5*rank(tp) + i0"), HasSubstr("reaches"));
+  EXPECT_THAT(message("i0 - rank(dp)"), HasSubstr("reaches"));
+  EXPECT_THAT(message("1 + i0 - rank(dp)"), HasSubstr("none"));
 }
 
 TEST(CoordinateInterpreter, EveryRankHasItsOwn) {
