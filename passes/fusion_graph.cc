@@ -157,7 +157,7 @@ std::vector<ScheduleNode> FusionGraph::nodes(Schedule& schedule) const {
 }
 
 double cheap_iterations(const ir::LoopBody& body, std::span<const ir::Expr> sizes) {
-  constexpr int kCheapFlops = 10;  // beside which loads and stores cannot be neglected
+  constexpr int kCheapFlops = 20;  // beside which loads and stores cannot be neglected
   double flops = 0;
   for (const ir::Instr& instr : body.instrs) flops += static_cast<double>(ir::row_of(instr.code).flops);
   double iterations = std::max(1.0, flops / kCheapFlops);
