@@ -135,6 +135,30 @@ TEST(SplitCoordinates, PositionsFollowFromThem) {
   EXPECT_EQ(outputs[1][0].values<std::int64_t>(), (std::vector<std::int64_t>{14, 15}));
 }
 
+// Whether a row counts from the end may differ between ranks, and whether there is one may depend on a size.
+TEST(SplitCoordinates, RowsAreLookedUpWhereTheyAreNotProved) {
+  const auto rows = [](const std::string& table, const ImportOptions& options) {
+    const ir::Schedule schedule =
+        import_text("g (int64[n] x) => (int64[1] y) { t = Constant <value = int64[2, 1] {" + table +
+                        "}> () at = ai.braid.OfRank(t) y = Gather <axis = 0> (x, at) }",
+                    options);
+    const ir::Tensor x = ir::make_tensor<std::int64_t>(ir::DType::i64, {6}, {10, 11, 12, 13, 14, 15});
+    const std::vector<std::vector<ir::Tensor>> inputs{{x}, {x}};
+    const auto outputs = ir::run(schedule, inputs).outputs;
+    return std::vector<std::int64_t>{outputs[0][0].values<std::int64_t>()[0],
+                                     outputs[1][0].values<std::int64_t>()[0]};
+  };
+  const ImportOptions of_six{.dims = {{"n", {6, 6}}}, .ranks = 2},
+      of_some{.dims = {{"n", {1, 8}}}, .ranks = 2};
+  for (const ImportOptions& options : {of_six, of_some}) {
+    EXPECT_EQ(rows("1, 4", options), (std::vector<std::int64_t>{11, 14}));
+    EXPECT_EQ(rows("-1, 3", options), (std::vector<std::int64_t>{15, 13}));
+    EXPECT_EQ(rows("-6, -2", options), (std::vector<std::int64_t>{10, 14}));
+    EXPECT_THROW(rows("0, 6", options), ir::UserError);
+    EXPECT_THROW(rows("-7, 0", options), ir::UserError);
+  }
+}
+
 TEST(SplitCoordinates, AMeshOfAnotherNumberOfRanksIsRefused) {
   onnx::ModelProto model = parse_model("g (float[2] x) => (float[2] y) { y = ai.braid.AllReduce(x) }");
   onnx::StringStringEntryProto& property = *model.add_metadata_props();

@@ -94,6 +94,7 @@ TEST(Kineto, GroupsOfOtherRanksAreSiblings) {
   EXPECT_EQ(groups("4, 0", eight).first, "4 0");
   EXPECT_EQ(groups("0, 1, 2, 3, 4, 5, 6, 7", eight).first, "0 1 2 3 4 5 6 7");
   EXPECT_EQ(groups("0, 1, 2, 3", "").first, "0 1 2 3");
+  EXPECT_EQ(groups("0, 1, 2, 3", R"("distributedInfo": null, )").first, "0 1 2 3");
 }
 
 TEST(Kineto, WithoutSynchronisationTheFirstKernelAfterTheEndWaits) {
