@@ -247,11 +247,28 @@ struct Kinds {
   }
 };
 
+// The costs over all choices of variables in `problem` of which some are left in the network.
+std::shared_ptr<const std::vector<Cost>> with_all_choices(const Factor& factor, const Network& network,
+                                                          const Problem& problem) {
+  std::vector<std::vector<int>> labels;
+  std::vector<std::size_t> sizes;
+  std::size_t cells = 1;
+  for (const int v : factor.variables) {
+    labels.push_back(network.nodes[at(v)].labels);
+    sizes.push_back(problem.variables[at(v)].size());
+    cells *= sizes.back();
+  }
+  auto all = std::make_shared<std::vector<Cost>>(cells, kInside);
+  std::size_t next = 0;
+  for (const std::size_t cell : cells_of(labels, sizes)) (*all)[cell] = (*factor.costs)[next++];
+  return all;
+}
+
 void add(Cost& sum, Cost cost) { sum = sum == kForbidden || cost == kForbidden ? kForbidden : sum + cost; }
 
 }  // namespace
 
-std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem) {
+std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem, std::int64_t table) {
   if (!problem.usages.empty() || !problem.limits.empty()) return std::nullopt;
   const Places places(problem);
   const std::optional<Run> run = longest_run(places);
@@ -305,6 +322,8 @@ std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem) {
     if (own[k] == 0) network.fix(static_cast<int>(k));
   }
   network.reduce(kInside, true);
+  std::vector<Factor> left;
+  if (!network.infeasible) network.eliminate(table, {}, &left);
   if (network.infeasible) return std::nullopt;  // as a whole; there it is told
 
   // Everything else as it was, and what is left of each layer.
@@ -354,9 +373,10 @@ std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem) {
   for (std::size_t e = 0; e < network.pairs.size(); ++e) {
     if (network.pairs[e].alive) tables[e] = spread(network.pairs[e]);
   }
+  for (Factor& factor : left) factor.costs = with_all_choices(factor, network, one);
   for (const Layer& layer : layers) {
     std::vector<int>& variables = folded.layers_.emplace_back();
-    std::vector<int>& left = folded.rest_.emplace_back();
+    std::vector<int>& stays = folded.rest_.emplace_back();
     for (std::size_t k = 0; k < touched.size(); ++k) {
       const int p = touched[k];
       const int own_place = p < begin || p >= end ? p : p - model.begin + layer.begin;
@@ -364,22 +384,26 @@ std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem) {
       variables.push_back(variable);
       const Node& node = network.nodes[k];
       if (own[k] == 0) {
-        left.push_back(kind_of[k] >= 0 ? kind_of[k] : folded.number_[at(variable)]);
-        std::vector<Cost>& costs = rest.variables[at(left.back())];
+        stays.push_back(kind_of[k] >= 0 ? kind_of[k] : folded.number_[at(variable)]);
+        std::vector<Cost>& costs = rest.variables[at(stays.back())];
         std::vector<Cost> more(costs.size(), kForbidden);
         for (std::size_t c = 0; c < node.labels.size(); ++c)
           more[at(node.labels[c])] = allowed(node.costs[c]);
         for (std::size_t c = 0; c < costs.size(); ++c) add(costs[c], more[c]);
         continue;
       }
-      left.push_back(node.alive ? static_cast<int>(rest.variables.size()) : -1);
+      stays.push_back(node.alive ? static_cast<int>(rest.variables.size()) : -1);
       if (!node.alive) continue;
       rest.variables.emplace_back();
       for (const Cost cost : node.costs) rest.variables.back().push_back(allowed(cost));
     }
     for (std::size_t e = 0; e < network.pairs.size(); ++e) {
       const Pair& pair = network.pairs[e];
-      if (pair.alive) rest.edges.push_back({left[at(pair.from)], left[at(pair.to)], tables[e]});
+      if (pair.alive) rest.edges.push_back({stays[at(pair.from)], stays[at(pair.to)], tables[e]});
+    }
+    for (const Factor& factor : left) {
+      Factor& own_factor = folded.factors_.emplace_back(factor);
+      for (int& variable : own_factor.variables) variable = stays[at(variable)];
     }
     folded.constant_ += network.constant;
   }

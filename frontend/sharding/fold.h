@@ -1,7 +1,8 @@
-// Equal layers of a problem: what is inside of them is reduced once, for all of them.
+// Equal layers of a problem: what is inside of them is eliminated once, for all of them.
 //
 //   ... ─ border ─[ inside ]─ border ─[ inside ]─ border ─ ...      borders: the fewest choices between two layers
-//   ... ─ border ─── rest ─── border ─── rest ─── border ─ ...      rest: often one table, shared by all
+//   ... ─ border ─── rest ─── border ─── rest ─── border ─ ...      rest: few tables over borders and what is outside, shared by all;
+//                                                                   where one were too large, variables of the layer
 //
 // Variables are looked at in the problem's order. Layers are runs of variables of equal length with equal tables, to each
 // other, within themselves, and to variables outside of all layers (masks, tables of rotations), which stay; layers see them by the kinds of choices
@@ -9,6 +10,7 @@
 // those that stay the cheapest of what is inside, so the optimum is that of the whole problem.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -18,10 +20,12 @@ namespace braid::frontend::sharding {
 
 class FoldedProblem {
  public:
-  // nullopt: it has limits, or too few equal layers.
-  static std::optional<FoldedProblem> of(const Problem& problem);
+  // nullopt: it has limits, or too few equal layers. Without tables of more than `table` cells over more than two variables.
+  static std::optional<FoldedProblem> of(const Problem& problem, std::int64_t table = 0);
 
   const Problem& problem() const { return problem_; }
+  // What choices of problem() cost beside: what layers have left over several variables.
+  const std::vector<Factor>& factors() const { return factors_; }
   // What every choice costs beside what it costs in problem().
   Cost constant() const { return constant_; }
   std::int64_t cells() const { return inside_->cells; }
@@ -31,6 +35,7 @@ class FoldedProblem {
 
  private:
   Problem problem_;
+  std::vector<Factor> factors_;
   Cost constant_ = 0;
   std::optional<Network> inside_;         // of one layer, with what it touches
   std::vector<int> number_;               // per variable of the whole problem: in problem_; -1: it is inside

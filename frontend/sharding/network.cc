@@ -39,6 +39,20 @@ std::uint64_t hash_of(const std::vector<Cost>& costs) {
   return hash;
 }
 
+std::vector<std::size_t> cells_of(const std::vector<std::vector<int>>& labels,
+                                  const std::vector<std::size_t>& sizes) {
+  std::vector<std::size_t> cells(1, 0);
+  for (std::size_t k = 0; k < labels.size(); ++k) {
+    std::vector<std::size_t> next;
+    next.reserve(cells.size() * labels[k].size());
+    for (const std::size_t cell : cells) {
+      for (const int label : labels[k]) next.push_back(cell * sizes[k] + static_cast<std::size_t>(label));
+    }
+    cells = std::move(next);
+  }
+  return cells;
+}
+
 Network::Network(const Problem& problem, Cost scale) {
   const int count = static_cast<int>(problem.variables.size());
   nodes.resize(count);

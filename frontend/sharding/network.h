@@ -48,6 +48,16 @@ struct Use {
   bool alive = true;
 };
 
+// Costs of several variables together, row-major over their choices that are left.
+struct Factor {
+  std::vector<int> variables;
+  std::shared_ptr<const std::vector<Cost>> costs;
+};
+
+// Where the choices of these labels are in a table over all choices of several variables, row-major.
+std::vector<std::size_t> cells_of(const std::vector<std::vector<int>>& labels,
+                                  const std::vector<std::size_t>& sizes);
+
 // How to compute the choice of a variable that was removed from those of others, which were removed later or not at all.
 struct Step {
   int variable = -1;
@@ -64,6 +74,7 @@ class Network {
   Network(const Problem& problem, Cost scale);
   // Before anything is reduced.
   void fix(int variable) { nodes[variable].fixed = true; }
+  void release(int variable) { nodes[variable].fixed = false; }
 
   Cost constant = 0;
   std::vector<Node> nodes;  // as the problem's variables
@@ -106,9 +117,11 @@ class Network {
   void touch_all();         // so that reduce looks at all variables
   void lift(int variable);  // the smallest of the variable's own costs into the constant
 
-  // Eliminates all that is left with tables of at most `table` cells. False, and nothing is changed, if that is not possible
-  // or memory is constrained.
-  bool eliminate(std::int64_t table);
+  // Eliminates all that is left and not fixed with tables of at most `table` cells. False, and nothing is changed, if that is not
+  // possible or memory is constrained. `more`: what choices cost beside. What is fixed keeps its costs and pairs; what the others
+  // leave over several of them is put into `left`.
+  bool eliminate(std::int64_t table, const std::vector<Factor>& more = {},
+                 std::vector<Factor>* left = nullptr);
   bool can_eliminate(std::int64_t table) const;
 
   // A choice for all variables; `choice` holds the labels of those alive, -1 for the others.

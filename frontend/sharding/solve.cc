@@ -1,6 +1,7 @@
 // Which method solves a problem, and what a choice costs (problem.h).
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -83,6 +84,35 @@ Cost largest_total(const Problem& problem) {
   return static_cast<Cost>(total);
 }
 
+// Reduces the network of the problem without the variables of the factors, and returns these over the choices that are left.
+std::vector<Factor> reduce(Network& network, const Problem& problem, std::vector<Factor> factors) {
+  for (const Factor& factor : factors) {
+    for (const int v : factor.variables) network.fix(v);
+  }
+  network.reduce(kInside, true);
+  if (network.infeasible) return {};
+  // Of layers that have lost the same choices once.
+  std::map<std::pair<const void*, std::vector<std::vector<int>>>, std::shared_ptr<const std::vector<Cost>>>
+      known;
+  for (Factor& factor : factors) {
+    std::vector<std::vector<int>> labels;
+    std::vector<std::size_t> sizes;
+    for (const int v : factor.variables) {
+      network.release(v);
+      labels.push_back(network.nodes[v].labels);
+      sizes.push_back(problem.variables[v].size());
+    }
+    std::shared_ptr<const std::vector<Cost>>& costs = known[{factor.costs.get(), labels}];
+    if (!costs) {
+      std::vector<Cost> left;
+      for (const std::size_t cell : cells_of(labels, sizes)) left.push_back((*factor.costs)[cell]);
+      costs = std::make_shared<const std::vector<Cost>>(std::move(left));
+    }
+    factor.costs = costs;
+  }
+  return factors;
+}
+
 void accept(Solution& solution, const Problem& problem, const Network& network) {
   solution.choice.assign(problem.variables.size(), -1);
   network.restore(solution.choice);
@@ -157,17 +187,27 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
   std::optional<Problem> copy;
   if (!problem.usages.empty()) copy = Problem{problem.variables, problem.edges, {}, {}, problem.order};
   const Problem& unlimited = copy ? *copy : problem;
-  const std::optional<FoldedProblem> folded = FoldedProblem::of(unlimited);
-  const Problem& small = folded ? folded->problem() : unlimited;
-  Network network(small, 1);
+  // Twice as large a table as a search would make again and again.
+  const std::int64_t table = 2 * options.table;
+  std::optional<FoldedProblem> folded = FoldedProblem::of(unlimited, table);
+  Network network(folded ? folded->problem() : unlimited, 1);
   if (folded) network.cells += folded->cells();
-  network.reduce(kInside, true);
+  const std::vector<Factor> factors = reduce(network, folded ? folded->problem() : unlimited,
+                                             folded ? folded->factors() : std::vector<Factor>());
+  bool eliminated = !network.infeasible && network.eliminate(table, factors);
+  if (!network.infeasible && !eliminated && !factors.empty()) {
+    // A search knows pairs only.
+    folded = FoldedProblem::of(unlimited);
+    const std::int64_t cells = network.cells;
+    network = Network(folded ? folded->problem() : unlimited, 1);
+    network.cells += cells;
+    network.reduce(kInside, true);
+    eliminated = !network.infeasible && network.eliminate(table);
+  }
+  const Problem& small = folded ? folded->problem() : unlimited;
   solution.cells = network.cells;
   if (network.infeasible) return infeasible(network.cells);
-  // Twice as large a table as a search would make again and again.
-  if (network.eliminate(2 * options.table)) {
-    solution.cells = network.cells;
-    if (network.infeasible) return infeasible(network.cells);
+  if (eliminated) {
     std::vector<int> choice(small.variables.size(), -1);
     network.restore(choice);
     if (folded) choice = folded->restore(choice);

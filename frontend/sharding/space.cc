@@ -34,7 +34,7 @@ constexpr int kReplicated = 0;
 // More choices of one tensor are not searched as a whole.
 constexpr std::size_t kMostPairs = 1500, kMostChoices = 5000;
 // Of the tables of a relaxed problem, those of equal tensors once.
-constexpr std::size_t kMostRelaxed = std::size_t{1} << 20;
+constexpr std::size_t kMostRelaxed = std::size_t{1} << 18;
 
 // Whether one letter can be cut on all axes that split it, in blocks that are the same on each.
 bool letters_fit(const Factors& factors, Combination axes, const Mesh& mesh) {

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "frontend/sharding/choose.h"
+#include "frontend/sharding/conversion_costs.h"
 #include "ir/error.h"
 
 namespace braid::frontend::sharding {
@@ -89,21 +90,29 @@ class SplitSpace::Tables {
   Tables(const SplitSpace& space, const SplitCosts& costs)
       : space_(space),
         costs_(costs),
-        shape_of_(space.graph_.values.size(), kUnknown),
-        bytes_(space.graph_.values.size(), 0) {}
+        costs_of_conversions_(space.states_, space.mesh_, costs.step),
+        shape_of_(space.graph_.values.size(), kUnknown) {}
 
   // From each of those states into each of these, row by row. `divisor` divides.
   const CostTable& conversions(int value, const States& from, const States& to, Cost divisor = 1) {
     const auto [entry, fresh] = conversions_.try_emplace(
         {shape(value), static_cast<std::intptr_t>(divisor), address(from), address(to)});
     if (!fresh) return entry->second;
+    // Many choices take or produce the same state.
+    const Distinct &rows = distinct(from), &columns = distinct(to);
+    std::vector<Cost> of_states;
+    of_states.reserve(rows.states.size() * columns.states.size());
+    for (const int i : rows.states) {
+      for (const int j : columns.states) {
+        const Cost cost = conversion(value, i, j);
+        of_states.push_back(cost == kForbidden ? kForbidden : cost / divisor);
+      }
+    }
     std::vector<Cost> costs;
     costs.reserve(from->size() * to->size());
-    for (const int i : *from) {
-      for (const int j : *to) {
-        const Cost cost = conversion(value, i, j);
-        costs.push_back(cost == kForbidden ? kForbidden : cost / divisor);
-      }
+    for (const int i : rows.number) {
+      const Cost* row = &of_states[at(i) * columns.states.size()];
+      for (const int j : columns.number) costs.push_back(row[j]);
     }
     return entry->second = std::move(costs);
   }
@@ -164,14 +173,7 @@ class SplitSpace::Tables {
     if (from == to) return 0;
     const int of = shape(value);
     if (of == kPinned) return kForbidden;
-    const auto states = static_cast<std::uint64_t>(space_.states_.size());
-    const std::uint64_t key = (static_cast<std::uint64_t>(of) * states + at(from)) * states + at(to);
-    const auto [entry, fresh] = known_.try_emplace(key, kForbidden);
-    if (!fresh) return entry->second;
-    const GraphValue& v = space_.graph_.values[at(value)];
-    const auto cost = mesh_conversion_cost(space_.states_[at(from)], space_.states_[at(to)], v.dtype,
-                                           bytes_[at(value)], v.sizes, space_.mesh_, costs_.step);
-    return entry->second = cost.value_or(kForbidden);
+    return costs_of_conversions_(of, from, to).value_or(kForbidden);
   }
 
   // What conversions of the value cost the same as those of all of the shape.
@@ -180,20 +182,33 @@ class SplitSpace::Tables {
     if (known != kUnknown) return known;
     const GraphValue& v = space_.graph_.values[at(value)];
     if (v.pinned) return known = kPinned;
-    std::vector<std::int64_t> sizes;
-    for (const ir::Expr& size : v.sizes) sizes.push_back(static_size(size).value_or(-1));
-    sizes.push_back(bytes_[at(value)] = space_.bytes(value, costs_));
-    return known = shapes_.try_emplace({v.dtype, std::move(sizes)}, static_cast<int>(shapes_.size()))
-                       .first->second;
+    return known = costs_of_conversions_.tensor(v.dtype, space_.bytes(value, costs_), v.sizes);
+  }
+
+  // The states of a list once each, and which of these every one is.
+  struct Distinct {
+    std::vector<int> states, number;
+  };
+  const Distinct& distinct(const States& list) {
+    const auto [entry, fresh] = distinct_.try_emplace(list.get());
+    if (!fresh) return entry->second;
+    std::vector<int> number(space_.states_.size(), -1);
+    for (const int state : *list) {
+      if (number[at(state)] < 0) {
+        number[at(state)] = static_cast<int>(entry->second.states.size());
+        entry->second.states.push_back(state);
+      }
+      entry->second.number.push_back(number[at(state)]);
+    }
+    return entry->second;
   }
 
   const SplitSpace& space_;
   const SplitCosts& costs_;
   static constexpr int kPinned = -1, kUnknown = -2;
-  std::vector<int> shape_of_;        // per value
-  std::vector<std::int64_t> bytes_;  // per value whose shape is known
-  std::map<std::pair<ir::DType, std::vector<std::int64_t>>, int> shapes_;
-  std::unordered_map<std::uint64_t, Cost> known_;
+  ConversionCosts costs_of_conversions_;
+  std::vector<int> shape_of_;  // per value
+  std::unordered_map<const void*, Distinct> distinct_;
   std::map<std::array<std::intptr_t, 4>, CostTable> conversions_;
   std::map<std::array<std::intptr_t, 3>, CostTable> allowed_;
   std::map<std::array<std::intptr_t, 2>, std::vector<Cost>> own_;

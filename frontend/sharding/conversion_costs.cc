@@ -1,0 +1,87 @@
+#include "frontend/sharding/conversion_costs.h"
+
+#include <algorithm>
+
+namespace braid::frontend::sharding {
+
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+constexpr int kMostDims = 64;
+
+}  // namespace
+
+ConversionCosts::ConversionCosts(const std::vector<MeshSpec>& states, const Mesh& mesh, const StepCost& step)
+    : states_(states), mesh_(mesh), step_(step) {
+  code_states();
+}
+
+void ConversionCosts::code_states() {
+  constexpr std::size_t kMostCodes = 256 - kMostDims;
+  std::map<Spec, int> numbers = {{Spec::replicated(), 0}};
+  coded_ = mesh_.axes.size() <= kMostAxes;
+  for (std::size_t s = 0; coded_ && s < states_.size(); ++s) {
+    Coded& coded = codes_.emplace_back();
+    for (std::size_t a = 0; a < states_[s].size(); ++a) {
+      const Spec& spec = states_[s][a];
+      const auto number = numbers.try_emplace(spec, static_cast<int>(numbers.size())).first->second;
+      coded.places[a].split = spec.is_split();
+      coded.places[a].dim = static_cast<std::uint8_t>(spec.dim);
+      coded.places[a].whole = static_cast<std::uint8_t>(number);
+      coded_ = coded_ && spec.dim < kMostDims;
+      if (coded_ && !spec.blocks.empty()) coded.blocked |= std::uint64_t{1} << spec.dim;
+    }
+    coded_ = coded_ && numbers.size() <= kMostCodes;
+  }
+}
+
+int ConversionCosts::tensor(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes) {
+  std::vector<std::int64_t> key;
+  for (const ir::Expr& size : sizes) key.push_back(static_size(size).value_or(-1));
+  key.push_back(bytes);
+  const auto [entry, fresh] = numbers_.try_emplace({dtype, key}, static_cast<int>(tensors_.size()));
+  if (!fresh) return entry->second;
+  Tensor& tensor = tensors_.emplace_back(Tensor{dtype, bytes, sizes, 0});
+  known_.emplace_back();
+  for (std::size_t dim = 0; dim < sizes.size() && dim < kMostDims; ++dim) {
+    // One axis alone cuts and pads any size.
+    const bool free = mesh_.axes.size() == 1 || (key[dim] >= 0 && key[dim] % mesh_.ranks() == 0);
+    tensor.free |= static_cast<std::uint64_t>(free) << dim;
+  }
+  return entry->second;
+}
+
+// Free dimensions have numbers by where they are first. Those with blocks stay what they are.
+ConversionCosts::Key ConversionCosts::key(const Tensor& tensor, int from, int to) const {
+  Key key;
+  if (!coded_) return {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)};
+  const Coded &a = codes_[at(from)], &b = codes_[at(to)];
+  const std::uint64_t free = tensor.free & ~a.blocked & ~b.blocked;
+  std::array<std::uint8_t, 2 * kMostAxes> dims;
+  unsigned known = 0;
+  const auto code = [&](const Place& place) -> std::uint64_t {
+    if (!place.split || (free >> place.dim & 1) == 0) return std::uint64_t{place.whole} + kMostDims;
+    unsigned k = 0;
+    while (k < known && dims[k] != place.dim) ++k;
+    if (k == known) dims[known++] = place.dim;
+    return k;
+  };
+  for (std::size_t axis = 0; axis < mesh_.axes.size(); ++axis) {
+    key.from = key.from << 8 | code(a.places[axis]);
+    key.to = key.to << 8 | code(b.places[axis]);
+  }
+  return key;
+}
+
+std::optional<std::int64_t> ConversionCosts::operator()(int number, int from, int to) {
+  if (from == to) return 0;
+  const Tensor& tensor = tensors_[at(number)];
+  const auto [entry, fresh] = known_[at(number)].try_emplace(key(tensor, from, to));
+  if (fresh)
+    entry->second = mesh_conversion_cost(states_[at(from)], states_[at(to)], tensor.dtype, tensor.bytes,
+                                         tensor.sizes, mesh_, step_);
+  return entry->second;
+}
+
+}  // namespace braid::frontend::sharding

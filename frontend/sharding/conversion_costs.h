@@ -1,0 +1,74 @@
+// What conversions between the states of a space cost, of alike ones once.
+//
+//   S(0), S(1)  ->  R, S(0)   of [8, 2048, 4096]          the same steps of the same bytes: which dimensions are split matters
+//   S(1), S(2)  ->  R, S(1)                               only where one cannot be cut along all axes, or is split in blocks
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "frontend/sharding/convert.h"
+#include "frontend/sharding/mesh.h"
+
+namespace braid::frontend::sharding {
+
+class ConversionCosts {
+ public:
+  using StepCost = std::function<std::int64_t(const ConversionStep& step, int ranks)>;
+
+  // All of them must outlive this; states are named by their numbers.
+  ConversionCosts(const std::vector<MeshSpec>& states, const Mesh& mesh, const StepCost& step);
+
+  // Tensors of one number cost the same. `bytes` and `sizes` are those of the whole tensor.
+  int tensor(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes);
+  // nullopt: impossible.
+  std::optional<std::int64_t> operator()(int tensor, int from, int to);
+
+ private:
+  static constexpr std::size_t kMostAxes = 8;
+  // On an axis; `whole` is the number of the state, 0: it is replicated.
+  struct Place {
+    std::uint8_t dim = 0;
+    std::uint8_t whole = 0;
+    bool split = false;
+  };
+  struct Coded {
+    std::array<Place, kMostAxes> places;
+    std::uint64_t blocked = 0;  // dimensions that it splits in blocks
+  };
+  struct Tensor {
+    ir::DType dtype;
+    std::int64_t bytes;
+    std::vector<ir::Expr> sizes;
+    std::uint64_t free = 0;  // dimensions that can be cut along all axes: any other of them would do as well
+  };
+  struct Key {
+    std::uint64_t from = 0, to = 0;
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const {
+      const std::uint64_t hash = (key.from ^ (key.to * 0x9e3779b97f4a7c15u)) * 0xff51afd7ed558ccdu;
+      return hash ^ (hash >> 32);
+    }
+  };
+
+  void code_states();
+  Key key(const Tensor& tensor, int from, int to) const;
+
+  const std::vector<MeshSpec>& states_;
+  const Mesh& mesh_;
+  const StepCost& step_;
+  bool coded_ = true;  // whether all states have codes
+  std::vector<Coded> codes_;
+  std::vector<Tensor> tensors_;
+  std::map<std::pair<ir::DType, std::vector<std::int64_t>>, int> numbers_;  // with the bytes behind the sizes
+  std::vector<std::unordered_map<Key, std::optional<std::int64_t>, Hash>> known_;  // per tensor
+};
+
+}  // namespace braid::frontend::sharding
