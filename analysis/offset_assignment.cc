@@ -185,7 +185,7 @@ std::vector<std::vector<std::size_t>> neighbours_of(std::span<const Block> block
   return out;
 }
 
-// One after another, each as low as possible.
+// One after another, each as low as possible. Of many blocks of which few are alive at the same time.
 Assignment assign_lowest(const std::vector<std::vector<std::size_t>>& neighbours,
                          const std::vector<std::int64_t>& bytes, std::span<const std::size_t> order) {
   Assignment out;
@@ -208,6 +208,35 @@ Assignment assign_lowest(const std::vector<std::vector<std::size_t>>& neighbours
   return out;
 }
 
+// The same, of blocks of which many are alive at the same time: it looks at all that are placed, from the lowest one on.
+Assignment assign_lowest(std::span<const Block> blocks, const std::vector<std::int64_t>& bytes,
+                         std::span<const std::size_t> order) {
+  struct Placed {
+    std::int64_t from, to;
+    int first, last;
+  };
+  Assignment out;
+  out.offsets.assign(bytes.size(), -1);
+  std::vector<Placed> placed;  // by offset
+  placed.reserve(order.size());
+  for (std::size_t b : order) {
+    const auto [ignored, first, last] = blocks[b];
+    std::int64_t lowest = 0;
+    for (const Placed& p : placed) {
+      if (p.last < first || last < p.first) continue;
+      if (p.from - lowest >= bytes[b]) break;
+      lowest = std::max(lowest, p.to);
+    }
+    out.offsets[b] = lowest;
+    const std::int64_t end = checked_add(lowest, bytes[b]);
+    out.bytes = std::max(out.bytes, end);
+    const auto place = std::upper_bound(placed.begin(), placed.end(), lowest,
+                                        [](std::int64_t offset, const Placed& p) { return offset < p.from; });
+    placed.insert(place, {lowest, end, first, last});
+  }
+  return out;
+}
+
 // A number in [0.5, 1.5) that depends only on the arguments.
 double jitter(std::size_t block, int round) {
   std::uint64_t x = (std::uint64_t{block} << 20) + static_cast<std::uint64_t>(round) + 1;
@@ -222,6 +251,11 @@ Assignment assign_troubled_first(std::span<const Block> blocks, std::int64_t ali
   const std::int64_t bound = most_alive(blocks, alignment);
   const std::vector<std::vector<std::size_t>> neighbours = neighbours_of(blocks);
   const std::size_t count = blocks.size();
+  std::size_t pairs = 0;
+  for (const std::vector<std::size_t>& own : neighbours) pairs += own.size();
+  // Finding and sorting a neighbour takes as long as looking at so many blocks.
+  constexpr std::size_t kAsLong = 16;
+  const bool crowded = count * count <= kAsLong * pairs;
   std::vector<std::int64_t> bytes;
   for (const Block& b : blocks) bytes.push_back(round_up(b.bytes, alignment));
   Assignment best;
@@ -238,7 +272,8 @@ Assignment assign_troubled_first(std::span<const Block> blocks, std::int64_t ali
     std::vector<double> turn(count);  // lower values come first
     for (std::size_t k = 0; k < count; ++k) turn[order[k]] = static_cast<double>(k);
     for (int round = 0; round < rounds && best.bytes > bound; ++round) {
-      Assignment now = assign_lowest(neighbours, bytes, order);
+      Assignment now =
+          crowded ? assign_lowest(blocks, bytes, order) : assign_lowest(neighbours, bytes, order);
       // Each moves forward by about a tenth of the order, so that they do not all end up in front.
       for (std::size_t b = 0; b < count; ++b) {
         if (now.offsets[b] + bytes[b] > bound) turn[b] -= 0.1 * static_cast<double>(count) * jitter(b, round);

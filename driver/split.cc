@@ -263,6 +263,10 @@ class Chooser {
     search.memory = limit_;
     search.explain = explain;
     search.bounds = !explain;
+    if (bounded_) {
+      search.known_loads = report_.load_bound;
+      search.known_order = report_.order_bound;
+    }
     return search;
   }
 

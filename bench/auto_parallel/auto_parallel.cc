@@ -120,6 +120,9 @@ void search_model(const std::string& file, const std::vector<Mesh>& meshes, cons
       const FoundPlans found = find_plans(graph, mesh, costs, search);
       const double seconds = processor_seconds() - begin;
       all += seconds;
+      // Of all meshes the least counts.
+      search.known_loads = std::min(search.known_loads.value_or(found.loads), found.loads);
+      search.known_order = std::min(search.known_order.value_or(found.order), found.order);
       fmt::print("| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.3f} |\n", file, to_string(mesh),
                  found.plans.size(), found.plans.front().predicted.us(), found.loads.us(), found.order.us(),
                  seconds);

@@ -249,20 +249,43 @@ std::vector<Cost> best_weights(const std::vector<std::vector<double>>& value) { 
 
 }  // namespace
 
-BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
-                         std::shared_ptr<const analysis::CostModel> costs, BoundOptions options)
-    : options_(std::move(options)) {
-  launch_ = static_cast<Cost>(costs->machine().launch_us * 1e6 * (1 - 1e-9));
-  SplitCosts sizes;
-  sizes.size = [costs](const ir::Expr& size) { return costs->value(size); };
-  SplitCosts floors = sizes;
+namespace {
+
+SplitCosts floors_of(const std::shared_ptr<const analysis::CostModel>& costs,
+                     std::function<Cost(const ConversionStep& step, int ranks)> collective) {
+  SplitCosts floors;
+  floors.size = [costs](const ir::Expr& size) { return costs->value(size); };
   floors.prices = [](const Graph&, const GraphNode&) {
     return NodePrices{"", [](Combination, const Mesh&) { return Cost{0}; }};
   };
-  floors.step = [costs](const ConversionStep& step, int ranks) {
-    return ranks > 1 && moves_between_ranks(step.kind) ? collective_cost(*costs, step, ranks).floor.ps : 0;
+  floors.step = [collective = std::move(collective)](const ConversionStep& step, int ranks) {
+    return ranks > 1 && moves_between_ranks(step.kind) ? collective(step, ranks) : 0;
   };
-  collectives_ = space.problem(with_memory(floors), true);
+  return with_memory(std::move(floors));
+}
+
+// A program's own conversions are not faster than this alone on the machine, with any kernel.
+SplitCosts alone(const std::shared_ptr<const analysis::CostModel>& costs) {
+  return floors_of(costs, [costs](const ConversionStep& step, int ranks) {
+    return std::min(collective_cost(*costs, step, ranks, false).time.ps,
+                    collective_cost(*costs, step, ranks, true).time.ps);
+  });
+}
+
+}  // namespace
+
+BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
+                         std::shared_ptr<const analysis::CostModel> costs, BoundOptions options)
+    : options_(std::move(options)),
+      passages_(space.passages(true, options_.cells)),
+      prices_(space, alone(costs)) {
+  launch_ = static_cast<Cost>(costs->machine().launch_us * 1e6 * (1 - 1e-9));
+  SplitCosts sizes;
+  sizes.size = [costs](const ir::Expr& size) { return costs->value(size); };
+  collectives_ = space.problem(
+      floors_of(costs, [costs](const ConversionStep& step,
+                               int ranks) { return collective_cost(*costs, step, ranks).floor.ps; }),
+      true, options_.cells);
   const KernelFloors kernels(*costs, graph, sizes, options_);
   kernels_.resize(collectives_.variables.size());
   for (std::size_t v = 0; v < kernels_.size(); ++v) kernels_[v].assign(collectives_.variables[v].size(), 0);
@@ -287,16 +310,9 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
     const std::vector<Cost>& own = kernels_[at(nodes_)];
     copy_.push_back(product_.back() == 0 && *std::max_element(own.begin(), own.end()) > 0 ? 1 : 0);
   }
-  // A program's own conversions are not faster than this alone on the machine, with any kernel.
-  floors.step = [costs](const ConversionStep& step, int ranks) {
-    if (ranks == 1 || !moves_between_ranks(step.kind)) return Cost{0};
-    return std::min(collective_cost(*costs, step, ranks, false).time.ps,
-                    collective_cost(*costs, step, ranks, true).time.ps);
-  };
-  floors = with_memory(std::move(floors));
-  passages_ = space.passages(&floors, true);
   into_.resize(at(nodes_));
   out_of_.resize(at(nodes_));
+  copies_.assign(passages_.size(), 0);
   for (std::size_t p = 0; p < passages_.size(); ++p) {
     // What a collective makes lies in the segment, and a kernel copies it into the memory of the program's output.
     if (passages_[p].reader < 0) {
@@ -304,8 +320,7 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
       const double us = costs->machine().launch_us +
                         bytes_us(costs->machine(), 2 * bytes,
                                  {KernelClass::copy, KernelClass::elementwise, KernelClass::gather});
-      for (Cost& cost : passages_[p].costs.edit())
-        if (cost > 0) cost += static_cast<Cost>(us * 1e6 * (1 - 1e-9));
+      copies_[p] = static_cast<Cost>(us * 1e6 * (1 - 1e-9));
     }
     // What is kept between steps is given and returned like any other input and output.
     if (passages_[p].producer >= nodes_) passages_[p].producer = -1;
@@ -472,17 +487,22 @@ void BoundSearch::find_chain() {
   }
 }
 
-Cost BoundSearch::passage(std::size_t index, const std::vector<int>& choice) const {
-  const Passage& p = passages_[index];
-  if (p.costs.empty()) return 0;
-  const auto from = at(choice[at(p.from)]);
-  if (p.to < 0) return p.costs[from];
-  return p.costs[from * kernels_[at(p.to)].size() + at(choice[at(p.to)])];
+BoundSearch::Plan BoundSearch::plan(const std::vector<int>& choice, bool all) {
+  Plan plan{choice, {}, {}, price(collectives_, choice)};
+  for (int v = 0; v < nodes_; ++v) plan.kernels.push_back(kernels_[at(v)][at(choice[at(v)])]);
+  for (std::size_t p = 0; p < passages_.size(); ++p) {
+    const Passage& passage = passages_[p];
+    Cost cost = 0;
+    if (all || !passage.free)
+      cost = prices_.of(passage, choice[at(passage.from)], passage.to < 0 ? -1 : choice[at(passage.to)]);
+    plan.passages.push_back(cost > 0 ? cost + copies_[p] : 0);
+  }
+  return plan;
 }
 
 // The chain, with what is between its nodes: all products there, or the longest path, whichever is more in this plan; up to a
 // node of the chain, all kernels that come before it if these are more.
-BoundSearch::Row BoundSearch::longest(const std::vector<int>& choice) const {
+BoundSearch::Row BoundSearch::longest(const Plan& plan) const {
   Row row;
   Cost total = 0;
   std::vector<Cost> start(at(nodes_), 0);  // of the longest path from the last node of the chain
@@ -490,7 +510,7 @@ BoundSearch::Row BoundSearch::longest(const std::vector<int>& choice) const {
   std::vector<char> reached(at(nodes_), 0);
   std::vector<int> all;  // products so far
   int first = 0;
-  const auto product = [&](int v) { return product_[at(v)] != 0 ? kernel(v, choice) : 0; };
+  const auto product = [&](int v) { return product_[at(v)] != 0 ? plan.kernels[at(v)] : 0; };
   const auto leave = [&](int v, int last) { return start[at(v)] + (v == last ? 0 : product(v)); };
   const auto add = [&](int v) {
     if (product_[at(v)] != 0) row.nodes.push_back(v);
@@ -508,7 +528,7 @@ BoundSearch::Row BoundSearch::longest(const std::vector<int>& choice) const {
         const int u = passages_[at(p)].producer;
         // Before the chain begins, paths begin anywhere.
         if (u < 0 ? last >= 0 : u < first || reached[at(u)] == 0) continue;
-        const Cost arrives = (u < 0 ? 0 : leave(u, last)) + passage(at(p), choice);
+        const Cost arrives = (u < 0 ? 0 : leave(u, last)) + plan.passages[at(p)];
         if (reached[at(v)] != 0 && arrives <= start[at(v)]) continue;
         start[at(v)] = arrives;
         through[at(v)] = p;
@@ -527,13 +547,13 @@ BoundSearch::Row BoundSearch::longest(const std::vector<int>& choice) const {
         if (at_end < 0 || done > path) path = done, at_end = v, out = -1;
         for (const int p : out_of_[at(v)]) {
           if (passages_[at(p)].reader >= 0) continue;
-          const Cost returned = done + passage(at(p), choice);
+          const Cost returned = done + plan.passages[at(p)];
           if (returned > path) path = returned, at_end = v, out = p;
         }
       }
     }
     const std::vector<int>& inside = between_[i];
-    for (const int v : inside) kernels += kernel(v, choice);
+    for (const int v : inside) kernels += plan.kernels[at(v)];
     // A loop between two of these products, or between one of them and a product that is next.
     const Cost joins = joins_between_[i] != 0 ? launch_ : 0;
     if (kernels + joins > path) {
@@ -567,8 +587,8 @@ BoundSearch::Row BoundSearch::longest(const std::vector<int>& choice) const {
     open = open || reduction_[at(next)] != 0 || joined_[at(next)] >= 0;
     const bool opens = loops_open_[at(next)] >= loops_[at(next)];
     Cost before = launch_ * (opens ? loops_open_[at(next)] : loops_[at(next)]);
-    for (const int v : all) before += kernel(v, choice);
-    for (const int v : copies_before_[i]) before += kernel(v, choice);
+    for (const int v : all) before += plan.kernels[at(v)];
+    for (const int v : copies_before_[i]) before += plan.kernels[at(v)];
     if (before > total) {
       row = {};
       row.nodes = all;
@@ -586,18 +606,18 @@ BoundSearch::Row BoundSearch::longest(const std::vector<int>& choice) const {
   return row;
 }
 
-Cost BoundSearch::value(const Row& row, const std::vector<int>& choice) const {
+Cost BoundSearch::value(const Row& row, const Plan& plan) const {
   Cost sum = row.constant;
   if (row.kernels) {
-    for (int v = 0; v < nodes_; ++v) sum += kernel(v, choice);
+    for (const Cost cost : plan.kernels) sum += cost;
   }
-  if (row.collectives) sum += price(collectives_, choice);
-  for (const int v : row.nodes) sum += kernel(v, choice);
-  for (const int p : row.passages) sum += passage(at(p), choice);
+  if (row.collectives) sum += plan.collectives;
+  for (const int v : row.nodes) sum += plan.kernels[at(v)];
+  for (const int p : row.passages) sum += plan.passages[at(p)];
   return sum;
 }
 
-Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>& weights) const {
+Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>& weights) {
   std::vector<Cost> of_node(kernels_.size(), 0), of_passage(passages_.size(), 0);
   Cost of_collectives = 0;
   for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -633,31 +653,30 @@ Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>
     problem.edges.push_back({edge.from, edge.to, weighted(edge.costs, of_collectives)});
   for (std::size_t p = 0; p < passages_.size(); ++p) {
     const Passage& passage = passages_[p];
-    if (of_passage[p] == 0 || passage.costs.empty()) continue;
+    if (of_passage[p] == 0 || passage.free) continue;
+    const CostTable& costs = prices_.table(passage);
     if (passage.to >= 0) {
-      problem.edges.push_back({passage.from, passage.to, weighted(passage.costs, of_passage[p])});
+      problem.edges.push_back({passage.from, passage.to, weighted(costs, of_passage[p])});
       continue;
     }
     std::vector<Cost>& own = problem.variables[at(passage.from)];
-    for (std::size_t c = 0; c < own.size(); ++c) own[c] = mix(own[c], 1, passage.costs[c], of_passage[p]);
+    for (std::size_t c = 0; c < own.size(); ++c)
+      own[c] = mix(own[c], 1, costs[c] > 0 ? costs[c] + copies_[p] : 0, of_passage[p]);
   }
   return problem;
 }
 
-void BoundSearch::play(std::vector<Row>& rows, std::vector<std::vector<int>>& plans, bool with_order,
-                       Cost& best) {
+void BoundSearch::play(std::vector<Row>& rows, std::vector<Plan>& plans, bool with_order, Cost& best) {
+  std::size_t with_rows = 0;  // plans whose longest chains are in the rows
   for (int round = 0; round < options_.solves; ++round) {
-    if (with_order) {
-      for (const std::vector<int>& plan : plans) {
-        Row row = longest(plan);
-        if (std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(std::move(row));
-      }
+    for (; with_order && with_rows < plans.size(); ++with_rows) {
+      Row row = longest(plans[with_rows]);
+      if (std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(std::move(row));
     }
     std::vector<std::vector<double>> values;
     for (const Row& row : rows) {
       values.emplace_back();
-      for (const std::vector<int>& plan : plans)
-        values.back().push_back(static_cast<double>(value(row, plan)));
+      for (const Plan& plan : plans) values.back().push_back(static_cast<double>(value(row, plan)));
     }
     const std::vector<Cost> weights = best_weights(values);
     const Solution solution = solve(mixed(rows, weights), options_.solve);
@@ -668,12 +687,13 @@ void BoundSearch::play(std::vector<Row>& rows, std::vector<std::vector<int>>& pl
     best = std::max(best, (solution.bound + constant) / kParts);
     if (!solution.feasible()) return;
     // Nothing is left to gain if this plan's rows are no more than the bound, or it is known.
+    if (std::ranges::find(plans, solution.choice, &Plan::choice) != plans.end()) return;
+    Plan found = plan(solution.choice, false);
     Cost most = 0;
-    for (const Row& row : rows) most = std::max(most, value(row, solution.choice));
-    if (with_order) most = std::max(most, value(longest(solution.choice), solution.choice));
-    const bool known = std::find(plans.begin(), plans.end(), solution.choice) != plans.end();
-    if (known || most <= best + best / 1000) return;
-    plans.push_back(solution.choice);
+    for (const Row& row : rows) most = std::max(most, value(row, found));
+    if (with_order) most = std::max(most, value(longest(found), found));
+    if (most <= best + best / 1000) return;
+    plans.push_back(std::move(found));
   }
 }
 
@@ -682,7 +702,7 @@ PlanBounds BoundSearch::over_plans(const std::vector<int>& seed) {
   std::vector<Row> rows(2);
   rows[0].kernels = rows[1].collectives = true;
   rows[0].constant = launch_ * loop_kernels_;
-  std::vector<std::vector<int>> plans = {seed};
+  std::vector<Plan> plans = {plan(seed, false)};
   Cost loads = 0, order = 0;
   play(rows, plans, false, loads);
   play(rows, plans, true, order);
@@ -692,13 +712,14 @@ PlanBounds BoundSearch::over_plans(const std::vector<int>& seed) {
   return bounds;
 }
 
-PlanBounds BoundSearch::of_plan(const std::vector<int>& choice) const {
+PlanBounds BoundSearch::of_plan(const std::vector<int>& choice) {
+  const Plan plan = this->plan(choice, true);
   Row kernels, collectives;
   kernels.kernels = collectives.collectives = true;
   kernels.constant = launch_ * loop_kernels_;
   PlanBounds bounds;
-  bounds.loads.ps = std::max(value(kernels, choice), value(collectives, choice));
-  bounds.order.ps = std::max(bounds.loads.ps, value(longest(choice), choice));
+  bounds.loads.ps = std::max(value(kernels, plan), value(collectives, plan));
+  bounds.order.ps = std::max(bounds.loads.ps, value(longest(plan), plan));
   return bounds;
 }
 

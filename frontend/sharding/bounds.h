@@ -39,7 +39,8 @@ namespace braid::frontend::sharding {
 
 struct BoundOptions {
   SolveOptions solve;
-  int solves = 6;  // for each kind of row, at most
+  std::size_t cells = SplitSpace::kMostRelaxed;  // of the relaxed problem's tables
+  int solves = 6;                                // for each kind of row, at most
   // The type in which products may compute instead of their own (--precision); absent: none.
   std::optional<ir::DType> precision;
   // Of attention kernels of the whole program, in equal shares by the names of the nodes of which they were made: only the compiler
@@ -63,6 +64,7 @@ analysis::Time least_time(const Graph& graph, int ranks,
 
 class BoundSearch {
  public:
+  // The space must outlive it.
   BoundSearch(const Graph& graph, const SplitSpace& space, std::shared_ptr<const analysis::CostModel> costs,
               BoundOptions options = {});
 
@@ -70,7 +72,7 @@ class BoundSearch {
   // Of all plans. `seed` is the choice of a good one.
   PlanBounds over_plans(const std::vector<int>& seed);
   // Of one plan.
-  PlanBounds of_plan(const std::vector<int>& choice) const;
+  PlanBounds of_plan(const std::vector<int>& choice);
 
  private:
   // A sum that a plan's step cannot be shorter than.
@@ -83,19 +85,24 @@ class BoundSearch {
     friend bool operator==(const Row&, const Row&) = default;
   };
 
+  // A plan, and what it costs at least.
+  struct Plan {
+    std::vector<int> choice;
+    std::vector<Cost> kernels;   // per node variable
+    std::vector<Cost> passages;  // each as late as that
+    Cost collectives = 0;
+  };
+
   void find_joins(const Graph& graph, const SplitSpace& space);
   void count_loops();
   void find_chain();
-  Row longest(const std::vector<int>& choice) const;
-  Cost value(const Row& row, const std::vector<int>& choice) const;
-  Problem mixed(const std::vector<Row>& rows, const std::vector<Cost>& weights) const;
+  // With the conversions that are not in the relaxed problem if `all`.
+  Plan plan(const std::vector<int>& choice, bool all);
+  Row longest(const Plan& plan) const;
+  Cost value(const Row& row, const Plan& plan) const;
+  Problem mixed(const std::vector<Row>& rows, const std::vector<Cost>& weights);
   // Raises `best`, adding the plans that it finds; rows of their longest chains too if `with_order`.
-  void play(std::vector<Row>& rows, std::vector<std::vector<int>>& plans, bool with_order, Cost& best);
-  Cost kernel(int variable, const std::vector<int>& choice) const {
-    const auto v = static_cast<std::size_t>(variable);
-    return kernels_[v][static_cast<std::size_t>(choice[v])];
-  }
-  Cost passage(std::size_t index, const std::vector<int>& choice) const;
+  void play(std::vector<Row>& rows, std::vector<Plan>& plans, bool with_order, Cost& best);
 
   BoundOptions options_;
   Cost launch_ = 0;
@@ -103,6 +110,8 @@ class BoundSearch {
   std::vector<std::vector<Cost>> kernels_;  // floors by variable and choice
   Problem collectives_;                     // floors of conversions
   std::vector<Passage> passages_;
+  PassagePrices prices_;
+  std::vector<Cost> copies_;  // per passage: of what a collective makes for the program's output
   std::vector<std::vector<int>> into_, out_of_;  // per node variable: passages
   // A chain of nodes that every product comes before or after, and the products between each and the one before it; the last
   // list is of those after all. Copies of caches: those that come before the node.

@@ -244,20 +244,38 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
   // On several axes it is large, and needed for what is asked in addition only.
   if (!space.large() && (line || options.explain || limited || !options.keep.empty() || points.several()))
     problem = points.problem(space, {});
-  std::vector<BoundSearch> bounds;  // by point
-  if (options.bounds) {
-    for (const PricePoint& p : points.all())
-      bounds.emplace_back(graph, space, p.costs, bound_options(options, mesh, p.attention_flops));
-  }
+  const auto bound_searches = [&](std::size_t cells) {
+    std::vector<BoundSearch> searches;  // by point
+    for (const PricePoint& p : points.all()) {
+      BoundOptions own = bound_options(options, mesh, p.attention_flops);
+      own.cells = cells;
+      searches.emplace_back(graph, space, p.costs, std::move(own));
+    }
+    return searches;
+  };
+  std::vector<BoundSearch> bounds;
+  if (options.bounds) bounds = bound_searches(SplitSpace::kFewRelaxed);
   // No plan takes less for all steps together than the sum of what none takes less for at each point.
-  const auto bound_of = [&](const auto& at_point) {
+  const auto bound_of = [&](std::vector<BoundSearch>& searches, const auto& at_point) {
     PlanBounds sum;
-    for (std::size_t p = 0; p < bounds.size(); ++p) {
-      const PlanBounds own = at_point(bounds[p]);
+    for (std::size_t p = 0; p < searches.size(); ++p) {
+      const PlanBounds own = at_point(searches[p]);
       sum.loads.ps += own.loads.ps * points.all()[p].steps;
       sum.order.ps += own.order.ps * points.all()[p].steps;
     }
     return sum;
+  };
+  const auto over_plans = [&](const std::vector<int>& seed) {
+    const auto own = [&](BoundSearch& b) { return b.over_plans(seed); };
+    PlanBounds all = bound_of(bounds, own);
+    const bool enough = options.known_loads && options.known_order && all.loads >= *options.known_loads &&
+                        all.order >= *options.known_order;
+    if (bounds.empty() || enough || !space.leaves_out(SplitSpace::kFewRelaxed)) return all;
+    std::vector<BoundSearch> closer = bound_searches(SplitSpace::kMostRelaxed);
+    const PlanBounds more = bound_of(closer, own);
+    all.loads = std::max(all.loads, more.loads);
+    all.order = std::max(all.order, more.order);
+    return all;
   };
   std::optional<KeptLines> kept;
   if (!options.keep.empty()) {
@@ -302,17 +320,16 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
       found.predicted.ps = choice.price(graph, plain);
     }
     found.joint = choice.joint;
-    const auto of_plan = [&](BoundSearch& b) { return b.of_plan(choice.solution.choice); };
-    found.floor = bound_of(of_plan).order;
+    const PlanBounds floors =
+        bound_of(bounds, [&](BoundSearch& b) { return b.of_plan(choice.solution.choice); });
+    found.floor = floors.order;
     if (result.plans.empty()) {
       if (!options.obey) {
         found.bound.ps = choice.solution.bound;
         found.proved = choice.solution.proved();
       }
       // One rank has one plan.
-      const PlanBounds all =
-          ranks == 1 ? bound_of(of_plan)
-                     : bound_of([&](BoundSearch& b) { return b.over_plans(choice.solution.choice); });
+      const PlanBounds all = ranks == 1 ? floors : over_plans(choice.solution.choice);
       result.loads = all.loads;
       result.order = all.order;
     }
@@ -330,9 +347,19 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     if (restrict) restrict(restricted);
     space.forbid_padding(restricted);
   };
+  const auto search = [&](const Variant& variant) {
+    return problem ? choose(variant.costs, restrict) : choose_split(space, split_costs(costs, variant.costs));
+  };
+  const auto pads = [&](const SplitChoice& choice) { return problem && space.pads(choice.solution.choice); };
+  std::vector<std::vector<int>> way;  // of the first one
+  std::optional<SplitChoice> last;
   for (const Variant& variant : variants) {
-    const SplitChoice choice =
-        problem ? choose(variant.costs, restrict) : choose_split(space, split_costs(costs, variant.costs));
+    // Between two that went the same way, up to what is rounded off a picosecond.
+    if (&variant == &variants[1] && !way.empty()) {
+      last = search(variants[2]);
+      if (last->way == way) continue;
+    }
+    const SplitChoice choice = &variant == &variants[2] && last ? std::move(*last) : search(variant);
     if (!choice.solution.feasible()) {
       if (!kept && rows.empty()) require_kept(choice);
       for (const MemoryRows& own : rows) {
@@ -342,7 +369,10 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     }
     add(variant.name, choice);
     if (ranks == 1) break;
-    if (!problem || !space.pads(choice.solution.choice)) continue;
+    if (!pads(choice)) {
+      if (&variant == &variants[0]) way = choice.way;
+      continue;
+    }
     if (const SplitChoice even = choose(variant.costs, unpadded); even.solution.feasible())
       add(std::string(variant.name) + ", no padding", even);
   }

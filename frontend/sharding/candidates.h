@@ -89,8 +89,10 @@ struct SearchOptions {
   std::int64_t steps = 1;
   std::vector<PricePoint> points = {};
   std::optional<std::int64_t>
-      memory;                   // bytes that a rank has for weights, inputs, outputs and what is computed
-  bool bounds = true;           // how short plans can be; else 0
+      memory;          // bytes that a rank has for weights, inputs, outputs and what is computed
+  bool bounds = true;  // how short plans can be; else 0
+  // Bounds that are known of other meshes: those of this one need not be closer than to be no less.
+  std::optional<analysis::Time> known_loads, known_order;
   bool explain = false;         // alternatives to conversions, and flips: these take more searches
   std::string keep, keep_file;  // text of a partial plan whose lines are fixed, and its file for messages
   // Whose annotations are obeyed (annotations.h); null: none.

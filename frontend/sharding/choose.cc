@@ -83,6 +83,7 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
     result.solution.status = Status::kFeasible;
   }
   const std::vector<int>& choice = result.solution.choice;
+  if (result.solution.status == Status::kOptimal) result.way = {choice};
   const auto chosen = [&](int variable) -> const Choice& {
     return choices(variable)[at(choice[at(variable)])];
   };

@@ -78,20 +78,27 @@ struct SplitChoice {
   std::vector<ChosenNode> nodes;
   std::vector<ChosenConversion> conversions;
   bool joint = true;  // over all axes at once
+  // The cheapest choices that led to it, one after another: with costs between those of two searches that went the same way a third
+  // one goes it too, for what a plan costs is linear in them. Empty: some were not proved to be the cheapest.
+  std::vector<std::vector<int>> way;
 
   // Of the nodes and conversions, with other costs perhaps.
   Cost price(const Graph& graph, const SplitCosts& costs) const;
 };
 
-// What one reader of a tensor waits for: the conversion from what is produced to what the reader takes, as a table over the
-// variables that decide it. costs[i * (choices of `to`) + j]; without `to` one per choice of `from`; none if they are not known, and at least 0.
+// What one reader of a tensor waits for: the conversion from what is produced to what the reader takes, which one or two variables
+// decide.
 struct Passage {
   int producer = -1;  // node variable; -1: the program is given the tensor
   int reader = -1;    // node variable; -1: the program returns it
   int value = -1;
   int from = -1;
-  int to = -1;
-  CostTable costs;
+  int to = -1;                                       // -1: `from` decides it alone
+  bool given = false;                                // then `from` is the reader
+  bool free = false;                                 // its conversion is not in the relaxed problem
+  std::shared_ptr<const std::vector<int>> produced;  // states, per choice of `from`; one of what is given
+  std::shared_ptr<const std::vector<int>>
+      taken;  // per choice of `to`, or of `from` of what is given; one of what is returned
 };
 
 // The states of which each is the only one that some reader takes, other than `from`: the tensor is converted into all of them, whatever
@@ -125,9 +132,13 @@ class SplitSpace {
   SplitSpace(const SplitSpace&) = delete;
 
   // `relaxed`: no plan with at most two converted forms of a tensor costs less than the choice that it is there. A conversion that
-  // several readers may share is paid in parts there, by each reader one, where not all such forms can be looked at; of very large
-  // spaces some conversions are left out. A large space has no other problem.
-  Problem problem(const SplitCosts& costs, bool relaxed = false) const;
+  // several readers may share is paid in parts there, by each reader one, where not all such forms can be looked at; of a large space
+  // conversions whose tables have more than so many cells together are left out. It has no other problem.
+  Problem problem(const SplitCosts& costs, bool relaxed = false, std::size_t cells = kMostRelaxed) const;
+  // What takes a while, and what is often as good.
+  static constexpr std::size_t kMostRelaxed = std::size_t{1} << 20, kFewRelaxed = std::size_t{1} << 18;
+  // Whether a relaxed problem with no more cells leaves out something.
+  bool leaves_out(std::size_t cells) const;
   // `restrict` adds limits and forbids choices before the problem is solved. Without nodes and conversions if the solution is
   // infeasible, which it can only be because of the options, or if none was found that keeps what `restrict` says.
   SplitChoice choose(const SplitCosts& costs, const SolveOptions& options = {},
@@ -138,8 +149,8 @@ class SplitSpace {
   bool large() const { return large_; }
   const std::vector<int>& unmet() const { return unmet_; }
 
-  // Of a problem of this space; without `costs` none have theirs.
-  std::vector<Passage> passages(const SplitCosts* costs = nullptr, bool relaxed = false) const;
+  // Of a problem of this space, or of its relaxed one with so many cells.
+  std::vector<Passage> passages(bool relaxed = false, std::size_t cells = kMostRelaxed) const;
   int variables() const { return variables_; }
   // The graph's node of a variable; -1 if it is none. Variables of nodes come first, in the order of the graph.
   int node_of(int variable) const {
@@ -171,6 +182,7 @@ class SplitSpace {
   }
 
  private:
+  friend class PassagePrices;
   struct Choice {
     std::vector<const Strategy*> axes;
     std::vector<int> inputs, outputs;  // states
@@ -203,7 +215,7 @@ class SplitSpace {
     States produced;                              // per choice of the producer; one of what is given
     int variable = -1;                            // its own, if several read it
     std::shared_ptr<const ValueChoices> choices;  // of its variable
-    bool free = false;  // of a large space: its conversions are not in the relaxed problem
+    std::size_t cells = 0;  // of a large space: of its tables in the relaxed problem, and all smaller ones
   };
   class Tables;
 
@@ -269,6 +281,23 @@ class SplitSpace {
   int variables_ = 0;
   bool large_ = false;
   bool part_ = false;  // of another space
+};
+
+// What passages of a space cost, where they are possible. What a problem forbids costs nothing.
+class PassagePrices {
+ public:
+  PassagePrices(const SplitSpace& space, SplitCosts costs);  // the space must outlive it
+  PassagePrices(PassagePrices&&) noexcept;
+  ~PassagePrices();
+
+  // With these choices of passage.from and passage.to.
+  Cost of(const Passage& passage, int from, int to);
+  // costs[i * (choices of `to`) + j]; without `to` one per choice of `from`.
+  const CostTable& table(const Passage& passage);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 // The choice on the space's mesh: joint over its axes, or, if it is large, one axis after another.

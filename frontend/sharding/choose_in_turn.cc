@@ -25,6 +25,8 @@ SplitChoice choose_in_turn(const SplitSpace& space, const SplitCosts& costs, Sol
   };
   constexpr int kMostRounds = 4;
   SplitChoice best;
+  std::vector<std::vector<int>> way;
+  bool proved = true;
   // By axis: what was known when it had been chosen last. As long as that stays, the same would be chosen again.
   std::vector<std::vector<int>> chosen_at(space.mesh().axes.size());
   for (int round = 0; round < kMostRounds; ++round) {
@@ -33,15 +35,20 @@ SplitChoice choose_in_turn(const SplitSpace& space, const SplitCosts& costs, Sol
       std::vector<int>& last = chosen_at[static_cast<std::size_t>(axis)];
       if (!known.empty() && last == known) continue;
       SplitChoice next = with_axis(axis);
+      proved = proved && !next.way.empty();
+      way.push_back(next.solution.choice);
       if (known.empty() || next.solution.cost <= best.solution.cost) {
         best = std::move(next);
         known = best.solution.choice;
+      } else {
+        way.emplace_back();
       }
       last = known;
     }
     if (best.solution.cost >= before) break;
   }
   best.joint = false;
+  best.way = proved ? std::move(way) : std::vector<std::vector<int>>();
   best.solution.bound = 0;
   best.solution.status = Status::kFeasible;
   return best;

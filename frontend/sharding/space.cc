@@ -33,8 +33,6 @@ constexpr int kReplicated = 0;
 
 // More choices of one tensor are not searched as a whole.
 constexpr std::size_t kMostPairs = 1500, kMostChoices = 5000;
-// Of the tables of a relaxed problem, those of equal tensors once.
-constexpr std::size_t kMostRelaxed = std::size_t{1} << 18;
 
 // Whether one letter can be cut on all axes that split it, in blocks that are the same on each.
 bool letters_fit(const Factors& factors, Combination axes, const Mesh& mesh) {
@@ -458,7 +456,7 @@ void SplitSpace::add_flows() {
   if (!large_) return;
   flows_ = flows();
   variables_ = owners;
-  // The smallest tables; what the other conversions cost is left out. Equal layers share theirs.
+  // The smallest tables come first. Equal layers share theirs.
   std::map<std::pair<std::size_t, std::vector<std::intptr_t>>, std::vector<Flow*>> alike;
   for (Flow& flow : flows_) {
     std::size_t cells = 0;
@@ -468,8 +466,12 @@ void SplitSpace::add_flows() {
   std::size_t all = 0;
   for (const auto& [key, same] : alike) {
     all += key.first;
-    for (Flow* flow : same) flow->free = all > kMostRelaxed;
+    for (Flow* flow : same) flow->cells = all;
   }
+}
+
+bool SplitSpace::leaves_out(std::size_t cells) const {
+  return std::ranges::any_of(flows_, [&](const Flow& flow) { return flow.cells > cells; });
 }
 
 // Whether every axis can be converted, each on its own.

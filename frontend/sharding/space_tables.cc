@@ -124,6 +124,10 @@ class SplitSpace::Tables {
       std::ranges::replace(entry->second.edit(), kForbidden, Cost{0});
     return entry->second;
   }
+  Cost passage(int value, int from, int to) {
+    const Cost cost = conversion(value, from, to);
+    return cost == kForbidden ? 0 : cost;
+  }
 
   // Of a tensor with a variable: what its choices cost, and which of them its producer and a reader allow.
   const std::vector<Cost>& own(const Flow& flow) {
@@ -215,7 +219,7 @@ class SplitSpace::Tables {
   std::unordered_map<const void*, CostTable> passages_;  // by the conversions
 };
 
-Problem SplitSpace::problem(const SplitCosts& costs, bool relaxed) const {
+Problem SplitSpace::problem(const SplitCosts& costs, bool relaxed, std::size_t cells) const {
   ir::internal_check(relaxed || !large_, "a search space that is too large is searched");
   Tables tables(*this, costs);
   Problem problem;
@@ -226,7 +230,7 @@ Problem SplitSpace::problem(const SplitCosts& costs, bool relaxed) const {
     for (std::size_t c = 0; c < own.size(); ++c) own[c] = sum(own[c], table[c]);
   };
   for (const Flow& flow : flows_) {
-    if (flow.free) continue;
+    if (flow.cells > cells) continue;
     const bool owned = has_variable(flow, relaxed);
     if (flow.variable >= 0 && !owned)
       problem.variables[at(flow.variable)].assign(flow.choices->all.size(), 0);
@@ -258,9 +262,7 @@ Problem SplitSpace::problem(const SplitCosts& costs, bool relaxed) const {
   return problem;
 }
 
-std::vector<Passage> SplitSpace::passages(const SplitCosts* costs, bool relaxed) const {
-  std::optional<Tables> tables;
-  if (costs != nullptr) tables.emplace(*this, *costs);
+std::vector<Passage> SplitSpace::passages(bool relaxed, std::size_t cells) const {
   std::vector<Passage> all;
   std::map<const void*, States> produced;  // by the choices of a tensor
   for (const Flow& flow : flows_) {
@@ -277,15 +279,37 @@ std::vector<Passage> SplitSpace::passages(const SplitCosts* costs, bool relaxed)
     }
     for (const Reader& reader : flow.readers) {
       if (flow.producer < 0 && reader.variable < 0) continue;
-      Passage passage{flow.producer, reader.variable, flow.value, -1, -1, {}};
-      if (tables && !flow.free)
-        passage.costs = tables->passage(flow.value, from, reader.taken);  // the problem forbids the rest
+      Passage& passage = all.emplace_back(Passage{flow.producer, reader.variable, flow.value});
+      passage.free = flow.cells > cells;
+      passage.produced = from;
+      passage.taken = reader.taken;
+      passage.given = flow.producer < 0;
       passage.from = owned ? flow.variable : flow.producer;
-      (passage.from < 0 ? passage.from : passage.to) = reader.variable;
-      all.push_back(std::move(passage));
+      (passage.given ? passage.from : passage.to) = reader.variable;
     }
   }
   return all;
+}
+
+struct PassagePrices::State {
+  SplitCosts costs;
+  SplitSpace::Tables tables;
+  State(const SplitSpace& space, SplitCosts own) : costs(std::move(own)), tables(space, costs) {}
+};
+
+PassagePrices::PassagePrices(const SplitSpace& space, SplitCosts costs)
+    : state_(std::make_unique<State>(space, std::move(costs))) {}
+PassagePrices::PassagePrices(PassagePrices&&) noexcept = default;
+PassagePrices::~PassagePrices() = default;
+
+Cost PassagePrices::of(const Passage& passage, int from, int to) {
+  const std::vector<int>&produced = *passage.produced, &taken = *passage.taken;
+  if (passage.given) return state_->tables.passage(passage.value, produced[0], taken[at(from)]);
+  return state_->tables.passage(passage.value, produced[at(from)], taken[passage.to < 0 ? 0 : at(to)]);
+}
+
+const CostTable& PassagePrices::table(const Passage& passage) {
+  return state_->tables.passage(passage.value, passage.produced, passage.taken);
 }
 
 }  // namespace braid::frontend::sharding

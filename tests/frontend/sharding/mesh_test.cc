@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "frontend/errors.h"
+#include "frontend/sharding/conversion_costs.h"
 #include "ir/interpreter.h"
 #include "tests/frontend/models.h"
 #include "tests/frontend/sharding/chosen.h"
@@ -146,6 +149,53 @@ TEST(MeshPlans, ThatDoNotFitNameLineTensorAndAxis) {
 
 // Of h, which is a sum over the last dimension of x: it is pending where that is split. Each axis is in every state, and converted
 // into every other one that there is.
+// Of alike conversions one is priced: sizes that all axes cut, that some cut, with blocks and with padding, and any costs of steps.
+TEST(MeshConversions, AlikeOnesCostWhatEachCosts) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    std::mt19937_64 random(seed);
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    const int axes = 1 + static_cast<int>(below(3));
+    Mesh mesh;
+    for (int a = 0; a < axes; ++a)
+      mesh.axes.push_back({std::string(1, static_cast<char>('a' + a)), 2 + static_cast<int>(below(2))});
+    const std::int64_t choices[] = {72, 72, 36, 6, 5};
+    std::vector<ir::Expr> sizes;
+    std::int64_t bytes = 4;
+    for (int d = 0; d < 4; ++d) {
+      const std::int64_t size = choices[below(5)];
+      sizes.emplace_back(size);
+      bytes *= size;
+    }
+    std::vector<Spec> specs = {Spec::replicated(), Spec::pending(ir::ReduceKind::sum),
+                               Spec::pending(ir::ReduceKind::max), Spec::split(1, {36, 36}),
+                               Spec::split(2, {12, 24})};
+    for (int d = 0; d < 4; ++d) specs.push_back(Spec::split(d));
+    std::vector<MeshSpec> states;
+    for (int k = 0; k < 40; ++k) {
+      MeshSpec& state = states.emplace_back();
+      for (int a = 0; a < axes; ++a) state.push_back(specs[below(specs.size())]);
+    }
+    const ConversionCosts::StepCost cost = [&](const ConversionStep& step, int ranks) {
+      std::uint64_t x = seed * 31 + static_cast<std::uint64_t>(step.bytes) * 7 +
+                        static_cast<std::uint64_t>(step.kind) * 1009 +
+                        static_cast<std::uint64_t>(step.axis) * 100003 + static_cast<std::uint64_t>(ranks);
+      x *= 0x9e3779b97f4a7c15u;
+      return static_cast<std::int64_t>(x >> 40);
+    };
+    ConversionCosts known(states, mesh, cost);
+    const int tensor = known.tensor(ir::DType::f32, bytes, sizes);
+    for (int from = 0; from < static_cast<int>(states.size()); ++from) {
+      for (int to = 0; to < static_cast<int>(states.size()); ++to) {
+        const MeshSpec &a = states[static_cast<std::size_t>(from)], &b = states[static_cast<std::size_t>(to)];
+        EXPECT_EQ(known(tensor, from, to),
+                  mesh_conversion_cost(a, b, ir::DType::f32, bytes, sizes, mesh, cost))
+            << to_string(a, mesh) << " -> " << to_string(b, mesh);
+      }
+    }
+  }
+}
+
 TEST(MeshConversions, GiveEveryStateFromEveryOther) {
   const std::string graph =
       "g (int64[12, 12, 12] x) => (int64[12, 12] y) { a = Constant <value = int64[1] {2}> () "
