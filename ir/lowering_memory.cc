@@ -5,6 +5,7 @@
 #include "ir/coordinate.h"
 #include "ir/error.h"
 #include "ir/extern_registry.h"
+#include "ir/kernel_parts.h"
 #include "ir/lowering_internal.h"
 
 namespace braid::ir {
@@ -167,9 +168,11 @@ TensorBox Lowering::copy(const TensorBox& x, StorageKind kind) {
 }
 
 TensorRef& Lowering::written_view(BufferId buffer) {
-  Operation& producer = graph_[graph_[buffer].producer];
-  if (auto* attention = producer.as<Attention>()) return attention->out;
-  return producer.as<Gemm>()->out;
+  TensorRef* view = nullptr;
+  for_each_operand(graph_[graph_[buffer].producer].kernel, [&](TensorRef& ref, bool written) {
+    if (written && ref.buffer == buffer) view = &ref;
+  });
+  return *view;
 }
 
 // The producer's strides become final: row-major unless a reader has requested otherwise.

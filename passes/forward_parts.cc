@@ -405,8 +405,10 @@ class Forwarder {
                    std::int64_t first) const {
     BodyBuilder body(*graph_.pool);
     IdVector<ValueId, ValueId> map(given.body.instrs.size());
+    std::vector<Expr> at;
+    for (int k = 0; k < count_of(sizes); ++k) at.push_back(graph_.pool->index(k) + (k == dim ? first : 0));
     for (const ValueId v : map.ids()) {
-      Instr instr = given.body[v];
+      const Instr& instr = given.body[v];
       if (reads(instr, joined)) {
         const Place place = *place_of(joined, given, instr);
         const int loop_dim = place.loop_dims[joined.dim];
@@ -428,17 +430,10 @@ class Forwarder {
         map[v] = body.inline_body(graph_[part->writer].as<Loops>()->body, indices);
         continue;
       }
-      for (ValueId& o : instr.operands) o = map[o];
-      instr.index = simplify(substitute(instr.index,
-                                        [&](Expr s) -> std::optional<Expr> {
-                                          if (s.is_symbol(SymbolKind::value))
-                                            return body.as_index(map[ValueId{s.symbol_number()}]);
-                                          if (s.is_symbol(SymbolKind::index) && s.symbol_number() == dim)
-                                            return s + first;
-                                          return std::nullopt;
-                                        }),
-                             sizes);
-      map[v] = body.add(std::move(instr));
+      Instr copy = in_terms_of(
+          instr, *graph_.pool, [&](ValueId o) { return map[o]; }, at);
+      copy.index = simplify(copy.index, sizes);
+      map[v] = body.add(std::move(copy));
     }
     LoopBody result = body.finish(map[given.body.result]);
     for (Instr& instr : result.instrs) instr.index = simplify(instr.index, sizes);

@@ -190,17 +190,9 @@ class Fuser {
     const ValueId value = body.cast(before, graph_[result].dtype);
     IdVector<ValueId, ValueId> map(loops.body.instrs.size());
     for (const ValueId k : map.ids()) {
-      Instr instr = ir::at(loops.body.instrs, k);
-      for (ValueId& v : instr.operands) v = map[v];
-      instr.index = simplify(substitute(instr.index,
-                                        [&](Expr s) -> std::optional<Expr> {
-                                          if (s.is_symbol(SymbolKind::value))
-                                            return body.as_index(map[ValueId{s.symbol_number()}]);
-                                          if (s.is_symbol(SymbolKind::index))
-                                            return ir::at(*indices, s.symbol_number());
-                                          return std::nullopt;
-                                        }),
-                             sizes);
+      Instr instr = in_terms_of(
+          loops.body[k], *graph_.pool, [&](ValueId v) { return map[v]; }, *indices);
+      instr.index = simplify(instr.index, sizes);
       if (instr.code == OpCode::load && root_storage(graph_, instr.buffer) == memory) {
         const std::int64_t item = size_of(graph_[result].dtype);
         const auto shift = divide_exactly(region(graph_, instr.buffer).offset - written.offset, item);
