@@ -228,6 +228,7 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     SplitCostOptions costs;
   };
   const Variant variants[] = {{"cheapest", {1000, whole}},
+                              {"fewer collectives", {2000, whole}},
                               {"communication half hidden", {500, whole}},
                               {"communication hidden", {100, whole}}};
   const SplitCosts plain = split_costs(costs);
