@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "ir/coordinate.h"
 #include "ir/id_vector.h"
 #include "ir/kernel_parts.h"
+#include "ir/strided_view.h"
 #include "passes/visit_ids.h"
 
 namespace braid::passes {
@@ -262,18 +262,11 @@ class Chooser {
     }
     const std::optional<Expr> e = moved(ref.buffer, element, ref.sizes);
     if (!e) return std::nullopt;
-    TensorRef out{ref.buffer, *e, ref.sizes, {}};
-    for (std::size_t k = 0; k < ref.sizes.size(); ++k) {
-      const Expr index = graph_.pool->index(k);
-      const std::optional<Expr> stride = stride_of(*e, index);
-      if (!stride || !ir::of_dimensions(*stride)) return std::nullopt;
-      out.strides.push_back(*stride);
-      out.offset = out.offset - index * *stride;
-    }
+    std::optional<TensorRef> out = strided_view(graph_, ref.buffer, *e, ref.sizes);
     // The strides of single elements are those of a dense layout.
-    for (std::size_t k = ref.sizes.size(); k-- > 0;) {
+    for (std::size_t k = ref.sizes.size(); out && k-- > 0;) {
       if (ref.sizes[k].is_constant(1))
-        out.strides[k] = k + 1 < ref.sizes.size() ? out.strides[k + 1] * out.sizes[k + 1] : Expr(1);
+        out->strides[k] = k + 1 < ref.sizes.size() ? out->strides[k + 1] * ref.sizes[k + 1] : Expr(1);
     }
     return out;
   }

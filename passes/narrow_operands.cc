@@ -5,7 +5,6 @@
 #include <set>
 #include <span>
 
-#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/kernel_parts.h"
 #include "ir/typing.h"
@@ -87,17 +86,7 @@ bool is_whole(const Graph& graph, BufferId buffer) {
 }  // namespace
 
 NarrowOperands::NarrowOperands(Schedule& schedule, DType type)
-    : schedule_(schedule), graph_(schedule.graph), type_(type) {
-  std::vector<StorageTouch> touches;
-  for (OpId op : execution_order(schedule_)) {
-    storages_of(graph_, op, touches);
-    std::set<StorageId> written;
-    for (const StorageTouch& t : touches) {
-      if (t.writes || t.inside) written.insert(t.storage);
-    }
-    for (StorageId s : written) ++writers_[s];
-  }
-}
+    : schedule_(schedule), graph_(schedule.graph), type_(type), writers_(schedule) {}
 
 bool NarrowOperands::narrow_product(OpId id) {
   const auto weights = weights_of(*as_product(graph_[id].kernel));
@@ -146,37 +135,17 @@ void NarrowOperands::narrow_attention(OpId id) {
   const OpId cast =
       graph_.add_op({graph_[wide].name + ".f32", std::move(loops), {wide}, graph_[id].origins, std::nullopt});
   added_.add_after(id, cast);
-  ++writers_[root_storage(graph_, narrow)];
-  if (never_changes(wide)) results_[root_storage(graph_, wide)] = {narrow, cast};
+  writers_.add(narrow);
+  if (writers_.never_changes(wide)) results_[root_storage(graph_, wide)] = {narrow, cast};
 }
 
 void NarrowOperands::finish() {
   added_.place(schedule_);
-  // Casts back to f32 that nobody reads.
-  std::map<StorageId, int> readers;
-  std::vector<StorageTouch> touches;
-  for (OpId op : execution_order(schedule_)) {
-    storages_of(graph_, op, touches);
-    for (const StorageTouch& t : touches) readers[t.storage] += !t.writes || t.inside;
-  }
-  for (const GraphOutput& output : graph_.outputs) ++readers[root_storage(graph_, output.buffer)];
-  for (const auto& [storage, result] : results_) {
-    if (readers[storage] > 0) continue;
-    std::erase_if(schedule_.nodes, [&, cast = result.widened](const ScheduleNode& node) {
-      return node.kind == ScheduleNode::Kind::single && node.op == cast;
-    });
-  }
+  std::set<OpId> casts;  // back to f32
+  for (const auto& [storage, result] : results_) casts.insert(result.widened);
+  drop_unread(schedule_, casts);
   schedule_.plan.reset();
   compact(schedule_);
-}
-
-// Memory whose contents are the same for all that read it.
-bool NarrowOperands::never_changes(BufferId buffer) {
-  const StorageId root = root_storage(graph_, buffer);
-  if (!root.valid() || graph_[root].kind == StorageKind::comm) return false;
-  const StorageKind kind = graph_[root].kind;
-  const int most = kind == StorageKind::activation || kind == StorageKind::output ? 1 : 0;
-  return writers_[root] <= most;
 }
 
 // The same elements of an attention's narrow result.
@@ -194,7 +163,7 @@ std::string NarrowOperands::suffix() const { return "." + std::string(to_string(
 void NarrowOperands::add_before(OpId reader, const std::string& name, Loops loops, BufferId out) {
   const OpId added = graph_.add_op({name, std::move(loops), {out}, graph_[reader].origins, std::nullopt});
   added_.add_before(reader, added);
-  ++writers_[root_storage(graph_, out)];
+  writers_.add(out);
 }
 
 std::optional<NarrowOperands::Weights> NarrowOperands::weights_of(const Product& product) {
@@ -275,7 +244,7 @@ NarrowOperands::Rows NarrowOperands::values_of(OpId id, const TensorRef& ref,
   for (std::size_t k = 0; k < order.size(); ++k) {
     if (!ref.strides[order[k]].is_constant(0)) rows.values.strides[order[k]] = packed.strides[k];
   }
-  if (never_changes(ref.buffer)) rows_.emplace_back(ref, rows);
+  if (writers_.never_changes(ref.buffer)) rows_.emplace_back(ref, rows);
   return rows;
 }
 
@@ -304,7 +273,7 @@ TensorRef NarrowOperands::operand(OpId id, const TensorRef& ref, const std::vect
   loops.body = body.finish(body.cast(body.load(from, DType::f32, loops.store_index), type_));
   out.buffer = graph_.add_owned(graph_[from].name + suffix(), type_, sizes);
   add_before(id, graph_[out.buffer].name, std::move(loops), out.buffer);
-  if (never_changes(from)) copies_.emplace_back(from, out.buffer);
+  if (writers_.never_changes(from)) copies_.emplace_back(from, out.buffer);
   return out;
 }
 

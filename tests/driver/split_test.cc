@@ -8,6 +8,7 @@
 
 #include "analysis/costs/embedded_machines.h"
 #include "analysis/measure.h"
+#include "driver/plain_program.h"
 #include "frontend/sharding/bounds.h"
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/work.h"
