@@ -27,7 +27,8 @@ SplitParts::SplitParts(const SplitReport& report, const std::string& model) {
             "let the plan keep it whole, or split a dimension of it");
       Axes& axes = known[name];
       if (axes.empty()) {
-        for (const frontend::sharding::AxisInterface& other : report.interface) axes.push_back({other.ranks, {}});
+        for (const frontend::sharding::AxisInterface& other : report.interface)
+          axes.push_back({other.ranks, {}});
       }
       axes[axis].spec = spec;
     }

@@ -53,8 +53,8 @@ struct SplitReport {
   analysis::Time load_bound, order_bound;
   // With SplitOptions::explain and `devices`: pipelines of all numbers of stages that divide these. Not generated.
   std::vector<frontend::sharding::FoundStages> stages;
-  std::vector<StepSizes> sizes;           // for which it was chosen (SplitOptions::sizes)
-  frontend::sharding::FoundPlan plan;     // the chosen one; its text is empty if the model is not split
+  std::vector<StepSizes> sizes;        // for which it was chosen (SplitOptions::sizes)
+  frontend::sharding::FoundPlan plan;  // the chosen one; its text is empty if the model is not split
   // What its program takes and returns in parts, by axis of several ranks; empty if it was lowered without weights.
   std::vector<frontend::sharding::AxisInterface> interface;
 
