@@ -113,14 +113,20 @@ bool is_attended(const Graph& graph, int v, int steps = kMostSteps) {
   });
 }
 
-// An output of attention that it returns as keys or values.
-bool is_present(const Graph& graph, int v) {
+// Whether value `v`, or what has the same elements, is keys or values of attention.
+bool is_keys_or_values(const Graph& graph, int v, int steps = kMostSteps) {
+  if (is_attended(graph, v)) return true;
   const GraphNode* node = producer_of(graph, v);
-  return node != nullptr && std::ranges::any_of(kCarried, [&](const Carried& c) {
-           return kind_of(*node) == WorkKind::attention && node->domain == c.domain &&
-                  node->proto->op_type() == c.op && c.output < static_cast<int>(node->outputs.size()) &&
-                  node->outputs[static_cast<std::size_t>(c.output)] == v;
-         });
+  if (node == nullptr || steps == 0) return false;
+  if (kind_of(*node) == WorkKind::attention) {
+    return std::ranges::any_of(kCarried, [&](const Carried& c) {
+      return node->domain == c.domain && node->proto->op_type() == c.op &&
+             c.output < static_cast<int>(node->outputs.size()) &&
+             node->outputs[static_cast<std::size_t>(c.output)] == v;
+    });
+  }
+  const bool same_elements = kind_of(*node) == WorkKind::view || node->proto->op_type() == "Transpose";
+  return same_elements && !node->inputs.empty() && is_keys_or_values(graph, node->inputs[0], steps - 1);
 }
 
 }  // namespace
@@ -135,7 +141,7 @@ std::vector<Cache> caches_of(const Graph& graph) {
     if (output.rank() < kLeastRank || output.producer < 0 || output.pinned) continue;
     const int input = carried_input(graph, v, kMostSteps);
     if (input < 0) {
-      if ((is_attended(graph, v) || is_present(graph, v)) && returned.insert(v).second)
+      if (is_keys_or_values(graph, v) && returned.insert(v).second)
         caches.push_back({-1, static_cast<int>(k)});
       continue;
     }
