@@ -9,6 +9,7 @@
 #include "analysis/costs/time.h"
 #include "driver/compile.h"
 #include "frontend/sharding/candidates.h"
+#include "frontend/sharding/parts.h"
 #include "frontend/sharding/stages.h"
 
 namespace braid {
@@ -54,6 +55,8 @@ struct SplitReport {
   std::vector<frontend::sharding::FoundStages> stages;
   std::vector<StepSizes> sizes;        // for which it was chosen (SplitOptions::sizes)
   frontend::sharding::FoundPlan plan;  // the chosen one; its text is empty if the model is not split
+  // What its program takes and returns in parts, by axis of several ranks; empty if it was lowered without weights.
+  std::vector<frontend::sharding::AxisInterface> interface;
 
   // The chosen plan; of a model that is not split, one that says so.
   std::string plan_text() const;
