@@ -39,7 +39,7 @@ class Parser {
   void expect_word(std::string_view text);
   [[noreturn]] void fail(int code, const Token& at, std::string message, std::string hint = {}) const;
   [[noreturn]] void fail_expected(std::string_view what) const;
-  // Reports a violated rule of ir/typing.h.
+  // Reports a violated rule of ir/typing.h or ir/operation_check.h.
   [[noreturn]] void fail(const Token& at, const TypeError& error) const;
 
   std::string name();  // word or string

@@ -256,11 +256,7 @@ class Chooser {
   std::vector<Expr> new_strides(BufferId owner) const { return channels_last_strides(graph_[owner].sizes); }
 
   std::optional<TensorRef> moved(const TensorRef& ref) const {
-    Expr element = ref.offset;
-    for (std::size_t k = 0; k < ref.sizes.size(); ++k) {
-      if (!ref.sizes[k].is_constant(1)) element = element + graph_.pool->index(k) * ref.strides[k];
-    }
-    const std::optional<Expr> e = moved(ref.buffer, element, ref.sizes);
+    const std::optional<Expr> e = moved(ref.buffer, element_of(graph_, ref), ref.sizes);
     if (!e) return std::nullopt;
     std::optional<TensorRef> out = strided_view(graph_, ref.buffer, *e, ref.sizes);
     // The strides of single elements are those of a dense layout.
@@ -313,11 +309,7 @@ class Chooser {
       const BufferId to = graph_.add_owned(name, from.dtype, sizes);
       Loops loops;
       loops.sizes = sizes;
-      Expr element = 0;
-      const std::vector<Expr> strides = contiguous_strides(sizes);
-      for (std::size_t d = 0; d < sizes.size(); ++d) {
-        if (!sizes[d].is_constant(1)) element = element + graph_.pool->index(d) * strides[d];
-      }
+      const Expr element = strided_index(*graph_.pool, sizes, contiguous_strides(sizes));
       BodyBuilder body(*graph_.pool);
       loops.body = body.finish(body.load(owner, graph_[owner].dtype, element));
       loops.store_index = element;

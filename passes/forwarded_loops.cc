@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ir/effects.h"
+#include "ir/strided_view.h"
 #include "passes/compact.h"
 
 namespace braid::passes {
@@ -43,10 +44,7 @@ bool ForwardedLoops::is_written_between(StorageId s, std::size_t from, std::size
 }
 
 bool ForwardedLoops::stores_in_order(const Loops& loops, const std::vector<Expr>& strides) const {
-  Expr own = 0;
-  for (std::size_t k = 0; k < strides.size(); ++k) {
-    if (!loops.sizes[k].is_constant(1)) own = own + graph_.pool->index(k) * strides[k];
-  }
+  const Expr own = strided_index(*graph_.pool, loops.sizes, strides);
   return simplify(loops.store_index, loops.sizes) == simplify(own, loops.sizes);
 }
 

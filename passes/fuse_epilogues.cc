@@ -110,15 +110,6 @@ class Fuser {
     return true;
   }
 
-  // The element of `out` at the product's indices.
-  Expr out_index(const TensorRef& out) const {
-    Expr e = out.offset;
-    for (std::size_t k = 0; k < out.sizes.size(); ++k) {
-      if (!out.sizes[k].is_constant(1)) e = e + graph_.pool->index(k) * out.strides[k];
-    }
-    return simplify(e, out.sizes);
-  }
-
   // The dimensions of the result in the order of memory: a convolution has the channels last in `out`, but often not in
   // memory.
   static std::vector<std::size_t> memory_order(const TensorRef& out) {
@@ -164,7 +155,7 @@ class Fuser {
     const StorageId memory = root_storage(graph_, result);
     if (root_storage(graph_, target) == memory) return std::nullopt;
     const MemoryRegion written = region(graph_, result);
-    const Expr own = out_index(product.out);
+    const Expr own = simplify(element_of(graph_, product.out), sizes);
     BodyBuilder body(*graph_.pool);
     std::vector<Expr> same;
     for (std::size_t k = 0; k < sizes.size(); ++k) same.push_back(graph_.pool->index(k));

@@ -144,10 +144,7 @@ class Rewriter {
     if (fixed == nullptr || !(fixed->strides == contiguous_strides(buffer.sizes)) ||
         buffer.sizes != loops.sizes)
       return false;
-    Expr own = 0;
-    for (std::size_t k = 0; k < loops.sizes.size(); ++k) {
-      if (!loops.sizes[k].is_constant(1)) own = own + graph_.pool->index(k) * fixed->strides[k];
-    }
+    const Expr own = strided_index(*graph_.pool, loops.sizes, fixed->strides);
     return simplify(loops.store_index, loops.sizes) == simplify(own, loops.sizes);
   }
 

@@ -7,6 +7,7 @@
 
 #include "ir/error.h"
 #include "ir/kernel_parts.h"
+#include "ir/strided_view.h"
 #include "ir/typing.h"
 #include "passes/compact.h"
 #include "passes/constant_weights.h"
@@ -67,16 +68,11 @@ Expr element_of(const Graph& graph, const TensorRef& ref, const std::vector<std:
   }
   return at;
 }
-Expr element_of(const Graph& graph, const TensorRef& ref) {
+Expr given_element(const Graph& graph, const TensorRef& ref) {
   return element_of(graph, ref, as_given(ref.sizes.size()));
 }
 Expr row_major(const Graph& graph, std::span<const Expr> sizes) {
-  const std::vector<Expr> strides = contiguous_strides(sizes);
-  Expr at = 0;
-  for (std::size_t d = 0; d < sizes.size(); ++d) {
-    if (!sizes[d].is_constant(1)) at = at + graph.pool->index(d) * strides[d];
-  }
-  return at;
+  return strided_index(*graph.pool, sizes, contiguous_strides(sizes));
 }
 
 bool is_whole(const Graph& graph, BufferId buffer) {
@@ -297,7 +293,7 @@ void NarrowOperands::add_largest(OpId id, const TensorRef& ref, const std::vecto
   const bool lines = rank - kept > 2;
   BodyBuilder body(*graph_.pool);
   const ValueId value =
-      body.unary(OpCode::abs, body.load(ref.buffer, DType::f32, simplify(element_of(graph_, ref), sizes)));
+      body.unary(OpCode::abs, body.load(ref.buffer, DType::f32, simplify(given_element(graph_, ref), sizes)));
   BufferId out = add(lines ? name + ".lines" : name, sizes, lines ? kept + 1 : kept, value, body);
   if (lines) {
     const std::vector<Expr> of_lines = graph_[out].sizes;
@@ -320,7 +316,7 @@ void NarrowOperands::scale_sums(OpId id, const Rows& rows, const Weights& weight
   std::vector<Expr> same;
   for (std::size_t d = 0; d < rank; ++d) same.push_back(graph_.pool->index(d));
   const ValueId largest = body.load(rows.largest.buffer, DType::f32,
-                                    simplify(element_of(graph_, rows.largest), product.out.sizes));
+                                    simplify(given_element(graph_, rows.largest), product.out.sizes));
   const ValueId step = body.binary(OpCode::div, largest, body.constant_of(DType::f32, kSteps));
   const ValueId scale = body.load(weights.scales, DType::f32, graph_.pool->index(rank - 1));
   ValueId value = body.binary(OpCode::mul, body.cast(body.acc(DType::i32), DType::f32),
