@@ -363,6 +363,15 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<BlockCandi
 }
 
 void SplitSpace::add_caches() {
+  const auto is_pending = [](const Spec& s) { return s.is_pending(); };
+  const auto add = [&](const std::set<int>& wanted) {
+    std::vector<Choice> own;
+    for (const int spec : wanted) own.push_back({{}, {spec}, {spec}, false});
+    nodes_.push_back(-1);
+    choices_.push_back(std::make_shared<const std::vector<Choice>>(std::move(own)));
+    kept_.emplace_back();
+    return variables_++;
+  };
   for (const CachePair& pair : cache_pairs(graph_)) {
     // The states that some reader of the past takes, and whole.
     std::set<int> wanted = {kReplicated};
@@ -370,17 +379,25 @@ void SplitSpace::add_caches() {
       if (use.node < 0 || variable_of_[at(use.node)] < 0) continue;
       for (const Choice& choice : choices(variable_of_[at(use.node)])) {
         const int spec = choice.inputs[at(use.input)];
-        const MeshSpec& axes = states_[at(spec)];
-        if (std::none_of(axes.begin(), axes.end(), [](const Spec& s) { return s.is_pending(); }))
-          wanted.insert(spec);
+        if (std::ranges::none_of(states_[at(spec)], is_pending)) wanted.insert(spec);
       }
     }
-    std::vector<Choice> own;
-    for (const int spec : wanted) own.push_back({{}, {spec}, {spec}, false});
-    cache_inputs_[pair.input] = cache_outputs_[pair.output] = variables_++;
-    nodes_.push_back(-1);
-    choices_.push_back(std::make_shared<const std::vector<Choice>>(std::move(own)));
-    kept_.emplace_back();
+    cache_inputs_[pair.input] = cache_outputs_[pair.output] = add(wanted);
+  }
+  for (const int output : options_.open) {
+    const int v = graph_.outputs[at(output)];
+    const int producer = graph_.values[at(v)].producer;
+    if (cache_outputs_.count(output) > 0 || producer < 0 || variable_of_[at(producer)] < 0) continue;
+    const std::vector<int>& outputs = graph_.nodes[at(producer)].outputs;
+    const auto k = std::ranges::find(outputs, v) - outputs.begin();
+    std::set<int> wanted = {kReplicated};
+    for (const Choice& choice : choices(variable_of_[at(producer)])) {
+      const MeshSpec& spec = states_[at(choice.outputs[static_cast<std::size_t>(k)])];
+      if (std::ranges::none_of(spec, is_pending) &&
+          !is_padded(spec, static_sizes(graph_.values[at(v)]), mesh_))
+        wanted.insert(choice.outputs[static_cast<std::size_t>(k)]);
+    }
+    cache_outputs_[output] = add(wanted);
   }
 }
 SplitSpace::States SplitSpace::shared(std::vector<int> states) {
