@@ -116,7 +116,7 @@ class Chooser {
     // Candidates are priced without their weights.
     if (const int ranks = best_->graph.ranks;
         options_.split.weights && options_.split.plan_file.empty() && ranks > 1)
-      return model_.lower(ranks, plan_request(report_.plan.text, "").get());
+      return model_.lower(ranks, plan_request(report_.plan.text, "", true, &report_.interface).get());
     return std::move(*best_);
   }
 
@@ -259,7 +259,7 @@ class Chooser {
     plan.name = "as given";
     plan.text = analysis::read_text_file(file);
     const int ranks = frontend::sharding::mesh_of_plan(plan.text, file).ranks();
-    const auto request = plan_request(plan.text, file, options_.split.weights);
+    const auto request = plan_request(plan.text, file, options_.split.weights, &report_.interface);
     consider({ranks, std::move(plan), 0, std::nullopt}, request.get());
   }
 
@@ -508,27 +508,6 @@ class Chooser {
 };
 
 }  // namespace
-
-void require_whole(const ir::Schedule& split, const ir::Schedule& plain, const std::string& model) {
-  const auto check = [&](const auto& own, const auto& whole, const char* what) {
-    for (const auto& value : own) {
-      const auto same_name = [&](const auto& other) { return other.name == value.name; };
-      const auto other = std::find_if(whole.begin(), whole.end(), same_name);
-      if (other == whole.end()) continue;
-      const std::vector<ir::Expr>&have = split.graph[value.buffer].sizes,
-            &want = plain.graph[other->buffer].sizes;
-      const auto text = [](ir::Expr e) { return ir::to_string(e); };
-      if (std::ranges::equal(have, want, {}, text, text)) continue;
-      ir::user_error(
-          frontend::kSplitRequest, {.file = model},
-          fmt::format("a rank has only a part of the {} '{}', but is compared with the plain model", what,
-                      value.name),
-          "leave out --split-caches, or let the plan keep inputs and outputs whole");
-    }
-  };
-  check(split.graph.inputs, plain.graph.inputs, "input");
-  check(split.graph.outputs, plain.graph.outputs, "output");
-}
 
 void emit_onnx(const CompileOptions& options, const SplitReport& report,
                const frontend::EmitOnnxOptions& emit, const frontend::WriteParts& write) {

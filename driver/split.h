@@ -24,7 +24,4 @@ void emit_onnx(const CompileOptions& options, const SplitReport& report,
 void emit_annotated(const CompileOptions& options, const SplitReport& report,
                     const frontend::EmitOnnxOptions& emit, const frontend::WriteParts& write);
 
-// UserError BR0484 if a rank's program takes or returns a part of what the plain one does.
-void require_whole(const ir::Schedule& split, const ir::Schedule& plain, const std::string& model);
-
 }  // namespace braid

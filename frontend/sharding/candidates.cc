@@ -231,6 +231,7 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     SplitCostOptions costs;
   };
   const Variant variants[] = {{"cheapest", {1000, whole}},
+                              {"fewer collectives", {2000, whole}},
                               {"communication half hidden", {500, whole}},
                               {"communication hidden", {100, whole}}};
   const SplitCosts plain = split_costs(costs);
@@ -373,12 +374,18 @@ bool FoundPlan::splits_nothing() const {
 }
 
 std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file,
-                                                 bool weights) {
+                                                 bool weights, std::vector<AxisInterface>* interface) {
   auto request = std::make_shared<SplitRequest>();
   request->plan = text;
   request->plan_file = file;
   request->obey = !file.empty();
   request->weights = weights ? Weights::cut : Weights::any_bytes;
+  if (interface != nullptr) {
+    request->report = [interface](const Graph&, const Plan& axis, const Interface& inputs,
+                                  const Interface& outputs) {
+      interface->push_back({axis.ranks, inputs, outputs});
+    };
+  }
   return request;
 }
 

@@ -18,7 +18,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -108,8 +107,6 @@ struct SpaceOptions {
   std::function<bool(int node, Combination axes)> keeps;
   // States of graph inputs, by value, and of graph outputs, by index, that are not whole.
   std::map<int, MeshSpec> given, returned;
-  // Graph outputs, by index, that may be returned as they are computed, like caches: if caches may stay in parts.
-  std::set<int> open;
   BlockCandidates blocks;  // on each axis, beside those that the graph suggests
   std::size_t cells =
       std::size_t{1} << 22;  // of all tables together; on several axes, a space of more is large

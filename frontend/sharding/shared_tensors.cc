@@ -182,12 +182,11 @@ class Finder {
   }
 
   void add_caches() {
-    std::vector<std::vector<CachePair>> pairs;
-    for (const Graph* graph : graphs_) pairs.push_back(cache_pairs(*graph));
     for (std::size_t to = 0; to < graphs_.size(); ++to) {
-      for (const CachePair& pair : pairs[to]) {
-        const GraphValue& past = graphs_[to]->values[at(pair.input)];
-        const std::string& present = graphs_[to]->values[at(graphs_[to]->outputs[at(pair.output)])].name;
+      for (const Cache& cache : caches_of(*graphs_[to])) {
+        if (cache.input < 0) continue;
+        const GraphValue& past = graphs_[to]->values[at(cache.input)];
+        const std::string& present = graphs_[to]->values[at(graphs_[to]->outputs[at(cache.output)])].name;
         for (std::size_t from = 0; from < graphs_.size(); ++from) {
           if (from == to) continue;
           const Graph& other = *graphs_[from];
@@ -196,7 +195,7 @@ class Finder {
             if ((value.name == past.name || value.name == present) && value.dtype == past.dtype &&
                 value.rank() == past.rank() && !value.pinned && !value.constant)
               result_.caches.push_back(
-                  {static_cast<int>(from), static_cast<int>(k), static_cast<int>(to), pair.input});
+                  {static_cast<int>(from), static_cast<int>(k), static_cast<int>(to), cache.input});
           }
         }
       }

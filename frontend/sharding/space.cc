@@ -363,41 +363,34 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<BlockCandi
 }
 
 void SplitSpace::add_caches() {
-  const auto is_pending = [](const Spec& s) { return s.is_pending(); };
-  const auto add = [&](const std::set<int>& wanted) {
+  for (const Cache& cache : caches_of(graph_)) {
+    // The states that some reader of it takes, those in which it is produced if only the next step reads it, and whole.
+    std::set<int> wanted = {kReplicated};
+    const auto want = [&](int spec) {
+      const MeshSpec& axes = states_[at(spec)];
+      if (std::none_of(axes.begin(), axes.end(), [](const Spec& s) { return s.is_pending(); }))
+        wanted.insert(spec);
+    };
+    const int value = cache.input < 0 ? graph_.outputs[at(cache.output)] : cache.input;
+    bool read = false;
+    for (const GraphUse& use : graph_.values[at(value)].readers) {
+      if (use.node < 0 || variable_of_[at(use.node)] < 0) continue;
+      read = true;
+      for (const Choice& choice : choices(variable_of_[at(use.node)])) want(choice.inputs[at(use.input)]);
+    }
+    if (const int producer = graph_.values[at(value)].producer;
+        !read && producer >= 0 && variable_of_[at(producer)] >= 0) {
+      const std::vector<int>& outputs = graph_.nodes[at(producer)].outputs;
+      const auto output = std::find(outputs.begin(), outputs.end(), value) - outputs.begin();
+      for (const Choice& choice : choices(variable_of_[at(producer)])) want(choice.outputs[at(output)]);
+    }
     std::vector<Choice> own;
     for (const int spec : wanted) own.push_back({{}, {spec}, {spec}, false});
+    cache_outputs_[cache.output] = variables_++;
+    if (cache.input >= 0) cache_inputs_[cache.input] = cache_outputs_[cache.output];
     nodes_.push_back(-1);
     choices_.push_back(std::make_shared<const std::vector<Choice>>(std::move(own)));
     kept_.emplace_back();
-    return variables_++;
-  };
-  for (const CachePair& pair : cache_pairs(graph_)) {
-    // The states that some reader of the past takes, and whole.
-    std::set<int> wanted = {kReplicated};
-    for (const GraphUse& use : graph_.values[at(pair.input)].readers) {
-      if (use.node < 0 || variable_of_[at(use.node)] < 0) continue;
-      for (const Choice& choice : choices(variable_of_[at(use.node)])) {
-        const int spec = choice.inputs[at(use.input)];
-        if (std::ranges::none_of(states_[at(spec)], is_pending)) wanted.insert(spec);
-      }
-    }
-    cache_inputs_[pair.input] = cache_outputs_[pair.output] = add(wanted);
-  }
-  for (const int output : options_.open) {
-    const int v = graph_.outputs[at(output)];
-    const int producer = graph_.values[at(v)].producer;
-    if (cache_outputs_.count(output) > 0 || producer < 0 || variable_of_[at(producer)] < 0) continue;
-    const std::vector<int>& outputs = graph_.nodes[at(producer)].outputs;
-    const auto k = std::ranges::find(outputs, v) - outputs.begin();
-    std::set<int> wanted = {kReplicated};
-    for (const Choice& choice : choices(variable_of_[at(producer)])) {
-      const MeshSpec& spec = states_[at(choice.outputs[static_cast<std::size_t>(k)])];
-      if (std::ranges::none_of(spec, is_pending) &&
-          !is_padded(spec, static_sizes(graph_.values[at(v)]), mesh_))
-        wanted.insert(choice.outputs[static_cast<std::size_t>(k)]);
-    }
-    cache_outputs_[output] = add(wanted);
   }
 }
 SplitSpace::States SplitSpace::shared(std::vector<int> states) {

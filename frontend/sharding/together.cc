@@ -26,10 +26,10 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 // One program on the mesh.
 struct Own {
-  Own(const PlannedProgram& planned, const Mesh& mesh, std::set<int> open)
+  Own(const PlannedProgram& planned, const Mesh& mesh)
       : program(planned),
         graph(*planned.graph),
-        space(graph, mesh, options_of(planned, std::move(open))),
+        space(graph, mesh, options_of(planned)),
         points(planned.costs, planned.options) {
     variable_of.assign(graph.nodes.size(), -1);
     for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v)
@@ -85,10 +85,9 @@ struct Own {
   std::optional<KeptLines> kept;
 
  private:
-  static SpaceOptions options_of(const PlannedProgram& planned, std::set<int> open) {
+  static SpaceOptions options_of(const PlannedProgram& planned) {
     SpaceOptions options;
     options.caches = planned.options.caches ? Caches::in_parts : Caches::whole;
-    options.open = std::move(open);
     return options;
   }
 };
@@ -117,10 +116,7 @@ class Together {
  public:
   Together(std::span<const PlannedProgram> programs, const SharedTensors& shared, const Mesh& mesh)
       : shared_(shared) {
-    std::vector<std::set<int>> open(programs.size());
-    for (const SharedCache& cache : shared.caches) open[at(cache.from)].insert(cache.output);
-    for (std::size_t p = 0; p < programs.size(); ++p)
-      all.push_back(std::make_unique<Own>(programs[p], mesh, std::move(open[p])));
+    for (const PlannedProgram& program : programs) all.push_back(std::make_unique<Own>(program, mesh));
   }
 
   bool large() const {
@@ -469,8 +465,10 @@ FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const S
     const char* name;
     int communication;
   };
-  constexpr Variant kVariants[] = {
-      {"cheapest", 1000}, {"communication half hidden", 500}, {"communication hidden", 100}};
+  constexpr Variant kVariants[] = {{"cheapest", 1000},
+                                   {"fewer collectives", 2000},
+                                   {"communication half hidden", 500},
+                                   {"communication hidden", 100}};
   for (const Variant& variant : kVariants) {
     const SplitCostOptions costs{variant.communication, whole};
     const std::vector<Solution> alone = together.alone(costs, false);
