@@ -10,6 +10,7 @@
 #include "analysis/costs/json_document.h"
 #include "analysis/measure.h"
 #include "driver/plain_program.h"
+#include "driver/split_with.h"
 #include "frontend/device_errors.h"
 #include "frontend/errors.h"
 #include "frontend/sharding/configuration.h"
@@ -72,6 +73,7 @@ class Chooser {
   Chooser(const CompileOptions& options, SplitReport& report)
       : options_(options), report_(report), model_(options.model, options.import) {
     report = {};
+    report.model = options.model;
     report.sizes = options.split.sizes;
     costs_ = pass_context(options).costs;
     if (report.sizes.empty()) report.sizes.emplace_back();
@@ -87,10 +89,12 @@ class Chooser {
     quiet_.run = {};
     quiet_.run.verify = false;  // the chosen one is compiled again
     quiet_.split = {};
+    others_.emplace(options_, quiet_, *costs_);
   }
 
   ir::Schedule run() {
-    check_sizes();
+    for (const StepSizes& sizes : options_.split.sizes)
+      check_sizes(sizes, options_.import.dims, options_.model, "--at");
     if (!options_.split.plan_file.empty()) {
       use_plan();
     } else {
@@ -119,11 +123,15 @@ class Chooser {
  private:
   void find_pipelines() {
     const int devices = options_.split.devices;
+    SearchOptions search = search_options(false);
+    search.keep = keep_;
+    search.keep_file = options_.split.keep_file;
+    search.annotated = annotated_;
     for (int stages = 2; stages <= devices; ++stages) {
       if (devices % stages != 0) continue;
       model_.with_graph([&](const frontend::sharding::Graph& graph) {
         report_.stages.push_back(
-            frontend::sharding::find_stages(graph, stages, devices / stages, costs_, limit_));
+            frontend::sharding::find_stages(graph, stages, devices / stages, costs_, search));
       });
     }
   }
@@ -131,23 +139,6 @@ class Chooser {
   std::shared_ptr<const analysis::CostModel> costs_at(const StepSizes& sizes) const {
     return std::make_shared<const analysis::CostModel>(
         costs_->machine(), analysis::CostOptions{.dims = sizes.dims, .cost_file = options_.cost_file});
-  }
-
-  void check_sizes() const {
-    for (const StepSizes& sizes : options_.split.sizes) {
-      for (const auto& [name, size] : sizes.dims) {
-        const auto known = options_.import.dims.find(name);
-        const std::string hint = "--at gives sizes within the bounds of --dim or --default-dim";
-        if (known == options_.import.dims.end())
-          ir::user_error(frontend::kSplitRequest, {.file = options_.model},
-                         fmt::format("--at {}={}: the dimension has no bounds", name, size), hint);
-        if (size < known->second.min || size > known->second.max)
-          ir::user_error(frontend::kSplitRequest, {.file = options_.model},
-                         fmt::format("--at {}={}: the dimension is {}..{}", name, size, known->second.min,
-                                     known->second.max),
-                         hint);
-      }
-    }
   }
 
   // Of the chosen plan, which the search describes.
@@ -189,17 +180,6 @@ class Chooser {
     // Its own one otherwise.
     if (mesh) found->mesh = *mesh;
     return std::make_shared<const DeviceConfiguration>(std::move(*found));
-  }
-
-  // Weights, inputs, outputs and planned memory of a rank.
-  static std::int64_t bytes_of(const ir::Schedule& schedule) {
-    std::int64_t bytes = schedule.plan ? schedule.plan->arena_bytes + schedule.plan->comm_bytes : 0;
-    for (const ir::Storage& storage : schedule.graph.storages) {
-      if (storage.kind == ir::StorageKind::constant || storage.kind == ir::StorageKind::input ||
-          storage.kind == ir::StorageKind::output)
-        bytes += ir::bounds(storage.bytes).max;
-    }
-    return bytes;
   }
 
   // Whether a program on so many ranks keeps the limit: the search's rows count less than what is planned.
@@ -296,6 +276,7 @@ class Chooser {
     for (frontend::sharding::PricePoint& point : points_)
       point.attention_flops = attention_flops(plain, *point.costs);
     joins_ = product_joins(std::move(plain));
+    others_->prepare();
     if (!split.keep_file.empty()) {
       keep_ = analysis::read_text_file(split.keep_file);
       const Mesh kept = frontend::sharding::mesh_of_plan(keep_, split.keep_file);
@@ -344,6 +325,7 @@ class Chooser {
       model_.with_graph([&](const frontend::sharding::Graph& graph) {
         least = frontend::sharding::least_time(graph, ranks, costs_, search_options(false));
       });
+      least.ps = least.ps * points_[0].steps + others_->least_time(ranks, search_options(false)).ps;
       if (options_.cost_file.empty() &&
           least > report_.candidates[static_cast<std::size_t>(report_.chosen)].simulated)
         return;
@@ -374,6 +356,15 @@ class Chooser {
 
   FoundPlans plans_on(const Where& where, bool explain) {
     FoundPlans found;
+    if (!others_->empty()) {
+      SearchOptions search = search_options(where.obey);
+      search.keep = keep_;
+      search.keep_file = options_.split.keep_file;
+      found = others_->find_plans(model_, costs_, search, where.mesh);
+      report_.shared_weights = others_->shared().count;
+      report_.shared_bytes = others_->shared().bytes;
+      return found;
+    }
     model_.with_graph([&](const frontend::sharding::Graph& graph) {
       SearchOptions search = search_options(where.obey, explain);
       search.keep = keep_;
@@ -386,7 +377,7 @@ class Chooser {
 
   // What is asked about the chosen plan takes many searches, so it is answered for that one only.
   void explain_choice() {
-    if (!chosen_on_ || chosen_on_->mesh.ranks() == 1) return;
+    if (!chosen_on_ || chosen_on_->mesh.ranks() == 1 || !others_->empty()) return;
     FoundPlans found;
     if (report_.plan.joint) found = plans_on(*chosen_on_, true);  // axis after axis there are none
     for (FoundPlan& plan : found.plans) {
@@ -458,6 +449,8 @@ class Chooser {
     if (!candidate.skipped) {
       try {
         lowered = model_.lower(found.ranks, request);
+        std::vector<ir::Schedule> with;
+        if (!others_->empty()) with = others_->lower(found.ranks, plan);
         ir::Schedule schedule = *lowered;
         optimise(schedule, quiet_);
         for (const frontend::sharding::PricePoint& point : points_) {
@@ -466,9 +459,15 @@ class Chooser {
           candidate.at_sizes.push_back(step);
           candidate.simulated.ps += step.ps * point.steps;
         }
-        candidate.bytes = bytes_of(schedule);
-        if (limit_ && candidate.bytes > *limit_) {
-          candidate.refused = fmt::format("it takes {} on a device", analysis::format_bytes(candidate.bytes));
+        candidate.bytes = bytes_of_rank(schedule);
+        candidate.with = others_->measure(std::move(with));
+        std::int64_t most = candidate.bytes;
+        for (const SplitProgram& other : candidate.with) {
+          candidate.simulated.ps += other.step.ps * other.sizes.steps;
+          most = std::max(most, other.bytes);
+        }
+        if (limit_ && most > *limit_) {
+          candidate.refused = fmt::format("it takes {} on a device", analysis::format_bytes(most));
           over_limit_ = true;
         }
       } catch (const ir::UserError& error) {
@@ -496,9 +495,10 @@ class Chooser {
   std::shared_ptr<const analysis::CostModel> costs_;
   std::vector<frontend::sharding::PricePoint> points_;  // the first with costs_
   std::optional<std::int64_t> limit_;                   // bytes of a device
-  bool over_limit_ = false;                             // whether some plan was refused because of it
-  std::vector<int> numbers_;                            // of the candidates
-  std::string keep_;                                    // text of --keep
+  std::optional<SplitPrograms> others_;
+  bool over_limit_ = false;   // whether some plan was refused because of it
+  std::vector<int> numbers_;  // of the candidates
+  std::string keep_;          // text of --keep
   std::shared_ptr<const DeviceConfiguration> annotated_;
   std::vector<frontend::sharding::ProductJoin> joins_;
   std::optional<ir::Schedule> best_;

@@ -39,6 +39,52 @@ std::string to_string(const StepSizes& sizes) {
   return fmt::format("{}, {} {}", fmt::join(dims, ", "), sizes.steps, sizes.steps == 1 ? "step" : "steps");
 }
 
+double SplitShare::excess() const {
+  return alone.ps == 0 ? 0 : static_cast<double>(own.ps) / static_cast<double>(alone.ps) - 1;
+}
+
+std::vector<SplitShare> shares(const SplitReport& report) {
+  std::vector<SplitShare> all;
+  if (report.shared_weights == 0 || report.chosen < 0) return all;
+  const SplitCandidate& chosen = report.candidates[static_cast<std::size_t>(report.chosen)];
+  all.push_back({report.model, report.sizes, chosen.at_sizes, report.plan.own, report.plan.alone});
+  for (std::size_t k = 0; k < chosen.with.size(); ++k) {
+    const SplitProgram& other = chosen.with[k];
+    const frontend::sharding::FoundPlan& plan = report.plan.with.at(k);
+    all.push_back({other.model, {other.sizes}, {other.step}, plan.own, plan.alone});
+  }
+  return all;
+}
+
+namespace {
+
+// What the programs that were split together take; empty if there is one only.
+std::string shares_text(const SplitReport& report) {
+  std::string text;
+  analysis::Time own, alone;
+  for (const SplitShare& share : shares(report)) {
+    if (text.empty())
+      text = fmt::format(
+          "\nPrograms with one layout of {} weights, {}\n  {:>14} {:>14} {:>14}  predicted us of all steps: "
+          "here, and with "
+          "the cheapest plan on this mesh that it would have alone\n",
+          report.shared_weights, analysis::format_bytes(report.shared_bytes), "here", "alone",
+          "the layout costs");
+    text += fmt::format("  {:>14.3f} {:>14.3f} {:>14.2f} %  {}", share.own.us(), share.alone.us(),
+                        100 * share.excess(), share.model);
+    for (std::size_t k = 0; k < share.steps.size(); ++k)
+      text += fmt::format("; {}: {:.3f} us a step simulated", to_string(share.sizes[k]), share.steps[k].us());
+    text += "\n";
+    own.ps += share.own.ps;
+    alone.ps += share.alone.ps;
+  }
+  if (text.empty()) return text;
+  return text + fmt::format("  {:>14.3f} {:>14.3f} {:>14.2f} %  all\n", own.us(), alone.us(),
+                            SplitShare{{}, {}, {}, own, alone}.excess() * 100);
+}
+
+}  // namespace
+
 std::string to_string(const SplitReport& report) {
   std::string text = "Splits that were tried\n";
   if (report.several_sizes()) text += "  times are those of all steps of these sizes together\n";
@@ -85,6 +131,7 @@ std::string to_string(const SplitReport& report) {
     for (std::size_t k = 0; k < c.at_sizes.size(); ++k)
       text += fmt::format("  at {}: {:.3f} us a step\n", to_string(report.sizes[k]), c.at_sizes[k].us());
   }
+  text += shares_text(report);
   if (report.lower_bound().ps > 0)
     text += fmt::format(
         "  no plan of these rules on {} is faster than {:.3f} us, in any order: gap "

@@ -51,6 +51,10 @@ struct FoundPlan {
   std::vector<PlanLayer> layers;
   std::vector<PlanConversion> conversions;
   std::vector<PlanReplicated> replicated;
+  // Of a plan that was found with those of other programs (together.h): theirs. `predicted` and the bounds are then sums over all of
+  // them; of this program, and of the cheapest plan that it would have alone, `own` and `alone` are.
+  std::vector<FoundPlan> with;
+  analysis::Time own, alone;
 
   bool splits_nothing() const;
 };
