@@ -159,7 +159,7 @@ overlap() {
 # What the passes promise, and what happens over a link that takes its time.
 paced() {
   header "# Measured beside simulated, over a paced link"
-  python3 bench/paced/paced.py --braid "$braid" --work "$build/bench_paced"
+  scripts/python_run.sh bench/paced/paced.py --braid "$braid" --work "$build/bench_paced"
 }
 
 pipeline() {

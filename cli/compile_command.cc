@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "cli/command.h"
 #include "cli/errors.h"
@@ -69,6 +70,21 @@ void write_models(const Options& o, const CompileOptions& options, Report& repor
   frontend::EmitOnnxOptions emit{.name = options.name};
   if (!o.collectives.empty()) emit.form = *frontend::collective_form_named(o.collectives);
   emit_onnx(options, *options.split_report, emit, write_whole(o, report));
+}
+
+// The plan, and those of --with by the names of their programs; a number follows where a name is taken.
+void write_plans(const Options& o, const CompileOptions& options, Report& report) {
+  std::set<std::string> names;
+  const auto write = [&](const std::string& name, const std::string& text) {
+    std::string own = name;
+    for (int k = 2; !names.insert(own).second; ++k) own = fmt::format("{}.{}", name, k);
+    write_text(report, (std::filesystem::path(o.output) / (own + ".plan")).string(), text);
+  };
+  const frontend::sharding::FoundPlan& plan = options.split_report->plan;
+  write(options.name, options.split_report->plan_text());
+  for (std::size_t k = 0; k < options.split.with.size(); ++k)
+    write(program_name(options.split.with[k].model),
+          plan.text.empty() ? options.split_report->plan_text() : plan.with.at(k).text);
 }
 
 // How many products compute in the narrower type, and why the others do not.
@@ -161,8 +177,7 @@ int run(const Options& o, Report& report) {
       ir::user_error(kBadOption, {}, "--emit plan needs a model that is being split",
                      "give --devices, --tp or --plan");
     std::filesystem::create_directories(o.output);
-    write_text(report, (std::filesystem::path(o.output) / (options.name + ".plan")).string(),
-               options.split_report->plan_text());
+    write_plans(o, options, report);
     if (o.annotate)
       emit_annotated(options, *options.split_report, {.name = options.name}, write_whole(o, report));
     return 0;

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <optional>
+#include <set>
 #include <sstream>
 
 #include "cli/errors.h"
@@ -12,6 +15,7 @@
 #include "cli/option_group.h"
 #include "explain/overlap_log.h"
 #include "frontend/import.h"
+#include "frontend/signature.h"
 #include "ir/error.h"
 
 namespace braid::cli {
@@ -46,12 +50,14 @@ std::pair<std::string, std::string> split_pair(const std::string& text, const ch
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-// "sequence=1,past=512*100"
-StepSizes parse_sizes(const std::string& text) {
+constexpr std::int64_t kMostSteps = 1'000'000;
+
+// "sequence=1,past=512*100" behind an option that was given as `whole`; no sizes only if there may be none.
+StepSizes parse_sizes(std::string_view rest, const std::string& whole, const std::string& form,
+                      bool may_be_empty) {
   StepSizes sizes;
   const auto refuse = [&](const std::string& why) {
-    ir::user_error(kBadOption, {}, fmt::format("--at {}: {}", text, why),
-                   "write NAME=SIZE,NAME=SIZE, and *STEPS behind them for more than one step");
+    ir::user_error(kBadOption, {}, fmt::format("{}: {}", whole, why), form);
   };
   const auto count = [&](std::string_view digits) {
     std::int64_t value = 0;
@@ -60,10 +66,10 @@ StepSizes parse_sizes(const std::string& text) {
       refuse(fmt::format("'{}' is no size", digits));
     return value;
   };
-  std::string_view rest = text;
   if (const std::size_t star = rest.rfind('*'); star != std::string_view::npos) {
     sizes.steps = count(rest.substr(star + 1));
-    if (sizes.steps < 1 || sizes.steps > 1'000'000) refuse("expected 1 to 1000000 steps");
+    if (sizes.steps < 1 || sizes.steps > kMostSteps)
+      refuse(fmt::format("expected 1 to {} steps", kMostSteps));
     rest = rest.substr(0, star);
   }
   while (!rest.empty()) {
@@ -74,8 +80,25 @@ StepSizes parse_sizes(const std::string& text) {
       refuse(fmt::format("'{}' is given twice", one.substr(0, equals)));
     rest.remove_prefix(std::min(rest.size(), one.size() + 1));
   }
-  if (sizes.dims.empty()) refuse("no sizes");
+  if (sizes.dims.empty() && !may_be_empty) refuse("no sizes");
   return sizes;
+}
+
+// "decode.onnx:past=512*100": sizes stand behind the last ':' of a text that has a '=' behind it.
+SplitWith parse_with(const std::string& text) {
+  const std::string_view whole = text;
+  const std::size_t star = whole.rfind('*'), colon = whole.rfind(':');
+  std::size_t end = std::min(whole.size(), star);
+  if (colon != std::string_view::npos && whole.find('=', colon) != std::string_view::npos)
+    end = std::min(end, colon);
+  SplitWith with;
+  with.model = whole.substr(0, end);
+  const std::string form = "write FILE, FILE*STEPS or FILE:NAME=SIZE,NAME=SIZE*STEPS";
+  if (with.model.empty()) ir::user_error(kBadOption, {}, fmt::format("--with {}: no file", text), form);
+  std::string_view rest = whole.substr(end);
+  if (rest.starts_with(':')) rest.remove_prefix(1);
+  with.sizes = parse_sizes(rest, "--with " + text, form, end != colon);
+  return with;
 }
 
 }  // namespace
@@ -111,6 +134,13 @@ void ModelOptions::add_dimensions(CLI::App& command) {
           "NAME=SIZE,...[*STEPS], with --devices, --tp, --mesh or --plan: a step is priced at these sizes of "
           "bounded dimensions instead of their upper bounds; several: one plan is chosen for all, each with "
           "its number of steps, such as --at sequence=128,past=0 --at sequence=1,past=512*100")
+      ->allow_extra_args(false);
+  command
+      .add_option(
+          "--with", with,
+          "FILE[:NAME=SIZE,...][*STEPS], with --devices, --tp or --mesh: another model of the same "
+          "weights, such as one for single tokens beside one for prompts; one layout of the weights is "
+          "chosen for the steps of all. --at '*STEPS' says how many the model itself has")
       ->allow_extra_args(false);
   command.add_flag(
       "--split-caches", split_caches,
@@ -194,16 +224,21 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
   options.model = model;
   options.import.ranks = ranks;
   options.import.dims = dim_bounds();
-  options.import.dims.merge(default_dims());
+  options.import.dims.merge(default_dims(model));
   for (const std::string& a : aliases) options.import.aliases.push_back(split_pair(a, "--alias"));
   options.import.note = [](const std::string& text) { fmt::print(stderr, "note: {}\n", text); };
   options.split = {devices, tensor_ranks, plan, split_caches, mesh, strict, conversion_share};
   if (memory_limit >= 0) options.split.memory_limit = memory_limit;
   options.split.keep_file = keep;
   options.split.configuration = configuration;
-  for (const std::string& text : at) options.split.sizes.push_back(parse_sizes(text));
-  if (!options.split.wanted() && (strict || memory_limit >= 0 || !keep.empty() || !at.empty()))
-    ir::user_error(kBadOption, {}, "--strict, --memory-limit, --keep and --at are about a split",
+  for (const std::string& text : at)
+    options.split.sizes.push_back(parse_sizes(
+        text, "--at " + text, "write NAME=SIZE,NAME=SIZE, and *STEPS behind them for more than one step",
+        !with.empty()));
+  if (!with.empty()) add_programs(options);
+  if (!options.split.wanted() &&
+      (strict || memory_limit >= 0 || !keep.empty() || !at.empty() || !with.empty()))
+    ir::user_error(kBadOption, {}, "--with, --strict, --memory-limit, --keep and --at are about a split",
                    "give --devices, --tp or --mesh");
   if (!passes.empty()) options.passes = passes;
   options.precision = precision;
@@ -233,6 +268,47 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
   std::istringstream list(colon == std::string::npos ? "" : target.substr(colon + 1));
   for (std::string one; std::getline(list, one, ',');) options.architectures.push_back(one);
   return options;
+}
+
+// Dimensions and aliases are those of all models together: each has its own of them.
+void ModelOptions::add_programs(CompileOptions& options) const {
+  struct Names {
+    std::set<std::string> dims, inputs, outputs;
+    explicit Names(const std::string& model) : dims(frontend::dimension_names(model)) {
+      const frontend::Signature signature = frontend::read_signature(model);
+      for (const frontend::SignatureValue& value : signature.inputs) inputs.insert(value.name);
+      for (const frontend::SignatureValue& value : signature.outputs) outputs.insert(value.name);
+    }
+    bool has(const std::pair<std::string, ir::Bounds>& dim) const { return dims.count(dim.first) > 0; }
+    bool has(const std::pair<std::string, std::string>& alias) const {
+      return outputs.count(alias.first) > 0 && inputs.count(alias.second) > 0;
+    }
+  };
+  // Text and files of ranks are refused later.
+  if (is_text(model) || model.find("{rank}") != std::string::npos) return;
+  const std::optional<Names> own =
+      model.empty() ? std::nullopt : std::optional<Names>(model);  // `test` has many
+  std::vector<Names> others;
+  for (const std::string& text : with) {
+    SplitWith program = parse_with(text);
+    if (is_text(program.model) || program.model.find("{rank}") != std::string::npos) {
+      options.split.with.push_back(std::move(program));
+      continue;
+    }
+    const Names& names = others.emplace_back(program.model);
+    for (const auto& dim : options.import.dims)
+      if (names.has(dim)) program.dims.insert(dim);
+    program.dims.merge(default_dims(program.model));
+    for (const auto& alias : options.import.aliases)
+      if (names.has(alias)) program.aliases.push_back(alias);
+    options.split.with.push_back(std::move(program));
+  }
+  const auto is_others = [&](const auto& one) {
+    return own && !own->has(one) &&
+           std::ranges::any_of(others, [&](const Names& names) { return names.has(one); });
+  };
+  std::erase_if(options.import.dims, [&](const auto& dim) { return is_others(dim); });
+  std::erase_if(options.import.aliases, [&](const auto& alias) { return is_others(alias); });
 }
 
 std::optional<CompileOptions::Link> ModelOptions::paced_link() const {
@@ -280,11 +356,11 @@ void ModelOptions::refuse_for_text() const {
   }
 }
 
-std::map<std::string, ir::Bounds> ModelOptions::default_dims() const {
-  if (default_dim.empty() || model.empty() || is_text(model)) return {};
+std::map<std::string, ir::Bounds> ModelOptions::default_dims(const std::string& of) const {
+  if (default_dim.empty() || of.empty() || is_text(of)) return {};
   ir::Bounds fallback = parse_bounds(default_dim, "--default-dim " + default_dim);
   if (default_dim.find("..") == std::string::npos) fallback.min = std::min<std::int64_t>(1, fallback.max);
-  const std::map<std::string, ir::Bounds> added = frontend::default_dims(model, dim_bounds(), fallback);
+  const std::map<std::string, ir::Bounds> added = frontend::default_dims(of, dim_bounds(), fallback);
   for (const auto& [name, b] : added) {
     fmt::print(stderr, "note: dimension '{}' is not given: --default-dim makes it {}..{}\n", name, b.min,
                b.max);

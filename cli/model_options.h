@@ -25,6 +25,7 @@ struct ModelOptions {
   int tensor_ranks = 0;              // split over exactly so many; 0: not asked
   std::string mesh;                  // split over exactly these axes, "dp=2,tp=4"; empty: not asked
   std::vector<std::string> at;       // NAME=SIZE,...[*STEPS]: sizes for which a split is chosen
+  std::vector<std::string> with;     // FILE[:NAME=SIZE,...][*STEPS]: programs of the same weights
   bool split_caches = false;         // caches may stay in parts
   bool strict = false;               // refuses operators without a rule, and expensive conversions
   double conversion_share = 5;       // percent of the step that --strict allows one conversion
@@ -48,7 +49,7 @@ struct ModelOptions {
 
   void add_dimensions(
       CLI::App&
-          command);  // --ranks --devices --tp --mesh --plan --keep --strict --memory-limit --dim --default-dim --alias
+          command);  // --ranks --devices --tp --mesh --plan --with --keep --strict --memory-limit --dim --default-dim --alias
   void add_passes(
       CLI::App&
           command);  // --precision --passes --disable --print-after --plugin --bisect --no-verify --machine
@@ -58,8 +59,10 @@ struct ModelOptions {
   // Loads the plug-ins. --print-after prints through the report, which must outlive the result. UserError BR0003 for a
   // malformed option.
   CompileOptions compile_options(const Report& report) const;
-  // What --default-dim gives the dimensions of `model` that --dim leaves out, said on standard error.
-  std::map<std::string, ir::Bounds> default_dims() const;
+  // What --default-dim gives the dimensions of a model that --dim leaves out, said on standard error.
+  std::map<std::string, ir::Bounds> default_dims(const std::string& of) const;
+  // --with, with the dimensions and aliases that these models have; those that only they have are taken from the options.
+  void add_programs(CompileOptions& options) const;
   // UserError BR0003 if MODEL is IR text and options are given that apply only to models (--dim, --alias): a
   // text has its own dimensions and aliases.
   void refuse_for_text() const;

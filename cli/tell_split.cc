@@ -17,6 +17,18 @@ void write_split(const SplitReport& split, Report& report) {
     json["at"].push_back({{"sizes", split.sizes[k].dims},
                           {"steps", split.sizes[k].steps},
                           {"simulated_us", chosen.at_sizes[k].us()}});
+  for (const SplitShare& share : shares(split)) {
+    nlohmann::ordered_json& one = json["programs"].emplace_back();
+    one = {{"model", share.model}, {"predicted_us", share.own.us()}, {"alone_us", share.alone.us()}};
+    for (std::size_t k = 0; k < share.steps.size(); ++k)
+      one["at"].push_back({{"sizes", share.sizes[k].dims},
+                           {"steps", share.sizes[k].steps},
+                           {"simulated_us", share.steps[k].us()}});
+  }
+  if (split.shared_weights > 0) {
+    json["shared_weights"] = split.shared_weights;
+    json["shared_bytes"] = split.shared_bytes;
+  }
   if (split.lower_bound().ps > 0) {
     json["bound_us"] = split.lower_bound().us();
     json["gap"] = split.gap();
@@ -46,6 +58,9 @@ void tell_split(const CompileOptions& options, Report& report) {
   for (std::size_t k = 0; split.several_sizes() && k < chosen.at_sizes.size(); ++k)
     line += fmt::format("{} {:.3f} us a step at {}", k == 0 ? ":" : ",", chosen.at_sizes[k].us(),
                         to_string(split.sizes[k]));
+  for (const SplitProgram& other : chosen.with)
+    line +=
+        fmt::format(", {:.3f} us a step of {} at {}", other.step.us(), other.model, to_string(other.sizes));
   if (options.split.devices > chosen.ranks) {
     line += fmt::format("; of {} allowed, more are not faster", options.split.devices);
     for (int ranks = chosen.ranks + 1; ranks <= options.split.devices; ++ranks) {

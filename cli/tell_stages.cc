@@ -45,8 +45,8 @@ void tell_stages(const std::vector<FoundStages>& all, Report& report) {
     nlohmann::ordered_json& json = report.json()["stages"].emplace_back();
     json = {{"stages", found.stages}, {"ranks", found.ranks}};
     if (found.each.empty()) {
-      report.print("  {:>6}  {:>10}  no cut keeps the memory limit, or there are fewer nodes\n", found.stages,
-                   found.ranks);
+      report.print("  {:>6}  {:>10}  none: {}\n", found.stages, found.ranks, found.excluded);
+      json["excluded"] = found.excluded;
       continue;
     }
     if (best == nullptr || found.longest < best->longest) best = &found;
@@ -59,6 +59,7 @@ void tell_stages(const std::vector<FoundStages>& all, Report& report) {
                  found.ranks, found.longest.us(), one.makespan.us(), several.makespan.us(), 100 * idle,
                  bytes_text(most));
     json.update({{"longest_us", found.longest.us()},
+                 {"shared_plan_us", found.shared.us()},
                  {"step_us", one.makespan.us()},
                  {"steps_us", several.makespan.us()},
                  {"idle", idle},
@@ -67,17 +68,27 @@ void tell_stages(const std::vector<FoundStages>& all, Report& report) {
       json["each"].push_back({{"first", stage.first},
                               {"last", stage.last},
                               {"nodes", stage.nodes},
+                              {"split", stage.split},
+                              {"collectives", stage.collectives},
+                              {"plan", stage.plan},
                               {"compute_us", stage.compute.us()},
                               {"transfer_us", stage.transfer.us()},
                               {"sent", stage.sent},
                               {"bytes", stage.bytes}});
   }
   if (best != nullptr) {
-    report.print("  the {} stages with the shortest longest one\n", best->stages);
+    report.print("  the {} stages with the shortest longest one", best->stages);
+    if (best->shared.ps == 0) {
+      report.print(", each with a plan of its own; with one plan for all none keeps the memory limit\n");
+    } else {
+      report.print(", each with a plan of its own; with one plan for all it takes {:.3f} us\n",
+                   best->shared.us());
+    }
     for (const FoundStage& stage : best->each)
-      report.print("    {} to {}: {} nodes, {:.3f} us; sends {} in {:.3f} us; {}\n", stage.first, stage.last,
-                   stage.nodes, stage.compute.us(), bytes_text(stage.sent), stage.transfer.us(),
-                   bytes_text(stage.bytes));
+      report.print(
+          "    {} to {}: {} of {} nodes split, {} collectives, {:.3f} us; sends {} in {:.3f} us; {}\n",
+          stage.first, stage.last, stage.split, stage.nodes, stage.collectives, stage.compute.us(),
+          bytes_text(stage.sent), stage.transfer.us(), bytes_text(stage.bytes));
   }
   report.print("\n");
 }

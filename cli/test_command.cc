@@ -18,11 +18,12 @@
 #include "cli/launched.h"
 #include "cli/model_options.h"
 #include "cli/report.h"
+#include "cli/split_parts.h"
 #include "cli/status_line.h"
 #include "cli/test_case.h"
 #include "cli/write_file.h"
 #include "codegen/temp_dir.h"
-#include "driver/split.h"
+#include "driver/split_report.h"
 #include "frontend/errors.h"
 #include "ir/error.h"
 #include "ir/interpreter.h"
@@ -58,17 +59,17 @@ struct CaseReport {
   nlohmann::ordered_json error;  // of a case that is refused, or failed before it gave results
 };
 
-Outcome compare_data(const Options& o, const Report& report, const TestCase& test, const TestData& data,
+Outcome compare_data(const Options& o, const Report& report, const TestCase& test, const std::string& name,
+                     const std::vector<std::vector<ir::Tensor>>& outputs,
                      const std::vector<RankResult>& results) {
   Outcome outcome = Outcome::passed;
   double worst = 0;
   for (const RankResult& result : results) {
     const auto r = static_cast<std::size_t>(result.rank);
-    // Of a plain case, every rank of the split program returns the same.
-    const std::vector<ir::Tensor>& expected = data.outputs[data.outputs.size() == 1 ? 0 : r];
+    const std::vector<ir::Tensor>& expected = outputs[outputs.size() == 1 ? 0 : r];
     const std::size_t count = std::min(result.outputs.size(), expected.size());
     if (result.outputs.size() != expected.size()) {
-      report.print("FAILED {} {} rank {}: {} outputs, {} expected\n", test.dir, data.name, r,
+      report.print("FAILED {} {} rank {}: {} outputs, {} expected\n", test.dir, name, r,
                    result.outputs.size(), expected.size());
       outcome = Outcome::failed;
     }
@@ -77,12 +78,12 @@ Outcome compare_data(const Options& o, const Report& report, const TestCase& tes
           compare(result.outputs[k], expected[k], tolerance_for(o.tolerance, expected[k].dtype));
       worst = std::max(worst, d.max_relative);
       if (d.ok()) continue;
-      report.print("FAILED {} {} rank {} output {}: {}\n", test.dir, data.name, r, k, to_string(d));
+      report.print("FAILED {} {} rank {} output {}: {}\n", test.dir, name, r, k, to_string(d));
       outcome = Outcome::failed;
     }
   }
   if (outcome == Outcome::passed && !o.quiet) {
-    report.print("{}passed {} {}: max relative error {:.3g}\n", rank_prefix(), test.dir, data.name, worst);
+    report.print("{}passed {} {}: max relative error {:.3g}\n", rank_prefix(), test.dir, name, worst);
   }
   return outcome;
 }
@@ -104,7 +105,10 @@ std::map<std::string, ir::Tensor> bindable_inputs(const TestCase& test, const Te
 class CaseProgram {
  public:
   CaseProgram(const Options& o, CompileOptions options, const TestCase& test)
-      : o_(o), schedule_(lower(options)), split_(options.split.wanted()) {
+      : o_(o), split_(options.split.wanted()), input_names_(test.input_names) {
+    options.split_report = std::make_shared<SplitReport>();
+    schedule_ = lower(options);
+    if (split_) parts_ = SplitParts(*options.split_report, options.model);
     for (std::size_t k = 0; k < test.input_names.size(); ++k) {
       const std::string& name = test.input_names[k];
       const auto has_name = [&](const ir::GraphInput& input) { return input.name == name; };
@@ -113,12 +117,6 @@ class CaseProgram {
       bound_.insert(name);
       bound_positions_.push_back(k);
     }
-    if (split_) {
-      CompileOptions plain = options;
-      plain.split = {};
-      plain.import.note = nullptr;
-      require_whole(schedule_, lower(plain), options.model);
-    }
     optimise(schedule_, options);
     if (o.target == "interpreter") return;
     options.output_dir = temporary_.path();
@@ -126,11 +124,29 @@ class CaseProgram {
     program_ = find_program(options.output_dir, o.execute.device);
   }
 
+  // What the ranks must return instead of the outputs of a plain case; their results lose their padding.
+  std::vector<std::vector<ir::Tensor>> expected(const TestData& data,
+                                                std::vector<RankResult>& results) const {
+    if (!split_) return data.outputs;
+    std::vector<std::vector<ir::Tensor>> all(static_cast<std::size_t>(schedule_.graph.ranks),
+                                             data.outputs[0]);
+    for (RankResult& result : results) {
+      std::vector<ir::Tensor>& own = all[static_cast<std::size_t>(result.rank)];
+      for (std::size_t k = 0; k < std::min(own.size(), result.outputs.size()); ++k)
+        own[k] = parts_.output(schedule_.graph.outputs[k].name, own[k], result.rank, result.outputs[k]);
+    }
+    return all;
+  }
+
   // The inputs that are constants of the program.
   const std::set<std::string>& bound() const { return bound_; }
 
   std::vector<RankResult> run(Inputs inputs) const {
     if (split_) inputs.resize(static_cast<std::size_t>(schedule_.graph.ranks), inputs[0]);
+    for (std::size_t r = 0; split_ && r < inputs.size(); ++r) {
+      for (std::size_t k = 0; k < std::min(inputs[r].size(), input_names_.size()); ++k)
+        inputs[r][k] = parts_.input(input_names_[k], inputs[r][k], static_cast<int>(r));
+    }
     for (std::vector<ir::Tensor>& rank : inputs) {
       for (auto k = bound_positions_.rbegin(); k != bound_positions_.rend(); ++k)
         rank.erase(rank.begin() + static_cast<std::ptrdiff_t>(*k));
@@ -148,7 +164,9 @@ class CaseProgram {
  private:
   const Options& o_;
   ir::Schedule schedule_;
-  bool split_;  // a plain case on several ranks
+  bool split_;        // a plain case on several ranks
+  SplitParts parts_;  // that they have of its inputs and outputs
+  std::vector<std::string> input_names_;
   std::set<std::string> bound_;
   std::vector<std::size_t> bound_positions_;  // ascending
   codegen::TempDir temporary_;
@@ -185,12 +203,14 @@ Outcome run_case(const Options& o, const Report& output, const std::string& dir,
   }
   for (const auto& [name, bounds] : test.dims) options.import.dims.emplace(name, bounds);
   bool passed = true;
-  const auto check = [&](const TestData& data, const std::vector<RankResult>& results) {
-    passed &= compare_data(o, output, test, data, results) == Outcome::passed;
+  const auto check = [&](const TestData& data, const std::vector<std::vector<ir::Tensor>>& expected,
+                         const std::vector<RankResult>& results) {
+    passed &= compare_data(o, output, test, data.name, expected, results) == Outcome::passed;
   };
   if (!o.program.empty()) {
     const ProgramFiles program = program_for(o, test);
-    for (const TestData& data : test.data) check(data, execute(program, data.inputs, o.execute));
+    for (const TestData& data : test.data)
+      check(data, data.outputs, execute(program, data.inputs, o.execute));
   } else {
     std::optional<CaseProgram> program;
     for (const TestData& data : test.data) {
@@ -204,7 +224,9 @@ Outcome run_case(const Options& o, const Report& output, const std::string& dir,
         program.emplace(o, options, test);
       }
       report.bound.insert(program->bound().begin(), program->bound().end());
-      check(data, program->run(data.inputs));
+      std::vector<RankResult> results = program->run(data.inputs);
+      const std::vector<std::vector<ir::Tensor>> expected = program->expected(data, results);
+      check(data, expected, results);
     }
   }
   return passed ? Outcome::passed : Outcome::failed;

@@ -20,9 +20,10 @@
 #include "cli/precision.h"
 #include "cli/reference.h"
 #include "cli/report.h"
+#include "cli/split_parts.h"
 #include "cli/status_line.h"
 #include "codegen/temp_dir.h"
-#include "driver/split.h"
+#include "driver/split_report.h"
 #include "ir/error.h"
 #include "ir/interpreter.h"
 
@@ -46,12 +47,15 @@ struct Verified {
   std::optional<ir::Schedule>
       lowered;                  // before any pass: what the interpreter runs; none of a compiled program
   std::optional<double> limit;  // that its roundings need: the passes have left some out
+  SplitParts parts;             // of the plain program's inputs and outputs
 };
 
 Verified open_verified(const Options& o, const codegen::TempDir& temporary, const Report& report) {
-  if (is_program_dir(o.model.model)) return {find_program(o.model.model, o.execute.device), {}, {}};
+  if (is_program_dir(o.model.model)) return {find_program(o.model.model, o.execute.device), {}, {}, {}};
   CompileOptions options = o.model.compile_options(report);
+  options.split_report = std::make_shared<SplitReport>();
   ir::Schedule lowered = lower(options);
+  SplitParts parts;
   ir::Schedule schedule = lowered;
   // What is split must compute what the plain model does.
   if (options.split.wanted()) {
@@ -59,7 +63,7 @@ Verified open_verified(const Options& o, const codegen::TempDir& temporary, cons
     plain.split = {};
     plain.import.note = nullptr;
     lowered = lower(plain);
-    require_whole(schedule, lowered, options.model);
+    parts = SplitParts(*options.split_report, options.model);
   }
   passes::PassContext context = pass_context(options);
   optimise(schedule, options, context);
@@ -67,7 +71,8 @@ Verified open_verified(const Options& o, const codegen::TempDir& temporary, cons
   emit_program(schedule, options);
   StatusLine status;
   status.show(fmt::format("compiling {}", options.model));
-  Verified verified{find_program(temporary.path(), o.execute.device), std::move(lowered), {}};
+  Verified verified{
+      find_program(temporary.path(), o.execute.device), std::move(lowered), {}, std::move(parts)};
   if (context.dropped_roundings > 0) {
     const auto& buffers = verified.lowered->graph.buffers;
     const bool bf16 = std::any_of(buffers.begin(), buffers.end(),
@@ -170,15 +175,25 @@ int run(Options o, Report& report) {
   const bool stored = !o.reference.empty() && o.reference != "onnxruntime";
   InputOptions given = o.inputs;
   if (!given.random && !stored) given.random = kDefaultSeed;
-  const GivenInputs inputs = make_inputs(table, o.model, given, report);
-  const std::vector<RankResult> results = execute(verified.files, inputs.ranks, o.execute);
+  ProgramInterface taken = table;
+  if (!stored && verified.lowered) verified.parts.make_whole(taken.inputs, *verified.lowered);
+  const GivenInputs inputs = make_inputs(taken, o.model, given, report);
+  std::vector<std::vector<ir::Tensor>> own = inputs.ranks;
+  for (std::size_t r = 0; !stored && r < own.size(); ++r) {
+    for (std::size_t k = 0; k < own[r].size(); ++k)
+      own[r][k] = verified.parts.input(table.inputs[k].name, own[r][k], static_cast<int>(r));
+  }
+  std::vector<RankResult> results = execute(verified.files, own, o.execute);
   const Outputs expected = reference_outputs(o, verified, table, inputs.ranks);
 
   bool good = true;
-  for (const RankResult& result : results) {
+  for (RankResult& result : results) {
     const auto r = static_cast<std::size_t>(result.rank);
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
-      const Difference d = compare_with(o, result.outputs[k], expected[r][k]);
+      const ir::Tensor reference = stored ? expected[r][k]
+                                          : verified.parts.output(table.outputs[k].name, expected[r][k],
+                                                                  result.rank, result.outputs[k]);
+      const Difference d = compare_with(o, result.outputs[k], reference);
       const bool ok = agrees(o, result.outputs[k], d);
       good &= ok;
       report.print("{} rank {} {}: {}\n", ok ? "equal " : "DIFFERS", r, table.outputs[k].name, to_string(d));
@@ -194,9 +209,9 @@ int run(Options o, Report& report) {
       if (!d.same_type) json["types"] = d.types;
       if (ok || d.worst < 0) continue;
       const std::string node = node_of(verified, k);
-      report.print("  worst at {}{}\n", worst_text(result.outputs[k], expected[r][k], d),
+      report.print("  worst at {}{}\n", worst_text(result.outputs[k], reference, d),
                    node.empty() ? "" : fmt::format(", from node '{}'", node));
-      json["worst"] = worst_text(result.outputs[k], expected[r][k], d);
+      json["worst"] = worst_text(result.outputs[k], reference, d);
       if (!node.empty()) json["node"] = node;
     }
   }

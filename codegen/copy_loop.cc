@@ -2,17 +2,14 @@
 
 #include <utility>
 
+#include "ir/strided_view.h"
+
 namespace braid::codegen {
 
 using namespace ir;
 
 Operation copy_loop(const Graph& graph, BufferId from, BufferId to) {
-  const auto element = [&](BufferId b) {
-    const std::vector<Expr> strides = strides_of(graph, b);
-    Expr at = 0;
-    for (std::size_t d = 0; d < strides.size(); ++d) at = at + graph.pool->index(d) * strides[d];
-    return at;
-  };
+  const auto element = [&](BufferId b) { return element_of(graph, whole(graph, b)); };
   BodyBuilder body(*graph.pool);
   Loops loops;
   loops.sizes = graph[from].sizes;

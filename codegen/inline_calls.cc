@@ -1,31 +1,24 @@
 #include "codegen/inline_calls.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "codegen/copy_loop.h"
 
 namespace braid::codegen {
 namespace {
-
-using ir::Expr;
 
 bool is_call(const ir::Operation& op) {
   const auto* region = op.as<ir::RegionKernel>();
   return region != nullptr && region->kind == ir::RegionKind::call;
 }
 
-Expr element(const ir::Graph& graph, ir::BufferId buffer) {
-  const std::vector<Expr> strides = ir::strides_of(graph, buffer);
-  Expr at = 0;
-  for (std::size_t d = 0; d < strides.size(); ++d) at = at + graph.pool->index(d) * strides[d];
-  return at;
-}
-
 ir::OpId add_copy(ir::Graph& graph, ir::BufferId from, ir::BufferId to, const ir::Operation& call) {
-  ir::Loops loops;
-  loops.sizes = graph[to].sizes;
-  ir::BodyBuilder body(*graph.pool);
-  loops.body = body.finish(body.load(from, graph[from].dtype, element(graph, from)));
-  loops.store_index = element(graph, to);
-  return graph.add_op({call.name + ".result", std::move(loops), {to}, call.origins, std::nullopt});
+  ir::Operation copy = copy_loop(graph, from, to);
+  copy.name = call.name + ".result";
+  copy.outputs = {to};
+  copy.origins = call.origins;
+  return graph.add_op(std::move(copy));
 }
 
 void flatten(ir::Graph& graph, ir::OpId id, std::vector<ir::OpId>& out) {

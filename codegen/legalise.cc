@@ -9,6 +9,7 @@
 #include "ir/error.h"
 #include "ir/kernel_parts.h"
 #include "ir/post_ops.h"
+#include "ir/strided_view.h"
 #include "ir/typing.h"
 #include "passes/expand_attention.h"
 #include "passes/name_post_ops.h"
@@ -17,13 +18,6 @@ namespace braid::codegen {
 namespace {
 
 using namespace ir;
-
-// The element of the operand's buffer at the product's indices.
-Expr element(const Graph& graph, const TensorRef& ref) {
-  Expr at = ref.offset;
-  for (std::size_t d = 0; d < ref.strides.size(); ++d) at = at + graph.pool->index(d) * ref.strides[d];
-  return at;
-}
 
 class Legaliser {
  public:
@@ -175,7 +169,7 @@ class Legaliser {
     }
     Loops loops;
     loops.sizes = given.out.sizes;
-    loops.store_index = element(graph_, given.out);
+    loops.store_index = element_of(graph_, given.out);
     loops.body = epilogue;
     for (std::size_t k = 0; k < loops.body.instrs.size(); ++k) {
       Instr& instr = loops.body.instrs[k];
@@ -183,7 +177,7 @@ class Legaliser {
                                    ? ValueId{static_cast<std::int32_t>(k)} == given.post_ops[steps - 1].result
                                    : instr.code == OpCode::acc;
       if (!from_memory) continue;
-      instr = {.code = OpCode::load, .dtype = type, .buffer = sums, .index = element(graph_, stored)};
+      instr = {.code = OpCode::load, .dtype = type, .buffer = sums, .index = element_of(graph_, stored)};
     }
     loops.body = without_dead_code(loops.body, *graph_.pool);
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/program_folder.h"
@@ -32,6 +33,15 @@ struct SplitReport;
 struct StepSizes {
   std::map<std::string, std::int64_t> dims;
   std::int64_t steps = 1;
+};
+
+// Another program with the same weights, which runs beside the one that is compiled: one layout of the weights is chosen for both. It is
+// priced at its sizes, `steps` times.
+struct SplitWith {
+  std::string model;  // .onnx
+  std::map<std::string, ir::Bounds> dims;
+  std::vector<std::pair<std::string, std::string>> aliases;  // pairs (output, input)
+  StepSizes sizes;
 };
 
 // How a plain model is split over devices (driver/split.h).
@@ -57,6 +67,8 @@ struct SplitOptions {
 
   // At which a step is priced; empty: the upper bounds.
   std::vector<StepSizes> sizes = {};
+
+  std::vector<SplitWith> with = {};
 
   bool wanted() const {
     return devices > 0 || tensor_ranks > 0 || !plan_file.empty() || !mesh.empty() || !configuration.empty();

@@ -3,24 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
 
 #include "analysis/costs/json_document.h"
-#include "analysis/costs/roofline.h"
 #include "analysis/measure.h"
+#include "driver/plain_program.h"
+#include "driver/split_with.h"
 #include "frontend/device_errors.h"
 #include "frontend/errors.h"
 #include "frontend/sharding/configuration.h"
 #include "frontend/sharding/mesh.h"
-#include "ir/effects.h"
 #include "ir/error.h"
-#include "ir/id_vector.h"
-#include "passes/dead_code.h"
-#include "passes/forward_copies.h"
-#include "passes/forward_parts.h"
 
 namespace braid {
 
@@ -78,6 +73,7 @@ class Chooser {
   Chooser(const CompileOptions& options, SplitReport& report)
       : options_(options), report_(report), model_(options.model, options.import) {
     report = {};
+    report.model = options.model;
     report.sizes = options.split.sizes;
     costs_ = pass_context(options).costs;
     if (report.sizes.empty()) report.sizes.emplace_back();
@@ -93,10 +89,12 @@ class Chooser {
     quiet_.run = {};
     quiet_.run.verify = false;  // the chosen one is compiled again
     quiet_.split = {};
+    others_.emplace(options_, quiet_, *costs_);
   }
 
   ir::Schedule run() {
-    check_sizes();
+    for (const StepSizes& sizes : options_.split.sizes)
+      check_sizes(sizes, options_.import.dims, options_.model, "--at");
     if (!options_.split.plan_file.empty()) {
       use_plan();
     } else {
@@ -118,18 +116,22 @@ class Chooser {
     // Candidates are priced without their weights.
     if (const int ranks = best_->graph.ranks;
         options_.split.weights && options_.split.plan_file.empty() && ranks > 1)
-      return model_.lower(ranks, plan_request(report_.plan.text, "").get());
+      return model_.lower(ranks, plan_request(report_.plan.text, "", true, &report_.interface).get());
     return std::move(*best_);
   }
 
  private:
   void find_pipelines() {
     const int devices = options_.split.devices;
+    SearchOptions search = search_options(false);
+    search.keep = keep_;
+    search.keep_file = options_.split.keep_file;
+    search.annotated = annotated_;
     for (int stages = 2; stages <= devices; ++stages) {
       if (devices % stages != 0) continue;
       model_.with_graph([&](const frontend::sharding::Graph& graph) {
         report_.stages.push_back(
-            frontend::sharding::find_stages(graph, stages, devices / stages, costs_, limit_));
+            frontend::sharding::find_stages(graph, stages, devices / stages, costs_, search));
       });
     }
   }
@@ -137,23 +139,6 @@ class Chooser {
   std::shared_ptr<const analysis::CostModel> costs_at(const StepSizes& sizes) const {
     return std::make_shared<const analysis::CostModel>(
         costs_->machine(), analysis::CostOptions{.dims = sizes.dims, .cost_file = options_.cost_file});
-  }
-
-  void check_sizes() const {
-    for (const StepSizes& sizes : options_.split.sizes) {
-      for (const auto& [name, size] : sizes.dims) {
-        const auto known = options_.import.dims.find(name);
-        const std::string hint = "--at gives sizes within the bounds of --dim or --default-dim";
-        if (known == options_.import.dims.end())
-          ir::user_error(frontend::kSplitRequest, {.file = options_.model},
-                         fmt::format("--at {}={}: the dimension has no bounds", name, size), hint);
-        if (size < known->second.min || size > known->second.max)
-          ir::user_error(frontend::kSplitRequest, {.file = options_.model},
-                         fmt::format("--at {}={}: the dimension is {}..{}", name, size, known->second.min,
-                                     known->second.max),
-                         hint);
-      }
-    }
   }
 
   // Of the chosen plan, which the search describes.
@@ -195,17 +180,6 @@ class Chooser {
     // Its own one otherwise.
     if (mesh) found->mesh = *mesh;
     return std::make_shared<const DeviceConfiguration>(std::move(*found));
-  }
-
-  // Weights, inputs, outputs and planned memory of a rank.
-  static std::int64_t bytes_of(const ir::Schedule& schedule) {
-    std::int64_t bytes = schedule.plan ? schedule.plan->arena_bytes + schedule.plan->comm_bytes : 0;
-    for (const ir::Storage& storage : schedule.graph.storages) {
-      if (storage.kind == ir::StorageKind::constant || storage.kind == ir::StorageKind::input ||
-          storage.kind == ir::StorageKind::output)
-        bytes += ir::bounds(storage.bytes).max;
-    }
-    return bytes;
   }
 
   // Whether a program on so many ranks keeps the limit: the search's rows count less than what is planned.
@@ -289,7 +263,7 @@ class Chooser {
     plan.name = "as given";
     plan.text = analysis::read_text_file(file);
     const int ranks = frontend::sharding::mesh_of_plan(plan.text, file).ranks();
-    const auto request = plan_request(plan.text, file, options_.split.weights);
+    const auto request = plan_request(plan.text, file, options_.split.weights, &report_.interface);
     consider({ranks, std::move(plan), 0, std::nullopt}, request.get());
   }
 
@@ -306,6 +280,7 @@ class Chooser {
     for (frontend::sharding::PricePoint& point : points_)
       point.attention_flops = attention_flops(plain, *point.costs);
     joins_ = product_joins(std::move(plain));
+    others_->prepare();
     if (!split.keep_file.empty()) {
       keep_ = analysis::read_text_file(split.keep_file);
       const Mesh kept = frontend::sharding::mesh_of_plan(keep_, split.keep_file);
@@ -354,6 +329,7 @@ class Chooser {
       model_.with_graph([&](const frontend::sharding::Graph& graph) {
         least = frontend::sharding::least_time(graph, ranks, costs_, search_options(false));
       });
+      least.ps = least.ps * points_[0].steps + others_->least_time(ranks, search_options(false)).ps;
       if (options_.cost_file.empty() &&
           least > report_.candidates[static_cast<std::size_t>(report_.chosen)].simulated)
         return;
@@ -384,6 +360,15 @@ class Chooser {
 
   FoundPlans plans_on(const Where& where, bool explain) {
     FoundPlans found;
+    if (!others_->empty()) {
+      SearchOptions search = search_options(where.obey);
+      search.keep = keep_;
+      search.keep_file = options_.split.keep_file;
+      found = others_->find_plans(model_, costs_, search, where.mesh);
+      report_.shared_weights = others_->shared().count;
+      report_.shared_bytes = others_->shared().bytes;
+      return found;
+    }
     model_.with_graph([&](const frontend::sharding::Graph& graph) {
       SearchOptions search = search_options(where.obey, explain);
       search.keep = keep_;
@@ -396,7 +381,7 @@ class Chooser {
 
   // What is asked about the chosen plan takes many searches, so it is answered for that one only.
   void explain_choice() {
-    if (!chosen_on_ || chosen_on_->mesh.ranks() == 1) return;
+    if (!chosen_on_ || chosen_on_->mesh.ranks() == 1 || !others_->empty()) return;
     FoundPlans found;
     if (report_.plan.joint) found = plans_on(*chosen_on_, true);  // axis after axis there are none
     for (FoundPlan& plan : found.plans) {
@@ -468,6 +453,8 @@ class Chooser {
     if (!candidate.skipped) {
       try {
         lowered = model_.lower(found.ranks, request);
+        std::vector<ir::Schedule> with;
+        if (!others_->empty()) with = others_->lower(found.ranks, plan);
         ir::Schedule schedule = *lowered;
         optimise(schedule, quiet_);
         for (const frontend::sharding::PricePoint& point : points_) {
@@ -476,9 +463,15 @@ class Chooser {
           candidate.at_sizes.push_back(step);
           candidate.simulated.ps += step.ps * point.steps;
         }
-        candidate.bytes = bytes_of(schedule);
-        if (limit_ && candidate.bytes > *limit_) {
-          candidate.refused = fmt::format("it takes {} on a device", analysis::format_bytes(candidate.bytes));
+        candidate.bytes = bytes_of_rank(schedule);
+        candidate.with = others_->measure(std::move(with));
+        std::int64_t most = candidate.bytes;
+        for (const SplitProgram& other : candidate.with) {
+          candidate.simulated.ps += other.step.ps * other.sizes.steps;
+          most = std::max(most, other.bytes);
+        }
+        if (limit_ && most > *limit_) {
+          candidate.refused = fmt::format("it takes {} on a device", analysis::format_bytes(most));
           over_limit_ = true;
         }
       } catch (const ir::UserError& error) {
@@ -506,9 +499,10 @@ class Chooser {
   std::shared_ptr<const analysis::CostModel> costs_;
   std::vector<frontend::sharding::PricePoint> points_;  // the first with costs_
   std::optional<std::int64_t> limit_;                   // bytes of a device
-  bool over_limit_ = false;                             // whether some plan was refused because of it
-  std::vector<int> numbers_;                            // of the candidates
-  std::string keep_;                                    // text of --keep
+  std::optional<SplitPrograms> others_;
+  bool over_limit_ = false;   // whether some plan was refused because of it
+  std::vector<int> numbers_;  // of the candidates
+  std::string keep_;          // text of --keep
   std::shared_ptr<const DeviceConfiguration> annotated_;
   std::vector<frontend::sharding::ProductJoin> joins_;
   std::optional<ir::Schedule> best_;
@@ -518,147 +512,6 @@ class Chooser {
 };
 
 }  // namespace
-
-std::map<std::string, double> attention_flops(const ir::Schedule& plain, const analysis::CostModel& costs) {
-  std::map<std::string, double> flops;
-  const auto size = [&](const ir::Expr& e) { return costs.value(e); };
-  for (const ir::Operation& op : plain.graph.ops) {
-    if (op.as<ir::Attention>() == nullptr) continue;
-    const auto work = analysis::kernel_work(plain.graph, op, size, [](ir::BufferId) { return false; });
-    for (const std::string& node : op.origins)
-      flops[node] += work.flops / static_cast<double>(op.origins.size());
-  }
-  return flops;
-}
-
-namespace {
-
-// Looks for the loops of product_joins().
-class JoinFinder {
- public:
-  explicit JoinFinder(const ir::Graph& graph) : graph_(graph), writers_(graph.storages.size()) {
-    for (const ir::OpId op : ir::first_ids<ir::OpId>(ir::count_of(graph.ops))) {
-      for (const ir::Access& a : ir::effects(graph, op).accesses)
-        if (a.writes()) writers_[a.region.storage].push_back(op);
-    }
-    known_.assign(graph.storages.size(), 0);
-  }
-
-  std::vector<frontend::sharding::ProductJoin> run() {
-    std::vector<frontend::sharding::ProductJoin> joins;
-    for (const ir::Operation& op : graph_.ops) {
-      const auto* loops = op.as<ir::Loops>();
-      if (loops == nullptr || loops->is_reduction()) continue;
-      if (const ir::Operation* product = joined_by(*loops))
-        joins.push_back({product->origins[0], op.origins});
-    }
-    return joins;
-  }
-
- private:
-  // Whether it is given, or made by loops from what is given.
-  bool is_given(ir::StorageId s) {
-    if (!s.valid()) return false;
-    if (known_[s] != 0) return known_[s] == 1;
-    known_[s] = 2;
-    for (const ir::OpId op : writers_[s]) {
-      const auto* loops = graph_[op].as<ir::Loops>();
-      if (loops == nullptr) return false;
-      for (const ir::Instr& instr : loops->body.instrs)
-        if (instr.code == ir::OpCode::load && !is_given(ir::root_storage(graph_, instr.buffer))) return false;
-    }
-    known_[s] = 1;
-    return true;
-  }
-
-  const ir::Operation* product_of(ir::StorageId s) const {
-    if (!s.valid() || writers_[s].size() != 1) return nullptr;
-    const ir::Operation& op = graph_[writers_[s][0]];
-    return op.as<ir::Gemm>() != nullptr && op.origins.size() == 1 ? &op : nullptr;
-  }
-
-  const ir::Operation* joined_by(const ir::Loops& loops) {
-    const ir::Operation* product = nullptr;
-    std::optional<ir::Expr> first;  // where it reads the product's result, in bytes
-    bool several = false;
-    for (const ir::Instr& instr : loops.body.instrs) {
-      if (instr.code != ir::OpCode::load) continue;
-      const ir::StorageId s = ir::root_storage(graph_, instr.buffer);
-      if (is_given(s)) continue;
-      const ir::Operation* own = product_of(s);
-      if (own == nullptr || (product != nullptr && product != own)) return nullptr;
-      product = own;
-      const ir::Expr at = ir::simplify(
-          ir::region(graph_, instr.buffer).offset + instr.index * ir::size_of(graph_[instr.buffer].dtype),
-          loops.sizes);
-      if (!first) {
-        first = at;
-        continue;
-      }
-      const ir::Expr apart = ir::simplify(at - *first, loops.sizes);
-      several = several || (apart.is_constant() && !apart.is_constant(0));
-    }
-    return several ? product : nullptr;
-  }
-
-  const ir::Graph& graph_;
-  ir::IdVector<ir::StorageId, std::vector<ir::OpId>> writers_;
-  ir::IdVector<ir::StorageId, char> known_;  // 1: given, 2: not, or not yet
-};
-
-}  // namespace
-
-std::vector<frontend::sharding::ProductJoin> product_joins(ir::Schedule plain) {
-  // Without these a concatenation lies between the product and the loop.
-  passes::DeadCode{}.run(plain);
-  passes::ForwardCopies{}.run(plain);
-  passes::ForwardParts{}.run(plain);
-  return JoinFinder(plain.graph).run();
-}
-
-std::string SplitReport::plan_text() const { return plan.text.empty() ? "plan 1\nranks 1\n" : plan.text; }
-
-namespace {
-double gap_to(const SplitReport& report, analysis::Time bound) {
-  if (report.chosen < 0 || bound.ps == 0) return 0;
-  const auto simulated = report.candidates[static_cast<std::size_t>(report.chosen)].simulated;
-  return static_cast<double>(simulated.ps) / static_cast<double>(bound.ps) - 1;
-}
-}  // namespace
-
-int SplitReport::runner_up() const {
-  int second = -1;
-  for (int k = 0; k < static_cast<int>(candidates.size()); ++k) {
-    const SplitCandidate& c = candidates[static_cast<std::size_t>(k)];
-    if (k == chosen || !c.ran()) continue;
-    if (second < 0 || c.simulated < candidates[static_cast<std::size_t>(second)].simulated) second = k;
-  }
-  return second;
-}
-
-double SplitReport::gap() const { return gap_to(*this, lower_bound()); }
-double SplitReport::load_gap() const { return gap_to(*this, load_bound); }
-
-void require_whole(const ir::Schedule& split, const ir::Schedule& plain, const std::string& model) {
-  const auto check = [&](const auto& own, const auto& whole, const char* what) {
-    for (const auto& value : own) {
-      const auto same_name = [&](const auto& other) { return other.name == value.name; };
-      const auto other = std::find_if(whole.begin(), whole.end(), same_name);
-      if (other == whole.end()) continue;
-      const std::vector<ir::Expr>&have = split.graph[value.buffer].sizes,
-            &want = plain.graph[other->buffer].sizes;
-      const auto text = [](ir::Expr e) { return ir::to_string(e); };
-      if (std::ranges::equal(have, want, {}, text, text)) continue;
-      ir::user_error(
-          frontend::kSplitRequest, {.file = model},
-          fmt::format("a rank has only a part of the {} '{}', but is compared with the plain model", what,
-                      value.name),
-          "leave out --split-caches, or let the plan keep inputs and outputs whole");
-    }
-  };
-  check(split.graph.inputs, plain.graph.inputs, "input");
-  check(split.graph.outputs, plain.graph.outputs, "output");
-}
 
 void emit_onnx(const CompileOptions& options, const SplitReport& report,
                const frontend::EmitOnnxOptions& emit, const frontend::WriteParts& write) {
@@ -681,96 +534,6 @@ void emit_annotated(const CompileOptions& options, const SplitReport& report,
 ir::Schedule lower_split(const CompileOptions& options, SplitReport& report) {
   check_request(options);
   return Chooser(options, report).run();
-}
-
-std::string to_string(const StepSizes& sizes) {
-  std::vector<std::string> dims;
-  for (const auto& [name, size] : sizes.dims) dims.push_back(fmt::format("{}={}", name, size));
-  if (dims.empty()) dims.emplace_back("upper bounds");
-  return fmt::format("{}, {} {}", fmt::join(dims, ", "), sizes.steps, sizes.steps == 1 ? "step" : "steps");
-}
-
-std::string to_string(const SplitReport& report) {
-  std::string text = "Splits that were tried\n";
-  if (report.several_sizes()) text += "  times are those of all steps of these sizes together\n";
-  text += fmt::format("  {:>5}  {:<26} {:>14} {:>14}\n", "ranks", "plan", "predicted us", "simulated us");
-  for (std::size_t k = 0; k < report.candidates.size(); ++k) {
-    const SplitCandidate& c = report.candidates[k];
-    const std::string simulated = c.skipped           ? fmt::format("over {:.3f}", c.floor.us())
-                                  : c.refused.empty() ? fmt::format("{:.3f}", c.simulated.us())
-                                                      : "refused: " + c.refused;
-    const std::string predicted = c.predicted.ps == 0 ? "" : fmt::format("{:.3f}", c.predicted.us());
-    text += fmt::format("  {:>5}  {:<26} {:>14} {:>14}{}{}\n", c.ranks, c.name, predicted, simulated,
-                        c.proved         ? "  search exact"
-                        : c.bound.ps > 0 ? fmt::format("  search bound {:.3f} us", c.bound.us())
-                                         : "",
-                        static_cast<int>(k) == report.chosen ? "  <- chosen" : "");
-  }
-  for (const SplitMesh& mesh : report.meshes) {
-    if (!mesh.excluded.empty()) text += fmt::format("  {:>5}  no candidate: {}\n", mesh.ranks, mesh.excluded);
-  }
-  if (const int second = report.runner_up(); second >= 0) {
-    const SplitCandidate& c = report.candidates[static_cast<std::size_t>(second)];
-    text += fmt::format(
-        "  runner-up: {} ranks, {}, {:.1f} % longer\n", c.ranks, c.name,
-        100.0 * static_cast<double>(c.simulated.ps) /
-                static_cast<double>(report.candidates[static_cast<std::size_t>(report.chosen)].simulated.ps) -
-            100);
-  }
-  for (const SplitMesh& mesh : report.meshes) {
-    std::vector<std::string> changes;
-    if (mesh.flips.link_slower > 0)
-      changes.push_back(fmt::format("collectives take {:.2f} times as long", mesh.flips.link_slower));
-    if (mesh.flips.link_faster > 0)
-      changes.push_back(fmt::format("collectives take {:.2f} of the time", mesh.flips.link_faster));
-    if (mesh.flips.memory_slower > 0)
-      changes.push_back(fmt::format("memory has {:.2f} of its bandwidth", mesh.flips.memory_slower));
-    if (mesh.flips.memory_faster > 0)
-      changes.push_back(fmt::format("memory has {:.2f} times its bandwidth", mesh.flips.memory_faster));
-    if (!changes.empty())
-      text += fmt::format("  on {} ranks another plan is the cheapest if {}\n", mesh.ranks,
-                          fmt::join(changes, ", or "));
-  }
-  if (report.chosen >= 0 && report.several_sizes()) {
-    const SplitCandidate& c = report.candidates[static_cast<std::size_t>(report.chosen)];
-    for (std::size_t k = 0; k < c.at_sizes.size(); ++k)
-      text += fmt::format("  at {}: {:.3f} us a step\n", to_string(report.sizes[k]), c.at_sizes[k].us());
-  }
-  if (report.lower_bound().ps > 0)
-    text += fmt::format(
-        "  no plan of these rules on {} is faster than {:.3f} us, in any order: gap "
-        "{:.1f} %\n  ({:.3f} us from the loads alone, whatever becomes of its collectives: gap {:.1f} %)\n",
-        report.several_axes ? "these meshes" : "one axis of these ranks", report.lower_bound().us(),
-        report.gap() * 100, report.load_bound.us(), report.load_gap() * 100);
-  if (report.chosen < 0) return text;
-  if (report.candidates[static_cast<std::size_t>(report.chosen)].ranks == 1) {
-    text += "The model is not split: one device is the fastest of those tried\n";
-    return text;
-  }
-  text += "\nLayers\n";
-  for (const frontend::sharding::PlanLayer& layer : report.plan.layers)
-    text += fmt::format(
-        "  {:<28} {:>4} of {:>4} nodes split, {:>2} collectives; {:.3f} us computing, {:.3f} us "
-        "communicating\n",
-        layer.name.empty() ? "(no layer)" : layer.name, layer.split, layer.nodes, layer.collectives,
-        layer.compute.us(), layer.communication.us());
-  text += "\nConversions\n";
-  for (const frontend::sharding::PlanConversion& c : report.plan.conversions) {
-    std::vector<std::string> readers;
-    for (const std::string& reader : c.readers)
-      readers.push_back(reader.empty() ? "the program's output" : "'" + reader + "'");
-    text += fmt::format("  '{}': {} -> {} because {} take{} it so: {}, {:.3f} us\n", c.value, c.from, c.to,
-                        fmt::join(readers, ", "), readers.size() == 1 ? "s" : "", c.steps, c.cost.us());
-    if (c.otherwise) {
-      text.pop_back();
-      text += fmt::format("; taken otherwise: {:+.3f} us\n", c.otherwise->us());
-    }
-  }
-  if (!report.plan.replicated.empty()) text += "\nReplicated\n";
-  for (const frontend::sharding::PlanReplicated& r : report.plan.replicated)
-    text +=
-        fmt::format("  {:>4} {:<24} {:>10}  {}\n", r.nodes, r.op, analysis::format_bytes(r.bytes), r.reason);
-  return text;
 }
 
 }  // namespace braid

@@ -2,70 +2,13 @@
 // and the one with the shortest step is taken.
 #pragma once
 
-#include <algorithm>
-#include <map>
 #include <string>
-#include <vector>
 
-#include "analysis/costs/time.h"
 #include "driver/compile.h"
+#include "driver/split_report.h"
 #include "frontend/emit_onnx.h"
-#include "frontend/sharding/candidates.h"
-#include "frontend/sharding/stages.h"
 
 namespace braid {
-
-// One candidate.
-struct SplitCandidate {
-  int ranks = 1;
-  std::string name;                      // how it was found: "not split", "cheapest", ...
-  std::string plan;                      // its text; empty: not split
-  analysis::Time predicted;              // by the search: costs of nodes and conversions, one after another
-  analysis::Time bound;                  // of the search: no plan of the space is predicted less
-  bool proved = false;                   // predicted == bound
-  analysis::Time floor;                  // its step is at least so long, in every order; 0 if unknown
-  analysis::Time simulated;              // the step, after all passes; of several sizes: all their steps
-  std::vector<analysis::Time> at_sizes;  // a step at each of SplitOptions::sizes, if there are several
-  std::int64_t bytes = 0;                // weights, inputs, outputs and planned memory of a rank
-  std::string refused;                   // why it could not be compiled, or does not fit; empty if it could
-  bool skipped = false;                  // not compiled, because another one is shorter than its floor
-
-  bool ran() const { return refused.empty() && !skipped; }
-};
-
-// A number of ranks that was tried.
-struct SplitMesh {
-  int ranks = 1;
-  analysis::Time loads, order;  // no plan is faster (frontend/sharding/bounds.h); 0 if unknown
-  std::string excluded;         // why it has no candidates; empty if it has
-  frontend::sharding::PlanFlips
-      flips;  // of its cheapest plan, if SplitOptions::explain and the model is split on so many
-  std::int64_t least_bytes = 0;  // of its smallest plan, if that is more than the limit
-};
-
-// What the choice was made from, for people (to_string) and tests.
-struct SplitReport {
-  std::vector<SplitCandidate> candidates;
-  int chosen = -1;
-  std::vector<SplitMesh> meshes;
-  bool several_axes = false;  // whether meshes of several axes were searched
-  // Of every plan on the meshes that were searched: from the loads alone, and in every order of a program whose
-  // collectives are whole. 0 if there is none.
-  analysis::Time load_bound, order_bound;
-  // With SplitOptions::explain and `devices`: pipelines of all numbers of stages that divide these. Not generated.
-  std::vector<frontend::sharding::FoundStages> stages;
-  std::vector<StepSizes> sizes;        // for which it was chosen (SplitOptions::sizes)
-  frontend::sharding::FoundPlan plan;  // the chosen one; its text is empty if the model is not split
-
-  // The chosen plan; of a model that is not split, one that says so.
-  std::string plan_text() const;
-  analysis::Time lower_bound() const { return std::max(load_bound, order_bound); }
-  int runner_up() const;  // the shortest candidate but the chosen one, of those that were simulated; -1: none
-  // The simulated times are those of a sum of steps.
-  bool several_sizes() const { return sizes.size() > 1 || (!sizes.empty() && sizes[0].steps > 1); }
-  double gap() const;  // simulated / lower_bound() - 1; 0 if there is no bound
-  double load_gap() const;
-};
 
 // Lowers the model as options.split asks: with the plan given, on exactly the ranks given, or on as many of the devices as make
 // the step shortest. UserErrors of the import; BR0484 if the options contradict each other or the plan; BR0487,
@@ -80,18 +23,5 @@ void emit_onnx(const CompileOptions& options, const SplitReport& report,
 // The plain model with that plan as ONNX's annotations. UserError BR0492 if they cannot express it.
 void emit_annotated(const CompileOptions& options, const SplitReport& report,
                     const frontend::EmitOnnxOptions& emit, const frontend::WriteParts& write);
-
-// Of the attention kernels of the program on one device, in equal shares by the names of their nodes: BoundOptions
-// (frontend/sharding/bounds.h).
-std::map<std::string, double> attention_flops(const ir::Schedule& plain, const analysis::CostModel& costs);
-// Of the program on one device, as it was lowered.
-std::vector<frontend::sharding::ProductJoin> product_joins(ir::Schedule plain);
-
-// UserError BR0484 if a rank's program takes or returns a part of what the plain one does.
-void require_whole(const ir::Schedule& split, const ir::Schedule& plain, const std::string& model);
-
-// "sequence=1, past=512, 100 steps"
-std::string to_string(const StepSizes& sizes);
-std::string to_string(const SplitReport& report);
 
 }  // namespace braid

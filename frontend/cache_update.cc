@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/coordinate.h"
+#include "ir/strided_view.h"
 
 namespace braid::frontend {
 namespace {
@@ -62,12 +63,8 @@ class Match {
  private:
   // One element of the result per point, in its order.
   bool is_whole() const {
-    const std::vector<Expr> strides = ir::strides_of(graph_, out_);
-    Expr index = 0;
-    for (std::size_t k = 0; k < strides.size(); ++k) {
-      if (!loops_.sizes[k].is_constant(1)) index = index + graph_.pool->index(k) * strides[k];
-    }
-    return loops_.sizes == graph_[out_].sizes && loops_.store_index == index;
+    return loops_.sizes == graph_[out_].sizes &&
+           loops_.store_index == ir::strided_index(*graph_.pool, loops_.sizes, ir::strides_of(graph_, out_));
   }
 
   // The element that the loop overwrites, read under a condition if the cache grows.

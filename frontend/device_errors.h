@@ -7,5 +7,6 @@ inline constexpr int kCollectiveForm = 490;
 inline constexpr int kAnnotation = 491;
 inline constexpr int kAnnotationForm = 492;
 inline constexpr int kStages = 493;
+inline constexpr int kSplitWith = 494;
 
 }  // namespace braid::frontend

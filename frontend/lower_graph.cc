@@ -18,6 +18,7 @@
 #include "frontend/regions.h"
 #include "frontend/shape_rules.h"
 #include "frontend/shape_values.h"
+#include "frontend/sharding/split.h"
 #include "frontend/size_fractions.h"
 #include "frontend/unroll.h"
 #include "frontend/value_needed.h"
@@ -44,7 +45,10 @@ class GraphLowering {
   ir::Schedule run() {
     schedule_.graph.name = model_.proto.graph().name().empty() ? "main" : model_.proto.graph().name();
     schedule_.graph.ranks = options_.ranks;
-    if (options_.facts == nullptr) schedule_.graph.mesh = mesh_of(model_, options_.ranks);
+    if (options_.facts == nullptr) {
+      const onnx::NodeProto* communicating = sharding::find_communication(model_.proto.graph(), opsets_);
+      schedule_.graph.mesh = mesh_of(model_, options_.ranks, communicating);
+    }
     find_live_nodes();
     for (const onnx::ValueInfoProto* input : true_inputs(model_)) define_input(*input);
     for (const auto& [name, tensor] : model_.initializers) define_initializer(name, tensor);

@@ -15,18 +15,23 @@ constexpr const char* kProperty = "ai.braid.mesh";
 
 }  // namespace
 
-ir::Mesh mesh_of(const Model& model, int ranks) {
+ir::Mesh mesh_of(const Model& model, int ranks, const onnx::NodeProto* communicating) {
   for (const onnx::StringStringEntryProto& property : model.proto.metadata_props()) {
     if (property.key() != kProperty) continue;
     const sharding::Mesh mesh =
         sharding::parse_mesh(property.value(), fmt::format("{}: property {}", model.path, kProperty));
     if (mesh.ranks() != ranks) {
-      ir::user_error(
-          kRankCount, {.file = model.path},
-          fmt::format("the model's mesh, [{}], has {} ranks, but there {} {}", sharding::to_string(mesh),
-                      mesh.ranks(), ranks == 1 ? "is" : "are", ranks),
-          "compile for the number of ranks of the model (--ranks); a model that is to be split has no such "
-          "property");
+      if (ranks == 1 && communicating == nullptr) return {};
+      ir::user_error(kRankCount, {.file = model.path},
+                     fmt::format("the model's mesh, [{}], has {} ranks, but there {} {}{}",
+                                 sharding::to_string(mesh), mesh.ranks(), ranks == 1 ? "is" : "are", ranks,
+                                 communicating == nullptr
+                                     ? ""
+                                     : fmt::format("; '{}' ({}) communicates, or depends on the rank",
+                                                   name_of(*communicating), communicating->op_type())),
+                     "compile for the number of ranks of the model (--ranks); only a model without "
+                     "collectives and ranks can be "
+                     "split");
     }
     return mesh.axes;
   }

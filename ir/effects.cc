@@ -51,35 +51,21 @@ void of_kernel(const Graph& graph, OpId, const Operation& op, const Loops& k, Ef
   }
 }
 
-void of_kernel(const Graph& graph, OpId, const Operation&, const Product& k, Effects& out) {
+// Kernels that only read and write the views that they name, and read what their bodies load.
+template <class K>
+requires requires { K::kReads; }
+void of_kernel(const Graph& graph, OpId, const Operation& op, const K& kernel, Effects& out) {
   Collector c(graph, out);
-  c.add(k.a, AccessKind::read);
-  c.add(k.b, AccessKind::read);
-  if (k.epilogue) c.add_loads(*k.epilogue, k.out.sizes);
-  c.add_write(k.out);
-}
-
-// Kernels that only read and write the views that they name.
-void of_operands(const Graph& graph, const Operation& op, Effects& out) {
-  Collector c(graph, out);
-  for_each_operand(op.kernel, [&](const TensorRef& ref, bool written) {
-    written ? c.add_write(ref) : c.add(ref, AccessKind::read);
-  });
-}
-void of_kernel(const Graph& graph, OpId, const Operation& op, const Pooling&, Effects& out) {
-  of_operands(graph, op, out);
-}
-void of_kernel(const Graph& graph, OpId, const Operation& op, const Recurrence&, Effects& out) {
-  of_operands(graph, op, out);
-}
-
-void of_kernel(const Graph& graph, OpId, const Operation& op, const Attention&, Effects& out) {
-  of_operands(graph, op, out);
-}
-
-void of_kernel(const Graph& graph, OpId, const Operation& op, const ExternKernel& k, Effects& out) {
-  of_operands(graph, op, out);
-  out.barrier = k.barrier;
+  const auto views = [&](bool of_writes) {
+    for_each_operand(op.kernel, [&](const TensorRef& ref, bool written) {
+      if (written == of_writes) written ? c.add_write(ref) : c.add(ref, AccessKind::read);
+    });
+  };
+  views(false);
+  for_each_body(op.kernel,
+                [&](const LoopBody& body, const std::vector<Expr>& sizes) { c.add_loads(body, sizes); });
+  views(true);
+  if constexpr (std::is_same_v<K, ExternKernel>) out.barrier = kernel.barrier;
 }
 
 void of_kernel(const Graph& graph, OpId id, const Operation&, const CollectiveKernel& k, Effects& out) {

@@ -233,11 +233,12 @@ std::string_view kind_name(const Kernel& kernel) {
   if (const auto* loops = std::get_if<Loops>(&kernel))
     return loops->is_reduction() ? "reduction" : "pointwise";
   if (const auto* collective = std::get_if<CollectiveKernel>(&kernel)) return to_string(collective->kind);
-  constexpr std::string_view names[] = {"loops",      "gemm",      "convolution", "pool",
-                                        "recurrence", "attention", "extern",      "collective",
-                                        "wait",       "release",   "region"};
-  static_assert(std::size(names) == std::variant_size_v<Kernel>);
-  return names[kernel.index()];
+  return std::visit(
+      [](const auto& k) -> std::string_view {
+        if constexpr (requires { k.kName; }) return k.kName;
+        return "region";
+      },
+      kernel);
 }
 
 }  // namespace braid::ir

@@ -16,6 +16,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -127,7 +129,8 @@ struct TensorRef {
 };
 
 // ------------------------------------------------------------------------------------------------------
-// operations
+// operations: a kernel is what one does. kName is the word for it in texts and reports; kReads and kWrites are its members that
+// are views of tensors (one, an optional one, or a list), for all code that treats kernels alike (ir/kernel_parts.h).
 
 enum class ReduceKind : std::uint8_t { sum, prod, max, min, avg };  // avg: collectives only
 
@@ -188,12 +191,15 @@ struct Product {
   std::optional<LoopBody> epilogue;
   // The steps with which the epilogue begins, as ir/post_ops.h finds them; empty until a pass has named them.
   std::vector<PostOp> post_ops = {};
+  static constexpr auto kReads = std::tuple(&Product::a, &Product::b);
+  static constexpr auto kWrites = std::tuple(&Product::out);
   friend bool operator==(const Product&, const Product&) = default;
 };
 
 // out[..., m, n] = epilogue(sum_k a[..., m, k] * b[..., k, n]); leading dimensions are batch dimensions of
 // equal extent (a broadcast one has stride 0).
 struct Gemm : Product {
+  static constexpr std::string_view kName = "gemm";
   friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
@@ -217,6 +223,7 @@ struct Window {
 struct Convolution : Product {
   std::vector<Window> windows;  // one per spatial dimension
   bool transposed = false;
+  static constexpr std::string_view kName = "convolution";
   friend bool operator==(const Convolution&, const Convolution&) = default;
 };
 
@@ -232,6 +239,9 @@ struct Pooling {
   PoolKind kind = PoolKind::max;
   TensorRef x, out;
   std::vector<Window> windows;
+  static constexpr std::string_view kName = "pool";
+  static constexpr auto kReads = std::tuple(&Pooling::x);
+  static constexpr auto kWrites = std::tuple(&Pooling::out);
   friend bool operator==(const Pooling&, const Pooling&) = default;
 };
 
@@ -257,6 +267,11 @@ struct Recurrence {
   std::vector<TensorRef> results;
   std::vector<LoopBody> activations;  // of `acc`: rnn f; gru f g; lstm f g h
   double clip = 0;                    // operands of activations are limited to [-clip, clip]; 0: not at all
+  static constexpr std::string_view kName = "recurrence";
+  static constexpr auto kReads =
+      std::tuple(&Recurrence::gates, &Recurrence::weights, &Recurrence::initial_h, &Recurrence::bias,
+                 &Recurrence::initial_c, &Recurrence::peepholes, &Recurrence::lengths);
+  static constexpr auto kWrites = std::tuple(&Recurrence::results);
   friend bool operator==(const Recurrence&, const Recurrence&) = default;
 };
 
@@ -284,6 +299,10 @@ struct Attention {
   double fill = -std::numeric_limits<double>::infinity();
   Expr first_position = 0;
   std::optional<Expr> before, after;  // over dimensions, like first_position
+  static constexpr std::string_view kName = "attention";
+  static constexpr auto kReads = std::tuple(&Attention::query, &Attention::key, &Attention::value,
+                                            &Attention::mask, &Attention::valid_keys, &Attention::positions);
+  static constexpr auto kWrites = std::tuple(&Attention::out);
   friend bool operator==(const Attention&, const Attention&) = default;
 };
 
@@ -296,6 +315,9 @@ struct ExternKernel {
   std::vector<TensorRef> writes;  // of the operation's outputs, or of mutated buffers
   std::map<std::string, std::variant<std::int64_t, double, std::string>> attributes;
   bool barrier = false;
+  static constexpr std::string_view kName = "extern";
+  static constexpr auto kReads = std::tuple(&ExternKernel::reads);
+  static constexpr auto kWrites = std::tuple(&ExternKernel::writes);
   friend bool operator==(const ExternKernel&, const ExternKernel&) = default;
 };
 
@@ -331,6 +353,8 @@ struct CollectiveKernel {
   std::vector<TensorRef> outputs;
   Algorithm algorithm = Algorithm::unasked;
   bool blocking = false;  // complete when issued: has no wait
+  static constexpr auto kReads = std::tuple(&CollectiveKernel::inputs);
+  static constexpr auto kWrites = std::tuple(&CollectiveKernel::outputs);
   friend bool operator==(const CollectiveKernel&, const CollectiveKernel&) = default;
 };
 
@@ -338,12 +362,14 @@ struct CollectiveKernel {
 // (they stay pinned).
 struct WaitKernel {
   OpId start;
+  static constexpr std::string_view kName = "wait";
   friend bool operator==(const WaitKernel&, const WaitKernel&) = default;
 };
 
 // Every peer has finished with this rank's memory of `start`: its bytes may be written again.
 struct ReleaseKernel {
   OpId start;
+  static constexpr std::string_view kName = "release";
   friend bool operator==(const ReleaseKernel&, const ReleaseKernel&) = default;
 };
 

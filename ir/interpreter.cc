@@ -10,7 +10,6 @@
 #include "ir/extern_registry.h"
 #include "ir/interpreter_collectives.h"
 #include "ir/interpreter_kernels.h"
-#include "ir/interpreter_loops.h"
 #include "ir/interpreter_memory.h"
 #include "ir/kernel_parts.h"
 
@@ -128,19 +127,16 @@ class Rank {
     op_done();
   }
 
+  // Whether it is done; otherwise it is tried again when other ranks have gone on.
   bool execute(OpId id) {
     const Operation& op = g_[id];
-    if (const auto* k = op.as<Loops>()) return run_loops(memory_, op, *k), true;
-    if (const auto* k = op.as<Gemm>()) return run_gemm(memory_, op, *k), true;
-    if (const auto* k = op.as<Convolution>()) return run_convolution(memory_, op, *k), true;
-    if (const auto* k = op.as<Pooling>()) return run_pooling(memory_, op, *k), true;
-    if (const auto* k = op.as<Recurrence>()) return run_recurrence(memory_, op, *k), true;
-    if (const auto* k = op.as<Attention>()) return run_attention(memory_, op, *k), true;
-    if (const auto* k = op.as<ExternKernel>()) return call(op, *k), true;
-    if (const auto* k = op.as<CollectiveKernel>()) return start(id, op, *k);
-    if (const auto* k = op.as<WaitKernel>()) return wait(op, k->start);
-    if (const auto* k = op.as<ReleaseKernel>()) return release(op, k->start);
-    return enter(id, op, *op.as<RegionKernel>());
+    return std::visit([&](const auto& k) { return execute(id, op, k); }, op.kernel);
+  }
+
+  template <class K>
+  bool execute(OpId, const Operation& op, const K& k) {
+    run_kernel(memory_, op, k);
+    return true;
   }
 
   const ExternFn* function_of(const Operation& op, const ExternKernel& k) const {
@@ -156,10 +152,10 @@ class Rank {
     return other == options_.externs.end() ? nullptr : &other->second;
   }
 
-  void call(const Operation& op, const ExternKernel& k) {
+  bool execute(OpId, const Operation& op, const ExternKernel& k) {
     const ExternFn* function = function_of(op, k);
     if (function == nullptr) {
-      if (k.writes.empty()) return;
+      if (k.writes.empty()) return true;
       user_error(703, {{}, op.name, {}},
                  fmt::format("there is no implementation of the extern kernel '{}'", k.callee));
     }
@@ -175,9 +171,10 @@ class Rank {
     (*function)(c);
     for (std::size_t i = 0; i < k.writes.size(); ++i)
       memory_.write(memory_.view(k.writes[i]), c.writes[i].bytes, op.name);
+    return true;
   }
 
-  bool start(OpId id, const Operation& op, const CollectiveKernel& k) {
+  bool execute(OpId id, const Operation& op, const CollectiveKernel& k) {
     auto it = open_.find(id);
     if (it == open_.end()) it = open_.emplace(id, exchanges_.start(memory_, op, k)).first;
     if (!k.blocking) return true;
@@ -188,7 +185,8 @@ class Rank {
     return true;
   }
 
-  bool wait(const Operation& op, OpId start) {
+  bool execute(OpId, const Operation& op, const WaitKernel& k) {
+    const OpId start = k.start;
     const auto it = open_.find(start);
     internal_check(it != open_.end(), "'{}' waits for '{}', which has not started", op.name, g_[start].name);
     Exchange* e = it->second;
@@ -199,7 +197,8 @@ class Rank {
     return true;
   }
 
-  bool release(const Operation& op, OpId start) {
+  bool execute(OpId, const Operation& op, const ReleaseKernel& k) {
+    const OpId start = k.start;
     const auto it = open_.find(start);
     internal_check(it != open_.end(), "'{}' releases '{}', which has not started", op.name, g_[start].name);
     // A rank that only receives has no memory that its peer still reads.
@@ -220,7 +219,7 @@ class Rank {
     return memory_.read(memory_.view(k.operands[0]), op.name)[0] != std::byte{0};
   }
 
-  bool enter(OpId id, const Operation& op, const RegionKernel& k) {
+  bool execute(OpId id, const Operation& op, const RegionKernel& k) {
     const std::size_t region = k.kind == RegionKind::branch && !is_true(op, k) ? 1 : 0;
     std::int64_t trips = 1;
     if (k.kind == RegionKind::repeat) trips = memory_.size(k.trips);

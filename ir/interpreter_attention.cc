@@ -109,7 +109,7 @@ class Rows {
 
 }  // namespace
 
-void run_attention(RankMemory& memory, const Operation& op, const Attention& attention) {
+void run_kernel(RankMemory& memory, const Operation& op, const Attention& attention) {
   Rows(memory, op, attention).run();
 }
 

@@ -1,14 +1,15 @@
-// Convolutions, pooling, recurrent layers and attention of the interpreter, as their definitions in ir/graph.h say.
+// What kernels compute in the interpreter, as their definitions in ir/graph.h say.
 #pragma once
 
 #include "ir/interpreter_memory.h"
 
 namespace braid::ir {
 
-void run_convolution(RankMemory& memory, const Operation& op, const Convolution& convolution);
-void run_pooling(RankMemory& memory, const Operation& op, const Pooling& pooling);
-void run_recurrence(RankMemory& memory, const Operation& op, const Recurrence& recurrence);
-
-void run_attention(RankMemory& memory, const Operation& op, const Attention& attention);
+void run_kernel(RankMemory& memory, const Operation& op, const Loops& loops);
+void run_kernel(RankMemory& memory, const Operation& op, const Gemm& gemm);
+void run_kernel(RankMemory& memory, const Operation& op, const Convolution& convolution);
+void run_kernel(RankMemory& memory, const Operation& op, const Pooling& pooling);
+void run_kernel(RankMemory& memory, const Operation& op, const Recurrence& recurrence);
+void run_kernel(RankMemory& memory, const Operation& op, const Attention& attention);
 
 }  // namespace braid::ir

@@ -1,13 +1,12 @@
-#include "ir/interpreter_loops.h"
-
 #include <optional>
 
 #include "ir/interpreter_body.h"
+#include "ir/interpreter_kernels.h"
 #include "ir/typing.h"
 
 namespace braid::ir {
 
-void run_loops(RankMemory& memory, const Operation& op, const Loops& loops) {
+void run_kernel(RankMemory& memory, const Operation& op, const Loops& loops) {
   std::vector<std::int64_t> sizes;
   for (const Expr& s : loops.sizes) sizes.push_back(memory.size(s));
   std::vector<std::int64_t> indices(sizes.size() + 1, 0);
@@ -31,7 +30,7 @@ void run_loops(RankMemory& memory, const Operation& op, const Loops& loops) {
   });
 }
 
-void run_gemm(RankMemory& memory, const Operation& op, const Gemm& gemm) {
+void run_kernel(RankMemory& memory, const Operation& op, const Gemm& gemm) {
   const ByteView a = memory.view(gemm.a), b = memory.view(gemm.b), out = memory.view(gemm.out);
   const DType type = accumulator_of(a.dtype);
   const bool widened = is_float(a.dtype) && !is_float(b.dtype);  // 8-bit weights

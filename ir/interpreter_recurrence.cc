@@ -138,7 +138,7 @@ class Layer {
 
 }  // namespace
 
-void run_recurrence(RankMemory& memory, const Operation& op, const Recurrence& recurrence) {
+void run_kernel(RankMemory& memory, const Operation& op, const Recurrence& recurrence) {
   Layer(memory, op, recurrence).run();
 }
 

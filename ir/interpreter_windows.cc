@@ -45,7 +45,7 @@ void for_each_tap(const RankMemory& memory, const std::vector<Window>& windows, 
 
 }  // namespace
 
-void run_convolution(RankMemory& memory, const Operation& op, const Convolution& k) {
+void run_kernel(RankMemory& memory, const Operation& op, const Convolution& k) {
   const ByteView a = memory.view(k.a), b = memory.view(k.b), out = memory.view(k.out);
   const DType type = accumulator_of(a.dtype);
   std::optional<BodyEvaluation> epilogue;
@@ -81,7 +81,7 @@ void run_convolution(RankMemory& memory, const Operation& op, const Convolution&
   });
 }
 
-void run_pooling(RankMemory& memory, const Operation& op, const Pooling& k) {
+void run_kernel(RankMemory& memory, const Operation& op, const Pooling& k) {
   const ByteView x = memory.view(k.x), out = memory.view(k.out);
   const std::size_t channel = k.windows.size() + 1;
   const bool maximum = k.kind == PoolKind::max || k.kind == PoolKind::arg_max;

@@ -1,7 +1,9 @@
-// The parts of a kernel, whatever its kind, so that code that treats all kernels alike is written once. A new kind
-// of kernel is added here, and everything that walks over operands or bodies handles it.
+// The parts of a kernel, whatever its kind, so that code that treats all kernels alike is written once. Operands are those that a
+// kernel names in kReads and kWrites; one that has loop bodies is added to for_each_body().
 #pragma once
 
+#include <optional>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -15,32 +17,22 @@ namespace braid::ir {
 // Operation::outputs.
 template <class AnyKernel, class Fn>
 void for_each_operand(AnyKernel& kernel, const Fn& operand) {
-  const auto all = [&](auto& refs, bool written) {
-    for (auto& ref : refs) operand(ref, written);
-  };
   std::visit(
       [&](auto& k) {
         using K = std::remove_cvref_t<decltype(k)>;
-        if constexpr (std::is_base_of_v<Product, K>) {
-          operand(k.a, false), operand(k.b, false), operand(k.out, true);
-        } else if constexpr (std::is_same_v<K, Pooling>) {
-          operand(k.x, false), operand(k.out, true);
-        } else if constexpr (std::is_same_v<K, Recurrence>) {
-          operand(k.gates, false), operand(k.weights, false), operand(k.initial_h, false);
-          for (auto* ref : {&k.bias, &k.initial_c, &k.peepholes, &k.lengths}) {
-            if (*ref) operand(**ref, false);
+        const auto views = [&](auto& member, bool written) {
+          using Member = std::remove_cvref_t<decltype(member)>;
+          if constexpr (std::is_same_v<Member, TensorRef>) {
+            operand(member, written);
+          } else if constexpr (std::is_same_v<Member, std::optional<TensorRef>>) {
+            if (member) operand(*member, written);
+          } else {
+            for (auto& ref : member) operand(ref, written);
           }
-          all(k.results, true);
-        } else if constexpr (std::is_same_v<K, Attention>) {
-          operand(k.query, false), operand(k.key, false), operand(k.value, false);
-          for (auto* ref : {&k.mask, &k.valid_keys, &k.positions}) {
-            if (*ref) operand(**ref, false);
-          }
-          operand(k.out, true);
-        } else if constexpr (std::is_same_v<K, ExternKernel>) {
-          all(k.reads, false), all(k.writes, true);
-        } else if constexpr (std::is_same_v<K, CollectiveKernel>) {
-          all(k.inputs, false), all(k.outputs, true);
+        };
+        if constexpr (requires { K::kReads; }) {
+          std::apply([&](auto... members) { (views(k.*members, false), ...); }, K::kReads);
+          std::apply([&](auto... members) { (views(k.*members, true), ...); }, K::kWrites);
         }
       },
       kernel);
@@ -76,8 +68,7 @@ void for_each_load(AnyKernel& kernel, const Fn& load) {
   });
 }
 
-// "pointwise", "reduction", "gemm", "convolution", "pool", "recurrence", "attention", "extern", "all_reduce", "wait", "release",
-// "region".
+// The kernel's kName; "pointwise" or "reduction", the kind of a collective ("all_reduce"), "region".
 std::string_view kind_name(const Kernel& kernel);
 
 }  // namespace braid::ir

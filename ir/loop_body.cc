@@ -4,19 +4,12 @@
 #include <cmath>
 
 #include "ir/error.h"
+#include "ir/id_vector.h"
 
 namespace braid::ir {
 namespace {
 
 bool yields_bool(OpCode code) { return row_of(code).result_type == ResultType::boolean; }
-
-// Index expressions name values by symbol %k: renumber them with the operands.
-Expr renumber(Expr e, std::span<const ValueId> map, ExprPool& pool) {
-  return substitute(e, [&](Expr s) -> std::optional<Expr> {
-    if (!s.is_symbol(SymbolKind::value)) return std::nullopt;
-    return pool.value(map[static_cast<std::size_t>(s.symbol_number())].index);
-  });
-}
 
 }  // namespace
 
@@ -108,26 +101,26 @@ ValueId BodyBuilder::where(ValueId condition, ValueId a, ValueId b) {
 
 Expr BodyBuilder::as_index(ValueId v) { return pool_->value(v.index); }
 
+Instr in_terms_of(Instr instr, ExprPool& pool, const std::function<ValueId(ValueId)>& value,
+                  std::span<const Expr> indices) {
+  for (ValueId& v : instr.operands) v = value(v);
+  // Values and indices are replaced together: an index may bring in values of the other body.
+  instr.index = substitute(instr.index, [&](Expr s) -> std::optional<Expr> {
+    if (s.is_symbol(SymbolKind::value)) return pool.value(value({s.symbol_number()}).index);
+    if (s.is_symbol(SymbolKind::index) && offset_of(s.symbol_number()) < indices.size())
+      return indices[offset_of(s.symbol_number())];
+    return std::nullopt;
+  });
+  return instr;
+}
+
 ValueId BodyBuilder::inline_body(const LoopBody& other, std::span<const Expr> indices,
                                  std::optional<ValueId> acc) {
   std::vector<ValueId> map(other.instrs.size());
+  const auto value = [&](ValueId v) { return at(map, v); };
   for (std::size_t i = 0; i < other.instrs.size(); ++i) {
-    Instr instr = other.instrs[i];
-    if (instr.code == OpCode::acc && acc) {
-      map[i] = *acc;
-      continue;
-    }
-    for (ValueId& v : instr.operands) v = map[static_cast<std::size_t>(v.index)];
-    // Values and indices must be replaced together: an index may bring in values of this body.
-    instr.index = substitute(instr.index, [&](Expr s) -> std::optional<Expr> {
-      if (s.is_symbol(SymbolKind::value))
-        return pool_->value(map[static_cast<std::size_t>(s.symbol_number())].index);
-      if (s.is_symbol(SymbolKind::index) && static_cast<std::size_t>(s.symbol_number()) < indices.size()) {
-        return indices[static_cast<std::size_t>(s.symbol_number())];
-      }
-      return std::nullopt;
-    });
-    map[i] = add(std::move(instr));
+    const Instr& instr = other.instrs[i];
+    map[i] = instr.code == OpCode::acc && acc ? *acc : add(in_terms_of(instr, *pool_, value, indices));
   }
   return map[static_cast<std::size_t>(other.result.index)];
 }
@@ -159,11 +152,8 @@ LoopBody without_dead_code(const LoopBody& body, ExprPool& pool) {
   std::vector<ValueId> map(body.instrs.size());
   for (std::size_t i = 0; i < body.instrs.size(); ++i) {
     if (!live[i]) continue;
-    Instr instr = body.instrs[i];
-    for (ValueId& v : instr.operands) v = map[static_cast<std::size_t>(v.index)];
-    instr.index = renumber(instr.index, map, pool);
     map[i] = ValueId{static_cast<std::int32_t>(out.instrs.size())};
-    out.instrs.push_back(std::move(instr));
+    out.instrs.push_back(in_terms_of(body.instrs[i], pool, [&](ValueId v) { return at(map, v); }));
   }
   out.result = map[static_cast<std::size_t>(body.result.index)];
   return out;

@@ -50,6 +50,11 @@ struct LoopBody {
   friend bool operator==(const LoopBody&, const LoopBody&) = default;
 };
 
+// An instruction of one body as it reads in another one, in which value v is value(v) and index k, if `indices` go so far,
+// indices[k].
+Instr in_terms_of(Instr instr, ExprPool& pool, const std::function<ValueId(ValueId)>& value,
+                  std::span<const Expr> indices = {});
+
 // Appends instructions to a body. An instruction that is already there is not added again; constants are
 // folded by frontend and passes, not here.
 class BodyBuilder {

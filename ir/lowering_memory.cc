@@ -2,10 +2,11 @@
 #include <algorithm>
 
 #include "ir/capacity.h"
-#include "ir/coordinate.h"
 #include "ir/error.h"
 #include "ir/extern_registry.h"
+#include "ir/kernel_parts.h"
 #include "ir/lowering_internal.h"
+#include "ir/strided_view.h"
 
 namespace braid::ir {
 namespace {
@@ -167,9 +168,11 @@ TensorBox Lowering::copy(const TensorBox& x, StorageKind kind) {
 }
 
 TensorRef& Lowering::written_view(BufferId buffer) {
-  Operation& producer = graph_[graph_[buffer].producer];
-  if (auto* attention = producer.as<Attention>()) return attention->out;
-  return producer.as<Gemm>()->out;
+  TensorRef* view = nullptr;
+  for_each_operand(graph_[graph_[buffer].producer].kernel, [&](TensorRef& ref, bool written) {
+    if (written && ref.buffer == buffer) view = &ref;
+  });
+  return *view;
 }
 
 // The producer's strides become final: row-major unless a reader has requested otherwise.
@@ -209,21 +212,8 @@ bool Lowering::freeze_permuted(const TensorBox& x) {
 std::optional<TensorRef> Lowering::strided(const TensorBox& x) {
   const auto* buffer = std::get_if<BufferId>(&x.box_->data);
   if (!buffer) return std::nullopt;
-  TensorRef ref{*buffer, 0, x.sizes(), {}};
   const Expr flat = simplify(flat_index(x.map_, strides_of(graph_, *buffer)), x.sizes());
-  Expr rest = flat;
-  for (std::size_t k = 0; k < x.rank(); ++k) {
-    const Expr i = pool().index(k);
-    const std::optional<Expr> stride = stride_of(flat, i);
-    if (!stride || !of_dimensions(*stride)) return std::nullopt;
-    ref.strides.push_back(*stride);
-    rest = rest - *stride * i;
-  }
-  bool constant = true;
-  for_each_symbol(rest, [&](Expr s) { constant &= s.is_symbol(SymbolKind::dim); });
-  if (!constant) return std::nullopt;
-  ref.offset = rest;
-  return ref;
+  return strided_view(graph_, *buffer, flat, x.sizes());
 }
 
 // ------------------------------------------------------------------------------------------- GEMM and

@@ -39,7 +39,7 @@ class Parser {
   void expect_word(std::string_view text);
   [[noreturn]] void fail(int code, const Token& at, std::string message, std::string hint = {}) const;
   [[noreturn]] void fail_expected(std::string_view what) const;
-  // Reports a violated rule of ir/typing.h.
+  // Reports a violated rule of ir/typing.h or ir/operation_check.h.
   [[noreturn]] void fail(const Token& at, const TypeError& error) const;
 
   std::string name();  // word or string
@@ -121,17 +121,14 @@ class Parser {
   std::string clauses(Operation& op);  // the name, if one is given
   Kernel kernel(Operation& op, std::string& name);
   Kernel loops(Operation& op, std::string& name, bool reduction);
-  Kernel gemm(Operation& op, std::string& name);
-  Kernel convolution(Operation& op, std::string& name);
-  Kernel pooling(Operation& op, std::string& name);
-  Kernel recurrence(Operation& op, std::string& name);
-  Kernel attention(Operation& op, std::string& name);
+  // What follows the kernel's kName: a specialisation for each that has operands or attributes.
+  template <class K>
+  K named_kernel(Operation& op, std::string& name);
   void epilogue(Product& product);
   std::vector<std::int64_t> integers();  // "[" ... "]"
   // "window [...] stride [...] dilation [...] pad [...]", one number per window; the first only if `taps` is null.
   std::vector<Window> windows(std::size_t count, const std::vector<std::int64_t>* taps);
   PostOp post_op();
-  Kernel extern_kernel(Operation& op, std::string& name);
   Kernel collective(Operation& op, std::string& name, CollectiveKind kind);
   Kernel region_kernel(Operation& op, std::string& name, RegionKind kind);
   Region region(std::size_t results);

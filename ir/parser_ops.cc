@@ -4,6 +4,7 @@
 
 #include "ir/collective_table.h"
 #include "ir/error.h"
+#include "ir/operation_check.h"
 #include "ir/parser_impl.h"
 #include "ir/text_defaults.h"
 
@@ -87,36 +88,6 @@ std::string Parser::clauses(Operation& op) {
       return given;
     }
   }
-}
-
-Kernel Parser::kernel(Operation& op, std::string& given) {
-  const Token t = peek();
-  if (t.kind != TokenKind::word) fail_expected("a statement or an operation");
-  next();
-  if (t.text == "pointwise") return loops(op, given, false);
-  if (t.text == "reduction") return loops(op, given, true);
-  if (t.text == "gemm") return gemm(op, given);
-  if (t.text == "convolution") return convolution(op, given);
-  if (t.text == "pool") return pooling(op, given);
-  if (t.text == "recurrence") return recurrence(op, given);
-  if (t.text == "attention") return attention(op, given);
-  if (t.text == "extern") return extern_kernel(op, given);
-  if (t.text == "wait") {
-    const OpId start = op_ref();
-    given = clauses(op);
-    return WaitKernel{start};
-  }
-  if (t.text == "release") {
-    const OpId start = op_ref();
-    given = clauses(op);
-    return ReleaseKernel{start};
-  }
-  for (const RegionKind k :
-       {RegionKind::call, RegionKind::branch, RegionKind::repeat, RegionKind::while_true}) {
-    if (t.text == to_string(k)) return region_kernel(op, given, k);
-  }
-  if (const auto kind = collective_kind(t.text)) return collective(op, given, *kind);
-  fail(kSyntaxError, t, fmt::format("'{}' is neither a statement nor an operation", t.text));
 }
 
 namespace {
@@ -291,7 +262,8 @@ std::vector<TensorRef> Parser::outputs_of(const Operation& op) const {
   return out;
 }
 
-Kernel Parser::gemm(Operation& op, std::string& given) {
+template <>
+Gemm Parser::named_kernel(Operation& op, std::string& given) {
   Gemm k;
   const Token start = peek();
   k.a = tensor_ref();
@@ -354,7 +326,8 @@ std::vector<Window> Parser::windows(std::size_t count, const std::vector<std::in
   return out;
 }
 
-Kernel Parser::convolution(Operation& op, std::string& given) {
+template <>
+Convolution Parser::named_kernel(Operation& op, std::string& given) {
   Convolution k;
   const Token start = peek();
   k.transposed = accept_word("transposed");
@@ -381,7 +354,8 @@ Kernel Parser::convolution(Operation& op, std::string& given) {
   return k;
 }
 
-Kernel Parser::pooling(Operation& op, std::string& given) {
+template <>
+Pooling Parser::named_kernel(Operation& op, std::string& given) {
   Pooling k;
   const Token start = peek();
   if (op.outputs.size() != 1)
@@ -400,7 +374,8 @@ Kernel Parser::pooling(Operation& op, std::string& given) {
   return k;
 }
 
-Kernel Parser::recurrence(Operation& op, std::string& given) {
+template <>
+Recurrence Parser::named_kernel(Operation& op, std::string& given) {
   Recurrence k;
   const CellKind kinds[] = {CellKind::rnn, CellKind::gru, CellKind::lstm};
   const auto kind = std::find_if(std::begin(kinds), std::end(kinds),
@@ -432,7 +407,8 @@ Kernel Parser::recurrence(Operation& op, std::string& given) {
   return k;
 }
 
-Kernel Parser::attention(Operation& op, std::string& given) {
+template <>
+Attention Parser::named_kernel(Operation& op, std::string& given) {
   Attention k;
   if (op.outputs.size() != 1)
     fail(kWrongCount, peek(), fmt::format("an attention must have one result, got {}", op.outputs.size()));
@@ -471,7 +447,8 @@ PostOp Parser::post_op() {
   return op;
 }
 
-Kernel Parser::extern_kernel(Operation& op, std::string& given) {
+template <>
+ExternKernel Parser::named_kernel(Operation& op, std::string& given) {
   ExternKernel k;
   if (peek().kind == TokenKind::string) k.callee = next().text;
   k.writes = outputs_of(op);
@@ -562,6 +539,33 @@ Kernel Parser::region_kernel(Operation& op, std::string& given, RegionKind kind)
     k.regions.push_back(region(op.outputs.size()));
   }
   return k;
+}
+
+Kernel Parser::kernel(Operation& op, std::string& given) {
+  const Token t = peek();
+  if (t.kind != TokenKind::word) fail_expected("a statement or an operation");
+  next();
+  if (t.text == "pointwise") return loops(op, given, false);
+  if (t.text == "reduction") return loops(op, given, true);
+  if (t.text == Gemm::kName) return named_kernel<Gemm>(op, given);
+  if (t.text == Convolution::kName) return named_kernel<Convolution>(op, given);
+  if (t.text == Pooling::kName) return named_kernel<Pooling>(op, given);
+  if (t.text == Recurrence::kName) return named_kernel<Recurrence>(op, given);
+  if (t.text == Attention::kName) return named_kernel<Attention>(op, given);
+  if (t.text == ExternKernel::kName) return named_kernel<ExternKernel>(op, given);
+  const bool waits = t.text == WaitKernel::kName;
+  if (waits || t.text == ReleaseKernel::kName) {
+    const OpId start = op_ref();
+    given = clauses(op);
+    if (waits) return WaitKernel{start};
+    return ReleaseKernel{start};
+  }
+  for (const RegionKind k :
+       {RegionKind::call, RegionKind::branch, RegionKind::repeat, RegionKind::while_true}) {
+    if (t.text == to_string(k)) return region_kernel(op, given, k);
+  }
+  if (const auto kind = collective_kind(t.text)) return collective(op, given, *kind);
+  fail(kSyntaxError, t, fmt::format("'{}' is neither a statement nor an operation", t.text));
 }
 
 Region Parser::region(std::size_t results) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ir/strided_view.h"
+
 namespace braid::ir {
 
 bool owns(const Buffer& buffer) {
@@ -27,12 +29,7 @@ Expr default_bytes(const Buffer& buffer) {
 std::optional<Expr> default_index(const Graph& graph, BufferId buffer, std::span<const Expr> sizes) {
   const Buffer& b = graph[buffer];
   if (!std::equal(sizes.begin(), sizes.end(), b.sizes.begin(), b.sizes.end())) return std::nullopt;
-  const std::vector<Expr> strides = strides_of(graph, buffer);
-  Expr index = 0;
-  for (std::size_t k = 0; k < sizes.size(); ++k) {
-    if (!sizes[k].is_constant(1)) index = index + graph.pool->index(k) * strides[k];
-  }
-  return index;
+  return strided_index(*graph.pool, sizes, strides_of(graph, buffer));
 }
 
 std::optional<TensorRef> transposed(TensorRef ref) {

@@ -1,8 +1,12 @@
-// Types of loop bodies and kernels: one set of rules for parser and verifier.
+// Types of values in loop bodies: one set of rules for parser and verifier. Those of operations: ir/operation_check.h.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "ir/graph.h"
 
@@ -20,6 +24,17 @@ struct TypeError {
   Kind kind;
   std::string message;
 };
+template <class... Args>
+std::optional<TypeError> wrong(TypeError::Kind kind, fmt::format_string<Args...> format, Args&&... args) {
+  return TypeError{kind, fmt::format(format, std::forward<Args>(args)...)};
+}
+// For types whose elements are only moved.
+std::optional<TypeError> no_arithmetic(std::string_view what, DType dtype);
+
+// Whether the graph has the buffer.
+bool is_buffer(const Graph& graph, BufferId buffer);
+// Whether the buffer has elements that can be loaded.
+bool has_memory(const Graph& graph, BufferId buffer);
 
 // The context of a body: how many loop indices it may use and the type of `acc` (epilogues only).
 struct BodyContext {
@@ -43,7 +58,5 @@ std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, s
 // Checks the symbols of an index expression at instruction k (k = body.instrs.size(): after the whole body).
 std::optional<TypeError> check_index_expr(const LoopBody& body, Expr e, std::size_t k,
                                           const BodyContext& context);
-// Checks types, ranks and counts of one operation. Sizes are wrong only if they provably differ.
-std::optional<TypeError> check_operation(const Graph& graph, OpId op);
 
 }  // namespace braid::ir

@@ -10,7 +10,7 @@
 #include "ir/error.h"
 #include "ir/fused_loops.h"
 #include "ir/kernel_parts.h"
-#include "ir/typing.h"
+#include "ir/operation_check.h"
 #include "ir/verifier_impl.h"
 
 namespace braid::ir {

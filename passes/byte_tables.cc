@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/element.h"
+#include "ir/id_vector.h"
 #include "ir/kernel_parts.h"
 #include "ir/scalar.h"
 #include "passes/quantised_operand.h"
@@ -172,13 +173,7 @@ class Tabulating {
         map.push_back(builder.cast(builder.load(table, graph_[table].dtype, at), instr.dtype));
         continue;
       }
-      Instr copy = instr;
-      for (ValueId& v : copy.operands) v = map[static_cast<std::size_t>(v.index)];
-      copy.index = substitute(copy.index, [&](Expr s) -> std::optional<Expr> {
-        if (!s.is_symbol(SymbolKind::value)) return std::nullopt;
-        return graph_.pool->value(map[static_cast<std::size_t>(s.symbol_number())].index);
-      });
-      map.push_back(builder.add(std::move(copy)));
+      map.push_back(builder.add(in_terms_of(instr, *graph_.pool, [&](ValueId v) { return ir::at(map, v); })));
     }
     body = builder.finish(map[static_cast<std::size_t>(body.result.index)]);
     return true;

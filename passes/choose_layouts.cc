@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "ir/coordinate.h"
 #include "ir/id_vector.h"
 #include "ir/kernel_parts.h"
+#include "ir/strided_view.h"
 #include "passes/visit_ids.h"
 
 namespace braid::passes {
@@ -256,24 +256,13 @@ class Chooser {
   std::vector<Expr> new_strides(BufferId owner) const { return channels_last_strides(graph_[owner].sizes); }
 
   std::optional<TensorRef> moved(const TensorRef& ref) const {
-    Expr element = ref.offset;
-    for (std::size_t k = 0; k < ref.sizes.size(); ++k) {
-      if (!ref.sizes[k].is_constant(1)) element = element + graph_.pool->index(k) * ref.strides[k];
-    }
-    const std::optional<Expr> e = moved(ref.buffer, element, ref.sizes);
+    const std::optional<Expr> e = moved(ref.buffer, element_of(graph_, ref), ref.sizes);
     if (!e) return std::nullopt;
-    TensorRef out{ref.buffer, *e, ref.sizes, {}};
-    for (std::size_t k = 0; k < ref.sizes.size(); ++k) {
-      const Expr index = graph_.pool->index(k);
-      const std::optional<Expr> stride = stride_of(*e, index);
-      if (!stride || !ir::of_dimensions(*stride)) return std::nullopt;
-      out.strides.push_back(*stride);
-      out.offset = out.offset - index * *stride;
-    }
+    std::optional<TensorRef> out = strided_view(graph_, ref.buffer, *e, ref.sizes);
     // The strides of single elements are those of a dense layout.
-    for (std::size_t k = ref.sizes.size(); k-- > 0;) {
+    for (std::size_t k = ref.sizes.size(); out && k-- > 0;) {
       if (ref.sizes[k].is_constant(1))
-        out.strides[k] = k + 1 < ref.sizes.size() ? out.strides[k + 1] * out.sizes[k + 1] : Expr(1);
+        out->strides[k] = k + 1 < ref.sizes.size() ? out->strides[k + 1] * ref.sizes[k + 1] : Expr(1);
     }
     return out;
   }
@@ -320,11 +309,7 @@ class Chooser {
       const BufferId to = graph_.add_owned(name, from.dtype, sizes);
       Loops loops;
       loops.sizes = sizes;
-      Expr element = 0;
-      const std::vector<Expr> strides = contiguous_strides(sizes);
-      for (std::size_t d = 0; d < sizes.size(); ++d) {
-        if (!sizes[d].is_constant(1)) element = element + graph_.pool->index(d) * strides[d];
-      }
+      const Expr element = strided_index(*graph_.pool, sizes, contiguous_strides(sizes));
       BodyBuilder body(*graph_.pool);
       loops.body = body.finish(body.load(owner, graph_[owner].dtype, element));
       loops.store_index = element;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ir/element.h"
+#include "ir/strided_view.h"
 #include "passes/constant_sums.h"
 
 namespace braid::passes {
@@ -106,9 +107,7 @@ WindowSums window_sums(Graph& graph, const Convolution& k, const TensorRef& a) {
   made.kernel.post_ops.clear();
   const std::vector<Expr> strides = contiguous_strides(kept);
   ExprPool& pool = *graph.pool;
-  for (std::size_t d = 0; d + 1 < kept.size(); ++d) {
-    if (!kept[d].is_constant(1)) made.sums.index = made.sums.index + pool.index(d) * strides[d];
-  }
+  made.sums.index = strided_index(pool, std::span(kept).first(kept.size() - 1), strides);
   if (!kept.back().is_constant(1))
     made.sums.index =
         made.sums.index + simplify(floor_div(pool.index(kept.size() - 1), k.b.sizes.back()), k.out.sizes);

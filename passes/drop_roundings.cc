@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "ir/id_vector.h"
 #include "ir/kernel_parts.h"
 
 namespace braid::passes {
@@ -76,13 +77,7 @@ class Widened {
       return;
     }
     if (is_half(instr.dtype) && computes_in_wide(k)) return;
-    Instr copy = instr;
-    for (ValueId& v : copy.operands) v = same(v);
-    copy.index = substitute(copy.index, [&](Expr s) -> std::optional<Expr> {
-      if (!s.is_symbol(SymbolKind::value)) return std::nullopt;
-      return pool_.value(same({static_cast<std::int32_t>(s.symbol_number())}).index);
-    });
-    same_[k] = builder_.add(std::move(copy));
+    same_[k] = builder_.add(in_terms_of(instr, pool_, [&](ValueId v) { return same(v); }));
   }
 
   // Of a half type: computed in f32, if its operands are numbers of it.
@@ -238,12 +233,7 @@ class Dropping {
     BodyBuilder builder(*graph_.pool);
     std::vector<ValueId> map;
     for (const Instr& instr : body.instrs) {
-      Instr copy = instr;
-      for (ValueId& v : copy.operands) v = map[static_cast<std::size_t>(v.index)];
-      copy.index = substitute(copy.index, [&](Expr s) -> std::optional<Expr> {
-        if (!s.is_symbol(SymbolKind::value)) return std::nullopt;
-        return graph_.pool->value(map[static_cast<std::size_t>(s.symbol_number())].index);
-      });
+      Instr copy = in_terms_of(instr, *graph_.pool, [&](ValueId v) { return ir::at(map, v); });
       const bool widened = instr.code == OpCode::load && instr.buffer == buffer;
       if (widened) copy.dtype = DType::f32;
       const ValueId made = builder.add(std::move(copy));

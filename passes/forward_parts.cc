@@ -1,15 +1,14 @@
 #include "passes/forward_parts.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
-#include "ir/effects.h"
 #include "ir/id_vector.h"
 #include "ir/op_table.h"
-#include "passes/compact.h"
+#include "passes/forwarded_loops.h"
 
 namespace braid::passes {
 namespace {
@@ -18,24 +17,17 @@ using namespace ir;
 
 class Forwarder {
  public:
-  Forwarder(Schedule& schedule, const ForwardParts& options)
-      : schedule_(schedule), graph_(schedule.graph), options_(options) {}
+  Forwarder(Graph& graph, ForwardedLoops& loops, const ForwardParts& options)
+      : graph_(graph), loops_(loops), options_(options) {}
 
-  bool run() {
-    bool changed = false;
-    while (sweep()) changed = true;
-    if (!changed) return false;
-    schedule_.plan.reset();
-    compact(schedule_);
-    return true;
+  void sweep() {
+    for (const StorageId s : first_ids<StorageId>(count_of(graph_.storages))) {
+      if (const std::optional<Joined> joined = joined_tensor(s)) forward(*joined);
+    }
   }
 
  private:
-  struct Touch {
-    std::size_t node;
-    OpId op;
-    bool writes;
-  };
+  using Touch = ForwardedLoops::Touch;
   struct Part {
     OpId writer;
     std::int64_t first = 0, size = 0;  // in the dimension of the concatenation
@@ -60,77 +52,16 @@ class Forwarder {
     std::size_t pieces() const { return dim < 0 ? 1 : borders.size() - 1; }
   };
 
-  Schedule& schedule_;
   Graph& graph_;
+  ForwardedLoops& loops_;
   const ForwardParts& options_;
-  IdVector<StorageId, std::vector<Touch>> touches_;  // in the order of the schedule
-  IdVector<StorageId, bool> kept_;                   // outputs, and what shares memory by declaration
-  std::set<OpId> used_;  // rewritten in this sweep, with touches that no longer hold
-  std::set<OpId> gone_;
-  std::map<OpId, std::vector<OpId>> more_;  // that follow an operation
-
-  bool sweep() {
-    touches_.clear();
-    touches_.resize(graph_.storages.size());
-    kept_.assign(graph_.storages.size(), false);
-    used_.clear();
-    gone_.clear();
-    more_.clear();
-    for (std::size_t n = 0; n < schedule_.nodes.size(); ++n) {
-      for (OpId op : ops_of(schedule_.nodes[n])) {
-        for (const Access& a : effects(graph_, op).accesses)
-          touches_[a.region.storage].push_back({n, op, a.writes()});
-      }
-    }
-    for (const GraphOutput& o : graph_.outputs) {
-      if (const StorageId s = root_storage(graph_, o.buffer); s.valid()) kept_[s] = true;
-    }
-    for (const StorageId s : kept_.ids()) {
-      if (!graph_[s].alias_of.valid()) continue;
-      kept_[s] = true;
-      kept_[graph_[s].alias_of] = true;
-    }
-    for (const StorageId s : touches_.ids()) {
-      if (const std::optional<Joined> joined = joined_tensor(s)) forward(*joined);
-    }
-    if (used_.empty()) return false;
-    std::vector<ScheduleNode> nodes;
-    for (ScheduleNode& node : schedule_.nodes) {
-      const OpId op = node.kind == ScheduleNode::Kind::single ? node.op : OpId{};
-      if (op.valid() && gone_.contains(op)) continue;
-      nodes.push_back(std::move(node));
-      if (const auto more = more_.find(op); op.valid() && more != more_.end()) {
-        for (OpId other : more->second) nodes.push_back(ScheduleNode::single(other));
-      }
-    }
-    schedule_.nodes = std::move(nodes);
-    return true;
-  }
-
-  bool is_pointwise(const Touch& t) const {
-    const auto* loops = graph_[t.op].as<Loops>();
-    return schedule_.nodes[t.node].kind == ScheduleNode::Kind::single && loops != nullptr &&
-           !loops->is_reduction() && graph_[t.op].outputs.size() == 1 && !used_.contains(t.op);
-  }
-
-  bool stores_in_order(OpId op) const {
-    const auto& loops = *graph_[op].as<Loops>();
-    const BufferId out = graph_[op].outputs[0];
-    if (!(graph_[out].sizes == loops.sizes)) return false;
-    const std::vector<Expr> strides = strides_of(graph_, out);
-    Expr own = 0;
-    for (std::size_t k = 0; k < strides.size(); ++k) {
-      if (!loops.sizes[k].is_constant(1)) own = own + graph_.pool->index(k) * strides[k];
-    }
-    return simplify(loops.store_index, loops.sizes) == simplify(own, loops.sizes);
-  }
 
   std::optional<Joined> joined_tensor(StorageId s) const {
-    if (graph_[s].kind != StorageKind::activation || kept_[s]) return std::nullopt;
+    if (graph_[s].kind != StorageKind::activation || loops_.is_kept(s)) return std::nullopt;
     Joined joined;
     std::size_t last_write = 0;
-    for (const Touch& t : touches_[s]) {
-      if (!is_pointwise(t)) return std::nullopt;
+    for (const Touch& t : loops_.touches(s)) {
+      if (!loops_.is_pointwise(t)) return std::nullopt;
       if (t.writes) {
         if (!joined.readers.empty()) return std::nullopt;
         last_write = t.node;
@@ -166,7 +97,7 @@ class Forwarder {
         dim = k;
       }
       if (!dim || view.sizes[*dim] == whole.sizes[*dim] || !view.sizes[*dim].is_constant() ||
-          !whole.sizes[*dim].is_constant() || !stores_in_order(part.writer) ||
+          !whole.sizes[*dim].is_constant() || !loops_.stores_in_order(part.writer) ||
           graph_[part.writer].as<Loops>()->body.result_dtype() != whole.dtype)
         return false;
       const std::optional<Expr> first = divide_exactly(layout->offset, strides[*dim]);
@@ -249,7 +180,8 @@ class Forwarder {
     cut.borders.erase(std::unique(cut.borders.begin(), cut.borders.end()), cut.borders.end());
     if (cut.dim >= 0) {
       const Buffer& out = graph_[graph_[reader].outputs[0]];
-      if (std::holds_alternative<MutationOutput>(out.layout) || !stores_in_order(reader)) return std::nullopt;
+      if (std::holds_alternative<MutationOutput>(out.layout) || !loops_.stores_in_order(reader))
+        return std::nullopt;
     }
     return cut;
   }
@@ -259,7 +191,7 @@ class Forwarder {
     const Operation& writer = graph_[part.writer];
     const LoopBody& body = writer.as<Loops>()->body;
     const auto node_of = [&](OpId op) {
-      const std::vector<Touch>& all = touches_[root_storage(graph_, graph_[op].outputs[0])];
+      const std::vector<Touch>& all = loops_.touches(root_storage(graph_, graph_[op].outputs[0]));
       return std::find_if(all.begin(), all.end(), [&](const Touch& t) { return t.op == op; })->node;
     };
     const std::size_t from = node_of(part.writer), to = node_of(reader_op);
@@ -270,10 +202,9 @@ class Forwarder {
       flops += row_of(instr.code).flops;
       if (instr.code != OpCode::load) continue;
       const StorageId memory = root_storage(graph_, instr.buffer);
-      if (!memory.valid() || memory == written || graph_[memory].alias_of.valid()) return false;
-      for (const Touch& t : touches_[memory]) {
-        if (t.writes && t.node > from && t.node < to) return false;
-      }
+      if (!memory.valid() || memory == written || graph_[memory].alias_of.valid() ||
+          loops_.is_written_between(memory, from, to))
+        return false;
     }
     if (flops < options_.min_flops && reads_rows(*writer.as<Loops>())) return true;
     // Then each value is computed once, as before.
@@ -303,7 +234,7 @@ class Forwarder {
       for (const Instr& instr : graph_[part.writer].as<Loops>()->body.instrs) {
         if (instr.code != OpCode::load) continue;
         const StorageId memory = root_storage(graph_, instr.buffer);
-        if (memory.valid() && graph_[memory].kind == StorageKind::activation && !kept_[memory] &&
+        if (memory.valid() && graph_[memory].kind == StorageKind::activation && !loops_.is_kept(memory) &&
             last_node(memory) < last_read)
           kept.insert(memory);
       }
@@ -317,7 +248,7 @@ class Forwarder {
 
   std::size_t last_node(StorageId s) const {
     std::size_t last = 0;
-    for (const Touch& t : touches_[s]) last = std::max(last, t.node);
+    for (const Touch& t : loops_.touches(s)) last = std::max(last, t.node);
     return last;
   }
 
@@ -337,67 +268,24 @@ class Forwarder {
     }
     if (pieces > joined.parts.size() + joined.readers.size()) return;
     for (const Cut& cut : cuts) rewrite(joined, cut);
-    for (const Part& part : joined.parts) {
-      used_.insert(part.writer);
-      gone_.insert(part.writer);
-    }
+    for (const Part& part : joined.parts) loops_.remove(part.writer);
   }
 
   void rewrite(const Joined& joined, const Cut& cut) {
-    used_.insert(cut.reader);
-    std::vector<std::string> origins;
-    const auto add_origins = [&](OpId op) {
-      for (const std::string& origin : graph_[op].origins) {
-        if (std::find(origins.begin(), origins.end(), origin) == origins.end()) origins.push_back(origin);
-      }
-    };
-    for (const Part& part : joined.parts) add_origins(part.writer);
-    add_origins(cut.reader);
-    graph_[cut.reader].origins = std::move(origins);
-    graph_[cut.reader].cost.reset();
-    const Loops given = *graph_[cut.reader].as<Loops>();
-    if (cut.dim < 0) {
-      graph_[cut.reader].as<Loops>()->body = body_of(joined, given, given.sizes, -1, 0);
-      return;
-    }
-    const Operation whole = graph_[cut.reader];
+    std::vector<OpId> writers;
+    for (const Part& part : joined.parts) writers.push_back(part.writer);
+    const auto& given = *graph_[cut.reader].as<Loops>();
+    std::vector<ForwardedLoops::Piece> pieces;
     for (std::size_t p = 0; p < cut.pieces(); ++p) {
-      const std::int64_t first = cut.borders[p], size = cut.borders[p + 1] - first;
-      Loops loops = given;
-      loops.sizes[static_cast<std::size_t>(cut.dim)] = size;
-      loops.body = body_of(joined, given, loops.sizes, cut.dim, first);
-      const BufferId target =
-          piece_of(whole.outputs[0], static_cast<std::size_t>(cut.dim), first, loops.sizes);
-      OpId op = cut.reader;
-      if (p == 0) {
-        graph_[whole.outputs[0]].producer = {};
-        graph_[op].outputs = {target};
-        graph_[target].producer = op;
-        graph_[op].kernel = std::move(loops);
-      } else {
-        Operation other = whole;
-        other.outputs = {target};
-        other.kernel = std::move(loops);
-        op = graph_.add_op(std::move(other));
-        used_.insert(op);
-        more_[cut.reader].push_back(op);
+      ForwardedLoops::Piece piece{0, given};
+      if (cut.dim >= 0) {
+        piece.first = cut.borders[p];
+        ir::at(piece.loops.sizes, cut.dim) = cut.borders[p + 1] - piece.first;
       }
+      piece.loops.body = body_of(joined, given, piece.loops.sizes, cut.dim, piece.first);
+      pieces.push_back(std::move(piece));
     }
-  }
-
-  BufferId piece_of(BufferId whole, std::size_t dim, std::int64_t first, const std::vector<Expr>& sizes) {
-    const std::vector<Expr> strides = strides_of(graph_, whole);
-    NonOwningLayout layout{whole, strides[dim] * first, strides};
-    if (const auto* view = std::get_if<NonOwningLayout>(&graph_[whole].layout)) {
-      layout.base = view->base;
-      layout.offset = layout.offset + view->offset;
-    }
-    Buffer piece;
-    piece.name = graph_[whole].name + ".part";
-    piece.dtype = graph_[whole].dtype;
-    piece.sizes = sizes;
-    piece.layout = std::move(layout);
-    return graph_.add_buffer(std::move(piece));
+    loops_.replace(cut.reader, writers, std::move(pieces), static_cast<std::size_t>(std::max(cut.dim, 0)));
   }
 
   // The reader's body from `first` on in dimension `dim`, with the parts' values for what it loads of them.
@@ -405,8 +293,10 @@ class Forwarder {
                    std::int64_t first) const {
     BodyBuilder body(*graph_.pool);
     IdVector<ValueId, ValueId> map(given.body.instrs.size());
+    std::vector<Expr> at;
+    for (int k = 0; k < count_of(sizes); ++k) at.push_back(graph_.pool->index(k) + (k == dim ? first : 0));
     for (const ValueId v : map.ids()) {
-      Instr instr = given.body[v];
+      const Instr& instr = given.body[v];
       if (reads(instr, joined)) {
         const Place place = *place_of(joined, given, instr);
         const int loop_dim = place.loop_dims[joined.dim];
@@ -428,17 +318,10 @@ class Forwarder {
         map[v] = body.inline_body(graph_[part->writer].as<Loops>()->body, indices);
         continue;
       }
-      for (ValueId& o : instr.operands) o = map[o];
-      instr.index = simplify(substitute(instr.index,
-                                        [&](Expr s) -> std::optional<Expr> {
-                                          if (s.is_symbol(SymbolKind::value))
-                                            return body.as_index(map[ValueId{s.symbol_number()}]);
-                                          if (s.is_symbol(SymbolKind::index) && s.symbol_number() == dim)
-                                            return s + first;
-                                          return std::nullopt;
-                                        }),
-                             sizes);
-      map[v] = body.add(std::move(instr));
+      Instr copy = in_terms_of(
+          instr, *graph_.pool, [&](ValueId o) { return map[o]; }, at);
+      copy.index = simplify(copy.index, sizes);
+      map[v] = body.add(std::move(copy));
     }
     LoopBody result = body.finish(map[given.body.result]);
     for (Instr& instr : result.instrs) instr.index = simplify(instr.index, sizes);
@@ -448,6 +331,9 @@ class Forwarder {
 
 }  // namespace
 
-bool ForwardParts::run(Schedule& schedule) { return Forwarder(schedule, *this).run(); }
+bool ForwardParts::run(Schedule& schedule) {
+  return forward_loops(schedule,
+                       [&](ForwardedLoops& loops) { Forwarder(schedule.graph, loops, *this).sweep(); });
+}
 
 }  // namespace braid::passes

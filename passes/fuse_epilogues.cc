@@ -4,11 +4,11 @@
 #include <numeric>
 #include <optional>
 
-#include "ir/coordinate.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/id_vector.h"
 #include "ir/kernel_parts.h"
+#include "ir/strided_view.h"
 #include "ir/typing.h"
 #include "passes/compact.h"
 #include "passes/fusion_graph.h"
@@ -110,32 +110,6 @@ class Fuser {
     return true;
   }
 
-  // The element of `out` at the product's indices.
-  Expr out_index(const TensorRef& out) const {
-    Expr e = out.offset;
-    for (std::size_t k = 0; k < out.sizes.size(); ++k) {
-      if (!out.sizes[k].is_constant(1)) e = e + graph_.pool->index(k) * out.strides[k];
-    }
-    return simplify(e, out.sizes);
-  }
-
-  // `target` as a view whose element at the product's indices is `store`.
-  std::optional<TensorRef> view_at(BufferId target, Expr store, const std::vector<Expr>& sizes) const {
-    TensorRef ref{target, store, sizes, {}};
-    for (std::size_t k = 0; k < sizes.size(); ++k) {
-      const Expr index = graph_.pool->index(k);
-      const std::optional<Expr> stride =
-          sizes[k].is_constant(1) ? Expr(std::int64_t{0}) : stride_of(ref.offset, index);
-      if (!stride || !ir::of_dimensions(*stride)) return std::nullopt;
-      ref.strides.push_back(*stride);
-      ref.offset = ref.offset - index * *stride;
-    }
-    bool linear = true;
-    for_each_symbol(ref.offset, [&](Expr s) { linear &= s.is_symbol(SymbolKind::dim); });
-    if (!linear) return std::nullopt;
-    return ref;
-  }
-
   // The dimensions of the result in the order of memory: a convolution has the channels last in `out`, but often not in
   // memory.
   static std::vector<std::size_t> memory_order(const TensorRef& out) {
@@ -173,7 +147,7 @@ class Fuser {
     const auto indices = indices_of(loops, product.out);
     if (!indices) return std::nullopt;
     const auto at = [&](Expr e) { return simplify(substitute_indices(e, *indices), sizes); };
-    std::optional<TensorRef> out = view_at(target, at(loops.store_index), sizes);
+    std::optional<TensorRef> out = strided_view(graph_, target, at(loops.store_index), sizes);
     if (!out) return std::nullopt;
     if (may_overlap(graph_, *out, product.a) || may_overlap(graph_, *out, product.b)) return std::nullopt;
 
@@ -181,7 +155,7 @@ class Fuser {
     const StorageId memory = root_storage(graph_, result);
     if (root_storage(graph_, target) == memory) return std::nullopt;
     const MemoryRegion written = region(graph_, result);
-    const Expr own = out_index(product.out);
+    const Expr own = simplify(element_of(graph_, product.out), sizes);
     BodyBuilder body(*graph_.pool);
     std::vector<Expr> same;
     for (std::size_t k = 0; k < sizes.size(); ++k) same.push_back(graph_.pool->index(k));
@@ -190,17 +164,9 @@ class Fuser {
     const ValueId value = body.cast(before, graph_[result].dtype);
     IdVector<ValueId, ValueId> map(loops.body.instrs.size());
     for (const ValueId k : map.ids()) {
-      Instr instr = ir::at(loops.body.instrs, k);
-      for (ValueId& v : instr.operands) v = map[v];
-      instr.index = simplify(substitute(instr.index,
-                                        [&](Expr s) -> std::optional<Expr> {
-                                          if (s.is_symbol(SymbolKind::value))
-                                            return body.as_index(map[ValueId{s.symbol_number()}]);
-                                          if (s.is_symbol(SymbolKind::index))
-                                            return ir::at(*indices, s.symbol_number());
-                                          return std::nullopt;
-                                        }),
-                             sizes);
+      Instr instr = in_terms_of(
+          loops.body[k], *graph_.pool, [&](ValueId v) { return map[v]; }, *indices);
+      instr.index = simplify(instr.index, sizes);
       if (instr.code == OpCode::load && root_storage(graph_, instr.buffer) == memory) {
         const std::int64_t item = size_of(graph_[result].dtype);
         const auto shift = divide_exactly(region(graph_, instr.buffer).offset - written.offset, item);

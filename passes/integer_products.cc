@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include "ir/coordinate.h"
-#include "ir/effects.h"
 #include "ir/element.h"
 #include "ir/error.h"
 #include "ir/id_vector.h"
 #include "ir/kernel_parts.h"
+#include "ir/strided_view.h"
 #include "ir/typing.h"
 #include "passes/compact.h"
 #include "passes/constant_sums.h"
@@ -20,6 +18,7 @@
 #include "passes/new_operations.h"
 #include "passes/pass_context.h"
 #include "passes/quantised_operand.h"
+#include "passes/storage_use.h"
 
 namespace braid::passes {
 namespace {
@@ -39,7 +38,7 @@ struct Operand {
 class Rewriter {
  public:
   Rewriter(Schedule& schedule, bool float_products)
-      : schedule_(schedule), graph_(schedule.graph), float_products_(float_products) {}
+      : schedule_(schedule), graph_(schedule.graph), float_products_(float_products), writers_(schedule) {}
 
   bool run() {
     index();
@@ -50,7 +49,7 @@ class Rewriter {
     }
     if (!changed_) return false;
     added_.place(schedule_);
-    drop_unread();
+    drop_unread(schedule_, narrowed_from_);
     schedule_.plan.reset();
     compact(schedule_);
     return true;
@@ -61,8 +60,8 @@ class Rewriter {
   Graph& graph_;
   bool float_products_;
   bool changed_ = false;
-  std::set<OpId> single_;             // nodes of their own
-  std::map<StorageId, int> writers_;  // of each root storage
+  std::set<OpId> single_;  // nodes of their own
+  StorageWriters writers_;
   NewOperations added_;
   std::set<OpId> narrowed_from_;  // producers that may be read no more
   std::vector<std::pair<TensorRef, BufferId>> row_sums_, column_sums_;
@@ -72,25 +71,6 @@ class Rewriter {
     for (const ScheduleNode& node : schedule_.nodes) {
       if (node.kind == ScheduleNode::Kind::single) single_.insert(node.op);
     }
-    std::vector<StorageTouch> touches;
-    for (OpId op : execution_order(schedule_)) {
-      storages_of(graph_, op, touches);
-      std::set<StorageId> written;
-      for (const StorageTouch& t : touches) {
-        if (t.writes || t.inside) written.insert(t.storage);
-      }
-      for (StorageId s : written) ++writers_[s];
-    }
-  }
-
-  // Memory whose contents are the same for all that read it.
-  bool never_changes(BufferId buffer) {
-    const StorageId root = root_storage(graph_, buffer);
-    if (!root.valid()) return false;
-    const StorageKind kind = graph_[root].kind;
-    if (kind == StorageKind::comm) return false;
-    const int most = kind == StorageKind::activation || kind == StorageKind::output ? 1 : 0;
-    return writers_[root] <= most;
   }
 
   // ---- recognition
@@ -108,7 +88,7 @@ class Rewriter {
     if (!producer.valid() || !single_.contains(producer) || !buffer.storage.valid()) return std::nullopt;
     const auto* loops = graph_[producer].as<Loops>();
     if (loops == nullptr || loops->is_reduction() || !writes_in_order(*loops, buffer) ||
-        !never_changes(ref.buffer))
+        !writers_.never_changes(ref.buffer))
       return std::nullopt;
     const std::optional<QuantisedBody> parts = find_quantised(loops->body);
     const auto at = loop_indices(graph_, *loops, ref);
@@ -130,7 +110,7 @@ class Rewriter {
       bool known = true;
       for (Instr& instr : slice.instrs) {
         if (instr.code == OpCode::check_index) return std::nullopt;
-        if (instr.code == OpCode::load && !never_changes(instr.buffer)) return std::nullopt;
+        if (instr.code == OpCode::load && !writers_.never_changes(instr.buffer)) return std::nullopt;
         instr.index = substitute(instr.index, [&](Expr s) -> std::optional<Expr> {
           if (!s.is_symbol(SymbolKind::index)) return std::nullopt;
           const std::optional<Expr>& index = kept[static_cast<std::size_t>(s.symbol_number())];
@@ -164,10 +144,7 @@ class Rewriter {
     if (fixed == nullptr || !(fixed->strides == contiguous_strides(buffer.sizes)) ||
         buffer.sizes != loops.sizes)
       return false;
-    Expr own = 0;
-    for (std::size_t k = 0; k < loops.sizes.size(); ++k) {
-      if (!loops.sizes[k].is_constant(1)) own = own + graph_.pool->index(k) * fixed->strides[k];
-    }
+    const Expr own = strided_index(*graph_.pool, loops.sizes, fixed->strides);
     return simplify(loops.store_index, loops.sizes) == simplify(own, loops.sizes);
   }
 
@@ -175,21 +152,15 @@ class Rewriter {
   std::optional<TensorRef> existing(const Loops& loops, ValueId bytes, const TensorRef& ref,
                                     const std::vector<Expr>& at) {
     const Instr& load = loops.body[bytes];
-    if (load.code != OpCode::load || !load.operands.empty() || !never_changes(load.buffer))
+    if (load.code != OpCode::load || !load.operands.empty() || !writers_.never_changes(load.buffer))
       return std::nullopt;
-    Expr offset = simplify(substitute_indices(load.index, at), ref.sizes);
-    TensorRef view{load.buffer, 0, ref.sizes, {}};
-    for (std::size_t d = 0; d < ref.sizes.size(); ++d) {
-      const Expr index = graph_.pool->index(d);
-      const std::optional<Expr> stride = stride_of(offset, index);
-      if (!stride || !ir::of_dimensions(*stride) || !provably_non_negative(*stride)) return std::nullopt;
-      view.strides.push_back(ref.sizes[d].is_constant(1) ? Expr(0) : *stride);
-      offset = offset - index * *stride;
+    std::optional<TensorRef> view =
+        strided_view(graph_, load.buffer, simplify(substitute_indices(load.index, at), ref.sizes), ref.sizes);
+    for (std::size_t d = 0; view && d < ref.sizes.size(); ++d) {
+      if (!provably_non_negative(view->strides[d])) return std::nullopt;
+      if (ref.sizes[d].is_constant(1)) view->strides[d] = 0;
     }
-    bool known = true;
-    for_each_symbol(offset, [&](Expr s) { known = known && s.is_symbol(SymbolKind::dim); });
-    view.offset = offset;
-    return known ? std::optional(view) : std::nullopt;
+    return view;
   }
 
   // ---- new operations
@@ -218,7 +189,7 @@ class Rewriter {
   OpId add_before(OpId reader, Operation op) {
     const OpId added = graph_.add_op(std::move(op));
     added_.add_before(reader, added);
-    for (BufferId b : graph_[added].outputs) ++writers_[root_storage(graph_, b)];
+    for (BufferId b : graph_[added].outputs) writers_.add(b);
     return added;
   }
 
@@ -474,25 +445,6 @@ class Rewriter {
     b.bytes = view;
     b.zero.reset();
     return true;
-  }
-
-  // ---- the schedule
-
-  // Producers of what only products read.
-  void drop_unread() {
-    std::set<StorageId> read;
-    for (const GraphOutput& o : graph_.outputs) read.insert(root_storage(graph_, o.buffer));
-    std::vector<StorageTouch> touches;
-    for (OpId op : execution_order(schedule_)) {
-      storages_of(graph_, op, touches);
-      for (const StorageTouch& t : touches) {
-        if (!t.writes || t.inside || !narrowed_from_.contains(op)) read.insert(t.storage);
-      }
-    }
-    std::erase_if(schedule_.nodes, [&](const ScheduleNode& node) {
-      return node.kind == ScheduleNode::Kind::single && narrowed_from_.contains(node.op) &&
-             !read.contains(root_storage(graph_, graph_[node.op].outputs[0]));
-    });
   }
 };
 

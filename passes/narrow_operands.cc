@@ -5,9 +5,9 @@
 #include <set>
 #include <span>
 
-#include "ir/effects.h"
 #include "ir/error.h"
 #include "ir/kernel_parts.h"
+#include "ir/strided_view.h"
 #include "ir/typing.h"
 #include "passes/compact.h"
 #include "passes/constant_weights.h"
@@ -68,16 +68,11 @@ Expr element_of(const Graph& graph, const TensorRef& ref, const std::vector<std:
   }
   return at;
 }
-Expr element_of(const Graph& graph, const TensorRef& ref) {
+Expr given_element(const Graph& graph, const TensorRef& ref) {
   return element_of(graph, ref, as_given(ref.sizes.size()));
 }
 Expr row_major(const Graph& graph, std::span<const Expr> sizes) {
-  const std::vector<Expr> strides = contiguous_strides(sizes);
-  Expr at = 0;
-  for (std::size_t d = 0; d < sizes.size(); ++d) {
-    if (!sizes[d].is_constant(1)) at = at + graph.pool->index(d) * strides[d];
-  }
-  return at;
+  return strided_index(*graph.pool, sizes, contiguous_strides(sizes));
 }
 
 bool is_whole(const Graph& graph, BufferId buffer) {
@@ -87,17 +82,7 @@ bool is_whole(const Graph& graph, BufferId buffer) {
 }  // namespace
 
 NarrowOperands::NarrowOperands(Schedule& schedule, DType type)
-    : schedule_(schedule), graph_(schedule.graph), type_(type) {
-  std::vector<StorageTouch> touches;
-  for (OpId op : execution_order(schedule_)) {
-    storages_of(graph_, op, touches);
-    std::set<StorageId> written;
-    for (const StorageTouch& t : touches) {
-      if (t.writes || t.inside) written.insert(t.storage);
-    }
-    for (StorageId s : written) ++writers_[s];
-  }
-}
+    : schedule_(schedule), graph_(schedule.graph), type_(type), writers_(schedule) {}
 
 bool NarrowOperands::narrow_product(OpId id) {
   const auto weights = weights_of(*as_product(graph_[id].kernel));
@@ -146,37 +131,17 @@ void NarrowOperands::narrow_attention(OpId id) {
   const OpId cast =
       graph_.add_op({graph_[wide].name + ".f32", std::move(loops), {wide}, graph_[id].origins, std::nullopt});
   added_.add_after(id, cast);
-  ++writers_[root_storage(graph_, narrow)];
-  if (never_changes(wide)) results_[root_storage(graph_, wide)] = {narrow, cast};
+  writers_.add(narrow);
+  if (writers_.never_changes(wide)) results_[root_storage(graph_, wide)] = {narrow, cast};
 }
 
 void NarrowOperands::finish() {
   added_.place(schedule_);
-  // Casts back to f32 that nobody reads.
-  std::map<StorageId, int> readers;
-  std::vector<StorageTouch> touches;
-  for (OpId op : execution_order(schedule_)) {
-    storages_of(graph_, op, touches);
-    for (const StorageTouch& t : touches) readers[t.storage] += !t.writes || t.inside;
-  }
-  for (const GraphOutput& output : graph_.outputs) ++readers[root_storage(graph_, output.buffer)];
-  for (const auto& [storage, result] : results_) {
-    if (readers[storage] > 0) continue;
-    std::erase_if(schedule_.nodes, [&, cast = result.widened](const ScheduleNode& node) {
-      return node.kind == ScheduleNode::Kind::single && node.op == cast;
-    });
-  }
+  std::set<OpId> casts;  // back to f32
+  for (const auto& [storage, result] : results_) casts.insert(result.widened);
+  drop_unread(schedule_, casts);
   schedule_.plan.reset();
   compact(schedule_);
-}
-
-// Memory whose contents are the same for all that read it.
-bool NarrowOperands::never_changes(BufferId buffer) {
-  const StorageId root = root_storage(graph_, buffer);
-  if (!root.valid() || graph_[root].kind == StorageKind::comm) return false;
-  const StorageKind kind = graph_[root].kind;
-  const int most = kind == StorageKind::activation || kind == StorageKind::output ? 1 : 0;
-  return writers_[root] <= most;
 }
 
 // The same elements of an attention's narrow result.
@@ -194,7 +159,7 @@ std::string NarrowOperands::suffix() const { return "." + std::string(to_string(
 void NarrowOperands::add_before(OpId reader, const std::string& name, Loops loops, BufferId out) {
   const OpId added = graph_.add_op({name, std::move(loops), {out}, graph_[reader].origins, std::nullopt});
   added_.add_before(reader, added);
-  ++writers_[root_storage(graph_, out)];
+  writers_.add(out);
 }
 
 std::optional<NarrowOperands::Weights> NarrowOperands::weights_of(const Product& product) {
@@ -275,7 +240,7 @@ NarrowOperands::Rows NarrowOperands::values_of(OpId id, const TensorRef& ref,
   for (std::size_t k = 0; k < order.size(); ++k) {
     if (!ref.strides[order[k]].is_constant(0)) rows.values.strides[order[k]] = packed.strides[k];
   }
-  if (never_changes(ref.buffer)) rows_.emplace_back(ref, rows);
+  if (writers_.never_changes(ref.buffer)) rows_.emplace_back(ref, rows);
   return rows;
 }
 
@@ -304,7 +269,7 @@ TensorRef NarrowOperands::operand(OpId id, const TensorRef& ref, const std::vect
   loops.body = body.finish(body.cast(body.load(from, DType::f32, loops.store_index), type_));
   out.buffer = graph_.add_owned(graph_[from].name + suffix(), type_, sizes);
   add_before(id, graph_[out.buffer].name, std::move(loops), out.buffer);
-  if (never_changes(from)) copies_.emplace_back(from, out.buffer);
+  if (writers_.never_changes(from)) copies_.emplace_back(from, out.buffer);
   return out;
 }
 
@@ -328,7 +293,7 @@ void NarrowOperands::add_largest(OpId id, const TensorRef& ref, const std::vecto
   const bool lines = rank - kept > 2;
   BodyBuilder body(*graph_.pool);
   const ValueId value =
-      body.unary(OpCode::abs, body.load(ref.buffer, DType::f32, simplify(element_of(graph_, ref), sizes)));
+      body.unary(OpCode::abs, body.load(ref.buffer, DType::f32, simplify(given_element(graph_, ref), sizes)));
   BufferId out = add(lines ? name + ".lines" : name, sizes, lines ? kept + 1 : kept, value, body);
   if (lines) {
     const std::vector<Expr> of_lines = graph_[out].sizes;
@@ -351,7 +316,7 @@ void NarrowOperands::scale_sums(OpId id, const Rows& rows, const Weights& weight
   std::vector<Expr> same;
   for (std::size_t d = 0; d < rank; ++d) same.push_back(graph_.pool->index(d));
   const ValueId largest = body.load(rows.largest.buffer, DType::f32,
-                                    simplify(element_of(graph_, rows.largest), product.out.sizes));
+                                    simplify(given_element(graph_, rows.largest), product.out.sizes));
   const ValueId step = body.binary(OpCode::div, largest, body.constant_of(DType::f32, kSteps));
   const ValueId scale = body.load(weights.scales, DType::f32, graph_.pool->index(rank - 1));
   ValueId value = body.binary(OpCode::mul, body.cast(body.acc(DType::i32), DType::f32),

@@ -9,6 +9,7 @@
 
 #include "ir/schedule.h"
 #include "passes/new_operations.h"
+#include "passes/storage_use.h"
 
 namespace braid::passes {
 
@@ -38,7 +39,6 @@ class NarrowOperands {
     ir::OpId widened;  // the cast to f32
   };
 
-  bool never_changes(ir::BufferId buffer);
   std::optional<ir::TensorRef> narrow_result(const ir::TensorRef& ref) const;
   std::string suffix() const;
   void add_before(ir::OpId reader, const std::string& name, ir::Loops loops, ir::BufferId out);
@@ -56,7 +56,7 @@ class NarrowOperands {
   ir::Schedule& schedule_;
   ir::Graph& graph_;
   ir::DType type_;
-  std::map<ir::StorageId, int> writers_;
+  StorageWriters writers_;
   NewOperations added_;
   std::vector<std::pair<ir::TensorRef, Rows>> rows_;
   std::vector<std::pair<ir::BufferId, ir::BufferId>> copies_;  // of whole buffers

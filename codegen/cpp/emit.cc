@@ -414,7 +414,7 @@ std::string ProgramEmitter::source_text() const {
   if (!externs.empty()) w.line("#include \"runtime/extern_kernel.h\"");
   w.line("#include \"runtime/instance.h\"");
   w.line("#include \"runtime/kernel_support.h\"");
-  if (recurrences_ > 0) w.line("#include \"runtime/recurrence.h\"");
+  for (const std::string& header : headers_) w.line(fmt::format("#include \"{}\"", header));
   if (checked_) w.line("#include \"runtime/lifecycle.h\"");
   if (!externs.empty()) write_section(w, "extern kernels");
   for (const std::string& source : externs) {

@@ -8,8 +8,7 @@ namespace braid::codegen::cpp {
 
 using namespace ir;
 
-void ProgramEmitter::emit_attention(OpId id) {
-  const Attention& k = *s_.graph[id].as<Attention>();
+void ProgramEmitter::emit(OpId id, const Attention& k) {
   Writer w;
   const auto line = [&](const std::string& field, const std::string& value) {
     w.line(fmt::format("s.{} = {};", field, value));

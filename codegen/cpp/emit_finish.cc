@@ -8,6 +8,7 @@
 #include "codegen/cpp/instr_text.h"
 #include "codegen/cpp/program_emitter.h"
 #include "ir/error.h"
+#include "ir/strided_view.h"
 #include "ir/typing.h"
 #include "runtime/gemm.h"
 
@@ -48,10 +49,7 @@ class FinishText {
   std::string text() {
     style_ = expr_style([this](Expr s) { return symbol(s); }, product_.out.sizes);
     for (std::size_t k = 0; k < body_.instrs.size(); ++k) add(k);
-    Expr at = 0;
-    for (std::size_t d = 0; d < rank_; ++d) {
-      if (!product_.out.sizes[d].is_constant(1)) at = at + graph_.pool->index(d) * product_.out.strides[d];
-    }
+    const Expr at = strided_index(*graph_.pool, product_.out.sizes, product_.out.strides);
     const std::string result = fmt::format("v{}", body_.result.index);
     const DType type = graph_[product_.out.buffer].dtype;
     const bool half = type == DType::f16 || type == DType::bf16, wide = is_wide(body_.result);
@@ -125,11 +123,7 @@ class FinishText {
   std::optional<std::string> in_block(Expr index) const {
     if (!whole_) return std::nullopt;
     const std::vector<Expr>& sizes = product_.out.sizes;
-    const std::vector<Expr> strides = contiguous_strides(sizes);
-    Expr dense = 0;
-    for (std::size_t d = 0; d < rank_; ++d) {
-      if (!sizes[d].is_constant(1)) dense = dense + graph_.pool->index(d) * strides[d];
-    }
+    const Expr dense = strided_index(*graph_.pool, sizes, contiguous_strides(sizes));
     const Expr shift = simplify(index - dense, sizes);
     bool fixed = true;
     for_each_symbol(shift, [&](Expr s) { fixed = fixed && s.is_symbol(SymbolKind::dim); });

@@ -149,12 +149,11 @@ ProgramEmitter::GemmCall ProgramEmitter::use_gemm(const Gemm& gemm, const std::s
   return {gemms_.size() - 1, packed ? fmt::format(", &packed_[{}]", *packed) : ""};
 }
 
-void ProgramEmitter::emit_gemm(OpId id) {
-  const Operation& op = s_.graph[id];
-  const Gemm& gemm = *op.as<Gemm>();
+void ProgramEmitter::emit(OpId id, const Gemm& gemm) {
   const bool bytes = is_byte_product(s_.graph, gemm);
   internal_check(!gemm.epilogue || (bytes ? can_finish(gemm) : named_to_the_end(gemm)),
-                 "codegen: no kernel has the epilogue of '{}': the schedule is not legalised", op.name);
+                 "codegen: no kernel has the epilogue of '{}': the schedule is not legalised",
+                 s_.graph[id].name);
   const bool finished = bytes && (gemm.epilogue || s_.graph[gemm.out.buffer].dtype != DType::i32);
   const std::vector<std::string> vectors = finished ? std::vector<std::string>() : post_op_operands(gemm);
   const GemmCall call = use_gemm(gemm, label(id));

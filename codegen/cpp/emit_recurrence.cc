@@ -59,8 +59,7 @@ std::string ProgramEmitter::activation_functor(const LoopBody& body) {
   return fmt::format("Activation{}", it->second);
 }
 
-void ProgramEmitter::emit_recurrence(OpId id) {
-  const Recurrence& k = *s_.graph[id].as<Recurrence>();
+void ProgramEmitter::emit(OpId id, const Recurrence& k) {
   const DType type = s_.graph[k.gates.buffer].dtype;
   const Expr hidden = k.weights.sizes[0];
   note({id}, fmt::format("{}{}", to_string(k.cell), k.reverse ? ", backwards" : ""));
@@ -84,6 +83,7 @@ void ProgramEmitter::emit_recurrence(OpId id) {
   }
 
   const std::string element = storage_type(type), sum = value_type(accumulator_of(type));
+  headers_.insert("runtime/recurrence.h");
   const std::string args = fmt::format("layer{}", recurrences_++);
   std::string form;
   for (const auto& [has, name] :

@@ -20,8 +20,8 @@ void ProgramEmitter::emit_body(OpId id, const Region& region) {
   }
 }
 
-void ProgramEmitter::emit_region(OpId id) {
-  const RegionKernel kernel = *s_.graph[id].as<RegionKernel>();
+void ProgramEmitter::emit(OpId id, const RegionKernel& given) {
+  const RegionKernel kernel = given;  // new operations move the table
   if (kernel.kind == RegionKind::call) return emit_body(id, kernel.regions[0]);
   note({id}, std::string(to_string(kernel.kind)));
   const auto nested = [&](const std::string& head, const Region& region) {

@@ -132,22 +132,10 @@ void ProgramEmitter::emit_loops(const std::vector<OpId>& ops) {
 }
 
 void ProgramEmitter::emit_op(OpId id) {
-  const Operation& op = s_.graph[id];
-  if (op.as<Loops>()) return emit_loops({id});
-  if (op.as<Gemm>()) return emit_gemm(id);
-  if (op.as<Convolution>() || op.as<Pooling>()) return emit_window(id);
-  if (op.as<Recurrence>()) return emit_recurrence(id);
-  if (op.as<Attention>()) return emit_attention(id);
-  if (op.as<ExternKernel>()) return emit_extern(id);
-  if (op.as<CollectiveKernel>()) return emit_collective(id);
-  if (const auto* wait = op.as<WaitKernel>()) return emit_finish(id, wait->start, "wait");
-  if (const auto* release = op.as<ReleaseKernel>()) return emit_finish(id, release->start, "release");
-  if (op.as<RegionKernel>()) return emit_region(id);
-  throw InternalError(fmt::format("codegen: '{}' should have been refused", op.name));
+  std::visit([&](const auto& kernel) { emit(id, kernel); }, s_.graph[id].kernel);
 }
 
-void ProgramEmitter::emit_extern(OpId id) {
-  const ExternKernel& kernel = *s_.graph[id].as<ExternKernel>();
+void ProgramEmitter::emit(OpId id, const ExternKernel& kernel) {
   const ExternText text = {
       [this](const TensorRef& ref, bool written) { return address(ref.buffer, ref.offset, !written); },
       [this](Expr e) { return size(e); }};
@@ -156,9 +144,7 @@ void ProgramEmitter::emit_extern(OpId id) {
                               extern_arguments(s_.graph, kernel, text)));
 }
 
-void ProgramEmitter::emit_collective(OpId id) {
-  const Operation& op = s_.graph[id];
-  const CollectiveKernel& kernel = *op.as<CollectiveKernel>();
+void ProgramEmitter::emit(OpId id, const CollectiveKernel& kernel) {
   const auto members = s_.graph[kernel.group].size();
   note({id}, fmt::format("{} over '{}' starts", to_string(kernel.kind), s_.graph[kernel.group].name));
   const std::size_t count = std::max(kernel.inputs.size(), kernel.outputs.size());

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -103,8 +104,12 @@ class ProgramEmitter {
   void emit_nodes(const std::vector<ir::ScheduleNode>& nodes);
   void emit_loops(const std::vector<ir::OpId>& ops);
   void emit_op(ir::OpId op);
-  void emit_extern(ir::OpId op);
-  void emit_collective(ir::OpId op);
+  // What the kernel of `op` becomes, one for each kind.
+  void emit(ir::OpId op, const ir::Loops&) { emit_loops({op}); }
+  void emit(ir::OpId op, const ir::ExternKernel& kernel);
+  void emit(ir::OpId op, const ir::CollectiveKernel& kernel);
+  void emit(ir::OpId op, const ir::WaitKernel& wait) { emit_finish(op, wait.start, "wait"); }
+  void emit(ir::OpId op, const ir::ReleaseKernel& release) { emit_finish(op, release.start, "release"); }
   void emit_finish(ir::OpId op, ir::OpId start, const char* call);
   void emit_copy(ir::BufferId from, ir::BufferId to, const std::string& why, bool own_node = false);
   void begin_node(const std::string& name, ir::OpId op);
@@ -112,11 +117,11 @@ class ProgramEmitter {
   std::string label(ir::OpId op) const;  // the ONNX node, otherwise the operation's name
 
   // emit_region.cc
-  void emit_region(ir::OpId op);
+  void emit(ir::OpId op, const ir::RegionKernel& given);
   void emit_body(ir::OpId op, const ir::Region& region);
 
   // emit_gemm.cc
-  void emit_gemm(ir::OpId op);
+  void emit(ir::OpId op, const ir::Gemm& gemm);
   std::size_t shape(const Shape& shape);
   std::string shape_name(std::size_t shape) const;  // of its function
   std::optional<std::size_t> packed_weight(const ir::Gemm& gemm);
@@ -131,14 +136,16 @@ class ProgramEmitter {
   std::string finish_tile(const ir::Product& product, bool one_product);
 
   // emit_window.cc
+  void emit(ir::OpId op, const ir::Convolution&) { emit_window(op); }
+  void emit(ir::OpId op, const ir::Pooling&) { emit_window(op); }
   void emit_window(ir::OpId op);
   std::vector<std::string> post_op_operands(const ir::Product& product);
 
   // emit_attention.cc
-  void emit_attention(ir::OpId op);
+  void emit(ir::OpId op, const ir::Attention& k);
 
   // emit_recurrence.cc
-  void emit_recurrence(ir::OpId op);
+  void emit(ir::OpId op, const ir::Recurrence& k);
   std::string activation_functor(const ir::LoopBody& body);  // its name
 
   // emit_address.cc
@@ -180,6 +187,7 @@ class ProgramEmitter {
   std::map<std::string, std::size_t> finish_index_;
   std::vector<std::string> finishes_;
   std::size_t recurrences_ = 0;
+  std::set<std::string> headers_;  // of runtime/, beyond those of every program
   std::vector<std::string> sites_;
   std::vector<Node> nodes_;
   std::optional<Node> begun_;  // not emitted yet

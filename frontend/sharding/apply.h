@@ -9,6 +9,7 @@
 
 #include "frontend/load.h"
 #include "frontend/sharding/convert.h"
+#include "frontend/sharding/parts.h"
 #include "frontend/sharding/plan.h"
 #include "frontend/sharding/rules.h"
 
@@ -32,9 +33,6 @@ ResolvedPlan resolve(const Graph& graph, const Plan& plan, int ranks, const std:
 void check_names(const Graph& graph, const Plan& plan, const std::string& file);
 // Why a tensor of these sizes cannot be in that state; empty if it can.
 std::string fault(const GraphValue& value, const Spec& spec, int ranks);
-
-// The states of the program's inputs and outputs, by name; those that are not replicated.
-using Interface = std::map<std::string, Spec>;
 
 // What became of a node.
 struct Emitted {

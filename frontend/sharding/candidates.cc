@@ -13,6 +13,7 @@
 #include "frontend/sharding/annotations.h"
 #include "frontend/sharding/bounds.h"
 #include "frontend/sharding/fixed_lines.h"
+#include "frontend/sharding/found_plan.h"
 #include "frontend/sharding/keep.h"
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/memory.h"
@@ -34,6 +35,8 @@ std::string layer_of(const std::string& name) {
 }
 
 bool is_collective(const ConversionStep& step) { return moves_between_ranks(step.kind); }
+
+}  // namespace
 
 void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, FoundPlan& details) {
   const Mesh& mesh = choice.plan.mesh;
@@ -97,6 +100,8 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
     details.conversions.push_back(std::move(line));
   }
 }
+
+namespace {
 
 using Restrict = std::function<void(Problem&)>;
 
@@ -165,8 +170,9 @@ PlanFlips find_flips(const std::function<SplitChoice(const SplitCostOptions&)>& 
   return flips;
 }
 
-// Of all tensors at once, each whole in three forms: as it is produced, and as two into which it may be converted. No plan takes
-// more on a device.
+}  // namespace
+
+// Each whole in three forms: as it is produced, and as two into which it may be converted.
 std::int64_t bytes_of_all(const Graph& graph, const SplitCosts& costs) {
   constexpr double kForms = 3;
   double sum = 0;
@@ -174,7 +180,6 @@ std::int64_t bytes_of_all(const Graph& graph, const SplitCosts& costs) {
   return static_cast<std::int64_t>(sum);
 }
 
-// What the smallest plan takes, and of what.
 void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, const Problem& problem,
                 FoundPlans& result) {
   Problem restricted = problem;
@@ -198,8 +203,6 @@ BoundOptions bound_options(const SearchOptions& options, const Mesh& mesh,
   if (mesh.size() > 1) bounds.solve.budget = std::int64_t{1} << 25;
   return bounds;
 }
-
-}  // namespace
 
 analysis::Time least_time(const Graph& graph, int ranks,
                           const std::shared_ptr<const analysis::CostModel>& costs,
@@ -228,6 +231,7 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     SplitCostOptions costs;
   };
   const Variant variants[] = {{"cheapest", {1000, whole}},
+                              {"fewer collectives", {2000, whole}},
                               {"communication half hidden", {500, whole}},
                               {"communication hidden", {100, whole}}};
   const SplitCosts plain = split_costs(costs);
@@ -400,12 +404,18 @@ bool FoundPlan::splits_nothing() const {
 }
 
 std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file,
-                                                 bool weights) {
+                                                 bool weights, std::vector<AxisInterface>* interface) {
   auto request = std::make_shared<SplitRequest>();
   request->plan = text;
   request->plan_file = file;
   request->obey = !file.empty();
   request->weights = weights ? Weights::cut : Weights::any_bytes;
+  if (interface != nullptr) {
+    request->report = [interface](const Graph&, const Plan& axis, const Interface& inputs,
+                                  const Interface& outputs) {
+      interface->push_back({axis.ranks, inputs, outputs});
+    };
+  }
   return request;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/costs/cost_model.h"
+#include "frontend/sharding/parts.h"
 #include "frontend/sharding/product_join.h"
 
 namespace braid::frontend::sharding {
@@ -50,6 +51,10 @@ struct FoundPlan {
   std::vector<PlanLayer> layers;
   std::vector<PlanConversion> conversions;
   std::vector<PlanReplicated> replicated;
+  // Of a plan that was found with those of other programs (together.h): theirs. `predicted` and the bounds are then sums over all of
+  // them; of this program, and of the cheapest plan that it would have alone, `own` and `alone` are.
+  std::vector<FoundPlan> with;
+  analysis::Time own, alone;
 
   bool splits_nothing() const;
 };
@@ -109,9 +114,11 @@ analysis::Time least_time(const Graph& graph, int ranks,
 int ranks_within(const Graph& graph, int above, std::int64_t memory,
                  const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
 // A request for the import of a model (PlainModel) that applies the plan of this text. `file` is for messages; may be empty. Without
-// `weights` it is for a program that is priced only: parts of large weights have any bytes.
+// `weights` it is for a program that is priced only: parts of large weights have any bytes. The import adds to `interface`, which must
+// outlive the request, what the program takes and returns in parts, by axis of several ranks.
 std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file,
-                                                 bool weights = true);
+                                                 bool weights = true,
+                                                 std::vector<AxisInterface>* interface = nullptr);
 // The mesh of a plan. UserError of parse_mesh_plan.
 Mesh mesh_of_plan(const std::string& text, const std::string& file);
 

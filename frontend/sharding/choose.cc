@@ -82,6 +82,13 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
     result.solution.cost = sharding::price(problem, result.solution.choice);
     result.solution.status = Status::kFeasible;
   }
+  return described(costs, std::move(result.solution));
+}
+
+SplitChoice SplitSpace::described(const SplitCosts& costs, Solution solution) const {
+  SplitChoice result;
+  result.plan = MeshPlan(mesh_);
+  result.solution = std::move(solution);
   const std::vector<int>& choice = result.solution.choice;
   if (result.solution.status == Status::kOptimal) result.way = {choice};
   const auto chosen = [&](int variable) -> const Choice& {

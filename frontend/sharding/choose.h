@@ -143,6 +143,8 @@ class SplitSpace {
   // infeasible, which it can only be because of the options, or if none was found that keeps what `restrict` says.
   SplitChoice choose(const SplitCosts& costs, const SolveOptions& options = {},
                      const std::function<void(Problem&)>& restrict = nullptr) const;
+  // What a feasible solution of a problem of this space says.
+  SplitChoice described(const SplitCosts& costs, Solution solution) const;
   const Mesh& mesh() const { return mesh_; }
   int ranks() const { return mesh_.ranks(); }
   // Whether it has too many choices to be searched as a whole; then nothing can be chosen.
@@ -156,6 +158,9 @@ class SplitSpace {
   int node_of(int variable) const {
     return variable < static_cast<int>(nodes_.size()) ? nodes_[static_cast<std::size_t>(variable)] : -1;
   }
+  // The variable of a cache, by its value among the inputs or its index among the outputs; -1: it has none.
+  int variable_of_cache_input(int value) const { return found_in(cache_inputs_, value); }
+  int variable_of_cache_output(int output) const { return found_in(cache_outputs_, output); }
   // The choice of a space that was made of this one, as one of this; of nodes and caches only.
   std::vector<int> choice_of(const SplitSpace& part, const std::vector<int>& choice) const;
   // Of the variable of a node or of a cache.
@@ -224,6 +229,10 @@ class SplitSpace {
     int state = -1;  // -1: it cannot be cut so
     bool padded = false;
   };
+  static int found_in(const std::map<int, int>& all, int key) {
+    const auto found = all.find(key);
+    return found == all.end() ? -1 : found->second;
+  }
   const std::vector<Choice>& choices(int variable) const {
     return *choices_[static_cast<std::size_t>(variable)];
   }

@@ -361,21 +361,31 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<BlockCandi
 }
 
 void SplitSpace::add_caches() {
-  for (const CachePair& pair : cache_pairs(graph_)) {
-    // The states that some reader of the past takes, and whole.
+  for (const Cache& cache : caches_of(graph_)) {
+    // The states that some reader of it takes, those in which it is produced if only the next step reads it, and whole.
     std::set<int> wanted = {kReplicated};
-    for (const GraphUse& use : graph_.values[at(pair.input)].readers) {
+    const auto want = [&](int spec) {
+      const MeshSpec& axes = states_[at(spec)];
+      if (std::none_of(axes.begin(), axes.end(), [](const Spec& s) { return s.is_pending(); }))
+        wanted.insert(spec);
+    };
+    const int value = cache.input < 0 ? graph_.outputs[at(cache.output)] : cache.input;
+    bool read = false;
+    for (const GraphUse& use : graph_.values[at(value)].readers) {
       if (use.node < 0 || variable_of_[at(use.node)] < 0) continue;
-      for (const Choice& choice : choices(variable_of_[at(use.node)])) {
-        const int spec = choice.inputs[at(use.input)];
-        const MeshSpec& axes = states_[at(spec)];
-        if (std::none_of(axes.begin(), axes.end(), [](const Spec& s) { return s.is_pending(); }))
-          wanted.insert(spec);
-      }
+      read = true;
+      for (const Choice& choice : choices(variable_of_[at(use.node)])) want(choice.inputs[at(use.input)]);
+    }
+    if (const int producer = graph_.values[at(value)].producer;
+        !read && producer >= 0 && variable_of_[at(producer)] >= 0) {
+      const std::vector<int>& outputs = graph_.nodes[at(producer)].outputs;
+      const auto output = std::find(outputs.begin(), outputs.end(), value) - outputs.begin();
+      for (const Choice& choice : choices(variable_of_[at(producer)])) want(choice.outputs[at(output)]);
     }
     std::vector<Choice> own;
     for (const int spec : wanted) own.push_back({{}, {spec}, {spec}, false});
-    cache_inputs_[pair.input] = cache_outputs_[pair.output] = variables_++;
+    cache_outputs_[cache.output] = variables_++;
+    if (cache.input >= 0) cache_inputs_[cache.input] = cache_outputs_[cache.output];
     nodes_.push_back(-1);
     choices_.push_back(std::make_shared<const std::vector<Choice>>(std::move(own)));
     kept_.emplace_back();

@@ -12,16 +12,24 @@
 
 namespace braid::frontend::sharding {
 
-void require_plain(const Model& model, const Opsets& opsets) {
-  for (const onnx::NodeProto& node : model.proto.graph().node()) {
+const onnx::NodeProto* find_communication(const onnx::GraphProto& graph, const Opsets& opsets) {
+  for (const onnx::NodeProto& node : graph.node()) {
     const std::string domain = node.domain() == "ai.onnx" ? std::string() : node.domain();
     const auto version = opsets.find(domain);
     const OpSpec* spec = find_op(domain, node.op_type(), version == opsets.end() ? 1 : version->second);
-    if (domain == kBraidDomain || (spec != nullptr && spec->effect))
-      ir::user_error(kCannotSplit, location_of(model.path, node),
-                     "a model that communicates is split already",
-                     "compile it with --ranks, or split a model without collectives");
+    if (domain == kBraidDomain || (spec != nullptr && spec->effect)) return &node;
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (!attribute.has_g()) continue;
+      if (const onnx::NodeProto* inner = find_communication(attribute.g(), opsets)) return inner;
+    }
   }
+  return nullptr;
+}
+
+void require_plain(const Model& model, const Opsets& opsets) {
+  if (const onnx::NodeProto* node = find_communication(model.proto.graph(), opsets))
+    ir::user_error(kCannotSplit, location_of(model.path, *node), "a model that communicates is split already",
+                   "compile it with --ranks, or split a model without collectives");
   for (const auto& [name, tensor] : model.initializers) {
     if (!tensor.data.same_on_all_ranks())
       ir::user_error(kCannotSplit, {.file = model.path},

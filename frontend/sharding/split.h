@@ -27,6 +27,8 @@ struct SplitRequest {
   std::function<void(const Model& plain, const Graph& graph, const MeshPlan& plan)> resolved;
 };
 
+// The first node that communicates or depends on the rank, also in branches and loops; nullptr: there is none.
+const onnx::NodeProto* find_communication(const onnx::GraphProto& graph, const Opsets& opsets);
 // UserError kCannotSplit if the model communicates by itself or has weights that differ between ranks.
 void require_plain(const Model& model, const Opsets& opsets);
 

@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/cli/braid_process.h"
 
@@ -103,9 +104,12 @@ TEST(Split, CachesMayStayInParts) {
   EXPECT_GT(part, 0);
   EXPECT_EQ(whole, 2 * part);
   EXPECT_EQ(with({"run", file, "--tp", "2", "--split-caches"}).exit_code, 0);
+  // Every rank is given its part of what the plain program is given, and must return its part of what that returns.
   const ProcessResult verified = with({"verify", file, "--tp", "2", "--split-caches"});
-  EXPECT_EQ(verified.exit_code, 2);
-  EXPECT_THAT(verified.err, AllOf(HasSubstr("BR0484"), HasSubstr("a rank has only a part of the input")));
+  EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
+  const ProcessResult tested =
+      braid({"test", model("transformers/gpt2_decode"), "--tp", "2", "--split-caches"});
+  EXPECT_EQ(tested.exit_code, 0) << tested.out << tested.err;
   EXPECT_EQ(with({"verify", file, "--tp", "2"}).exit_code, 0);
 }
 
@@ -165,6 +169,90 @@ TEST(Split, SizesOfSeveralStepsArePricedTogether) {
   for (const char* text :
        {"batch", "batch=", "batch=1,batch=2", "batch=1*0", "batch=1*x", "*3", "batch=-1", "=1"})
     refused({"--tp", "2", "--at", text}, "BR0003", text);
+}
+
+// Two files of one network: one layout of the weights, whichever is compiled.
+TEST(Split, ProgramsOfTheSameWeightsAreSplitTogether) {
+  const Folder folder;
+  const std::string prefill = model("transformers/gpt2_static_prefill") + "/model.onnx";
+  const std::string decode = model("transformers/gpt2_static_decode") + "/model.onnx";
+  const auto read = [&](const std::string& file) {
+    std::ifstream stream(folder / file);
+    return std::string(std::istreambuf_iterator<char>(stream), {});
+  };
+  for (const bool parts : {false, true}) {
+    const auto plans = [&](const std::string& out, Arguments arguments) {
+      arguments.insert(arguments.begin(), "compile");
+      arguments.insert(arguments.end(), {"--tp", "2", "--emit", "plan", "--name", "m", "-o", folder / out});
+      if (parts) arguments.push_back("--split-caches");
+      const ProcessResult result = braid(arguments);
+      EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+      EXPECT_THAT(result.out, HasSubstr("us for all steps: "));
+      return std::pair(read(out + "/m.plan"), read(out + "/model.plan"));
+    };
+    const auto one = plans("one", {prefill, "--with", decode + "*20"});
+    const auto other = plans("other", {decode, "--at", "*20", "--with", prefill});
+    EXPECT_EQ(one.first, other.second);
+    EXPECT_EQ(one.second, other.first);
+    // What one returns the other takes.
+    std::istringstream lines(one.first);
+    int caches = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("\"present_") || line.find("-> output") == std::string::npos) continue;
+      ++caches;
+      const std::string name = line.substr(9, line.find('"', 1) - 9), state = line.substr(line.find('='));
+      EXPECT_THAT(one.second, HasSubstr("\"past_" + name + "\" " + state)) << line;
+    }
+    EXPECT_EQ(caches, parts ? 4 : 0) << one.first;
+  }
+  for (const char* command : {"verify", "check", "run", "explain"}) {
+    const ProcessResult result = braid({command, decode, "--tp", "2", "--with", prefill});
+    EXPECT_EQ(result.exit_code, 0) << command << result.out << result.err;
+    if (std::string(command) == "explain")
+      EXPECT_THAT(result.out,
+                  AllOf(HasSubstr("Programs with one layout of 28 weights"), HasSubstr("the layout costs")));
+  }
+  const ProcessResult said = braid(
+      {"explain", prefill, "--devices", "2", "--with", decode + "*3", "--json=" + (folder / "said.json")});
+  ASSERT_EQ(said.exit_code, 0) << said.err;
+  const nlohmann::json split = nlohmann::json::parse(read("said.json"))["split"];
+  ASSERT_EQ(split["programs"].size(), 2u);
+  EXPECT_EQ(split["shared_weights"], 28);
+  double sum = 0;
+  for (const nlohmann::json& program : split["programs"]) {
+    EXPECT_GT(program["alone_us"].get<double>(), 0);
+    for (const nlohmann::json& at : program["at"])
+      sum += at["steps"].get<double>() * at["simulated_us"].get<double>();
+  }
+  EXPECT_NEAR(split["simulated_us"].get<double>(), sum, 1e-3);
+
+  // Each model has its own dimensions.
+  const ProcessResult open =
+      braid({"explain", model("transformers/gpt2_prefill") + "/model.onnx", "--tp", "2", "--with",
+             model("transformers/gpt2_decode") + "/model.onnx:past_sequence=8*5", "--dim", "batch=1", "--dim",
+             "sequence=1..16", "--dim", "past_sequence=0..16"});
+  EXPECT_EQ(open.exit_code, 0) << open.out << open.err;
+  EXPECT_THAT(open.out, HasSubstr("past_sequence=8, 5 steps"));
+
+  const auto refused = [&](const Arguments& more, int exit_code, const char* number, const char* what) {
+    Arguments arguments = {"check", prefill};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProcessResult result = braid(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << what << result.out << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr(number), HasSubstr(what)));
+  };
+  refused({"--with", decode}, 2, "BR0003",
+          "--with, --strict, --memory-limit, --keep and --at are about a split");
+  for (const char* steps : {"*0", "*-1", "*nan", "*1.5", "*", "*1000001", ":=1", ":a=1,a=2", ":a=x"})
+    refused({"--tp", "2", "--with", decode + steps}, 2, "BR0003", steps);
+  refused({"--tp", "2", "--with", ""}, 2, "BR0003", "no file");
+  refused({"--tp", "2", "--with", prefill}, 3, "BR0494", "given already");
+  refused({"--tp", "2", "--with", model("transformers") + "/../transformers/gpt2_static_prefill/model.onnx"},
+          3, "BR0494", "given already");
+  refused({"--tp", "2", "--with", "none.onnx"}, 5, "BR0001", "none.onnx");
+  refused({"--tp", "2", "--with", model("transformers/llama_prefill") + "/model.onnx", "--default-dim", "4"},
+          3, "BR0494", "weights");
+  refused({"--tp", "2", "--with", decode + ":rows=3"}, 2, "BR0484", "rows=3: the dimension has no bounds");
 }
 
 TEST(Split, PipelineStagesArePricedButNotGenerated) {

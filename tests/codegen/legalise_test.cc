@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "codegen/cpp/emit.h"
 #include "codegen/cuda/emit.h"
 #include "driver/compile.h"
@@ -78,6 +80,39 @@ TEST_P(Legalise, ATextThatBringsAPlanIsPlannedAgain) {
   schedule = optimised(schedule, "");
   EXPECT_GT(schedule.plan->arena_bytes, before);
   EXPECT_EQ(arena_of_program(schedule), schedule.plan->arena_bytes);
+}
+
+// The sine is a loop behind the product, which joins the softmax of long rows only when it has been made.
+TEST_P(Legalise, NodesThatLeftoversJoinAreLegalBeforeTheyArePlanned) {
+  ir::Schedule schedule = ir::parse_schedule(
+      "graph main dim n in [1, 8] input %x: f32[n, 16] input %w: f32[16, 65536]\n"
+      "%y: f32[n, 65536] = gemm %x, %w epilogue { %0 = acc f32 %1 = sin %0 return %1 }\n"
+      "%s: f32[n] = reduction sum over [65536] { %0 = load %y store %0 }\n"
+      "%z: f32[n, 65536] = pointwise { %0 = load %y %1 = load %s[i0] %2 = div %0, %1 store %2 } output %z",
+      "test");
+  CompileOptions options;
+  options.target = GetParam();
+  const codegen::KernelLimits& limits = codegen::target_named(options.target).limits;
+  const auto is_legal = [&](const ir::Schedule& s) {
+    return std::ranges::all_of(s.nodes, [&](const ir::ScheduleNode& node) {
+      return node.kind != ir::ScheduleNode::Kind::fused || !limits.one_kernel ||
+             limits.one_kernel(s.graph, *ir::analyse_fused(s.graph, ops_of(node)));
+    });
+  };
+  std::string runs, planned;
+  options.run.observers.push_back([&](const passes::PassRun& run) {
+    if (run.pass.name() == "fuse_vertical" || run.pass.name() == "legalise")
+      runs += fmt::format("{}: {} nodes{}\n", run.pass.name(), run.after.nodes.size(),
+                          is_legal(run.after) ? "" : ", illegal");
+    if (run.pass.name() == "plan_memory") planned = ir::print(run.after);
+  });
+  optimise(schedule, options);
+  // The product, the sine, and the sum with its division, which hands no row on until the sine is in the same node.
+  EXPECT_EQ(runs, "fuse_vertical: 2 nodes\nlegalise: 3 nodes\nfuse_vertical: 2 nodes" +
+                      std::string(GetParam() == "cuda" ? ", illegal\nlegalise: 4 nodes\n"
+                                                       : "\nlegalise: 2 nodes\n"));
+  EXPECT_TRUE(is_legal(schedule));
+  EXPECT_EQ(ir::print(schedule), planned);  // nothing was left to do behind the passes
 }
 
 TEST_P(Legalise, WhatIsLegalStaysAsItIs) {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "ir/interpreter.h"
-#include "ir/interpreter_loops.h"
+#include "ir/interpreter_kernels.h"
 
 namespace braid::test {
 namespace {
@@ -137,8 +137,8 @@ class EngineRank {
 
   void execute(ir::OpId id) {
     const ir::Operation& op = graph_[id];
-    if (const auto* k = op.as<ir::Loops>()) return run_loops(*memory_, op, *k);
-    if (const auto* k = op.as<ir::Gemm>()) return run_gemm(*memory_, op, *k);
+    if (const auto* k = op.as<ir::Loops>()) return run_kernel(*memory_, op, *k);
+    if (const auto* k = op.as<ir::Gemm>()) return run_kernel(*memory_, op, *k);
     if (const auto* k = op.as<ir::CollectiveKernel>()) return start(id, op, *k);
     if (const auto* k = op.as<ir::WaitKernel>()) return wait(k->start);
     if (const auto* k = op.as<ir::ReleaseKernel>()) return release(k->start);

@@ -168,6 +168,28 @@ TEST(SplitCoordinates, AMeshOfAnotherNumberOfRanksIsRefused) {
   EXPECT_EQ(error.code(), kRankCount);
   EXPECT_THAT(error.message(), HasSubstr("[dp=2, tp=3], has 6 ranks, but there are 4"));
   EXPECT_THAT(ir::print(import_proto(model, {.ranks = 6})), HasSubstr("mesh [dp=2, tp=3]"));
+  const ir::UserError split = error_of([&] { import_proto(model); });
+  EXPECT_EQ(split.code(), kRankCount);
+  EXPECT_THAT(split.message(), HasSubstr("'y' (AllReduce) communicates"));
+}
+
+// Nothing in it depends on a rank, so it is a plain model, whatever mesh it was written for.
+TEST(SplitCoordinates, AMeshWithoutCollectivesMayBeSplitAgain) {
+  onnx::ModelProto model = parse_model("g (float[4] x) => (float[4] y) { y = Relu(x) }");
+  onnx::StringStringEntryProto& property = *model.add_metadata_props();
+  property.set_key("ai.braid.mesh");
+  property.set_value("dp=2, tp=3");
+  EXPECT_EQ(ir::print(import_proto(model)).find("mesh"), std::string::npos);
+  ImportOptions options;
+  options.ranks = 2;
+  auto request = std::make_shared<SplitRequest>();
+  request->plan = "plan 1\nmesh [tp=2]\n\"x\" -> \"y\" = S(0) on tp\n\"y\" = S(0) on tp\n";
+  options.split = request;
+  const std::string split = ir::print(import_proto(model, options));
+  EXPECT_THAT(split, HasSubstr("mesh [tp=2]"));
+  EXPECT_EQ(split.find("dp"), std::string::npos);
+  property.set_value("dp=2, tp");
+  EXPECT_EQ(error_of([&] { import_proto(model); }).code(), kSplitRequest);
 }
 
 }  // namespace

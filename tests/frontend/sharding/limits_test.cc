@@ -1,54 +1,24 @@
 // Memory limits and kept lines of the search against trying all plans of small models.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "../models.h"
 #include "chosen.h"
 #include "frontend/sharding/candidates.h"
 #include "frontend/sharding/keep.h"
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/memory.h"
+#include "two_products.h"
 
 namespace braid::frontend::sharding {
 namespace {
 
-std::string weight(const std::string& name, int rows, int columns) {
-  std::string values;
-  for (int i = 0; i < rows * columns; ++i) values += (i ? ", " : "") + std::to_string(i % 5 - 2);
-  return fmt::format("float[{},{}] {} = {{{}}}", rows, columns, name, values);
-}
-
-std::string network(int rows, int hidden) {
-  return fmt::format(
-      "g (float[{0},{1}] x) => (float[{0},{1}] y) <{2}, {3}> {{ h = MatMul(x, up)\n r = Relu(h)\n d = "
-      "MatMul(r, "
-      "down)\n y = Softmax(d) }}",
-      rows, hidden, weight("up", hidden, 2 * hidden), weight("down", 2 * hidden, hidden));
-}
-
-void with_graph(const std::string& text, const std::function<void(const Graph&)>& use) {
-  auto request = std::make_shared<SplitRequest>();
-  request->choose = [&](const Graph& graph, const Mesh& mesh) {
-    use(graph);
-    return MeshPlan(mesh);
-  };
-  ImportOptions options;
-  options.ranks = 2;
-  options.split = request;
-  import_text(text, options, 18);
-}
-
 // Calls `visit` with every choice that is not forbidden, and its cost.
 void for_all(const Problem& problem, const std::function<void(const std::vector<int>&, Cost)>& visit) {
   std::vector<int> choice(problem.variables.size(), 0);
-  for (;;) {
+  do {
     if (const Cost cost = price(problem, choice); cost != kForbidden) visit(choice, cost);
-    std::size_t v = 0;
-    while (v < choice.size() && ++choice[v] == static_cast<int>(problem.variables[v].size())) choice[v++] = 0;
-    if (v == choice.size()) return;
-  }
+  } while (next_choice(problem, choice));
 }
 
 std::int64_t size(const ir::Expr& e) { return ir::bounds(e).max; }
@@ -56,7 +26,7 @@ std::int64_t size(const ir::Expr& e) { return ir::bounds(e).max; }
 TEST(ShardingLimits, MemoryLimitsGiveTheCheapestPlanWithin) {
   int binding = 0;
   for (const int rows : {2, 32}) {
-    with_graph(network(rows, 8), [&](const Graph& graph) {
+    with_graph(two_products(std::to_string(rows), 8), {}, [&](const Graph& graph) {
       for (const int ranks : {2, 4}) {
         const SplitSpace space(graph, ranks);
         const MemoryRows memory(graph, space, size);
@@ -90,7 +60,7 @@ TEST(ShardingLimits, MemoryLimitsGiveTheCheapestPlanWithin) {
 }
 
 TEST(ShardingLimits, BytesOfPlansAsOnPaper) {
-  with_graph(network(2, 8), [](const Graph& graph) {
+  with_graph(two_products("2", 8), {}, [](const Graph& graph) {
     const SplitSpace space(graph, 2);
     const MemoryRows memory(graph, space, size);
     SplitCosts costs = test_costs();
@@ -107,7 +77,7 @@ TEST(ShardingLimits, BytesOfPlansAsOnPaper) {
 }
 
 TEST(ShardingLimits, KeptLinesAreObeyedAndTheRestIsTheBest) {
-  with_graph(network(4, 8), [](const Graph& graph) {
+  with_graph(two_products("4", 8), {}, [](const Graph& graph) {
     const SplitSpace space(graph, 2);
     const auto kept = [&](const std::string& lines) {
       return KeptLines(graph, space, parse_plan("plan 1\nranks 2\n" + lines, "k.plan"), "k.plan");
@@ -166,7 +136,7 @@ TEST(ShardingLimits, ExplanationsAreThoseOfTheSearch) {
   int conversions = 0, flips = 0;
   for (const char* machine : {"cpu", "h100"}) {
     for (const int rows : {4, 64, 512}) {
-      with_graph(network(rows, 16), [&](const Graph& graph) {
+      with_graph(two_products(std::to_string(rows), 16), {}, [&](const Graph& graph) {
         const auto costs = analysis::cost_model_for(machine);
         const SplitSpace space(graph, 2);
         const Problem problem = space.problem(split_costs(costs));

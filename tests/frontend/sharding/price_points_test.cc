@@ -6,40 +6,12 @@
 
 #include <random>
 
-#include "../models.h"
 #include "frontend/sharding/memory.h"
-#include "frontend/sharding/split.h"
 #include "tests/support/random.h"
+#include "two_products.h"
 
 namespace braid::frontend::sharding {
 namespace {
-
-std::string weight(const std::string& name, int rows, int columns) {
-  std::string values;
-  for (int i = 0; i < rows * columns; ++i) values += (i ? ", " : "") + std::to_string(i % 5 - 2);
-  return fmt::format("float[{},{}] {} = {{{}}}", rows, columns, name, values);
-}
-
-// Two products of open rows.
-std::string network(int hidden) {
-  return fmt::format(
-      "g (float[n,{0}] x) => (float[n,{0}] y) <{1}, {2}> {{ h = MatMul(x, up)\n r = Relu(h)\n d = "
-      "MatMul(r, down)\n y = Softmax(d) }}",
-      hidden, weight("up", hidden, 2 * hidden), weight("down", 2 * hidden, hidden));
-}
-
-void with_graph(const std::string& text, const std::function<void(const Graph&)>& use) {
-  auto request = std::make_shared<SplitRequest>();
-  request->choose = [&](const Graph& graph, const Mesh& mesh) {
-    use(graph);
-    return MeshPlan(mesh);
-  };
-  ImportOptions options;
-  options.ranks = 2;
-  options.dims["n"] = {1, 4096};
-  options.split = request;
-  import_text(text, options, 18);
-}
 
 std::shared_ptr<const analysis::CostModel> costs_at(const char* machine, std::int64_t rows) {
   return std::make_shared<const analysis::CostModel>(analysis::cost_model_for(machine)->machine(),
@@ -62,7 +34,7 @@ Best by_trying_all(const Graph& graph, const SplitSpace& space, const std::vecto
   }
   Best best;
   std::vector<int> choice(problems[0].variables.size(), 0);
-  for (;;) {
+  do {
     Cost sum = 0;
     for (std::size_t p = 0; p < points.size() && sum != kForbidden; ++p) {
       const Cost own = price(problems[p], choice);
@@ -70,19 +42,18 @@ Best by_trying_all(const Graph& graph, const SplitSpace& space, const std::vecto
                                                                                : sum + own * points[p].steps;
     }
     if (sum < best.cost) best = {sum, choice};
-    std::size_t v = 0;
-    while (v < choice.size() && ++choice[v] == static_cast<int>(problems[0].variables[v].size()))
-      choice[v++] = 0;
-    if (v == choice.size()) return best;
-  }
+  } while (next_choice(problems[0], choice));
+  return best;
 }
 
 TEST(PricePoints, OnePlanIsTheCheapestOfAllForAllStepsTogether) {
   int compared = 0, compromises = 0, limited = 0;
+  ImportOptions open;
+  open.dims["n"] = {1, 4096};
   std::mt19937_64 random(static_cast<std::uint64_t>(test::first_seed(20261128)));
   for (const char* machine : {"cpu", "h100"}) {
     for (const int hidden : {8, 64}) {
-      with_graph(network(hidden), [&](const Graph& graph) {
+      with_graph(two_products("n", hidden), open, [&](const Graph& graph) {
         for (const int ranks : {2, 4}) {
           for (int k = 0; k < test::random_cases(8); ++k) {
             std::vector<PricePoint> points;

@@ -1,0 +1,101 @@
+// What the choice of a split (driver/split.h) was made from, for people and tests.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analysis/costs/time.h"
+#include "driver/compile.h"
+#include "frontend/sharding/candidates.h"
+#include "frontend/sharding/parts.h"
+#include "frontend/sharding/stages.h"
+
+namespace braid {
+
+// Another program that was split together with the one that is compiled (SplitOptions::with).
+struct SplitProgram {
+  std::string model;
+  StepSizes sizes;
+  analysis::Time step;     // simulated
+  std::int64_t bytes = 0;  // of a rank
+};
+
+// One candidate.
+struct SplitCandidate {
+  int ranks = 1;
+  std::string name;                      // how it was found: "not split", "cheapest", ...
+  std::string plan;                      // its text; empty: not split
+  analysis::Time predicted;              // by the search: costs of nodes and conversions, one after another
+  analysis::Time bound;                  // of the search: no plan of the space is predicted less
+  bool proved = false;                   // predicted == bound
+  analysis::Time floor;                  // its step is at least so long, in every order; 0 if unknown
+  analysis::Time simulated;              // the step, after all passes; of several sizes: all their steps
+  std::vector<analysis::Time> at_sizes;  // a step at each of SplitOptions::sizes, if there are several
+  std::vector<SplitProgram> with;        // of SplitOptions::with; `simulated` counts their steps too
+  std::int64_t bytes = 0;                // weights, inputs, outputs and planned memory of a rank
+  std::string refused;                   // why it could not be compiled, or does not fit; empty if it could
+  bool skipped = false;                  // not compiled, because another one is shorter than its floor
+
+  bool ran() const { return refused.empty() && !skipped; }
+};
+
+// A number of ranks that was tried.
+struct SplitMesh {
+  int ranks = 1;
+  analysis::Time loads, order;  // no plan is faster (frontend/sharding/bounds.h); 0 if unknown
+  std::string excluded;         // why it has no candidates; empty if it has
+  frontend::sharding::PlanFlips
+      flips;  // of its cheapest plan, if SplitOptions::explain and the model is split on so many
+  std::int64_t least_bytes = 0;  // of its smallest plan, if that is more than the limit
+};
+
+// What the choice was made from, for people (to_string) and tests.
+struct SplitReport {
+  std::string model;
+  std::vector<SplitCandidate> candidates;
+  int chosen = -1;
+  std::vector<SplitMesh> meshes;
+  bool several_axes = false;  // whether meshes of several axes were searched
+  // Of every plan on the meshes that were searched: from the loads alone, and in every order of a program whose
+  // collectives are whole. 0 if there is none.
+  analysis::Time load_bound, order_bound;
+  // With SplitOptions::explain and `devices`: pipelines of all numbers of stages that divide these. Not generated.
+  std::vector<frontend::sharding::FoundStages> stages;
+  std::vector<StepSizes> sizes;   // for which it was chosen (SplitOptions::sizes)
+  int shared_weights = 0;         // with SplitOptions::with: weights that all programs have in one layout
+  std::int64_t shared_bytes = 0;  // of these, of a whole model
+  frontend::sharding::FoundPlan plan;  // the chosen one; its text is empty if the model is not split
+  // What its program takes and returns in parts, by axis of several ranks; empty if it was lowered without weights.
+  std::vector<frontend::sharding::AxisInterface> interface;
+
+  // The chosen plan; of a model that is not split, one that says so.
+  std::string plan_text() const;
+  analysis::Time lower_bound() const { return std::max(load_bound, order_bound); }
+  int runner_up() const;  // the shortest candidate but the chosen one, of those that were simulated; -1: none
+  // The simulated times are those of a sum of steps.
+  bool several_sizes() const {
+    return sizes.size() > 1 || (!sizes.empty() && sizes[0].steps > 1) || shared_weights > 0;
+  }
+  double gap() const;  // simulated / lower_bound() - 1; 0 if there is no bound
+  double load_gap() const;
+};
+
+// What one of the programs that were split together takes in the chosen plan.
+struct SplitShare {
+  std::string model;
+  std::vector<StepSizes> sizes;
+  std::vector<analysis::Time> steps;  // simulated, at each of the sizes
+  // By the search, of all steps: in this plan, and in the cheapest one on the same mesh that it would have alone; 0 if unknown.
+  analysis::Time own, alone;
+  double excess() const;  // own / alone - 1
+};
+// Of the program that is compiled and of SplitOptions::with; empty without these, or if nothing was chosen.
+std::vector<SplitShare> shares(const SplitReport& report);
+
+// "sequence=1, past=512, 100 steps"
+std::string to_string(const StepSizes& sizes);
+std::string to_string(const SplitReport& report);
+
+}  // namespace braid

@@ -1,0 +1,67 @@
+// The programs that are split together with the one that is compiled (SplitOptions::with), beside what driver/split.cc knows of that one.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "driver/compile.h"
+#include "driver/split_report.h"
+#include "frontend/import.h"
+#include "frontend/sharding/candidates.h"
+#include "frontend/sharding/mesh.h"
+#include "frontend/sharding/shared_tensors.h"
+
+namespace braid {
+
+class SplitPrograms {
+ public:
+  // Reads them. UserErrors of the import; BR0484 and BR0494 for requests that name no other program.
+  // `quiet` are the options with which candidates are compiled; both must outlive this.
+  SplitPrograms(const CompileOptions& options, const CompileOptions& quiet, const analysis::CostModel& costs);
+
+  bool empty() const { return programs_.empty(); }
+  // Looks at the plain programs; before the others.
+  void prepare();
+  // Plans of `first`, with those of the others. `costs` and `options` are those of the first; the others have the same, but for
+  // lines that are kept.
+  frontend::sharding::FoundPlans find_plans(frontend::PlainModel& first,
+                                            const std::shared_ptr<const analysis::CostModel>& costs,
+                                            const frontend::sharding::SearchOptions& options,
+                                            const frontend::sharding::Mesh& mesh);
+  // No programs on so many ranks take less for all of their steps together.
+  analysis::Time least_time(int ranks, const frontend::sharding::SearchOptions& options);
+
+  // The programs of a plan (FoundPlan::with) on so many ranks.
+  std::vector<ir::Schedule> lower(int ranks, const frontend::sharding::FoundPlan& plan);
+  // Compiles and simulates them.
+  std::vector<SplitProgram> measure(std::vector<ir::Schedule> schedules) const;
+
+  // What they share with the first; after find_plans.
+  const frontend::sharding::SharedTensors& shared() const { return *shared_; }
+
+ private:
+  struct Program {
+    explicit Program(const SplitWith& asked);
+    const SplitWith& with;
+    frontend::PlainModel model;
+    frontend::sharding::PricePoint point;
+    std::vector<frontend::sharding::ProductJoin> joins;
+  };
+  frontend::sharding::SearchOptions options_of(const Program& program,
+                                               const frontend::sharding::SearchOptions& first) const;
+
+  const CompileOptions &options_, &quiet_;
+  std::deque<Program> programs_;
+  std::optional<frontend::sharding::SharedTensors> shared_;
+};
+
+// UserError BR0484 for sizes that the dimensions of a model do not have.
+void check_sizes(const StepSizes& sizes, const std::map<std::string, ir::Bounds>& dims,
+                 const std::string& model, const char* option);
+// Weights, inputs, outputs and planned memory of a rank.
+std::int64_t bytes_of_rank(const ir::Schedule& schedule);
+
+}  // namespace braid

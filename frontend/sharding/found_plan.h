@@ -1,0 +1,27 @@
+// Parts of the search for candidates (candidates.h) that searches for one program and for several share.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "frontend/sharding/bounds.h"
+#include "frontend/sharding/candidates.h"
+#include "frontend/sharding/choose.h"
+#include "frontend/sharding/keep.h"
+#include "frontend/sharding/memory.h"
+
+namespace braid::frontend::sharding {
+
+// What people want to know about a choice: layers, conversions, what is replicated.
+void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, FoundPlan& details);
+// Of all tensors at once. No plan takes more on a device.
+std::int64_t bytes_of_all(const Graph& graph, const SplitCosts& costs);
+// What the smallest plan takes, and of what. `problem` is one without limits.
+void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, const Problem& problem,
+                FoundPlans& result);
+BoundOptions bound_options(const SearchOptions& options, const Mesh& mesh,
+                           const std::map<std::string, double>& attention_flops);
+
+}  // namespace braid::frontend::sharding

@@ -1,0 +1,100 @@
+#include "frontend/sharding/parts.h"
+
+#include <cstring>
+#include <numeric>
+
+namespace braid::frontend::sharding {
+namespace {
+
+constexpr std::int64_t kPadding = -1;
+
+using Positions = std::vector<std::int64_t>;  // of a dimension, or kPadding
+
+std::size_t at(std::int64_t k) { return static_cast<std::size_t>(k); }
+
+Positions positions(std::int64_t count) {
+  Positions all(at(count));
+  std::iota(all.begin(), all.end(), std::int64_t{0});
+  return all;
+}
+
+// Those of a rank's part of a dimension.
+Positions part_of(const Positions& all, const AxisSpec& axis, int rank) {
+  const auto size = static_cast<std::int64_t>(all.size());
+  const Positions order = order_of(axis.spec.blocks, size, axis.ranks);
+  const std::int64_t own = static_cast<std::int64_t>(order.size()) / axis.ranks;
+  Positions part;
+  for (std::int64_t k = rank * own; k < (rank + 1) * own; ++k) {
+    const bool padding = axis.spec.blocks.empty() && k >= size;
+    part.push_back(padding ? kPadding : all[at(order[at(k)])]);
+  }
+  return part;
+}
+
+// Copies elements at `kept` positions of each dimension; the others stay zero.
+class Copy {
+ public:
+  Copy(const ir::Tensor& from, const std::vector<Positions>& kept, ir::Tensor& to)
+      : from_(from), kept_(kept), to_(to), element_(at(ir::size_of(from.dtype))) {}
+
+  void run(std::size_t dim = 0, std::int64_t from = 0, std::int64_t to = 0) {
+    if (dim == kept_.size()) {
+      std::memcpy(to_.bytes.data() + at(to) * element_, from_.bytes.data() + at(from) * element_, element_);
+      return;
+    }
+    const Positions& kept = kept_[dim];  // ascending
+    if (dim + 1 == kept_.size() && !kept.empty() && kept.front() == 0 &&
+        kept.back() + 1 == static_cast<std::int64_t>(kept.size())) {
+      std::memcpy(to_.bytes.data() + at(to) * kept.size() * element_,
+                  from_.bytes.data() + at(from * from_.sizes[dim]) * element_, kept.size() * element_);
+      return;
+    }
+    for (std::size_t k = 0; k < kept.size(); ++k) {
+      if (kept[k] != kPadding)
+        run(dim + 1, from * from_.sizes[dim] + kept[k],
+            to * static_cast<std::int64_t>(kept.size()) + static_cast<std::int64_t>(k));
+    }
+  }
+
+ private:
+  const ir::Tensor& from_;
+  const std::vector<Positions>& kept_;
+  ir::Tensor& to_;
+  std::size_t element_;
+};
+
+ir::Tensor elements_at(const ir::Tensor& whole, const std::vector<Positions>& kept) {
+  std::vector<std::int64_t> sizes;
+  for (const Positions& of_dim : kept) sizes.push_back(static_cast<std::int64_t>(of_dim.size()));
+  ir::Tensor part = ir::make_tensor(whole.dtype, sizes);
+  Copy(whole, kept, part).run();
+  return part;
+}
+
+}  // namespace
+
+ir::Tensor part_of(const ir::Tensor& whole, const std::vector<AxisSpec>& axes, int rank, bool padding) {
+  std::vector<Positions> kept;
+  for (const std::int64_t size : whole.sizes) kept.push_back(positions(size));
+  int ranks = 1;
+  for (const AxisSpec& axis : axes) ranks *= axis.ranks;
+  for (const AxisSpec& axis : axes) {
+    ranks /= axis.ranks;
+    if (!axis.spec.is_split()) continue;
+    Positions& of_dim = kept.at(at(axis.spec.dim));
+    of_dim = part_of(of_dim, axis, rank / ranks % axis.ranks);
+  }
+  if (!padding) {
+    for (Positions& of_dim : kept) std::erase(of_dim, kPadding);
+  }
+  return elements_at(whole, kept);
+}
+
+ir::Tensor without_padding(const ir::Tensor& part, const std::vector<std::int64_t>& sizes) {
+  if (sizes == part.sizes) return part;
+  std::vector<Positions> kept;
+  for (const std::int64_t size : sizes) kept.push_back(positions(size));
+  return elements_at(part, kept);
+}
+
+}  // namespace braid::frontend::sharding

@@ -1,0 +1,35 @@
+#include "ir/strided_view.h"
+
+#include <utility>
+
+#include "ir/coordinate.h"
+
+namespace braid::ir {
+
+Expr strided_index(ExprPool& pool, std::span<const Expr> sizes, std::span<const Expr> strides) {
+  Expr index = 0;
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    if (!sizes[k].is_constant(1)) index = index + pool.index(k) * strides[k];
+  }
+  return index;
+}
+
+Expr element_of(const Graph& graph, const TensorRef& view) {
+  return view.offset + strided_index(*graph.pool, view.sizes, view.strides);
+}
+
+std::optional<TensorRef> strided_view(const Graph& graph, BufferId buffer, Expr at, std::vector<Expr> sizes) {
+  TensorRef view{buffer, at, std::move(sizes), {}};
+  for (std::size_t k = 0; k < view.sizes.size(); ++k) {
+    const Expr index = graph.pool->index(k);
+    const std::optional<Expr> stride = stride_of(view.offset, index);
+    if (!stride || !of_dimensions(*stride)) return std::nullopt;
+    view.strides.push_back(*stride);
+    view.offset = view.offset - index * *stride;
+  }
+  bool fixed = true;  // during a step
+  for_each_symbol(view.offset, [&](Expr s) { fixed = fixed && s.is_symbol(SymbolKind::dim); });
+  return fixed ? std::optional(view) : std::nullopt;
+}
+
+}  // namespace braid::ir

@@ -1,0 +1,21 @@
+// Strided views as index expressions, and the other way round.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace braid::ir {
+
+// i0*strides[0] + i1*strides[1] + ..., without the indices of dimensions with one element.
+Expr strided_index(ExprPool& pool, std::span<const Expr> sizes, std::span<const Expr> strides);
+// The element of its buffer that the view's element (i0, i1, ...) is.
+Expr element_of(const Graph& graph, const TensorRef& view);
+
+// The view whose element (i0, i1, ...) is element `at` of the buffer, an expression over these indices. nullopt if there is none:
+// its strides are equal on all ranks, and only its offset may depend on where a rank is.
+std::optional<TensorRef> strided_view(const Graph& graph, BufferId buffer, Expr at, std::vector<Expr> sizes);
+
+}  // namespace braid::ir

@@ -1,0 +1,51 @@
+// Small models whose plans can all be tried.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "frontend/sharding/problem.h"
+#include "frontend/sharding/split.h"
+#include "tests/frontend/models.h"
+
+namespace braid::frontend::sharding {
+
+inline std::string weight(const std::string& name, int rows, int columns) {
+  std::string values;
+  for (int i = 0; i < rows * columns; ++i) values += (i ? ", " : "") + std::to_string(i % 5 - 2);
+  return fmt::format("float[{},{}] {} = {{{}}}", rows, columns, name, values);
+}
+
+// y = softmax(relu(x * up) * down). `rows` is a number, or a dimension.
+inline std::string two_products(const std::string& rows, int hidden) {
+  return fmt::format(
+      "g (float[{0},{1}] x) => (float[{0},{1}] y) <{2}, {3}> {{ h = MatMul(x, up)\n r = Relu(h)\n d = "
+      "MatMul(r, down)\n y = Softmax(d) }}",
+      rows, hidden, weight("up", hidden, 2 * hidden), weight("down", 2 * hidden, hidden));
+}
+
+// Calls `use` with the model on the way to being split.
+inline void with_graph(const std::string& text, ImportOptions options,
+                       const std::function<void(const Graph&)>& use) {
+  auto request = std::make_shared<SplitRequest>();
+  request->choose = [&](const Graph& graph, const Mesh& mesh) {
+    use(graph);
+    return MeshPlan(mesh);
+  };
+  options.ranks = 2;
+  options.split = request;
+  import_text(text, options, 18);
+}
+
+// Goes on to the next of all choices; false after the last.
+inline bool next_choice(const Problem& problem, std::vector<int>& choice) {
+  std::size_t v = 0;
+  while (v < choice.size() && ++choice[v] == static_cast<int>(problem.variables[v].size())) choice[v++] = 0;
+  return v < choice.size();
+}
+
+}  // namespace braid::frontend::sharding
