@@ -191,6 +191,7 @@ class Chooser {
     options.split.keep_file.clear();
     SplitReport report;
     Chooser chooser(options, report);
+    chooser.rounds_ = 1;
     try {
       chooser.search();
     } catch (const ir::UserError&) {  // its sizes cannot be split so
@@ -234,7 +235,7 @@ class Chooser {
     search.points.assign(points_.begin() + 1, points_.end());
     search.aliases = !options_.import.aliases.empty();
     search.precision = product_type(options_);
-    search.memory = limit_;
+    search.memory = searched_limit_ ? searched_limit_ : limit_;
     search.explain = explain;
     search.bounds = !explain;
     if (bounded_) {
@@ -347,18 +348,26 @@ class Chooser {
     }
   }
 
+  // What a program takes is more than the search counts, such as buffers of collectives. If none of its plans fits after all, it looks
+  // for smaller ones, by what was missing.
   void try_meshes(const std::vector<Mesh>& meshes, bool obey) {
-    std::vector<Found> found;
-    for (const Mesh& mesh : meshes) add_plans(mesh, obey, found);
-    std::stable_sort(found.begin(), found.end(),
-                     [](const Found& a, const Found& b) { return a.plan.predicted < b.plan.predicted; });
-    for (Found& one : found) {
-      const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "", false);
-      consider(std::move(one), request.get());
+    searched_limit_ = limit_;
+    for (int round = 0; round < rounds_; ++round) {
+      std::vector<Found> found;
+      for (const Mesh& mesh : meshes) add_plans(mesh, obey, found, round);
+      std::stable_sort(found.begin(), found.end(),
+                       [](const Found& a, const Found& b) { return a.plan.predicted < b.plan.predicted; });
+      missing_ = 0;
+      for (Found& one : found) {
+        const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "", false);
+        consider(std::move(one), request.get());
+      }
+      if (best_ || missing_ == 0) return;
+      searched_limit_ = std::max<std::int64_t>(*searched_limit_ - missing_, 0);
     }
   }
 
-  FoundPlans plans_on(const Where& where, bool explain) {
+  FoundPlans plans_on(const Where& where, bool explain, bool cheapest_only = false) {
     FoundPlans found;
     if (!others_->empty()) {
       SearchOptions search = search_options(where.obey);
@@ -371,6 +380,7 @@ class Chooser {
     }
     model_.with_graph([&](const frontend::sharding::Graph& graph) {
       SearchOptions search = search_options(where.obey, explain);
+      search.cheapest_only = cheapest_only;
       search.keep = keep_;
       search.keep_file = options_.split.keep_file;
       search.annotated = annotated_;
@@ -394,8 +404,8 @@ class Chooser {
     }
   }
 
-  void add_plans(const Mesh& mesh, bool obey, std::vector<Found>& all) {
-    FoundPlans found = plans_on({mesh, obey}, false);
+  void add_plans(const Mesh& mesh, bool obey, std::vector<Found>& all, int round) {
+    FoundPlans found = plans_on({mesh, obey}, false, round > 0);
     const int ranks = mesh.ranks();
     SplitMesh tried{ranks, found.loads, found.order, {}, {}, found.least_bytes};
     if (!options_.cost_file.empty()) tried.loads = tried.order = {};  // measured times know no floors
@@ -411,6 +421,7 @@ class Chooser {
       } else if (!obey && keep_.empty() && !annotated_ && plan.splits_nothing()) {
         continue;
       }
+      if (round > 0) plan.name += fmt::format(", smaller {}", round);
       if (mesh.has_names())
         plan.name += fmt::format(", {}{}", to_string(mesh), plan.joint ? "" : ", axis after axis");
       if (!options_.cost_file.empty()) plan.floor = {};
@@ -425,7 +436,7 @@ class Chooser {
       tried.excluded = found.obstacle.empty() ? "the cheapest plan splits nothing" : found.obstacle;
     }
     // Meshes of several axes are told by their candidates.
-    if (mesh.size() == 1) report_.meshes.push_back(std::move(tried));
+    if (mesh.size() == 1 && round == 0) report_.meshes.push_back(std::move(tried));
   }
 
   // The bounds hold for all numbers of ranks that are allowed.
@@ -473,6 +484,7 @@ class Chooser {
         if (limit_ && most > *limit_) {
           candidate.refused = fmt::format("it takes {} on a device", analysis::format_bytes(most));
           over_limit_ = true;
+          if (missing_ == 0 || most - *limit_ < missing_) missing_ = most - *limit_;
         }
       } catch (const ir::UserError& error) {
         // A plan or a number of ranks that was asked for explicitly has one error.
@@ -500,9 +512,12 @@ class Chooser {
   std::vector<frontend::sharding::PricePoint> points_;  // the first with costs_
   std::optional<std::int64_t> limit_;                   // bytes of a device
   std::optional<SplitPrograms> others_;
-  bool over_limit_ = false;   // whether some plan was refused because of it
-  std::vector<int> numbers_;  // of the candidates
-  std::string keep_;          // text of --keep
+  std::optional<std::int64_t> searched_limit_;  // to which the search keeps; less where its plans took more
+  int rounds_ = 3;                              // of looking for smaller plans
+  std::int64_t missing_ = 0;                    // the least that a plan of the round took more than the limit
+  bool over_limit_ = false;                     // whether some plan was refused because of it
+  std::vector<int> numbers_;                    // of the candidates
+  std::string keep_;                            // text of --keep
   std::shared_ptr<const DeviceConfiguration> annotated_;
   std::vector<frontend::sharding::ProductJoin> joins_;
   std::optional<ir::Schedule> best_;

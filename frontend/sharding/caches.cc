@@ -1,7 +1,9 @@
 #include "frontend/sharding/caches.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
+#include <utility>
 
 #include "frontend/schemas.h"
 #include "frontend/sharding/work.h"
@@ -33,11 +35,11 @@ constexpr Carried kCarried[] = {
     {kMicrosoftDomain, "MultiHeadAttention", 2, 7},
 };
 
-// The graph input that value `v` carries on; -1 if there is none.
-int carried_input(const Graph& graph, int v, int steps) {
+// The graph input that value `v` carries on; -1 if there is none. Each value is looked at once.
+int carried_input(const Graph& graph, int v, int steps, std::set<int>& seen) {
   const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
   if (value.graph_input) return v;
-  if (value.producer < 0 || steps == 0) return -1;
+  if (value.producer < 0 || steps == 0 || !seen.insert(v).second) return -1;
   const GraphNode& node = graph.nodes[static_cast<std::size_t>(value.producer)];
   for (const Carried& c : kCarried) {
     if (node.domain != c.domain || node.proto->op_type() != c.op) continue;
@@ -46,7 +48,7 @@ int carried_input(const Graph& graph, int v, int steps) {
       continue;
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
       if ((c.input >= 0 && static_cast<int>(k) != c.input) || node.inputs[k] < 0) continue;
-      const int found = carried_input(graph, node.inputs[k], steps - 1);
+      const int found = carried_input(graph, node.inputs[k], steps - 1, seen);
       if (found >= 0) return found;
     }
   }
@@ -75,58 +77,100 @@ bool passes_on(const GraphNode& node) {
 
 constexpr int kMostSteps = 8;
 
-bool becomes_softmax(const Graph& graph, int v, int steps = kMostSteps) {
-  return v >= 0 && steps > 0 &&
-         std::ranges::any_of(graph.values[static_cast<std::size_t>(v)].readers, [&](const GraphUse& use) {
-           if (use.node < 0) return false;
-           const GraphNode& node = graph.nodes[static_cast<std::size_t>(use.node)];
-           if (is_softmax(node)) return true;
-           return passes_on(node) && std::ranges::any_of(node.outputs, [&](int next) {
-                    return becomes_softmax(graph, next, steps - 1);
-                  });
-         });
+using Values = std::vector<int>;
+
+// Whether `holds` of `v`, or of a value to which at most kMostSteps of `next` lead. Each is looked at once.
+bool holds_near(int v, const std::function<bool(int)>& holds, const std::function<Values(int)>& next) {
+  std::set<int> seen = {v};
+  Values now = {v};
+  for (int step = 0; v >= 0 && step <= kMostSteps && !now.empty(); ++step) {
+    Values later;
+    for (const int value : now) {
+      if (holds(value)) return true;
+      for (const int other : next(value))
+        if (other >= 0 && seen.insert(other).second) later.push_back(other);
+    }
+    now = std::move(later);
+  }
+  return false;
 }
 
-bool comes_from_softmax(const Graph& graph, int v, int steps = kMostSteps) {
-  const GraphNode* node = producer_of(graph, v);
-  if (node == nullptr || steps == 0) return false;
-  if (is_softmax(*node)) return true;
-  return passes_on(*node) && std::ranges::any_of(node->inputs, [&](int next) {
-           return comes_from_softmax(graph, next, steps - 1);
-         });
+std::vector<std::pair<const GraphNode*, int>> readers_of(const Graph& graph, int v) {
+  std::vector<std::pair<const GraphNode*, int>> readers;
+  for (const GraphUse& use : graph.values[static_cast<std::size_t>(v)].readers)
+    if (use.node >= 0) readers.emplace_back(&graph.nodes[static_cast<std::size_t>(use.node)], use.input);
+  return readers;
+}
+
+// What passes `v` on, as it passes on.
+Values passed_on(const Graph& graph, int v) {
+  Values values;
+  for (const auto& [node, input] : readers_of(graph, v))
+    if (passes_on(*node)) values.insert(values.end(), node->outputs.begin(), node->outputs.end());
+  return values;
+}
+
+bool becomes_softmax(const Graph& graph, int v) {
+  return holds_near(
+      v,
+      [&](int value) {
+        return std::ranges::any_of(readers_of(graph, value),
+                                   [](const auto& reader) { return is_softmax(*reader.first); });
+      },
+      [&](int value) { return passed_on(graph, value); });
+}
+
+bool comes_from_softmax(const Graph& graph, int v) {
+  return holds_near(
+      v,
+      [&](int value) {
+        const GraphNode* node = producer_of(graph, value);
+        return node != nullptr && is_softmax(*node);
+      },
+      [&](int value) {
+        const GraphNode* node = producer_of(graph, value);
+        return node != nullptr && passes_on(*node) ? node->inputs : Values();
+      });
 }
 
 // Whether attention reads value `v`, or what passes it on, as its keys or values.
-bool is_attended(const Graph& graph, int v, int steps = kMostSteps) {
-  if (v < 0 || steps == 0) return false;
-  return std::ranges::any_of(graph.values[static_cast<std::size_t>(v)].readers, [&](const GraphUse& use) {
-    if (use.node < 0) return false;
-    const GraphNode& node = graph.nodes[static_cast<std::size_t>(use.node)];
-    if (kind_of(node) == WorkKind::attention) return use.input == 1 || use.input == 2;
-    const std::vector<int> of = factors(graph, node);
-    if (of.empty())
-      return passes_on(node) &&
-             std::ranges::any_of(node.outputs, [&](int next) { return is_attended(graph, next, steps - 1); });
-    if (use.input > 1) return false;
-    if (use.input == 1 && becomes_softmax(graph, node.outputs.front())) return true;
-    return comes_from_softmax(graph, of[static_cast<std::size_t>(1 - use.input)]);
-  });
+bool is_attended(const Graph& graph, int v) {
+  const auto reads = [&](const auto& reader) {
+    const auto& [node, input] = reader;
+    if (kind_of(*node) == WorkKind::attention) return input == 1 || input == 2;
+    const std::vector<int> of = factors(graph, *node);
+    if (of.empty() || input > 1) return false;
+    if (input == 1 && becomes_softmax(graph, node->outputs.front())) return true;
+    return comes_from_softmax(graph, of[static_cast<std::size_t>(1 - input)]);
+  };
+  return holds_near(
+      v, [&](int value) { return std::ranges::any_of(readers_of(graph, value), reads); },
+      [&](int value) { return passed_on(graph, value); });
 }
 
-// Whether value `v`, or what has the same elements, is keys or values of attention.
-bool is_keys_or_values(const Graph& graph, int v, int steps = kMostSteps) {
-  if (is_attended(graph, v)) return true;
+// What has the same elements as `v` and is computed before it, perhaps in another order.
+Values same_elements(const Graph& graph, int v) {
   const GraphNode* node = producer_of(graph, v);
-  if (node == nullptr || steps == 0) return false;
-  if (kind_of(*node) == WorkKind::attention) {
-    return std::ranges::any_of(kCarried, [&](const Carried& c) {
-      return node->domain == c.domain && node->proto->op_type() == c.op &&
-             c.output < static_cast<int>(node->outputs.size()) &&
-             node->outputs[static_cast<std::size_t>(c.output)] == v;
-    });
-  }
-  const bool same_elements = kind_of(*node) == WorkKind::view || node->proto->op_type() == "Transpose";
-  return same_elements && !node->inputs.empty() && is_keys_or_values(graph, node->inputs[0], steps - 1);
+  if (node == nullptr || node->inputs.empty()) return {};
+  const bool same = kind_of(*node) == WorkKind::view || node->proto->op_type() == "Transpose";
+  return same ? Values{node->inputs[0]} : Values();
+}
+
+// Whether attention returns `v` as its keys or values.
+bool is_present(const Graph& graph, int v) {
+  const GraphNode* node = producer_of(graph, v);
+  return node != nullptr && kind_of(*node) == WorkKind::attention &&
+         std::ranges::any_of(kCarried, [&](const Carried& c) {
+           return node->domain == c.domain && node->proto->op_type() == c.op &&
+                  c.output < static_cast<int>(node->outputs.size()) &&
+                  node->outputs[static_cast<std::size_t>(c.output)] == v;
+         });
+}
+
+bool is_keys_or_values(const Graph& graph, int v) {
+  return holds_near(
+      v, [&](int value) { return is_attended(graph, value) || is_present(graph, value); },
+      [&](int value) { return same_elements(graph, value); });
 }
 
 }  // namespace
@@ -134,19 +178,21 @@ bool is_keys_or_values(const Graph& graph, int v, int steps = kMostSteps) {
 std::vector<Cache> caches_of(const Graph& graph) {
   constexpr int kLeastRank = 3;
   std::vector<Cache> caches;
-  std::set<int> taken, returned;
+  std::set<int> taken, begun;
   for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
     const int v = graph.outputs[k];
     const GraphValue& output = graph.values[static_cast<std::size_t>(v)];
     if (output.rank() < kLeastRank || output.producer < 0 || output.pinned) continue;
-    const int input = carried_input(graph, v, kMostSteps);
+    std::set<int> seen;
+    const int input = carried_input(graph, v, kMostSteps, seen);
     if (input < 0) {
-      if (is_keys_or_values(graph, v) && returned.insert(v).second)
-        caches.push_back({-1, static_cast<int>(k)});
+      if (is_keys_or_values(graph, v) && begun.insert(v).second) caches.push_back({-1, static_cast<int>(k)});
       continue;
     }
     const GraphValue& past = graph.values[static_cast<std::size_t>(input)];
-    if (past.dtype != output.dtype || past.rank() != output.rank() || past.pinned) continue;
+    // An input that is returned as it is stays whole.
+    const bool returned = std::ranges::any_of(past.readers, [](const GraphUse& use) { return use.node < 0; });
+    if (past.dtype != output.dtype || past.rank() != output.rank() || past.pinned || returned) continue;
     if (taken.insert(input).second) caches.push_back({input, static_cast<int>(k)});
   }
   return caches;

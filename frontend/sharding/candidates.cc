@@ -136,7 +136,9 @@ void price_alternatives(const SplitSpace& space, const Graph& graph, const Split
       }
     }
     if (!free) continue;
-    const Solution solution = solve(other);
+    SolveOptions effort;
+    if (restrict) effort.budget >>= 3;
+    const Solution solution = solve(other, effort);
     if (solution.feasible()) found.conversions[k].otherwise = analysis::Time{solution.cost} - found.predicted;
   }
 }
@@ -224,8 +226,9 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
   if (options.annotated) fixed = annotated_lines(graph, *options.annotated, mesh);
   const SplitSpace space(graph, mesh, with_lines(graph, fixed.plan, fixed.blocks, caches));
   require_kept(graph, space);
-  // What whole products cost then is beyond any time that splitting them could take.
-  const Cost whole = options.obey ? Cost{1'000'000'000'000} : 0;
+  std::int64_t steps = options.steps;
+  for (const PricePoint& point : options.points) steps += point.steps;
+  const Cost whole = options.obey ? whole_product(steps) : 0;
   struct Variant {
     const char* name;
     SplitCostOptions costs;
@@ -234,6 +237,7 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
                               {"fewer collectives", {2000, whole}},
                               {"communication half hidden", {500, whole}},
                               {"communication hidden", {100, whole}}};
+  const Variant &cheapest = variants[0], &half_hidden = variants[2], &hidden = variants[3];
   const SplitCosts plain = split_costs(costs);
   const PricePoints points(costs, options);
   if (points.several() && space.large()) {
@@ -304,8 +308,11 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     };
   }
   const auto choose = [&](const SplitCostOptions& own, const Restrict& more) {
-    if (!points.several()) return space.choose(split_costs(costs, own), {}, more);
-    return space.choose(split_costs(costs, own), {}, [&](Problem& first) {
+    // Under a limit that binds a search may spend all it has: the first one has the most.
+    SolveOptions effort;
+    if (!rows.empty() && (options.cheapest_only || !result.plans.empty())) effort.budget >>= 3;
+    if (!points.several()) return space.choose(split_costs(costs, own), effort, more);
+    return space.choose(split_costs(costs, own), effort, [&](Problem& first) {
       points.add_others(first, space, own);
       if (more) more(first);
     });
@@ -358,27 +365,27 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
   std::vector<std::vector<int>> way;  // of the first one
   std::optional<SplitChoice> last;
   for (const Variant& variant : variants) {
-    // Between two that went the same way, up to what is rounded off a picosecond.
-    if (&variant == &variants[1] && !way.empty()) {
-      last = search(variants[2]);
+    // Half hidden is between two that went the same way, up to what is rounded off a picosecond.
+    if (&variant == &half_hidden && !way.empty()) {
+      last = search(hidden);
       if (last->way == way) continue;
     }
-    const SplitChoice choice = &variant == &variants[2] && last ? std::move(*last) : search(variant);
+    const SplitChoice choice = &variant == &hidden && last ? std::move(*last) : search(variant);
     if (!choice.solution.feasible()) {
       if (!kept && rows.empty()) require_kept(choice);
       for (const MemoryRows& own : rows) {
-        if (result.plans.empty()) tell_least(own, kept, *problem, result);
+        if (result.plans.empty() && !options.cheapest_only) tell_least(own, kept, *problem, result);
       }
       break;
     }
     add(variant.name, choice);
     if (ranks == 1) break;
     if (!pads(choice)) {
-      if (&variant == &variants[0]) way = choice.way;
-      continue;
-    }
-    if (const SplitChoice even = choose(variant.costs, unpadded); even.solution.feasible())
+      if (&variant == &cheapest) way = choice.way;
+    } else if (const SplitChoice even = choose(variant.costs, unpadded); even.solution.feasible()) {
       add(std::string(variant.name) + ", no padding", even);
+    }
+    if (options.cheapest_only) break;
   }
   return result;
 }

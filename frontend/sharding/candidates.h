@@ -83,8 +83,10 @@ struct PricePoint {
 };
 
 struct SearchOptions {
-  bool obey = false;    // products with weights are split wherever a rule allows it
-  bool caches = false;  // caches may stay in parts (caches.h)
+  bool obey = false;  // products with weights are split wherever a rule allows it
+  // No other assumptions about communication, and nothing about plans that do not fit.
+  bool cheapest_only = false;
+  bool caches = false;                                 // caches may stay in parts (caches.h)
   std::map<std::string, double> attention_flops = {};  // as in BoundOptions
   std::vector<ProductJoin> joins = {};
   bool aliases = false;                // some outputs are the memory of inputs (BoundOptions)

@@ -82,6 +82,7 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
     result.solution.cost = sharding::price(problem, result.solution.choice);
     result.solution.status = Status::kFeasible;
   }
+  result.solution.choice.resize(at(variables_));  // `restrict` may have added some
   return described(costs, std::move(result.solution));
 }
 

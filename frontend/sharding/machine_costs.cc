@@ -184,6 +184,13 @@ SplitCosts with_memory(SplitCosts costs) {
   return costs;
 }
 
+Cost whole_product(std::int64_t steps) {
+  constexpr Cost kWhole = 1'000'000'000'000;
+  constexpr std::int64_t kManySteps = 1000, kMostSteps = 20000;
+  const Cost whole = kWhole / std::clamp<std::int64_t>(steps, 1, kManySteps);
+  return whole / std::max<std::int64_t>(steps / kMostSteps, 1);
+}
+
 bool moves_between_ranks(StepKind kind) { return kind != StepKind::slice && kind != StepKind::permute; }
 
 SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const SplitCostOptions& options) {

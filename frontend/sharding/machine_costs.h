@@ -19,6 +19,10 @@ struct SplitCostOptions {
   int memory = 1000;
 };
 
+// SplitCostOptions::whole_product, beyond any time that conversions take, for steps of which the sum counts: less where there are many, so
+// that sums can be counted.
+Cost whole_product(std::int64_t steps);
+
 // Kernels: products, convolutions and attention by their flops and bytes, reductions by their bytes, each with a launch. What is
 // fused into them (elementwise operators) costs the traffic of its result, and views nothing.
 SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs,

@@ -35,11 +35,7 @@ MemoryRows::MemoryRows(const Graph& graph, const SplitSpace& space,
   // Rows, and the tensors in memory that each value is computed from.
   std::vector<std::set<int>> roots(graph.values.size());
   std::vector<int> first(graph.values.size(), -1), last(graph.values.size(), -1);
-  std::set<int> weights;
-  struct Weight {
-    int value, node, input;
-  };
-  std::vector<Weight> held;
+  std::map<int, std::vector<std::pair<int, int>>> weights;  // variables and inputs that read them
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const GraphNode& node = graph.nodes[n];
     if (node.compile_time) continue;
@@ -50,7 +46,7 @@ MemoryRows::MemoryRows(const Graph& graph, const SplitSpace& space,
       if (v < 0) continue;
       const GraphValue& value = graph.values[at(v)];
       if (value.constant) {
-        if (weights.insert(v).second) held.push_back({v, static_cast<int>(n), static_cast<int>(k)});
+        weights[v].emplace_back(variable_of[n], static_cast<int>(k));
       } else {
         read.insert(roots[at(v)].begin(), roots[at(v)].end());
       }
@@ -70,10 +66,7 @@ MemoryRows::MemoryRows(const Graph& graph, const SplitSpace& space,
     if (!lazy) ++rows_;
   }
   rows_ = std::max(rows_, 1);
-  for (const Weight& w : held) {
-    const int variable = variable_of[at(w.node)];
-    add(w.value, variable, false, w.input, 0, rows_);
-  }
+  for (const auto& [value, readers] : weights) add_weight(value, readers);
   // What the caller gives and takes is in memory all the time; caches in the state of their variable.
   std::vector<int> cache_of(graph.values.size(), -1), returned_in(graph.values.size(), -1);
   for (const Passage& p : space.passages()) {
@@ -95,14 +88,35 @@ MemoryRows::MemoryRows(const Graph& graph, const SplitSpace& space,
   }
 }
 
-void MemoryRows::add(int value, int variable, bool output, int index, int begin, int end) {
-  Item item{value, variable, {}, {}, begin, end};
+std::int64_t MemoryRows::bytes_in(int value, const MeshSpec& state) const {
   SplitCosts sizes;
   sizes.size = size_;
+  return static_cast<std::int64_t>(
+      local_bytes(graph_.values[at(value)], sizes, parts_of(state, space_.mesh())));
+}
+
+void MemoryRows::add_weight(int value, const std::vector<std::pair<int, int>>& readers) {
+  if (readers.size() == 1) return add(value, readers[0].first, false, readers[0].second, 0, rows_);
+  std::map<MeshSpec, Item> forms;
+  for (const auto& [variable, input] : readers) {
+    for (int c = 0; c < space_.choices_of(variable); ++c) {
+      const MeshSpec state = space_.taken_state(variable, c, input);
+      Item& item = forms[state];
+      if (item.states.empty()) item = {value, -1, {bytes_in(value, state)}, {state}, 0, rows_, {}};
+      item.takers[variable].push_back(c);
+    }
+  }
+  for (auto& [state, item] : forms) {
+    if (forms.size() == 1) item.takers.clear();  // nobody has a choice
+    if (item.bytes[0] > 0) items_.push_back(std::move(item));
+  }
+}
+
+void MemoryRows::add(int value, int variable, bool output, int index, int begin, int end) {
+  Item item{value, variable, {}, {}, begin, end, {}};
   const auto count = [&](const MeshSpec& spec) {
     item.states.push_back(spec);
-    item.bytes.push_back(static_cast<std::int64_t>(
-        local_bytes(graph_.values[at(value)], sizes, parts_of(spec, space_.mesh()))));
+    item.bytes.push_back(bytes_in(value, spec));
   };
   if (variable < 0) {
     count(MeshSpec(space_.mesh().axes.size()));
@@ -122,6 +136,19 @@ void MemoryRows::limit(Problem& problem, std::int64_t bytes) const {
       problem.usages.push_back({item.variable, item.bytes, {{before + item.begin, before + item.end}}});
       continue;
     }
+    if (!item.takers.empty()) {
+      // A variable of its own: whether it is there, as it is where somebody takes it.
+      const int there = static_cast<int>(problem.variables.size());
+      problem.variables.push_back({0, 0});
+      if (!problem.order.empty()) problem.order.push_back(there);
+      for (const auto& [variable, choices] : item.takers) {
+        std::vector<Cost> allowed(2 * problem.variables[at(variable)].size(), 0);
+        for (const int choice : choices) allowed[2 * at(choice)] = kForbidden;
+        problem.edges.push_back({variable, there, CostTable(std::move(allowed))});
+      }
+      problem.usages.push_back({there, {0, item.bytes[0]}, {{before + item.begin, before + item.end}}});
+      continue;
+    }
     fixed[at(item.begin)] += item.bytes[0];
     fixed[at(item.end)] -= item.bytes[0];
   }
@@ -133,6 +160,10 @@ void MemoryRows::limit(Problem& problem, std::int64_t bytes) const {
 }
 
 std::int64_t MemoryRows::bytes_of(const Item& item, const std::vector<int>& choice) const {
+  const auto taken = [&](const auto& taker) {
+    return std::ranges::find(taker.second, choice[at(taker.first)]) != taker.second.end();
+  };
+  if (!item.takers.empty() && std::ranges::none_of(item.takers, taken)) return 0;
   return item.bytes[item.variable < 0 ? 0 : at(choice[at(item.variable)])];
 }
 
@@ -159,7 +190,8 @@ std::int64_t MemoryRows::least(const Problem& problem, const SolveOptions& optio
   // Below the sum of the smallest states there is nothing; above that of any plan there is one.
   std::vector<std::int64_t> step(at(rows_) + 1, 0);
   for (const Item& item : items_) {
-    const std::int64_t smallest = *std::min_element(item.bytes.begin(), item.bytes.end());
+    const std::int64_t smallest =
+        item.takers.empty() ? *std::min_element(item.bytes.begin(), item.bytes.end()) : 0;
     step[at(item.begin)] += smallest;
     step[at(item.end)] -= smallest;
   }

@@ -2,13 +2,15 @@
 //
 // A row is a node that becomes a kernel, in the order of the model: weights, the program's inputs and outputs, and the tensors
 // that are computed before and read then or later. What is fused into its readers takes no memory; what is converted counts in
-// the state in which it is produced. A constant that several nodes read counts once. So rows are less than what a program
-// needs: the memory plan of the compiled candidate decides (driver/split.h).
+// the state in which it is produced. A constant that several nodes read counts once in each state in which one does. So rows are less than
+// what a program needs: the memory plan of the compiled candidate decides (driver/split.h).
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontend/sharding/choose.h"
@@ -20,7 +22,8 @@ class MemoryRows {
   // `graph` and `space` must outlive this. `size` is the size that an expression counts with.
   MemoryRows(const Graph& graph, const SplitSpace& space, std::function<std::int64_t(const ir::Expr&)> size);
 
-  // No choice of the problem, which must be one of the space, may take more bytes on a rank. Adds rows to those that it has.
+  // No choice of the problem, which must be one of the space, may take more bytes on a rank. Adds rows to those that it has, and
+  // variables behind those of the space.
   void limit(Problem& problem, std::int64_t bytes) const;
   // The bytes of the fullest row.
   std::int64_t of_plan(const std::vector<int>& choice) const;
@@ -32,12 +35,17 @@ class MemoryRows {
  private:
   struct Item {
     int value = -1;
-    int variable = -1;                // that decides its state; -1: none, it is whole
+    int variable = -1;                // that decides its state; -1: none, it is in one state
     std::vector<std::int64_t> bytes;  // per choice; one entry without a variable
     std::vector<MeshSpec> states;
     int begin = 0, end = 0;  // rows
+    // Of a weight that several nodes read, in one of the states: variables, and their choices that take it so. It is there if one does.
+    std::map<int, std::vector<int>> takers;
   };
   void add(int value, int variable, bool output, int index, int begin, int end);
+  // A weight and the inputs of the nodes' variables that read it.
+  void add_weight(int value, const std::vector<std::pair<int, int>>& readers);
+  std::int64_t bytes_in(int value, const MeshSpec& state) const;
   std::int64_t bytes_of(const Item& item, const std::vector<int>& choice) const;
   int fullest(const std::vector<int>& choice) const;
 

@@ -92,17 +92,14 @@ struct Own {
   }
 };
 
-// What a whole product costs where it must be split, a step: fewer thousandths of a second where there are many steps, so that sums can be
-// counted.
-Cost whole_product(std::span<const PlannedProgram> programs) {
-  constexpr Cost kWhole = 1'000'000'000'000;
-  constexpr std::int64_t kMostSteps = 1000;
+// Of all programs.
+std::int64_t steps_of(std::span<const PlannedProgram> programs) {
   std::int64_t steps = 0;
   for (const PlannedProgram& program : programs) {
     steps += program.options.steps;
     for (const PricePoint& point : program.options.points) steps += point.steps;
   }
-  return kWhole / std::clamp<std::int64_t>(steps, 1, kMostSteps);
+  return steps;
 }
 
 // Of all programs. Choices are per program.
@@ -407,8 +404,7 @@ FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const S
     return result;
   }
   together.prepare();
-  // What whole products cost then is beyond any time that splitting them could take.
-  const Cost whole = first.obey ? whole_product(programs) : 0;
+  const Cost whole = first.obey ? whole_product(steps_of(programs)) : 0;
   std::vector<Solution> cheapest;  // of each alone
   const auto add = [&](std::string name, const Found& found) {
     std::vector<FoundPlan> plans;

@@ -139,6 +139,7 @@ TEST(Split, SizesOfSeveralStepsArePricedTogether) {
     std::ifstream stream(folder / "said.json");
     return std::pair(nlohmann::json::parse(stream)["split"], result.out);
   };
+  EXPECT_EQ(split({"batch=1,past_sequence=512*1000000"}).first["at"][0]["steps"], 1000000);
   const auto [both, text] = split({"batch=64,past_sequence=0", "batch=1,past_sequence=512*100"});
   EXPECT_THAT(text, AllOf(HasSubstr("us for all steps: "),
                           HasSubstr("us a step at batch=64, past_sequence=0, 1 step"),

@@ -68,5 +68,29 @@ TEST(Caches, GoOnFromTheirPast) {
       testing::ElementsAre("past -> k"));
 }
 
+// What is returned as it was given is whole: it is no cache.
+TEST(Caches, AreNotInputsThatAreReturned) {
+  EXPECT_THAT(
+      caches(
+          R"(g (float[1,4,1,8] q, float[1,4,1,8] a, float[1,4,5,8] past) => (float[1,4,1,6] y, float[1,4,6,8] k, float[1,4,5,8] past) {
+    k = Concat<axis=2>(past, a)
+    kt = Transpose<perm=[0,1,3,2]>(k)
+    scores = MatMul(q, kt)
+    y = Softmax<axis=-1>(scores) })"),
+      testing::IsEmpty());
+}
+
+// 16^8 ways lead through these nodes.
+TEST(Caches, EveryValueIsLookedAtOnce) {
+  std::string nodes = "k = Relu(a)\n h0 = Neg(k)\n";
+  for (int n = 0; n < 8; ++n) {
+    std::string operands;
+    for (int i = 0; i < 16; ++i) operands += (i ? ", h" : "h") + std::to_string(n);
+    nodes += "h" + std::to_string(n + 1) + " = Sum(" + operands + ")\n";
+  }
+  EXPECT_THAT(caches("g (float[1,4,6,8] a) => (float[1,4,6,8] k, float[1,4,6,8] h8) {" + nodes + "}"),
+              testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace braid::frontend::sharding

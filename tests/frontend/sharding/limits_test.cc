@@ -25,8 +25,12 @@ std::int64_t size(const ir::Expr& e) { return ir::bounds(e).max; }
 
 TEST(ShardingLimits, MemoryLimitsGiveTheCheapestPlanWithin) {
   int binding = 0;
-  for (const int rows : {2, 32}) {
-    with_graph(two_products(std::to_string(rows), 8), {}, [&](const Graph& graph) {
+  // The last reads one weight twice, and may hold it in two states.
+  const std::string tied = fmt::format(
+      "g (float[4,8] x) => (float[4,8] y) <{}> {{ h = MatMul(x, w)\n r = Relu(h)\n y = MatMul(r, w) }}",
+      weight("w", 8, 8));
+  for (const std::string& text : {two_products("2", 8), two_products("32", 8), tied}) {
+    with_graph(text, {}, [&](const Graph& graph) {
       for (const int ranks : {2, 4}) {
         const SplitSpace space(graph, ranks);
         const MemoryRows memory(graph, space, size);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "frontend/sharding/memory.h"
@@ -111,6 +112,39 @@ TEST(PricePoints, OnePlanIsTheCheapestOfAllForAllStepsTogether) {
   fmt::print("{} searches, {} of them with a compromise, {} under a limit\n", compared, compromises, limited);
   EXPECT_GT(compromises, 0);
   EXPECT_GT(limited, 0);
+}
+
+// What is not searched, because other assumptions about communication lead the same way, would not have found another plan.
+TEST(Candidates, HaveThePlanOfEveryAssumption) {
+  ImportOptions open;
+  open.dims["n"] = {1, 4096};
+  int compared = 0, fewer = 0;
+  for (const char* machine : {"cpu", "h100", "a100"}) {
+    for (const int hidden : {8, 64, 256}) {
+      with_graph(two_products("n", hidden), open, [&](const Graph& graph) {
+        for (const Mesh& mesh : {Mesh::line(2), Mesh::line(4), parse_mesh("a=2,b=2", "mesh")}) {
+          for (int rows = 1; rows <= 4096; rows *= 4) {
+            SCOPED_TRACE(fmt::format("{} hidden {} rows {} on {}", machine, hidden, rows, to_string(mesh)));
+            const auto costs = costs_at(machine, rows);
+            const FoundPlans found = find_plans(graph, mesh, costs, {});
+            const SplitSpace space(graph, mesh);
+            std::vector<std::string> texts;
+            for (const int communication : {1000, 2000, 500, 100}) {
+              texts.push_back(to_string(choose_split(space, split_costs(costs, {communication, 0})).plan));
+              EXPECT_TRUE(std::ranges::any_of(
+                  found.plans, [&](const FoundPlan& plan) { return plan.text == texts.back(); }))
+                  << communication << "\n"
+                  << texts.back();
+              ++compared;
+            }
+            fewer += texts[0] == texts[3] && texts[1] != texts[0];
+          }
+        }
+      });
+    }
+  }
+  EXPECT_GT(compared, 500);
+  EXPECT_GT(fewer, 0);
 }
 
 }  // namespace

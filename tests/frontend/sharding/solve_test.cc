@@ -485,6 +485,87 @@ TEST(ShardingSolve, FoldedLayersHaveTheSameOptimum) {
   EXPECT_LT(infeasible, 200);
 }
 
+// Layers whose inside nothing but elimination removes: what they leave is over the border before them, their own, and what is
+// outside. Against a table from border to border, which enumerates each layer.
+TEST(ShardingSolve, LayersLeaveTablesOverSeveralVariables) {
+  int with_factors = 0, feasible = 0;
+  for (std::uint64_t seed = 840'000; seed < 840'150; ++seed) {
+    Random random(seed);
+    const int layers = 4 + random.below(4), inside = 5;  // the last of which is the border
+    const int most = random.one_in(3) ? 4 : 1000,
+              forbidden_one_in = random.one_in(2) ? 0 : 6 + random.below(10);
+    const auto costs = [&](int size) {
+      std::vector<Cost> own;
+      for (int c = 0; c < size; ++c) own.push_back(random_cost(random, most, forbidden_one_in));
+      return own;
+    };
+    // Two outside, the border before, and those inside.
+    std::vector<int> sizes;
+    for (int v = 0; v < 2 + 1 + inside; ++v) sizes.push_back(2 + random.below(2));
+    sizes[2] = sizes.back();
+    struct Table {
+      int a, b;
+      std::vector<Cost> costs;
+    };
+    std::vector<Table> tables;  // of a layer
+    std::vector<std::vector<Cost>> own;
+    for (const int size : sizes) own.push_back(costs(size));
+    for (int b = 3; b < static_cast<int>(sizes.size()); ++b) {
+      for (int a = 0; a < b; ++a) {
+        if (a == 2 || !random.one_in(4)) tables.push_back({a, b, costs(sizes[a] * sizes[b])});
+      }
+    }
+    Problem problem;
+    problem.variables = {own[0], own[1], own[2]};
+    for (int layer = 0; layer < layers; ++layer) {
+      const int begin = 3 + layer * inside;  // what stands before it is the border
+      const auto variable = [&](int v) { return v < 2 ? v : begin - 3 + v; };
+      for (int v = 3; v < 3 + inside; ++v) problem.variables.push_back(own[v]);
+      for (const Table& t : tables) problem.edges.push_back({variable(t.a), variable(t.b), t.costs});
+    }
+    // The least of what is known up to a border, by both outside and the border.
+    const auto sum = [](Cost a, Cost b) { return a == kForbidden || b == kForbidden ? kForbidden : a + b; };
+    Cost least = kForbidden;
+    for (int o = 0; o < sizes[0] * sizes[1]; ++o) {
+      std::vector<Cost> known = own[2];
+      for (int layer = 0; layer < layers; ++layer) {
+        std::vector<Cost> next(sizes.back(), kForbidden);
+        std::vector<int> choice(sizes.size(), 0);
+        choice[0] = o / sizes[1];
+        choice[1] = o % sizes[1];
+        for (bool done = false; !done;) {
+          Cost cost = known[choice[2]];
+          for (int v = 3; v < static_cast<int>(sizes.size()); ++v) cost = sum(cost, own[v][choice[v]]);
+          for (const Table& t : tables) cost = sum(cost, t.costs[choice[t.a] * sizes[t.b] + choice[t.b]]);
+          next[choice.back()] = std::min(next[choice.back()], cost);
+          std::size_t v = 2;
+          while (v < choice.size() && ++choice[v] == sizes[v]) choice[v++] = 0;
+          done = v == choice.size();
+        }
+        known = next;
+      }
+      for (const Cost cost : known)
+        least = std::min(least, sum(cost, sum(own[0][o / sizes[1]], own[1][o % sizes[1]])));
+    }
+    const auto folded = FoldedProblem::of(problem, 1 << 20);
+    with_factors += folded && !folded->factors().empty();
+    SolveOptions small;  // then a search has pairs only
+    small.table = 2;
+    for (const SolveOptions& options : {SolveOptions(), small}) {
+      const Solution solution = solve(problem, options);
+      EXPECT_EQ(solution.status, least == kForbidden ? Status::kInfeasible : Status::kOptimal)
+          << "seed " << seed;
+      EXPECT_EQ(solution.bound, least) << "seed " << seed;
+      if (least == kForbidden) continue;
+      EXPECT_EQ(solution.cost, least) << "seed " << seed;
+      EXPECT_EQ(plain_cost(problem, solution.choice, true), least) << "seed " << seed;
+    }
+    feasible += least != kForbidden;
+  }
+  EXPECT_GT(with_factors, 75);
+  EXPECT_GT(feasible, 75);
+}
+
 // One cost that differs in one layer: it is not taken for the others.
 TEST(ShardingSolve, LayersThatAreNearlyEqualAreNotFolded) {
   for (std::uint64_t seed = 820'000; seed < 820'200; ++seed) {
