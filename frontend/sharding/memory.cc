@@ -137,6 +137,9 @@ void MemoryRows::limit(Problem& problem, std::int64_t bytes) const {
       continue;
     }
     if (!item.takers.empty()) {
+      // Tables that all layers read, such as of positions, would tie all layers together for next to nothing.
+      constexpr int kSmall = 1024;
+      if (item.bytes[0] < bytes / kSmall) continue;
       // A variable of its own: whether it is there, as it is where somebody takes it.
       const int there = static_cast<int>(problem.variables.size());
       problem.variables.push_back({0, 0});
