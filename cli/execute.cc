@@ -38,23 +38,38 @@ ProgramInterface read_table(const Table& table) {
   }
   for (int k = 0; k < table.output_count; ++k) {
     const BraidTensorInfo& info = table.outputs[k];
-    program.outputs.push_back({info.name, to_ir(info.dtype), info.rank, info.max_bytes, info.alias_of_input});
+    program.outputs.push_back(
+        {info.name, to_ir(info.dtype), info.rank, info.max_bytes, info.alias_of_input, {}});
   }
   return program;
 }
 
-// Reads what random inputs need beyond the program's table.
-void read_index_limits(const ProgramFiles& program, ProgramInterface& table) {
+// The parts of inputs and outputs, if they have one of the table's tensors' number of dimensions.
+std::optional<TensorPart> part_of(const nlohmann::json& entry, const nlohmann::json& manifest,
+                                  std::size_t dimensions) {
+  std::optional<TensorPart> part = TensorPart::of(entry, manifest);
+  return part && part->whole().size() == dimensions ? part : std::nullopt;
+}
+
+// What the manifest tells beyond the program's table.
+void read_manifest_of(const ProgramFiles& program, ProgramInterface& table) {
   std::ifstream file(codegen::manifest_path(program.dir));
   const nlohmann::json manifest = nlohmann::json::parse(file, nullptr, false);
-  const auto inputs = manifest.find("inputs");
-  if (inputs == manifest.end() || !inputs->is_array()) return;
-  for (std::size_t k = 0; k < std::min(inputs->size(), table.inputs.size()); ++k) {
-    const nlohmann::json& input = (*inputs)[k];
-    const auto below = input.find("index_below");
-    if (below == input.end()) continue;
-    table.inputs[k].index_below = below->is_string() ? below->get<std::string>() : below->dump();
+  const nlohmann::json none = nlohmann::json::array();
+  const auto entries = [&](const char* what) -> const nlohmann::json& {
+    const auto found = manifest.find(what);
+    return found != manifest.end() && found->is_array() ? *found : none;
+  };
+  const nlohmann::json &inputs = entries("inputs"), &outputs = entries("outputs");
+  for (std::size_t k = 0; k < std::min(inputs.size(), table.inputs.size()); ++k) {
+    InputSpec& spec = table.inputs[k];
+    spec.part = part_of(inputs[k], manifest, spec.sizes.size());
+    const auto below = inputs[k].find("index_below");
+    if (below == inputs[k].end()) continue;
+    spec.index_below = below->is_string() ? below->get<std::string>() : below->dump();
   }
+  for (std::size_t k = 0; k < std::min(outputs.size(), table.outputs.size()); ++k)
+    table.outputs[k].part = part_of(outputs[k], manifest, static_cast<std::size_t>(table.outputs[k].rank));
 }
 
 }  // namespace
@@ -143,7 +158,7 @@ ProgramInterface interface_of(const ProgramFiles& program) {
   ProgramInterface table = program.abi == codegen::ProgramAbi::host
                                ? read_table(*rt::load_program(program.library, program.id))
                                : read_table(open_cuda_library(program).table());
-  read_index_limits(program, table);
+  read_manifest_of(program, table);
   return table;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/gpu.h"
 #include "cli/inputs.h"
 #include "cli/model_options.h"
+#include "cli/parts.h"
 #include "cli/ranks_as.h"
 #include "driver/compile.h"
 #include "explain/measured_timeline.h"
@@ -46,6 +47,7 @@ struct ProgramInterface {
     int rank = 0;
     std::int64_t max_bytes = 0;
     int alias_of_input = -1;
+    std::optional<TensorPart> part;  // what a rank has of the plain model's output
   };
   int ranks = 1;
   std::vector<Dim> dims;

@@ -9,6 +9,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "cli/errors.h"
 #include "cli/execute.h"
@@ -119,6 +120,24 @@ std::int64_t index_limit(const InputSpec& spec, const std::map<std::string, std:
   return ir::bounds(ir::parse_expr(spec.index_below, graph)).min;
 }
 
+// The k-th input; whole, if ranks have parts.
+ir::Tensor draw(const InputSpec& spec, const TensorPart* part,
+                const std::map<std::string, std::int64_t>& dims, const InputOptions& options, std::size_t k) {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t d = 0; d < spec.sizes.size(); ++d) {
+    const InputSpec::Size& s = spec.sizes[d];
+    const std::optional<std::int64_t> whole = part != nullptr ? part->whole()[d] : std::nullopt;
+    if (!whole && s.constant < 0 && !dims.contains(s.dim)) {
+      ir::user_error(kMissingInput, {}, fmt::format("the size of input '{}' is unknown", spec.name),
+                     "give the input with --input NAME=FILE.npy");
+    }
+    sizes.push_back(whole ? *whole : s.constant >= 0 ? s.constant : dims.at(s.dim));
+  }
+  std::mt19937_64 generator(*options.random * 1000003 + k);
+  return random_tensor(spec.dtype, std::move(sizes), generator,
+                       std::min(options.random_max, index_limit(spec, dims)));
+}
+
 }  // namespace
 
 void InputOptions::add(CLI::App& command) {
@@ -137,6 +156,8 @@ GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
                         std::map<std::string, std::int64_t> dims, const InputOptions& options) {
   std::vector<std::vector<std::optional<ir::Tensor>>> found(
       static_cast<std::size_t>(ranks), std::vector<std::optional<ir::Tensor>>(specs.size()));
+  GivenInputs inputs;
+  std::set<std::size_t> of_ranks;
   for (const Given& given : read_files(options.files)) {
     std::size_t k = 0;
     while (k < specs.size() && specs[k].name != given.name) ++k;
@@ -152,37 +173,35 @@ GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
     for (std::size_t d = 0; d < specs[k].sizes.size() && d < given.tensor.sizes.size(); ++d) {
       if (!specs[k].sizes[d].dim.empty()) dims[specs[k].sizes[d].dim] = given.tensor.sizes[d];
     }
+    const std::optional<TensorPart>& part = specs[k].part;
+    const bool whole = part && !part->is_term() && part->is_whole(given.tensor);
     for (int r = 0; r < ranks; ++r) {
       // A file for one rank takes precedence over one for all.
       if (given.rank == r || (given.rank < 0 && !found[static_cast<std::size_t>(r)][k]))
-        found[static_cast<std::size_t>(r)][k] = given.tensor;
+        found[static_cast<std::size_t>(r)][k] = whole ? part->given(given.tensor, r) : given.tensor;
     }
+    if (whole && given.rank < 0) inputs.whole.emplace(k, given.tensor);
+    if (given.rank >= 0) of_ranks.insert(k);
   }
-  GivenInputs inputs;
+  for (const std::size_t k : of_ranks) inputs.whole.erase(k);
   for (std::size_t k = 0; k < specs.size(); ++k) {
-    bool drawn = false;
+    const TensorPart* part = specs[k].part && !specs[k].part->is_term() ? &*specs[k].part : nullptr;
+    std::optional<ir::Tensor> drawn;
+    bool all = true;
     for (int r = 0; r < ranks; ++r) {
       std::optional<ir::Tensor>& slot = found[static_cast<std::size_t>(r)][k];
+      all = all && !slot;
       if (slot) continue;
       if (!options.random) {
         ir::user_error(kMissingInput, {}, fmt::format("input '{}' of rank {} is missing", specs[k].name, r),
                        "give it with --input NAME=FILE.npy, or all inputs with --random SEED");
       }
-      std::vector<std::int64_t> sizes;
-      for (const InputSpec::Size& s : specs[k].sizes) {
-        if (s.constant < 0 && !dims.contains(s.dim)) {
-          ir::user_error(kMissingInput, {}, fmt::format("the size of input '{}' is unknown", specs[k].name),
-                         "give the input with --input NAME=FILE.npy");
-        }
-        sizes.push_back(s.constant >= 0 ? s.constant : dims.at(s.dim));
-      }
       // One random stream per input, equal on all ranks, since shared inputs must be equal.
-      std::mt19937_64 generator(*options.random * 1000003 + k);
-      slot = random_tensor(specs[k].dtype, std::move(sizes), generator,
-                           std::min(options.random_max, index_limit(specs[k], dims)));
-      drawn = true;
+      if (!drawn) drawn = draw(specs[k], part, dims, options, k);
+      slot = part != nullptr ? part->given(*drawn, r) : *drawn;
     }
     if (drawn) inputs.random.push_back(specs[k].name);
+    if (drawn && all && part != nullptr) inputs.whole.emplace(k, std::move(*drawn));
   }
   inputs.ranks.resize(static_cast<std::size_t>(ranks));
   for (std::size_t r = 0; r < inputs.ranks.size(); ++r) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/parts.h"
 #include "ir/tensor.h"
 
 namespace CLI {
@@ -27,6 +28,7 @@ struct InputSpec {
   std::vector<Size> sizes;
   std::string
       index_below;  // an index: the size, over the program's dimensions, that it must stay below; else ""
+  std::optional<TensorPart> part;  // what a rank has of the plain model's input
 };
 
 struct InputOptions {
@@ -40,11 +42,12 @@ struct InputOptions {
 
 struct GivenInputs {
   std::vector<std::vector<ir::Tensor>> ranks;  // in the order of the program's inputs
+  std::map<std::size_t, ir::Tensor> whole;     // of which ranks have parts, by input; unless parts were given
   std::vector<std::string> random;             // names of those that were drawn, on any rank
 };
 
-// `dims` are the dimensions for random inputs; files override them. UserErrors: BR0003 for a malformed option,
-// BR0006 for a missing or unknown input.
+// `dims` are the dimensions for random inputs; files override them. What is drawn is whole, and so may be what is given: every rank
+// gets its part of it. UserErrors: BR0003 for a malformed option, BR0006 for a missing or unknown input.
 GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
                         std::map<std::string, std::int64_t> dims, const InputOptions& options);
 

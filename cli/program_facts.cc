@@ -18,11 +18,19 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string type_of(const ordered_json& tensor) {
+std::string shape_of(const ordered_json& tensor, const char* key) {
   std::vector<std::string> sizes;
-  for (const ordered_json& s : tensor.value("shape", ordered_json::array()))
+  for (const ordered_json& s : tensor.value(key, ordered_json::array()))
     sizes.push_back(s.is_string() ? s.get<std::string>() : s.dump());
-  return fmt::format("{}[{}]", tensor.value("dtype", ""), fmt::join(sizes, ", "));
+  return fmt::format("[{}]", fmt::join(sizes, ", "));
+}
+
+// "f32[1, 6, 64], the part S(1) of [1, 12, 64]"
+std::string type_of(const ordered_json& tensor) {
+  std::string text = tensor.value("dtype", "") + shape_of(tensor, "shape");
+  if (const auto part = tensor.find("part"); part != tensor.end())
+    text += fmt::format(", the part {} of {}", part->value("state", ""), shape_of(*part, "whole"));
+  return text;
 }
 
 }  // namespace

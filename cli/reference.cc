@@ -97,11 +97,16 @@ Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& ta
 Outputs stored_outputs(const std::string& path, const ProgramInterface& table) {
   const bool archive = path.ends_with(".npz");
   const NamedTensors stored = archive ? read_npz(path) : NamedTensors{};
+  // Of a plain program, which a split one is compared with.
+  const bool plain =
+      archive
+          ? std::ranges::none_of(stored, [](const auto& entry) { return entry.first.starts_with("rank0/"); })
+          : !std::filesystem::is_directory(std::filesystem::path(path) / "rank0");
   Outputs outputs;
   for (int r = 0; r < table.ranks; ++r) {
     std::vector<ir::Tensor>& rank = outputs.emplace_back();
     for (const std::string& name : output_names(table)) {
-      const std::string key = (table.ranks > 1 ? fmt::format("rank{}/", r) : "") + name;
+      const std::string key = (table.ranks > 1 && !plain ? fmt::format("rank{}/", r) : "") + name;
       if (!archive) {
         rank.push_back(read_npy((std::filesystem::path(path) / (key + ".npy")).string()));
         continue;

@@ -21,7 +21,8 @@ Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& ta
                             const std::vector<std::vector<ir::Tensor>>& inputs,
                             const std::vector<bool>& wanted, std::size_t first_inner);
 
-// What `braid run -o` has written into a folder or an .npz file. UserErrors BR0001 and BR0005.
+// What `braid run -o` has written into a folder or an .npz file; for several ranks also what a program of one rank has, the same for each of
+// them. UserErrors BR0001 and BR0005.
 Outputs stored_outputs(const std::string& path, const ProgramInterface& table);
 
 }  // namespace braid::cli

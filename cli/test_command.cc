@@ -17,13 +17,12 @@
 #include "cli/exit_codes.h"
 #include "cli/launched.h"
 #include "cli/model_options.h"
+#include "cli/parts.h"
 #include "cli/report.h"
-#include "cli/split_parts.h"
 #include "cli/status_line.h"
 #include "cli/test_case.h"
 #include "cli/write_file.h"
 #include "codegen/temp_dir.h"
-#include "driver/split_report.h"
 #include "frontend/errors.h"
 #include "ir/error.h"
 #include "ir/interpreter.h"
@@ -101,14 +100,53 @@ std::map<std::string, ir::Tensor> bindable_inputs(const TestCase& test, const Te
   return values;
 }
 
-// The model of a case, lowered for the interpreter or compiled for a target.
+// Which parts of the inputs and outputs of a plain case a program of several ranks has.
+struct CaseParts {
+  std::vector<std::optional<TensorPart>> inputs, outputs;  // in the order of the program's
+
+  // What every rank is given.
+  Inputs given(const std::vector<ir::Tensor>& plain, int ranks) const {
+    Inputs all(static_cast<std::size_t>(ranks), plain);
+    for (std::size_t r = 0; r < all.size(); ++r) {
+      for (std::size_t k = 0; k < std::min(inputs.size(), plain.size()); ++k)
+        if (inputs[k] && inputs[k]->is_whole(plain[k]))
+          all[r][k] = inputs[k]->given(plain[k], static_cast<int>(r));
+    }
+    return all;
+  }
+
+  // What every rank must return; the results lose their padding.
+  std::vector<std::vector<ir::Tensor>> expected(const std::vector<ir::Tensor>& plain, int ranks,
+                                                std::vector<RankResult>& results) const {
+    std::vector<std::vector<ir::Tensor>> all(static_cast<std::size_t>(ranks), plain);
+    for (RankResult& result : results) {
+      std::vector<ir::Tensor>& own = all[static_cast<std::size_t>(result.rank)];
+      for (std::size_t k = 0; k < std::min({own.size(), outputs.size(), result.outputs.size()}); ++k)
+        if (outputs[k] && outputs[k]->is_whole(own[k]))
+          own[k] = outputs[k]->expected(own[k], result.rank, result.outputs[k]);
+    }
+    return all;
+  }
+
+  void require_no_terms(const std::string& program) const {
+    for (const auto* all : {&inputs, &outputs}) {
+      const auto term = std::ranges::find_if(*all, [](const auto& part) { return part && part->is_term(); });
+      if (term == all->end()) continue;
+      ir::user_error(frontend::kSplitRequest, {.file = program},
+                     fmt::format("each rank has a term of the {}put {}, but the case has it whole",
+                                 all == &inputs ? "in" : "out", term - all->begin()),
+                     "let the plan keep it whole, or split a dimension of it");
+    }
+  }
+};
+
+// The model of a case, lowered for the interpreter or compiled for a target; or the compiled program of --program.
 class CaseProgram {
  public:
   CaseProgram(const Options& o, CompileOptions options, const TestCase& test)
-      : o_(o), split_(options.split.wanted()), input_names_(test.input_names) {
-    options.split_report = std::make_shared<SplitReport>();
+      : o_(o), split_(options.split.wanted()) {
     schedule_ = lower(options);
-    if (split_) parts_ = SplitParts(*options.split_report, options.model);
+    ranks_ = schedule_.graph.ranks;
     for (std::size_t k = 0; k < test.input_names.size(); ++k) {
       const std::string& name = test.input_names[k];
       const auto has_name = [&](const ir::GraphInput& input) { return input.name == name; };
@@ -117,6 +155,12 @@ class CaseProgram {
       bound_.insert(name);
       bound_positions_.push_back(k);
     }
+    if (split_) {
+      const ir::Graph& graph = schedule_.graph;
+      for (const ir::GraphInput& i : graph.inputs) parts_.inputs.push_back(TensorPart::of(i.part, graph));
+      for (const ir::GraphOutput& i : graph.outputs) parts_.outputs.push_back(TensorPart::of(i.part, graph));
+      parts_.require_no_terms(options.model);
+    }
     optimise(schedule_, options);
     if (o.target == "interpreter") return;
     options.output_dir = temporary_.path();
@@ -124,34 +168,39 @@ class CaseProgram {
     program_ = find_program(options.output_dir, o.execute.device);
   }
 
-  // What the ranks must return instead of the outputs of a plain case; their results lose their padding.
-  std::vector<std::vector<ir::Tensor>> expected(const TestData& data,
-                                                std::vector<RankResult>& results) const {
-    if (!split_) return data.outputs;
-    std::vector<std::vector<ir::Tensor>> all(static_cast<std::size_t>(schedule_.graph.ranks),
-                                             data.outputs[0]);
-    for (RankResult& result : results) {
-      std::vector<ir::Tensor>& own = all[static_cast<std::size_t>(result.rank)];
-      for (std::size_t k = 0; k < std::min(own.size(), result.outputs.size()); ++k)
-        own[k] = parts_.output(schedule_.graph.outputs[k].name, own[k], result.rank, result.outputs[k]);
+  // A program of several ranks may have been made of the plain model of the case.
+  CaseProgram(const Options& o, const TestCase& test)
+      : o_(o), program_(find_program(o.program, o.execute.device)) {
+    const ProgramInterface table = interface_of(program_);
+    ranks_ = table.ranks;
+    split_ = test.ranks == 1 && ranks_ > 1;
+    if (ranks_ != test.ranks && !split_) {
+      ir::user_error(frontend::kRankCount, {.file = test.dir},
+                     fmt::format("the case is for {} ranks, but the program is for {}", test.ranks, ranks_),
+                     fmt::format("compile the program with --ranks {}", test.ranks));
     }
-    return all;
+    if (!split_) return;
+    for (const InputSpec& i : table.inputs) parts_.inputs.push_back(i.part);
+    for (const ProgramInterface::Output& i : table.outputs) parts_.outputs.push_back(i.part);
+    parts_.require_no_terms(o.program);
   }
 
   // The inputs that are constants of the program.
   const std::set<std::string>& bound() const { return bound_; }
 
+  // What the ranks must return; their results lose their padding.
+  std::vector<std::vector<ir::Tensor>> expected(const TestData& data,
+                                                std::vector<RankResult>& results) const {
+    return split_ ? parts_.expected(data.outputs[0], ranks_, results) : data.outputs;
+  }
+
   std::vector<RankResult> run(Inputs inputs) const {
-    if (split_) inputs.resize(static_cast<std::size_t>(schedule_.graph.ranks), inputs[0]);
-    for (std::size_t r = 0; split_ && r < inputs.size(); ++r) {
-      for (std::size_t k = 0; k < std::min(inputs[r].size(), input_names_.size()); ++k)
-        inputs[r][k] = parts_.input(input_names_[k], inputs[r][k], static_cast<int>(r));
-    }
     for (std::vector<ir::Tensor>& rank : inputs) {
       for (auto k = bound_positions_.rbegin(); k != bound_positions_.rend(); ++k)
         rank.erase(rank.begin() + static_cast<std::ptrdiff_t>(*k));
     }
-    if (o_.target != "interpreter") return execute(program_, inputs, o_.execute);
+    if (split_) inputs = parts_.given(inputs[0], ranks_);
+    if (!o_.program.empty() || o_.target != "interpreter") return execute(program_, inputs, o_.execute);
     std::vector<RankResult> results;
     for (std::vector<ir::Tensor>& outputs :
          ir::run(schedule_, inputs, {.use_plan = schedule_.plan.has_value()}).outputs) {
@@ -164,25 +213,14 @@ class CaseProgram {
  private:
   const Options& o_;
   ir::Schedule schedule_;
-  bool split_;        // a plain case on several ranks
-  SplitParts parts_;  // that they have of its inputs and outputs
-  std::vector<std::string> input_names_;
+  int ranks_ = 1;
+  bool split_ = false;  // a plain case on several ranks
+  CaseParts parts_;
   std::set<std::string> bound_;
   std::vector<std::size_t> bound_positions_;  // ascending
   codegen::TempDir temporary_;
   ProgramFiles program_;
 };
-
-// The compiled program of --program.
-ProgramFiles program_for(const Options& o, const TestCase& test) {
-  ProgramFiles program = find_program(o.program, o.execute.device);
-  if (const int ranks = interface_of(program).ranks; ranks != test.ranks) {
-    ir::user_error(frontend::kRankCount, {.file = test.dir},
-                   fmt::format("the case is for {} ranks, but the program is for {}", test.ranks, ranks),
-                   fmt::format("compile the program with --ranks {}", test.ranks));
-  }
-  return program;
-}
 
 Outcome run_case(const Options& o, const Report& output, const std::string& dir, CaseReport& report) {
   const TestCase test = read_test_case(dir);
@@ -207,27 +245,22 @@ Outcome run_case(const Options& o, const Report& output, const std::string& dir,
                          const std::vector<RankResult>& results) {
     passed &= compare_data(o, output, test, data.name, expected, results) == Outcome::passed;
   };
-  if (!o.program.empty()) {
-    const ProgramFiles program = program_for(o, test);
-    for (const TestData& data : test.data)
-      check(data, data.outputs, execute(program, data.inputs, o.execute));
-  } else {
-    std::optional<CaseProgram> program;
-    for (const TestData& data : test.data) {
-      if (o.bind_shapes) {
-        options.import.bindable = bindable_inputs(test, data);
-        program.reset();
-      }
-      if (!program) {
-        StatusLine status;
-        status.show(fmt::format("compiling {}", dir));
-        program.emplace(o, options, test);
-      }
-      report.bound.insert(program->bound().begin(), program->bound().end());
-      std::vector<RankResult> results = program->run(data.inputs);
-      const std::vector<std::vector<ir::Tensor>> expected = program->expected(data, results);
-      check(data, expected, results);
+  std::optional<CaseProgram> program;
+  if (!o.program.empty()) program.emplace(o, test);
+  for (const TestData& data : test.data) {
+    if (o.bind_shapes) {
+      options.import.bindable = bindable_inputs(test, data);
+      program.reset();
     }
+    if (!program) {
+      StatusLine status;
+      status.show(fmt::format("compiling {}", dir));
+      program.emplace(o, options, test);
+    }
+    report.bound.insert(program->bound().begin(), program->bound().end());
+    std::vector<RankResult> results = program->run(data.inputs);
+    const std::vector<std::vector<ir::Tensor>> expected = program->expected(data, results);
+    check(data, expected, results);
   }
   return passed ? Outcome::passed : Outcome::failed;
 }

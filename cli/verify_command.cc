@@ -17,13 +17,13 @@
 #include "cli/launched.h"
 #include "cli/model_options.h"
 #include "cli/option_checks.h"
+#include "cli/parts.h"
 #include "cli/precision.h"
 #include "cli/reference.h"
 #include "cli/report.h"
-#include "cli/split_parts.h"
 #include "cli/status_line.h"
 #include "codegen/temp_dir.h"
-#include "driver/split_report.h"
+#include "frontend/errors.h"
 #include "ir/error.h"
 #include "ir/interpreter.h"
 
@@ -47,15 +47,12 @@ struct Verified {
   std::optional<ir::Schedule>
       lowered;                  // before any pass: what the interpreter runs; none of a compiled program
   std::optional<double> limit;  // that its roundings need: the passes have left some out
-  SplitParts parts;             // of the plain program's inputs and outputs
 };
 
 Verified open_verified(const Options& o, const codegen::TempDir& temporary, const Report& report) {
-  if (is_program_dir(o.model.model)) return {find_program(o.model.model, o.execute.device), {}, {}, {}};
+  if (is_program_dir(o.model.model)) return {find_program(o.model.model, o.execute.device), {}, {}};
   CompileOptions options = o.model.compile_options(report);
-  options.split_report = std::make_shared<SplitReport>();
   ir::Schedule lowered = lower(options);
-  SplitParts parts;
   ir::Schedule schedule = lowered;
   // What is split must compute what the plain model does.
   if (options.split.wanted()) {
@@ -63,7 +60,6 @@ Verified open_verified(const Options& o, const codegen::TempDir& temporary, cons
     plain.split = {};
     plain.import.note = nullptr;
     lowered = lower(plain);
-    parts = SplitParts(*options.split_report, options.model);
   }
   passes::PassContext context = pass_context(options);
   optimise(schedule, options, context);
@@ -71,8 +67,7 @@ Verified open_verified(const Options& o, const codegen::TempDir& temporary, cons
   emit_program(schedule, options);
   StatusLine status;
   status.show(fmt::format("compiling {}", options.model));
-  Verified verified{
-      find_program(temporary.path(), o.execute.device), std::move(lowered), {}, std::move(parts)};
+  Verified verified{find_program(temporary.path(), o.execute.device), std::move(lowered), {}};
   if (context.dropped_roundings > 0) {
     const auto& buffers = verified.lowered->graph.buffers;
     const bool bf16 = std::any_of(buffers.begin(), buffers.end(),
@@ -82,20 +77,56 @@ Verified open_verified(const Options& o, const codegen::TempDir& temporary, cons
   return verified;
 }
 
+// Whether a plain model is compared with a program that Braid has made of it for several ranks.
+bool is_split(const Verified& verified, const ProgramInterface& table) {
+  return verified.lowered && verified.lowered->graph.ranks != table.ranks;
+}
+
+// What the plain model is given.
+std::vector<ir::Tensor> whole_inputs(const ProgramInterface& table, const GivenInputs& inputs) {
+  std::vector<ir::Tensor> all = inputs.ranks[0];
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    const std::optional<TensorPart>& part = table.inputs[k].part;
+    if (!part) continue;
+    const auto whole = inputs.whole.find(k);
+    if (whole == inputs.whole.end()) {
+      ir::user_error(
+          kBadOption, {},
+          fmt::format("'{}' is given in parts, and the plain model takes it whole", table.inputs[k].name),
+          fmt::format("each rank has {}: give the whole tensor, without @RANK", part->text()));
+    }
+    all[k] = whole->second;
+  }
+  return all;
+}
+
 Outputs reference_outputs(const Options& o, const Verified& verified, const ProgramInterface& table,
-                          const std::vector<std::vector<ir::Tensor>>& inputs) {
-  if (o.reference == "onnxruntime") return onnxruntime_outputs(o.model.model, table, inputs);
-  if (!o.reference.empty()) return stored_outputs(o.reference, table);
+                          const GivenInputs& inputs) {
+  const bool onnxruntime = o.reference == "onnxruntime";
+  if (!o.reference.empty() && !onnxruntime) return stored_outputs(o.reference, table);
+  if (is_split(verified, table)) {
+    for (const ProgramInterface::Output& output : table.outputs) {
+      if (output.part && output.part->is_term())
+        ir::user_error(
+            frontend::kSplitRequest, {.file = o.model.model},
+            fmt::format("each rank has a term of the output '{}', but it is compared with the plain model",
+                        output.name),
+            "let the plan keep it whole, or split a dimension of it");
+    }
+    ProgramInterface plain = table;
+    plain.ranks = 1;
+    const std::vector<std::vector<ir::Tensor>> whole = {whole_inputs(table, inputs)};
+    return Outputs(static_cast<std::size_t>(table.ranks),
+                   (onnxruntime ? onnxruntime_outputs(o.model.model, plain, whole)
+                                : ir::run(*verified.lowered, whole).outputs)[0]);
+  }
+  if (onnxruntime) return onnxruntime_outputs(o.model.model, table, inputs.ranks);
   if (!verified.lowered) {
     ir::user_error(kBadOption, {.file = o.model.model},
                    "the interpreter needs the model, and this is a compiled program",
                    "verify the model, or give --reference DIR with results to compare with");
   }
-  // A plain model beside a split one: all ranks are given the same and return the same.
-  const auto ranks = static_cast<std::size_t>(table.ranks);
-  if (verified.lowered->graph.ranks == 1 && ranks > 1)
-    return Outputs(ranks, ir::run(*verified.lowered, std::span(inputs).first(1)).outputs[0]);
-  return ir::run(*verified.lowered, inputs).outputs;
+  return ir::run(*verified.lowered, inputs.ranks).outputs;
 }
 
 // The ONNX node whose result an output is; empty if that is not known.
@@ -175,24 +206,19 @@ int run(Options o, Report& report) {
   const bool stored = !o.reference.empty() && o.reference != "onnxruntime";
   InputOptions given = o.inputs;
   if (!given.random && !stored) given.random = kDefaultSeed;
-  ProgramInterface taken = table;
-  if (!stored && verified.lowered) verified.parts.make_whole(taken.inputs, *verified.lowered);
-  const GivenInputs inputs = make_inputs(taken, o.model, given, report);
-  std::vector<std::vector<ir::Tensor>> own = inputs.ranks;
-  for (std::size_t r = 0; !stored && r < own.size(); ++r) {
-    for (std::size_t k = 0; k < own[r].size(); ++k)
-      own[r][k] = verified.parts.input(table.inputs[k].name, own[r][k], static_cast<int>(r));
-  }
-  std::vector<RankResult> results = execute(verified.files, own, o.execute);
-  const Outputs expected = reference_outputs(o, verified, table, inputs.ranks);
+  const GivenInputs inputs = make_inputs(table, o.model, given, report);
+  std::vector<RankResult> results = execute(verified.files, inputs.ranks, o.execute);
+  const Outputs expected = reference_outputs(o, verified, table, inputs);
 
   bool good = true;
   for (RankResult& result : results) {
     const auto r = static_cast<std::size_t>(result.rank);
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
-      const ir::Tensor reference = stored ? expected[r][k]
-                                          : verified.parts.output(table.outputs[k].name, expected[r][k],
-                                                                  result.rank, result.outputs[k]);
+      // What is whole in the reference is compared with what the rank has of it.
+      const std::optional<TensorPart>& part = table.outputs[k].part;
+      const bool whole = part && !part->is_term() && part->is_whole(expected[r][k]);
+      const ir::Tensor reference =
+          whole ? part->expected(expected[r][k], result.rank, result.outputs[k]) : expected[r][k];
       const Difference d = compare_with(o, result.outputs[k], reference);
       const bool ok = agrees(o, result.outputs[k], d);
       good &= ok;
@@ -216,8 +242,7 @@ int run(Options o, Report& report) {
     }
   }
   // A rank of a launcher does not know whether the others look for it, too.
-  const bool split = verified.lowered && verified.lowered->graph.ranks != table.ranks;
-  if (!good && verified.lowered && !split && !stored && !launched())
+  if (!good && verified.lowered && !is_split(verified, table) && !stored && !launched())
     tell_first_deviation(o, inputs.ranks, report);
   report.json()["agree"] = good;
   report.json()["reference"] = other;

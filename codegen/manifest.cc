@@ -29,13 +29,20 @@ ordered_json size(ir::Expr e) {
   return e.is_constant() ? ordered_json(e.constant()) : ordered_json(to_string(e));
 }
 
-ordered_json tensor(const ir::Graph& graph, const std::string& name, ir::BufferId buffer) {
+ordered_json shape(const std::vector<ir::Expr>& sizes) {
+  ordered_json all = ordered_json::array();
+  for (ir::Expr e : sizes) all.push_back(size(e));
+  return all;
+}
+
+template <class Interface>
+ordered_json tensor(const ir::Graph& graph, const Interface& i) {
   ordered_json t;
-  t["name"] = name;
-  t["dtype"] = std::string(to_string(graph[buffer].dtype));
-  t["shape"] = ordered_json::array();
-  for (ir::Expr e : graph[buffer].sizes) t["shape"].push_back(size(e));
-  if (const auto room = ir::capacities(graph, buffer)) t["capacities"] = *room;
+  t["name"] = i.name;
+  t["dtype"] = std::string(to_string(graph[i.buffer].dtype));
+  t["shape"] = shape(graph[i.buffer].sizes);
+  if (const auto room = ir::capacities(graph, i.buffer)) t["capacities"] = *room;
+  if (i.part) t["part"] = {{"state", i.part->state}, {"whole", shape(i.part->whole)}};
   return t;
 }
 
@@ -50,6 +57,8 @@ ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& sche
   m["entry"] = facts.entry;
   m["compilation_id"] = fmt::format("{:016x}", facts.id);
   m["ranks"] = graph.ranks;
+  for (const ir::MeshAxis& axis : graph.mesh)
+    m["mesh"].push_back({{"name", axis.name}, {"ranks", axis.size}});
   m["dims"] = ordered_json::array();
   for (ir::Expr d : graph.dims)
     m["dims"].push_back({{"name", d.dim_name()}, {"min", ir::bounds(d).min}, {"max", ir::bounds(d).max}});
@@ -57,14 +66,14 @@ ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& sche
   const std::vector<std::optional<ir::Expr>> limits = index_limits(schedule);
   const std::vector<bool> written = ir::written_inputs(schedule);
   for (std::size_t k = 0; k < graph.inputs.size(); ++k) {
-    ordered_json t = tensor(graph, graph.inputs[k].name, graph.inputs[k].buffer);
+    ordered_json t = tensor(graph, graph.inputs[k]);
     if (limits[k]) t["index_below"] = size(*limits[k]);
     if (written[k]) t["written"] = true;
     m["inputs"].push_back(std::move(t));
   }
   m["outputs"] = ordered_json::array();
   for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
-    ordered_json t = tensor(graph, graph.outputs[k].name, graph.outputs[k].buffer);
+    ordered_json t = tensor(graph, graph.outputs[k]);
     if (const auto alias = facts.aliased_outputs.find(static_cast<int>(k));
         alias != facts.aliased_outputs.end())
       t["alias_of"] = graph.inputs[static_cast<std::size_t>(alias->second)].name;

@@ -20,7 +20,7 @@ ProgramFacts read_facts(const std::string& dir) {
   std::ifstream file(codegen::manifest_path(dir));
   const ordered_json m = ordered_json::parse(file, nullptr, false);
   ProgramFacts out;
-  for (const char* key : {"name", "target", "ranks", "dims", "inputs", "outputs", "planned"}) {
+  for (const char* key : {"name", "target", "ranks", "mesh", "dims", "inputs", "outputs", "planned"}) {
     if (m.contains(key)) out.facts[key] = m[key];
   }
   std::int64_t weights = 0;

@@ -116,7 +116,7 @@ class Chooser {
     // Candidates are priced without their weights.
     if (const int ranks = best_->graph.ranks;
         options_.split.weights && options_.split.plan_file.empty() && ranks > 1)
-      return model_.lower(ranks, plan_request(report_.plan.text, "", true, &report_.interface).get());
+      return model_.lower(ranks, plan_request(report_.plan.text, "").get());
     return std::move(*best_);
   }
 
@@ -264,7 +264,7 @@ class Chooser {
     plan.name = "as given";
     plan.text = analysis::read_text_file(file);
     const int ranks = frontend::sharding::mesh_of_plan(plan.text, file).ranks();
-    const auto request = plan_request(plan.text, file, options_.split.weights, &report_.interface);
+    const auto request = plan_request(plan.text, file, options_.split.weights);
     consider({ranks, std::move(plan), 0, std::nullopt}, request.get());
   }
 

@@ -9,7 +9,6 @@
 #include "analysis/costs/time.h"
 #include "driver/compile.h"
 #include "frontend/sharding/candidates.h"
-#include "frontend/sharding/parts.h"
 #include "frontend/sharding/stages.h"
 
 namespace braid {
@@ -67,8 +66,6 @@ struct SplitReport {
   int shared_weights = 0;         // with SplitOptions::with: weights that all programs have in one layout
   std::int64_t shared_bytes = 0;  // of these, of a whole model
   frontend::sharding::FoundPlan plan;  // the chosen one; its text is empty if the model is not split
-  // What its program takes and returns in parts, by axis of several ranks; empty if it was lowered without weights.
-  std::vector<frontend::sharding::AxisInterface> interface;
 
   // The chosen plan; of a model that is not split, one that says so.
   std::string plan_text() const;

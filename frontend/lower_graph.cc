@@ -72,6 +72,8 @@ class GraphLowering {
       located({.file = model_.path}, [&] {
         const ir::TensorBox box = box_of(values_.at(output.name()), lowering_);
         lowering_.output(output.name(), as_type(box, byte_type(box.dtype())));
+        ir::GraphOutput& own = schedule_.graph.outputs.back();
+        if (options_.ranks > 1) own.part = part_of(output, schedule_.graph[own.buffer].sizes);
       });
     }
     if (options_.keep_values) keep_values();
@@ -218,6 +220,7 @@ class GraphLowering {
     value.sizes = input_sizes(input, options_.dims, schedule_.graph);
     // Programs take bytes instead of storage types.
     const ir::TensorBox box = lowering_.input(value.name, byte_type(value.dtype), value.sizes);
+    if (options_.ranks > 1) schedule_.graph.inputs.back().part = part_of(input, value.sizes);
     if (const auto capacities = options_.capacities.find(value.name); capacities != options_.capacities.end())
       give_room(schedule_.graph.inputs.back().buffer, capacities->second);
     value.box = as_type(box, value.dtype);

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
 #include <string>
+#include <string_view>
 
 #include "frontend/errors.h"
 #include "frontend/sharding/mesh.h"
@@ -12,6 +15,9 @@ namespace braid::frontend {
 namespace {
 
 constexpr const char* kProperty = "ai.braid.mesh";
+constexpr const char* kPart = "ai.braid.part";
+
+constexpr std::string_view kOf = " of [", kNext = ", ", kUnknown = "?";
 
 }  // namespace
 
@@ -47,6 +53,58 @@ void set_mesh(onnx::ModelProto& model, ir::Mesh mesh) {
   onnx::StringStringEntryProto& property = *model.add_metadata_props();
   property.set_key(kProperty);
   property.set_value(sharding::to_string(named));
+}
+
+std::optional<ir::Part> part_of(const onnx::ValueInfoProto& value, std::span<const ir::Expr> local) {
+  for (const onnx::StringStringEntryProto& property : value.metadata_props()) {
+    if (property.key() != kPart) continue;
+    std::string_view text = property.value();
+    const std::size_t of = text.find(kOf);
+    if (of == std::string_view::npos || !text.ends_with(']')) return std::nullopt;
+    ir::Part part{std::string(text.substr(0, of)), {}};
+    text.remove_prefix(of + kOf.size());
+    text.remove_suffix(1);
+    while (!text.empty()) {
+      const std::string_view size = text.substr(0, text.find(kNext));
+      text.remove_prefix(std::min(text.size(), size.size() + kNext.size()));
+      if (part.whole.size() == local.size()) return std::nullopt;
+      std::int64_t known = 0;
+      const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), known);
+      if (size == kUnknown)
+        part.whole.push_back(local[part.whole.size()]);
+      else if (error == std::errc{} && end == size.data() + size.size() && known >= 0)
+        part.whole.emplace_back(known);
+      else
+        return std::nullopt;
+    }
+    if (part.whole.size() != local.size()) return std::nullopt;
+    return part;
+  }
+  return std::nullopt;
+}
+
+void clear_part(onnx::ValueInfoProto& value) {
+  for (int k = value.metadata_props_size(); k-- > 0;)
+    if (value.metadata_props(k).key() == kPart) value.mutable_metadata_props()->DeleteSubrange(k, 1);
+}
+
+void add_part(onnx::ValueInfoProto& value, const sharding::Spec& state, const ir::MeshAxis& axis,
+              std::span<const std::optional<std::int64_t>> sizes) {
+  const std::string own =
+      axis.name.empty() ? to_string(state) : fmt::format("{} on {}", to_string(state), axis.name);
+  for (onnx::StringStringEntryProto& property : *value.mutable_metadata_props()) {
+    if (property.key() != kPart) continue;
+    std::string& text = *property.mutable_value();
+    text.insert(text.find(kOf), std::string(kNext) + own);
+    return;
+  }
+  std::string list;
+  for (const std::optional<std::int64_t>& size : sizes)
+    list +=
+        fmt::format("{}{}", list.empty() ? "" : kNext, size ? std::to_string(*size) : std::string(kUnknown));
+  onnx::StringStringEntryProto& property = *value.add_metadata_props();
+  property.set_key(kPart);
+  property.set_value(own + std::string(kOf) + list + "]");
 }
 
 }  // namespace braid::frontend

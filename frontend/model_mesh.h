@@ -1,8 +1,16 @@
-// The mesh of a model of one rank: the property `ai.braid.mesh` of the model, "dp=2,tp=4".
+// What a model of one rank says of the ranks: its mesh, the property `ai.braid.mesh` of the model, "dp=2,tp=4"; and what a rank has of an
+// input or output of the plain model, the property `ai.braid.part` of the value, "S(1) on tp of [1, 12, ?, 64]".
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "frontend/load.h"
+#include "frontend/sharding/spec.h"
 #include "ir/comm_group.h"
+#include "ir/graph.h"
 
 namespace braid::frontend {
 
@@ -15,5 +23,13 @@ inline constexpr const char* kWorldAxis = "world";
 ir::Mesh mesh_of(const Model& model, int ranks, const onnx::NodeProto* communicating);
 // Nothing for a single rank, or for an axis without a name.
 void set_mesh(onnx::ModelProto& model, ir::Mesh mesh);
+
+// `local`: the sizes that a rank has. nullopt if the value has no property, or one that does not describe such a tensor.
+std::optional<ir::Part> part_of(const onnx::ValueInfoProto& value, std::span<const ir::Expr> local);
+void clear_part(onnx::ValueInfoProto& value);
+// Adds the state on one more axis, which may have no name; `sizes` before it is cut, of which the first call's are kept, nullopt where they
+// are known only at run time.
+void add_part(onnx::ValueInfoProto& value, const sharding::Spec& state, const ir::MeshAxis& axis,
+              std::span<const std::optional<std::int64_t>> sizes);
 
 }  // namespace braid::frontend

@@ -429,13 +429,21 @@ struct Guard {
   friend bool operator==(const Guard&, const Guard&) = default;
 };
 
+// What each rank has of a tensor that is whole in the plain model of which a split program was made.
+struct Part {
+  std::string state;        // on the axes of the mesh, as plans write it (docs/sharding.md): "S(1) on tp"
+  std::vector<Expr> whole;  // sizes of the whole tensor
+};
+
 struct GraphOutput {
   std::string name;  // ONNX name
   BufferId buffer;
+  std::optional<Part> part = std::nullopt;  // of what is not whole
 };
 struct GraphInput {
   std::string name;
   BufferId buffer;
+  std::optional<Part> part = std::nullopt;
 };
 
 // The names used in one table. Adding a name is O(1), so a graph of 100,000 nodes is built in linear time.

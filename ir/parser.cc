@@ -377,16 +377,27 @@ void Parser::input() {
   if (peek().kind == TokenKind::value && is(peek(1), TokenKind::word, "again")) {
     const BufferId b = buffer_ref();
     expect_word("again");
-    graph_.inputs.push_back({accept_word("as") ? name() : graph_[b].name, b});
+    graph_.inputs.push_back(named<GraphInput>(b));
     return;
   }
   const BufferId b = buffer_declaration(StorageKind::input);
-  graph_.inputs.push_back({accept_word("as") ? name() : graph_[b].name, b});
+  graph_.inputs.push_back(named<GraphInput>(b));
 }
 
 void Parser::output() {
   const BufferId b = buffer_ref();
-  graph_.outputs.push_back({accept_word("as") ? name() : graph_[b].name, b});
+  graph_.outputs.push_back(named<GraphOutput>(b));
+}
+
+template <class Interface>
+Interface Parser::named(BufferId b) {
+  Interface result{accept_word("as") ? name() : graph_[b].name, b, {}};
+  if (!accept_word("part")) return result;
+  result.part.emplace();
+  result.part->state = name();
+  expect_word("of");
+  result.part->whole = expr_list();
+  return result;
 }
 
 void Parser::constant() {

@@ -92,6 +92,8 @@ class Parser {
   void storage();
   void input();
   void constant();
+  template <class Interface>
+  Interface named(BufferId b);  // "as" and "part" of an input or output
   void output();
   void plan();
   void resolve_aliases();

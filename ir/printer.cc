@@ -39,8 +39,7 @@ class Printer {
     for (const ScheduleNode& node : s.nodes) schedule_node(node);
     if (!s.nodes.empty()) out_ += "\n";
     for (const GraphOutput& o : g_.outputs) declare(o.buffer);
-    for (const GraphOutput& o : g_.outputs)
-      line(fmt::format("output {}{}", buffer(o.buffer), as(o.name, g_[o.buffer].name)));
+    for (const GraphOutput& o : g_.outputs) line(fmt::format("output {}{}", buffer(o.buffer), named(o)));
     if (s.plan) plan(*s.plan);
     return std::move(out_);
   }
@@ -144,6 +143,12 @@ class Printer {
   static std::string as(const std::string& name, const std::string& implied_name) {
     return name == implied_name ? "" : " as " + name_text(name);
   }
+  template <class Interface>
+  std::string named(const Interface& i) const {
+    std::string text = as(i.name, g_[i.buffer].name);
+    if (i.part) text += fmt::format(" part {} of {}", name_text(i.part->state), list(i.part->whole));
+    return text;
+  }
 
   void line(const std::string& text) { out_ += std::string(indent_ * 2, ' ') + text + "\n"; }
 
@@ -183,10 +188,10 @@ class Printer {
     }
     for (const GraphInput& i : g_.inputs) {
       if (declared_[index(i.buffer)]) {
-        line(fmt::format("input {} again{}", buffer(i.buffer), as(i.name, g_[i.buffer].name)));
+        line(fmt::format("input {} again{}", buffer(i.buffer), named(i)));
         continue;
       }
-      line("input " + result(i.buffer, StorageKind::input) + as(i.name, g_[i.buffer].name));
+      line("input " + result(i.buffer, StorageKind::input) + named(i));
     }
     for (std::size_t i = 0; i < g_.buffers.size(); ++i) {
       const BufferId id{static_cast<std::int32_t>(i)};

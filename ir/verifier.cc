@@ -30,16 +30,22 @@ class StructureCheck {
     for (const ScheduleNode& node : s_.nodes) schedule_node(node);
     list(execution_order(s_), "");
     group_order();
-    for (const GraphOutput& o : g_.outputs) {
-      if (!valid(o.buffer)) out_.add(kStructure, o.name, "the output is not a buffer");
-    }
-    for (const GraphInput& i : g_.inputs) {
-      if (!valid(i.buffer)) out_.add(kStructure, i.name, "the input is not a buffer");
-    }
+    for (const GraphOutput& o : g_.outputs) interface(o, "output");
+    for (const GraphInput& i : g_.inputs) interface(i, "input");
     if (out_.empty()) output_storages();
   }
 
  private:
+  template <class Interface>
+  void interface(const Interface& i, const char* what) {
+    if (!valid(i.buffer)) {
+      out_.add(kStructure, i.name, "the {} is not a buffer", what);
+    } else if (i.part && i.part->whole.size() != g_[i.buffer].sizes.size()) {
+      out_.add(kStructure, i.name, "has {} dimensions, but is a part of a tensor of {}",
+               g_[i.buffer].sizes.size(), i.part->whole.size());
+    }
+  }
+
   // The caller provides the memory of an output, so only outputs may be written there.
   void output_storages() {
     std::set<StorageId> returned;

@@ -11,6 +11,7 @@
 #include "codegen/cuda/transfers.h"
 #include "codegen/extern_call.h"
 #include "codegen/inline_calls.h"
+#include "codegen/interface_text.h"
 #include "ir/capacity.h"
 #include "ir/coordinate.h"
 #include "ir/element.h"
@@ -80,18 +81,7 @@ class ProgramWriter {
   // Inputs and outputs, one comment line each.
   std::string interface() const {
     std::string out;
-    const auto add = [&](const char* what, const std::string& name, ir::BufferId id, const char* note) {
-      std::string sizes;
-      for (const Expr& e : graph_[id].sizes) sizes += (sizes.empty() ? "" : ", ") + ir::to_string(e);
-      out += c_comment(
-                 fmt::format("// {} {}: {} [{}]{}", what, name, to_string(graph_[id].dtype), sizes, note)) +
-             "\n";
-    };
-    const std::vector<bool> written = ir::written_inputs(schedule_);
-    for (std::size_t k = 0; k < graph_.inputs.size(); ++k) {
-      add("input ", graph_.inputs[k].name, graph_.inputs[k].buffer, written[k] ? ", written by a step" : "");
-    }
-    for (const ir::GraphOutput& o : graph_.outputs) add("output", o.name, o.buffer, "");
+    for (const std::string& text : interface_lines(schedule_)) out += "// " + text + "\n";
     return out;
   }
 

@@ -411,18 +411,12 @@ bool FoundPlan::splits_nothing() const {
 }
 
 std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file,
-                                                 bool weights, std::vector<AxisInterface>* interface) {
+                                                 bool weights) {
   auto request = std::make_shared<SplitRequest>();
   request->plan = text;
   request->plan_file = file;
   request->obey = !file.empty();
   request->weights = weights ? Weights::cut : Weights::any_bytes;
-  if (interface != nullptr) {
-    request->report = [interface](const Graph&, const Plan& axis, const Interface& inputs,
-                                  const Interface& outputs) {
-      interface->push_back({axis.ranks, inputs, outputs});
-    };
-  }
   return request;
 }
 

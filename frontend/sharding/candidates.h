@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "analysis/costs/cost_model.h"
-#include "frontend/sharding/parts.h"
 #include "frontend/sharding/product_join.h"
 
 namespace braid::frontend::sharding {
@@ -116,11 +115,9 @@ analysis::Time least_time(const Graph& graph, int ranks,
 int ranks_within(const Graph& graph, int above, std::int64_t memory,
                  const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
 // A request for the import of a model (PlainModel) that applies the plan of this text. `file` is for messages; may be empty. Without
-// `weights` it is for a program that is priced only: parts of large weights have any bytes. The import adds to `interface`, which must
-// outlive the request, what the program takes and returns in parts, by axis of several ranks.
+// `weights` it is for a program that is priced only: parts of large weights have any bytes.
 std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file,
-                                                 bool weights = true,
-                                                 std::vector<AxisInterface>* interface = nullptr);
+                                                 bool weights = true);
 // The mesh of a plan. UserError of parse_mesh_plan.
 Mesh mesh_of_plan(const std::string& text, const std::string& file);
 

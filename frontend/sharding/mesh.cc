@@ -122,6 +122,27 @@ std::string to_string(const MeshSpec& spec, const Mesh& mesh) {
   return text.empty() ? "R" : text;
 }
 
+std::optional<MeshSpec> parse_mesh_spec(std::string_view text, const Mesh& mesh) {
+  constexpr std::string_view kOn = " on ", kNext = ", ";
+  MeshSpec spec(mesh.axes.size());
+  if (text == "R") return spec;
+  std::vector<bool> given(spec.size(), false);
+  while (!text.empty()) {
+    std::string_view own = text.substr(0, text.find(kNext));
+    text.remove_prefix(std::min(text.size(), own.size() + kNext.size()));
+    int axis = spec.size() == 1 ? 0 : -1;
+    if (const std::size_t on = own.find(kOn); on != std::string_view::npos) {
+      axis = mesh.find(std::string(own.substr(on + kOn.size())));
+      own = own.substr(0, on);
+    }
+    const std::optional<Spec> state = parse_spec(own);
+    if (!state || axis < 0 || given[static_cast<std::size_t>(axis)]) return std::nullopt;
+    spec[static_cast<std::size_t>(axis)] = *state;
+    given[static_cast<std::size_t>(axis)] = true;
+  }
+  return spec;
+}
+
 bool is_replicated(const MeshSpec& spec) {
   return std::all_of(spec.begin(), spec.end(), [](const Spec& s) { return s.is_replicated(); });
 }

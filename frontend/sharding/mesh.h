@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "frontend/sharding/spec.h"
@@ -45,6 +46,8 @@ std::vector<Mesh> meshes_of(int ranks, int axes);
 using MeshSpec = std::vector<Spec>;
 // "S(0) on dp, S(1) on tp"; "R" if it is replicated on all axes; as to_string(Spec) if the mesh has no names.
 std::string to_string(const MeshSpec& spec, const Mesh& mesh);
+// What to_string wrote; a mesh of one axis needs no name. nullopt: it is no state on that mesh.
+std::optional<MeshSpec> parse_mesh_spec(std::string_view text, const Mesh& mesh);
 bool is_replicated(const MeshSpec& spec);
 // The number of parts of a tensor in that state.
 int parts_of(const MeshSpec& spec, const Mesh& mesh);

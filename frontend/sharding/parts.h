@@ -12,10 +12,6 @@ namespace braid::frontend::sharding {
 
 // The states of a program's inputs and outputs on one axis, by name; those that are not replicated.
 using Interface = std::map<std::string, Spec>;
-struct AxisInterface {
-  int ranks = 1;
-  Interface inputs, outputs;
-};
 
 // A state on one axis of a mesh. Of several, each later one cuts what those before it have left.
 struct AxisSpec {

@@ -305,6 +305,23 @@ void Splitter::follow(const Model& before, const Graph& graph, const LocalProgra
   }
 }
 
+// Inputs and outputs say themselves what a rank has of them.
+void Splitter::tell_parts(const Graph& graph, LocalProgram& program) const {
+  const ir::MeshAxis& axis = plan_.mesh.axes[at(axes_[at(stage_)])];
+  const auto tell = [&](onnx::ValueInfoProto& value, const Interface& states) {
+    if (stage_ == 0) clear_part(value);
+    const auto state = states.find(value.name());
+    if (state == states.end()) return;
+    std::vector<std::optional<std::int64_t>> sizes;
+    for (const ir::Expr& size : graph.values[at(graph.find(value.name()))].sizes)
+      sizes.push_back(static_size(size));
+    add_part(value, state->second, axis, sizes);
+  };
+  onnx::GraphProto& local = *program.model.proto.mutable_graph();
+  for (onnx::ValueInfoProto& input : *local.mutable_input()) tell(input, program.inputs);
+  for (onnx::ValueInfoProto& output : *local.mutable_output()) tell(output, program.outputs);
+}
+
 Model Splitter::next(const Model& model, const Opsets& opsets, const GraphFacts& facts) {
   const Graph graph = make_graph(model, opsets, facts);
   if (stage_ == 0) begin(graph, model.path);
@@ -313,7 +330,7 @@ Model Splitter::next(const Model& model, const Opsets& opsets, const GraphFacts&
   const ResolvedPlan resolved = resolve(graph, plan, plan.ranks, file_);
   if (stage_ == 0 && request_.resolved) request_.resolved(model, graph, plan_);
   LocalProgram program = apply(model, graph, resolved, plan.ranks, before_, request_.weights);
-  if (request_.report) request_.report(graph, plan, program.inputs, program.outputs);
+  tell_parts(graph, program);
   if (plan_.mesh.size() > 1) follow(model, graph, program);
   before_ *= plan.ranks;
   ++stage_;

@@ -19,10 +19,6 @@ struct SplitRequest {
   Weights weights = Weights::cut;
   Mesh mesh;  // for `choose`; empty: one axis of all ranks
   std::function<MeshPlan(const Graph& graph, const Mesh& mesh)> choose;
-  // Is told, axis by axis, the plan that was applied to the model that is split along the axes before, and the states of the
-  // program's inputs and outputs that are not whole.
-  std::function<void(const Graph& graph, const Plan& plan, const Interface& inputs, const Interface& outputs)>
-      report;
   // Is told the plan, which has been held to the rules of the plain model's graph on the first axis.
   std::function<void(const Model& plain, const Graph& graph, const MeshPlan& plan)> resolved;
 };
@@ -62,6 +58,7 @@ class Splitter {
   void begin(const Graph& graph, const std::string& path);
   Wanted wanted(const Model& model, const Graph& graph, const Plan& plan) const;
   Plan completed(const Graph& graph, const Plan& plan, const Wanted& wanted) const;
+  void tell_parts(const Graph& graph, LocalProgram& program) const;
   void follow(const Model& before, const Graph& graph, const LocalProgram& program);
 
   const SplitRequest& request_;

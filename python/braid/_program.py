@@ -47,6 +47,10 @@ class TensorSpec:
     # The shape of the array of which it is a slice, from 0 along every axis: of inputs and outputs that share memory and have
     # different sizes. None: dense.
     capacities: tuple[int, ...] | None = None
+    # What a rank has of the plain model's tensor: its state on the axes of the mesh, as plans write it ("S(1) on tp"), and the whole
+    # tensor's shape. None: it is whole, or not known to be a part.
+    part: str | None = None
+    whole: tuple[int | str, ...] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,6 +135,8 @@ def _spec(tensor: Mapping[str, Any]) -> TensorSpec:
         tensor.get("written", False),
         tensor.get("alias_of"),
         tuple(tensor["capacities"]) if "capacities" in tensor else None,
+        tensor["part"]["state"] if "part" in tensor else None,
+        tuple(tensor["part"]["whole"]) if "part" in tensor else None,
     )
 
 

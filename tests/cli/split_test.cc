@@ -113,6 +113,76 @@ TEST(Split, CachesMayStayInParts) {
   EXPECT_EQ(with({"verify", file, "--tp", "2"}).exit_code, 0);
 }
 
+// A compiled program says itself what its ranks have, and plain tensors are given to it, drawn for it and compared with it.
+TEST(Split, ProgramsInPartsTakePlainTensors) {
+  const Folder folder;
+  const std::string name = "transformers/gpt2_decode", file = model(name) + "/model.onnx";
+  const std::string plain = folder / "plain", split = folder / "split";
+  const auto compile = [&](Arguments arguments) {
+    arguments.insert(arguments.begin(),
+                     {"compile", file, "--dim", "batch=1..4", "--dim", "past_sequence=0..16"});
+    const ProcessResult result = braid(arguments);
+    ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+  };
+  compile({"-o", plain});
+  compile({"-o", split, "--tp", "2", "--split-caches"});
+  const ProcessResult said = braid({"inspect", split});
+  EXPECT_THAT(said.out, HasSubstr("the part S(1) of [batch, 4, past_sequence, 8]"));
+
+  const ProcessResult tested = braid({"test", model(name), "--program", split});
+  EXPECT_EQ(tested.exit_code, 0) << tested.out << tested.err;
+  EXPECT_THAT(tested.out, HasSubstr("1 passed"));
+
+  // The same random inputs as the plain program; its results are the reference.
+  const Arguments sizes = {"--dim", "batch=2", "--dim", "past_sequence=5"};
+  const auto run = [&](Arguments arguments, int exit_code = 0) {
+    arguments.insert(arguments.end(), sizes.begin(), sizes.end());
+    const ProcessResult result = braid(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.out << result.err;
+    return result;
+  };
+  run({"run", plain, "--random", "7", "-o", folder / "results"});
+  run({"run", plain, "--random", "7", "-o", folder / "results.npz"});
+  run({"verify", split, "--random", "7", "--reference", folder / "results"});
+  run({"verify", split, "--random", "7", "--reference", folder / "results.npz"});
+  run({"verify", split, "--random", "8", "--reference", folder / "results"}, 1);
+  // Its own results are parts.
+  run({"run", split, "--random", "7", "-o", folder / "parts"});
+  run({"verify", split, "--random", "7", "--reference", folder / "parts"});
+}
+
+// A file of a whole cache is cut, files of parts are taken as they are, and the plain model cannot be compared with these.
+TEST(Split, CachesAreGivenWholeOrInParts) {
+  const Folder folder;
+  const std::string file = model("transformers/gpt2_decode") + "/model.onnx";
+  // The present caches of one run are the past ones of the next.
+  const auto with = [&](Arguments arguments, int exit_code = 0) {
+    arguments.insert(arguments.end(), {"--dim", "batch=2", "--random", "7"});
+    const ProcessResult result = braid(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.out << result.err;
+    return result;
+  };
+  const Arguments split = {"--tp", "2", "--split-caches"};
+  const auto join = [](Arguments a, const Arguments& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  const Arguments first = {"--dim", "past_sequence=3"}, next = {"--dim", "past_sequence=4"};
+  with(join({"run", file, "-o", folder / "whole"}, first));
+  with(join(join({"run", file, "-o", folder / "parts"}, first), split));
+  const Arguments whole = {"--input", "past_key_0=" + (folder / "whole/present_key_0.npy")};
+  const Arguments parts = {"--input", "past_key_0@0=" + (folder / "parts/rank0/present_key_0.npy"), "--input",
+                           "past_key_0@1=" + (folder / "parts/rank1/present_key_0.npy")};
+  with(join(join({"run", file, "-o", folder / "expected"}, next), whole));
+  for (const Arguments& given : {whole, parts}) {
+    with(join(join(join({"verify", file, "--reference", folder / "expected"}, next), split), given));
+  }
+  with(join(join(join({"verify", file}, next), split), whole));
+  const ProcessResult refused = with(join(join(join({"verify", file}, next), split), parts), 2);
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("BR0003"), HasSubstr("'past_key_0' is given in parts"),
+                                 HasSubstr("S(1) of [2, 4, 4, 8]")));
+}
+
 // One plan for two sets of sizes: the price of each, and their sum.
 TEST(Split, SizesOfSeveralStepsArePricedTogether) {
   const Folder folder;

@@ -8,6 +8,7 @@
 #include "ir/error.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
+#include "ir/verifier.h"
 #include "tests/support/dump_schedule.h"
 
 namespace braid::ir {
@@ -350,6 +351,31 @@ TEST(Text, OddNamesRoundTrip) {
   g.outputs.push_back({"", y});
   s.nodes.push_back(ScheduleNode::single(op));
   round_trip(s);
+}
+
+TEST(Text, PartsOfInputsAndOutputs) {
+  const std::string text = R"(graph main  ranks 4  mesh [dp=2, tp=2]
+dim n in [1, 8]
+
+input %x: f32[n, 6, 64] as past part "S(1:6+6) on tp" of [n, 12, 64]
+input %x again as other part "R" of [n, 6, 64]
+
+%y: f32[n, 6, 64] output = pointwise { %0 = load %x  %1 = neg %0  store %1 }
+
+output %y as present part "S(1) on dp, S(1) on tp" of [n, 24, 64]
+)";
+  const Schedule s = parse_schedule(text, "test");
+  ASSERT_TRUE(s.graph.inputs[0].part && s.graph.outputs[0].part);
+  EXPECT_EQ(s.graph.inputs[0].part->state, "S(1:6+6) on tp");
+  EXPECT_EQ(s.graph.outputs[0].part->whole, (std::vector<Expr>{s.graph.dims[0], 24, 64}));
+  round_trip(s);
+  EXPECT_NE(print(s).find("as past part \"S(1:6+6) on tp\" of [n, 12, 64]"), std::string::npos) << print(s);
+
+  std::string wrong = text;
+  wrong.replace(wrong.find("[n, 12, 64]"), 11, "[n, 12]");
+  const std::vector<Violation> violations = verify(parse_schedule(wrong, "test"));
+  ASSERT_EQ(violations.size(), 1u);
+  EXPECT_NE(violations[0].message.find("a part of a tensor of 2"), std::string::npos);
 }
 
 TEST(Text, EveryElementTypePrintsItsExactBits) {

@@ -22,9 +22,9 @@ class Dump {
       line("guard", to_string(g.lhs), static_cast<int>(g.relation), to_string(g.rhs), g.origin);
     for (const ir::MeshAxis& a : g_.mesh) line("axis", a.name, a.size);
     for (const ir::CommGroup& g : g_.groups) line("group", g.name, ir::parts_text(g.parts));
-    for (const ir::GraphInput& i : g_.inputs) line("input", i.name, buffer(i.buffer));
+    for (const ir::GraphInput& i : g_.inputs) line("input", i.name, buffer(i.buffer), part(i.part));
     for (const ir::ScheduleNode& n : s.nodes) node(n);
-    for (const ir::GraphOutput& o : g_.outputs) line("output", o.name, buffer(o.buffer));
+    for (const ir::GraphOutput& o : g_.outputs) line("output", o.name, buffer(o.buffer), part(o.part));
     if (s.plan) {
       line("plan", s.plan->arena_bytes, s.plan->comm_bytes, s.plan->live_peak_bytes);
       std::map<std::string, ir::Placement> by_name;
@@ -45,6 +45,9 @@ class Dump {
     std::string s = "[";
     for (const ir::Expr& e : es) s += to_string(e) + ";";
     return s + "]";
+  }
+  std::string part(const std::optional<ir::Part>& of) const {
+    return of ? of->state + " of " + list(of->whole) : "whole";
   }
   std::string groups(const std::vector<ir::GroupId>& of) const {
     std::string text;

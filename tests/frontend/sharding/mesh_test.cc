@@ -55,6 +55,24 @@ TEST(MeshText, AllMeshesOfANumberOfRanks) {
   EXPECT_EQ(meshes_of(64, 3).size(), 10u);
 }
 
+TEST(MeshText, StatesRoundTrip) {
+  const Mesh line = Mesh::line(4), world{{{"world", 4}}}, grid{{{"dp", 2}, {"tp", 4}}};
+  const auto same = [](const std::string& text, const Mesh& mesh) {
+    const auto spec = parse_mesh_spec(text, mesh);
+    ASSERT_TRUE(spec) << text;
+    EXPECT_EQ(to_string(*spec, mesh), text);
+  };
+  for (const char* text : {"R", "S(0)", "S(2:768+768+768)", "P(sum)"}) same(text, line);
+  for (const char* text :
+       {"R", "S(0) on dp", "S(1:12+6) on tp", "S(0:12+6) on dp, S(0:6+3) on tp", "P(max) on tp"})
+    same(text, grid);
+  // Programs whose ranks nobody named have the axis `world`.
+  EXPECT_EQ(parse_mesh_spec("S(1)", world), (MeshSpec{Spec::split(1)}));
+  for (const char* text :
+       {"S(0)", "S(0) on ep", "S(0) on dp, S(1) on dp", "S(0) on dp,", "S() on dp", "S(0)on dp", " "})
+    EXPECT_FALSE(parse_mesh_spec(text, grid)) << text;
+}
+
 TEST(MeshStates, AreCutInTurn) {
   const Mesh mesh = parse_mesh("a=2,b=3", "mesh");
   const auto cut = [&](const Spec& a, const Spec& b, std::vector<std::int64_t> sizes) {

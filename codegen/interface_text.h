@@ -1,0 +1,15 @@
+// What a program takes and returns, for the comments at its head.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ir/schedule.h"
+
+namespace braid::codegen {
+
+// A line per input, then per output, safe in any comment: "input  x: f32 [batch, 64]", "output y: f32 [batch, 32], the part S(1) of
+// [batch, 64]".
+std::vector<std::string> interface_lines(const ir::Schedule& schedule);
+
+}  // namespace braid::codegen
