@@ -330,6 +330,7 @@ Model Splitter::next(const Model& model, const Opsets& opsets, const GraphFacts&
   const ResolvedPlan resolved = resolve(graph, plan, plan.ranks, file_);
   if (stage_ == 0 && request_.resolved) request_.resolved(model, graph, plan_);
   LocalProgram program = apply(model, graph, resolved, plan.ranks, before_, request_.weights);
+  if (request_.report) request_.report(graph, plan, program.inputs, program.outputs);
   tell_parts(graph, program);
   if (plan_.mesh.size() > 1) follow(model, graph, program);
   before_ *= plan.ranks;

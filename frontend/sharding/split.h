@@ -19,6 +19,10 @@ struct SplitRequest {
   Weights weights = Weights::cut;
   Mesh mesh;  // for `choose`; empty: one axis of all ranks
   std::function<MeshPlan(const Graph& graph, const Mesh& mesh)> choose;
+  // Is told, axis by axis, the plan that was applied to the model that is split along the axes before, and the states of the
+  // program's inputs and outputs that are not whole.
+  std::function<void(const Graph& graph, const Plan& plan, const Interface& inputs, const Interface& outputs)>
+      report;
   // Is told the plan, which has been held to the rules of the plain model's graph on the first axis.
   std::function<void(const Model& plain, const Graph& graph, const MeshPlan& plan)> resolved;
 };

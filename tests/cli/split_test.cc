@@ -133,6 +133,15 @@ TEST(Split, ProgramsInPartsTakePlainTensors) {
   EXPECT_EQ(tested.exit_code, 0) << tested.out << tested.err;
   EXPECT_THAT(tested.out, HasSubstr("1 passed"));
 
+  // Written as models of ranks and compiled again, it says the same.
+  compile({"-o", folder / "ranks", "--tp", "2", "--split-caches", "--emit", "onnx", "--name", "m"});
+  const ProcessResult again =
+      braid({"compile", folder / "ranks/m.rank{rank}.onnx", "--ranks", "2", "--dim", "batch=1..4", "--dim",
+             "past_sequence=0..16", "-o", folder / "again", "--emit", "source"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(braid({"inspect", folder / "again"}).out,
+              HasSubstr("the part S(1) of [batch, 4, past_sequence, 8]"));
+
   // The same random inputs as the plain program; its results are the reference.
   const Arguments sizes = {"--dim", "batch=2", "--dim", "past_sequence=5"};
   const auto run = [&](Arguments arguments, int exit_code = 0) {

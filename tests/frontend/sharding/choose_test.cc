@@ -218,7 +218,9 @@ TEST(ShardingChoose, AxisAfterAxisIsNotBetterThanJoint) {
   with_graph(transformer(2, 8, 8, 4), [](const Graph& graph) {
     for (unsigned seed = 1; seed < 6; ++seed) {
       std::mt19937 random(seed);
-      const std::array<Cost, 3> scale = {1 + random() % 20, 1 + random() % 500, random() % 300};
+      const std::array<Cost, 3> scale = {1 + static_cast<Cost>(random() % 20),
+                                         1 + static_cast<Cost>(random() % 500),
+                                         static_cast<Cost>(random() % 300)};
       SplitCosts costs = split_weights();
       costs.step = [scale](const ConversionStep& step, int ranks) {
         return ring(step, ranks) * scale[0] + scale[2];
