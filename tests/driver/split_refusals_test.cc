@@ -62,6 +62,25 @@ TEST_F(SplitModel, StrictRefusesWhatIsReplicatedWithoutARule) {
       << replicated.message();
 }
 
+// The hint of BR0480 says by what to divide, and that is enough.
+TEST_F(SplitModel, TooManyStepsAreToldANumberThatWouldDo) {
+  std::string text = network(1, 1, 64);
+  for (std::size_t at = 0; (at = text.find("float[1,64]", at)) != std::string::npos;) text[at + 6] = 'n';
+  CompileOptions o = options(text);
+  o.machine = "cpu";
+  o.import.dims["n"] = {1, 100'000'000};
+  o.split.tensor_ranks = 2;
+  o.split.sizes = {{{}, 1'000'000}};
+  const ir::UserError error = frontend::error_of([&] { lower(o); });
+  EXPECT_EQ(error.code(), 480) << error.message();
+  const std::string divide = "by ";
+  const std::int64_t times = std::stoll(error.hint().substr(error.hint().find(divide) + divide.size()));
+  EXPECT_GT(times, 1);
+  o.split.sizes[0].steps /= times;
+  EXPECT_GE(o.split.sizes[0].steps, 1);
+  EXPECT_NO_THROW(lower(o));
+}
+
 TEST_F(SplitModel, RequestsThatContradictEachOtherAreRefused) {
   const CompileOptions good = options(network(1, 3, 8));
   const auto code = [](const CompileOptions& o) { return frontend::error_of([&] { lower(o); }).code(); };
