@@ -7,12 +7,12 @@
 #include <charconv>
 #include <cstdio>
 #include <optional>
-#include <set>
 #include <sstream>
 
 #include "cli/errors.h"
 #include "cli/option_checks.h"
 #include "cli/option_group.h"
+#include "driver/split_texts.h"
 #include "explain/overlap_log.h"
 #include "frontend/import.h"
 #include "frontend/signature.h"
@@ -48,57 +48,6 @@ std::pair<std::string, std::string> split_pair(const std::string& text, const ch
     ir::user_error(kBadOption, {}, fmt::format("{} {}: malformed", option, text), "write NAME=VALUE");
   }
   return {text.substr(0, equals), text.substr(equals + 1)};
-}
-
-constexpr std::int64_t kMostSteps = 1'000'000;
-
-// "sequence=1,past=512*100" behind an option that was given as `whole`; no sizes only if there may be none.
-StepSizes parse_sizes(std::string_view rest, const std::string& whole, const std::string& form,
-                      bool may_be_empty) {
-  StepSizes sizes;
-  const auto refuse = [&](const std::string& why) {
-    ir::user_error(kBadOption, {}, fmt::format("{}: {}", whole, why), form);
-  };
-  const auto count = [&](std::string_view digits) {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc{} || end != digits.data() + digits.size() || value < 0)
-      refuse(fmt::format("'{}' is no size", digits));
-    return value;
-  };
-  if (const std::size_t star = rest.rfind('*'); star != std::string_view::npos) {
-    sizes.steps = count(rest.substr(star + 1));
-    if (sizes.steps < 1 || sizes.steps > kMostSteps)
-      refuse(fmt::format("expected 1 to {} steps", kMostSteps));
-    rest = rest.substr(0, star);
-  }
-  while (!rest.empty()) {
-    const std::string_view one = rest.substr(0, rest.find(','));
-    const std::size_t equals = one.rfind('=');
-    if (equals == std::string_view::npos || equals == 0) refuse(fmt::format("'{}' is no NAME=SIZE", one));
-    if (!sizes.dims.emplace(one.substr(0, equals), count(one.substr(equals + 1))).second)
-      refuse(fmt::format("'{}' is given twice", one.substr(0, equals)));
-    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
-  }
-  if (sizes.dims.empty() && !may_be_empty) refuse("no sizes");
-  return sizes;
-}
-
-// "decode.onnx:past=512*100": sizes stand behind the last ':' of a text that has a '=' behind it.
-SplitWith parse_with(const std::string& text) {
-  const std::string_view whole = text;
-  const std::size_t star = whole.rfind('*'), colon = whole.rfind(':');
-  std::size_t end = std::min(whole.size(), star);
-  if (colon != std::string_view::npos && whole.find('=', colon) != std::string_view::npos)
-    end = std::min(end, colon);
-  SplitWith with;
-  with.model = whole.substr(0, end);
-  const std::string form = "write FILE, FILE*STEPS or FILE:NAME=SIZE,NAME=SIZE*STEPS";
-  if (with.model.empty()) ir::user_error(kBadOption, {}, fmt::format("--with {}: no file", text), form);
-  std::string_view rest = whole.substr(end);
-  if (rest.starts_with(':')) rest.remove_prefix(1);
-  with.sizes = parse_sizes(rest, "--with " + text, form, end != colon);
-  return with;
 }
 
 }  // namespace
@@ -231,11 +180,7 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
   if (memory_limit >= 0) options.split.memory_limit = memory_limit;
   options.split.keep_file = keep;
   options.split.configuration = configuration;
-  for (const std::string& text : at)
-    options.split.sizes.push_back(parse_sizes(
-        text, "--at " + text, "write NAME=SIZE,NAME=SIZE, and *STEPS behind them for more than one step",
-        !with.empty()));
-  if (!with.empty()) add_programs(options);
+  read_split_texts(options, at, with, [&](const std::string& of) { return default_dims(of); });
   if (!options.split.wanted() &&
       (strict || memory_limit >= 0 || !keep.empty() || !at.empty() || !with.empty()))
     ir::user_error(kBadOption, {}, "--with, --strict, --memory-limit, --keep and --at are about a split",
@@ -268,47 +213,6 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
   std::istringstream list(colon == std::string::npos ? "" : target.substr(colon + 1));
   for (std::string one; std::getline(list, one, ',');) options.architectures.push_back(one);
   return options;
-}
-
-// Dimensions and aliases are those of all models together: each has its own of them.
-void ModelOptions::add_programs(CompileOptions& options) const {
-  struct Names {
-    std::set<std::string> dims, inputs, outputs;
-    explicit Names(const std::string& model) : dims(frontend::dimension_names(model)) {
-      const frontend::Signature signature = frontend::read_signature(model);
-      for (const frontend::SignatureValue& value : signature.inputs) inputs.insert(value.name);
-      for (const frontend::SignatureValue& value : signature.outputs) outputs.insert(value.name);
-    }
-    bool has(const std::pair<std::string, ir::Bounds>& dim) const { return dims.count(dim.first) > 0; }
-    bool has(const std::pair<std::string, std::string>& alias) const {
-      return outputs.count(alias.first) > 0 && inputs.count(alias.second) > 0;
-    }
-  };
-  // Text and files of ranks are refused later.
-  if (is_text(model) || model.find("{rank}") != std::string::npos) return;
-  const std::optional<Names> own =
-      model.empty() ? std::nullopt : std::optional<Names>(model);  // `test` has many
-  std::vector<Names> others;
-  for (const std::string& text : with) {
-    SplitWith program = parse_with(text);
-    if (is_text(program.model) || program.model.find("{rank}") != std::string::npos) {
-      options.split.with.push_back(std::move(program));
-      continue;
-    }
-    const Names& names = others.emplace_back(program.model);
-    for (const auto& dim : options.import.dims)
-      if (names.has(dim)) program.dims.insert(dim);
-    program.dims.merge(default_dims(program.model));
-    for (const auto& alias : options.import.aliases)
-      if (names.has(alias)) program.aliases.push_back(alias);
-    options.split.with.push_back(std::move(program));
-  }
-  const auto is_others = [&](const auto& one) {
-    return own && !own->has(one) &&
-           std::ranges::any_of(others, [&](const Names& names) { return names.has(one); });
-  };
-  std::erase_if(options.import.dims, [&](const auto& dim) { return is_others(dim); });
-  std::erase_if(options.import.aliases, [&](const auto& alias) { return is_others(alias); });
 }
 
 std::optional<CompileOptions::Link> ModelOptions::paced_link() const {

@@ -61,8 +61,6 @@ struct ModelOptions {
   CompileOptions compile_options(const Report& report) const;
   // What --default-dim gives the dimensions of a model that --dim leaves out, said on standard error.
   std::map<std::string, ir::Bounds> default_dims(const std::string& of) const;
-  // --with, with the dimensions and aliases that these models have; those that only they have are taken from the options.
-  void add_programs(CompileOptions& options) const;
   // UserError BR0003 if MODEL is IR text and options are given that apply only to models (--dim, --alias): a
   // text has its own dimensions and aliases.
   void refuse_for_text() const;

@@ -1,11 +1,17 @@
 #include "codegen/temp_dir.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <charconv>
 #include <filesystem>
+#include <fstream>
+#include <optional>
 #include <random>
+#include <string_view>
 
 #include "ir/error.h"
 
@@ -17,15 +23,60 @@ namespace {
 
 constexpr int kCannotWrite = 10;
 
+// Of which processes the numbers in names are: those of this boot of this machine, in this container.
+std::string numbering() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  struct stat facts {};
+  if (boot.size() < 8 || ::stat("/proc/self/ns/pid", &facts) != 0) return "";
+  return fmt::format("{}.{}", boot.substr(0, 8), facts.st_ino);
+}
+
+// "braid-PROCESS-NUMBERING-RANDOM"
 std::string new_name() {
   std::random_device random;
-  return (fs::temp_directory_path() / fmt::format("braid-{}-{:08x}{:08x}", ::getpid(), random(), random()))
+  return (fs::temp_directory_path() /
+          fmt::format("braid-{}-{}-{:08x}{:08x}", ::getpid(), numbering(), random(), random()))
       .string();
+}
+
+// The process that has made the folder of that name, if its number says anything here.
+std::optional<pid_t> maker(std::string_view name, const std::string& numbering) {
+  constexpr std::string_view kPrefix = "braid-";
+  constexpr std::size_t kRandomDigits = 16;
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  pid_t process = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), process);
+  if (error != std::errc{} || process <= 0) return std::nullopt;
+  name.remove_prefix(static_cast<std::size_t>(end - name.data()));
+  const std::string middle = "-" + numbering + "-";
+  if (!name.starts_with(middle)) return std::nullopt;
+  name.remove_prefix(middle.size());
+  const bool ours =
+      name.size() == kRandomDigits && name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return ours ? std::optional(process) : std::nullopt;
 }
 
 }  // namespace
 
+void remove_abandoned_folders() {
+  const std::string here = numbering();
+  if (here.empty()) return;
+  std::error_code error;
+  fs::directory_iterator entry(fs::temp_directory_path(error), error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::optional<pid_t> process = maker(entry->path().filename().string(), here);
+    if (!process || ::kill(*process, 0) == 0 || errno != ESRCH) continue;
+    struct stat facts {};
+    std::error_code ignored;
+    if (::lstat(entry->path().c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == ::geteuid())
+      fs::remove_all(entry->path(), ignored);
+  }
+}
+
 TempDir::TempDir() : path_(new_name()), leftover_(path_) {
+  [[maybe_unused]] static const bool once = (remove_abandoned_folders(), true);
   if (::mkdir(path_.c_str(), 0700) != 0)
     ir::user_error(kCannotWrite, {.file = path_}, "cannot create a temporary folder",
                    "set TMPDIR to a writable folder");

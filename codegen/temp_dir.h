@@ -1,4 +1,4 @@
-// A folder that is removed with the object, or when a signal ends the process.
+// A folder that is removed with the object, when a signal ends the process, or by a later process if this one is killed.
 #pragma once
 
 #include <string>
@@ -19,5 +19,9 @@ class TempDir {
   std::string path_;
   Leftover leftover_;
 };
+
+// Removes the folders that TempDirs of killed processes have left beside a new one: those of this user whose process, of this machine
+// and container, is gone. The first TempDir of a process does so.
+void remove_abandoned_folders();
 
 }  // namespace braid::codegen

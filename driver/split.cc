@@ -349,7 +349,7 @@ class Chooser {
   }
 
   // What a program takes is more than the search counts, such as buffers of collectives. If none of its plans fits after all, it looks
-  // for smaller ones, by what was missing.
+  // for smaller ones, as if all took as much more as the one of them that took the least more.
   void try_meshes(const std::vector<Mesh>& meshes, bool obey) {
     searched_limit_ = limit_;
     for (int round = 0; round < rounds_; ++round) {
@@ -357,13 +357,13 @@ class Chooser {
       for (const Mesh& mesh : meshes) add_plans(mesh, obey, found, round);
       std::stable_sort(found.begin(), found.end(),
                        [](const Found& a, const Found& b) { return a.plan.predicted < b.plan.predicted; });
-      missing_ = 0;
+      uncounted_ = 0;
       for (Found& one : found) {
         const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "", false);
         consider(std::move(one), request.get());
       }
-      if (best_ || missing_ == 0) return;
-      searched_limit_ = std::max<std::int64_t>(*searched_limit_ - missing_, 0);
+      if (best_ || uncounted_ == 0) return;
+      searched_limit_ = std::max<std::int64_t>(*limit_ - uncounted_, 0);  // less than before
     }
   }
 
@@ -476,15 +476,22 @@ class Chooser {
         }
         candidate.bytes = bytes_of_rank(schedule);
         candidate.with = others_->measure(std::move(with));
-        std::int64_t most = candidate.bytes;
-        for (const SplitProgram& other : candidate.with) {
+        std::int64_t most = 0, uncounted = 0;
+        const auto add_bytes = [&](std::int64_t bytes, const FoundPlan& own) {
+          most = std::max(most, bytes);
+          if (limit_ && bytes > *limit_ && own.counted_bytes > 0)
+            uncounted = std::max(uncounted, bytes - own.counted_bytes);
+        };
+        add_bytes(candidate.bytes, plan);
+        for (std::size_t k = 0; k < candidate.with.size(); ++k) {
+          const SplitProgram& other = candidate.with[k];
           candidate.simulated.ps += other.step.ps * other.sizes.steps;
-          most = std::max(most, other.bytes);
+          add_bytes(other.bytes, plan.with[k]);
         }
         if (limit_ && most > *limit_) {
           candidate.refused = fmt::format("it takes {} on a device", analysis::format_bytes(most));
           over_limit_ = true;
-          if (missing_ == 0 || most - *limit_ < missing_) missing_ = most - *limit_;
+          if (uncounted > 0 && (uncounted_ == 0 || uncounted < uncounted_)) uncounted_ = uncounted;
         }
       } catch (const ir::UserError& error) {
         // A plan or a number of ranks that was asked for explicitly has one error.
@@ -514,10 +521,11 @@ class Chooser {
   std::optional<SplitPrograms> others_;
   std::optional<std::int64_t> searched_limit_;  // to which the search keeps; less where its plans took more
   int rounds_ = 3;                              // of looking for smaller plans
-  std::int64_t missing_ = 0;                    // the least that a plan of the round took more than the limit
-  bool over_limit_ = false;                     // whether some plan was refused because of it
-  std::vector<int> numbers_;                    // of the candidates
-  std::string keep_;                            // text of --keep
+  std::int64_t uncounted_ =
+      0;  // the least that a plan of the round, which was too large, took beside what the search counts
+  bool over_limit_ = false;   // whether some plan was refused because of it
+  std::vector<int> numbers_;  // of the candidates
+  std::string keep_;          // text of --keep
   std::shared_ptr<const DeviceConfiguration> annotated_;
   std::vector<frontend::sharding::ProductJoin> joins_;
   std::optional<ir::Schedule> best_;

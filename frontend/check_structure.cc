@@ -150,7 +150,10 @@ class StructureCheck {
   void check_outputs() {
     std::unordered_set<std::string> seen;
     for (const onnx::ValueInfoProto& output : graph_.output()) {
-      if (!seen.insert(output.name()).second) duplicate({.file = model_.path}, output.name());
+      if (!seen.insert(output.name()).second)
+        user_error(kDuplicateName, {.file = model_.path},
+                   fmt::format("the graph output '{}' is listed twice", output.name()),
+                   "list it once, or let an Identity give its value a second name");
       if (!producer_.count(output.name())) {
         user_error(kUndefinedValue, {.file = model_.path},
                    fmt::format("the graph output '{}' is not defined", output.name()),

@@ -229,16 +229,4 @@ std::string_view to_string(RegionKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-std::string_view kind_name(const Kernel& kernel) {
-  if (const auto* loops = std::get_if<Loops>(&kernel))
-    return loops->is_reduction() ? "reduction" : "pointwise";
-  if (const auto* collective = std::get_if<CollectiveKernel>(&kernel)) return to_string(collective->kind);
-  return std::visit(
-      [](const auto& k) -> std::string_view {
-        if constexpr (requires { k.kName; }) return k.kName;
-        return "region";
-      },
-      kernel);
-}
-
 }  // namespace braid::ir

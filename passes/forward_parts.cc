@@ -202,9 +202,7 @@ class Forwarder {
       flops += row_of(instr.code).flops;
       if (instr.code != OpCode::load) continue;
       const StorageId memory = root_storage(graph_, instr.buffer);
-      if (!memory.valid() || memory == written || graph_[memory].alias_of.valid() ||
-          loops_.is_written_between(memory, from, to))
-        return false;
+      if (!memory.valid() || memory == written || loops_.is_written_between(memory, from, to)) return false;
     }
     if (flops < options_.min_flops && reads_rows(*writer.as<Loops>())) return true;
     // Then each value is computed once, as before.

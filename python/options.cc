@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "driver/split_texts.h"
 #include "explain/overlap_log.h"
 #include "ir/error.h"
 #include "passes/pass.h"
@@ -46,6 +47,12 @@ CompileOptions compile_options(const nb::dict& given) {
        value(given, "dims", std::vector<std::tuple<std::string, std::int64_t, std::int64_t>>{}))
     options.import.dims[name] = {min, max};
   options.import.aliases = value(given, "aliases", std::vector<std::pair<std::string, std::string>>{});
+  options.split.caches = value(given, "split_caches", false);
+  const auto at = value(given, "at", Names{}), with = value(given, "with", Names{});
+  if (!options.split.wanted() && (options.split.caches || !at.empty() || !with.empty()))
+    ir::user_error(kBadOption, {}, "with_=, at= and split_caches= are about a split",
+                   "give devices=, tp= or mesh=");
+  read_split_texts(options, at, with);
   for (const auto& [name, tensor] : value(given, "bindable", nb::dict())) {
     const auto key = nb::cast<std::string>(name);
     Borrowed borrowed;

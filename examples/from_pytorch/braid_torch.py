@@ -21,23 +21,25 @@ import torch.distributed as dist
 
 from collective_ops import NoMappingError, add_import, ranks_of, split_key, translation_table
 from rank_constants import everybodys, lift_rank_constants
-from rank_files import check_equal, without_traces
+from rank_files import check_equal, name_mesh, without_traces
 from rank_groups import parts_of_groups
 from tracing import trace
 
 
-def export(model, inputs, path, outputs, dynamic=None, bounds=None, opset=20):
+def export(model, inputs, path, outputs, dynamic=None, bounds=None, opset=20, mesh=None):
     """Writes this rank's file and returns its ModelProto.
 
     `inputs`: name -> example tensor of this rank. `path` holds "{rank}". `outputs`: names of the results. `dynamic`: input ->
-    {axis: name} of sizes that are known at run time only; `bounds`: name -> (least, most). Raises NoMappingError, tracing.SizeFixedError, or
-    rank_constants.RanksDifferError.
+    {axis: name} of sizes that are known at run time only; `bounds`: name -> (least, most). `mesh`: the DeviceMesh of all ranks, whose named
+    axes the files then tell (ai.braid.mesh). Raises NoMappingError, tracing.SizeFixedError, or rank_constants.RanksDifferError.
     """
     if "{rank}" not in path:
         raise ValueError(f"'{path}' has no '{{rank}}': every rank writes a file of its own")
+    axes = named_axes(mesh)
     traced = trace(model, inputs, dynamic)
     lift_rank_constants(traced)
     proto = convert(traced, inputs, outputs, dynamic, bounds, opset)
+    name_mesh(proto, axes)
     check_equal(proto)
     onnx.checker.check_model(proto)
     target = path.replace("{rank}", str(dist.get_rank()))
@@ -45,6 +47,17 @@ def export(model, inputs, path, outputs, dynamic=None, bounds=None, opset=20):
     with open(target, "wb") as file:
         file.write(proto.SerializeToString(deterministic=True))
     return proto
+
+
+def named_axes(mesh):
+    """Name -> size of a DeviceMesh's axes; empty without one. Its ranks must be all ranks in row-major order, as braid numbers them."""
+    if mesh is None:
+        return {}
+    if mesh.mesh_dim_names is None:
+        raise ValueError("the axes of the mesh have no names: give init_device_mesh mesh_dim_names")
+    if mesh.mesh.flatten().tolist() != list(range(dist.get_world_size())):
+        raise ValueError(f"the mesh {mesh.mesh.tolist()} does not hold all ranks in their order")
+    return dict(zip(mesh.mesh_dim_names, mesh.mesh.shape))
 
 
 def convert(traced, inputs, outputs, dynamic=None, bounds=None, opset=20):

@@ -107,7 +107,10 @@ def export_case(name, out):
     folder = os.path.join(out, name)
     example = make_inputs(split, split.sizes[0], 0, rank)
     path = os.path.join(folder, "model.rank{rank}.onnx")
-    proto = braid_torch.export(split.module, example, path, split.outputs, dynamic, split.bounds)
+    named = mesh if mesh.ndim > 1 else None
+    proto = braid_torch.export(
+        split.module, example, path, split.outputs, dynamic, split.bounds, mesh=named
+    )
     write_case(folder, rank, data_sets, split.bounds)
     dist.barrier()
     if rank == 0:

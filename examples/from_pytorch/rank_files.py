@@ -29,6 +29,13 @@ def without_traces(model):
     return result
 
 
+def name_mesh(model, axes):
+    """Tells the axes of the mesh of all ranks, name -> size, the slowest first (docs/collectives.md)."""
+    if axes:
+        text = ",".join(f"{name}={size}" for name, size in axes.items())
+        onnx.helper.set_model_props(model, {"ai.braid.mesh": text})
+
+
 def check_equal(model):
     """Raises RanksDifferError unless all ranks' models are the same but for the values of weights. All ranks call it together."""
     first, *others = everybodys(_skeleton(model))
@@ -44,6 +51,7 @@ def _skeleton(model):
     """Everything but the values of weights, line by line."""
     graph = model.graph
     lines = [f"operator set {o.domain or 'ai.onnx'} {o.version}" for o in model.opset_import]
+    lines += [f"property {p.key} {p.value}" for p in model.metadata_props]
     lines += [f"input {onnx.helper.printable_value_info(value)}" for value in graph.input]
     lines += [f"output {onnx.helper.printable_value_info(value)}" for value in graph.output]
     lines += [f"weight {t.name}: {t.data_type} {list(t.dims)}" for t in graph.initializer]

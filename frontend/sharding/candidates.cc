@@ -182,6 +182,12 @@ std::int64_t bytes_of_all(const Graph& graph, const SplitCosts& costs) {
   return static_cast<std::int64_t>(sum);
 }
 
+std::int64_t bytes_counted(const std::vector<MemoryRows>& rows, const std::vector<int>& choice) {
+  std::int64_t most = 0;
+  for (const MemoryRows& own : rows) most = std::max(most, own.of_plan(choice));
+  return most;
+}
+
 void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, const Problem& problem,
                 FoundPlans& result) {
   Problem restricted = problem;
@@ -334,6 +340,7 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     const PlanBounds floors =
         bound_of(bounds, [&](BoundSearch& b) { return b.of_plan(choice.solution.choice); });
     found.floor = floors.order;
+    found.counted_bytes = bytes_counted(rows, choice.solution.choice);
     if (result.plans.empty()) {
       if (!options.obey) {
         found.bound.ps = choice.solution.bound;

@@ -47,6 +47,8 @@ struct FoundPlan {
   bool proved = false;                    // predicted == bound
   bool joint = true;                      // searched over all axes of the mesh at once
   analysis::Time floor;  // its step is at least so long, in every order (BoundSearch::of_plan)
+  std::int64_t counted_bytes =
+      0;  // of a rank in the rows of memory (memory.h); 0: there was no limit that could bind
   std::vector<PlanLayer> layers;
   std::vector<PlanConversion> conversions;
   std::vector<PlanReplicated> replicated;

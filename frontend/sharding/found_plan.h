@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "frontend/sharding/bounds.h"
 #include "frontend/sharding/candidates.h"
@@ -18,6 +19,8 @@ namespace braid::frontend::sharding {
 void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, FoundPlan& details);
 // Of all tensors at once. No plan takes more on a device.
 std::int64_t bytes_of_all(const Graph& graph, const SplitCosts& costs);
+// Of a choice on a rank, at the sizes where they are the most; 0 without rows.
+std::int64_t bytes_counted(const std::vector<MemoryRows>& rows, const std::vector<int>& choice);
 // What the smallest plan takes, and of what. `problem` is one without limits.
 void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, const Problem& problem,
                 FoundPlans& result);

@@ -1,22 +1,23 @@
 #include "frontend/sharding/price_points.h"
 
-#include "frontend/errors.h"
 #include "ir/error.h"
 
 namespace braid::frontend::sharding {
 namespace {
 
-// sum += steps * costs, of tables of one shape. What one forbids, all do: whether a conversion exists depends on no size.
-void add(std::vector<Cost>& sum, const std::vector<Cost>& costs, std::int64_t steps) {
+// sum += steps * costs, of tables of one shape. What one forbids, all do: whether a conversion exists depends on no size. Whether no
+// sum exceeds kLargestTotal.
+bool add(std::vector<Cost>& sum, const std::vector<Cost>& costs, std::int64_t steps) {
   for (std::size_t k = 0; k < sum.size(); ++k) {
     if (sum[k] == kForbidden || costs[k] == kForbidden) {
       sum[k] = kForbidden;
       continue;
     }
-    Cost product = 0;
-    if (__builtin_mul_overflow(costs[k], steps, &product) || __builtin_add_overflow(sum[k], product, &sum[k]))
-      ir::user_error(kSplitCost, {}, "the steps of all sizes together take too long", "give fewer steps");
+    const __int128 total = sum[k] + static_cast<__int128>(costs[k]) * steps;
+    if (total > kLargestTotal) return false;
+    sum[k] = static_cast<Cost>(total);
   }
+  return true;
 }
 
 }  // namespace
@@ -28,9 +29,16 @@ PricePoints::PricePoints(std::shared_ptr<const analysis::CostModel> costs, const
 
 void PricePoints::add_others(Problem& problem, const SplitSpace& space,
                              const SplitCostOptions& options) const {
-  const auto times = [](std::vector<Cost>& costs, std::int64_t steps) {
+  const auto add_steps = [&](std::vector<Cost>& sum, const std::vector<Cost>& costs, std::int64_t steps) {
+    if (add(sum, costs, steps)) return;
+    __int128 total = 0;
+    for (const PricePoint& point : points_)
+      total += largest_total(space.problem(split_costs(point.costs, options))) * point.steps;
+    refuse_costs(total);
+  };
+  const auto times = [&](std::vector<Cost>& costs, std::int64_t steps) {
     std::vector<Cost> sum(costs.size(), 0);
-    add(sum, costs, steps);
+    add_steps(sum, costs, steps);
     costs = std::move(sum);
   };
   if (points_[0].steps != 1) {
@@ -43,9 +51,9 @@ void PricePoints::add_others(Problem& problem, const SplitSpace& space,
         other.variables.size() == problem.variables.size() && other.edges.size() == problem.edges.size(),
         "problems of one space differ");
     for (std::size_t v = 0; v < other.variables.size(); ++v)
-      add(problem.variables[v], other.variables[v], points_[p].steps);
+      add_steps(problem.variables[v], other.variables[v], points_[p].steps);
     for (std::size_t e = 0; e < other.edges.size(); ++e)
-      add(problem.edges[e].costs.edit(), other.edges[e].costs.costs(), points_[p].steps);
+      add_steps(problem.edges[e].costs.edit(), other.edges[e].costs.costs(), points_[p].steps);
   }
 }
 

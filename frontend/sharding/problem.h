@@ -110,6 +110,10 @@ struct Solution {
   double gap() const;
 };
 
+// The sum of the largest allowed costs of all tables.
+__int128 largest_total(const Problem& problem);
+// UserError BR0480: a total that exceeds kLargestTotal. The hint says by what numbers of steps must be divided.
+[[noreturn]] void refuse_costs(__int128 total);
 // The cheapest choice. UserError BR0480 if the costs of the problem exceed kLargestTotal.
 // InternalError if it is malformed: a variable without choices, an edge or a usage that does not fit its variables or rows, a
 // negative cost or size.

@@ -59,31 +59,6 @@ void check_problem(const Problem& problem) {
                      "the sizes of all usages overflow");
 }
 
-// The sum of the largest allowed costs of all tables.
-Cost largest_total(const Problem& problem) {
-  __int128 total = 0;
-  const auto largest = [](const std::vector<Cost>& costs) {
-    Cost most = 0;
-    for (Cost cost : costs) {
-      if (cost != kForbidden) most = std::max(most, cost);
-    }
-    return most;
-  };
-  for (const std::vector<Cost>& costs : problem.variables) total += largest(costs);
-  std::unordered_map<const void*, Cost> known;
-  for (const Edge& edge : problem.edges) {
-    const auto [entry, fresh] = known.try_emplace(edge.costs.address(), 0);
-    if (fresh) entry->second = largest(edge.costs.costs());
-    total += entry->second;
-  }
-  if (total > kLargestTotal) {
-    ir::user_error(kSplitCost, {},
-                   fmt::format("the costs of splitting add up to more than {} ps", kLargestTotal),
-                   "check the speeds of the machine's description");
-  }
-  return static_cast<Cost>(total);
-}
-
 // Reduces the network of the problem without the variables of the factors, and returns these over the choices that are left.
 std::vector<Factor> reduce(Network& network, const Problem& problem, std::vector<Factor> factors) {
   for (const Factor& factor : factors) {
@@ -164,7 +139,9 @@ Cost price(const Problem& problem, const std::vector<int>& choice) {
 
 Solution solve(const Problem& problem, const SolveOptions& options) {
   check_problem(problem);
-  const Cost total = largest_total(problem);
+  const __int128 largest = largest_total(problem);
+  if (largest > kLargestTotal) refuse_costs(largest);
+  const auto total = static_cast<Cost>(largest);
   Solution solution;
   solution.method = "elimination";
   if (std::any_of(problem.limits.begin(), problem.limits.end(),
@@ -242,6 +219,35 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
   }
   branch_and_bound(problem, std::move(network), scale, options, solution);
   return solution;
+}
+
+__int128 largest_total(const Problem& problem) {
+  __int128 total = 0;
+  const auto largest = [](const std::vector<Cost>& costs) {
+    Cost most = 0;
+    for (Cost cost : costs) {
+      if (cost != kForbidden) most = std::max(most, cost);
+    }
+    return most;
+  };
+  for (const std::vector<Cost>& costs : problem.variables) total += largest(costs);
+  std::unordered_map<const void*, Cost> known;
+  for (const Edge& edge : problem.edges) {
+    const auto [entry, fresh] = known.try_emplace(edge.costs.address(), 0);
+    if (fresh) entry->second = largest(edge.costs.costs());
+    total += entry->second;
+  }
+  return total;
+}
+
+void refuse_costs(__int128 total) {
+  // The search also asks for the cheapest plan if collectives took twice their time.
+  const auto times = static_cast<std::int64_t>((2 * total + kLargestTotal - 1) / kLargestTotal);
+  ir::user_error(
+      kSplitCost, {}, fmt::format("the costs of splitting add up to more than {} ps", kLargestTotal),
+      fmt::format("divide the numbers of steps (--at, --with) by {} or more; without steps, check the "
+                  "speeds of the machine's description",
+                  times));
 }
 
 }  // namespace braid::frontend::sharding

@@ -423,6 +423,7 @@ FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const S
       plan.at_points = own.points.prices(own.space, choice);
       plan.own = plan.predicted = own.points.sum(plan.at_points);
       if (!cheapest.empty()) plan.alone.ps = price(own.free, cheapest[p].choice);
+      plan.counted_bytes = bytes_counted(own.rows, choice);
       describe(*programs[p].graph, described, costs, plan);
       predicted.ps += plan.own.ps;
       floor.ps += own.bound(choice, true).order.ps;

@@ -65,6 +65,13 @@ def text(what: str, value: Any) -> str:
     return value
 
 
+def texts(what: str, value: Any) -> list[str] | None:
+    """One string or several. Errors: BR0003."""
+    if value is None:
+        return None
+    return [text(what, one) for one in ([value] if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence) else value)]
+
+
 @contextlib.contextmanager
 def model_file(model: Any) -> Iterator[str]:
     """The path of a model that is a path, bytes, or a message of the onnx package; errors name what was given."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from . import _braid
 from ._device import chosen
 from ._errors import Error
-from ._options import BAD_OPTION, checked_ranks, mapping, model_file, options, text
+from ._options import BAD_OPTION, checked_ranks, mapping, model_file, options, text, texts
 
 if TYPE_CHECKING:
     from ._launch import Ranks
@@ -169,6 +169,9 @@ def compile(  # noqa: A001
     mesh: str | None = None,
     plan: str | os.PathLike[str] | None = None,
     configuration: str | None = None,
+    at: str | Sequence[str] | None = None,
+    with_: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+    split_caches: bool | None = None,
 ) -> Program:
     """Compiles a model.
 
@@ -182,6 +185,9 @@ def compile(  # noqa: A001
     bindable: values of inputs that become constants if a size, an axis or a choice depends on them.
     devices, tp, mesh, plan: split a plain model over at most so many devices, over exactly so many, over those of a mesh
     ("dp=2,tp=4"), or as the plan in this file says (docs/choosing-a-split.md); configuration: as the model's annotations for it say. The number of ranks follows; every rank takes and returns whole tensors.
+    at: the sizes at which a step is priced, "sequence=1,past=512*100", one or several.
+    with_: models of the same weights that are split together with this one, "decode.onnx:past=512*100", one or several: one layout of
+    the weights is chosen for the steps of all; dims and aliases are those of all models. split_caches: caches may stay in parts.
 
     Errors: BR0003 an option; 1xx to 3xx the model; 5xx the passes; BR0603 the host compiler.
     """
@@ -198,6 +204,9 @@ def compile(  # noqa: A001
         "plan": None if plan is None else text("plan", plan),
         "mesh": None if mesh is None else text("mesh", mesh),
         "configuration": None if configuration is None else text("configuration", configuration),
+        "at": texts("at", at),
+        "with": texts("with_", with_),
+        "split_caches": split_caches,
         "bindable": {text("an input of bindable", i): v for i, v in mapping("bindable", bindable).items()} or None,
     }
     with model_file(model) as path:

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string_view>
+
 #include "runtime/comm/collective_kinds.h"
 
 namespace braid {
@@ -21,6 +23,23 @@ TEST(CollectiveTable, CompilerAndRuntimeHaveTheSameRows) {
     EXPECT_EQ(compiler.rooted, runtime.rooted) << compiler.name;
     EXPECT_EQ(compiler.point_to_point, runtime.point_to_point) << compiler.name;
   }
+}
+
+// Whether the enumeration has an enumerator of that value: the compiler spells others as numbers.
+template <auto kValue>
+constexpr bool is_named() {
+  const std::string_view function = __PRETTY_FUNCTION__;
+  return function.find("Kind::") != std::string_view::npos;
+}
+
+TEST(CollectiveTable, EveryKindHasARow) {
+  constexpr std::size_t compiler = ir::kCollectiveTable.size(), runtime = std::size(rt::kCollectiveTable);
+  static_assert(is_named<static_cast<ir::CollectiveKind>(compiler - 1)>());
+  static_assert(is_named<static_cast<rt::CollectiveKind>(runtime - 1)>());
+  static_assert(!is_named<static_cast<ir::CollectiveKind>(compiler)>(),
+                "a kind has no row in ir/collective_table.h");
+  static_assert(!is_named<static_cast<rt::CollectiveKind>(runtime)>(),
+                "a kind has no row in runtime/comm/collective_kinds.h");
 }
 
 TEST(CollectiveTable, NamesAreReadBack) {

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "codegen/temp_dir.h"
 
@@ -144,6 +146,54 @@ TEST_F(Leftovers, AHandlerOfTheApplicationStaysInItsPlace) {
                 false),
             SIGKILL);
   EXPECT_TRUE(fs::exists(dir_ / "file"));
+}
+
+// Folders of killed processes, and all that must not be taken for one.
+TEST_F(Leftovers, ALaterProcessRemovesWhatKilledOnesLeft) {
+  const char* given = std::getenv("TMPDIR");
+  const std::string before = given == nullptr ? "" : given;
+  ::setenv("TMPDIR", dir_.c_str(), 1);
+  const pid_t killed = ::fork();
+  if (killed == 0) {
+    static const TempDir folder;
+    std::ofstream(folder.path() + "/file") << "half";
+    ::raise(SIGKILL);
+  }
+  ASSERT_EQ(::waitpid(killed, nullptr, 0), killed);
+  ASSERT_EQ(std::distance(fs::directory_iterator(dir_), fs::directory_iterator()), 1);
+  const std::string left = fs::directory_iterator(dir_)->path().filename();
+  fs::create_symlink(write("outside"), dir_ / left / "link");
+  const auto replaced = [&](const std::string& what, const std::string& by) {
+    std::string name = left;
+    EXPECT_NE(name.find(what), std::string::npos);
+    return name.replace(name.find(what), what.size(), by);
+  };
+  const std::string process = "-" + std::to_string(killed) + "-";
+  std::vector<std::string> stay = {replaced(process, "-" + std::to_string(::getpid()) + "-"),
+                                   replaced(process, process + "0"),  // of another machine or container
+                                   left + "0", "braid" + process + "0123456789abcdef"};
+  for (const std::string& name : stay) write(name + "/file");
+  // In the place of a folder's last digit, another one.
+  auto other = [&, number = 0]() mutable {
+    std::string name = left;
+    const char digit = "0123456789"[number++];
+    name.back() = name.back() == digit ? 'a' : digit;
+    return name;
+  };
+  fs::create_directories(dir_ / "else");
+  write("else/file");
+  stay.push_back(other());
+  fs::create_directory_symlink(dir_ / "else", dir_ / stay.back());
+  if (::geteuid() == 0) {  // who may give folders away
+    stay.push_back(other());
+    write(stay.back() + "/file");
+    ASSERT_EQ(::chown((dir_ / stay.back()).c_str(), 65534, 65534), 0);
+  }
+  remove_abandoned_folders();
+  given == nullptr ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", before.c_str(), 1);
+  EXPECT_FALSE(fs::exists(dir_ / left));
+  EXPECT_TRUE(fs::exists(dir_ / "outside"));
+  for (const std::string& name : stay) EXPECT_TRUE(fs::exists(dir_ / name / "file")) << name;
 }
 
 }  // namespace

@@ -49,6 +49,12 @@ TEST(FrontendErrors, ConstantIndexOutOfRangeIsFoundWhileCompiling) {
 }
 
 // Without a group the size depends on the number of ranks: ONNX's inference believes what is declared.
+TEST(FrontendErrors, OutputThatIsListedTwice) {
+  const ir::UserError error = error_in("g (float[2] x) => (float[2] y, float[2] y) { y = Relu(x) }");
+  EXPECT_EQ(error.code(), kDuplicateName);
+  EXPECT_THAT(error.what(), HasSubstr("the graph output 'y' is listed twice"));
+}
+
 TEST(FrontendErrors, ModelThatWasWrittenForAnotherNumberOfRanks) {
   const std::string gather = "g (float[4] x) => (float[8] y) { [all] y = ai.braid.AllGather (x) }";
   EXPECT_NO_THROW(import_text(gather, {.ranks = 2}));

@@ -35,6 +35,21 @@ def linear_result(x):
     return x @ np.arange(6, dtype=np.float32).reshape(3, 2) + np.array([1, -1], np.float32)
 
 
+def two_products(rows, hidden=64):
+    """y = -(x + relu(x @ up) @ down), of whole numbers"""
+    up = np.arange(2 * hidden * hidden).reshape(hidden, 2 * hidden) * 7 % 5 - 2
+    weights = {"up": up.astype(np.float32), "down": up.T.copy().astype(np.float32)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "up"], ["u"]),
+        helper.make_node("Relu", ["u"], ["r"]),
+        helper.make_node("MatMul", ["r", "down"], ["d"]),
+        helper.make_node("Add", ["x", "d"], ["s"]),
+        helper.make_node("Neg", ["s"], ["y"]),
+    ]
+    values = {"x": (FLOAT, (rows, hidden))}, {"y": (FLOAT, (rows, hidden))}
+    return model(nodes, *values, [numpy_helper.from_array(array, name) for name, array in weights.items()])
+
+
 def chain(steps=400, size=128):
     """y: x multiplied `steps` times with a matrix, so that a step takes a while"""
     w = numpy_helper.from_array(np.eye(size, dtype=np.float32), "w")

@@ -210,6 +210,39 @@ class Compile(TestCase):
         with self.refused("BR0484", "--tp"):
             braid.compile(models.linear(4), devices=2, tp=2)
 
+    def test_programs_of_the_same_weights_are_split_together(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prefill, decode = pathlib.Path(folder) / "prefill.onnx", pathlib.Path(folder) / "decode.onnx"
+            onnx.save(models.two_products(256), prefill)
+            onnx.save(models.two_products(1), decode)
+            out = [pathlib.Path(folder) / name for name in ("alone", "both", "other")]
+            braid.compile(prefill, tp=2, output=out[0])
+            both = braid.compile(prefill, tp=2, with_=f"{decode}*100", output=out[1])
+            other = braid.compile(decode, tp=2, at="*100", with_=[prefill], output=out[2])
+            # Many rows are cut while weights stay whole, which costs the other program more than this one gains.
+            self.assertFalse((out[0] / "weights.rank0.bin").exists())
+            for rank in (0, 1):
+                half = 2 * 64 * 128 * 4 // 2  # behind a header with the program's number
+                parts = [(path / f"weights.rank{rank}.bin").read_bytes()[-half:] for path in out[1:]]
+                self.assertTrue(len(parts[0]) == half and parts[0] == parts[1])
+            x = np.arange(256 * 64, dtype=np.float32).reshape(256, 64) % 7 - 3
+            for program, rows in ((both, x), (other, x[:1])):
+                with braid.compile(models.two_products(len(rows)), target="interpreter").session() as plain:
+                    expected = plain.run({"x": rows})["y"].numpy()
+                with program.launch(threads=1) as ranks:
+                    for result in ranks.run({"x": rows}):
+                        np.testing.assert_array_equal(result["y"], expected)
+            for options, code, what in (
+                ({"with_": decode}, "BR0003", "with_="),
+                ({"at": "*2"}, "BR0003", "at="),
+                ({"split_caches": True}, "BR0003", "split_caches="),
+                ({"tp": 2, "with_": f"{decode}*0"}, "BR0003", "steps"),
+                ({"tp": 2, "with_": 3}, "BR0003", "with_"),
+                ({"tp": 2, "with_": prefill}, "BR0494", "given already"),
+            ):
+                with self.refused(code, what):
+                    braid.compile(prefill, **options)
+
 
 class Run(TestCase):
     @classmethod

@@ -1,0 +1,22 @@
+// --at and --with, as the command line and Python take them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "driver/compile.h"
+
+namespace braid {
+
+// Dimensions that a model has beside those that are given.
+using MoreDims = std::function<std::map<std::string, ir::Bounds>(const std::string& model)>;
+
+// Adds to options.split: sizes of a step, "sequence=1,past=512*100", and programs, "decode.onnx:past=512*100". Dimensions and aliases
+// are given for all models together: each program has its own of them afterwards, and the model what only it has. UserErrors BR0003 for
+// what is malformed, and of reading the models.
+void read_split_texts(CompileOptions& options, const std::vector<std::string>& at,
+                      const std::vector<std::string>& with, const MoreDims& more_dims = {});
+
+}  // namespace braid

@@ -1,0 +1,102 @@
+// Limits of memory, and what is tried where the search counts less than a program takes.
+#include <fmt/format.h>
+
+#include "analysis/costs/embedded_machines.h"
+#include "driver/split.h"
+#include "tests/driver/split_models.h"
+
+namespace braid {
+namespace {
+
+using test::network;
+using test::SplitModel;
+
+// The weights are most of the memory: half of them fits into a device where the whole does not.
+TEST_F(SplitModel, MemoryLimitsAreKept) {
+  CompileOptions o = options(network(2, 4, 64));
+  o.machine = "h100";  // on which splitting does not pay
+  o.split.devices = 4;
+  SplitReport free, limited;
+  ASSERT_EQ(lower_split(o, free).graph.ranks, 1);
+  const std::int64_t whole = free.candidates[static_cast<std::size_t>(free.chosen)].bytes;
+  EXPECT_GT(whole, 4 * 2 * 2 * 64 * 128);
+  o.split.memory_limit = whole - 1;
+  EXPECT_GT(lower_split(o, limited).graph.ranks, 1);
+  const SplitCandidate& chosen = limited.candidates[static_cast<std::size_t>(limited.chosen)];
+  EXPECT_LE(chosen.bytes, whole - 1);
+  EXPECT_GE(chosen.simulated, free.candidates[static_cast<std::size_t>(free.chosen)].simulated);
+  for (const SplitCandidate& c : limited.candidates) EXPECT_TRUE(!c.refused.empty() || c.bytes <= whole - 1);
+  // Exactly as much as it takes is enough.
+  o.split.memory_limit = whole;
+  EXPECT_EQ(lower_split(o, limited).graph.ranks, 1);
+  o.split.memory_limit = whole / 6;
+  const ir::UserError error = frontend::error_of([&] { lower(o); });
+  EXPECT_EQ(error.code(), 488);  // BR0488
+  EXPECT_NE(error.message().find("1 ranks: at least "), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("'up0' R: 32.0 KiB"), std::string::npos) << error.message();
+  EXPECT_NE(error.hint().find("8 ranks would do"), std::string::npos) << error.hint();
+  o.split.devices = 8;
+  EXPECT_EQ(lower_split(o, limited).graph.ranks, 8);
+  o.split.devices = 7;  // padded parts are larger
+  EXPECT_EQ(frontend::error_of([&] { lower(o); }).code(), 488);
+  o.split.memory_limit = 100;
+  EXPECT_NE(frontend::error_of([&] { lower(o); }).hint().find("no number of ranks"), std::string::npos);
+}
+
+// The search does not count buffers of collectives. Where they make a plan too large, smaller ones are tried, which the splits of
+// some limits owe to that alone.
+TEST_F(SplitModel, SmallerPlansAreTriedWhereBuffersTakeTooMuch) {
+  CompileOptions o = options(network(3, 32, 32));
+  o.machine = "h100";
+  o.split.devices = 2;
+  SplitReport report;
+  ASSERT_EQ(lower_split(o, report).graph.ranks, 1);
+  const auto chosen = [&]() -> const SplitCandidate& {
+    return report.candidates[static_cast<std::size_t>(report.chosen)];
+  };
+  int limits = 0, smaller = 0;
+  const std::int64_t whole = chosen().bytes;
+  for (std::int64_t limit = whole - 1; limit > 3 * whole / 4; limit -= 1024) {
+    o.split.memory_limit = limit;
+    EXPECT_EQ(lower_split(o, report).graph.ranks, 2) << limit;
+    EXPECT_LE(chosen().bytes, limit);
+    ++limits;
+    smaller += chosen().name.find(", smaller ") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(smaller, 0);
+  EXPECT_LT(smaller, limits);
+}
+
+// Without a limit, the capacity of the machine is one.
+TEST_F(SplitModel, MachinesHaveACapacity) {
+  CompileOptions o = options(network(2, 4, 64));
+  o.split.devices = 4;
+  SplitReport report;
+  const auto machine = [&](std::int64_t capacity) {
+    std::string text;
+    for (const analysis::EmbeddedMachine& m : analysis::embedded_machines())
+      if (m.name == "h100") text = m.json;
+    const std::string given = "\"capacity_gb\": 80";
+    const std::size_t at = text.find(given);
+    EXPECT_NE(at, std::string::npos);
+    return folder_.write("small.json", text.replace(at, given.size(),
+                                                    fmt::format("\"capacity_gb\": {:.9f}", capacity * 1e-9)));
+  };
+  o.machine = machine(1'000'000'000);
+  ASSERT_EQ(lower_split(o, report).graph.ranks, 1);
+  const std::int64_t whole = report.candidates[static_cast<std::size_t>(report.chosen)].bytes;
+  o.machine = machine(whole - 1);
+  EXPECT_GT(lower_split(o, report).graph.ranks, 1);
+  EXPECT_LT(report.candidates[static_cast<std::size_t>(report.chosen)].bytes, whole);
+  const std::string plan = folder_.write("given.plan", report.plan_text());
+  o.machine = machine(1000);
+  EXPECT_EQ(frontend::error_of([&] { lower(o); }).code(), 488);
+  o.split.memory_limit = 1'000'000'000;  // what is asked for counts
+  EXPECT_EQ(lower_split(o, report).graph.ranks, 1);
+  o.split = {};
+  o.split.plan_file = plan;  // and a plan is obeyed
+  EXPECT_GT(lower_split(o, report).graph.ranks, 1);
+}
+
+}  // namespace
+}  // namespace braid
