@@ -238,7 +238,8 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
                               {"communication half hidden", {500, whole}},
                               {"communication hidden", {100, whole}}};
   const Variant &cheapest = variants[0], &half_hidden = variants[2], &hidden = variants[3];
-  const SplitCosts plain = split_costs(costs);
+  const std::shared_ptr<KnownWork> work = make_known_work();
+  const SplitCosts plain = split_costs(costs, {}, work);
   const PricePoints points(costs, options);
   if (points.several() && space.large()) {
     result.obstacle = "its axes are too many choices together to be priced at several sizes";
@@ -311,8 +312,8 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     // Under a limit that binds a search may spend all it has: the first one has the most.
     SolveOptions effort;
     if (!rows.empty() && (options.cheapest_only || !result.plans.empty())) effort.budget >>= 3;
-    if (!points.several()) return space.choose(split_costs(costs, own), effort, more);
-    return space.choose(split_costs(costs, own), effort, [&](Problem& first) {
+    if (!points.several()) return space.choose(split_costs(costs, own, work), effort, more);
+    return space.choose(split_costs(costs, own, work), effort, [&](Problem& first) {
       points.add_others(first, space, own);
       if (more) more(first);
     });
@@ -359,7 +360,8 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     space.forbid_padding(restricted);
   };
   const auto search = [&](const Variant& variant) {
-    return problem ? choose(variant.costs, restrict) : choose_split(space, split_costs(costs, variant.costs));
+    return problem ? choose(variant.costs, restrict)
+                   : choose_split(space, split_costs(costs, variant.costs, work));
   };
   const auto pads = [&](const SplitChoice& choice) { return problem && space.pads(choice.solution.choice); };
   std::vector<std::vector<int>> way;  // of the first one

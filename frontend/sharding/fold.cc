@@ -265,10 +265,45 @@ std::shared_ptr<const std::vector<Cost>> with_all_choices(const Factor& factor, 
 }
 
 void add(Cost& sum, Cost cost) { sum = sum == kForbidden || cost == kForbidden ? kForbidden : sum + cost; }
+Cost allowed(Cost cost) { return cost >= kForbiddenFrom ? kForbidden : cost; }
+
+// The least that the problem costs with each choice of the variable, kForbidden: nothing is allowed with it. nullopt: a table would have
+// more than `table` cells.
+std::optional<std::vector<Cost>> marginals(const Problem& problem, int variable, std::int64_t table) {
+  Network network(problem, 1);
+  network.fix(variable);
+  network.reduce(kInside, true);
+  std::vector<Cost> least(problem.variables[at(variable)].size(), kForbidden);
+  if (network.infeasible) return least;
+  std::vector<Factor> left;
+  if (!network.eliminate(table, {}, &left)) return std::nullopt;
+  if (network.infeasible) return least;
+  const Node& node = network.nodes[at(variable)];
+  for (std::size_t c = 0; c < node.costs.size(); ++c) {
+    Cost& sum = least[at(node.labels[c])];
+    sum = allowed(node.costs[c]);
+    for (const Factor& factor : left) add(sum, allowed((*factor.costs)[c]));
+    add(sum, network.constant);
+  }
+  return least;
+}
+
+void multiply(std::vector<Cost>& costs, Cost factor) {
+  for (Cost& cost : costs) cost = cost == kForbidden ? kForbidden : cost * factor;
+}
 
 }  // namespace
 
 std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem, std::int64_t table) {
+  return folded(problem, table, std::nullopt);
+}
+std::optional<FoldedProblem> FoldedProblem::with_copies(const Problem& problem, std::int64_t table,
+                                                        Cost total) {
+  return folded(problem, table, total);
+}
+
+std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::int64_t table,
+                                                   std::optional<Cost> copied_total) {
   if (!problem.usages.empty() || !problem.limits.empty()) return std::nullopt;
   const Places places(problem);
   const std::optional<Run> run = longest_run(places);
@@ -316,17 +351,7 @@ std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem, std::int6
           {local.at(places.place[at(edge.from)]), local.at(places.place[at(edge.to)]), std::move(costs)});
     }
   }
-  folded.inside_.emplace(one, 1);
-  Network& network = *folded.inside_;
-  for (std::size_t k = 0; k < touched.size(); ++k) {
-    if (own[k] == 0) network.fix(static_cast<int>(k));
-  }
-  network.reduce(kInside, true);
-  std::vector<Factor> left;
-  if (!network.infeasible) network.eliminate(table, {}, &left);
-  if (network.infeasible) return std::nullopt;  // as a whole; there it is told
-
-  // Everything else as it was, and what is left of each layer.
+  // Everything else as it was.
   Problem& rest = folded.problem_;
   folded.number_.assign(count, -1);
   for (int p = 0; p < places.count(); ++p) {
@@ -351,8 +376,51 @@ std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem, std::int6
     }
     rest.edges.push_back({folded.number_[at(places.order[at(touched[k])])], kind_of[k], std::move(costs)});
   }
+  const auto to_copy = std::ranges::count_if(kinds, [](const Kinds& of) { return !of.first.empty(); });
+  const bool copied = copied_total.has_value() && to_copy > 0;
+  const Cost scale = copied ? static_cast<Cost>(layers.size()) : 1;
+  constexpr Cost kMostTotal = Cost{1} << 58;
+  if (copied && *copied_total > kMostTotal / scale / (2 + to_copy)) return std::nullopt;
+  folded.inside_.emplace(one, scale);
+  Network& network = *folded.inside_;
+  for (std::size_t k = 0; k < touched.size(); ++k) {
+    if (own[k] != 0) continue;
+    if (!copied || kinds[k].first.empty()) {
+      network.fix(static_cast<int>(k));
+      continue;
+    }
+    const std::optional<std::vector<Cost>> least = marginals(rest, kind_of[k], table);
+    if (!least) return std::nullopt;
+    folded.copies_.push_back({kind_of[k], static_cast<int>(k)});
+    // Each layer's share, in units of a part, is taken off the costs outside.
+    const Cost base = *std::min_element(least->begin(), least->end());
+    Cost most = 0;
+    for (const Cost cost : *least) most = cost == kForbidden ? most : std::max(most, cost - base);
+    for (std::size_t c = 0; c < least->size(); ++c) {
+      const bool out = (*least)[c] == kForbidden;
+      network.nodes[k].costs[c] = out ? kInside : (*least)[c] - base;
+      rest.variables[at(kind_of[k])][c] = out ? kForbidden : most - ((*least)[c] - base);
+    }
+    folded.constant_ -= most * scale;
+  }
+  network.reduce(kInside, true);
+  std::vector<Factor> left;
+  if (!network.infeasible) network.eliminate(table, {}, &left);
+  if (network.infeasible) return std::nullopt;  // as a whole; there it is told
+  if (copied) {
+    if (std::any_of(network.nodes.begin(), network.nodes.end(),
+                    [](const Node& node) { return node.alive && !node.fixed; }))
+      return std::nullopt;
+    for (std::vector<Cost>& costs : rest.variables) multiply(costs, scale);
+    std::unordered_map<const void*, CostTable> scaled;
+    for (Edge& edge : rest.edges) {
+      const auto [known, fresh] = scaled.try_emplace(edge.costs.address(), edge.costs);
+      if (fresh) multiply(known->second.edit(), scale);
+      edge.costs = known->second;
+    }
+  }
+
   std::vector<CostTable> tables(network.pairs.size());
-  const auto allowed = [](Cost cost) { return cost >= kForbiddenFrom ? kForbidden : cost; };
   // Tables have all choices of what stays, and those that are left of what was inside.
   const auto spread = [&](const Pair& pair) {
     const auto choices = [&](int k) {
@@ -383,7 +451,7 @@ std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem, std::int6
       const int variable = places.order[at(own_place)];
       variables.push_back(variable);
       const Node& node = network.nodes[k];
-      if (own[k] == 0) {
+      if (own[k] == 0 && node.alive) {
         stays.push_back(kind_of[k] >= 0 ? kind_of[k] : folded.number_[at(variable)]);
         std::vector<Cost>& costs = rest.variables[at(stays.back())];
         std::vector<Cost> more(costs.size(), kForbidden);
@@ -410,7 +478,8 @@ std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem, std::int6
   return folded;
 }
 
-std::vector<int> FoldedProblem::restore(const std::vector<int>& choice) const {
+std::vector<int> FoldedProblem::restore(const std::vector<int>& choice,
+                                        std::vector<std::vector<int>>* copied) const {
   std::vector<int> whole(number_.size(), -1);
   for (std::size_t v = 0; v < number_.size(); ++v) {
     if (number_[v] >= 0) whole[v] = choice[at(number_[v])];
@@ -423,6 +492,10 @@ std::vector<int> FoldedProblem::restore(const std::vector<int>& choice) const {
       own[k] = whole[at(layers_[l][k])] >= 0 ? chosen : inside_->nodes[k].labels[at(chosen)];
     }
     inside_->restore(own);
+    if (copied != nullptr) {
+      std::vector<int>& kinds = copied->emplace_back();
+      for (const Copy& copy : copies_) kinds.push_back(own[at(copy.inside)]);
+    }
     for (std::size_t k = 0; k < own.size(); ++k) {
       int& known = whole[at(layers_[l][k])];
       if (known < 0) known = own[k];
