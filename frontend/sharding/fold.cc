@@ -267,25 +267,41 @@ std::shared_ptr<const std::vector<Cost>> with_all_choices(const Factor& factor, 
 void add(Cost& sum, Cost cost) { sum = sum == kForbidden || cost == kForbidden ? kForbidden : sum + cost; }
 Cost allowed(Cost cost) { return cost >= kForbiddenFrom ? kForbidden : cost; }
 
-// The least that the problem costs with each choice of the variable, kForbidden: nothing is allowed with it. nullopt: a table would have
-// more than `table` cells.
-std::optional<std::vector<Cost>> marginals(const Problem& problem, int variable, std::int64_t table) {
-  Network network(problem, 1);
-  network.fix(variable);
-  network.reduce(kInside, true);
-  std::vector<Cost> least(problem.variables[at(variable)].size(), kForbidden);
-  if (network.infeasible) return least;
-  std::vector<Factor> left;
-  if (!network.eliminate(table, {}, &left)) return std::nullopt;
-  if (network.infeasible) return least;
-  const Node& node = network.nodes[at(variable)];
-  for (std::size_t c = 0; c < node.costs.size(); ++c) {
-    Cost& sum = least[at(node.labels[c])];
-    sum = allowed(node.costs[c]);
-    for (const Factor& factor : left) add(sum, allowed((*factor.costs)[c]));
-    add(sum, network.constant);
+// What the choices of each of these variables cost at least, one variable after another: without what those before it were found to
+// cost, so that the sum is at most what they cost together. kForbidden: nothing is allowed with it. nullopt: that takes too large tables.
+std::optional<std::vector<std::vector<Cost>>> costs_of_each(const Problem& problem,
+                                                            const std::vector<int>& variables,
+                                                            std::int64_t table, std::int64_t& cells) {
+  std::vector<std::vector<Cost>> all;
+  std::int64_t combinations = 1;
+  for (const int v : variables) {
+    all.emplace_back(problem.variables[at(v)].size(), kForbidden);
+    combinations *= static_cast<std::int64_t>(all.back().size());
+    if (combinations > FoldedProblem::kMostKinds) return std::nullopt;
   }
-  return least;
+  Network network(problem, 1);
+  for (const int v : variables) network.fix(v);
+  network.reduce(kInside, true);
+  std::vector<Factor> left;
+  if (!network.infeasible && !network.eliminate(table, {}, &left)) return std::nullopt;
+  cells += network.cells;
+  if (network.infeasible) return all;
+  std::vector<Cost> together = costs_together(network, variables, left);
+  std::size_t step = together.size();
+  for (std::size_t k = 0; k < variables.size(); ++k) {
+    const Node& node = network.nodes[at(variables[k])];
+    const std::size_t size = node.costs.size();
+    step /= size;
+    std::vector<Cost> least(size, kInside);
+    for (std::size_t cell = 0; cell < together.size(); ++cell)
+      least[cell / step % size] = std::min(least[cell / step % size], together[cell]);
+    const Cost base = *std::min_element(least.begin(), least.end());
+    for (Cost& cost : least) cost = cost >= kForbiddenFrom ? cost : cost - base;
+    for (std::size_t cell = 0; cell < together.size(); ++cell)
+      together[cell] -= together[cell] >= kForbiddenFrom ? 0 : least[cell / step % size];
+    for (std::size_t c = 0; c < size; ++c) all[k][at(node.labels[c])] = allowed(least[c]);
+  }
+  return all;
 }
 
 void multiply(std::vector<Cost>& costs, Cost factor) {
@@ -385,23 +401,28 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
   Network& network = *folded.inside_;
   for (std::size_t k = 0; k < touched.size(); ++k) {
     if (own[k] != 0) continue;
-    if (!copied || kinds[k].first.empty()) {
+    if (copied && kind_of[k] >= 0) {
+      folded.copies_.push_back({kind_of[k], static_cast<int>(k)});
+    } else {
       network.fix(static_cast<int>(k));
-      continue;
     }
-    const std::optional<std::vector<Cost>> least = marginals(rest, kind_of[k], table);
-    if (!least) return std::nullopt;
-    folded.copies_.push_back({kind_of[k], static_cast<int>(k)});
+  }
+  if (copied) {
+    std::vector<int> variables;
+    for (const Copy& copy : folded.copies_) variables.push_back(copy.variable);
+    const auto costs = costs_of_each(rest, variables, table, network.cells);
+    if (!costs) return std::nullopt;
     // Each layer's share, in units of a part, is taken off the costs outside.
-    const Cost base = *std::min_element(least->begin(), least->end());
-    Cost most = 0;
-    for (const Cost cost : *least) most = cost == kForbidden ? most : std::max(most, cost - base);
-    for (std::size_t c = 0; c < least->size(); ++c) {
-      const bool out = (*least)[c] == kForbidden;
-      network.nodes[k].costs[c] = out ? kInside : (*least)[c] - base;
-      rest.variables[at(kind_of[k])][c] = out ? kForbidden : most - ((*least)[c] - base);
+    for (std::size_t k = 0; k < variables.size(); ++k) {
+      Cost most = 0;
+      for (const Cost cost : (*costs)[k]) most = cost == kForbidden ? most : std::max(most, cost);
+      for (std::size_t c = 0; c < (*costs)[k].size(); ++c) {
+        const Cost cost = (*costs)[k][c];
+        network.nodes[at(folded.copies_[k].inside)].costs[c] = cost == kForbidden ? kInside : cost;
+        rest.variables[at(variables[k])][c] = cost == kForbidden ? kForbidden : most - cost;
+      }
+      folded.constant_ -= most * scale;
     }
-    folded.constant_ -= most * scale;
   }
   network.reduce(kInside, true);
   std::vector<Factor> left;

@@ -220,4 +220,13 @@ int best_choice(const TableSum& sum, std::span<const int> others) {
   return best;
 }
 
+BRAID_CLONES void take_cheaper(Cost* __restrict least, int* __restrict best, const Cost* __restrict costs,
+                               Cost more, int choice, std::size_t count) {
+  for (std::size_t j = 0; j < count; ++j) {
+    const Cost cost = more + costs[j];
+    best[j] = cost < least[j] ? choice : best[j];
+    least[j] = std::min(least[j], cost);
+  }
+}
+
 }  // namespace braid::frontend::sharding

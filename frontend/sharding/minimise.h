@@ -34,4 +34,7 @@ std::vector<Cost> minimise(const TableSum& sum);
 // The first choice of the last variable for which the sum is least, at these choices of the others; -1: none is allowed.
 int best_choice(const TableSum& sum, std::span<const int> others);
 
+// Where more + costs[j] is less than least[j] it takes its place, and `choice` that of best[j].
+void take_cheaper(Cost* least, int* best, const Cost* costs, Cost more, int choice, std::size_t count);
+
 }  // namespace braid::frontend::sharding

@@ -38,95 +38,50 @@ std::vector<Factor> reduce(Network& network, const Problem& problem, std::vector
   return factors;
 }
 
-// What is chosen outside of all layers of a relaxed problem, whose network it is left in with factors over it: the first cheapest one of
-// those with these kinds (empty: any).
-struct Outside {
-  std::vector<int> choice;  // per copy: of what is left
-  Cost cost = kInside;
-};
-Outside cheapest_outside(const FoldedProblem& folded, const Network& network, const std::vector<Factor>& left,
-                         const std::vector<int>& kinds) {
-  const std::vector<FoldedProblem::Copy>& copies = folded.copies();
-  std::map<int, std::size_t> place;
-  for (std::size_t k = 0; k < copies.size(); ++k) place[copies[k].variable] = k;
-  Outside best;
-  std::vector<int> choice(copies.size(), 0);
-  const auto cost_of = [&] {
-    Cost sum = network.constant;
-    const auto add = [&](Cost cost) {
-      sum = sum >= kForbiddenFrom || cost >= kForbiddenFrom ? kInside : sum + cost;
-    };
-    for (std::size_t k = 0; k < copies.size(); ++k) {
-      const Node& node = network.nodes[copies[k].variable];
-      if (!kinds.empty() && node.labels[choice[k]] != kinds[k]) return kInside;
-      add(node.costs[choice[k]]);
-    }
-    for (const Pair& pair : network.pairs) {
-      if (pair.alive)
-        add(network.cost(pair, pair.from, choice[place.at(pair.from)], choice[place.at(pair.to)]));
-    }
-    for (const Factor& factor : left) {
-      std::size_t cell = 0;
-      for (const int v : factor.variables)
-        cell = cell * network.nodes[v].costs.size() + static_cast<std::size_t>(choice[place.at(v)]);
-      add((*factor.costs)[cell]);
-    }
-    return sum;
-  };
-  for (bool done = false; !done;) {
-    if (const Cost cost = cost_of(); cost < best.cost) best = {choice, cost};
-    std::size_t k = 0;
-    while (k < choice.size() && ++choice[k] == network.size(copies[k].variable)) choice[k++] = 0;
-    done = k == choice.size();
-  }
-  return best;
-}
-
 }  // namespace
 
 std::optional<std::vector<int>> choose_with_copies(const Problem& problem, const FoldedProblem& folded,
                                                    std::int64_t table, std::int64_t& cells) {
-  constexpr std::int64_t kMostKinds = 1 << 14;
-  std::int64_t combinations = 1;
-  for (const FoldedProblem::Copy& copy : folded.copies())
-    combinations =
-        std::min(kMostKinds + 1,
-                 combinations * static_cast<std::int64_t>(folded.problem().variables[copy.variable].size()));
-  if (combinations > kMostKinds) return std::nullopt;
+  std::vector<int> outside;  // kinds of what is copied
+  for (const FoldedProblem::Copy& copy : folded.copies()) outside.push_back(copy.variable);
   Network network(folded.problem(), 1);
-  for (const FoldedProblem::Copy& copy : folded.copies()) network.fix(copy.variable);
+  for (const int v : outside) network.fix(v);
   const std::vector<Factor> factors = reduce(network, folded.problem(), folded.factors());
   std::vector<Factor> left;
   const bool eliminated = !network.infeasible && network.eliminate(table, factors, &left);
   cells += network.cells;
   if (!eliminated || network.infeasible) return std::nullopt;
-  const Outside least = cheapest_outside(folded, network, left, {});
-  if (least.cost >= kForbiddenFrom) return std::nullopt;
-  Outside outside = least;
-  std::vector<int> kinds;  // of all layers
-  for (;;) {
-    std::vector<int> choice(folded.problem().variables.size(), -1);
-    std::vector<int> own;
-    for (std::size_t k = 0; k < folded.copies().size(); ++k) {
-      const FoldedProblem::Copy& copy = folded.copies()[k];
-      choice[copy.variable] = network.nodes[copy.variable].labels[outside.choice[k]];
-      own.push_back(choice[copy.variable]);
-    }
+  const std::vector<Cost> costs = costs_together(network, outside, left);
+  const auto least = std::min_element(costs.begin(), costs.end());
+  if (*least >= kForbiddenFrom) return std::nullopt;
+  std::size_t cell = static_cast<std::size_t>(least - costs.begin());
+  // First what is cheapest outside, then what the layers agree on.
+  for (int round = 0; round < 2; ++round) {
+    std::vector<int> choice(folded.problem().variables.size(), -1), own(outside.size());
+    std::size_t rest = cell;
+    for (std::size_t k = outside.size(); k-- > 0; rest /= network.nodes[outside[k]].costs.size())
+      own[k] = choice[outside[k]] =
+          network.nodes[outside[k]].labels[rest % network.nodes[outside[k]].costs.size()];
     network.restore(choice);
     std::vector<std::vector<int>> copied;
     std::vector<int> whole = folded.restore(choice, &copied);
     if (std::ranges::any_of(copied, [&](const std::vector<int>& one) { return one != copied[0]; }))
       return std::nullopt;
     if (copied[0] == own) {
-      ir::internal_check(price(problem, whole) * folded.layers() == least.cost + folded.constant(),
+      ir::internal_check(price(problem, whole) * folded.layers() == *least + folded.constant(),
                          "copies that agree cost something else than what they are of");
       return whole;
     }
-    if (!kinds.empty()) return std::nullopt;
-    kinds = copied[0];
-    outside = cheapest_outside(folded, network, left, kinds);
-    if (outside.cost != least.cost) return std::nullopt;
+    cell = 0;
+    for (std::size_t k = 0; k < outside.size(); ++k) {
+      const std::vector<int>& labels = network.nodes[outside[k]].labels;
+      const auto found = std::ranges::find(labels, copied[0][k]);
+      if (found == labels.end()) return std::nullopt;
+      cell = cell * labels.size() + static_cast<std::size_t>(found - labels.begin());
+    }
+    if (costs[cell] != *least) return std::nullopt;
   }
+  return std::nullopt;
 }
 
 Eliminated eliminate(const Problem& problem, Cost total, std::int64_t table) {
