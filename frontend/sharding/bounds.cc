@@ -693,16 +693,21 @@ void BoundSearch::play(std::vector<Row>& rows, std::vector<Plan>& plans, bool wi
     for (const Row& row : rows) most = std::max(most, value(row, found));
     if (with_order) most = std::max(most, value(longest(found), found));
     if (most <= best + best / 1000) return;
+    found_.push_back(found.choice);
     plans.push_back(std::move(found));
   }
 }
 
-PlanBounds BoundSearch::over_plans(const std::vector<int>& seed) {
+PlanBounds BoundSearch::over_plans(const std::vector<int>& seed, const std::vector<std::vector<int>>& more) {
   PlanBounds bounds;
   std::vector<Row> rows(2);
   rows[0].kernels = rows[1].collectives = true;
   rows[0].constant = launch_ * loop_kernels_;
   std::vector<Plan> plans = {plan(seed, false)};
+  for (const std::vector<int>& choice : more) {
+    // Conversions that were left out may be impossible.
+    if (price(collectives_, choice) != kForbidden) plans.push_back(plan(choice, false));
+  }
   Cost loads = 0, order = 0;
   play(rows, plans, false, loads);
   play(rows, plans, true, order);

@@ -275,13 +275,14 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     return sum;
   };
   const auto over_plans = [&](const std::vector<int>& seed) {
-    const auto own = [&](BoundSearch& b) { return b.over_plans(seed); };
-    PlanBounds all = bound_of(bounds, own);
+    PlanBounds all = bound_of(bounds, [&](BoundSearch& b) { return b.over_plans(seed); });
     const bool enough = options.known_loads && options.known_order && all.loads >= *options.known_loads &&
                         all.order >= *options.known_order;
     if (bounds.empty() || enough || !space.leaves_out(SplitSpace::kFewRelaxed)) return all;
     std::vector<BoundSearch> closer = bound_searches(SplitSpace::kMostRelaxed);
-    const PlanBounds more = bound_of(closer, own);
+    std::size_t point = 0;
+    const PlanBounds more =
+        bound_of(closer, [&](BoundSearch& b) { return b.over_plans(seed, bounds[point++].found()); });
     all.loads = std::max(all.loads, more.loads);
     all.order = std::max(all.order, more.order);
     return all;
