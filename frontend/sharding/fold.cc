@@ -273,34 +273,42 @@ std::optional<std::vector<std::vector<Cost>>> costs_of_each(const Problem& probl
                                                             const std::vector<int>& variables,
                                                             std::int64_t table, std::int64_t& cells) {
   std::vector<std::vector<Cost>> all;
-  std::int64_t combinations = 1;
+  Network network(problem, 1);
   for (const int v : variables) {
     all.emplace_back(problem.variables[at(v)].size(), kForbidden);
-    combinations *= static_cast<std::int64_t>(all.back().size());
-    if (combinations > FoldedProblem::kMostKinds) return std::nullopt;
+    network.fix(v);
   }
-  Network network(problem, 1);
-  for (const int v : variables) network.fix(v);
   network.reduce(kInside, true);
-  std::vector<Factor> left;
-  if (!network.infeasible && !network.eliminate(table, {}, &left)) return std::nullopt;
-  cells += network.cells;
-  if (network.infeasible) return all;
-  std::vector<Cost> together = costs_together(network, variables, left);
-  std::size_t step = together.size();
-  for (std::size_t k = 0; k < variables.size(); ++k) {
-    const Node& node = network.nodes[at(variables[k])];
-    const std::size_t size = node.costs.size();
-    step /= size;
-    std::vector<Cost> least(size, kInside);
-    for (std::size_t cell = 0; cell < together.size(); ++cell)
-      least[cell / step % size] = std::min(least[cell / step % size], together[cell]);
+  for (std::size_t k = 0; k < variables.size() && !network.infeasible; ++k) {
+    Network one = network;
+    for (const int v : variables) {
+      if (v != variables[k]) one.release(v);
+    }
+    std::vector<Factor> left;
+    if (!one.eliminate(table, {}, &left)) return std::nullopt;
+    cells += one.cells - network.cells;
+    if (one.infeasible) continue;
+    std::vector<Cost>& own = network.nodes[at(variables[k])].costs;
+    std::vector<Cost> least = one.nodes[at(variables[k])].costs;
+    for (std::size_t c = 0; c < least.size(); ++c) {
+      for (const Factor& factor : left) {
+        const Cost more = (*factor.costs)[c];
+        least[c] = least[c] >= kForbiddenFrom || more >= kForbiddenFrom ? kInside : least[c] + more;
+      }
+    }
     const Cost base = *std::min_element(least.begin(), least.end());
-    for (Cost& cost : least) cost = cost >= kForbiddenFrom ? cost : cost - base;
-    for (std::size_t cell = 0; cell < together.size(); ++cell)
-      together[cell] -= together[cell] >= kForbiddenFrom ? 0 : least[cell / step % size];
-    for (std::size_t c = 0; c < size; ++c) all[k][at(node.labels[c])] = allowed(least[c]);
+    if (base >= kForbiddenFrom) continue;
+    Cost most = 0;
+    for (const Cost cost : least) most = cost >= kForbiddenFrom ? most : std::max(most, cost - base);
+    // Costs stay at least 0.
+    network.constant -= most;
+    for (std::size_t c = 0; c < least.size(); ++c) {
+      if (least[c] >= kForbiddenFrom) continue;
+      all[k][at(network.nodes[at(variables[k])].labels[c])] = least[c] - base;
+      if (own[c] < kForbiddenFrom) own[c] += most - (least[c] - base);
+    }
   }
+  cells += network.cells;
   return all;
 }
 

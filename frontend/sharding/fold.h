@@ -28,8 +28,6 @@ class FoldedProblem {
   // most `total` in all, would become too large.
   static std::optional<FoldedProblem> with_copies(const Problem& problem, std::int64_t table, Cost total);
 
-  static constexpr std::int64_t kMostKinds = 1 << 16;  // of all that is copied together
-
   const Problem& problem() const { return problem_; }
   // What choices of problem() cost beside: what layers have left over several variables.
   const std::vector<Factor>& factors() const { return factors_; }

@@ -53,36 +53,6 @@ std::vector<std::size_t> cells_of(const std::vector<std::vector<int>>& labels,
   return cells;
 }
 
-std::vector<Cost> costs_together(const Network& network, const std::vector<int>& variables,
-                                 const std::vector<Factor>& left) {
-  std::vector<std::size_t> steps(variables.size(), 1);
-  for (std::size_t k = variables.size(); k-- > 1;)
-    steps[k - 1] = steps[k] * network.nodes[variables[k]].costs.size();
-  const std::size_t cells = variables.empty() ? 1 : steps[0] * network.nodes[variables[0]].costs.size();
-  std::vector<Cost> sum(cells, network.constant);
-  // A table over some of them.
-  const auto add = [&](const std::vector<int>& of, const std::vector<Cost>& costs) {
-    std::vector<std::size_t> places;
-    for (const int v : of)
-      places.push_back(
-          static_cast<std::size_t>(std::find(variables.begin(), variables.end(), v) - variables.begin()));
-    for (std::size_t cell = 0; cell < cells; ++cell) {
-      std::size_t own = 0;
-      for (std::size_t i = 0; i < places.size(); ++i) {
-        const std::size_t size = network.nodes[of[i]].costs.size();
-        own = own * size + cell / steps[places[i]] % size;
-      }
-      sum[cell] = plus(sum[cell], costs[own]);
-    }
-  };
-  for (const int v : variables) add({v}, network.nodes[v].costs);
-  for (const Pair& pair : network.pairs) {
-    if (pair.alive) add({pair.from, pair.to}, pair.costs);
-  }
-  for (const Factor& factor : left) add(factor.variables, *factor.costs);
-  return sum;
-}
-
 Network::Network(const Problem& problem, Cost scale) {
   const int count = static_cast<int>(problem.variables.size());
   nodes.resize(count);

@@ -59,12 +59,6 @@ struct Factor {
 std::vector<std::size_t> cells_of(const std::vector<std::vector<int>>& labels,
                                   const std::vector<std::size_t>& sizes);
 
-class Network;
-// What the choices that are left of these variables cost together, row-major, with the network's constant: they are all that is alive in
-// it, and `left` are factors over them.
-std::vector<Cost> costs_together(const Network& network, const std::vector<int>& variables,
-                                 const std::vector<Factor>& left);
-
 // How to compute the choice of a variable that was removed from those of others, which were removed later or not at all.
 struct Step {
   int variable = -1;

@@ -42,44 +42,33 @@ std::vector<Factor> reduce(Network& network, const Problem& problem, std::vector
 
 std::optional<std::vector<int>> choose_with_copies(const Problem& problem, const FoldedProblem& folded,
                                                    std::int64_t table, std::int64_t& cells) {
-  std::vector<int> outside;  // kinds of what is copied
-  for (const FoldedProblem::Copy& copy : folded.copies()) outside.push_back(copy.variable);
-  Network network(folded.problem(), 1);
-  for (const int v : outside) network.fix(v);
-  const std::vector<Factor> factors = reduce(network, folded.problem(), folded.factors());
-  std::vector<Factor> left;
-  const bool eliminated = !network.infeasible && network.eliminate(table, factors, &left);
-  cells += network.cells;
-  if (!eliminated || network.infeasible) return std::nullopt;
-  const std::vector<Cost> costs = costs_together(network, outside, left);
-  const auto least = std::min_element(costs.begin(), costs.end());
-  if (*least >= kForbiddenFrom) return std::nullopt;
-  std::size_t cell = static_cast<std::size_t>(least - costs.begin());
   // First what is cheapest outside, then what the layers agree on.
+  std::vector<int> agreed;
+  Cost least = 0;
   for (int round = 0; round < 2; ++round) {
-    std::vector<int> choice(folded.problem().variables.size(), -1), own(outside.size());
-    std::size_t rest = cell;
-    for (std::size_t k = outside.size(); k-- > 0; rest /= network.nodes[outside[k]].costs.size())
-      own[k] = choice[outside[k]] =
-          network.nodes[outside[k]].labels[rest % network.nodes[outside[k]].costs.size()];
+    Network network(folded.problem(), 1);
+    for (std::size_t k = 0; k < agreed.size(); ++k)
+      network.keep_choices(folded.copies()[k].variable, {agreed[k]});
+    const std::vector<Factor> factors = reduce(network, folded.problem(), folded.factors());
+    const bool eliminated = !network.infeasible && network.eliminate(table, factors);
+    cells += network.cells;
+    if (!eliminated || network.infeasible) return std::nullopt;
+    if (round == 0) least = network.constant;
+    if (network.constant != least) return std::nullopt;
+    std::vector<int> choice(folded.problem().variables.size(), -1);
     network.restore(choice);
     std::vector<std::vector<int>> copied;
     std::vector<int> whole = folded.restore(choice, &copied);
     if (std::ranges::any_of(copied, [&](const std::vector<int>& one) { return one != copied[0]; }))
       return std::nullopt;
-    if (copied[0] == own) {
-      ir::internal_check(price(problem, whole) * folded.layers() == *least + folded.constant(),
-                         "copies that agree cost something else than what they are of");
-      return whole;
-    }
-    cell = 0;
-    for (std::size_t k = 0; k < outside.size(); ++k) {
-      const std::vector<int>& labels = network.nodes[outside[k]].labels;
-      const auto found = std::ranges::find(labels, copied[0][k]);
-      if (found == labels.end()) return std::nullopt;
-      cell = cell * labels.size() + static_cast<std::size_t>(found - labels.begin());
-    }
-    if (costs[cell] != *least) return std::nullopt;
+    agreed = copied[0];
+    const bool chosen =
+        std::ranges::equal(agreed, folded.copies(), {}, {},
+                           [&](const FoldedProblem::Copy& copy) { return choice[copy.variable]; });
+    if (!chosen) continue;
+    ir::internal_check(price(problem, whole) * folded.layers() == least + folded.constant(),
+                       "copies that agree cost something else than what they are of");
+    return whole;
   }
   return std::nullopt;
 }
