@@ -69,8 +69,10 @@ class BoundSearch {
               BoundOptions options = {});
 
   // Choices are of the space's problem; of a large space, of its nodes and caches.
-  // Of all plans. `seed` is the choice of a good one.
-  PlanBounds over_plans(const std::vector<int>& seed);
+  // Of all plans. `seed` is the choice of a good one; `more` are what a search with fewer conversions has found.
+  PlanBounds over_plans(const std::vector<int>& seed, const std::vector<std::vector<int>>& more = {});
+  // Choices of the plans that it looked at, beside the seed.
+  const std::vector<std::vector<int>>& found() const { return found_; }
   // Of one plan.
   PlanBounds of_plan(const std::vector<int>& choice);
 
@@ -126,6 +128,7 @@ class BoundSearch {
   std::vector<int> loops_, loops_open_;
   int loop_kernels_ = 0;  // on any path
   int solves_ = 0;
+  std::vector<std::vector<int>> found_;
 };
 
 }  // namespace braid::frontend::sharding

@@ -244,7 +244,8 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
                               {"communication half hidden", {500, whole}},
                               {"communication hidden", {100, whole}}};
   const Variant &cheapest = variants[0], &half_hidden = variants[2], &hidden = variants[3];
-  const SplitCosts plain = split_costs(costs);
+  const std::shared_ptr<KnownWork> work = make_known_work();
+  const SplitCosts plain = split_costs(costs, {}, work);
   const PricePoints points(costs, options);
   if (points.several() && space.large()) {
     result.obstacle = "its axes are too many choices together to be priced at several sizes";
@@ -280,13 +281,14 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     return sum;
   };
   const auto over_plans = [&](const std::vector<int>& seed) {
-    const auto own = [&](BoundSearch& b) { return b.over_plans(seed); };
-    PlanBounds all = bound_of(bounds, own);
+    PlanBounds all = bound_of(bounds, [&](BoundSearch& b) { return b.over_plans(seed); });
     const bool enough = options.known_loads && options.known_order && all.loads >= *options.known_loads &&
                         all.order >= *options.known_order;
     if (bounds.empty() || enough || !space.leaves_out(SplitSpace::kFewRelaxed)) return all;
     std::vector<BoundSearch> closer = bound_searches(SplitSpace::kMostRelaxed);
-    const PlanBounds more = bound_of(closer, own);
+    std::size_t point = 0;
+    const PlanBounds more =
+        bound_of(closer, [&](BoundSearch& b) { return b.over_plans(seed, bounds[point++].found()); });
     all.loads = std::max(all.loads, more.loads);
     all.order = std::max(all.order, more.order);
     return all;
@@ -317,8 +319,8 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     // Under a limit that binds a search may spend all it has: the first one has the most.
     SolveOptions effort;
     if (!rows.empty() && (options.cheapest_only || !result.plans.empty())) effort.budget >>= 3;
-    if (!points.several()) return space.choose(split_costs(costs, own), effort, more);
-    return space.choose(split_costs(costs, own), effort, [&](Problem& first) {
+    if (!points.several()) return space.choose(split_costs(costs, own, work), effort, more);
+    return space.choose(split_costs(costs, own, work), effort, [&](Problem& first) {
       points.add_others(first, space, own);
       if (more) more(first);
     });
@@ -366,7 +368,8 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     space.forbid_padding(restricted);
   };
   const auto search = [&](const Variant& variant) {
-    return problem ? choose(variant.costs, restrict) : choose_split(space, split_costs(costs, variant.costs));
+    return problem ? choose(variant.costs, restrict)
+                   : choose_split(space, split_costs(costs, variant.costs, work));
   };
   const auto pads = [&](const SplitChoice& choice) { return problem && space.pads(choice.solution.choice); };
   std::vector<std::vector<int>> way;  // of the first one

@@ -60,30 +60,37 @@ void set_reader(MeshPlan& plan, const std::string& name, const Plan::Reader& rea
 
 }  // namespace
 
-SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& options,
-                               const std::function<void(Problem&)>& restrict) const {
-  SplitChoice result;
+Solution SplitSpace::solved(const SplitCosts& costs, const SolveOptions& options,
+                            const std::function<void(Problem&)>& restrict) const {
   Problem problem = this->problem(costs);
   if (restrict) restrict(problem);
-  result.solution = solve(problem, options);
-  result.plan = MeshPlan(mesh_);
-  if (result.solution.status == Status::kInfeasible || (restrict && !result.solution.feasible()))
-    return result;
+  Solution solution = solve(problem, options);
+  if (solution.status == Status::kInfeasible || (restrict && !solution.feasible())) return solution;
   // All whole is always possible without restrictions, so only a spent budget ends here.
-  if (!result.solution.feasible()) {
-    result.solution.choice.assign(at(variables_), 0);
+  if (!solution.feasible()) {
+    solution.choice.assign(at(variables_), 0);
     for (const Flow& flow : flows_) {
       if (flow.variable < 0) continue;
       for (std::size_t c = 0; c < flow.choices->all.size(); ++c) {
         if (flow.choices->all[c].produced == kReplicated && flow.choices->all[c].converted.empty())
-          result.solution.choice[at(flow.variable)] = static_cast<int>(c);
+          solution.choice[at(flow.variable)] = static_cast<int>(c);
       }
     }
-    result.solution.cost = sharding::price(problem, result.solution.choice);
-    result.solution.status = Status::kFeasible;
+    solution.cost = sharding::price(problem, solution.choice);
+    solution.status = Status::kFeasible;
   }
-  result.solution.choice.resize(at(variables_));  // `restrict` may have added some
-  return described(costs, std::move(result.solution));
+  solution.choice.resize(at(variables_));  // `restrict` may have added some
+  return solution;
+}
+
+SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& options,
+                               const std::function<void(Problem&)>& restrict) const {
+  Solution solution = solved(costs, options, restrict);
+  if (solution.feasible()) return described(costs, std::move(solution));
+  SplitChoice result;
+  result.plan = MeshPlan(mesh_);
+  result.solution = std::move(solution);
+  return result;
 }
 
 SplitChoice SplitSpace::described(const SplitCosts& costs, Solution solution) const {

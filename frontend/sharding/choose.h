@@ -143,6 +143,9 @@ class SplitSpace {
   // infeasible, which it can only be because of the options, or if none was found that keeps what `restrict` says.
   SplitChoice choose(const SplitCosts& costs, const SolveOptions& options = {},
                      const std::function<void(Problem&)>& restrict = nullptr) const;
+  // The same without what it says: a solution only.
+  Solution solved(const SplitCosts& costs, const SolveOptions& options = {},
+                  const std::function<void(Problem&)>& restrict = nullptr) const;
   // What a feasible solution of a problem of this space says.
   SplitChoice described(const SplitCosts& costs, Solution solution) const;
   const Mesh& mesh() const { return mesh_; }

@@ -1,5 +1,6 @@
 // The choice on meshes whose axes are too many choices together (choose.h).
 #include <algorithm>
+#include <memory>
 
 #include "frontend/sharding/choose.h"
 #include "ir/error.h"
@@ -16,42 +17,42 @@ SplitChoice choose_in_turn(const SplitSpace& space, const SplitCosts& costs, Sol
   options.budget = std::min(options.budget, kMostCells);
   // What each axis has so far, as a choice of the whole space; empty: everything is whole.
   std::vector<int> known;
-  const auto with_axis = [&](int open) {
-    const SplitSpace one(space, open, known);
-    ir::internal_check(!one.large(), "one axis of {} has too many choices", to_string(space.mesh()));
-    SplitChoice choice = one.choose(costs, options);
-    choice.solution.choice = space.choice_of(one, choice.solution.choice);
-    return choice;
-  };
+  std::unique_ptr<const SplitSpace> best_space;  // in which `best` was found
+  Solution best;
   constexpr int kMostRounds = 4;
-  SplitChoice best;
   std::vector<std::vector<int>> way;
   bool proved = true;
   // By axis: what was known when it had been chosen last. As long as that stays, the same would be chosen again.
   std::vector<std::vector<int>> chosen_at(space.mesh().axes.size());
   for (int round = 0; round < kMostRounds; ++round) {
-    const Cost before = round == 0 ? kForbidden : best.solution.cost;
+    const Cost before = round == 0 ? kForbidden : best.cost;
     for (int axis = space.mesh().size(); axis-- > 0;) {
       std::vector<int>& last = chosen_at[static_cast<std::size_t>(axis)];
       if (!known.empty() && last == known) continue;
-      SplitChoice next = with_axis(axis);
-      proved = proved && !next.way.empty();
-      way.push_back(next.solution.choice);
-      if (known.empty() || next.solution.cost <= best.solution.cost) {
+      auto one = std::make_unique<const SplitSpace>(space, axis, known);
+      ir::internal_check(!one->large(), "one axis of {} has too many choices", to_string(space.mesh()));
+      Solution next = one->solved(costs, options);
+      std::vector<int> choice = space.choice_of(*one, next.choice);
+      proved = proved && next.status == Status::kOptimal;
+      way.push_back(choice);
+      if (known.empty() || next.cost <= best.cost) {
         best = std::move(next);
-        known = best.solution.choice;
+        best_space = std::move(one);
+        known = std::move(choice);
       } else {
         way.emplace_back();
       }
       last = known;
     }
-    if (best.solution.cost >= before) break;
+    if (best.cost >= before) break;
   }
-  best.joint = false;
-  best.way = proved ? std::move(way) : std::vector<std::vector<int>>();
-  best.solution.bound = 0;
-  best.solution.status = Status::kFeasible;
-  return best;
+  SplitChoice result = best_space->described(costs, std::move(best));
+  result.solution.choice = std::move(known);
+  result.joint = false;
+  result.way = proved ? std::move(way) : std::vector<std::vector<int>>();
+  result.solution.bound = 0;
+  result.solution.status = Status::kFeasible;
+  return result;
 }
 
 }  // namespace braid::frontend::sharding

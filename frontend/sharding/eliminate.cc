@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <unordered_map>
 
+#include "frontend/sharding/minimise.h"
 #include "frontend/sharding/network.h"
 
 namespace braid::frontend::sharding {
@@ -20,11 +22,7 @@ namespace {
 constexpr bool forbidden(Cost cost) { return cost >= kForbiddenFrom; }
 constexpr Cost plus(Cost a, Cost b) { return forbidden(a) || forbidden(b) ? kInside : a + b; }
 
-// Tables here have this for what is forbidden: so many of them can be added up without overflow that sums are cut once in a while.
-constexpr Cost kOut = Cost{1} << 59;
-constexpr std::size_t kSafeSums = 8;
-
-// A table over variables in ascending order, row-major. Tables of equal content have one number.
+// A table over several variables, row-major. Tables of equal content have one number.
 struct Table {
   std::shared_ptr<const std::vector<Cost>> costs;
   int number = 0;
@@ -33,6 +31,29 @@ struct Part {
   std::vector<int> variables;
   Table table;
 };
+
+// The costs with their variables in another order: `order` has the old places.
+std::vector<Cost> in_order(const std::vector<Cost>& costs, const std::vector<int>& sizes,
+                           const std::vector<std::size_t>& order) {
+  std::vector<std::size_t> strides(sizes.size(), 1);
+  for (std::size_t i = sizes.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * static_cast<std::size_t>(sizes[i]);
+  std::vector<Cost> result;
+  result.reserve(costs.size());
+  std::vector<int> at(sizes.size(), 0);
+  std::size_t cell = 0;
+  while (result.size() < costs.size()) {
+    result.push_back(costs[cell]);
+    for (std::size_t i = order.size(); i-- > 0;) {
+      const std::size_t k = order[i];
+      cell += strides[k];
+      if (++at[k] < sizes[k]) break;
+      cell -= strides[k] * static_cast<std::size_t>(sizes[k]);
+      at[k] = 0;
+    }
+  }
+  return result;
+}
 
 class Tables {
  public:
@@ -58,8 +79,19 @@ class Tables {
     return known->second;
   }
 
+  // With its variables in another order: `order` has the old places.
+  Table permuted(const Table& table, const std::vector<int>& sizes, const std::vector<std::size_t>& order) {
+    std::vector<std::size_t> key = {static_cast<std::size_t>(table.number)};
+    key.insert(key.end(), sizes.begin(), sizes.end());
+    key.insert(key.end(), order.begin(), order.end());
+    const auto [known, fresh] = permuted_.try_emplace(std::move(key));
+    if (fresh) known->second = add(in_order(*table.costs, sizes, order));
+    return known->second;
+  }
+
  private:
   std::unordered_map<const void*, Table> by_address_;
+  std::map<std::vector<std::size_t>, Table> permuted_;
   std::unordered_multimap<std::uint64_t, Table> known_;
 };
 
@@ -135,159 +167,30 @@ Order best_order(const Network& network, const std::vector<Factor>& more, std::i
 // What eliminating a variable leaves: costs without their smallest entry, which is `least`.
 struct Result {
   Table table;
-  std::shared_ptr<const std::vector<int>> choice;
+  std::shared_ptr<const TableSum> sum;
   Cost least = 0;
 };
 
-// Costs with how far one step of each variable of a scope goes in them (0: they do not depend on it).
-struct View {
-  const Cost* costs = nullptr;
-  std::size_t cells = 0;
-  std::vector<std::size_t> strides;
-};
-
-// Calls `run` with the offset in each view of every run of the last of these sizes.
-template <class Run>
-void each_run(const std::vector<int>& sizes, const std::vector<const View*>& views, const Run& run) {
-  const std::size_t outer = sizes.empty() ? 0 : sizes.size() - 1;
-  std::size_t rows = 1;
-  for (std::size_t i = 0; i < outer; ++i) rows *= static_cast<std::size_t>(sizes[i]);
-  std::vector<int> at(outer, 0);
-  std::vector<std::size_t> offset(views.size(), 0);
-  for (std::size_t row = 0; row < rows; ++row) {
-    run(row, offset);
-    for (std::size_t i = outer; i-- > 0;) {
-      for (std::size_t f = 0; f < views.size(); ++f) offset[f] += views[f]->strides[i];
-      if (++at[i] < sizes[i]) break;
-      for (std::size_t f = 0; f < views.size(); ++f)
-        offset[f] -= views[f]->strides[i] * static_cast<std::size_t>(sizes[i]);
-      at[i] = 0;
-    }
-  }
-}
-
-// Those that depend on nothing that another one does not depend on are added to it: it is smaller than the sum of all. New costs
-// are put into `made`.
-std::vector<View> combined(std::vector<View> views, const std::vector<int>& sizes,
-                           std::vector<std::vector<Cost>>& made) {
-  std::stable_sort(views.begin(), views.end(),
-                   [](const View& a, const View& b) { return a.cells < b.cells; });
-  std::vector<View> all;
-  std::vector<std::vector<const View*>> added(views.size());
-  made.reserve(views.size());
-  const auto within = [&](const View& a, const View& b) {
-    for (std::size_t i = 0; i < sizes.size(); ++i)
-      if (a.strides[i] != 0 && b.strides[i] == 0) return false;
-    return true;
-  };
-  std::vector<char> gone(views.size(), 0);
-  std::vector<View> sums = views;
-  for (std::size_t k = 0; k < views.size(); ++k) {
-    // With what has been added to it.
-    if (!added[k].empty()) {
-      std::vector<Cost>& costs = made.emplace_back(views[k].costs, views[k].costs + views[k].cells);
-      for (const View* more : added[k]) {
-        // The variables of the sum, in the order of its own cells.
-        std::vector<std::size_t> order;
-        for (std::size_t i = 0; i < sizes.size(); ++i)
-          if (views[k].strides[i] != 0) order.push_back(i);
-        std::sort(order.begin(), order.end(),
-                  [&](std::size_t a, std::size_t b) { return views[k].strides[a] > views[k].strides[b]; });
-        std::vector<int> own_sizes;
-        View of_more{more->costs, more->cells, {}};
-        for (const std::size_t i : order) {
-          own_sizes.push_back(sizes[i]);
-          of_more.strides.push_back(more->strides[i]);
-        }
-        const auto columns = static_cast<std::size_t>(own_sizes.empty() ? 1 : own_sizes.back());
-        const std::size_t step = own_sizes.empty() ? 0 : of_more.strides.back();
-        Cost* next = costs.data();
-        each_run(own_sizes, {&of_more}, [&](std::size_t /*row*/, const std::vector<std::size_t>& offset) {
-          const Cost* from = of_more.costs + offset[0];
-          for (std::size_t j = 0; j < columns; ++j, ++next) *next = std::min(*next + from[j * step], kOut);
-        });
-      }
-      sums[k].costs = costs.data();
-    }
-    for (std::size_t g = k + 1; g < views.size() && gone[k] == 0; ++g) {
-      if (!within(views[k], views[g])) continue;
-      added[g].push_back(&sums[k]);
-      gone[k] = 1;
-    }
-    if (gone[k] == 0) all.push_back(sums[k]);
-  }
-  return all;
-}
-
-// The sum of the views minimised over the last of the variables, of these sizes.
-Result minimise(const std::vector<View>& views, const std::vector<int>& sizes, Tables& tables) {
-  const std::size_t others = sizes.size() - 1;
-  const int choices = sizes[others];
-  // Rows of the result are runs of the last of the other variables.
-  const std::vector<int> shape(sizes.begin(), sizes.end() - 1);
-  const auto columns = static_cast<std::size_t>(others > 0 ? shape.back() : 1);
-  std::size_t cells = 1;
-  for (const int size : shape) cells *= static_cast<std::size_t>(size);
-  std::vector<Cost> costs(cells, kOut), sum(columns);
-  auto choice = std::make_shared<std::vector<int>>(cells, -1);
-  std::vector<std::vector<Cost>> made;
-  const std::vector<View> parts = combined(views, sizes, made);
-  std::vector<const View*> pointers;
-  for (const View& part : parts) pointers.push_back(&part);
-  const auto step_of = [&](std::size_t f) { return others > 0 ? parts[f].strides[others - 1] : 0; };
-  each_run(shape, pointers, [&](std::size_t row, const std::vector<std::size_t>& offset) {
-    Cost* const least = &costs[row * columns];
-    int* const best = &(*choice)[row * columns];
-    for (int c = 0; c < choices; ++c) {
-      const auto from = [&](std::size_t f) {
-        return parts[f].costs + offset[f] + static_cast<std::size_t>(c) * parts[f].strides[others];
-      };
-      const auto take = [&](std::size_t j, Cost cost) {
-        best[j] = cost < least[j] ? c : best[j];
-        least[j] = std::min(least[j], cost);
-      };
-      if (parts.size() == 1) {
-        const Cost* const a = from(0);
-        const std::size_t step = step_of(0);
-        for (std::size_t j = 0; j < columns; ++j) take(j, a[j * step]);
-        continue;
-      }
-      if (parts.size() == 2) {
-        const Cost *const a = from(0), *const b = from(1);
-        const std::size_t step_a = step_of(0), step_b = step_of(1);
-        for (std::size_t j = 0; j < columns; ++j) take(j, a[j * step_a] + b[j * step_b]);
-        continue;
-      }
-      std::fill(sum.begin(), sum.end(), 0);
-      for (std::size_t f = 0; f < parts.size(); ++f) {
-        const Cost* const a = from(f);
-        const std::size_t step = step_of(f);
-        for (std::size_t j = 0; j < columns; ++j) sum[j] += a[j * step];
-        if (f % kSafeSums != kSafeSums - 1) continue;
-        for (Cost& s : sum) s = std::min(s, kOut);
-      }
-      for (std::size_t j = 0; j < columns; ++j) take(j, sum[j]);
-    }
-  });
+Result result_of(TableSum sum, Tables& tables) {
   Result result;
+  std::vector<Cost> costs = minimise(sum);
   result.least = *std::min_element(costs.begin(), costs.end());
-  if (result.least < kOut) {
+  if (result.least < kOut && result.least != 0) {
     for (Cost& cost : costs) {
       if (cost < kOut) cost -= result.least;
     }
   }
   result.table = tables.add(std::move(costs));
-  result.choice = std::move(choice);
+  result.sum = std::make_shared<const TableSum>(std::move(sum));
   return result;
 }
 
 // Everything that a result depends on.
-std::vector<std::size_t> content(const std::vector<Part>& parts, const std::vector<View>& views,
-                                 const std::vector<int>& sizes) {
-  std::vector<std::size_t> key(sizes.begin(), sizes.end());
+std::vector<std::size_t> content(const std::vector<Part>& parts, const TableSum& sum) {
+  std::vector<std::size_t> key(sum.sizes.begin(), sum.sizes.end());
   for (std::size_t f = 0; f < parts.size(); ++f) {
     key.push_back(static_cast<std::size_t>(parts[f].table.number));
-    key.insert(key.end(), views[f].strides.begin(), views[f].strides.end());
+    key.insert(key.end(), sum.terms[f].strides.begin(), sum.terms[f].strides.end());
   }
   return key;
 }
@@ -317,24 +220,26 @@ bool Network::eliminate(std::int64_t table, const std::vector<Factor>& more, std
     for (Cost& cost : costs) cost = cost >= kOut ? kInside : cost;
     left->push_back({std::move(part.variables), std::make_shared<const std::vector<Cost>>(std::move(costs))});
   };
+  // All tables have their variables in this order.
+  const auto before = [&](int a, int b) { return std::pair(size(a), a) < std::pair(size(b), b); };
   Tables tables;
+  const auto add = [&](const std::vector<int>& variables, const Table& table) {
+    if (std::is_sorted(variables.begin(), variables.end(), before)) return place({variables, table});
+    std::vector<std::size_t> own(variables.size());
+    std::iota(own.begin(), own.end(), 0);
+    std::sort(own.begin(), own.end(),
+              [&](std::size_t a, std::size_t b) { return before(variables[a], variables[b]); });
+    std::vector<int> sorted, sizes;
+    for (const std::size_t k : own) sorted.push_back(variables[k]);
+    for (const int v : variables) sizes.push_back(size(v));
+    place({std::move(sorted), tables.permuted(table, sizes, own)});
+  };
   for (Pair& pair : pairs) {
     if (!pair.alive || (nodes[pair.from].fixed && nodes[pair.to].fixed)) continue;
-    std::vector<Cost> costs = pair.costs;
-    if (pair.from > pair.to) {
-      const int rows = size(pair.from), columns = size(pair.to);
-      for (int i = 0; i < rows; ++i) {
-        for (int j = 0; j < columns; ++j) {
-          costs[static_cast<std::size_t>(j) * rows + i] =
-              pair.costs[static_cast<std::size_t>(i) * columns + j];
-        }
-      }
-    }
-    place(
-        {{std::min(pair.from, pair.to), std::max(pair.from, pair.to)}, tables.add_allowed(std::move(costs))});
+    add({pair.from, pair.to}, tables.add_allowed(pair.costs));
   }
-  for (int v : order.variables) place({{v}, tables.add_allowed(nodes[v].costs)});
-  for (const Factor& factor : more) place({factor.variables, tables.add_allowed(factor.costs)});
+  for (int v : order.variables) add({v}, tables.add_allowed(nodes[v].costs));
+  for (const Factor& factor : more) add(factor.variables, tables.add_allowed(factor.costs));
 
   std::map<std::vector<std::size_t>, Result> kept;
   for (int v : order.variables) {
@@ -345,31 +250,28 @@ bool Network::eliminate(std::int64_t table, const std::vector<Factor>& more, std
         if (u != v) on.push_back(u);
       }
     }
-    // The one with the most choices comes last: runs of it are long.
-    const auto place_of = [&](int u) { return std::pair(size(u), u); };
-    std::sort(on.begin(), on.end(), [&](int a, int b) { return place_of(a) < place_of(b); });
+    std::sort(on.begin(), on.end(), before);
     on.erase(std::unique(on.begin(), on.end()), on.end());
-    std::vector<int> scope = on, sizes;
+    std::vector<int> scope = on;
     scope.push_back(v);
-    for (int u : scope) sizes.push_back(size(u));
-    std::vector<View> views;
+    TableSum sum;
+    sum.own_last = on.empty() || before(on.back(), v);
+    for (int u : scope) sum.sizes.push_back(size(u));
     for (const Part& part : parts) {
-      View view{part.table.costs->data(), part.table.costs->size(),
-                std::vector<std::size_t>(scope.size(), 0)};
+      Term& term = sum.terms.emplace_back(Term{part.table.costs, std::vector<std::size_t>(scope.size(), 0)});
       std::size_t step = 1;
       for (std::size_t i = part.variables.size(); i-- > 0;) {
         const auto at = std::find(scope.begin(), scope.end(), part.variables[i]) - scope.begin();
-        view.strides[static_cast<std::size_t>(at)] = step;
+        term.strides[static_cast<std::size_t>(at)] = step;
         step *= static_cast<std::size_t>(size(part.variables[i]));
       }
-      views.push_back(std::move(view));
     }
-    const auto [entry, fresh] = kept.try_emplace(content(parts, views, sizes));
+    const auto [entry, fresh] = kept.try_emplace(content(parts, sum));
     if (fresh) {
       std::int64_t work = 1;
-      for (int n : sizes) work *= n;
+      for (int n : sum.sizes) work *= n;
       cells += work;
-      entry->second = minimise(views, sizes, tables);
+      entry->second = result_of(std::move(sum), tables);
     }
     const Result& result = entry->second;
     constant = plus(constant, result.least >= kOut ? kInside : result.least);
@@ -377,7 +279,7 @@ bool Network::eliminate(std::int64_t table, const std::vector<Factor>& more, std
       infeasible = true;
       return true;
     }
-    record(v, on, result.choice);
+    record(v, on, nullptr, result.sum);
     if (!on.empty()) place({on, result.table});
     std::vector<Part>().swap(buckets[v]);
   }

@@ -265,10 +265,69 @@ std::shared_ptr<const std::vector<Cost>> with_all_choices(const Factor& factor, 
 }
 
 void add(Cost& sum, Cost cost) { sum = sum == kForbidden || cost == kForbidden ? kForbidden : sum + cost; }
+Cost allowed(Cost cost) { return cost >= kForbiddenFrom ? kForbidden : cost; }
+
+// What the choices of each of these variables cost at least, one variable after another: without what those before it were found to
+// cost, so that the sum is at most what they cost together. kForbidden: nothing is allowed with it. nullopt: that takes too large tables.
+std::optional<std::vector<std::vector<Cost>>> costs_of_each(const Problem& problem,
+                                                            const std::vector<int>& variables,
+                                                            std::int64_t table, std::int64_t& cells) {
+  std::vector<std::vector<Cost>> all;
+  Network network(problem, 1);
+  for (const int v : variables) {
+    all.emplace_back(problem.variables[at(v)].size(), kForbidden);
+    network.fix(v);
+  }
+  network.reduce(kInside, true);
+  for (std::size_t k = 0; k < variables.size() && !network.infeasible; ++k) {
+    Network one = network;
+    for (const int v : variables) {
+      if (v != variables[k]) one.release(v);
+    }
+    std::vector<Factor> left;
+    if (!one.eliminate(table, {}, &left)) return std::nullopt;
+    cells += one.cells - network.cells;
+    if (one.infeasible) continue;
+    std::vector<Cost>& own = network.nodes[at(variables[k])].costs;
+    std::vector<Cost> least = one.nodes[at(variables[k])].costs;
+    for (std::size_t c = 0; c < least.size(); ++c) {
+      for (const Factor& factor : left) {
+        const Cost more = (*factor.costs)[c];
+        least[c] = least[c] >= kForbiddenFrom || more >= kForbiddenFrom ? kInside : least[c] + more;
+      }
+    }
+    const Cost base = *std::min_element(least.begin(), least.end());
+    if (base >= kForbiddenFrom) continue;
+    Cost most = 0;
+    for (const Cost cost : least) most = cost >= kForbiddenFrom ? most : std::max(most, cost - base);
+    // Costs stay at least 0.
+    network.constant -= most;
+    for (std::size_t c = 0; c < least.size(); ++c) {
+      if (least[c] >= kForbiddenFrom) continue;
+      all[k][at(network.nodes[at(variables[k])].labels[c])] = least[c] - base;
+      if (own[c] < kForbiddenFrom) own[c] += most - (least[c] - base);
+    }
+  }
+  cells += network.cells;
+  return all;
+}
+
+void multiply(std::vector<Cost>& costs, Cost factor) {
+  for (Cost& cost : costs) cost = cost == kForbidden ? kForbidden : cost * factor;
+}
 
 }  // namespace
 
 std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem, std::int64_t table) {
+  return folded(problem, table, std::nullopt);
+}
+std::optional<FoldedProblem> FoldedProblem::with_copies(const Problem& problem, std::int64_t table,
+                                                        Cost total) {
+  return folded(problem, table, total);
+}
+
+std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::int64_t table,
+                                                   std::optional<Cost> copied_total) {
   if (!problem.usages.empty() || !problem.limits.empty()) return std::nullopt;
   const Places places(problem);
   const std::optional<Run> run = longest_run(places);
@@ -316,17 +375,7 @@ std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem, std::int6
           {local.at(places.place[at(edge.from)]), local.at(places.place[at(edge.to)]), std::move(costs)});
     }
   }
-  folded.inside_.emplace(one, 1);
-  Network& network = *folded.inside_;
-  for (std::size_t k = 0; k < touched.size(); ++k) {
-    if (own[k] == 0) network.fix(static_cast<int>(k));
-  }
-  network.reduce(kInside, true);
-  std::vector<Factor> left;
-  if (!network.infeasible) network.eliminate(table, {}, &left);
-  if (network.infeasible) return std::nullopt;  // as a whole; there it is told
-
-  // Everything else as it was, and what is left of each layer.
+  // Everything else as it was.
   Problem& rest = folded.problem_;
   folded.number_.assign(count, -1);
   for (int p = 0; p < places.count(); ++p) {
@@ -351,8 +400,56 @@ std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem, std::int6
     }
     rest.edges.push_back({folded.number_[at(places.order[at(touched[k])])], kind_of[k], std::move(costs)});
   }
+  const auto to_copy = std::ranges::count_if(kinds, [](const Kinds& of) { return !of.first.empty(); });
+  const bool copied = copied_total.has_value() && to_copy > 0;
+  const Cost scale = copied ? static_cast<Cost>(layers.size()) : 1;
+  constexpr Cost kMostTotal = Cost{1} << 58;
+  if (copied && *copied_total > kMostTotal / scale / (2 + to_copy)) return std::nullopt;
+  folded.inside_.emplace(one, scale);
+  Network& network = *folded.inside_;
+  for (std::size_t k = 0; k < touched.size(); ++k) {
+    if (own[k] != 0) continue;
+    if (copied && kind_of[k] >= 0) {
+      folded.copies_.push_back({kind_of[k], static_cast<int>(k)});
+    } else {
+      network.fix(static_cast<int>(k));
+    }
+  }
+  if (copied) {
+    std::vector<int> variables;
+    for (const Copy& copy : folded.copies_) variables.push_back(copy.variable);
+    const auto costs = costs_of_each(rest, variables, table, network.cells);
+    if (!costs) return std::nullopt;
+    // Each layer's share, in units of a part, is taken off the costs outside.
+    for (std::size_t k = 0; k < variables.size(); ++k) {
+      Cost most = 0;
+      for (const Cost cost : (*costs)[k]) most = cost == kForbidden ? most : std::max(most, cost);
+      for (std::size_t c = 0; c < (*costs)[k].size(); ++c) {
+        const Cost cost = (*costs)[k][c];
+        network.nodes[at(folded.copies_[k].inside)].costs[c] = cost == kForbidden ? kInside : cost;
+        rest.variables[at(variables[k])][c] = cost == kForbidden ? kForbidden : most - cost;
+      }
+      folded.constant_ -= most * scale;
+    }
+  }
+  network.reduce(kInside, true);
+  std::vector<Factor> left;
+  if (!network.infeasible) network.eliminate(table, {}, &left);
+  if (network.infeasible) return std::nullopt;  // as a whole; there it is told
+  if (copied) {
+    if (std::any_of(network.nodes.begin(), network.nodes.end(),
+                    [](const Node& node) { return node.alive && !node.fixed; }))
+      return std::nullopt;
+    for (std::vector<Cost>& costs : rest.variables) multiply(costs, scale);
+    std::unordered_map<const void*, CostTable> scaled;
+    for (Edge& edge : rest.edges) {
+      const auto [known, fresh] = scaled.try_emplace(edge.costs.address(), edge.costs);
+      if (fresh) multiply(known->second.edit(), scale);
+      edge.costs = known->second;
+    }
+  }
+
   std::vector<CostTable> tables(network.pairs.size());
-  const auto allowed = [](Cost cost) { return cost >= kForbiddenFrom ? kForbidden : cost; };
   // Tables have all choices of what stays, and those that are left of what was inside.
   const auto spread = [&](const Pair& pair) {
     const auto choices = [&](int k) {
@@ -383,7 +480,7 @@ std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem, std::int6
       const int variable = places.order[at(own_place)];
       variables.push_back(variable);
       const Node& node = network.nodes[k];
-      if (own[k] == 0) {
+      if (own[k] == 0 && node.alive) {
         stays.push_back(kind_of[k] >= 0 ? kind_of[k] : folded.number_[at(variable)]);
         std::vector<Cost>& costs = rest.variables[at(stays.back())];
         std::vector<Cost> more(costs.size(), kForbidden);
@@ -410,7 +507,8 @@ std::optional<FoldedProblem> FoldedProblem::of(const Problem& problem, std::int6
   return folded;
 }
 
-std::vector<int> FoldedProblem::restore(const std::vector<int>& choice) const {
+std::vector<int> FoldedProblem::restore(const std::vector<int>& choice,
+                                        std::vector<std::vector<int>>* copied) const {
   std::vector<int> whole(number_.size(), -1);
   for (std::size_t v = 0; v < number_.size(); ++v) {
     if (number_[v] >= 0) whole[v] = choice[at(number_[v])];
@@ -423,6 +521,10 @@ std::vector<int> FoldedProblem::restore(const std::vector<int>& choice) const {
       own[k] = whole[at(layers_[l][k])] >= 0 ? chosen : inside_->nodes[k].labels[at(chosen)];
     }
     inside_->restore(own);
+    if (copied != nullptr) {
+      std::vector<int>& kinds = copied->emplace_back();
+      for (const Copy& copy : copies_) kinds.push_back(own[at(copy.inside)]);
+    }
     for (std::size_t k = 0; k < own.size(); ++k) {
       int& known = whole[at(layers_[l][k])];
       if (known < 0) known = own[k];

@@ -22,6 +22,11 @@ class FoldedProblem {
  public:
   // nullopt: it has limits, or too few equal layers. Without tables of more than `table` cells over more than two variables.
   static std::optional<FoldedProblem> of(const Problem& problem, std::int64_t table = 0);
+  // A relaxed problem in which every layer has its own copy of what is outside of all layers, at an equal share of what choosing it
+  // costs there (Lagrangian decomposition; Guignard and Kim 1987): no choice of the whole problem costs less, in units of
+  // 1 / layers(). As `of` if there is nothing to copy. nullopt: also if something of a layer would be left, or costs, which are at
+  // most `total` in all, would become too large.
+  static std::optional<FoldedProblem> with_copies(const Problem& problem, std::int64_t table, Cost total);
 
   const Problem& problem() const { return problem_; }
   // What choices of problem() cost beside: what layers have left over several variables.
@@ -30,11 +35,23 @@ class FoldedProblem {
   Cost constant() const { return constant_; }
   std::int64_t cells() const { return inside_->cells; }
   int layers() const { return static_cast<int>(layers_.size()); }
-  // The choice of the whole problem with that one of problem(), and the cheapest one inside of the layers.
-  std::vector<int> restore(const std::vector<int>& choice) const;
+  // What is copied: the variable in problem() of its choices' kinds, as layers see them, and that of a layer.
+  struct Copy {
+    int variable = -1;
+    int inside = -1;
+  };
+  const std::vector<Copy>& copies() const { return copies_; }
+  // The choice of the whole problem with that one of problem(), and the cheapest one inside of the layers. `copied`: the kinds of the
+  // copies, layer by layer.
+  std::vector<int> restore(const std::vector<int>& choice,
+                           std::vector<std::vector<int>>* copied = nullptr) const;
 
  private:
+  static std::optional<FoldedProblem> folded(const Problem& problem, std::int64_t table,
+                                             std::optional<Cost> copied_total);
+
   Problem problem_;
+  std::vector<Copy> copies_;
   std::vector<Factor> factors_;
   Cost constant_ = 0;
   std::optional<Network> inside_;         // of one layer, with what it touches

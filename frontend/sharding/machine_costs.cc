@@ -103,6 +103,15 @@ Cost node_cost(const analysis::Machine& machine, const NodeWork& node, Combinati
   return picoseconds(roofline(machine, work).us() + (node.fused ? 0 : machine.launch_us));
 }
 
+}  // namespace
+
+struct KnownWork {
+  std::unordered_map<const GraphNode*, std::pair<std::shared_ptr<const NodeWork>, std::string>> nodes;
+};
+std::shared_ptr<KnownWork> make_known_work() { return std::make_shared<KnownWork>(); }
+
+namespace {
+
 std::function<std::int64_t(const ir::Expr&)> size_with(
     const std::shared_ptr<const analysis::CostModel>& costs) {
   return [costs](const ir::Expr& size) { return costs->value(size); };
@@ -193,19 +202,27 @@ Cost whole_product(std::int64_t steps) {
 
 bool moves_between_ranks(StepKind kind) { return kind != StepKind::slice && kind != StepKind::permute; }
 
-SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const SplitCostOptions& options) {
+SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const SplitCostOptions& options,
+                       std::shared_ptr<KnownWork> known) {
   SplitCosts result;
   result.size = size_with(costs);
-  result.prices = [costs, options, sizes = result](const Graph& graph, const GraphNode& node) {
-    NodeWork work = work_of(graph, node, sizes);
+  if (!known) known = make_known_work();
+  result.prices = [costs, options, known = std::move(known), sizes = result](const Graph& graph,
+                                                                             const GraphNode& node) {
+    const auto [entry, fresh] = known->nodes.try_emplace(&node);
+    if (fresh) {
+      NodeWork own = work_of(graph, node, sizes);
+      entry->second.second = own.key();
+      entry->second.first = std::make_shared<const NodeWork>(std::move(own));
+    }
     NodePrices prices;
-    prices.key = work.key();
-    prices.of = [costs, options, work = std::move(work)](Combination axes, const Mesh& mesh) {
+    prices.key = entry->second.second;
+    prices.of = [costs, options, work = entry->second.first](Combination axes, const Mesh& mesh) {
       // Per axis along which it could be split.
       const auto whole =
           std::count_if(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter < 0; });
-      return node_cost(costs->machine(), work, axes, mesh, options.memory) +
-             (work.asked ? whole * options.whole_product : 0);
+      return node_cost(costs->machine(), *work, axes, mesh, options.memory) +
+             (work->asked ? whole * options.whole_product : 0);
     };
     return prices;
   };

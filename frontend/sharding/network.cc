@@ -276,7 +276,8 @@ void Network::keep_choices(int variable, const std::vector<int>& keep) {
   touch_around(variable);
 }
 
-void Network::record(int variable, std::vector<int> on, std::shared_ptr<const std::vector<int>> choice) {
+void Network::record(int variable, std::vector<int> on, std::shared_ptr<const std::vector<int>> choice,
+                     std::shared_ptr<const TableSum> sum) {
   auto step = std::make_shared<Step>();
   step->variable = variable;
   for (int v : on) {
@@ -287,24 +288,35 @@ void Network::record(int variable, std::vector<int> on, std::shared_ptr<const st
   }
   step->on = std::move(on);
   step->choice = std::move(choice);
+  step->sum = std::move(sum);
   step->labels = nodes[variable].labels;
   step->before = steps_;
   steps_ = std::move(step);
 }
 
 void Network::restore(std::vector<int>& choice) const {
+  std::vector<int> places;  // of the choices of `on`
   for (const Step* step = steps_.get(); step; step = step->before.get()) {
-    std::size_t index = 0;
+    places.clear();
     for (std::size_t i = 0; i < step->on.size(); ++i) {
       const std::vector<int>& position = step->position[i];
       const int label = choice[step->on[i]];
       ir::internal_check(label >= 0 && label < static_cast<int>(position.size()) && position[label] >= 0,
                          "variable {} depends on {}, which has no choice", step->variable, step->on[i]);
-      std::size_t sizes = 0;
-      for (int p : position) sizes += p >= 0;
-      index = index * sizes + static_cast<std::size_t>(position[label]);
+      places.push_back(position[label]);
     }
-    const int own = (*step->choice)[index];
+    int own = -1;
+    if (step->sum) {
+      own = best_choice(*step->sum, places);
+    } else {
+      std::size_t index = 0;
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        std::size_t sizes = 0;
+        for (int p : step->position[i]) sizes += p >= 0;
+        index = index * sizes + static_cast<std::size_t>(places[i]);
+      }
+      own = (*step->choice)[index];
+    }
     ir::internal_check(own >= 0, "variable {} has no choice", step->variable);
     choice[step->variable] = step->labels[own];
   }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "frontend/sharding/minimise.h"
 #include "frontend/sharding/problem.h"
 
 namespace braid::frontend::sharding {
@@ -63,8 +64,10 @@ struct Step {
   int variable = -1;
   std::vector<int> on;                     // the variables that it depends on
   std::vector<std::vector<int>> position;  // per variable of `on`: from its label to its index in the table
-  std::shared_ptr<const std::vector<int>> choice;  // the table, row-major: choices of `variable`, -1: none
-  std::vector<int> labels;                         // of these choices
+  // The table, row-major: choices of `variable`, -1: none. Null: the best one of the sum.
+  std::shared_ptr<const std::vector<int>> choice;
+  std::shared_ptr<const TableSum> sum;  // over `on` and the variable
+  std::vector<int> labels;              // of these choices
   std::shared_ptr<const Step> before;
 };
 
@@ -126,7 +129,8 @@ class Network {
 
   // A choice for all variables; `choice` holds the labels of those alive, -1 for the others.
   void restore(std::vector<int>& choice) const;
-  void record(int variable, std::vector<int> on, std::shared_ptr<const std::vector<int>> choice);
+  void record(int variable, std::vector<int> on, std::shared_ptr<const std::vector<int>> choice,
+              std::shared_ptr<const TableSum> sum = nullptr);
 
  private:
   // What removing a variable leaves, by the tables that it was computed from; copies of a network share it.

@@ -428,7 +428,7 @@ bool Network::remove_small_degree(int variable) {
     choice = known->second.choice;
   } else {
     cells += work;
-    table.assign(static_cast<std::size_t>(rows) * columns, kInside);
+    table.assign(static_cast<std::size_t>(rows) * columns, kForbiddenFrom);
     auto own = std::make_shared<std::vector<int>>(table.size(), -1);
     for (int c = 0; c < n; ++c) {
       const Cost* const first = &key[begins[0] + static_cast<std::size_t>(c) * rows];
@@ -442,13 +442,11 @@ bool Network::remove_small_degree(int variable) {
           if (mine < row[0]) row[0] = mine, best[0] = c;
           continue;
         }
-        for (int j = 0; j < columns; ++j) {
-          // Forbidden entries are kInside, so the sum stays above what is allowed.
-          const Cost sum = mine + second[j];
-          if (sum < row[j] && sum < kForbiddenFrom) row[j] = sum, best[j] = c;
-        }
+        // Forbidden entries are kInside, so the sum stays above what is allowed.
+        take_cheaper(row, best, second, mine, c, static_cast<std::size_t>(columns));
       }
     }
+    std::ranges::replace(table, kForbiddenFrom, kInside);
     choice = std::move(own);
     if (work >= kWorthKeeping && kept_->size() < kMostKept)
       kept_->emplace(std::move(key), Kept{table, choice});

@@ -1,15 +1,14 @@
 // Which method solves a problem, and what a choice costs (problem.h).
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "frontend/errors.h"
-#include "frontend/sharding/fold.h"
 #include "frontend/sharding/problem.h"
 #include "frontend/sharding/search.h"
+#include "frontend/sharding/unlimited.h"
 #include "ir/error.h"
 
 namespace braid::frontend::sharding {
@@ -57,35 +56,6 @@ void check_problem(const Problem& problem) {
   }
   ir::internal_check(bytes <= std::numeric_limits<std::int64_t>::max() / 4,
                      "the sizes of all usages overflow");
-}
-
-// Reduces the network of the problem without the variables of the factors, and returns these over the choices that are left.
-std::vector<Factor> reduce(Network& network, const Problem& problem, std::vector<Factor> factors) {
-  for (const Factor& factor : factors) {
-    for (const int v : factor.variables) network.fix(v);
-  }
-  network.reduce(kInside, true);
-  if (network.infeasible) return {};
-  // Of layers that have lost the same choices once.
-  std::map<std::pair<const void*, std::vector<std::vector<int>>>, std::shared_ptr<const std::vector<Cost>>>
-      known;
-  for (Factor& factor : factors) {
-    std::vector<std::vector<int>> labels;
-    std::vector<std::size_t> sizes;
-    for (const int v : factor.variables) {
-      network.release(v);
-      labels.push_back(network.nodes[v].labels);
-      sizes.push_back(problem.variables[v].size());
-    }
-    std::shared_ptr<const std::vector<Cost>>& costs = known[{factor.costs.get(), labels}];
-    if (!costs) {
-      std::vector<Cost> left;
-      for (const std::size_t cell : cells_of(labels, sizes)) left.push_back((*factor.costs)[cell]);
-      costs = std::make_shared<const std::vector<Cost>>(std::move(left));
-    }
-    factor.costs = costs;
-  }
-  return factors;
 }
 
 void accept(Solution& solution, const Problem& problem, const Network& network) {
@@ -166,48 +136,31 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
   const Problem& unlimited = copy ? *copy : problem;
   // Twice as large a table as a search would make again and again.
   const std::int64_t table = 2 * options.table;
-  std::optional<FoldedProblem> folded = FoldedProblem::of(unlimited, table);
-  Network network(folded ? folded->problem() : unlimited, 1);
-  if (folded) network.cells += folded->cells();
-  const std::vector<Factor> factors = reduce(network, folded ? folded->problem() : unlimited,
-                                             folded ? folded->factors() : std::vector<Factor>());
-  bool eliminated = !network.infeasible && network.eliminate(table, factors);
-  if (!network.infeasible && !eliminated && !factors.empty()) {
-    // A search knows pairs only.
-    folded = FoldedProblem::of(unlimited);
-    const std::int64_t cells = network.cells;
-    network = Network(folded ? folded->problem() : unlimited, 1);
-    network.cells += cells;
-    network.reduce(kInside, true);
-    eliminated = !network.infeasible && network.eliminate(table);
-  }
-  const Problem& small = folded ? folded->problem() : unlimited;
-  solution.cells = network.cells;
-  if (network.infeasible) return infeasible(network.cells);
-  if (eliminated) {
-    std::vector<int> choice(small.variables.size(), -1);
-    network.restore(choice);
-    if (folded) choice = folded->restore(choice);
-    solution.bound = price(unlimited, choice);
+  Eliminated all = eliminate(unlimited, total, table);
+  solution.cells = all.cells;
+  if (all.infeasible) return infeasible(all.cells);
+  if (all.choice) {
+    solution.bound = price(unlimited, *all.choice);
     ir::internal_check(solution.bound != kForbidden, "elimination yields a choice that is forbidden");
-    if (!copy || price(problem, choice) != kForbidden) {
-      solution.choice = std::move(choice);
+    if (!copy || price(problem, *all.choice) != kForbidden) {
+      solution.choice = std::move(*all.choice);
       solution.cost = solution.bound;
       solution.status = Status::kOptimal;
       return solution;
     }
   }
   if (!copy) {
-    network.multiply_costs(scale);
-    branch_and_bound(small, std::move(network), scale, options, solution);
-    if (folded && solution.bound != kForbidden) solution.bound += folded->constant();
-    if (folded && solution.feasible()) {
-      solution.choice = folded->restore(solution.choice);
+    all.left->multiply_costs(scale);
+    branch_and_bound(all.folded ? all.folded->problem() : problem, std::move(*all.left), scale, options,
+                     solution);
+    if (all.folded && solution.bound != kForbidden) solution.bound += all.folded->constant();
+    if (all.folded && solution.feasible()) {
+      solution.choice = all.folded->restore(solution.choice);
       solution.cost = price(problem, solution.choice);
     }
     return solution;
   }
-  network = Network(problem, scale);
+  Network network(problem, scale);
   if (!network.infeasible) network.reduce(kInside, true);
   if (network.infeasible) return infeasible(solution.cells + network.cells);
   network.cells += solution.cells;

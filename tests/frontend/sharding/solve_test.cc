@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "frontend/sharding/fold.h"
 #include "frontend/sharding/problem.h"
+#include "frontend/sharding/unlimited.h"
 #include "ir/error.h"
 
 namespace braid::frontend::sharding {
@@ -564,6 +566,98 @@ TEST(ShardingSolve, LayersLeaveTablesOverSeveralVariables) {
   }
   EXPECT_GT(with_factors, 75);
   EXPECT_GT(feasible, 75);
+}
+
+// Layers with copies of what is outside, which has costs and tables of its own: where the copies agree, the choice is the cheapest one.
+// Against the least up to each border, for everything that may be chosen outside.
+TEST(ShardingSolve, LayersWithCopiesOfWhatIsOutside) {
+  int agreed = 0, disagreed = 0, feasible = 0;
+  for (std::uint64_t seed = 870'000; seed < 870'300; ++seed) {
+    Random random(seed);
+    const int layers = 4 + random.below(5), inside = 3;  // the last of which is the border
+    // Costs outside are small beside those of layers, or of their size.
+    const int most = random.one_in(3) ? 5 : 1000, most_outside = random.one_in(2) ? most : most / 4 + 1;
+    const int forbidden_one_in = random.one_in(2) ? 0 : 5 + random.below(10);
+    const auto costs = [&](int size, int largest) {
+      std::vector<Cost> own;
+      for (int c = 0; c < size; ++c) own.push_back(random_cost(random, largest, forbidden_one_in));
+      return own;
+    };
+    // What both outside are made of, these, the border before the first layer, and those of a layer.
+    constexpr int kOutside = 3, kBorder = 3, kInside = 4;
+    std::vector<int> sizes;
+    for (int v = 0; v < kInside + inside; ++v) sizes.push_back(2 + random.below(2));
+    sizes[kBorder] = sizes.back();
+    std::vector<std::vector<Cost>> own;
+    for (int v = 0; v < static_cast<int>(sizes.size()); ++v)
+      own.push_back(costs(sizes[v], v < kOutside ? most_outside : most));
+    struct Table {
+      int a, b;
+      std::vector<Cost> costs;
+    };
+    std::vector<Table> outside, tables;
+    for (const int b : {1, 2}) outside.push_back({0, b, costs(sizes[0] * sizes[b], most_outside)});
+    if (random.one_in(3)) outside.push_back({1, 2, costs(sizes[1] * sizes[2], most_outside)});
+    for (int b = kInside; b < static_cast<int>(sizes.size()); ++b) {
+      for (int a = 1; a < b; ++a) {
+        if (a == kBorder || !random.one_in(4)) tables.push_back({a, b, costs(sizes[a] * sizes[b], most)});
+      }
+    }
+    Problem problem;
+    problem.variables.assign(own.begin(), own.begin() + kInside);
+    for (const Table& t : outside) problem.edges.push_back({t.a, t.b, t.costs});
+    for (int layer = 0; layer < layers; ++layer) {
+      const auto variable = [&](int v) { return v < kOutside ? v : v + layer * inside; };
+      problem.variables.insert(problem.variables.end(), own.begin() + kInside, own.end());
+      for (const Table& t : tables) problem.edges.push_back({variable(t.a), variable(t.b), t.costs});
+    }
+    const auto sum = [](Cost a, Cost b) { return a == kForbidden || b == kForbidden ? kForbidden : a + b; };
+    const auto add = [&](Cost cost, const std::vector<Table>& all, const std::vector<int>& choice) {
+      for (const Table& t : all) cost = sum(cost, t.costs[choice[t.a] * sizes[t.b] + choice[t.b]]);
+      return cost;
+    };
+    Cost least = kForbidden;
+    for (int o = 0; o < sizes[0] * sizes[1] * sizes[2]; ++o) {
+      std::vector<int> choice(sizes.size(), 0);
+      choice[0] = o % sizes[0];
+      choice[1] = o / sizes[0] % sizes[1];
+      choice[2] = o / sizes[0] / sizes[1];
+      Cost before = add(0, outside, choice);
+      for (int v = 0; v < kOutside; ++v) before = sum(before, own[v][choice[v]]);
+      std::vector<Cost> known = own[kBorder];
+      for (int layer = 0; layer < layers; ++layer) {
+        std::vector<Cost> next(sizes.back(), kForbidden);
+        for (bool done = false; !done;) {
+          Cost cost = add(known[choice[kBorder]], tables, choice);
+          for (int v = kInside; v < static_cast<int>(sizes.size()); ++v) cost = sum(cost, own[v][choice[v]]);
+          next[choice.back()] = std::min(next[choice.back()], cost);
+          std::size_t v = kBorder;
+          while (v < choice.size() && ++choice[v] == sizes[v]) choice[v++] = 0;
+          done = v == choice.size();
+        }
+        known = next;
+      }
+      for (const Cost cost : known) least = std::min(least, sum(cost, before));
+    }
+    constexpr Cost kTotal = 1'000'000;
+    const auto folded = FoldedProblem::with_copies(problem, 1 << 20, kTotal);
+    if (folded && !folded->copies().empty()) {
+      std::int64_t cells = 0;
+      const auto choice = choose_with_copies(problem, *folded, 1 << 20, cells);
+      (choice ? agreed : disagreed) += 1;
+      if (choice) EXPECT_EQ(plain_cost(problem, *choice, true), least) << "seed " << seed;
+    }
+    const Solution solution = solve(problem);
+    EXPECT_EQ(solution.bound, least) << "seed " << seed;
+    EXPECT_EQ(solution.status, least == kForbidden ? Status::kInfeasible : Status::kOptimal)
+        << "seed " << seed;
+    feasible += least != kForbidden;
+    if (least != kForbidden) EXPECT_EQ(plain_cost(problem, solution.choice, true), least) << "seed " << seed;
+  }
+  std::printf("copies agreed in %d of %d problems\n", agreed, agreed + disagreed);
+  EXPECT_GT(agreed, 50);
+  EXPECT_GT(disagreed, 5);
+  EXPECT_GT(feasible, 150);
 }
 
 // One cost that differs in one layer: it is not taken for the others.

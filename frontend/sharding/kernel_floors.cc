@@ -1,0 +1,203 @@
+#include "frontend/sharding/kernel_floors.h"
+
+#include <algorithm>
+
+#include "frontend/load.h"
+#include "frontend/sharding/machine_costs.h"
+#include "frontend/sharding/work.h"
+#include "passes/forward_copies.h"
+#include "passes/fuse_horizontal.h"
+
+namespace braid::frontend::sharding {
+
+using analysis::KernelClass;
+
+bool is_own_kernel(const Graph& graph, const GraphNode& node) {
+  if (kind_of(node) == WorkKind::attention) return true;
+  const std::string& op = node.proto->op_type();
+  if (op != "MatMul" && op != "Gemm") return false;
+  const GraphValue* b = value_of(graph, node.inputs, 1);
+  return b != nullptr && b->rank() == 2 && (b->constant || is_moved_constant(graph, *b));
+}
+
+bool multiplies_computed(const Graph& graph, const GraphNode& node) {
+  const GraphValue *a = value_of(graph, node.inputs, 0), *b = value_of(graph, node.inputs, 1);
+  const auto computed = [&](const GraphValue* v) {
+    return v != nullptr && !v->constant && !is_moved_constant(graph, *v);
+  };
+  return node.proto->op_type() == "MatMul" && computed(a) && computed(b);
+}
+
+bool reduces(const Graph& graph, const GraphNode& node, const SplitCosts& sizes, int parts) {
+  const GraphValue *x = value_of(graph, node.inputs, 0), *y = value_of(graph, node.outputs, 0);
+  if (x == nullptr || y == nullptr || x->constant) return false;
+  const std::string& op = node.proto->op_type();
+  if (op == "LayerNormalization" || op == "RMSNormalization" || op == "SimplifiedLayerNormalization" ||
+      op == "SkipLayerNormalization" || op == "SkipSimplifiedLayerNormalization")
+    return x->rank() > 0 && sizes.size(x->sizes.back()) > parts;
+  return op.starts_with("Reduce") && elements(*x, sizes) > parts * elements(*y, sizes);
+}
+
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+// Bytes of what the program is given that are, moved or joined once with others, in a value. 0: nothing.
+double given_bytes(const Graph& graph, const GraphValue* value, const SplitCosts& sizes,
+                   bool joined = false) {
+  while (value != nullptr && !value->graph_input) {
+    if (value->producer < 0) return 0;
+    const GraphNode& node = graph.nodes[at(value->producer)];
+    const std::string& op = node.proto->op_type();
+    if (op == "Concat" && !joined) {
+      double most = 0;
+      for (std::size_t k = 0; k < node.inputs.size(); ++k)
+        most = std::max(most, given_bytes(graph, value_of(graph, node.inputs, k), sizes, true));
+      return most;
+    }
+    // Others may take a part of it, or know its sizes only.
+    const bool view = kind_of(node) == WorkKind::view && op != "Shape" && op != "Size";
+    if (!view && op != "Transpose" && op != "Expand") return 0;
+    value = value_of(graph, node.inputs, 0);
+  }
+  return value == nullptr ? 0 : local_bytes(*value, sizes, 1);
+}
+
+// A cache that the program returns with new rows, which it copies.
+bool returns_cache(const Graph& graph, const GraphNode& node) {
+  const GraphValue* y = value_of(graph, node.outputs, 0);
+  return y != nullptr && node.proto->op_type() == "Concat" &&
+         std::ranges::any_of(y->readers, [](const GraphUse& use) { return use.node < 0; });
+}
+
+// Whether nothing reads the value but products of computed tensors and attention, perhaps moved.
+bool is_only_multiplied(const Graph& graph, const GraphValue& value) {
+  return std::ranges::all_of(value.readers, [&](const GraphUse& use) {
+    if (use.node < 0) return true;
+    const GraphNode& node = graph.nodes[at(use.node)];
+    if (node.compile_time || multiplies_computed(graph, node) || kind_of(node) == WorkKind::attention)
+      return true;
+    const std::string& op = node.proto->op_type();
+    if (op == "Shape" || op == "Size") return true;
+    if (kind_of(node) != WorkKind::view && op != "Transpose" && op != "Expand") return false;
+    const GraphValue* y = value_of(graph, node.outputs, 0);
+    return y != nullptr && is_only_multiplied(graph, *y);
+  });
+}
+
+// Whether what the node copies of a cache, in so many parts, is in a kernel of its own.
+bool copies_alone(const Graph& graph, const GraphNode& node, const SplitCosts& sizes, int parts) {
+  const GraphValue* y = value_of(graph, node.outputs, 0);
+  // A copy may be made in several loops.
+  const auto most =
+      static_cast<double>(passes::FuseHorizontal{}.small_points * passes::ForwardCopies{}.max_parts);
+  for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+    const GraphValue* x = value_of(graph, node.inputs, k);
+    if (x != nullptr && x->graph_input && x->readers.size() == 1 && elements(*x, sizes) / parts > most)
+      return is_only_multiplied(graph, *y);
+  }
+  return false;
+}
+
+// The time of the work in the fastest kernel of these classes.
+double least_us(const analysis::Machine& machine, analysis::KernelWork work,
+                std::initializer_list<KernelClass> classes) {
+  double least = -1;
+  for (const KernelClass c : classes) {
+    work.kernel_class = c;
+    const double us = roofline(machine, work).us();
+    least = least < 0 ? us : std::min(least, us);
+  }
+  return least;
+}
+// Of what the node does in an attention kernel, of the whole program.
+double attention_us(const analysis::Machine& machine, const Graph& graph, const GraphNode& node,
+                    const BoundOptions& options) {
+  const auto known = options.attention_flops.find(name_of(*node.proto));
+  if (known == options.attention_flops.end()) return 0;
+  analysis::KernelWork work;
+  work.dtype = value_of(graph, node.inputs, 0)->dtype;
+  work.flops = known->second;
+  return least_us(machine, work, {KernelClass::attention, KernelClass::gemm});
+}
+
+}  // namespace
+
+KernelFloors::KernelFloors(const analysis::CostModel& costs, const Graph& graph, const SplitCosts& sizes,
+                           BoundOptions options)
+    : costs_(costs), graph_(graph), sizes_(sizes), options_(std::move(options)) {
+  // Of nodes with one name it is not known which one it is.
+  std::map<std::string, int> bearers;
+  for (const GraphNode& node : graph.nodes) ++bearers[name_of(*node.proto)];
+  std::erase_if(options_.attention_flops, [&](const auto& known) { return bearers[known.first] != 1; });
+  // Whether attention needs memory for longer than it computes.
+  double computing = 0, reading = 0;
+  for (const GraphNode& node : graph.nodes) {
+    if (!multiplies_computed(graph, node)) continue;
+    computing += attention_us(costs.machine(), graph, node, options_);
+    reading += bytes_us(costs.machine(), given_bytes(graph, value_of(graph, node.inputs, 1), sizes),
+                        {KernelClass::attention, KernelClass::gemm});
+  }
+  by_memory_ = reading > computing;
+}
+
+Cost KernelFloors::operator()(const GraphNode& node, const KernelParts& parts) const {
+  const analysis::Machine& machine = costs_.machine();
+  const double launch = machine.launch_us;
+  double us = 0;
+  if (multiplies_computed(graph_, node)) {
+    // A kernel that does both products lasts as long as one of its resources is needed: the same one for both.
+    const double read = given_bytes(graph_, value_of(graph_, node.inputs, 1), sizes_) / parts.input;
+    us = launch / 2 + (by_memory_ ? bytes_us(machine, read, {KernelClass::attention, KernelClass::gemm})
+                                  : attention_us(machine, graph_, node, options_) / parts.work);
+  } else if (options_.copies_caches && returns_cache(graph_, node)) {
+    const double all = given_bytes(graph_, value_of(graph_, node.outputs, 0), sizes_);
+    us = bytes_us(machine, 2 * all / parts.output,
+                  {KernelClass::copy, KernelClass::elementwise, KernelClass::gather});
+    if (copies_alone(graph_, node, sizes_, parts.output)) us += launch;
+  } else if (is_own_kernel(graph_, node)) {
+    us = launch;
+    if (kind_of(node) == WorkKind::attention)
+      us += attention_us(machine, graph_, node, options_) / parts.work;
+    const GraphValue* b = value_of(graph_, node.inputs, 1);
+    // What is dequantised may be multiplied in its own type.
+    const bool quantised = b != nullptr && !is_moved_constant(graph_, *b);
+    const double all =
+        kind_of(node) == WorkKind::product && !quantised ? exact_flops(graph_, node, sizes_) : 0;
+    if (all > 0) {
+      double least = -1;
+      for (const ir::DType dtype : {b->dtype, options_.precision.value_or(b->dtype)}) {
+        analysis::KernelWork work;
+        work.kernel_class = KernelClass::gemm;
+        work.dtype = dtype;
+        work.flops = all / parts.work;
+        work.bytes = local_bytes(*b, sizes_, parts.input) / ir::size_of(b->dtype) *
+                     std::min(ir::size_of(dtype), ir::size_of(b->dtype));
+        const double time = roofline(machine, work).us();
+        least = least < 0 ? time : std::min(least, time);
+      }
+      us += least;
+    }
+  }
+  return static_cast<Cost>(us * 1e6 * (1 - 1e-9));
+}
+
+double bytes_us(const analysis::Machine& machine, double bytes, std::initializer_list<KernelClass> classes) {
+  analysis::KernelWork work;
+  work.bytes = bytes;
+  return least_us(machine, work, classes);
+}
+analysis::Time least_time(const Graph& graph, int ranks,
+                          const std::shared_ptr<const analysis::CostModel>& costs,
+                          const BoundOptions& options) {
+  SplitCosts sizes;
+  sizes.size = [costs](const ir::Expr& size) { return costs->value(size); };
+  const KernelFloors kernels(*costs, graph, sizes, options);
+  analysis::Time sum;
+  for (const GraphNode& node : graph.nodes) {
+    if (!node.compile_time) sum.ps += kernels(node, KernelParts{ranks, ranks, ranks});
+  }
+  return sum;
+}
+
+}  // namespace braid::frontend::sharding
