@@ -34,12 +34,6 @@ std::int64_t upper_bytes(const Graph& graph, StorageId s) {
   return b.max;
 }
 
-// Tenants that share one place: a single one, or a chain of in-place reuses.
-struct Slot {
-  Block block;
-  std::vector<TenantId> tenants;  // in order of birth
-};
-
 }  // namespace
 
 IdVector<StorageId, Touches> touches(const Schedule& schedule) {
@@ -231,45 +225,48 @@ MemoryModel::Live MemoryModel::live(OrderView order, const Lives& lives,
   return out;
 }
 
+MemoryModel::Places MemoryModel::place(bool comm, const Lives& lives,
+                                       const IdVector<TenantId, TenantId>& takes) const {
+  std::vector<TenantId> by_birth;
+  for (const TenantId t : tenants_.ids()) {
+    if (tenants_[t].comm == comm) by_birth.push_back(t);
+  }
+  std::ranges::stable_sort(by_birth, {}, [&](TenantId t) { return lives[t].first; });
+  Places places{IdVector<TenantId, std::size_t>(tenants_.ids(), 0), {}};
+  std::vector<Block> blocks;
+  for (const TenantId t : by_birth) {
+    const std::int64_t bytes = tenants_[t].bytes;
+    if (takes[t].valid()) {  // born later than that one, so its block exists
+      places.block_of[t] = places.block_of[takes[t]];
+      Block& block = blocks[places.block_of[t]];
+      block.last = std::max(block.last, lives[t].last.index);
+      block.bytes = std::max(block.bytes, bytes);
+    } else {
+      places.block_of[t] = blocks.size();
+      blocks.push_back({bytes, lives[t].first.index, lives[t].last.index});
+    }
+  }
+  // The segment is registered memory, which is worth another attempt.
+  places.where = assign_offsets(blocks, comm ? options_.comm_alignment : options_.arena_alignment,
+                                options_.exact_limit, comm);
+  return places;
+}
+
 MemoryPlan MemoryModel::plan(OrderView order) const {
   const Lives lives = this->lives(order);
   const IdVector<TenantId, TenantId> takes = this->takes(order, lives);
-  std::vector<TenantId> by_birth(tenants_.ids().begin(), tenants_.ids().end());
-  std::ranges::stable_sort(by_birth, {}, [&](TenantId t) { return lives[t].first; });
   MemoryPlan plan;
   for (const bool comm : {false, true}) {
-    // A tenant that takes another's bytes is born later than that one, so its slot exists.
-    std::vector<Slot> slots;
-    IdVector<TenantId, std::size_t> slot_of(tenants_.ids(), 0);
-    for (TenantId t : by_birth) {
-      const Tenant& tenant = tenants_[t];
-      const Life& life = lives[t];
-      if (tenant.comm != comm) continue;
-      if (takes[t].valid()) {
-        slot_of[t] = slot_of[takes[t]];
-        Block& block = slots[slot_of[t]].block;
-        block.last = std::max(block.last, life.last.index);
-        block.bytes = std::max(block.bytes, tenant.bytes);
-      } else {
-        slot_of[t] = slots.size();
-        slots.push_back({{tenant.bytes, life.first.index, life.last.index}, {}});
-      }
-      slots[slot_of[t]].tenants.push_back(t);
+    const Places places = place(comm, lives, takes);
+    for (const TenantId t : tenants_.ids()) {
+      if (tenants_[t].comm != comm) continue;
+      const Placement place = {comm ? MemorySpace::comm : MemorySpace::arena,
+                               places.where.offsets[places.block_of[t]], tenants_[t].bytes,
+                               lives[t].first.index, lives[t].last.index};
+      plan.placements[tenants_[t].storage] = place;
+      if (tenants_[t].result.valid()) plan.placements[tenants_[t].result] = place;
     }
-    std::vector<Block> blocks;
-    for (const Slot& s : slots) blocks.push_back(s.block);
-    // The segment is registered memory, which is worth another attempt.
-    const Assignment where = assign_offsets(blocks, comm ? options_.comm_alignment : options_.arena_alignment,
-                                            options_.exact_limit, comm);
-    for (std::size_t k = 0; k < slots.size(); ++k) {
-      for (TenantId t : slots[k].tenants) {
-        const Placement place = {comm ? MemorySpace::comm : MemorySpace::arena, where.offsets[k],
-                                 tenants_[t].bytes, lives[t].first.index, lives[t].last.index};
-        plan.placements[tenants_[t].storage] = place;
-        if (tenants_[t].result.valid()) plan.placements[tenants_[t].result] = place;
-      }
-    }
-    (comm ? plan.comm_bytes : plan.arena_bytes) = where.bytes;
+    (comm ? plan.comm_bytes : plan.arena_bytes) = places.where.bytes;
   }
   plan.live_peak_bytes = live(order, lives, takes).peak;
   internal_check(plan.live_peak_bytes <= plan.arena_bytes + plan.comm_bytes, "more bytes live than planned");
@@ -277,8 +274,9 @@ MemoryPlan MemoryModel::plan(OrderView order) const {
 }
 
 std::int64_t MemoryModel::planned_bytes(OrderView order) const {
-  const MemoryPlan p = plan(order);
-  return checked_add(p.arena_bytes, p.comm_bytes);
+  const Lives lives = this->lives(order);
+  const IdVector<TenantId, TenantId> takes = this->takes(order, lives);
+  return checked_add(place(false, lives, takes).where.bytes, place(true, lives, takes).where.bytes);
 }
 
 void check_cap(const Schedule& schedule, const MemoryModel& model, OrderView order, std::int64_t cap) {

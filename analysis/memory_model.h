@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "analysis/ids.h"
+#include "analysis/offset_assignment.h"
 #include "ir/schedule.h"
 
 namespace braid::analysis {
@@ -62,7 +63,7 @@ class MemoryModel {
   Live live(OrderView order) const;  // O(n + touches)
   // The plan for this order, which plan_memory writes into the schedule.
   ir::MemoryPlan plan(OrderView order) const;
-  std::int64_t planned_bytes(OrderView order) const;
+  std::int64_t planned_bytes(OrderView order) const;  // of it, without making it
 
   // At the node, `out` may take the bytes of `in` if one is born and the other dies there. The first pair in the
   // list whose tenants are both still free is taken.
@@ -79,6 +80,13 @@ class MemoryModel {
   Lives lives(OrderView order) const;
   IdVector<TenantId, TenantId> takes(OrderView order, const Lives& lives) const;
   Live live(OrderView order, const Lives& lives, const IdVector<TenantId, TenantId>& takes) const;
+  // Where the tenants of the communication segment or of the arena lie. By tenant: which block is its own; `where` has a
+  // block's place. A tenant that takes another's bytes has its block.
+  struct Places {
+    IdVector<TenantId, std::size_t> block_of;
+    Assignment where;
+  };
+  Places place(bool comm, const Lives& lives, const IdVector<TenantId, TenantId>& takes) const;
 
   IdVector<TenantId, Tenant> tenants_;
   IdLists<NodeId, TenantId> touched_;

@@ -223,9 +223,10 @@ Assignment assign_lowest(std::span<const Block> blocks, const std::vector<std::i
     const auto [ignored, first, last] = blocks[b];
     std::int64_t lowest = 0;
     for (const Placed& p : placed) {
-      if (p.last < first || last < p.first) continue;
+      // All that follow lie as high, whether they are alive at the same time or not.
       if (p.from - lowest >= bytes[b]) break;
-      lowest = std::max(lowest, p.to);
+      const bool together = (p.first <= last) & (first <= p.last);  // as often as not: not worth a branch
+      lowest = std::max(lowest, together ? p.to : 0);
     }
     out.offsets[b] = lowest;
     const std::int64_t end = checked_add(lowest, bytes[b]);

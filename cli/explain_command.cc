@@ -223,7 +223,16 @@ int run(const Options& o, Report& report) {
   options.split_report = std::make_shared<SplitReport>();
   options.split.explain = true;
   options.split.weights = false;
-  Schedule schedule = lower(options);
+  const auto lowered_schedule = [&] {
+    try {
+      return lower(options);
+    } catch (const ir::UserError&) {
+      // Where no plan of one stage fits, those of several may.
+      tell_stages(options.split_report->stages, report);
+      throw;
+    }
+  };
+  Schedule schedule = lowered_schedule();
   if (options.split.wanted()) {
     report.print("{}\n", to_string(*options.split_report));
     write_split(*options.split_report, report);

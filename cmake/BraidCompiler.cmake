@@ -13,6 +13,8 @@ target_link_libraries(braid_compiler
 set_target_properties(braid_compiler PROPERTIES OUTPUT_NAME braid EXPORT_NAME compiler
                       BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN"
                       VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+# Nothing replaces a function of the compiler, so that its own calls need not look for one.
+target_link_options(braid_compiler PRIVATE -Wl,-Bsymbolic-functions)
 # A missing function is an error here and not when a program starts. Sanitizer runtimes come with the program.
 if(NOT BRAID_SANITIZE)
   target_link_options(braid_compiler PRIVATE -Wl,--no-undefined)

@@ -100,6 +100,7 @@ class Chooser {
     } else {
       search();
     }
+    if (!best_ && over_limit_ && options_.split.explain) find_pipelines();  // a stage takes less
     if (!best_) require_memory();
     if (!best_) {
       std::string why;
@@ -335,17 +336,30 @@ class Chooser {
           least > report_.candidates[static_cast<std::size_t>(report_.chosen)].simulated)
         return;
     }
-    const auto fastest = [&] {
-      analysis::Time time = analysis::Time::max();
-      for (const SplitCandidate& c : report_.candidates)
-        if (c.ranks == ranks && c.ran()) time = std::min(time, c.simulated);
-      return time;
-    };
     for (int axes = 2; axes <= kMostAxes; ++axes) {
-      const analysis::Time before = fastest();
+      const analysis::Time before = fastest(ranks);
       try_meshes(frontend::sharding::meshes_of(ranks, axes), false);
-      if (fastest() >= before) return;
+      if (fastest(ranks) >= before) return;
     }
+  }
+
+  analysis::Time fastest(int ranks) const {
+    analysis::Time time = analysis::Time::max();
+    for (const SplitCandidate& c : report_.candidates)
+      if (c.ranks == ranks && c.ran()) time = std::min(time, c.simulated);
+    return time;
+  }
+
+  // A candidate that takes longer than this changes nothing: not what is chosen, not the runner-up, and not whether more axes are
+  // tried. Of steps at the sizes for which passes are made, so only where these are what is compared.
+  std::optional<analysis::Time> useful(int ranks) const {
+    const int second = report_.runner_up();
+    if (second < 0 || options_.passes || !options_.split.sizes.empty() || !others_->empty() ||
+        !options_.cost_file.empty())
+      return std::nullopt;
+    const analysis::Time time = report_.candidates[static_cast<std::size_t>(second)].simulated;
+    if (frontend::sharding::meshes_of(ranks, 2).empty()) return time;
+    return std::max(time, fastest(ranks));
   }
 
   // What a program takes is more than the search counts, such as buffers of collectives. If none of its plans fits after all, it looks
@@ -467,7 +481,16 @@ class Chooser {
         std::vector<ir::Schedule> with;
         if (!others_->empty()) with = others_->lower(found.ranks, plan);
         ir::Schedule schedule = *lowered;
-        optimise(schedule, quiet_);
+        passes::PassContext context = pass_context(quiet_);
+        context.useful = useful(found.ranks);
+        optimise(schedule, quiet_, context);
+        if (context.at_least) {
+          candidate.skipped = true;
+          candidate.floor = std::max(candidate.floor, *context.at_least);
+          report_.candidates.push_back(std::move(candidate));
+          numbers_.push_back(found.number);
+          return;
+        }
         for (const frontend::sharding::PricePoint& point : points_) {
           const analysis::Time step =
               analysis::measure(schedule, *point.costs, {.bounds = false, .planned = false}).makespan;

@@ -184,8 +184,15 @@ Expr ExprPool::value(int number) {
 
 ExprKind Expr::kind() const { return node_ ? node_->kind : ExprKind::constant; }
 
+namespace {
+// Apart, so that constant() is small enough to be inlined.
+[[noreturn]] void not_constant(Expr e) {
+  throw InternalError(fmt::format("expression {} is not a constant", to_string(e)));
+}
+}  // namespace
+
 std::int64_t Expr::constant() const {
-  if (node_ != nullptr) throw InternalError(fmt::format("expression {} is not a constant", to_string(*this)));
+  if (node_ != nullptr) not_constant(*this);
   return value_;
 }
 

@@ -23,6 +23,10 @@ struct PassContext {
       costs;  // never null: the machine of the options, or the default one
   // Planned bytes that no pass of this run may exceed; one budget for the whole list. Absent: no cap.
   std::optional<std::int64_t> memory_cap;
+  // A program that takes longer is of no use. A pass that sees that every order does may leave the schedule as it is, and sets
+  // `at_least` to a bound that is larger than this.
+  std::optional<analysis::Time> useful;
+  std::optional<analysis::Time> at_least;
   // Of the schedule as the last reordering pass left it; passes that change it in another way reset this.
   std::shared_ptr<const analysis::OrderAnalysis> analysis;
   // Live peak of the schedule before the first pass with a budget; the common base of all budgets.

@@ -138,9 +138,21 @@ void price_alternatives(const SplitSpace& space, const Graph& graph, const Split
     if (!free) continue;
     SolveOptions effort;
     if (restrict) effort.budget >>= 3;
+    // Taken otherwise it cannot cost less than the cheapest plan.
+    if (choice.solution.proved()) effort.enough = choice.solution.cost;
     const Solution solution = solve(other, effort);
     if (solution.feasible()) found.conversions[k].otherwise = analysis::Time{solution.cost} - found.predicted;
   }
+}
+
+// With what `restrict` adds: the choice of all variables of the restricted problem.
+std::vector<int> completed(Problem restricted, const std::vector<int>& choice) {
+  for (std::size_t v = 0; v < choice.size(); ++v) {
+    std::vector<Cost>& costs = restricted.variables[v];
+    for (std::size_t c = 0; c < costs.size(); ++c)
+      if (static_cast<int>(c) != choice[v]) costs[c] = kForbidden;
+  }
+  return solve(restricted).choice;
 }
 
 // The least factor at which the text of the plan is another one, between the last that was the same and twice that.
@@ -315,9 +327,8 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
       for (const MemoryRows& own : rows) own.limit(restricted, *options.memory);
     };
   }
-  const auto choose = [&](const SplitCostOptions& own, const Restrict& more) {
+  const auto choose = [&](const SplitCostOptions& own, const Restrict& more, SolveOptions effort = {}) {
     // Under a limit that binds a search may spend all it has: the first one has the most.
-    SolveOptions effort;
     if (!rows.empty() && (options.cheapest_only || !result.plans.empty())) effort.budget >>= 3;
     if (!points.several()) return space.choose(split_costs(costs, own, work), effort, more);
     return space.choose(split_costs(costs, own, work), effort, [&](Problem& first) {
@@ -356,9 +367,19 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     describe(graph, choice, plain, found);
     if (options.explain && ranks > 1 && problem) {
       price_alternatives(space, graph, choice, *problem, restrict, found);
-      if (result.plans.empty())
-        result.flips =
-            find_flips([&](const SplitCostOptions& own) { return choose(own, restrict); }, whole, found.text);
+      if (result.plans.empty()) {
+        SolveOptions effort;
+        if (!rows.empty()) {
+          // Only whether there is a cheaper one is asked.
+          Problem restricted = *problem;
+          restrict(restricted);
+          effort.known = completed(std::move(restricted), choice.solution.choice);
+          effort.any_cheaper = true;
+          effort.budget >>= 3;
+        }
+        result.flips = find_flips([&](const SplitCostOptions& own) { return choose(own, restrict, effort); },
+                                  whole, found.text);
+      }
     }
     result.plans.push_back(std::move(found));
   };

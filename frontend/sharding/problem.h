@@ -86,6 +86,11 @@ struct SolveOptions {
   std::int64_t budget = std::int64_t{1} << 28;
   // The largest table of the elimination; a problem that needs a larger one is solved by branch and bound.
   std::int64_t table = std::int64_t{1} << 22;
+  // Of a problem with limits that needs branch and bound: a choice that keeps them, to begin with, and when a search may end before it
+  // is complete: at the first choice that is cheaper than `known`, or that costs at most `enough`.
+  std::vector<int> known = {};
+  bool any_cheaper = false;
+  Cost enough = 0;
 };
 
 enum class Status {

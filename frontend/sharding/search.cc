@@ -39,6 +39,7 @@ class Search {
         options_(options),
         solution_(solution),
         scale_(scale),
+        known_(solution.cost),
         root_(std::move(root)),
         prices_(root_.limits.size(), 0) {}
 
@@ -47,14 +48,16 @@ class Search {
     tighten_root(kRootSweeps);
     if (!root_.infeasible) {
       descend(root_, prices_);
+      if (enough()) return finish();
       if (cells_ < options_.budget) tighten_root(kRootSweeps);
     }
     if (!root_.infeasible) {
       if (cells_ < options_.budget) dive(root_, prices_, nullptr);
+      if (enough()) return finish();
       tighten_root(kRootSweeps);
       open_ = {};  // paths name variables of the root as it was before
       if (!root_.infeasible) open_.push({root_.constant, number_++, nullptr});
-      while (!open_.empty() && cells_ < options_.budget) {
+      while (!open_.empty() && !enough() && cells_ < options_.budget) {
         const Open next = open_.top();
         if (next.bound >= below()) break;
         open_.pop();
@@ -75,6 +78,11 @@ class Search {
   static constexpr int kRootSweeps = 400;
   static constexpr int kNodeSweeps = 12;
   static constexpr int kDescentSweeps = 6;
+
+  bool enough() const {
+    return solution_.feasible() &&
+           (solution_.cost <= options_.enough || (options_.any_cheaper && solution_.cost < known_));
+  }
 
   // Scaled costs from here on are no improvement. Costs are multiples of the scale.
   Cost below() const { return solution_.feasible() ? solution_.cost * scale_ - scale_ + 1 : kInside; }
@@ -303,6 +311,10 @@ class Search {
 
   void finish() {
     solution_.cells = cells_;
+    if (enough()) {
+      solution_.bound = std::min(solution_.bound, solution_.cost);
+      return;
+    }
     // The bound rounded up to a whole cost.
     Cost bound = below();
     if (!open_.empty()) bound = std::min(bound, open_.top().bound);
@@ -319,6 +331,7 @@ class Search {
   const SolveOptions& options_;
   Solution& solution_;
   Cost scale_;
+  Cost known_;  // of the choice to begin with; kForbidden if there is none
   Network root_;
   std::vector<std::int64_t> prices_;
   std::priority_queue<Open, std::vector<Open>, Later> open_;

@@ -6,7 +6,7 @@
 namespace braid::frontend::sharding {
 
 // Solves what is left of `root`, which `scale` made. `solution` holds the best choice known before, if any, and receives
-// choice, cost, bound, status, cells and branches.
+// choice, cost, bound, status, cells and branches. It may end before that where options say what is enough.
 void branch_and_bound(const Problem& problem, Network root, Cost scale, const SolveOptions& options,
                       Solution& solution);
 

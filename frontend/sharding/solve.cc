@@ -170,6 +170,12 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
     accept(solution, problem, network);
     return solution;
   }
+  if (!options.known.empty()) {
+    solution.choice = options.known;
+    solution.cost = price(problem, options.known);
+    ir::internal_check(solution.cost != kForbidden, "the known choice breaks a limit");
+    solution.status = Status::kFeasible;
+  }
   branch_and_bound(problem, std::move(network), scale, options, solution);
   return solution;
 }

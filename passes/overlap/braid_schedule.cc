@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "analysis/bounds.h"
 #include "analysis/measure.h"
 #include "analysis/memory_model.h"
 #include "analysis/order_analysis.h"
@@ -49,6 +50,13 @@ bool BraidSchedule::run(Schedule& schedule, PassContext& context) {
   const bool channel_order = has_point_to_point(schedule);
   const Problem problem = make_problem(schedule, costs, {.channel_order = channel_order});
   if (problem.collectives.empty()) return false;
+  if (context.useful) {
+    const Time bound = input_bound(problem);
+    if (bound > *context.useful) {
+      context.at_least = bound;
+      return false;
+    }
+  }
   const MemoryModel model(schedule);
   const Order input = identity_order(problem.nodes());
   const Measurement before = measure(schedule, problem, model, input, {.bounds = false});

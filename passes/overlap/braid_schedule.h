@@ -17,6 +17,8 @@
 //      if that shortens the schedule; those with explicit costs are never merged.
 //   7. With `split`, collectives may become several (splitting.h) if that shortens the schedule.
 //
+//   8. If no order is as short as the context finds useful, the schedule stays as it is.
+//
 // How: order_search.h, bucket_search.h, split_search.h. It builds orders on the simulator's state and improves
 // them by moves whose effect is simulated exactly; it stops when it reaches the lower bound (bounds.h).
 // stops.

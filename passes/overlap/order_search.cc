@@ -81,9 +81,23 @@ class OrderSearch {
   NodeTails heads_;
   LiveBytes live_backwards_;
   FoundOrder found_;
+  // The last orders whose planned bytes were asked for, in turn: rules often find the same one.
+  struct Planned {
+    Order order;
+    std::int64_t bytes;
+  };
+  std::vector<Planned> planned_;
+  std::size_t next_planned_ = 0;
 
-  std::int64_t planned(OrderView order) const {
-    return memory_.planned_bytes ? memory_.planned_bytes(order) : 0;
+  std::int64_t planned(const Order& order) {
+    if (!memory_.planned_bytes) return 0;
+    constexpr std::size_t kKept = 8;
+    const auto known = std::ranges::find(planned_, order, &Planned::order);
+    if (known != planned_.end()) return known->bytes;
+    if (planned_.size() < kKept) planned_.emplace_back();
+    Planned& slot = planned_[next_planned_++ % kKept];
+    slot = {order, memory_.planned_bytes(order)};
+    return slot.bytes;
   }
   // Not worth more rules: as short as can be, or, in large graphs, as good as.
   bool enough(Time makespan) const {
@@ -103,6 +117,12 @@ class OrderSearch {
     }
     take({order, simulate_makespan(p_, order), bytes});
     return true;
+  }
+
+  // offer() for those who need no answer: of one that is longer the planned bytes do not matter.
+  void offer_if_shorter(const Order& decided) {
+    if (!found_.keeps_cap || simulate_makespan(p_, with_early_releases(p_, decided)) <= found_.makespan)
+      offer(decided);
   }
 
   // Likewise of one that has its figures.
@@ -201,7 +221,7 @@ class OrderSearch {
       for (int round = 0; round < 2 && runs > kept; ++round, --runs) {
         const Order order = limited({.priority = priority}, reference, limit);
         const std::int64_t over = planned(order) - *options_.cap;
-        offer(order);
+        offer_if_shorter(order);
         if (over <= 0 || limit <= live(reference)) break;
         limit = std::max(live(reference), limit - over);
       }
@@ -218,7 +238,7 @@ class OrderSearch {
       const Time before = found_.makespan;
       reference = found_.order;
       limit = live(reference) + *options_.cap - found_.planned_bytes;
-      offer(limited(variants[next % std::size(variants)], reference, limit));
+      offer_if_shorter(limited(variants[next % std::size(variants)], reference, limit));
       idle = found_.makespan < before ? 0 : idle + 1;
     }
   }

@@ -7,15 +7,21 @@ namespace braid::passes {
 
 using namespace analysis;
 
-FoundOrder order_of(const ir::Schedule& schedule, const CostModel& costs, const OrderSearchOptions& options,
-                    bool channel_order) {
+std::optional<FoundOrder> order_within(const ir::Schedule& schedule, const CostModel& costs,
+                                       const OrderSearchOptions& options, bool channel_order, Time most) {
   const Problem problem = make_problem(schedule, costs, {.channel_order = channel_order});
+  OrderSearchOptions bounded = options;
+  bounded.bound = lower_bounds(problem).best();
+  if (bounded.bound > most) return std::nullopt;
   const MemoryModel model(schedule);
   const LiveBytes live(model, false);
   const OrderMemory memory{&live, [&](OrderView order) { return model.planned_bytes(order); }};
-  OrderSearchOptions bounded = options;
-  bounded.bound = lower_bounds(problem).best();
   return search_order(problem, memory, bounded);
+}
+
+FoundOrder order_of(const ir::Schedule& schedule, const CostModel& costs, const OrderSearchOptions& options,
+                    bool channel_order) {
+  return *order_within(schedule, costs, options, channel_order, Time::max());
 }
 
 TrialSearch::TrialSearch(Scheduled& best, const CostModel& costs, const OrderSearchOptions& full,

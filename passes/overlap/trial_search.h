@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "analysis/costs/cost_model.h"
@@ -21,6 +22,11 @@ struct Scheduled {
 FoundOrder order_of(const ir::Schedule& schedule, const analysis::CostModel& costs,
                     const OrderSearchOptions& options, bool channel_order);
 
+// Nothing, and no search, if no order is as short as `most`.
+std::optional<FoundOrder> order_within(const ir::Schedule& schedule, const analysis::CostModel& costs,
+                                       const OrderSearchOptions& options, bool channel_order,
+                                       analysis::Time most);
+
 class TrialSearch {
  public:
   // `best` becomes what is found; `full`: how the winner's order is searched for in the end.
@@ -36,7 +42,7 @@ class TrialSearch {
   // What the best order is longer than any change could make it.
   analysis::Time above_bound() const;
 
-  // change(schedule): false if it cannot be made. is_better(schedule, order found): it stays.
+  // change(schedule): false if it cannot be made. is_better(schedule, order found): it stays; never one that is longer than the best.
   template <class Change, class IsBetter>
   bool attempt(const Change& change, const IsBetter& is_better) {
     --tries_;
@@ -44,9 +50,10 @@ class TrialSearch {
     if (!change(changed)) return false;
     OrderSearchOptions quick = full_;  // trials are many
     quick.quick = true;
-    FoundOrder found = order_of(changed, costs_, quick, channel_order_);
-    if (!found.keeps_cap || !is_better(changed, found)) return false;
-    best_ = {std::move(changed), std::move(found)};
+    std::optional<FoundOrder> found =
+        order_within(changed, costs_, quick, channel_order_, best_.found.makespan);
+    if (!found || !found->keeps_cap || !is_better(changed, *found)) return false;
+    best_ = {std::move(changed), std::move(*found)};
     return true;
   }
   // attempt(fewer), without each half, quarter, ... of `chosen`; what is not missed is left out for good. No

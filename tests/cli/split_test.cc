@@ -359,6 +359,16 @@ TEST(Split, PipelineStagesArePricedButNotGenerated) {
     EXPECT_NEAR(found["step_us"].get<double>(), all, 1e-3);
     EXPECT_GE(found["steps_us"].get<double>(), found["step_us"].get<double>());
   }
+  // Also where nothing that is generated fits.
+  const ProcessResult full = braid(
+      {"explain", file, "--devices", "4", "--memory-limit", "4096", "--json=" + (folder / "full.json")});
+  EXPECT_EQ(full.exit_code, 3);
+  EXPECT_THAT(full.err, HasSubstr("BR0488"));
+  EXPECT_THAT(full.out, HasSubstr("Pipeline stages: searched and priced"));
+  std::ifstream rest(folder / "full.json");
+  const nlohmann::json said = nlohmann::json::parse(rest);
+  EXPECT_EQ(said["stages"].size(), 2u);
+  EXPECT_EQ(said["error"]["number"], "BR0488");
   const ProcessResult refused = braid({"check", file, "--mesh", "pp=2,tp=2"});
   EXPECT_EQ(refused.exit_code, 3);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("BR0493"), HasSubstr("explain --devices N")));

@@ -89,6 +89,40 @@ TEST_F(SplitModel, DevicesSplitWhatIsLarge) {
   EXPECT_GT(report.gap(), 0);
 }
 
+// Without sizes a candidate that must be longer than the runner-up is not simulated; with sizes, here the same ones, all are.
+TEST_F(SplitModel, WhatIsNotSimulatedWouldNotBeChosen) {
+  int left_out = 0;
+  for (const char* machine : {"cpu", "h100"}) {
+    for (const int rows : {16, 256, 2048}) {
+      for (const int hidden : {64, 256}) {
+        CompileOptions o = options(network(2, rows, hidden));
+        o.machine = machine;
+        o.split.devices = 8;
+        SplitReport some, all;
+        const ir::Schedule chosen = lower_split(o, some);
+        o.split.sizes.emplace_back();
+        EXPECT_EQ(ir::print(lower_split(o, all)), ir::print(chosen));
+        EXPECT_EQ(some.chosen, all.chosen);
+        EXPECT_EQ(some.runner_up(), all.runner_up());
+        ASSERT_EQ(some.candidates.size(), all.candidates.size());
+        for (std::size_t k = 0; k < some.candidates.size(); ++k) {
+          const SplitCandidate &a = some.candidates[k], &b = all.candidates[k];
+          EXPECT_EQ(a.plan, b.plan);
+          EXPECT_LE(b.skipped, a.skipped);
+          if (!a.skipped) {
+            EXPECT_EQ(a.simulated, b.simulated);
+          }
+          if (!a.skipped || b.skipped) continue;
+          ++left_out;
+          EXPECT_LE(a.floor, b.simulated) << machine << " " << rows << " " << hidden << " " << a.name;
+          EXPECT_NE(to_string(some).find(fmt::format("over {:.3f}", a.floor.us())), std::string::npos);
+        }
+      }
+    }
+  }
+  EXPECT_GT(left_out, 0);
+}
+
 TEST_F(SplitModel, DevicesTryMeshes) {
   CompileOptions o = options(network(1, 512, 256));
   o.machine = "cpu";

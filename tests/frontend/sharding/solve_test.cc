@@ -250,6 +250,58 @@ TEST(ShardingSolve, BranchAndBoundEqualsExhaustiveSearch) {
   EXPECT_GT(searched, 20);
 }
 
+// Whether a choice is beaten, by a search that begins with it and ends at the first cheaper one.
+TEST(ShardingSolve, AKnownChoiceIsBeatenIfAnyIsCheaper) {
+  int beaten = 0, kept = 0;
+  for (std::uint64_t seed = 210'000; seed < 210'100; ++seed) {
+    Random random(seed);
+    Problem problem = dense_problem(random);
+    add_usages(random, problem);
+    bind_limits(random, problem);
+    const Solution best = solve(problem);
+    if (!best.feasible()) continue;
+    SolveOptions options;
+    options.table = 8;
+    options.any_cheaper = true;
+    // The cheapest one, and any others that keep the limits.
+    std::vector<std::vector<int>> all = {best.choice};
+    for (int k = 0; k < 200; ++k) {
+      std::vector<int> choice;
+      for (const std::vector<Cost>& costs : problem.variables)
+        choice.push_back(static_cast<int>(random.below(static_cast<int>(costs.size()))));
+      if (price(problem, choice) != kForbidden) all.push_back(std::move(choice));
+    }
+    for (const std::vector<int>& known : all) {
+      options.known = known;
+      const Solution found = solve(problem, options);
+      ASSERT_TRUE(found.feasible()) << "seed " << seed;
+      EXPECT_EQ(price(problem, found.choice), found.cost) << "seed " << seed;
+      EXPECT_LE(found.bound, best.cost) << "seed " << seed;
+      if (found.method != "branch and bound") continue;
+      const bool cheaper = best.cost < price(problem, known);
+      EXPECT_EQ(found.cost < price(problem, known), cheaper) << "seed " << seed;
+      if (!cheaper) {
+        EXPECT_EQ(found.choice, known) << "seed " << seed;
+        EXPECT_EQ(found.status, Status::kOptimal) << "seed " << seed;
+      }
+      ++(cheaper ? beaten : kept);
+    }
+    // At the first one that costs so much, and the least where nothing does.
+    for (const Cost enough : {Cost{0}, best.cost, best.cost + best.cost / 4}) {
+      SolveOptions sooner;
+      sooner.table = 8;
+      sooner.enough = enough;
+      const Solution found = solve(problem, sooner);
+      ASSERT_TRUE(found.feasible()) << "seed " << seed;
+      EXPECT_EQ(price(problem, found.choice), found.cost) << "seed " << seed;
+      EXPECT_LE(found.cost, std::max(enough, best.cost)) << "seed " << seed;
+      EXPECT_LE(found.bound, best.cost) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(beaten, 100);
+  EXPECT_GT(kept, 20);
+}
+
 // Costs of 0 and 1 on all pairs: choices that are almost dominated, by a loss of 1.
 TEST(ShardingSolve, LossesOfOne) {
   for (std::uint64_t seed = 600'000; seed < 600'300; ++seed) {

@@ -11,6 +11,7 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "passes/overlap/order_limits.h"
+#include "passes/overlap/trial_search.h"
 #include "passes/runner.h"
 #include "tests/support/random.h"
 #include "tests/support/random_graph.h"
@@ -89,6 +90,58 @@ TEST(BraidSchedule, RandomProgramsAreLegalAndNoLonger) {
     run_passes(again, parse_pass_list("braid_schedule{budget=50}"));
     EXPECT_EQ(ir::print(program.schedule), ir::print(again)) << "seed " << seed;
   }
+}
+
+// What is too long to be useful is left as it is, with a bound that no order beats; anything else is scheduled as ever.
+TEST(BraidSchedule, LeavesWhatIsTooLongInEveryOrder) {
+  int left = 0, kept = 0;
+  for (int i = 0; i < random_cases(60); ++i) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const RandomProgram program = random_program(seed, 10 + i % 30);
+    ir::Schedule scheduled = program.schedule;
+    run_passes(scheduled, parse_pass_list("braid_schedule{budget=50}"));
+    const Time shortest = makespan(scheduled);
+    for (const int percent : {50, 90, 100}) {
+      PassContext context;
+      context.useful = Time{shortest.ps / 100 * percent};
+      if (percent == 100) context.useful = shortest;
+      ir::Schedule limited = program.schedule;
+      run_passes(limited, parse_pass_list("braid_schedule{budget=50}"), {.context = &context});
+      EXPECT_TRUE(percent < 100 || !context.at_least);
+      ++(context.at_least ? left : kept);
+      if (context.at_least) {
+        EXPECT_GT(*context.at_least, *context.useful);
+        EXPECT_LE(*context.at_least, shortest);
+      }
+      EXPECT_EQ(ir::print(limited), ir::print(context.at_least ? program.schedule : scheduled));
+    }
+  }
+  EXPECT_GT(left, 0);
+  EXPECT_GT(kept, 0);
+}
+
+// A trial that no order makes short enough needs no search, and of others the search finds the same.
+TEST(TrialSearch, SearchesUnlessEveryOrderIsTooLong) {
+  int none = 0;
+  for (int i = 0; i < random_cases(60); ++i) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const RandomProgram program = random_program(seed, 10 + i % 30);
+    const CostModel& costs = *PassContext().costs;
+    const OrderSearchOptions options{.appends_per_node = 50, .quick = i % 2 == 0};
+    const FoundOrder found = order_of(program.schedule, costs, options, true);
+    for (const std::int64_t most : {found.makespan.ps / 2, found.makespan.ps - 1, found.makespan.ps}) {
+      const std::optional<FoundOrder> within =
+          order_within(program.schedule, costs, options, true, Time{most});
+      EXPECT_TRUE(within || most < found.makespan.ps);
+      none += within ? 0 : 1;
+      if (within) {
+        EXPECT_EQ(within->order, found.order);
+      }
+    }
+  }
+  EXPECT_GT(none, 0);
 }
 
 }  // namespace
