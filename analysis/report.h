@@ -11,7 +11,7 @@
 
 namespace braid::analysis {
 
-// What keeps a collective where it is. order_limits.h says what each reason claims.
+// What keeps a collective where it is. explain/order_limits.h says what each reason claims.
 enum class LimitReason : std::uint8_t {
   none,      // nothing keeps it from another place
   data,      // a dependency on `other`
@@ -48,7 +48,8 @@ struct CollectiveReport {
   // Its share of the time in which the stream is blocked (simulator.h), before and after the pass.
   Time initial_exposed, final_exposed;
   int moves = 0;  // positions that the start went up and the wait down
-  Limit limit;    // why it did not go further (order_limits.h); a pass sets only what it alone knows (form)
+  Limit
+      limit;  // why it did not go further (explain/order_limits.h); a pass sets only what it alone knows (form)
 };
 
 // Of one pass.

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "explain/order_limits.h"
 #include "ir/kernel_parts.h"
-#include "passes/overlap/order_limits.h"
 #include "passes/select_kernels.h"
 
 namespace braid::explain {
@@ -104,7 +104,7 @@ void OverlapObserver::observe(const passes::Pass&, const ir::Schedule& before, c
   while (seen_ < context_.reports.size()) {
     OverlapStep step{context_.reports[seen_++], measure(before, *context_.costs),
                      measure(after, *context_.costs)};
-    passes::explain(step.report, after, *context_.costs);
+    add_limits(step.report, after, *context_.costs);
     step.report.bound = step.after.bounds.best();
     step.report.planned_before = step.before.planned_bytes;
     step.report.planned_after = step.after.planned_bytes;
@@ -128,7 +128,7 @@ void OverlapObserver::explain_last(const ir::Schedule& last) {
     for (const CollectiveReport& c : s.report.collectives) moves[c.name] += c.moves;
   }
   for (CollectiveReport& c : all.collectives) c.moves = moves[c.name];
-  passes::explain(all, last, *context_.costs);
+  add_limits(all, last, *context_.costs);
   story_.last.collectives = std::move(all.collectives);
 }
 

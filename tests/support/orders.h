@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "explain/order_limits.h"
 #include "ir/dependencies.h"
 #include "ir/parser.h"
-#include "passes/overlap/order_limits.h"
 #include "passes/pass_context.h"
 #include "passes/runner.h"
 
@@ -66,7 +66,7 @@ inline analysis::OverlapReport report_after(std::string_view list, ir::Schedule&
                                             passes::PassContext& context) {
   passes::run_passes(schedule, passes::parse_pass_list(list), {.context = &context});
   analysis::OverlapReport report = context.reports.back();
-  passes::explain(report, schedule, *context.costs);
+  explain::add_limits(report, schedule, *context.costs);
   return report;
 }
 

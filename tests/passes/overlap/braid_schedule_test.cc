@@ -8,9 +8,9 @@
 #include "analysis/memory_model.h"
 #include "analysis/problem.h"
 #include "analysis/simulator.h"
+#include "explain/order_limits.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
-#include "passes/overlap/order_limits.h"
 #include "passes/overlap/trial_search.h"
 #include "passes/runner.h"
 #include "tests/support/random.h"
@@ -63,7 +63,7 @@ TEST(BraidSchedule, ReportsWhatItGainedAndWhatIsLeft) {
   run_passes(schedule, parse_pass_list("braid_schedule"), {.context = &context});
   ASSERT_EQ(context.reports.size(), 1u);
   OverlapReport report = context.reports[0];
-  explain(report, schedule, *context.costs);
+  explain::add_limits(report, schedule, *context.costs);
   EXPECT_EQ(report.makespan_before.ns(), 6000);
   EXPECT_LT(report.makespan_after.ns(), 5500);  // 5000 and what the machine charges for contention
   EXPECT_LE(report.bound, report.makespan_after);

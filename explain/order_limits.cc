@@ -1,4 +1,4 @@
-#include "passes/overlap/order_limits.h"
+#include "explain/order_limits.h"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 #include "ir/dependencies.h"
 #include "passes/overlap/groups.h"
 
-namespace braid::passes {
+namespace braid::explain {
 namespace {
 
 using namespace ir;
@@ -274,7 +274,7 @@ class Finder {
     }
     if (!ungrouped_) {
       Schedule apart = schedule_;
-      while (unpack_groups(apart)) {
+      while (passes::unpack_groups(apart)) {
       }
       Freedom any = freedom_;
       any.starts = any.waits = true;
@@ -386,7 +386,7 @@ std::map<std::string, Limit> find_limits(const Schedule& schedule, const CostMod
   return Finder(schedule, costs, freedom, pass).run();
 }
 
-void explain(OverlapReport& report, const Schedule& after, const CostModel& costs) {
+void add_limits(OverlapReport& report, const Schedule& after, const CostModel& costs) {
   const std::map<std::string, Limit> limits = find_limits(after, costs, report.freedom, report.pass);
   for (CollectiveReport& c : report.collectives) {
     if (const auto found = limits.find(c.name); found != limits.end() && c.limit.reason == LimitReason::none)
@@ -394,4 +394,4 @@ void explain(OverlapReport& report, const Schedule& after, const CostModel& cost
   }
 }
 
-}  // namespace braid::passes
+}  // namespace braid::explain

@@ -1,6 +1,6 @@
 // Every reason that is printed is a claim: random programs, all passes that move communication, with and
 // without caps and groups, each claim held against the simulator.
-#include "passes/overlap/order_limits.h"
+#include "explain/order_limits.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 #include "explain/overlap_story.h"
 #include "explain/overlap_text.h"
 #include "passes/overlap/groups.h"
-#include "tests/passes/overlap/limit_oracle.h"
+#include "tests/explain/limit_oracle.h"
 #include "tests/support/orders.h"
 #include "tests/support/random.h"
 

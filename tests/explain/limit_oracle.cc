@@ -1,4 +1,4 @@
-#include "tests/passes/overlap/limit_oracle.h"
+#include "tests/explain/limit_oracle.h"
 
 #include <fmt/format.h>
 

@@ -33,7 +33,7 @@
 #include "analysis/report.h"
 #include "ir/schedule.h"
 
-namespace braid::passes {
+namespace braid::explain {
 
 // Of the schedule in its present order, by the name of the start. `pass` is named in the text of `form`.
 std::map<std::string, analysis::Limit> find_limits(const ir::Schedule& schedule,
@@ -41,6 +41,6 @@ std::map<std::string, analysis::Limit> find_limits(const ir::Schedule& schedule,
                                                    const analysis::Freedom& freedom, std::string_view pass);
 
 // Adds them to the report of the pass that made this schedule, except where the pass gave a reason itself.
-void explain(analysis::OverlapReport& report, const ir::Schedule& after, const analysis::CostModel& costs);
+void add_limits(analysis::OverlapReport& report, const ir::Schedule& after, const analysis::CostModel& costs);
 
-}  // namespace braid::passes
+}  // namespace braid::explain

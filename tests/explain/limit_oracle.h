@@ -1,4 +1,4 @@
-// Holds a printed reason (passes/overlap/order_limits.h) against the simulator, place by place and with
+// Holds a printed reason (explain/order_limits.h) against the simulator, place by place and with
 // nothing of the code that found it: slow and plain.
 #pragma once
 
