@@ -44,11 +44,15 @@ ProgramInterface read_table(const Table& table) {
   return program;
 }
 
-// The parts of inputs and outputs, if they have one of the table's tensors' number of dimensions.
-std::optional<TensorPart> part_of(const nlohmann::json& entry, const nlohmann::json& manifest,
-                                  std::size_t dimensions) {
-  std::optional<TensorPart> part = TensorPart::of(entry, manifest);
-  return part && part->whole().size() == dimensions ? part : std::nullopt;
+// Whether the shape of a manifest's part is that of the library's table.
+bool fits(const InputSpec& spec, const nlohmann::json& shape) {
+  if (shape.size() != spec.sizes.size()) return false;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const std::int64_t constant = spec.sizes[d].constant;
+    if (shape[d].is_number_integer() != (constant >= 0)) return false;
+    if (constant >= 0 && shape[d].get<std::int64_t>() != constant) return false;
+  }
+  return true;
 }
 
 // What the manifest tells beyond the program's table.
@@ -63,13 +67,18 @@ void read_manifest_of(const ProgramFiles& program, ProgramInterface& table) {
   const nlohmann::json &inputs = entries("inputs"), &outputs = entries("outputs");
   for (std::size_t k = 0; k < std::min(inputs.size(), table.inputs.size()); ++k) {
     InputSpec& spec = table.inputs[k];
-    spec.part = part_of(inputs[k], manifest, spec.sizes.size());
+    spec.part = TensorPart::of(inputs[k], manifest, table.ranks);
+    if (spec.part && !fits(spec, inputs[k]["shape"])) spec.part.reset();
     const auto below = inputs[k].find("index_below");
     if (below == inputs[k].end()) continue;
     spec.index_below = below->is_string() ? below->get<std::string>() : below->dump();
   }
-  for (std::size_t k = 0; k < std::min(outputs.size(), table.outputs.size()); ++k)
-    table.outputs[k].part = part_of(outputs[k], manifest, static_cast<std::size_t>(table.outputs[k].rank));
+  for (std::size_t k = 0; k < std::min(outputs.size(), table.outputs.size()); ++k) {
+    ProgramInterface::Output& output = table.outputs[k];
+    output.part = TensorPart::of(outputs[k], manifest, table.ranks);
+    if (output.part && output.part->whole().size() != static_cast<std::size_t>(output.rank))
+      output.part.reset();
+  }
 }
 
 }  // namespace

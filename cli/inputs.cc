@@ -158,6 +158,7 @@ GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
       static_cast<std::size_t>(ranks), std::vector<std::optional<ir::Tensor>>(specs.size()));
   GivenInputs inputs;
   std::set<std::size_t> of_ranks;
+  std::set<std::pair<std::size_t, int>> named;
   for (const Given& given : read_files(options.files)) {
     std::size_t k = 0;
     while (k < specs.size() && specs[k].name != given.name) ++k;
@@ -173,6 +174,9 @@ GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
     for (std::size_t d = 0; d < specs[k].sizes.size() && d < given.tensor.sizes.size(); ++d) {
       if (!specs[k].sizes[d].dim.empty()) dims[specs[k].sizes[d].dim] = given.tensor.sizes[d];
     }
+    if (!named.emplace(k, given.rank).second)
+      ir::user_error(kBadOption, {}, fmt::format("--input {}: '{}' is given twice", given.text, given.name),
+                     "give each input once, or once for each rank");
     const std::optional<TensorPart>& part = specs[k].part;
     const bool whole = part && !part->is_term() && part->is_whole(given.tensor);
     for (int r = 0; r < ranks; ++r) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "frontend/sharding/mesh.h"
 
@@ -13,65 +12,65 @@ namespace braid::cli {
 namespace {
 
 using frontend::sharding::AxisSpec;
+using frontend::sharding::KnownSizes;
 using frontend::sharding::Mesh;
-using frontend::sharding::Spec;
 
-using Sizes = std::vector<std::optional<std::int64_t>>;
+KnownSizes known(const std::vector<ir::Expr>& sizes) {
+  KnownSizes all;
+  for (const ir::Expr& size : sizes)
+    all.push_back(size.is_constant() ? std::optional(size.constant()) : std::nullopt);
+  return all;
+}
 
-// Whether a dimension of that size, of which this is what is left of it, can be cut so.
-bool can_cut(const Sizes& sizes, const Spec& state, int ranks) {
-  if (!state.is_split()) return true;
-  if (state.dim >= static_cast<int>(sizes.size())) return false;
-  const std::optional<std::int64_t>& size = sizes[static_cast<std::size_t>(state.dim)];
-  if (!size || *size < 1) return false;
-  const auto& blocks = state.blocks;
-  return blocks.empty() || (std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0}) == *size &&
-                            std::ranges::all_of(blocks, [&](std::int64_t b) { return b % ranks == 0; }));
+KnownSizes known(const nlohmann::json& sizes) {
+  KnownSizes all;
+  for (const nlohmann::json& size : sizes)
+    all.push_back(size.is_number_integer() ? std::optional(size.get<std::int64_t>()) : std::nullopt);
+  return all;
+}
+
+// Whether a manifest's mesh is one of so many ranks.
+bool has_ranks(const Mesh& mesh, int ranks) {
+  std::int64_t product = 1;
+  for (const ir::MeshAxis& axis : mesh.axes) {
+    if (axis.size < 1 || axis.size > ranks) return false;
+    product *= axis.size;
+    if (product > ranks) return false;
+  }
+  return product == ranks;
 }
 
 }  // namespace
 
-std::optional<TensorPart> TensorPart::of(const std::string& state, Mesh mesh, int ranks, Sizes whole) {
+std::optional<TensorPart> TensorPart::of(const std::string& state, Mesh mesh, int ranks, KnownSizes whole,
+                                         const KnownSizes& local) {
   if (mesh.axes.empty()) mesh = Mesh::line(ranks);
-  const auto states = frontend::sharding::parse_mesh_spec(state, mesh);
-  if (!states || mesh.ranks() != ranks) return std::nullopt;
+  if (!has_ranks(mesh, ranks)) return std::nullopt;
+  auto axes = frontend::sharding::axis_specs(state, mesh, whole, local);
+  if (!axes) return std::nullopt;
   TensorPart part;
-  Sizes left = whole;
-  for (std::size_t k = 0; k < states->size(); ++k) {
-    const Spec& own = (*states)[k];
-    const int parts = mesh.axes[k].size;
-    if (!can_cut(left, own, parts)) return std::nullopt;
-    if (own.is_split()) {
-      auto& size = left[static_cast<std::size_t>(own.dim)];
-      size = frontend::sharding::part_of(*size, parts);
-    }
-    part.axes_.push_back({parts, own});
-  }
   part.state_ = state;
+  part.axes_ = std::move(*axes);
   part.whole_ = std::move(whole);
   return part;
 }
 
-std::optional<TensorPart> TensorPart::of(const std::optional<ir::Part>& part, const ir::Graph& graph) {
+std::optional<TensorPart> TensorPart::of(const std::optional<ir::Part>& part, const ir::Graph& graph,
+                                         ir::BufferId local) {
   if (!part) return std::nullopt;
-  Sizes whole;
-  for (const ir::Expr& size : part->whole)
-    whole.push_back(size.is_constant() ? std::optional(size.constant()) : std::nullopt);
-  return of(part->state, {graph.mesh}, graph.ranks, std::move(whole));
+  return of(part->state, {graph.mesh}, graph.ranks, known(part->whole), known(graph[local].sizes));
 }
 
-std::optional<TensorPart> TensorPart::of(const nlohmann::json& entry, const nlohmann::json& manifest) {
+std::optional<TensorPart> TensorPart::of(const nlohmann::json& entry, const nlohmann::json& manifest,
+                                         int ranks) {
   const auto part = entry.find("part");
   if (part == entry.end()) return std::nullopt;
   try {
     Mesh mesh;
     for (const nlohmann::json& axis : manifest.value("mesh", nlohmann::json::array()))
       mesh.axes.push_back({axis.at("name").get<std::string>(), axis.at("ranks").get<int>()});
-    Sizes whole;
-    for (const nlohmann::json& size : part->at("whole"))
-      whole.push_back(size.is_number_integer() ? std::optional(size.get<std::int64_t>()) : std::nullopt);
-    return of(part->at("state").get<std::string>(), std::move(mesh), manifest.at("ranks").get<int>(),
-              std::move(whole));
+    return of(part->at("state").get<std::string>(), std::move(mesh), ranks, known(part->at("whole")),
+              known(entry.at("shape")));
   } catch (const nlohmann::json::exception&) {  // not written by Braid
     return std::nullopt;
   }
@@ -97,10 +96,24 @@ ir::Tensor TensorPart::given(const ir::Tensor& whole, int rank) const {
 }
 
 ir::Tensor TensorPart::expected(const ir::Tensor& whole, int rank, ir::Tensor& result) const {
-  ir::Tensor part = frontend::sharding::part_of(whole, axes_, rank, false);
-  if (result.sizes == given(whole, rank).sizes)
-    result = frontend::sharding::without_padding(result, part.sizes);
-  return part;
+  result = without_padding(std::move(result), rank);
+  return frontend::sharding::part_of(whole, axes_, rank, false);
+}
+
+ir::Tensor TensorPart::without_padding(ir::Tensor own, int rank) const {
+  if (own.sizes.size() != whole_.size()) return own;
+  std::vector<std::int64_t> whole = own.sizes;
+  for (const AxisSpec& axis : axes_) {
+    if (axis.spec.is_split()) {
+      const auto dim = static_cast<std::size_t>(axis.spec.dim);
+      whole[dim] = *whole_[dim];
+    }
+  }
+  const std::vector<std::int64_t> sizes = frontend::sharding::sizes_without_padding(whole, axes_, rank);
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] > own.sizes[d])
+      return own;  // of another size than a part, which is told when it is compared
+  return frontend::sharding::without_padding(own, sizes);
 }
 
 }  // namespace braid::cli

@@ -17,13 +17,14 @@ namespace braid::cli {
 
 class TensorPart {
  public:
-  // nullopt for what is not told to be a part. Of an input or output of a lowered program, which has the mesh of the graph:
-  static std::optional<TensorPart> of(const std::optional<ir::Part>& part, const ir::Graph& graph);
-  // Of an entry of the manifest.
-  static std::optional<TensorPart> of(const nlohmann::json& entry, const nlohmann::json& manifest);
+  // nullopt for what is not told to be a part, or wrongly. Of an input or output of a lowered program, in this buffer:
+  static std::optional<TensorPart> of(const std::optional<ir::Part>& part, const ir::Graph& graph,
+                                      ir::BufferId local);
+  // Of an entry of the manifest of a program of so many ranks.
+  static std::optional<TensorPart> of(const nlohmann::json& entry, const nlohmann::json& manifest, int ranks);
 
   // Sizes of the whole tensor, nullopt where they are known only at run time.
-  const std::vector<std::optional<std::int64_t>>& whole() const { return whole_; }
+  const frontend::sharding::KnownSizes& whole() const { return whole_; }
   // "S(1) of [1, 12, ?, 64]"
   std::string text() const;
   // Whether it is a term of a sum, of which the whole says nothing.
@@ -34,14 +35,17 @@ class TensorPart {
   ir::Tensor given(const ir::Tensor& whole, int rank) const;
   // What a rank must return; `result`, which it has returned, loses its padding.
   ir::Tensor expected(const ir::Tensor& whole, int rank, ir::Tensor& result) const;
+  // Of what a rank has returned; nothing of padding means anything.
+  ir::Tensor without_padding(ir::Tensor own, int rank) const;
 
  private:
   static std::optional<TensorPart> of(const std::string& state, frontend::sharding::Mesh mesh, int ranks,
-                                      std::vector<std::optional<std::int64_t>> whole);
+                                      frontend::sharding::KnownSizes whole,
+                                      const frontend::sharding::KnownSizes& local);
 
   std::string state_;
   std::vector<frontend::sharding::AxisSpec> axes_;
-  std::vector<std::optional<std::int64_t>> whole_;
+  frontend::sharding::KnownSizes whole_;
 };
 
 }  // namespace braid::cli

@@ -33,10 +33,7 @@ std::string type_of(const ordered_json& tensor) {
   return text;
 }
 
-}  // namespace
-
-void tell_program(const std::string& dir, Report& report) {
-  const ordered_json facts = program_facts(dir).facts;
+void tell_facts(const ordered_json& facts, Report& report) {
   const int ranks = facts.value("ranks", 1);
   report.print("program {} for {}, {} rank{}\n", facts.value("name", ""), facts.value("target", ""), ranks,
                ranks == 1 ? "" : "s");
@@ -61,6 +58,19 @@ void tell_program(const std::string& dir, Report& report) {
                  bytes.is_null() ? "not built" : bytes_text(bytes.get<std::int64_t>()));
   }
   report.json().update(facts);
+}
+
+}  // namespace
+
+void tell_program(const std::string& dir, Report& report) {
+  const ordered_json facts = program_facts(dir).facts;
+  try {
+    tell_facts(facts, report);
+  } catch (const nlohmann::json::exception& error) {
+    ir::user_error(codegen::kNoProgram, {.file = codegen::manifest_path(dir)},
+                   fmt::format("a field is not as braid compile writes it: {}", error.what()),
+                   "compile the model again");
+  }
 }
 
 void tell_collectives(const std::string& dir, Report& report) {

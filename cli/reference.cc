@@ -94,21 +94,28 @@ Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& ta
   return outputs;
 }
 
-Outputs stored_outputs(const std::string& path, const ProgramInterface& table) {
+StoredOutputs stored_outputs(const std::string& path, const ProgramInterface& table) {
+  namespace fs = std::filesystem;
   const bool archive = path.ends_with(".npz");
   const NamedTensors stored = archive ? read_npz(path) : NamedTensors{};
-  // Of a plain program, which a split one is compared with.
-  const bool plain =
-      archive
-          ? std::ranges::none_of(stored, [](const auto& entry) { return entry.first.starts_with("rank0/"); })
-          : !std::filesystem::is_directory(std::filesystem::path(path) / "rank0");
-  Outputs outputs;
+  bool of_ranks = false;
+  for (int r = 0; r < table.ranks && table.ranks > 1; ++r) {
+    const std::string prefix = fmt::format("rank{}", r);
+    of_ranks =
+        of_ranks ||
+        (archive ? std::ranges::any_of(
+                       stored, [&](const auto& entry) { return entry.first.starts_with(prefix + "/"); })
+                 : fs::is_directory(fs::path(path) / prefix));
+  }
+  // Where nothing is, an error names what is missing.
+  const bool found_any = archive || fs::is_directory(path);
+  StoredOutputs result{{}, table.ranks > 1 && !of_ranks && found_any};
   for (int r = 0; r < table.ranks; ++r) {
-    std::vector<ir::Tensor>& rank = outputs.emplace_back();
+    std::vector<ir::Tensor>& rank = result.outputs.emplace_back();
     for (const std::string& name : output_names(table)) {
-      const std::string key = (table.ranks > 1 && !plain ? fmt::format("rank{}/", r) : "") + name;
+      const std::string key = (table.ranks > 1 && !result.plain ? fmt::format("rank{}/", r) : "") + name;
       if (!archive) {
-        rank.push_back(read_npy((std::filesystem::path(path) / (key + ".npy")).string()));
+        rank.push_back(read_npy((fs::path(path) / (key + ".npy")).string()));
         continue;
       }
       const auto found =
@@ -119,7 +126,7 @@ Outputs stored_outputs(const std::string& path, const ProgramInterface& table) {
       rank.push_back(found->second);
     }
   }
-  return outputs;
+  return result;
 }
 
 }  // namespace braid::cli

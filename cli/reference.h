@@ -23,6 +23,10 @@ Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& ta
 
 // What `braid run -o` has written into a folder or an .npz file; for several ranks also what a program of one rank has, the same for each of
 // them. UserErrors BR0001 and BR0005.
-Outputs stored_outputs(const std::string& path, const ProgramInterface& table);
+struct StoredOutputs {
+  Outputs outputs;
+  bool plain = false;  // of a program of one rank, for one of several
+};
+StoredOutputs stored_outputs(const std::string& path, const ProgramInterface& table);
 
 }  // namespace braid::cli

@@ -92,7 +92,7 @@ std::vector<ir::Tensor> whole_inputs(const ProgramInterface& table, const GivenI
     if (whole == inputs.whole.end()) {
       ir::user_error(
           kBadOption, {},
-          fmt::format("'{}' is given in parts, and the plain model takes it whole", table.inputs[k].name),
+          fmt::format("'{}' is given rank by rank, and the plain model takes it whole", table.inputs[k].name),
           fmt::format("each rank has {}: give the whole tensor, without @RANK", part->text()));
     }
     all[k] = whole->second;
@@ -100,19 +100,32 @@ std::vector<ir::Tensor> whole_inputs(const ProgramInterface& table, const GivenI
   return all;
 }
 
+// The plain model's results say nothing of terms of a sum.
+void require_no_terms(const Options& o, const ProgramInterface& table) {
+  const auto require = [&](const auto& all, const char* what) {
+    for (const auto& tensor : all) {
+      if (tensor.part && tensor.part->is_term())
+        ir::user_error(
+            frontend::kSplitRequest, {.file = o.model.model},
+            fmt::format("each rank has a term of the {} '{}', but it is compared with the plain model", what,
+                        tensor.name),
+            "let the plan keep it whole, or split a dimension of it");
+    }
+  };
+  require(table.inputs, "input");
+  require(table.outputs, "output");
+}
+
 Outputs reference_outputs(const Options& o, const Verified& verified, const ProgramInterface& table,
                           const GivenInputs& inputs) {
   const bool onnxruntime = o.reference == "onnxruntime";
-  if (!o.reference.empty() && !onnxruntime) return stored_outputs(o.reference, table);
+  if (!o.reference.empty() && !onnxruntime) {
+    StoredOutputs stored = stored_outputs(o.reference, table);
+    if (stored.plain) require_no_terms(o, table);
+    return std::move(stored.outputs);
+  }
   if (is_split(verified, table)) {
-    for (const ProgramInterface::Output& output : table.outputs) {
-      if (output.part && output.part->is_term())
-        ir::user_error(
-            frontend::kSplitRequest, {.file = o.model.model},
-            fmt::format("each rank has a term of the output '{}', but it is compared with the plain model",
-                        output.name),
-            "let the plan keep it whole, or split a dimension of it");
-    }
+    require_no_terms(o, table);
     ProgramInterface plain = table;
     plain.ranks = 1;
     const std::vector<std::vector<ir::Tensor>> whole = {whole_inputs(table, inputs)};
@@ -214,11 +227,15 @@ int run(Options o, Report& report) {
   for (RankResult& result : results) {
     const auto r = static_cast<std::size_t>(result.rank);
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
-      // What is whole in the reference is compared with what the rank has of it.
+      // What is whole in the reference is compared with what the rank has of it; what is not, without its padding.
       const std::optional<TensorPart>& part = table.outputs[k].part;
-      const bool whole = part && !part->is_term() && part->is_whole(expected[r][k]);
-      const ir::Tensor reference =
-          whole ? part->expected(expected[r][k], result.rank, result.outputs[k]) : expected[r][k];
+      ir::Tensor reference = expected[r][k];
+      if (part && !part->is_term() && part->is_whole(reference)) {
+        reference = part->expected(reference, result.rank, result.outputs[k]);
+      } else if (part) {
+        reference = part->without_padding(std::move(reference), result.rank);
+        result.outputs[k] = part->without_padding(std::move(result.outputs[k]), result.rank);
+      }
       const Difference d = compare_with(o, result.outputs[k], reference);
       const bool ok = agrees(o, result.outputs[k], d);
       good &= ok;

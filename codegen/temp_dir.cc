@@ -22,14 +22,15 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kCannotWrite = 10;
+constexpr mode_t kMode = 0700;
 
 // Of which processes the numbers in names are: those of this boot of this machine, in this container.
 std::string numbering() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   struct stat facts {};
-  if (boot.size() < 8 || ::stat("/proc/self/ns/pid", &facts) != 0) return "";
-  return fmt::format("{}.{}", boot.substr(0, 8), facts.st_ino);
+  if (boot.empty() || ::stat("/proc/self/ns/pid", &facts) != 0) return "";
+  return fmt::format("{}.{}", boot, facts.st_ino);
 }
 
 // "braid-PROCESS-NUMBERING-RANDOM"
@@ -64,20 +65,27 @@ void remove_abandoned_folders() {
   const std::string here = numbering();
   if (here.empty()) return;
   std::error_code error;
-  fs::directory_iterator entry(fs::temp_directory_path(error), error);
+  const fs::path parent = fs::temp_directory_path(error);
+  struct stat folder {};
+  // Where others may rename our folders, one of that name need not be a temporary one.
+  if (error || ::stat(parent.c_str(), &folder) != 0 ||
+      ((folder.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (folder.st_mode & S_ISVTX) == 0))
+    return;
+  fs::directory_iterator entry(parent, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     const std::optional<pid_t> process = maker(entry->path().filename().string(), here);
     if (!process || ::kill(*process, 0) == 0 || errno != ESRCH) continue;
     struct stat facts {};
     std::error_code ignored;
-    if (::lstat(entry->path().c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) && facts.st_uid == ::geteuid())
+    if (::lstat(entry->path().c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
+        facts.st_uid == ::geteuid() && (facts.st_mode & 0777) == kMode)
       fs::remove_all(entry->path(), ignored);
   }
 }
 
 TempDir::TempDir() : path_(new_name()), leftover_(path_) {
   [[maybe_unused]] static const bool once = (remove_abandoned_folders(), true);
-  if (::mkdir(path_.c_str(), 0700) != 0)
+  if (::mkdir(path_.c_str(), kMode) != 0)
     ir::user_error(kCannotWrite, {.file = path_}, "cannot create a temporary folder",
                    "set TMPDIR to a writable folder");
 }

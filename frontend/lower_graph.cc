@@ -73,7 +73,8 @@ class GraphLowering {
         const ir::TensorBox box = box_of(values_.at(output.name()), lowering_);
         lowering_.output(output.name(), as_type(box, byte_type(box.dtype())));
         ir::GraphOutput& own = schedule_.graph.outputs.back();
-        if (options_.ranks > 1) own.part = part_of(output, schedule_.graph[own.buffer].sizes);
+        ir::Graph& graph = schedule_.graph;
+        if (options_.ranks > 1) own.part = part_of(output, graph[own.buffer].sizes, graph.mesh, graph.ranks);
       });
     }
     if (options_.keep_values) keep_values();
@@ -220,7 +221,10 @@ class GraphLowering {
     value.sizes = input_sizes(input, options_.dims, schedule_.graph);
     // Programs take bytes instead of storage types.
     const ir::TensorBox box = lowering_.input(value.name, byte_type(value.dtype), value.sizes);
-    if (options_.ranks > 1) schedule_.graph.inputs.back().part = part_of(input, value.sizes);
+    if (options_.ranks > 1) {
+      ir::Graph& graph = schedule_.graph;
+      graph.inputs.back().part = part_of(input, value.sizes, graph.mesh, graph.ranks);
+    }
     if (const auto capacities = options_.capacities.find(value.name); capacities != options_.capacities.end())
       give_room(schedule_.graph.inputs.back().buffer, capacities->second);
     value.box = as_type(box, value.dtype);

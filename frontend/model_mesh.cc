@@ -8,7 +8,9 @@
 #include <string_view>
 
 #include "frontend/errors.h"
+#include "frontend/sharding/graph.h"
 #include "frontend/sharding/mesh.h"
+#include "frontend/sharding/parts.h"
 #include "ir/error.h"
 
 namespace braid::frontend {
@@ -55,7 +57,8 @@ void set_mesh(onnx::ModelProto& model, ir::Mesh mesh) {
   property.set_value(sharding::to_string(named));
 }
 
-std::optional<ir::Part> part_of(const onnx::ValueInfoProto& value, std::span<const ir::Expr> local) {
+std::optional<ir::Part> part_of(const onnx::ValueInfoProto& value, std::span<const ir::Expr> local,
+                                const ir::Mesh& mesh, int ranks) {
   for (const onnx::StringStringEntryProto& property : value.metadata_props()) {
     if (property.key() != kPart) continue;
     std::string_view text = property.value();
@@ -77,7 +80,11 @@ std::optional<ir::Part> part_of(const onnx::ValueInfoProto& value, std::span<con
       else
         return std::nullopt;
     }
-    if (part.whole.size() != local.size()) return std::nullopt;
+    sharding::KnownSizes whole, own;
+    for (const ir::Expr& size : part.whole) whole.push_back(sharding::static_size(size));
+    for (const ir::Expr& size : local) own.push_back(sharding::static_size(size));
+    const sharding::Mesh axes = mesh.empty() ? sharding::Mesh::line(ranks) : sharding::Mesh{mesh};
+    if (!sharding::axis_specs(part.state, axes, whole, own)) return std::nullopt;
     return part;
   }
   return std::nullopt;

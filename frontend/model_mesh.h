@@ -24,8 +24,10 @@ ir::Mesh mesh_of(const Model& model, int ranks, const onnx::NodeProto* communica
 // Nothing for a single rank, or for an axis without a name.
 void set_mesh(onnx::ModelProto& model, ir::Mesh mesh);
 
-// `local`: the sizes that a rank has. nullopt if the value has no property, or one that does not describe such a tensor.
-std::optional<ir::Part> part_of(const onnx::ValueInfoProto& value, std::span<const ir::Expr> local);
+// `local`: the sizes that a rank has. nullopt if the value has no property, or one that does not describe such a tensor on the mesh, which is one
+// axis without a name if it has none.
+std::optional<ir::Part> part_of(const onnx::ValueInfoProto& value, std::span<const ir::Expr> local,
+                                const ir::Mesh& mesh, int ranks);
 void clear_part(onnx::ValueInfoProto& value);
 // Adds the state on one more axis, which may have no name; `sizes` before it is cut, of which the first call's are kept, nullopt where they
 // are known only at run time.

@@ -63,19 +63,11 @@ class Copy {
   std::size_t element_;
 };
 
-ir::Tensor elements_at(const ir::Tensor& whole, const std::vector<Positions>& kept) {
-  std::vector<std::int64_t> sizes;
-  for (const Positions& of_dim : kept) sizes.push_back(static_cast<std::int64_t>(of_dim.size()));
-  ir::Tensor part = ir::make_tensor(whole.dtype, sizes);
-  Copy(whole, kept, part).run();
-  return part;
-}
-
-}  // namespace
-
-ir::Tensor part_of(const ir::Tensor& whole, const std::vector<AxisSpec>& axes, int rank, bool padding) {
+// By dimension: those of a rank's part of a tensor of that size.
+std::vector<Positions> kept_of(const std::vector<std::int64_t>& sizes, const std::vector<AxisSpec>& axes,
+                               int rank, bool padding) {
   std::vector<Positions> kept;
-  for (const std::int64_t size : whole.sizes) kept.push_back(positions(size));
+  for (const std::int64_t size : sizes) kept.push_back(positions(size));
   int ranks = 1;
   for (const AxisSpec& axis : axes) ranks *= axis.ranks;
   for (const AxisSpec& axis : axes) {
@@ -87,7 +79,57 @@ ir::Tensor part_of(const ir::Tensor& whole, const std::vector<AxisSpec>& axes, i
   if (!padding) {
     for (Positions& of_dim : kept) std::erase(of_dim, kPadding);
   }
-  return elements_at(whole, kept);
+  return kept;
+}
+
+ir::Tensor elements_at(const ir::Tensor& whole, const std::vector<Positions>& kept) {
+  std::vector<std::int64_t> sizes;
+  for (const Positions& of_dim : kept) sizes.push_back(static_cast<std::int64_t>(of_dim.size()));
+  ir::Tensor part = ir::make_tensor(whole.dtype, sizes);
+  Copy(whole, kept, part).run();
+  return part;
+}
+
+}  // namespace
+
+ir::Tensor part_of(const ir::Tensor& whole, const std::vector<AxisSpec>& axes, int rank, bool padding) {
+  return elements_at(whole, kept_of(whole.sizes, axes, rank, padding));
+}
+
+std::vector<std::int64_t> sizes_without_padding(std::vector<std::int64_t> whole,
+                                                const std::vector<AxisSpec>& axes, int rank) {
+  const std::vector<Positions> kept = kept_of(whole, axes, rank, false);
+  for (std::size_t d = 0; d < whole.size(); ++d) whole[d] = static_cast<std::int64_t>(kept[d].size());
+  return whole;
+}
+
+std::optional<std::vector<AxisSpec>> axis_specs(std::string_view text, const Mesh& mesh,
+                                                const KnownSizes& whole, const KnownSizes& local) {
+  const std::optional<MeshSpec> states = parse_mesh_spec(text, mesh);
+  if (!states || whole.size() != local.size()) return std::nullopt;
+  std::vector<AxisSpec> axes;
+  KnownSizes left = whole;
+  for (std::size_t k = 0; k < states->size(); ++k) {
+    const Spec& state = (*states)[k];
+    const int ranks = mesh.axes[k].size;
+    if (ranks < 1) return std::nullopt;
+    axes.push_back({ranks, state});
+    if (!state.is_split()) continue;
+    if (state.dim >= static_cast<int>(left.size())) return std::nullopt;
+    std::optional<std::int64_t>& size = left[at(state.dim)];
+    if (!size || *size < 1) return std::nullopt;
+    std::int64_t rest = *size;
+    for (const std::int64_t block : state.blocks) {
+      if (block < 1 || block > rest || block % ranks != 0) return std::nullopt;
+      rest -= block;
+    }
+    if (!state.blocks.empty() && rest != 0) return std::nullopt;
+    size = part_of(*size, ranks);
+  }
+  for (std::size_t d = 0; d < left.size(); ++d) {
+    if ((left[d] && *left[d] < 0) || (left[d] && local[d] && *left[d] != *local[d])) return std::nullopt;
+  }
+  return axes;
 }
 
 ir::Tensor without_padding(const ir::Tensor& part, const std::vector<std::int64_t>& sizes) {

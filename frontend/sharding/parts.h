@@ -1,10 +1,14 @@
 // What each rank has of the tensors that a split program takes and returns.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "frontend/sharding/mesh.h"
 #include "frontend/sharding/spec.h"
 #include "ir/tensor.h"
 
@@ -18,6 +22,16 @@ struct AxisSpec {
   int ranks = 1;
   Spec spec;
 };
+
+// Sizes of a tensor; nullopt: known only at run time, and not split.
+using KnownSizes = std::vector<std::optional<std::int64_t>>;
+// The states that `text` says (parse_mesh_spec), axis by axis, if a tensor of the size `whole` can be cut so into parts of the size `local`;
+// otherwise nullopt.
+std::optional<std::vector<AxisSpec>> axis_specs(std::string_view text, const Mesh& mesh,
+                                                const KnownSizes& whole, const KnownSizes& local);
+// The sizes of a rank's part without its padding.
+std::vector<std::int64_t> sizes_without_padding(std::vector<std::int64_t> whole,
+                                                const std::vector<AxisSpec>& axes, int rank);
 
 // What a rank has of `whole`; ranks are numbered with the last axis fastest. Requires states that are possible and not pending. In
 // padded parts, padding is zeros if it is wanted; else it is left out, and the part is smaller, perhaps empty.

@@ -188,8 +188,85 @@ TEST(Split, CachesAreGivenWholeOrInParts) {
   }
   with(join(join(join({"verify", file}, next), split), whole));
   const ProcessResult refused = with(join(join(join({"verify", file}, next), split), parts), 2);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("BR0003"), HasSubstr("'past_key_0' is given in parts"),
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("BR0003"), HasSubstr("'past_key_0' is given rank by rank"),
                                  HasSubstr("S(1) of [2, 4, 4, 8]")));
+}
+
+// A plan that leaves an output in padded parts, and one in terms of a sum.
+TEST(Split, PaddingIsNotCompared) {
+  const Folder folder;
+  const std::string file = model("ops/matmul_2d") + "/model.onnx";  // [5, 7] x [7, 3]
+  const ProcessResult told = braid({"compile", file, "-o", folder / "told", "--emit", "source"});
+  ASSERT_EQ(told.exit_code, 0) << told.err;
+  std::ifstream stream(folder / "told/manifest.json");
+  const nlohmann::json manifest = nlohmann::json::parse(stream);
+  const std::string a = manifest["inputs"][0]["name"], b = manifest["inputs"][1]["name"],
+                    y = manifest["outputs"][0]["name"];
+  const auto quoted = [](const std::string& name) { return '"' + name + '"'; };
+  const auto run = [&](Arguments arguments, int exit_code = 0) {
+    arguments.insert(arguments.end(), {"--random", "3"});
+    const ProcessResult result = braid(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.out << result.err;
+    return result;
+  };
+  // As it is computed, padding is what the input's was; as it is cut of the whole, something else.
+  const std::string computed =
+      folder.file("computed.plan", "plan 1\nranks 2\n" + quoted(a) + " -> " + quoted(y) + " = S(0)\n" +
+                                       quoted(y) + " = S(0)\n" + quoted(y) + " -> output = S(0)\n");
+  const std::string cut = folder.file("cut.plan", "plan 1\nranks 2\n" + quoted(y) + " -> output = S(0)\n");
+  run({"run", file, "--plan", computed, "-o", folder / "computed"});
+  run({"run", file, "--plan", cut, "-o", folder / "cut"});
+  run({"run", file, "-o", folder / "plain"});
+  for (const std::string& plan : {computed, cut}) {
+    for (const char* reference : {"computed", "cut", "plain"})
+      run({"verify", file, "--plan", plan, "--reference", folder / reference});
+    run({"verify", file, "--plan", plan});
+  }
+  const std::string terms =
+      folder.file("terms.plan", "plan 1\nranks 7\n" + quoted(a) + " -> " + quoted(y) + " = S(1)\n" +
+                                    quoted(b) + " -> " + quoted(y) + " = S(0)\n" + quoted(y) + " = P(sum)\n" +
+                                    quoted(y) + " -> output = P(sum)\n");
+  for (const Arguments& more : {Arguments{}, Arguments{"--reference", folder / "plain"}}) {
+    Arguments arguments = {"verify", file, "--plan", terms};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    EXPECT_THAT(run(arguments, 2).err, AllOf(HasSubstr("BR0484"), HasSubstr("a term of the output")));
+  }
+  EXPECT_THAT(run({"verify", file, "--plan", cut, "--input", a + "=" + folder / "x.npy"}, 5).err,
+              HasSubstr("BR0001"));
+}
+
+// What a manifest tells wrongly is not believed.
+TEST(Split, ManifestsThatTellNoPossiblePartsAreNotBelieved) {
+  const Folder folder;
+  const std::string file = model("transformers/gpt2_decode") + "/model.onnx", split = folder / "split";
+  const ProcessResult compiled = braid({"compile", file, "--dim", "batch=1..4", "--dim",
+                                        "past_sequence=0..16", "-o", split, "--tp", "2", "--split-caches"});
+  ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
+  std::ifstream stream(split + "/manifest.json");
+  const nlohmann::ordered_json good = nlohmann::ordered_json::parse(stream);
+  const auto with = [&](const nlohmann::ordered_json& part, const nlohmann::ordered_json& mesh,
+                        int exit_code) {
+    nlohmann::ordered_json bad = good;
+    bad["inputs"][1]["part"] = part;
+    if (!mesh.is_null()) bad["mesh"] = mesh;
+    std::ofstream(split + "/manifest.json") << bad.dump();
+    const ProcessResult ran = braid({"run", split, "--random", "1"});
+    EXPECT_EQ(ran.exit_code, 0) << part << ran.err;
+    EXPECT_EQ(braid({"inspect", split}).exit_code, exit_code) << part;
+  };
+  const auto part = [](const std::string& state, const std::string& whole) {
+    return nlohmann::ordered_json{{"state", state}, {"whole", nlohmann::ordered_json::parse(whole)}};
+  };
+  with(part("S(1)", "[\"batch\", 99999999999999, \"past_sequence\", 8]"), nullptr, 0);
+  with(part("S(7)", "[\"batch\", 4, \"past_sequence\", 8]"), nullptr, 0);
+  with(part("S(1:9223372036854775806+9223372036854775806+8)", "[\"batch\", 4, \"past_sequence\", 8]"),
+       nullptr, 0);
+  const std::string right = "[\"batch\", 4, \"past_sequence\", 8]";
+  for (const char* mesh :
+       {R"([{"name": "a", "ranks": 0}])", R"([{"name": "a", "ranks": -1}, {"name": "b", "ranks": -2}])",
+        R"([{"name": "a", "ranks": 8}])", R"([{"name": "a", "ranks": "2"}])"})
+    with(part("S(1) on a", right), nlohmann::ordered_json::parse(mesh), 0);
+  with(5, nullptr, 3);
 }
 
 // One plan for two sets of sizes: the price of each, and their sum.
