@@ -125,6 +125,7 @@ class Chooser {
   void find_pipelines() {
     const int devices = options_.split.devices;
     SearchOptions search = search_options(false);
+    search.memory = limit_;
     search.keep = keep_;
     search.keep_file = options_.split.keep_file;
     search.annotated = annotated_;
@@ -363,21 +364,35 @@ class Chooser {
   }
 
   // What a program takes is more than the search counts, such as buffers of collectives. If none of its plans fits after all, it looks
-  // for smaller ones, as if all took as much more as the one of them that took the least more.
+  // for smaller ones, by what was not counted; then between that limit and the least one whose plans took too much, since the plans of
+  // another limit may take less beside.
   void try_meshes(const std::vector<Mesh>& meshes, bool obey) {
     searched_limit_ = limit_;
+    std::int64_t too_large = 0, low = -1;
     for (int round = 0; round < rounds_; ++round) {
+      const std::size_t before = report_.candidates.size();
       std::vector<Found> found;
       for (const Mesh& mesh : meshes) add_plans(mesh, obey, found, round);
       std::stable_sort(found.begin(), found.end(),
                        [](const Found& a, const Found& b) { return a.plan.predicted < b.plan.predicted; });
-      uncounted_ = 0;
+      missing_ = uncounted_ = 0;
       for (Found& one : found) {
         const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "", false);
         consider(std::move(one), request.get());
       }
-      if (best_ || uncounted_ == 0) return;
-      searched_limit_ = std::max<std::int64_t>(*limit_ - uncounted_, 0);  // less than before
+      if (!limit_ || (round == 0 && (best_ || missing_ == 0))) return;
+      const bool fits =
+          std::any_of(report_.candidates.begin() + static_cast<std::ptrdiff_t>(before),
+                      report_.candidates.end(), [](const SplitCandidate& c) { return c.ran() || c.skipped; });
+      if (!fits && missing_ > 0) {
+        too_large = *searched_limit_;
+        const std::int64_t next = *limit_ - (uncounted_ > 0 ? uncounted_ : missing_);
+        searched_limit_ = low >= 0 ? (low + too_large) / 2 : std::clamp<std::int64_t>(next, 0, too_large - 1);
+      } else {
+        low = *searched_limit_;
+        searched_limit_ = (low + too_large) / 2;
+      }
+      if (*searched_limit_ <= std::max<std::int64_t>(low, 0) || *searched_limit_ >= too_large) return;
     }
   }
 
@@ -406,6 +421,7 @@ class Chooser {
   // What is asked about the chosen plan takes many searches, so it is answered for that one only.
   void explain_choice() {
     if (!chosen_on_ || chosen_on_->mesh.ranks() == 1 || !others_->empty()) return;
+    searched_limit_ = chosen_limit_;
     FoundPlans found;
     if (report_.plan.joint) found = plans_on(*chosen_on_, true);  // axis after axis there are none
     for (FoundPlan& plan : found.plans) {
@@ -515,6 +531,7 @@ class Chooser {
           candidate.refused = fmt::format("it takes {} on a device", analysis::format_bytes(most));
           over_limit_ = true;
           if (uncounted > 0 && (uncounted_ == 0 || uncounted < uncounted_)) uncounted_ = uncounted;
+          if (missing_ == 0 || most - *limit_ < missing_) missing_ = most - *limit_;
         }
       } catch (const ir::UserError& error) {
         // A plan or a number of ranks that was asked for explicitly has one error.
@@ -531,6 +548,7 @@ class Chooser {
     report_.chosen = static_cast<int>(report_.candidates.size()) - 1;
     report_.plan = std::move(found.plan);
     chosen_on_ = std::move(found.where);
+    chosen_limit_ = searched_limit_;
     best_ = std::move(lowered);
   }
 
@@ -543,7 +561,9 @@ class Chooser {
   std::optional<std::int64_t> limit_;                   // bytes of a device
   std::optional<SplitPrograms> others_;
   std::optional<std::int64_t> searched_limit_;  // to which the search keeps; less where its plans took more
-  int rounds_ = 3;                              // of looking for smaller plans
+  std::optional<std::int64_t> chosen_limit_;    // to which the search of the chosen plan kept
+  int rounds_ = 6;                              // of looking for smaller plans
+  std::int64_t missing_ = 0;                    // the least that a plan of the round took more than the limit
   std::int64_t uncounted_ =
       0;  // the least that a plan of the round, which was too large, took beside what the search counts
   bool over_limit_ = false;   // whether some plan was refused because of it

@@ -35,7 +35,7 @@ struct SplitCandidate {
   std::vector<SplitProgram> with;        // of SplitOptions::with; `simulated` counts their steps too
   std::int64_t bytes = 0;                // weights, inputs, outputs and planned memory of a rank
   std::string refused;                   // why it could not be compiled, or does not fit; empty if it could
-  bool skipped = false;                  // not compiled, because another one is shorter than its floor
+  bool skipped = false;  // not compiled or not scheduled, because another one is shorter than its floor
 
   bool ran() const { return refused.empty() && !skipped; }
 };

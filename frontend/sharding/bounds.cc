@@ -211,7 +211,10 @@ void BoundSearch::play(std::vector<Row>& rows, std::vector<Plan>& plans, bool wi
       for (const Plan& plan : plans) values.back().push_back(static_cast<double>(value(row, plan)));
     }
     const std::vector<Cost> weights = best_weights(values);
-    const Solution solution = solve(mixed(rows, weights), options_.solve);
+    const Problem mixture = mixed(rows, weights);
+    // A plan whose costs can be added up may have bounds for which its parts cannot.
+    if (largest_total(mixture) > kLargestTotal) return;
+    const Solution solution = solve(mixture, options_.solve);
     ++solves_;
     if (solution.bound == kForbidden) return;
     Cost constant = 0;

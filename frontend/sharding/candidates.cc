@@ -139,7 +139,9 @@ void price_alternatives(const SplitSpace& space, const Graph& graph, const Split
     SolveOptions effort;
     if (restrict) effort.budget >>= 3;
     // Taken otherwise it cannot cost less than the cheapest plan.
-    if (choice.solution.proved()) effort.enough = choice.solution.cost;
+    // Other variants weight collectives or shares in a way that `problem` does not.
+    if (choice.solution.proved() && choice.solution.cost == found.predicted.ps)
+      effort.enough = choice.solution.cost;
     const Solution solution = solve(other, effort);
     if (solution.feasible()) found.conversions[k].otherwise = analysis::Time{solution.cost} - found.predicted;
   }

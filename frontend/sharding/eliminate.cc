@@ -187,7 +187,8 @@ Result result_of(TableSum sum, Tables& tables) {
 
 // Everything that a result depends on.
 std::vector<std::size_t> content(const std::vector<Part>& parts, const TableSum& sum) {
-  std::vector<std::size_t> key(sum.sizes.begin(), sum.sizes.end());
+  std::vector<std::size_t> key = {sum.sizes.size()};
+  key.insert(key.end(), sum.sizes.begin(), sum.sizes.end());
   for (std::size_t f = 0; f < parts.size(); ++f) {
     key.push_back(static_cast<std::size_t>(parts[f].table.number));
     key.insert(key.end(), sum.terms[f].strides.begin(), sum.terms[f].strides.end());

@@ -80,8 +80,8 @@ class Search {
   static constexpr int kDescentSweeps = 6;
 
   bool enough() const {
-    return solution_.feasible() &&
-           (solution_.cost <= options_.enough || (options_.any_cheaper && solution_.cost < known_));
+    return solution_.feasible() && ((options_.enough > 0 && solution_.cost <= options_.enough) ||
+                                    (options_.any_cheaper && solution_.cost < known_));
   }
 
   // Scaled costs from here on are no improvement. Costs are multiples of the scale.

@@ -151,7 +151,9 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
   }
   if (!copy) {
     all.left->multiply_costs(scale);
-    branch_and_bound(all.folded ? all.folded->problem() : problem, std::move(*all.left), scale, options,
+    SolveOptions complete = options;
+    complete.enough = 0;  // is about problems with limits
+    branch_and_bound(all.folded ? all.folded->problem() : problem, std::move(*all.left), scale, complete,
                      solution);
     if (all.folded && solution.bound != kForbidden) solution.bound += all.folded->constant();
     if (all.folded && solution.feasible()) {

@@ -422,7 +422,12 @@ FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const S
       plan.text = to_string(described.plan);
       plan.at_points = own.points.prices(own.space, choice);
       plan.own = plan.predicted = own.points.sum(plan.at_points);
-      if (!cheapest.empty()) plan.alone.ps = price(own.free, cheapest[p].choice);
+      if (!cheapest.empty()) {
+        // Limits may have added variables.
+        std::vector<int> alone = cheapest[p].choice;
+        alone.resize(own.free.variables.size());
+        plan.alone.ps = price(own.free, alone);
+      }
       plan.counted_bytes = bytes_counted(own.rows, choice);
       describe(*programs[p].graph, described, costs, plan);
       predicted.ps += plan.own.ps;

@@ -192,6 +192,25 @@ TEST(Split, CachesAreGivenWholeOrInParts) {
                                  HasSubstr("S(1) of [2, 4, 4, 8]")));
 }
 
+// Limits between what programs take: another limit's plans may need fewer buffers, several readers of one weight are rows of
+// memory, and a pipeline's stages have the limit that was given.
+TEST(Split, LimitsOfMemoryThatBind) {
+  const Folder folder;
+  const std::string prefill = model("transformers/gpt2_static_prefill") + "/model.onnx";
+  const std::string decode = model("transformers/gpt2_static_decode") + "/model.onnx";
+  const auto run = [&](Arguments arguments, int exit_code) {
+    const ProcessResult result = braid(arguments);
+    EXPECT_EQ(result.exit_code, exit_code) << result.out << result.err;
+    return result;
+  };
+  run({"check", prefill, "--tp", "2", "--memory-limit", "90500"}, 0);
+  run({"compile", prefill, "--tp", "4", "--with", decode + "*50", "--memory-limit", "60000", "--emit", "plan",
+       "-o", folder / "out"},
+      0);
+  EXPECT_THAT(run({"explain", prefill, "--devices", "2", "--memory-limit", "87040"}, 3).out,
+              HasSubstr("12.4 %        82.2 KiB"));
+}
+
 // A plan that leaves an output in padded parts, and one in terms of a sum.
 TEST(Split, PaddingIsNotCompared) {
   const Folder folder;
@@ -365,9 +384,10 @@ TEST(Split, ProgramsOfTheSameWeightsAreSplitTogether) {
   for (const char* command : {"verify", "check", "run", "explain"}) {
     const ProcessResult result = braid({command, decode, "--tp", "2", "--with", prefill});
     EXPECT_EQ(result.exit_code, 0) << command << result.out << result.err;
-    if (std::string(command) == "explain")
+    if (std::string(command) == "explain") {
       EXPECT_THAT(result.out,
                   AllOf(HasSubstr("Programs with one layout of 28 weights"), HasSubstr("the layout costs")));
+    }
   }
   const ProcessResult said = braid(
       {"explain", prefill, "--devices", "2", "--with", decode + "*3", "--json=" + (folder / "said.json")});
