@@ -109,11 +109,17 @@ ir::Tensor TensorPart::without_padding(ir::Tensor own, int rank) const {
       whole[dim] = *whole_[dim];
     }
   }
-  const std::vector<std::int64_t> sizes = frontend::sharding::sizes_without_padding(whole, axes_, rank);
-  for (std::size_t d = 0; d < sizes.size(); ++d)
-    if (sizes[d] > own.sizes[d])
-      return own;  // of another size than a part, which is told when it is compared
-  return frontend::sharding::without_padding(own, sizes);
+  std::vector<std::int64_t> padded = whole;
+  for (const AxisSpec& axis : axes_) {
+    if (axis.spec.is_split()) {
+      std::int64_t& size = padded[static_cast<std::size_t>(axis.spec.dim)];
+      size = frontend::sharding::part_of(size, axis.ranks);
+    }
+  }
+  // What has another size than a part is wrong, which a comparison tells.
+  if (own.sizes != padded) return own;
+  return frontend::sharding::without_padding(own,
+                                             frontend::sharding::sizes_without_padding(whole, axes_, rank));
 }
 
 }  // namespace braid::cli

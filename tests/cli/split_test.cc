@@ -187,6 +187,8 @@ TEST(Split, CachesAreGivenWholeOrInParts) {
     with(join(join(join({"verify", file, "--reference", folder / "expected"}, next), split), given));
   }
   with(join(join(join({"verify", file}, next), split), whole));
+  EXPECT_THAT(with(join(join(join({"run", file}, next), whole), whole), 2).err,
+              AllOf(HasSubstr("BR0003"), HasSubstr("'past_key_0' is given twice")));
   const ProcessResult refused = with(join(join(join({"verify", file}, next), split), parts), 2);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("BR0003"), HasSubstr("'past_key_0' is given rank by rank"),
                                  HasSubstr("S(1) of [2, 4, 4, 8]")));
