@@ -121,7 +121,7 @@ class _Lift:
         """A weight of this name, the same on all ranks."""
         self.module.register_buffer(self.name, tensor)
         with self.graph.inserting_before(self.node):
-            attribute = self.graph.get_attr(self.name)
+            attribute = self.graph.create_node("get_attr", self.name)
         attribute.meta["val"] = tensor
         return attribute
 

@@ -103,7 +103,7 @@ def _with_parameters(graph, input_names, parameters, constants):
         node._rename(name)
     for node, name in zip(placeholders[len(input_names) :], parameters):
         with graph.inserting_before(node):
-            attribute = graph.get_attr(name)
+            attribute = graph.create_node("get_attr", name)
         attribute.meta = dict(node.meta)
         node.replace_all_uses_with(attribute)
         graph.erase_node(node)
