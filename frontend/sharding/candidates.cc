@@ -273,36 +273,33 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
   // On several axes it is large, and needed for what is asked in addition only.
   if (!space.large() && (line || options.explain || limited || !options.keep.empty() || points.several()))
     problem = points.problem(space, {});
-  const auto bound_searches = [&](std::size_t cells) {
-    std::vector<BoundSearch> searches;  // by point
-    for (const PricePoint& p : points.all()) {
-      BoundOptions own = bound_options(options, mesh, p.attention_flops);
-      own.cells = cells;
-      searches.emplace_back(graph, space, p.costs, std::move(own));
-    }
-    return searches;
-  };
-  std::vector<BoundSearch> bounds;
-  if (options.bounds) bounds = bound_searches(SplitSpace::kFewRelaxed);
+  std::vector<BoundSearch> bounds;  // by point
+  for (const PricePoint& p : points.all()) {
+    if (!options.bounds) break;
+    BoundOptions own = bound_options(options, mesh, p.attention_flops);
+    own.cells = SplitSpace::kFewRelaxed;
+    bounds.emplace_back(graph, space, p.costs, std::move(own));
+  }
   // No plan takes less for all steps together than the sum of what none takes less for at each point.
-  const auto bound_of = [&](std::vector<BoundSearch>& searches, const auto& at_point) {
+  const auto bound_of = [&](const auto& at_point) {
     PlanBounds sum;
-    for (std::size_t p = 0; p < searches.size(); ++p) {
-      const PlanBounds own = at_point(searches[p]);
+    for (std::size_t p = 0; p < bounds.size(); ++p) {
+      const PlanBounds own = at_point(bounds[p]);
       sum.loads.ps += own.loads.ps * points.all()[p].steps;
       sum.order.ps += own.order.ps * points.all()[p].steps;
     }
     return sum;
   };
   const auto over_plans = [&](const std::vector<int>& seed) {
-    PlanBounds all = bound_of(bounds, [&](BoundSearch& b) { return b.over_plans(seed); });
+    PlanBounds all = bound_of([&](BoundSearch& b) { return b.over_plans(seed); });
     const bool enough = options.known_loads && options.known_order && all.loads >= *options.known_loads &&
                         all.order >= *options.known_order;
     if (bounds.empty() || enough || !space.leaves_out(SplitSpace::kFewRelaxed)) return all;
-    std::vector<BoundSearch> closer = bound_searches(SplitSpace::kMostRelaxed);
-    std::size_t point = 0;
-    const PlanBounds more =
-        bound_of(closer, [&](BoundSearch& b) { return b.over_plans(seed, bounds[point++].found()); });
+    const PlanBounds more = bound_of([&](BoundSearch& b) {
+      b.relax(SplitSpace::kMostRelaxed);
+      const std::vector<std::vector<int>> found = b.found();
+      return b.over_plans(seed, found);
+    });
     all.loads = std::max(all.loads, more.loads);
     all.order = std::max(all.order, more.order);
     return all;
@@ -352,8 +349,7 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
       found.predicted.ps = choice.price(graph, plain);
     }
     found.joint = choice.joint;
-    const PlanBounds floors =
-        bound_of(bounds, [&](BoundSearch& b) { return b.of_plan(choice.solution.choice); });
+    const PlanBounds floors = bound_of([&](BoundSearch& b) { return b.of_plan(choice.solution.choice); });
     found.floor = floors.order;
     found.counted_bytes = bytes_counted(rows, choice.solution.choice);
     if (result.plans.empty()) {
