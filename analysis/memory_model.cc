@@ -153,10 +153,6 @@ MemoryModel MemoryModel::permuted(OrderView order) const {
   return out;
 }
 
-bool MemoryModel::may_reuse(NodeId node, TenantId in, TenantId out) const {
-  return std::ranges::any_of(reuses(node), [&](const Reuse& r) { return r.in == in && r.out == out; });
-}
-
 MemoryModel::Lives MemoryModel::lives(OrderView order) const {
   internal_check(order.size() == touched_.ids().size(), "got an order of {} nodes for {}", order.size(),
                  touched_.ids().size());
