@@ -157,10 +157,10 @@ std::string to_string(const SplitReport& report) {
       readers.push_back(reader.empty() ? "the program's output" : "'" + reader + "'");
     text += fmt::format("  '{}': {} -> {} because {} take{} it so: {}, {:.3f} us\n", c.value, c.from, c.to,
                         fmt::join(readers, ", "), readers.size() == 1 ? "s" : "", c.steps, c.cost.us());
-    if (c.otherwise) {
-      text.pop_back();
-      text += fmt::format("; taken otherwise: {:+.3f} us\n", c.otherwise->us());
-    }
+    text.pop_back();
+    if (c.otherwise) text += fmt::format("; taken otherwise: {:+.3f} us", c.otherwise->us());
+    if (!c.unpriced.empty()) text += fmt::format("; taken otherwise: not priced: {}", c.unpriced);
+    text += "\n";
   }
   if (!report.plan.replicated.empty()) text += "\nReplicated\n";
   for (const frontend::sharding::PlanReplicated& r : report.plan.replicated)
