@@ -350,29 +350,17 @@ class Chooser {
         return;
     }
     for (int axes = 2; axes <= kMostAxes; ++axes) {
-      const analysis::Time before = fastest(ranks);
+      const analysis::Time before = report_.fastest(ranks);
       try_meshes(frontend::sharding::meshes_of(ranks, axes), false);
-      if (fastest(ranks) >= before) return;
+      if (report_.fastest(ranks) >= before) return;
     }
   }
 
-  analysis::Time fastest(int ranks) const {
-    analysis::Time time = analysis::Time::max();
-    for (const SplitCandidate& c : report_.candidates)
-      if (c.ranks == ranks && c.ran()) time = std::min(time, c.simulated);
-    return time;
-  }
-
-  // A candidate that takes longer than this changes nothing: not what is chosen, not the runner-up, and not whether more axes are
-  // tried. Of steps at the sizes for which passes are made, so only where these are what is compared.
+  // Of steps at the sizes for which passes are made, so only where these are what is compared.
   std::optional<analysis::Time> useful(int ranks) const {
-    const int second = report_.runner_up();
-    if (second < 0 || options_.passes || !options_.split.sizes.empty() || !others_->empty() ||
-        !options_.cost_file.empty())
+    if (options_.passes || !options_.split.sizes.empty() || !others_->empty() || !options_.cost_file.empty())
       return std::nullopt;
-    const analysis::Time time = report_.candidates[static_cast<std::size_t>(second)].simulated;
-    if (frontend::sharding::meshes_of(ranks, 2).empty()) return time;
-    return std::max(time, fastest(ranks));
+    return report_.useful(ranks, !frontend::sharding::meshes_of(ranks, 2).empty());
   }
 
   // What a program takes is more than the search counts, such as buffers of collectives. If none of its plans fits after all, it looks
