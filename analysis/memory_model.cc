@@ -153,10 +153,6 @@ MemoryModel MemoryModel::permuted(OrderView order) const {
   return out;
 }
 
-bool MemoryModel::may_reuse(NodeId node, TenantId in, TenantId out) const {
-  return std::ranges::any_of(reuses(node), [&](const Reuse& r) { return r.in == in && r.out == out; });
-}
-
 MemoryModel::Lives MemoryModel::lives(OrderView order) const {
   internal_check(order.size() == touched_.ids().size(), "got an order of {} nodes for {}", order.size(),
                  touched_.ids().size());
@@ -235,15 +231,13 @@ MemoryModel::Places MemoryModel::place(bool comm, const Lives& lives,
   Places places{IdVector<TenantId, std::size_t>(tenants_.ids(), 0), {}};
   std::vector<Block> blocks;
   for (const TenantId t : by_birth) {
-    const std::int64_t bytes = tenants_[t].bytes;
-    if (takes[t].valid()) {  // born later than that one, so its block exists
+    if (takes[t].valid()) {  // born later than that one, which has no fewer bytes, so its block exists
       places.block_of[t] = places.block_of[takes[t]];
       Block& block = blocks[places.block_of[t]];
       block.last = std::max(block.last, lives[t].last.index);
-      block.bytes = std::max(block.bytes, bytes);
     } else {
       places.block_of[t] = blocks.size();
-      blocks.push_back({bytes, lives[t].first.index, lives[t].last.index});
+      blocks.push_back({tenants_[t].bytes, lives[t].first.index, lives[t].last.index});
     }
   }
   // The segment is registered memory, which is worth another attempt.

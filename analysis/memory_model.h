@@ -49,8 +49,6 @@ class MemoryModel {
   const IdVector<TenantId, Tenant>& tenants() const { return tenants_; }
   // Ascending.
   std::span<const TenantId> touched_by(NodeId node) const { return touched_[node]; }
-  // Whether `out` can have the bytes of `in` if `in` dies and `out` is born at this node, which touches both.
-  bool may_reuse(NodeId node, TenantId in, TenantId out) const;
 
   // In this order: the tenant, if any, that dies where `out` is born and whose bytes `out` takes.
   IdVector<TenantId, TenantId> takes(OrderView order) const;

@@ -157,7 +157,8 @@ GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
   std::vector<std::vector<std::optional<ir::Tensor>>> found(
       static_cast<std::size_t>(ranks), std::vector<std::optional<ir::Tensor>>(specs.size()));
   GivenInputs inputs;
-  std::set<std::size_t> of_ranks;
+  // Of inputs of which ranks have parts: the whole tensor that each was given, by rank.
+  std::map<std::size_t, std::vector<std::optional<ir::Tensor>>> wholes;
   std::set<std::pair<std::size_t, int>> named;
   for (const Given& given : read_files(options.files)) {
     std::size_t k = 0;
@@ -181,13 +182,19 @@ GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
     const bool whole = part && !part->is_term() && part->is_whole(given.tensor);
     for (int r = 0; r < ranks; ++r) {
       // A file for one rank takes precedence over one for all.
-      if (given.rank == r || (given.rank < 0 && !found[static_cast<std::size_t>(r)][k]))
-        found[static_cast<std::size_t>(r)][k] = whole ? part->given(given.tensor, r) : given.tensor;
+      std::optional<ir::Tensor>& slot = found[static_cast<std::size_t>(r)][k];
+      if (given.rank != r && (given.rank >= 0 || slot)) continue;
+      slot = whole ? part->given(given.tensor, r) : given.tensor;
+      if (!part) continue;
+      std::optional<ir::Tensor>& of_rank =
+          wholes.try_emplace(k, static_cast<std::size_t>(ranks)).first->second[static_cast<std::size_t>(r)];
+      of_rank = whole ? std::optional(given.tensor) : std::nullopt;
     }
-    if (whole && given.rank < 0) inputs.whole.emplace(k, given.tensor);
-    if (given.rank >= 0) of_ranks.insert(k);
   }
-  for (const std::size_t k : of_ranks) inputs.whole.erase(k);
+  for (auto& [k, of_ranks] : wholes) {
+    if (of_ranks[0] && std::ranges::all_of(of_ranks, [&](const auto& own) { return own == of_ranks[0]; }))
+      inputs.whole.emplace(k, std::move(*of_ranks[0]));
+  }
   for (std::size_t k = 0; k < specs.size(); ++k) {
     const TensorPart* part = specs[k].part && !specs[k].part->is_term() ? &*specs[k].part : nullptr;
     std::optional<ir::Tensor> drawn;

@@ -92,8 +92,10 @@ std::vector<ir::Tensor> whole_inputs(const ProgramInterface& table, const GivenI
     if (whole == inputs.whole.end()) {
       ir::user_error(
           kBadOption, {},
-          fmt::format("'{}' is given rank by rank, and the plain model takes it whole", table.inputs[k].name),
-          fmt::format("each rank has {}: give the whole tensor, without @RANK", part->text()));
+          fmt::format("'{}' is given rank by rank, and the plain model takes one whole tensor",
+                      table.inputs[k].name),
+          fmt::format("each rank has {}: give the whole tensor without @RANK, or the same one for every rank",
+                      part->text()));
     }
     all[k] = whole->second;
   }

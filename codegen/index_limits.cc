@@ -2,7 +2,9 @@
 
 #include <unordered_map>
 
+#include "ir/coordinate.h"
 #include "ir/kernel_parts.h"
+#include "ir/scalar.h"
 
 namespace braid::codegen {
 namespace {
@@ -37,7 +39,10 @@ class IndexLimits {
   void visit(const ir::LoopBody& body) {
     for (const Instr& instr : body.instrs) {
       if (instr.code != OpCode::check_index) continue;
-      limit(copied_input(body, instr.operands[0]), instr.index);
+      if (const int input = copied_input(body, instr.operands[0]); input >= 0)
+        limit(input, instr.index);
+      else
+        limit_of_parts(body, instr);
     }
   }
 
@@ -45,6 +50,92 @@ class IndexLimits {
     if (input < 0) return;
     std::optional<ir::Expr>& known = limits_[static_cast<std::size_t>(input)];
     if (!known || ir::bounds(below).min < ir::bounds(*known).min) known = below;
+  }
+
+  // A look-up in a rank's rows of a table: an index that is in range and of another rank's rows becomes one of its own, and any other one
+  // stays what it is. So the limit is the first index that is out of range, on the first rank as on all.
+  void limit_of_parts(const ir::LoopBody& body, const Instr& check) {
+    const std::optional<ir::ValueId> load = chosen_load(body, check.operands[0]);
+    if (!load || !check.index.is_constant()) return;
+    const auto in_range = [&](std::int64_t element) {
+      const std::optional<ir::Scalar> own = value_of(body, check.operands[0], *load, element);
+      return own && own->i >= 0 && own->i < check.index.constant();
+    };
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    std::int64_t in = 0, out = 1;
+    if (!in_range(in)) return;
+    for (; in_range(out); out *= 2) {
+      if (out > kMost) return;
+      in = out;
+    }
+    while (out - in > 1) {
+      const std::int64_t middle = in + (out - in) / 2;
+      (in_range(middle) ? in : out) = middle;
+    }
+    limit(loaded_input(body[*load].buffer), out);
+  }
+
+  // The element of an input that a value is in some case.
+  std::optional<ir::ValueId> chosen_load(const ir::LoopBody& body, ir::ValueId value) const {
+    const Instr& instr = body[value];
+    switch (instr.code) {
+      case OpCode::load:
+        return loaded_input(instr.buffer) >= 0 && !ir::is_float(instr.dtype) ? std::optional(value)
+                                                                             : std::nullopt;
+      case OpCode::cast:
+        return chosen_load(body, instr.operands[0]);
+      case OpCode::where: {
+        const auto first = chosen_load(body, instr.operands[1]);
+        return first ? first : chosen_load(body, instr.operands[2]);
+      }
+      default:
+        return std::nullopt;
+    }
+  }
+
+  // What a value is on the first rank, if it follows from this element alone.
+  std::optional<ir::Scalar> value_of(const ir::LoopBody& body, ir::ValueId value, ir::ValueId load,
+                                     std::int64_t element) const {
+    std::vector<std::optional<ir::Scalar>> known(static_cast<std::size_t>(value.index) + 1);
+    for (std::size_t k = 0; k < known.size(); ++k) {
+      const Instr& instr = body.instrs[k];
+      std::vector<ir::Scalar> operands;
+      for (const ir::ValueId v : instr.operands) {
+        if (const auto& own = known[static_cast<std::size_t>(v.index)]) operands.push_back(*own);
+      }
+      if (operands.size() < instr.operands.size()) continue;
+      operands.resize(3);
+      switch (instr.code) {
+        case OpCode::load:
+          if (static_cast<int>(k) == load.index) known[k] = ir::Scalar{0, element};
+          break;
+        case OpCode::constant:
+          known[k] = ir::to_scalar(instr.literal);
+          break;
+        case OpCode::index: {
+          const ir::Expr own = ir::substitute(instr.index, [](ir::Expr s) {
+            return ir::is_coordinate(s) ? std::optional(ir::Expr(0)) : std::nullopt;
+          });
+          if (own.is_constant()) known[k] = ir::Scalar{0, own.constant()};
+          break;
+        }
+        case OpCode::check_index:
+          known[k] = operands[0];
+          break;
+        case OpCode::cast:
+          known[k] = ir::cast(body.operand_dtype(instr), instr.dtype, operands[0]);
+          break;
+        case OpCode::acc:
+        case OpCode::bitcast:
+        case OpCode::div:  // by zero, perhaps
+        case OpCode::mod:
+        case OpCode::fmod:
+          break;
+        default:
+          known[k] = ir::apply(instr.code, body.operand_dtype(instr), operands[0], operands[1], operands[2]);
+      }
+    }
+    return known.back();
   }
 
   int loaded_input(ir::BufferId buffer) const {

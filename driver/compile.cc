@@ -9,6 +9,7 @@
 #include "codegen/manifest.h"
 #include "codegen/toolchain.h"
 #include "driver/split.h"
+#include "frontend/sharding/parts.h"
 #include "ir/error.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
@@ -59,7 +60,11 @@ ir::Schedule lower(const CompileOptions& options) {
   if (!is_text(options.model)) return frontend::import_model(options.model, options.import);
   ir::Schedule schedule = ir::parse_schedule(analysis::read_text_file(options.model), options.model);
   // An illegal text is the user's error; after a pass the same would be ours.
-  const std::vector<ir::Violation> violations = ir::verify(schedule);
+  std::vector<ir::Violation> violations = ir::verify(schedule);
+  if (violations.empty()) {
+    for (std::string& text : frontend::sharding::impossible_parts(schedule.graph))
+      violations.push_back({"structure", "part", std::move(text)});
+  }
   if (!violations.empty()) {
     std::string text = "the text does not describe a legal program:";
     for (std::size_t k = 0; k < std::min<std::size_t>(violations.size(), 5); ++k) {

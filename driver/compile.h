@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -69,6 +70,11 @@ struct SplitOptions {
   std::vector<StepSizes> sizes = {};
 
   std::vector<SplitWith> with = {};
+
+  bool python = false;  // messages name options as Python does
+  // "--with", or "with_="; with its value "--with FILE", or "with_='FILE'".
+  std::string option(std::string_view name) const;
+  std::string option(std::string_view name, std::string_view given) const;
 
   bool wanted() const {
     return devices > 0 || tensor_ranks > 0 || !plan_file.empty() || !mesh.empty() || !configuration.empty();

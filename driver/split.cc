@@ -34,25 +34,30 @@ void check_request(const CompileOptions& options) {
   const auto refuse = [&](const std::string& message, const std::string& hint) {
     ir::user_error(frontend::kSplitRequest, {.file = options.model}, message, hint);
   };
+  const auto four = [&] {
+    return fmt::format("{}, {}, {} and {}", split.option("devices"), split.option("tp"), split.option("mesh"),
+                       split.option("plan"));
+  };
+  const auto with_plan = [&](const char* name) {
+    return fmt::format("{} and {} are given together", split.option(name), split.option("plan"));
+  };
   if ((split.devices > 0) + (split.tensor_ranks > 0) + !split.mesh.empty() + !split.plan_file.empty() > 1)
-    refuse("--devices, --tp, --mesh and --plan are given together",
-           "give one of them: a mesh and a plan have their number of ranks");
+    refuse(four() + " are given together", "give one of them: a mesh and a plan have their number of ranks");
   if ((split.memory_limit || !split.keep_file.empty()) && !split.plan_file.empty())
     refuse("--plan is given together with --memory-limit or --keep", "a plan is obeyed as it is");
-  if (split.strict && !split.plan_file.empty())
-    refuse("--strict and --plan are given together", "a plan is obeyed as it is");
+  if (split.strict && !split.plan_file.empty()) refuse(with_plan("strict"), "a plan is obeyed as it is");
   if (split.caches && !split.plan_file.empty())
-    refuse("--split-caches and --plan are given together", "a plan says what becomes of the caches");
+    refuse(with_plan("split-caches"), "a plan says what becomes of the caches");
   if (!split.configuration.empty() && !split.plan_file.empty())
-    refuse("--configuration and --plan are given together", "a complete plan leaves nothing to annotations");
-  if (!split.mesh.empty() && frontend::sharding::parse_mesh(split.mesh, "--mesh").find("pp") >= 0)
+    refuse(with_plan("configuration"), "a complete plan leaves nothing to annotations");
+  if (!split.mesh.empty() && frontend::sharding::parse_mesh(split.mesh, split.option("mesh")).find("pp") >= 0)
     ir::user_error(
         frontend::kStages, {.file = options.model},
-        fmt::format("--mesh {}: programs of several pipeline stages are not generated yet", split.mesh),
+        split.option("mesh", split.mesh) + ": programs of several pipeline stages are not generated yet",
         "'braid explain --devices N' prints where the model would be cut; leave out the axis pp");
   if (options.import.ranks > 1)
-    refuse("a model that is split already is compiled with --ranks",
-           "leave out --ranks, or --devices, --tp, --mesh and --plan");
+    refuse("a model that is split already is compiled with " + split.option("ranks"),
+           fmt::format("leave out {}, or {}", split.option("ranks"), four()));
   if (options.model.find("{rank}") != std::string::npos)
     ir::user_error(frontend::kCannotSplit, {.file = options.model},
                    "a model with one file per rank is split already", "compile it with --ranks");
@@ -94,7 +99,7 @@ class Chooser {
 
   ir::Schedule run() {
     for (const StepSizes& sizes : options_.split.sizes)
-      check_sizes(sizes, options_.import.dims, options_.model, "--at");
+      check_sizes(sizes, options_.import.dims, options_.model, options_.split, "at");
     if (!options_.split.plan_file.empty()) {
       use_plan();
     } else {
@@ -126,9 +131,6 @@ class Chooser {
     const int devices = options_.split.devices;
     SearchOptions search = search_options(false);
     search.memory = limit_;
-    search.keep = keep_;
-    search.keep_file = options_.split.keep_file;
-    search.annotated = annotated_;
     for (int stages = 2; stages <= devices; ++stages) {
       if (devices % stages != 0) continue;
       model_.with_graph([&](const frontend::sharding::Graph& graph) {
@@ -213,6 +215,7 @@ class Chooser {
     }
     for (const SplitCandidate& c : report_.candidates)
       why += fmt::format("\n    {} ranks, {}: {}", c.ranks, c.name, c.refused);
+    const int tried = most;
     int enough = 0;
     const SearchOptions search = search_options(options_.split.tensor_ranks > 0);
     do {
@@ -221,10 +224,16 @@ class Chooser {
       });
       most = enough;
     } while (enough > 0 && !fits(enough));
+    std::string hint = "raise --memory-limit, or try a mesh of several axes (--mesh)";
+    if (enough > 0) {
+      hint = fmt::format("{} ranks would do (--tp {})", enough, enough);
+    } else if (tried < frontend::sharding::kMostRanksWithin) {
+      hint = fmt::format("no number of ranks from {} to {} was found that would do along one axis: {}",
+                         tried + 1, frontend::sharding::kMostRanksWithin, hint);
+    }
     ir::user_error(frontend::kSplitMemory, {.file = options_.model},
                    fmt::format("no plan fits into {} of a device:{}", analysis::format_bytes(*limit_), why),
-                   enough > 0 ? fmt::format("{} ranks would do", enough)
-                              : "no number of ranks up to 64 would do: raise --memory-limit");
+                   hint);
   }
 
   SearchOptions search_options(bool obey, bool explain = false) const {
@@ -240,6 +249,9 @@ class Chooser {
     search.memory = searched_limit_ ? searched_limit_ : limit_;
     search.explain = explain;
     search.bounds = !explain;
+    search.keep = keep_;
+    search.keep_file = options_.split.keep_file;
+    search.annotated = annotated_;
     if (bounded_) {
       search.known_loads = report_.load_bound;
       search.known_order = report_.order_bound;
@@ -338,29 +350,17 @@ class Chooser {
         return;
     }
     for (int axes = 2; axes <= kMostAxes; ++axes) {
-      const analysis::Time before = fastest(ranks);
+      const analysis::Time before = report_.fastest(ranks);
       try_meshes(frontend::sharding::meshes_of(ranks, axes), false);
-      if (fastest(ranks) >= before) return;
+      if (report_.fastest(ranks) >= before) return;
     }
   }
 
-  analysis::Time fastest(int ranks) const {
-    analysis::Time time = analysis::Time::max();
-    for (const SplitCandidate& c : report_.candidates)
-      if (c.ranks == ranks && c.ran()) time = std::min(time, c.simulated);
-    return time;
-  }
-
-  // A candidate that takes longer than this changes nothing: not what is chosen, not the runner-up, and not whether more axes are
-  // tried. Of steps at the sizes for which passes are made, so only where these are what is compared.
+  // Of steps at the sizes for which passes are made, so only where these are what is compared.
   std::optional<analysis::Time> useful(int ranks) const {
-    const int second = report_.runner_up();
-    if (second < 0 || options_.passes || !options_.split.sizes.empty() || !others_->empty() ||
-        !options_.cost_file.empty())
+    if (options_.passes || !options_.split.sizes.empty() || !others_->empty() || !options_.cost_file.empty())
       return std::nullopt;
-    const analysis::Time time = report_.candidates[static_cast<std::size_t>(second)].simulated;
-    if (frontend::sharding::meshes_of(ranks, 2).empty()) return time;
-    return std::max(time, fastest(ranks));
+    return report_.useful(ranks, !frontend::sharding::meshes_of(ranks, 2).empty());
   }
 
   // What a program takes is more than the search counts, such as buffers of collectives. If none of its plans fits after all, it looks
@@ -399,10 +399,7 @@ class Chooser {
   FoundPlans plans_on(const Where& where, bool explain, bool cheapest_only = false) {
     FoundPlans found;
     if (!others_->empty()) {
-      SearchOptions search = search_options(where.obey);
-      search.keep = keep_;
-      search.keep_file = options_.split.keep_file;
-      found = others_->find_plans(model_, costs_, search, where.mesh);
+      found = others_->find_plans(model_, costs_, search_options(where.obey), where.mesh);
       report_.shared_weights = others_->shared().count;
       report_.shared_bytes = others_->shared().bytes;
       return found;
@@ -410,9 +407,6 @@ class Chooser {
     model_.with_graph([&](const frontend::sharding::Graph& graph) {
       SearchOptions search = search_options(where.obey, explain);
       search.cheapest_only = cheapest_only;
-      search.keep = keep_;
-      search.keep_file = options_.split.keep_file;
-      search.annotated = annotated_;
       found = find_plans(graph, where.mesh, costs_, search);
     });
     return found;
@@ -420,17 +414,20 @@ class Chooser {
 
   // What is asked about the chosen plan takes many searches, so it is answered for that one only.
   void explain_choice() {
-    if (!chosen_on_ || chosen_on_->mesh.ranks() == 1 || !others_->empty()) return;
-    searched_limit_ = chosen_limit_;
-    FoundPlans found;
-    if (report_.plan.joint) found = plans_on(*chosen_on_, true);  // axis after axis there are none
-    for (FoundPlan& plan : found.plans) {
-      if (plan.text == report_.plan.text) report_.plan.conversions = std::move(plan.conversions);
+    if (!chosen_on_ || chosen_on_->mesh.ranks() == 1) return;
+    if (!others_->empty()) {
+      for (frontend::sharding::PlanConversion& line : report_.plan.conversions)
+        line.unpriced = "programs that are split together share their weights";
+      return;
     }
+    searched_limit_ = chosen_limit_;
+    model_.with_graph([&](const frontend::sharding::Graph& graph) {
+      frontend::sharding::price_alternatives(graph, chosen_on_->mesh, costs_,
+                                             search_options(chosen_on_->obey), report_.plan);
+    });
     for (SplitMesh& line : report_.meshes) {
-      if (line.ranks != chosen_on_->mesh.ranks()) continue;
-      if (chosen_on_->mesh.size() > 1) found = plans_on({Mesh::line(line.ranks), chosen_on_->obey}, true);
-      line.flips = found.flips;
+      if (line.ranks == chosen_on_->mesh.ranks())
+        line.flips = plans_on({Mesh::line(line.ranks), chosen_on_->obey}, true).flips;
     }
   }
 

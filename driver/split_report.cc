@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,20 @@ int SplitReport::runner_up() const {
     if (second < 0 || c.simulated < candidates[static_cast<std::size_t>(second)].simulated) second = k;
   }
   return second;
+}
+
+analysis::Time SplitReport::fastest(int ranks) const {
+  analysis::Time time = analysis::Time::max();
+  for (const SplitCandidate& c : candidates)
+    if (c.ranks == ranks && c.ran()) time = std::min(time, c.simulated);
+  return time;
+}
+
+std::optional<analysis::Time> SplitReport::useful(int ranks, bool more_axes) const {
+  const int second = runner_up();
+  if (second < 0) return std::nullopt;
+  const analysis::Time time = candidates[static_cast<std::size_t>(second)].simulated;
+  return more_axes ? std::max(time, fastest(ranks)) : time;
 }
 
 double SplitReport::gap() const { return gap_to(*this, lower_bound()); }
@@ -157,10 +172,10 @@ std::string to_string(const SplitReport& report) {
       readers.push_back(reader.empty() ? "the program's output" : "'" + reader + "'");
     text += fmt::format("  '{}': {} -> {} because {} take{} it so: {}, {:.3f} us\n", c.value, c.from, c.to,
                         fmt::join(readers, ", "), readers.size() == 1 ? "s" : "", c.steps, c.cost.us());
-    if (c.otherwise) {
-      text.pop_back();
-      text += fmt::format("; taken otherwise: {:+.3f} us\n", c.otherwise->us());
-    }
+    text.pop_back();
+    if (c.otherwise) text += fmt::format("; taken otherwise: {:+.3f} us", c.otherwise->us());
+    if (!c.unpriced.empty()) text += fmt::format("; taken otherwise: not priced: {}", c.unpriced);
+    text += "\n";
   }
   if (!report.plan.replicated.empty()) text += "\nReplicated\n";
   for (const frontend::sharding::PlanReplicated& r : report.plan.replicated)

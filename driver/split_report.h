@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,6 +72,11 @@ struct SplitReport {
   std::string plan_text() const;
   analysis::Time lower_bound() const { return std::max(load_bound, order_bound); }
   int runner_up() const;  // the shortest candidate but the chosen one, of those that were simulated; -1: none
+  // The shortest simulated one on so many ranks; Time::max(): none.
+  analysis::Time fastest(int ranks) const;
+  // Another candidate on so many ranks that takes longer than this changes nothing: not what is chosen, not the runner-up, and, where
+  // there are meshes of more axes, not whether these are tried, which they are if one is faster than all before. nullopt: any changes something.
+  std::optional<analysis::Time> useful(int ranks, bool more_axes) const;
   // The simulated times are those of a sum of steps.
   bool several_sizes() const {
     return sizes.size() > 1 || (!sizes.empty() && sizes[0].steps > 1) || shared_weights > 0;

@@ -14,6 +14,18 @@
 #include "ir/error.h"
 
 namespace braid {
+
+std::string SplitOptions::option(std::string_view name) const {
+  if (!python) return fmt::format("--{}", name);
+  std::string own(name);
+  std::replace(own.begin(), own.end(), '-', '_');
+  if (own == "with") own += '_';  // a keyword
+  return own + '=';
+}
+std::string SplitOptions::option(std::string_view name, std::string_view given) const {
+  return python ? fmt::format("{}'{}'", option(name), given) : fmt::format("{} {}", option(name), given);
+}
+
 namespace {
 
 constexpr int kBadOption = 3;
@@ -52,7 +64,7 @@ StepSizes parse_sizes(std::string_view rest, const std::string& whole, const std
 }
 
 // "decode.onnx:past=512*100": sizes stand behind the last ':' of a text that has a '=' behind it.
-SplitWith parse_with(const std::string& text) {
+SplitWith parse_with(const std::string& text, const SplitOptions& split) {
   const std::string_view whole = text;
   const std::size_t star = whole.rfind('*'), colon = whole.rfind(':');
   std::size_t end = std::min(whole.size(), star);
@@ -61,10 +73,10 @@ SplitWith parse_with(const std::string& text) {
   SplitWith with;
   with.model = whole.substr(0, end);
   const std::string form = "write FILE, FILE*STEPS or FILE:NAME=SIZE,NAME=SIZE*STEPS";
-  if (with.model.empty()) ir::user_error(kBadOption, {}, fmt::format("--with {}: no file", text), form);
+  if (with.model.empty()) ir::user_error(kBadOption, {}, split.option("with", text) + ": no file", form);
   std::string_view rest = whole.substr(end);
   if (rest.starts_with(':')) rest.remove_prefix(1);
-  with.sizes = parse_sizes(rest, "--with " + text, form, end != colon);
+  with.sizes = parse_sizes(rest, split.option("with", text), form, end != colon);
   return with;
 }
 
@@ -92,7 +104,7 @@ void add_programs(CompileOptions& options, const std::vector<std::string>& with,
       options.model.empty() ? std::nullopt : std::optional<Names>(options.model);  // `test` has many
   std::vector<Names> others;
   for (const std::string& text : with) {
-    SplitWith program = parse_with(text);
+    SplitWith program = parse_with(text, options.split);
     if (is_one_plain_model(program.model)) {
       const Names& names = others.emplace_back(program.model);
       for (const auto& dim : options.import.dims)
@@ -117,8 +129,8 @@ void read_split_texts(CompileOptions& options, const std::vector<std::string>& a
                       const std::vector<std::string>& with, const MoreDims& more_dims) {
   for (const std::string& text : at)
     options.split.sizes.push_back(parse_sizes(
-        text, "--at " + text, "write NAME=SIZE,NAME=SIZE, and *STEPS behind them for more than one step",
-        !with.empty()));
+        text, options.split.option("at", text),
+        "write NAME=SIZE,NAME=SIZE, and *STEPS behind them for more than one step", !with.empty()));
   add_programs(options, with, more_dims);
 }
 

@@ -1,4 +1,4 @@
-// --at and --with, as the command line and Python take them.
+// --at and --with of the command line, at= and with_= of Python: the same texts.
 #pragma once
 
 #include <functional>

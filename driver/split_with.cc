@@ -31,35 +31,39 @@ void check_programs(const CompileOptions& options) {
     ir::user_error(frontend::kSplitRequest, {.file = options.model}, message, hint);
   };
   if (!split.plan_file.empty())
-    refuse("--with and --plan are given together", "a plan is obeyed as it is: it needs no other program");
+    refuse(fmt::format("{} and {} are given together", split.option("with"), split.option("plan")),
+           "a plan is obeyed as it is: it needs no other program");
   if (!split.configuration.empty())
-    refuse("--with and --configuration are given together",
+    refuse(fmt::format("{} and {} are given together", split.option("with"), split.option("configuration")),
            "annotations are obeyed for one program at a time: give the others the plan that they have made "
            "(--keep)");
   std::vector<std::string> files = {options.model};
   for (const SplitWith& with : split.with) {
     if (is_text(with.model) || with.model.find("{rank}") != std::string::npos)
-      ir::user_error(frontend::kSplitWith, {.file = with.model}, "--with needs a plain ONNX model",
+      ir::user_error(frontend::kSplitWith, {.file = with.model},
+                     split.option("with") + " needs a plain ONNX model",
                      "IR text, and models with one file per rank, are split already");
     const auto same_file = [&](const std::string& other) {
       std::error_code error;
       return other == with.model || std::filesystem::equivalent(other, with.model, error);
     };
     if (std::ranges::any_of(files, same_file))
-      ir::user_error(frontend::kSplitWith, {.file = with.model}, "--with names a model that is given already",
-                     "several sizes of one model are --at NAME=SIZE,...*STEPS");
+      ir::user_error(frontend::kSplitWith, {.file = with.model},
+                     split.option("with") + " names a model that is given already",
+                     "several sizes of one model are " + split.option("at", "NAME=SIZE,...*STEPS"));
     files.push_back(with.model);
   }
 }
 
 // Annotations count wherever --devices, --tp or --mesh are given.
-void refuse_annotations(const std::string& model) {
+void refuse_annotations(const std::string& model, const SplitOptions& split) {
   const auto found = frontend::sharding::device_configuration(model, "");
   if (found && !found->nodes.empty())
-    ir::user_error(
-        frontend::kSplitRequest, {.file = model},
-        fmt::format("--with is given, and the model has annotations for the configuration '{}'", found->name),
-        "annotations are obeyed for one program at a time: remove them, or leave out --with");
+    ir::user_error(frontend::kSplitRequest, {.file = model},
+                   fmt::format("{} is given, and the model has annotations for the configuration '{}'",
+                               split.option("with"), found->name),
+                   "annotations are obeyed for one program at a time: remove them, or leave out " +
+                       split.option("with"));
 }
 
 frontend::ImportOptions import_of(const SplitWith& with) {
@@ -72,18 +76,18 @@ frontend::ImportOptions import_of(const SplitWith& with) {
 }  // namespace
 
 void check_sizes(const StepSizes& sizes, const std::map<std::string, ir::Bounds>& dims,
-                 const std::string& model, const char* option) {
-  for (const auto& [name, size] : sizes.dims) {
-    const auto known = dims.find(name);
-    const std::string hint =
-        fmt::format("{} gives sizes within the bounds of --dim or --default-dim", option);
+                 const std::string& model, const SplitOptions& split, const char* name) {
+  for (const auto& [dim, size] : sizes.dims) {
+    const auto known = dims.find(dim);
+    const std::string given = split.option(name, fmt::format("{}={}", dim, size));
+    const std::string hint = fmt::format("{} gives sizes within the bounds of {}", split.option(name),
+                                         split.python ? "dims=" : "--dim or --default-dim");
     if (known == dims.end())
       ir::user_error(frontend::kSplitRequest, {.file = model},
-                     fmt::format("{} {}={}: the dimension has no bounds", option, name, size), hint);
+                     fmt::format("{}: the dimension has no bounds", given), hint);
     if (size < known->second.min || size > known->second.max)
       ir::user_error(frontend::kSplitRequest, {.file = model},
-                     fmt::format("{} {}={}: the dimension is {}..{}", option, name, size, known->second.min,
-                                 known->second.max),
+                     fmt::format("{}: the dimension is {}..{}", given, known->second.min, known->second.max),
                      hint);
   }
 }
@@ -105,10 +109,10 @@ SplitPrograms::SplitPrograms(const CompileOptions& options, const CompileOptions
     : options_(options), quiet_(quiet) {
   if (options.split.with.empty()) return;
   check_programs(options);
-  refuse_annotations(options.model);
+  refuse_annotations(options.model, options.split);
   for (const SplitWith& with : options.split.with) {
-    check_sizes(with.sizes, with.dims, with.model, "--with");
-    refuse_annotations(with.model);
+    check_sizes(with.sizes, with.dims, with.model, options.split, "with");
+    refuse_annotations(with.model, options.split);
     Program& program = programs_.emplace_back(with);
     program.point.costs = std::make_shared<const analysis::CostModel>(
         costs.machine(), analysis::CostOptions{.dims = with.sizes.dims, .cost_file = options.cost_file});

@@ -60,7 +60,7 @@ class SplitPrograms {
 
 // UserError BR0484 for sizes that the dimensions of a model do not have.
 void check_sizes(const StepSizes& sizes, const std::map<std::string, ir::Bounds>& dims,
-                 const std::string& model, const char* option);
+                 const std::string& model, const SplitOptions& split, const char* name);
 // Weights, inputs, outputs and planned memory of a rank.
 std::int64_t bytes_of_rank(const ir::Schedule& schedule);
 

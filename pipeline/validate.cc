@@ -330,8 +330,6 @@ void validate(const PipelineSchedule& schedule, const ValidateOptions& options) 
   Validator(schedule, options).run();
 }
 
-void validate_form(const PipelineSchedule& schedule) { FormCheck(schedule).run(); }
-
 std::string location_text(const PipelineSchedule& schedule, int rank, std::size_t position) {
   const Row& row = schedule.rows[rank];
   std::size_t cell = 0;

@@ -34,10 +34,6 @@ struct ValidateOptions {
 // including idle ones; a container is one cell. Linear.
 void validate(const PipelineSchedule& schedule, const ValidateOptions& options = {});
 
-// Checks sizes, placement and the form of the actions only, which every pass requires. Throws BR0830 to
-// BR0833.
-void validate_form(const PipelineSchedule& schedule);
-
 // "rank 1, cell 4"; `position` is that of the cell's first entry in the row.
 std::string location_text(const PipelineSchedule& schedule, int rank, std::size_t position);
 // "3F0" or "(3F0;2B1)OVERLAP_F_B"

@@ -42,6 +42,7 @@ CompileOptions compile_options(const nb::dict& given) {
   options.import.ranks = value(given, "ranks", 1);
   options.split = {value(given, "devices", 0), value(given, "tp", 0), value<std::string>(given, "plan", ""),
                    false, value<std::string>(given, "mesh", "")};
+  options.split.python = true;
   options.split.configuration = value<std::string>(given, "configuration", "");
   for (const auto& [name, min, max] :
        value(given, "dims", std::vector<std::tuple<std::string, std::int64_t, std::int64_t>>{}))

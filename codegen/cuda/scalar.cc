@@ -144,8 +144,6 @@ DType accumulator_dtype(DType dtype) {
   }
 }
 
-std::string accumulator_type(DType dtype) { return value_type(accumulator_dtype(dtype)); }
-
 std::string literal(DType dtype, ir::Literal value) {
   if (ir::is_float(dtype)) {
     // Texts may hold more digits than the type has.

@@ -13,7 +13,6 @@ std::string memory_type(ir::DType dtype);
 std::string value_type(ir::DType dtype);
 // The type in which a reduction or a sum of products accumulates: float for half types, int for small
 // integers.
-std::string accumulator_type(ir::DType dtype);
 ir::DType accumulator_dtype(ir::DType dtype);
 
 // A literal of exactly this value.

@@ -8,6 +8,7 @@
 
 #include "frontend/device_errors.h"
 #include "frontend/sharding/apply.h"
+#include "frontend/sharding/conversion_steps.h"
 #include "frontend/sharding/statement.h"
 
 namespace braid::frontend::sharding {

@@ -6,6 +6,7 @@
 
 #include "frontend/errors.h"
 #include "frontend/schemas.h"
+#include "frontend/sharding/conversion_steps.h"
 #include "frontend/sharding/convert.h"
 #include "frontend/sharding/local.h"
 

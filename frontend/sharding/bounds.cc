@@ -67,16 +67,17 @@ SplitCosts alone(const std::shared_ptr<const analysis::CostModel>& costs) {
 
 BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
                          std::shared_ptr<const analysis::CostModel> costs, BoundOptions options)
-    : options_(std::move(options)),
+    : space_(space),
+      options_(std::move(options)),
       passages_(space.passages(true, options_.cells)),
-      prices_(space, alone(costs)) {
+      prices_(space, alone(costs)),
+      floors_(space, floors_of(costs, [costs](const ConversionStep& step, int ranks) {
+                return collective_cost(*costs, step, ranks).floor.ps;
+              })) {
   launch_ = static_cast<Cost>(costs->machine().launch_us * 1e6 * (1 - 1e-9));
   SplitCosts sizes;
   sizes.size = [costs](const ir::Expr& size) { return costs->value(size); };
-  collectives_ = space.problem(
-      floors_of(costs, [costs](const ConversionStep& step,
-                               int ranks) { return collective_cost(*costs, step, ranks).floor.ps; }),
-      true, options_.cells);
+  collectives_ = floors_.problem(true, options_.cells);
   const KernelFloors kernels(*costs, graph, sizes, options_);
   kernels_.resize(collectives_.variables.size());
   for (std::size_t v = 0; v < kernels_.size(); ++v) kernels_[v].assign(collectives_.variables[v].size(), 0);
@@ -123,6 +124,12 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
   find_joins(graph, space);
   count_loops();
   find_chain();
+}
+
+void BoundSearch::relax(std::size_t cells) {
+  const std::vector<Passage> passages = space_.passages(true, cells);
+  for (std::size_t p = 0; p < passages.size(); ++p) passages_[p].free = passages[p].free;
+  collectives_ = floors_.problem(true, cells);
 }
 
 BoundSearch::Plan BoundSearch::plan(const std::vector<int>& choice, bool all) {

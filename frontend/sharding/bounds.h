@@ -67,6 +67,8 @@ class BoundSearch {
   // The space must outlive it.
   BoundSearch(const Graph& graph, const SplitSpace& space, std::shared_ptr<const analysis::CostModel> costs,
               BoundOptions options = {});
+  // Looks at the relaxed problem with so many cells from now on.
+  void relax(std::size_t cells);
 
   // Choices are of the space's problem; of a large space, of its nodes and caches.
   // Of all plans. `seed` is the choice of a good one; `more` are what a search with fewer conversions has found.
@@ -106,13 +108,15 @@ class BoundSearch {
   // Raises `best`, adding the plans that it finds; rows of their longest chains too if `with_order`.
   void play(std::vector<Row>& rows, std::vector<Plan>& plans, bool with_order, Cost& best);
 
+  const SplitSpace& space_;
   BoundOptions options_;
   Cost launch_ = 0;
   int nodes_ = 0;                           // variables of nodes: the first ones, in the order of the graph
   std::vector<std::vector<Cost>> kernels_;  // floors by variable and choice
   Problem collectives_;                     // floors of conversions
   std::vector<Passage> passages_;
-  PassagePrices prices_;
+  SpacePrices prices_,
+      floors_;                // of conversions: alone on the machine, and of what they load the fabric with
   std::vector<Cost> copies_;  // per passage: of what a collective makes for the program's output
   std::vector<std::vector<int>> into_, out_of_;  // per node variable: passages
   // A chain of nodes that every product comes before or after, and the products between each and the one before it; the last

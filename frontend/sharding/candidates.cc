@@ -105,6 +105,57 @@ namespace {
 
 using Restrict = std::function<void(Problem&)>;
 
+// All plans on a mesh, and what options allow of them.
+struct PlanSpace {
+  PlanSpace(const Graph& graph, const Mesh& mesh, const std::shared_ptr<const analysis::CostModel>& costs,
+            const SearchOptions& options)
+      : fixed(options.annotated ? annotated_lines(graph, *options.annotated, mesh) : AnnotatedLines{}),
+        space(graph, mesh,
+              with_lines(graph, fixed.plan, fixed.blocks, options.caches ? Caches::in_parts : Caches::whole)),
+        points(costs, options) {
+    require_kept(graph, space);
+  }
+
+  // Unless the space is large, on one axis, under limits, or if it is `wanted`.
+  void make_problem(const Graph& graph, const SearchOptions& options, bool wanted) {
+    const bool limited =
+        options.memory && std::any_of(points.all().begin(), points.all().end(), [&](const PricePoint& p) {
+          return bytes_of_all(graph, split_costs(p.costs)) > *options.memory;
+        });
+    // On several axes it is large, and needed for what is asked in addition only.
+    if (!space.large() &&
+        (space.mesh().size() == 1 || wanted || limited || !options.keep.empty() || points.several()))
+      problem = points.problem(space, {});
+    if (!options.keep.empty()) {
+      if (!problem)
+        ir::user_error(kSplitRequest, {.file = options.keep_file},
+                       fmt::format("the model has too many choices on [{}] for lines to be kept",
+                                   to_string(space.mesh())),
+                       "give a complete plan, or fewer axes");
+      kept.emplace(graph, space, parse_mesh_plan(options.keep, options.keep_file), options.keep_file);
+      kept->require_possible(*problem);
+    }
+    if (limited && problem) {
+      for (const PricePoint& point : points.all())
+        rows.emplace_back(graph, space, split_costs(point.costs).size);
+    }
+    if (kept || !rows.empty()) {
+      restrict = [this, limit = options.memory](Problem& restricted) {
+        if (kept) kept->restrict(restricted);
+        for (const MemoryRows& own : rows) own.limit(restricted, *limit);
+      };
+    }
+  }
+
+  AnnotatedLines fixed;
+  SplitSpace space;
+  PricePoints points;
+  std::optional<Problem> problem;  // without what restricts it
+  std::optional<KeptLines> kept;
+  std::vector<MemoryRows> rows;  // by point
+  Restrict restrict;             // null: nothing
+};
+
 // The readers of each conversion forbidden to take what it makes. Conversions that are alike, as those of equal layers, cost the
 // same otherwise.
 void price_alternatives(const SplitSpace& space, const Graph& graph, const SplitChoice& choice,
@@ -113,18 +164,24 @@ void price_alternatives(const SplitSpace& space, const Graph& graph, const Split
   for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v)
     variable_of[plan_name(graph, graph.nodes[static_cast<std::size_t>(space.node_of(v))])] = v;
   constexpr int kMostSolves = 24;
-  for (std::size_t k = 0; k < found.conversions.size() && k < kMostSolves; ++k) {
+  int solves = 0;
+  for (std::size_t k = 0; k < found.conversions.size(); ++k) {
     const ChosenConversion& conversion = choice.conversions[k];
+    PlanConversion& line = found.conversions[k];
+    if (std::any_of(conversion.readers.begin(), conversion.readers.end(), [&](const std::string& reader) {
+          return reader.empty() || variable_of.count(reader) == 0;
+        })) {
+      line.unpriced = "what the program returns has one state";
+      continue;
+    }
+    if (solves++ >= kMostSolves) {
+      line.unpriced = fmt::format("after {} others", kMostSolves);
+      continue;
+    }
     Problem other = problem;
     if (restrict) restrict(other);
-    bool free = true;  // whether all readers may take it otherwise
     for (const std::string& reader : conversion.readers) {
-      const auto variable = variable_of.find(reader);
-      if (reader.empty() || variable == variable_of.end()) {
-        free = false;
-        break;
-      }
-      const int v = variable->second;
+      const int v = variable_of.at(reader);
       const GraphNode& node = graph.nodes[static_cast<std::size_t>(space.node_of(v))];
       std::vector<Cost>& costs = other.variables[static_cast<std::size_t>(v)];
       for (std::size_t c = 0; c < costs.size(); ++c) {
@@ -135,7 +192,6 @@ void price_alternatives(const SplitSpace& space, const Graph& graph, const Split
         }
       }
     }
-    if (!free) continue;
     SolveOptions effort;
     if (restrict) effort.budget >>= 3;
     // Taken otherwise it cannot cost less than the cheapest plan.
@@ -143,7 +199,12 @@ void price_alternatives(const SplitSpace& space, const Graph& graph, const Split
     if (choice.solution.proved() && choice.solution.cost == found.predicted.ps)
       effort.enough = choice.solution.cost;
     const Solution solution = solve(other, effort);
-    if (solution.feasible()) found.conversions[k].otherwise = analysis::Time{solution.cost} - found.predicted;
+    if (solution.feasible()) {
+      line.otherwise = analysis::Time{solution.cost} - found.predicted;
+    } else {
+      line.unpriced = solution.status == Status::kInfeasible ? "no plan that is allowed takes it otherwise"
+                                                             : "the search has found no plan that does";
+    }
   }
 }
 
@@ -174,7 +235,13 @@ PlanFlips find_flips(const std::function<SplitChoice(const SplitCostOptions&)>& 
                      const std::string& plan) {
   const auto plan_at = [&](double link, double memory) {
     const auto thousandths = [](double factor) { return static_cast<int>(std::llround(1000 * factor)); };
-    return to_string(choose({thousandths(link), whole, thousandths(memory)}).plan);
+    try {
+      return to_string(choose({thousandths(link), whole, thousandths(memory)}).plan);
+    } catch (const ir::UserError& error) {
+      // With that factor costs cannot be added up: nothing is known.
+      if (error.code() != kSplitCost) throw;
+      return plan;
+    }
   };
   PlanFlips flips;
   flips.link_slower = flip_of(plan, [&](double f) { return plan_at(f, 1); });
@@ -241,11 +308,9 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     if (options.obey && !options.annotated) require_divisible(graph, ranks);
     result.obstacle = Obstacles(graph).of(ranks).value_or("");
   }
-  const Caches caches = options.caches ? Caches::in_parts : Caches::whole;
-  AnnotatedLines fixed;
-  if (options.annotated) fixed = annotated_lines(graph, *options.annotated, mesh);
-  const SplitSpace space(graph, mesh, with_lines(graph, fixed.plan, fixed.blocks, caches));
-  require_kept(graph, space);
+  PlanSpace plans(graph, mesh, costs, options);
+  const SplitSpace& space = plans.space;
+  const PricePoints& points = plans.points;
   std::int64_t steps = options.steps;
   for (const PricePoint& point : options.points) steps += point.steps;
   const Cost whole = options.obey ? whole_product(steps) : 0;
@@ -260,75 +325,45 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
   const Variant &cheapest = variants[0], &half_hidden = variants[2], &hidden = variants[3];
   const std::shared_ptr<KnownWork> work = make_known_work();
   const SplitCosts plain = split_costs(costs, {}, work);
-  const PricePoints points(costs, options);
   if (points.several() && space.large()) {
     result.obstacle = "its axes are too many choices together to be priced at several sizes";
     return result;
   }
-  std::optional<Problem> problem;
-  const bool limited =
-      options.memory && std::any_of(points.all().begin(), points.all().end(), [&](const PricePoint& p) {
-        return bytes_of_all(graph, split_costs(p.costs)) > *options.memory;
-      });
-  // On several axes it is large, and needed for what is asked in addition only.
-  if (!space.large() && (line || options.explain || limited || !options.keep.empty() || points.several()))
-    problem = points.problem(space, {});
-  const auto bound_searches = [&](std::size_t cells) {
-    std::vector<BoundSearch> searches;  // by point
-    for (const PricePoint& p : points.all()) {
-      BoundOptions own = bound_options(options, mesh, p.attention_flops);
-      own.cells = cells;
-      searches.emplace_back(graph, space, p.costs, std::move(own));
-    }
-    return searches;
-  };
-  std::vector<BoundSearch> bounds;
-  if (options.bounds) bounds = bound_searches(SplitSpace::kFewRelaxed);
+  plans.make_problem(graph, options, options.explain);
+  const std::optional<Problem>& problem = plans.problem;
+  const std::vector<MemoryRows>& rows = plans.rows;
+  const Restrict& restrict = plans.restrict;
+  std::vector<BoundSearch> bounds;  // by point
+  for (const PricePoint& p : points.all()) {
+    if (!options.bounds) break;
+    BoundOptions own = bound_options(options, mesh, p.attention_flops);
+    own.cells = SplitSpace::kFewRelaxed;
+    bounds.emplace_back(graph, space, p.costs, std::move(own));
+  }
   // No plan takes less for all steps together than the sum of what none takes less for at each point.
-  const auto bound_of = [&](std::vector<BoundSearch>& searches, const auto& at_point) {
+  const auto bound_of = [&](const auto& at_point) {
     PlanBounds sum;
-    for (std::size_t p = 0; p < searches.size(); ++p) {
-      const PlanBounds own = at_point(searches[p]);
+    for (std::size_t p = 0; p < bounds.size(); ++p) {
+      const PlanBounds own = at_point(bounds[p]);
       sum.loads.ps += own.loads.ps * points.all()[p].steps;
       sum.order.ps += own.order.ps * points.all()[p].steps;
     }
     return sum;
   };
   const auto over_plans = [&](const std::vector<int>& seed) {
-    PlanBounds all = bound_of(bounds, [&](BoundSearch& b) { return b.over_plans(seed); });
+    PlanBounds all = bound_of([&](BoundSearch& b) { return b.over_plans(seed); });
     const bool enough = options.known_loads && options.known_order && all.loads >= *options.known_loads &&
                         all.order >= *options.known_order;
     if (bounds.empty() || enough || !space.leaves_out(SplitSpace::kFewRelaxed)) return all;
-    std::vector<BoundSearch> closer = bound_searches(SplitSpace::kMostRelaxed);
-    std::size_t point = 0;
-    const PlanBounds more =
-        bound_of(closer, [&](BoundSearch& b) { return b.over_plans(seed, bounds[point++].found()); });
+    const PlanBounds more = bound_of([&](BoundSearch& b) {
+      b.relax(SplitSpace::kMostRelaxed);
+      const std::vector<std::vector<int>> found = b.found();
+      return b.over_plans(seed, found);
+    });
     all.loads = std::max(all.loads, more.loads);
     all.order = std::max(all.order, more.order);
     return all;
   };
-  std::optional<KeptLines> kept;
-  if (!options.keep.empty()) {
-    if (!problem)
-      ir::user_error(
-          kSplitRequest, {.file = options.keep_file},
-          fmt::format("the model has too many choices on [{}] for lines to be kept", to_string(mesh)),
-          "give a complete plan, or fewer axes");
-    kept.emplace(graph, space, parse_mesh_plan(options.keep, options.keep_file), options.keep_file);
-    kept->require_possible(*problem);
-  }
-  std::vector<MemoryRows> rows;  // by point
-  if (limited && problem) {
-    for (const PricePoint& point : points.all())
-      rows.emplace_back(graph, space, split_costs(point.costs).size);
-  }
-  Restrict restrict;
-  if (kept || !rows.empty()) {
-    restrict = [&](Problem& restricted) {
-      if (kept) kept->restrict(restricted);
-      for (const MemoryRows& own : rows) own.limit(restricted, *options.memory);
-    };
-  }
   const auto choose = [&](const SplitCostOptions& own, const Restrict& more, SolveOptions effort = {}) {
     // Under a limit that binds a search may spend all it has: the first one has the most.
     if (!rows.empty() && (options.cheapest_only || !result.plans.empty())) effort.budget >>= 3;
@@ -352,8 +387,8 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
       found.predicted.ps = choice.price(graph, plain);
     }
     found.joint = choice.joint;
-    const PlanBounds floors =
-        bound_of(bounds, [&](BoundSearch& b) { return b.of_plan(choice.solution.choice); });
+    found.choice = choice.solution.choice;
+    const PlanBounds floors = bound_of([&](BoundSearch& b) { return b.of_plan(choice.solution.choice); });
     found.floor = floors.order;
     found.counted_bytes = bytes_counted(rows, choice.solution.choice);
     if (result.plans.empty()) {
@@ -367,21 +402,18 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
       result.order = all.order;
     }
     describe(graph, choice, plain, found);
-    if (options.explain && ranks > 1 && problem) {
-      price_alternatives(space, graph, choice, *problem, restrict, found);
-      if (result.plans.empty()) {
-        SolveOptions effort;
-        if (!rows.empty()) {
-          // Only whether there is a cheaper one is asked.
-          Problem restricted = *problem;
-          restrict(restricted);
-          effort.known = completed(std::move(restricted), choice.solution.choice);
-          effort.any_cheaper = true;
-          effort.budget >>= 3;
-        }
-        result.flips = find_flips([&](const SplitCostOptions& own) { return choose(own, restrict, effort); },
-                                  whole, found.text);
+    if (options.explain && ranks > 1 && problem && result.plans.empty()) {
+      SolveOptions effort;
+      if (!rows.empty()) {
+        // Only whether there is a cheaper one is asked.
+        Problem restricted = *problem;
+        restrict(restricted);
+        effort.known = completed(std::move(restricted), choice.solution.choice);
+        effort.any_cheaper = true;
+        effort.budget >>= 3;
       }
+      result.flips = find_flips([&](const SplitCostOptions& own) { return choose(own, restrict, effort); },
+                                whole, found.text);
     }
     result.plans.push_back(std::move(found));
   };
@@ -405,9 +437,9 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     }
     const SplitChoice choice = &variant == &hidden && last ? std::move(*last) : search(variant);
     if (!choice.solution.feasible()) {
-      if (!kept && rows.empty()) require_kept(choice);
+      if (!plans.kept && rows.empty()) require_kept(choice);
       for (const MemoryRows& own : rows) {
-        if (result.plans.empty() && !options.cheapest_only) tell_least(own, kept, *problem, result);
+        if (result.plans.empty() && !options.cheapest_only) tell_least(own, plans.kept, *problem, result);
       }
       break;
     }
@@ -423,12 +455,29 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
   return result;
 }
 
+void price_alternatives(const Graph& graph, const Mesh& mesh,
+                        const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options,
+                        FoundPlan& plan) {
+  PlanSpace plans(graph, mesh, costs, options);
+  plans.make_problem(graph, options, true);
+  if (!plans.problem) {
+    for (PlanConversion& line : plan.conversions)
+      line.unpriced = "its axes are too many choices together, and were chosen one after another";
+    return;
+  }
+  Solution solution;
+  solution.status = plan.proved ? Status::kOptimal : Status::kFeasible;
+  solution.choice = plan.choice;
+  solution.cost = plan.predicted.ps;
+  const SplitChoice choice = plans.space.described(split_costs(costs), std::move(solution));
+  price_alternatives(plans.space, graph, choice, *plans.problem, plans.restrict, plan);
+}
+
 int ranks_within(const Graph& graph, int above, std::int64_t memory,
                  const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options) {
   const PricePoints points(costs, options);
   const Obstacles obstacles(graph);
-  constexpr int kMost = 64;
-  for (int ranks = above + 1; ranks <= kMost; ++ranks) {
+  for (int ranks = above + 1; ranks <= kMostRanksWithin; ++ranks) {
     if (options.obey && obstacles.of(ranks)) continue;
     const SplitSpace space(graph, ranks, options.caches ? Caches::in_parts : Caches::whole);
     Problem problem = space.problem(split_costs(costs));

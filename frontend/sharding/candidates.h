@@ -22,8 +22,10 @@ struct PlanConversion {
   std::string value, from, to, steps;
   std::vector<std::string> readers;  // "": the program's output
   analysis::Time cost;
-  // What the cheapest plan is predicted more in which its readers take it otherwise; absent: not computed, or there is none.
-  std::optional<analysis::Time> otherwise;
+  // What the cheapest plan is predicted more in which its readers take it otherwise (price_alternatives); absent: not computed, and
+  // why not, if it was asked.
+  std::optional<analysis::Time> otherwise = std::nullopt;
+  std::string unpriced = {};
 };
 // Nodes whose names have the same beginning up to and with their first number.
 struct PlanLayer {
@@ -46,6 +48,7 @@ struct FoundPlan {
   analysis::Time bound;                   // no plan is predicted less
   bool proved = false;                    // predicted == bound
   bool joint = true;                      // searched over all axes of the mesh at once
+  std::vector<int> choice;                // of the search's problem
   analysis::Time floor;  // its step is at least so long, in every order (BoundSearch::of_plan)
   std::int64_t counted_bytes =
       0;  // of a rank in the rows of memory (memory.h); 0: there was no limit that could bind
@@ -61,7 +64,7 @@ struct FoundPlan {
 };
 
 // By what factor a speed must change for another plan to be the cheapest on these ranks, to within 1 %: there it is another one,
-// a hundredth nearer to 1 it is not. 0: none up to 64.
+// a hundredth nearer to 1 it is not. 0: none up to 64, or up to where costs can be added up (BR0480).
 struct PlanFlips {
   double link_slower = 0, link_faster = 0;      // collectives take so many times as long; a part of the time
   double memory_slower = 0, memory_faster = 0;  // a part of the memory's bandwidth; so many times as much
@@ -101,7 +104,7 @@ struct SearchOptions {
   bool bounds = true;  // how short plans can be; else 0
   // Bounds that are known of other meshes: those of this one need not be closer than to be no less.
   std::optional<analysis::Time> known_loads, known_order;
-  bool explain = false;         // alternatives to conversions, and flips: these take more searches
+  bool explain = false;         // flips, which take more searches
   std::string keep, keep_file;  // text of a partial plan whose lines are fixed, and its file for messages
   // Whose annotations are obeyed (annotations.h); null: none.
   std::shared_ptr<const DeviceConfiguration> annotated = nullptr;
@@ -109,11 +112,18 @@ struct SearchOptions {
 // The plans of a graph on a mesh; on one with too many choices for a search of all axes at once none if there are several points. UserErrors: BR0487 if it is obeyed and nothing can be split; BR0482 for lines that are kept.
 FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
                       const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
+// Prices what the readers of each conversion of a plan could take instead, with a search for each. The plan is one that find_plans found with
+// these options.
+void price_alternatives(const Graph& graph, const Mesh& mesh,
+                        const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options,
+                        FoundPlan& plan);
 // No program on so many ranks takes less, whatever its mesh and its plan (bounds.h).
 analysis::Time least_time(const Graph& graph, int ranks,
                           const std::shared_ptr<const analysis::CostModel>& costs,
                           const SearchOptions& options);
-// The fewest ranks, more than `above` and up to 64, on which some plan takes at most so many bytes; 0: none.
+// The fewest ranks along one axis, more than `above`, on which a plan is found that takes at most so many bytes; 0: none is up to
+// kMostRanksWithin.
+inline constexpr int kMostRanksWithin = 64;
 int ranks_within(const Graph& graph, int above, std::int64_t memory,
                  const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
 // A request for the import of a model (PlainModel) that applies the plan of this text. `file` is for messages; may be empty. Without

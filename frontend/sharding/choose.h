@@ -23,7 +23,7 @@
 #include <tuple>
 #include <vector>
 
-#include "frontend/sharding/convert.h"
+#include "frontend/sharding/conversion_steps.h"
 #include "frontend/sharding/graph.h"
 #include "frontend/sharding/plan.h"
 #include "frontend/sharding/problem.h"
@@ -49,7 +49,7 @@ struct SplitCosts {
       node_on_mesh;
   // The same, for who asks for many combinations of a node; may be empty.
   std::function<NodePrices(const Graph& graph, const GraphNode& node)> prices;
-  std::function<Cost(const ConversionStep& step, int ranks)> step;
+  StepCost step;
   // The size that an expression counts with, such as its upper bound.
   std::function<std::int64_t(const ir::Expr& size)> size;
 };
@@ -190,7 +190,7 @@ class SplitSpace {
   }
 
  private:
-  friend class PassagePrices;
+  friend class SpacePrices;
   struct Choice {
     std::vector<const Strategy*> axes;
     std::vector<int> inputs, outputs;  // states
@@ -226,6 +226,7 @@ class SplitSpace {
     std::size_t cells = 0;  // of a large space: of its tables in the relaxed problem, and all smaller ones
   };
   class Tables;
+  Problem problem(Tables& tables, const SplitCosts& costs, bool relaxed, std::size_t cells) const;
 
   // What the strategies of a tuple make of a tensor.
   struct Cut {
@@ -295,14 +296,17 @@ class SplitSpace {
   bool part_ = false;  // of another space
 };
 
-// What passages of a space cost, where they are possible. What a problem forbids costs nothing.
-class PassagePrices {
+// What is in a space costs, by costs that are asked once.
+class SpacePrices {
  public:
-  PassagePrices(const SplitSpace& space, SplitCosts costs);  // the space must outlive it
-  PassagePrices(PassagePrices&&) noexcept;
-  ~PassagePrices();
+  SpacePrices(const SplitSpace& space, SplitCosts costs);  // the space must outlive it
+  SpacePrices(SpacePrices&&) noexcept;
+  ~SpacePrices();
 
-  // With these choices of passage.from and passage.to.
+  // As of the space.
+  Problem problem(bool relaxed = false, std::size_t cells = SplitSpace::kMostRelaxed);
+  // What a passage costs where it is possible, and nothing where a problem forbids it: with these choices of passage.from and
+  // passage.to.
   Cost of(const Passage& passage, int from, int to);
   // costs[i * (choices of `to`) + j]; without `to` one per choice of `from`.
   const CostTable& table(const Passage& passage);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "frontend/sharding/graph.h"
+
 namespace braid::frontend::sharding {
 
 namespace {
@@ -42,7 +44,7 @@ int ConversionCosts::tensor(ir::DType dtype, std::int64_t bytes, const std::vect
   key.push_back(bytes);
   const auto [entry, fresh] = numbers_.try_emplace({dtype, key}, static_cast<int>(tensors_.size()));
   if (!fresh) return entry->second;
-  Tensor& tensor = tensors_.emplace_back(Tensor{dtype, bytes, sizes, 0});
+  Tensor& tensor = tensors_.emplace_back(Tensor{{dtype, bytes, sizes, mesh_, step_}, 0});
   known_.emplace_back();
   for (std::size_t dim = 0; dim < sizes.size() && dim < kMostDims; ++dim) {
     // One axis alone cuts and pads any size.
@@ -74,14 +76,36 @@ ConversionCosts::Key ConversionCosts::key(const Tensor& tensor, int from, int to
   return key;
 }
 
+ConversionCosts::Known::Cell& ConversionCosts::Known::cell(const Key& key) {
+  std::uint64_t hash = (key.from ^ (key.to * 0x9e3779b97f4a7c15u)) * 0xff51afd7ed558ccdu;
+  hash ^= hash >> 32;
+  const std::size_t last = cells_.size() - 1;
+  std::size_t k = hash & last;
+  while (cells_[k].taken && !(cells_[k].key == key)) k = (k + 1) & last;
+  return cells_[k];
+}
+
+std::int64_t& ConversionCosts::Known::operator[](const Key& key) {
+  if (2 * taken_ >= cells_.size()) {
+    std::vector<Cell> before(2 * cells_.size());
+    std::swap(before, cells_);
+    for (const Cell& old : before)
+      if (old.taken) cell(old.key) = old;
+  }
+  Cell& own = cell(key);
+  if (!own.taken) {
+    own = {key, kUnknown, true};
+    ++taken_;
+  }
+  return own.cost;
+}
+
 std::optional<std::int64_t> ConversionCosts::operator()(int number, int from, int to) {
   if (from == to) return 0;
-  const Tensor& tensor = tensors_[at(number)];
-  const auto [entry, fresh] = known_[at(number)].try_emplace(key(tensor, from, to));
-  if (fresh)
-    entry->second = mesh_conversion_cost(states_[at(from)], states_[at(to)], tensor.dtype, tensor.bytes,
-                                         tensor.sizes, mesh_, step_);
-  return entry->second;
+  Tensor& tensor = tensors_[at(number)];
+  std::int64_t& known = known_[at(number)][key(tensor, from, to)];
+  if (known == kUnknown) known = tensor.steps.cost(states_[at(from)], states_[at(to)]).value_or(kImpossible);
+  return known == kImpossible ? std::nullopt : std::optional(known);
 }
 
 }  // namespace braid::frontend::sharding

@@ -6,21 +6,17 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
-#include "frontend/sharding/convert.h"
+#include "frontend/sharding/conversion_steps.h"
 #include "frontend/sharding/mesh.h"
 
 namespace braid::frontend::sharding {
 
 class ConversionCosts {
  public:
-  using StepCost = std::function<std::int64_t(const ConversionStep& step, int ranks)>;
-
   // All of them must outlive this; states are named by their numbers.
   ConversionCosts(const std::vector<MeshSpec>& states, const Mesh& mesh, const StepCost& step);
 
@@ -42,21 +38,30 @@ class ConversionCosts {
     std::uint64_t blocked = 0;  // dimensions that it splits in blocks
   };
   struct Tensor {
-    ir::DType dtype;
-    std::int64_t bytes;
-    std::vector<ir::Expr> sizes;
+    CheapestSteps steps;
     std::uint64_t free = 0;  // dimensions that can be cut along all axes: any other of them would do as well
   };
   struct Key {
     std::uint64_t from = 0, to = 0;
     bool operator==(const Key&) const = default;
   };
-  struct Hash {
-    std::size_t operator()(const Key& key) const {
-      const std::uint64_t hash = (key.from ^ (key.to * 0x9e3779b97f4a7c15u)) * 0xff51afd7ed558ccdu;
-      return hash ^ (hash >> 32);
-    }
+  // Costs by keys, in a power of two of cells; what is taken stands in the first one that was free from the key's own on.
+  class Known {
+   public:
+    // The cost of the key; kUnknown if it is new.
+    std::int64_t& operator[](const Key& key);
+
+   private:
+    struct Cell {
+      Key key;
+      std::int64_t cost = 0;
+      bool taken = false;
+    };
+    Cell& cell(const Key& key);
+    std::vector<Cell> cells_ = std::vector<Cell>(64);
+    std::size_t taken_ = 0;
   };
+  static constexpr std::int64_t kUnknown = -1, kImpossible = -2;
 
   void code_states();
   Key key(const Tensor& tensor, int from, int to) const;
@@ -68,7 +73,7 @@ class ConversionCosts {
   std::vector<Coded> codes_;
   std::vector<Tensor> tensors_;
   std::map<std::pair<ir::DType, std::vector<std::int64_t>>, int> numbers_;  // with the bytes behind the sizes
-  std::vector<std::unordered_map<Key, std::optional<std::int64_t>, Hash>> known_;  // per tensor
+  std::vector<Known> known_;                                                // per tensor
 };
 
 }  // namespace braid::frontend::sharding

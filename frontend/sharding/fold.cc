@@ -267,28 +267,30 @@ std::shared_ptr<const std::vector<Cost>> with_all_choices(const Factor& factor, 
 void add(Cost& sum, Cost cost) { sum = sum == kForbidden || cost == kForbidden ? kForbidden : sum + cost; }
 Cost allowed(Cost cost) { return cost >= kForbiddenFrom ? kForbidden : cost; }
 
-// What the choices of each of these variables cost at least, one variable after another: without what those before it were found to
-// cost, so that the sum is at most what they cost together. kForbidden: nothing is allowed with it. nullopt: that takes too large tables.
-std::optional<std::vector<std::vector<Cost>>> costs_of_each(const Problem& problem,
-                                                            const std::vector<int>& variables,
-                                                            std::int64_t table, std::int64_t& cells) {
+// What the choices of each of these variables, which are fixed, cost at least, one variable after another: without what those before it
+// were found to cost, so that the sum is at most what they cost together. Takes it off their own costs. kForbidden: nothing is
+// allowed with it. nullopt: that takes too large tables.
+std::optional<std::vector<std::vector<Cost>>> take_costs_of_each(Network& network,
+                                                                 const std::vector<int>& variables,
+                                                                 const std::vector<std::size_t>& sizes,
+                                                                 std::int64_t table) {
   std::vector<std::vector<Cost>> all;
-  Network network(problem, 1);
-  for (const int v : variables) {
-    all.emplace_back(problem.variables[at(v)].size(), kForbidden);
-    network.fix(v);
-  }
-  network.reduce(kInside, true);
+  for (const std::size_t size : sizes) all.emplace_back(size, kForbidden);
+  Network released = network;
+  for (std::size_t v = 0; v < released.nodes.size(); ++v) released.release(static_cast<int>(v));
   for (std::size_t k = 0; k < variables.size() && !network.infeasible; ++k) {
-    Network one = network;
-    for (const int v : variables) {
-      if (v != variables[k]) one.release(v);
-    }
+    Network one = released;
+    for (std::size_t j = 0; j < k; ++j)
+      one.nodes[at(variables[j])].costs = network.nodes[at(variables[j])].costs;
+    one.fix(variables[k]);
     std::vector<Factor> left;
     if (!one.eliminate(table, {}, &left)) return std::nullopt;
-    cells += one.cells - network.cells;
-    if (one.infeasible) continue;
+    network.cells += one.cells - released.cells;
     std::vector<Cost>& own = network.nodes[at(variables[k])].costs;
+    if (one.infeasible) {
+      std::ranges::fill(own, kInside);
+      continue;
+    }
     std::vector<Cost> least = one.nodes[at(variables[k])].costs;
     for (std::size_t c = 0; c < least.size(); ++c) {
       for (const Factor& factor : left) {
@@ -297,23 +299,17 @@ std::optional<std::vector<std::vector<Cost>>> costs_of_each(const Problem& probl
       }
     }
     const Cost base = *std::min_element(least.begin(), least.end());
-    if (base >= kForbiddenFrom) continue;
     Cost most = 0;
     for (const Cost cost : least) most = cost >= kForbiddenFrom ? most : std::max(most, cost - base);
     // Costs stay at least 0.
     network.constant -= most;
     for (std::size_t c = 0; c < least.size(); ++c) {
-      if (least[c] >= kForbiddenFrom) continue;
-      all[k][at(network.nodes[at(variables[k])].labels[c])] = least[c] - base;
-      if (own[c] < kForbiddenFrom) own[c] += most - (least[c] - base);
+      const bool forbidden = least[c] >= kForbiddenFrom;
+      if (!forbidden) all[k][at(network.nodes[at(variables[k])].labels[c])] = least[c] - base;
+      own[c] = forbidden ? kInside : own[c] + most - (least[c] - base);
     }
   }
-  cells += network.cells;
   return all;
-}
-
-void multiply(std::vector<Cost>& costs, Cost factor) {
-  for (Cost& cost : costs) cost = cost == kForbidden ? kForbidden : cost * factor;
 }
 
 }  // namespace
@@ -416,20 +412,29 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
     }
   }
   if (copied) {
+    Network& outside = folded.outside_.emplace(rest, scale);
     std::vector<int> variables;
-    for (const Copy& copy : folded.copies_) variables.push_back(copy.variable);
-    const auto costs = costs_of_each(rest, variables, table, network.cells);
+    std::vector<std::size_t> sizes;
+    for (const Copy& copy : folded.copies_) {
+      outside.fix(copy.variable);
+      variables.push_back(copy.variable);
+      sizes.push_back(rest.variables[at(copy.variable)].size());
+    }
+    for (const Layer& layer : layers) {
+      for (std::size_t k = 0; k < touched.size(); ++k) {
+        if (own[k] == 0 && kind_of[k] < 0)
+          outside.fix(folded.number_[at(places.order[at(touched[k] - model.begin + layer.begin)])]);
+      }
+    }
+    outside.reduce(kInside, true);
+    const auto costs = take_costs_of_each(outside, variables, sizes, table);
     if (!costs) return std::nullopt;
-    // Each layer's share, in units of a part, is taken off the costs outside.
+    // Of each layer a share.
     for (std::size_t k = 0; k < variables.size(); ++k) {
-      Cost most = 0;
-      for (const Cost cost : (*costs)[k]) most = cost == kForbidden ? most : std::max(most, cost);
       for (std::size_t c = 0; c < (*costs)[k].size(); ++c) {
         const Cost cost = (*costs)[k][c];
-        network.nodes[at(folded.copies_[k].inside)].costs[c] = cost == kForbidden ? kInside : cost;
-        rest.variables[at(variables[k])][c] = cost == kForbidden ? kForbidden : most - cost;
+        network.nodes[at(folded.copies_[k].inside)].costs[c] = cost == kForbidden ? kInside : cost / scale;
       }
-      folded.constant_ -= most * scale;
     }
   }
   network.reduce(kInside, true);
@@ -440,12 +445,15 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
     if (std::any_of(network.nodes.begin(), network.nodes.end(),
                     [](const Node& node) { return node.alive && !node.fixed; }))
       return std::nullopt;
-    for (std::vector<Cost>& costs : rest.variables) multiply(costs, scale);
-    std::unordered_map<const void*, CostTable> scaled;
-    for (Edge& edge : rest.edges) {
-      const auto [known, fresh] = scaled.try_emplace(edge.costs.address(), edge.costs);
-      if (fresh) multiply(known->second.edit(), scale);
-      edge.costs = known->second;
+    // What stays is in the network of what is outside.
+    for (std::size_t k = 0; k < touched.size(); ++k) {
+      const Node& node = network.nodes[k];
+      if (node.alive)
+        left.push_back({{static_cast<int>(k)}, std::make_shared<const std::vector<Cost>>(node.costs)});
+    }
+    for (const Pair& pair : network.pairs) {
+      if (pair.alive)
+        left.push_back({{pair.from, pair.to}, std::make_shared<const std::vector<Cost>>(pair.costs)});
     }
   }
 
@@ -468,7 +476,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
     return CostTable(std::move(costs));
   };
   for (std::size_t e = 0; e < network.pairs.size(); ++e) {
-    if (network.pairs[e].alive) tables[e] = spread(network.pairs[e]);
+    if (network.pairs[e].alive && !copied) tables[e] = spread(network.pairs[e]);
   }
   for (Factor& factor : left) factor.costs = with_all_choices(factor, network, one);
   for (const Layer& layer : layers) {
@@ -482,6 +490,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
       const Node& node = network.nodes[k];
       if (own[k] == 0 && node.alive) {
         stays.push_back(kind_of[k] >= 0 ? kind_of[k] : folded.number_[at(variable)]);
+        if (copied) continue;
         std::vector<Cost>& costs = rest.variables[at(stays.back())];
         std::vector<Cost> more(costs.size(), kForbidden);
         for (std::size_t c = 0; c < node.labels.size(); ++c)
@@ -496,7 +505,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
     }
     for (std::size_t e = 0; e < network.pairs.size(); ++e) {
       const Pair& pair = network.pairs[e];
-      if (pair.alive) rest.edges.push_back({stays[at(pair.from)], stays[at(pair.to)], tables[e]});
+      if (pair.alive && !copied) rest.edges.push_back({stays[at(pair.from)], stays[at(pair.to)], tables[e]});
     }
     for (const Factor& factor : left) {
       Factor& own_factor = folded.factors_.emplace_back(factor);

@@ -29,11 +29,14 @@ class FoldedProblem {
   static std::optional<FoldedProblem> with_copies(const Problem& problem, std::int64_t table, Cost total);
 
   const Problem& problem() const { return problem_; }
+  // Of one with copies: problem() in units of 1 / layers(), reduced as far as it does not depend on layers. Without the factors, and
+  // with what layers touch fixed.
+  const Network& outside() const { return *outside_; }
   // What choices of problem() cost beside: what layers have left over several variables.
   const std::vector<Factor>& factors() const { return factors_; }
   // What every choice costs beside what it costs in problem().
   Cost constant() const { return constant_; }
-  std::int64_t cells() const { return inside_->cells; }
+  std::int64_t cells() const { return inside_->cells + (outside_ ? outside_->cells : 0); }
   int layers() const { return static_cast<int>(layers_.size()); }
   // What is copied: the variable in problem() of its choices' kinds, as layers see them, and that of a layer.
   struct Copy {
@@ -54,7 +57,8 @@ class FoldedProblem {
   std::vector<Copy> copies_;
   std::vector<Factor> factors_;
   Cost constant_ = 0;
-  std::optional<Network> inside_;         // of one layer, with what it touches
+  std::optional<Network> inside_;  // of one layer, with what it touches
+  std::optional<Network> outside_;
   std::vector<int> number_;               // per variable of the whole problem: in problem_; -1: it is inside
   std::vector<std::vector<int>> layers_;  // per layer and variable of inside_: that of the whole problem
   std::vector<std::vector<int>> rest_;  // per layer and variable of inside_: in problem_; -1: it was removed

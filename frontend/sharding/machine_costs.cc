@@ -14,7 +14,15 @@ using analysis::KernelClass;
 
 namespace {
 
-Cost picoseconds(double us) { return static_cast<Cost>(std::llround(us * 1e6)); }
+// At most what is too much for the sums of any problem (BR0480).
+constexpr Cost kTooMuch = kLargestTotal + 1;
+Cost picoseconds(double us) {
+  const double ps = us * 1e6;
+  return ps < static_cast<double>(kTooMuch) ? static_cast<Cost>(std::llround(ps)) : kTooMuch;
+}
+Cost thousandths(Cost cost, int factor) {
+  return static_cast<Cost>(std::min<__int128>(static_cast<__int128>(cost) * factor / 1000, kTooMuch));
+}
 
 KernelClass class_of(WorkKind kind) {
   switch (kind) {
@@ -244,7 +252,7 @@ SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const S
       return picoseconds(roofline(costs->machine(), copy).us());
     }
     // Operands are computed into the segment.
-    return collective_cost(*costs, step, ranks, true).time.ps * options.communication / 1000;
+    return thousandths(collective_cost(*costs, step, ranks, true).time.ps, options.communication);
   };
   return with_memory(std::move(result));
 }

@@ -7,8 +7,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "frontend/sharding/minimise.h"
@@ -135,11 +135,11 @@ class Network {
  private:
   // What removing a variable leaves, by the tables that it was computed from; copies of a network share it.
   struct Kept {
-    std::vector<Cost> costs;
+    std::vector<Cost> key, costs;
     std::shared_ptr<const std::vector<int>> choice;
   };
-  std::shared_ptr<std::map<std::vector<Cost>, Kept>> kept_ =
-      std::make_shared<std::map<std::vector<Cost>, Kept>>();
+  std::shared_ptr<std::unordered_multimap<std::uint64_t, Kept>> kept_ =  // by the hash of the key
+      std::make_shared<std::unordered_multimap<std::uint64_t, Kept>>();
   std::shared_ptr<const Step> steps_;
   std::vector<std::int64_t>
       taken_;  // per row, as differences from row to row: what limits lose at settle_limits

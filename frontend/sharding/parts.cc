@@ -1,7 +1,12 @@
 #include "frontend/sharding/parts.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cstring>
 #include <numeric>
+
+#include "frontend/sharding/graph.h"
 
 namespace braid::frontend::sharding {
 namespace {
@@ -130,6 +135,41 @@ std::optional<std::vector<AxisSpec>> axis_specs(std::string_view text, const Mes
     if ((left[d] && *left[d] < 0) || (left[d] && local[d] && *left[d] != *local[d])) return std::nullopt;
   }
   return axes;
+}
+
+std::vector<std::string> impossible_parts(const ir::Graph& graph) {
+  const Mesh mesh = graph.mesh.empty() ? Mesh::line(graph.ranks) : Mesh{graph.mesh};
+  std::vector<std::string> found;
+  const auto check = [&](const auto& all, const char* what) {
+    for (const auto& one : all) {
+      if (!one.part) continue;
+      const std::vector<ir::Expr>&whole = one.part->whole, &local = graph[one.buffer].sizes;
+      KnownSizes known_whole, known_local;
+      std::vector<std::string> whole_text, local_text;
+      for (const ir::Expr& size : whole) {
+        known_whole.push_back(static_size(size));
+        whole_text.push_back(to_string(size));
+      }
+      for (const ir::Expr& size : local) {
+        known_local.push_back(static_size(size));
+        local_text.push_back(to_string(size));
+      }
+      bool possible = axis_specs(one.part->state, mesh, known_whole, known_local).has_value();
+      for (std::size_t d = 0; possible && d < whole.size(); ++d) {
+        // What is not known is not split.
+        if (known_whole[d] && known_local[d]) continue;
+        possible = !ir::provably_less(whole[d], local[d]) && !ir::provably_less(local[d], whole[d]);
+      }
+      if (!possible)
+        found.push_back(fmt::format("the {} '{}' is [{}], which \"{}\" of [{}] is not on {}", what, one.name,
+                                    fmt::join(local_text, ", "), one.part->state, fmt::join(whole_text, ", "),
+                                    graph.mesh.empty() ? fmt::format("{} ranks without a mesh", graph.ranks)
+                                                       : fmt::format("the mesh [{}]", to_string(mesh))));
+    }
+  };
+  check(graph.inputs, "input");
+  check(graph.outputs, "output");
+  return found;
 }
 
 ir::Tensor without_padding(const ir::Tensor& part, const std::vector<std::int64_t>& sizes) {

@@ -10,6 +10,7 @@
 
 #include "frontend/sharding/mesh.h"
 #include "frontend/sharding/spec.h"
+#include "ir/graph.h"
 #include "ir/tensor.h"
 
 namespace braid::frontend::sharding {
@@ -29,6 +30,9 @@ using KnownSizes = std::vector<std::optional<std::int64_t>>;
 // otherwise nullopt.
 std::optional<std::vector<AxisSpec>> axis_specs(std::string_view text, const Mesh& mesh,
                                                 const KnownSizes& whole, const KnownSizes& local);
+// What inputs and outputs of a program are told to be and cannot be, a sentence for each: a part in a state that its mesh does not have, or
+// of a tensor of other sizes. Of sizes that are known only at run time, what is certainly wrong.
+std::vector<std::string> impossible_parts(const ir::Graph& graph);
 // The sizes of a rank's part without its padding.
 std::vector<std::int64_t> sizes_without_padding(std::vector<std::int64_t> whole,
                                                 const std::vector<AxisSpec>& axes, int rank);

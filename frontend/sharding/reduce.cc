@@ -399,40 +399,51 @@ bool Network::remove_small_degree(int variable) {
   const int a = pairs[node.pairs[0]].other(variable);
   const int b = node.pairs.size() == 2 ? pairs[node.pairs[1]].other(variable) : -1;
   const int rows = size(a), columns = b < 0 ? 1 : size(b);
-  // Everything that the result depends on: sizes, the variable's costs, and both pairs' costs, row-major from this variable.
-  std::vector<Cost> key = {n, rows, b < 0 ? 0 : columns};
-  key.insert(key.end(), node.costs.begin(), node.costs.end());
-  std::size_t begins[2] = {0, 0};
+  // Both pairs' costs, row-major from this variable.
+  std::vector<Cost> turned[2];
+  const Cost* costs[2] = {nullptr, nullptr};
   for (std::size_t k = 0; k < node.pairs.size(); ++k) {
     const Pair& p = pairs[node.pairs[k]];
-    begins[k] = key.size();
-    if (p.from == variable) {
-      key.insert(key.end(), p.costs.begin(), p.costs.end());
-      continue;
-    }
+    costs[k] = p.costs.data();
+    if (p.from == variable) continue;
     const auto others = static_cast<std::size_t>(size(p.from));
-    key.resize(key.size() + p.costs.size());
-    const Cost* costs = p.costs.data();
+    turned[k].resize(p.costs.size());
     for (std::size_t j = 0; j < others; ++j) {
-      for (int c = 0; c < n; ++c) key[begins[k] + static_cast<std::size_t>(c) * others + j] = *costs++;
+      for (std::size_t c = 0; c < static_cast<std::size_t>(n); ++c)
+        turned[k][c * others + j] = p.costs[j * static_cast<std::size_t>(n) + c];
     }
+    costs[k] = turned[k].data();
   }
   const std::int64_t work = static_cast<std::int64_t>(rows) * columns * n;
   constexpr std::int64_t kWorthKeeping = 2048;
   constexpr std::size_t kMostKept = 1024;
+  // Everything that the result depends on.
+  std::vector<Cost> key;
+  std::uint64_t hash = 0;
+  const Kept* known = nullptr;
+  if (work >= kWorthKeeping) {
+    key = {n, rows, b < 0 ? 0 : columns};
+    key.insert(key.end(), node.costs.begin(), node.costs.end());
+    key.insert(key.end(), costs[0], costs[0] + static_cast<std::ptrdiff_t>(n) * rows);
+    if (b >= 0) key.insert(key.end(), costs[1], costs[1] + static_cast<std::ptrdiff_t>(n) * columns);
+    hash = hash_of(key);
+    const auto [begin, end] = kept_->equal_range(hash);
+    for (auto kept = begin; kept != end && known == nullptr; ++kept) {
+      if (kept->second.key == key) known = &kept->second;
+    }
+  }
   std::vector<Cost> table;
   std::shared_ptr<const std::vector<int>> choice;
-  const auto known = work < kWorthKeeping ? kept_->end() : kept_->find(key);
-  if (known != kept_->end()) {
-    table = known->second.costs;
-    choice = known->second.choice;
+  if (known != nullptr) {
+    table = known->costs;
+    choice = known->choice;
   } else {
     cells += work;
     table.assign(static_cast<std::size_t>(rows) * columns, kForbiddenFrom);
     auto own = std::make_shared<std::vector<int>>(table.size(), -1);
     for (int c = 0; c < n; ++c) {
-      const Cost* const first = &key[begins[0] + static_cast<std::size_t>(c) * rows];
-      const Cost* const second = b < 0 ? nullptr : &key[begins[1] + static_cast<std::size_t>(c) * columns];
+      const Cost* const first = costs[0] + static_cast<std::ptrdiff_t>(c) * rows;
+      const Cost* const second = b < 0 ? nullptr : costs[1] + static_cast<std::ptrdiff_t>(c) * columns;
       for (int i = 0; i < rows; ++i) {
         const Cost mine = plus(node.costs[c], first[i]);
         if (forbidden(mine)) continue;
@@ -449,7 +460,7 @@ bool Network::remove_small_degree(int variable) {
     std::ranges::replace(table, kForbiddenFrom, kInside);
     choice = std::move(own);
     if (work >= kWorthKeeping && kept_->size() < kMostKept)
-      kept_->emplace(std::move(key), Kept{table, choice});
+      kept_->emplace(hash, Kept{std::move(key), table, choice});
   }
   record(variable, b < 0 ? std::vector<int>{a} : std::vector<int>{a, b}, std::move(choice));
   drop_node(variable);

@@ -6,6 +6,7 @@
 
 #include "frontend/sharding/caches.h"
 #include "frontend/sharding/choose.h"
+#include "frontend/sharding/convert.h"
 #include "ir/error.h"
 
 namespace braid::frontend::sharding {

@@ -81,8 +81,8 @@ std::int64_t SplitSpace::bytes(int value, const SplitCosts& costs) const {
 std::optional<std::vector<ConversionStep>> SplitSpace::steps(int value, int from, int to,
                                                              const SplitCosts& costs) const {
   const GraphValue& v = graph_.values[at(value)];
-  return mesh_conversion_steps(states_[at(from)], states_[at(to)], v.dtype, bytes(value, costs), v.sizes,
-                               mesh_, costs.step);
+  return CheapestSteps(v.dtype, bytes(value, costs), v.sizes, mesh_, costs.step)
+      .steps(states_[at(from)], states_[at(to)]);
 }
 // Tables by what they are computed from. Layers are equal, so that the same ones are asked for again and again.
 class SplitSpace::Tables {
@@ -220,8 +220,11 @@ class SplitSpace::Tables {
 };
 
 Problem SplitSpace::problem(const SplitCosts& costs, bool relaxed, std::size_t cells) const {
+  return SpacePrices(*this, costs).problem(relaxed, cells);
+}
+
+Problem SplitSpace::problem(Tables& tables, const SplitCosts& costs, bool relaxed, std::size_t cells) const {
   ir::internal_check(relaxed || !large_, "a search space that is too large is searched");
-  Tables tables(*this, costs);
   Problem problem;
   problem.order = order();
   problem.variables = node_costs(costs);
@@ -291,24 +294,29 @@ std::vector<Passage> SplitSpace::passages(bool relaxed, std::size_t cells) const
   return all;
 }
 
-struct PassagePrices::State {
+struct SpacePrices::State {
   SplitCosts costs;
+  const SplitSpace& space;
   SplitSpace::Tables tables;
-  State(const SplitSpace& space, SplitCosts own) : costs(std::move(own)), tables(space, costs) {}
+  State(const SplitSpace& of, SplitCosts own) : costs(std::move(own)), space(of), tables(space, costs) {}
 };
 
-PassagePrices::PassagePrices(const SplitSpace& space, SplitCosts costs)
+SpacePrices::SpacePrices(const SplitSpace& space, SplitCosts costs)
     : state_(std::make_unique<State>(space, std::move(costs))) {}
-PassagePrices::PassagePrices(PassagePrices&&) noexcept = default;
-PassagePrices::~PassagePrices() = default;
+SpacePrices::SpacePrices(SpacePrices&&) noexcept = default;
+SpacePrices::~SpacePrices() = default;
 
-Cost PassagePrices::of(const Passage& passage, int from, int to) {
+Problem SpacePrices::problem(bool relaxed, std::size_t cells) {
+  return state_->space.problem(state_->tables, state_->costs, relaxed, cells);
+}
+
+Cost SpacePrices::of(const Passage& passage, int from, int to) {
   const std::vector<int>&produced = *passage.produced, &taken = *passage.taken;
   if (passage.given) return state_->tables.passage(passage.value, produced[0], taken[at(from)]);
   return state_->tables.passage(passage.value, produced[at(from)], taken[passage.to < 0 ? 0 : at(to)]);
 }
 
-const CostTable& PassagePrices::table(const Passage& passage) {
+const CostTable& SpacePrices::table(const Passage& passage) {
   return state_->tables.passage(passage.value, passage.produced, passage.taken);
 }
 

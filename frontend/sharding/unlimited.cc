@@ -9,13 +9,9 @@ namespace braid::frontend::sharding {
 
 namespace {
 
-// Reduces the network of the problem without the variables of the factors, and returns these over the choices that are left.
-std::vector<Factor> reduce(Network& network, const Problem& problem, std::vector<Factor> factors) {
-  for (const Factor& factor : factors) {
-    for (const int v : factor.variables) network.fix(v);
-  }
-  network.reduce(kInside, true);
-  if (network.infeasible) return {};
+// The factors over the choices of the problem's variables that are left in the network.
+std::vector<Factor> of_choices_left(const Network& network, const Problem& problem,
+                                    std::vector<Factor> factors) {
   // Of layers that have lost the same choices once.
   std::map<std::pair<const void*, std::vector<std::vector<int>>>, std::shared_ptr<const std::vector<Cost>>>
       known;
@@ -23,7 +19,6 @@ std::vector<Factor> reduce(Network& network, const Problem& problem, std::vector
     std::vector<std::vector<int>> labels;
     std::vector<std::size_t> sizes;
     for (const int v : factor.variables) {
-      network.release(v);
       labels.push_back(network.nodes[v].labels);
       sizes.push_back(problem.variables[v].size());
     }
@@ -38,6 +33,19 @@ std::vector<Factor> reduce(Network& network, const Problem& problem, std::vector
   return factors;
 }
 
+// Reduces the network of the problem without the variables of the factors, and returns these over the choices that are left.
+std::vector<Factor> reduce(Network& network, const Problem& problem, std::vector<Factor> factors) {
+  for (const Factor& factor : factors) {
+    for (const int v : factor.variables) network.fix(v);
+  }
+  network.reduce(kInside, true);
+  if (network.infeasible) return {};
+  for (const Factor& factor : factors) {
+    for (const int v : factor.variables) network.release(v);
+  }
+  return of_choices_left(network, problem, std::move(factors));
+}
+
 }  // namespace
 
 std::optional<std::vector<int>> choose_with_copies(const Problem& problem, const FoldedProblem& folded,
@@ -46,12 +54,19 @@ std::optional<std::vector<int>> choose_with_copies(const Problem& problem, const
   std::vector<int> agreed;
   Cost least = 0;
   for (int round = 0; round < 2; ++round) {
-    Network network(folded.problem(), 1);
-    for (std::size_t k = 0; k < agreed.size(); ++k)
-      network.keep_choices(folded.copies()[k].variable, {agreed[k]});
-    const std::vector<Factor> factors = reduce(network, folded.problem(), folded.factors());
-    const bool eliminated = !network.infeasible && network.eliminate(table, factors);
-    cells += network.cells;
+    Network network = folded.outside();
+    for (int v = 0; v < static_cast<int>(network.nodes.size()); ++v) network.release(v);
+    for (std::size_t k = 0; k < agreed.size(); ++k) {
+      const int v = folded.copies()[k].variable;
+      const std::vector<int>& labels = network.nodes[v].labels;
+      const auto place = std::ranges::find(labels, agreed[k]) - labels.begin();
+      if (place == std::ssize(labels)) return std::nullopt;
+      network.keep_choices(v, {static_cast<int>(place)});
+    }
+    const bool eliminated =
+        !network.infeasible &&
+        network.eliminate(table, of_choices_left(network, folded.problem(), folded.factors()));
+    cells += network.cells - folded.outside().cells;
     if (!eliminated || network.infeasible) return std::nullopt;
     if (round == 0) least = network.constant;
     if (network.constant != least) return std::nullopt;

@@ -1,4 +1,5 @@
 // braid compile, explain, opt and ops: what they write and print, and that errors leave nothing behind.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -423,6 +424,44 @@ output %y
   EXPECT_EQ(result.exit_code, 3) << result.err;
   EXPECT_THAT(result.err, HasSubstr("BR0513"));
   EXPECT_THAT(result.err, HasSubstr("late.braid"));
+}
+
+// What the manifest would tell callers of it.
+TEST(Compile, PartsThatCannotBeAreTheUsersError) {
+  const Folder folder;
+  const auto compiled = [&](const std::string& mesh, const std::string& input, const std::string& output) {
+    const std::string file = folder.file("part.braid", fmt::format(R"(graph main
+ranks 4
+{}
+dim n in [1, 8]
+input %x: f32[n, 6] {}
+%y: f32[n, 6] output = pointwise {{ %0 = load %x[i0*6 + i1] store %0 }}
+output %y {}
+)",
+                                                                   mesh, input, output));
+    return braid({"compile", file, "-o", folder / "out"});
+  };
+  const std::string mesh = "mesh [dp=2, tp=2]";
+  EXPECT_EQ(
+      compiled(mesh, "part \"S(1) on tp\" of [n, 12]", "part \"S(1) on dp, S(1) on tp\" of [n, 23]").err, "");
+  EXPECT_EQ(compiled("", "part \"S(1)\" of [n, 24]", "").err, "");
+  struct Case {
+    std::string mesh, part;
+  };
+  for (const auto& [on, part] :
+       {Case{mesh, "\"S(1) on ep\" of [n, 12]"}, Case{mesh, "\"S(1)\" of [n, 12]"},
+        Case{mesh, "\"half\" of [n, 6]"}, Case{mesh, "\"S(1) on tp\" of [n, 13]"},
+        Case{mesh, "\"S(1) on tp\" of [n, 10]"}, Case{mesh, "\"S(0) on tp\" of [n, 6]"},
+        Case{mesh, "\"S(2) on tp\" of [n, 6]"}, Case{mesh, "\"S(1:6+5) on tp\" of [n, 11]"},
+        Case{mesh, "\"S(1) on tp\" of [n + 1, 12]"}, Case{mesh, "\"S(1) on tp\" of [9, 12]"},
+        Case{"", "\"S(1) on tp\" of [n, 24]"}, Case{"", "\"S(1)\" of [n, 12]"}}) {
+    for (const bool input : {true, false}) {
+      const ProcessResult result = compiled(on, input ? "part " + part : "", input ? "" : "part " + part);
+      EXPECT_EQ(result.exit_code, 3) << part << result.err;
+      EXPECT_THAT(result.err, HasSubstr("BR0513"));
+      EXPECT_THAT(result.err, HasSubstr(input ? "the input 'x' is [n, 6]" : "the output 'y' is [n, 6]"));
+    }
+  }
 }
 
 TEST(Compile, CollectiveInPlaceOnAConstantIsTheUsersError) {

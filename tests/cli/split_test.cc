@@ -192,6 +192,19 @@ TEST(Split, CachesAreGivenWholeOrInParts) {
   const ProcessResult refused = with(join(join(join({"verify", file}, next), split), parts), 2);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("BR0003"), HasSubstr("'past_key_0' is given rank by rank"),
                                  HasSubstr("S(1) of [2, 4, 4, 8]")));
+  // The same whole one for every rank is one for all; another one for some rank is not.
+  const auto to_rank = [&](const std::string& rank, const std::string& output) {
+    return Arguments{"--input", "past_key_0" + rank + "=" + (folder / ("whole/" + output + ".npy"))};
+  };
+  const Arguments first_rank = to_rank("@0", "present_key_0"), second_rank = to_rank("@1", "present_key_0");
+  for (const Arguments& given : {join(first_rank, second_rank), join(whole, second_rank)})
+    with(join(join(join({"verify", file}, next), split), given));
+  for (const Arguments& given : {join(first_rank, to_rank("@1", "present_value_0")),
+                                 join(whole, to_rank("@1", "present_value_0")), first_rank}) {
+    EXPECT_THAT(with(join(join(join({"verify", file}, next), split), given), 2).err,
+                AllOf(HasSubstr("BR0003"), HasSubstr("'past_key_0' is given rank by rank"),
+                      HasSubstr("or the same one for every rank")));
+  }
 }
 
 // Limits between what programs take: another limit's plans may need fewer buffers, several readers of one weight are rows of

@@ -1,8 +1,11 @@
 // Which inputs of a program are indices, and of what.
 #include "codegen/index_limits.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include "frontend/sharding/candidates.h"
 #include "tests/frontend/models.h"
 
 namespace braid::codegen {
@@ -51,6 +54,27 @@ TEST(IndexLimits, WhatIsStoredOnTheWayIsFollowed) {
   EXPECT_EQ(limits_of("g (float[7, 3] x, int32[4] i) => (float[4, 3] y, int64[4] c) "
                       "{ c = Cast <to = 7> (i) y = Gather(x, c) }"),
             (Texts{"", "7"}));
+}
+
+// Each rank looks up the rows that it has, and any other index is in range as long as it is one of the whole table.
+TEST(IndexLimits, RowsOfATableInPartsCountTogether) {
+  for (const std::string type : {"int64", "int32"}) {
+    for (const int rows : {12, 11, 5}) {
+      for (const int ranks : {2, 3, 4}) {
+        if (rows == 5 && ranks == 4) continue;  // a part would be empty
+        frontend::ImportOptions options;
+        options.ranks = ranks;
+        options.split = frontend::sharding::plan_request(
+            fmt::format("plan 1\nranks {}\n\"t\" -> \"y\" = S(0)\n\"y\" = P(sum)\n\"y\" -> \"z\" = R\n",
+                        ranks),
+            "");
+        const std::string model = fmt::format(
+            "g ({} [4] i) => (float[4, 2] z) <float[{},2] t = {{{}}}> {{ y = Gather(t, i) z = Neg(y) }}",
+            type, rows, fmt::join(std::vector<int>(static_cast<std::size_t>(2 * rows), 1), ", "));
+        EXPECT_EQ(limits_of(model, options), (Texts{std::to_string(rows)})) << type << rows << " " << ranks;
+      }
+    }
+  }
 }
 
 TEST(IndexLimits, LengthsOfSequencesAreAtMostTheSteps) {

@@ -10,6 +10,7 @@ namespace {
 
 using test::network;
 using test::SplitModel;
+using test::weight;
 
 // The weights are most of the memory: half of them fits into a device where the whole does not.
 TEST_F(SplitModel, MemoryLimitsAreKept) {
@@ -40,7 +41,26 @@ TEST_F(SplitModel, MemoryLimitsAreKept) {
   o.split.devices = 7;  // padded parts are larger
   EXPECT_EQ(frontend::error_of([&] { lower(o); }).code(), 488);
   o.split.memory_limit = 100;
-  EXPECT_NE(frontend::error_of([&] { lower(o); }).hint().find("no number of ranks"), std::string::npos);
+  EXPECT_NE(frontend::error_of([&] { lower(o); }).hint().find("no number of ranks from 8 to 64 was found"),
+            std::string::npos);
+}
+
+// A weight whose dimensions are all 2 has halves along one axis, whatever its length, and quarters along two.
+TEST_F(SplitModel, LimitsThatOnlySeveralAxesKeep) {
+  CompileOptions o =
+      options("g (float[1] x) => (float[1] y) <" + weight("flat", 64, 64) +
+              ", int64[12] sizes = {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2}> { w = Reshape(flat, sizes)\n"
+              "m = Mul(x, w)\n s = ReduceSum<keepdims = 0>(m)\n y = Add(s, x) }");
+  o.machine = "h100";
+  o.split.devices = 2;
+  o.split.memory_limit = 6000;
+  const ir::UserError error = frontend::error_of([&] { lower(o); });
+  EXPECT_EQ(error.code(), 488) << error.message();
+  EXPECT_NE(error.hint().find("from 3 to 64 was found that would do along one axis"), std::string::npos)
+      << error.hint();
+  o.split.devices = 4;
+  SplitReport report;
+  EXPECT_EQ(lower_split(o, report).graph.ranks, 4);
 }
 
 // The search does not count buffers of collectives. Where they make a plan too large, smaller ones are tried, which the splits of
@@ -65,6 +85,44 @@ TEST_F(SplitModel, SmallerPlansAreTriedWhereBuffersTakeTooMuch) {
   }
   EXPECT_GT(smaller, 0);
   EXPECT_LT(smaller, limits);
+}
+
+// What the readers of a conversion could take instead is priced whatever search has found the plan, or it is said why not.
+TEST_F(SplitModel, AlternativesUnderLimitsHaveAPriceOrAReason) {
+  CompileOptions o = options(network(3, 32, 32));
+  o.machine = "h100";
+  o.split.explain = true;
+  SplitReport report;
+  o.split.devices = 1;
+  lower_split(o, report);
+  const std::int64_t whole = report.candidates[0].bytes;
+  int priced = 0, smaller = 0, several = 0;
+  const auto explain = [&] {
+    lower_split(o, report);
+    const std::string text = to_string(report);
+    for (const frontend::sharding::PlanConversion& c : report.plan.conversions) {
+      EXPECT_NE(c.otherwise.has_value(), !c.unpriced.empty()) << c.value << "\n" << text;
+      priced += c.otherwise ? 1 : 0;
+      if (c.otherwise) continue;
+      EXPECT_NE(text.find("; taken otherwise: not priced: " + c.unpriced), std::string::npos) << text;
+    }
+    EXPECT_FALSE(report.plan.conversions.empty());
+    const SplitCandidate& chosen = report.candidates[static_cast<std::size_t>(report.chosen)];
+    smaller += chosen.name.find(", smaller ") != std::string::npos ? 1 : 0;
+    several += chosen.name.find("dp=2, tp=2") != std::string::npos ? 1 : 0;
+  };
+  o.split.devices = 2;
+  for (std::int64_t limit = whole - 1; limit > 3 * whole / 4; limit -= 3072) {
+    o.split.memory_limit = limit;
+    explain();
+  }
+  o.split.devices = 0;
+  o.split.mesh = "dp=2,tp=2";
+  o.split.memory_limit = whole / 2;
+  explain();
+  EXPECT_GT(priced, 10);
+  EXPECT_GT(smaller, 0);
+  EXPECT_EQ(several, 1);
 }
 
 // Without a limit, the capacity of the machine is one.

@@ -157,6 +157,21 @@ TEST_F(SplitPair, LimitsOfMemoryHoldForEachProgram) {
   EXPECT_GT(best.with.at(0).bytes, best.bytes);
 }
 
+TEST_F(SplitPair, AlternativesAreNotPricedAndItIsSaid) {
+  CompileOptions o;
+  o.model = file("a.onnx", of_rows(1, 2, 64));
+  o.split.tensor_ranks = 2;
+  o.split.explain = true;
+  o.split.with = {{file("b.onnx", of_rows(1, 512, 64)), {}, {}, {}}};
+  SplitReport report;
+  lower_split(o, report);
+  ASSERT_FALSE(report.plan.conversions.empty());
+  for (const frontend::sharding::PlanConversion& c : report.plan.conversions) {
+    EXPECT_FALSE(c.otherwise);
+    EXPECT_NE(c.unpriced.find("share their weights"), std::string::npos) << c.unpriced;
+  }
+}
+
 TEST_F(SplitPair, ProgramsThatDoNotFitTogetherAreRefused) {
   const std::string a = file("a.onnx", of_rows(1, 2, 8)), b = file("b.onnx", of_rows(1, 4, 8));
   std::string changed = of_rows(1, 4, 8);

@@ -81,6 +81,34 @@ TEST_F(SplitModel, TooManyStepsAreToldANumberThatWouldDo) {
   EXPECT_NO_THROW(lower(o));
 }
 
+// Bounds weigh costs, so that those of a plan may be added up where those of its bounds cannot: then there are none, and the model is
+// split. Only what is too much for the search of plans is refused.
+TEST_F(SplitModel, BoundsThatCannotBeAddedUpRefuseNoModel) {
+  std::string text = network(1, 1, 64);
+  for (std::size_t at = 0; (at = text.find("float[1,64]", at)) != std::string::npos;) text[at + 6] = 'n';
+  CompileOptions o = options(text);
+  o.machine = "cpu";
+  o.split.tensor_ranks = 2;
+  o.split.explain = true;  // asks for the plan where collectives are 64 times as slow
+  int bounded = 0, unbounded = 0, refused = 0;
+  for (std::int64_t most = 1'000'000; most < 1'000'000'000'000; most *= 8) {
+    SCOPED_TRACE(most);
+    o.import.dims["n"] = {1, most};
+    SplitReport report;
+    try {
+      EXPECT_EQ(lower_split(o, report).graph.ranks, 2);
+      ++(report.lower_bound().ps > 0 ? bounded : unbounded);
+      EXPECT_EQ(refused, 0);
+    } catch (const ir::UserError& error) {
+      EXPECT_EQ(error.code(), 480) << error.message();
+      ++refused;
+    }
+  }
+  EXPECT_GT(bounded, 0);
+  EXPECT_GT(unbounded, 0);
+  EXPECT_GT(refused, 0);
+}
+
 TEST_F(SplitModel, RequestsThatContradictEachOtherAreRefused) {
   const CompileOptions good = options(network(1, 3, 8));
   const auto code = [](const CompileOptions& o) { return frontend::error_of([&] { lower(o); }).code(); };

@@ -89,6 +89,31 @@ TEST_F(SplitModel, DevicesSplitWhatIsLarge) {
   EXPECT_GT(report.gap(), 0);
 }
 
+TEST(SplitReport, WhatIsLongerThanUsefulChangesNothing) {
+  SplitReport report;
+  EXPECT_FALSE(report.useful(8, true));
+  const auto add = [&](int ranks, std::int64_t ps) {
+    SplitCandidate candidate;
+    candidate.ranks = ranks;
+    candidate.simulated.ps = ps;
+    report.candidates.push_back(candidate);
+  };
+  add(2, 10);
+  report.chosen = 0;
+  EXPECT_FALSE(report.useful(8, true));  // the next one would be the runner-up
+  add(4, 20);
+  EXPECT_EQ(report.useful(8, false)->ps, 20);
+  EXPECT_EQ(*report.useful(8, true), analysis::Time::max());  // the first on 8 ranks
+  add(8, 50);
+  EXPECT_EQ(report.useful(8, false)->ps, 20);
+  EXPECT_EQ(report.useful(8, true)->ps, 50);  // a faster one on 8 ranks has more axes tried
+  EXPECT_EQ(report.useful(4, true)->ps, 20);
+  add(8, 15);
+  EXPECT_EQ(report.useful(8, true)->ps, 15);
+  report.candidates.back().skipped = true;  // not simulated
+  EXPECT_EQ(report.useful(8, true)->ps, 50);
+}
+
 // Without sizes a candidate that must be longer than the runner-up is not simulated; with sizes, here the same ones, all are.
 TEST_F(SplitModel, WhatIsNotSimulatedWouldNotBeChosen) {
   int left_out = 0;
@@ -114,6 +139,8 @@ TEST_F(SplitModel, WhatIsNotSimulatedWouldNotBeChosen) {
           }
           if (!a.skipped || b.skipped) continue;
           ++left_out;
+          // Above what was the runner-up then, which the last one is no longer than.
+          EXPECT_GT(a.floor, some.candidates[static_cast<std::size_t>(some.runner_up())].simulated);
           EXPECT_LE(a.floor, b.simulated) << machine << " " << rows << " " << hidden << " " << a.name;
           EXPECT_NE(to_string(some).find(fmt::format("over {:.3f}", a.floor.us())), std::string::npos);
         }

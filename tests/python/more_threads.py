@@ -1,4 +1,4 @@
-"""A step after omp_set_num_threads(16) in a session that was opened for 1 thread; session_test.py runs this."""
+"""A step after omp_set_num_threads(16) in a session that was opened for 1 thread; a test of session_test.py runs this."""
 
 import ctypes
 

@@ -4,7 +4,10 @@ import contextlib
 import faulthandler
 import unittest
 
+import numpy as np
+
 import braid
+import models
 
 
 # Longer than any test, and shorter than ctest's limit.
@@ -30,3 +33,21 @@ class TestCase(unittest.TestCase):
         for word in words:
             self.assertIn(word, str(error))
         self.assertTrue(error.hint, f"no hint: {error}")
+
+
+class LinearTestCase(TestCase):
+    """Sessions of one small program, compiled and interpreted."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.programs = {
+            target: braid.compile(models.linear(), dims={"batch": (1, 8)}, target=target)
+            for target in ("cpu", "interpreter")
+        }
+        cls.x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+        cls.y = models.linear_result(cls.x)
+
+    def sessions(self):
+        for program in self.programs.values():
+            with program.session() as session:
+                yield session

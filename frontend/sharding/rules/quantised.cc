@@ -1,7 +1,7 @@
 // Quantised operators: what a split of the numbers does to scales and zero points. These are whole where they are one number, and
 // follow rows, columns or channels where there is one for each. A sum is split only if nothing rounds it before it is complete.
 #include "frontend/schemas.h"
-#include "frontend/sharding/convert.h"
+#include "frontend/sharding/conversion_steps.h"
 #include "frontend/sharding/local.h"
 
 namespace braid::frontend::sharding {

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "frontend/schemas.h"
-#include "frontend/sharding/convert.h"
+#include "frontend/sharding/conversion_steps.h"
 #include "frontend/sharding/local.h"
 
 namespace braid::frontend::sharding {

@@ -5,6 +5,7 @@
 
 #include "chosen.h"
 #include "frontend/sharding/candidates.h"
+#include "frontend/sharding/found_plan.h"
 #include "frontend/sharding/keep.h"
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/memory.h"
@@ -135,6 +136,26 @@ TEST(ShardingLimits, KeptLinesAreObeyedAndTheRestIsTheBest) {
   });
 }
 
+// Of all plans in which no reader of the conversion takes what it makes.
+Cost cheapest_otherwise(const Graph& graph, const SplitSpace& space, const Problem& problem,
+                        const PlanConversion& c) {
+  Cost best = kForbidden;
+  for_all(problem, [&](const std::vector<int>& choice, Cost cost) {
+    for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v) {
+      const GraphNode& node = graph.nodes[static_cast<std::size_t>(space.node_of(v))];
+      if (std::find(c.readers.begin(), c.readers.end(), plan_name(graph, node)) == c.readers.end()) continue;
+      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+        if (graph.values[static_cast<std::size_t>(node.inputs[k])].name == c.value &&
+            to_string(space.taken_state(v, choice[static_cast<std::size_t>(v)], static_cast<int>(k)),
+                      space.mesh()) == c.to)
+          return;
+      }
+    }
+    best = std::min(best, cost);
+  });
+  return best;
+}
+
 // What is said of a conversion and of changes of the choice, against all plans and the search itself.
 TEST(ShardingLimits, ExplanationsAreThoseOfTheSearch) {
   int conversions = 0, flips = 0;
@@ -148,28 +169,14 @@ TEST(ShardingLimits, ExplanationsAreThoseOfTheSearch) {
           SearchOptions options;
           options.obey = obey;
           options.explain = true;
-          const FoundPlans found = find_plans(graph, Mesh::line(2), costs, options);
-          const FoundPlan& plan = found.plans.front();
+          FoundPlans found = find_plans(graph, Mesh::line(2), costs, options);
+          FoundPlan& plan = found.plans.front();
+          price_alternatives(graph, Mesh::line(2), costs, options, plan);
           for (const PlanConversion& c : plan.conversions) {
             if (!c.otherwise) continue;
             ++conversions;
-            Cost best = kForbidden;
-            for_all(problem, [&](const std::vector<int>& choice, Cost cost) {
-              for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v) {
-                const GraphNode& node = graph.nodes[static_cast<std::size_t>(space.node_of(v))];
-                if (std::find(c.readers.begin(), c.readers.end(), plan_name(graph, node)) == c.readers.end())
-                  continue;
-                for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-                  if (graph.values[static_cast<std::size_t>(node.inputs[k])].name == c.value &&
-                      to_string(
-                          space.taken_state(v, choice[static_cast<std::size_t>(v)], static_cast<int>(k)),
-                          space.mesh()) == c.to)
-                    return;
-                }
-              }
-              best = std::min(best, cost);
-            });
-            EXPECT_EQ(c.otherwise->ps, best - plan.predicted.ps) << c.value;
+            EXPECT_EQ(c.otherwise->ps, cheapest_otherwise(graph, space, problem, c) - plan.predicted.ps)
+                << c.value;
             if (!obey) {
               EXPECT_GE(c.otherwise->ps, 0);
             }
@@ -204,6 +211,59 @@ TEST(ShardingLimits, ExplanationsAreThoseOfTheSearch) {
   }
   EXPECT_GT(conversions, 4);
   EXPECT_GT(flips, 4);
+}
+
+// Under a limit of memory what a conversion would be otherwise keeps it, too, on one axis and on two; or it is said why it has no price.
+TEST(ShardingLimits, AlternativesKeepTheLimit) {
+  int priced = 0, dearer = 0, impossible = 0, several = 0;
+  for (const char* machine : {"cpu", "h100"}) {
+    for (const char* on : {"tp=2", "dp=2,tp=2"}) {
+      const Mesh mesh = parse_mesh(on, "mesh");
+      with_graph(two_products("64", 16), {}, [&](const Graph& graph) {
+        const auto costs = analysis::cost_model_for(machine);
+        const SplitSpace space(graph, mesh, {});
+        ASSERT_FALSE(space.large());
+        const MemoryRows memory(graph, space, split_costs(costs).size);
+        const Problem problem = space.problem(split_costs(costs));
+        const std::int64_t least = memory.least(problem), whole = bytes_of_all(graph, split_costs(costs));
+        for (std::int64_t limit = least; limit < whole; limit += (whole - least) / 8) {
+          SCOPED_TRACE(fmt::format("{} {} {}", machine, on, limit));
+          Problem limited = problem;
+          memory.limit(limited, limit);
+          SearchOptions options;
+          options.memory = limit;
+          FoundPlans found = find_plans(graph, mesh, costs, options);
+          ASSERT_FALSE(found.plans.empty());
+          FoundPlan& plan = found.plans.front();
+          price_alternatives(graph, mesh, costs, options, plan);
+          for (const PlanConversion& c : plan.conversions) {
+            EXPECT_NE(c.otherwise.has_value(), !c.unpriced.empty()) << c.value;
+            const bool returned = std::find(c.readers.begin(), c.readers.end(), "") != c.readers.end();
+            if (returned) {
+              EXPECT_FALSE(c.otherwise);
+              continue;
+            }
+            const Cost best = cheapest_otherwise(graph, space, limited, c);
+            if (best == kForbidden) {
+              EXPECT_FALSE(c.otherwise);
+              EXPECT_NE(c.unpriced.find("no plan"), std::string::npos) << c.unpriced;
+              ++impossible;
+              continue;
+            }
+            ASSERT_TRUE(c.otherwise) << c.unpriced;
+            EXPECT_EQ(c.otherwise->ps, best - plan.predicted.ps) << c.value;
+            ++priced;
+            dearer += best > cheapest_otherwise(graph, space, problem, c) ? 1 : 0;
+            several += mesh.size() > 1 ? 1 : 0;
+          }
+        }
+      });
+    }
+  }
+  EXPECT_GT(priced, 4);
+  EXPECT_GT(dearer, 0);
+  EXPECT_GT(impossible, 0);
+  EXPECT_GT(several, 0);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <random>
 
 #include "frontend/errors.h"
@@ -194,7 +195,7 @@ TEST(MeshConversions, AlikeOnesCostWhatEachCosts) {
       MeshSpec& state = states.emplace_back();
       for (int a = 0; a < axes; ++a) state.push_back(specs[below(specs.size())]);
     }
-    const ConversionCosts::StepCost cost = [&](const ConversionStep& step, int ranks) {
+    const StepCost cost = [&](const ConversionStep& step, int ranks) {
       std::uint64_t x = seed * 31 + static_cast<std::uint64_t>(step.bytes) * 7 +
                         static_cast<std::uint64_t>(step.kind) * 1009 +
                         static_cast<std::uint64_t>(step.axis) * 100003 + static_cast<std::uint64_t>(ranks);
@@ -206,12 +207,128 @@ TEST(MeshConversions, AlikeOnesCostWhatEachCosts) {
     for (int from = 0; from < static_cast<int>(states.size()); ++from) {
       for (int to = 0; to < static_cast<int>(states.size()); ++to) {
         const MeshSpec &a = states[static_cast<std::size_t>(from)], &b = states[static_cast<std::size_t>(to)];
-        EXPECT_EQ(known(tensor, from, to),
-                  mesh_conversion_cost(a, b, ir::DType::f32, bytes, sizes, mesh, cost))
+        EXPECT_EQ(known(tensor, from, to), CheapestSteps(ir::DType::f32, bytes, sizes, mesh, cost).cost(a, b))
             << to_string(a, mesh) << " -> " << to_string(b, mesh);
       }
     }
   }
+}
+
+// The slow way: costs of all states sink until nothing changes.
+std::optional<std::int64_t> cheapest_of_all(const MeshSpec& from, const MeshSpec& to, std::int64_t bytes,
+                                            const std::vector<std::int64_t>& sizes, const Mesh& mesh,
+                                            const StepCost& cost) {
+  const std::size_t axes = mesh.axes.size();
+  const auto parts = [&](const MeshSpec& state, std::size_t axis, int dim) {
+    return state[axis].is_split() && (dim < 0 || state[axis].dim == dim) ? mesh.axes[axis].size : 1;
+  };
+  const auto fits = [&](const MeshSpec& state) {
+    for (std::size_t k = 0; k < axes; ++k) {
+      if (!state[k].is_split()) continue;
+      std::int64_t left = sizes[static_cast<std::size_t>(state[k].dim)];
+      for (std::size_t j = 0; j < k; ++j) left /= parts(state, j, state[k].dim);
+      const auto alone = std::ranges::count_if(state, [&](const Spec& other) {
+                           return other.is_split() && other.dim == state[k].dim;
+                         }) == 1;
+      const int ranks = mesh.axes[k].size;
+      const Blocks blocks = state[k].blocks.empty() ? Blocks{left} : state[k].blocks;
+      const bool even = std::ranges::all_of(blocks, [&](std::int64_t b) { return b % ranks == 0; });
+      if (std::accumulate(blocks.begin(), blocks.end(), std::int64_t{0}) != left) return false;
+      if (!even && !(state[k].blocks.empty() && alone && can_pad(left, ranks))) return false;
+    }
+    return true;
+  };
+  const auto moves = [&](const MeshSpec& state, std::size_t axis, const Spec& target) {
+    for (std::size_t other = axis + 1; other < axes; ++other) {
+      const Spec& theirs = state[other];
+      if (state[axis].is_pending() && theirs.is_pending() && theirs.reduce != state[axis].reduce)
+        return false;
+      for (const Spec* own : {&state[axis], &target})
+        if (own->is_split() && theirs.is_split() && own->dim == theirs.dim) return false;
+    }
+    return true;
+  };
+  std::map<MeshSpec, std::int64_t> known = {{from, 0}};
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& [state, before] : std::map(known)) {
+      for (std::size_t axis = 0; axis < axes; ++axis) {
+        std::vector<Spec> targets = {to[axis]};
+        if (axis > 0) targets.insert(targets.end(), {Spec::replicated(), from[axis]});
+        for (int dim = 0; axis > 0 && state[axis].is_pending() && dim < std::ssize(sizes); ++dim)
+          targets.push_back(Spec::split(dim));
+        for (const Spec& target : targets) {
+          MeshSpec next = state;
+          next[axis] = target;
+          if (next == state || !moves(state, axis, target)) continue;
+          if ((target.is_split() || !fits(from)) && !fits(next)) continue;
+          std::int64_t own = bytes;
+          for (std::size_t k = 0; k < axes; ++k) own /= k == axis ? 1 : parts(state, k, -1);
+          auto steps = conversion_steps(state[axis], target, ir::DType::f32, own, mesh.axes[axis].size);
+          if (!steps) continue;
+          std::int64_t sum = before;
+          for (ConversionStep& step : *steps) {
+            step.axis = static_cast<int>(axis);
+            step.stride = mesh.stride(step.axis);
+            sum += cost(step, mesh.axes[axis].size);
+          }
+          const auto [entry, fresh] = known.try_emplace(next, sum);
+          changed = changed || fresh || sum < entry->second;
+          entry->second = std::min(entry->second, sum);
+        }
+      }
+    }
+  }
+  const auto found = known.find(to);
+  return found == known.end() ? std::nullopt : std::optional(found->second);
+}
+
+TEST(MeshConversions, AreTheCheapest) {
+  int possible = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    std::mt19937_64 random(seed);
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+    Mesh mesh;
+    for (int a = 2 + static_cast<int>(below(2)); a > 0; --a)
+      mesh.axes.push_back({std::string(1, static_cast<char>('a' + a)), 1 + static_cast<int>(below(4))});
+    const std::int64_t choices[] = {0, 1, 5, 6, 12, 24, 48};
+    std::vector<std::int64_t> sizes;
+    std::vector<Spec> specs = {Spec::replicated(), Spec::pending(ir::ReduceKind::sum),
+                               Spec::pending(ir::ReduceKind::max)};
+    for (int dim = 0; dim <= static_cast<int>(seed % 3); ++dim) {
+      const std::int64_t size = sizes.emplace_back(choices[below(7)]);
+      specs.push_back(Spec::split(dim));
+      if (size >= 12) specs.push_back(Spec::split(dim, {size / 2, size / 4, size / 4}));
+    }
+    const bool few = below(3) == 0;  // costs, many of which are equal
+    const StepCost cost = [&](const ConversionStep& step, int ranks) {
+      const std::uint64_t x =
+          seed * 31 + static_cast<std::uint64_t>(step.bytes) * 7 +
+          static_cast<std::uint64_t>(step.kind) * 1009 + static_cast<std::uint64_t>(step.axis) * 100003 +
+          static_cast<std::uint64_t>(step.stride) * 77 + static_cast<std::uint64_t>(ranks);
+      return static_cast<std::int64_t>((x * 0x9e3779b97f4a7c15u) >> (few ? 62 : 44));
+    };
+    const std::int64_t bytes = 4096;
+    CheapestSteps found(ir::DType::f32, bytes, {sizes.begin(), sizes.end()}, mesh, cost);
+    for (int k = 0; k < 20; ++k) {
+      MeshSpec from, to;
+      for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
+        from.push_back(specs[below(specs.size())]);
+        to.push_back(specs[below(specs.size())]);
+      }
+      const auto expected = cheapest_of_all(from, to, bytes, sizes, mesh, cost);
+      EXPECT_EQ(found.cost(from, to), expected) << to_string(from, mesh) << " -> " << to_string(to, mesh);
+      possible += expected.has_value();
+      const auto steps = found.steps(from, to);
+      ASSERT_EQ(steps.has_value(), expected.has_value());
+      std::int64_t sum = 0;
+      for (std::size_t s = 0; steps && s < steps->size(); ++s)
+        sum += cost((*steps)[s], mesh.axes[static_cast<std::size_t>((*steps)[s].axis)].size);
+      EXPECT_EQ(sum, expected.value_or(0));
+    }
+  }
+  EXPECT_GT(possible, 300);
 }
 
 TEST(MeshConversions, GiveEveryStateFromEveryOther) {
@@ -245,8 +362,8 @@ TEST(MeshConversions, GiveEveryStateFromEveryOther) {
         plan.axes[axis].values["y"] = to[axis];
         plan.axes[axis].readers[{"y", {"", -1}}] = Spec::replicated();
       }
-      const auto steps = mesh_conversion_steps(from, to, ir::DType::i64, 12 * 12 * 8, {12, 12}, mesh,
-                                               [](const ConversionStep& step, int) { return step.bytes; });
+      const StepCost bytes = [](const ConversionStep& step, int) { return step.bytes; };
+      const auto steps = CheapestSteps(ir::DType::i64, 12 * 12 * 8, {12, 12}, mesh, bytes).steps(from, to);
       EXPECT_TRUE(steps.has_value()) << to_string(from, mesh) << " to " << to_string(to, mesh);
       try {
         const ir::Schedule schedule = with_plan(graph, to_string(plan), mesh.ranks());

@@ -1,0 +1,293 @@
+#include "frontend/sharding/conversion_steps.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "frontend/schemas.h"
+#include "frontend/sharding/graph.h"
+#include "ir/error.h"
+
+namespace braid::frontend::sharding {
+
+bool can_reduce(ir::DType dtype) { return dtype != ir::DType::boolean && !is_storage(dtype); }
+
+const char* to_string(StepKind kind) {
+  switch (kind) {
+    case StepKind::all_reduce:
+      return "all_reduce";
+    case StepKind::all_gather:
+      return "all_gather";
+    case StepKind::reduce_scatter:
+      return "reduce_scatter";
+    case StepKind::all_to_all:
+      return "all_to_all";
+    case StepKind::slice:
+      return "slice";
+    case StepKind::permute:
+      return "permute";
+  }
+  return "";
+}
+
+namespace {
+
+// Calls `add` with each step from one state to another; whether there are any such steps.
+template <class Add>
+bool each_step(const Spec& from, const Spec& to, ir::DType dtype, std::int64_t bytes, int ranks,
+               const Add& add) {
+  if (from == to) return true;
+  if (to.is_pending() || is_storage(dtype)) return false;
+  const std::int64_t part = bytes / ranks;
+  const auto step = [&](StepKind kind, std::int64_t own) { add(ConversionStep{kind, own, dtype}); };
+  if (from.is_replicated()) {
+    step(StepKind::slice, bytes);
+  } else if (from.is_pending()) {
+    if (!can_reduce(dtype)) return false;
+    if (to.is_replicated()) {
+      step(StepKind::all_reduce, bytes);
+    } else {
+      if (!to.blocks.empty()) step(StepKind::permute, bytes);
+      step(StepKind::reduce_scatter, bytes);
+    }
+  } else if (to.is_replicated()) {
+    step(StepKind::all_gather, part);
+    if (!from.blocks.empty()) step(StepKind::permute, bytes);
+  } else if (from.dim == to.dim) {
+    step(StepKind::all_gather, part);
+    step(StepKind::slice, bytes);
+  } else {
+    if (!to.blocks.empty()) step(StepKind::permute, part);
+    step(StepKind::all_to_all, part);
+    if (!from.blocks.empty()) step(StepKind::permute, part);
+  }
+  return true;
+}
+
+constexpr std::int64_t kUnknown = -1, kImpossible = -2;
+constexpr std::uint8_t kWhole = 0;
+
+}  // namespace
+
+std::optional<std::vector<ConversionStep>> conversion_steps(const Spec& from, const Spec& to, ir::DType dtype,
+                                                            std::int64_t bytes, int ranks) {
+  std::vector<ConversionStep> steps;
+  const bool possible =
+      each_step(from, to, dtype, bytes, ranks, [&](const ConversionStep& step) { steps.push_back(step); });
+  return possible ? std::optional(std::move(steps)) : std::nullopt;
+}
+
+CheapestSteps::CheapestSteps(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes,
+                             const Mesh& mesh, const StepCost& cost)
+    : dtype_(dtype),
+      bytes_(bytes),
+      mesh_(mesh),
+      cost_(cost),
+      owns_(mesh.axes.size()),
+      scattered_(mesh.axes.size()),
+      from_(mesh.axes.size()),
+      to_(mesh.axes.size()) {
+  for (const ir::Expr& size : sizes) {
+    sizes_.push_back(static_size(size).value_or(-1));
+    free_.push_back(sizes_.back() >= 0 && sizes_.back() % mesh.ranks() == 0 ? 1 : 0);
+  }
+  for (std::size_t a = 0; a < axes(); ++a) number(a, Spec::replicated());
+}
+
+std::optional<std::int64_t> CheapestSteps::cost(const MeshSpec& from, const MeshSpec& to) {
+  return search(from, to);
+}
+
+std::optional<std::vector<ConversionStep>> CheapestSteps::steps(const MeshSpec& from, const MeshSpec& to) {
+  if (!search(from, to)) return std::nullopt;
+  std::vector<std::size_t> way;
+  for (int k = static_cast<int>(last_); k >= 0; k = places_[static_cast<std::size_t>(k)].before)
+    way.insert(way.begin(), static_cast<std::size_t>(k));
+  std::vector<ConversionStep> all;
+  for (std::size_t k = 1; k < way.size(); ++k) {
+    const auto axis = static_cast<std::size_t>(places_[way[k]].axis);
+    each_move(state(way[k - 1]), axis, state(way[k])[axis],
+              [&](const ConversionStep& step) { all.push_back(step); });
+  }
+  return all;
+}
+
+std::optional<std::int64_t> CheapestSteps::search(const MeshSpec& from, const MeshSpec& to) {
+  places_.clear();
+  states_.clear();
+  for (std::size_t a = 0; a < axes(); ++a) {
+    from_[a] = number(a, from[a]);
+    to_[a] = number(a, to[a]);
+    for (std::size_t dim = scattered_[a].size(); from[a].is_pending() && dim < sizes_.size(); ++dim)
+      scattered_[a].push_back(number(a, Spec::split(static_cast<int>(dim))));
+  }
+  add_place(key_of(from_), from_, -1);
+  // A single axis is cut and padded as it is asked for.
+  const bool begins_well = axes() > 1 && fits(from_);
+  const bool any_fits = axes() == 1;
+  const std::uint64_t to_key = key_of(to_);
+  // The cheapest so far, to where it leads.
+  std::int64_t known_way = std::numeric_limits<std::int64_t>::max();
+  while (true) {
+    std::size_t best = places_.size();
+    for (std::size_t k = 0; k < places_.size(); ++k) {
+      if (!places_[k].done && (best == places_.size() || places_[k].cost < places_[best].cost)) best = k;
+    }
+    if (best == places_.size()) return std::nullopt;
+    if (is(best, to_key, to_)) {
+      last_ = best;
+      return places_[best].cost;
+    }
+    places_[best].done = true;
+    const std::int64_t cost = places_[best].cost;
+    here_.assign(state(best), state(best) + axes());
+    next_ = here_;
+    for (std::size_t a = 0; a < axes(); ++a) {
+      find_targets(a);
+      for (const Number target : targets_) {
+        if (target == here_[a] || !may_move(a, target)) continue;
+        next_[a] = target;
+        // What is whole, or pending, leaves more to the others.
+        const bool cuts = own(a, target).split;
+        if (!any_fits && (cuts || !begins_well) && !fits(next_)) continue;
+        const std::int64_t more = move_cost(a, target);
+        if (more == kImpossible || cost + more >= known_way) continue;
+        const std::int64_t sum = cost + more;
+        const std::uint64_t key = key_of(next_);
+        std::size_t known = 0;
+        while (known < places_.size() && !is(known, key, next_)) ++known;
+        if (known == places_.size()) known = add_place(key, next_, static_cast<int>(a));
+        if (is(known, to_key, to_)) known_way = sum;
+        Place& place = places_[known];
+        if (sum >= place.cost) continue;
+        place.cost = sum;
+        place.before = static_cast<int>(best);
+        place.axis = static_cast<int>(a);
+      }
+      next_[a] = here_[a];
+    }
+  }
+}
+
+CheapestSteps::Number CheapestSteps::number(std::size_t axis, const Spec& spec) {
+  std::vector<Own>& known = owns_[axis];
+  for (std::size_t k = 0; k < known.size(); ++k) {
+    if (known[k].spec == spec) return static_cast<Number>(k);
+  }
+  ir::internal_check(known.size() <= std::numeric_limits<Number>::max(), "a tensor has {} states on an axis",
+                     known.size());
+  known.push_back({spec, spec.is_split(), spec.is_pending(), {}});
+  return static_cast<Number>(known.size() - 1);
+}
+
+// Different states of few axes have different ones.
+std::uint64_t CheapestSteps::key_of(const std::vector<Number>& state) const {
+  std::uint64_t key = 0;
+  for (const Number number : state) key = key * 257 + number;
+  return key;
+}
+
+bool CheapestSteps::is(std::size_t place, std::uint64_t key, const std::vector<Number>& state) const {
+  constexpr std::size_t kFewAxes = 7;
+  return places_[place].key == key &&
+         (axes() <= kFewAxes || std::equal(state.begin(), state.end(), this->state(place)));
+}
+
+std::size_t CheapestSteps::add_place(std::uint64_t key, const std::vector<Number>& state, int axis) {
+  states_.insert(states_.end(), state.begin(), state.end());
+  const bool first = places_.empty();
+  places_.push_back({key, first ? 0 : std::numeric_limits<std::int64_t>::max(), -1, axis, false});
+  return places_.size() - 1;
+}
+
+void CheapestSteps::find_targets(std::size_t axis) {
+  targets_ = {to_[axis]};
+  if (axis == 0) return;
+  targets_.push_back(kWhole);
+  targets_.push_back(from_[axis]);
+  // A sum over two axes may be scattered along one, reduced along the other, and gathered.
+  if (own(axis, here_[axis]).pending)
+    targets_.insert(targets_.end(), scattered_[axis].begin(), scattered_[axis].end());
+}
+
+// Whether an axis may move to that state while the others are as they are.
+bool CheapestSteps::may_move(std::size_t axis, Number target) const {
+  const Own &from = own(axis, here_[axis]), &to = own(axis, target);
+  for (std::size_t other = 0; other < axes(); ++other) {
+    if (other == axis) continue;
+    const Own& theirs = own(other, here_[other]);
+    if (from.pending && theirs.pending && theirs.spec.reduce != from.spec.reduce && other > axis)
+      return false;
+    if (other < axis || !theirs.split) continue;
+    const int dim = theirs.spec.dim;
+    if ((from.split && from.spec.dim == dim) || (to.split && to.spec.dim == dim)) return false;
+  }
+  return true;
+}
+
+bool CheapestSteps::may_pad(const std::vector<Number>& state, std::size_t axis, std::int64_t size) const {
+  const Spec& spec = own(axis, state[axis]).spec;
+  for (std::size_t j = 0; j < axes(); ++j) {
+    const Own& theirs = own(j, state[j]);
+    if (j != axis && theirs.split && theirs.spec.dim == spec.dim) return false;
+  }
+  return spec.blocks.empty() && can_pad(size, mesh_.axes[axis].size);
+}
+
+// Whether the sizes can be cut so, one axis after another.
+bool CheapestSteps::fits(const std::vector<Number>& state) const {
+  for (std::size_t k = 0; k < axes(); ++k) {
+    const Own& here = own(k, state[k]);
+    if (!here.split) continue;
+    if (free_[static_cast<std::size_t>(here.spec.dim)] != 0 && here.spec.blocks.empty()) continue;
+    std::int64_t left = sizes_[static_cast<std::size_t>(here.spec.dim)];
+    if (left < 0) return false;
+    for (std::size_t j = 0; j < k; ++j) {
+      const Own& before = own(j, state[j]);
+      if (before.split && before.spec.dim == here.spec.dim) left /= mesh_.axes[j].size;
+    }
+    std::int64_t sum = 0;
+    for (const std::int64_t block : here.spec.blocks) {
+      sum += block;
+      if (block % mesh_.axes[k].size != 0) return false;
+    }
+    if ((left % mesh_.axes[k].size != 0 && !may_pad(state, k, left)) ||
+        (!here.spec.blocks.empty() && sum != left))
+      return false;
+  }
+  return true;
+}
+
+// What it costs that an axis moves on from where the search is.
+std::int64_t CheapestSteps::move_cost(std::size_t axis, Number target) {
+  const auto ask = [&] {
+    std::int64_t sum = 0;
+    const bool possible = each_move(here_.data(), axis, target, [&](const ConversionStep& step) {
+      sum += cost_(step, mesh_.axes[axis].size);
+    });
+    return possible ? sum : kImpossible;
+  };
+  constexpr std::size_t kMostKept = 6;  // axes, of which tables are kept
+  if (axes() > kMostKept) return ask();
+  std::size_t cell = target;
+  for (std::size_t k = 0; k < axes(); ++k) cell = 2 * cell + (k != axis && own(k, here_[k]).split ? 1 : 0);
+  std::vector<std::int64_t>& moves = owns_[axis][here_[axis]].moves;
+  if (cell >= moves.size()) moves.resize(owns_[axis].size() << axes(), kUnknown);
+  if (moves[cell] == kUnknown) moves[cell] = ask();
+  return moves[cell];
+}
+
+// One axis at a time, with its bytes on a rank.
+template <class Add>
+bool CheapestSteps::each_move(const Number* state, std::size_t axis, Number target, const Add& add) const {
+  int parts = 1;
+  for (std::size_t k = 0; k < axes(); ++k)
+    parts *= k != axis && own(k, state[k]).split ? mesh_.axes[k].size : 1;
+  return each_step(own(axis, state[axis]).spec, own(axis, target).spec, dtype_, bytes_ / parts,
+                   mesh_.axes[axis].size, [&](ConversionStep step) {
+                     step.axis = static_cast<int>(axis);
+                     step.stride = mesh_.stride(step.axis);
+                     add(step);
+                   });
+}
+
+}  // namespace braid::frontend::sharding
