@@ -281,10 +281,11 @@ void register_dist_collective() {
   RegisterSchema(std::move(schema));
 }
 
-// ONNX Runtime's name of RMSNormalization, in ONNX's own domain.
-void register_simplified_layer_normalization() {
-  OpSchema schema("SimplifiedLayerNormalization", __FILE__, __LINE__);
-  schema.SetDomain(onnx::ONNX_DOMAIN).SinceVersion(1);
+// RMSNormalization of ONNX, and ONNX Runtime's name of it, in ONNX's own domain, which may also return the statistics. The result has the
+// type of the scale; ONNX's own inference gives it the input's, and refuses models whose two types differ.
+void register_rms_normalization(const char* name, int version) {
+  OpSchema schema(name, __FILE__, __LINE__);
+  schema.SetDomain(onnx::ONNX_DOMAIN).SinceVersion(version);
   const std::vector<std::string> floats = {"tensor(float)", "tensor(double)", "tensor(float16)",
                                            "tensor(bfloat16)"};
   schema.Attr("axis", "first normalised axis", AttributeProto::INT, std::int64_t{-1})
@@ -293,9 +294,7 @@ void register_simplified_layer_normalization() {
       .Input(0, "X", "input", "T")
       .Input(1, "scale", "scale", "V")
       .Output(0, "Y", "output", "V")
-      .Output(1, "inv_std_var", "reciprocal of the root of the mean of squares", "U", OpSchema::Optional)
       .TypeConstraint("T", floats, "input type")
-      .TypeConstraint("U", {"tensor(float)", "tensor(double)"}, "statistics type")
       .TypeConstraint("V", floats, "output type")
       .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
         onnx::propagateElemTypeFromInputToOutput(ctx, 1, 0);
@@ -303,6 +302,12 @@ void register_simplified_layer_normalization() {
         if (ctx.getNumOutputs() > 1)
           ctx.getOutputType(1)->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
       });
+  if (onnx::OpSchemaRegistry::Schema(name, version, "") != nullptr) {
+    onnx::DeregisterSchema(name, version, "");
+  } else {
+    schema.Output(1, "inv_std_var", "reciprocal of the root of the mean of squares", "U", OpSchema::Optional)
+        .TypeConstraint("U", {"tensor(float)", "tensor(double)"}, "statistics type");
+  }
   RegisterSchema(std::move(schema));
 }
 
@@ -343,7 +348,8 @@ void register_schemas() {
     register_microsoft_quantised();
     register_braid();
     register_dist_collective();
-    register_simplified_layer_normalization();
+    register_rms_normalization("SimplifiedLayerNormalization", 1);
+    register_rms_normalization("RMSNormalization", 23);
     restore_group_normalization();
   });
 }

@@ -54,6 +54,13 @@ inline int64_t check_index(int64_t value, int64_t size, IndexError* error, int32
   return static_cast<uint64_t>(value) < static_cast<uint64_t>(size) ? value
                                                                     : bad_index(value, size, error, site);
 }
+// An index that is made of truth values, hidden from the compiler: GCC (12.2, -O3) reads a[truth ? 1 : 0] with the vector's mask as
+// offsets, all ones for 1.
+template <class T>
+inline T opaque_index(T x) {
+  asm("" : "+r"(x));
+  return x;
+}
 
 // ---------------------------------------------------------------------------------------------------------
 // storage

@@ -156,15 +156,14 @@ class Emitter {
 
   std::string symbol(Expr s) {
     if (s.is_symbol(SymbolKind::index)) return fmt::format("i{}", s.symbol_number());
-    if (s.is_symbol(SymbolKind::value))
-      return as_int(values_.at(static_cast<std::size_t>(s.symbol_number())));
+    if (s.is_symbol(SymbolKind::value)) return as_int(index_value(s.symbol_number()));
     if (std::find(dims_.begin(), dims_.end(), s) == dims_.end()) dims_.push_back(s);
     return dim_identifier(s);
   }
   std::string text(Expr e) { return c_expr(e, style_); }
   std::string index_text(Expr e) {
     if (const std::optional<ValueIndex> index = value_index(e)) {
-      const Value& v = values_.at(static_cast<std::size_t>(index->value));
+      const Value v = index_value(index->value);
       if (size_of(v.dtype) <= 2) return index->as_int32(v.text);
     }
     return text(e);
@@ -177,9 +176,26 @@ class Emitter {
     std::string text;  // one token
     int level = 0;     // 0: before all loops, 1: in the outer loop, 2 + k: in loop k of the group
     DType dtype = DType::f32;
+    bool from_truth = false;  // a number made of truth values
   };
   std::string as_int(const Value& v) {
     return v.dtype == DType::i64 ? v.text : fmt::format("static_cast<int64_t>({})", v.text);
+  }
+  // Value k of the body as it is used in an index.
+  Value index_value(int k) {
+    const Value v = values_.at(static_cast<std::size_t>(k));
+    return v.from_truth ? define(v.dtype, fmt::format("opaque_index({})", v.text), v.level) : v;
+  }
+  // Whether the compiler may find out that an integer is a truth value, times and plus what does not vary.
+  bool from_truth(const LoopBody& body, const Instr& instr) const {
+    if (instr.dtype == DType::boolean || instr.code == OpCode::load) return false;
+    const auto truth = [&](ValueId v) {
+      return body[v].dtype == DType::boolean || values_[static_cast<std::size_t>(v.index)].from_truth;
+    };
+    const std::span<const ValueId> operands(instr.operands);
+    if (instr.code != OpCode::where) return std::any_of(operands.begin(), operands.end(), truth);
+    return std::all_of(operands.begin() + 1, operands.end(),
+                       [&](ValueId v) { return truth(v) || body[v].code == OpCode::constant; });
   }
 
   struct Scratch {
@@ -229,8 +245,11 @@ class Emitter {
     for (const Register& r : registers_) {
       if (unmutated(graph_, r.buffer) == unmutated(graph_, instr.buffer) && r.index == instr.index) {
         if (!mask) return r.value;
-        return define(instr.dtype, fmt::format("{} ? {} : {}", mask->text, r.value.text, zero(instr.dtype)),
-                      std::max(mask->level, r.value.level));
+        Value v =
+            define(instr.dtype, fmt::format("{} ? {} : {}", mask->text, r.value.text, zero(instr.dtype)),
+                   std::max(mask->level, r.value.level));
+        v.from_truth = true;
+        return v;
       }
     }
     int level = std::max(level_of(instr.index), mask ? mask->level : 0);
@@ -319,6 +338,7 @@ class Emitter {
               define(instr.dtype, arithmetic(instr, m.body.operand_dtype(instr), operands, exponent), level);
         }
       }
+      out.from_truth = out.from_truth || from_truth(m.body, instr);
       work_ += level_of_work(out) * work_of(instr);
     }
     return values_[static_cast<std::size_t>(m.body.result.index)];

@@ -19,8 +19,9 @@ import onnxscript.optimizer
 import torch
 import torch.distributed as dist
 
-from collective_ops import NoMappingError, add_import, ranks_of, split_key, translation_table
-from rank_constants import everybodys, lift_rank_constants
+from collective_ops import add_import, translation_table
+from exchange_splits import exchange_splits
+from rank_constants import lift_rank_constants, together
 from rank_files import check_equal, name_mesh, without_traces
 from rank_groups import parts_of_groups
 from tracing import trace
@@ -36,12 +37,12 @@ def export(model, inputs, path, outputs, dynamic=None, bounds=None, opset=20, me
     if "{rank}" not in path:
         raise ValueError(f"'{path}' has no '{{rank}}': every rank writes a file of its own")
     axes = named_axes(mesh)
-    traced = trace(model, inputs, dynamic)
+    traced = together(lambda: trace(model, inputs, dynamic))
     lift_rank_constants(traced)
     proto = convert(traced, inputs, outputs, dynamic, bounds, opset)
     name_mesh(proto, axes)
     check_equal(proto)
-    onnx.checker.check_model(proto)
+    together(lambda: onnx.checker.check_model(proto))
     target = path.replace("{rank}", str(dist.get_rank()))
     os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
     with open(target, "wb") as file:
@@ -57,21 +58,28 @@ def named_axes(mesh):
         raise ValueError("the axes of the mesh have no names: give init_device_mesh mesh_dim_names")
     if mesh.mesh.flatten().tolist() != list(range(dist.get_world_size())):
         raise ValueError(f"the mesh {mesh.mesh.tolist()} does not hold all ranks in their order")
+    for name in mesh.mesh_dim_names:
+        if not (name.isascii() and name.isidentifier()):
+            raise ValueError(f"the axis '{name}' has a name that is not made of letters, digits and '_'")
     return dict(zip(mesh.mesh_dim_names, mesh.mesh.shape))
 
 
 def convert(traced, inputs, outputs, dynamic=None, bounds=None, opset=20):
-    """The ONNX model of a traced graph (tracing.trace)."""
+    """The ONNX model of a traced graph (tracing.trace). All ranks call it together."""
+    parts = parts_of_groups(traced.graph)
+    table = translation_table(parts, exchange_splits(traced.graph, parts))
+    return together(lambda: write_onnx(traced, inputs, outputs, dynamic or {}, bounds or {}, opset, table))
+
+
+def write_onnx(traced, inputs, outputs, dynamic, bounds, opset, table):
     sizes = {}
     shapes = {}
     for name in inputs:
-        axes = (dynamic or {}).get(name, {})
+        axes = dynamic.get(name, {})
         for size in axes.values():
-            least, most = (bounds or {}).get(size, (None, None))
+            least, most = bounds.get(size, (None, None))
             sizes.setdefault(size, torch.export.Dim(size, min=least, max=most))
         shapes[name] = {axis: sizes[size] for axis, size in axes.items()}
-    parts = parts_of_groups(traced.graph)
-    matrices = exchange_splits(traced.graph)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         program = torch.export.export(traced, (), kwargs=dict(inputs), dynamic_shapes=shapes, strict=False)
@@ -81,13 +89,13 @@ def convert(traced, inputs, outputs, dynamic=None, bounds=None, opset=20):
             opset_version=opset,
             input_names=list(inputs),
             output_names=list(outputs),
-            custom_translation_table=translation_table(parts, matrices),
+            custom_translation_table=table,
             optimize=False,
             verbose=False,
         )
         optimize(converted.model)
     proto = without_traces(onnx_ir.to_proto(converted.model))
-    name_sizes(proto, dynamic or {})
+    name_sizes(proto, dynamic)
     add_import(proto)
     return proto
 
@@ -118,35 +126,3 @@ def optimize(model):
         if value.uses():
             value.const_value = weights[value.name]
             graph.register_initializer(value)
-
-
-def exchange_splits(graph):
-    """How all ranks split in each uneven all-to-all, row after row: ai.braid.AllToAll wants the whole matrix on every rank."""
-    keys = []
-    for node in graph.nodes:
-        if node.op == "call_function" and node.target is torch.ops._c10d_functional.all_to_all_single.default:
-            _, out, into, group = node.args
-            keys.append(split_key(into, out, group))
-    everybody = everybodys(keys)
-    matrices = {}
-    for at, key in enumerate(keys):
-        if key is None:
-            continue
-        others = [everybody[rank][at] for rank in ranks_of(key[2])]
-        if any(other is None for other in others):
-            raise NoMappingError("all_to_all_single: uneven splits on some ranks and equal ones on others")
-        rows = [other[0] for other in others]
-        columns = [list(column) for column in zip(*rows)]
-        if columns != [list(other[1]) for other in others]:
-            raise NoMappingError(f"all_to_all_single: what ranks send, {rows}, is not what they expect")
-        if any(len({sum(sizes) for sizes in each}) > 1 for each in (rows, columns)):
-            raise NoMappingError(
-                f"all_to_all_single: rows sent from each rank to each, {rows}: all ranks run one graph, so all must send "
-                "the same number of rows, and all must receive the same number"
-            )
-        flat = [size for row in rows for size in row]
-        if matrices.setdefault(key, flat) != flat:
-            raise NoMappingError(
-                "all_to_all_single: this rank splits equally in two places, other ranks do not"
-            )
-    return matrices

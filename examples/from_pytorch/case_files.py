@@ -20,7 +20,7 @@ def write_case(folder, rank, data_sets, bounds):
         for kind, values in zip(("input", "output"), arrays):
             for i, (name, array) in enumerate(values.items()):
                 with open(os.path.join(target, f"{kind}_{i}.pb"), "wb") as file:
-                    tensor = numpy_helper.from_array(np.ascontiguousarray(array), name)
+                    tensor = numpy_helper.from_array(np.asarray(array, order="C"), name)
                     file.write(tensor.SerializeToString(deterministic=True))
     if bounds and rank == 0:
         with open(os.path.join(folder, "dims.json"), "w") as file:

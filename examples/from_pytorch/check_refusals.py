@@ -44,6 +44,35 @@ def in_place_on_a_view(x):
     return row + 1
 
 
+def in_place_on_a_part(x):
+    y = x * 2
+    functional.wait_tensor(functional.all_reduce_(y.chunk(2)[0], "sum", "0"))
+    return y + 1
+
+
+def in_place_on_the_input(x):
+    x.add_(1)
+    return functional.wait_tensor(functional.all_reduce_(x, "sum", "0"))
+
+
+def written_part(x):
+    y = x * 2
+    y.chunk(2, 1)[dist.get_rank()].add_(1)
+    return y
+
+
+def one_rank_fails(x):
+    if dist.get_rank() == 1:
+        raise ArithmeticError("of the model")
+    return x
+
+
+def not_functional(x):
+    y = x * 2
+    dist.all_reduce(y)
+    return y
+
+
 def one_rank_sends(x):
     return functional.wait_tensor(functional.isend(x, 1, 0, "0"))
 
@@ -73,7 +102,20 @@ def uneven_results(x):
 
 REFUSED = [
     (one_rank_sends, NoMappingError, "_c10d_functional.isend.default"),
-    (in_place_on_a_view, NoMappingError, "memory that a view shares"),
+    (
+        in_place_on_a_view,
+        NoMappingError,
+        "reads 'select', of whose memory a collective has changed another part",
+    ),
+    (
+        in_place_on_a_part,
+        NoMappingError,
+        "reads 'mul', of whose memory a collective has changed another part",
+    ),
+    (in_place_on_the_input, NoMappingError, "an input or weight of the model"),
+    (written_part, RanksDifferError, "memory that is written in place"),
+    (one_rank_fails, (ArithmeticError, RanksDifferError), "of the model"),
+    (not_functional, NoMappingError, "use torch.distributed._functional_collectives"),
     (lambda x: functional.all_reduce(x, "premul_sum", "0"), NoMappingError, "'premul_sum'"),
     (
         lambda x: functional.all_reduce(x, "sum", "nobody"),

@@ -78,7 +78,7 @@ class Translations:
     """PyTorch's functional collectives as nodes of ai.braid.
 
     `parts`: group name on this rank -> the lists of ranks that groups of this place in the graph have (rank_groups.py).
-    `split_matrices`: (this rank's own row, group name) -> rows of all ranks, of uneven splits.
+    `split_matrices`: split_key of an uneven all-to-all -> how many rows each rank sends to each, row after row.
     """
 
     def __init__(self, parts, split_matrices):
@@ -131,36 +131,22 @@ class Translations:
         )
 
     def all_to_all_single(self, tensor, output_split_sizes, input_split_sizes, group_name):
-        key = split_key(input_split_sizes, output_split_sizes, group_name)
-        if key is None:
+        matrix = self.split_matrices.get(split_key(input_split_sizes, output_split_sizes, group_name))
+        if matrix is None:
             return self.collective("AllToAll", [tensor], group_name, split_axis=0, concat_axis=0)
-        return self.collective("AllToAll", [tensor], group_name, split_sizes=list(self.split_matrices[key]))
+        return self.collective("AllToAll", [tensor], group_name, split_sizes=list(matrix))
 
 
 def wait_tensor(tensor):
     return _node("WaitTensor", [tensor])
 
 
-def wait_tensors(tensors):
-    return tuple(wait_tensor(tensor) for tensor in tensors)
-
-
 def split_key(input_split_sizes, output_split_sizes, group_name):
-    """None where the splits are equal, else what names them. Sizes known at run time only must be equal ones."""
-    splits = [list(input_split_sizes or ()), list(output_split_sizes or ())]
-    if all(len({_identity(size) for size in sizes}) <= 1 for sizes in splits):
+    """What names an all-to-all's splits; None where they are not numbers."""
+    sizes = [*(input_split_sizes or ()), *(output_split_sizes or ())]
+    if not all(isinstance(size, int) for size in sizes):
         return None
-    for sizes in splits:
-        if not sizes or not all(isinstance(size, int) for size in sizes):
-            raise NoMappingError(
-                "all_to_all_single: uneven splits whose sizes are known at run time only; the attribute 'split_sizes' of "
-                "ai.braid.AllToAll wants numbers"
-            )
-    return (tuple(splits[0]), tuple(splits[1]), name_of_group(group_name))
-
-
-def _identity(size):
-    return size if isinstance(size, int) else id(size)
+    return (tuple(input_split_sizes or ()), tuple(output_split_sizes or ()), name_of_group(group_name))
 
 
 def _many(results):
@@ -185,8 +171,6 @@ def translation_table(parts, split_matrices):
         axis_forms.reduce_scatter._opoverload: write.reduce_scatter_along,
         torch.ops._dtensor.shard_dim_alltoall.default: write.shard_dim_alltoall,
     }
-    if hasattr(functional, "wait_tensors"):
-        table[functional.wait_tensors.default] = wait_tensors
     return {operator: _function(translation) for operator, translation in table.items()}
 
 

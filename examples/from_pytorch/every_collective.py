@@ -1,9 +1,9 @@
-"""A module that calls every collective of PyTorch that has an operator in ai.braid, in every form.
-
-gloo lacks some of them, so the module is traced only; what it computes is written down beside each call.
+"""Modules that call every collective of PyTorch that has an operator in ai.braid: in every form on two ranks, and along the axes
+of a mesh of four, with numbers of each rank's own. What they compute is also written down without collectives.
 """
 
 import torch
+import torch.distributed._functional_collectives as collectives
 from torch import nn
 
 from models import SplitModel
@@ -97,5 +97,71 @@ def every_collective(mesh):
         {"x": ((4, 6), "float")},
         tuple(names),
         own_inputs=True,
-        traced_only=True,
+    )
+
+
+class AlongAxes(nn.Module):
+    """x is [4, 6] on each rank of a mesh of 2 by 2."""
+
+    def __init__(self, mesh):
+        super().__init__()
+        self.rank = mesh.get_rank()
+        self.axes = [
+            (mesh.get_group(axis).group_name, mesh.get_local_rank(axis)) for axis in range(mesh.ndim)
+        ]
+
+    def forward(self, x):
+        wait, rank, results = functional.wait_tensor, self.rank, []
+        for group, place in self.axes:
+            results.append(wait(functional.all_reduce(x, "max", group)))
+            results.append(collectives.all_gather_tensor(x, 1, group))
+            results.append(collectives.reduce_scatter_tensor(x, "sum", 1, group))
+            results.append(wait(functional.broadcast(x, 1, group)))
+            out = [row[place] for row in UNEVEN]
+            results.append(wait(functional.all_to_all_single(x, out, UNEVEN[place], group)))
+            results.append(torch.ops._dtensor.shard_dim_alltoall(x, 0, 1, group))
+            # In place, under two names: what is done to one is seen under the other.
+            buffer = x * 2
+            result = wait(functional.all_reduce_(buffer, "sum", group))
+            buffer.mul_(3)
+            results.append(result + buffer)
+        results.append((x > 0) * (rank + 0.5))
+        results.append(x[:, rank : rank + 2] + x[rank, 0])
+        results.append(x + torch.arange(rank * 6, rank * 6 + 6))
+        results.append(x.gather(1, (x > rank - 1).long()))
+        results.append(x[torch.tensor([rank, 0])])
+        return tuple(results)
+
+
+def along_axes_expected(inputs):
+    """What each rank's module returns, of the inputs of all ranks."""
+    outputs = []
+    for rank in range(4):
+        out, own = [], inputs[rank][0]
+        for group, place in (
+            ([rank % 2, rank % 2 + 2], rank // 2),
+            ([rank // 2 * 2, rank // 2 * 2 + 1], rank % 2),
+        ):
+            x = [inputs[member][0] for member in group]
+            out += [torch.maximum(*x), torch.cat(x, 1), sum(x).chunk(2, 1)[place], x[1]]
+            out.append(torch.cat([each.split(row)[place] for each, row in zip(x, UNEVEN)]))
+            out += [torch.cat([each.chunk(2, 1)[place] for each in x]), sum(x) * 12]
+        out.append(torch.where(own > 0, rank + 0.5, 0.0))
+        out.append(torch.stack([own[:, rank], own[:, rank + 1]], 1) + own[rank][0])
+        out.append(own + torch.tensor([float(rank * 6 + k) for k in range(6)]))
+        out.append(torch.where(own > rank - 1, own[:, 1:2], own[:, 0:1]))
+        out.append(torch.stack([own[rank], own[0]]))
+        outputs.append([each.contiguous() for each in out])
+    return outputs
+
+
+def along_axes(mesh):
+    """The module on this rank."""
+    names = (
+        "all_reduce all_gather reduce_scatter broadcast all_to_all_uneven shard_dim_alltoall in_place".split()
+    )
+    names = [f"{axis}_{name}" for axis in mesh.mesh_dim_names for name in names]
+    names += ["truth_times", "slice", "numbers", "chosen_by_truth", "row_of_rank"]
+    return SplitModel(
+        AlongAxes(mesh), along_axes_expected, {"x": ((4, 6), "float")}, tuple(names), own_inputs=True
     )

@@ -28,6 +28,7 @@ import torch.multiprocessing
 import every_collective
 import models
 from case_files import check_files, write_case
+from rank_constants import everybodys
 
 TWO = {"tp": 2}
 
@@ -38,6 +39,7 @@ CASES = {
     "gpt2_block-functional-2ranks": (models.gpt2_block_functional, TWO),
     "collectives-functional-2ranks": (every_collective.every_collective, TWO),
     "llama_mesh-dtensor-4ranks": (models.llama_mesh, {"dp": 2, "tp": 2}),
+    "axes-functional-4ranks": (every_collective.along_axes, {"dp": 2, "tp": 2}),
 }
 
 
@@ -60,23 +62,18 @@ def make_inputs(split, sizes, seed, rank):
 
 def outputs_of(split, inputs):
     """What this rank's part computes, and what the whole model says."""
-    import braid_torch
 
     def tensors(result):
         return list(result) if isinstance(result, (list, tuple)) else [result]
 
     with torch.no_grad():
-        if split.traced_only:  # gloo does not have them all
-            everybody = braid_torch.everybodys([t.numpy() for t in inputs.values()])
-            wanted = split.whole([[torch.from_numpy(a) for a in each] for each in everybody])[dist.get_rank()]
-            return wanted, wanted
         found = [
             t.full_tensor() if hasattr(t, "full_tensor") else t
             for t in tensors(split.module(*inputs.values()))
         ]
         if isinstance(split.whole, torch.nn.Module):
             return found, tensors(split.whole(*inputs.values()))
-        everybody = braid_torch.everybodys([t.numpy() for t in inputs.values()])
+        everybody = everybodys([t.numpy() for t in inputs.values()])
         return found, split.whole([[torch.from_numpy(a) for a in each] for each in everybody])[
             dist.get_rank()
         ]
@@ -108,9 +105,7 @@ def export_case(name, out):
     example = make_inputs(split, split.sizes[0], 0, rank)
     path = os.path.join(folder, "model.rank{rank}.onnx")
     named = mesh if mesh.ndim > 1 else None
-    proto = braid_torch.export(
-        split.module, example, path, split.outputs, dynamic, split.bounds, mesh=named
-    )
+    proto = braid_torch.export(split.module, example, path, split.outputs, dynamic, split.bounds, mesh=named)
     write_case(folder, rank, data_sets, split.bounds)
     dist.barrier()
     if rank == 0:

@@ -1,16 +1,15 @@
 """Collectives of a traced graph in the forms that have an ONNX operator.
 
-PyTorch's in-place forms and those that write into a given output become the functional ones; the buffer's later readers read the
-result. Collectives without a counterpart are reported all at once, with where they come from.
+PyTorch's in-place forms and those that write into a given output become the functional ones (memory.py). Collectives without a
+counterpart are reported all at once.
 """
-
-import operator
 
 import torch
 import torch.distributed  # noqa: F401  defines the operators
 import torch.distributed.tensor  # noqa: F401  defines _dtensor.shard_dim_alltoall
 
 from collective_ops import NoMappingError, ranks_of, reduce_op_of, translation_table
+from memory import Memory, WithoutWrites, written_by
 
 COLLECTIVE_NAMESPACES = (
     "_c10d_functional",
@@ -27,14 +26,10 @@ def _op(name, namespace="_c10d_functional"):
 
 
 def _mutating_forms():
-    """In-place form -> (functional form, position of the buffer or name of the keyword, several tensors?)."""
-    return {
-        _op("all_reduce_"): (_op("all_reduce"), 0, False),
-        _op("all_reduce_coalesced_"): (_op("all_reduce_coalesced"), 0, True),
-        _op("broadcast_"): (_op("broadcast"), 0, False),
-        _op("all_gather_into_tensor_out"): (_op("all_gather_into_tensor"), "out", False),
-        _op("reduce_scatter_tensor_out"): (_op("reduce_scatter_tensor"), "out", False),
-    }
+    """In-place form -> functional form."""
+    forms = {name + "_": name for name in ("all_reduce", "all_reduce_coalesced", "broadcast")}
+    forms |= {name + "_out": name for name in ("all_gather_into_tensor", "reduce_scatter_tensor")}
+    return {_op(name): _op(functional) for name, functional in forms.items()}
 
 
 def _same_forms():
@@ -52,31 +47,70 @@ def is_collective(node):
     )
 
 
+def is_wait(node):
+    return node.target is _op("wait_tensor")
+
+
+def returns_what_it_is_given(node):
+    """Pairs of an argument and the example value of a result that is the same memory."""
+    results = node.meta.get("val")
+    results = results if isinstance(results, (list, tuple)) else [results]
+    if is_wait(node):
+        return zip(node.args[:1], results)
+    return zip(written_by(node), results) if node.target in _mutating_forms() else ()
+
+
+def memory_of(graph):
+    return Memory(graph, returns_what_it_is_given)
+
+
 def make_functional(graph):
     """Rewrites the collectives of an FX graph, or raises NoMappingError."""
     forms, same = _mutating_forms(), _same_forms()
     for node in list(graph.nodes):
-        if not is_collective(node):
-            continue
         if node.target in same:
             node.target = same[node.target]
-        elif node.target in forms:
-            _rewrite(graph, node, *forms[node.target])
         elif node.target is _op("_wrap_tensor_autograd"):
             node.replace_all_uses_with(node.args[0])
             graph.erase_node(node)
+        elif node.target is _op("wait_tensors"):
+            _wait_one_by_one(graph, node)
+
+    def functional_form(node):
+        kwargs = {name: value for name, value in node.kwargs.items() if name != "out"}
+        return (forms[node.target], node.args, kwargs) if node.target in forms else None
+
+    def refuse(node, words):
+        raise NoMappingError(
+            f"{getattr(node.target, 'name', lambda: node.op)()} {words}: use functional forms"
+        )
+
+    WithoutWrites(graph, memory_of(graph), is_wait, functional_form, refuse).rewrite()
     known = translation_table({}, {})
-    unknown = {}
-    for node in graph.nodes:
-        if is_collective(node) and node.target not in known:
-            unknown.setdefault(str(node.target), _where(node))
+    unknown = sorted(
+        {str(node.target) for node in graph.nodes if is_collective(node) and node.target not in known}
+    )
     if unknown:
-        lines = [f"  {name}{where}" for name, where in unknown.items()]
-        raise NoMappingError("these operators have no counterpart in ai.braid:\n" + "\n".join(lines))
+        hint = "\nuse torch.distributed._functional_collectives instead of torch.distributed's own functions"
+        lines = "".join(f"\n  {name}" for name in unknown)
+        raise NoMappingError(
+            f"these operators have no counterpart in ai.braid:{lines}{hint if '  c10d.' in lines else ''}"
+        )
     for node in graph.nodes:
         if is_collective(node):
             _check_arguments(node)
     graph.lint()
+
+
+def _wait_one_by_one(graph, node):
+    for user in list(node.users):
+        given = node.args[0][user.args[1]]
+        with graph.inserting_before(user):
+            wait = graph.call_function(_op("wait_tensor"), (given,))
+        wait.meta = dict(user.meta)
+        user.replace_all_uses_with(wait)
+        graph.erase_node(user)
+    graph.erase_node(node)
 
 
 def _check_arguments(node):
@@ -90,53 +124,4 @@ def _check_arguments(node):
             if given.get("group_size", len(ranks)) != len(ranks):
                 raise NoMappingError(f"the group has {len(ranks)} ranks, the call says {given['group_size']}")
     except NoMappingError as error:
-        raise NoMappingError(f"{node.target}: {error}{_where(node)}") from error
-
-
-def _rewrite(graph, node, functional, buffer, several):
-    kwargs = dict(node.kwargs)
-    buffers = kwargs.pop(buffer) if buffer == "out" else node.args[buffer]
-    buffers = list(buffers) if several else [buffers]
-    later = _nodes_after(graph, node)
-    for each in buffers:
-        _check_single_name(each, node, later)
-    with graph.inserting_before(node):
-        result = graph.call_function(functional, node.args, kwargs)
-        result.meta = dict(node.meta)
-        results = [result]
-        if several:
-            results = [graph.call_function(operator.getitem, (result, k)) for k in range(len(buffers))]
-    node.replace_all_uses_with(result)
-    for each, value in zip(buffers, results):
-        each.replace_all_uses_with(value, delete_user_cb=later.__contains__)
-    graph.erase_node(node)
-
-
-def _nodes_after(graph, node):
-    nodes = list(graph.nodes)
-    return set(nodes[nodes.index(node) + 1 :])
-
-
-def _check_single_name(buffer, node, later):
-    """A view made earlier would show what the collective writes: a functional graph cannot say that."""
-    if buffer.op != "call_function":
-        raise NoMappingError(
-            f"{node.target} writes into '{buffer.name}', an input or weight of the model{_where(node)}"
-        )
-    views = [user for user in buffer.users if user not in later and user is not node and _is_view(user)]
-    if views or _is_view(buffer):
-        raise NoMappingError(
-            f"{node.target} writes into '{buffer.name}', memory that a view shares{_where(node)}: use the functional form"
-        )
-
-
-def _is_view(node):
-    if not isinstance(node.target, torch._ops.OpOverload) or is_collective(node):
-        return False
-    return any(a.alias_info is not None and not a.alias_info.is_write for a in node.target._schema.returns)
-
-
-def _where(node):
-    trace = node.meta.get("stack_trace") or ""
-    lines = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
-    return f", from {lines[-1]}" if lines else ""
+        raise NoMappingError(f"{node.target}: {error}") from error

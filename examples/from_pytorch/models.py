@@ -34,7 +34,6 @@ class SplitModel:
     bounds: dict = field(default_factory=dict)  # of sizes that are known at run time only
     sizes: tuple = ({},)  # of the data sets; the first one is the exporter's example
     own_inputs: bool = False  # whether every rank has inputs of its own
-    traced_only: bool = False  # whether the module cannot be run: `whole` says what it computes
 
 
 class RMSNorm(nn.Module):

@@ -3,12 +3,13 @@
 DTensor writes such numbers: where this rank's part of a vocabulary begins, or which part of a replicated tensor this rank keeps.
 """
 
+import numbers
 import operator
 
 import torch
 import torch.distributed as dist
 
-from functional_graph import is_collective
+from functional_graph import is_collective, memory_of
 
 aten = torch.ops.aten
 
@@ -24,20 +25,42 @@ def everybodys(value):
     return values
 
 
+def together(action):
+    """What `action` returns. Where it fails on one rank, all ranks raise, so that none waits for those that have failed."""
+    try:
+        result, error = action(), None
+    except Exception as raised:  # the user's model may raise anything
+        result, error = None, raised
+    errors = everybodys(f"{type(error).__name__}: {error}" if error else None)
+    if error:
+        raise error
+    for rank, each in enumerate(errors):
+        if each:
+            raise RanksDifferError(f"rank {rank} fails, this one does not: {each}")
+    return result
+
+
 def lift_rank_constants(module):
     """Rewrites a torch.fx.GraphModule. All ranks call it together; raises RanksDifferError on all of them."""
     nodes = [node for node in module.graph.nodes if node.op == "call_function"]
     described = everybodys([(_name(node), _numbers(node)) for node in nodes])
+    together(lambda: _lift_all(module, nodes, described))
+
+
+def _lift_all(module, nodes, described):
     lengths = [len(each) for each in described]
     if len(set(lengths)) != 1:
         raise RanksDifferError(f"the ranks' graphs have {', '.join(map(str, lengths))} nodes")
+    memory = memory_of(module.graph)
+    written = memory.written(module.graph)
     for at, node in enumerate(nodes):
         targets = [each[at][0] for each in described]
         if len(set(targets)) != 1:
             raise RanksDifferError(f"node {at} of the ranks' graphs: {', '.join(targets)}")
-        numbers = [each[at][1] for each in described]
-        if any(each != numbers[0] for each in numbers) and not is_split_sizes(node):
-            _lift(module, node, numbers, f"of_rank_{at}")
+        everybody = [each[at][1] for each in described]
+        if any(each != everybody[0] for each in everybody) and not is_split_sizes(node):
+            in_place = memory.of(node) in written and memory.of(node) is not None
+            _Lift(module, node, everybody, f"of_rank_{at}", in_place).lift()
     module.graph.eliminate_dead_code()
     module.recompile()
 
@@ -61,53 +84,102 @@ def _numbers(node):
     return repr((args, kwargs))
 
 
-def _lift(module, node, numbers, name):
-    if node.target is operator.getitem:
-        return _choose_part(module, node, name)
-    if is_collective(node):
-        ranks = "; ".join(f"rank {rank}: {each}" for rank, each in enumerate(numbers))
-        raise RanksDifferError(f"{node.target} is called in another way on other ranks: {ranks}")
-    overload = node.target
-    if getattr(overload, "_overloadname", "") == "Scalar":
-        overload = getattr(overload.overloadpacket, "Tensor", None)
-    tensors_only = overload is not None and getattr(overload, "_overloadname", "") == "Tensor"
-    if not tensors_only or len(node.args) < 2 or isinstance(node.args[1], torch.fx.Node):
-        ranks = "; ".join(f"rank {rank}: {each}" for rank, each in enumerate(numbers))
+class _Lift:
+    """A node whose numbers `everybody` has differ between ranks."""
+
+    def __init__(self, module, node, everybody, name, in_place):
+        self.module, self.graph, self.node = module, module.graph, node
+        self.everybody, self.name, self.in_place = everybody, name, in_place
+
+    def lift(self):
+        node = self.node
+        if is_collective(node):
+            raise RanksDifferError(
+                f"{node.target} is called in another way on other ranks: {self.all_numbers()}"
+            )
+        if not node.all_input_nodes:
+            return self.replace(self.weight(node.target(*node.args, **node.kwargs)))
+        if node.target in (operator.getitem, aten.slice.Tensor, aten.select.int):
+            if self.in_place:
+                raise RanksDifferError(
+                    f"each rank reads its part of memory that is written in place: {node.target}"
+                )
+            return {operator.getitem: self.part, aten.slice.Tensor: self.slice, aten.select.int: self.select}[
+                node.target
+            ]()
+        self.operand()
+
+    def all_numbers(self):
+        return "; ".join(f"rank {rank}: {each}" for rank, each in enumerate(self.everybody))
+
+    def refuse(self):
         raise RanksDifferError(
-            f"{node.target} has other numbers on other ranks, which cannot become a weight: {ranks}"
+            f"{self.node.target} has other numbers on other ranks, which cannot become a weight: {self.all_numbers()}"
         )
-    dtype = node.args[0].meta["val"].dtype
-    weight = _weight(module, node, name, torch.tensor(node.args[1], dtype=dtype))
-    node.target = overload
-    node.args = (node.args[0], weight, *node.args[2:])
 
+    def weight(self, tensor):
+        """A weight of this name, the same on all ranks."""
+        self.module.register_buffer(self.name, tensor)
+        with self.graph.inserting_before(self.node):
+            attribute = self.graph.create_node("get_attr", self.name)
+        attribute.meta["val"] = tensor
+        return attribute
 
-def _weight(module, node, name, tensor):
-    """A weight of this name, the same on all ranks."""
-    module.register_buffer(name, tensor)
-    with module.graph.inserting_before(node):
-        attribute = module.graph.get_attr(name)
-    attribute.meta["val"] = tensor
-    return attribute
+    def replace(self, result):
+        result.meta = dict(self.node.meta)
+        self.node.replace_all_uses_with(result)
 
+    def call(self, target, *args):
+        with self.graph.inserting_before(self.node):
+            return self.graph.call_function(target, args)
 
-def _choose_part(module, node, name):
-    """Part k of an even split, k each rank's own: the parts stacked, and one chosen by an index that is a weight."""
-    split, index = node.args
-    if split.target is not aten.split.Tensor:
-        raise RanksDifferError(f"result {index} of {split.target} is read here, other ranks read another one")
-    shapes = {str(list(part.shape)) for part in split.meta["val"]}
-    if len(shapes) != 1:
-        raise RanksDifferError(
-            f"each rank keeps its part of a split, but the parts have the sizes {', '.join(shapes)}"
-        )
-    weight = _weight(module, node, name, torch.tensor([index]))
-    parts = len(split.meta["val"])
-    graph = module.graph
-    with graph.inserting_before(node):
-        every = [graph.call_function(operator.getitem, (split, k)) for k in range(parts)]
-        stacked = graph.call_function(aten.stack.default, (every, 0))
-        chosen = graph.call_function(aten.index_select.default, (stacked, 0, weight))
-        result = graph.call_function(aten.squeeze.dim, (chosen, 0))
-    result.meta = dict(node.meta)
-    node.replace_all_uses_with(result)
+    def operand(self):
+        """A number as operand: a weight of no axes, of the type that PyTorch computes in."""
+        node = self.node
+        overload = node.target
+        name = getattr(overload, "_overloadname", "")
+        if "Scalar" in name:
+            overload = getattr(overload.overloadpacket, name.replace("Scalar", "Tensor"), None)
+        if overload is None or not hasattr(overload, "_schema"):
+            self.refuse()
+        first, at = node.args[0], len(node.args) - 1
+        arguments = overload._schema.arguments
+        known = isinstance(node.args[at], numbers.Number) and isinstance(first, torch.fx.Node)
+        if at == 0 or not known or str(arguments[at].type) != "Tensor" or node.kwargs:
+            self.refuse()
+        dtype = torch.result_type(first.meta["val"], node.args[at])
+        weight = self.weight(torch.tensor(node.args[at], dtype=dtype))
+        if first.meta["val"].dtype != dtype:
+            first = self.call(aten._to_copy.default, first)
+            first.kwargs = {"dtype": dtype}
+            first.meta["val"] = node.args[0].meta["val"].to(dtype)
+        node.target = overload
+        node.args = (first, *node.args[1:at], weight)
+
+    def part(self):
+        """Part k of a list, k each rank's own: the parts stacked, and one chosen by an index that is a weight."""
+        parts, index = self.node.args
+        shapes = {str(list(part.shape)) for part in parts.meta["val"]}
+        if len(shapes) != 1:
+            raise RanksDifferError(
+                f"each rank keeps its part of {parts.target}, but the parts have the sizes {', '.join(sorted(shapes))}"
+            )
+        every = [self.call(operator.getitem, parts, k) for k in range(len(parts.meta["val"]))]
+        self.choose(self.call(aten.stack.default, every, 0), 0, [index])
+
+    def select(self):
+        self.choose(self.node.args[0], self.node.args[1], [self.node.args[2]])
+
+    def choose(self, tensor, axis, index):
+        chosen = self.call(aten.index_select.default, tensor, axis, self.weight(torch.tensor(index)))
+        self.replace(self.call(aten.squeeze.dim, chosen, axis))
+
+    def slice(self):
+        """Elements of which every rank has the same number: chosen by indices that are a weight."""
+        tensor, *rest = self.node.args
+        axis, start, end, step = [*rest, *[0, None, None, 1][len(rest) :]]
+        size = tensor.meta["val"].shape[axis]
+        if not all(each is None or isinstance(each, int) for each in (axis, start, end, step, size)):
+            self.refuse()
+        indices = torch.arange(size)[start:end:step]
+        self.replace(self.call(aten.index_select.default, tensor, axis, self.weight(indices)))

@@ -2,7 +2,7 @@
 
 from collective_ops import name_of_group, ranks_of
 from functional_graph import is_collective
-from rank_constants import RanksDifferError, everybodys
+from rank_constants import RanksDifferError, everybodys, together
 
 
 def group_of(node):
@@ -21,6 +21,10 @@ def parts_of_groups(graph):
     groups = [(node, group_of(node)) for node in graph.nodes]
     groups = [(node, group) for node, group in groups if group is not None]
     everybody = everybodys([ranks_of(group) for _, group in groups])
+    return together(lambda: _put_together(groups, everybody))
+
+
+def _put_together(groups, everybody):
     parts = {}
     for at, (node, group) in enumerate(groups):
         lists = [each[at] for each in everybody]

@@ -50,7 +50,10 @@ def trace(model, inputs, dynamic=None):
     _check_sizes(fakes, list(inputs), dynamic)
     make_functional(module.graph)
     merge_axes(module.graph)
-    return _with_parameters(module.graph, list(inputs), local)
+    constants = {
+        node.target: getattr(module, node.target) for node in module.graph.nodes if node.op == "get_attr"
+    }  # tensors that the model makes of numbers
+    return _with_parameters(module.graph, list(inputs), local, constants)
 
 
 def _local(tensor):
@@ -81,9 +84,11 @@ def _check_sizes(fakes, names, dynamic):
                 raise SizeFixedError(f"the model fixes '{size_name}' (axis {axis} of '{name}') at {size}")
 
 
-def _with_parameters(graph, input_names, parameters):
+def _with_parameters(graph, input_names, parameters, constants):
     """The graph with parameters as attributes of the module instead of arguments."""
     root = torch.nn.Module()
+    for name, tensor in constants.items():
+        root.register_buffer(name, tensor)
     for name, tensor in parameters.items():
         *path, last = name.split(".")
         module = root
@@ -98,7 +103,7 @@ def _with_parameters(graph, input_names, parameters):
         node._rename(name)
     for node, name in zip(placeholders[len(input_names) :], parameters):
         with graph.inserting_before(node):
-            attribute = graph.get_attr(name)
+            attribute = graph.create_node("get_attr", name)
         attribute.meta = dict(node.meta)
         node.replace_all_uses_with(attribute)
         graph.erase_node(node)

@@ -40,6 +40,29 @@ input %b: f32[96]
 output %y
 )";
 
+// Element of a row, chosen by an index that is made of the truth value %1.
+const char* kChosenByTruth = R"(graph main
+input %x: f32[3, 64]
+%y: f32[3, 64] = pointwise {{ %0 = load %x %c = constant f32 0 %1 = gt %0, %c {index} %v = load %x[64*i0 + %k] store %v }}
+output %y
+)";
+const std::pair<const char*, const char*> kTruthIndices[] = {
+    {"cast", "%a = cast i64 %1 %k = check_index %a, 64"},
+    {"unchecked", "%k = cast i64 %1"},
+    {"wrapped",
+     "%a = cast i64 %1 %z = constant i64 0 %n = lt %a, %z %w = constant i64 64 %b = add %a, %w %s = where "
+     "%n, %b, %a %k = "
+     "check_index %s, 64"},
+    {"affine", "%a = cast i64 %1 %t = constant i64 3 %b = mul %a, %t %s = constant i64 2 %k = add %b, %s"},
+    {"narrow", "%a = cast u8 %1 %t = constant u8 2 %b = mul %a, %t %k = cast i64 %b"},
+    {"byte", "%k = cast u8 %1"},
+    {"half_word", "%k = cast i16 %1"},
+    {"word", "%k = cast i32 %1"},
+    {"chosen", "%s = constant i64 7 %t = constant i64 3 %k = where %1, %s, %t"},
+    {"of_float", "%a = cast f32 %1 %k = cast i64 %a"},
+    {"after_a_row", "%a = cast i64 %1 %r = index i64 i0 %k = add %a, %r"},
+};
+
 void CppLoops::SetUpTestSuite() {
   compiled_ = std::make_unique<Compiled>();
   Compiled& c = *compiled_;
@@ -61,6 +84,8 @@ void CppLoops::SetUpTestSuite() {
   c.add("softmax_unfused", fmt::format(fmt::runtime(kSoftmax), fmt::arg("width", 33)), "plan_memory");
   c.add("layer_norm", kLayerNorm);
   c.add("layer_norm_unfused", kLayerNorm, "plan_memory");
+  for (const auto& [name, index] : kTruthIndices)
+    c.add(name, fmt::format(fmt::runtime(kChosenByTruth), fmt::arg("index", index)));
   c.build();
 }
 
@@ -91,6 +116,14 @@ TEST_F(CppLoops, LayerNormFusedAndUnfusedAtEverySize) {
   for (int n : {1, 3, 64}) {
     for (const char* name : {"layer_norm", "layer_norm_unfused"})
       compiled().expect_like_interpreter(name, {{"n", n}});
+  }
+}
+
+// GCC takes the mask of a vector comparison for the offsets of a gathered load (opaque_index).
+TEST_F(CppLoops, IndicesMadeOfTruthValues) {
+  for (const auto& [name, index] : kTruthIndices) {
+    SCOPED_TRACE(name);
+    compiled().expect_like_interpreter(name, {}, 0);
   }
 }
 

@@ -95,6 +95,26 @@ TEST(Hardmax, MarksTheFirstMaximumOfTheMatrixThatOldVersionsSee) {
 }
 
 // The first two outputs of SplitMix64 that starts at 0 are e220a8397b1dcdaf and 6e789e6aa1b965f4.
+TEST(RmsNormalization, HasTheTypeOfItsScale) {
+  for (const char* op : {"RMSNormalization", "SimplifiedLayerNormalization"}) {
+    SCOPED_TRACE(op);
+    const ir::Schedule schedule = import_text(
+        "g (float[1,2] x, float[2] s) => (float[1,2] y) { h = Cast <to = 16> (x) y = " + std::string(op) +
+            "(h, s) }",
+        {}, 23);
+    const auto out = run_program(schedule, {ir::make_tensor(ir::DType::f32, {1, 2}, std::vector<float>{1, 7}),
+                                            ir::make_tensor(ir::DType::f32, {2}, std::vector<float>{5, 10})});
+    EXPECT_EQ(out[0].dtype, ir::DType::f32);
+    EXPECT_NEAR(out[0].values<float>()[0], 1, 1e-5);
+    EXPECT_NEAR(out[0].values<float>()[1], 14, 1e-4);
+  }
+  EXPECT_EQ(
+      error_in("g (float[1,2] x, float[2] s) => (float[1,2] y) { y = RMSNormalization <axis = 2> (x, s) }",
+               23)
+          .code(),
+      kInvalidAttribute);
+}
+
 TEST(RandomNumbers, AreThoseOfTheDocumentedGenerator) {
   const ir::Schedule schedule =
       import_text("g () => (double[2] y) { y = RandomUniform <seed = 0.0, dtype = 11, shape = [2]> () }");

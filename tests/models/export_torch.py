@@ -1,13 +1,14 @@
 """Test cases exported from PyTorch: tiny transformers with random weights, by both of its exporters.
 
-    export_torch.py OUT [--only PATTERN] [--smallest] [--jobs N]
+    export_torch.py OUT [--only PATTERN ...] [--layers N] [--smallest] [--jobs N]
 
 writes one folder per model, exporter, operator set and variant into OUT, in the layout that case_writer.py describes.
 Nothing here runs in the tests: the cases in tests/corpus/exported were made by
 
     export_torch.py tests/corpus/exported --smallest
 
-It needs torch, transformers, onnx, onnxscript and onnxruntime, on a CPU. Expected outputs are ONNX Runtime's where it
+with torch 2.15.0, transformers 5.23.0, onnxscript 0.7.2 (pip install torch==2.15.0 ...) and the versions of scripts/requirements.txt, on a
+CPU. In the repository's cases the newer exporter names sizes itself, so that equal ones may have several names. Expected outputs are ONNX Runtime's where it
 runs the model, else PyTorch's own; where the two differ, the exporter has fixed something at the sizes of its example, and
 the data set is left out.
 """
@@ -56,7 +57,7 @@ def make_inputs(subject, sizes, dtype, seed):
     return tensors
 
 
-def export(subject, example, path, exporter, opset, dynamic):
+def export(subject, example, path, exporter, opset, dynamic, named):
     import torch
 
     axes = {
@@ -78,13 +79,15 @@ def export(subject, example, path, exporter, opset, dynamic):
                 **arguments,
             )
         else:
+            unnamed = [{axis: torch.export.Dim.DYNAMIC for axis in each} for each in axes.values()]
+            shapes = tuple(axes.values()) if named else tuple(unnamed)
             torch.onnx.export(
                 subject.module,
                 tuple(example.values()),
                 path,
                 dynamo=True,
                 external_data=False,
-                dynamic_shapes=tuple(axes.values()) if dynamic else None,
+                dynamic_shapes=shapes if dynamic else None,
                 **arguments,
             )
 
@@ -185,7 +188,7 @@ def write_dims(folder, subject, model):
 
 
 def run_case(job):
-    out, name, subject_name, exporter, opset, dynamic, dtype_name, size = job
+    out, name, subject_name, exporter, opset, dynamic, dtype_name, size, named = job
     import onnx
     import torch
 
@@ -206,7 +209,7 @@ def run_case(job):
                 subject.module.to(dtype)
                 data_sets = SIZES if dynamic else SIZES[:1]
                 example = make_inputs(subject, sizes_of(SIZES[0]), dtype, 0)
-                export(subject, example, path, exporter, opset, dynamic)
+                export(subject, example, path, exporter, opset, dynamic, named)
                 model = without_traces(onnx.load(path))
                 onnx.save(model, path)
                 notes = write_data_sets(folder, subject, model, data_sets, dtype)
@@ -289,7 +292,7 @@ def main():
         for subject, way in pairs:
             name = case_name(subject, way)
             if fnmatch.fnmatch(name, pattern):
-                jobs.setdefault(name, (args.out, name, subject, *way, size))
+                jobs.setdefault(name, (args.out, name, subject, *way, size, not args.smallest))
     with multiprocessing.get_context("spawn").Pool(args.jobs) as pool:
         results = pool.map(run_case, jobs.values(), chunksize=1)
     print(f"{sum(results)} of {len(jobs)} cases written")

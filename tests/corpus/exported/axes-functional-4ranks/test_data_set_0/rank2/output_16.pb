@@ -1,0 +1,1 @@
+BnumbersJ`áX/Aiª^A	"KAÂ>^AâlA;W‘Aì/A<NA3SAEÇzAônAÍC‡A&ã=A\™KAs=\AìqA»*tAë|A12=Aò.[AˆUAî…{A’AÍéŒA
