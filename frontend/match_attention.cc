@@ -155,7 +155,10 @@ std::map<int, AttentionPattern> find_attention(const onnx::GraphProto& graph, co
   const Finder finder(graph, live, uses, version);
   for (int k = 0; k < graph.node_size(); ++k) {
     if (!live[static_cast<std::size_t>(k)]) continue;
-    if (std::optional<AttentionPattern> pattern = finder.ending_at(k)) found.emplace(k, std::move(*pattern));
+    // The result of one may not be the scores of the next one, too.
+    if (std::optional<AttentionPattern> pattern = finder.ending_at(k);
+        pattern && !found.contains(pattern->product))
+      found.emplace(k, std::move(*pattern));
   }
   return found;
 }

@@ -313,7 +313,10 @@ class StructureCheck {
   // Reports only what is certainly out of bounds, on some rank.
   void bounds_of(const Operation& op, const Access& a) {
     const Expr bytes = g_[a.region.storage].bytes;
-    if (less_on_a_rank(a.region.begin, 0) || less_on_a_rank(bytes, a.region.end)) {
+    // A part without elements is nowhere.
+    const bool empty =
+        std::ranges::any_of(g_[a.buffer].sizes, [](const Expr& size) { return size.is_constant(0); });
+    if (!empty && (less_on_a_rank(a.region.begin, 0) || less_on_a_rank(bytes, a.region.end))) {
       out_.add(kStructure, op.name, "'{}' reaches beyond its storage of {} bytes", g_[a.buffer].name,
                to_string(bytes));
     }

@@ -121,6 +121,7 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
     if (passages_[p].reader >= 0) into_[at(passages_[p].reader)].push_back(static_cast<int>(p));
     if (passages_[p].producer >= 0) out_of_[at(passages_[p].producer)].push_back(static_cast<int>(p));
   }
+  none_ = may_leave_out(graph);
   find_joins(graph, space);
   count_loops();
   find_chain();
@@ -242,6 +243,7 @@ void BoundSearch::play(std::vector<Row>& rows, std::vector<Plan>& plans, bool wi
 
 PlanBounds BoundSearch::over_plans(const std::vector<int>& seed, const std::vector<std::vector<int>>& more) {
   PlanBounds bounds;
+  if (none_) return bounds;
   std::vector<Row> rows(2);
   rows[0].kernels = rows[1].collectives = true;
   rows[0].constant = launch_ * loop_kernels_;
@@ -260,6 +262,7 @@ PlanBounds BoundSearch::over_plans(const std::vector<int>& seed, const std::vect
 }
 
 PlanBounds BoundSearch::of_plan(const std::vector<int>& choice) {
+  if (none_) return {};
   const Plan plan = this->plan(choice, true);
   Row kernels, collectives;
   kernels.kernels = collectives.collectives = true;

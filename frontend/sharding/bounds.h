@@ -21,6 +21,8 @@
 // with most of them counts. A cache is copied by a kernel of its own, for no other loop reads it or may read what it writes, if
 // it is too large for being fused with whatever is small (passes/fuse_horizontal.h).
 //
+// Where a program may leave out some of its work (may_leave_out), nothing is known, and the bounds are 0.
+//
 // Scope: this table of rules, this machine, the mesh of the space, at most two converted forms of a tensor.
 #pragma once
 
@@ -133,6 +135,7 @@ class BoundSearch {
   int loop_kernels_ = 0;  // on any path
   int solves_ = 0;
   std::vector<std::vector<int>> found_;
+  bool none_ = false;  // nothing is known
 };
 
 }  // namespace braid::frontend::sharding

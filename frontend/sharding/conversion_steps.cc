@@ -90,7 +90,15 @@ CheapestSteps::CheapestSteps(ir::DType dtype, std::int64_t bytes, const std::vec
     sizes_.push_back(static_size(size).value_or(-1));
     free_.push_back(sizes_.back() >= 0 && sizes_.back() % mesh.ranks() == 0 ? 1 : 0);
   }
-  for (std::size_t a = 0; a < axes(); ++a) number(a, Spec::replicated());
+  forget();
+}
+
+void CheapestSteps::forget() {
+  for (std::size_t a = 0; a < axes(); ++a) {
+    owns_[a].clear();
+    scattered_[a].clear();
+    number(a, Spec::replicated());
+  }
 }
 
 std::optional<std::int64_t> CheapestSteps::cost(const MeshSpec& from, const MeshSpec& to) {
@@ -114,6 +122,10 @@ std::optional<std::vector<ConversionStep>> CheapestSteps::steps(const MeshSpec& 
 std::optional<std::int64_t> CheapestSteps::search(const MeshSpec& from, const MeshSpec& to) {
   places_.clear();
   states_.clear();
+  // Numbers are small; a tensor may be split in any number of blocks.
+  constexpr std::size_t kMostStates = 128;
+  if (std::ranges::any_of(owns_, [](const std::vector<Own>& own) { return own.size() > kMostStates; }))
+    forget();
   for (std::size_t a = 0; a < axes(); ++a) {
     from_[a] = number(a, from[a]);
     to_[a] = number(a, to[a]);

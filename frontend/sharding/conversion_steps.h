@@ -70,6 +70,7 @@ class CheapestSteps {
   const Own& own(std::size_t axis, Number number) const { return owns_[axis][number]; }
   const Number* state(std::size_t place) const { return &states_[place * axes()]; }
   Number number(std::size_t axis, const Spec& spec);
+  void forget();  // all numbers
   std::uint64_t key_of(const std::vector<Number>& state) const;
   bool is(std::size_t place, std::uint64_t key, const std::vector<Number>& state) const;
   std::size_t add_place(std::uint64_t key, const std::vector<Number>& state, int axis);

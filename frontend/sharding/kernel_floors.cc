@@ -1,6 +1,7 @@
 #include "frontend/sharding/kernel_floors.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "frontend/load.h"
 #include "frontend/sharding/machine_costs.h"
@@ -41,6 +42,35 @@ bool reduces(const Graph& graph, const GraphNode& node, const SplitCosts& sizes,
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+bool is_empty(const Graph& graph, int value) {
+  return value >= 0 && std::ranges::any_of(graph.values[at(value)].sizes,
+                                           [](const ir::Expr& size) { return static_size(size) == 0; });
+}
+
+// The product of scores that become the weights of this one, its first input; null: it is none, or not the only one.
+const GraphNode* product_of_scores(const Graph& graph, const GraphNode& weighted) {
+  const GraphNode* found = nullptr;
+  std::vector<int> open = {weighted.inputs[0]};
+  std::vector<char> seen(graph.values.size(), 0);
+  while (!open.empty()) {
+    const int value = open.back();
+    open.pop_back();
+    if (value < 0 || std::exchange(seen[at(value)], 1) != 0 || graph.values[at(value)].producer < 0) continue;
+    const GraphNode& node = graph.nodes[at(graph.values[at(value)].producer)];
+    const std::string& op = node.proto->op_type();
+    if (multiplies_computed(graph, node)) {
+      if (found != nullptr && found != &node) return nullptr;
+      found = &node;
+    } else if (op == "Softmax" || op == "Identity" || op == "Cast" || op == "Dropout" || op == "Div" ||
+               op == "Tanh") {
+      open.push_back(node.inputs[0]);
+    } else if (op == "Mul" || op == "Add" || op == "Where") {
+      open.insert(open.end(), node.inputs.begin(), node.inputs.end());
+    }
+  }
+  return found;
+}
 
 // Bytes of what the program is given that are, moved or joined once with others, in a value. 0: nothing.
 double given_bytes(const Graph& graph, const GraphValue* value, const SplitCosts& sizes,
@@ -116,9 +146,15 @@ double attention_us(const analysis::Machine& machine, const Graph& graph, const 
   const auto known = options.attention_flops.find(name_of(*node.proto));
   if (known == options.attention_flops.end()) return 0;
   analysis::KernelWork work;
-  work.dtype = value_of(graph, node.inputs, 0)->dtype;
   work.flops = known->second;
-  return least_us(machine, work, {KernelClass::attention, KernelClass::gemm});
+  const ir::DType own = value_of(graph, node.inputs, 0)->dtype;
+  double least = -1;
+  for (const ir::DType dtype : {own, options.precision.value_or(own)}) {
+    work.dtype = dtype;
+    const double us = least_us(machine, work, {KernelClass::attention, KernelClass::gemm});
+    least = least < 0 ? us : std::min(least, us);
+  }
+  return least;
 }
 
 }  // namespace
@@ -130,6 +166,7 @@ KernelFloors::KernelFloors(const analysis::CostModel& costs, const Graph& graph,
   std::map<std::string, int> bearers;
   for (const GraphNode& node : graph.nodes) ++bearers[name_of(*node.proto)];
   std::erase_if(options_.attention_flops, [&](const auto& known) { return bearers[known.first] != 1; });
+  share_attention(bearers);
   // Whether attention needs memory for longer than it computes.
   double computing = 0, reading = 0;
   for (const GraphNode& node : graph.nodes) {
@@ -139,6 +176,24 @@ KernelFloors::KernelFloors(const analysis::CostModel& costs, const Graph& graph,
                         {KernelClass::attention, KernelClass::gemm});
   }
   by_memory_ = reading > computing;
+}
+
+// A kernel that was found in spelled-out attention has the name of its second product. A split program may have a kernel for each
+// of them, in which neither does more than it needs on its own, and cut them differently.
+void KernelFloors::share_attention(const std::map<std::string, int>& bearers) {
+  std::map<std::string, double> first;
+  for (const GraphNode& node : graph_.nodes) {
+    if (!multiplies_computed(graph_, node)) continue;
+    const auto known = options_.attention_flops.find(name_of(*node.proto));
+    if (known == options_.attention_flops.end()) continue;
+    const double all = known->second;
+    known->second = std::min(all, exact_flops(graph_, node, sizes_));
+    const GraphNode* scores = product_of_scores(graph_, node);
+    if (scores == nullptr || bearers.at(name_of(*scores->proto)) != 1) continue;
+    first.try_emplace(name_of(*scores->proto),
+                      std::min(all - known->second, exact_flops(graph_, *scores, sizes_)));
+  }
+  options_.attention_flops.merge(first);
 }
 
 Cost KernelFloors::operator()(const GraphNode& node, const KernelParts& parts) const {
@@ -187,9 +242,37 @@ double bytes_us(const analysis::Machine& machine, double bytes, std::initializer
   work.bytes = bytes;
   return least_us(machine, work, classes);
 }
+bool may_leave_out(const Graph& graph) {
+  std::vector<char> needed(graph.nodes.size(), 0);
+  std::vector<int> open = graph.outputs;
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    if (graph.values[v].pinned) open.push_back(static_cast<int>(v));
+  }
+  while (!open.empty()) {
+    const int value = open.back();
+    open.pop_back();
+    if (value < 0 || graph.values[at(value)].producer < 0 || is_empty(graph, value)) continue;
+    const GraphNode& node = graph.nodes[at(graph.values[at(value)].producer)];
+    if (std::exchange(needed[at(graph.values[at(value)].producer)], 1) != 0) continue;
+    const std::string& op = node.proto->op_type();
+    if (!node.compile_time && op != "Shape" && op != "Size")
+      open.insert(open.end(), node.inputs.begin(), node.inputs.end());
+  }
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const GraphNode& node = graph.nodes[n];
+    if (node.compile_time || kind_of(node) == WorkKind::view) continue;
+    if (needed[n] == 0) return true;
+    const bool multiplies = kind_of(node) == WorkKind::attention || kind_of(node) == WorkKind::product;
+    const auto empty = [&](int value) { return is_empty(graph, value); };
+    if (multiplies && std::ranges::any_of(node.inputs, empty)) return true;
+  }
+  return false;
+}
+
 analysis::Time least_time(const Graph& graph, int ranks,
                           const std::shared_ptr<const analysis::CostModel>& costs,
                           const BoundOptions& options) {
+  if (may_leave_out(graph)) return {};
   SplitCosts sizes;
   sizes.size = [costs](const ir::Expr& size) { return costs->value(size); };
   const KernelFloors kernels(*costs, graph, sizes, options);

@@ -15,6 +15,8 @@ bool is_own_kernel(const Graph& graph, const GraphNode& node);
 bool multiplies_computed(const Graph& graph, const GraphNode& node);
 // Whether each of so many parts has several elements to reduce.
 bool reduces(const Graph& graph, const GraphNode& node, const SplitCosts& sizes, int parts);
+// Whether the program may leave out some of the work: of what nobody reads but for its sizes, and of tensors without elements.
+bool may_leave_out(const Graph& graph);
 // The time that so many bytes take in the fastest kernel of these classes.
 double bytes_us(const analysis::Machine& machine, double bytes,
                 std::initializer_list<analysis::KernelClass> classes);
@@ -35,6 +37,8 @@ class KernelFloors {
   Cost operator()(const GraphNode& node, const KernelParts& parts) const;
 
  private:
+  void share_attention(const std::map<std::string, int>& bearers);
+
   const analysis::CostModel& costs_;
   const Graph& graph_;
   const SplitCosts& sizes_;

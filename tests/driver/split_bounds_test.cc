@@ -231,6 +231,75 @@ TEST_F(SplitModel, NoPlanIsFasterThanTheBounds) {
   EXPECT_GT(Bounded::tightest, 0.7);  // a bound that says little would hold as well
 }
 
+// What becomes one kernel on one device may be two in a split program, of which one is cut and the other is whole.
+TEST_F(SplitModel, NoPlanOfHalvesOfAttentionIsFasterThanTheBounds) {
+  using frontend::sharding::Mesh;
+  Bounded::reset();
+  for (const int inner : {64, 256}) {
+    for (const int columns : {16, 256}) {
+      SCOPED_TRACE(fmt::format("{} {}", inner, columns));
+      const std::string text = fmt::format(
+          "g (float[4,32,{0}] x, float[4,32,{1}] v) => (float[4,32,{1}] y) <{2}> {{\n"
+          "q = MatMul(x, w)\n k = Transpose<perm = [0, 2, 1]>(x)\n s = MatMul(q, k)\n"
+          "p = Softmax<axis = -1>(s)\n y = MatMul(p, v) }}",
+          inner, columns, weight("w", inner, inner));
+      for (const char* machine : {"cpu", "h100"}) {
+        Bounded model(options(text), machine);
+        for (const int ranks : {2, 4}) model.try_plans(Mesh::line(ranks), 12);
+        EXPECT_TRUE(model.attends());
+      }
+    }
+  }
+  EXPECT_GT(Bounded::tightest, 0.7);
+}
+
+// With --precision attention computes in the narrower type, too.
+TEST_F(SplitModel, NoAttentionInANarrowerTypeIsFasterThanTheBounds) {
+  for (const char* precision : {"bf16", "f16"}) {
+    for (const int ranks : {1, 2}) {
+      CompileOptions o = options(
+          "g (float[4,2048,128] q, float[4,128,2048] k, float[4,2048,128] v) => (float[4,2048,128] y) {\n"
+          "s = MatMul(q, k)\n p = Softmax<axis = -1>(s)\n y = MatMul(p, v) }");
+      o.machine = "h100";
+      o.precision = precision;
+      o.split.devices = ranks;
+      SplitReport report;
+      lower_split(o, report);
+      EXPECT_GT(report.lower_bound().ps, 0);
+      for (const SplitCandidate& c : report.candidates) {
+        if (c.ran()) {
+          EXPECT_LE(report.lower_bound(), c.simulated) << precision << " " << c.ranks << " " << c.name;
+        }
+      }
+    }
+  }
+}
+
+// A program that does less than the model says has no bounds: what is only asked for its sizes, and what has no elements, is not
+// computed.
+TEST_F(SplitModel, WhatIsNotComputedHasNoBounds) {
+  const std::string cases[] = {
+      "g (float[64,256] x) => (float[64,256] y) <" + weight("w", 256, 256) +
+          "> { a = MatMul(x, w)\n s = Shape(a)\n f = Reshape(x, s)\n y = Neg(f) }",
+      "g (float[2,0,16] x) => (float[2,0,8] y) <" + weight("v", 16, 8) + ", " + weight("w", 8, 8) +
+          "> { a = MatMul(x, v)\n y = MatMul(a, w) }",
+  };
+  for (const std::string& text : cases) {
+    for (const char* machine : {"cpu", "h100"}) {
+      CompileOptions o = options(text);
+      o.machine = machine;
+      o.split.devices = 2;
+      SplitReport report;
+      lower_split(o, report);
+      for (const SplitCandidate& c : report.candidates) {
+        if (c.ran()) {
+          EXPECT_LE(report.lower_bound(), c.simulated) << machine << " " << c.name << "\n" << text;
+        }
+      }
+    }
+  }
+}
+
 // Rows so short that launches are most of the time.
 TEST_F(SplitModel, NoPlanOfRandomStepsIsFasterThanTheBounds) {
   using frontend::sharding::Mesh;

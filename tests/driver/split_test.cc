@@ -9,6 +9,7 @@
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/work.h"
 #include "ir/printer.h"
+#include "ir/verifier.h"
 #include "tests/driver/split_models.h"
 
 namespace braid {
@@ -260,6 +261,21 @@ TEST_F(SplitModel, AMeshIsObeyedAndItsPlanReadAgain) {
     EXPECT_EQ(ir::print(lower_split(o, again)), ir::print(split)) << report.plan_text();
     EXPECT_EQ(again.plan_text(), report.plan_text());
   }
+}
+
+// Parts of a tensor without elements begin behind its storage of no bytes.
+TEST_F(SplitModel, PartsWithoutElements) {
+  CompileOptions o = options(
+      "g (float[16,0,4] x) => (float[16,0,0] y) <" + weight("w", 4, 4) +
+      "> { t = Sigmoid(x)\n a = MatMul(t, w)\n u = Transpose<perm = [0, 2, 1]>(t)\n s = MatMul(a, u)\n"
+      "y = Neg(s) }");
+  o.split.plan_file = folder_.write("model.plan",
+                                    "plan 1\nranks 4\n\"a\" = S(2)\n\"s\" = P(sum)\n\"s\" -> \"y\"[0] = R\n"
+                                    "\"u\" -> \"s\"[1] = S(1)\n\"w\" -> \"a\"[1] = S(1)\n");
+  SplitReport report;
+  const ir::Schedule split = lower_split(o, report);
+  EXPECT_EQ(split.graph.ranks, 4);
+  EXPECT_TRUE(ir::verify(split).empty());
 }
 
 TEST_F(SplitModel, TheSameTwice) {

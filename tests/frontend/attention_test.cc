@@ -234,6 +234,28 @@ TEST(SpelledOutAttention, IsFoundByItsStructure) {
   }
 }
 
+// The product of one attention is the scores of the next: each node is in one of them.
+TEST(SpelledOutAttention, ResultsMayBeScores) {
+  std::string nodes;
+  for (int k = 0; k < 4; ++k)
+    nodes += fmt::format("w{0} = Softmax <axis = -1> (s{0}) s{1} = MatMul(w{0}, k) ", k, k + 1);
+  const auto model = [&](const char* outputs) {
+    return fmt::format(
+        "g (float[2, 3, 5, 5] q, float[2, 3, 5, 5] k) => (float[2, 3, 5, 5] s4{}) {{ s0 = MatMul(q, k) {} }}",
+        outputs, nodes);
+  };
+  const ir::Schedule found = import_text(model(""));
+  EXPECT_EQ(count_attention(found), 2);
+  const ir::Schedule written = import_text(
+      model(", float[2, 3, 5, 5] w0, float[2, 3, 5, 5] w1, float[2, 3, 5, 5] w2, float[2, 3, 5, 5] w3"));
+  ASSERT_EQ(count_attention(written), 0);
+  const std::vector<std::vector<ir::Tensor>> inputs = {test::random_inputs(found.graph, {}, 1)};
+  const std::vector<double> got = numbers(ir::run(found, inputs).outputs[0][0]),
+                            want = numbers(ir::run(written, inputs).outputs[0][0]);
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5);
+}
+
 // Heads that Expand repeats are read once, and transposed operands where they lie.
 TEST(SpelledOutAttention, ReadsOperandsInPlace) {
   const ir::Schedule schedule = import_text(

@@ -331,6 +331,34 @@ TEST(MeshConversions, AreTheCheapest) {
   EXPECT_GT(possible, 300);
 }
 
+// One model may split tensors of the same sizes in hundreds of ways.
+TEST(MeshConversions, StatesMayBeMany) {
+  const StepCost cost = [](const ConversionStep& step, int ranks) {
+    return step.bytes * 7 + static_cast<std::int64_t>(step.kind) * 1009 + step.axis * 100003 + ranks;
+  };
+  const std::vector<ir::Expr> sizes = {4096, 64};
+  for (const char* text : {"tp=2", "dp=2,tp=2"}) {
+    const Mesh mesh = parse_mesh(text, "mesh");
+    std::vector<MeshSpec> states;
+    for (std::int64_t k = 1; k < 900; ++k) states.push_back(MeshSpec(mesh.axes.size(), Spec::replicated()));
+    for (std::size_t k = 0; k < states.size(); ++k) {
+      const std::int64_t first = 4 * static_cast<std::int64_t>(k + 1);
+      states[k][k % mesh.axes.size()] = Spec::split(0, {first, 4096 - first});
+    }
+    ConversionCosts known(states, mesh, cost);
+    CheapestSteps steps(ir::DType::f32, 4096 * 64 * 4, sizes, mesh, cost);
+    const int tensor = known.tensor(ir::DType::f32, 4096 * 64 * 4, sizes);
+    for (std::size_t k = 0; k < states.size(); ++k) {
+      const std::size_t other = k * 31 % states.size();
+      const auto expected =
+          CheapestSteps(ir::DType::f32, 4096 * 64 * 4, sizes, mesh, cost).cost(states[k], states[other]);
+      ASSERT_TRUE(expected);
+      EXPECT_EQ(known(tensor, static_cast<int>(k), static_cast<int>(other)), expected);
+      EXPECT_EQ(steps.cost(states[k], states[other]), expected);
+    }
+  }
+}
+
 TEST(MeshConversions, GiveEveryStateFromEveryOther) {
   const std::string graph =
       "g (int64[12, 12, 12] x) => (int64[12, 12] y) { a = Constant <value = int64[1] {2}> () "
