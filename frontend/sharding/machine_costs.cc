@@ -14,7 +14,10 @@ using analysis::KernelClass;
 
 namespace {
 
-Cost picoseconds(double us) { return static_cast<Cost>(std::llround(us * 1e6)); }
+// What takes longer than all costs may (BR0480) takes just that, so that sums do not overflow before they are refused.
+Cost picoseconds(double us) {
+  return static_cast<Cost>(std::llround(std::min(us * 1e6, static_cast<double>(2 * kLargestTotal))));
+}
 
 KernelClass class_of(WorkKind kind) {
   switch (kind) {
