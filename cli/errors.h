@@ -16,5 +16,6 @@ inline constexpr int kNoGpu = 13;
 inline constexpr int kNotUnderstood = 14;
 inline constexpr int kNoArchives = 17;
 inline constexpr int kNoReference = 18;
+inline constexpr int kNoMemory = 19;
 
 }  // namespace braid::cli

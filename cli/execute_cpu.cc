@@ -22,12 +22,10 @@
 namespace braid::cli {
 namespace {
 
-constexpr int kMaxRank = 32;  // dimensions of one output
-
 // The results of one rank: times, shapes of outputs, outputs.
 struct RankMemory {
   std::unique_ptr<SharedBytes> times;
-  std::unique_ptr<SharedBytes> shapes;  // kMaxRank per output
+  std::unique_ptr<SharedBytes> shapes;  // sizes of all outputs, one after another
   std::vector<std::unique_ptr<SharedBytes>> outputs;
   std::unique_ptr<SharedBytes> nodes;  // if they are recorded: node_count + 1 entries per step
 
@@ -44,10 +42,11 @@ void run_steps(rt::Program& program, const std::vector<ir::Tensor>& inputs, cons
   const std::span<const rt::TensorView> in = given.views();
   std::vector<rt::TensorView> out;
   program.prepare(program.dims_of(in));
+  std::int64_t* sizes = memory.shapes->integers();
   for (int k = 0; k < table.output_count; ++k) {
     const BraidTensorInfo& info = table.outputs[k];
     const auto shape = program.output_shape(static_cast<std::size_t>(k));
-    std::copy(shape.begin(), shape.end(), memory.shapes->integers() + k * kMaxRank);
+    sizes = std::copy(shape.begin(), shape.end(), sizes);
     void* data = info.alias_of_input >= 0 ? in[static_cast<std::size_t>(info.alias_of_input)].data
                                           : memory.outputs[static_cast<std::size_t>(k)]->data();
     out.push_back({data, static_cast<rt::DType>(info.dtype), shape});
@@ -73,8 +72,9 @@ RankMemory make_memory(const BraidProgram& table, const ExecuteOptions& options)
   RankMemory m;
   const auto steps = static_cast<std::size_t>(options.repeat);
   m.times = std::make_unique<SharedBytes>(steps * sizeof(std::int64_t));
-  m.shapes = std::make_unique<SharedBytes>(static_cast<std::size_t>(table.output_count) * kMaxRank *
-                                           sizeof(std::int64_t));
+  std::size_t sizes = 0;
+  for (int k = 0; k < table.output_count; ++k) sizes += static_cast<std::size_t>(table.outputs[k].rank);
+  m.shapes = std::make_unique<SharedBytes>(sizes * sizeof(std::int64_t));
   if (options.record) {
     m.nodes = std::make_unique<SharedBytes>(steps * static_cast<std::size_t>(table.node_count + 1) *
                                             sizeof(BraidNodeTimes));
@@ -93,9 +93,11 @@ RankResult read_memory(const BraidProgram& table, const ExecuteOptions& options,
     const std::span<BraidNodeTimes> times = memory.node_times(table, step);
     result.node_times.emplace_back(times.begin(), times.end());
   }
+  const std::int64_t* shape = memory.shapes->integers();
   for (int k = 0; k < table.output_count; ++k) {
-    const std::int64_t* shape = memory.shapes->integers() + k * kMaxRank;
-    ir::Tensor t = ir::make_tensor(to_ir(table.outputs[k].dtype), {shape, shape + table.outputs[k].rank});
+    const std::int64_t* end = shape + table.outputs[k].rank;
+    ir::Tensor t = ir::make_tensor(to_ir(table.outputs[k].dtype), {shape, end});
+    shape = end;
     std::copy_n(memory.outputs[static_cast<std::size_t>(k)]->data(), t.bytes.size(), t.bytes.begin());
     result.outputs.push_back(std::move(t));
   }

@@ -2,8 +2,10 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <new>
 #include <system_error>
 
+#include "cli/errors.h"
 #include "cli/launched.h"
 #include "ir/error.h"
 #include "runtime/program.h"
@@ -37,7 +39,7 @@ constexpr Numbers kNumbers[] = {
     {13, 13, kRunFailed},      // no GPU
     {14, 14, kUsage},          // the command line is not understood
     {15, 15, kInputOutput},    // a file is in the way
-    {18, 18, kRunFailed},      // ONNX Runtime as a reference
+    {18, 19, kRunFailed},      // ONNX Runtime as a reference, memory
     {201, 201, kInputOutput},  // external data is missing
     {205, 205, kInputOutput},  // a rank's file is missing
     {310, 312, kUsage},        // --dim, --alias
@@ -79,6 +81,7 @@ ExitCode exit_code_of(const std::exception& error) {
     return exit_code_of(program->code());
   if (const auto* reported = dynamic_cast<const ReportedError*>(&error)) return reported->exit_code();
   if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return kInputOutput;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return exit_code_of(kNoMemory);
   // fmt::print throws this when it cannot write.
   if (dynamic_cast<const std::system_error*>(&error) != nullptr &&
       (std::ferror(stdout) != 0 || std::ferror(stderr) != 0)) {

@@ -17,6 +17,7 @@ namespace {
 void keep_buffers(ir::Schedule& schedule) {
   ir::Graph& graph = schedule.graph;
   std::set<int> taken, changed;
+  schedule.plan.reset();  // it has no room for what is kept
   for (const ir::GraphOutput& output : graph.outputs) taken.insert(output.buffer.index);
   for (const ir::Buffer& buffer : graph.buffers) {
     if (const auto* mutation = std::get_if<ir::MutationOutput>(&buffer.layout))

@@ -6,9 +6,11 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <new>
 #include <string>
 
 #include "cli/colour.h"
@@ -37,8 +39,22 @@ void keep_standard_descriptors() {
   }
 }
 
+bool main_returns = false;
+
+// A library may call exit(1), as libgomp does if it cannot start a thread: that is no verdict.
+void ended_by_a_library() {
+  if (main_returns) return;
+  complain(
+      fmt::format("error BR{:04}: a library has ended the process\n  hint: if it could not start a thread, "
+                  "give fewer --threads, or raise the limit of processes\n",
+                  kRankFailed));
+  std::fflush(nullptr);
+  ::_exit(kRunFailed);
+}
+
 // All printed text must have been written.
 int finished(int code) {
+  main_returns = true;
   const bool flushed = std::fflush(stdout) == 0;
   if (flushed && std::ferror(stdout) == 0 && std::cout.flush()) return code;
   complain(
@@ -67,6 +83,12 @@ int failed(const std::exception& error) {
 int guarded(const std::function<int()>& action, Report& report) {
   try {
     return action();
+  } catch (const std::bad_alloc&) {
+    const braid::ir::UserError error(
+        kNoMemory, {}, "there is not enough memory",
+        "make the model or its bounds (--dim) smaller, or raise the limit of memory");
+    report.failed(error);
+    return failed(error);
   } catch (const std::exception& error) {
     report.failed(error);
     return failed(error);
@@ -78,6 +100,8 @@ int guarded(const std::function<int()>& action, Report& report) {
 int main(int argc, char** argv) {
   keep_standard_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error like any other
+  std::signal(SIGXFSZ, SIG_IGN);  // and so is a file that reaches the limit of its size (ulimit -f)
+  std::atexit(ended_by_a_library);
   braid::codegen::end_cleanly_on_signals();
   Report report;
   Invocation chosen;

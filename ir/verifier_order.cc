@@ -184,6 +184,11 @@ class OrderCheck {
       if (!unfilled) return;
       made.emplace();
     }
+    if (r.op.valid() && g_[id].producer == r.op && g_[r.op].as<Loops>() &&
+        r.access.kind == AccessKind::read) {
+      out_.add(kOrder, name(r), "reads '{}', which is its own result", g_[id].name);
+      return;
+    }
     int first = -1, last = -1;
     for (int at : *made) {
       if (at > r.at || (at == r.at && g_[id].producer != r.op && !inside_same(r, id))) {

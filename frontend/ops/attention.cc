@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "frontend/ops/common.h"
 
@@ -53,6 +54,10 @@ void check(OpContext& c, AttentionOperands& a) {
   same(a.key, 1, a.value, 1, "the heads of key and value");
   same(a.key, 2, a.value, 2, "the lengths of key and value");
   heads_per_key_head(c, a);
+  for (const auto& [value, what] : {std::pair{a.scale, "scale"}, std::pair{a.softcap, "softcap"}}) {
+    if (!std::isfinite(value))
+      c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}, expected a finite number", what, value));
+  }
   if (a.mask) {
     TensorBox& mask = *a.mask;
     if (mask.dtype() != DType::boolean && !is_float(mask.dtype()))

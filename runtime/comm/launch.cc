@@ -2,12 +2,14 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -90,10 +92,17 @@ Status launch_threads(int n, const LaunchOptions& options, const RankFunction& f
   std::vector<std::thread> threads;
   threads.reserve(n);
   for (int rank = 0; rank < n; ++rank) {
-    threads.emplace_back([&, rank] {
-      endings[rank] = run_rank(*worlds[rank], function);
-      worlds[rank].reset();  // peers that still wait for this rank learn that it left
-    });
+    try {
+      threads.emplace_back([&, rank] {
+        endings[rank] = run_rank(*worlds[rank], function);
+        worlds[rank].reset();  // peers that still wait for this rank learn that it left
+      });
+    } catch (const std::system_error& error) {
+      endings[rank] = "cannot be started: " + std::string(error.code().message());
+      std::for_each(worlds.begin() + rank, worlds.end(),
+                    [](std::unique_ptr<World>& world) { world.reset(); });
+      break;
+    }
   }
   for (std::thread& thread : threads) thread.join();
   return summarise(endings);

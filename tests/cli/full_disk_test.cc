@@ -101,6 +101,22 @@ TEST(FullDisk, AClosedOutputIsNotTakenForAFile) {
   EXPECT_EQ(read_text(folder / "out.braid"), braid({"opt", text}).out);
 }
 
+TEST(FullDisk, ALimitOfTheSizeOfFilesIsAnErrorLikeAFullDisk) {
+  const Folder folder;
+  const std::string text = folder.file("twice.braid", kText), program = compiled("twice_2000", {text});
+  const std::string limited =
+      folder.file("limited", "#!/bin/sh\nulimit -f 1\nexec " BRAID_EXECUTABLE_PATH " \"$@\"\n");
+  ASSERT_EQ(::chmod(limited.c_str(), 0700), 0);
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"run", program, "--random", "1", "-o", folder / "out"},
+        {"compile", text, "--emit", "source", "-o", folder / "source"}}) {
+    const ProcessResult result = braid(arguments, {}, {"BRAID_EXECUTABLE=" + limited});
+    EXPECT_EQ(result.exit_code, 5) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("BR0010"));
+  }
+  for (const std::string& name : folder.names()) EXPECT_THAT(name, Not(HasSubstr("out/y"))) << "half a file";
+}
+
 // In a file system of one page, which is full already.
 TEST(FullDisk, FilesThatCannotBeWrittenAreErrorsAndDoNotStay) {
   constexpr int kNotPermitted = 77;

@@ -1,6 +1,8 @@
 // What nobody means, on the command line and in what it names: an error by the table, in time, and nothing is written.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <onnx/defs/parser.h>
+#include <onnx/onnx_pb.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -132,6 +134,56 @@ TEST(Hostile, AFolderOfAProgramMayBeCalledAsATextIs) {
     const ProcessResult result = braid(command);
     EXPECT_EQ(result.exit_code, 0) << command.front() << ": " << result.err;
   }
+}
+
+TEST(Hostile, TooLittleMemoryIsTheUsersErrorWithItsNumber) {
+  const Folder folder;
+  const std::string text = folder.file("large.braid",
+                                       "graph large\ninput %x: f32[99999999999999]\n%y: f32[99999999999999] "
+                                       "output = pointwise { %0 = load %x %1 = "
+                                       "neg %0 store %1 }\noutput %y\n");
+  for (const char* command : {"run", "verify"}) {
+    const ProcessResult result = braid({command, text, "--random", "1", "--json=" + (folder / "out.json")});
+    EXPECT_EQ(result.exit_code, 4) << result.err;
+    EXPECT_THAT(result.err, HasSubstr("error BR0019: there is not enough memory"));
+    EXPECT_THAT(read_text(folder / "out.json"), HasSubstr("\"BR0019\""));
+  }
+}
+
+// libgomp calls exit(1), which would be the verdict that results differ.
+TEST(Hostile, AThreadThatCannotBeStartedIsNoVerdict) {
+  if (geteuid() != 0) GTEST_SKIP() << "an ordinary user has other processes, which count";
+  const Folder folder;
+  const std::string program =
+      compiled("hostile_many",
+               {folder.file("many.braid",
+                            "graph many\ninput %x: f32[1000000]\n%y: f32[1000000] output = pointwise { %0 = "
+                            "load %x %1 = exp %0 store %1 }\noutput %y\n")});
+  const std::string limited =
+      folder.file("limited",
+                  "#!/bin/sh\nexec prlimit --nproc=1 setpriv --reuid 65431 --regid 65431 --clear-groups env "
+                  "HOME=/nonexistent " BRAID_EXECUTABLE_PATH " \"$@\"\n");
+  ASSERT_EQ(chmod(limited.c_str(), 0755), 0);
+  if (braid({"--version"}, {}, {"BRAID_EXECUTABLE=" + limited}).exit_code != 0)
+    GTEST_SKIP() << "no setpriv or prlimit, or another user may not run braid here";
+  const ProcessResult result =
+      braid({"verify", program, "--random", "1", "--threads", "4"}, {}, {"BRAID_EXECUTABLE=" + limited});
+  EXPECT_EQ(result.exit_code, 4) << result.out << result.err;
+  EXPECT_THAT(result.err, HasSubstr("error BR0007: a library has ended the process"));
+}
+
+TEST(Hostile, SizesWhoseCostsOverflowAreRefusedBySplitting) {
+  const Folder folder;
+  onnx::ModelProto proto;
+  ASSERT_TRUE(
+      onnx::OnnxParser::Parse(proto,
+                              "<ir_version: 8, opset_import: [\"\" : 17]> g (float[9007199254740992, 19] x) "
+                              "=> (float[n, 19] y) { y = Sin(x) }")
+          .IsOK());
+  const ProcessResult result = braid({"compile", folder.file("long.onnx", proto.SerializeAsString()), "--tp",
+                                      "4", "--emit", "source", "-o", folder / "out"});
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("BR0480"));
 }
 
 // Of an ordinary user; root may read and write everything.

@@ -224,6 +224,18 @@ TEST(Verify, NamesTheFirstNodeOfATextThatDiffers) {
   EXPECT_EQ(nlohmann::json::parse(result.out)["first_deviation"]["node"], "soft");
 }
 
+// The plan in the text is one for values that are not kept.
+TEST(Verify, NamesTheFirstNodeOfATextWithAPlanThatDiffers) {
+  const Folder folder;
+  ASSERT_EQ(braid({"compile", softmax_model(), "--name", "soft", "--emit", "schedule", "-o", folder / "text"})
+                .exit_code,
+            0);
+  ASSERT_THAT(read_text(folder / "text/soft.braid"), HasSubstr("\nplan "));
+  const ProcessResult result = braid({"verify", folder / "text/soft.braid", "--json"}, {}, kWrongExp);
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(nlohmann::json::parse(result.out)["first_deviation"]["node"], "soft");
+}
+
 // A program is right, its reference is not the interpreter: no node is to blame.
 TEST(Verify, NamesNoNodeAfterStoredResultsOrEqualOnes) {
   const Folder folder;

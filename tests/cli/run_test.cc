@@ -124,6 +124,24 @@ TEST(Run, RandomIndicesStayWithinTheirAxis) {
   EXPECT_EQ(braid({"verify", path, "--dim", "rows=7", "--random-max", "1000"}).exit_code, 0);
 }
 
+TEST(Run, OutputsMayHaveAnyNumberOfDimensions) {
+  const Folder folder;
+  std::string ones;
+  for (int k = 0; k < 39; ++k) ones += "1, ";
+  onnx::ModelProto proto;
+  ASSERT_TRUE(onnx::OnnxParser::Parse(proto, ("<ir_version: 8, opset_import: [\"\" : 17]> g (float[" + ones +
+                                              "2] x) => (float[" + ones + "2] y, float[2, " + ones +
+                                              "1] z) { y = Neg(x) e = Constant <value_ints = [0]> () u = "
+                                              "Unsqueeze(x, e) t = Constant <value_ints = [2, " +
+                                              ones + "1]> () z = Reshape(u, t) }")
+                                                 .c_str())
+                  .IsOK());
+  const std::string path = folder.file("deep.onnx", proto.SerializeAsString());
+  const ProcessResult result = braid({"run", path, "--random", "1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "y: f32[" + ones + "2]\nz: f32[2, " + ones + "1]\n");
+}
+
 TEST(Run, RepeatedStepsAreTimed) {
   const ProcessResult result = braid({"run", affine(), "--random", "1", "--repeat", "3", "--warmup", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <random>
 
 #include "codegen/cpp/build_library.h"
@@ -113,6 +114,8 @@ std::string build_once(const std::string& dir, const codegen::cpp::BuildOptions&
     fs::create_directories(cache);
     const fs::path partial = cache / (std::to_string(hash) + "." + std::to_string(::getpid()));
     fs::copy_file(built, partial, fs::copy_options::overwrite_existing);
+    // A full disk may cut a copy without an error.
+    if (fs::file_size(partial) != fs::file_size(built)) throw std::runtime_error("cannot copy " + built);
     fs::rename(partial, cached);
   }
   return cached.string();

@@ -250,6 +250,11 @@ const Refusal kRefusals[] = {
      "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, sliding_window_cache = 1> (q, q, q, , , lengths, "
      "total)",
      kUnsupportedForm, "sliding_window_cache"},
+    {"EndlessScale", "MultiHeadAttention <num_heads = 2, scale = inf> (q, k, v)", kInvalidAttribute,
+     "'scale' is inf"},
+    {"SoftcapThatIsNoNumber",
+     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, softcap = nan> (q, q, q, , , lengths, total)",
+     kInvalidAttribute, "'softcap' is nan"},
     {"LengthsOfOtherRows", "GroupQueryAttention <num_heads = 2, kv_num_heads = 2> (q, q, q, , , five, total)",
      kShapeMismatch, "input 5"},
     {"PackedBatches", "RotaryEmbedding <is_packed_batching = 1> (q, at, table, table)", kUnsupportedForm,

@@ -50,6 +50,13 @@ TEST(VerifierOrder, ReadAfterWrite) {
   expect_violation(program(kChain, {"a"}), "order", "the end", "reads 'b', which is never written");
 }
 
+TEST(VerifierOrder, ALoopDoesNotReadWhatItComputes) {
+  expect_violation(
+      program("graph g input %x: f32[4] %y: f32[4] = pointwise { %0 = load %y %1 = load %x %2 = add %0, %1 "
+              "store %2 } output %y"),
+      "order", "y", "reads 'y', which is its own result");
+}
+
 const std::string kMutation = R"(graph g input %x: f32[4]
 %a: f32[4] = pointwise { %0 = load %x store %0 }
 %old: f32[4] = pointwise { %0 = load %a store %0 }

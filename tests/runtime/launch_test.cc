@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <functional>
 #include <thread>
 
@@ -187,6 +189,28 @@ TEST(LaunchFaults, ignored_children_are_waited_for_all_the_same) {
   EXPECT_EQ(signal(SIGCHLD, before), SIG_IGN) << "the launcher has put back what it found";
   EXPECT_TRUE(good.ok()) << good.message;
   EXPECT_THAT(bad.message, AllOf(HasSubstr("rank 1"), HasSubstr("exited with code 1")));
+}
+
+// The limit does not hold for root, and counts all processes of a user: the child becomes one who has no others.
+TEST(LaunchFaults, a_thread_that_cannot_be_started_is_a_rank_that_has_failed) {
+  const pid_t child = fork();
+  if (child == 0) {
+    constexpr uid_t kNobodyElse = 65'432;
+    const rlimit two{2, 2};
+    if (setrlimit(RLIMIT_NPROC, &two) != 0 || (geteuid() == 0 && setuid(kNobodyElse) != 0)) _exit(77);
+    const Status status = launch_threads(4, options(20'000), [](World& world) {
+      Communicator* all = make_group(world, first_ranks(4), "tp");
+      return all->run({.kind = CollectiveKind::barrier, .label = "b"}).ok() ? 0 : 1;
+    });
+    const bool named = status.message.find("cannot be started") != std::string::npos;
+    if (!named) std::fprintf(stderr, "%s\n", status.message.c_str());
+    _exit(named ? 0 : 1);
+  }
+  int state = 0;
+  ASSERT_EQ(waitpid(child, &state, 0), child);
+  ASSERT_TRUE(WIFEXITED(state)) << "ended by signal " << WTERMSIG(state);
+  if (WEXITSTATUS(state) == 77) GTEST_SKIP() << "no other user here";
+  EXPECT_EQ(WEXITSTATUS(state), 0);
 }
 
 TEST(LaunchFaults, a_rank_may_compute_for_longer_than_the_time_out_while_nobody_waits) {
