@@ -8,8 +8,8 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <stdexcept>
 #include <random>
+#include <stdexcept>
 
 #include "codegen/cpp/build_library.h"
 #include "codegen/cpp/target.h"
