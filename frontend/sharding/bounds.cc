@@ -55,11 +55,18 @@ SplitCosts floors_of(const std::shared_ptr<const analysis::CostModel>& costs,
   return with_memory(std::move(floors));
 }
 
-// A program's own conversions are not faster than this alone on the machine, with any kernel.
-SplitCosts alone(const std::shared_ptr<const analysis::CostModel>& costs) {
-  return floors_of(costs, [costs](const ConversionStep& step, int ranks) {
-    return std::min(collective_cost(*costs, step, ranks, false).time.ps,
-                    collective_cost(*costs, step, ranks, true).time.ps);
+// A program's own conversions take no less of this, with whatever kernels and memory (passes/select_kernels.h).
+SplitCosts least_of(const std::shared_ptr<const analysis::CostModel>& costs,
+                    analysis::Time analysis::CollectiveCost::*what) {
+  return floors_of(costs, [costs, what](const ConversionStep& step, int ranks) {
+    using ir::Algorithm;
+    analysis::Time least = analysis::Time::max();
+    for (const bool symmetric : {false, true}) {
+      for (const Algorithm algorithm : {Algorithm::unasked, Algorithm::one_shot, Algorithm::two_shot,
+                                        Algorithm::ring, Algorithm::library})
+        least = std::min(least, collective_cost(*costs, step, ranks, symmetric, algorithm).*what);
+    }
+    return least.ps;
   });
 }
 
@@ -70,10 +77,8 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
     : space_(space),
       options_(std::move(options)),
       passages_(space.passages(true, options_.cells)),
-      prices_(space, alone(costs)),
-      floors_(space, floors_of(costs, [costs](const ConversionStep& step, int ranks) {
-                return collective_cost(*costs, step, ranks).floor.ps;
-              })) {
+      prices_(space, least_of(costs, &analysis::CollectiveCost::time)),
+      floors_(space, least_of(costs, &analysis::CollectiveCost::floor)) {
   launch_ = static_cast<Cost>(costs->machine().launch_us * 1e6 * (1 - 1e-9));
   SplitCosts sizes;
   sizes.size = [costs](const ir::Expr& size) { return costs->value(size); };

@@ -150,7 +150,7 @@ double local_bytes(const GraphValue& value, const SplitCosts& sizes, int parts) 
 }
 
 analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const ConversionStep& step,
-                                         int ranks, bool symmetric) {
+                                         int ranks, bool symmetric, ir::Algorithm algorithm) {
   std::vector<int> group(static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) group[static_cast<std::size_t>(r)] = r * step.stride;
   analysis::CollectiveShape shape;
@@ -158,6 +158,7 @@ analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const
   shape.bytes = step.bytes;
   shape.ranks = group;
   shape.symmetric = symmetric;
+  shape.algorithm = algorithm;
   switch (step.kind) {
     case StepKind::all_gather:
       shape.kind = ir::CollectiveKind::all_gather;

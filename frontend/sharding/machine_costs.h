@@ -33,7 +33,8 @@ SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const S
 
 // A step of a conversion on the machine, alone; free if nothing moves between ranks.
 analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const ConversionStep& step,
-                                         int ranks, bool symmetric = false);
+                                         int ranks, bool symmetric,
+                                         ir::Algorithm algorithm = ir::Algorithm::unasked);
 bool moves_between_ranks(StepKind kind);
 // The same costs, with those of steps kept: equal layers ask for the same ones again and again.
 SplitCosts with_memory(SplitCosts costs);

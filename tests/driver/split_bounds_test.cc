@@ -1,9 +1,12 @@
 // No plan is simulated faster than its own bounds, and none than those of all plans.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <random>
 
+#include "analysis/costs/json_document.h"
 #include "analysis/measure.h"
 #include "driver/plain_program.h"
 #include "driver/split.h"
@@ -272,6 +275,32 @@ TEST_F(SplitModel, NoAttentionInANarrowerTypeIsFasterThanTheBounds) {
         }
       }
     }
+  }
+}
+
+// Collectives of symmetric memory, of the library's kernels, and of those that passes choose, on machines on which any of them is
+// the fastest.
+TEST_F(SplitModel, NoKernelOfACollectiveIsFasterThanTheBounds) {
+  const std::string text = "g (float[2,64,128] x) => (float[2,64,128] y, float[2,64,512] z) <" +
+                           weight("a", 128, 512) + ", " + weight("b", 512, 128) +
+                           "> { z = MatMul(x, a)\n r = Relu(z)\n y = MatMul(r, b) }";
+  const std::string machines = std::string(BRAID_SOURCE_DIR) + "/analysis/costs/machines/";
+  for (unsigned seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    std::mt19937 random(seed);
+    nlohmann::json machine = nlohmann::json::parse(analysis::read_text_file(machines + "h200.json"));
+    const auto vary = [&](nlohmann::json& of, const char* key) {
+      of[key] = of[key].get<double>() * std::ldexp(1, static_cast<int>(random() % 13) - 6);
+    };
+    nlohmann::json& collectives = machine["collectives"];
+    vary(collectives, "link_gb_s");
+    vary(collectives, "nvls_gb_s");
+    for (const char* key : {"one_shot_us", "two_shot_us", "gb_s"}) vary(collectives["symmetric"], key);
+    vary(machine["device"], "launch_us");
+    if (seed % 2 == 0) collectives.erase("measured");
+    const std::string file = folder_.write("machine.json", machine.dump());
+    Bounded model(options(text), file.c_str());
+    for (const int ranks : {2, 8}) model.try_plans(frontend::sharding::Mesh::line(ranks), 4);
   }
 }
 
