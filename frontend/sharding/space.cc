@@ -468,16 +468,45 @@ void SplitSpace::add_flows() {
   flows_ = flows();
   variables_ = owners;
   // The smallest tables come first. Equal layers share theirs.
-  std::map<std::pair<std::size_t, std::vector<std::intptr_t>>, std::vector<Flow*>> alike;
-  for (Flow& flow : flows_) {
+  struct Alike {
     std::size_t cells = 0;
-    for (const Reader& reader : flow.readers) cells += reader.taken->size() * flow.produced->size();
-    alike[{cells, address(flow)}].push_back(&flow);
+    std::vector<Flow*> flows;
+    std::vector<std::vector<MeshSpec>> states;  // made when they decide
+  };
+  std::vector<Alike> all_alike;
+  std::map<std::vector<std::intptr_t>, std::size_t> known;
+  for (Flow& flow : flows_) {
+    const auto [entry, fresh] = known.try_emplace(address(flow), all_alike.size());
+    if (fresh) all_alike.emplace_back();
+    Alike& alike = all_alike[entry->second];
+    alike.flows.push_back(&flow);
+    if (!fresh) continue;
+    for (const Reader& reader : flow.readers) alike.cells += reader.taken->size() * flow.produced->size();
   }
-  std::size_t all = 0;
-  for (const auto& [key, same] : alike) {
-    all += key.first;
-    for (Flow* flow : same) flow->cells = all;
+  // Of equal size by what they are: neither where they lie in memory nor the order of nodes decides.
+  const auto states = [&](Alike& alike) -> const std::vector<std::vector<MeshSpec>>& {
+    if (!alike.states.empty()) return alike.states;
+    const Flow& flow = *alike.flows[0];
+    const auto add = [&](const std::vector<int>& list) {
+      std::vector<MeshSpec>& specs = alike.states.emplace_back();
+      for (const int state : list) specs.push_back(states_[at(state)]);
+    };
+    add(*flow.produced);
+    for (const Reader& reader : flow.readers) add(*reader.taken);
+    std::sort(alike.states.begin() + 1, alike.states.end());
+    return alike.states;
+  };
+  std::vector<Alike*> order;
+  for (Alike& alike : all_alike) order.push_back(&alike);
+  std::stable_sort(order.begin(), order.end(), [&](Alike* a, Alike* b) {
+    if (a->cells != b->cells) return a->cells < b->cells;
+    const auto dtype = [&](const Alike& alike) { return graph_.values[at(alike.flows[0]->value)].dtype; };
+    return dtype(*a) != dtype(*b) ? dtype(*a) < dtype(*b) : states(*a) < states(*b);
+  });
+  std::size_t sum = 0;
+  for (const Alike* alike : order) {
+    sum += alike->cells;
+    for (Flow* flow : alike->flows) flow->cells = sum;
   }
 }
 
