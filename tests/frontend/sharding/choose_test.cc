@@ -5,6 +5,7 @@
 
 #include <array>
 #include <random>
+#include <set>
 
 #include "../models.h"
 #include "chosen.h"
@@ -281,6 +282,35 @@ TEST(ShardingChoose, RelaxedProblemsCostNoMore) {
     }
     EXPECT_GT(shared, 0);
   });
+}
+
+// Tables of one size over different states: the order of nodes does not decide which of them are left out.
+TEST(ShardingChoose, WhatIsLeftOutDependsOnWhatItIs) {
+  const std::string one = "a = CumSum(x, two)\n c = CumSum(a, two)\n",
+                    other = "b = CumSum(z, zero)\n d = CumSum(b, zero)\n";
+  const auto left_out = [](const std::string& inputs, const std::string& nodes, std::size_t cells) {
+    std::set<std::string> names;
+    with_graph("g (" + inputs +
+                   ") => (float[4,4,4] c, float[4,4,4] d) <int64 zero = {0}, int64 two = {2}> {" + nodes +
+                   "}",
+               [&](const Graph& graph) {
+                 SpaceOptions options;
+                 options.cells = 0;
+                 const SplitSpace large(graph, parse_mesh("dp=2,tp=2", "mesh"), options);
+                 ASSERT_TRUE(large.large());
+                 for (const Passage& p : large.passages(true, cells))
+                   if (p.free) names.insert(graph.values[static_cast<std::size_t>(p.value)].name);
+               });
+    return names;
+  };
+  const std::string x = "float[4,4,4] x", z = "float[4,4,4] z";
+  bool partly = false;
+  for (std::size_t cells = 0; cells < 300; cells += 10) {
+    const std::set<std::string> names = left_out(x + ", " + z, one + other, cells);
+    EXPECT_EQ(names, left_out(z + ", " + x, other + one, cells)) << cells;
+    partly = partly || names.count("a") != names.count("b");
+  }
+  EXPECT_TRUE(partly);
 }
 
 // What several readers take is converted once.
