@@ -47,9 +47,13 @@ class Hoister {
     return out;
   }
 
-  // Whether it is computed again at every point of a dimension that it does not depend on.
+  // Whether it is computed again at every point of a dimension that it does not depend on. Where such a dimension may be empty it may
+  // never be computed at all, and what it reads need not exist.
   bool repeated(const std::set<std::size_t>& dims) const {
     if (dims.empty()) return false;
+    for (std::size_t d = 0; d < loops().sizes.size(); ++d) {
+      if (!dims.contains(d) && bounds(loops().sizes[d]).min < 1) return false;
+    }
     for (std::size_t d = 0; d < *dims.rbegin(); ++d) {
       if (!dims.contains(d) && !loops().sizes[d].is_constant(1)) return true;
     }
