@@ -117,8 +117,8 @@ class BoundSearch {
   std::vector<std::vector<Cost>> kernels_;  // floors by variable and choice
   Problem collectives_;                     // floors of conversions
   std::vector<Passage> passages_;
-  SpacePrices prices_,
-      floors_;                // of conversions: alone on the machine, and of what they load the fabric with
+  SpacePrices prices_;        // of conversions, each alone on the machine
+  SpacePrices floors_;        // what conversions load the fabric with
   std::vector<Cost> copies_;  // per passage: of what a collective makes for the program's output
   std::vector<std::vector<int>> into_, out_of_;  // per node variable: passages
   // A chain of nodes that every product comes before or after, and the products between each and the one before it; the last

@@ -296,7 +296,7 @@ class SplitSpace {
   bool part_ = false;  // of another space
 };
 
-// What is in a space costs, by costs that are asked once.
+// What the choices and the conversions of a space cost; each cost is asked once.
 class SpacePrices {
  public:
   SpacePrices(const SplitSpace& space, SplitCosts costs);  // the space must outlive it
