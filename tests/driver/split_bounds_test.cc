@@ -171,6 +171,13 @@ class Bounded {
                          {.solve = solve, .attention_flops = attention_, .joins = joins_});
       const SplitChoice cheapest = choose_split(space, split_costs(costs_), solve);
       all = bounds.over_plans(cheapest.solution.choice);
+      // Looking closer is as having looked so from the beginning.
+      BoundSearch closer(graph, space, costs_,
+                         {.solve = solve, .cells = 0, .attention_flops = attention_, .joins = joins_});
+      closer.relax(SplitSpace::kMostRelaxed);
+      const PlanBounds near = closer.over_plans(cheapest.solution.choice);
+      EXPECT_EQ(near.loads, all.loads);
+      EXPECT_EQ(near.order, all.order);
       least = least_time(graph, mesh.ranks(), costs_, BoundOptions{.attention_flops = attention_});
       tried.push_back({to_string(cheapest.plan), bounds.of_plan(cheapest.solution.choice)});
       for (unsigned seed = 1; seed <= seeds; ++seed) {
