@@ -372,7 +372,9 @@ class Chooser {
     for (int round = 0; round < rounds_; ++round) {
       const std::size_t before = report_.candidates.size();
       std::vector<Found> found;
-      for (const Mesh& mesh : meshes) add_plans(mesh, obey, found, round);
+      std::vector<FoundPlans> plans = plans_on(meshes, obey, false, round > 0);
+      for (std::size_t k = 0; k < meshes.size(); ++k)
+        add_plans(meshes[k], obey, std::move(plans[k]), found, round);
       std::stable_sort(found.begin(), found.end(),
                        [](const Found& a, const Found& b) { return a.plan.predicted < b.plan.predicted; });
       missing_ = uncounted_ = 0;
@@ -396,18 +398,20 @@ class Chooser {
     }
   }
 
-  FoundPlans plans_on(const Where& where, bool explain, bool cheapest_only = false) {
-    FoundPlans found;
+  std::vector<FoundPlans> plans_on(const std::vector<Mesh>& meshes, bool obey, bool explain,
+                                   bool cheapest_only = false) {
+    std::vector<FoundPlans> found;
     if (!others_->empty()) {
-      found = others_->find_plans(model_, costs_, search_options(where.obey), where.mesh);
+      for (const Mesh& mesh : meshes)
+        found.push_back(others_->find_plans(model_, costs_, search_options(obey), mesh));
       report_.shared_weights = others_->shared().count;
       report_.shared_bytes = others_->shared().bytes;
       return found;
     }
     model_.with_graph([&](const frontend::sharding::Graph& graph) {
-      SearchOptions search = search_options(where.obey, explain);
+      SearchOptions search = search_options(obey, explain);
       search.cheapest_only = cheapest_only;
-      found = find_plans(graph, where.mesh, costs_, search);
+      found = find_plans(graph, meshes, costs_, search);
     });
     return found;
   }
@@ -427,12 +431,11 @@ class Chooser {
     });
     for (SplitMesh& line : report_.meshes) {
       if (line.ranks == chosen_on_->mesh.ranks())
-        line.flips = plans_on({Mesh::line(line.ranks), chosen_on_->obey}, true).flips;
+        line.flips = plans_on({Mesh::line(line.ranks)}, chosen_on_->obey, true).front().flips;
     }
   }
 
-  void add_plans(const Mesh& mesh, bool obey, std::vector<Found>& all, int round) {
-    FoundPlans found = plans_on({mesh, obey}, false, round > 0);
+  void add_plans(const Mesh& mesh, bool obey, FoundPlans found, std::vector<Found>& all, int round) {
     const int ranks = mesh.ranks();
     SplitMesh tried{ranks, found.loads, found.order, {}, {}, found.least_bytes};
     if (!options_.cost_file.empty()) tried.loads = tried.order = {};  // measured times know no floors

@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <numeric>
 #include <unordered_map>
 
 #include "ir/error.h"
 #include "ir/expr_internal.h"
+#include "ir/shared_pool.h"
 #include "ir/text_names.h"
 
 namespace braid::ir {
@@ -125,9 +128,17 @@ struct ExprPool::Impl {
   // The same few sizes are added, multiplied and compared for every buffer of a graph.
   std::unordered_map<MemoKey, Expr, MemoHash> memo;
   std::unordered_multimap<std::size_t, const ExprNode*> index;
+  // Nodes do not change, so that only what finds them is guarded, and only while others may make some (SharedPool).
+  std::atomic<int> sharers = 0;
+  std::mutex mutex;
+
+  std::unique_lock<std::mutex> guard() {
+    return sharers.load(std::memory_order_relaxed) > 0 ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
+  }
 
   const ExprNode* intern(ExprNode node) {
     const std::size_t h = hash_of(node);
+    const auto guarded = guard();
     auto [first, last] = index.equal_range(h);
     for (auto it = first; it != last; ++it) {
       if (same(*it->second, node)) return it->second;
@@ -142,7 +153,20 @@ struct ExprPool::Impl {
 ExprPool::ExprPool() : impl_(std::make_unique<Impl>()) {}
 ExprPool::~ExprPool() = default;
 
+SharedPool::SharedPool(std::span<const Expr> expressions) {
+  for (const Expr& e : expressions) {
+    if (e.node() == nullptr) continue;
+    pool_ = e.node()->pool;
+    ++pool_->impl().sharers;
+    return;
+  }
+}
+SharedPool::~SharedPool() {
+  if (pool_ != nullptr) --pool_->impl().sharers;
+}
+
 std::optional<Expr> ExprPool::find_dim(std::string_view name) const {
+  const auto guarded = impl_->guard();
   for (const ExprNode& n : impl_->nodes) {
     if (n.kind == ExprKind::symbol && n.symbol_kind == SymbolKind::dim && n.number != kCoordinate &&
         n.name == name)
@@ -426,13 +450,17 @@ std::vector<Term> terms(Expr e) {
 }
 
 std::optional<Expr> detail::recall(char operation, Expr a, Expr b) {
-  const auto& memo = pool_of(a, b)->impl().memo;
+  ExprPool::Impl& pool = pool_of(a, b)->impl();
+  const auto guarded = pool.guard();
+  const auto& memo = pool.memo;
   const auto it = memo.find({operation, a, b});
   return it == memo.end() ? std::nullopt : std::optional<Expr>(it->second);
 }
 
 void detail::remember(char operation, Expr a, Expr b, Expr result) {
-  pool_of(a, b)->impl().memo.emplace(MemoKey{operation, a, b}, result);
+  ExprPool::Impl& pool = pool_of(a, b)->impl();
+  const auto guarded = pool.guard();
+  pool.memo.emplace(MemoKey{operation, a, b}, result);
 }
 
 Expr operator+(Expr a, Expr b) {

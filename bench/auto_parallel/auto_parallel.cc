@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -97,8 +98,12 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-// A model's plans and bounds on some meshes: processor time of the search alone, without reading the model. What is kept from
-// mesh to mesh counts where it is made.
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A model's plans and bounds on some meshes, without reading the model. Those of one axis are searched together, and those of several axes
+// with as many ranks, as --devices does; bounds that are known of those before need not be reached again.
 void search_model(const std::string& file, const std::vector<Mesh>& meshes, const std::string& machine,
                   const std::vector<std::string>& dims, bool split_caches) {
   frontend::ImportOptions import;
@@ -109,27 +114,37 @@ void search_model(const std::string& file, const std::vector<Mesh>& meshes, cons
   }
   frontend::PlainModel model(file, import);
   const auto costs = analysis::cost_model_for(machine);
-  fmt::print("| model | mesh | plans | predicted us | load bound us | order bound us | seconds |\n");
+  fmt::print("| model | meshes | predicted us | load bound us | order bound us | processor s | s |\n");
   fmt::print("|---|---|---:|---:|---:|---:|---:|\n");
   SearchOptions search;
   search.caches = split_caches;
-  double all = 0;
-  for (const Mesh& mesh : meshes) {
+  double all_processor = 0, all = 0;
+  for (std::size_t k = 0; k < meshes.size();) {
+    std::vector<Mesh> together;
+    const auto stage = [](const Mesh& mesh) { return std::pair(mesh.size(), mesh.size() > 1 ? mesh.ranks() : 0); };
+    for (; k < meshes.size() && (together.empty() || stage(meshes[k]) == stage(together[0])); ++k)
+      together.push_back(meshes[k]);
     model.with_graph([&](const Graph& graph) {
-      const double begin = processor_seconds();
-      const FoundPlans found = find_plans(graph, mesh, costs, search);
-      const double seconds = processor_seconds() - begin;
+      const double processor = processor_seconds(), begin = seconds_now();
+      const std::vector<FoundPlans> found = find_plans(graph, together, costs, search);
+      const double seconds = seconds_now() - begin, processor_taken = processor_seconds() - processor;
       all += seconds;
-      // Of all meshes the least counts.
-      search.known_loads = std::min(search.known_loads.value_or(found.loads), found.loads);
-      search.known_order = std::min(search.known_order.value_or(found.order), found.order);
-      fmt::print("| {} | {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.3f} |\n", file, to_string(mesh),
-                 found.plans.size(), found.plans.front().predicted.us(), found.loads.us(), found.order.us(),
-                 seconds);
+      all_processor += processor_taken;
+      std::string names;
+      analysis::Time predicted = analysis::Time::max();
+      for (std::size_t m = 0; m < found.size(); ++m) {
+        names += (m > 0 ? "; " : "") + to_string(together[m]);
+        predicted = std::min(predicted, found[m].plans.front().predicted);
+        // Of all meshes the least counts.
+        search.known_loads = std::min(search.known_loads.value_or(found[m].loads), found[m].loads);
+        search.known_order = std::min(search.known_order.value_or(found[m].order), found[m].order);
+      }
+      fmt::print("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.3f} | {:.3f} |\n", file, names, predicted.us(),
+                 search.known_loads->us(), search.known_order->us(), processor_taken, seconds);
       std::fflush(stdout);
     });
   }
-  fmt::print("| {} | together | | | | | {:.3f} |\n", file, all);
+  fmt::print("| {} | together | | | | {:.3f} | {:.3f} |\n", file, all_processor, all);
 }
 
 int run(int argc, char** argv) {

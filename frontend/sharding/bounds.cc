@@ -47,7 +47,8 @@ SplitCosts floors_of(const std::shared_ptr<const analysis::CostModel>& costs,
   SplitCosts floors;
   floors.size = [costs](const ir::Expr& size) { return costs->value(size); };
   floors.prices = [](const Graph&, const GraphNode&) {
-    return NodePrices{"", [](Combination, const Mesh&) { return Cost{0}; }};
+    static const auto key = std::make_shared<const std::string>();
+    return NodePrices{key, [](Combination, const Mesh&) { return Cost{0}; }};
   };
   floors.step = [collective = std::move(collective)](const ConversionStep& step, int ranks) {
     return ranks > 1 && moves_between_ranks(step.kind) ? collective(step, ranks) : 0;
@@ -211,9 +212,10 @@ Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>
   return problem;
 }
 
-void BoundSearch::play(std::vector<Row>& rows, std::vector<Plan>& plans, bool with_order, Cost& best) {
+void BoundSearch::play(std::vector<Row>& rows, std::vector<Plan>& plans, bool with_order,
+                       std::optional<analysis::Time> known, Cost& best) {
   std::size_t with_rows = 0;  // plans whose longest chains are in the rows
-  for (int round = 0; round < options_.solves; ++round) {
+  for (int round = 0; round < options_.solves && !is_enough({best}, known); ++round) {
     for (; with_order && with_rows < plans.size(); ++with_rows) {
       Row row = longest(plans[with_rows]);
       if (std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(std::move(row));
@@ -246,7 +248,8 @@ void BoundSearch::play(std::vector<Row>& rows, std::vector<Plan>& plans, bool wi
   }
 }
 
-PlanBounds BoundSearch::over_plans(const std::vector<int>& seed, const std::vector<std::vector<int>>& more) {
+PlanBounds BoundSearch::over_plans(const std::vector<int>& seed, const std::vector<std::vector<int>>& more,
+                                   bool may_end) {
   PlanBounds bounds;
   if (none_) return bounds;
   std::vector<Row> rows(2);
@@ -258,8 +261,9 @@ PlanBounds BoundSearch::over_plans(const std::vector<int>& seed, const std::vect
     if (price(collectives_, choice) != kForbidden) plans.push_back(plan(choice, false));
   }
   Cost loads = 0, order = 0;
-  play(rows, plans, false, loads);
-  play(rows, plans, true, order);
+  play(rows, plans, false, options_.known_loads, loads);
+  const bool ends = may_end && options_.known_loads && !is_enough({loads}, options_.known_loads);
+  if (!ends && !is_enough({loads}, options_.known_order)) play(rows, plans, true, options_.known_order, order);
   bounds.loads.ps = loads;
   bounds.order.ps = std::max(loads, order);
   bounds.solves = solves_;

@@ -43,6 +43,8 @@ struct BoundOptions {
   SolveOptions solve;
   std::size_t cells = SplitSpace::kMostRelaxed;  // of the relaxed problem's tables
   int solves = 6;                                // for each kind of row, at most
+  // Bounds of all plans need not be closer than to be no less than these, up to a thousandth; absent: as close as possible.
+  std::optional<analysis::Time> known_loads = {}, known_order = {};
   // The type in which products may compute instead of their own (--precision); absent: none.
   std::optional<ir::DType> precision;
   // Of attention kernels of the whole program, in equal shares by the names of the nodes of which they were made: only the compiler
@@ -52,6 +54,11 @@ struct BoundOptions {
   bool copies_caches =
       true;  // caches that are returned with new rows are not the memory of those that were given
 };
+
+// Whether a bound is no less than one that is known, up to a thousandth, so that the least of both would hardly be more if it were closer.
+inline bool is_enough(analysis::Time bound, std::optional<analysis::Time> known) {
+  return known && bound.ps >= known->ps - known->ps / 1000;
+}
 
 struct PlanBounds {
   analysis::Time loads, order;
@@ -73,8 +80,10 @@ class BoundSearch {
   void relax(std::size_t cells);
 
   // Choices are of the space's problem; of a large space, of its nodes and caches.
-  // Of all plans. `seed` is the choice of a good one; `more` are what a search with fewer conversions has found.
-  PlanBounds over_plans(const std::vector<int>& seed, const std::vector<std::vector<int>>& more = {});
+  // Of all plans. `seed` is the choice of a good one; `more` are what a search with fewer conversions has found. With `may_end`, only of
+  // the loads if these are less than what is known: then closer bounds are looked for anyhow.
+  PlanBounds over_plans(const std::vector<int>& seed, const std::vector<std::vector<int>>& more = {},
+                        bool may_end = false);
   // Choices of the plans that it looked at, beside the seed.
   const std::vector<std::vector<int>>& found() const { return found_; }
   // Of one plan.
@@ -107,8 +116,9 @@ class BoundSearch {
   Row longest(const Plan& plan) const;
   Cost value(const Row& row, const Plan& plan) const;
   Problem mixed(const std::vector<Row>& rows, const std::vector<Cost>& weights);
-  // Raises `best`, adding the plans that it finds; rows of their longest chains too if `with_order`.
-  void play(std::vector<Row>& rows, std::vector<Plan>& plans, bool with_order, Cost& best);
+  // Raises `best` until it is enough, adding the plans that it finds; rows of their longest chains too if `with_order`.
+  void play(std::vector<Row>& rows, std::vector<Plan>& plans, bool with_order,
+            std::optional<analysis::Time> known, Cost& best);
 
   const SplitSpace& space_;
   BoundOptions options_;

@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <future>
 #include <map>
+#include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "analysis/measure.h"
 #include "frontend/errors.h"
@@ -20,6 +23,8 @@
 #include "frontend/sharding/obstacles.h"
 #include "frontend/sharding/price_points.h"
 #include "frontend/sharding/split.h"
+#include "ir/parallel.h"
+#include "ir/shared_pool.h"
 
 namespace braid::frontend::sharding {
 
@@ -164,20 +169,22 @@ void price_alternatives(const SplitSpace& space, const Graph& graph, const Split
   for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v)
     variable_of[plan_name(graph, graph.nodes[static_cast<std::size_t>(space.node_of(v))])] = v;
   constexpr int kMostSolves = 24;
-  int solves = 0;
+  std::vector<std::size_t> asked;
   for (std::size_t k = 0; k < found.conversions.size(); ++k) {
-    const ChosenConversion& conversion = choice.conversions[k];
     PlanConversion& line = found.conversions[k];
-    if (std::any_of(conversion.readers.begin(), conversion.readers.end(), [&](const std::string& reader) {
+    if (std::ranges::any_of(choice.conversions[k].readers, [&](const std::string& reader) {
           return reader.empty() || variable_of.count(reader) == 0;
         })) {
       line.unpriced = "what the program returns has one state";
-      continue;
-    }
-    if (solves++ >= kMostSolves) {
+    } else if (asked.size() == kMostSolves) {
       line.unpriced = fmt::format("after {} others", kMostSolves);
-      continue;
+    } else {
+      asked.push_back(k);
     }
+  }
+  ir::parallel_for(asked.size(), [&](std::size_t n) {
+    const ChosenConversion& conversion = choice.conversions[asked[n]];
+    PlanConversion& line = found.conversions[asked[n]];
     Problem other = problem;
     if (restrict) restrict(other);
     for (const std::string& reader : conversion.readers) {
@@ -205,7 +212,7 @@ void price_alternatives(const SplitSpace& space, const Graph& graph, const Split
       line.unpriced = solution.status == Status::kInfeasible ? "no plan that is allowed takes it otherwise"
                                                              : "the search has found no plan that does";
     }
-  }
+  });
 }
 
 // With what `restrict` adds: the choice of all variables of the restricted problem.
@@ -244,12 +251,14 @@ PlanFlips find_flips(const std::function<SplitChoice(const SplitCostOptions&)>& 
     }
   };
   PlanFlips flips;
-  flips.link_slower = flip_of(plan, [&](double f) { return plan_at(f, 1); });
-  if (const double f = flip_of(plan, [&](double f) { return plan_at(1 / f, 1); }); f > 0)
-    flips.link_faster = 1 / f;
-  if (const double f = flip_of(plan, [&](double f) { return plan_at(1, 1 / f); }); f > 0)
-    flips.memory_slower = 1 / f;
-  flips.memory_faster = flip_of(plan, [&](double f) { return plan_at(1, f); });
+  ir::parallel_for(4, [&](std::size_t k) {
+    if (k == 0) flips.link_slower = flip_of(plan, [&](double f) { return plan_at(f, 1); });
+    if (k == 1) flips.link_faster = flip_of(plan, [&](double f) { return plan_at(1 / f, 1); });
+    if (k == 2) flips.memory_slower = flip_of(plan, [&](double f) { return plan_at(1, 1 / f); });
+    if (k == 3) flips.memory_faster = flip_of(plan, [&](double f) { return plan_at(1, f); });
+  });
+  for (double* part : {&flips.link_faster, &flips.memory_slower})
+    if (*part > 0) *part = 1 / *part;
   return flips;
 }
 
@@ -299,63 +308,117 @@ analysis::Time least_time(const Graph& graph, int ranks,
   return least_time(graph, ranks, costs, bound_options(options, Mesh::line(ranks), options.attention_flops));
 }
 
-FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
-                      const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options) {
-  FoundPlans result;
-  const bool line = mesh.size() == 1;
-  const int ranks = mesh.ranks();
-  if (line && ranks > 1) {
-    if (options.obey && !options.annotated) require_divisible(graph, ranks);
-    result.obstacle = Obstacles(graph).of(ranks).value_or("");
+namespace {
+
+std::vector<ir::Expr> sizes_of_all(const Graph& graph) {
+  std::vector<ir::Expr> sizes;
+  for (const GraphValue& value : graph.values) sizes.insert(sizes.end(), value.sizes.begin(), value.sizes.end());
+  return sizes;
+}
+
+// The plans of a graph on one mesh.
+class MeshSearch {
+ public:
+  MeshSearch(const Graph& graph, const Mesh& mesh, std::shared_ptr<const analysis::CostModel> costs,
+             const SearchOptions& options, std::shared_ptr<const KnownWork> work)
+      : graph_(graph),
+        options_(options),
+        ranks_(mesh.ranks()),
+        costs_(std::move(costs)),
+        work_(std::move(work)),
+        plans_(graph, mesh, costs_, options),
+        space_(plans_.space),
+        points_(plans_.points),
+        whole_(options.obey ? whole_product(steps_of(points_)) : 0),
+        plain_(split_costs(costs_, {}, work_)) {}
+
+  FoundPlans run() {
+    if (space_.mesh().size() == 1 && ranks_ > 1) result_.obstacle = Obstacles(graph_).of(ranks_).value_or("");
+    if (points_.several() && space_.large()) {
+      result_.obstacle = "its axes are too many choices together to be priced at several sizes";
+      return std::move(result_);
+    }
+    plans_.make_problem(graph_, options_, options_.explain);
+    // Plans on one thread, bounds on another, which waits for the cheapest plan.
+    std::promise<std::optional<std::vector<int>>> cheapest;  // its choice; nullopt: there is none
+    PlanBounds all;
+    ir::parallel_for(2, [&](std::size_t k) {
+      if (k == 0) {
+        try {
+          find_cheapest();
+        } catch (...) {
+          cheapest.set_value(std::nullopt);
+          throw;
+        }
+        cheapest.set_value(found_.empty() ? std::nullopt
+                                          : std::optional(found_.front().choice.solution.choice));
+        if (!found_.empty()) find_others();
+        return;
+      }
+      make_bounds();
+      const std::optional<std::vector<int>> seed = cheapest.get_future().get();
+      if (seed) all = ranks_ == 1 ? floors_of(*seed) : over_plans(*seed);  // one rank has one plan
+    });
+    if (found_.empty()) return std::move(result_);
+    result_.loads = all.loads;
+    result_.order = all.order;
+    for (const Found& found : found_) add(found);
+    if (options_.explain && ranks_ > 1 && plans_.problem) explain();
+    return std::move(result_);
   }
-  PlanSpace plans(graph, mesh, costs, options);
-  const SplitSpace& space = plans.space;
-  const PricePoints& points = plans.points;
-  std::int64_t steps = options.steps;
-  for (const PricePoint& point : options.points) steps += point.steps;
-  const Cost whole = options.obey ? whole_product(steps) : 0;
+
+ private:
   struct Variant {
     const char* name;
-    SplitCostOptions costs;
+    int communication;  // SplitCostOptions
   };
-  const Variant variants[] = {{"cheapest", {1000, whole}},
-                              {"fewer collectives", {2000, whole}},
-                              {"communication half hidden", {500, whole}},
-                              {"communication hidden", {100, whole}}};
-  const Variant &cheapest = variants[0], &half_hidden = variants[2], &hidden = variants[3];
-  const std::shared_ptr<KnownWork> work = make_known_work();
-  const SplitCosts plain = split_costs(costs, {}, work);
-  if (points.several() && space.large()) {
-    result.obstacle = "its axes are too many choices together to be priced at several sizes";
-    return result;
+  struct Found {
+    std::string name;
+    SplitChoice choice;
+  };
+  static constexpr Variant kCheapest = {"cheapest", 1000}, kFewer = {"fewer collectives", 2000},
+                           kHalfHidden = {"communication half hidden", 500},
+                           kHidden = {"communication hidden", 100};
+
+  static std::int64_t steps_of(const PricePoints& points) {
+    std::int64_t steps = 0;
+    for (const PricePoint& point : points.all()) steps += point.steps;
+    return steps;
   }
-  plans.make_problem(graph, options, options.explain);
-  const std::optional<Problem>& problem = plans.problem;
-  const std::vector<MemoryRows>& rows = plans.rows;
-  const Restrict& restrict = plans.restrict;
-  std::vector<BoundSearch> bounds;  // by point
-  for (const PricePoint& p : points.all()) {
-    if (!options.bounds) break;
-    BoundOptions own = bound_options(options, mesh, p.attention_flops);
-    own.cells = SplitSpace::kFewRelaxed;
-    bounds.emplace_back(graph, space, p.costs, std::move(own));
+
+  void make_bounds() {
+    for (const PricePoint& p : points_.all()) {
+      if (!options_.bounds) break;
+      BoundOptions own = bound_options(options_, space_.mesh(), p.attention_flops);
+      own.cells = SplitSpace::kFewRelaxed;
+      if (!points_.several()) {
+        own.known_loads = options_.known_loads;
+        own.known_order = options_.known_order;
+      }
+      bounds_.emplace_back(graph_, space_, p.costs, std::move(own));
+    }
   }
+
   // No plan takes less for all steps together than the sum of what none takes less for at each point.
-  const auto bound_of = [&](const auto& at_point) {
+  template <class AtPoint>
+  PlanBounds sum_of_bounds(const AtPoint& at_point) {
     PlanBounds sum;
-    for (std::size_t p = 0; p < bounds.size(); ++p) {
-      const PlanBounds own = at_point(bounds[p]);
-      sum.loads.ps += own.loads.ps * points.all()[p].steps;
-      sum.order.ps += own.order.ps * points.all()[p].steps;
+    for (std::size_t p = 0; p < bounds_.size(); ++p) {
+      const PlanBounds own = at_point(bounds_[p]);
+      sum.loads.ps += own.loads.ps * points_.all()[p].steps;
+      sum.order.ps += own.order.ps * points_.all()[p].steps;
     }
     return sum;
-  };
-  const auto over_plans = [&](const std::vector<int>& seed) {
-    PlanBounds all = bound_of([&](BoundSearch& b) { return b.over_plans(seed); });
-    const bool enough = options.known_loads && options.known_order && all.loads >= *options.known_loads &&
-                        all.order >= *options.known_order;
-    if (bounds.empty() || enough || !space.leaves_out(SplitSpace::kFewRelaxed)) return all;
-    const PlanBounds more = bound_of([&](BoundSearch& b) {
+  }
+  PlanBounds floors_of(const std::vector<int>& choice) {
+    return sum_of_bounds([&](BoundSearch& b) { return b.of_plan(choice); });
+  }
+  PlanBounds over_plans(const std::vector<int>& seed) {
+    const bool closer = space_.leaves_out(SplitSpace::kFewRelaxed);
+    PlanBounds all = sum_of_bounds([&](BoundSearch& b) { return b.over_plans(seed, {}, closer); });
+    if (bounds_.empty() || !closer) return all;
+    if (is_enough(all.loads, options_.known_loads) && is_enough(all.order, options_.known_order)) return all;
+    const PlanBounds more = sum_of_bounds([&](BoundSearch& b) {
       b.relax(SplitSpace::kMostRelaxed);
       const std::vector<std::vector<int>> found = b.found();
       return b.over_plans(seed, found);
@@ -363,96 +426,167 @@ FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
     all.loads = std::max(all.loads, more.loads);
     all.order = std::max(all.order, more.order);
     return all;
-  };
-  const auto choose = [&](const SplitCostOptions& own, const Restrict& more, SolveOptions effort = {}) {
-    // Under a limit that binds a search may spend all it has: the first one has the most.
-    if (!rows.empty() && (options.cheapest_only || !result.plans.empty())) effort.budget >>= 3;
-    if (!points.several()) return space.choose(split_costs(costs, own, work), effort, more);
-    return space.choose(split_costs(costs, own, work), effort, [&](Problem& first) {
-      points.add_others(first, space, own);
+  }
+
+  SplitChoice choose(const SplitCostOptions& own, const Restrict& more, SolveOptions effort = {}) const {
+    if (!points_.several()) return space_.choose(split_costs(costs_, own, work_), effort, more);
+    return space_.choose(split_costs(costs_, own, work_), effort, [&](Problem& first) {
+      points_.add_others(first, space_, own);
       if (more) more(first);
     });
-  };
-  const auto add = [&](std::string name, const SplitChoice& choice) {
+  }
+  // Under a limit that binds a search may spend all it has: the first one has the most.
+  SolveOptions effort() const {
+    SolveOptions effort;
+    if (!plans_.rows.empty() && (options_.cheapest_only || !found_.empty())) effort.budget >>= 3;
+    return effort;
+  }
+  SplitChoice search(const Variant& variant) const {
+    const SplitCostOptions own{variant.communication, whole_};
+    return plans_.problem ? choose(own, plans_.restrict, effort())
+                          : choose_split(space_, split_costs(costs_, own, work_));
+  }
+
+  // Keeps what was found for the variant, and what is found without padding if that pads: what this saves in a product can be less than
+  // what the odd sizes cost the kernels around it. Whether there was a plan.
+  bool keep(const Variant& variant, SplitChoice choice) {
+    if (!choice.solution.feasible()) {
+      if (!plans_.kept && plans_.rows.empty()) require_kept(choice);
+      return false;
+    }
+    const bool pads = plans_.problem && space_.pads(choice.solution.choice);
+    found_.push_back({variant.name, std::move(choice)});
+    if (!pads || ranks_ == 1) return true;
+    SplitChoice even = choose(
+        {variant.communication, whole_},
+        [&](Problem& restricted) {
+          if (plans_.restrict) plans_.restrict(restricted);
+          space_.forbid_padding(restricted);
+        },
+        effort());
+    if (even.solution.feasible())
+      found_.push_back({std::string(variant.name) + ", no padding", std::move(even)});
+    return true;
+  }
+
+  void find_cheapest() {
+    if (keep(kCheapest, search(kCheapest)) || options_.cheapest_only) return;
+    for (const MemoryRows& own : plans_.rows) tell_least(own, plans_.kept, *plans_.problem, result_);
+  }
+
+  void find_others() {
+    if (ranks_ == 1 || options_.cheapest_only) return;
+    if (!keep(kFewer, search(kFewer))) return;
+    if (!gains_by_hiding(found_.front().choice)) return;
+    SplitChoice hidden = search(kHidden);
+    // Half hidden is between two that went the same way, up to what is rounded off a picosecond.
+    const SplitChoice& cheapest = found_.front().choice;
+    const bool pads = plans_.problem && space_.pads(cheapest.solution.choice);
+    const bool same = !pads && !cheapest.way.empty() && hidden.way == cheapest.way;
+    if (!same && !keep(kHalfHidden, search(kHalfHidden))) return;
+    keep(kHidden, std::move(hidden));
+  }
+
+  // Whether another plan could take less if less of communication counted. That of any takes at least what its nodes do without their
+  // communication, so that the most which could be gained is what the cheapest plan takes more than the least of that. A thousandth of its
+  // time does not matter.
+  bool gains_by_hiding(const SplitChoice& cheapest) const {
+    if (points_.several() || whole_ > 0) return true;
+    const SplitCosts free = split_costs(costs_, {0, 0}, work_);
+    return cheapest.price(graph_, free) - space_.least_of_nodes(free) > cheapest.price(graph_, plain_) / 1000;
+  }
+
+  // Unless it is one of those before.
+  void add(const Found& of) {
+    const SplitChoice& choice = of.choice;
+    const auto is_known = [&](const FoundPlan& other) { return other.choice == choice.solution.choice; };
+    if (std::ranges::any_of(result_.plans, is_known)) return;
     FoundPlan found;
-    found.name = std::move(name);
+    found.name = of.name;
     found.text = to_string(choice.plan);
-    if (std::any_of(result.plans.begin(), result.plans.end(),
+    if (std::any_of(result_.plans.begin(), result_.plans.end(),
                     [&](const FoundPlan& other) { return other.text == found.text; }))
       return;
-    if (points.several()) {
-      found.at_points = points.prices(space, choice.solution.choice);
-      found.predicted = points.sum(found.at_points);
+    if (points_.several()) {
+      found.at_points = points_.prices(space_, choice.solution.choice);
+      found.predicted = points_.sum(found.at_points);
     } else {
-      found.predicted.ps = choice.price(graph, plain);
+      found.predicted.ps = choice.price(graph_, plain_);
     }
     found.joint = choice.joint;
     found.choice = choice.solution.choice;
-    const PlanBounds floors = bound_of([&](BoundSearch& b) { return b.of_plan(choice.solution.choice); });
-    found.floor = floors.order;
-    found.counted_bytes = bytes_counted(rows, choice.solution.choice);
-    if (result.plans.empty()) {
-      if (!options.obey) {
-        found.bound.ps = choice.solution.bound;
-        found.proved = choice.solution.proved();
-      }
-      // One rank has one plan.
-      const PlanBounds all = ranks == 1 ? floors : over_plans(choice.solution.choice);
-      result.loads = all.loads;
-      result.order = all.order;
+    found.floor = floors_of(choice.solution.choice).order;
+    found.counted_bytes = bytes_counted(plans_.rows, choice.solution.choice);
+    if (result_.plans.empty() && !options_.obey) {
+      found.bound.ps = choice.solution.bound;
+      found.proved = choice.solution.proved();
     }
-    describe(graph, choice, plain, found);
-    if (options.explain && ranks > 1 && problem && result.plans.empty()) {
-      SolveOptions effort;
-      if (!rows.empty()) {
-        // Only whether there is a cheaper one is asked.
-        Problem restricted = *problem;
-        restrict(restricted);
-        effort.known = completed(std::move(restricted), choice.solution.choice);
-        effort.any_cheaper = true;
-        effort.budget >>= 3;
-      }
-      result.flips = find_flips([&](const SplitCostOptions& own) { return choose(own, restrict, effort); },
-                                whole, found.text);
-    }
-    result.plans.push_back(std::move(found));
-  };
-  // What padding saves in a product can be less than what the odd sizes cost the kernels around it.
-  const Restrict unpadded = [&](Problem& restricted) {
-    if (restrict) restrict(restricted);
-    space.forbid_padding(restricted);
-  };
-  const auto search = [&](const Variant& variant) {
-    return problem ? choose(variant.costs, restrict)
-                   : choose_split(space, split_costs(costs, variant.costs, work));
-  };
-  const auto pads = [&](const SplitChoice& choice) { return problem && space.pads(choice.solution.choice); };
-  std::vector<std::vector<int>> way;  // of the first one
-  std::optional<SplitChoice> last;
-  for (const Variant& variant : variants) {
-    // Half hidden is between two that went the same way, up to what is rounded off a picosecond.
-    if (&variant == &half_hidden && !way.empty()) {
-      last = search(hidden);
-      if (last->way == way) continue;
-    }
-    const SplitChoice choice = &variant == &hidden && last ? std::move(*last) : search(variant);
-    if (!choice.solution.feasible()) {
-      if (!plans.kept && rows.empty()) require_kept(choice);
-      for (const MemoryRows& own : rows) {
-        if (result.plans.empty() && !options.cheapest_only) tell_least(own, plans.kept, *problem, result);
-      }
-      break;
-    }
-    add(variant.name, choice);
-    if (ranks == 1) break;
-    if (!pads(choice)) {
-      if (&variant == &cheapest) way = choice.way;
-    } else if (const SplitChoice even = choose(variant.costs, unpadded); even.solution.feasible()) {
-      add(std::string(variant.name) + ", no padding", even);
-    }
-    if (options.cheapest_only) break;
+    describe(graph_, choice, plain_, found);
+    result_.plans.push_back(std::move(found));
   }
-  return result;
+
+  // What changes the cheapest plan.
+  void explain() {
+    SolveOptions effort;
+    if (!plans_.rows.empty()) {
+      // Only whether there is a cheaper one is asked.
+      Problem restricted = *plans_.problem;
+      plans_.restrict(restricted);
+      effort.known = completed(std::move(restricted), found_.front().choice.solution.choice);
+      effort.any_cheaper = true;
+      effort.budget >>= 3;
+    }
+    result_.flips =
+        find_flips([&](const SplitCostOptions& own) { return choose(own, plans_.restrict, effort); }, whole_,
+                   result_.plans.front().text);
+  }
+
+  const Graph& graph_;
+  const SearchOptions& options_;
+  int ranks_;
+  std::shared_ptr<const analysis::CostModel> costs_;
+  std::shared_ptr<const KnownWork> work_;
+  PlanSpace plans_;
+  const SplitSpace& space_;
+  const PricePoints& points_;
+  Cost whole_;  // SplitCostOptions
+  SplitCosts plain_;
+  std::vector<BoundSearch> bounds_;  // by point
+  std::vector<Found> found_;
+  FoundPlans result_;
+};
+
+}  // namespace
+
+std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& meshes,
+                                   const std::shared_ptr<const analysis::CostModel>& costs,
+                                   const SearchOptions& options) {
+  for (const Mesh& mesh : meshes) {
+    if (options.obey && !options.annotated && mesh.size() == 1 && mesh.ranks() > 1)
+      require_divisible(graph, mesh.ranks());
+    for (const MeshAxis& axis : mesh.axes) block_candidates(graph, axis.size);  // the graph keeps them
+  }
+  const std::shared_ptr<const KnownWork> work = known_work(graph, *costs);
+  const ir::SharedPool shared(sizes_of_all(graph));
+  std::vector<FoundPlans> all(meshes.size());
+  std::vector<std::size_t> left(meshes.size());
+  std::iota(left.begin(), left.end(), 0);
+  SearchOptions known = options;
+  const auto search = [&](std::size_t k) {
+    all[k] = MeshSearch(graph, meshes[k], costs, known, work).run();
+  };
+  if (options.bounds && !options.known_loads && meshes.size() > 1) {
+    const auto most = std::ranges::max_element(left, {}, [&](std::size_t k) { return meshes[k].ranks(); });
+    const FoundPlans& first = all[*most];
+    search(*most);
+    left.erase(most);
+    if (!first.plans.empty()) {
+      known.known_loads = first.loads;
+      known.known_order = first.order;
+    }
+  }
+  ir::parallel_for(left.size(), [&](std::size_t k) { search(left[k]); });
+  return all;
 }
 
 void price_alternatives(const Graph& graph, const Mesh& mesh,
@@ -470,6 +604,7 @@ void price_alternatives(const Graph& graph, const Mesh& mesh,
   solution.choice = plan.choice;
   solution.cost = plan.predicted.ps;
   const SplitChoice choice = plans.space.described(split_costs(costs), std::move(solution));
+  const ir::SharedPool shared(sizes_of_all(graph));
   price_alternatives(plans.space, graph, choice, *plans.problem, plans.restrict, plan);
 }
 

@@ -109,9 +109,12 @@ struct SearchOptions {
   // Whose annotations are obeyed (annotations.h); null: none.
   std::shared_ptr<const DeviceConfiguration> annotated = nullptr;
 };
-// The plans of a graph on a mesh; on one with too many choices for a search of all axes at once none if there are several points. UserErrors: BR0487 if it is obeyed and nothing can be split; BR0482 for lines that are kept.
-FoundPlans find_plans(const Graph& graph, const Mesh& mesh,
-                      const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
+// The plans of a graph on each of these meshes; on one with too many choices for a search of all axes at once none if there are several
+// points. The meshes are searched on several threads; unless bounds are known, that with the most ranks first, whose bounds those of the
+// others need not exceed. UserErrors: BR0487 if it is obeyed and nothing can be split; BR0482 for lines that are kept.
+std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& meshes,
+                                   const std::shared_ptr<const analysis::CostModel>& costs,
+                                   const SearchOptions& options);
 // Prices what the readers of each conversion of a plan could take instead, with a search for each. The plan is one that find_plans found with
 // these options.
 void price_alternatives(const Graph& graph, const Mesh& mesh,

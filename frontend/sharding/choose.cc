@@ -102,7 +102,7 @@ SplitChoice SplitSpace::described(const SplitCosts& costs, Solution solution) co
   const auto chosen = [&](int variable) -> const Choice& {
     return choices(variable)[at(choice[at(variable)])];
   };
-  const auto spec_of = [&](int state) -> const MeshSpec& { return states_[at(state)]; };
+  const auto spec_of = [&](int state) -> const MeshSpec& { return spec(state); };
   for (const auto& [value, variable] : cache_inputs_)
     set_value(result.plan, graph_.values[at(value)].name, spec_of(chosen(variable).outputs[0]));
   for (const auto& [output, variable] : cache_outputs_) {

@@ -21,6 +21,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "frontend/sharding/conversion_steps.h"
@@ -36,7 +37,7 @@ using Combination = std::span<const Strategy* const>;
 
 // What the combinations of a node cost. Nodes with equal combinations and equal keys cost the same.
 struct NodePrices {
-  std::string key;
+  std::shared_ptr<const std::string> key;
   std::function<Cost(Combination axes, const Mesh& mesh)> of;
 };
 
@@ -136,7 +137,7 @@ class SplitSpace {
   // conversions whose tables have more than so many cells together are left out. It has no other problem.
   Problem problem(const SplitCosts& costs, bool relaxed = false, std::size_t cells = kMostRelaxed) const;
   // What takes a while, and what is often as good.
-  static constexpr std::size_t kMostRelaxed = std::size_t{1} << 20, kFewRelaxed = std::size_t{1} << 18;
+  static constexpr std::size_t kMostRelaxed = std::size_t{1} << 20, kFewRelaxed = std::size_t{1} << 16;
   // Whether a relaxed problem with no more cells leaves out something.
   bool leaves_out(std::size_t cells) const;
   // `restrict` adds limits and forbids choices before the problem is solved. Without nodes and conversions if the solution is
@@ -177,16 +178,18 @@ class SplitSpace {
     return choices(variable)[static_cast<std::size_t>(choice)].axes;
   }
   // Whether a choice of all variables splits something into padded parts.
+  // What the nodes of no plan cost less than, without any conversions.
+  Cost least_of_nodes(const SplitCosts& costs) const;
   bool pads(const std::vector<int>& choice) const;
   // Of a problem of this space.
   void forbid_padding(Problem& problem) const;
   const MeshSpec& taken_state(int variable, int choice, int input) const {
     const Choice& c = choices(variable)[static_cast<std::size_t>(choice)];
-    return states_[static_cast<std::size_t>(c.inputs[static_cast<std::size_t>(input)])];
+    return spec(c.inputs[static_cast<std::size_t>(input)]);
   }
   const MeshSpec& produced_state(int variable, int choice, int output) const {
     const Choice& c = choices(variable)[static_cast<std::size_t>(choice)];
-    return states_[static_cast<std::size_t>(c.outputs[static_cast<std::size_t>(output)])];
+    return spec(c.outputs[static_cast<std::size_t>(output)]);
   }
 
  private:
@@ -241,7 +244,8 @@ class SplitSpace {
     return *choices_[static_cast<std::size_t>(variable)];
   }
   int state(const MeshSpec& spec);
-  Cut cut(int value, const MeshSpec& whole);
+  const MeshSpec& spec(int state) const { return states_->specs[static_cast<std::size_t>(state)]; }
+  Cut cut(int value, const std::vector<std::int64_t>& sizes, const MeshSpec& whole);
   Choices make_choices(int node, const std::vector<BlockCandidates>& candidates);
   void add_choices(int node, Choices all);
   std::vector<std::vector<Cost>> node_costs(const SplitCosts& costs) const;
@@ -272,9 +276,14 @@ class SplitSpace {
   const Graph& graph_;
   Mesh mesh_;
   SpaceOptions options_;
-  std::vector<MeshSpec> states_;  // all that occur; the first one is replicated
-  std::map<MeshSpec, int> index_;
-  std::map<std::pair<std::vector<std::int64_t>, MeshSpec>, Cut> cuts_;  // by the sizes of the tensor
+  // All that occur; the first one is replicated.
+  struct StateTable {
+    std::vector<MeshSpec> specs;
+    std::unordered_map<MeshSpec, int, MeshSpecHash> index;
+  };
+  std::shared_ptr<StateTable> states_ = std::make_shared<StateTable>();  // parts of a space have the same
+  std::map<std::vector<std::int64_t>, std::unordered_map<MeshSpec, Cut, MeshSpecHash>>
+      cuts_;  // by the sizes of the tensor
   std::deque<Strategy> strategies_;
   std::map<int, int> cache_inputs_;   // value: its variable
   std::map<int, int> cache_outputs_;  // index of a graph output: the variable of its past

@@ -40,6 +40,7 @@ void ConversionCosts::code_states() {
 
 int ConversionCosts::tensor(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes) {
   std::vector<std::int64_t> key;
+  key.reserve(sizes.size() + 1);
   for (const ir::Expr& size : sizes) key.push_back(static_size(size).value_or(-1));
   key.push_back(bytes);
   const auto [entry, fresh] = numbers_.try_emplace({dtype, key}, static_cast<int>(tensors_.size()));

@@ -132,11 +132,12 @@ std::optional<std::int64_t> CheapestSteps::search(const MeshSpec& from, const Me
     for (std::size_t dim = scattered_[a].size(); from[a].is_pending() && dim < sizes_.size(); ++dim)
       scattered_[a].push_back(number(a, Spec::split(static_cast<int>(dim))));
   }
-  add_place(key_of(from_), from_, -1);
+  find_reach();
+  add_place(cell_of(from_), from_, -1);
   // A single axis is cut and padded as it is asked for.
   const bool begins_well = axes() > 1 && fits(from_);
   const bool any_fits = axes() == 1;
-  const std::uint64_t to_key = key_of(to_);
+  const std::size_t to_cell = cell_of(to_);
   // The cheapest so far, to where it leads.
   std::int64_t known_way = std::numeric_limits<std::int64_t>::max();
   while (true) {
@@ -145,30 +146,34 @@ std::optional<std::int64_t> CheapestSteps::search(const MeshSpec& from, const Me
       if (!places_[k].done && (best == places_.size() || places_[k].cost < places_[best].cost)) best = k;
     }
     if (best == places_.size()) return std::nullopt;
-    if (is(best, to_key, to_)) {
+    if (places_[best].cell == to_cell) {
       last_ = best;
       return places_[best].cost;
     }
     places_[best].done = true;
     const std::int64_t cost = places_[best].cost;
+    const std::size_t cell = places_[best].cell;
     here_.assign(state(best), state(best) + axes());
     next_ = here_;
     for (std::size_t a = 0; a < axes(); ++a) {
-      find_targets(a);
-      for (const Number target : targets_) {
-        if (target == here_[a] || !may_move(a, target)) continue;
+      const Reach& reach = reach_[a];
+      const std::size_t own_place = cell / reach.stride % reach.states.size();
+      // A sum over two axes may be scattered along one, reduced along the other, and gathered.
+      const std::size_t count = own(a, here_[a]).pending ? reach.states.size() : reach.unscattered;
+      for (std::size_t t = 0; t < count; ++t) {
+        const Number target = reach.states[t];
+        if (t == own_place || !may_move(a, target)) continue;
+        const std::size_t next_cell = cell - own_place * reach.stride + t * reach.stride;
+        const std::int64_t more = move_cost(a, target);
+        if (more == kImpossible || cost + more >= known_way) continue;
         next_[a] = target;
         // What is whole, or pending, leaves more to the others.
         const bool cuts = own(a, target).split;
-        if (!any_fits && (cuts || !begins_well) && !fits(next_)) continue;
-        const std::int64_t more = move_cost(a, target);
-        if (more == kImpossible || cost + more >= known_way) continue;
+        if (!any_fits && (cuts || !begins_well) && !fits_at(next_cell)) continue;
         const std::int64_t sum = cost + more;
-        const std::uint64_t key = key_of(next_);
-        std::size_t known = 0;
-        while (known < places_.size() && !is(known, key, next_)) ++known;
-        if (known == places_.size()) known = add_place(key, next_, static_cast<int>(a));
-        if (is(known, to_key, to_)) known_way = sum;
+        std::size_t known = place_at(next_cell);
+        if (known == places_.size()) known = add_place(next_cell, next_, static_cast<int>(a));
+        if (next_cell == to_cell) known_way = sum;
         Place& place = places_[known];
         if (sum >= place.cost) continue;
         place.cost = sum;
@@ -178,6 +183,54 @@ std::optional<std::int64_t> CheapestSteps::search(const MeshSpec& from, const Me
       next_[a] = here_[a];
     }
   }
+}
+
+// The states between which each axis moves, and where all of them together are.
+void CheapestSteps::find_reach() {
+  reach_.resize(axes());
+  std::size_t cells = 1;
+  for (std::size_t a = 0; a < axes(); ++a) {
+    Reach& reach = reach_[a];
+    reach.states = {to_[a]};
+    const auto add = [&](Number state) {
+      if (std::ranges::find(reach.states, state) == reach.states.end()) reach.states.push_back(state);
+    };
+    // The first one moves at once.
+    if (a > 0) add(kWhole);
+    add(from_[a]);
+    reach.unscattered = a > 0 ? reach.states.size() : 1;
+    if (a > 0 && own(a, from_[a]).pending) std::ranges::for_each(scattered_[a], add);
+    reach.stride = cells;
+    cells *= reach.states.size();
+  }
+  // Few axes have few of them; those of many are looked for.
+  constexpr std::size_t kMostCells = 4096;
+  is_small_ = cells <= kMostCells;
+  if (!is_small_) return;
+  known_.assign(cells, kNone);
+  fits_.assign(cells, Fits::unknown);
+}
+
+std::size_t CheapestSteps::cell_of(const std::vector<Number>& state) const {
+  std::size_t cell = 0;
+  for (std::size_t a = 0; a < axes(); ++a) {
+    const std::vector<Number>& states = reach_[a].states;
+    cell += static_cast<std::size_t>(std::ranges::find(states, state[a]) - states.begin()) * reach_[a].stride;
+  }
+  return cell;
+}
+
+// The place of the cell; as many as there are: it has none.
+std::size_t CheapestSteps::place_at(std::size_t cell) const {
+  if (is_small_) return known_[cell] == kNone ? places_.size() : known_[cell];
+  return static_cast<std::size_t>(std::ranges::find(places_, cell, &Place::cell) - places_.begin());
+}
+
+// Whether next_, which is at the cell, fits.
+bool CheapestSteps::fits_at(std::size_t cell) {
+  if (!is_small_) return fits(next_);
+  if (fits_[cell] == Fits::unknown) fits_[cell] = fits(next_) ? Fits::yes : Fits::no;
+  return fits_[cell] == Fits::yes;
 }
 
 CheapestSteps::Number CheapestSteps::number(std::size_t axis, const Spec& spec) {
@@ -191,34 +244,12 @@ CheapestSteps::Number CheapestSteps::number(std::size_t axis, const Spec& spec) 
   return static_cast<Number>(known.size() - 1);
 }
 
-// Different states of few axes have different ones.
-std::uint64_t CheapestSteps::key_of(const std::vector<Number>& state) const {
-  std::uint64_t key = 0;
-  for (const Number number : state) key = key * 257 + number;
-  return key;
-}
-
-bool CheapestSteps::is(std::size_t place, std::uint64_t key, const std::vector<Number>& state) const {
-  constexpr std::size_t kFewAxes = 7;
-  return places_[place].key == key &&
-         (axes() <= kFewAxes || std::equal(state.begin(), state.end(), this->state(place)));
-}
-
-std::size_t CheapestSteps::add_place(std::uint64_t key, const std::vector<Number>& state, int axis) {
+std::size_t CheapestSteps::add_place(std::size_t cell, const std::vector<Number>& state, int axis) {
   states_.insert(states_.end(), state.begin(), state.end());
   const bool first = places_.empty();
-  places_.push_back({key, first ? 0 : std::numeric_limits<std::int64_t>::max(), -1, axis, false});
+  places_.push_back({cell, first ? 0 : std::numeric_limits<std::int64_t>::max(), -1, axis, false});
+  if (is_small_) known_[cell] = static_cast<std::uint16_t>(places_.size() - 1);
   return places_.size() - 1;
-}
-
-void CheapestSteps::find_targets(std::size_t axis) {
-  targets_ = {to_[axis]};
-  if (axis == 0) return;
-  targets_.push_back(kWhole);
-  targets_.push_back(from_[axis]);
-  // A sum over two axes may be scattered along one, reduced along the other, and gathered.
-  if (own(axis, here_[axis]).pending)
-    targets_.insert(targets_.end(), scattered_[axis].begin(), scattered_[axis].end());
 }
 
 // Whether an axis may move to that state while the others are as they are.

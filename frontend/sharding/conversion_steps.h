@@ -60,25 +60,35 @@ class CheapestSteps {
     std::vector<std::int64_t> moves;  // costs, by the state to which it moves and the other axes that split
   };
   struct Place {
-    std::uint64_t key = 0;
+    std::size_t cell = 0;
     std::int64_t cost = 0;
     int before = -1, axis = -1;  // from where, and what has moved
     bool done = false;
   };
+
+  // The states of an axis during a search; those into which only a sum is scattered are the last ones.
+  struct Reach {
+    std::vector<Number> states;
+    std::size_t unscattered = 0;
+    std::size_t stride = 1;  // of cells
+  };
+  enum class Fits : std::uint8_t { unknown, yes, no };
+  static constexpr std::uint16_t kNone = 0xffff;
 
   std::size_t axes() const { return mesh_.axes.size(); }
   const Own& own(std::size_t axis, Number number) const { return owns_[axis][number]; }
   const Number* state(std::size_t place) const { return &states_[place * axes()]; }
   Number number(std::size_t axis, const Spec& spec);
   void forget();  // all numbers
-  std::uint64_t key_of(const std::vector<Number>& state) const;
-  bool is(std::size_t place, std::uint64_t key, const std::vector<Number>& state) const;
-  std::size_t add_place(std::uint64_t key, const std::vector<Number>& state, int axis);
+  std::size_t cell_of(const std::vector<Number>& state) const;
+  std::size_t place_at(std::size_t cell) const;
+  std::size_t add_place(std::size_t cell, const std::vector<Number>& state, int axis);
   std::optional<std::int64_t> search(const MeshSpec& from, const MeshSpec& to);
-  void find_targets(std::size_t axis);
+  void find_reach();
   bool may_move(std::size_t axis, Number target) const;
   bool may_pad(const std::vector<Number>& state, std::size_t axis, std::int64_t size) const;
   bool fits(const std::vector<Number>& state) const;
+  bool fits_at(std::size_t cell);
   std::int64_t move_cost(std::size_t axis, Number target);
   template <class Add>
   bool each_move(const Number* state, std::size_t axis, Number target, const Add& add) const;
@@ -95,7 +105,11 @@ class CheapestSteps {
   // Of one search.
   std::vector<Place> places_;
   std::vector<Number> states_;  // of the places, one after another
-  std::vector<Number> from_, to_, here_, next_, targets_;
+  std::vector<Number> from_, to_, here_, next_;
+  std::vector<Reach> reach_;          // by axis
+  bool is_small_ = true;              // whether the next two are used
+  std::vector<std::uint16_t> known_;  // by cell: its place
+  std::vector<Fits> fits_;            // by cell
   std::size_t last_ = 0;
 };
 

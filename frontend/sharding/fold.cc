@@ -63,6 +63,10 @@ class Places {
     place.assign(count, -1);
     for (std::size_t p = 0; p < count; ++p) place[at(order[p])] = static_cast<int>(p);
     ends.resize(count);
+    std::vector<std::size_t> degree(count, 0);
+    for (const Edge& edge : problem.edges)
+      for (const int v : {edge.from, edge.to}) ++degree[at(place[at(v)])];
+    for (std::size_t p = 0; p < count; ++p) ends[p].reserve(degree[p]);
     Numbers numbers;
     for (std::size_t e = 0; e < problem.edges.size(); ++e) {
       const Edge& edge = problem.edges[e];
@@ -72,14 +76,16 @@ class Places {
       ends[at(b)].push_back({a, table, static_cast<int>(e), true});
     }
     std::map<std::vector<int>, int> kinds;
+    std::vector<int> key;
+    kind.reserve(count);
     for (std::size_t p = 0; p < count; ++p) {
       // Own costs and tables, wherever these lead.
       const std::vector<Cost>& own = problem.variables[at(order[p])];
-      std::vector<int> key;
+      key.clear();
       for (const End& end : ends[p]) key.push_back(2 * end.table + (end.from ? 1 : 0));
       std::sort(key.begin(), key.end());
       key.push_back(numbers.of(own));
-      kind.push_back(kinds.try_emplace(std::move(key), static_cast<int>(kinds.size())).first->second);
+      kind.push_back(kinds.try_emplace(key, static_cast<int>(kinds.size())).first->second);
     }
   }
 
@@ -186,6 +192,7 @@ class Layers {
     if (a.inside.size() != b.inside.size()) return false;
     const auto ends = [&](int p, int begin) {
       std::vector<std::tuple<int, int, bool, bool>> all;
+      all.reserve(places_.ends[at(p)].size());
       for (const End& end : places_.ends[at(p)]) {
         const bool out = outside(end.other);
         all.push_back({end.table, out ? end.other : end.other - begin, out, end.from});
@@ -250,7 +257,7 @@ struct Kinds {
 // The costs over all choices of variables in `problem` of which some are left in the network.
 std::shared_ptr<const std::vector<Cost>> with_all_choices(const Factor& factor, const Network& network,
                                                           const Problem& problem) {
-  std::vector<std::vector<int>> labels;
+  std::vector<Labels> labels;
   std::vector<std::size_t> sizes;
   std::size_t cells = 1;
   for (const int v : factor.variables) {
@@ -267,47 +274,37 @@ std::shared_ptr<const std::vector<Cost>> with_all_choices(const Factor& factor, 
 void add(Cost& sum, Cost cost) { sum = sum == kForbidden || cost == kForbidden ? kForbidden : sum + cost; }
 Cost allowed(Cost cost) { return cost >= kForbiddenFrom ? kForbidden : cost; }
 
-// What the choices of each of these variables, which are fixed, cost at least, one variable after another: without what those before it
-// were found to cost, so that the sum is at most what they cost together. Takes it off their own costs. kForbidden: nothing is
-// allowed with it. nullopt: that takes too large tables.
-std::optional<std::vector<std::vector<Cost>>> take_costs_of_each(Network& network,
-                                                                 const std::vector<int>& variables,
-                                                                 const std::vector<std::size_t>& sizes,
-                                                                 std::int64_t table) {
-  std::vector<std::vector<Cost>> all;
-  for (const std::size_t size : sizes) all.emplace_back(size, kForbidden);
-  Network released = network;
-  for (std::size_t v = 0; v < released.nodes.size(); ++v) released.release(static_cast<int>(v));
-  for (std::size_t k = 0; k < variables.size() && !network.infeasible; ++k) {
-    Network one = released;
-    for (std::size_t j = 0; j < k; ++j)
-      one.nodes[at(variables[j])].costs = network.nodes[at(variables[j])].costs;
-    one.fix(variables[k]);
-    std::vector<Factor> left;
-    if (!one.eliminate(table, {}, &left)) return std::nullopt;
-    network.cells += one.cells - released.cells;
-    std::vector<Cost>& own = network.nodes[at(variables[k])].costs;
-    if (one.infeasible) {
-      std::ranges::fill(own, kInside);
-      continue;
-    }
-    std::vector<Cost> least = one.nodes[at(variables[k])].costs;
-    for (std::size_t c = 0; c < least.size(); ++c) {
-      for (const Factor& factor : left) {
-        const Cost more = (*factor.costs)[c];
-        least[c] = least[c] >= kForbiddenFrom || more >= kForbiddenFrom ? kInside : least[c] + more;
+// What the choices of a variable cost at least with those that it has pairs with, without what these cost others. Takes it off its own
+// costs. kForbidden: nothing is allowed with it.
+std::vector<Cost> take_costs_of(Network& network, int variable, std::size_t size) {
+  Node& node = network.nodes[at(variable)];
+  std::vector<Cost> least = node.costs;
+  const auto add = [](Cost& sum, Cost cost) {
+    sum = sum >= kForbiddenFrom || cost >= kForbiddenFrom ? kInside : sum + cost;
+  };
+  for (const int p : node.pairs) {
+    const Pair& pair = network.pairs[at(p)];
+    const int other = pair.other(variable);
+    for (int c = 0; c < network.size(variable); ++c) {
+      Cost best = kInside;
+      for (int j = 0; j < network.size(other); ++j) {
+        Cost sum = network.cost(pair, variable, c, j);
+        add(sum, network.nodes[at(other)].costs[at(j)]);
+        best = std::min(best, sum);
       }
+      add(least[at(c)], best);
     }
-    const Cost base = *std::min_element(least.begin(), least.end());
-    Cost most = 0;
-    for (const Cost cost : least) most = cost >= kForbiddenFrom ? most : std::max(most, cost - base);
-    // Costs stay at least 0.
-    network.constant -= most;
-    for (std::size_t c = 0; c < least.size(); ++c) {
-      const bool forbidden = least[c] >= kForbiddenFrom;
-      if (!forbidden) all[k][at(network.nodes[at(variables[k])].labels[c])] = least[c] - base;
-      own[c] = forbidden ? kInside : own[c] + most - (least[c] - base);
-    }
+  }
+  const Cost base = *std::min_element(least.begin(), least.end());
+  Cost most = 0;
+  for (const Cost cost : least) most = cost >= kForbiddenFrom ? most : std::max(most, cost - base);
+  // Costs stay at least 0.
+  network.constant -= most;
+  std::vector<Cost> all(size, kForbidden);
+  for (std::size_t c = 0; c < least.size(); ++c) {
+    const bool forbidden = least[c] >= kForbiddenFrom;
+    if (!forbidden) all[at(node.labels[c])] = least[c] - base;
+    node.costs[c] = forbidden ? kInside : node.costs[c] + most - (least[c] - base);
   }
   return all;
 }
@@ -413,13 +410,8 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
   }
   if (copied) {
     Network& outside = folded.outside_.emplace(rest, scale);
-    std::vector<int> variables;
-    std::vector<std::size_t> sizes;
-    for (const Copy& copy : folded.copies_) {
-      outside.fix(copy.variable);
-      variables.push_back(copy.variable);
-      sizes.push_back(rest.variables[at(copy.variable)].size());
-    }
+    outside.share_results(network);  // the first layer is there if it begins with other states
+    for (const Copy& copy : folded.copies_) outside.fix(copy.variable);
     for (const Layer& layer : layers) {
       for (std::size_t k = 0; k < touched.size(); ++k) {
         if (own[k] == 0 && kind_of[k] < 0)
@@ -427,14 +419,13 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
       }
     }
     outside.reduce(kInside, true);
-    const auto costs = take_costs_of_each(outside, variables, sizes, table);
-    if (!costs) return std::nullopt;
     // Of each layer a share.
-    for (std::size_t k = 0; k < variables.size(); ++k) {
-      for (std::size_t c = 0; c < (*costs)[k].size(); ++c) {
-        const Cost cost = (*costs)[k][c];
-        network.nodes[at(folded.copies_[k].inside)].costs[c] = cost == kForbidden ? kInside : cost / scale;
-      }
+    for (std::size_t k = 0; k < folded.copies_.size() && !outside.infeasible; ++k) {
+      const auto [variable, inside_one] = folded.copies_[k];
+      const std::vector<Cost> costs =
+          take_costs_of(outside, variable, rest.variables[at(variable)].size());
+      for (std::size_t c = 0; c < costs.size(); ++c)
+        network.nodes[at(inside_one)].costs[c] = costs[c] == kForbidden ? kInside : costs[c] / scale;
     }
   }
   network.reduce(kInside, true);

@@ -18,6 +18,7 @@
 
 namespace braid::frontend::sharding {
 
+struct Factors;
 struct Rule;
 
 struct GraphUse {
@@ -63,8 +64,10 @@ struct Graph {
 
   int find(const std::string& name) const;  // -1: none
   std::unordered_map<std::string, int> index;
-  // What block_candidates has found (rules.h), by ranks: every mesh asks again. The graph is not changed once it is asked.
+  // What block_candidates has found (rules.h), by ranks, and the factors of all nodes: every mesh asks again. The graph is not changed once
+  // it is asked.
   mutable std::map<int, std::shared_ptr<const BlockCandidates>> known_candidates;
+  mutable std::shared_ptr<const std::vector<Factors>> known_factors;
 };
 
 // `facts` must be those of the same model. The graph points into the model and has expressions of the schedule from which the

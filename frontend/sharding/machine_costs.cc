@@ -111,15 +111,6 @@ Cost node_cost(const analysis::Machine& machine, const NodeWork& node, Combinati
   return picoseconds(roofline(machine, work).us() + (node.fused ? 0 : machine.launch_us));
 }
 
-}  // namespace
-
-struct KnownWork {
-  std::unordered_map<const GraphNode*, std::pair<std::shared_ptr<const NodeWork>, std::string>> nodes;
-};
-std::shared_ptr<KnownWork> make_known_work() { return std::make_shared<KnownWork>(); }
-
-namespace {
-
 std::function<std::int64_t(const ir::Expr&)> size_with(
     const std::shared_ptr<const analysis::CostModel>& costs) {
   return [costs](const ir::Expr& size) { return costs->value(size); };
@@ -211,22 +202,39 @@ Cost whole_product(std::int64_t steps) {
 
 bool moves_between_ranks(StepKind kind) { return kind != StepKind::slice && kind != StepKind::permute; }
 
+struct KnownWork {
+  struct Node {
+    std::shared_ptr<const NodeWork> work;
+    std::shared_ptr<const std::string> key;
+  };
+  static Node of(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
+    auto work = std::make_shared<const NodeWork>(work_of(graph, node, sizes));
+    auto key = std::make_shared<const std::string>(work->key());
+    return {std::move(work), std::move(key)};
+  }
+  std::vector<Node> nodes;  // as the graph's; of those that are computed at compile time none
+};
+
+std::shared_ptr<const KnownWork> known_work(const Graph& graph, const analysis::CostModel& costs) {
+  SplitCosts sizes;
+  sizes.size = [&](const ir::Expr& size) { return costs.value(size); };
+  auto known = std::make_shared<KnownWork>();
+  for (const GraphNode& node : graph.nodes)
+    known->nodes.push_back(node.compile_time ? KnownWork::Node{} : KnownWork::of(graph, node, sizes));
+  return known;
+}
+
 SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const SplitCostOptions& options,
-                       std::shared_ptr<KnownWork> known) {
+                       std::shared_ptr<const KnownWork> known) {
   SplitCosts result;
   result.size = size_with(costs);
-  if (!known) known = make_known_work();
   result.prices = [costs, options, known = std::move(known), sizes = result](const Graph& graph,
                                                                              const GraphNode& node) {
-    const auto [entry, fresh] = known->nodes.try_emplace(&node);
-    if (fresh) {
-      NodeWork own = work_of(graph, node, sizes);
-      entry->second.second = own.key();
-      entry->second.first = std::make_shared<const NodeWork>(std::move(own));
-    }
+    KnownWork::Node own = known ? known->nodes[static_cast<std::size_t>(&node - graph.nodes.data())]
+                                : KnownWork::of(graph, node, sizes);
     NodePrices prices;
-    prices.key = entry->second.second;
-    prices.of = [costs, options, work = entry->second.first](Combination axes, const Mesh& mesh) {
+    prices.key = std::move(own.key);
+    prices.of = [costs, options, work = std::move(own.work)](Combination axes, const Mesh& mesh) {
       // Per axis along which it could be split.
       const auto whole =
           std::count_if(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter < 0; });

@@ -23,13 +23,15 @@ struct SplitCostOptions {
 // that sums can be counted.
 Cost whole_product(std::int64_t steps);
 
-// Kernels: products, convolutions and attention by their flops and bytes, reductions by their bytes, each with a launch. What is
-// fused into them (elementwise operators) costs the traffic of its result, and views nothing. What nodes compute and move is kept in
-// `known`, by the addresses of nodes, for as long as it lives: of one graph and one cost model.
+// What the nodes of a graph compute and move, at the sizes of a cost model: the same for all options.
 struct KnownWork;
-std::shared_ptr<KnownWork> make_known_work();
+std::shared_ptr<const KnownWork> known_work(const Graph& graph, const analysis::CostModel& costs);
+
+// Kernels: products, convolutions and attention by their flops and bytes, reductions by their bytes, each with a launch. What is
+// fused into them (elementwise operators) costs the traffic of its result, and views nothing. `known` is of the graph and the cost
+// model; without it, what nodes do is computed each time.
 SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const SplitCostOptions& options = {},
-                       std::shared_ptr<KnownWork> known = nullptr);
+                       std::shared_ptr<const KnownWork> known = nullptr);
 
 // A step of a conversion on the machine, alone; free if nothing moves between ranks.
 analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const ConversionStep& step,

@@ -112,6 +112,17 @@ std::vector<Mesh> meshes_of(int ranks, int axes) {
   return meshes;
 }
 
+std::size_t MeshSpecHash::operator()(const MeshSpec& spec) const {
+  std::uint64_t hash = spec.size();
+  const auto mix = [&](std::uint64_t next) { hash = (hash ^ next ^ (hash >> 29)) * 0x9e3779b97f4a7c15u; };
+  for (const Spec& own : spec) {
+    mix(static_cast<std::uint64_t>(own.kind) + 4 * static_cast<std::uint64_t>(own.reduce) +
+        64 * static_cast<std::uint64_t>(own.dim));
+    for (const std::int64_t block : own.blocks) mix(static_cast<std::uint64_t>(block));
+  }
+  return hash;
+}
+
 std::string to_string(const MeshSpec& spec, const Mesh& mesh) {
   if (!mesh.has_names()) return to_string(spec.at(0));
   std::string text;

@@ -44,6 +44,9 @@ std::vector<Mesh> meshes_of(int ranks, int axes);
 
 // By axis.
 using MeshSpec = std::vector<Spec>;
+struct MeshSpecHash {
+  std::size_t operator()(const MeshSpec& spec) const;
+};
 // "S(0) on dp, S(1) on tp"; "R" if it is replicated on all axes; as to_string(Spec) if the mesh has no names.
 std::string to_string(const MeshSpec& spec, const Mesh& mesh);
 // What to_string wrote; a mesh of one axis needs no name. nullopt: it is no state on that mesh.

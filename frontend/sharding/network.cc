@@ -1,6 +1,8 @@
 #include "frontend/sharding/network.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
 #include "ir/error.h"
 
@@ -47,14 +49,14 @@ std::uint64_t hash_of(const std::vector<Cost>& costs) {
   return mix(mix(lanes[0], lanes[1]), mix(lanes[2], lanes[3]));
 }
 
-std::vector<std::size_t> cells_of(const std::vector<std::vector<int>>& labels,
+std::vector<std::size_t> cells_of(const std::vector<Labels>& labels,
                                   const std::vector<std::size_t>& sizes) {
   std::vector<std::size_t> cells(1, 0);
   for (std::size_t k = 0; k < labels.size(); ++k) {
     std::vector<std::size_t> next;
     next.reserve(cells.size() * labels[k].size());
     for (const std::size_t cell : cells) {
-      for (const int label : labels[k]) next.push_back(cell * sizes[k] + static_cast<std::size_t>(label));
+      for (const int label : labels[k].all()) next.push_back(cell * sizes[k] + static_cast<std::size_t>(label));
     }
     cells = std::move(next);
   }
@@ -66,12 +68,18 @@ Network::Network(const Problem& problem, Cost scale) {
   nodes.resize(count);
   queued_.assign(count, 0);
   to_compare_.assign(count, 1);
+  std::map<std::size_t, Labels> all;  // by number
   for (int v = 0; v < count; ++v) {
-    for (std::size_t choice = 0; choice < problem.variables[v].size(); ++choice) {
-      const Cost cost = problem.variables[v][choice];
-      nodes[v].costs.push_back(cost == kForbidden ? kInside : cost * scale);
-      nodes[v].labels.push_back(static_cast<int>(choice));
+    const std::vector<Cost>& costs = problem.variables[v];
+    nodes[v].costs.reserve(costs.size());
+    for (const Cost cost : costs) nodes[v].costs.push_back(cost == kForbidden ? kInside : cost * scale);
+    const auto [labels, fresh] = all.try_emplace(costs.size());
+    if (fresh) {
+      std::vector<int> choices(costs.size());
+      std::iota(choices.begin(), choices.end(), 0);
+      labels->second = Labels(std::move(choices));
     }
+    nodes[v].labels = labels->second;
   }
   for (const Edge& edge : problem.edges) {
     std::vector<Cost> costs = edge.costs.costs();
@@ -278,26 +286,23 @@ void Network::keep_choices(int variable, const std::vector<int>& keep) {
     values.resize(keep.size());
   };
   select(node.costs);
-  select(node.labels);
+  std::vector<int> labels = node.labels.all();
+  select(labels);
+  node.labels = Labels(std::move(labels));
   for (int use : node.uses) select(uses[use].bytes);
   for (std::size_t i = node.uses.size(); i-- > 0;) normalise_use(node.uses[i]);
   touch_around(variable);
 }
 
-void Network::record(int variable, std::vector<int> on, std::shared_ptr<const std::vector<int>> choice,
+void Network::record(int variable, const std::vector<int>& on, std::shared_ptr<const std::vector<int>> choice,
                      std::shared_ptr<const TableSum> sum) {
   auto step = std::make_shared<Step>();
   step->variable = variable;
-  for (int v : on) {
-    std::vector<int> position(
-        static_cast<std::size_t>(*std::max_element(nodes[v].labels.begin(), nodes[v].labels.end())) + 1, -1);
-    for (int c = 0; c < size(v); ++c) position[nodes[v].labels[c]] = c;
-    step->position.push_back(std::move(position));
-  }
-  step->on = std::move(on);
+  step->labels = nodes[variable].labels;
+  step->on.reserve(on.size());
+  for (const int v : on) step->on.emplace_back(v, nodes[v].labels);
   step->choice = std::move(choice);
   step->sum = std::move(sum);
-  step->labels = nodes[variable].labels;
   step->before = steps_;
   steps_ = std::move(step);
 }
@@ -306,27 +311,17 @@ void Network::restore(std::vector<int>& choice) const {
   std::vector<int> places;  // of the choices of `on`
   for (const Step* step = steps_.get(); step; step = step->before.get()) {
     places.clear();
-    for (std::size_t i = 0; i < step->on.size(); ++i) {
-      const std::vector<int>& position = step->position[i];
-      const int label = choice[step->on[i]];
-      ir::internal_check(label >= 0 && label < static_cast<int>(position.size()) && position[label] >= 0,
-                         "variable {} depends on {}, which has no choice", step->variable, step->on[i]);
-      places.push_back(position[label]);
+    std::size_t cell = 0;
+    for (const auto& [variable, labels] : step->on) {
+      const std::optional<std::size_t> place = labels.place_of(choice[variable]);
+      ir::internal_check(place.has_value(), "variable {} depends on {}, which has no choice", step->variable,
+                         variable);
+      places.push_back(static_cast<int>(*place));
+      cell = cell * labels.size() + *place;
     }
-    int own = -1;
-    if (step->sum) {
-      own = best_choice(*step->sum, places);
-    } else {
-      std::size_t index = 0;
-      for (std::size_t i = 0; i < places.size(); ++i) {
-        std::size_t sizes = 0;
-        for (int p : step->position[i]) sizes += p >= 0;
-        index = index * sizes + static_cast<std::size_t>(places[i]);
-      }
-      own = (*step->choice)[index];
-    }
+    const int own = step->sum ? best_choice(*step->sum, places) : (*step->choice)[cell];
     ir::internal_check(own >= 0, "variable {} has no choice", step->variable);
-    choice[step->variable] = step->labels[own];
+    choice[step->variable] = step->labels[static_cast<std::size_t>(own)];
   }
 }
 

@@ -6,9 +6,12 @@
 // at most its true cost, so a bound of one is a bound of the other. (Lagrangian relaxation; Geoffrion 1974.)
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "frontend/sharding/minimise.h"
@@ -23,9 +26,29 @@ inline constexpr Cost kForbiddenFrom = Cost{1} << 61;
 // Equal costs have equal ones.
 std::uint64_t hash_of(const std::vector<Cost>& costs);
 
+// The choices of a variable that are left, by their indices in the problem, ascending. Copies share them.
+class Labels {
+ public:
+  Labels() = default;
+  explicit Labels(std::vector<int> all) : all_(std::make_shared<const std::vector<int>>(std::move(all))) {}
+
+  std::size_t size() const { return all_ ? all_->size() : 0; }
+  int operator[](std::size_t place) const { return (*all_)[place]; }
+  const std::vector<int>& all() const { return *all_; }
+  // nullopt: it is not left.
+  std::optional<std::size_t> place_of(int label) const {
+    const auto found = std::ranges::lower_bound(*all_, label);
+    if (found == all_->end() || *found != label) return std::nullopt;
+    return static_cast<std::size_t>(found - all_->begin());
+  }
+
+ private:
+  std::shared_ptr<const std::vector<int>> all_;
+};
+
 struct Node {
   std::vector<Cost> costs;  // per choice that is left
-  std::vector<int> labels;  // per choice: its index in the problem
+  Labels labels;            // of these
   std::vector<int> pairs;   // indices of pairs, alive
   std::vector<int> uses;    // indices of uses, alive
   bool alive = true;
@@ -56,18 +79,18 @@ struct Factor {
 };
 
 // Where the choices of these labels are in a table over all choices of several variables, row-major.
-std::vector<std::size_t> cells_of(const std::vector<std::vector<int>>& labels,
+std::vector<std::size_t> cells_of(const std::vector<Labels>& labels,
                                   const std::vector<std::size_t>& sizes);
 
 // How to compute the choice of a variable that was removed from those of others, which were removed later or not at all.
 struct Step {
   int variable = -1;
-  std::vector<int> on;                     // the variables that it depends on
-  std::vector<std::vector<int>> position;  // per variable of `on`: from its label to its index in the table
-  // The table, row-major: choices of `variable`, -1: none. Null: the best one of the sum.
+  Labels labels;
+  // The variables that it depends on, with the choices that they had.
+  std::vector<std::pair<int, Labels>> on;
+  // The table over these, row-major: choices of `variable`, -1: none. Null: the best one of the sum.
   std::shared_ptr<const std::vector<int>> choice;
   std::shared_ptr<const TableSum> sum;  // over `on` and the variable
-  std::vector<int> labels;              // of these choices
   std::shared_ptr<const Step> before;
 };
 
@@ -75,6 +98,8 @@ class Network {
  public:
   // `scale` multiplies all costs.
   Network(const Problem& problem, Cost scale);
+  // Before anything is reduced, here and there: what both compute is computed once.
+  void share_results(const Network& other) { kept_ = other.kept_; }
   // Before anything is reduced.
   void fix(int variable) { nodes[variable].fixed = true; }
   void release(int variable) { nodes[variable].fixed = false; }
@@ -129,7 +154,7 @@ class Network {
 
   // A choice for all variables; `choice` holds the labels of those alive, -1 for the others.
   void restore(std::vector<int>& choice) const;
-  void record(int variable, std::vector<int> on, std::shared_ptr<const std::vector<int>> choice,
+  void record(int variable, const std::vector<int>& on, std::shared_ptr<const std::vector<int>> choice,
               std::shared_ptr<const TableSum> sum = nullptr);
 
  private:

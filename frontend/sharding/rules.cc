@@ -194,15 +194,25 @@ std::set<Blocks> suggested(const GraphNode& node, const Letter& letter, const Bl
 
 namespace {
 
+// Without those of nodes that are computed at compile time.
+const std::vector<Factors>& factors_of_all(const Graph& graph) {
+  if (!graph.known_factors) {
+    std::vector<Factors> all;
+    for (const GraphNode& node : graph.nodes)
+      all.push_back(node.compile_time ? Factors{} : factors_of(graph, node));
+    graph.known_factors = std::make_shared<const std::vector<Factors>>(std::move(all));
+  }
+  return *graph.known_factors;
+}
+
 BlockCandidates find_candidates(const Graph& graph, int ranks) {
   BlockCandidates candidates;
-  std::vector<Factors> factors;
+  const std::vector<Factors>& factors = factors_of_all(graph);
   // What nothing has changed for since the last visit is not visited. Lists of several blocks begin where a letter has several
   // segments.
   std::vector<char> open;
-  for (const GraphNode& node : graph.nodes) {
-    factors.push_back(node.compile_time ? Factors{} : factors_of(graph, node));
-    open.push_back(std::ranges::any_of(factors.back().letters, [](const Letter& letter) {
+  for (const Factors& own : factors) {
+    open.push_back(std::ranges::any_of(own.letters, [](const Letter& letter) {
       return std::ranges::any_of(letter.at, [](const Occurrence& at) { return at.segments.size() > 1; });
     }));
   }

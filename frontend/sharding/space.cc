@@ -178,7 +178,6 @@ SplitSpace::SplitSpace(const SplitSpace& whole, int open_axis, const std::vector
       mesh_(whole.mesh_),
       options_(whole.options_),
       states_(whole.states_),
-      index_(whole.index_),
       variable_of_(whole.variable_of_),
       given_(whole.given_),
       returned_(whole.returned_) {
@@ -243,19 +242,18 @@ std::vector<int> SplitSpace::choice_of(const SplitSpace& part, const std::vector
 }
 
 int SplitSpace::state(const MeshSpec& spec) {
-  const auto [found, added] = index_.try_emplace(spec, static_cast<int>(states_.size()));
-  if (added) states_.push_back(spec);
+  const auto [found, added] = states_->index.try_emplace(spec, static_cast<int>(states_->specs.size()));
+  if (added) states_->specs.push_back(spec);
   return found->second;
 }
 // Layers are equal, so that the same is asked again and again.
-SplitSpace::Cut SplitSpace::cut(int v, const MeshSpec& whole) {
+SplitSpace::Cut SplitSpace::cut(int v, const std::vector<std::int64_t>& sizes, const MeshSpec& whole) {
   if (v < 0) return {state(whole), false};
   const GraphValue& value = graph_.values[at(v)];
-  const std::vector<std::int64_t> sizes = static_sizes(value);
   const bool unread = value.readers.empty() && value.rank() == 0;  // its sizes are unknown
   if (mesh_.size() == 1 || unread || is_replicated(whole))
     return {state(whole), is_padded(whole, sizes, mesh_)};
-  const auto [known, fresh] = cuts_.try_emplace({sizes, whole});
+  const auto [known, fresh] = cuts_[sizes].try_emplace(whole);
   if (fresh) {
     const std::optional<MeshSpec> own = cut_in_turn(whole, sizes, mesh_);
     known->second = {own ? state(*own) : -1, is_padded(whole, sizes, mesh_)};
@@ -282,6 +280,7 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<BlockCandi
   // What each tensor becomes, by the numbers of its states on the axes: most tuples differ in other tensors.
   struct Tensor {
     int value = -1;
+    std::vector<std::int64_t> sizes;
     std::vector<std::vector<int>> number;         // per axis and strategy
     std::vector<std::vector<const Spec*>> specs;  // per axis and number
     std::vector<std::optional<Cut>> cuts;         // row-major
@@ -292,6 +291,7 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<BlockCandi
     for (std::size_t k = 0; k < values.size(); ++k) {
       Tensor& tensor = tensors.emplace_back();
       tensor.value = values[k];
+      if (tensor.value >= 0) tensor.sizes = static_sizes(graph_.values[at(tensor.value)]);
       std::size_t cells = 1;
       for (const std::vector<const Strategy*>& of : of_axis) {
         std::vector<int>& number = tensor.number.emplace_back();
@@ -317,9 +317,10 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<BlockCandi
       std::optional<Cut>& cut = tensor.cuts[cell];
       if (!cut) {
         MeshSpec whole;
+        whole.reserve(tuple.size());
         for (std::size_t a = 0; a < tuple.size(); ++a)
           whole.push_back(*tensor.specs[a][at(tensor.number[a][tuple[a]])]);
-        cut = this->cut(tensor.value, whole);
+        cut = this->cut(tensor.value, tensor.sizes, whole);
       }
       if (cut->state < 0) return false;
       choice.padded = choice.padded || cut->padded;
@@ -365,10 +366,8 @@ void SplitSpace::add_caches() {
   for (const Cache& cache : caches_of(graph_)) {
     // The states that some reader of it takes, those in which it is produced if only the next step reads it, and whole.
     std::set<int> wanted = {kReplicated};
-    const auto want = [&](int spec) {
-      const MeshSpec& axes = states_[at(spec)];
-      if (std::none_of(axes.begin(), axes.end(), [](const Spec& s) { return s.is_pending(); }))
-        wanted.insert(spec);
+    const auto want = [&](int state) {
+      if (std::ranges::none_of(spec(state), &Spec::is_pending)) wanted.insert(state);
     };
     const int value = cache.input < 0 ? graph_.outputs[at(cache.output)] : cache.input;
     bool read = false;
@@ -489,7 +488,7 @@ void SplitSpace::add_flows() {
     const Flow& flow = *alike.flows[0];
     const auto add = [&](const std::vector<int>& list) {
       std::vector<MeshSpec>& specs = alike.states.emplace_back();
-      for (const int state : list) specs.push_back(states_[at(state)]);
+      for (const int state : list) specs.push_back(spec(state));
     };
     add(*flow.produced);
     for (const Reader& reader : flow.readers) add(*reader.taken);
@@ -519,13 +518,13 @@ bool SplitSpace::convertible(int value, int from, int to) const {
   const ir::DType dtype = graph_.values[at(value)].dtype;
   for (std::size_t k = 0; k < mesh_.axes.size(); ++k) {
     const int ranks = mesh_.axes[k].size;
-    if (!conversion_steps(states_[at(from)][k], states_[at(to)][k], dtype, ranks, ranks)) return false;
+    if (!conversion_steps(spec(from)[k], spec(to)[k], dtype, ranks, ranks)) return false;
   }
   return true;
 }
 SplitSpace::ValueChoices SplitSpace::value_choices(const Flow& flow) const {
   // Ordered by what they are, not by when they were first seen.
-  const auto by_spec = [this](int a, int b) { return states_[at(a)] < states_[at(b)]; };
+  const auto by_spec = [this](int a, int b) { return spec(a) < spec(b); };
   std::set<int, decltype(by_spec)> produced(by_spec), wanted(by_spec);
   produced.insert(flow.produced->begin(), flow.produced->end());
   std::vector<const std::vector<int>*> taken;

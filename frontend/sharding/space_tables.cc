@@ -48,7 +48,8 @@ Cost cost_of(const Graph& graph, const GraphNode& node, Combination axes, const 
 // Per variable of a node or a cache. Nodes that share their choices are equal but for what is around them.
 std::vector<std::vector<Cost>> SplitSpace::node_costs(const SplitCosts& costs) const {
   std::vector<std::vector<Cost>> all(nodes_.size());
-  std::map<std::pair<const void*, std::string>, int> known;
+  std::map<std::pair<const void*, std::string_view>, int> known;
+  std::vector<NodePrices> all_prices;  // which have the keys
   for (std::size_t v = 0; v < nodes_.size(); ++v) {
     const std::vector<Choice>& choices = *choices_[v];
     if (nodes_[v] < 0) {
@@ -60,16 +61,23 @@ std::vector<std::vector<Cost>> SplitSpace::node_costs(const SplitCosts& costs) c
       for (const Choice& choice : choices) all[v].push_back(cost_of(graph_, node, choice.axes, mesh_, costs));
       continue;
     }
-    const NodePrices prices = costs.prices(graph_, node);
-    const auto [entry, fresh] = known.try_emplace({choices_[v].get(), prices.key}, static_cast<int>(v));
+    NodePrices prices = costs.prices(graph_, node);
+    const auto [entry, fresh] = known.try_emplace({choices_[v].get(), *prices.key}, static_cast<int>(v));
     if (!fresh) {
       all[v] = all[at(entry->second)];
       continue;
     }
+    all_prices.push_back(prices);
     for (const Choice& choice : choices)
       all[v].push_back(prices.of(choice.axes, mesh_) + inner_cost(graph_, node, choice.axes, mesh_, costs));
   }
   return all;
+}
+
+Cost SplitSpace::least_of_nodes(const SplitCosts& costs) const {
+  Cost sum = 0;
+  for (const std::vector<Cost>& own : node_costs(costs)) sum += *std::ranges::min_element(own);
+  return sum;
 }
 
 std::int64_t SplitSpace::bytes(int value, const SplitCosts& costs) const {
@@ -82,7 +90,7 @@ std::optional<std::vector<ConversionStep>> SplitSpace::steps(int value, int from
                                                              const SplitCosts& costs) const {
   const GraphValue& v = graph_.values[at(value)];
   return CheapestSteps(v.dtype, bytes(value, costs), v.sizes, mesh_, costs.step)
-      .steps(states_[at(from)], states_[at(to)]);
+      .steps(spec(from), spec(to));
 }
 // Tables by what they are computed from. Layers are equal, so that the same ones are asked for again and again.
 class SplitSpace::Tables {
@@ -90,7 +98,7 @@ class SplitSpace::Tables {
   Tables(const SplitSpace& space, const SplitCosts& costs)
       : space_(space),
         costs_(costs),
-        costs_of_conversions_(space.states_, space.mesh_, costs.step),
+        costs_of_conversions_(space.states_->specs, space.mesh_, costs.step),
         shape_of_(space.graph_.values.size(), kUnknown) {}
 
   // From each of those states into each of these, row by row. `divisor` divides.
@@ -156,7 +164,7 @@ class SplitSpace::Tables {
     if (!fresh) return entry->second;
     std::vector<Cost> costs;
     costs.reserve(flow.choices->all.size() * reader.taken->size());
-    std::vector<char> offered(space_.states_.size(), 0);
+    std::vector<char> offered(space_.states_->specs.size(), 0);
     for (const ValueChoice& choice : flow.choices->all) {
       offered[at(choice.produced)] = 1;
       for (const int state : choice.converted) offered[at(state)] = 1;
@@ -196,7 +204,7 @@ class SplitSpace::Tables {
   const Distinct& distinct(const States& list) {
     const auto [entry, fresh] = distinct_.try_emplace(list.get());
     if (!fresh) return entry->second;
-    std::vector<int> number(space_.states_.size(), -1);
+    std::vector<int> number(space_.states_->specs.size(), -1);
     for (const int state : *list) {
       if (number[at(state)] < 0) {
         number[at(state)] = static_cast<int>(entry->second.states.size());

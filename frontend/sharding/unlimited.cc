@@ -16,13 +16,15 @@ std::vector<Factor> of_choices_left(const Network& network, const Problem& probl
   std::map<std::pair<const void*, std::vector<std::vector<int>>>, std::shared_ptr<const std::vector<Cost>>>
       known;
   for (Factor& factor : factors) {
-    std::vector<std::vector<int>> labels;
+    std::vector<Labels> labels;
+    std::vector<std::vector<int>> key;
     std::vector<std::size_t> sizes;
     for (const int v : factor.variables) {
       labels.push_back(network.nodes[v].labels);
+      key.push_back(labels.back().all());
       sizes.push_back(problem.variables[v].size());
     }
-    std::shared_ptr<const std::vector<Cost>>& costs = known[{factor.costs.get(), labels}];
+    std::shared_ptr<const std::vector<Cost>>& costs = known[{factor.costs.get(), std::move(key)}];
     if (!costs) {
       std::vector<Cost> left;
       for (const std::size_t cell : cells_of(labels, sizes)) left.push_back((*factor.costs)[cell]);
@@ -58,10 +60,9 @@ std::optional<std::vector<int>> choose_with_copies(const Problem& problem, const
     for (int v = 0; v < static_cast<int>(network.nodes.size()); ++v) network.release(v);
     for (std::size_t k = 0; k < agreed.size(); ++k) {
       const int v = folded.copies()[k].variable;
-      const std::vector<int>& labels = network.nodes[v].labels;
-      const auto place = std::ranges::find(labels, agreed[k]) - labels.begin();
-      if (place == std::ssize(labels)) return std::nullopt;
-      network.keep_choices(v, {static_cast<int>(place)});
+      const std::optional<std::size_t> place = network.nodes[v].labels.place_of(agreed[k]);
+      if (!place) return std::nullopt;
+      network.keep_choices(v, {static_cast<int>(*place)});
     }
     const bool eliminated =
         !network.infeasible &&

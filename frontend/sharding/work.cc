@@ -4,6 +4,8 @@
 #include <cmath>
 #include <set>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace braid::frontend::sharding {
@@ -18,25 +20,25 @@ double size_at(const GraphValue& value, int from_end, const SplitCosts& sizes) {
 }  // namespace
 
 WorkKind kind_of(const GraphNode& node) {
-  static const std::set<std::string_view> views = {"Identity",  "Reshape", "Flatten", "Squeeze",
-                                                   "Unsqueeze", "Shape",   "Size"};
-  static const std::set<std::string_view> products = {"MatMul",      "Gemm",          "Einsum",
-                                                      "MatMulNBits", "MatMulInteger", "QLinearMatMul",
-                                                      "FusedMatMul", "FusedGemm",     "MatMulIntegerToFloat"};
-  static const std::set<std::string_view> convolutions = {"Conv", "ConvTranspose", "FusedConv", "ConvInteger",
-                                                          "QLinearConv"};
-  static const std::set<std::string_view> attentions = {"Attention", "MultiHeadAttention",
-                                                        "GroupQueryAttention", "PackedMultiHeadAttention"};
-  static const std::set<std::string_view> movements = {
-      "Transpose", "Concat",          "Split",     "Slice",         "Gather", "GatherElements",
-      "GatherND",  "ScatterElements", "ScatterND", "TensorScatter", "Pad",    "Expand",
-      "Tile"};
+  static const std::unordered_map<std::string_view, WorkKind> kinds = [] {
+    const std::pair<WorkKind, std::vector<std::string_view>> lists[] = {
+        {WorkKind::view, {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape", "Size"}},
+        {WorkKind::product,
+         {"MatMul", "Gemm", "Einsum", "MatMulNBits", "MatMulInteger", "QLinearMatMul", "FusedMatMul",
+          "FusedGemm", "MatMulIntegerToFloat"}},
+        {WorkKind::convolution, {"Conv", "ConvTranspose", "FusedConv", "ConvInteger", "QLinearConv"}},
+        {WorkKind::attention,
+         {"Attention", "MultiHeadAttention", "GroupQueryAttention", "PackedMultiHeadAttention"}},
+        {WorkKind::movement,
+         {"Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements", "GatherND", "ScatterElements",
+          "ScatterND", "TensorScatter", "Pad", "Expand", "Tile"}}};
+    std::unordered_map<std::string_view, WorkKind> all;
+    for (const auto& [kind, ops] : lists)
+      for (const std::string_view op : ops) all.emplace(op, kind);
+    return all;
+  }();
   const std::string& op = node.proto->op_type();
-  if (views.contains(op)) return WorkKind::view;
-  if (products.contains(op)) return WorkKind::product;
-  if (convolutions.contains(op)) return WorkKind::convolution;
-  if (attentions.contains(op)) return WorkKind::attention;
-  if (movements.contains(op)) return WorkKind::movement;
+  if (const auto known = kinds.find(op); known != kinds.end()) return known->second;
   const bool reduces = op.starts_with("Reduce") || op.find("Norm") != std::string::npos ||
                        op.find("Softmax") != std::string::npos || op == "CumSum" || op == "TopK" ||
                        op.starts_with("Arg") || op.find("Pool") != std::string::npos;
@@ -54,6 +56,7 @@ const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, std
 }
 
 bool is_moved_constant(const Graph& graph, const GraphValue& value) {
+  if (value.constant || value.producer < 0) return value.constant.has_value();
   std::vector<const GraphValue*> open = {&value};
   std::set<const GraphValue*> seen;
   while (!open.empty()) {

@@ -169,7 +169,7 @@ TEST(ShardingLimits, ExplanationsAreThoseOfTheSearch) {
           SearchOptions options;
           options.obey = obey;
           options.explain = true;
-          FoundPlans found = find_plans(graph, Mesh::line(2), costs, options);
+          FoundPlans found = std::move(find_plans(graph, {Mesh::line(2)}, costs, options)[0]);
           FoundPlan& plan = found.plans.front();
           price_alternatives(graph, Mesh::line(2), costs, options, plan);
           for (const PlanConversion& c : plan.conversions) {
@@ -232,7 +232,7 @@ TEST(ShardingLimits, AlternativesKeepTheLimit) {
           memory.limit(limited, limit);
           SearchOptions options;
           options.memory = limit;
-          FoundPlans found = find_plans(graph, mesh, costs, options);
+          FoundPlans found = std::move(find_plans(graph, {mesh}, costs, options)[0]);
           ASSERT_FALSE(found.plans.empty());
           FoundPlan& plan = found.plans.front();
           price_alternatives(graph, mesh, costs, options, plan);

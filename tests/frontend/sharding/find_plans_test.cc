@@ -1,0 +1,104 @@
+// The plans of several meshes at once, on several threads.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "frontend/sharding/bounds.h"
+#include "frontend/sharding/candidates.h"
+#include "frontend/sharding/machine_costs.h"
+#include "tests/support/random.h"
+#include "two_products.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+const std::vector<Mesh>& some_meshes() {
+  static const std::vector<Mesh> all = {Mesh::line(1), Mesh::line(2), Mesh::line(8), Mesh::line(4),
+                                        parse_mesh("a=2,b=2", "mesh"), parse_mesh("a=2,b=2,c=2", "mesh")};
+  return all;
+}
+
+// Calls `use` with graphs on machines at sizes.
+template <class Use>
+void each_graph(const Use& use) {
+  ImportOptions open;
+  open.dims["n"] = {1, 4096};
+  for (const char* machine : {"cpu", "h100", "a100"}) {
+    for (const int hidden : {8, 64}) {
+      for (const int rows : {1, 64, 4096}) {
+        const auto costs = std::make_shared<const analysis::CostModel>(
+            analysis::cost_model_for(machine)->machine(), analysis::CostOptions{.dims = {{"n", rows}}});
+        with_graph(two_products("n", hidden), open, [&](const Graph& graph) {
+          SCOPED_TRACE(fmt::format("{} hidden {} rows {}", machine, hidden, rows));
+          use(graph, costs);
+        });
+      }
+    }
+  }
+}
+
+TEST(FindPlans, OnSeveralMeshesAreThoseOfEach) {
+  int split = 0;
+  each_graph([&](const Graph& graph, const std::shared_ptr<const analysis::CostModel>& costs) {
+    const std::vector<FoundPlans> together = find_plans(graph, some_meshes(), costs, {});
+    const std::vector<FoundPlans> again = find_plans(graph, some_meshes(), costs, {});
+    ASSERT_EQ(together.size(), some_meshes().size());
+    analysis::Time loads = analysis::Time::max(), order = loads, least_loads = loads, least_order = loads;
+    for (std::size_t m = 0; m < together.size(); ++m) {
+      SCOPED_TRACE(to_string(some_meshes()[m]));
+      const FoundPlans alone = find_plans(graph, {some_meshes()[m]}, costs, {})[0];
+      ASSERT_EQ(together[m].plans.size(), alone.plans.size());
+      for (std::size_t p = 0; p < alone.plans.size(); ++p) {
+        EXPECT_EQ(together[m].plans[p].text, alone.plans[p].text);
+        EXPECT_EQ(together[m].plans[p].name, alone.plans[p].name);
+        EXPECT_EQ(together[m].plans[p].predicted, alone.plans[p].predicted);
+        EXPECT_EQ(together[m].plans[p].floor, alone.plans[p].floor);
+        EXPECT_EQ(again[m].plans[p].text, alone.plans[p].text);
+        split += !alone.plans[p].splits_nothing();
+      }
+      EXPECT_EQ(together[m].loads, again[m].loads);
+      EXPECT_EQ(together[m].order, again[m].order);
+      EXPECT_LE(together[m].loads, alone.loads);
+      EXPECT_LE(together[m].order, alone.order);
+      loads = std::min(loads, together[m].loads);
+      order = std::min(order, together[m].order);
+      least_loads = std::min(least_loads, alone.loads);
+      least_order = std::min(least_order, alone.order);
+    }
+    // Only that of the least counts, and is as close as alone.
+    EXPECT_TRUE(is_enough(loads, least_loads));
+    EXPECT_TRUE(is_enough(order, least_order));
+  });
+  EXPECT_GT(split, 50);
+}
+
+// What is not searched for, because the nodes of the cheapest plan hardly take more than the least, would have gained as little.
+TEST(FindPlans, LeaveOutOnlyPlansThatHardlyGain) {
+  int left_out = 0;
+  each_graph([&](const Graph& graph, const std::shared_ptr<const analysis::CostModel>& costs) {
+    for (const Mesh& mesh : some_meshes()) {
+      SCOPED_TRACE(to_string(mesh));
+      const SplitSpace space(graph, mesh);
+      if (space.large()) continue;
+      const Solution cheapest = solve(space.problem(split_costs(costs)));
+      ASSERT_TRUE(cheapest.proved());
+      const std::vector<FoundPlan> plans = find_plans(graph, {mesh}, costs, {})[0].plans;
+      const SplitCosts free = split_costs(costs, {0, 0});
+      EXPECT_LE(space.least_of_nodes(free), solve(space.problem(free)).cost);
+      for (const int communication : {500, 100}) {
+        const Problem weighted = space.problem(split_costs(costs, {communication, 0}));
+        const Cost best = solve(weighted).cost;
+        Cost found = kForbidden;
+        for (const FoundPlan& plan : plans) found = std::min(found, price(weighted, plan.choice));
+        EXPECT_LE(found - best, cheapest.cost / 1000 + 10) << communication;
+        left_out += found != best;
+      }
+    }
+  });
+  RecordProperty("left_out", left_out);
+}
+
+}  // namespace
+}  // namespace braid::frontend::sharding
