@@ -133,7 +133,8 @@ struct ExprPool::Impl {
   std::mutex mutex;
 
   std::unique_lock<std::mutex> guard() {
-    return sharers.load(std::memory_order_relaxed) > 0 ? std::unique_lock(mutex) : std::unique_lock<std::mutex>();
+    return sharers.load(std::memory_order_relaxed) > 0 ? std::unique_lock(mutex)
+                                                       : std::unique_lock<std::mutex>();
   }
 
   const ExprNode* intern(ExprNode node) {

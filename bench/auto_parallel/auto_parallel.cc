@@ -121,7 +121,9 @@ void search_model(const std::string& file, const std::vector<Mesh>& meshes, cons
   double all_processor = 0, all = 0;
   for (std::size_t k = 0; k < meshes.size();) {
     std::vector<Mesh> together;
-    const auto stage = [](const Mesh& mesh) { return std::pair(mesh.size(), mesh.size() > 1 ? mesh.ranks() : 0); };
+    const auto stage = [](const Mesh& mesh) {
+      return std::pair(mesh.size(), mesh.size() > 1 ? mesh.ranks() : 0);
+    };
     for (; k < meshes.size() && (together.empty() || stage(meshes[k]) == stage(together[0])); ++k)
       together.push_back(meshes[k]);
     model.with_graph([&](const Graph& graph) {

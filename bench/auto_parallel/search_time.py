@@ -7,7 +7,10 @@ The model has the sizes of Llama-3-8B. Its weights are zeros in a file of holes:
 """
 
 import argparse
+import json
+import math
 import pathlib
+import re
 import resource
 import subprocess
 import sys
@@ -27,7 +30,7 @@ DIMS = {"prefill": ["batch=8", "sequence=2048"], "decode": ["batch=8", "past_seq
 
 
 def meshes(ranks, axes):
-    """All of so many ranks with that many axes, as --devices tries them."""
+    """All of so many ranks with that many axes."""
     if axes == 1:
         return [(ranks,)]
     return [(s, *rest) for s in range(2, ranks) if ranks % s == 0 for rest in meshes(ranks // s, axes - 1) if min(rest) > 1]
@@ -38,10 +41,17 @@ def mesh_option(sizes):
     return ",".join(f"{name}={size}" for name, size in zip(names, sizes))
 
 
-SEARCHES = (  # title, graph, meshes
-    ("8 devices, all meshes", "prefill", [m for n in (2, 4, 8) for axes in (1, 2, 3) for m in meshes(n, axes)]),
-    ("8 devices, all meshes", "decode", [m for n in (2, 4, 8) for axes in (1, 2, 3) for m in meshes(n, axes)]),
-    ("64 devices, three axes", "prefill", [(4, 4, 4)]),
+def all_meshes(devices):
+    divisors = [n for n in range(1, devices + 1) if devices % n == 0]
+    return [m for axes in (1, 2, 3) for n in divisors for m in meshes(n, axes)]
+
+
+SEARCHES = (  # graph, devices, meshes; None: those that --devices tries
+    ("prefill", 8, None),
+    ("decode", 8, None),
+    ("prefill", 8, all_meshes(8)),
+    ("decode", 8, all_meshes(8)),
+    ("prefill", 64, [(4, 4, 4)]),
 )
 COMMANDS = (  # command, graph, options: check chooses as compile does, explain looks for alternatives beside
     ("check", "prefill", ["--devices", "8"]),
@@ -115,6 +125,16 @@ def dims_of(graph):
     return [word for dim in DIMS[graph] for word in ("--dim", dim)]
 
 
+def tried(braid, model, graph, devices):
+    """The meshes on which --devices has looked for plans, in the order of their axes and ranks."""
+    command = [braid, "explain", model, "--machine", "h100", *dims_of(graph), "--devices", devices, "--json"]
+    found = set()
+    for candidate in json.loads(run(command)[1])["split"]["tried"]:
+        sizes = tuple(int(size) for size in re.findall(r"\w=(\d+)", candidate["plan"]))
+        found.add(sizes or (candidate["ranks"],))
+    return sorted(found, key=lambda sizes: (len(sizes), math.prod(sizes), sizes))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--braid", type=pathlib.Path, required=True)
@@ -122,15 +142,20 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "bench_search_time", help="for models")
     parser.add_argument("--layers", type=int, default=32)
     o = parser.parse_args()
-    print(f"Llama of {o.layers} layers of 4096 on the machine `h100`, prefill of 8 x 2048 and decode of 8 after 2047. Processor time.\n")
-    print("Search and bounds:\n\n| devices | graph | mesh | seconds |\n|---|---|---|---:|", flush=True)
-    for title, graph, all_meshes in SEARCHES:
-        options = [word for m in all_meshes for word in (("--ranks", m[0]) if len(m) == 1 else ("--mesh", mesh_option(m)))]
-        _, text = run([o.bench, write_model(o.work, graph, o.layers), *dims_of(graph), *options])
-        for line in text.splitlines()[2:]:
-            cells = [cell.strip() for cell in line.strip("|").split("|")]
-            print(f"| {title} | {graph} | {cells[1]} | {cells[-1]} |", flush=True)
-    print("\nWhole commands:\n\n| command | seconds |\n|---|---:|", flush=True)
+    print(f"Llama of {o.layers} layers of 4096 on the machine `h100`, prefill of 8 x 2048 and decode of 8 after 2047.\n")
+    print("Search and bounds. Meshes of a row are searched together, on two threads or more:\n")
+    print("| graph | meshes | processor s | s |\n|---|---|---:|---:|", flush=True)
+    for graph, devices, given in SEARCHES:
+        model = write_model(o.work, graph, o.layers)
+        sizes = given or tried(o.braid, model, graph, devices)
+        options = [word for m in sizes for word in (("--ranks", m[0]) if len(m) == 1 else ("--mesh", mesh_option(m)))]
+        _, text = run([o.bench, model, *dims_of(graph), *options])
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
+        title = f"all of {devices} devices" if given == all_meshes(devices) else f"{devices} devices" if given else f"`--devices {devices}`"
+        for cells in rows if len(rows) > 2 else rows[:-1]:
+            name = f"**{title}**" if cells[1] == "together" else cells[1]
+            print(f"| {graph} | {name} | {cells[-2]} | {cells[-1]} |", flush=True)
+    print("\nWhole commands, processor time:\n\n| command | seconds |\n|---|---:|", flush=True)
     for command, graph, options in COMMANDS:
         model = write_model(o.work, graph, o.layers)
         seconds, _ = run([o.braid, command, model, "--machine", "h100", *dims_of(graph), *options])

@@ -263,7 +263,8 @@ PlanBounds BoundSearch::over_plans(const std::vector<int>& seed, const std::vect
   Cost loads = 0, order = 0;
   play(rows, plans, false, options_.known_loads, loads);
   const bool ends = may_end && options_.known_loads && !is_enough({loads}, options_.known_loads);
-  if (!ends && !is_enough({loads}, options_.known_order)) play(rows, plans, true, options_.known_order, order);
+  if (!ends && !is_enough({loads}, options_.known_order))
+    play(rows, plans, true, options_.known_order, order);
   bounds.loads.ps = loads;
   bounds.order.ps = std::max(loads, order);
   bounds.solves = solves_;

@@ -312,7 +312,8 @@ namespace {
 
 std::vector<ir::Expr> sizes_of_all(const Graph& graph) {
   std::vector<ir::Expr> sizes;
-  for (const GraphValue& value : graph.values) sizes.insert(sizes.end(), value.sizes.begin(), value.sizes.end());
+  for (const GraphValue& value : graph.values)
+    sizes.insert(sizes.end(), value.sizes.begin(), value.sizes.end());
   return sizes;
 }
 
@@ -572,9 +573,7 @@ std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& 
   std::vector<std::size_t> left(meshes.size());
   std::iota(left.begin(), left.end(), 0);
   SearchOptions known = options;
-  const auto search = [&](std::size_t k) {
-    all[k] = MeshSearch(graph, meshes[k], costs, known, work).run();
-  };
+  const auto search = [&](std::size_t k) { all[k] = MeshSearch(graph, meshes[k], costs, known, work).run(); };
   if (options.bounds && !options.known_loads && meshes.size() > 1) {
     const auto most = std::ranges::max_element(left, {}, [&](std::size_t k) { return meshes[k].ranks(); });
     const FoundPlans& first = all[*most];

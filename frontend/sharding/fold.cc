@@ -422,8 +422,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
     // Of each layer a share.
     for (std::size_t k = 0; k < folded.copies_.size() && !outside.infeasible; ++k) {
       const auto [variable, inside_one] = folded.copies_[k];
-      const std::vector<Cost> costs =
-          take_costs_of(outside, variable, rest.variables[at(variable)].size());
+      const std::vector<Cost> costs = take_costs_of(outside, variable, rest.variables[at(variable)].size());
       for (std::size_t c = 0; c < costs.size(); ++c)
         network.nodes[at(inside_one)].costs[c] = costs[c] == kForbidden ? kInside : costs[c] / scale;
     }

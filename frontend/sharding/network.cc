@@ -49,14 +49,14 @@ std::uint64_t hash_of(const std::vector<Cost>& costs) {
   return mix(mix(lanes[0], lanes[1]), mix(lanes[2], lanes[3]));
 }
 
-std::vector<std::size_t> cells_of(const std::vector<Labels>& labels,
-                                  const std::vector<std::size_t>& sizes) {
+std::vector<std::size_t> cells_of(const std::vector<Labels>& labels, const std::vector<std::size_t>& sizes) {
   std::vector<std::size_t> cells(1, 0);
   for (std::size_t k = 0; k < labels.size(); ++k) {
     std::vector<std::size_t> next;
     next.reserve(cells.size() * labels[k].size());
     for (const std::size_t cell : cells) {
-      for (const int label : labels[k].all()) next.push_back(cell * sizes[k] + static_cast<std::size_t>(label));
+      for (const int label : labels[k].all())
+        next.push_back(cell * sizes[k] + static_cast<std::size_t>(label));
     }
     cells = std::move(next);
   }

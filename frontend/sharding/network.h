@@ -79,8 +79,7 @@ struct Factor {
 };
 
 // Where the choices of these labels are in a table over all choices of several variables, row-major.
-std::vector<std::size_t> cells_of(const std::vector<Labels>& labels,
-                                  const std::vector<std::size_t>& sizes);
+std::vector<std::size_t> cells_of(const std::vector<Labels>& labels, const std::vector<std::size_t>& sizes);
 
 // How to compute the choice of a variable that was removed from those of others, which were removed later or not at all.
 struct Step {

@@ -89,8 +89,7 @@ std::int64_t SplitSpace::bytes(int value, const SplitCosts& costs) const {
 std::optional<std::vector<ConversionStep>> SplitSpace::steps(int value, int from, int to,
                                                              const SplitCosts& costs) const {
   const GraphValue& v = graph_.values[at(value)];
-  return CheapestSteps(v.dtype, bytes(value, costs), v.sizes, mesh_, costs.step)
-      .steps(spec(from), spec(to));
+  return CheapestSteps(v.dtype, bytes(value, costs), v.sizes, mesh_, costs.step).steps(spec(from), spec(to));
 }
 // Tables by what they are computed from. Layers are equal, so that the same ones are asked for again and again.
 class SplitSpace::Tables {

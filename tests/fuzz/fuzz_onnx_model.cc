@@ -40,8 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       braid::frontend::PlainModel model(file, {});
       sharding::FoundPlans found;
       model.with_graph([&](const sharding::Graph& graph) {
-        found =
-            sharding::find_plans(graph, {configuration->mesh}, braid::analysis::cost_model_for("cpu"), search);
+        found = sharding::find_plans(graph, {configuration->mesh}, braid::analysis::cost_model_for("cpu"),
+                                     search);
       });
       if (!found.plans.empty())
         model.lower(configuration->devices, sharding::plan_request(found.plans.front().text, "").get());

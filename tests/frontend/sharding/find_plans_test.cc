@@ -15,8 +15,12 @@ namespace braid::frontend::sharding {
 namespace {
 
 const std::vector<Mesh>& some_meshes() {
-  static const std::vector<Mesh> all = {Mesh::line(1), Mesh::line(2), Mesh::line(8), Mesh::line(4),
-                                        parse_mesh("a=2,b=2", "mesh"), parse_mesh("a=2,b=2,c=2", "mesh")};
+  static const std::vector<Mesh> all = {Mesh::line(1),
+                                        Mesh::line(2),
+                                        Mesh::line(8),
+                                        Mesh::line(4),
+                                        parse_mesh("a=2,b=2", "mesh"),
+                                        parse_mesh("a=2,b=2,c=2", "mesh")};
   return all;
 }
 
