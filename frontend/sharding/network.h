@@ -90,7 +90,15 @@ struct Step {
   // The table over these, row-major: choices of `variable`, -1: none. Null: the best one of the sum.
   std::shared_ptr<const std::vector<int>> choice;
   std::shared_ptr<const TableSum> sum;  // over `on` and the variable
-  std::shared_ptr<const Step> before;
+  mutable std::shared_ptr<const Step> before;
+
+  Step() = default;
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+  // Of all before it that nobody else has, one after another: there are as many as variables, too many for a thread's stack.
+  ~Step() {
+    for (auto step = std::move(before); step && step.use_count() == 1;) step = std::move(step->before);
+  }
 };
 
 class Network {

@@ -1,5 +1,6 @@
 // The solver against exhaustive search on random problems, and what must be recognised or refused.
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <cmath>
@@ -748,6 +749,48 @@ TEST(ShardingSolve, LimitsThatNothingKeepsAreInfeasible) {
   EXPECT_EQ(solve(problem).cost, 4);
   problem.limits[0] = -1;
   EXPECT_EQ(solve(problem).status, Status::kInfeasible);
+}
+
+// On a thread that has as much of a stack as some systems give: what is removed is forgotten one after another.
+TEST(ShardingSolve, ManyVariablesNeedLittleStack) {
+  constexpr int kVariables = 50'000;
+  Problem problem;
+  Random random(20261126);
+  const auto costs = [&](int count) {
+    std::vector<Cost> all;
+    for (int k = 0; k < count; ++k) all.push_back(random.below(1000));
+    return all;
+  };
+  std::vector<Cost> least(2, 0);  // of all before, by the choice of the last one
+  for (int v = 0; v < kVariables; ++v) {
+    problem.variables.push_back(costs(2));
+    std::vector<Cost> next(2, 0);
+    if (v > 0) problem.edges.push_back({v - 1, v, costs(4)});
+    for (std::size_t c = 0; c < 2; ++c) {
+      if (v > 0)
+        next[c] =
+            std::min(least[0] + problem.edges.back().costs[c], least[1] + problem.edges.back().costs[2 + c]);
+      next[c] += problem.variables.back()[c];
+    }
+    least = next;
+  }
+  struct Call {
+    const Problem& problem;
+    Solution solution;
+  } call{problem, {}};
+  pthread_attr_t attributes;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, std::size_t{1} << 19), 0);
+  pthread_t thread;
+  const auto run = [](void* given) -> void* {
+    auto& own = *static_cast<Call*>(given);
+    own.solution = solve(own.problem);
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, &call), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+  EXPECT_EQ(call.solution.cost, *std::ranges::min_element(least));
 }
 
 TEST(ShardingSolve, NothingToChoose) {
