@@ -18,6 +18,7 @@
 
 #include "codegen/descriptor.h"
 #include "ir/error.h"
+#include "ir/parallel.h"
 #include "runtime/hash.h"
 #include "runtime/weight_file.h"
 
@@ -100,21 +101,12 @@ void for_each_piece(std::uint64_t tensors_end, std::uint64_t threads, const Take
   const std::uint64_t pieces = pieces_of(tensors_end);
   std::vector<std::vector<std::byte>> buffers(threads, std::vector<std::byte>(kPiece));
   std::atomic<std::uint64_t> next = 0;
-  const auto work = [&](std::byte* buffer) {
+  ir::parallel_for(threads, threads, [&](std::size_t thread) {
     for (std::uint64_t piece; (piece = next++) < pieces;) {
       const std::uint64_t begin = sizeof(rt::WeightFileHeader) + piece * kPiece;
-      take(begin, std::min(kPiece, tensors_end - begin), buffer);
+      take(begin, std::min(kPiece, tensors_end - begin), buffers[thread].data());
     }
-  };
-  std::vector<std::thread> others;
-  others.reserve(threads - 1);
-  try {
-    for (std::uint64_t k = 1; k < threads; ++k) others.emplace_back(work, buffers[k].data());
-  } catch (const std::system_error&) {
-    // The system starts no more: this thread takes the pieces that the others do not.
-  }
-  work(buffers[0].data());
-  for (std::thread& thread : others) thread.join();
+  });
 }
 
 // Calls sum_of(block, checksum) for the blocks that begin at `begin`.
