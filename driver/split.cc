@@ -23,6 +23,7 @@ using frontend::sharding::DeviceConfiguration;
 using frontend::sharding::find_plans;
 using frontend::sharding::FoundPlan;
 using frontend::sharding::FoundPlans;
+using frontend::sharding::is_enough;
 using frontend::sharding::plan_request;
 using frontend::sharding::SearchOptions;
 using frontend::sharding::SplitRequest;
@@ -252,10 +253,8 @@ class Chooser {
     search.keep = keep_;
     search.keep_file = options_.split.keep_file;
     search.annotated = annotated_;
-    if (bounded_) {
-      search.known_loads = report_.load_bound;
-      search.known_order = report_.order_bound;
-    }
+    search.known_loads = known_loads_;
+    search.known_order = known_order_;
     return search;
   }
 
@@ -471,9 +470,11 @@ class Chooser {
 
   // The bounds hold for all numbers of ranks that are allowed.
   void allow(const SplitMesh& mesh) {
-    if (!bounded_ || mesh.loads < report_.load_bound) report_.load_bound = mesh.loads;
-    if (!bounded_ || mesh.order < report_.order_bound) report_.order_bound = mesh.order;
-    bounded_ = true;
+    report_.load_bound = known_loads_ ? std::min(report_.load_bound, mesh.loads) : mesh.loads;
+    report_.order_bound = known_order_ ? std::min(report_.order_bound, mesh.order) : mesh.order;
+    // One that is enough may be less, up to a thousandth, than another one: the next ones are held to that, so that what is lost does not add up.
+    if (!is_enough(mesh.loads, known_loads_)) known_loads_ = mesh.loads;
+    if (!is_enough(mesh.order, known_order_)) known_order_ = mesh.order;
   }
 
   // Compiles and simulates it, and keeps it if it is the shortest so far; of equal ones, that of fewer ranks.
@@ -573,7 +574,7 @@ class Chooser {
   std::vector<frontend::sharding::ProductJoin> joins_;
   std::optional<ir::Schedule> best_;
   std::optional<Where> chosen_on_;
-  bool bounded_ = false;
+  std::optional<analysis::Time> known_loads_, known_order_;  // bounds, for SearchOptions
   int found_ = 0;
 };
 

@@ -138,8 +138,8 @@ void search_model(const std::string& file, const std::vector<Mesh>& meshes, cons
         names += (m > 0 ? "; " : "") + to_string(together[m]);
         predicted = std::min(predicted, found[m].plans.front().predicted);
         // Of all meshes the least counts.
-        search.known_loads = std::min(search.known_loads.value_or(found[m].loads), found[m].loads);
-        search.known_order = std::min(search.known_order.value_or(found[m].order), found[m].order);
+        if (!is_enough(found[m].loads, search.known_loads)) search.known_loads = found[m].loads;
+        if (!is_enough(found[m].order, search.known_order)) search.known_order = found[m].order;
       }
       fmt::print("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.3f} | {:.3f} |\n", file, names, predicted.us(),
                  search.known_loads->us(), search.known_order->us(), processor_taken, seconds);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "frontend/sharding/candidates.h"
 #include "frontend/sharding/kernel_floors.h"
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/work.h"

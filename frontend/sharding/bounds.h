@@ -55,11 +55,6 @@ struct BoundOptions {
       true;  // caches that are returned with new rows are not the memory of those that were given
 };
 
-// Whether a bound is no less than one that is known, up to a thousandth, so that the least of both would hardly be more if it were closer.
-inline bool is_enough(analysis::Time bound, std::optional<analysis::Time> known) {
-  return known && bound.ps >= known->ps - known->ps / 1000;
-}
-
 struct PlanBounds {
   analysis::Time loads, order;
   int solves = 0;

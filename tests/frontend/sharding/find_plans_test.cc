@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <random>
 
-#include "frontend/sharding/bounds.h"
 #include "frontend/sharding/candidates.h"
 #include "frontend/sharding/machine_costs.h"
 #include "tests/support/random.h"
