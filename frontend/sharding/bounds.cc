@@ -181,6 +181,7 @@ Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>
   Problem problem;
   problem.variables.resize(kernels_.size());
   for (std::size_t v = 0; v < kernels_.size(); ++v) {
+    problem.variables[v].reserve(kernels_[v].size());
     for (std::size_t c = 0; c < kernels_[v].size(); ++c)
       problem.variables[v].push_back(
           mix(kernels_[v][c], of_node[v], collectives_.variables[v][c], of_collectives));
@@ -192,6 +193,7 @@ Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>
     const auto [entry, fresh] = known.try_emplace({table.address(), weight});
     if (fresh) {
       std::vector<Cost>& costs = entry->second.edit();
+      costs.reserve(table.size());
       for (const Cost cost : table) costs.push_back(mix(0, 0, cost, weight));
     }
     return entry->second;

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <future>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -340,27 +341,34 @@ class MeshSearch {
       return std::move(result_);
     }
     plans_.make_problem(graph_, options_, options_.explain);
-    // Plans on one thread, bounds on another, which waits for the cheapest plan.
-    std::promise<std::optional<std::vector<int>>> cheapest;  // its choice; nullopt: there is none
+    // The others wait for the cheapest plan.
+    std::promise<std::optional<std::vector<int>>> told;  // its choice; nullopt: there is none
+    const std::shared_future<std::optional<std::vector<int>>> cheapest = told.get_future().share();
     PlanBounds all;
-    ir::parallel_for(2, [&](std::size_t k) {
+    std::vector<Found> fewer, hidden;
+    ir::parallel_for(3, [&, cheapest](std::size_t k) {
       if (k == 0) {
         try {
           find_cheapest();
         } catch (...) {
-          cheapest.set_value(std::nullopt);
+          told.set_value(std::nullopt);
           throw;
         }
-        cheapest.set_value(found_.empty() ? std::nullopt
-                                          : std::optional(found_.front().choice.solution.choice));
-        if (!found_.empty()) find_others();
-        return;
+        told.set_value(found_.empty() ? std::nullopt : std::optional(found_.front().choice.solution.choice));
+        if (seeks_others()) keep(kFewer, search(kFewer), fewer);
+      } else if (k == 1) {
+        make_bounds();
+        const auto seed = cheapest.get();
+        if (seed) all = ranks_ == 1 ? floors_of(*seed) : over_plans(*seed);  // one rank has one plan
+      } else if (cheapest.get() && seeks_others()) {
+        find_hidden(hidden);
       }
-      make_bounds();
-      const std::optional<std::vector<int>> seed = cheapest.get_future().get();
-      if (seed) all = ranks_ == 1 ? floors_of(*seed) : over_plans(*seed);  // one rank has one plan
     });
     if (found_.empty()) return std::move(result_);
+    for (std::vector<Found>* more : {&fewer, &hidden}) {
+      if (more->empty()) break;
+      std::ranges::move(*more, std::back_inserter(found_));
+    }
     result_.loads = all.loads;
     result_.order = all.order;
     for (const Found& found : found_) add(found);
@@ -437,26 +445,26 @@ class MeshSearch {
     });
   }
   // Under a limit that binds a search may spend all it has: the first one has the most.
-  SolveOptions effort() const {
+  SolveOptions effort(bool is_first) const {
     SolveOptions effort;
-    if (!plans_.rows.empty() && (options_.cheapest_only || !found_.empty())) effort.budget >>= 3;
+    if (!plans_.rows.empty() && (options_.cheapest_only || !is_first)) effort.budget >>= 3;
     return effort;
   }
   SplitChoice search(const Variant& variant) const {
     const SplitCostOptions own{variant.communication, whole_};
-    return plans_.problem ? choose(own, plans_.restrict, effort())
+    return plans_.problem ? choose(own, plans_.restrict, effort(&variant == &kCheapest))
                           : choose_split(space_, split_costs(costs_, own, work_));
   }
 
   // Keeps what was found for the variant, and what is found without padding if that pads: what this saves in a product can be less than
   // what the odd sizes cost the kernels around it. Whether there was a plan.
-  bool keep(const Variant& variant, SplitChoice choice) {
+  bool keep(const Variant& variant, SplitChoice choice, std::vector<Found>& found) const {
     if (!choice.solution.feasible()) {
       if (!plans_.kept && plans_.rows.empty()) require_kept(choice);
       return false;
     }
     const bool pads = plans_.problem && space_.pads(choice.solution.choice);
-    found_.push_back({variant.name, std::move(choice)});
+    found.push_back({variant.name, std::move(choice)});
     if (!pads || ranks_ == 1) return true;
     SplitChoice even = choose(
         {variant.communication, whole_},
@@ -464,28 +472,28 @@ class MeshSearch {
           if (plans_.restrict) plans_.restrict(restricted);
           space_.forbid_padding(restricted);
         },
-        effort());
+        effort(false));
     if (even.solution.feasible())
-      found_.push_back({std::string(variant.name) + ", no padding", std::move(even)});
+      found.push_back({std::string(variant.name) + ", no padding", std::move(even)});
     return true;
   }
 
   void find_cheapest() {
-    if (keep(kCheapest, search(kCheapest)) || options_.cheapest_only) return;
+    if (keep(kCheapest, search(kCheapest), found_) || options_.cheapest_only) return;
     for (const MemoryRows& own : plans_.rows) tell_least(own, plans_.kept, *plans_.problem, result_);
   }
 
-  void find_others() {
-    if (ranks_ == 1 || options_.cheapest_only) return;
-    if (!keep(kFewer, search(kFewer))) return;
-    if (!gains_by_hiding(found_.front().choice)) return;
+  bool seeks_others() const { return !found_.empty() && ranks_ > 1 && !options_.cheapest_only; }
+
+  void find_hidden(std::vector<Found>& found) const {
+    const SplitChoice& cheapest = found_.front().choice;
+    if (!gains_by_hiding(cheapest)) return;
     SplitChoice hidden = search(kHidden);
     // Half hidden is between two that went the same way, up to what is rounded off a picosecond.
-    const SplitChoice& cheapest = found_.front().choice;
     const bool pads = plans_.problem && space_.pads(cheapest.solution.choice);
     const bool same = !pads && !cheapest.way.empty() && hidden.way == cheapest.way;
-    if (!same && !keep(kHalfHidden, search(kHalfHidden))) return;
-    keep(kHidden, std::move(hidden));
+    if (!same && !keep(kHalfHidden, search(kHalfHidden), found)) return;
+    keep(kHidden, std::move(hidden), found);
   }
 
   // Whether another plan could take less if less of communication counted. That of any takes at least what its nodes do without their

@@ -21,9 +21,10 @@ bool ChosenNode::is_split() const {
 
 Cost SplitChoice::price(const Graph& graph, const SplitCosts& costs) const {
   Cost sum = 0;
+  std::vector<const Strategy*> axes;
   for (const ChosenNode& chosen : nodes) {
     const GraphNode& node = graph.nodes[at(chosen.node)];
-    std::vector<const Strategy*> axes;
+    axes.clear();
     for (const Strategy& s : chosen.axes) axes.push_back(&s);
     sum += cost_of(graph, node, axes, plan.mesh, costs);
   }

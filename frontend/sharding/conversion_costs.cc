@@ -39,11 +39,12 @@ void ConversionCosts::code_states() {
 }
 
 int ConversionCosts::tensor(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes) {
-  std::vector<std::int64_t> key;
-  key.reserve(sizes.size() + 1);
+  asked_.first = dtype;
+  std::vector<std::int64_t>& key = asked_.second;
+  key.clear();
   for (const ir::Expr& size : sizes) key.push_back(static_size(size).value_or(-1));
   key.push_back(bytes);
-  const auto [entry, fresh] = numbers_.try_emplace({dtype, key}, static_cast<int>(tensors_.size()));
+  const auto [entry, fresh] = numbers_.try_emplace(asked_, static_cast<int>(tensors_.size()));
   if (!fresh) return entry->second;
   Tensor& tensor = tensors_.emplace_back(Tensor{{dtype, bytes, sizes, mesh_, step_}, 0});
   known_.emplace_back();

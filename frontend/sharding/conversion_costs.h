@@ -72,8 +72,10 @@ class ConversionCosts {
   bool coded_ = true;  // whether all states have codes
   std::vector<Coded> codes_;
   std::vector<Tensor> tensors_;
-  std::map<std::pair<ir::DType, std::vector<std::int64_t>>, int> numbers_;  // with the bytes behind the sizes
-  std::vector<Known> known_;                                                // per tensor
+  using TensorKey = std::pair<ir::DType, std::vector<std::int64_t>>;  // with the bytes behind the sizes
+  std::map<TensorKey, int> numbers_;
+  TensorKey asked_;
+  std::vector<Known> known_;  // per tensor
 };
 
 }  // namespace braid::frontend::sharding

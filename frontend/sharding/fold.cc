@@ -161,15 +161,16 @@ class Layers {
     }
     if (cut + n > run_.end) cut -= n;
     const Layer model = layer(cut);
+    const std::vector<Ends> ends = ends_of(model);
     std::vector<Layer> all = {model};
     for (int p = cut - n; p >= run_.begin; p -= n) {
       Layer own = layer(p);
-      if (!equal(own, model)) break;
+      if (!equal(own, model, ends)) break;
       all.insert(all.begin(), std::move(own));
     }
     for (int p = cut + n; p + n <= run_.end; p += n) {
       Layer own = layer(p);
-      if (!equal(own, model)) break;
+      if (!equal(own, model, ends)) break;
       all.push_back(std::move(own));
     }
     return all;
@@ -187,23 +188,29 @@ class Layers {
       if (!leads_behind(p, begin + run_.length)) own.inside.push_back(p);
     return own;
   }
-  // What the variables inside are connected to is the same, or so many places away.
-  bool equal(const Layer& a, const Layer& b) const {
-    if (a.inside.size() != b.inside.size()) return false;
-    const auto ends = [&](int p, int begin) {
-      std::vector<std::tuple<int, int, bool, bool>> all;
-      all.reserve(places_.ends[at(p)].size());
-      for (const End& end : places_.ends[at(p)]) {
-        const bool out = outside(end.other);
-        all.push_back({end.table, out ? end.other : end.other - begin, out, end.from});
-      }
-      std::sort(all.begin(), all.end());
-      return all;
-    };
-    for (std::size_t k = 0; k < a.inside.size(); ++k) {
-      const int p = a.inside[k], q = b.inside[k];
-      if (p - a.begin != q - b.begin || places_.kind[at(p)] != places_.kind[at(q)]) return false;
-      if (ends(p, a.begin) != ends(q, b.begin)) return false;
+  // What a variable is connected to: outside of the run itself, otherwise by how far behind the layer's beginning it is.
+  using Ends = std::vector<std::tuple<int, int, bool, bool>>;
+  void find_ends(int p, int begin, Ends& all) const {
+    all.clear();
+    for (const End& end : places_.ends[at(p)]) {
+      const bool out = outside(end.other);
+      all.push_back({end.table, out ? end.other : end.other - begin, out, end.from});
+    }
+    std::sort(all.begin(), all.end());
+  }
+  std::vector<Ends> ends_of(const Layer& model) const {
+    std::vector<Ends> all(model.inside.size());
+    for (std::size_t k = 0; k < all.size(); ++k) find_ends(model.inside[k], model.begin, all[k]);
+    return all;
+  }
+  bool equal(const Layer& own, const Layer& model, const std::vector<Ends>& ends) const {
+    if (own.inside.size() != model.inside.size()) return false;
+    Ends here;
+    for (std::size_t k = 0; k < own.inside.size(); ++k) {
+      const int p = own.inside[k], q = model.inside[k];
+      if (p - own.begin != q - model.begin || places_.kind[at(p)] != places_.kind[at(q)]) return false;
+      find_ends(p, own.begin, here);
+      if (here != ends[k]) return false;
     }
     return true;
   }

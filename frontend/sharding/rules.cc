@@ -223,9 +223,9 @@ BlockCandidates find_candidates(const Graph& graph, int ranks) {
     for (const Letter& letter : factors[n].letters) {
       for (const Blocks& blocks : suggested(graph.nodes[n], letter, candidates, ranks)) {
         for (const Occurrence& at : letter.at) {
-          Blocks own = dimension_blocks(letter, at, blocks);
           const int v = value_of(graph.nodes[n], at);
-          if (own.size() < 2 || v < 0) continue;
+          if (at.segments.size() * blocks.size() < 2 || v < 0) continue;
+          Blocks own = dimension_blocks(letter, at, blocks);
           std::set<Blocks>& known = candidates[{v, at.dim}];
           if (known.size() >= kMaxCandidates || !known.insert(std::move(own)).second) continue;
           changed = true;
