@@ -573,7 +573,6 @@ std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& 
   for (const Mesh& mesh : meshes) {
     if (options.obey && !options.annotated && mesh.size() == 1 && mesh.ranks() > 1)
       require_divisible(graph, mesh.ranks());
-    for (const MeshAxis& axis : mesh.axes) block_candidates(graph, axis.size);  // the graph keeps them
   }
   const std::shared_ptr<const KnownWork> work = known_work(graph, *costs);
   const ir::SharedPool shared(sizes_of_all(graph));

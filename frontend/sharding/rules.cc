@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 
 #include "frontend/fold.h"
@@ -250,6 +251,8 @@ BlockCandidates find_candidates(const Graph& graph, int ranks) {
 }  // namespace
 
 const BlockCandidates& block_candidates(const Graph& graph, int ranks) {
+  static std::mutex asked;  // meshes are searched on several threads
+  const std::lock_guard lock(asked);
   std::shared_ptr<const BlockCandidates>& known = graph.known_candidates[ranks];
   if (!known) known = std::make_shared<const BlockCandidates>(find_candidates(graph, ranks));
   return *known;
