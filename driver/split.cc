@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -372,6 +373,7 @@ class Chooser {
       const std::size_t before = report_.candidates.size();
       std::vector<Found> found;
       std::vector<FoundPlans> plans = plans_on(meshes, obey, false, round > 0);
+      hold_to(meshes, plans);
       for (std::size_t k = 0; k < meshes.size(); ++k)
         add_plans(meshes[k], obey, std::move(plans[k]), found, round);
       std::stable_sort(found.begin(), found.end(),
@@ -470,11 +472,21 @@ class Chooser {
 
   // The bounds hold for all numbers of ranks that are allowed.
   void allow(const SplitMesh& mesh) {
-    report_.load_bound = known_loads_ ? std::min(report_.load_bound, mesh.loads) : mesh.loads;
-    report_.order_bound = known_order_ ? std::min(report_.order_bound, mesh.order) : mesh.order;
-    // One that is enough may be less, up to a thousandth, than another one: the next ones are held to that, so that what is lost does not add up.
-    if (!is_enough(mesh.loads, known_loads_)) known_loads_ = mesh.loads;
-    if (!is_enough(mesh.order, known_order_)) known_order_ = mesh.order;
+    report_.load_bound = bounded_ ? std::min(report_.load_bound, mesh.loads) : mesh.loads;
+    report_.order_bound = bounded_ ? std::min(report_.order_bound, mesh.order) : mesh.order;
+    bounded_ = true;
+  }
+  // The next searches need no closer bounds. One that was enough may be less than what it was held to, up to a thousandth: the one that was
+  // searched without that, which has the most ranks, comes first, so that what is lost does not add up.
+  void hold_to(const std::vector<Mesh>& meshes, const std::vector<FoundPlans>& plans) {
+    std::vector<std::size_t> order(meshes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater(), [&](std::size_t k) { return meshes[k].ranks(); });
+    for (const std::size_t k : order) {
+      if (plans[k].plans.empty()) continue;
+      if (!is_enough(plans[k].loads, known_loads_)) known_loads_ = plans[k].loads;
+      if (!is_enough(plans[k].order, known_order_)) known_order_ = plans[k].order;
+    }
   }
 
   // Compiles and simulates it, and keeps it if it is the shortest so far; of equal ones, that of fewer ranks.
@@ -574,7 +586,8 @@ class Chooser {
   std::vector<frontend::sharding::ProductJoin> joins_;
   std::optional<ir::Schedule> best_;
   std::optional<Where> chosen_on_;
-  std::optional<analysis::Time> known_loads_, known_order_;  // bounds, for SearchOptions
+  std::optional<analysis::Time> known_loads_, known_order_;  // SearchOptions
+  bool bounded_ = false;
   int found_ = 0;
 };
 

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -31,7 +30,8 @@ void parallel_for(std::size_t count, std::size_t threads, const Call& call) {
   others.reserve(threads);
   try {
     while (others.size() + 1 < threads) others.emplace_back(work);
-  } catch (const std::system_error&) {  // this thread takes what the others do not
+  } catch (const std::exception&) {
+    // The system starts no more: this thread takes what the others do not.
   }
   work();
   for (std::thread& thread : others) thread.join();

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -111,6 +112,9 @@ namespace {
 
 using Restrict = std::function<void(Problem&)>;
 
+// Each has tables of its own, so that more at once would take too much memory where there are many processors.
+std::size_t most_searches() { return std::min<std::size_t>(std::thread::hardware_concurrency(), 4); }
+
 // All plans on a mesh, and what options allow of them.
 struct PlanSpace {
   PlanSpace(const Graph& graph, const Mesh& mesh, const std::shared_ptr<const analysis::CostModel>& costs,
@@ -183,7 +187,7 @@ void price_alternatives(const SplitSpace& space, const Graph& graph, const Split
       asked.push_back(k);
     }
   }
-  ir::parallel_for(asked.size(), [&](std::size_t n) {
+  ir::parallel_for(asked.size(), most_searches(), [&](std::size_t n) {
     const ChosenConversion& conversion = choice.conversions[asked[n]];
     PlanConversion& line = found.conversions[asked[n]];
     Problem other = problem;
@@ -342,8 +346,8 @@ class MeshSearch {
     }
     plans_.make_problem(graph_, options_, options_.explain);
     // The others wait for the cheapest plan.
-    std::promise<std::optional<std::vector<int>>> told;  // its choice; nullopt: there is none
-    const std::shared_future<std::optional<std::vector<int>>> cheapest = told.get_future().share();
+    std::promise<bool> told;  // whether there is one
+    const std::shared_future<bool> cheapest = told.get_future().share();
     PlanBounds all;
     std::vector<Found> fewer, hidden;
     ir::parallel_for(3, [&, cheapest](std::size_t k) {
@@ -351,15 +355,16 @@ class MeshSearch {
         try {
           find_cheapest();
         } catch (...) {
-          told.set_value(std::nullopt);
+          told.set_value(false);
           throw;
         }
-        told.set_value(found_.empty() ? std::nullopt : std::optional(found_.front().choice.solution.choice));
+        told.set_value(!found_.empty());
         if (seeks_others()) keep(kFewer, search(kFewer), fewer);
       } else if (k == 1) {
         make_bounds();
-        const auto seed = cheapest.get();
-        if (seed) all = ranks_ == 1 ? floors_of(*seed) : over_plans(*seed);  // one rank has one plan
+        if (!cheapest.get()) return;
+        const std::vector<int>& seed = found_.front().choice.solution.choice;
+        all = ranks_ == 1 ? floors_of(seed) : over_plans(seed);  // one rank has one plan
       } else if (cheapest.get() && seeks_others()) {
         find_hidden(hidden);
       }
@@ -591,7 +596,7 @@ std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& 
       known.known_order = first.order;
     }
   }
-  ir::parallel_for(left.size(), [&](std::size_t k) { search(left[k]); });
+  ir::parallel_for(left.size(), most_searches(), [&](std::size_t k) { search(left[k]); });
   return all;
 }
 

@@ -177,9 +177,9 @@ class SplitSpace {
   Combination combination(int variable, int choice) const {
     return choices(variable)[static_cast<std::size_t>(choice)].axes;
   }
-  // Whether a choice of all variables splits something into padded parts.
   // What the nodes of no plan cost less than, without any conversions.
   Cost least_of_nodes(const SplitCosts& costs) const;
+  // Whether a choice of all variables splits something into padded parts.
   bool pads(const std::vector<int>& choice) const;
   // Of a problem of this space.
   void forbid_padding(Problem& problem) const;

@@ -281,27 +281,37 @@ std::shared_ptr<const std::vector<Cost>> with_all_choices(const Factor& factor, 
 void add(Cost& sum, Cost cost) { sum = sum == kForbidden || cost == kForbidden ? kForbidden : sum + cost; }
 Cost allowed(Cost cost) { return cost >= kForbiddenFrom ? kForbidden : cost; }
 
-// What the choices of a variable cost at least with those that it has pairs with, without what these cost others. Takes it off its own
-// costs. kForbidden: nothing is allowed with it.
-std::vector<Cost> take_costs_of(Network& network, int variable, std::size_t size) {
-  Node& node = network.nodes[at(variable)];
-  std::vector<Cost> least = node.costs;
+// What each choice of the variable and of what it leads to through so many pairs costs at least, along each path by itself; not through
+// one pair. What is forbidden stays so, what would be as much is less.
+std::vector<Cost> least_around(const Network& network, int variable, int pairs, int not_through = -1) {
+  static constexpr Cost kMost = kForbiddenFrom - 1;
   const auto add = [](Cost& sum, Cost cost) {
-    sum = sum >= kForbiddenFrom || cost >= kForbiddenFrom ? kInside : sum + cost;
+    sum = sum >= kForbiddenFrom || cost >= kForbiddenFrom ? kInside : std::min(sum + cost, kMost);
   };
-  for (const int p : node.pairs) {
+  std::vector<Cost> least = network.nodes[at(variable)].costs;
+  for (const int p : network.nodes[at(variable)].pairs) {
+    if (pairs == 0 || p == not_through) continue;
     const Pair& pair = network.pairs[at(p)];
-    const int other = pair.other(variable);
+    const std::vector<Cost> beyond = least_around(network, pair.other(variable), pairs - 1, p);
     for (int c = 0; c < network.size(variable); ++c) {
       Cost best = kInside;
-      for (int j = 0; j < network.size(other); ++j) {
+      for (int j = 0; j < static_cast<int>(beyond.size()); ++j) {
         Cost sum = network.cost(pair, variable, c, j);
-        add(sum, network.nodes[at(other)].costs[at(j)]);
+        add(sum, beyond[at(j)]);
         best = std::min(best, sum);
       }
       add(least[at(c)], best);
     }
   }
+  return least;
+}
+
+// What the choices of the variable cost at least with what is near them, without what these cost others. Takes it off its own costs, so that
+// any amount would do; the nearer it is to what they cost in all, the more copies agree. kForbidden: nothing is allowed with it.
+std::vector<Cost> take_costs_of(Network& network, int variable, std::size_t size) {
+  constexpr int kPairs = 2;
+  Node& node = network.nodes[at(variable)];
+  const std::vector<Cost> least = least_around(network, variable, kPairs);
   const Cost base = *std::min_element(least.begin(), least.end());
   Cost most = 0;
   for (const Cost cost : least) most = cost >= kForbiddenFrom ? most : std::max(most, cost - base);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -57,12 +58,11 @@ const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, std
 bool is_moved_constant(const Graph& graph, const GraphValue& value) {
   if (value.constant || value.producer < 0) return value.constant.has_value();
   std::vector<const GraphValue*> open = {&value};
-  std::vector<const GraphValue*> seen;
+  std::unordered_set<const GraphValue*> seen;
   while (!open.empty()) {
     const GraphValue* v = open.back();
     open.pop_back();
-    if (v->constant || std::ranges::find(seen, v) != seen.end()) continue;
-    seen.push_back(v);
+    if (v->constant || !seen.insert(v).second) continue;
     if (v->producer < 0) return false;
     const GraphNode& node = graph.nodes[static_cast<std::size_t>(v->producer)];
     const WorkKind kind = kind_of(node);
