@@ -310,11 +310,16 @@ std::vector<Cost> least_around(const Network& network, int variable, int pairs, 
 // any amount would do; the nearer it is to what they cost in all, the more copies agree. kForbidden: nothing is allowed with it.
 std::vector<Cost> take_costs_of(Network& network, int variable, std::size_t size) {
   constexpr int kPairs = 2;
+  constexpr Cost kMost = Cost{1} << 58;  // far below what is forbidden
   Node& node = network.nodes[at(variable)];
-  const std::vector<Cost> least = least_around(network, variable, kPairs);
+  std::vector<Cost> least = least_around(network, variable, kPairs);
   const Cost base = *std::min_element(least.begin(), least.end());
   Cost most = 0;
-  for (const Cost cost : least) most = cost >= kForbiddenFrom ? most : std::max(most, cost - base);
+  for (Cost& cost : least) {
+    if (cost >= kForbiddenFrom) continue;
+    cost = std::min(cost, base + kMost);
+    most = std::max(most, cost - base);
+  }
   // Costs stay at least 0.
   network.constant -= most;
   std::vector<Cost> all(size, kForbidden);
