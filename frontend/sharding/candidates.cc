@@ -335,11 +335,9 @@ class MeshSearch {
         plans_(graph, mesh, costs_, options),
         space_(plans_.space),
         points_(plans_.points),
-        whole_(options.obey ? whole_product(steps_of(points_)) : 0),
-        plain_(split_costs(costs_, {}, work_)) {}
+        whole_(options.obey ? whole_product(steps_of(points_)) : 0) {}
 
   FoundPlans run() {
-    if (space_.mesh().size() == 1 && ranks_ > 1) result_.obstacle = Obstacles(graph_).of(ranks_).value_or("");
     if (points_.several() && space_.large()) {
       result_.obstacle = "its axes are too many choices together to be priced at several sizes";
       return std::move(result_);
@@ -349,7 +347,8 @@ class MeshSearch {
     std::promise<bool> told;  // whether there is one
     const std::shared_future<bool> cheapest = told.get_future().share();
     PlanBounds all;
-    std::vector<Found> fewer, hidden;
+    std::vector<Found> others, hidden;
+    bool ends = false;  // no plan is found
     ir::parallel_for(3, [&, cheapest](std::size_t k) {
       if (k == 0) {
         try {
@@ -359,7 +358,7 @@ class MeshSearch {
           throw;
         }
         told.set_value(!found_.empty());
-        if (seeks_others()) keep(kFewer, search(kFewer), fewer);
+        if (seeks_others()) ends = !keep(kFewer, search(kFewer), others);
       } else if (k == 1) {
         make_bounds();
         if (!cheapest.get()) return;
@@ -369,15 +368,15 @@ class MeshSearch {
         find_hidden(hidden);
       }
     });
-    if (found_.empty()) return std::move(result_);
-    for (std::vector<Found>* more : {&fewer, &hidden}) {
-      if (more->empty()) break;
-      std::ranges::move(*more, std::back_inserter(found_));
-    }
+    if (!ends) std::ranges::move(hidden, std::back_inserter(others));
+    std::ranges::move(others, std::back_inserter(found_));
     result_.loads = all.loads;
     result_.order = all.order;
-    for (const Found& found : found_) add(found);
-    if (options_.explain && ranks_ > 1 && plans_.problem) explain();
+    for (Found& found : found_) add(std::move(found));
+    if (space_.mesh().size() == 1 && ranks_ > 1 &&
+        std::ranges::all_of(result_.plans, &FoundPlan::splits_nothing))
+      result_.obstacle = Obstacles(graph_).of(ranks_).value_or("");
+    if (options_.explain && ranks_ > 1 && plans_.problem && !found_.empty()) explain();
     return std::move(result_);
   }
 
@@ -387,8 +386,8 @@ class MeshSearch {
     int communication;  // SplitCostOptions
   };
   struct Found {
-    std::string name;
     SplitChoice choice;
+    FoundPlan plan;  // without its floor
   };
   static constexpr Variant kCheapest = {"cheapest", 1000}, kFewer = {"fewer collectives", 2000},
                            kHalfHidden = {"communication half hidden", 500},
@@ -469,7 +468,7 @@ class MeshSearch {
       return false;
     }
     const bool pads = plans_.problem && space_.pads(choice.solution.choice);
-    found.push_back({variant.name, std::move(choice)});
+    add_described(variant.name, std::move(choice), found);
     if (!pads || ranks_ == 1) return true;
     SplitChoice even = choose(
         {variant.communication, whole_},
@@ -479,7 +478,7 @@ class MeshSearch {
         },
         effort(false));
     if (even.solution.feasible())
-      found.push_back({std::string(variant.name) + ", no padding", std::move(even)});
+      add_described(std::string(variant.name) + ", no padding", std::move(even), found);
     return true;
   }
 
@@ -507,36 +506,41 @@ class MeshSearch {
   bool gains_by_hiding(const SplitChoice& cheapest) const {
     if (points_.several() || whole_ > 0) return true;
     const SplitCosts free = split_costs(costs_, {0, 0}, work_);
-    return cheapest.price(graph_, free) - space_.least_of_nodes(free) > cheapest.price(graph_, plain_) / 1000;
+    return cheapest.price(graph_, free) - space_.least_of_nodes(free) >
+           cheapest.price(graph_, split_costs(costs_, {}, work_)) / 1000;
+  }
+
+  // Unless it is the cheapest one.
+  void add_described(std::string name, SplitChoice choice, std::vector<Found>& found) const {
+    const std::vector<int>& own = choice.solution.choice;
+    if (!found_.empty() && found_.front().choice.solution.choice == own) return;
+    const SplitCosts costs = split_costs(costs_, {}, work_);  // keeps what it is asked: one per thread
+    FoundPlan plan;
+    plan.name = std::move(name);
+    plan.text = to_string(choice.plan);
+    if (points_.several()) {
+      plan.at_points = points_.prices(space_, own);
+      plan.predicted = points_.sum(plan.at_points);
+    } else {
+      plan.predicted.ps = choice.price(graph_, costs);
+    }
+    plan.joint = choice.joint;
+    plan.choice = own;
+    plan.counted_bytes = bytes_counted(plans_.rows, own);
+    describe(graph_, choice, costs, plan);
+    found.push_back({std::move(choice), std::move(plan)});
   }
 
   // Unless it is one of those before.
-  void add(const Found& of) {
-    const SplitChoice& choice = of.choice;
-    const auto is_known = [&](const FoundPlan& other) { return other.choice == choice.solution.choice; };
-    if (std::ranges::any_of(result_.plans, is_known)) return;
-    FoundPlan found;
-    found.name = of.name;
-    found.text = to_string(choice.plan);
-    if (std::any_of(result_.plans.begin(), result_.plans.end(),
-                    [&](const FoundPlan& other) { return other.text == found.text; }))
-      return;
-    if (points_.several()) {
-      found.at_points = points_.prices(space_, choice.solution.choice);
-      found.predicted = points_.sum(found.at_points);
-    } else {
-      found.predicted.ps = choice.price(graph_, plain_);
-    }
-    found.joint = choice.joint;
-    found.choice = choice.solution.choice;
-    found.floor = floors_of(choice.solution.choice).order;
-    found.counted_bytes = bytes_counted(plans_.rows, choice.solution.choice);
+  void add(Found found) {
+    FoundPlan& plan = found.plan;
+    if (std::ranges::find(result_.plans, plan.text, &FoundPlan::text) != result_.plans.end()) return;
+    plan.floor = floors_of(plan.choice).order;
     if (result_.plans.empty() && !options_.obey) {
-      found.bound.ps = choice.solution.bound;
-      found.proved = choice.solution.proved();
+      plan.bound.ps = found.choice.solution.bound;
+      plan.proved = found.choice.solution.proved();
     }
-    describe(graph_, choice, plain_, found);
-    result_.plans.push_back(std::move(found));
+    result_.plans.push_back(std::move(plan));
   }
 
   // What changes the cheapest plan.
@@ -546,7 +550,7 @@ class MeshSearch {
       // Only whether there is a cheaper one is asked.
       Problem restricted = *plans_.problem;
       plans_.restrict(restricted);
-      effort.known = completed(std::move(restricted), found_.front().choice.solution.choice);
+      effort.known = completed(std::move(restricted), result_.plans.front().choice);
       effort.any_cheaper = true;
       effort.budget >>= 3;
     }
@@ -563,8 +567,7 @@ class MeshSearch {
   PlanSpace plans_;
   const SplitSpace& space_;
   const PricePoints& points_;
-  Cost whole_;  // SplitCostOptions
-  SplitCosts plain_;
+  Cost whole_;                       // SplitCostOptions
   std::vector<BoundSearch> bounds_;  // by point
   std::vector<Found> found_;
   FoundPlans result_;

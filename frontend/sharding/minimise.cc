@@ -220,6 +220,29 @@ int best_choice(const TableSum& sum, std::span<const int> others) {
   return best;
 }
 
+BRAID_CLONES void least_of_rows(Cost* __restrict least, const Cost* __restrict costs, std::size_t rows,
+                                std::size_t columns) {
+  for (std::size_t i = 0; i < rows; ++i) {
+    Cost own = costs[i * columns];
+    for (std::size_t j = 1; j < columns; ++j) own = std::min(own, costs[i * columns + j]);
+    least[i] = own;
+  }
+}
+
+BRAID_CLONES void least_of_columns(Cost* __restrict least, const Cost* __restrict costs, std::size_t rows,
+                                   std::size_t columns) {
+  for (std::size_t j = 0; j < columns; ++j) least[j] = costs[j];
+  for (std::size_t i = 1; i < rows; ++i) {
+    for (std::size_t j = 0; j < columns; ++j) least[j] = std::min(least[j], costs[i * columns + j]);
+  }
+}
+
+BRAID_CLONES Cost largest_allowed(const Cost* costs, std::size_t count) {
+  Cost most = 0;
+  for (std::size_t k = 0; k < count; ++k) most = std::max(most, costs[k] == kForbidden ? 0 : costs[k]);
+  return most;
+}
+
 BRAID_CLONES void take_cheaper(Cost* __restrict least, int* __restrict best, const Cost* __restrict costs,
                                Cost more, int choice, std::size_t count) {
   for (std::size_t j = 0; j < count; ++j) {

@@ -34,6 +34,12 @@ std::vector<Cost> minimise(const TableSum& sum);
 // The first choice of the last variable for which the sum is least, at these choices of the others; -1: none is allowed.
 int best_choice(const TableSum& sum, std::span<const int> others);
 
+// The least of each row or column of a table.
+void least_of_rows(Cost* least, const Cost* costs, std::size_t rows, std::size_t columns);
+void least_of_columns(Cost* least, const Cost* costs, std::size_t rows, std::size_t columns);
+// The largest of these that is not kForbidden, at least 0.
+Cost largest_allowed(const Cost* costs, std::size_t count);
+
 // Where more + costs[j] is less than least[j] it takes its place, and `choice` that of best[j].
 void take_cheaper(Cost* least, int* best, const Cost* costs, Cost more, int choice, std::size_t count);
 

@@ -137,23 +137,17 @@ bool Network::relax_rows(std::vector<std::int64_t>& prices) {
 
 std::vector<Cost> Network::bounds_of(int variable) const {
   const Node& node = nodes[variable];
-  std::vector<Cost> bound = node.costs;
+  const auto own = static_cast<std::size_t>(size(variable));
+  std::vector<Cost> bound = node.costs, least(own);
   for (int pair : node.pairs) {
     const Pair& p = pairs[pair];
-    const int n = size(variable), m = size(p.other(variable));
+    const auto others = static_cast<std::size_t>(size(p.other(variable)));
     if (p.from == variable) {
-      for (int i = 0; i < n; ++i) {
-        const auto row = p.costs.begin() + static_cast<std::ptrdiff_t>(i) * m;
-        bound[i] = plus(bound[i], *std::min_element(row, row + m));
-      }
+      least_of_rows(least.data(), p.costs.data(), own, others);
     } else {
-      std::vector<Cost> least(p.costs.begin(), p.costs.begin() + n);
-      for (int j = 1; j < m; ++j) {
-        for (int i = 0; i < n; ++i)
-          least[i] = std::min(least[i], p.costs[static_cast<std::size_t>(j) * n + i]);
-      }
-      for (int i = 0; i < n; ++i) bound[i] = plus(bound[i], least[i]);
+      least_of_columns(least.data(), p.costs.data(), others, own);
     }
+    for (std::size_t i = 0; i < own; ++i) bound[i] = plus(bound[i], least[i]);
   }
   for (Cost& cost : bound) cost = plus(cost, constant);
   return bound;

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "frontend/errors.h"
+#include "frontend/sharding/minimise.h"
 #include "frontend/sharding/problem.h"
 #include "frontend/sharding/search.h"
 #include "frontend/sharding/unlimited.h"
@@ -185,11 +186,7 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
 __int128 largest_total(const Problem& problem) {
   __int128 total = 0;
   const auto largest = [](const std::vector<Cost>& costs) {
-    Cost most = 0;
-    for (Cost cost : costs) {
-      if (cost != kForbidden) most = std::max(most, cost);
-    }
-    return most;
+    return largest_allowed(costs.data(), costs.size());
   };
   for (const std::vector<Cost>& costs : problem.variables) total += largest(costs);
   std::unordered_map<const void*, Cost> known;
