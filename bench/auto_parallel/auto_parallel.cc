@@ -102,51 +102,69 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+// Meshes that are searched together, and what that takes in each turn.
+struct Stage {
+  std::vector<Mesh> meshes;
+  std::vector<double> processor, seconds;
+};
+
 // A model's plans and bounds on some meshes, without reading the model. Those of one axis are searched together, and those of several axes
-// with as many ranks, as --devices does; bounds that are known of those before need not be reached again.
+// with as many ranks, as --devices does; bounds that are known of those before need not be reached again. Each turn reads the model again.
 void search_model(const std::string& file, const std::vector<Mesh>& meshes, const std::string& machine,
-                  const std::vector<std::string>& dims, bool split_caches) {
+                  const std::vector<std::string>& dims, bool split_caches, int turns) {
   frontend::ImportOptions import;
   for (const std::string& dim : dims) {
     const std::size_t equals = dim.rfind('=');
     const std::int64_t size = std::stoll(dim.substr(equals + 1));
     import.dims[dim.substr(0, equals)] = {size, size};
   }
-  frontend::PlainModel model(file, import);
   const auto costs = analysis::cost_model_for(machine);
-  fmt::print("| model | meshes | predicted us | load bound us | order bound us | processor s | s |\n");
-  fmt::print("|---|---|---:|---:|---:|---:|---:|\n");
-  SearchOptions search;
-  search.caches = split_caches;
-  double all_processor = 0, all = 0;
-  for (std::size_t k = 0; k < meshes.size();) {
-    std::vector<Mesh> together;
-    const auto stage = [](const Mesh& mesh) {
-      return std::pair(mesh.size(), mesh.size() > 1 ? mesh.ranks() : 0);
-    };
-    for (; k < meshes.size() && (together.empty() || stage(meshes[k]) == stage(together[0])); ++k)
-      together.push_back(meshes[k]);
-    model.with_graph([&](const Graph& graph) {
-      const double processor = processor_seconds(), begin = seconds_now();
-      const std::vector<FoundPlans> found = find_plans(graph, together, costs, search);
-      const double seconds = seconds_now() - begin, processor_taken = processor_seconds() - processor;
-      all += seconds;
-      all_processor += processor_taken;
-      std::string names;
-      analysis::Time predicted = analysis::Time::max();
-      for (std::size_t m = 0; m < found.size(); ++m) {
-        names += (m > 0 ? "; " : "") + to_string(together[m]);
-        predicted = std::min(predicted, found[m].plans.front().predicted);
-        // Of all meshes the least counts.
-        if (!is_enough(found[m].loads, search.known_loads)) search.known_loads = found[m].loads;
-        if (!is_enough(found[m].order, search.known_order)) search.known_order = found[m].order;
-      }
-      fmt::print("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {:.3f} | {:.3f} |\n", file, names, predicted.us(),
-                 search.known_loads->us(), search.known_order->us(), processor_taken, seconds);
-      std::fflush(stdout);
-    });
+  std::vector<Stage> stages;
+  const auto kind = [](const Mesh& mesh) {
+    return std::pair(mesh.size(), mesh.size() > 1 ? mesh.ranks() : 0);
+  };
+  for (const Mesh& mesh : meshes) {
+    if (stages.empty() || kind(stages.back().meshes[0]) != kind(mesh)) stages.emplace_back();
+    stages.back().meshes.push_back(mesh);
   }
-  fmt::print("| {} | together | | | | {:.3f} | {:.3f} |\n", file, all_processor, all);
+  Stage all;
+  for (int turn = 0; turn < turns; ++turn) {
+    frontend::PlainModel model(file, import);
+    SearchOptions search;
+    search.caches = split_caches;
+    double processor = 0, seconds = 0;
+    for (Stage& stage : stages) {
+      model.with_graph([&](const Graph& graph) {
+        const double processor_before = processor_seconds(), before = seconds_now();
+        const std::vector<FoundPlans> found = find_plans(graph, stage.meshes, costs, search);
+        stage.seconds.push_back(seconds_now() - before);
+        stage.processor.push_back(processor_seconds() - processor_before);
+        for (const FoundPlans& one : found) {
+          if (!is_enough(one.loads, search.known_loads)) search.known_loads = one.loads;
+          if (!is_enough(one.order, search.known_order)) search.known_order = one.order;
+        }
+      });
+      processor += stage.processor.back();
+      seconds += stage.seconds.back();
+    }
+    all.processor.push_back(processor);
+    all.seconds.push_back(seconds);
+  }
+  fmt::print("| model | meshes | processor s | s |\n|---|---|---:|---:|\n");
+  const auto print = [&](const std::string& name, const Stage& stage) {
+    fmt::print("| {} | {} | {:.3f} | {:.3f} |\n", file, name, median(stage.processor), median(stage.seconds));
+  };
+  for (const Stage& stage : stages) {
+    std::string names;
+    for (const Mesh& mesh : stage.meshes) names += (names.empty() ? "" : "; ") + to_string(mesh);
+    print(names, stage);
+  }
+  print("together", all);
 }
 
 int run(int argc, char** argv) {
@@ -165,12 +183,14 @@ int run(int argc, char** argv) {
   app.add_option("--dim", dims, "NAME=SIZE, of models");
   bool split_caches = false;
   app.add_flag("--split-caches", split_caches, "caches of models may stay in parts");
+  int turns = 1;
+  app.add_option("--turns", turns, "of which the medians are printed, of models");
   CLI11_PARSE(app, argc, argv);
   std::vector<Mesh> all;
   for (const int n : ranks) all.push_back(Mesh::line(n));
   for (const std::string& mesh : meshes) all.push_back(parse_mesh(mesh, "--mesh"));
   if (!all.empty()) {
-    for (const std::string& file : files) search_model(file, all, machine, dims, split_caches);
+    for (const std::string& file : files) search_model(file, all, machine, dims, split_caches, turns);
     return 0;
   }
   fmt::print(

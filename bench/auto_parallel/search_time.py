@@ -46,6 +46,7 @@ def all_meshes(devices):
     return [m for axes in (1, 2, 3) for n in divisors for m in meshes(n, axes)]
 
 
+TURNS = 7
 SEARCHES = (  # graph, devices, meshes; None: those that --devices tries
     ("prefill", 8, None),
     ("decode", 8, None),
@@ -143,13 +144,13 @@ def main():
     parser.add_argument("--layers", type=int, default=32)
     o = parser.parse_args()
     print(f"Llama of {o.layers} layers of 4096 on the machine `h100`, prefill of 8 x 2048 and decode of 8 after 2047.\n")
-    print("Search and bounds. Meshes of a row are searched together, on two threads or more:\n")
+    print(f"Search and bounds. Meshes of a row are searched together, on two threads or more; medians of {TURNS} turns:\n")
     print("| graph | meshes | processor s | s |\n|---|---|---:|---:|", flush=True)
     for graph, devices, given in SEARCHES:
         model = write_model(o.work, graph, o.layers)
         sizes = given or tried(o.braid, model, graph, devices)
         options = [word for m in sizes for word in (("--ranks", m[0]) if len(m) == 1 else ("--mesh", mesh_option(m)))]
-        _, text = run([o.bench, model, *dims_of(graph), *options])
+        _, text = run([o.bench, model, *dims_of(graph), *options, "--turns", TURNS])
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
         title = f"all of {devices} devices" if given == all_meshes(devices) else f"{devices} devices" if given else f"`--devices {devices}`"
         for cells in rows if len(rows) > 2 else rows[:-1]:
