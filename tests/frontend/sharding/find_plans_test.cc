@@ -71,8 +71,8 @@ TEST(FindPlans, OnSeveralMeshesAreThoseOfEach) {
       least_order = std::min(least_order, alone.order);
     }
     // Only that of the least counts, and is as close as alone.
-    EXPECT_TRUE(is_enough(loads, least_loads));
-    EXPECT_TRUE(is_enough(order, least_order));
+    EXPECT_GE(loads.ps, least_loads.ps - least_loads.ps / 1000);
+    EXPECT_GE(order.ps, least_order.ps - least_order.ps / 1000);
   });
   EXPECT_GT(split, 50);
 }
