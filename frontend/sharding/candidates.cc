@@ -322,9 +322,9 @@ class MeshSearch {
     return all;
   }
 
-  SplitChoice choose(const SplitCostOptions& own, const Restrict& more, SolveOptions effort = {}) const {
-    if (!points_.several()) return space_.choose(split_costs(costs_, own, work_), effort, more);
-    return space_.choose(split_costs(costs_, own, work_), effort, [&](Problem& first) {
+  SpaceSolution solved(const SplitCostOptions& own, const Restrict& more, SolveOptions effort = {}) const {
+    if (!points_.several()) return space_.solved(split_costs(costs_, own, work_), effort, more);
+    return space_.solved(split_costs(costs_, own, work_), effort, [&](Problem& first) {
       points_.add_others(first, space_, own);
       if (more) more(first);
     });
@@ -335,23 +335,23 @@ class MeshSearch {
     if (!plans_.rows.empty() && (options_.cheapest_only || !is_first)) effort.budget >>= 3;
     return effort;
   }
-  SplitChoice search(const Variant& variant) const {
+  SpaceSolution search(const Variant& variant) const {
     const SplitCostOptions own{variant.communication, whole_};
-    return plans_.problem ? choose(own, plans_.restrict, effort(&variant == &kCheapest))
-                          : choose_split(space_, split_costs(costs_, own, work_));
+    return plans_.problem ? solved(own, plans_.restrict, effort(&variant == &kCheapest))
+                          : solved_split(space_, split_costs(costs_, own, work_));
   }
 
   // Keeps what was found for the variant, and what is found without padding if that pads: what this saves in a product can be less than
   // what the odd sizes cost the kernels around it. Whether there was a plan.
-  bool keep(const Variant& variant, SplitChoice choice, std::vector<Found>& found) const {
-    if (!choice.solution.feasible()) {
-      if (!plans_.kept && plans_.rows.empty()) require_kept(choice);
+  bool keep(const Variant& variant, SpaceSolution own, std::vector<Found>& found) const {
+    if (!own.solution.feasible()) {
+      if (!plans_.kept && plans_.rows.empty()) require_kept(own.solution);
       return false;
     }
-    const bool pads = plans_.problem && space_.pads(choice.solution.choice);
-    add_described(variant.name, std::move(choice), found);
+    const bool pads = plans_.problem && space_.pads(own.solution.choice);
+    describe(variant.name, std::move(own), found);
     if (!pads || ranks_ == 1) return true;
-    SplitChoice even = choose(
+    SpaceSolution even = solved(
         {variant.communication, whole_},
         [&](Problem& restricted) {
           if (plans_.restrict) plans_.restrict(restricted);
@@ -359,7 +359,7 @@ class MeshSearch {
         },
         effort(false));
     if (even.solution.feasible())
-      add_described(std::string(variant.name) + ", no padding", std::move(even), found);
+      describe(std::string(variant.name) + ", no padding", std::move(even), found);
     return true;
   }
 
@@ -373,7 +373,7 @@ class MeshSearch {
   void find_hidden(std::vector<Found>& found) const {
     const SplitChoice& cheapest = found_.front().choice;
     if (!gains_by_hiding(cheapest)) return;
-    SplitChoice hidden = search(kHidden);
+    SpaceSolution hidden = search(kHidden);
     // Half hidden is between two that went the same way, up to what is rounded off a picosecond.
     const bool pads = plans_.problem && space_.pads(cheapest.solution.choice);
     const bool same = !pads && !cheapest.way.empty() && hidden.way == cheapest.way;
@@ -391,24 +391,25 @@ class MeshSearch {
            cheapest.price(graph_, split_costs(costs_, {}, work_)) / 1000;
   }
 
-  // Unless it is the cheapest one.
-  void add_described(std::string name, SplitChoice choice, std::vector<Found>& found) const {
-    const std::vector<int>& own = choice.solution.choice;
-    if (!found_.empty() && found_.front().choice.solution.choice == own) return;
+  // Unless it is known.
+  void describe(std::string name, SpaceSolution own, std::vector<Found>& found) const {
+    const auto is_own = [&](const Found& known) { return known.plan.choice == own.solution.choice; };
+    if (std::ranges::any_of(found, is_own) || (!found_.empty() && is_own(found_.front()))) return;
     const SplitCosts costs = split_costs(costs_, {}, work_);  // keeps what it is asked: one per thread
+    SplitChoice choice = space_.described(costs, std::move(own));
     FoundPlan plan;
     plan.name = std::move(name);
     plan.text = to_string(choice.plan);
+    plan.choice = choice.solution.choice;
     if (points_.several()) {
-      plan.at_points = points_.prices(space_, own);
+      plan.at_points = points_.prices(space_, plan.choice);
       plan.predicted = points_.sum(plan.at_points);
     } else {
       plan.predicted.ps = choice.price(graph_, costs);
     }
     plan.joint = choice.joint;
-    plan.choice = own;
-    plan.counted_bytes = bytes_counted(plans_.rows, own);
-    describe(graph_, choice, costs, plan);
+    plan.counted_bytes = bytes_counted(plans_.rows, plan.choice);
+    sharding::describe(graph_, choice, costs, plan);
     found.push_back({std::move(choice), std::move(plan)});
   }
 
@@ -435,9 +436,11 @@ class MeshSearch {
       effort.any_cheaper = true;
       effort.budget >>= 3;
     }
-    result_.flips =
-        find_flips([&](const SplitCostOptions& own) { return choose(own, plans_.restrict, effort); }, whole_,
-                   result_.plans.front().text);
+    result_.flips = find_flips(
+        [&](const SplitCostOptions& own) {
+          return space_.described(split_costs(costs_, own, work_), solved(own, plans_.restrict, effort));
+        },
+        whole_, result_.plans.front().text);
   }
 
   const Graph& graph_;
@@ -498,7 +501,7 @@ void price_alternatives(const Graph& graph, const Mesh& mesh,
   solution.status = plan.proved ? Status::kOptimal : Status::kFeasible;
   solution.choice = plan.choice;
   solution.cost = plan.predicted.ps;
-  const SplitChoice choice = plans.space.described(split_costs(costs), std::move(solution));
+  const SplitChoice choice = plans.space.described(split_costs(costs), {std::move(solution)});
   const ir::SharedPool shared(sizes_of_all(graph));
   price_alternatives(plans.space, graph, choice, *plans.problem, plans.restrict, plan);
 }

@@ -61,12 +61,13 @@ void set_reader(MeshPlan& plan, const std::string& name, const Plan::Reader& rea
 
 }  // namespace
 
-Solution SplitSpace::solved(const SplitCosts& costs, const SolveOptions& options,
-                            const std::function<void(Problem&)>& restrict) const {
+SpaceSolution SplitSpace::solved(const SplitCosts& costs, const SolveOptions& options,
+                                 const std::function<void(Problem&)>& restrict) const {
   Problem problem = this->problem(costs);
   if (restrict) restrict(problem);
-  Solution solution = solve(problem, options);
-  if (solution.status == Status::kInfeasible || (restrict && !solution.feasible())) return solution;
+  SpaceSolution found{solve(problem, options)};
+  Solution& solution = found.solution;
+  if (solution.status == Status::kInfeasible || (restrict && !solution.feasible())) return found;
   // All whole is always possible without restrictions, so only a spent budget ends here.
   if (!solution.feasible()) {
     solution.choice.assign(at(variables_), 0);
@@ -81,25 +82,19 @@ Solution SplitSpace::solved(const SplitCosts& costs, const SolveOptions& options
     solution.status = Status::kFeasible;
   }
   solution.choice.resize(at(variables_));  // `restrict` may have added some
-  return solution;
+  if (solution.status == Status::kOptimal) found.way = {solution.choice};
+  return found;
 }
 
 SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& options,
                                const std::function<void(Problem&)>& restrict) const {
-  Solution solution = solved(costs, options, restrict);
-  if (solution.feasible()) return described(costs, std::move(solution));
-  SplitChoice result;
-  result.plan = MeshPlan(mesh_);
-  result.solution = std::move(solution);
-  return result;
+  return described(costs, solved(costs, options, restrict));
 }
 
-SplitChoice SplitSpace::described(const SplitCosts& costs, Solution solution) const {
-  SplitChoice result;
-  result.plan = MeshPlan(mesh_);
-  result.solution = std::move(solution);
+SplitChoice SplitSpace::described(const SplitCosts& costs, SpaceSolution solution) const {
+  SplitChoice result{std::move(solution), MeshPlan(mesh_), {}, {}};
+  if (!result.solution.feasible()) return result;
   const std::vector<int>& choice = result.solution.choice;
-  if (result.solution.status == Status::kOptimal) result.way = {choice};
   const auto chosen = [&](int variable) -> const Choice& {
     return choices(variable)[at(choice[at(variable)])];
   };

@@ -73,15 +73,19 @@ struct ChosenConversion {
   Cost cost = 0;
   std::vector<std::string> readers;  // by their names in plans; "": the program's output
 };
-struct SplitChoice {
-  MeshPlan plan;
+// A choice of a space, without what it says.
+struct SpaceSolution {
   Solution solution;
-  std::vector<ChosenNode> nodes;
-  std::vector<ChosenConversion> conversions;
   bool joint = true;  // over all axes at once
   // The cheapest choices that led to it, one after another: with costs between those of two searches that went the same way a third
   // one goes it too, for what a plan costs is linear in them. Empty: some were not proved to be the cheapest.
   std::vector<std::vector<int>> way;
+};
+
+struct SplitChoice : SpaceSolution {
+  MeshPlan plan;
+  std::vector<ChosenNode> nodes;
+  std::vector<ChosenConversion> conversions;
 
   // Of the nodes and conversions, with other costs perhaps.
   Cost price(const Graph& graph, const SplitCosts& costs) const;
@@ -137,18 +141,18 @@ class SplitSpace {
   // conversions whose tables have more than so many cells together are left out. It has no other problem.
   Problem problem(const SplitCosts& costs, bool relaxed = false, std::size_t cells = kMostRelaxed) const;
   // What takes a while, and what is often as good.
-  static constexpr std::size_t kMostRelaxed = std::size_t{1} << 20, kFewRelaxed = std::size_t{1} << 16;
+  static constexpr std::size_t kMostRelaxed = std::size_t{1} << 18, kFewRelaxed = std::size_t{1} << 16;
   // Whether a relaxed problem with no more cells leaves out something.
   bool leaves_out(std::size_t cells) const;
   // `restrict` adds limits and forbids choices before the problem is solved. Without nodes and conversions if the solution is
   // infeasible, which it can only be because of the options, or if none was found that keeps what `restrict` says.
   SplitChoice choose(const SplitCosts& costs, const SolveOptions& options = {},
                      const std::function<void(Problem&)>& restrict = nullptr) const;
-  // The same without what it says: a solution only.
-  Solution solved(const SplitCosts& costs, const SolveOptions& options = {},
-                  const std::function<void(Problem&)>& restrict = nullptr) const;
-  // What a feasible solution of a problem of this space says.
-  SplitChoice described(const SplitCosts& costs, Solution solution) const;
+  // The same without what it says.
+  SpaceSolution solved(const SplitCosts& costs, const SolveOptions& options = {},
+                       const std::function<void(Problem&)>& restrict = nullptr) const;
+  // What a solution says, if it is feasible; of a large space, a choice of its nodes and caches.
+  SplitChoice described(const SplitCosts& costs, SpaceSolution solution) const;
   const Mesh& mesh() const { return mesh_; }
   int ranks() const { return mesh_.ranks(); }
   // Whether it has too many choices to be searched as a whole; then nothing can be chosen.
@@ -327,7 +331,9 @@ class SpacePrices {
 
 // The choice on the space's mesh: joint over its axes, or, if it is large, one axis after another.
 SplitChoice choose_split(const SplitSpace& space, const SplitCosts& costs, const SolveOptions& options = {});
+SpaceSolution solved_split(const SplitSpace& space, const SplitCosts& costs,
+                           const SolveOptions& options = {});
 // One axis after another, from the last one on, until none becomes cheaper. Has no bound.
-SplitChoice choose_in_turn(const SplitSpace& space, const SplitCosts& costs, SolveOptions options = {});
+SpaceSolution solved_in_turn(const SplitSpace& space, const SplitCosts& costs, SolveOptions options = {});
 
 }  // namespace braid::frontend::sharding

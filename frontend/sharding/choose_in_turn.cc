@@ -1,6 +1,5 @@
 // The choice on meshes whose axes are too many choices together (choose.h).
 #include <algorithm>
-#include <memory>
 
 #include "frontend/sharding/choose.h"
 #include "ir/error.h"
@@ -8,16 +7,19 @@
 namespace braid::frontend::sharding {
 
 SplitChoice choose_split(const SplitSpace& space, const SplitCosts& costs, const SolveOptions& options) {
-  return space.large() ? choose_in_turn(space, costs, options) : space.choose(costs, options);
+  return space.described(costs, solved_split(space, costs, options));
 }
 
-SplitChoice choose_in_turn(const SplitSpace& space, const SplitCosts& costs, SolveOptions options) {
+SpaceSolution solved_split(const SplitSpace& space, const SplitCosts& costs, const SolveOptions& options) {
+  return space.large() ? solved_in_turn(space, costs, options) : space.solved(costs, options);
+}
+
+SpaceSolution solved_in_turn(const SplitSpace& space, const SplitCosts& costs, SolveOptions options) {
   // Each is one of many, and none has a bound that anybody is told.
   constexpr std::int64_t kMostCells = std::int64_t{1} << 25;
   options.budget = std::min(options.budget, kMostCells);
   // What each axis has so far, as a choice of the whole space; empty: everything is whole.
   std::vector<int> known;
-  std::unique_ptr<const SplitSpace> best_space;  // in which `best` was found
   Solution best;
   constexpr int kMostRounds = 4;
   std::vector<std::vector<int>> way;
@@ -29,15 +31,14 @@ SplitChoice choose_in_turn(const SplitSpace& space, const SplitCosts& costs, Sol
     for (int axis = space.mesh().size(); axis-- > 0;) {
       std::vector<int>& last = chosen_at[static_cast<std::size_t>(axis)];
       if (!known.empty() && last == known) continue;
-      auto one = std::make_unique<const SplitSpace>(space, axis, known);
-      ir::internal_check(!one->large(), "one axis of {} has too many choices", to_string(space.mesh()));
-      Solution next = one->solved(costs, options);
-      std::vector<int> choice = space.choice_of(*one, next.choice);
+      const SplitSpace one(space, axis, known);
+      ir::internal_check(!one.large(), "one axis of {} has too many choices", to_string(space.mesh()));
+      Solution next = one.solved(costs, options).solution;
+      std::vector<int> choice = space.choice_of(one, next.choice);
       proved = proved && next.status == Status::kOptimal;
       way.push_back(choice);
       if (known.empty() || next.cost <= best.cost) {
         best = std::move(next);
-        best_space = std::move(one);
         known = std::move(choice);
       } else {
         way.emplace_back();
@@ -46,13 +47,10 @@ SplitChoice choose_in_turn(const SplitSpace& space, const SplitCosts& costs, Sol
     }
     if (best.cost >= before) break;
   }
-  SplitChoice result = best_space->described(costs, std::move(best));
-  result.solution.choice = std::move(known);
-  result.joint = false;
-  result.way = proved ? std::move(way) : std::vector<std::vector<int>>();
-  result.solution.bound = 0;
-  result.solution.status = Status::kFeasible;
-  return result;
+  best.choice = std::move(known);
+  best.bound = 0;
+  best.status = Status::kFeasible;
+  return {std::move(best), false, proved ? std::move(way) : std::vector<std::vector<int>>()};
 }
 
 }  // namespace braid::frontend::sharding

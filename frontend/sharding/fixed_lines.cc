@@ -97,8 +97,8 @@ void require_kept(const Graph& graph, const SplitSpace& space) {
                  "remove lines about its inputs or outputs");
 }
 
-void require_kept(const SplitChoice& choice) {
-  if (!choice.solution.feasible())
+void require_kept(const Solution& solution) {
+  if (!solution.feasible())
     ir::user_error(kPlanMismatch, {}, "the lines that are kept contradict each other",
                    "a conversion that they need does not exist: remove some of them");
 }

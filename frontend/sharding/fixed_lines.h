@@ -13,6 +13,6 @@ SpaceOptions with_lines(const Graph& graph, const MeshPlan& lines, BlockCandidat
 // UserError kPlanMismatch if the lines leave a node of the space no combination of its rule.
 void require_kept(const Graph& graph, const SplitSpace& space);
 // UserError kPlanMismatch if a conversion that they need does not exist.
-void require_kept(const SplitChoice& choice);
+void require_kept(const Solution& solution);
 
 }  // namespace braid::frontend::sharding

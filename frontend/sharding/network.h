@@ -165,13 +165,16 @@ class Network {
               std::shared_ptr<const TableSum> sum = nullptr);
 
  private:
-  // What removing a variable leaves, by the tables that it was computed from; copies of a network share it.
-  struct Kept {
-    std::vector<Cost> key, costs;
+  // What removing a variable with at most two pairs leaves, with the tables that it was computed from; copies of a network share it.
+  struct Removed {
+    std::vector<Cost> own, pairs[2];
+    bool from[2] = {false, false};  // whether these begin at the variable
+    std::vector<Cost> costs;        // over the neighbours, without the smallest entry
+    Cost least = 0;
     std::shared_ptr<const std::vector<int>> choice;
   };
-  std::shared_ptr<std::unordered_multimap<std::uint64_t, Kept>> kept_ =  // by the hash of the key
-      std::make_shared<std::unordered_multimap<std::uint64_t, Kept>>();
+  std::shared_ptr<std::unordered_multimap<std::uint64_t, Removed>> kept_ =
+      std::make_shared<std::unordered_multimap<std::uint64_t, Removed>>();
   std::shared_ptr<const Step> steps_;
   std::vector<std::int64_t>
       taken_;  // per row, as differences from row to row: what limits lose at settle_limits

@@ -390,58 +390,60 @@ bool Network::remove_small_degree(int variable) {
     drop_node(variable);
     return true;
   }
-  const int a = pairs[node.pairs[0]].other(variable);
-  const int b = node.pairs.size() == 2 ? pairs[node.pairs[1]].other(variable) : -1;
+  const Pair* const around[2] = {&pairs[node.pairs[0]],
+                                 node.pairs.size() == 2 ? &pairs[node.pairs[1]] : nullptr};
+  const int a = around[0]->other(variable);
+  const int b = around[1] == nullptr ? -1 : around[1]->other(variable);
   const int rows = size(a), columns = b < 0 ? 1 : size(b);
-  // Both pairs' costs, row-major from this variable.
-  std::vector<Cost> turned[2];
-  const Cost* costs[2] = {nullptr, nullptr};
-  for (std::size_t k = 0; k < node.pairs.size(); ++k) {
-    const Pair& p = pairs[node.pairs[k]];
-    costs[k] = p.costs.data();
-    if (p.from == variable) continue;
-    const auto others = static_cast<std::size_t>(size(p.from));
-    turned[k].resize(p.costs.size());
-    for (std::size_t j = 0; j < others; ++j) {
-      for (std::size_t c = 0; c < static_cast<std::size_t>(n); ++c)
-        turned[k][c * others + j] = p.costs[j * static_cast<std::size_t>(n) + c];
-    }
-    costs[k] = turned[k].data();
-  }
   const std::int64_t work = static_cast<std::int64_t>(rows) * columns * n;
   constexpr std::int64_t kWorthKeeping = 2048;
   constexpr std::size_t kMostKept = 1024;
-  // Everything that the result depends on.
-  std::vector<Cost> key;
+  const bool worth = work >= kWorthKeeping;
+  Removed removed;
+  const Removed* known = nullptr;
   std::uint64_t hash = 0;
-  const Kept* known = nullptr;
-  if (work >= kWorthKeeping) {
-    key = {n, rows, b < 0 ? 0 : columns};
-    key.insert(key.end(), node.costs.begin(), node.costs.end());
-    key.insert(key.end(), costs[0], costs[0] + static_cast<std::ptrdiff_t>(n) * rows);
-    if (b >= 0) key.insert(key.end(), costs[1], costs[1] + static_cast<std::ptrdiff_t>(n) * columns);
-    hash = hash_of(key);
-    const auto [begin, end] = kept_->equal_range(hash);
-    for (auto kept = begin; kept != end && known == nullptr; ++kept) {
-      if (kept->second.key == key) known = &kept->second;
+  const auto is_known = [&](const Removed& other) {
+    const auto equal = [&](int k) {
+      const bool same_way = other.from[k] == (around[k] != nullptr && around[k]->from == variable);
+      return same_way && (around[k] == nullptr ? other.pairs[k].empty() : other.pairs[k] == around[k]->costs);
+    };
+    return other.own == node.costs && equal(0) && equal(1);
+  };
+  if (worth) {
+    hash = hash_of(node.costs);
+    for (const Pair* pair : around) {
+      if (pair != nullptr)
+        hash = (hash ^ hash_of(pair->costs) ^ (pair->from == variable)) * 0x9e3779b97f4a7c15u;
     }
+    const auto [begin, end] = kept_->equal_range(hash);
+    for (auto kept = begin; kept != end && known == nullptr; ++kept)
+      if (is_known(kept->second)) known = &kept->second;
   }
-  std::vector<Cost> table;
-  std::shared_ptr<const std::vector<int>> choice;
-  if (known != nullptr) {
-    table = known->costs;
-    choice = known->choice;
-  } else {
+  if (known == nullptr) {
     cells += work;
-    table.assign(static_cast<std::size_t>(rows) * columns, kForbiddenFrom);
-    auto own = std::make_shared<std::vector<int>>(table.size(), -1);
+    removed.costs.assign(static_cast<std::size_t>(rows) * columns, kForbiddenFrom);
+    auto own = std::make_shared<std::vector<int>>(removed.costs.size(), -1);
+    std::vector<Cost> turned[2];  // both pairs' costs, row-major from this variable
+    const Cost* costs[2] = {nullptr, nullptr};
+    for (int k = 0; k < 2 && around[k] != nullptr; ++k) {
+      const Pair& p = *around[k];
+      costs[k] = p.costs.data();
+      if (p.from == variable) continue;
+      const auto others = static_cast<std::size_t>(size(p.from));
+      turned[k].resize(p.costs.size());
+      for (std::size_t j = 0; j < others; ++j) {
+        for (std::size_t c = 0; c < static_cast<std::size_t>(n); ++c)
+          turned[k][c * others + j] = p.costs[j * static_cast<std::size_t>(n) + c];
+      }
+      costs[k] = turned[k].data();
+    }
     for (int c = 0; c < n; ++c) {
       const Cost* const first = costs[0] + static_cast<std::ptrdiff_t>(c) * rows;
       const Cost* const second = b < 0 ? nullptr : costs[1] + static_cast<std::ptrdiff_t>(c) * columns;
       for (int i = 0; i < rows; ++i) {
         const Cost mine = plus(node.costs[c], first[i]);
         if (forbidden(mine)) continue;
-        Cost* const row = &table[static_cast<std::size_t>(i) * columns];
+        Cost* const row = &removed.costs[static_cast<std::size_t>(i) * columns];
         int* const best = &(*own)[static_cast<std::size_t>(i) * columns];
         if (b < 0) {
           if (mine < row[0]) row[0] = mine, best[0] = c;
@@ -451,19 +453,29 @@ bool Network::remove_small_degree(int variable) {
         take_cheaper(row, best, second, mine, c, static_cast<std::size_t>(columns));
       }
     }
-    std::ranges::replace(table, kForbiddenFrom, kInside);
-    choice = std::move(own);
-    if (work >= kWorthKeeping && kept_->size() < kMostKept)
-      kept_->emplace(hash, Kept{std::move(key), table, choice});
+    std::ranges::replace(removed.costs, kForbiddenFrom, kInside);
+    removed.least = take_least(removed.costs);
+    removed.choice = std::move(own);
+    known = &removed;
+    if (worth && kept_->size() < kMostKept) {
+      removed.own = node.costs;
+      for (int k = 0; k < 2 && around[k] != nullptr; ++k) {
+        removed.pairs[k] = around[k]->costs;
+        removed.from[k] = around[k]->from == variable;
+      }
+      known = &kept_->emplace(hash, std::move(removed))->second;
+    }
   }
-  record(variable, b < 0 ? std::vector<int>{a} : std::vector<int>{a, b}, std::move(choice));
+  record(variable, b < 0 ? std::vector<int>{a} : std::vector<int>{a, b}, known->choice);
   drop_node(variable);
+  constant = plus(constant, known->least);
   if (b < 0) {
-    for (int i = 0; i < rows; ++i) nodes[a].costs[i] = plus(nodes[a].costs[i], table[i]);
+    for (int i = 0; i < rows; ++i) nodes[a].costs[i] = plus(nodes[a].costs[i], known->costs[i]);
     constant = plus(constant, take_least(nodes[a].costs));
   } else {
-    const int added = add_pair(a, b, std::move(table));
-    constant = plus(constant, take_least(pairs[added].costs));
+    const bool joins = find_pair(a, b) >= 0;
+    const int added = add_pair(a, b, known->costs);
+    if (joins) constant = plus(constant, take_least(pairs[added].costs));
     touch(b);
   }
   touch(a);

@@ -218,7 +218,7 @@ class StageSearch {
     if (kept_) kept.emplace(graph_, space, *kept_, options_.keep_file);
     if (kept) kept->require_possible(space.problem(costs_));
     best.choice = space.choose(costs_, {}, kept ? [&](Problem& p) { kept->restrict(p); } : Restrict());
-    if (!best.choice.solution.feasible()) require_kept(best.choice);
+    if (!best.choice.solution.feasible()) require_kept(best.choice.solution);
     for (std::size_t k = 0; k < best.choice.nodes.size(); ++k)
       position_[at(best.choice.nodes[k].node)] = static_cast<int>(k);
     if (static_cast<int>(best.choice.nodes.size()) < stages_) {

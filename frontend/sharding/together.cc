@@ -416,7 +416,7 @@ FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const S
       Solution solution;
       solution.status = Status::kFeasible;
       solution.choice = choice;
-      const SplitChoice described = own.space.described(costs, std::move(solution));
+      const SplitChoice described = own.space.described(costs, {std::move(solution)});
       FoundPlan& plan = plans.emplace_back();
       plan.name = name;
       plan.text = to_string(described.plan);

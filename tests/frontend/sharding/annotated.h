@@ -78,7 +78,7 @@ inline std::shared_ptr<const SplitRequest> obeying_request(const DeviceConfigura
     const SplitSpace space(graph, mesh, with_lines(graph, fixed.plan, fixed.blocks, Caches::whole));
     require_kept(graph, space);
     const SplitChoice choice = choose_split(space, test_costs(seed));
-    require_kept(choice);
+    require_kept(choice.solution);
     return plan = choice.plan;
   };
   return request;

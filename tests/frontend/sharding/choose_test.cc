@@ -235,7 +235,8 @@ TEST(ShardingChoose, AxisAfterAxisIsNotBetterThanJoint) {
       const Mesh mesh = parse_mesh("dp=2,tp=2", "mesh");
       const SplitSpace space(graph, mesh);
       ASSERT_FALSE(space.large());
-      const SplitChoice joint = space.choose(costs), turns = choose_in_turn(space, costs);
+      const SplitChoice joint = space.choose(costs),
+                        turns = space.described(costs, solved_in_turn(space, costs));
       EXPECT_FALSE(turns.joint);
       EXPECT_EQ(joint.price(graph, costs), joint.solution.cost);
       EXPECT_EQ(turns.price(graph, costs), turns.solution.cost);
@@ -277,7 +278,7 @@ TEST(ShardingChoose, RelaxedProblemsCostNoMore) {
       const std::vector<int>& all = joint.solution.choice;
       EXPECT_LE(price(of_whole, all), joint.price(graph, costs));
       check(joint, {all.begin(), all.begin() + large.variables()});
-      const SplitChoice turns = choose_in_turn(large, seed == 0 ? costs : test_costs(seed), solving);
+      const SplitChoice turns = choose_split(large, seed == 0 ? costs : test_costs(seed), solving);
       check(turns, turns.solution.choice);
     }
     EXPECT_GT(shared, 0);

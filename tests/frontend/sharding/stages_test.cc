@@ -70,7 +70,7 @@ Cost by_trying_all(const Graph& graph, int stages, int ranks,
   solution.choice.assign(problem.variables.size(), 0);
   for (;;) {
     if (price(problem, solution.choice) != kForbidden) {
-      const SplitChoice choice = space.described(costs, solution);
+      const SplitChoice choice = space.described(costs, {solution});
       std::vector<Cost> own(at(nodes), 0);
       for (int k = 0; k < nodes; ++k) own[at(k)] = choice.nodes.at(at(k)).cost;
       for (const ChosenConversion& c : choice.conversions) {
