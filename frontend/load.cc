@@ -13,12 +13,13 @@ namespace braid::frontend {
 
 using ir::user_error;
 
-std::string name_of(const onnx::NodeProto& node) {
+const std::string& name_of(const onnx::NodeProto& node) {
+  static const std::string kUnnamed = "(unnamed)";
   if (!node.name().empty()) return node.name();
   for (const std::string& output : node.output()) {
     if (!output.empty()) return output;
   }
-  return "(unnamed)";
+  return kUnnamed;
 }
 
 ir::Location location_of(const std::string& path, const onnx::NodeProto& node) {

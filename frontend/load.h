@@ -28,6 +28,6 @@ Model load_model(const std::string& path);
 
 // The location of a node for error messages. A node without a name is identified by its first output.
 ir::Location location_of(const std::string& path, const onnx::NodeProto& node);
-std::string name_of(const onnx::NodeProto& node);
+const std::string& name_of(const onnx::NodeProto& node);
 
 }  // namespace braid::frontend

@@ -113,10 +113,12 @@ struct Stage {
   std::vector<double> processor, seconds;
 };
 
-// A model's plans and bounds on some meshes, without reading the model. Those of one axis are searched together, and those of several axes
-// with as many ranks, as --devices does; bounds that are known of those before need not be reached again. Each turn reads the model again.
-void search_model(const std::string& file, const std::vector<Mesh>& meshes, const std::string& machine,
-                  const std::vector<std::string>& dims, bool split_caches, int turns) {
+// A model's plans and bounds on some meshes, without reading the model: all of them together, or those of one axis, and those of several
+// axes with as many ranks, as --devices does; bounds that are known of those before need not be reached again. Each turn reads the model
+// again.
+void search_model(const std::string& file, const std::vector<Mesh>& meshes, bool at_once,
+                  const std::string& machine, const std::vector<std::string>& dims, bool split_caches,
+                  int turns) {
   frontend::ImportOptions import;
   for (const std::string& dim : dims) {
     const std::size_t equals = dim.rfind('=');
@@ -129,7 +131,7 @@ void search_model(const std::string& file, const std::vector<Mesh>& meshes, cons
     return std::pair(mesh.size(), mesh.size() > 1 ? mesh.ranks() : 0);
   };
   for (const Mesh& mesh : meshes) {
-    if (stages.empty() || kind(stages.back().meshes[0]) != kind(mesh)) stages.emplace_back();
+    if (stages.empty() || (!at_once && kind(stages.back().meshes[0]) != kind(mesh))) stages.emplace_back();
     stages.back().meshes.push_back(mesh);
   }
   Stage all;
@@ -181,6 +183,8 @@ int run(int argc, char** argv) {
   app.add_option("--mesh", meshes, "axes with their sizes, for models");
   app.add_option("--machine", machine, "of models");
   app.add_option("--dim", dims, "NAME=SIZE, of models");
+  bool at_once = false;
+  app.add_flag("--at-once", at_once, "all meshes are searched together");
   bool split_caches = false;
   app.add_flag("--split-caches", split_caches, "caches of models may stay in parts");
   int turns = 1;
@@ -190,7 +194,8 @@ int run(int argc, char** argv) {
   for (const int n : ranks) all.push_back(Mesh::line(n));
   for (const std::string& mesh : meshes) all.push_back(parse_mesh(mesh, "--mesh"));
   if (!all.empty()) {
-    for (const std::string& file : files) search_model(file, all, machine, dims, split_caches, turns);
+    for (const std::string& file : files)
+      search_model(file, all, at_once, machine, dims, split_caches, turns);
     return 0;
   }
   fmt::print(

@@ -47,7 +47,7 @@ def all_meshes(devices):
 
 
 TURNS = 7
-SEARCHES = (  # graph, devices, meshes; None: those that --devices tries
+SEARCHES = (  # graph, devices, meshes, all at once; None: those that --devices tries, as it does
     ("prefill", 8, None),
     ("decode", 8, None),
     ("prefill", 8, all_meshes(8)),
@@ -150,11 +150,11 @@ def main():
         model = write_model(o.work, graph, o.layers)
         sizes = given or tried(o.braid, model, graph, devices)
         options = [word for m in sizes for word in (("--ranks", m[0]) if len(m) == 1 else ("--mesh", mesh_option(m)))]
-        _, text = run([o.bench, model, *dims_of(graph), *options, "--turns", TURNS])
+        at_once = ["--at-once"] if given else []
+        _, text = run([o.bench, model, *dims_of(graph), *options, *at_once, "--turns", TURNS])
         rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()[2:]]
-        title = f"all of {devices} devices" if given == all_meshes(devices) else f"{devices} devices" if given else f"`--devices {devices}`"
-        for cells in rows if len(rows) > 2 else rows[:-1]:
-            name = f"**{title}**" if cells[1] == "together" else cells[1]
+        for cells in rows[:-1] if given else rows:
+            name = f"**`--devices {devices}`**" if cells[1] == "together" else f"**{cells[1]}**" if given else cells[1]
             print(f"| {graph} | {name} | {cells[-2]} | {cells[-1]} |", flush=True)
     print("\nWhole commands, processor time:\n\n| command | seconds |\n|---|---:|", flush=True)
     for command, graph, options in COMMANDS:

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <string_view>
+#include <unordered_map>
 
 #include "frontend/load.h"
 #include "frontend/sharding/bounds.h"
@@ -17,7 +19,8 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 // The last node of each join: the one that all others lead to which the product leads to.
 void BoundSearch::find_joins(const Graph& graph, const SplitSpace& space) {
   joined_.assign(at(nodes_), -1);
-  std::map<std::string, std::vector<int>> named;
+  if (options_.joins.empty()) return;
+  std::unordered_map<std::string_view, std::vector<int>> named;
   for (int v = 0; v < nodes_; ++v) named[name_of(*graph.nodes[at(space.node_of(v))].proto)].push_back(v);
   for (const ProductJoin& join : options_.joins) {
     std::vector<int> members;

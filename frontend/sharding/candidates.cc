@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <future>
 #include <iterator>
 #include <map>
@@ -483,6 +484,8 @@ std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& 
       known.known_order = first.order;
     }
   }
+  // Those that take longest begin first.
+  std::ranges::stable_sort(left, std::greater(), [&](std::size_t k) { return meshes[k].size(); });
   ir::parallel_for(left.size(), most_searches(), [&](std::size_t k) { search(left[k]); });
   return all;
 }

@@ -35,10 +35,10 @@ namespace braid::frontend::sharding {
 // One combination of a node per axis.
 using Combination = std::span<const Strategy* const>;
 
-// What the combinations of a node cost. Nodes with equal combinations and equal keys cost the same.
-struct NodePrices {
-  std::shared_ptr<const std::string> key;
-  std::function<Cost(Combination axes, const Mesh& mesh)> of;
+// What the costs of a node's combinations depend on: nodes with equal combinations and equal texts cost the same.
+struct NodeKey {
+  std::shared_ptr<const std::string> text;
+  std::shared_ptr<const void> work;  // of whoever has made it
 };
 
 // What things cost, from whoever knows the machine. All in whole picoseconds and at least 0.
@@ -48,8 +48,9 @@ struct SplitCosts {
   // On several; required only for meshes with more than one.
   std::function<Cost(const Graph& graph, const GraphNode& node, Combination axes, const Mesh& mesh)>
       node_on_mesh;
-  // The same, for who asks for many combinations of a node; may be empty.
-  std::function<NodePrices(const Graph& graph, const GraphNode& node)> prices;
+  // The same in two steps, for who asks for many combinations of a node; may be empty.
+  std::function<NodeKey(const Graph& graph, const GraphNode& node)> key;
+  std::function<Cost(const NodeKey& key, Combination axes, const Mesh& mesh)> of_key;
   StepCost step;
   // The size that an expression counts with, such as its upper bound.
   std::function<std::int64_t(const ir::Expr& size)> size;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <numeric>
+#include <span>
 #include <tuple>
 #include <unordered_map>
 
@@ -62,18 +63,19 @@ class Places {
     ir::internal_check(order.size() == count, "an order of {} of {} variables", order.size(), count);
     place.assign(count, -1);
     for (std::size_t p = 0; p < count; ++p) place[at(order[p])] = static_cast<int>(p);
-    ends.resize(count);
-    std::vector<std::size_t> degree(count, 0);
+    begin_.assign(count + 1, 0);
     for (const Edge& edge : problem.edges)
-      for (const int v : {edge.from, edge.to}) ++degree[at(place[at(v)])];
-    for (std::size_t p = 0; p < count; ++p) ends[p].reserve(degree[p]);
+      for (const int v : {edge.from, edge.to}) ++begin_[at(place[at(v)]) + 1];
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    ends_.resize(begin_.back());
+    std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
     Numbers numbers;
     for (std::size_t e = 0; e < problem.edges.size(); ++e) {
       const Edge& edge = problem.edges[e];
       const int table = numbers.of(edge.costs);
       const int a = place[at(edge.from)], b = place[at(edge.to)];
-      ends[at(a)].push_back({b, table, static_cast<int>(e), false});
-      ends[at(b)].push_back({a, table, static_cast<int>(e), true});
+      ends_[next[at(a)]++] = {b, table, static_cast<int>(e), false};
+      ends_[next[at(b)]++] = {a, table, static_cast<int>(e), true};
     }
     std::map<std::vector<int>, int> kinds;
     std::vector<int> key;
@@ -82,7 +84,7 @@ class Places {
       // Own costs and tables, wherever these lead.
       const std::vector<Cost>& own = problem.variables[at(order[p])];
       key.clear();
-      for (const End& end : ends[p]) key.push_back(2 * end.table + (end.from ? 1 : 0));
+      for (const End& end : ends(static_cast<int>(p))) key.push_back(2 * end.table + (end.from ? 1 : 0));
       std::sort(key.begin(), key.end());
       key.push_back(numbers.of(own));
       kind.push_back(kinds.try_emplace(key, static_cast<int>(kinds.size())).first->second);
@@ -90,17 +92,22 @@ class Places {
   }
 
   int count() const { return static_cast<int>(order.size()); }
+  // Of the variable of a place.
+  std::span<const End> ends(int p) const {
+    return std::span(ends_).subspan(begin_[at(p)], begin_[at(p) + 1] - begin_[at(p)]);
+  }
   double size_of(int p) const {
     return std::log2(static_cast<double>(problem_.variables[at(order[at(p)])].size()));
   }
 
  private:
   const Problem& problem_;
+  std::vector<std::size_t> begin_;  // per place: of its ends
+  std::vector<End> ends_;
 
  public:
   std::vector<int> order, place;  // the variable of a place, and the place of a variable
-  std::vector<std::vector<End>> ends;
-  std::vector<int> kind;  // variables of one kind have equal costs, and tables of the same numbers
+  std::vector<int> kind;          // variables of one kind have equal costs, and tables of the same numbers
 };
 
 // Places `begin` to `end` repeat after `length`.
@@ -179,8 +186,8 @@ class Layers {
  private:
   bool outside(int p) const { return p < run_.begin || p >= run_.end; }
   bool leads_behind(int p, int border) const {
-    return std::any_of(places_.ends[at(p)].begin(), places_.ends[at(p)].end(),
-                       [&](const End& end) { return end.other >= border && !outside(end.other); });
+    return std::ranges::any_of(places_.ends(p),
+                               [&](const End& end) { return end.other >= border && !outside(end.other); });
   }
   Layer layer(int begin) const {
     Layer own{begin, {}};
@@ -192,7 +199,7 @@ class Layers {
   using Ends = std::vector<std::tuple<int, int, bool, bool>>;
   void find_ends(int p, int begin, Ends& all) const {
     all.clear();
-    for (const End& end : places_.ends[at(p)]) {
+    for (const End& end : places_.ends(p)) {
       const bool out = outside(end.other);
       all.push_back({end.table, out ? end.other : end.other - begin, out, end.from});
     }
@@ -228,7 +235,7 @@ struct Kinds {
   Kinds(const Problem& problem, const Places& places, int place, const std::vector<int>& inside) {
     const std::size_t count = problem.variables[at(places.order[at(place)])].size();
     std::vector<std::vector<Cost>> seen(count);
-    for (const End& end : places.ends[at(place)]) {
+    for (const End& end : places.ends(place)) {
       if (!std::binary_search(inside.begin(), inside.end(), end.other)) continue;
       const CostTable& table = problem.edges[at(end.edge)].costs;
       const std::size_t others = table.size() / count;
@@ -362,7 +369,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
   std::map<int, int> local;  // by place
   std::vector<int> touched = model.inside;
   for (const int p : model.inside) {
-    for (const End& e : places.ends[at(p)]) touched.push_back(e.other);
+    for (const End& e : places.ends(p)) touched.push_back(e.other);
   }
   std::sort(touched.begin(), touched.end());
   touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
@@ -379,7 +386,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
         own[k] != 0 ? costs : std::vector<Cost>(outside ? kinds[k].first.size() : costs.size(), 0));
   }
   for (const int p : model.inside) {
-    for (const End& e : places.ends[at(p)]) {
+    for (const End& e : places.ends(p)) {
       const Edge& edge = problem.edges[at(e.edge)];
       const int other = local.at(e.other);
       if (own[at(other)] != 0 && e.from) continue;  // seen from its other end

@@ -1,6 +1,7 @@
 #include "frontend/sharding/kernel_floors.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "frontend/load.h"
@@ -163,9 +164,12 @@ KernelFloors::KernelFloors(const analysis::CostModel& costs, const Graph& graph,
                            BoundOptions options)
     : costs_(costs), graph_(graph), sizes_(sizes), options_(std::move(options)) {
   // Of nodes with one name it is not known which one it is.
-  std::map<std::string, int> bearers;
+  std::unordered_map<std::string_view, int> bearers;
   for (const GraphNode& node : graph.nodes) ++bearers[name_of(*node.proto)];
-  std::erase_if(options_.attention_flops, [&](const auto& known) { return bearers[known.first] != 1; });
+  std::erase_if(options_.attention_flops, [&](const auto& known) {
+    const auto found = bearers.find(known.first);
+    return found == bearers.end() || found->second != 1;
+  });
   share_attention(bearers);
   // Whether attention needs memory for longer than it computes.
   double computing = 0, reading = 0;
@@ -180,7 +184,7 @@ KernelFloors::KernelFloors(const analysis::CostModel& costs, const Graph& graph,
 
 // A kernel that was found in spelled-out attention has the name of its second product. A split program may have a kernel for each
 // of them, in which neither does more than it needs on its own, and cut them differently.
-void KernelFloors::share_attention(const std::map<std::string, int>& bearers) {
+void KernelFloors::share_attention(const std::unordered_map<std::string_view, int>& bearers) {
   std::map<std::string, double> first;
   for (const GraphNode& node : graph_.nodes) {
     if (!multiplies_computed(graph_, node)) continue;

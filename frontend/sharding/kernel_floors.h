@@ -2,6 +2,8 @@
 #pragma once
 
 #include <initializer_list>
+#include <string_view>
+#include <unordered_map>
 
 #include "analysis/costs/cost_model.h"
 #include "frontend/sharding/bounds.h"
@@ -37,7 +39,7 @@ class KernelFloors {
   Cost operator()(const GraphNode& node, const KernelParts& parts) const;
 
  private:
-  void share_attention(const std::map<std::string, int>& bearers);
+  void share_attention(const std::unordered_map<std::string_view, int>& bearers);
 
   const analysis::CostModel& costs_;
   const Graph& graph_;

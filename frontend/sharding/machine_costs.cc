@@ -203,16 +203,11 @@ Cost whole_product(std::int64_t steps) {
 bool moves_between_ranks(StepKind kind) { return kind != StepKind::slice && kind != StepKind::permute; }
 
 struct KnownWork {
-  struct Node {
-    std::shared_ptr<const NodeWork> work;
-    std::shared_ptr<const std::string> key;
-  };
-  static Node of(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
+  static NodeKey of(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
     auto work = std::make_shared<const NodeWork>(work_of(graph, node, sizes));
-    auto key = std::make_shared<const std::string>(work->key());
-    return {std::move(work), std::move(key)};
+    return {std::make_shared<const std::string>(work->key()), work};
   }
-  std::vector<Node> nodes;  // as the graph's; of those that are computed at compile time none
+  std::vector<NodeKey> nodes;  // as the graph's; of those that are computed at compile time none
 };
 
 std::shared_ptr<const KnownWork> known_work(const Graph& graph, const analysis::CostModel& costs) {
@@ -220,7 +215,7 @@ std::shared_ptr<const KnownWork> known_work(const Graph& graph, const analysis::
   sizes.size = [&](const ir::Expr& size) { return costs.value(size); };
   auto known = std::make_shared<KnownWork>();
   for (const GraphNode& node : graph.nodes)
-    known->nodes.push_back(node.compile_time ? KnownWork::Node{} : KnownWork::of(graph, node, sizes));
+    known->nodes.push_back(node.compile_time ? NodeKey{} : KnownWork::of(graph, node, sizes));
   return known;
 }
 
@@ -228,24 +223,21 @@ SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const S
                        std::shared_ptr<const KnownWork> known) {
   SplitCosts result;
   result.size = size_with(costs);
-  result.prices = [costs, options, known = std::move(known), sizes = result](const Graph& graph,
-                                                                             const GraphNode& node) {
-    KnownWork::Node own = known ? known->nodes[static_cast<std::size_t>(&node - graph.nodes.data())]
-                                : KnownWork::of(graph, node, sizes);
-    NodePrices prices;
-    prices.key = std::move(own.key);
-    prices.of = [costs, options, work = std::move(own.work)](Combination axes, const Mesh& mesh) {
-      // Per axis along which it could be split.
-      const auto whole =
-          std::count_if(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter < 0; });
-      return node_cost(costs->machine(), *work, axes, mesh, options.memory) +
-             (work->asked ? whole * options.whole_product : 0);
-    };
-    return prices;
+  result.key = [known = std::move(known), sizes = result](const Graph& graph, const GraphNode& node) {
+    return known ? known->nodes[static_cast<std::size_t>(&node - graph.nodes.data())]
+                 : KnownWork::of(graph, node, sizes);
   };
-  result.node_on_mesh = [prices = result.prices](const Graph& graph, const GraphNode& node, Combination axes,
-                                                 const Mesh& mesh) {
-    return prices(graph, node).of(axes, mesh);
+  result.of_key = [costs, options](const NodeKey& key, Combination axes, const Mesh& mesh) {
+    const NodeWork& work = *static_cast<const NodeWork*>(key.work.get());
+    // Per axis along which it could be split.
+    const auto whole =
+        std::count_if(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter < 0; });
+    return node_cost(costs->machine(), work, axes, mesh, options.memory) +
+           (work.asked ? whole * options.whole_product : 0);
+  };
+  result.node_on_mesh = [key = result.key, of_key = result.of_key](const Graph& graph, const GraphNode& node,
+                                                                   Combination axes, const Mesh& mesh) {
+    return of_key(key(graph, node), axes, mesh);
   };
   result.node = [on_mesh = result.node_on_mesh](const Graph& graph, const GraphNode& node,
                                                 const Strategy& strategy, int ranks) {

@@ -3,15 +3,17 @@
 #include <fmt/format.h>
 
 #include <cctype>
-#include <set>
+#include <functional>
+#include <iterator>
 #include <sstream>
+#include <string_view>
 
 #include "frontend/errors.h"
 
 namespace braid::frontend::sharding {
 namespace {
 
-std::string quoted(const std::string& name) {
+std::string quoted(std::string_view name) {
   std::string text = "\"";
   for (const char c : name) {
     if (c == '\n') {
@@ -172,24 +174,38 @@ std::string to_string(const Plan& plan) { return to_string(MeshPlan(plan)); }
 std::string to_string(const MeshPlan& plan) {
   std::string text = plan.mesh.has_names() ? fmt::format("plan 1\nmesh [{}]\n", to_string(plan.mesh))
                                            : fmt::format("plan 1\nranks {}\n", plan.ranks());
-  // An axis without a line for a reader takes the value as it is produced, which the text of a line must say.
-  std::set<std::string> values;
-  std::set<std::pair<std::string, Plan::Reader>> readers;
-  for (const Plan& axis : plan.axes) {
-    for (const auto& [name, spec] : axis.values) values.insert(name);
-    for (const auto& [key, spec] : axis.readers) readers.insert(key);
+  std::map<MeshSpec, std::string> known;
+  const auto text_of = [&](const MeshSpec& spec) -> const std::string& {
+    std::string& own = known[spec];
+    if (own.empty()) own = to_string(spec, plan.mesh);
+    return own;
+  };
+  using Key = std::pair<std::string, Plan::Reader>;
+  std::map<std::string_view, MeshSpec> values;
+  std::map<std::reference_wrapper<const Key>, std::vector<const Spec*>, std::less<Key>> readers;
+  for (std::size_t k = 0; k < plan.axes.size(); ++k) {
+    for (const auto& [name, spec] : plan.axes[k].values)
+      values.try_emplace(name, plan.axes.size()).first->second[k] = spec;
+    for (const auto& [key, spec] : plan.axes[k].readers)
+      readers.try_emplace(key, plan.axes.size()).first->second[k] = &spec;
   }
-  for (const std::string& name : values)
-    text += fmt::format("{} = {}\n", quoted(name), to_string(plan.of_value(name), plan.mesh));
-  for (const auto& [value, reader] : readers) {
-    MeshSpec spec;
-    for (const Plan& axis : plan.axes) {
-      const Spec own = reader.node.empty() ? Spec::replicated() : axis.of_value(value);
-      spec.push_back(axis.of_reader(value, reader.node, reader.input, own));
+  const auto out = std::back_inserter(text);
+  for (const auto& [name, spec] : values) fmt::format_to(out, "{} = {}\n", quoted(name), text_of(spec));
+  for (const auto& [key, specs] : readers) {
+    const auto& [value, reader] = key.get();
+    MeshSpec all;
+    for (std::size_t k = 0; k < specs.size(); ++k) {
+      if (specs[k] != nullptr) {
+        all.push_back(*specs[k]);
+        continue;
+      }
+      // An axis without a line for a reader takes the value as it is produced, which the text of a line must say.
+      const Spec own = reader.node.empty() ? Spec::replicated() : plan.axes[k].of_value(value);
+      all.push_back(plan.axes[k].of_reader(value, reader.node, reader.input, own));
     }
     const std::string node = reader.node.empty() ? "output" : quoted(reader.node);
     const std::string input = reader.input < 0 ? "" : fmt::format("[{}]", reader.input);
-    text += fmt::format("{} -> {}{} = {}\n", quoted(value), node, input, to_string(spec, plan.mesh));
+    fmt::format_to(out, "{} -> {}{} = {}\n", quoted(value), node, input, text_of(all));
   }
   return text;
 }

@@ -439,6 +439,7 @@ std::vector<SplitSpace::Flow> SplitSpace::flows() {
     } else if (const auto cache = cache_inputs_.find(flow.value); cache != cache_inputs_.end()) {
       flow.producer = cache->second;
     }
+    flow.readers.reserve(value.readers.size());
     for (const GraphUse& use : value.readers) {
       if (use.node < 0) {
         const auto cache = cache_outputs_.find(use.input);

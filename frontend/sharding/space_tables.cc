@@ -49,7 +49,7 @@ Cost cost_of(const Graph& graph, const GraphNode& node, Combination axes, const 
 std::vector<std::vector<Cost>> SplitSpace::node_costs(const SplitCosts& costs) const {
   std::vector<std::vector<Cost>> all(nodes_.size());
   std::map<std::pair<const void*, std::string_view>, int> known;
-  std::vector<NodePrices> all_prices;  // which have the keys
+  std::vector<NodeKey> keys;  // which have the texts
   for (std::size_t v = 0; v < nodes_.size(); ++v) {
     const std::vector<Choice>& choices = *choices_[v];
     if (nodes_[v] < 0) {
@@ -57,19 +57,20 @@ std::vector<std::vector<Cost>> SplitSpace::node_costs(const SplitCosts& costs) c
       continue;
     }
     const GraphNode& node = graph_.nodes[at(nodes_[v])];
-    if (!costs.prices) {
+    if (!costs.key) {
       for (const Choice& choice : choices) all[v].push_back(cost_of(graph_, node, choice.axes, mesh_, costs));
       continue;
     }
-    NodePrices prices = costs.prices(graph_, node);
-    const auto [entry, fresh] = known.try_emplace({choices_[v].get(), *prices.key}, static_cast<int>(v));
+    NodeKey key = costs.key(graph_, node);
+    const auto [entry, fresh] = known.try_emplace({choices_[v].get(), *key.text}, static_cast<int>(v));
     if (!fresh) {
       all[v] = all[at(entry->second)];
       continue;
     }
-    all_prices.push_back(prices);
     for (const Choice& choice : choices)
-      all[v].push_back(prices.of(choice.axes, mesh_) + inner_cost(graph_, node, choice.axes, mesh_, costs));
+      all[v].push_back(costs.of_key(key, choice.axes, mesh_) +
+                       inner_cost(graph_, node, choice.axes, mesh_, costs));
+    keys.push_back(std::move(key));
   }
   return all;
 }

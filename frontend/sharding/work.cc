@@ -57,17 +57,19 @@ const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, std
 
 bool is_moved_constant(const Graph& graph, const GraphValue& value) {
   if (value.constant || value.producer < 0) return value.constant.has_value();
+  const auto moves = [&](const GraphValue& v) {
+    const WorkKind kind = kind_of(graph.nodes[static_cast<std::size_t>(v.producer)]);
+    return kind == WorkKind::view || kind == WorkKind::movement;
+  };
+  if (!moves(value)) return false;
   std::vector<const GraphValue*> open = {&value};
   std::unordered_set<const GraphValue*> seen;
   while (!open.empty()) {
     const GraphValue* v = open.back();
     open.pop_back();
     if (v->constant || !seen.insert(v).second) continue;
-    if (v->producer < 0) return false;
-    const GraphNode& node = graph.nodes[static_cast<std::size_t>(v->producer)];
-    const WorkKind kind = kind_of(node);
-    if (kind != WorkKind::view && kind != WorkKind::movement) return false;
-    for (const int input : node.inputs)
+    if (v->producer < 0 || !moves(*v)) return false;
+    for (const int input : graph.nodes[static_cast<std::size_t>(v->producer)].inputs)
       if (input >= 0) open.push_back(&graph.values[static_cast<std::size_t>(input)]);
   }
   return true;
