@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
+#include <tuple>
 
 #include "frontend/sharding/candidates.h"
 #include "frontend/sharding/kernel_floors.h"
@@ -89,23 +91,28 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
   const KernelFloors kernels(*costs, graph, sizes, options_);
   kernels_.resize(collectives_.variables.size());
   for (std::size_t v = 0; v < kernels_.size(); ++v) kernels_[v].assign(collectives_.variables[v].size(), 0);
-  std::map<const void*, std::vector<KernelParts>> parts_of;  // by the choices of nodes
+  // All that the floor of a choice depends on, of equal nodes once.
+  struct Parts {
+    std::vector<KernelParts> distinct;
+    std::vector<std::size_t> of;  // per choice
+  };
+  std::map<const void*, Parts> parts_of;  // by the choices of nodes
   for (; nodes_ < static_cast<int>(kernels_.size()) && space.node_of(nodes_) >= 0; ++nodes_) {
     const GraphNode& node = graph.nodes[at(space.node_of(nodes_))];
-    // All that the floor depends on, of equal nodes once.
-    std::vector<KernelParts>& parts = parts_of[space.address_of_choices(nodes_)];
-    for (int c = static_cast<int>(parts.size()); c < space.choices_of(nodes_); ++c) {
+    Parts& parts = parts_of[space.address_of_choices(nodes_)];
+    for (int c = static_cast<int>(parts.of.size()); c < space.choices_of(nodes_); ++c) {
       const Combination axes = space.combination(nodes_, c);
       const Mesh& mesh = space.mesh();
-      parts.push_back({parts_of_work(axes, mesh), node.inputs.size() > 1 ? parts_of_input(axes, mesh, 1) : 1,
-                       node.outputs.empty() ? 1 : parts_of_output(axes, mesh, 0)});
+      const KernelParts own = {parts_of_work(axes, mesh),
+                               node.inputs.size() > 1 ? parts_of_input(axes, mesh, 1) : 1,
+                               node.outputs.empty() ? 1 : parts_of_output(axes, mesh, 0)};
+      const auto known = std::ranges::find(parts.distinct, own);
+      parts.of.push_back(static_cast<std::size_t>(known - parts.distinct.begin()));
+      if (known == parts.distinct.end()) parts.distinct.push_back(own);
     }
-    std::map<KernelParts, Cost> known;
-    for (int c = 0; c < space.choices_of(nodes_); ++c) {
-      const auto [entry, fresh] = known.try_emplace(parts[at(c)], 0);
-      if (fresh) entry->second = kernels(node, parts[at(c)]);
-      kernels_[at(nodes_)][at(c)] = entry->second;
-    }
+    std::vector<Cost> floors;
+    for (const KernelParts& own : parts.distinct) floors.push_back(kernels(node, own));
+    for (int c = 0; c < space.choices_of(nodes_); ++c) kernels_[at(nodes_)][at(c)] = floors[parts.of[at(c)]];
     reduction_.push_back(reduces(graph, node, sizes, space.mesh().ranks()) ? 1 : 0);
     product_.push_back(is_own_kernel(graph, node) || multiplies_computed(graph, node) ? 1 : 0);
     const std::vector<Cost>& own = kernels_[at(nodes_)];
@@ -130,6 +137,7 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
     if (passages_[p].producer >= 0) out_of_[at(passages_[p].producer)].push_back(static_cast<int>(p));
   }
   none_ = may_leave_out(graph);
+  find_distinct();
   find_joins(graph, space);
   count_loops();
   find_chain();
@@ -139,6 +147,51 @@ void BoundSearch::relax(std::size_t cells) {
   const std::vector<Passage> passages = space_.passages(true, cells);
   for (std::size_t p = 0; p < passages.size(); ++p) passages_[p].free = passages[p].free;
   collectives_ = floors_.problem(true, cells);
+  find_distinct();
+}
+
+// Equal nodes have equal ones.
+void BoundSearch::find_distinct() {
+  distinct_.assign(kernels_.size(), nullptr);
+  if (!space_.large()) return;
+  using States = const std::vector<int>*;
+  std::vector<std::vector<States>> states(at(nodes_));  // in which conversions that count see the choices
+  for (const Passage& passage : passages_) {
+    if (passage.free) continue;
+    const auto add = [&](int v, States seen) {
+      if (v >= 0 && v < nodes_ && std::ranges::find(states[at(v)], seen) == states[at(v)].end())
+        states[at(v)].push_back(seen);
+    };
+    add(passage.from, passage.given ? passage.taken.get() : passage.produced.get());
+    add(passage.to, passage.taken.get());
+  }
+  struct Node {
+    const void* choices;
+    const std::vector<States>* states;
+    const std::vector<Cost>*kernels, *collectives;
+    bool operator<(const Node& other) const {
+      return std::tie(choices, *states, *kernels, *collectives) <
+             std::tie(other.choices, *other.states, *other.kernels, *other.collectives);
+    }
+  };
+  std::map<Node, std::shared_ptr<const std::vector<int>>> known;
+  for (int v = 0; v < nodes_; ++v) {
+    const std::vector<Cost>&kernels = kernels_[at(v)], &collectives = collectives_.variables[at(v)];
+    const auto [entry, fresh] = known.try_emplace(
+        Node{space_.address_of_choices(v), &states[at(v)], &kernels, &collectives}, nullptr);
+    if (fresh) {
+      std::set<std::vector<std::int64_t>> seen;
+      std::vector<int> first;
+      for (std::size_t c = 0; c < kernels.size(); ++c) {
+        std::vector<std::int64_t> own = {kernels[c], collectives[c]};
+        for (const States list : states[at(v)]) own.push_back((*list)[c]);
+        if (seen.insert(std::move(own)).second) first.push_back(static_cast<int>(c));
+      }
+      if (first.size() < kernels.size())
+        entry->second = std::make_shared<const std::vector<int>>(std::move(first));
+    }
+    distinct_[at(v)] = entry->second;
+  }
 }
 
 BoundSearch::Plan BoundSearch::plan(const std::vector<int>& choice, bool all) {
@@ -179,39 +232,52 @@ Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>
   const auto mix = [](Cost a, Cost weight_a, Cost b, Cost weight_b) {
     return a == kForbidden || b == kForbidden ? kForbidden : a * weight_a + b * weight_b;
   };
+  const auto count = [&](int v) {
+    return distinct_[at(v)] ? distinct_[at(v)]->size() : kernels_[at(v)].size();
+  };
+  const auto choice = [&](int v, std::size_t k) { return distinct_[at(v)] ? at((*distinct_[at(v)])[k]) : k; };
   Problem problem;
   problem.variables.resize(kernels_.size());
-  for (std::size_t v = 0; v < kernels_.size(); ++v) {
-    problem.variables[v].reserve(kernels_[v].size());
-    for (std::size_t c = 0; c < kernels_[v].size(); ++c)
-      problem.variables[v].push_back(
-          mix(kernels_[v][c], of_node[v], collectives_.variables[v][c], of_collectives));
+  for (int v = 0; v < static_cast<int>(kernels_.size()); ++v) {
+    std::vector<Cost>& own = problem.variables[at(v)];
+    own.reserve(count(v));
+    for (std::size_t k = 0; k < count(v); ++k) {
+      const std::size_t c = choice(v, k);
+      own.push_back(
+          mix(kernels_[at(v)][c], of_node[at(v)], collectives_.variables[at(v)][c], of_collectives));
+    }
   }
   problem.order = collectives_.order;
   // Of equal layers once.
-  std::map<std::pair<const void*, Cost>, CostTable> known;
-  const auto weighted = [&](const CostTable& table, Cost weight) {
-    const auto [entry, fresh] = known.try_emplace({table.address(), weight});
+  std::map<std::tuple<const void*, Cost, const void*, const void*>, CostTable> known;
+  const auto add = [&](int from, int to, const CostTable& table, Cost weight) {
+    const auto [entry, fresh] =
+        known.try_emplace({table.address(), weight, distinct_[at(from)].get(), distinct_[at(to)].get()});
     if (fresh) {
       std::vector<Cost>& costs = entry->second.edit();
-      costs.reserve(table.size());
-      for (const Cost cost : table) costs.push_back(mix(0, 0, cost, weight));
+      costs.reserve(count(from) * count(to));
+      for (std::size_t i = 0; i < count(from); ++i) {
+        const std::size_t row = choice(from, i) * kernels_[at(to)].size();
+        for (std::size_t j = 0; j < count(to); ++j)
+          costs.push_back(mix(0, 0, table[row + choice(to, j)], weight));
+      }
     }
-    return entry->second;
+    problem.edges.push_back({from, to, entry->second});
   };
-  for (const Edge& edge : collectives_.edges)
-    problem.edges.push_back({edge.from, edge.to, weighted(edge.costs, of_collectives)});
+  for (const Edge& edge : collectives_.edges) add(edge.from, edge.to, edge.costs, of_collectives);
   for (std::size_t p = 0; p < passages_.size(); ++p) {
     const Passage& passage = passages_[p];
     if (of_passage[p] == 0 || passage.free) continue;
     const CostTable& costs = prices_.table(passage);
     if (passage.to >= 0) {
-      problem.edges.push_back({passage.from, passage.to, weighted(costs, of_passage[p])});
+      add(passage.from, passage.to, costs, of_passage[p]);
       continue;
     }
     std::vector<Cost>& own = problem.variables[at(passage.from)];
-    for (std::size_t c = 0; c < own.size(); ++c)
-      own[c] = mix(own[c], 1, costs[c] > 0 ? costs[c] + copies_[p] : 0, of_passage[p]);
+    for (std::size_t k = 0; k < own.size(); ++k) {
+      const Cost cost = costs[choice(passage.from, k)];
+      own[k] = mix(own[k], 1, cost > 0 ? cost + copies_[p] : 0, of_passage[p]);
+    }
   }
   return problem;
 }
@@ -233,13 +299,15 @@ void BoundSearch::play(std::vector<Row>& rows, std::vector<Plan>& plans, bool wi
     const Problem mixture = mixed(rows, weights);
     // A plan whose costs can be added up may have bounds for which its parts cannot.
     if (largest_total(mixture) > kLargestTotal) return;
-    const Solution solution = solve(mixture, options_.solve);
+    Solution solution = solve(mixture, options_.solve);
     ++solves_;
     if (solution.bound == kForbidden) return;
     Cost constant = 0;
     for (std::size_t r = 0; r < rows.size(); ++r) constant += weights[r] * rows[r].constant;
     best = std::max(best, (solution.bound + constant) / kParts);
     if (!solution.feasible()) return;
+    for (std::size_t v = 0; v < solution.choice.size(); ++v)
+      if (distinct_[v]) solution.choice[v] = (*distinct_[v])[at(solution.choice[v])];
     // Nothing is left to gain if this plan's rows are no more than the bound, or it is known.
     if (std::ranges::find(plans, solution.choice, &Plan::choice) != plans.end()) return;
     Plan found = plan(solution.choice, false);

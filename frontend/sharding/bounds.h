@@ -103,6 +103,7 @@ class BoundSearch {
     Cost collectives = 0;
   };
 
+  void find_distinct();
   void find_joins(const Graph& graph, const SplitSpace& space);
   void count_loops();
   void find_chain();
@@ -110,7 +111,7 @@ class BoundSearch {
   Plan plan(const std::vector<int>& choice, bool all);
   Row longest(const Plan& plan) const;
   Cost value(const Row& row, const Plan& plan) const;
-  Problem mixed(const std::vector<Row>& rows, const std::vector<Cost>& weights);
+  Problem mixed(const std::vector<Row>& rows, const std::vector<Cost>& weights);  // over distinct choices
   // Raises `best` until it is enough, adding the plans that it finds; rows of their longest chains too if `with_order`.
   void play(std::vector<Row>& rows, std::vector<Plan>& plans, bool with_order,
             std::optional<analysis::Time> known, Cost& best);
@@ -121,6 +122,9 @@ class BoundSearch {
   int nodes_ = 0;                           // variables of nodes: the first ones, in the order of the graph
   std::vector<std::vector<Cost>> kernels_;  // floors by variable and choice
   Problem collectives_;                     // floors of conversions
+  // Per variable: the first of all choices that differ in nothing that the relaxed problem counts, where conversions of a large space are
+  // left out; null: every choice.
+  std::vector<std::shared_ptr<const std::vector<int>>> distinct_;
   std::vector<Passage> passages_;
   SpacePrices prices_;        // of conversions, each alone on the machine
   SpacePrices floors_;        // what conversions load the fabric with
