@@ -158,7 +158,7 @@ class Bounded {
                  std::size_t cells = std::size_t{1} << 22) {
     using namespace frontend::sharding;
     std::vector<std::pair<std::string, PlanBounds>> tried;
-    PlanBounds all;
+    PlanBounds all, far;
     analysis::Time least;
     model_.with_graph([&](const Graph& graph) {
       SpaceOptions options;
@@ -171,6 +171,13 @@ class Bounded {
                          {.solve = solve, .attention_flops = attention_, .joins = joins_});
       const SplitChoice cheapest = choose_split(space, split_costs(costs_), solve);
       all = bounds.over_plans(cheapest.solution.choice);
+      // Whatever is left out.
+      for (const std::size_t few : {0, 200, 2000}) {
+        BoundSearch search(graph, space, costs_,
+                           {.solve = solve, .cells = few, .attention_flops = attention_, .joins = joins_});
+        const PlanBounds own = search.over_plans(cheapest.solution.choice);
+        far = {std::max(far.loads, own.loads), std::max(far.order, own.order)};
+      }
       // Looking closer is as having looked so from the beginning.
       BoundSearch closer(graph, space, costs_,
                          {.solve = solve, .cells = 0, .attention_flops = attention_, .joins = joins_});
@@ -194,6 +201,8 @@ class Bounded {
           analysis::measure(schedule, *costs_, {.bounds = false, .planned = false}).makespan;
       EXPECT_LE(own.order, simulated) << quiet_.machine << " " << to_string(mesh) << "\n" << plan;
       EXPECT_LE(all.order, own.order) << quiet_.machine << " " << to_string(mesh) << "\n" << plan;
+      EXPECT_LE(far.order, own.order) << quiet_.machine << " " << to_string(mesh) << "\n" << plan;
+      EXPECT_LE(far.loads, own.loads) << quiet_.machine << " " << to_string(mesh) << "\n" << plan;
       EXPECT_LE(own.loads, own.order);
       EXPECT_LE(least, own.loads) << quiet_.machine << " " << to_string(mesh) << "\n" << plan;
       const auto share = [&](analysis::Time bound) {
