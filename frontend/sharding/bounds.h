@@ -112,9 +112,10 @@ class BoundSearch {
   Row longest(const Plan& plan) const;
   Cost value(const Row& row, const Plan& plan) const;
   Problem mixed(const std::vector<Row>& rows, const std::vector<Cost>& weights);  // over distinct choices
-  // Raises `best` until it is enough, adding the plans that it finds; rows of their longest chains too if `with_order`.
+  // Raises `best` until it is enough, adding the plans that it finds; rows of their longest chains too if `with_order`. `may_end`: no longer
+  // than it can become enough.
   void play(std::vector<Row>& rows, std::vector<Plan>& plans, bool with_order,
-            std::optional<analysis::Time> known, Cost& best);
+            std::optional<analysis::Time> known, bool may_end, Cost& best);
 
   const SplitSpace& space_;
   BoundOptions options_;
