@@ -120,6 +120,9 @@ std::optional<std::vector<ConversionStep>> CheapestSteps::steps(const MeshSpec& 
 }
 
 std::optional<std::int64_t> CheapestSteps::search(const MeshSpec& from, const MeshSpec& to) {
+  // No step leads to a sum that is pending.
+  for (std::size_t a = 0; a < axes(); ++a)
+    if (to[a].is_pending() && to[a] != from[a]) return std::nullopt;
   places_.clear();
   states_.clear();
   // Numbers are small; a tensor may be split in any number of blocks.

@@ -40,6 +40,9 @@ void least_of_columns(Cost* least, const Cost* costs, std::size_t rows, std::siz
 // The largest of these that is not kForbidden, at least 0.
 Cost largest_allowed(const Cost* costs, std::size_t count);
 
+// Equal costs have equal ones.
+std::uint64_t hash_of(const std::vector<Cost>& costs);
+
 // Where more + costs[j] is less than least[j] it takes its place, and `choice` that of best[j].
 void take_cheaper(Cost* least, int* best, const Cost* costs, Cost more, int choice, std::size_t count);
 

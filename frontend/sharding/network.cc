@@ -32,23 +32,6 @@ std::vector<std::int64_t> largest_occupation(const Problem& problem) {
 
 }  // namespace
 
-std::uint64_t hash_of(const std::vector<Cost>& costs) {
-  // Several at once, for each step waits for the one before.
-  constexpr std::size_t kLanes = 4;
-  std::uint64_t lanes[kLanes] = {costs.size(), 1, 2, 3};
-  const auto mix = [](std::uint64_t hash, std::uint64_t next) {
-    hash ^= next;
-    return (hash ^ (hash >> 29)) * 0x9e3779b97f4a7c15u;
-  };
-  std::size_t k = 0;
-  for (; k + kLanes <= costs.size(); k += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane)
-      lanes[lane] = mix(lanes[lane], static_cast<std::uint64_t>(costs[k + lane]));
-  }
-  for (; k < costs.size(); ++k) lanes[0] = mix(lanes[0], static_cast<std::uint64_t>(costs[k]));
-  return mix(mix(lanes[0], lanes[1]), mix(lanes[2], lanes[3]));
-}
-
 std::vector<std::size_t> cells_of(const std::vector<Labels>& labels, const std::vector<std::size_t>& sizes) {
   std::vector<std::size_t> cells(1, 0);
   for (std::size_t k = 0; k < labels.size(); ++k) {

@@ -23,9 +23,6 @@ namespace braid::frontend::sharding {
 inline constexpr Cost kInside = Cost{1} << 62;
 inline constexpr Cost kForbiddenFrom = Cost{1} << 61;
 
-// Equal costs have equal ones.
-std::uint64_t hash_of(const std::vector<Cost>& costs);
-
 // The choices of a variable that are left, by their indices in the problem, ascending. Copies share them.
 class Labels {
  public:
