@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """GPT-2 small on one rank and on two, split by hand and by itself, one thread each: step times, speed-up, time in waits.
 
-  scripts/python_run.sh bench/tensor_parallel/tensor_parallel.py --braid build/release/bin/braid
+  scripts/python_run.sh bench/tensor_parallel/tensor_parallel.py --braid build/release/bin/braid --read-bandwidth build/release/bin/read_bandwidth
 
 Turns of all three alternate; a turn is the median step of a run, and the table holds medians over the turns. Blocked is
 the time from the beginning of a wait to its end, without skew: what passes until the last rank has started the collective. It is
 that of the rank that was blocked longer. A decoding step reads every weight once: two cores cannot speed it up by more than they
-read memory faster than one does, which is printed first.
+read memory faster than one does, which is measured in every turn, because others use the same memory.
 """
 
 import argparse
@@ -89,21 +89,21 @@ def turn(o, folder, sizes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--braid", type=pathlib.Path, required=True)
-    parser.add_argument("--read-bandwidth", type=pathlib.Path, help="bench/tensor_parallel/read_bandwidth.cc, built")
+    parser.add_argument("--read-bandwidth", type=pathlib.Path, required=True, help="bench/tensor_parallel/read_bandwidth.cc, built")
     parser.add_argument("--turns", type=int, default=9)
     parser.add_argument("--steps", type=int, default=15, help="per turn")
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/bench_tensor_parallel"))
     o = parser.parse_args()
     o.work.mkdir(parents=True, exist_ok=True)
     print(f"GPT-2 small, one thread per rank; medians of {o.turns} alternating turns, each the median of {o.steps} steps.\n")
-    if o.read_bandwidth:
-        one, two = map(float, command(o.read_bandwidth).split())
-        print(f"Memory read by one core: {one:.1f} GB/s, by two at once: {two:.1f} GB/s, {two / one:.2f} times as much.\n")
-    print("| | 1 rank ms | 2 ranks, split by hand: ms | speed-up | blocked without skew ms | `--devices 2`: ms | speed-up | blocked without skew ms | share of the step | skew ms |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    print("| | 1 rank ms | 2 ranks, split by hand: ms | speed-up | blocked without skew ms | `--devices 2`: ms | speed-up | blocked without skew ms | share of the step | skew ms | memory read by one core, by two: GB/s | times |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for title, (graph, sizes) in CASES.items():
         folders = [program(o, graph, variant) for variant in VARIANTS]
-        turns = [[turn(o, folder, sizes) for folder in folders] for _ in range(o.turns)]
+        turns, memory = [], []
+        for _ in range(o.turns):
+            turns.append([turn(o, folder, sizes) for folder in folders])
+            memory.append([float(word) for word in command(o.read_bandwidth).split()])
 
         def median(variant, figure):
             return statistics.median(t[list(VARIANTS).index(variant)][figure] for t in turns)
@@ -113,7 +113,9 @@ def main():
         for variant in ("by_hand", "by_itself"):
             cells += [f"{median(variant, 0):.2f}", f"{one / median(variant, 0):.2f}", f"{median(variant, 1):.3f}"]
         share = statistics.median(t[-1][1] / t[-1][0] for t in turns)
-        print(f"| {title} | {' | '.join(cells)} | {100 * share:.1f} % | {median('by_itself', 2):.2f} |", flush=True)
+        by_one, by_two = (statistics.median(row[k] for row in memory) for k in range(2))
+        cells += [f"{100 * share:.1f} %", f"{median('by_itself', 2):.2f}", f"{by_one:.1f}, {by_two:.1f}", f"{by_two / by_one:.2f}"]
+        print(f"| {title} | {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":
