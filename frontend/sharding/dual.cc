@@ -17,20 +17,21 @@ class Ascent {
         prices_(prices),
         total_(network.nodes.size()),
         best_node_(network.nodes.size(), 0),
-        to_from_(network.pairs.size()),
-        to_to_(network.pairs.size()) {
+        places_(network.pairs.size()) {
     for (int v = 0; v < static_cast<int>(network.nodes.size()); ++v) {
       if (!network.nodes[v].alive) continue;
       order_.push_back(v);
       total_[v] = network.nodes[v].costs;
     }
+    std::size_t given = 0;
     for (std::size_t p = 0; p < network.pairs.size(); ++p) {
       const Pair& pair = network.pairs[p];
       if (!pair.alive) continue;
-      to_from_[p].assign(static_cast<std::size_t>(network.size(pair.from)), 0);
-      to_to_[p].assign(static_cast<std::size_t>(network.size(pair.to)), 0);
+      places_[p] = given;
+      given += static_cast<std::size_t>(network.size(pair.from) + network.size(pair.to));
       cells_ += static_cast<std::int64_t>(pair.costs.size());
     }
+    given_.assign(given, 0);
     constrained_ = network.constrained();
     worth_.assign(network.uses.size(), 0);
     average_.assign(network.limits.size(), 0.0);
@@ -100,12 +101,11 @@ class Ascent {
   }
 
   struct Saved {
-    std::vector<std::vector<Cost>> to_from, to_to;
+    std::vector<Cost> given;
     std::vector<std::int64_t> prices;
   };
   void save(Saved& saved) const {  // into the memory that it has already
-    saved.to_from = to_from_;
-    saved.to_to = to_to_;
+    saved.given = given_;
     saved.prices = prices_;
   }
 
@@ -117,15 +117,17 @@ class Ascent {
     for (std::size_t p = 0; p < network_.pairs.size(); ++p) {
       Pair& pair = network_.pairs[p];
       if (!pair.alive) continue;
-      const std::vector<Cost>&to_from = saved.to_from[p], &to_to = saved.to_to[p];
-      for (std::size_t i = 0; i < to_from.size(); ++i) {
+      const auto n = static_cast<std::size_t>(network_.size(pair.from)),
+                 m = static_cast<std::size_t>(network_.size(pair.to));
+      const Cost *const to_from = &saved.given[places_[p]], *const to_to = to_from + n;
+      for (std::size_t i = 0; i < n; ++i) {
         network_.nodes[pair.from].costs[i] += to_from[i];
-        Cost* row = &pair.costs[i * to_to.size()];
-        for (std::size_t j = 0; j < to_to.size(); ++j) {
+        Cost* row = &pair.costs[i * m];
+        for (std::size_t j = 0; j < m; ++j) {
           if (row[j] < kForbiddenFrom) row[j] -= to_from[i] + to_to[j];
         }
       }
-      for (std::size_t j = 0; j < to_to.size(); ++j) network_.nodes[pair.to].costs[j] += to_to[j];
+      for (std::size_t j = 0; j < m; ++j) network_.nodes[pair.to].costs[j] += to_to[j];
     }
     network_.normalise();
     prices = saved.prices;
@@ -135,14 +137,14 @@ class Ascent {
   void send(int p, int v) {
     const Pair& pair = network_.pairs[p];
     const bool down = pair.from == v;
-    std::vector<Cost>& mine = down ? to_from_[p] : to_to_[p];
-    std::vector<Cost>& theirs = down ? to_to_[p] : to_from_[p];
+    Cost *mine = &given_[places_[p]], *theirs = mine + network_.size(pair.from);
+    if (!down) std::swap(mine, theirs);
     std::vector<Cost>& total = total_[v];
-    for (std::size_t c = 0; c < mine.size(); ++c) {
+    const std::size_t n = total.size(), m = total_[pair.other(v)].size();
+    for (std::size_t c = 0; c < n; ++c) {
       mine[c] -= share_[c];
       total[c] -= share_[c];
     }
-    const std::size_t n = mine.size(), m = theirs.size();
     new_.assign(m, std::numeric_limits<Cost>::max());
     if (down) {
       for (std::size_t i = 0; i < n; ++i) {
@@ -206,8 +208,10 @@ class Ascent {
   std::vector<int> order_;
   std::vector<std::vector<Cost>> total_;  // per node: its costs and all messages to it
   std::vector<int> best_node_;
-  std::vector<std::vector<Cost>> to_from_, to_to_;  // per pair: what it gave to its nodes
-  std::vector<std::int64_t> worth_;                 // per use: the sum of prices that total_ has
+  std::vector<std::size_t>
+      places_;  // per pair alive: of what it gave to the choices of `from`, then to those of `to`
+  std::vector<Cost> given_;
+  std::vector<std::int64_t> worth_;  // per use: the sum of prices that total_ has
   Cost price_constant_ = 0;
   std::vector<double> average_;
   bool first_ = true, constrained_ = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include "ir/error.h"
 
@@ -100,7 +101,8 @@ Network::Network(const Problem& problem, Cost scale) {
     }
     if (rows->empty()) continue;
     const int use = static_cast<int>(uses.size());
-    uses.push_back({usage.variable, usage.bytes, std::move(rows), true});
+    uses.push_back({usage.variable, usage.bytes, nullptr});
+    uses.back().set_rows(std::move(rows));
     nodes[usage.variable].uses.push_back(use);
     normalise_use(use);
   }
@@ -147,8 +149,14 @@ int Network::add_pair(int a, int b, std::vector<Cost> costs) {
   int pair = find_pair(a, b);
   cells += static_cast<std::int64_t>(costs.size());
   if (pair < 0) {
-    pair = static_cast<int>(pairs.size());
-    pairs.push_back({a, b, std::move(costs), true});
+    if (free_.empty()) {
+      pair = static_cast<int>(pairs.size());
+      pairs.emplace_back();
+    } else {
+      pair = free_.back();
+      free_.pop_back();
+    }
+    pairs[pair] = {a, b, std::move(costs), true};
     nodes[a].pairs.push_back(pair);
     nodes[b].pairs.push_back(pair);
     return pair;
@@ -169,11 +177,13 @@ void Network::drop_pair(int pair) {
   for (int v : {pairs[pair].from, pairs[pair].to}) std::erase(nodes[v].pairs, pair);
   pairs[pair].alive = false;
   std::vector<Cost>().swap(pairs[pair].costs);
+  free_.push_back(pair);
 }
 
 void Network::drop_node(int variable) {
   Node& node = nodes[variable];
-  while (!node.pairs.empty()) drop_pair(node.pairs.back());
+  const std::vector<int> own = std::exchange(node.pairs, {});  // there may be thousands
+  for (const int pair : own) drop_pair(pair);
   for (int use : node.uses) uses[use].alive = false;
   node = Node{};
   node.alive = false;
@@ -210,30 +220,37 @@ void Network::settle_limits() {
   taken_any_ = false;
 }
 
-// Uses of one variable in the same rows become one.
-void Network::combine_uses(int variable) {
-  std::vector<int>& list = nodes[variable].uses;
-  const auto same = [](const std::vector<RowRange>& a, const std::vector<RowRange>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const RowRange& x, const RowRange& y) {
-      return x.begin == y.begin && x.end == y.end;
-    });
-  };
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    bool changed = false;
-    for (std::size_t j = list.size(); j-- > i + 1;) {
-      Use &kept = uses[list[i]], &gone = uses[list[j]];
-      if (kept.rows != gone.rows && !same(*kept.rows, *gone.rows)) continue;
-      for (std::size_t c = 0; c < kept.bytes.size(); ++c) kept.bytes[c] += gone.bytes[c];
-      gone.alive = false;
-      list.erase(list.begin() + static_cast<std::ptrdiff_t>(j));
-      changed = true;
-    }
-    if (changed) {
-      const int use = list[i];
-      normalise_use(use);
-      if (!uses[use].alive) --i;
-    }
+void Use::set_rows(std::shared_ptr<const std::vector<RowRange>> now) {
+  rows = std::move(now);
+  hash = rows->size();
+  for (const RowRange& range : *rows) {
+    for (const int row : {range.begin, range.end})
+      hash = (hash ^ static_cast<std::uint64_t>(row) ^ (hash >> 29)) * 0x9e3779b97f4a7c15u;
   }
+}
+
+void Network::combine_uses(int variable, std::size_t distinct) {
+  std::vector<int>& list = nodes[variable].uses;
+  std::vector<int> changed;
+  for (std::size_t k = distinct; k < list.size(); ++k) {
+    Use& own = uses[list[k]];
+    const auto end = list.begin() + static_cast<std::ptrdiff_t>(distinct);
+    const auto known = std::find_if(list.begin(), end, [&](int other) {
+      const Use& theirs = uses[other];
+      return theirs.hash == own.hash && (theirs.rows == own.rows || *theirs.rows == *own.rows);
+    });
+    if (known == end) {
+      list[distinct++] = list[k];
+      continue;
+    }
+    std::vector<std::int64_t>& bytes = uses[*known].bytes;
+    for (std::size_t c = 0; c < bytes.size(); ++c) bytes[c] += own.bytes[c];
+    own.alive = false;
+    changed.push_back(*known);
+  }
+  list.resize(distinct);
+  for (const int use : changed)
+    if (uses[use].alive) normalise_use(use);
 }
 
 void Network::keep_choices(int variable, const std::vector<int>& keep) {

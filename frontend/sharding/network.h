@@ -66,7 +66,10 @@ struct Use {
   int variable = -1;
   std::vector<std::int64_t> bytes;
   std::shared_ptr<const std::vector<RowRange>> rows;
+  std::uint64_t hash = 0;  // of the rows
   bool alive = true;
+
+  void set_rows(std::shared_ptr<const std::vector<RowRange>> now);
 };
 
 // Costs of several variables together, row-major over their choices that are left.
@@ -173,6 +176,7 @@ class Network {
   std::shared_ptr<std::unordered_multimap<std::uint64_t, Removed>> kept_ =
       std::make_shared<std::unordered_multimap<std::uint64_t, Removed>>();
   std::shared_ptr<const Step> steps_;
+  std::vector<int> free_;  // pairs that are not alive: of variables with many neighbours there would be millions
   std::vector<std::int64_t>
       taken_;  // per row, as differences from row to row: what limits lose at settle_limits
   bool taken_any_ = false;
@@ -186,7 +190,8 @@ class Network {
   void drop_node(int variable);
   void normalise_use(int use);
   void settle_limits();
-  void combine_uses(int variable);
+  // Uses of one variable in the same rows become one. The first `distinct` of them are in different rows.
+  void combine_uses(int variable, std::size_t distinct = 0);
   bool filter_node(int variable, Cost below);
   bool filter_memory();
   bool simplify_pairs(int variable);

@@ -62,6 +62,7 @@ struct Edge {
 struct RowRange {
   int begin = 0;
   int end = 0;
+  friend bool operator==(const RowRange&, const RowRange&) = default;
 };
 
 // What a variable occupies: bytes per choice, at least 0, in each of the rows. A row is a moment at which some set of tensors

@@ -128,7 +128,7 @@ bool Network::relax_rows(std::vector<std::int64_t>& prices) {
       u.alive = false;
       std::erase(nodes[u.variable].uses, use);
     }
-    u.rows = std::move(rows);
+    u.set_rows(std::move(rows));
   }
   for (int v = 0; v < static_cast<int>(nodes.size()); ++v) combine_uses(v);
   settle_limits();
@@ -359,16 +359,20 @@ bool Network::merge_determined(int variable) {
     constant = plus(constant, take_least(pairs[added].costs));
     touch(other);
   }
-  const std::vector<int> moved = std::exchange(nodes[variable].uses, {});
+  // Each had uses in different rows: the fewer are looked for among the others.
+  std::vector<int> moved = std::exchange(nodes[variable].uses, {}), own = std::exchange(nodes[into].uses, {});
   for (int use : moved) {
     std::vector<std::int64_t> bytes(size(into));
     for (int i = 0; i < size(into); ++i) bytes[i] = uses[use].bytes[image[i]];
     uses[use].bytes = std::move(bytes);
     uses[use].variable = into;
-    nodes[into].uses.push_back(use);
   }
+  if (own.size() < moved.size()) std::swap(own, moved);
+  const std::size_t distinct = own.size();
+  own.insert(own.end(), moved.begin(), moved.end());
+  nodes[into].uses = std::move(own);
   drop_node(variable);
-  combine_uses(into);
+  combine_uses(into, distinct);
   const Cost least = take_least(nodes[into].costs);
   constant = plus(constant, least);
   if (forbidden(constant)) infeasible = true;
