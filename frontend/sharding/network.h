@@ -176,8 +176,8 @@ class Network {
   std::shared_ptr<std::unordered_multimap<std::uint64_t, Removed>> kept_ =
       std::make_shared<std::unordered_multimap<std::uint64_t, Removed>>();
   std::shared_ptr<const Step> steps_;
-  std::vector<int>
-      free_;  // pairs that are not alive: of variables with many neighbours there would be millions
+  // Pairs that are not alive, of which variables with many neighbours would leave millions.
+  std::vector<int> free_;
   std::vector<std::int64_t>
       taken_;  // per row, as differences from row to row: what limits lose at settle_limits
   bool taken_any_ = false;

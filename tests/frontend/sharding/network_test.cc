@@ -1,0 +1,73 @@
+// What a problem is reduced to before it is searched.
+#include "frontend/sharding/network.h"
+
+#include <gtest/gtest.h>
+
+namespace braid::frontend::sharding {
+namespace {
+
+constexpr int kChoices = 3;
+
+// From each choice of one variable to one of the other.
+CostTable one_to_one(int shift) {
+  std::vector<Cost> costs(kChoices * kChoices, kForbidden);
+  for (int i = 0; i < kChoices; ++i)
+    costs[static_cast<std::size_t>(i * kChoices + (i + shift) % kChoices)] = i;
+  return costs;
+}
+
+// A chain of variables of which each determines the next, all beside one that only it is beside, and all of these under limits:
+//
+//   0 ─ 1 ─ 2 ─ ...      whose pairs with what is below move along the chain as it is merged
+//   │   │   │
+//   n  n+1 n+2
+Problem chain(int length) {
+  Problem problem;
+  problem.variables.assign(static_cast<std::size_t>(2 * length), std::vector<Cost>(kChoices, 0));
+  problem.limits.assign(static_cast<std::size_t>(length), 4);
+  for (int k = 0; k < length; ++k) {
+    if (k + 1 < length) problem.edges.push_back({k, k + 1, one_to_one(k % kChoices)});
+    std::vector<Cost> costs;
+    for (int i = 0; i < kChoices * kChoices; ++i) costs.push_back((7 * i + k) * (3 * i + 1) % 11);
+    problem.edges.push_back({k, length + k, std::move(costs)});
+    problem.usages.push_back({k, {1, 2, 3}, {{k, k + 1}}});
+    problem.usages.push_back({length + k, {1, 2, 3}, {{k, k + 1}}});
+  }
+  return problem;
+}
+
+// A chain of n leaves one variable with n pairs: n * n / 2 have been made.
+TEST(ShardingNetwork, PlacesOfRemovedPairsAreUsedAgain) {
+  constexpr int kLength = 400;
+  const Problem problem = chain(kLength);
+  Network network(problem, 1);
+  network.reduce(kInside, false);
+  EXPECT_FALSE(network.infeasible);
+  int chained = 0;
+  for (int v = 0; v < kLength; ++v) chained += network.nodes[static_cast<std::size_t>(v)].alive;
+  EXPECT_EQ(chained, 1);
+  EXPECT_LE(network.pairs.size(), 2 * problem.edges.size());
+}
+
+TEST(ShardingNetwork, MergedVariablesHaveOneUseInEqualRows) {
+  Problem problem = chain(6);
+  for (Usage& usage : problem.usages)
+    if (usage.variable < 6) usage.rows = {{usage.variable % 2, usage.variable % 2 + 1}};
+  Network network(problem, 1);
+  network.reduce(kInside, false);
+  for (int v = 0; v < 6; ++v) EXPECT_LE(network.nodes[static_cast<std::size_t>(v)].uses.size(), 2U);
+  const Solution solution = solve(problem);
+  ASSERT_TRUE(solution.proved());
+  Cost best = kForbidden;
+  std::vector<int> choice(problem.variables.size(), 0);
+  for (;;) {
+    best = std::min(best, price(problem, choice));
+    std::size_t v = 0;
+    while (v < choice.size() && ++choice[v] == kChoices) choice[v++] = 0;
+    if (v == choice.size()) break;
+  }
+  EXPECT_EQ(solution.cost, best);
+}
+
+}  // namespace
+}  // namespace braid::frontend::sharding
