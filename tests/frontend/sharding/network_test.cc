@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace braid::frontend::sharding {
 namespace {
 
@@ -67,6 +69,40 @@ TEST(ShardingNetwork, MergedVariablesHaveOneUseInEqualRows) {
     if (v == choice.size()) break;
   }
   EXPECT_EQ(solution.cost, best);
+}
+
+// Two variables between two others each, with tables of one content, of which one is turned: what the first one leaves is not what
+// the second one does.
+TEST(ShardingNetwork, TurnedTablesAreOthers) {
+  constexpr int kMany = 13;  // so that what is left is worth keeping
+  std::vector<Cost> first, second;
+  for (int i = 0; i < kMany * kMany; ++i) {
+    first.push_back((31 * i + 7) % 101);
+    second.push_back((17 * i + 3) % 97);
+  }
+  const CostTable a(first), b(second);
+  Problem problem;
+  problem.variables.assign(6, std::vector<Cost>(kMany, 0));
+  for (std::size_t v = 2; v < 6; ++v) {
+    for (std::size_t c = 0; c < kMany; ++c)
+      problem.variables[v][c] = static_cast<Cost>((c * 11 + v * 5) % 29);
+  }
+  problem.edges = {{0, 2, a}, {0, 3, b}, {4, 1, a}, {1, 5, b}};
+  Cost best = 0;
+  for (const bool turned : {false, true}) {
+    Cost least = kForbidden;
+    for (std::size_t v = 0; v < kMany; ++v) {
+      for (std::size_t x = 0; x < kMany; ++x) {
+        for (std::size_t y = 0; y < kMany; ++y) {
+          const Cost costs = problem.variables[turned ? 4 : 2][x] + problem.variables[turned ? 5 : 3][y];
+          least = std::min(
+              least, costs + (turned ? first[x * kMany + v] : first[v * kMany + x]) + second[v * kMany + y]);
+        }
+      }
+    }
+    best += least;
+  }
+  EXPECT_EQ(solve(problem).cost, best);
 }
 
 }  // namespace
