@@ -49,11 +49,8 @@ SplitCosts floors_of(const std::shared_ptr<const analysis::CostModel>& costs,
                      std::function<Cost(const ConversionStep& step, int ranks)> collective) {
   SplitCosts floors;
   floors.size = [costs](const ir::Expr& size) { return costs->value(size); };
-  floors.key = [](const Graph&, const GraphNode&) {
-    static const auto text = std::make_shared<const std::string>();
-    return NodeKey{text, nullptr};
-  };
-  floors.of_key = [](const NodeKey&, Combination, const Mesh&) { return Cost{0}; };
+  floors.key = [](const Graph&, const GraphNode&) { return 0; };
+  floors.of_key = [](int, Combination, const Mesh&) { return Cost{0}; };
   floors.step = [collective = std::move(collective)](const ConversionStep& step, int ranks) {
     return ranks > 1 && moves_between_ranks(step.kind) ? collective(step, ranks) : 0;
   };

@@ -2,6 +2,8 @@
 #include "frontend/sharding/choose.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 
 #include "ir/error.h"
 
@@ -16,18 +18,13 @@ constexpr int kReplicated = 0;
 }  // namespace
 
 bool ChosenNode::is_split() const {
-  return std::any_of(axes.begin(), axes.end(), [](const Strategy& s) { return s.letter >= 0; });
+  return std::any_of(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter >= 0; });
 }
 
 Cost SplitChoice::price(const Graph& graph, const SplitCosts& costs) const {
   Cost sum = 0;
-  std::vector<const Strategy*> axes;
-  for (const ChosenNode& chosen : nodes) {
-    const GraphNode& node = graph.nodes[at(chosen.node)];
-    axes.clear();
-    for (const Strategy& s : chosen.axes) axes.push_back(&s);
-    sum += cost_of(graph, node, axes, plan.mesh, costs);
-  }
+  for (const ChosenNode& chosen : nodes)
+    sum += cost_of(graph, graph.nodes[at(chosen.node)], chosen.axes, plan.mesh, costs);
   for (const ChosenConversion& c : conversions) {
     for (const ConversionStep& step : c.steps) sum += costs.step(step, plan.mesh.axes[at(step.axis)].size);
   }
@@ -114,10 +111,7 @@ SplitChoice SplitSpace::described(const SplitCosts& costs, SpaceSolution solutio
     if (nodes_[n] < 0) continue;
     const GraphNode& node = graph_.nodes[at(nodes_[n])];
     const Choice& own = chosen(static_cast<int>(n));
-    ChosenNode& described = result.nodes.emplace_back();
-    described.node = nodes_[n];
-    for (const Strategy* s : own.axes) described.axes.push_back(*s);
-    described.cost = cost_of(graph_, node, own.axes, mesh_, costs);
+    result.nodes.push_back({nodes_[n], own.axes, cost_of(graph_, node, own.axes, mesh_, costs), strategies_});
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
       if (node.outputs[k] < 0) continue;
       const GraphValue& value = graph_.values[at(node.outputs[k])];
@@ -132,6 +126,22 @@ SplitChoice SplitSpace::described(const SplitCosts& costs, SpaceSolution solutio
                    spec_of(own.inputs[k]));
     }
   }
+  struct Path {
+    std::vector<ConversionStep> steps;
+    Cost cost = 0;
+  };
+  std::map<std::array<int, 3>, Path> paths;  // by the kind of the tensor, and its states
+  const auto path_of = [&](const Flow& flow, int from, int to) -> const Path& {
+    const GraphValue& value = graph_.values[at(flow.value)];
+    const auto [entry, fresh] = paths.try_emplace({value.kind, from, to});
+    if (!fresh) return entry->second;
+    auto path = steps(flow.value, from, to, costs);
+    ir::internal_check(path.has_value(), "'{}' cannot be converted", value.name);
+    entry->second.steps = std::move(*path);
+    for (const ConversionStep& step : entry->second.steps)
+      entry->second.cost += costs.step(step, mesh_.axes[at(step.axis)].size);
+    return entry->second;
+  };
   for (const Flow& flow : flows_) {
     const GraphValue& value = graph_.values[at(flow.value)];
     const int from = (*flow.produced)[flow.producer < 0 ? 0 : at(choice[at(flow.producer)])];
@@ -146,16 +156,13 @@ SplitChoice SplitSpace::described(const SplitCosts& costs, SpaceSolution solutio
       auto known = std::find_if(conversions.begin(), conversions.end(),
                                 [&](const ChosenConversion& c) { return c.to == spec_of(to); });
       if (known == conversions.end()) {
-        const auto path = steps(flow.value, from, to, costs);
-        ir::internal_check(path.has_value(), "'{}' cannot be converted", value.name);
-        Cost cost = 0;
-        for (const ConversionStep& step : *path) cost += costs.step(step, mesh_.axes[at(step.axis)].size);
-        conversions.push_back({flow.value, spec_of(from), spec_of(to), *path, cost, {}});
+        const Path& path = path_of(flow, from, to);
+        conversions.push_back({flow.value, spec_of(from), spec_of(to), path.steps, path.cost, {}});
         known = conversions.end() - 1;
       }
       known->readers.push_back(name);
     }
-    result.conversions.insert(result.conversions.end(), conversions.begin(), conversions.end());
+    std::ranges::move(conversions, std::back_inserter(result.conversions));
   }
   return result;
 }

@@ -32,14 +32,10 @@
 
 namespace braid::frontend::sharding {
 
+class StateCodes;
+
 // One combination of a node per axis.
 using Combination = std::span<const Strategy* const>;
-
-// What the costs of a node's combinations depend on: nodes with equal combinations and equal texts cost the same.
-struct NodeKey {
-  std::shared_ptr<const std::string> text;
-  std::shared_ptr<const void> work;  // of whoever has made it
-};
 
 // What things cost, from whoever knows the machine. All in whole picoseconds and at least 0.
 struct SplitCosts {
@@ -48,9 +44,10 @@ struct SplitCosts {
   // On several; required only for meshes with more than one.
   std::function<Cost(const Graph& graph, const GraphNode& node, Combination axes, const Mesh& mesh)>
       node_on_mesh;
-  // The same in two steps, for who asks for many combinations of a node; may be empty.
-  std::function<NodeKey(const Graph& graph, const GraphNode& node)> key;
-  std::function<Cost(const NodeKey& key, Combination axes, const Mesh& mesh)> of_key;
+  // The same in two steps, for who asks for many combinations of a node; may be empty. Nodes with equal combinations and equal keys cost
+  // the same.
+  std::function<int(const Graph& graph, const GraphNode& node)> key;
+  std::function<Cost(int key, Combination axes, const Mesh& mesh)> of_key;
   StepCost step;
   // The size that an expression counts with, such as its upper bound.
   std::function<std::int64_t(const ir::Expr& size)> size;
@@ -62,8 +59,9 @@ Cost cost_of(const Graph& graph, const GraphNode& node, Combination axes, const 
 
 struct ChosenNode {
   int node = -1;
-  std::vector<Strategy> axes;
+  std::vector<const Strategy*> axes;
   Cost cost = 0;
+  std::shared_ptr<const std::deque<Strategy>> strategies;  // of the space: whose own those are
 
   bool is_split() const;  // whether it computes a part on some axis
 };
@@ -258,6 +256,7 @@ class SplitSpace {
     return (*reader.taken)[reader.variable < 0 ? 0 : static_cast<std::size_t>(choice)];
   }
   States shared(std::vector<int> states);
+  States states_of(int variable, bool of_outputs, int number);
   States produced_by(const Flow& flow);
   States taken_by(const Reader& reader);
   std::optional<std::vector<ConversionStep>> steps(int value, int from, int to,
@@ -267,9 +266,9 @@ class SplitSpace {
   static bool has_variable(const Flow& flow, bool relaxed) {
     return flow.variable >= 0 && (!relaxed || flow.choices->complete);
   }
-  void add_flows();
-  std::vector<Flow> flows();
-  void add_flow(Flow flow);
+  std::vector<Flow> connections() const;
+  void add_flows(std::vector<Flow> flows);
+  void add_variable(Flow& flow);  // if it has one
   // Tensors with equal ones have the same choices.
   std::vector<std::intptr_t> address(const Flow& flow) const;
   ValueChoices value_choices(const Flow& flow) const;
@@ -285,24 +284,26 @@ class SplitSpace {
   struct StateTable {
     std::vector<MeshSpec> specs;
     std::unordered_map<MeshSpec, int, MeshSpecHash> index;
+    std::shared_ptr<const StateCodes> codes;  // when all are known
   };
   std::shared_ptr<StateTable> states_ = std::make_shared<StateTable>();  // parts of a space have the same
   std::map<std::vector<std::int64_t>, std::unordered_map<MeshSpec, Cut, MeshSpecHash>>
       cuts_;  // by the sizes of the tensor
-  std::deque<Strategy> strategies_;
-  std::map<int, int> cache_inputs_;   // value: its variable
-  std::map<int, int> cache_outputs_;  // index of a graph output: the variable of its past
-  std::vector<int> nodes_;            // per node variable: the graph's node; -1: a cache
-  std::vector<int> variable_of_;      // per node of the graph; -1: none
-  std::vector<Choices> choices_;      // per node variable
+  std::shared_ptr<std::deque<Strategy>> strategies_ =
+      std::make_shared<std::deque<Strategy>>();  // of parts, too
+  std::map<int, int> cache_inputs_;              // value: its variable
+  std::map<int, int> cache_outputs_;             // index of a graph output: the variable of its past
+  std::vector<int> nodes_;                       // per node variable: the graph's node; -1: a cache
+  std::vector<int> variable_of_;                 // per node of the graph; -1: none
+  std::vector<Choices> choices_;                 // per node variable
   std::vector<States> kept_;  // per node variable of a part: its choices in the whole space; null: all
   std::map<int, int> given_, returned_;  // options_ as states
   std::vector<Flow> flows_;
   std::vector<int> unmet_;
   // What equal nodes and tensors share.
   std::map<std::vector<int>, States> lists_;
-  std::map<std::tuple<const void*, bool, int>, States>
-      lists_of_;  // by choices, whether of an output, and its number
+  std::unordered_map<const void*, std::pair<std::vector<States>, std::vector<States>>>
+      lists_of_;  // by choices: of each output and each input
   std::map<std::vector<std::intptr_t>, std::shared_ptr<const ValueChoices>>
       values_;  // by type, and addresses of states
   int variables_ = 0;

@@ -14,19 +14,15 @@ constexpr int kMostDims = 64;
 
 }  // namespace
 
-ConversionCosts::ConversionCosts(const std::vector<MeshSpec>& states, const Mesh& mesh, const StepCost& step)
-    : states_(states), mesh_(mesh), step_(step) {
-  code_states();
-}
-
-void ConversionCosts::code_states() {
+StateCodes::StateCodes(const std::vector<MeshSpec>& states) {
   constexpr std::size_t kMostCodes = 256 - kMostDims;
   std::map<Spec, int> numbers = {{Spec::replicated(), 0}};
-  coded_ = mesh_.axes.size() <= kMostAxes;
-  for (std::size_t s = 0; coded_ && s < states_.size(); ++s) {
+  for (const MeshSpec& state : states) {
+    coded_ = coded_ && state.size() <= kMostAxes;
+    if (!coded_) return;
     Coded& coded = codes_.emplace_back();
-    for (std::size_t a = 0; a < states_[s].size(); ++a) {
-      const Spec& spec = states_[s][a];
+    for (std::size_t a = 0; a < state.size(); ++a) {
+      const Spec& spec = state[a];
       const auto number = numbers.try_emplace(spec, static_cast<int>(numbers.size())).first->second;
       coded.places[a].split = spec.is_split();
       coded.places[a].dim = static_cast<std::uint8_t>(spec.dim);
@@ -37,6 +33,10 @@ void ConversionCosts::code_states() {
     coded_ = coded_ && numbers.size() <= kMostCodes;
   }
 }
+
+ConversionCosts::ConversionCosts(const std::vector<MeshSpec>& states, const StateCodes& codes,
+                                 const Mesh& mesh, const StepCost& step)
+    : states_(states), codes_(codes), mesh_(mesh), step_(step) {}
 
 int ConversionCosts::tensor(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes) {
   asked_.first = dtype;
@@ -59,12 +59,12 @@ int ConversionCosts::tensor(ir::DType dtype, std::int64_t bytes, const std::vect
 // Free dimensions have numbers by where they are first. Those with blocks stay what they are.
 ConversionCosts::Key ConversionCosts::key(const Tensor& tensor, int from, int to) const {
   Key key;
-  if (!coded_) return {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)};
-  const Coded &a = codes_[at(from)], &b = codes_[at(to)];
+  if (!codes_.coded_) return {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)};
+  const StateCodes::Coded &a = codes_.codes_[at(from)], &b = codes_.codes_[at(to)];
   const std::uint64_t free = tensor.free & ~a.blocked & ~b.blocked;
-  std::array<std::uint8_t, 2 * kMostAxes> dims;
+  std::array<std::uint8_t, 2 * StateCodes::kMostAxes> dims;
   unsigned known = 0;
-  const auto code = [&](const Place& place) -> std::uint64_t {
+  const auto code = [&](const StateCodes::Place& place) -> std::uint64_t {
     if (!place.split || (free >> place.dim & 1) == 0) return std::uint64_t{place.whole} + kMostDims;
     unsigned k = 0;
     while (k < known && dims[k] != place.dim) ++k;

@@ -15,17 +15,13 @@
 
 namespace braid::frontend::sharding {
 
-class ConversionCosts {
+// States with codes in which their dimensions can be exchanged; of one space, for all who ask what its conversions cost.
+class StateCodes {
  public:
-  // All of them must outlive this; states are named by their numbers.
-  ConversionCosts(const std::vector<MeshSpec>& states, const Mesh& mesh, const StepCost& step);
-
-  // Tensors of one number cost the same. `bytes` and `sizes` are those of the whole tensor.
-  int tensor(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes);
-  // nullopt: impossible.
-  std::optional<std::int64_t> operator()(int tensor, int from, int to);
+  explicit StateCodes(const std::vector<MeshSpec>& states);
 
  private:
+  friend class ConversionCosts;
   static constexpr std::size_t kMostAxes = 8;
   // On an axis; `whole` is the number of the state, 0: it is replicated.
   struct Place {
@@ -37,6 +33,23 @@ class ConversionCosts {
     std::array<Place, kMostAxes> places;
     std::uint64_t blocked = 0;  // dimensions that it splits in blocks
   };
+
+  bool coded_ = true;  // whether all states have codes
+  std::vector<Coded> codes_;
+};
+
+class ConversionCosts {
+ public:
+  // All of them must outlive this; states are named by their numbers.
+  ConversionCosts(const std::vector<MeshSpec>& states, const StateCodes& codes, const Mesh& mesh,
+                  const StepCost& step);
+
+  // Tensors of one number cost the same. `bytes` and `sizes` are those of the whole tensor.
+  int tensor(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes);
+  // nullopt: impossible.
+  std::optional<std::int64_t> operator()(int tensor, int from, int to);
+
+ private:
   struct Tensor {
     CheapestSteps steps;
     std::uint64_t free = 0;  // dimensions that can be cut along all axes: any other of them would do as well
@@ -63,14 +76,12 @@ class ConversionCosts {
   };
   static constexpr std::int64_t kUnknown = -1, kImpossible = -2;
 
-  void code_states();
   Key key(const Tensor& tensor, int from, int to) const;
 
   const std::vector<MeshSpec>& states_;
+  const StateCodes& codes_;
   const Mesh& mesh_;
   const StepCost& step_;
-  bool coded_ = true;  // whether all states have codes
-  std::vector<Coded> codes_;
   std::vector<Tensor> tensors_;
   using TensorKey = std::pair<ir::DType, std::vector<std::int64_t>>;  // with the bytes behind the sizes
   std::map<TensorKey, int> numbers_;

@@ -153,7 +153,12 @@ struct Layer {
 
 class Layers {
  public:
-  Layers(const Places& places, const Run& run) : places_(places), run_(run) {}
+  Layers(const Places& places, const Run& run) : places_(places), run_(run), last_(at(run.end), -1) {
+    for (int p = run.begin; p < run.end; ++p) {
+      for (const End& end : places.ends(p))
+        if (!outside(end.other)) last_[at(p)] = std::max(last_[at(p)], end.other);
+    }
+  }
 
   std::vector<Layer> find() const {
     const int n = run_.length, middle = run_.begin + (run_.end - run_.begin) / n / 2 * n;
@@ -185,10 +190,7 @@ class Layers {
 
  private:
   bool outside(int p) const { return p < run_.begin || p >= run_.end; }
-  bool leads_behind(int p, int border) const {
-    return std::ranges::any_of(places_.ends(p),
-                               [&](const End& end) { return end.other >= border && !outside(end.other); });
-  }
+  bool leads_behind(int p, int border) const { return last_[at(p)] >= border; }
   Layer layer(int begin) const {
     Layer own{begin, {}};
     for (int p = begin; p < begin + run_.length; ++p)
@@ -224,6 +226,7 @@ class Layers {
 
   const Places& places_;
   Run run_;
+  std::vector<int> last_;  // per place of the run: the last one of it to which it is connected
 };
 
 // The choices of a variable as the variables inside of a layer see them: those of one kind cost these the same.

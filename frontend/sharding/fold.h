@@ -32,6 +32,8 @@ class FoldedProblem {
   // Of one with copies: problem() in units of 1 / layers(), reduced as far as it does not depend on layers. Without the factors, and
   // with what layers touch fixed.
   const Network& outside() const { return *outside_; }
+  // Of one layer, reduced.
+  const Network& inside() const { return *inside_; }
   // What choices of problem() cost beside: what layers have left over several variables.
   const std::vector<Factor>& factors() const { return factors_; }
   // What every choice costs beside what it costs in problem().

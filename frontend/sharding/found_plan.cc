@@ -44,8 +44,8 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
     if (chosen.is_split()) ++of.split;
     of.compute.ps += chosen.cost;
     if (chosen.is_split()) continue;
-    const bool pending = std::any_of(chosen.axes.begin(), chosen.axes.end(), [](const Strategy& s) {
-      return std::any_of(s.inputs.begin(), s.inputs.end(),
+    const bool pending = std::any_of(chosen.axes.begin(), chosen.axes.end(), [](const Strategy* s) {
+      return std::any_of(s->inputs.begin(), s->inputs.end(),
                          [](const Spec& spec) { return spec.is_pending(); });
     });
     if (pending) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <type_traits>
 
 #include "frontend/sharding/rules.h"
 
@@ -50,6 +51,7 @@ class Builder {
     }
     for (GraphValue& v : graph_.values) v.pinned |= captured.count(v.name) > 0;
     for (GraphNode& node : graph_.nodes) node.compile_time = is_compile_time(node);
+    find_kinds(graph_);
     return std::move(graph_);
   }
 
@@ -118,7 +120,57 @@ class Builder {
   Graph graph_;
 };
 
+// Texts of bytes, by which things are compared.
+template <class... Values>
+void add(std::string& text, const Values&... values) {
+  static_assert((std::is_scalar_v<Values> && ...));
+  (text.append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
+}
+void add_size(std::string& text, const ir::Expr& e) {
+  add(text, e.node(), e.is_constant() ? e.constant() : 0);
+}
+
+std::string text_of(const GraphValue& value) {
+  std::string text;
+  add(text, value.dtype, value.pinned, value.constant.has_value(), value.elements.has_value(),
+      value.graph_input, value.readers.empty(), value.sizes.size());
+  for (const ir::Expr& size : value.sizes) add_size(text, size);
+  if (value.elements) {
+    add(text, value.elements->values.size());
+    for (const ir::Expr& element : value.elements->values) add_size(text, element);
+  }
+  return text;
+}
+
+std::string text_of(const Graph& graph, const GraphNode& node) {
+  std::string text = node.proto->op_type() + '\0' + node.domain + '\0';
+  add(text, node.rule, node.version, node.proto->attribute_size());
+  for (const onnx::AttributeProto& attribute : node.proto->attribute()) {
+    const std::string own = attribute.SerializeAsString();
+    add(text, own.size());
+    text += own;
+  }
+  for (const std::vector<int>* list : {&node.inputs, &node.outputs}) {
+    add(text, list->size());
+    for (const int v : *list) {
+      // Which of the list it is first.
+      add(text, v < 0 ? -1 : static_cast<int>(std::ranges::find(*list, v) - list->begin()));
+      if (v >= 0) add(text, graph.values[static_cast<std::size_t>(v)].kind);
+    }
+  }
+  return text;
+}
+
 }  // namespace
+
+void find_kinds(Graph& graph) {
+  std::unordered_map<std::string, int> values, nodes;
+  for (GraphValue& value : graph.values)
+    value.kind = values.try_emplace(text_of(value), static_cast<int>(values.size())).first->second;
+  for (GraphNode& node : graph.nodes)
+    node.kind = nodes.try_emplace(text_of(graph, node), static_cast<int>(nodes.size())).first->second;
+  graph.value_kinds = static_cast<int>(values.size());
+}
 
 int Graph::find(const std::string& name) const {
   const auto at = index.find(name);

@@ -37,6 +37,8 @@ struct GraphValue {
   std::vector<GraphUse> readers;
   // Must be whole on every rank and is never converted: shape code, sequences, what the body of an If, Loop or Scan reads.
   bool pinned = false;
+  // Values of one kind differ only in names, bytes and what they are connected to.
+  int kind = -1;
 
   int rank() const { return static_cast<int>(sizes.size()); }
   // Values that a reader may have in any state without a conversion: the compiler cuts their bytes.
@@ -51,6 +53,8 @@ struct GraphNode {
   const Rule* rule = nullptr;        // nullptr: none, the node is replicated
   // Computes shape code or constants only: no variable of a search, costs nothing.
   bool compile_time = false;
+  // Nodes of one kind differ only in names, and in values of one kind: those of equal layers.
+  int kind = -1;
 };
 
 // By value and dimension: lists of blocks that splits or joins of the graph suggest (beside one block).
@@ -61,6 +65,7 @@ struct Graph {
   std::vector<GraphNode> nodes;      // live ones, in the order of the model
   std::vector<int> inputs, outputs;  // values, in the model's order
   int onnx_version = 1;              // of ONNX's own operator set
+  int value_kinds = 0;
 
   int find(const std::string& name) const;  // -1: none
   std::unordered_map<std::string, int> index;
@@ -73,6 +78,9 @@ struct Graph {
 // `facts` must be those of the same model. The graph points into the model and has expressions of the schedule from which the
 // facts are.
 Graph make_graph(const Model& model, const Opsets& opsets, const GraphFacts& facts);
+
+// Gives all values and nodes their kinds, as make_graph does: again after a graph was changed.
+void find_kinds(Graph& graph);
 
 // A size that is the same in every run; nullopt if it depends on a dimension.
 std::optional<std::int64_t> static_size(const ir::Expr& size);

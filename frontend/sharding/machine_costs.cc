@@ -202,12 +202,18 @@ Cost whole_product(std::int64_t steps) {
 
 bool moves_between_ranks(StepKind kind) { return kind != StepKind::slice && kind != StepKind::permute; }
 
+// Works of nodes by numbers, equal ones once.
 struct KnownWork {
-  static NodeKey of(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
-    auto work = std::make_shared<const NodeWork>(work_of(graph, node, sizes));
-    return {std::make_shared<const std::string>(work->key()), work};
+  int number(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
+    NodeWork work = work_of(graph, node, sizes);
+    const auto [entry, fresh] = numbers.try_emplace(work.key(), static_cast<int>(works.size()));
+    if (fresh) works.push_back(std::move(work));
+    return entry->second;
   }
-  std::vector<NodeKey> nodes;  // as the graph's; of those that are computed at compile time none
+
+  std::vector<NodeWork> works;
+  std::unordered_map<std::string, int> numbers;  // by their keys
+  std::vector<int> nodes;  // of one graph, if they are known; of those that are computed at compile time none
 };
 
 std::shared_ptr<const KnownWork> known_work(const Graph& graph, const analysis::CostModel& costs) {
@@ -215,7 +221,7 @@ std::shared_ptr<const KnownWork> known_work(const Graph& graph, const analysis::
   sizes.size = [&](const ir::Expr& size) { return costs.value(size); };
   auto known = std::make_shared<KnownWork>();
   for (const GraphNode& node : graph.nodes)
-    known->nodes.push_back(node.compile_time ? NodeKey{} : KnownWork::of(graph, node, sizes));
+    known->nodes.push_back(node.compile_time ? -1 : known->number(graph, node, sizes));
   return known;
 }
 
@@ -223,12 +229,19 @@ SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const S
                        std::shared_ptr<const KnownWork> known) {
   SplitCosts result;
   result.size = size_with(costs);
-  result.key = [known = std::move(known), sizes = result](const Graph& graph, const GraphNode& node) {
-    return known ? known->nodes[static_cast<std::size_t>(&node - graph.nodes.data())]
-                 : KnownWork::of(graph, node, sizes);
-  };
-  result.of_key = [costs, options](const NodeKey& key, Combination axes, const Mesh& mesh) {
-    const NodeWork& work = *static_cast<const NodeWork*>(key.work.get());
+  if (known) {
+    result.key = [known](const Graph& graph, const GraphNode& node) {
+      return known->nodes[static_cast<std::size_t>(&node - graph.nodes.data())];
+    };
+  } else {
+    auto own = std::make_shared<KnownWork>();
+    result.key = [own, sizes = result](const Graph& graph, const GraphNode& node) {
+      return own->number(graph, node, sizes);
+    };
+    known = std::move(own);
+  }
+  result.of_key = [costs, options, known](int key, Combination axes, const Mesh& mesh) {
+    const NodeWork& work = known->works[static_cast<std::size_t>(key)];
     // Per axis along which it could be split.
     const auto whole =
         std::count_if(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter < 0; });

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
-#include <functional>
-#include <iterator>
+#include <deque>
 #include <sstream>
 #include <string_view>
 
@@ -13,8 +13,8 @@
 namespace braid::frontend::sharding {
 namespace {
 
-std::string quoted(std::string_view name) {
-  std::string text = "\"";
+void add_quoted(std::string& text, std::string_view name) {
+  text += '"';
   for (const char c : name) {
     if (c == '\n') {
       text += "\\n";
@@ -23,7 +23,7 @@ std::string quoted(std::string_view name) {
     if (c == '"' || c == '\\') text += '\\';
     text += c;
   }
-  return text + '"';
+  text += '"';
 }
 
 // Reads one line, from left to right.
@@ -171,42 +171,73 @@ MeshSpec MeshPlan::of_value(const std::string& name) const {
 
 std::string to_string(const Plan& plan) { return to_string(MeshPlan(plan)); }
 
+namespace {
+
+// Calls `line` with each key that an axis has and what every axis says of it, null: nothing; in the order of the keys.
+template <class Map, class Line>
+void for_each_key(const std::vector<Plan>& axes, Map Plan::*map, const Line& line) {
+  std::vector<typename Map::const_iterator> next;
+  for (const Plan& axis : axes) next.push_back((axis.*map).begin());
+  std::vector<const Spec*> specs(axes.size());
+  for (;;) {
+    const typename Map::key_type* key = nullptr;
+    for (std::size_t k = 0; k < axes.size(); ++k) {
+      if (next[k] != (axes[k].*map).end() && (key == nullptr || next[k]->first < *key)) key = &next[k]->first;
+    }
+    if (key == nullptr) return;
+    for (std::size_t k = 0; k < axes.size(); ++k) {
+      const bool has = next[k] != (axes[k].*map).end() && !(*key < next[k]->first);
+      specs[k] = has ? &next[k]++->second : nullptr;
+    }
+    line(*key, specs);
+  }
+}
+
+}  // namespace
+
 std::string to_string(const MeshPlan& plan) {
   std::string text = plan.mesh.has_names() ? fmt::format("plan 1\nmesh [{}]\n", to_string(plan.mesh))
                                            : fmt::format("plan 1\nranks {}\n", plan.ranks());
-  std::map<MeshSpec, std::string> known;
-  const auto text_of = [&](const MeshSpec& spec) -> const std::string& {
-    std::string& own = known[spec];
-    if (own.empty()) own = to_string(spec, plan.mesh);
-    return own;
+  using Specs = std::vector<const Spec*>;
+  const auto before = [](const Specs& a, const Specs& b) {
+    return std::ranges::lexicographical_compare(
+        a, b, [](const Spec* one, const Spec* other) { return *one < *other; });
   };
-  using Key = std::pair<std::string, Plan::Reader>;
-  std::map<std::string_view, MeshSpec> values;
-  std::map<std::reference_wrapper<const Key>, std::vector<const Spec*>, std::less<Key>> readers;
-  for (std::size_t k = 0; k < plan.axes.size(); ++k) {
-    for (const auto& [name, spec] : plan.axes[k].values)
-      values.try_emplace(name, plan.axes.size()).first->second[k] = spec;
-    for (const auto& [key, spec] : plan.axes[k].readers)
-      readers.try_emplace(key, plan.axes.size()).first->second[k] = &spec;
-  }
-  const auto out = std::back_inserter(text);
-  for (const auto& [name, spec] : values) fmt::format_to(out, "{} = {}\n", quoted(name), text_of(spec));
-  for (const auto& [key, specs] : readers) {
-    const auto& [value, reader] = key.get();
-    MeshSpec all;
-    for (std::size_t k = 0; k < specs.size(); ++k) {
-      if (specs[k] != nullptr) {
-        all.push_back(*specs[k]);
-        continue;
-      }
-      // An axis without a line for a reader takes the value as it is produced, which the text of a line must say.
-      const Spec own = reader.node.empty() ? Spec::replicated() : plan.axes[k].of_value(value);
-      all.push_back(plan.axes[k].of_reader(value, reader.node, reader.input, own));
+  std::map<Specs, std::string, decltype(before)> known(before);
+  const auto add_state = [&](const Specs& specs) {
+    const auto [entry, fresh] = known.try_emplace(specs);
+    if (fresh) {
+      MeshSpec spec;
+      for (const Spec* own : specs) spec.push_back(*own);
+      entry->second = fmt::format(" = {}\n", to_string(spec, plan.mesh));
     }
-    const std::string node = reader.node.empty() ? "output" : quoted(reader.node);
-    const std::string input = reader.input < 0 ? "" : fmt::format("[{}]", reader.input);
-    fmt::format_to(out, "{} -> {}{} = {}\n", quoted(value), node, input, text_of(all));
-  }
+    text += entry->second;
+  };
+  const Spec whole = Spec::replicated();
+  for_each_key(plan.axes, &Plan::values, [&](const std::string& name, Specs& specs) {
+    std::ranges::replace(specs, nullptr, &whole);
+    add_quoted(text, name);
+    add_state(specs);
+  });
+  std::deque<Spec> unsaid;
+  for_each_key(plan.axes, &Plan::readers, [&](const auto& key, Specs& specs) {
+    const auto& [value, reader] = key;
+    for (std::size_t k = 0; k < specs.size(); ++k) {
+      if (specs[k] != nullptr) continue;
+      // An axis without a line for a reader takes the value as it is produced, which the text of a line must say.
+      const Spec own = reader.node.empty() ? whole : plan.axes[k].of_value(value);
+      specs[k] = &unsaid.emplace_back(plan.axes[k].of_reader(value, reader.node, reader.input, own));
+    }
+    add_quoted(text, value);
+    text += " -> ";
+    if (reader.node.empty()) {
+      text += "output";
+    } else {
+      add_quoted(text, reader.node);
+    }
+    if (reader.input >= 0) text += fmt::format("[{}]", reader.input);
+    add_state(specs);
+  });
   return text;
 }
 

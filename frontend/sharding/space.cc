@@ -1,11 +1,11 @@
 // Which choices the nodes and tensors of a graph have on a mesh (choose.h).
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <string>
 
 #include "frontend/sharding/caches.h"
 #include "frontend/sharding/choose.h"
+#include "frontend/sharding/conversion_costs.h"
 #include "frontend/sharding/convert.h"
 #include "ir/error.h"
 
@@ -60,65 +60,37 @@ std::vector<std::int64_t> static_sizes(const GraphValue& value) {
   return sizes;
 }
 
-// All that the choices of a node depend on, as bytes: nodes of equal layers differ in names only.
+// All that the choices of a node depend on: its kind, and the blocks that the candidates name for its values.
 class Likeness {
  public:
   Likeness(const Graph& graph, const std::vector<BlockCandidates>& candidates)
-      : graph_(graph), blocks_(graph.values.size()) {
+      : blocks_(graph.values.size(), 0) {
+    std::map<int, std::vector<std::int64_t>> texts;
     for (std::size_t axis = 0; axis < candidates.size(); ++axis) {
       for (const auto& [place, lists] : candidates[axis]) {
-        std::string& text = blocks_[at(place.first)];
+        std::vector<std::int64_t>& text = texts[place.first];
         for (const Blocks& list : lists) {
-          add(text, axis, place.second, list.size());
-          for (const std::int64_t block : list) add(text, block);
+          for (const std::size_t value : {axis, at(place.second), list.size()})
+            text.push_back(static_cast<std::int64_t>(value));
+          text.insert(text.end(), list.begin(), list.end());
         }
       }
     }
+    std::map<std::vector<std::int64_t>, int> known;
+    for (auto& [value, text] : texts)
+      blocks_[at(value)] =
+          known.try_emplace(std::move(text), static_cast<int>(known.size()) + 1).first->second;
   }
 
-  std::string of(const GraphNode& node) const {
-    std::string text = node.proto->op_type() + '\0' + node.domain + '\0';
-    add(text, node.rule, node.version, node.proto->attribute_size());
-    for (const onnx::AttributeProto& attribute : node.proto->attribute()) {
-      const std::string own = attribute.SerializeAsString();
-      add(text, own.size());
-      text += own;
-    }
-    for (const std::vector<int>* values : {&node.inputs, &node.outputs}) {
-      add(text, values->size());
-      for (std::size_t k = 0; k < values->size(); ++k) add_value(text, *values, k);
-    }
-    return text;
+  std::vector<int> of(const GraphNode& node) const {
+    std::vector<int> key = {node.kind};
+    for (const std::vector<int>* values : {&node.inputs, &node.outputs})
+      for (const int v : *values) key.push_back(v < 0 ? 0 : blocks_[at(v)]);
+    return key;
   }
 
  private:
-  template <class... Values>
-  static void add(std::string& text, const Values&... values) {
-    (text.append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
-  }
-  static void add(std::string& text, const ir::Expr& e) {
-    add(text, e.node(), e.is_constant() ? e.constant() : 0);
-  }
-
-  void add_value(std::string& text, const std::vector<int>& list, std::size_t k) const {
-    const int v = list[k];
-    // Which of the list it is first.
-    add(text, v < 0 ? -1 : static_cast<int>(std::find(list.begin(), list.end(), v) - list.begin()));
-    if (v < 0) return;
-    const GraphValue& value = graph_.values[at(v)];
-    add(text, value.dtype, value.pinned, value.constant.has_value(), value.elements.has_value(),
-        value.graph_input, value.readers.empty(), value.sizes.size());
-    for (const ir::Expr& size : value.sizes) add(text, size);
-    if (value.elements) {
-      add(text, value.elements->values.size());
-      for (const ir::Expr& element : value.elements->values) add(text, element);
-    }
-    add(text, blocks_[at(v)].size());
-    text += blocks_[at(v)];
-  }
-
-  const Graph& graph_;
-  std::vector<std::string> blocks_;  // per value: those that the candidates name
+  std::vector<int> blocks_;  // per value: which list of them; 0: none
 };
 
 }  // namespace
@@ -147,7 +119,7 @@ SplitSpace::SplitSpace(const Graph& graph, const Mesh& mesh, SpaceOptions option
   }
   variable_of_.assign(graph.nodes.size(), -1);
   const Likeness likeness(graph, candidates);
-  std::map<std::string, Choices> known;
+  std::map<std::vector<int>, Choices> known;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     if (graph.nodes[n].compile_time) continue;
     variable_of_[n] = variables_++;
@@ -155,7 +127,9 @@ SplitSpace::SplitSpace(const Graph& graph, const Mesh& mesh, SpaceOptions option
     if (!all) all = make_choices(static_cast<int>(n), candidates);
     add_choices(static_cast<int>(n), all);
   }
-  add_flows();
+  if (options_.caches == Caches::in_parts) add_caches();
+  add_flows(connections());
+  states_->codes = std::make_shared<const StateCodes>(states_->specs);
 }
 
 // With those that the options keep.
@@ -178,6 +152,7 @@ SplitSpace::SplitSpace(const SplitSpace& whole, int open_axis, const std::vector
       mesh_(whole.mesh_),
       options_(whole.options_),
       states_(whole.states_),
+      strategies_(whole.strategies_),
       variable_of_(whole.variable_of_),
       given_(whole.given_),
       returned_(whole.returned_) {
@@ -222,7 +197,14 @@ SplitSpace::SplitSpace(const SplitSpace& whole, int open_axis, const std::vector
     choices_.push_back(kept.choices);
     kept_.push_back(kept.places);
   }
-  add_flows();
+  if (options_.caches == Caches::in_parts) add_caches();
+  std::vector<Flow> flows = whole.flows_;
+  for (Flow& flow : flows) {
+    flow.variable = -1;
+    flow.choices = nullptr;
+    flow.cells = 0;
+  }
+  add_flows(std::move(flows));
 }
 
 std::vector<int> SplitSpace::choice_of(const SplitSpace& part, const std::vector<int>& choice) const {
@@ -271,8 +253,7 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<BlockCandi
         return other->inputs == strategy.inputs && other->outputs == strategy.outputs;
       });
       if (known) continue;
-      strategies_.push_back(std::move(strategy));
-      distinct.push_back(&strategies_.back());
+      distinct.push_back(&strategies_->emplace_back(std::move(strategy)));
       if (mesh_.axes[k].size == 1) break;  // whole, which comes first
     }
     ir::internal_check(!distinct.empty(), "node '{}' has no legal combination", plan_name(graph_, node));
@@ -397,31 +378,33 @@ SplitSpace::States SplitSpace::shared(std::vector<int> states) {
   return known;
 }
 
-SplitSpace::States SplitSpace::produced_by(const Flow& flow) {
-  if (flow.producer < 0) {
-    const auto found = given_.find(flow.value);
-    return shared({found == given_.end() ? kReplicated : found->second});
-  }
-  States& known = lists_of_[{choices_[at(flow.producer)].get(), true, flow.output}];
+// Of the variable's choices.
+SplitSpace::States SplitSpace::states_of(int variable, bool of_outputs, int number) {
+  auto& [outputs, inputs] = lists_of_[choices_[at(variable)].get()];
+  std::vector<States>& lists = of_outputs ? outputs : inputs;
+  if (lists.size() <= at(number)) lists.resize(at(number) + 1);
+  States& known = lists[at(number)];
   if (known) return known;
   std::vector<int> states;
-  for (const Choice& choice : choices(flow.producer)) states.push_back(choice.outputs[at(flow.output)]);
+  for (const Choice& choice : choices(variable))
+    states.push_back((of_outputs ? choice.outputs : choice.inputs)[at(number)]);
   return known = shared(std::move(states));
+}
+
+SplitSpace::States SplitSpace::produced_by(const Flow& flow) {
+  if (flow.producer >= 0) return states_of(flow.producer, true, flow.output);
+  const auto found = given_.find(flow.value);
+  return shared({found == given_.end() ? kReplicated : found->second});
 }
 
 SplitSpace::States SplitSpace::taken_by(const Reader& reader) {
-  if (reader.variable < 0) {
-    const auto found = returned_.find(reader.input);
-    return shared({found == returned_.end() ? kReplicated : found->second});
-  }
-  States& known = lists_of_[{choices_[at(reader.variable)].get(), false, reader.input}];
-  if (known) return known;
-  std::vector<int> states;
-  for (const Choice& choice : choices(reader.variable)) states.push_back(choice.inputs[at(reader.input)]);
-  return known = shared(std::move(states));
+  if (reader.variable >= 0) return states_of(reader.variable, false, reader.input);
+  const auto found = returned_.find(reader.input);
+  return shared({found == returned_.end() ? kReplicated : found->second});
 }
 
-std::vector<SplitSpace::Flow> SplitSpace::flows() {
+// What flows from where to where, without its states.
+std::vector<SplitSpace::Flow> SplitSpace::connections() const {
   std::vector<Flow> all;
   for (std::size_t v = 0; v < graph_.values.size(); ++v) {
     const GraphValue& value = graph_.values[v];
@@ -449,24 +432,26 @@ std::vector<SplitSpace::Flow> SplitSpace::flows() {
         flow.readers.push_back({variable_of_[at(use.node)], use.input, {}});
       }
     }
-    if (flow.readers.empty()) continue;
-    flow.produced = produced_by(flow);
-    for (Reader& reader : flow.readers) reader.taken = taken_by(reader);
-    all.push_back(std::move(flow));
+    if (!flow.readers.empty()) all.push_back(std::move(flow));
   }
   return all;
 }
 
-void SplitSpace::add_flows() {
-  if (options_.caches == Caches::in_parts) add_caches();
+void SplitSpace::add_flows(std::vector<Flow> flows) {
   const int owners = variables_;
-  for (Flow& flow : flows()) {
-    if (!large_) add_flow(std::move(flow));
+  flows_ = std::move(flows);
+  for (Flow& flow : flows_) {
+    flow.produced = produced_by(flow);
+    for (Reader& reader : flow.readers) reader.taken = taken_by(reader);
+    if (!large_) add_variable(flow);
   }
   measure();
   if (!large_) return;
-  flows_ = flows();
   variables_ = owners;
+  for (Flow& flow : flows_) {
+    flow.variable = -1;
+    flow.choices = nullptr;
+  }
   // The smallest tables come first. Equal layers share theirs.
   struct Alike {
     std::size_t cells = 0;
@@ -571,18 +556,16 @@ std::vector<std::intptr_t> SplitSpace::address(const Flow& flow) const {
   return all;
 }
 
-void SplitSpace::add_flow(Flow flow) {
-  if (flow.producer >= 0 && flow.readers.size() > 1) {
-    std::shared_ptr<const ValueChoices>& known = values_[address(flow)];
-    if (!known) known = std::make_shared<const ValueChoices>(value_choices(flow));
-    if (known->too_many) {
-      large_ = true;
-      return;
-    }
-    flow.choices = known;
-    flow.variable = variables_++;
+void SplitSpace::add_variable(Flow& flow) {
+  if (flow.producer < 0 || flow.readers.size() < 2) return;
+  std::shared_ptr<const ValueChoices>& known = values_[address(flow)];
+  if (!known) known = std::make_shared<const ValueChoices>(value_choices(flow));
+  if (known->too_many) {
+    large_ = true;
+    return;
   }
-  flows_.push_back(std::move(flow));
+  flow.choices = known;
+  flow.variable = variables_++;
 }
 
 void SplitSpace::measure() {

@@ -48,8 +48,7 @@ Cost cost_of(const Graph& graph, const GraphNode& node, Combination axes, const 
 // Per variable of a node or a cache. Nodes that share their choices are equal but for what is around them.
 std::vector<std::vector<Cost>> SplitSpace::node_costs(const SplitCosts& costs) const {
   std::vector<std::vector<Cost>> all(nodes_.size());
-  std::map<std::pair<const void*, std::string_view>, int> known;
-  std::vector<NodeKey> keys;  // which have the texts
+  std::map<std::pair<const void*, int>, int> known;
   for (std::size_t v = 0; v < nodes_.size(); ++v) {
     const std::vector<Choice>& choices = *choices_[v];
     if (nodes_[v] < 0) {
@@ -61,8 +60,8 @@ std::vector<std::vector<Cost>> SplitSpace::node_costs(const SplitCosts& costs) c
       for (const Choice& choice : choices) all[v].push_back(cost_of(graph_, node, choice.axes, mesh_, costs));
       continue;
     }
-    NodeKey key = costs.key(graph_, node);
-    const auto [entry, fresh] = known.try_emplace({choices_[v].get(), *key.text}, static_cast<int>(v));
+    const int key = costs.key(graph_, node);
+    const auto [entry, fresh] = known.try_emplace({choices_[v].get(), key}, static_cast<int>(v));
     if (!fresh) {
       all[v] = all[at(entry->second)];
       continue;
@@ -70,7 +69,6 @@ std::vector<std::vector<Cost>> SplitSpace::node_costs(const SplitCosts& costs) c
     for (const Choice& choice : choices)
       all[v].push_back(costs.of_key(key, choice.axes, mesh_) +
                        inner_cost(graph_, node, choice.axes, mesh_, costs));
-    keys.push_back(std::move(key));
   }
   return all;
 }
@@ -98,8 +96,8 @@ class SplitSpace::Tables {
   Tables(const SplitSpace& space, const SplitCosts& costs)
       : space_(space),
         costs_(costs),
-        costs_of_conversions_(space.states_->specs, space.mesh_, costs.step),
-        shape_of_(space.graph_.values.size(), kUnknown) {}
+        costs_of_conversions_(space.states_->specs, *space.states_->codes, space.mesh_, costs.step),
+        shape_of_(at(space.graph_.value_kinds), kUnknown) {}
 
   // From each of those states into each of these, row by row. `divisor` divides.
   const CostTable& conversions(int value, const States& from, const States& to, Cost divisor = 1) {
@@ -190,9 +188,9 @@ class SplitSpace::Tables {
 
   // What conversions of the value cost the same as those of all of the shape.
   int shape(int value) {
-    int& known = shape_of_[at(value)];
-    if (known != kUnknown) return known;
     const GraphValue& v = space_.graph_.values[at(value)];
+    int& known = shape_of_[at(v.kind)];
+    if (known != kUnknown) return known;
     if (v.pinned) return known = kPinned;
     return known = costs_of_conversions_.tensor(v.dtype, space_.bytes(value, costs_), v.sizes);
   }
@@ -219,7 +217,7 @@ class SplitSpace::Tables {
   const SplitCosts& costs_;
   static constexpr int kPinned = -1, kUnknown = -2;
   ConversionCosts costs_of_conversions_;
-  std::vector<int> shape_of_;  // per value
+  std::vector<int> shape_of_;  // per kind of values
   std::unordered_map<const void*, Distinct> distinct_;
   std::map<std::array<std::intptr_t, 4>, CostTable> conversions_;
   std::map<std::array<std::intptr_t, 3>, CostTable> allowed_;

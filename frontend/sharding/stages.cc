@@ -85,7 +85,7 @@ class Chain {
       const std::vector<int>& inputs = graph_.nodes[at(first.node)].inputs;
       const auto k = static_cast<std::size_t>(std::find(inputs.begin(), inputs.end(), v) - inputs.begin());
       MeshSpec spec;
-      for (const Strategy& s : first.axes) spec.push_back(value.constant ? s.inputs[k] : Spec::replicated());
+      for (const Strategy* s : first.axes) spec.push_back(value.constant ? s->inputs[k] : Spec::replicated());
       chain_.shared.push_back({0, bytes(value, spec), readers});
       return;
     }
@@ -187,6 +187,7 @@ Graph graph_of_stage(const Graph& graph, const std::vector<int>& position, int b
     const int producer = graph.values[at(v)].producer;
     return producer < 0 || inside[at(producer)] == 0;
   });
+  find_kinds(own);
   return own;
 }
 

@@ -102,6 +102,8 @@ Eliminated eliminate(const Problem& problem, Cost total, std::int64_t table) {
   const auto small = [&]() -> const Problem& { return all.folded ? all.folded->problem() : problem; };
   if (all.folded) all.cells += all.folded->cells();
   Network network(small(), 1);
+  // Layers at the ends, which are not folded, have most tables of the others.
+  if (all.folded) network.share_results(all.folded->inside());
   const std::vector<Factor> factors =
       reduce(network, small(), all.folded ? all.folded->factors() : std::vector<Factor>());
   bool eliminated = !network.infeasible && network.eliminate(table, factors);

@@ -74,8 +74,8 @@ inline std::shared_ptr<const SplitRequest> chosen_request(Chosen& chosen, unsign
     chosen.split_nodes = 0;
     for (const ChosenNode& node : choice.nodes) {
       bool split = false;
-      for (const Strategy& s : node.axes) {
-        for (const Spec& spec : s.inputs) split |= spec.is_split();
+      for (const Strategy* s : node.axes) {
+        for (const Spec& spec : s->inputs) split |= spec.is_split();
       }
       chosen.split_nodes += split ? 1 : 0;
     }

@@ -202,7 +202,8 @@ TEST(MeshConversions, AlikeOnesCostWhatEachCosts) {
       x *= 0x9e3779b97f4a7c15u;
       return static_cast<std::int64_t>(x >> 40);
     };
-    ConversionCosts known(states, mesh, cost);
+    const StateCodes codes(states);
+    ConversionCosts known(states, codes, mesh, cost);
     const int tensor = known.tensor(ir::DType::f32, bytes, sizes);
     for (int from = 0; from < static_cast<int>(states.size()); ++from) {
       for (int to = 0; to < static_cast<int>(states.size()); ++to) {
@@ -345,7 +346,8 @@ TEST(MeshConversions, StatesMayBeMany) {
       const std::int64_t first = 4 * static_cast<std::int64_t>(k + 1);
       states[k][k % mesh.axes.size()] = Spec::split(0, {first, 4096 - first});
     }
-    ConversionCosts known(states, mesh, cost);
+    const StateCodes codes(states);
+    ConversionCosts known(states, codes, mesh, cost);
     CheapestSteps steps(ir::DType::f32, 4096 * 64 * 4, sizes, mesh, cost);
     const int tensor = known.tensor(ir::DType::f32, 4096 * 64 * 4, sizes);
     for (std::size_t k = 0; k < states.size(); ++k) {

@@ -46,7 +46,7 @@ SplitRun split_run(const std::string& path, ImportOptions options, int ranks) {
     const SplitChoice choice = space.choose(test_costs(0));
     for (const ChosenNode& chosen : choice.nodes) {
       const GraphNode& node = graph.nodes[static_cast<std::size_t>(chosen.node)];
-      const Strategy& s = chosen.axes.at(0);
+      const Strategy& s = *chosen.axes.at(0);
       const auto pending = [](const Spec& spec) { return spec.is_pending(); };
       run.split += s.letter >= 0 ? 1 : 0;
       const bool exchanges = s.letter >= 0 && node.rule->inner != nullptr &&
