@@ -48,7 +48,7 @@ Problem read_problem(const std::string& file) {
     const auto& ends = edges.at("nodes")[e];
     std::vector<Cost> costs = read_costs(edges.at("costs")[e]);
     if (ends.size() == 1) {
-      std::vector<Cost>& own = problem.variables.at(ends[0].get<std::size_t>());
+      std::vector<Cost>& own = problem.variables.at(ends[0].get<std::size_t>()).edit();
       for (std::size_t c = 0; c < own.size(); ++c) {
         own[c] = own[c] == kForbidden || costs.at(c) == kForbidden ? kForbidden : own[c] + costs[c];
       }

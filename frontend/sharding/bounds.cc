@@ -87,13 +87,13 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
   collectives_ = floors_.problem(true, options_.cells);
   const KernelFloors kernels(*costs, graph, sizes, options_);
   kernels_.resize(collectives_.variables.size());
-  for (std::size_t v = 0; v < kernels_.size(); ++v) kernels_[v].assign(collectives_.variables[v].size(), 0);
   // All that the floor of a choice depends on, of equal nodes once.
   struct Parts {
     std::vector<KernelParts> distinct;
     std::vector<std::size_t> of;  // per choice
   };
   std::map<const void*, Parts> parts_of;  // by the choices of nodes
+  std::map<std::pair<const void*, std::vector<Cost>>, CostTable> known;
   for (; nodes_ < static_cast<int>(kernels_.size()) && space.node_of(nodes_) >= 0; ++nodes_) {
     const GraphNode& node = graph.nodes[at(space.node_of(nodes_))];
     Parts& parts = parts_of[space.address_of_choices(nodes_)];
@@ -109,12 +109,18 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
     }
     std::vector<Cost> floors;
     for (const KernelParts& own : parts.distinct) floors.push_back(kernels(node, own));
-    for (int c = 0; c < space.choices_of(nodes_); ++c) kernels_[at(nodes_)][at(c)] = floors[parts.of[at(c)]];
+    const auto [entry, fresh] = known.try_emplace({space.address_of_choices(nodes_), std::move(floors)});
+    if (fresh) {
+      for (const std::size_t part : parts.of) entry->second.edit().push_back(entry->first.second[part]);
+    }
+    kernels_[at(nodes_)] = entry->second;
     reduction_.push_back(reduces(graph, node, sizes, space.mesh().ranks()) ? 1 : 0);
     product_.push_back(is_own_kernel(graph, node) || multiplies_computed(graph, node) ? 1 : 0);
-    const std::vector<Cost>& own = kernels_[at(nodes_)];
+    const CostTable& own = kernels_[at(nodes_)];
     copy_.push_back(product_.back() == 0 && *std::max_element(own.begin(), own.end()) > 0 ? 1 : 0);
   }
+  for (std::size_t v = at(nodes_); v < kernels_.size(); ++v)
+    kernels_[v] = std::vector<Cost>(collectives_.variables[v].size(), 0);
   into_.resize(at(nodes_));
   out_of_.resize(at(nodes_));
   copies_.assign(passages_.size(), 0);
@@ -165,17 +171,18 @@ void BoundSearch::find_distinct() {
   struct Node {
     const void* choices;
     const std::vector<States>* states;
-    const std::vector<Cost>*kernels, *collectives;
+    const void *kernels, *collectives;
     bool operator<(const Node& other) const {
-      return std::tie(choices, *states, *kernels, *collectives) <
-             std::tie(other.choices, *other.states, *other.kernels, *other.collectives);
+      return std::tie(choices, kernels, collectives, *states) <
+             std::tie(other.choices, other.kernels, other.collectives, *other.states);
     }
   };
   std::map<Node, std::shared_ptr<const std::vector<int>>> known;
   for (int v = 0; v < nodes_; ++v) {
-    const std::vector<Cost>&kernels = kernels_[at(v)], &collectives = collectives_.variables[at(v)];
+    const CostTable &kernels = kernels_[at(v)], &collectives = collectives_.variables[at(v)];
     const auto [entry, fresh] = known.try_emplace(
-        Node{space_.address_of_choices(v), &states[at(v)], &kernels, &collectives}, nullptr);
+        Node{space_.address_of_choices(v), &states[at(v)], kernels.address(), collectives.address()},
+        nullptr);
     if (fresh) {
       std::set<std::vector<std::int64_t>> seen;
       std::vector<int> first;
@@ -234,22 +241,26 @@ Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>
   };
   const auto choice = [&](int v, std::size_t k) { return distinct_[at(v)] ? at((*distinct_[at(v)])[k]) : k; };
   Problem problem;
-  problem.variables.resize(kernels_.size());
+  // Of equal layers once.
+  std::map<std::tuple<const void*, Cost, const void*, const void*>, CostTable> nodes, tables;
   for (int v = 0; v < static_cast<int>(kernels_.size()); ++v) {
-    std::vector<Cost>& own = problem.variables[at(v)];
-    own.reserve(count(v));
-    for (std::size_t k = 0; k < count(v); ++k) {
-      const std::size_t c = choice(v, k);
-      own.push_back(
-          mix(kernels_[at(v)][c], of_node[at(v)], collectives_.variables[at(v)][c], of_collectives));
+    const CostTable &kernels = kernels_[at(v)], &collectives = collectives_.variables[at(v)];
+    const auto [entry, fresh] =
+        nodes.try_emplace({kernels.address(), of_node[at(v)], collectives.address(), distinct_[at(v)].get()});
+    if (fresh) {
+      std::vector<Cost>& own = entry->second.edit();
+      own.reserve(count(v));
+      for (std::size_t k = 0; k < count(v); ++k) {
+        const std::size_t c = choice(v, k);
+        own.push_back(mix(kernels[c], of_node[at(v)], collectives[c], of_collectives));
+      }
     }
+    problem.variables.push_back(entry->second);
   }
   problem.order = collectives_.order;
-  // Of equal layers once.
-  std::map<std::tuple<const void*, Cost, const void*, const void*>, CostTable> known;
   const auto add = [&](int from, int to, const CostTable& table, Cost weight) {
     const auto [entry, fresh] =
-        known.try_emplace({table.address(), weight, distinct_[at(from)].get(), distinct_[at(to)].get()});
+        tables.try_emplace({table.address(), weight, distinct_[at(from)].get(), distinct_[at(to)].get()});
     if (fresh) {
       std::vector<Cost>& costs = entry->second.edit();
       costs.reserve(count(from) * count(to));
@@ -270,7 +281,7 @@ Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>
       add(passage.from, passage.to, costs, of_passage[p]);
       continue;
     }
-    std::vector<Cost>& own = problem.variables[at(passage.from)];
+    std::vector<Cost>& own = problem.variables[at(passage.from)].edit();
     for (std::size_t k = 0; k < own.size(); ++k) {
       const Cost cost = costs[choice(passage.from, k)];
       own[k] = mix(own[k], 1, cost > 0 ? cost + copies_[p] : 0, of_passage[p]);

@@ -120,9 +120,9 @@ class BoundSearch {
   const SplitSpace& space_;
   BoundOptions options_;
   Cost launch_ = 0;
-  int nodes_ = 0;                           // variables of nodes: the first ones, in the order of the graph
-  std::vector<std::vector<Cost>> kernels_;  // floors by variable and choice
-  Problem collectives_;                     // floors of conversions
+  int nodes_ = 0;                   // variables of nodes: the first ones, in the order of the graph
+  std::vector<CostTable> kernels_;  // floors by variable and choice
+  Problem collectives_;             // floors of conversions
   // Per variable: the first of all choices that differ in nothing that the relaxed problem counts, where conversions of a large space are
   // left out; null: every choice.
   std::vector<std::shared_ptr<const std::vector<int>>> distinct_;

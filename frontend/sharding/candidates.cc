@@ -115,7 +115,7 @@ void price_alternatives(const SplitSpace& space, const Graph& graph, const Split
     for (const std::string& reader : conversion.readers) {
       const int v = variable_of.at(reader);
       const GraphNode& node = graph.nodes[static_cast<std::size_t>(space.node_of(v))];
-      std::vector<Cost>& costs = other.variables[static_cast<std::size_t>(v)];
+      std::vector<Cost>& costs = other.variables[static_cast<std::size_t>(v)].edit();
       for (std::size_t c = 0; c < costs.size(); ++c) {
         for (std::size_t i = 0; i < node.inputs.size(); ++i) {
           if (node.inputs[i] == conversion.value &&
@@ -143,7 +143,7 @@ void price_alternatives(const SplitSpace& space, const Graph& graph, const Split
 // With what `restrict` adds: the choice of all variables of the restricted problem.
 std::vector<int> completed(Problem restricted, const std::vector<int>& choice) {
   for (std::size_t v = 0; v < choice.size(); ++v) {
-    std::vector<Cost>& costs = restricted.variables[v];
+    std::vector<Cost>& costs = restricted.variables[v].edit();
     for (std::size_t c = 0; c < costs.size(); ++c)
       if (static_cast<int>(c) != choice[v]) costs[c] = kForbidden;
   }

@@ -39,7 +39,7 @@ bool SplitSpace::pads(const std::vector<int>& choice) const {
 void SplitSpace::forbid_padding(Problem& problem) const {
   for (std::size_t v = 0; v < choices_.size(); ++v) {
     for (std::size_t c = 0; c < choices_[v]->size(); ++c)
-      if ((*choices_[v])[c].padded) problem.variables[v][c] = kForbidden;
+      if ((*choices_[v])[c].padded) problem.variables[v].edit()[c] = kForbidden;
   }
 }
 

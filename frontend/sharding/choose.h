@@ -251,7 +251,7 @@ class SplitSpace {
   Cut cut(int value, const std::vector<std::int64_t>& sizes, const MeshSpec& whole);
   Choices make_choices(int node, const std::vector<BlockCandidates>& candidates);
   void add_choices(int node, Choices all);
-  std::vector<std::vector<Cost>> node_costs(const SplitCosts& costs) const;
+  std::vector<CostTable> node_costs(const SplitCosts& costs) const;
   int taken(const Reader& reader, int choice) const {
     return (*reader.taken)[reader.variable < 0 ? 0 : static_cast<std::size_t>(choice)];
   }

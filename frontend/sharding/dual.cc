@@ -119,10 +119,11 @@ class Ascent {
       if (!pair.alive) continue;
       const auto n = static_cast<std::size_t>(network_.size(pair.from)),
                  m = static_cast<std::size_t>(network_.size(pair.to));
+      std::vector<Cost>& costs = pair.costs.edit();
       const Cost *const to_from = &saved.given[places_[p]], *const to_to = to_from + n;
       for (std::size_t i = 0; i < n; ++i) {
         network_.nodes[pair.from].costs[i] += to_from[i];
-        Cost* row = &pair.costs[i * m];
+        Cost* row = &costs[i * m];
         for (std::size_t j = 0; j < m; ++j) {
           if (row[j] < kForbiddenFrom) row[j] -= to_from[i] + to_to[j];
         }
@@ -148,13 +149,13 @@ class Ascent {
     new_.assign(m, std::numeric_limits<Cost>::max());
     if (down) {
       for (std::size_t i = 0; i < n; ++i) {
-        const Cost* row = &pair.costs[i * m];
+        const Cost* row = pair.costs.data() + i * m;
         const Cost taken = mine[i];
         for (std::size_t j = 0; j < m; ++j) new_[j] = std::min(new_[j], row[j] - taken);
       }
     } else {
       for (std::size_t j = 0; j < m; ++j) {
-        const Cost* row = &pair.costs[j * n];
+        const Cost* row = pair.costs.data() + j * n;
         Cost least = new_[j];
         for (std::size_t i = 0; i < n; ++i) least = std::min(least, row[i] - mine[i]);
         new_[j] = least;

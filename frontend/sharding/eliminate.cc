@@ -73,9 +73,10 @@ class Tables {
     for (Cost& cost : costs) cost = forbidden(cost) ? kOut : cost;
     return add(std::move(costs));
   }
-  Table add_allowed(const std::shared_ptr<const std::vector<Cost>>& costs) {
-    const auto [known, fresh] = by_address_.try_emplace(costs.get());
-    if (fresh) known->second = add_allowed(*costs);
+  // Shared ones, which live as long as this.
+  Table add_shared(const std::vector<Cost>& costs) {
+    const auto [known, fresh] = by_address_.try_emplace(&costs);
+    if (fresh) known->second = add_allowed(costs);
     return known->second;
   }
 
@@ -237,10 +238,10 @@ bool Network::eliminate(std::int64_t table, const std::vector<Factor>& more, std
   };
   for (Pair& pair : pairs) {
     if (!pair.alive || (nodes[pair.from].fixed && nodes[pair.to].fixed)) continue;
-    add({pair.from, pair.to}, tables.add_allowed(pair.costs));
+    add({pair.from, pair.to}, tables.add_shared(pair.costs.costs()));
   }
   for (int v : order.variables) add({v}, tables.add_allowed(nodes[v].costs));
-  for (const Factor& factor : more) add(factor.variables, tables.add_allowed(factor.costs));
+  for (const Factor& factor : more) add(factor.variables, tables.add_shared(*factor.costs));
 
   std::map<std::vector<std::size_t>, Result> kept;
   for (int v : order.variables) {

@@ -82,11 +82,10 @@ class Places {
     kind.reserve(count);
     for (std::size_t p = 0; p < count; ++p) {
       // Own costs and tables, wherever these lead.
-      const std::vector<Cost>& own = problem.variables[at(order[p])];
       key.clear();
       for (const End& end : ends(static_cast<int>(p))) key.push_back(2 * end.table + (end.from ? 1 : 0));
       std::sort(key.begin(), key.end());
-      key.push_back(numbers.of(own));
+      key.push_back(numbers.of(problem.variables[at(order[p])]));
       kind.push_back(kinds.try_emplace(key, static_cast<int>(kinds.size())).first->second);
     }
   }
@@ -381,12 +380,13 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
   std::vector<Kinds> kinds(touched.size());  // of what is outside of all layers
   for (std::size_t k = 0; k < touched.size(); ++k) {
     local[touched[k]] = static_cast<int>(k);
-    const std::vector<Cost>& costs = problem.variables[at(places.order[at(touched[k])])];
+    const CostTable& costs = problem.variables[at(places.order[at(touched[k])])];
     own[k] = std::binary_search(model.inside.begin(), model.inside.end(), touched[k]) ? 1 : 0;
     const bool outside = touched[k] < begin || touched[k] >= end;
     if (outside) kinds[k] = Kinds(problem, places, touched[k], model.inside);
     one.variables.push_back(
-        own[k] != 0 ? costs : std::vector<Cost>(outside ? kinds[k].first.size() : costs.size(), 0));
+        own[k] != 0 ? costs
+                    : CostTable(std::vector<Cost>(outside ? kinds[k].first.size() : costs.size(), 0)));
   }
   for (const int p : model.inside) {
     for (const End& e : places.ends(p)) {
@@ -417,7 +417,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
   for (std::size_t k = 0; k < touched.size(); ++k) {
     if (kinds[k].first.empty()) continue;
     kind_of[k] = static_cast<int>(rest.variables.size());
-    rest.variables.emplace_back(kinds[k].first.size(), 0);
+    rest.variables.emplace_back(std::vector<Cost>(kinds[k].first.size(), 0));
     std::vector<Cost> costs;
     for (const int own_kind : kinds[k].of) {
       for (int kind = 0; kind < static_cast<int>(kinds[k].first.size()); ++kind)
@@ -475,7 +475,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
     }
     for (const Pair& pair : network.pairs) {
       if (pair.alive)
-        left.push_back({{pair.from, pair.to}, std::make_shared<const std::vector<Cost>>(pair.costs)});
+        left.push_back({{pair.from, pair.to}, std::make_shared<const std::vector<Cost>>(pair.costs.costs())});
     }
   }
 
@@ -501,6 +501,11 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
     if (network.pairs[e].alive && !copied) tables[e] = spread(network.pairs[e]);
   }
   for (Factor& factor : left) factor.costs = with_all_choices(factor, network, one);
+  std::vector<CostTable> own_costs(touched.size());  // of what is left inside
+  for (std::size_t k = 0; k < touched.size(); ++k) {
+    if (own[k] == 0 || !network.nodes[k].alive) continue;
+    for (const Cost cost : network.nodes[k].costs) own_costs[k].edit().push_back(allowed(cost));
+  }
   for (const Layer& layer : layers) {
     std::vector<int>& variables = folded.layers_.emplace_back();
     std::vector<int>& stays = folded.rest_.emplace_back();
@@ -513,7 +518,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
       if (own[k] == 0 && node.alive) {
         stays.push_back(kind_of[k] >= 0 ? kind_of[k] : folded.number_[at(variable)]);
         if (copied) continue;
-        std::vector<Cost>& costs = rest.variables[at(stays.back())];
+        std::vector<Cost>& costs = rest.variables[at(stays.back())].edit();
         std::vector<Cost> more(costs.size(), kForbidden);
         for (std::size_t c = 0; c < node.labels.size(); ++c)
           more[at(node.labels[c])] = allowed(node.costs[c]);
@@ -522,8 +527,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
       }
       stays.push_back(node.alive ? static_cast<int>(rest.variables.size()) : -1);
       if (!node.alive) continue;
-      rest.variables.emplace_back();
-      for (const Cost cost : node.costs) rest.variables.back().push_back(allowed(cost));
+      rest.variables.push_back(own_costs[k]);
     }
     for (std::size_t e = 0; e < network.pairs.size(); ++e) {
       const Pair& pair = network.pairs[e];

@@ -112,7 +112,7 @@ KeptLines::KeptLines(const Graph& graph, const SplitSpace& space, const MeshPlan
 
 void KeptLines::forbid(Problem& problem, const Line& line) const {
   if (line.variable < 0) return;
-  std::vector<Cost>& costs = problem.variables[at(line.variable)];
+  std::vector<Cost>& costs = problem.variables[at(line.variable)].edit();
   for (std::size_t c = 0; c < costs.size(); ++c) {
     if (line.possible[c] == 0) costs[c] = kForbidden;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <unordered_map>
 #include <utility>
 
 #include "ir/error.h"
@@ -31,6 +32,14 @@ std::vector<std::int64_t> largest_occupation(const Problem& problem) {
   return step;
 }
 
+// The table itself if that is the same.
+CostTable scaled(const CostTable& table, Cost scale) {
+  if (scale == 1 && std::ranges::find(table, kForbidden) == table.end()) return table;
+  std::vector<Cost> costs = table.costs();
+  for (Cost& cost : costs) cost = cost == kForbidden ? kInside : cost * scale;
+  return costs;
+}
+
 }  // namespace
 
 std::vector<std::size_t> cells_of(const std::vector<Labels>& labels, const std::vector<std::size_t>& sizes) {
@@ -54,7 +63,7 @@ Network::Network(const Problem& problem, Cost scale) {
   to_compare_.assign(count, 1);
   std::map<std::size_t, Labels> all;  // by number
   for (int v = 0; v < count; ++v) {
-    const std::vector<Cost>& costs = problem.variables[v];
+    const CostTable& costs = problem.variables[v];
     nodes[v].costs.reserve(costs.size());
     for (const Cost cost : costs) nodes[v].costs.push_back(cost == kForbidden ? kInside : cost * scale);
     const auto [labels, fresh] = all.try_emplace(costs.size());
@@ -65,9 +74,11 @@ Network::Network(const Problem& problem, Cost scale) {
     }
     nodes[v].labels = labels->second;
   }
+  std::unordered_map<const void*, CostTable> tables;  // scaled; of equal layers once
   for (const Edge& edge : problem.edges) {
-    std::vector<Cost> costs = edge.costs.costs();
-    for (Cost& cost : costs) cost = cost == kForbidden ? kInside : cost * scale;
+    const auto [table, added] = tables.try_emplace(edge.costs.address());
+    if (added) table->second = scaled(edge.costs, scale);
+    const CostTable& costs = table->second;
     if (edge.from == edge.to) {
       const int n = size(edge.from);
       for (int c = 0; c < n; ++c) {
@@ -75,7 +86,7 @@ Network::Network(const Problem& problem, Cost scale) {
             plus(nodes[edge.from].costs[c], costs[static_cast<std::size_t>(c) * n + c]);
       }
     } else {
-      add_pair(edge.from, edge.to, std::move(costs));
+      add_pair(edge.from, edge.to, costs);
     }
   }
   // Rows that even the largest choices keep are left out.
@@ -118,7 +129,7 @@ void Network::multiply_costs(Cost factor) {
     for (Cost& cost : costs) cost = forbidden(cost) ? kInside : cost * factor;
   };
   for (Node& node : nodes) multiply(node.costs);
-  for (Pair& pair : pairs) multiply(pair.costs);
+  for (Pair& pair : pairs) multiply(pair.costs.edit());
   constant *= factor;
 }
 
@@ -145,7 +156,7 @@ void Network::touch_around(int variable) {
   for (int pair : nodes[variable].pairs) touch(pairs[pair].other(variable));
 }
 
-int Network::add_pair(int a, int b, std::vector<Cost> costs) {
+int Network::add_pair(int a, int b, CostTable costs) {
   int pair = find_pair(a, b);
   cells += static_cast<std::int64_t>(costs.size());
   if (pair < 0) {
@@ -162,12 +173,13 @@ int Network::add_pair(int a, int b, std::vector<Cost> costs) {
     return pair;
   }
   const int rows = size(a), columns = size(b);
+  std::vector<Cost>& sums = pairs[pair].costs.edit();
+  const bool same_way = pairs[pair].from == a;
   for (int i = 0; i < rows; ++i) {
     for (int j = 0; j < columns; ++j) {
-      const Cost added = costs[static_cast<std::size_t>(i) * columns + j];
-      Cost& sum = pairs[pair].from == a ? pairs[pair].costs[static_cast<std::size_t>(i) * columns + j]
-                                        : pairs[pair].costs[static_cast<std::size_t>(j) * rows + i];
-      sum = plus(sum, added);
+      Cost& sum =
+          sums[same_way ? static_cast<std::size_t>(i) * columns + j : static_cast<std::size_t>(j) * rows + i];
+      sum = plus(sum, costs[static_cast<std::size_t>(i) * columns + j]);
     }
   }
   return pair;
@@ -176,7 +188,7 @@ int Network::add_pair(int a, int b, std::vector<Cost> costs) {
 void Network::drop_pair(int pair) {
   for (int v : {pairs[pair].from, pairs[pair].to}) std::erase(nodes[v].pairs, pair);
   pairs[pair].alive = false;
-  std::vector<Cost>().swap(pairs[pair].costs);
+  pairs[pair].costs = CostTable();
   free_.push_back(pair);
 }
 

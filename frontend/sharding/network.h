@@ -55,7 +55,7 @@ struct Node {
 
 struct Pair {
   int from = -1, to = -1;
-  std::vector<Cost> costs;  // row-major
+  CostTable costs;  // row-major
   bool alive = true;
 
   int other(int variable) const { return variable == from ? to : from; }
@@ -167,9 +167,10 @@ class Network {
  private:
   // What removing a variable with at most two pairs leaves, with the tables that it was computed from; copies of a network share it.
   struct Removed {
-    std::vector<Cost> own, pairs[2];
+    std::vector<Cost> own;
+    CostTable pairs[2];
     bool from[2] = {false, false};  // whether these begin at the variable
-    std::vector<Cost> costs;        // over the neighbours, without the smallest entry
+    CostTable costs;                // over the neighbours, without the smallest entry
     Cost least = 0;
     std::shared_ptr<const std::vector<int>> choice;
   };
@@ -186,7 +187,7 @@ class Network {
 
   void touch(int variable);
   void touch_around(int variable);
-  int add_pair(int a, int b, std::vector<Cost> costs_from_a);
+  int add_pair(int a, int b, CostTable costs_from_a);
   void drop_pair(int pair);
   void drop_node(int variable);
   void normalise_use(int use);

@@ -42,7 +42,7 @@ void PricePoints::add_others(Problem& problem, const SplitSpace& space,
     costs = std::move(sum);
   };
   if (points_[0].steps != 1) {
-    for (std::vector<Cost>& costs : problem.variables) times(costs, points_[0].steps);
+    for (CostTable& costs : problem.variables) times(costs.edit(), points_[0].steps);
     for (Edge& edge : problem.edges) times(edge.costs.edit(), points_[0].steps);
   }
   for (std::size_t p = 1; p < points_.size(); ++p) {
@@ -51,7 +51,7 @@ void PricePoints::add_others(Problem& problem, const SplitSpace& space,
         other.variables.size() == problem.variables.size() && other.edges.size() == problem.edges.size(),
         "problems of one space differ");
     for (std::size_t v = 0; v < other.variables.size(); ++v)
-      add_steps(problem.variables[v], other.variables[v], points_[p].steps);
+      add_steps(problem.variables[v].edit(), other.variables[v].costs(), points_[p].steps);
     for (std::size_t e = 0; e < other.edges.size(); ++e)
       add_steps(problem.edges[e].costs.edit(), other.edges[e].costs.costs(), points_[p].steps);
   }

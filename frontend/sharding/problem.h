@@ -6,6 +6,7 @@
 // computed, never in seconds: the same problem has the same solution on every machine.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
@@ -29,25 +30,35 @@ inline constexpr Cost kLargestTotal = Cost{1} << 56;
 // Costs that many may share: equal layers have the same tables. A copy is the same table until one of both is edited.
 class CostTable {
  public:
-  CostTable() : costs_(std::make_shared<std::vector<Cost>>()) {}
+  CostTable() = default;
   CostTable(std::vector<Cost> costs) : costs_(std::make_shared<std::vector<Cost>>(std::move(costs))) {}
   CostTable(std::initializer_list<Cost> costs) : CostTable(std::vector<Cost>(costs)) {}
 
-  std::size_t size() const { return costs_->size(); }
-  bool empty() const { return costs_->empty(); }
+  std::size_t size() const { return costs_ ? costs_->size() : 0; }
+  bool empty() const { return size() == 0; }
   Cost operator[](std::size_t index) const { return (*costs_)[index]; }
-  auto begin() const { return costs_->cbegin(); }
-  auto end() const { return costs_->cend(); }
-  const std::vector<Cost>& costs() const { return *costs_; }
+  const Cost* data() const { return costs_ ? costs_->data() : nullptr; }
+  const Cost* begin() const { return data(); }
+  const Cost* end() const { return data() + size(); }
+  const std::vector<Cost>& costs() const {
+    static const std::vector<Cost> none;
+    return costs_ ? *costs_ : none;
+  }
   // Tables with one address are one table; the content may be equal anyhow.
   const void* address() const { return costs_.get(); }
   std::vector<Cost>& edit() {
-    if (costs_.use_count() != 1) costs_ = std::make_shared<std::vector<Cost>>(*costs_);
+    if (costs_.use_count() != 1) costs_ = std::make_shared<std::vector<Cost>>(costs());
     return *costs_;
+  }
+  friend bool operator==(const CostTable& a, const CostTable& b) {
+    return a.costs_ == b.costs_ || a.costs() == b.costs();
+  }
+  friend std::strong_ordering operator<=>(const CostTable& a, const CostTable& b) {
+    return a.costs_ == b.costs_ ? std::strong_ordering::equal : a.costs() <=> b.costs();
   }
 
  private:
-  std::shared_ptr<std::vector<Cost>> costs_;  // written to only by its one owner
+  std::shared_ptr<std::vector<Cost>> costs_;  // written to only by its one owner; null: empty
 };
 
 // Costs of a pair of variables: costs[i * (choices of `to`) + j] if `from` takes its choice i and `to` its choice j.
@@ -74,7 +85,7 @@ struct Usage {
 };
 
 struct Problem {
-  std::vector<std::vector<Cost>> variables;  // per variable: the cost of each choice, at least one choice
+  std::vector<CostTable> variables;  // per variable: the cost of each choice, at least one choice
   std::vector<Edge> edges;
   std::vector<Usage> usages;
   std::vector<std::int64_t> limits;  // per memory row: the bytes that may be occupied

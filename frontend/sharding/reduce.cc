@@ -26,6 +26,12 @@ Cost take_least(std::vector<Cost>& costs) {
   return least;
 }
 
+Cost take_least(CostTable& table) {
+  const Cost least = *std::min_element(table.begin(), table.end());
+  if (forbidden(least)) return kInside;
+  return least == 0 ? 0 : take_least(table.edit());
+}
+
 // Smallest values of ranges, in constant time after n log n.
 class RangeMinimum {
  public:
@@ -256,7 +262,7 @@ bool Network::simplify_pairs(int variable) {
     for (int j = 0; j < columns && separable; ++j)
       column_part[j] = p.costs[j], separable = !forbidden(p.costs[j]);
     for (int i = 0; i < rows && separable; ++i) {
-      const Cost* row = &p.costs[static_cast<std::size_t>(i) * columns];
+      const Cost* row = p.costs.data() + static_cast<std::size_t>(i) * columns;
       row_part[i] = row[0] - column_part[0];
       for (int j = 0; j < columns && separable; ++j) {
         separable = !forbidden(row[j]) && row[j] - column_part[j] == row_part[i];
@@ -408,8 +414,8 @@ bool Network::remove_small_degree(int variable) {
   std::uint64_t hash = 0;
   const auto is_known = [&](const Removed& other) {
     const auto equal = [&](int k) {
-      const bool same_way = other.from[k] == (around[k] != nullptr && around[k]->from == variable);
-      return same_way && (around[k] == nullptr ? other.pairs[k].empty() : other.pairs[k] == around[k]->costs);
+      if (around[k] == nullptr) return !other.from[k] && other.pairs[k].empty();
+      return other.from[k] == (around[k]->from == variable) && other.pairs[k] == around[k]->costs;
     };
     return other.own == node.costs && equal(0) && equal(1);
   };
@@ -417,7 +423,7 @@ bool Network::remove_small_degree(int variable) {
     hash = hash_of(node.costs);
     for (const Pair* pair : around) {
       if (pair != nullptr)
-        hash = (hash ^ hash_of(pair->costs) ^ (pair->from == variable)) * 0x9e3779b97f4a7c15u;
+        hash = (hash ^ hash_of(pair->costs.costs()) ^ (pair->from == variable)) * 0x9e3779b97f4a7c15u;
     }
     const auto [begin, end] = kept_->equal_range(hash);
     for (auto kept = begin; kept != end && known == nullptr; ++kept)
@@ -425,8 +431,8 @@ bool Network::remove_small_degree(int variable) {
   }
   if (known == nullptr) {
     cells += work;
-    removed.costs.assign(static_cast<std::size_t>(rows) * columns, kForbiddenFrom);
-    auto own = std::make_shared<std::vector<int>>(removed.costs.size(), -1);
+    std::vector<Cost> costs_left(static_cast<std::size_t>(rows) * columns, kForbiddenFrom);
+    auto own = std::make_shared<std::vector<int>>(costs_left.size(), -1);
     std::vector<Cost> turned[2];  // both pairs' costs, row-major from this variable
     const Cost* costs[2] = {nullptr, nullptr};
     for (int k = 0; k < 2 && around[k] != nullptr; ++k) {
@@ -447,7 +453,7 @@ bool Network::remove_small_degree(int variable) {
       for (int i = 0; i < rows; ++i) {
         const Cost mine = plus(node.costs[c], first[i]);
         if (forbidden(mine)) continue;
-        Cost* const row = &removed.costs[static_cast<std::size_t>(i) * columns];
+        Cost* const row = &costs_left[static_cast<std::size_t>(i) * columns];
         int* const best = &(*own)[static_cast<std::size_t>(i) * columns];
         if (b < 0) {
           if (mine < row[0]) row[0] = mine, best[0] = c;
@@ -457,8 +463,9 @@ bool Network::remove_small_degree(int variable) {
         take_cheaper(row, best, second, mine, c, static_cast<std::size_t>(columns));
       }
     }
-    std::ranges::replace(removed.costs, kForbiddenFrom, kInside);
-    removed.least = take_least(removed.costs);
+    std::ranges::replace(costs_left, kForbiddenFrom, kInside);
+    removed.least = take_least(costs_left);
+    removed.costs = std::move(costs_left);
     removed.choice = std::move(own);
     known = &removed;
     if (worth && kept_->size() < kMostKept) {

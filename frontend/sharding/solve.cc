@@ -22,11 +22,14 @@ void check_costs(const std::vector<Cost>& costs, const char* of, std::size_t ind
 
 void check_problem(const Problem& problem) {
   const int count = static_cast<int>(problem.variables.size());
+  std::unordered_set<const void*> checked;
+  const auto check = [&](const CostTable& table, const char* of, std::size_t index) {
+    if (checked.insert(table.address()).second) check_costs(table.costs(), of, index);
+  };
   for (std::size_t v = 0; v < problem.variables.size(); ++v) {
     ir::internal_check(!problem.variables[v].empty(), "variable {} has no choices", v);
-    check_costs(problem.variables[v], "variable", v);
+    check(problem.variables[v], "variable", v);
   }
-  std::unordered_set<const void*> checked;
   for (std::size_t e = 0; e < problem.edges.size(); ++e) {
     const Edge& edge = problem.edges[e];
     ir::internal_check(edge.from >= 0 && edge.from < count && edge.to >= 0 && edge.to < count,
@@ -34,7 +37,7 @@ void check_problem(const Problem& problem) {
     const std::size_t cells = problem.variables[edge.from].size() * problem.variables[edge.to].size();
     ir::internal_check(edge.costs.size() == cells, "edge {} has {} costs, expected {}", e, edge.costs.size(),
                        cells);
-    if (checked.insert(edge.costs.address()).second) check_costs(edge.costs.costs(), "edge", e);
+    check(edge.costs, "edge", e);
   }
   const int rows = static_cast<int>(problem.limits.size());
   __int128 bytes = 0;
@@ -185,16 +188,14 @@ Solution solve(const Problem& problem, const SolveOptions& options) {
 
 __int128 largest_total(const Problem& problem) {
   __int128 total = 0;
-  const auto largest = [](const std::vector<Cost>& costs) {
-    return largest_allowed(costs.data(), costs.size());
-  };
-  for (const std::vector<Cost>& costs : problem.variables) total += largest(costs);
   std::unordered_map<const void*, Cost> known;
-  for (const Edge& edge : problem.edges) {
-    const auto [entry, fresh] = known.try_emplace(edge.costs.address(), 0);
-    if (fresh) entry->second = largest(edge.costs.costs());
-    total += entry->second;
-  }
+  const auto largest = [&](const CostTable& table) {
+    const auto [entry, fresh] = known.try_emplace(table.address(), 0);
+    if (fresh) entry->second = largest_allowed(table.data(), table.size());
+    return entry->second;
+  };
+  for (const CostTable& costs : problem.variables) total += largest(costs);
+  for (const Edge& edge : problem.edges) total += largest(edge.costs);
   return total;
 }
 

@@ -46,36 +46,38 @@ Cost cost_of(const Graph& graph, const GraphNode& node, Combination axes, const 
 }
 
 // Per variable of a node or a cache. Nodes that share their choices are equal but for what is around them.
-std::vector<std::vector<Cost>> SplitSpace::node_costs(const SplitCosts& costs) const {
-  std::vector<std::vector<Cost>> all(nodes_.size());
-  std::map<std::pair<const void*, int>, int> known;
+std::vector<CostTable> SplitSpace::node_costs(const SplitCosts& costs) const {
+  std::vector<CostTable> all(nodes_.size());
+  std::map<std::pair<const void*, int>, CostTable> known;
   for (std::size_t v = 0; v < nodes_.size(); ++v) {
     const std::vector<Choice>& choices = *choices_[v];
     if (nodes_[v] < 0) {
-      all[v].assign(choices.size(), 0);
+      all[v] = std::vector<Cost>(choices.size(), 0);
       continue;
     }
     const GraphNode& node = graph_.nodes[at(nodes_[v])];
     if (!costs.key) {
-      for (const Choice& choice : choices) all[v].push_back(cost_of(graph_, node, choice.axes, mesh_, costs));
+      std::vector<Cost>& own = all[v].edit();
+      for (const Choice& choice : choices) own.push_back(cost_of(graph_, node, choice.axes, mesh_, costs));
       continue;
     }
     const int key = costs.key(graph_, node);
-    const auto [entry, fresh] = known.try_emplace({choices_[v].get(), key}, static_cast<int>(v));
-    if (!fresh) {
-      all[v] = all[at(entry->second)];
-      continue;
+    const auto [entry, fresh] = known.try_emplace({choices_[v].get(), key});
+    if (fresh) {
+      std::vector<Cost>& own = entry->second.edit();
+      own.reserve(choices.size());
+      for (const Choice& choice : choices)
+        own.push_back(costs.of_key(key, choice.axes, mesh_) +
+                      inner_cost(graph_, node, choice.axes, mesh_, costs));
     }
-    for (const Choice& choice : choices)
-      all[v].push_back(costs.of_key(key, choice.axes, mesh_) +
-                       inner_cost(graph_, node, choice.axes, mesh_, costs));
+    all[v] = entry->second;
   }
   return all;
 }
 
 Cost SplitSpace::least_of_nodes(const SplitCosts& costs) const {
   Cost sum = 0;
-  for (const std::vector<Cost>& own : node_costs(costs)) sum += *std::ranges::min_element(own);
+  for (const CostTable& own : node_costs(costs)) sum += *std::ranges::min_element(own);
   return sum;
 }
 
@@ -136,13 +138,14 @@ class SplitSpace::Tables {
   }
 
   // Of a tensor with a variable: what its choices cost, and which of them its producer and a reader allow.
-  const std::vector<Cost>& own(const Flow& flow) {
+  const CostTable& own(const Flow& flow) {
     const auto [entry, fresh] = own_.try_emplace({address(flow.choices), shape(flow.value)});
     if (!fresh) return entry->second;
+    std::vector<Cost>& costs = entry->second.edit();
     for (const ValueChoice& choice : flow.choices->all) {
       Cost cost = 0;
       for (const int to : choice.converted) cost = sum(cost, conversion(flow.value, choice.produced, to));
-      entry->second.push_back(cost);
+      costs.push_back(cost);
     }
     return entry->second;
   }
@@ -221,7 +224,7 @@ class SplitSpace::Tables {
   std::unordered_map<const void*, Distinct> distinct_;
   std::map<std::array<std::intptr_t, 4>, CostTable> conversions_;
   std::map<std::array<std::intptr_t, 3>, CostTable> allowed_;
-  std::map<std::array<std::intptr_t, 2>, std::vector<Cost>> own_;
+  std::map<std::array<std::intptr_t, 2>, CostTable> own_;
   std::unordered_map<const void*, CostTable> passages_;  // by the conversions
 };
 
@@ -235,14 +238,24 @@ Problem SplitSpace::problem(Tables& tables, const SplitCosts& costs, bool relaxe
   problem.order = order();
   problem.variables = node_costs(costs);
   problem.variables.resize(at(variables_));
-  const auto add = [](std::vector<Cost>& own, const CostTable& table) {
-    for (std::size_t c = 0; c < own.size(); ++c) own[c] = sum(own[c], table[c]);
+  // Of equal layers once.
+  struct Sum {
+    CostTable first, second, both;
+  };
+  std::map<std::pair<const void*, const void*>, Sum> sums;
+  const auto add = [&](CostTable& own, const CostTable& table) {
+    const auto [entry, fresh] = sums.try_emplace({own.address(), table.address()}, Sum{own, table, own});
+    if (fresh) {
+      std::vector<Cost>& both = entry->second.both.edit();
+      for (std::size_t c = 0; c < both.size(); ++c) both[c] = sum(both[c], table[c]);
+    }
+    own = entry->second.both;
   };
   for (const Flow& flow : flows_) {
     if (flow.cells > cells) continue;
     const bool owned = has_variable(flow, relaxed);
     if (flow.variable >= 0 && !owned)
-      problem.variables[at(flow.variable)].assign(flow.choices->all.size(), 0);
+      problem.variables[at(flow.variable)] = std::vector<Cost>(flow.choices->all.size(), 0);
     if (owned) {
       problem.variables[at(flow.variable)] = tables.own(flow);
       problem.edges.push_back({flow.producer, flow.variable, tables.of_producer(flow)});

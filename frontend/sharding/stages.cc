@@ -384,7 +384,7 @@ class StageSearch {
     for (const Sent& one : sent) {
       const GraphValue& value = graph_.values[at(one.value)];
       const MeshSpec known = so_far.plan.of_value(value.name);
-      std::vector<Cost>& costs = problem.variables[at(one.variable)];
+      std::vector<Cost>& costs = problem.variables[at(one.variable)].edit();
       for (std::size_t c = 0; c < costs.size(); ++c) {
         if (costs[c] == kForbidden) continue;
         const MeshSpec& state = space.produced_state(one.variable, static_cast<int>(c), one.output);

@@ -277,8 +277,7 @@ class Together {
     if (a.variables != b.variables) return a.variables < b.variables;
     return std::ranges::lexicographical_compare(a.edges, b.edges, [](const Edge& x, const Edge& y) {
       const auto ends = [](const Edge& e) { return std::tuple(e.from, e.to); };
-      return ends(x) != ends(y) ? ends(x) < ends(y)
-                                : x.costs.address() != y.costs.address() && x.costs.costs() < y.costs.costs();
+      return ends(x) != ends(y) ? ends(x) < ends(y) : x.costs < y.costs;
     });
   }
 
@@ -308,7 +307,7 @@ class Together {
     for (const int t : interleave(own, joined)) {
       const Tie& tie = ties_[at(t)];
       const int variable = static_cast<int>(problem.variables.size());
-      problem.variables.emplace_back(at(tie.choices), 0);
+      problem.variables.emplace_back(std::vector<Cost>(at(tie.choices), 0));
       for (const int p : joined.programs) {
         for (const Tie::End& end : tie.ends) {
           if (end.program == p)
@@ -372,7 +371,7 @@ class Together {
     const int begin = joined.offset[at(p)], end = begin + static_cast<int>(choice.size());
     for (const Edge& edge : joined.problem.edges) {
       if (edge.from < joined.ties || edge.to < begin || edge.to >= end) continue;
-      std::vector<Cost>& tie = problem.variables[at(edge.from)];
+      std::vector<Cost>& tie = problem.variables[at(edge.from)].edit();
       const std::size_t count = problem.variables[at(edge.to)].size();
       for (std::size_t c = 0; c < tie.size(); ++c) {
         if (edge.costs[c * count + at(choice[at(edge.to - begin)])] == kForbidden) tie[c] = kForbidden;

@@ -85,7 +85,7 @@ TEST(ShardingNetwork, TurnedTablesAreOthers) {
   problem.variables.assign(6, std::vector<Cost>(kMany, 0));
   for (std::size_t v = 2; v < 6; ++v) {
     for (std::size_t c = 0; c < kMany; ++c)
-      problem.variables[v][c] = static_cast<Cost>((c * 11 + v * 5) % 29);
+      problem.variables[v].edit()[c] = static_cast<Cost>((c * 11 + v * 5) % 29);
   }
   problem.edges = {{0, 2, a}, {0, 3, b}, {4, 1, a}, {1, 5, b}};
   Cost best = 0;

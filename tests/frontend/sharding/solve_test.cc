@@ -268,7 +268,7 @@ TEST(ShardingSolve, AKnownChoiceIsBeatenIfAnyIsCheaper) {
     std::vector<std::vector<int>> all = {best.choice};
     for (int k = 0; k < 200; ++k) {
       std::vector<int> choice;
-      for (const std::vector<Cost>& costs : problem.variables)
+      for (const CostTable& costs : problem.variables)
         choice.push_back(static_cast<int>(random.below(static_cast<int>(costs.size()))));
       if (price(problem, choice) != kForbidden) all.push_back(std::move(choice));
     }
@@ -698,14 +698,18 @@ TEST(ShardingSolve, LayersWithCopiesOfWhatIsOutside) {
       std::int64_t cells = 0;
       const auto choice = choose_with_copies(problem, *folded, 1 << 20, cells);
       (choice ? agreed : disagreed) += 1;
-      if (choice) EXPECT_EQ(plain_cost(problem, *choice, true), least) << "seed " << seed;
+      if (choice) {
+        EXPECT_EQ(plain_cost(problem, *choice, true), least) << "seed " << seed;
+      }
     }
     const Solution solution = solve(problem);
     EXPECT_EQ(solution.bound, least) << "seed " << seed;
     EXPECT_EQ(solution.status, least == kForbidden ? Status::kInfeasible : Status::kOptimal)
         << "seed " << seed;
     feasible += least != kForbidden;
-    if (least != kForbidden) EXPECT_EQ(plain_cost(problem, solution.choice, true), least) << "seed " << seed;
+    if (least != kForbidden) {
+      EXPECT_EQ(plain_cost(problem, solution.choice, true), least) << "seed " << seed;
+    }
   }
   std::printf("copies agreed in %d of %d problems\n", agreed, agreed + disagreed);
   EXPECT_GT(agreed, 50);
@@ -719,7 +723,8 @@ TEST(ShardingSolve, LayersThatAreNearlyEqualAreNotFolded) {
     Random random(seed);
     Problem problem = random_layers(random);
     if (random.one_in(2)) {
-      std::vector<Cost>& costs = problem.variables[random.below(static_cast<int>(problem.variables.size()))];
+      std::vector<Cost>& costs =
+          problem.variables[random.below(static_cast<int>(problem.variables.size()))].edit();
       costs[0] = costs[0] == kForbidden ? 3 : costs[0] + 5;
     } else {
       Edge& edge = problem.edges[random.below(static_cast<int>(problem.edges.size()))];
@@ -802,7 +807,7 @@ TEST(ShardingSolve, NothingToChoose) {
 TEST(ShardingSolve, CostsThatOverflowAreRefused) {
   Problem problem{{{kLargestTotal}, {0}}, {}, {}, {}};
   EXPECT_EQ(solve(problem).cost, kLargestTotal);
-  problem.variables[1][0] = 1;
+  problem.variables[1].edit()[0] = 1;
   try {
     solve(problem);
     FAIL();
@@ -829,8 +834,8 @@ TEST(ShardingSolve, MalformedProblemsAreInternalErrors) {
     change(bad);
     EXPECT_THROW(solve(bad), ir::InternalError);
   };
-  refused([](Problem& p) { p.variables[0].clear(); });
-  refused([](Problem& p) { p.variables[0][0] = -1; });
+  refused([](Problem& p) { p.variables[0] = CostTable(); });
+  refused([](Problem& p) { p.variables[0].edit()[0] = -1; });
   refused([](Problem& p) { p.edges[0].costs.edit().pop_back(); });
   refused([](Problem& p) { p.edges[0].to = 2; });
   refused([](Problem& p) { p.usages[0].bytes.push_back(1); });
