@@ -262,12 +262,17 @@ Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>
     const auto [entry, fresh] =
         tables.try_emplace({table.address(), weight, distinct_[at(from)].get(), distinct_[at(to)].get()});
     if (fresh) {
+      const std::size_t columns = count(to), all_columns = kernels_[at(to)].size();
       std::vector<Cost>& costs = entry->second.edit();
-      costs.reserve(count(from) * count(to));
+      costs.resize(count(from) * columns);
       for (std::size_t i = 0; i < count(from); ++i) {
-        const std::size_t row = choice(from, i) * kernels_[at(to)].size();
-        for (std::size_t j = 0; j < count(to); ++j)
-          costs.push_back(mix(0, 0, table[row + choice(to, j)], weight));
+        const Cost* row = table.data() + choice(from, i) * all_columns;
+        Cost* own = &costs[i * columns];
+        if (const auto& picked = distinct_[at(to)]) {
+          for (std::size_t j = 0; j < columns; ++j) own[j] = mix(0, 0, row[(*picked)[j]], weight);
+        } else {
+          for (std::size_t j = 0; j < columns; ++j) own[j] = mix(0, 0, row[j], weight);
+        }
       }
     }
     problem.edges.push_back({from, to, entry->second});

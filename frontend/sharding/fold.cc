@@ -51,6 +51,15 @@ class Numbers {
   std::unordered_map<const void*, int> by_address_;
 };
 
+struct HashOfNumbers {
+  std::size_t operator()(const std::vector<int>& numbers) const {
+    std::uint64_t hash = numbers.size();
+    for (const int number : numbers)
+      hash = (hash ^ static_cast<std::uint64_t>(number) ^ (hash >> 29)) * 0x9e3779b97f4a7c15u;
+    return hash;
+  }
+};
+
 // The problem with places for variables, and numbers for tables.
 class Places {
  public:
@@ -77,7 +86,7 @@ class Places {
       ends_[next[at(a)]++] = {b, table, static_cast<int>(e), false};
       ends_[next[at(b)]++] = {a, table, static_cast<int>(e), true};
     }
-    std::map<std::vector<int>, int> kinds;
+    std::unordered_map<std::vector<int>, int, HashOfNumbers> kinds;
     std::vector<int> key;
     kind.reserve(count);
     for (std::size_t p = 0; p < count; ++p) {

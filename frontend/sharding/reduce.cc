@@ -163,11 +163,11 @@ std::vector<Cost> Network::bounds_of(int variable) const {
 bool Network::filter_node(int variable, Cost below) {
   for (int pair : nodes[variable].pairs) cells += static_cast<std::int64_t>(pairs[pair].costs.size());
   const std::vector<Cost> bound = bounds_of(variable);
+  const auto stays = [&](Cost cost) { return !forbidden(cost) && cost < below; };
+  if (std::ranges::all_of(bound, stays)) return false;
   std::vector<int> keep;
-  for (int c = 0; c < size(variable); ++c) {
-    if (!forbidden(bound[c]) && bound[c] < below) keep.push_back(c);
-  }
-  if (static_cast<int>(keep.size()) == size(variable)) return false;
+  for (int c = 0; c < size(variable); ++c)
+    if (stays(bound[c])) keep.push_back(c);
   keep_choices(variable, keep);
   if (infeasible) return true;
   const Cost least = take_least(nodes[variable].costs);
@@ -252,23 +252,22 @@ bool Network::filter_memory() {
 bool Network::simplify_pairs(int variable) {
   bool changed = false;
   const std::vector<int> list = nodes[variable].pairs;
-  std::vector<Cost> row_part, column_part;
   for (int pair : list) {
     Pair& p = pairs[pair];
     const int rows = size(p.from), columns = size(p.to);
-    row_part.assign(rows, kInside);
-    column_part.assign(columns, 0);
-    bool separable = true;
-    for (int j = 0; j < columns && separable; ++j)
-      column_part[j] = p.costs[j], separable = !forbidden(p.costs[j]);
-    for (int i = 0; i < rows && separable; ++i) {
-      const Cost* row = p.costs.data() + static_cast<std::size_t>(i) * columns;
-      row_part[i] = row[0] - column_part[0];
-      for (int j = 0; j < columns && separable; ++j) {
-        separable = !forbidden(row[j]) && row[j] - column_part[j] == row_part[i];
-      }
+    const auto row_of = [&](int i) { return p.costs.data() + static_cast<std::size_t>(i) * columns; };
+    const Cost* const first = row_of(0);
+    bool separable = std::none_of(first, first + columns, forbidden);
+    for (int i = 1; i < rows && separable; ++i) {
+      const Cost* const row = row_of(i);
+      const Cost more = row[0] - first[0];
+      for (int j = 0; j < columns && separable; ++j)
+        separable = !forbidden(row[j]) && row[j] - first[j] == more;
     }
     if (!separable) continue;
+    const std::vector<Cost> column_part(first, first + columns);
+    std::vector<Cost> row_part;
+    for (int i = 0; i < rows; ++i) row_part.push_back(row_of(i)[0] - first[0]);
     // Both parts at least 0: the table's smallest entry is the sum of the smallest parts.
     const Cost shift = *std::min_element(row_part.begin(), row_part.end());
     for (int i = 0; i < rows; ++i) nodes[p.from].costs[i] = plus(nodes[p.from].costs[i], row_part[i] - shift);

@@ -222,6 +222,12 @@ BlockCandidates find_candidates(const Graph& graph, int ranks) {
     open[n] = 0;
     bool changed = false;
     for (const Letter& letter : factors[n].letters) {
+      // Of one block each, with nothing suggested yet: there is nothing to tell.
+      const bool tells = std::ranges::any_of(letter.at, [&](const Occurrence& at) {
+        return at.segments.size() > 1 ||
+               (letter.blocked && candidates.contains({value_of(graph.nodes[n], at), at.dim}));
+      });
+      if (!tells) continue;
       for (const Blocks& blocks : suggested(graph.nodes[n], letter, candidates, ranks)) {
         for (const Occurrence& at : letter.at) {
           const int v = value_of(graph.nodes[n], at);

@@ -83,7 +83,9 @@ class Likeness {
   }
 
   std::vector<int> of(const GraphNode& node) const {
-    std::vector<int> key = {node.kind};
+    std::vector<int> key;
+    key.reserve(1 + node.inputs.size() + node.outputs.size());
+    key.push_back(node.kind);
     for (const std::vector<int>* values : {&node.inputs, &node.outputs})
       for (const int v : *values) key.push_back(v < 0 ? 0 : blocks_[at(v)]);
     return key;
@@ -289,7 +291,8 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<BlockCandi
       tensor.cuts.resize(cells);
     }
   }
-  const auto cut_all = [&](const std::vector<std::size_t>& tuple, Choice& choice) {
+  Choice choice;  // of the tuple, most of which cannot be cut
+  const auto cut_all = [&](const std::vector<std::size_t>& tuple) {
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       Tensor& tensor = tensors[t];
       std::size_t cell = 0;
@@ -311,13 +314,15 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<BlockCandi
   };
   const Factors factors = mesh_.size() > 1 ? factors_of(graph_, node) : Factors{};
   std::vector<Choice> all;
-  std::vector<const Strategy*> axes;
+  std::vector<const Strategy*>& axes = choice.axes;
   std::vector<std::size_t> tuple;
   const auto extend = [&](const auto& self) -> void {
     if (axes.size() == of_axis.size()) {
       if (axes.size() > 1 && !letters_fit(factors, axes, mesh_)) return;
-      Choice choice{axes, {}, {}};
-      if (!cut_all(tuple, choice)) return;
+      choice.inputs.clear();
+      choice.outputs.clear();
+      choice.padded = false;
+      if (!cut_all(tuple)) return;
       // The collectives of a local form have no padded states.
       const auto communicates = [&](std::size_t k) {
         return axes[k]->letter >= 0 &&
@@ -327,7 +332,7 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<BlockCandi
         for (std::size_t k = 0; k < axes.size(); ++k)
           if (communicates(k)) return;
       }
-      all.push_back(std::move(choice));
+      all.push_back(choice);
       return;
     }
     const std::vector<const Strategy*>& of = of_axis[axes.size()];
