@@ -62,7 +62,7 @@ const GraphNode* producer_of(const Graph& graph, int v) {
 
 // The operands of a product of two tensors that are computed: not weights.
 std::vector<int> factors(const Graph& graph, const GraphNode& node) {
-  if (kind_of(node) != WorkKind::product || has_weights(graph, node) || node.inputs.size() < 2) return {};
+  if (node.work != WorkKind::product || has_weights(graph, node) || node.inputs.size() < 2) return {};
   return {node.inputs[0], node.inputs[1]};
 }
 
@@ -70,7 +70,7 @@ bool is_softmax(const GraphNode& node) { return node.proto->op_type() == "Softma
 
 // What may stand between a product and Softmax: scales, masks, casts, and other orders of the same elements.
 bool passes_on(const GraphNode& node) {
-  const WorkKind kind = kind_of(node);
+  const WorkKind kind = node.work;
   return kind == WorkKind::view || kind == WorkKind::pointwise || node.proto->op_type() == "Transpose" ||
          node.proto->op_type() == "Expand";
 }
@@ -137,7 +137,7 @@ bool comes_from_softmax(const Graph& graph, int v) {
 bool is_attended(const Graph& graph, int v) {
   const auto reads = [&](const auto& reader) {
     const auto& [node, input] = reader;
-    if (kind_of(*node) == WorkKind::attention) return input == 1 || input == 2;
+    if (node->work == WorkKind::attention) return input == 1 || input == 2;
     const std::vector<int> of = factors(graph, *node);
     if (of.empty() || input > 1) return false;
     if (input == 1 && becomes_softmax(graph, node->outputs.front())) return true;
@@ -152,14 +152,14 @@ bool is_attended(const Graph& graph, int v) {
 Values same_elements(const Graph& graph, int v) {
   const GraphNode* node = producer_of(graph, v);
   if (node == nullptr || node->inputs.empty()) return {};
-  const bool same = kind_of(*node) == WorkKind::view || node->proto->op_type() == "Transpose";
+  const bool same = node->work == WorkKind::view || node->proto->op_type() == "Transpose";
   return same ? Values{node->inputs[0]} : Values();
 }
 
 // Whether attention returns `v` as its keys or values.
 bool is_present(const Graph& graph, int v) {
   const GraphNode* node = producer_of(graph, v);
-  return node != nullptr && kind_of(*node) == WorkKind::attention &&
+  return node != nullptr && node->work == WorkKind::attention &&
          std::ranges::any_of(kCarried, [&](const Carried& c) {
            return node->domain == c.domain && node->proto->op_type() == c.op &&
                   c.output < static_cast<int>(node->outputs.size()) &&

@@ -149,9 +149,9 @@ SplitChoice SplitSpace::described(const SplitCosts& costs, SpaceSolution solutio
     for (const Reader& reader : flow.readers) {
       const int to = reader.variable < 0 ? taken(reader, 0) : taken(reader, choice[at(reader.variable)]);
       const bool is_node = reader.variable >= 0 && nodes_[at(reader.variable)] >= 0;
+      if (to == from) continue;
       const std::string name =
           is_node ? plan_name(graph_, graph_.nodes[at(nodes_[at(reader.variable)])]) : "";
-      if (to == from) continue;
       if (is_node) set_reader(result.plan, value.name, {name, reader.input}, spec_of(to));
       auto known = std::find_if(conversions.begin(), conversions.end(),
                                 [&](const ChosenConversion& c) { return c.to == spec_of(to); });

@@ -249,7 +249,7 @@ class SplitSpace {
   int state(const MeshSpec& spec);
   const MeshSpec& spec(int state) const { return states_->specs[static_cast<std::size_t>(state)]; }
   Cut cut(int value, const std::vector<std::int64_t>& sizes, const MeshSpec& whole);
-  Choices make_choices(int node, const std::vector<BlockCandidates>& candidates);
+  Choices make_choices(int node, const std::vector<const BlockCandidates*>& candidates);
   void add_choices(int node, Choices all);
   std::vector<CostTable> node_costs(const SplitCosts& costs) const;
   int taken(const Reader& reader, int choice) const {

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "frontend/sharding/rules.h"
+#include "frontend/sharding/work.h"
 
 namespace braid::frontend::sharding {
 namespace {
@@ -84,6 +85,7 @@ class Builder {
     const auto version = opsets_.find(node.domain);
     node.version = version == opsets_.end() ? 1 : version->second;
     node.rule = find_rule(node.domain, proto.op_type());
+    node.work = work_kind(proto.op_type());
     const int index = static_cast<int>(graph_.nodes.size());
     for (int k = 0; k < proto.input_size(); ++k) {
       const int v = value(proto.input(k));
@@ -164,6 +166,20 @@ std::string text_of(const Graph& graph, const GraphNode& node) {
 }  // namespace
 
 void find_kinds(Graph& graph) {
+  for (GraphValue& value : graph.values) value.moved_constant = value.constant.has_value();
+  for (const GraphNode& node : graph.nodes) {
+    const auto is_moved = [&](int v) {
+      return v < 0 || graph.values[static_cast<std::size_t>(v)].moved_constant;
+    };
+    if ((node.work != WorkKind::view && node.work != WorkKind::movement) ||
+        !std::ranges::all_of(node.inputs, is_moved))
+      continue;
+    for (const int v : node.outputs) {
+      // A stage is given what nodes outside of it compute.
+      GraphValue* value = v < 0 ? nullptr : &graph.values[static_cast<std::size_t>(v)];
+      if (value != nullptr && value->producer >= 0) value->moved_constant = true;
+    }
+  }
   std::unordered_map<std::string, int> values, nodes;
   for (GraphValue& value : graph.values)
     value.kind = values.try_emplace(text_of(value), static_cast<int>(values.size())).first->second;

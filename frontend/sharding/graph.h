@@ -5,6 +5,7 @@
 // sizes of the whole tensors.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -20,6 +21,16 @@ namespace braid::frontend::sharding {
 
 struct Factors;
 struct Rule;
+
+enum class WorkKind : std::uint8_t {
+  view,       // of the same memory
+  pointwise,  // fused into what it reads or what reads it
+  reduction,
+  movement,
+  product,
+  convolution,
+  attention
+};
 
 struct GraphUse {
   int node = -1;  // -1: a graph output
@@ -37,6 +48,9 @@ struct GraphValue {
   std::vector<GraphUse> readers;
   // Must be whole on every rank and is never converted: shape code, sequences, what the body of an If, Loop or Scan reads.
   bool pinned = false;
+  // Consists of elements of constants only, such as a transposed table of embeddings: programs have it in that form, and do nothing for
+  // it.
+  bool moved_constant = false;
   // Values of one kind differ only in names, bytes and what they are connected to.
   int kind = -1;
 
@@ -51,6 +65,7 @@ struct GraphNode {
   int version = 1;                   // of the domain's operator set
   std::vector<int> inputs, outputs;  // values; -1: absent
   const Rule* rule = nullptr;        // nullptr: none, the node is replicated
+  WorkKind work = WorkKind::pointwise;
   // Computes shape code or constants only: no variable of a search, costs nothing.
   bool compile_time = false;
   // Nodes of one kind differ only in names, and in values of one kind: those of equal layers.
@@ -79,7 +94,7 @@ struct Graph {
 // facts are.
 Graph make_graph(const Model& model, const Opsets& opsets, const GraphFacts& facts);
 
-// Gives all values and nodes their kinds, as make_graph does: again after a graph was changed.
+// Finds kinds and moved constants, as make_graph does: again after a graph was changed.
 void find_kinds(Graph& graph);
 
 // A size that is the same in every run; nullopt if it depends on a dimension.

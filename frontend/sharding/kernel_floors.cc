@@ -15,17 +15,17 @@ namespace braid::frontend::sharding {
 using analysis::KernelClass;
 
 bool is_own_kernel(const Graph& graph, const GraphNode& node) {
-  if (kind_of(node) == WorkKind::attention) return true;
+  if (node.work == WorkKind::attention) return true;
   const std::string& op = node.proto->op_type();
   if (op != "MatMul" && op != "Gemm") return false;
   const GraphValue* b = value_of(graph, node.inputs, 1);
-  return b != nullptr && b->rank() == 2 && (b->constant || is_moved_constant(graph, *b));
+  return b != nullptr && b->rank() == 2 && (b->constant || b->moved_constant);
 }
 
 bool multiplies_computed(const Graph& graph, const GraphNode& node) {
   const GraphValue *a = value_of(graph, node.inputs, 0), *b = value_of(graph, node.inputs, 1);
   const auto computed = [&](const GraphValue* v) {
-    return v != nullptr && !v->constant && !is_moved_constant(graph, *v);
+    return v != nullptr && !v->constant && !v->moved_constant;
   };
   return node.proto->op_type() == "MatMul" && computed(a) && computed(b);
 }
@@ -87,7 +87,7 @@ double given_bytes(const Graph& graph, const GraphValue* value, const SplitCosts
       return most;
     }
     // Others may take a part of it, or know its sizes only.
-    const bool view = kind_of(node) == WorkKind::view && op != "Shape" && op != "Size";
+    const bool view = node.work == WorkKind::view && op != "Shape" && op != "Size";
     if (!view && op != "Transpose" && op != "Expand") return 0;
     value = value_of(graph, node.inputs, 0);
   }
@@ -106,11 +106,11 @@ bool is_only_multiplied(const Graph& graph, const GraphValue& value) {
   return std::ranges::all_of(value.readers, [&](const GraphUse& use) {
     if (use.node < 0) return true;
     const GraphNode& node = graph.nodes[at(use.node)];
-    if (node.compile_time || multiplies_computed(graph, node) || kind_of(node) == WorkKind::attention)
+    if (node.compile_time || multiplies_computed(graph, node) || node.work == WorkKind::attention)
       return true;
     const std::string& op = node.proto->op_type();
     if (op == "Shape" || op == "Size") return true;
-    if (kind_of(node) != WorkKind::view && op != "Transpose" && op != "Expand") return false;
+    if (node.work != WorkKind::view && op != "Transpose" && op != "Expand") return false;
     const GraphValue* y = value_of(graph, node.outputs, 0);
     return y != nullptr && is_only_multiplied(graph, *y);
   });
@@ -216,13 +216,11 @@ Cost KernelFloors::operator()(const GraphNode& node, const KernelParts& parts) c
     if (copies_alone(graph_, node, sizes_, parts.output)) us += launch;
   } else if (is_own_kernel(graph_, node)) {
     us = launch;
-    if (kind_of(node) == WorkKind::attention)
-      us += attention_us(machine, graph_, node, options_) / parts.work;
+    if (node.work == WorkKind::attention) us += attention_us(machine, graph_, node, options_) / parts.work;
     const GraphValue* b = value_of(graph_, node.inputs, 1);
     // What is dequantised may be multiplied in its own type.
-    const bool quantised = b != nullptr && !is_moved_constant(graph_, *b);
-    const double all =
-        kind_of(node) == WorkKind::product && !quantised ? exact_flops(graph_, node, sizes_) : 0;
+    const bool quantised = b != nullptr && !b->moved_constant;
+    const double all = node.work == WorkKind::product && !quantised ? exact_flops(graph_, node, sizes_) : 0;
     if (all > 0) {
       double least = -1;
       for (const ir::DType dtype : {b->dtype, options_.precision.value_or(b->dtype)}) {
@@ -264,9 +262,9 @@ bool may_leave_out(const Graph& graph) {
   }
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const GraphNode& node = graph.nodes[n];
-    if (node.compile_time || kind_of(node) == WorkKind::view) continue;
+    if (node.compile_time || node.work == WorkKind::view) continue;
     if (needed[n] == 0) return true;
-    const bool multiplies = kind_of(node) == WorkKind::attention || kind_of(node) == WorkKind::product;
+    const bool multiplies = node.work == WorkKind::attention || node.work == WorkKind::product;
     const auto empty = [&](int value) { return is_empty(graph, value); };
     if (multiplies && std::ranges::any_of(node.inputs, empty)) return true;
   }

@@ -77,10 +77,10 @@ struct NodeWork {
 
 NodeWork work_of(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
   NodeWork work;
-  const WorkKind kind = kind_of(node);
+  const WorkKind kind = node.work;
   const GraphValue* y = value_of(graph, node.outputs, 0);
   work.asked = kind == WorkKind::product && has_weights(graph, node);
-  work.free = kind == WorkKind::view || y == nullptr || is_moved_constant(graph, *y);
+  work.free = kind == WorkKind::view || y == nullptr || y->moved_constant;
   if (work.free) return work;
   work.fused = kind == WorkKind::pointwise || kind == WorkKind::movement;
   work.kernel_class = class_of(kind);

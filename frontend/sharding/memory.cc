@@ -16,7 +16,7 @@ namespace {
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 bool is_lazy(const Graph& graph, const GraphNode& node) {
-  const WorkKind kind = kind_of(node);
+  const WorkKind kind = node.work;
   if (kind == WorkKind::view) return true;
   if (kind != WorkKind::pointwise && kind != WorkKind::movement) return false;
   return std::all_of(node.outputs.begin(), node.outputs.end(),

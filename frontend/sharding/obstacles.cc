@@ -32,7 +32,7 @@ bool is_projected(const Graph& graph, const GraphNode& node) {
   while (!open.empty()) {
     const GraphNode& next = graph.nodes[static_cast<std::size_t>(open.back())];
     open.pop_back();
-    const WorkKind kind = kind_of(next);
+    const WorkKind kind = next.work;
     const bool multiplies =
         kind == WorkKind::product || kind == WorkKind::convolution || kind == WorkKind::attention;
     if (multiplies && has_weights(graph, next)) return true;
@@ -50,7 +50,7 @@ Obstacles::Obstacles(const Graph& graph) {
   for (const GraphNode& node : graph.nodes) {
     if (node.compile_time) continue;
     const Factors factors = factors_of(graph, node);
-    const WorkKind kind = kind_of(node);
+    const WorkKind kind = node.work;
     Need all{plan_name(graph, node), "", "", {}};
     for (const Letter& letter : factors.letters) all.sizes.push_back({letter.size, letter.more_ranks_than});
     const bool attends = kind == WorkKind::attention;

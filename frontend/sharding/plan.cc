@@ -306,11 +306,12 @@ Plan parse_plan(const std::string& text, const std::string& file) {
   return std::move(plan.axes[0]);
 }
 
-std::string plan_name(const Graph& graph, const GraphNode& node) {
+const std::string& plan_name(const Graph& graph, const GraphNode& node) {
   for (const int v : node.outputs) {
     if (v >= 0) return graph.values[static_cast<std::size_t>(v)].name;
   }
-  return {};
+  static const std::string none;
+  return none;
 }
 
 }  // namespace braid::frontend::sharding

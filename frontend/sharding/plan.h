@@ -75,6 +75,6 @@ MeshPlan parse_mesh_plan(const std::string& text, const std::string& file);
 Plan parse_plan(const std::string& text, const std::string& file);
 
 // The name by which plans know a node.
-std::string plan_name(const Graph& graph, const GraphNode& node);
+const std::string& plan_name(const Graph& graph, const GraphNode& node);
 
 }  // namespace braid::frontend::sharding

@@ -130,6 +130,7 @@ std::optional<Blocks> letter_blocks(const Letter& letter, const Occurrence& at, 
   std::size_t next = 0;
   for (const std::int64_t inner : at.segments) {
     Blocks own;
+    own.reserve(blocks.size() / at.segments.size());
     std::int64_t left = letter.size * inner;
     for (; left > 0 && next < blocks.size(); ++next) {
       if (blocks[next] > left || blocks[next] % inner != 0) return std::nullopt;
@@ -144,6 +145,7 @@ std::optional<Blocks> letter_blocks(const Letter& letter, const Occurrence& at, 
 
 Blocks dimension_blocks(const Letter&, const Occurrence& at, const Blocks& blocks) {
   Blocks result;
+  result.reserve(at.segments.size() * blocks.size());
   for (const std::int64_t inner : at.segments) {
     for (const std::int64_t block : blocks) result.push_back(block * inner);
   }

@@ -63,11 +63,11 @@ std::vector<std::int64_t> static_sizes(const GraphValue& value) {
 // All that the choices of a node depend on: its kind, and the blocks that the candidates name for its values.
 class Likeness {
  public:
-  Likeness(const Graph& graph, const std::vector<BlockCandidates>& candidates)
+  Likeness(const Graph& graph, const std::vector<const BlockCandidates*>& candidates)
       : blocks_(graph.values.size(), 0) {
     std::map<int, std::vector<std::int64_t>> texts;
     for (std::size_t axis = 0; axis < candidates.size(); ++axis) {
-      for (const auto& [place, lists] : candidates[axis]) {
+      for (const auto& [place, lists] : *candidates[axis]) {
         std::vector<std::int64_t>& text = texts[place.first];
         for (const Blocks& list : lists) {
           for (const std::size_t value : {axis, at(place.second), list.size()})
@@ -113,11 +113,15 @@ SplitSpace::SplitSpace(const Graph& graph, const Mesh& mesh, SpaceOptions option
   state(MeshSpec(mesh.axes.size()));
   for (const auto& [value, spec] : options_.given) given_[value] = state(spec);
   for (const auto& [output, spec] : options_.returned) returned_[output] = state(spec);
-  std::vector<BlockCandidates> candidates;
+  std::vector<const BlockCandidates*> candidates;
+  static const BlockCandidates none;
+  std::deque<BlockCandidates> with_given;
   for (const MeshAxis& axis : mesh.axes) {
-    candidates.push_back(block_candidates(graph, axis.size));
-    for (const auto& [place, blocks] : options_.blocks)
-      candidates.back()[place].insert(blocks.begin(), blocks.end());
+    candidates.push_back(axis.size == 1 ? &none : &block_candidates(graph, axis.size));
+    if (options_.blocks.empty()) continue;
+    BlockCandidates& own = with_given.emplace_back(*candidates.back());
+    for (const auto& [place, blocks] : options_.blocks) own[place].insert(blocks.begin(), blocks.end());
+    candidates.back() = &own;
   }
   variable_of_.assign(graph.nodes.size(), -1);
   const Likeness likeness(graph, candidates);
@@ -244,12 +248,12 @@ SplitSpace::Cut SplitSpace::cut(int v, const std::vector<std::int64_t>& sizes, c
   }
   return known->second;
 }
-SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<BlockCandidates>& candidates) {
+SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<const BlockCandidates*>& candidates) {
   const GraphNode& node = graph_.nodes[at(n)];
   std::vector<std::vector<const Strategy*>> of_axis;
   for (std::size_t k = 0; k < mesh_.axes.size(); ++k) {
     std::vector<const Strategy*>& distinct = of_axis.emplace_back();
-    for (Strategy& strategy : strategies(graph_, node, mesh_.axes[k].size, candidates[k])) {
+    for (Strategy& strategy : strategies(graph_, node, mesh_.axes[k].size, *candidates[k])) {
       if (!allowed(graph_, node, strategy)) continue;
       const bool known = std::any_of(distinct.begin(), distinct.end(), [&](const Strategy* other) {
         return other->inputs == strategy.inputs && other->outputs == strategy.outputs;
@@ -554,8 +558,10 @@ SplitSpace::ValueChoices SplitSpace::value_choices(const Flow& flow) const {
 }
 
 std::vector<std::intptr_t> SplitSpace::address(const Flow& flow) const {
-  std::vector<std::intptr_t> all = {static_cast<std::intptr_t>(graph_.values[at(flow.value)].dtype),
-                                    reinterpret_cast<std::intptr_t>(flow.produced.get())};
+  std::vector<std::intptr_t> all;
+  all.reserve(2 + flow.readers.size());
+  all.push_back(static_cast<std::intptr_t>(graph_.values[at(flow.value)].dtype));
+  all.push_back(reinterpret_cast<std::intptr_t>(flow.produced.get()));
   for (const Reader& reader : flow.readers)
     all.push_back(reinterpret_cast<std::intptr_t>(reader.taken.get()));
   return all;

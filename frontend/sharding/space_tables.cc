@@ -40,8 +40,9 @@ Cost inner_cost(const Graph& graph, const GraphNode& node, Combination axes, con
 
 Cost cost_of(const Graph& graph, const GraphNode& node, Combination axes, const Mesh& mesh,
              const SplitCosts& costs) {
-  const Cost own = axes.size() == 1 ? costs.node(graph, node, *axes[0], mesh.ranks())
-                                    : costs.node_on_mesh(graph, node, axes, mesh);
+  const Cost own = costs.key          ? costs.of_key(costs.key(graph, node), axes, mesh)
+                   : axes.size() == 1 ? costs.node(graph, node, *axes[0], mesh.ranks())
+                                      : costs.node_on_mesh(graph, node, axes, mesh);
   return own + inner_cost(graph, node, axes, mesh, costs);
 }
 

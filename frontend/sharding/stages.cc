@@ -69,14 +69,13 @@ class Chain {
   // Whether a node does nothing but move constants, which programs then have in that form.
   bool only_moves(int k) const {
     const std::vector<int>& outputs = graph_.nodes[at(choice_.nodes[at(k)].node)].outputs;
-    return !outputs.empty() && outputs[0] >= 0 && is_moved_constant(graph_, graph_.values[at(outputs[0])]);
+    return !outputs.empty() && outputs[0] >= 0 && graph_.values[at(outputs[0])].moved_constant;
   }
 
   void add_value(int v) {
     const GraphValue& value = graph_.values[at(v)];
     std::vector<int> readers = readers_of(value);
-    if (value.constant || is_moved_constant(graph_, value))
-      std::erase_if(readers, [&](int k) { return only_moves(k); });
+    if (value.constant || value.moved_constant) std::erase_if(readers, [&](int k) { return only_moves(k); });
     const int producer = value.producer < 0 ? -1 : position_[at(value.producer)];
     if (producer < 0) {
       // A copy in each stage that reads it, in the state in which its first reader there takes it.
@@ -93,7 +92,7 @@ class Chain {
                                       [](const GraphUse& use) { return use.node < 0; });
     if (readers.empty() && !returned) return;
     const std::int64_t own = bytes(value, choice_.plan.of_value(value.name));
-    if (is_moved_constant(graph_, value)) {
+    if (value.moved_constant) {
       if (!readers.empty()) chain_.shared.push_back({0, own, readers});
       return;
     }
@@ -164,7 +163,7 @@ Graph graph_of_stage(const Graph& graph, const std::vector<int>& position, int b
     if (inside[n] == 0) continue;
     // Constants that are moved have a copy in each stage.
     for (const int v : node.inputs) {
-      if (v >= 0 && graph.values[at(v)].producer >= 0 && is_moved_constant(graph, graph.values[at(v)]))
+      if (v >= 0 && graph.values[at(v)].producer >= 0 && graph.values[at(v)].moved_constant)
         inside[at(graph.values[at(v)].producer)] = 1;
     }
   }
@@ -370,7 +369,7 @@ class StageSearch {
       const bool later = std::ranges::any_of(value.readers, [&](const GraphUse& use) {
         return use.node >= 0 && position_[at(use.node)] >= stage.end;
       });
-      if (producer < 0 || producer >= stage.end || !later || is_moved_constant(graph_, value)) continue;
+      if (producer < 0 || producer >= stage.end || !later || value.moved_constant) continue;
       if (producer < stage.begin) {
         through += bytes(value, so_far.plan.of_value(value.name));
         continue;

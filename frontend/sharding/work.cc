@@ -4,7 +4,6 @@
 #include <cmath>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -19,7 +18,7 @@ double size_at(const GraphValue& value, int from_end, const SplitCosts& sizes) {
 
 }  // namespace
 
-WorkKind kind_of(const GraphNode& node) {
+WorkKind work_kind(const std::string& op) {
   static const std::unordered_map<std::string_view, WorkKind> kinds = [] {
     const std::pair<WorkKind, std::vector<std::string_view>> lists[] = {
         {WorkKind::view, {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape", "Size"}},
@@ -37,7 +36,6 @@ WorkKind kind_of(const GraphNode& node) {
       for (const std::string_view op : ops) all.emplace(op, kind);
     return all;
   }();
-  const std::string& op = node.proto->op_type();
   if (const auto known = kinds.find(op); known != kinds.end()) return known->second;
   const bool reduces = op.starts_with("Reduce") || op.find("Norm") != std::string::npos ||
                        op.find("Softmax") != std::string::npos || op == "CumSum" || op == "TopK" ||
@@ -53,26 +51,6 @@ double elements(const GraphValue& value, const SplitCosts& sizes) {
 
 const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, std::size_t k) {
   return k < list.size() && list[k] >= 0 ? &graph.values[static_cast<std::size_t>(list[k])] : nullptr;
-}
-
-bool is_moved_constant(const Graph& graph, const GraphValue& value) {
-  if (value.constant || value.producer < 0) return value.constant.has_value();
-  const auto moves = [&](const GraphValue& v) {
-    const WorkKind kind = kind_of(graph.nodes[static_cast<std::size_t>(v.producer)]);
-    return kind == WorkKind::view || kind == WorkKind::movement;
-  };
-  if (!moves(value)) return false;
-  std::vector<const GraphValue*> open = {&value};
-  std::unordered_set<const GraphValue*> seen;
-  while (!open.empty()) {
-    const GraphValue* v = open.back();
-    open.pop_back();
-    if (v->constant || !seen.insert(v).second) continue;
-    if (v->producer < 0 || !moves(*v)) return false;
-    for (const int input : graph.nodes[static_cast<std::size_t>(v->producer)].inputs)
-      if (input >= 0) open.push_back(&graph.values[static_cast<std::size_t>(input)]);
-  }
-  return true;
 }
 
 double exact_flops(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
