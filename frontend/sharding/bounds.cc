@@ -165,8 +165,8 @@ void BoundSearch::find_distinct() {
       if (v >= 0 && v < nodes_ && std::ranges::find(states[at(v)], seen) == states[at(v)].end())
         states[at(v)].push_back(seen);
     };
-    add(passage.from, passage.given ? passage.taken.get() : passage.produced.get());
-    add(passage.to, passage.taken.get());
+    add(passage.from, passage.given ? passage.taken : passage.produced);
+    add(passage.to, passage.taken);
   }
   struct Node {
     const void* choices;

@@ -32,14 +32,14 @@ Cost SplitChoice::price(const Graph& graph, const SplitCosts& costs) const {
 }
 bool SplitSpace::pads(const std::vector<int>& choice) const {
   for (std::size_t v = 0; v < choices_.size(); ++v)
-    if ((*choices_[v])[at(choice[v])].padded) return true;
+    if (this->choice(static_cast<int>(v), choice[v]).padded) return true;
   return false;
 }
 
 void SplitSpace::forbid_padding(Problem& problem) const {
   for (std::size_t v = 0; v < choices_.size(); ++v) {
     for (std::size_t c = 0; c < choices_[v]->size(); ++c)
-      if ((*choices_[v])[c].padded) problem.variables[v].edit()[c] = kForbidden;
+      if ((*choices_[v])[c]->padded) problem.variables[v].edit()[c] = kForbidden;
   }
 }
 
@@ -93,7 +93,7 @@ SplitChoice SplitSpace::described(const SplitCosts& costs, SpaceSolution solutio
   if (!result.solution.feasible()) return result;
   const std::vector<int>& choice = result.solution.choice;
   const auto chosen = [&](int variable) -> const Choice& {
-    return choices(variable)[at(choice[at(variable)])];
+    return this->choice(variable, choice[at(variable)]);
   };
   const auto spec_of = [&](int state) -> const MeshSpec& { return spec(state); };
   for (const auto& [value, variable] : cache_inputs_)
@@ -146,7 +146,7 @@ SplitChoice SplitSpace::described(const SplitCosts& costs, SpaceSolution solutio
     const GraphValue& value = graph_.values[at(flow.value)];
     const int from = (*flow.produced)[flow.producer < 0 ? 0 : at(choice[at(flow.producer)])];
     std::vector<ChosenConversion> conversions;
-    for (const Reader& reader : flow.readers) {
+    for (const Reader& reader : readers(flow)) {
       const int to = reader.variable < 0 ? taken(reader, 0) : taken(reader, choice[at(reader.variable)]);
       const bool is_node = reader.variable >= 0 && nodes_[at(reader.variable)] >= 0;
       if (to == from) continue;

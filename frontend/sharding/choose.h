@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <tuple>
@@ -97,12 +98,13 @@ struct Passage {
   int reader = -1;    // node variable; -1: the program returns it
   int value = -1;
   int from = -1;
-  int to = -1;                                       // -1: `from` decides it alone
-  bool given = false;                                // then `from` is the reader
-  bool free = false;                                 // its conversion is not in the relaxed problem
-  std::shared_ptr<const std::vector<int>> produced;  // states, per choice of `from`; one of what is given
-  std::shared_ptr<const std::vector<int>>
-      taken;  // per choice of `to`, or of `from` of what is given; one of what is returned
+  int to = -1;         // -1: `from` decides it alone
+  bool given = false;  // then `from` is the reader
+  bool free = false;   // its conversion is not in the relaxed problem
+  // The space's own. States, per choice of `from`; one of what is given.
+  const std::vector<int>* produced = nullptr;
+  const std::vector<int>* taken =
+      nullptr;  // per choice of `to`, or of `from` of what is given; one of what is returned
 };
 
 // The states of which each is the only one that some reader takes, other than `from`: the tensor is converted into all of them, whatever
@@ -173,13 +175,9 @@ class SplitSpace {
   // Of the variable of a node or of a cache.
   int choices_of(int variable) const { return static_cast<int>(choices(variable).size()); }
   // Variables with one address have the same choices.
-  const void* address_of_choices(int variable) const {
-    return choices_[static_cast<std::size_t>(variable)].get();
-  }
+  const void* address_of_choices(int variable) const { return choices_[static_cast<std::size_t>(variable)]; }
   // Of the variable of a node, by axis.
-  Combination combination(int variable, int choice) const {
-    return choices(variable)[static_cast<std::size_t>(choice)].axes;
-  }
+  Combination combination(int variable, int choice) const { return this->choice(variable, choice).axes; }
   // What the nodes of no plan cost less than, without any conversions.
   Cost least_of_nodes(const SplitCosts& costs) const;
   // Whether a choice of all variables splits something into padded parts.
@@ -187,11 +185,11 @@ class SplitSpace {
   // Of a problem of this space.
   void forbid_padding(Problem& problem) const;
   const MeshSpec& taken_state(int variable, int choice, int input) const {
-    const Choice& c = choices(variable)[static_cast<std::size_t>(choice)];
+    const Choice& c = this->choice(variable, choice);
     return spec(c.inputs[static_cast<std::size_t>(input)]);
   }
   const MeshSpec& produced_state(int variable, int choice, int output) const {
-    const Choice& c = choices(variable)[static_cast<std::size_t>(choice)];
+    const Choice& c = this->choice(variable, choice);
     return spec(c.outputs[static_cast<std::size_t>(output)]);
   }
 
@@ -202,13 +200,13 @@ class SplitSpace {
     std::vector<int> inputs, outputs;  // states
     bool padded = false;
   };
-  // Equal nodes share them, and so do the readers and producers of equal tensors their states.
-  using Choices = std::shared_ptr<const std::vector<Choice>>;
-  using States = std::shared_ptr<const std::vector<int>>;
+  // Equal nodes share them, and so do the readers and producers of equal tensors their states. A part of a space has choices of the whole.
+  using Choices = const std::vector<const Choice*>*;
+  using States = const std::vector<int>*;
   struct Reader {
-    int variable = -1;  // -1: the program's output
-    int input = 0;      // of the output: its index
-    States taken;       // per choice; one of what is returned
+    int variable = -1;       // -1: the program's output
+    int input = 0;           // of the output: its index
+    States taken = nullptr;  // per choice; one of what is returned
   };
   struct ValueChoice {
     int produced = 0;
@@ -217,18 +215,19 @@ class SplitSpace {
   // The choices of a tensor that several nodes read.
   struct ValueChoices {
     std::vector<ValueChoice> all;
-    bool complete = false;  // whether these are all with at most two forms
-    bool too_many = false;  // then there are none
+    std::vector<int> produced;  // of all
+    bool complete = false;      // whether these are all with at most two forms
+    bool too_many = false;      // then there are none
   };
   // A tensor that is computed or given at run time.
   struct Flow {
     int value = -1;
     int producer = -1;  // variable; -1: given to the program
     int output = 0;
-    std::vector<Reader> readers;
-    States produced;                              // per choice of the producer; one of what is given
-    int variable = -1;                            // its own, if several read it
-    std::shared_ptr<const ValueChoices> choices;  // of its variable
+    std::size_t first_reader = 0, readers = 0;  // of all
+    States produced = nullptr;                  // per choice of the producer; one of what is given
+    int variable = -1;                          // its own, if several read it
+    const ValueChoices* choices = nullptr;      // of its variable
     std::size_t cells = 0;  // of a large space: of its tables in the relaxed problem, and all smaller ones
   };
   class Tables;
@@ -243,14 +242,21 @@ class SplitSpace {
     const auto found = all.find(key);
     return found == all.end() ? -1 : found->second;
   }
-  const std::vector<Choice>& choices(int variable) const {
+  const std::vector<const Choice*>& choices(int variable) const {
     return *choices_[static_cast<std::size_t>(variable)];
+  }
+  const Choice& choice(int variable, int choice) const {
+    return *choices(variable)[static_cast<std::size_t>(choice)];
+  }
+  std::span<const Reader> readers(const Flow& flow) const {
+    return std::span(readers_).subspan(flow.first_reader, flow.readers);
   }
   int state(const MeshSpec& spec);
   const MeshSpec& spec(int state) const { return states_->specs[static_cast<std::size_t>(state)]; }
   Cut cut(int value, const std::vector<std::int64_t>& sizes, const MeshSpec& whole);
   Choices make_choices(int node, const std::vector<const BlockCandidates*>& candidates);
   void add_choices(int node, Choices all);
+  Choices listed(std::vector<const Choice*> choices);
   std::vector<CostTable> node_costs(const SplitCosts& costs) const;
   int taken(const Reader& reader, int choice) const {
     return (*reader.taken)[reader.variable < 0 ? 0 : static_cast<std::size_t>(choice)];
@@ -266,8 +272,8 @@ class SplitSpace {
   static bool has_variable(const Flow& flow, bool relaxed) {
     return flow.variable >= 0 && (!relaxed || flow.choices->complete);
   }
-  std::vector<Flow> connections() const;
-  void add_flows(std::vector<Flow> flows);
+  void add_connections();
+  void add_flows();
   void add_variable(Flow& flow);  // if it has one
   // Tensors with equal ones have the same choices.
   std::vector<std::intptr_t> address(const Flow& flow) const;
@@ -297,15 +303,17 @@ class SplitSpace {
   std::vector<int> variable_of_;                 // per node of the graph; -1: none
   std::vector<Choices> choices_;                 // per node variable
   std::vector<States> kept_;  // per node variable of a part: its choices in the whole space; null: all
+  std::deque<Choice> own_choices_;
+  std::deque<std::vector<const Choice*>> choice_lists_;
   std::map<int, int> given_, returned_;  // options_ as states
   std::vector<Flow> flows_;
+  std::vector<Reader> readers_;  // of all flows
   std::vector<int> unmet_;
   // What equal nodes and tensors share.
-  std::map<std::vector<int>, States> lists_;
+  std::set<std::vector<int>> lists_;
   std::unordered_map<const void*, std::pair<std::vector<States>, std::vector<States>>>
-      lists_of_;  // by choices: of each output and each input
-  std::map<std::vector<std::intptr_t>, std::shared_ptr<const ValueChoices>>
-      values_;  // by type, and addresses of states
+      lists_of_;                                               // by choices: of each output and each input
+  std::map<std::vector<std::intptr_t>, ValueChoices> values_;  // by type, and addresses of states
   int variables_ = 0;
   bool large_ = false;
   bool part_ = false;  // of another space

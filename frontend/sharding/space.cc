@@ -130,27 +130,31 @@ SplitSpace::SplitSpace(const Graph& graph, const Mesh& mesh, SpaceOptions option
     if (graph.nodes[n].compile_time) continue;
     variable_of_[n] = variables_++;
     Choices& all = known[likeness.of(graph.nodes[n])];
-    if (!all) all = make_choices(static_cast<int>(n), candidates);
+    if (all == nullptr) all = make_choices(static_cast<int>(n), candidates);
     add_choices(static_cast<int>(n), all);
   }
   if (options_.caches == Caches::in_parts) add_caches();
-  add_flows(connections());
+  add_connections();
+  add_flows();
   states_->codes = std::make_shared<const StateCodes>(states_->specs);
 }
 
 // With those that the options keep.
 void SplitSpace::add_choices(int node, Choices all) {
   if (options_.keeps) {
-    std::vector<Choice> kept;
-    for (const Choice& choice : *all)
-      if (options_.keeps(node, choice.axes)) kept.push_back(choice);
+    std::vector<const Choice*> kept;
+    for (const Choice* choice : *all)
+      if (options_.keeps(node, choice->axes)) kept.push_back(choice);
     if (kept.empty()) unmet_.push_back(node);
-    if (!kept.empty() && kept.size() < all->size())
-      all = std::make_shared<const std::vector<Choice>>(std::move(kept));
+    if (!kept.empty() && kept.size() < all->size()) all = listed(std::move(kept));
   }
   nodes_.push_back(node);
-  choices_.push_back(std::move(all));
-  kept_.emplace_back();
+  choices_.push_back(all);
+  kept_.push_back(nullptr);
+}
+
+SplitSpace::Choices SplitSpace::listed(std::vector<const Choice*> choices) {
+  return &choice_lists_.emplace_back(std::move(choices));
 }
 
 SplitSpace::SplitSpace(const SplitSpace& whole, int open_axis, const std::vector<int>& choice)
@@ -161,7 +165,9 @@ SplitSpace::SplitSpace(const SplitSpace& whole, int open_axis, const std::vector
       strategies_(whole.strategies_),
       variable_of_(whole.variable_of_),
       given_(whole.given_),
-      returned_(whole.returned_) {
+      returned_(whole.returned_),
+      flows_(whole.flows_),
+      readers_(whole.readers_) {
   part_ = true;
   options_.cells = std::max(options_.cells, SpaceOptions().cells);
   const auto is_whole = [](const Strategy& s) {
@@ -169,34 +175,34 @@ SplitSpace::SplitSpace(const SplitSpace& whole, int open_axis, const std::vector
            std::ranges::all_of(s.outputs, &Spec::is_replicated);
   };
   struct Kept {
-    Choices choices;
-    States places;  // in the whole space; null: all
+    Choices choices = nullptr;
+    States places = nullptr;  // in the whole space; null: all
     bool unmet = false;
   };
   std::map<std::pair<const void*, int>, Kept> known;  // by the node's choices and the one that it has
   for (; whole.node_of(variables_) >= 0; ++variables_) {
-    const Choices& all = whole.choices_[at(variables_)];
+    const Choices all = whole.choices_[at(variables_)];
     const int own = choice.empty() ? -1 : choice[at(variables_)];
-    const auto [entry, fresh] = known.try_emplace({all.get(), own});
+    const auto [entry, fresh] = known.try_emplace({all, own});
     Kept& kept = entry->second;
     if (fresh) {
-      std::vector<Choice> choices;
+      std::vector<const Choice*> choices;
       std::vector<int> places;
       for (std::size_t c = 0; c < all->size(); ++c) {
-        const Combination axes = (*all)[c].axes;
+        const Combination axes = (*all)[c]->axes;
         bool fits = true;
         for (std::size_t k = 0; k < axes.size() && fits; ++k) {
           if (static_cast<int>(k) == open_axis) continue;
           // Strategies of a node and an axis are distinct.
-          fits = own < 0 ? is_whole(*axes[k]) : axes[k] == (*all)[at(own)].axes[k];
+          fits = own < 0 ? is_whole(*axes[k]) : axes[k] == (*all)[at(own)]->axes[k];
         }
         if (!fits) continue;
         choices.push_back((*all)[c]);
         places.push_back(static_cast<int>(c));
       }
       kept.unmet = choices.empty();
-      kept.choices = kept.unmet ? all : std::make_shared<const std::vector<Choice>>(std::move(choices));
-      if (!kept.unmet) kept.places = std::make_shared<const std::vector<int>>(std::move(places));
+      kept.choices = kept.unmet ? all : listed(std::move(choices));
+      if (!kept.unmet) kept.places = shared(std::move(places));
     }
     if (kept.unmet) unmet_.push_back(whole.node_of(variables_));
     nodes_.push_back(whole.node_of(variables_));
@@ -204,13 +210,12 @@ SplitSpace::SplitSpace(const SplitSpace& whole, int open_axis, const std::vector
     kept_.push_back(kept.places);
   }
   if (options_.caches == Caches::in_parts) add_caches();
-  std::vector<Flow> flows = whole.flows_;
-  for (Flow& flow : flows) {
+  for (Flow& flow : flows_) {
     flow.variable = -1;
     flow.choices = nullptr;
     flow.cells = 0;
   }
-  add_flows(std::move(flows));
+  add_flows();
 }
 
 std::vector<int> SplitSpace::choice_of(const SplitSpace& part, const std::vector<int>& choice) const {
@@ -220,8 +225,9 @@ std::vector<int> SplitSpace::choice_of(const SplitSpace& part, const std::vector
       own.push_back(part.kept_[v] ? (*part.kept_[v])[at(choice[v])] : choice[v]);
       continue;
     }
-    const Choice& wanted = part.choices(static_cast<int>(v))[at(choice[v])];  // of a cache: one state
-    const auto found = std::ranges::find(*choices_[v], wanted.outputs, &Choice::outputs);
+    const Choice& wanted = part.choice(static_cast<int>(v), choice[v]);  // of a cache: one state
+    const auto found =
+        std::ranges::find(*choices_[v], wanted.outputs, [](const Choice* own) { return own->outputs; });
     ir::internal_check(found != choices_[v]->end(),
                        "a part of a search space has a choice that the whole lacks");
     own.push_back(static_cast<int>(found - choices_[v]->begin()));
@@ -317,7 +323,7 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<const Bloc
     return true;
   };
   const Factors factors = mesh_.size() > 1 ? factors_of(graph_, node) : Factors{};
-  std::vector<Choice> all;
+  std::vector<const Choice*> all;
   std::vector<const Strategy*>& axes = choice.axes;
   std::vector<std::size_t> tuple;
   const auto extend = [&](const auto& self) -> void {
@@ -336,7 +342,7 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<const Bloc
         for (std::size_t k = 0; k < axes.size(); ++k)
           if (communicates(k)) return;
       }
-      all.push_back(choice);
+      all.push_back(&own_choices_.emplace_back(choice));
       return;
     }
     const std::vector<const Strategy*>& of = of_axis[axes.size()];
@@ -349,7 +355,7 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<const Bloc
     }
   };
   extend(extend);
-  return std::make_shared<const std::vector<Choice>>(std::move(all));
+  return listed(std::move(all));
 }
 
 void SplitSpace::add_caches() {
@@ -364,39 +370,39 @@ void SplitSpace::add_caches() {
     for (const GraphUse& use : graph_.values[at(value)].readers) {
       if (use.node < 0 || variable_of_[at(use.node)] < 0) continue;
       read = true;
-      for (const Choice& choice : choices(variable_of_[at(use.node)])) want(choice.inputs[at(use.input)]);
+      for (const Choice* choice : choices(variable_of_[at(use.node)])) want(choice->inputs[at(use.input)]);
     }
     if (const int producer = graph_.values[at(value)].producer;
         !read && producer >= 0 && variable_of_[at(producer)] >= 0) {
       const std::vector<int>& outputs = graph_.nodes[at(producer)].outputs;
       const auto output = std::find(outputs.begin(), outputs.end(), value) - outputs.begin();
-      for (const Choice& choice : choices(variable_of_[at(producer)])) want(choice.outputs[at(output)]);
+      for (const Choice* choice : choices(variable_of_[at(producer)])) want(choice->outputs[at(output)]);
     }
-    std::vector<Choice> own;
-    for (const int spec : wanted) own.push_back({{}, {spec}, {spec}, false});
+    std::vector<const Choice*> own;
+    for (const int spec : wanted)
+      own.push_back(&own_choices_.emplace_back(Choice{{}, {spec}, {spec}, false}));
     cache_outputs_[cache.output] = variables_++;
     if (cache.input >= 0) cache_inputs_[cache.input] = cache_outputs_[cache.output];
     nodes_.push_back(-1);
-    choices_.push_back(std::make_shared<const std::vector<Choice>>(std::move(own)));
-    kept_.emplace_back();
+    choices_.push_back(listed(std::move(own)));
+    kept_.push_back(nullptr);
   }
 }
 SplitSpace::States SplitSpace::shared(std::vector<int> states) {
-  States& known = lists_[states];
-  if (!known) known = std::make_shared<const std::vector<int>>(std::move(states));
-  return known;
+  return &*lists_.insert(std::move(states)).first;
 }
 
 // Of the variable's choices.
 SplitSpace::States SplitSpace::states_of(int variable, bool of_outputs, int number) {
-  auto& [outputs, inputs] = lists_of_[choices_[at(variable)].get()];
+  auto& [outputs, inputs] = lists_of_[choices_[at(variable)]];
   std::vector<States>& lists = of_outputs ? outputs : inputs;
   if (lists.size() <= at(number)) lists.resize(at(number) + 1);
   States& known = lists[at(number)];
-  if (known) return known;
+  if (known != nullptr) return known;
   std::vector<int> states;
-  for (const Choice& choice : choices(variable))
-    states.push_back((of_outputs ? choice.outputs : choice.inputs)[at(number)]);
+  states.reserve(choices(variable).size());
+  for (const Choice* choice : choices(variable))
+    states.push_back((of_outputs ? choice->outputs : choice->inputs)[at(number)]);
   return known = shared(std::move(states));
 }
 
@@ -413,8 +419,7 @@ SplitSpace::States SplitSpace::taken_by(const Reader& reader) {
 }
 
 // What flows from where to where, without its states.
-std::vector<SplitSpace::Flow> SplitSpace::connections() const {
-  std::vector<Flow> all;
+void SplitSpace::add_connections() {
   for (std::size_t v = 0; v < graph_.values.size(); ++v) {
     const GraphValue& value = graph_.values[v];
     if (value.constant) continue;
@@ -431,27 +436,26 @@ std::vector<SplitSpace::Flow> SplitSpace::connections() const {
     } else if (const auto cache = cache_inputs_.find(flow.value); cache != cache_inputs_.end()) {
       flow.producer = cache->second;
     }
-    flow.readers.reserve(value.readers.size());
+    flow.first_reader = readers_.size();
     for (const GraphUse& use : value.readers) {
       if (use.node < 0) {
         const auto cache = cache_outputs_.find(use.input);
-        flow.readers.push_back(cache == cache_outputs_.end() ? Reader{-1, use.input, {}}
-                                                             : Reader{cache->second, 0, {}});
+        readers_.push_back(cache == cache_outputs_.end() ? Reader{-1, use.input} : Reader{cache->second, 0});
       } else if (variable_of_[at(use.node)] >= 0) {
-        flow.readers.push_back({variable_of_[at(use.node)], use.input, {}});
+        readers_.push_back({variable_of_[at(use.node)], use.input});
       }
     }
-    if (!flow.readers.empty()) all.push_back(std::move(flow));
+    flow.readers = readers_.size() - flow.first_reader;
+    if (flow.readers > 0) flows_.push_back(flow);
   }
-  return all;
 }
 
-void SplitSpace::add_flows(std::vector<Flow> flows) {
+// Their states, and variables.
+void SplitSpace::add_flows() {
   const int owners = variables_;
-  flows_ = std::move(flows);
+  for (Reader& reader : readers_) reader.taken = taken_by(reader);
   for (Flow& flow : flows_) {
     flow.produced = produced_by(flow);
-    for (Reader& reader : flow.readers) reader.taken = taken_by(reader);
     if (!large_) add_variable(flow);
   }
   measure();
@@ -475,7 +479,7 @@ void SplitSpace::add_flows(std::vector<Flow> flows) {
     Alike& alike = all_alike[entry->second];
     alike.flows.push_back(&flow);
     if (!fresh) continue;
-    for (const Reader& reader : flow.readers) alike.cells += reader.taken->size() * flow.produced->size();
+    for (const Reader& reader : readers(flow)) alike.cells += reader.taken->size() * flow.produced->size();
   }
   // Of equal size by what they are: neither where they lie in memory nor the order of nodes decides.
   const auto states = [&](Alike& alike) -> const std::vector<std::vector<MeshSpec>>& {
@@ -486,7 +490,7 @@ void SplitSpace::add_flows(std::vector<Flow> flows) {
       for (const int state : list) specs.push_back(spec(state));
     };
     add(*flow.produced);
-    for (const Reader& reader : flow.readers) add(*reader.taken);
+    for (const Reader& reader : readers(flow)) add(*reader.taken);
     std::sort(alike.states.begin() + 1, alike.states.end());
     return alike.states;
   };
@@ -523,9 +527,9 @@ SplitSpace::ValueChoices SplitSpace::value_choices(const Flow& flow) const {
   std::set<int, decltype(by_spec)> produced(by_spec), wanted(by_spec);
   produced.insert(flow.produced->begin(), flow.produced->end());
   std::vector<const std::vector<int>*> taken;
-  for (const Reader& reader : flow.readers) {
+  for (const Reader& reader : readers(flow)) {
     wanted.insert(reader.taken->begin(), reader.taken->end());
-    taken.push_back(reader.taken.get());
+    taken.push_back(reader.taken);
   }
   ValueChoices result;
   if (produced.size() * (wanted.size() + 1) > kMostChoices) {
@@ -554,28 +558,28 @@ SplitSpace::ValueChoices SplitSpace::value_choices(const Flow& flow) const {
     // States that are given may be any number.
     if ((options_.keeps || part_) && reachable.size() > 2) result.all.push_back({from, reachable});
   }
+  for (const ValueChoice& choice : result.all) result.produced.push_back(choice.produced);
   return result;
 }
 
 std::vector<std::intptr_t> SplitSpace::address(const Flow& flow) const {
   std::vector<std::intptr_t> all;
-  all.reserve(2 + flow.readers.size());
+  all.reserve(2 + flow.readers);
   all.push_back(static_cast<std::intptr_t>(graph_.values[at(flow.value)].dtype));
-  all.push_back(reinterpret_cast<std::intptr_t>(flow.produced.get()));
-  for (const Reader& reader : flow.readers)
-    all.push_back(reinterpret_cast<std::intptr_t>(reader.taken.get()));
+  all.push_back(reinterpret_cast<std::intptr_t>(flow.produced));
+  for (const Reader& reader : readers(flow)) all.push_back(reinterpret_cast<std::intptr_t>(reader.taken));
   return all;
 }
 
 void SplitSpace::add_variable(Flow& flow) {
-  if (flow.producer < 0 || flow.readers.size() < 2) return;
-  std::shared_ptr<const ValueChoices>& known = values_[address(flow)];
-  if (!known) known = std::make_shared<const ValueChoices>(value_choices(flow));
-  if (known->too_many) {
+  if (flow.producer < 0 || flow.readers < 2) return;
+  const auto [known, fresh] = values_.try_emplace(address(flow));
+  if (fresh) known->second = value_choices(flow);
+  if (known->second.too_many) {
     large_ = true;
     return;
   }
-  flow.choices = known;
+  flow.choices = &known->second;
   flow.variable = variables_++;
 }
 
@@ -587,7 +591,7 @@ void SplitSpace::measure() {
                                  : flow.producer < 0 ? 1
                                                      : choices(flow.producer).size();
     if (flow.variable >= 0) cells += produced * choices(flow.producer).size();
-    for (const Reader& reader : flow.readers)
+    for (const Reader& reader : readers(flow))
       cells += produced * (reader.variable < 0 ? 1 : choices(reader.variable).size());
   }
   large_ = cells > options_.cells;
@@ -600,7 +604,7 @@ std::vector<int> SplitSpace::order() const {
     if (flow.producer < 0) continue;
     if (flow.variable >= 0) behind[at(flow.producer)].push_back(flow.variable);
     if (nodes_[at(flow.producer)] >= 0) continue;
-    for (const Reader& reader : flow.readers) {
+    for (const Reader& reader : readers(flow)) {
       int& known = first[at(flow.producer)];
       if (reader.variable >= 0 && nodes_[at(reader.variable)] >= 0 && (known < 0 || reader.variable < known))
         known = reader.variable;

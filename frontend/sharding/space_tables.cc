@@ -51,7 +51,7 @@ std::vector<CostTable> SplitSpace::node_costs(const SplitCosts& costs) const {
   std::vector<CostTable> all(nodes_.size());
   std::map<std::pair<const void*, int>, CostTable> known;
   for (std::size_t v = 0; v < nodes_.size(); ++v) {
-    const std::vector<Choice>& choices = *choices_[v];
+    const std::vector<const Choice*>& choices = *choices_[v];
     if (nodes_[v] < 0) {
       all[v] = std::vector<Cost>(choices.size(), 0);
       continue;
@@ -59,17 +59,17 @@ std::vector<CostTable> SplitSpace::node_costs(const SplitCosts& costs) const {
     const GraphNode& node = graph_.nodes[at(nodes_[v])];
     if (!costs.key) {
       std::vector<Cost>& own = all[v].edit();
-      for (const Choice& choice : choices) own.push_back(cost_of(graph_, node, choice.axes, mesh_, costs));
+      for (const Choice* choice : choices) own.push_back(cost_of(graph_, node, choice->axes, mesh_, costs));
       continue;
     }
     const int key = costs.key(graph_, node);
-    const auto [entry, fresh] = known.try_emplace({choices_[v].get(), key});
+    const auto [entry, fresh] = known.try_emplace({choices_[v], key});
     if (fresh) {
       std::vector<Cost>& own = entry->second.edit();
       own.reserve(choices.size());
-      for (const Choice& choice : choices)
-        own.push_back(costs.of_key(key, choice.axes, mesh_) +
-                      inner_cost(graph_, node, choice.axes, mesh_, costs));
+      for (const Choice* choice : choices)
+        own.push_back(costs.of_key(key, choice->axes, mesh_) +
+                      inner_cost(graph_, node, choice->axes, mesh_, costs));
     }
     all[v] = entry->second;
   }
@@ -103,7 +103,7 @@ class SplitSpace::Tables {
         shape_of_(at(space.graph_.value_kinds), kUnknown) {}
 
   // From each of those states into each of these, row by row. `divisor` divides.
-  const CostTable& conversions(int value, const States& from, const States& to, Cost divisor = 1) {
+  const CostTable& conversions(int value, States from, States to, Cost divisor = 1) {
     const auto [entry, fresh] = conversions_.try_emplace(
         {shape(value), static_cast<std::intptr_t>(divisor), address(from), address(to)});
     if (!fresh) return entry->second;
@@ -126,7 +126,7 @@ class SplitSpace::Tables {
     return entry->second = std::move(costs);
   }
   // The same, and nothing where it is forbidden.
-  const CostTable& passage(int value, const States& from, const States& to) {
+  const CostTable& passage(int value, States from, States to) {
     const CostTable& table = conversions(value, from, to);
     const auto [entry, fresh] = passages_.try_emplace(table.address(), table);
     if (fresh && std::ranges::find(table, kForbidden) != table.end())
@@ -178,10 +178,7 @@ class SplitSpace::Tables {
   }
 
  private:
-  template <class T>
-  static std::intptr_t address(const std::shared_ptr<T>& what) {
-    return reinterpret_cast<std::intptr_t>(what.get());
-  }
+  static std::intptr_t address(const void* what) { return reinterpret_cast<std::intptr_t>(what); }
 
   Cost conversion(int value, int from, int to) {
     if (from == to) return 0;
@@ -203,8 +200,8 @@ class SplitSpace::Tables {
   struct Distinct {
     std::vector<int> states, number;
   };
-  const Distinct& distinct(const States& list) {
-    const auto [entry, fresh] = distinct_.try_emplace(list.get());
+  const Distinct& distinct(States list) {
+    const auto [entry, fresh] = distinct_.try_emplace(list);
     if (!fresh) return entry->second;
     std::vector<int> number(space_.states_->specs.size(), -1);
     for (const int state : *list) {
@@ -261,7 +258,7 @@ Problem SplitSpace::problem(Tables& tables, const SplitCosts& costs, bool relaxe
       problem.variables[at(flow.variable)] = tables.own(flow);
       problem.edges.push_back({flow.producer, flow.variable, tables.of_producer(flow)});
     }
-    for (const Reader& reader : flow.readers) {
+    for (const Reader& reader : readers(flow)) {
       if (owned) {
         const CostTable& table = tables.of_reader(flow, reader);
         if (reader.variable >= 0) {
@@ -273,7 +270,7 @@ Problem SplitSpace::problem(Tables& tables, const SplitCosts& costs, bool relaxe
       }
       if (flow.producer < 0 && reader.variable < 0) continue;
       // At most one conversion is paid, and by each reader a part of it.
-      const auto parts = static_cast<Cost>(relaxed ? flow.readers.size() : 1);
+      const auto parts = static_cast<Cost>(relaxed ? flow.readers : 1);
       const CostTable& table = tables.conversions(flow.value, flow.produced, reader.taken, parts);
       if (flow.producer >= 0 && reader.variable >= 0) {
         problem.edges.push_back({flow.producer, reader.variable, table});
@@ -287,24 +284,13 @@ Problem SplitSpace::problem(Tables& tables, const SplitCosts& costs, bool relaxe
 
 std::vector<Passage> SplitSpace::passages(bool relaxed, std::size_t cells) const {
   std::vector<Passage> all;
-  std::map<const void*, States> produced;  // by the choices of a tensor
   for (const Flow& flow : flows_) {
     const bool owned = has_variable(flow, relaxed);
-    States from = flow.produced;
-    if (owned) {
-      States& known = produced[flow.choices.get()];
-      if (!known) {
-        std::vector<int> states;
-        for (const ValueChoice& choice : flow.choices->all) states.push_back(choice.produced);
-        known = std::make_shared<const std::vector<int>>(std::move(states));
-      }
-      from = known;
-    }
-    for (const Reader& reader : flow.readers) {
+    for (const Reader& reader : readers(flow)) {
       if (flow.producer < 0 && reader.variable < 0) continue;
       Passage& passage = all.emplace_back(Passage{flow.producer, reader.variable, flow.value});
       passage.free = flow.cells > cells;
-      passage.produced = from;
+      passage.produced = owned ? &flow.choices->produced : flow.produced;
       passage.taken = reader.taken;
       passage.given = flow.producer < 0;
       passage.from = owned ? flow.variable : flow.producer;
