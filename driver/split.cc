@@ -24,7 +24,6 @@ using frontend::sharding::DeviceConfiguration;
 using frontend::sharding::find_plans;
 using frontend::sharding::FoundPlan;
 using frontend::sharding::FoundPlans;
-using frontend::sharding::is_enough;
 using frontend::sharding::plan_request;
 using frontend::sharding::SearchOptions;
 using frontend::sharding::SplitRequest;
@@ -254,8 +253,7 @@ class Chooser {
     search.keep = keep_;
     search.keep_file = options_.split.keep_file;
     search.annotated = annotated_;
-    search.known_loads = known_loads_;
-    search.known_order = known_order_;
+    search.known = known_;
     return search;
   }
 
@@ -483,9 +481,7 @@ class Chooser {
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, std::greater(), [&](std::size_t k) { return meshes[k].ranks(); });
     for (const std::size_t k : order) {
-      if (plans[k].plans.empty()) continue;
-      if (!is_enough(plans[k].loads, known_loads_)) known_loads_ = plans[k].loads;
-      if (!is_enough(plans[k].order, known_order_)) known_order_ = plans[k].order;
+      if (!plans[k].plans.empty()) known_.add(plans[k].loads, plans[k].order);
     }
   }
 
@@ -586,7 +582,7 @@ class Chooser {
   std::vector<frontend::sharding::ProductJoin> joins_;
   std::optional<ir::Schedule> best_;
   std::optional<Where> chosen_on_;
-  std::optional<analysis::Time> known_loads_, known_order_;  // SearchOptions
+  frontend::sharding::KnownBounds known_;  // SearchOptions
   bool bounded_ = false;
   int found_ = 0;
 };

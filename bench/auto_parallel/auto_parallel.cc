@@ -146,10 +146,7 @@ void search_model(const std::string& file, const std::vector<Mesh>& meshes, bool
         const std::vector<FoundPlans> found = find_plans(graph, stage.meshes, costs, search);
         stage.seconds.push_back(seconds_now() - before);
         stage.processor.push_back(processor_seconds() - processor_before);
-        for (const FoundPlans& one : found) {
-          if (!is_enough(one.loads, search.known_loads)) search.known_loads = one.loads;
-          if (!is_enough(one.order, search.known_order)) search.known_order = one.order;
-        }
+        for (const FoundPlans& one : found) search.known.add(one.loads, one.order);
       });
       processor += stage.processor.back();
       seconds += stage.seconds.back();

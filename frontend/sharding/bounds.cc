@@ -298,7 +298,7 @@ Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>
 void BoundSearch::play(std::vector<Row>& rows, std::vector<Plan>& plans, bool with_order,
                        std::optional<analysis::Time> known, bool may_end, Cost& best) {
   std::size_t with_rows = 0;  // plans whose longest chains are in the rows
-  for (int round = 0; round < options_.solves && !is_enough({best}, known); ++round) {
+  for (int round = 0; round < options_.solves && !KnownBounds::is_enough({best}, known); ++round) {
     for (; with_order && with_rows < plans.size(); ++with_rows) {
       Row row = longest(plans[with_rows]);
       if (std::find(rows.begin(), rows.end(), row) == rows.end()) rows.push_back(std::move(row));
@@ -331,7 +331,7 @@ void BoundSearch::play(std::vector<Row>& rows, std::vector<Plan>& plans, bool wi
     found_.push_back(found.choice);
     plans.push_back(std::move(found));
     // No weights make more of this plan.
-    if (may_end && known && !is_enough({most}, known)) return;
+    if (may_end && known && !KnownBounds::is_enough({most}, known)) return;
   }
 }
 
@@ -348,10 +348,11 @@ PlanBounds BoundSearch::over_plans(const std::vector<int>& seed, const std::vect
     if (price(collectives_, choice) != kForbidden) plans.push_back(plan(choice, false));
   }
   Cost loads = 0, order = 0;
-  play(rows, plans, false, options_.known_loads, may_end, loads);
-  const bool ends = may_end && options_.known_loads && !is_enough({loads}, options_.known_loads);
-  if (!ends && !is_enough({loads}, options_.known_order))
-    play(rows, plans, true, options_.known_order, false, order);
+  const KnownBounds& known = options_.known;
+  play(rows, plans, false, known.loads, may_end, loads);
+  const bool ends = may_end && known.loads && !KnownBounds::is_enough({loads}, known.loads);
+  if (!ends && !KnownBounds::is_enough({loads}, known.order))
+    play(rows, plans, true, known.order, may_end, order);
   bounds.loads.ps = loads;
   bounds.order.ps = std::max(loads, order);
   bounds.solves = solves_;

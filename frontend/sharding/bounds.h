@@ -35,6 +35,7 @@
 
 #include "analysis/costs/cost_model.h"
 #include "frontend/sharding/choose.h"
+#include "frontend/sharding/plan_bounds.h"
 #include "frontend/sharding/product_join.h"
 
 namespace braid::frontend::sharding {
@@ -43,8 +44,7 @@ struct BoundOptions {
   SolveOptions solve;
   std::size_t cells = SplitSpace::kMostRelaxed;  // of the relaxed problem's tables
   int solves = 6;                                // for each kind of row, at most
-  // Bounds of all plans need not be closer than to be no less than these, up to a thousandth; absent: as close as possible.
-  std::optional<analysis::Time> known_loads = {}, known_order = {};
+  KnownBounds known = {};
   // The type in which products may compute instead of their own (--precision); absent: none.
   std::optional<ir::DType> precision;
   // Of attention kernels of the whole program, in equal shares by the names of the nodes of which they were made: only the compiler
@@ -53,11 +53,6 @@ struct BoundOptions {
   std::vector<ProductJoin> joins = {};
   bool copies_caches =
       true;  // caches that are returned with new rows are not the memory of those that were given
-};
-
-struct PlanBounds {
-  analysis::Time loads, order;
-  int solves = 0;
 };
 
 // No program on so many ranks is faster, whatever its mesh and its plan: the kernels of the loads, each cut into as many parts as there
@@ -75,8 +70,8 @@ class BoundSearch {
   void relax(std::size_t cells);
 
   // Choices are of the space's problem; of a large space, of its nodes and caches.
-  // Of all plans. `seed` is the choice of a good one; `more` are what a search with fewer conversions has found. With `may_end`, only of
-  // the loads if these are less than what is known: then closer bounds are looked for anyhow.
+  // Of all plans. `seed` is the choice of a good one; `more` are what a search with fewer conversions has found. With `may_end`, no
+  // longer than they can be enough: then closer bounds are looked for anyhow.
   PlanBounds over_plans(const std::vector<int>& seed, const std::vector<std::vector<int>>& more = {},
                         bool may_end = false);
   // Choices of the plans that it looked at, beside the seed.

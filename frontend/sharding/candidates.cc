@@ -286,10 +286,7 @@ class MeshSearch {
       if (!options_.bounds) break;
       BoundOptions own = bound_options(options_, space_.mesh(), p.attention_flops);
       own.cells = SplitSpace::kFewRelaxed;
-      if (!points_.several()) {
-        own.known_loads = options_.known_loads;
-        own.known_order = options_.known_order;
-      }
+      if (!points_.several()) own.known = options_.known;
       bounds_.emplace_back(graph_, space_, p.costs, std::move(own));
     }
   }
@@ -312,7 +309,9 @@ class MeshSearch {
     const bool closer = space_.leaves_out(SplitSpace::kFewRelaxed);
     PlanBounds all = sum_of_bounds([&](BoundSearch& b) { return b.over_plans(seed, {}, closer); });
     if (bounds_.empty() || !closer) return all;
-    if (is_enough(all.loads, options_.known_loads) && is_enough(all.order, options_.known_order)) return all;
+    const KnownBounds& known = options_.known;
+    if (KnownBounds::is_enough(all.loads, known.loads) && KnownBounds::is_enough(all.order, known.order))
+      return all;
     const PlanBounds more = sum_of_bounds([&](BoundSearch& b) {
       b.relax(SplitSpace::kMostRelaxed);
       const std::vector<std::vector<int>> found = b.found();
@@ -472,17 +471,14 @@ std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& 
   std::vector<FoundPlans> all(meshes.size());
   std::vector<std::size_t> left(meshes.size());
   std::iota(left.begin(), left.end(), 0);
-  SearchOptions known = options;
-  const auto search = [&](std::size_t k) { all[k] = MeshSearch(graph, meshes[k], costs, known, work).run(); };
-  if (options.bounds && !options.known_loads && meshes.size() > 1) {
+  SearchOptions own = options;
+  const auto search = [&](std::size_t k) { all[k] = MeshSearch(graph, meshes[k], costs, own, work).run(); };
+  if (options.bounds && !options.known.loads && meshes.size() > 1) {
     const auto most = std::ranges::max_element(left, {}, [&](std::size_t k) { return meshes[k].ranks(); });
     const FoundPlans& first = all[*most];
     search(*most);
     left.erase(most);
-    if (!first.plans.empty()) {
-      known.known_loads = first.loads;
-      known.known_order = first.order;
-    }
+    if (!first.plans.empty()) own.known.add(first.loads, first.order);
   }
   // Those that take longest begin first.
   std::ranges::stable_sort(left, std::greater(), [&](std::size_t k) { return meshes[k].size(); });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analysis/costs/cost_model.h"
+#include "frontend/sharding/plan_bounds.h"
 #include "frontend/sharding/product_join.h"
 
 namespace braid::frontend::sharding {
@@ -86,11 +87,6 @@ struct PricePoint {
   std::map<std::string, double> attention_flops = {};  // as in BoundOptions
 };
 
-// Whether a bound is no less than one that is known, up to a thousandth, so that the least of both would hardly be more if it were closer.
-inline bool is_enough(analysis::Time bound, std::optional<analysis::Time> known) {
-  return known && bound.ps >= known->ps - known->ps / 1000;
-}
-
 struct SearchOptions {
   bool obey = false;  // products with weights are split wherever a rule allows it
   // No other assumptions about communication, and nothing about plans that do not fit.
@@ -105,10 +101,9 @@ struct SearchOptions {
   std::int64_t steps = 1;
   std::vector<PricePoint> points = {};
   std::optional<std::int64_t>
-      memory;          // bytes that a rank has for weights, inputs, outputs and what is computed
-  bool bounds = true;  // how short plans can be; else 0
-  // Bounds that are known of other meshes: those of these need not be closer than to be enough.
-  std::optional<analysis::Time> known_loads, known_order;
+      memory;                   // bytes that a rank has for weights, inputs, outputs and what is computed
+  bool bounds = true;           // how short plans can be; else 0
+  KnownBounds known;            // of other meshes
   bool explain = false;         // flips, which take more searches
   std::string keep, keep_file;  // text of a partial plan whose lines are fixed, and its file for messages
   // Whose annotations are obeyed (annotations.h); null: none.
