@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <span>
 
 namespace braid::frontend::sharding {
 
@@ -15,22 +17,36 @@ class Ascent {
       : network_(network),
         baked_(prices),
         prices_(prices),
-        total_(network.nodes.size()),
+        begin_(network.nodes.size() + 1, 0),
         best_node_(network.nodes.size(), 0),
         places_(network.pairs.size()) {
-    for (int v = 0; v < static_cast<int>(network.nodes.size()); ++v) {
-      if (!network.nodes[v].alive) continue;
-      order_.push_back(v);
-      total_[v] = network.nodes[v].costs;
-    }
     std::size_t given = 0;
-    for (std::size_t p = 0; p < network.pairs.size(); ++p) {
-      const Pair& pair = network.pairs[p];
-      if (!pair.alive) continue;
-      places_[p] = given;
-      given += static_cast<std::size_t>(network.size(pair.from) + network.size(pair.to));
-      cells_ += static_cast<std::int64_t>(pair.costs.size());
+    for (std::size_t v = 0; v < network.nodes.size(); ++v) {
+      const Node& node = network.nodes[v];
+      if (node.alive) {
+        order_.push_back(static_cast<int>(v));
+        total_.insert(total_.end(), node.costs.begin(), node.costs.end());
+      }
+      begin_[v + 1] = total_.size();
     }
+    std::vector<std::size_t> tables(network.pairs.size());
+    for (const int v : order_) {
+      links_begin_.push_back(links_.size());
+      for (const int p : network.nodes[v].pairs) {
+        const Pair& pair = network.pairs[p];
+        const int other = pair.other(v);
+        if (other > v) {  // in the order in which sweeps read them
+          tables[p] = tables_.size();
+          tables_.insert(tables_.end(), pair.costs.costs().begin(), pair.costs.costs().end());
+          places_[p] = given;
+          given += static_cast<std::size_t>(network.size(pair.from) + network.size(pair.to));
+        }
+        const std::size_t from = places_[p], to = from + static_cast<std::size_t>(network.size(pair.from));
+        const bool down = pair.from == v;
+        links_.push_back({other, down, tables[p], down ? from : to, down ? to : from});
+      }
+    }
+    links_begin_.push_back(links_.size());
     given_.assign(given, 0);
     constrained_ = network.constrained();
     worth_.assign(network.uses.size(), 0);
@@ -41,29 +57,35 @@ class Ascent {
   // least 0 afterwards, so the sum of the nodes' smallest entries is a bound.
   void sweep(bool forward) {
     const std::size_t count = order_.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      const int v = order_[forward ? i : count - 1 - i];
-      std::vector<Cost>& total = total_[v];
+    for (std::size_t k = 0; k < count; ++k) {
+      const std::size_t i = forward ? k : count - 1 - k;
+      const int v = order_[i];
+      const std::span<Cost> total = total_of(v);
       const auto least = std::min_element(total.begin(), total.end());
       best_node_[v] = static_cast<int>(least - total.begin());
       const Cost floor = *least;
+      const std::span<const Link> links =
+          std::span(links_).subspan(links_begin_[i], links_begin_[i + 1] - links_begin_[i]);
       int ahead = 0, behind = 0;
-      for (int p : network_.nodes[v].pairs) ++((network_.pairs[p].other(v) > v) == forward ? ahead : behind);
+      for (const Link& link : links) ++((link.other > v) == forward ? ahead : behind);
       if (ahead == 0) continue;
       const Cost parts = std::max(ahead, behind);
       share_.resize(total.size());
       for (std::size_t c = 0; c < total.size(); ++c) share_[c] = (total[c] - floor) / parts;
-      for (int p : network_.nodes[v].pairs) {
-        if ((network_.pairs[p].other(v) > v) == forward) send(p, v);
+      for (const Link& link : links) {
+        if ((link.other > v) == forward) send(link, total);
       }
     }
-    network_.cells += cells_;
+    network_.cells += static_cast<std::int64_t>(tables_.size());
   }
 
   // Requires that a sweep came last, or only prices changed since.
   Cost bound() const {
     Cost sum = network_.constant + price_constant_;
-    for (int v : order_) sum += *std::min_element(total_[v].begin(), total_[v].end());
+    for (const int v : order_) {
+      const std::span<const Cost> total = total_of(v);
+      sum += *std::min_element(total.begin(), total.end());
+    }
     return sum;
   }
 
@@ -135,33 +157,40 @@ class Ascent {
   }
 
  private:
-  void send(int p, int v) {
-    const Pair& pair = network_.pairs[p];
-    const bool down = pair.from == v;
-    Cost *mine = &given_[places_[p]], *theirs = mine + network_.size(pair.from);
-    if (!down) std::swap(mine, theirs);
-    std::vector<Cost>& total = total_[v];
-    const std::size_t n = total.size(), m = total_[pair.other(v)].size();
+  // A pair as one of its nodes sees it, with places of its table and of what either end has given.
+  struct Link {
+    int other = -1;
+    bool down = false;  // whether the table has rows of this node
+    std::size_t table = 0, mine = 0, theirs = 0;
+  };
+
+  std::span<Cost> total_of(int v) { return std::span(total_).subspan(begin_[v], begin_[v + 1] - begin_[v]); }
+  std::span<const Cost> total_of(int v) const {
+    return std::span(total_).subspan(begin_[v], begin_[v + 1] - begin_[v]);
+  }
+
+  void send(const Link& link, std::span<Cost> total) {
+    const std::span<Cost> other = total_of(link.other);
+    Cost *const mine = &given_[link.mine], *const theirs = &given_[link.theirs];
+    const Cost* table = &tables_[link.table];
+    const std::size_t n = total.size(), m = other.size();
     for (std::size_t c = 0; c < n; ++c) {
       mine[c] -= share_[c];
       total[c] -= share_[c];
     }
     new_.assign(m, std::numeric_limits<Cost>::max());
-    if (down) {
-      for (std::size_t i = 0; i < n; ++i) {
-        const Cost* row = pair.costs.data() + i * m;
+    if (link.down) {
+      for (std::size_t i = 0; i < n; ++i, table += m) {
         const Cost taken = mine[i];
-        for (std::size_t j = 0; j < m; ++j) new_[j] = std::min(new_[j], row[j] - taken);
+        for (std::size_t j = 0; j < m; ++j) new_[j] = std::min(new_[j], table[j] - taken);
       }
     } else {
-      for (std::size_t j = 0; j < m; ++j) {
-        const Cost* row = pair.costs.data() + j * n;
+      for (std::size_t j = 0; j < m; ++j, table += n) {
         Cost least = new_[j];
-        for (std::size_t i = 0; i < n; ++i) least = std::min(least, row[i] - mine[i]);
+        for (std::size_t i = 0; i < n; ++i) least = std::min(least, table[i] - mine[i]);
         new_[j] = least;
       }
     }
-    std::vector<Cost>& other = total_[pair.other(v)];
     for (std::size_t j = 0; j < m; ++j) {
       other[j] += new_[j] - theirs[j];
       theirs[j] = new_[j];
@@ -194,7 +223,7 @@ class Ascent {
       std::int64_t worth = 0;
       for (const RowRange& range : *use.rows) worth += sums[range.end] - sums[range.begin];
       if (worth == worth_[u]) continue;
-      std::vector<Cost>& costs = total_[use.variable];
+      const std::span<Cost> costs = total_of(use.variable);
       for (std::size_t c = 0; c < costs.size(); ++c) {
         costs[c] += static_cast<Cost>((static_cast<__int128>(worth) * use.bytes[c]) >> kFraction) -
                     static_cast<Cost>((static_cast<__int128>(worth_[u]) * use.bytes[c]) >> kFraction);
@@ -207,7 +236,11 @@ class Ascent {
   Network& network_;
   std::vector<std::int64_t> baked_, prices_;
   std::vector<int> order_;
-  std::vector<std::vector<Cost>> total_;  // per node: its costs and all messages to it
+  std::vector<std::size_t> begin_;  // per node: of its choices
+  std::vector<Cost> total_;         // per choice: its cost and all messages to it
+  std::vector<Link> links_;
+  std::vector<std::size_t> links_begin_;  // by place in the order
+  std::vector<Cost> tables_;              // of all pairs
   std::vector<int> best_node_;
   std::vector<std::size_t>
       places_;  // per pair alive: of what it gave to the choices of `from`, then to those of `to`
@@ -216,7 +249,6 @@ class Ascent {
   Cost price_constant_ = 0;
   std::vector<double> average_;
   bool first_ = true, constrained_ = false;
-  std::int64_t cells_ = 0;
   std::vector<Cost> share_, new_;
 };
 

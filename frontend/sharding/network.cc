@@ -156,7 +156,7 @@ void Network::touch_around(int variable) {
   for (int pair : nodes[variable].pairs) touch(pairs[pair].other(variable));
 }
 
-int Network::add_pair(int a, int b, CostTable costs) {
+int Network::add_pair(int a, int b, PairCosts costs) {
   int pair = find_pair(a, b);
   cells += static_cast<std::int64_t>(costs.size());
   if (pair < 0) {
@@ -188,7 +188,7 @@ int Network::add_pair(int a, int b, CostTable costs) {
 void Network::drop_pair(int pair) {
   for (int v : {pairs[pair].from, pairs[pair].to}) std::erase(nodes[v].pairs, pair);
   pairs[pair].alive = false;
-  pairs[pair].costs = CostTable();
+  pairs[pair].costs = PairCosts();
   free_.push_back(pair);
 }
 
@@ -281,14 +281,15 @@ void Network::keep_choices(int variable, const std::vector<int>& keep) {
       const int columns = size(p.to);
       kept.reserve(keep.size() * columns);
       for (int c : keep) {
-        const auto row = p.costs.begin() + static_cast<std::ptrdiff_t>(c) * columns;
+        const Cost* row = p.costs.data() + static_cast<std::ptrdiff_t>(c) * columns;
         kept.insert(kept.end(), row, row + columns);
       }
     } else {
       const int rows = size(p.from);
       kept.reserve(keep.size() * rows);
       for (int r = 0; r < rows; ++r) {
-        for (int c : keep) kept.push_back(p.costs[static_cast<std::size_t>(r) * before + c]);
+        const Cost* row = p.costs.data() + static_cast<std::ptrdiff_t>(r) * before;
+        for (int c : keep) kept.push_back(row[c]);
       }
     }
     p.costs = std::move(kept);

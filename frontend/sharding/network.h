@@ -53,9 +53,39 @@ struct Node {
   bool fixed = false;
 };
 
+// Costs of a pair: its own, or those of a table that others have, too, as long as they are not edited. Most tables that a reduction makes
+// are nobody else's, and short-lived.
+class PairCosts {
+ public:
+  PairCosts() = default;
+  PairCosts(std::vector<Cost> own) : own_(std::move(own)) {}
+  PairCosts(CostTable shared) : shared_(std::move(shared)) {}
+
+  const std::vector<Cost>& costs() const { return shared_.empty() ? own_ : shared_.costs(); }
+  std::size_t size() const { return costs().size(); }
+  const Cost* data() const { return costs().data(); }
+  Cost operator[](std::size_t index) const { return data()[index]; }
+  std::vector<Cost>& edit() {
+    if (!shared_.empty()) own_ = std::exchange(shared_, CostTable()).costs();
+    return own_;
+  }
+  // From now on others may have them.
+  const CostTable& share() {
+    if (!own_.empty()) shared_ = CostTable(std::exchange(own_, {}));
+    return shared_;
+  }
+  friend bool operator==(const PairCosts& a, const CostTable& b) {
+    return a.shared_.address() == b.address() || a.costs() == b.costs();
+  }
+
+ private:
+  CostTable shared_;
+  std::vector<Cost> own_;  // if nothing is shared
+};
+
 struct Pair {
   int from = -1, to = -1;
-  CostTable costs;  // row-major
+  PairCosts costs;  // row-major
   bool alive = true;
 
   int other(int variable) const { return variable == from ? to : from; }
@@ -170,7 +200,7 @@ class Network {
     std::vector<Cost> own;
     CostTable pairs[2];
     bool from[2] = {false, false};  // whether these begin at the variable
-    CostTable costs;                // over the neighbours, without the smallest entry
+    PairCosts costs;                // over the neighbours, without the smallest entry
     Cost least = 0;
     std::shared_ptr<const std::vector<int>> choice;
   };
@@ -187,7 +217,7 @@ class Network {
 
   void touch(int variable);
   void touch_around(int variable);
-  int add_pair(int a, int b, CostTable costs_from_a);
+  int add_pair(int a, int b, PairCosts costs_from_a);
   void drop_pair(int pair);
   void drop_node(int variable);
   void normalise_use(int use);

@@ -26,8 +26,8 @@ Cost take_least(std::vector<Cost>& costs) {
   return least;
 }
 
-Cost take_least(CostTable& table) {
-  const Cost least = *std::min_element(table.begin(), table.end());
+Cost take_least(PairCosts& table) {
+  const Cost least = *std::ranges::min_element(table.costs());
   if (forbidden(least)) return kInside;
   return least == 0 ? 0 : take_least(table.edit());
 }
@@ -195,21 +195,24 @@ bool Network::filter_memory() {
     }
     std::sort(borders.begin(), borders.end());
     borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
-    for (std::size_t b = 0; b + 1 < borders.size(); ++b) {
-      Segment segment{v, borders[b], borders[b + 1], std::vector<std::int64_t>(size(v), 0)};
-      for (int use : list) {
-        const bool inside = std::any_of(
-            uses[use].rows->begin(), uses[use].rows->end(),
-            [&](const RowRange& range) { return range.begin <= segment.begin && segment.end <= range.end; });
-        if (!inside) continue;
-        for (int c = 0; c < size(v); ++c) segment.bytes[c] += uses[use].bytes[c];
-        cells += size(v);
+    const std::size_t first = segments.size();
+    for (std::size_t b = 0; b + 1 < borders.size(); ++b)
+      segments.push_back({v, borders[b], borders[b + 1], std::vector<std::int64_t>(size(v), 0)});
+    for (int use : list) {
+      for (const RowRange& range : *uses[use].rows) {
+        auto s = first + (std::ranges::lower_bound(borders, range.begin) - borders.begin());
+        for (; s < segments.size() && segments[s].begin < range.end; ++s) {
+          for (int c = 0; c < size(v); ++c) segments[s].bytes[c] += uses[use].bytes[c];
+          cells += size(v);
+        }
       }
+    }
+    for (std::size_t s = first; s < segments.size(); ++s) {
+      Segment& segment = segments[s];
       const std::int64_t least = *std::min_element(segment.bytes.begin(), segment.bytes.end());
       step[segment.begin] += least;
       step[segment.end] -= least;
       for (std::int64_t& bytes : segment.bytes) bytes -= least;
-      segments.push_back(std::move(segment));
     }
   }
   std::vector<std::int64_t> slack(limits.size());
@@ -252,6 +255,7 @@ bool Network::filter_memory() {
 bool Network::simplify_pairs(int variable) {
   bool changed = false;
   const std::vector<int> list = nodes[variable].pairs;
+  std::vector<Cost> row_part, column_part;
   for (int pair : list) {
     Pair& p = pairs[pair];
     const int rows = size(p.from), columns = size(p.to);
@@ -265,8 +269,8 @@ bool Network::simplify_pairs(int variable) {
         separable = !forbidden(row[j]) && row[j] - first[j] == more;
     }
     if (!separable) continue;
-    const std::vector<Cost> column_part(first, first + columns);
-    std::vector<Cost> row_part;
+    column_part.assign(first, first + columns);
+    row_part.clear();
     for (int i = 0; i < rows; ++i) row_part.push_back(row_of(i)[0] - first[0]);
     // Both parts at least 0: the table's smallest entry is the sum of the smallest parts.
     const Cost shift = *std::min_element(row_part.begin(), row_part.end());
@@ -399,8 +403,7 @@ bool Network::remove_small_degree(int variable) {
     drop_node(variable);
     return true;
   }
-  const Pair* const around[2] = {&pairs[node.pairs[0]],
-                                 node.pairs.size() == 2 ? &pairs[node.pairs[1]] : nullptr};
+  Pair* const around[2] = {&pairs[node.pairs[0]], node.pairs.size() == 2 ? &pairs[node.pairs[1]] : nullptr};
   const int a = around[0]->other(variable);
   const int b = around[1] == nullptr ? -1 : around[1]->other(variable);
   const int rows = size(a), columns = b < 0 ? 1 : size(b);
@@ -414,7 +417,7 @@ bool Network::remove_small_degree(int variable) {
   const auto is_known = [&](const Removed& other) {
     const auto equal = [&](int k) {
       if (around[k] == nullptr) return !other.from[k] && other.pairs[k].empty();
-      return other.from[k] == (around[k]->from == variable) && other.pairs[k] == around[k]->costs;
+      return other.from[k] == (around[k]->from == variable) && around[k]->costs == other.pairs[k];
     };
     return other.own == node.costs && equal(0) && equal(1);
   };
@@ -441,8 +444,8 @@ bool Network::remove_small_degree(int variable) {
       const auto others = static_cast<std::size_t>(size(p.from));
       turned[k].resize(p.costs.size());
       for (std::size_t j = 0; j < others; ++j) {
-        for (std::size_t c = 0; c < static_cast<std::size_t>(n); ++c)
-          turned[k][c * others + j] = p.costs[j * static_cast<std::size_t>(n) + c];
+        const Cost* row = costs[k] + j * static_cast<std::size_t>(n);
+        for (std::size_t c = 0; c < static_cast<std::size_t>(n); ++c) turned[k][c * others + j] = row[c];
       }
       costs[k] = turned[k].data();
     }
@@ -470,9 +473,10 @@ bool Network::remove_small_degree(int variable) {
     if (worth && kept_->size() < kMostKept) {
       removed.own = node.costs;
       for (int k = 0; k < 2 && around[k] != nullptr; ++k) {
-        removed.pairs[k] = around[k]->costs;
+        removed.pairs[k] = around[k]->costs.share();
         removed.from[k] = around[k]->from == variable;
       }
+      removed.costs.share();
       known = &kept_->emplace(hash, std::move(removed))->second;
     }
   }
@@ -480,11 +484,12 @@ bool Network::remove_small_degree(int variable) {
   drop_node(variable);
   constant = plus(constant, known->least);
   if (b < 0) {
-    for (int i = 0; i < rows; ++i) nodes[a].costs[i] = plus(nodes[a].costs[i], known->costs[i]);
+    const std::vector<Cost>& left = known->costs.costs();
+    for (int i = 0; i < rows; ++i) nodes[a].costs[i] = plus(nodes[a].costs[i], left[i]);
     constant = plus(constant, take_least(nodes[a].costs));
   } else {
     const bool joins = find_pair(a, b) >= 0;
-    const int added = add_pair(a, b, known->costs);
+    const int added = add_pair(a, b, known == &removed ? std::move(removed.costs) : known->costs);
     if (joins) constant = plus(constant, take_least(pairs[added].costs));
     touch(b);
   }
@@ -516,7 +521,7 @@ bool Network::dominate(int variable) {
     if (p.from != variable) {
       t.turned.resize(p.costs.size());
       for (std::size_t j = 0; j < t.columns; ++j) {
-        for (std::size_t i = 0; i < n; ++i) t.turned[i * t.columns + j] = p.costs[j * n + i];
+        for (std::size_t i = 0; i < n; ++i) t.turned[i * t.columns + j] = t.costs[j * n + i];
       }
       t.costs = t.turned.data();
     }
