@@ -1,0 +1,99 @@
+// What is found about a graph once: kinds of nodes and values, moved constants.
+#include "frontend/sharding/graph.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "tests/support/random.h"
+#include "two_products.h"
+
+namespace braid::frontend::sharding {
+namespace {
+
+std::size_t at(int k) { return static_cast<std::size_t>(k); }
+
+// By the names of their first outputs.
+std::map<std::string, int> kinds_of(const std::string& text) {
+  std::map<std::string, int> kinds;
+  with_graph(text, {}, [&](const Graph& graph) {
+    for (const GraphNode& node : graph.nodes) kinds[graph.values[at(node.outputs[0])].name] = node.kind;
+  });
+  return kinds;
+}
+
+TEST(Graph, NodesOfOneKindDifferInNamesOnly) {
+  auto kinds = kinds_of(
+      "g (float[4,4] x) => (float[4,4] y) { a = Relu(x)\n b = Relu(a)\n c = Relu(b)\n d = Transpose <perm = "
+      "[1, 0]> (c)\n e = Transpose <perm = [0, 1]> (d)\n f = Transpose <perm = [1, 0]> (e)\n h = Add(f, f)\n i = "
+      "Add(h, f)\n j = Add(i, h)\n k = Relu(j)\n l = Cast <to = 11> (k)\n m = Relu(l)\n n = Cast <to = 1> (m)\n "
+      "y = Relu(n) }");
+  EXPECT_EQ(kinds["b"], kinds["c"]);
+  EXPECT_EQ(kinds["b"], kinds["k"]);
+  EXPECT_NE(kinds["a"], kinds["b"]);  // reads what the program is given
+  EXPECT_EQ(kinds["d"], kinds["f"]);
+  EXPECT_NE(kinds["d"], kinds["e"]);
+  EXPECT_NE(kinds["h"], kinds["i"]);  // one tensor twice
+  EXPECT_EQ(kinds["i"], kinds["j"]);
+  EXPECT_NE(kinds["m"], kinds["k"]);  // another type
+  EXPECT_NE(kinds["l"], kinds["n"]);
+}
+
+TEST(Graph, NodesOfOtherSizesAreOfOtherKinds) {
+  auto kinds = kinds_of(
+      "g (float[4,6] x) => (float[4,4] y) { a = Relu(x)\n b = Transpose <perm = [1, 0]> (a)\n c = MatMul(a, b)\n "
+      "d = Relu(b)\n e = Relu(c)\n f = Relu(e)\n s = Softmax(d)\n y = Add(f, e) }");
+  EXPECT_NE(kinds["d"], kinds["e"]);
+  EXPECT_EQ(kinds["e"], kinds["f"]);
+}
+
+// Backwards from a value, at each question.
+bool is_moved(const Graph& graph, int v, std::set<int>& seen) {
+  const GraphValue& value = graph.values[at(v)];
+  if (value.constant || !seen.insert(v).second) return true;
+  if (value.producer < 0) return false;
+  const GraphNode& node = graph.nodes[at(value.producer)];
+  if (node.work != WorkKind::view && node.work != WorkKind::movement) return false;
+  for (const int input : node.inputs)
+    if (input >= 0 && !is_moved(graph, input, seen)) return false;
+  return true;
+}
+
+TEST(Graph, MovedConstantsAreWhatIsMadeOfConstantsOnly) {
+  int moved = 0, others = 0;
+  for (int k = 0; k < test::random_cases(60); ++k) {
+    const std::uint64_t seed = test::first_seed() + static_cast<std::uint64_t>(k);
+    std::mt19937_64 random(seed);
+    std::vector<std::string> names = {"x", "w", "v"};
+    std::string text = fmt::format("g (float[8,8] x) => (float[8,8] y) <{}, {}> {{ ", weight("w", 8, 8), weight("v", 8, 8));
+    for (int n = 0; n < 12; ++n) {
+      const auto any = [&] { return names[random() % names.size()]; };
+      const std::string name = "t" + std::to_string(n);
+      const std::string nodes[] = {"Transpose <perm = [1, 0]> (" + any() + ")", "Identity(" + any() + ")",
+                                   "Relu(" + any() + ")", "Add(" + any() + ", " + any() + ")"};
+      text += name + " = " + nodes[random() % 4] + "\n ";
+      names.push_back(name);
+    }
+    std::string sum = "x";
+    for (std::size_t n = 3; n < names.size(); ++n) {
+      const std::string next = n + 1 == names.size() ? "y" : "s" + std::to_string(n);
+      text += next + " = Add(" + sum + ", " + names[n] + ")\n ";
+      sum = next;
+    }
+    with_graph(text + "}", {}, [&](const Graph& graph) {
+      for (std::size_t v = 0; v < graph.values.size(); ++v) {
+        std::set<int> seen;
+        EXPECT_EQ(graph.values[v].moved_constant, is_moved(graph, static_cast<int>(v), seen))
+            << graph.values[v].name << ", seed " << seed;
+        (graph.values[v].moved_constant ? moved : others) += 1;
+      }
+    });
+  }
+  EXPECT_GT(moved, 200);
+  EXPECT_GT(others, 200);
+}
+
+}  // namespace
+}  // namespace braid::frontend::sharding
