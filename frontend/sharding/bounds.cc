@@ -352,7 +352,7 @@ PlanBounds BoundSearch::over_plans(const std::vector<int>& seed, const std::vect
   play(rows, plans, false, known.loads, may_end, loads);
   const bool ends = may_end && known.loads && !KnownBounds::is_enough({loads}, known.loads);
   if (!ends && !KnownBounds::is_enough({loads}, known.order))
-    play(rows, plans, true, known.order, may_end, order);
+    play(rows, plans, true, known.order, false, order);
   bounds.loads.ps = loads;
   bounds.order.ps = std::max(loads, order);
   bounds.solves = solves_;

@@ -70,8 +70,8 @@ class BoundSearch {
   void relax(std::size_t cells);
 
   // Choices are of the space's problem; of a large space, of its nodes and caches.
-  // Of all plans. `seed` is the choice of a good one; `more` are what a search with fewer conversions has found. With `may_end`, no
-  // longer than they can be enough: then closer bounds are looked for anyhow.
+  // Of all plans. `seed` is the choice of a good one; `more` are what a search with fewer conversions has found. With `may_end`, only of
+  // the loads if these are less than what is known: then closer bounds are looked for anyhow.
   PlanBounds over_plans(const std::vector<int>& seed, const std::vector<std::vector<int>>& more = {},
                         bool may_end = false);
   // Choices of the plans that it looked at, beside the seed.

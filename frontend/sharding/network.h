@@ -75,7 +75,7 @@ class PairCosts {
     return shared_;
   }
   friend bool operator==(const PairCosts& a, const CostTable& b) {
-    return a.shared_.address() == b.address() || a.costs() == b.costs();
+    return &a.costs() == &b.costs() || a.costs() == b.costs();
   }
 
  private:

@@ -27,8 +27,10 @@ std::map<std::string, int> kinds_of(const std::string& text) {
 TEST(Graph, NodesOfOneKindDifferInNamesOnly) {
   auto kinds = kinds_of(
       "g (float[4,4] x) => (float[4,4] y) { a = Relu(x)\n b = Relu(a)\n c = Relu(b)\n d = Transpose <perm = "
-      "[1, 0]> (c)\n e = Transpose <perm = [0, 1]> (d)\n f = Transpose <perm = [1, 0]> (e)\n h = Add(f, f)\n i = "
-      "Add(h, f)\n j = Add(i, h)\n k = Relu(j)\n l = Cast <to = 11> (k)\n m = Relu(l)\n n = Cast <to = 1> (m)\n "
+      "[1, 0]> (c)\n e = Transpose <perm = [0, 1]> (d)\n f = Transpose <perm = [1, 0]> (e)\n h = Add(f, f)\n "
+      "i = "
+      "Add(h, f)\n j = Add(i, h)\n k = Relu(j)\n l = Cast <to = 11> (k)\n m = Relu(l)\n n = Cast <to = 1> "
+      "(m)\n "
       "y = Relu(n) }");
   EXPECT_EQ(kinds["b"], kinds["c"]);
   EXPECT_EQ(kinds["b"], kinds["k"]);
@@ -43,7 +45,8 @@ TEST(Graph, NodesOfOneKindDifferInNamesOnly) {
 
 TEST(Graph, NodesOfOtherSizesAreOfOtherKinds) {
   auto kinds = kinds_of(
-      "g (float[4,6] x) => (float[4,4] y) { a = Relu(x)\n b = Transpose <perm = [1, 0]> (a)\n c = MatMul(a, b)\n "
+      "g (float[4,6] x) => (float[4,4] y) { a = Relu(x)\n b = Transpose <perm = [1, 0]> (a)\n c = MatMul(a, "
+      "b)\n "
       "d = Relu(b)\n e = Relu(c)\n f = Relu(e)\n s = Softmax(d)\n y = Add(f, e) }");
   EXPECT_NE(kinds["d"], kinds["e"]);
   EXPECT_EQ(kinds["e"], kinds["f"]);
@@ -67,7 +70,8 @@ TEST(Graph, MovedConstantsAreWhatIsMadeOfConstantsOnly) {
     const std::uint64_t seed = test::first_seed() + static_cast<std::uint64_t>(k);
     std::mt19937_64 random(seed);
     std::vector<std::string> names = {"x", "w", "v"};
-    std::string text = fmt::format("g (float[8,8] x) => (float[8,8] y) <{}, {}> {{ ", weight("w", 8, 8), weight("v", 8, 8));
+    std::string text =
+        fmt::format("g (float[8,8] x) => (float[8,8] y) <{}, {}> {{ ", weight("w", 8, 8), weight("v", 8, 8));
     for (int n = 0; n < 12; ++n) {
       const auto any = [&] { return names[random() % names.size()]; };
       const std::string name = "t" + std::to_string(n);

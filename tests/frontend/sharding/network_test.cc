@@ -71,6 +71,20 @@ TEST(ShardingNetwork, MergedVariablesHaveOneUseInEqualRows) {
   EXPECT_EQ(solution.cost, best);
 }
 
+TEST(ShardingNetwork, CostsOfAPairAreComparedByContent) {
+  PairCosts own(std::vector<Cost>{1, 2});
+  for (const bool shared : {false, true}) {
+    if (shared) own.share();
+    EXPECT_TRUE(own == CostTable({1, 2}));
+    EXPECT_FALSE(own == CostTable({1, 3}));
+    EXPECT_FALSE(own == CostTable());  // which nobody owns either
+  }
+  PairCosts other = own;
+  other.edit()[0] = 5;
+  EXPECT_TRUE(own == CostTable({1, 2}));
+  EXPECT_TRUE(other == CostTable({5, 2}));
+}
+
 // Two variables between two others each, with tables of one content, of which one is turned: what the first one leaves is not what
 // the second one does.
 TEST(ShardingNetwork, TurnedTablesAreOthers) {
