@@ -250,7 +250,7 @@ Problem SplitSpace::problem(Tables& tables, const SplitCosts& costs, bool relaxe
     own = entry->second.both;
   };
   for (const Flow& flow : flows_) {
-    if (flow.cells > cells) continue;
+    if (relaxed && flow.cells > cells) continue;
     const bool owned = has_variable(flow, relaxed);
     if (flow.variable >= 0 && !owned)
       problem.variables[at(flow.variable)] = std::vector<Cost>(flow.choices->all.size(), 0);
@@ -289,7 +289,7 @@ std::vector<Passage> SplitSpace::passages(bool relaxed, std::size_t cells) const
     for (const Reader& reader : readers(flow)) {
       if (flow.producer < 0 && reader.variable < 0) continue;
       Passage& passage = all.emplace_back(Passage{flow.producer, reader.variable, flow.value});
-      passage.free = flow.cells > cells;
+      passage.free = relaxed && flow.cells > cells;
       passage.produced = owned ? &flow.choices->produced : flow.produced;
       passage.taken = reader.taken;
       passage.given = flow.producer < 0;

@@ -103,5 +103,75 @@ TEST(FindPlans, LeaveOutOnlyPlansThatHardlyGain) {
   RecordProperty("left_out", left_out);
 }
 
+// Products and sums of what came before, in some order. `spelled`: every second operator says a default, so that no two neighbours are
+// of one kind.
+std::string random_products(std::uint64_t seed, bool spelled) {
+  std::mt19937_64 random(seed);
+  constexpr int kNodes = 9, kWeights = 3;
+  std::string text = "g (float[32,32] x) => (float[32,32] y) <";
+  for (int w = 0; w < kWeights; ++w) text += (w > 0 ? ", " : "") + weight(fmt::format("w{}", w), 32, 32);
+  text += "> {\n";
+  std::vector<std::string> known = {"x"};
+  std::string last = "x";
+  for (int n = 0; n < kNodes; ++n) {
+    const std::string input = known[random() % known.size()], name = fmt::format("t{}", n);
+    const bool says = spelled && n % 2 == 1;
+    if (random() % 4 == 0) {
+      text += fmt::format("{} = Softmax{}({})\n", name, says ? " <axis = -1>" : "", input);
+    } else {
+      text += fmt::format("{} = Gemm{}({}, w{})\n", name, says ? " <alpha = 1.0>" : "", input,
+                          random() % kWeights);
+    }
+    text += fmt::format("s{} = Add({}, {})\n", n, last, name);
+    last = fmt::format("s{}", n);
+    known.push_back(name);
+  }
+  return text + fmt::format("y = Identity({}) }}", last);
+}
+
+// Equal nodes share their choices and tables; the same plans and bounds are found where nothing can be shared.
+TEST(FindPlans, AreThoseOfNodesThatShareNothing) {
+  const std::vector<Mesh> meshes = {Mesh::line(2), parse_mesh("a=2,b=2", "mesh")};
+  for (int k = 0; k < test::random_cases(8); ++k) {
+    const std::uint64_t seed = test::first_seed() + static_cast<std::uint64_t>(k);
+    for (const char* machine : {"cpu", "h100"}) {
+      SCOPED_TRACE(fmt::format("{} seed {}", machine, seed));
+      const auto costs = analysis::cost_model_for(machine);
+      std::vector<FoundPlans> found[2];
+      for (const bool spelled : {false, true}) {
+        with_graph(random_products(seed, spelled), {}, [&](const Graph& graph) {
+          found[spelled ? 1 : 0] = find_plans(graph, meshes, costs, {});
+        });
+      }
+      for (std::size_t m = 0; m < meshes.size(); ++m) {
+        EXPECT_EQ(found[0][m].loads, found[1][m].loads);
+        EXPECT_EQ(found[0][m].order, found[1][m].order);
+        ASSERT_EQ(found[0][m].plans.size(), found[1][m].plans.size());
+        for (std::size_t p = 0; p < found[0][m].plans.size(); ++p)
+          EXPECT_EQ(found[0][m].plans[p].predicted, found[1][m].plans[p].predicted);
+      }
+    }
+  }
+}
+
+// Two equal nodes whose inputs are given in other states: what reading them costs is added to tables that they share.
+TEST(FindPlans, EqualNodesOfOtherInputsCostWhatTheyDoAlone) {
+  const auto costs = split_costs(analysis::cost_model_for("cpu"));
+  with_graph(
+      "g (float[64,64] a, float[64,64] b) => (float[64,64] y, float[64,64] z) { y = Relu(a)\n z = Relu(b) }",
+      {}, [&](const Graph& graph) {
+        const int a = graph.find("a"), b = graph.find("b");
+        const auto problem = [&](const std::vector<int>& given) {
+          SpaceOptions options;
+          for (const int value : given) options.given[value] = {Spec::split(0)};
+          return SplitSpace(graph, Mesh::line(2), options).problem(costs);
+        };
+        const Problem none = problem({}), one = problem({a}), both = problem({a, b});
+        EXPECT_EQ(one.variables[0], both.variables[0]);
+        EXPECT_EQ(one.variables[1], none.variables[1]);
+        EXPECT_NE(one.variables[0], one.variables[1]);
+      });
+}
+
 }  // namespace
 }  // namespace braid::frontend::sharding

@@ -7,6 +7,7 @@
 
 #include <numeric>
 #include <random>
+#include <set>
 
 #include "frontend/errors.h"
 #include "frontend/sharding/conversion_costs.h"
@@ -120,6 +121,46 @@ TEST(MeshPlans, RoundTrip) {
   EXPECT_EQ(plan.of_value("h"), (MeshSpec{Spec::split(0), Spec::split(1)}));
   EXPECT_EQ(parse_mesh_plan(to_string(plan), "plan"), plan);
   EXPECT_EQ(to_string(parse_mesh_plan(to_string(plan), "plan")), to_string(plan));
+}
+
+// Each key of any axis has a line, in the order of all keys; what an axis does not say is whole, or as the value is produced.
+TEST(MeshPlans, TextSaysWhatEveryAxisSays) {
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    std::mt19937_64 random(seed);
+    MeshPlan plan(parse_mesh("dp=2,ep=3,tp=2", ""));
+    std::set<std::string> values;
+    std::set<std::pair<std::string, Plan::Reader>> readers;
+    for (Plan& axis : plan.axes) {
+      for (int k = 0; k < 4; ++k) {
+        const Spec spec =
+            random() % 4 == 0 ? Spec::replicated() : Spec::split(static_cast<int>(random() % 3));
+        const std::string value = fmt::format("v{}", random() % 5);
+        if (random() % 2 == 0) {
+          axis.values[value] = spec;
+          values.insert(value);
+        } else {
+          const Plan::Reader reader{random() % 3 == 0 ? "" : fmt::format("n{}", random() % 2),
+                                    static_cast<int>(random() % 3) - 1};
+          axis.readers[{value, reader}] = spec;
+          readers.insert({value, reader});
+        }
+      }
+    }
+    std::string text = "plan 1\nmesh [dp=2, ep=3, tp=2]\n";
+    for (const std::string& value : values)
+      text += fmt::format("\"{}\" = {}\n", value, to_string(plan.of_value(value), plan.mesh));
+    for (const auto& [value, reader] : readers) {
+      MeshSpec spec;
+      for (const Plan& axis : plan.axes) {
+        const Spec own = reader.node.empty() ? Spec::replicated() : axis.of_value(value);
+        spec.push_back(axis.of_reader(value, reader.node, reader.input, own));
+      }
+      text += fmt::format(
+          "\"{}\" -> {}{} = {}\n", value, reader.node.empty() ? "output" : "\"" + reader.node + "\"",
+          reader.input < 0 ? "" : fmt::format("[{}]", reader.input), to_string(spec, plan.mesh));
+    }
+    EXPECT_EQ(to_string(plan), text) << "seed " << seed;
+  }
 }
 
 TEST(MeshPlans, OfDataAndTensorParallelProducts) {
