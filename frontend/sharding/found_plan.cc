@@ -108,13 +108,14 @@ void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, co
                 FoundPlans& result) {
   Problem restricted = problem;
   if (kept) kept->restrict(restricted);
-  const std::int64_t least = rows.least(restricted);
-  if (least <= result.least_bytes) return;  // at other sizes
-  result.least_bytes = least;
-  rows.limit(restricted, result.least_bytes);
-  const Solution smallest = solve(restricted);
-  if (smallest.feasible())
-    result.largest = fmt::format("{}", fmt::join(rows.largest(smallest.choice, 4), ", "));
+  SolveOptions effort;
+  effort.budget >>= 4;
+  const LeastMemory least = rows.least(restricted, effort);
+  if (least.bytes <= result.least_bytes) return;  // at other sizes
+  result.least_bytes = least.bytes;
+  result.reached_bytes = least.reached;
+  result.largest =
+      least.choice.empty() ? "" : fmt::format("{}", fmt::join(rows.largest(least.choice, 4), ", "));
 }
 
 BoundOptions bound_options(const SearchOptions& options, const Mesh& mesh,

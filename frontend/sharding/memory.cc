@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "analysis/measure.h"
@@ -12,6 +13,9 @@
 namespace braid::frontend::sharding {
 
 namespace {
+
+// Of a limit. Tables that all layers read, such as of positions, would tie all layers together for next to nothing.
+constexpr int kSmall = 1024;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
@@ -127,6 +131,18 @@ void MemoryRows::add(int value, int variable, bool output, int index, int begin,
   if (*std::max_element(item.bytes.begin(), item.bytes.end()) > 0) items_.push_back(std::move(item));
 }
 
+int MemoryRows::add_presence(Problem& problem, const Item& item) {
+  const int there = static_cast<int>(problem.variables.size());
+  problem.variables.push_back({0, 0});
+  if (!problem.order.empty()) problem.order.push_back(there);
+  for (const auto& [variable, choices] : item.takers) {
+    std::vector<Cost> allowed(2 * problem.variables[at(variable)].size(), 0);
+    for (const int choice : choices) allowed[2 * at(choice)] = kForbidden;
+    problem.edges.push_back({variable, there, CostTable(std::move(allowed))});
+  }
+  return there;
+}
+
 void MemoryRows::limit(Problem& problem, std::int64_t bytes) const {
   // Rows below which another row lies are not told apart: one for each moment at which something begins to live.
   std::vector<std::int64_t> fixed(at(rows_) + 1, 0);
@@ -137,18 +153,8 @@ void MemoryRows::limit(Problem& problem, std::int64_t bytes) const {
       continue;
     }
     if (!item.takers.empty()) {
-      // Tables that all layers read, such as of positions, would tie all layers together for next to nothing.
-      constexpr int kSmall = 1024;
       if (item.bytes[0] < bytes / kSmall) continue;
-      // A variable of its own: whether it is there, as it is where somebody takes it.
-      const int there = static_cast<int>(problem.variables.size());
-      problem.variables.push_back({0, 0});
-      if (!problem.order.empty()) problem.order.push_back(there);
-      for (const auto& [variable, choices] : item.takers) {
-        std::vector<Cost> allowed(2 * problem.variables[at(variable)].size(), 0);
-        for (const int choice : choices) allowed[2 * at(choice)] = kForbidden;
-        problem.edges.push_back({variable, there, CostTable(std::move(allowed))});
-      }
+      const int there = add_presence(problem, item);
       problem.usages.push_back({there, {0, item.bytes[0]}, {{before + item.begin, before + item.end}}});
       continue;
     }
@@ -189,8 +195,58 @@ std::int64_t MemoryRows::of_plan(const std::vector<int>& choice) const {
   return sum;
 }
 
-std::int64_t MemoryRows::least(const Problem& problem, const SolveOptions& options) const {
-  // Below the sum of the smallest states there is nothing; above that of any plan there is one.
+MemoryRows::Weighted MemoryRows::weighted(const Problem& problem, const std::vector<int>& rows) const {
+  std::vector<std::int64_t> often(at(rows_) + 1, 0);  // how often one of the rows before is given
+  for (const int row : rows) ++often[at(row) + 1];
+  for (int row = 0; row < rows_; ++row) often[at(row) + 1] += often[at(row)];
+  // Equal plans in these rows differ by what they take in all: at most a byte more in all of them would count more.
+  double most = 0, most_of_all = 0;
+  for (const Item& item : items_) {
+    const auto bytes = static_cast<double>(*std::max_element(item.bytes.begin(), item.bytes.end()));
+    most += bytes * static_cast<double>(rows.size());
+    most_of_all += bytes * (item.end - item.begin);
+  }
+  Weighted result;
+  while (result.scale < (Cost{1} << 30) && most * static_cast<double>(result.scale) < 0x1p53)
+    result.scale *= 2;
+  const double share = static_cast<double>(result.scale - 1) / (most_of_all + 1);
+  const auto cost = [&](const Item& item, std::int64_t bytes) {
+    const Cost in_all = static_cast<Cost>(share * static_cast<double>(bytes) * (item.end - item.begin));
+    return result.scale * (often[at(item.end)] - often[at(item.begin)]) * bytes + in_all;
+  };
+
+  const auto allowed = [](const CostTable& costs) {
+    std::vector<Cost> own(costs.costs());
+    for (Cost& c : own) c = c == kForbidden ? kForbidden : 0;
+    return own;
+  };
+  Problem& only = result.problem;
+  only.order = problem.order;
+  for (const CostTable& costs : problem.variables) only.variables.emplace_back(allowed(costs));
+  std::map<const void*, CostTable> tables;  // shared ones stay shared
+  for (const Edge& edge : problem.edges) {
+    const auto [entry, fresh] = tables.try_emplace(edge.costs.address());
+    if (fresh && std::ranges::find(edge.costs, kForbidden) != edge.costs.end())
+      entry->second = CostTable(allowed(edge.costs));
+    if (!entry->second.empty()) only.edges.push_back({edge.from, edge.to, entry->second});
+  }
+  for (const Item& item : items_) {
+    if (item.variable >= 0) {
+      std::vector<Cost>& costs = only.variables[at(item.variable)].edit();
+      for (std::size_t c = 0; c < costs.size(); ++c)
+        if (costs[c] != kForbidden) costs[c] += cost(item, item.bytes[c]);
+    } else if (!item.takers.empty()) {
+      only.variables[at(add_presence(only, item))] = {0, cost(item, item.bytes[0])};
+    } else {
+      result.fixed += cost(item, item.bytes[0]);
+    }
+  }
+  return result;
+}
+
+LeastMemory MemoryRows::least(const Problem& problem, const SolveOptions& options,
+                              std::optional<std::int64_t> limit) const {
+  // No plan takes less in its fullest row than the smallest states do in theirs.
   std::vector<std::int64_t> step(at(rows_) + 1, 0);
   for (const Item& item : items_) {
     const std::int64_t smallest =
@@ -198,27 +254,55 @@ std::int64_t MemoryRows::least(const Problem& problem, const SolveOptions& optio
     step[at(item.begin)] += smallest;
     step[at(item.end)] -= smallest;
   }
-  std::int64_t low = 0, sum = 0;
-  for (int row = 0; row < rows_; ++row) low = std::max(low, sum += step[at(row)]);
-  const auto within = [&](std::int64_t bytes) {
-    Problem limited = problem;
-    limit(limited, bytes);
-    return solve(limited, options);
+  for (int row = 1; row < rows_; ++row) step[at(row)] += step[at(row - 1)];
+  const auto fullest_row = std::max_element(step.begin(), step.begin() + rows_);
+  std::vector<int> rows = {static_cast<int>(fullest_row - step.begin())};
+  LeastMemory least{*fullest_row, std::numeric_limits<std::int64_t>::max(), {}};
+
+  SolveOptions left = options;
+  const auto solved = [&](const Problem& own) {
+    const Solution solution = solve(own, left);
+    left.budget -= solution.cells;
+    if (!solution.feasible()) return solution;
+    std::vector<int> choice(solution.choice.begin(),
+                            solution.choice.begin() + static_cast<std::ptrdiff_t>(problem.variables.size()));
+    const std::int64_t bytes = of_plan(choice);
+    if (bytes < least.reached) {
+      least.reached = bytes;
+      least.choice = std::move(choice);
+    }
+    return solution;
   };
-  const Solution free = solve(problem, options);
-  std::int64_t high = of_plan(free.choice);
-  while (low < high) {
-    const std::int64_t middle = low + (high - low) / 2;
-    const Solution solution = within(middle);
-    if (solution.feasible()) {
-      high = std::min(middle, of_plan(solution.choice));
-    } else if (solution.status == Status::kInfeasible) {
-      low = middle + 1;
-    } else {
-      break;  // the budget was spent: `high` is reached by a plan
+  const auto done = [&] {
+    return least.proved() || left.budget <= 0 || (limit && (least.bytes > *limit || least.reached <= *limit));
+  };
+  // Nor less than the least mean over some rows: those that were the fullest of plans found before.
+  constexpr std::size_t kMostRows = 16;
+  while (!done() && rows.size() <= kMostRows) {
+    const Weighted mean = weighted(problem, rows);
+    const Solution solution = solved(mean.problem);
+    ir::internal_check(solution.status != Status::kInfeasible, "without limits there is a plan");
+    const auto count = static_cast<std::int64_t>(rows.size());
+    const std::int64_t sum = (solution.bound + mean.fixed) / mean.scale;
+    least.bytes = std::max(least.bytes, (sum + count - 1) / count);
+    if (!solution.feasible()) break;
+    rows.push_back(fullest(solution.choice));
+  }
+  // The rest by halving what is between.
+  const Problem some = weighted(problem, rows).problem;
+  left.enough = kLargestTotal;  // any plan
+  while (!done() && !least.choice.empty()) {
+    const std::int64_t middle = limit ? *limit : least.bytes + (least.reached - least.bytes) / 2;
+    Problem limited = some;
+    this->limit(limited, middle);
+    const Solution solution = solved(limited);
+    if (solution.status == Status::kInfeasible) {
+      least.bytes = middle + 1;
+    } else if (least.reached > middle) {
+      break;  // the budget is spent, or what `limit` leaves out counts
     }
   }
-  return high;
+  return least;
 }
 
 std::vector<std::string> MemoryRows::largest(const std::vector<int>& choice, std::size_t count) const {

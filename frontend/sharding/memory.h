@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,15 @@
 #include "frontend/sharding/choose.h"
 
 namespace braid::frontend::sharding {
+
+// Bytes that plans take in their fullest rows.
+struct LeastMemory {
+  std::int64_t bytes = 0;    // no plan takes less
+  std::int64_t reached = 0;  // what one takes
+  std::vector<int> choice;   // that one; empty if none was found
+
+  bool proved() const { return bytes >= reached; }
+};
 
 class MemoryRows {
  public:
@@ -27,8 +37,10 @@ class MemoryRows {
   void limit(Problem& problem, std::int64_t bytes) const;
   // The bytes of the fullest row.
   std::int64_t of_plan(const std::vector<int>& choice) const;
-  // The least that any plan takes in its fullest row, found by solving. `problem` is one of the space without limits.
-  std::int64_t least(const Problem& problem, const SolveOptions& options = {}) const;
+  // The least that any plan takes in its fullest row, by solving with one budget for all of it. `problem` is one of the space without
+  // limits, for which there is a plan. With `limit` no more is found out than whether a plan takes at most so much.
+  LeastMemory least(const Problem& problem, const SolveOptions& options = {},
+                    std::optional<std::int64_t> limit = std::nullopt) const;
   // The largest tensors of the fullest row of that plan: "'up' S(1): 3.0 MiB".
   std::vector<std::string> largest(const std::vector<int>& choice, std::size_t count) const;
 
@@ -42,6 +54,15 @@ class MemoryRows {
     // Of a weight that several nodes read, in one of the states: variables, and their choices that take it so. It is there if one does.
     std::map<int, std::vector<int>> takers;
   };
+  // What is asked of plans is what they take in these rows together, each as often as it is given.
+  struct Weighted {
+    Problem problem;  // forbids what the other one does; cost and `fixed` are `scale` times the bytes, and less than `scale` more
+    Cost fixed = 0;   // what no choice changes
+    Cost scale = 1;
+  };
+  Weighted weighted(const Problem& problem, const std::vector<int>& rows) const;
+  // A variable of its own for a weight that several nodes read: whether it is there, as it is where somebody takes it.
+  static int add_presence(Problem& problem, const Item& item);
   void add(int value, int variable, bool output, int index, int begin, int end);
   // A weight and the inputs of the nodes' variables that read it.
   void add_weight(int value, const std::vector<std::pair<int, int>>& readers);

@@ -44,7 +44,7 @@ TEST(ShardingLimits, MemoryLimitsGiveTheCheapestPlanWithin) {
             if (!fresh) entry->second = std::min(entry->second, cost);
           });
           ASSERT_GT(cheapest.size(), 3u);
-          EXPECT_EQ(memory.least(problem), cheapest.begin()->first);
+          EXPECT_EQ(memory.least(problem).bytes, cheapest.begin()->first);
           Cost best = kForbidden;
           const Cost free = solve(problem).cost;
           for (const auto& [bytes, cost] : cheapest) {
@@ -77,7 +77,7 @@ TEST(ShardingLimits, BytesOfPlansAsOnPaper) {
     const Problem whole = space.problem(costs);
     EXPECT_EQ(memory.of_plan(solve(whole).choice), 4 * (128 + 128 + 16 + 16 + 32 + 16));
     // The least: halves of the weights and of h; d is half if its columns are split.
-    EXPECT_EQ(memory.least(whole), 4 * (64 + 64 + 16 + 16 + 16 + 8));
+    EXPECT_EQ(memory.least(whole).bytes, 4 * (64 + 64 + 16 + 16 + 16 + 8));
   });
 }
 
@@ -225,7 +225,7 @@ TEST(ShardingLimits, AlternativesKeepTheLimit) {
         ASSERT_FALSE(space.large());
         const MemoryRows memory(graph, space, split_costs(costs).size);
         const Problem problem = space.problem(split_costs(costs));
-        const std::int64_t least = memory.least(problem), whole = bytes_of_all(graph, split_costs(costs));
+        const std::int64_t least = memory.least(problem).bytes, whole = bytes_of_all(graph, split_costs(costs));
         for (std::int64_t limit = least; limit < whole; limit += (whole - least) / 8) {
           SCOPED_TRACE(fmt::format("{} {} {}", machine, on, limit));
           Problem limited = problem;
