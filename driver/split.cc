@@ -210,10 +210,8 @@ class Chooser {
     if (!over_limit_) return;
     std::string why;
     int most = 1;
-    for (const SplitMesh& mesh : report_.meshes) {
-      most = std::max(most, mesh.ranks);
-      if (mesh.least_bytes > 0) why += fmt::format("\n    {} ranks: {}", mesh.ranks, mesh.excluded);
-    }
+    for (const SplitMesh& mesh : report_.meshes) most = std::max(most, mesh.ranks);
+    for (const std::string& mesh : too_small_) why += "\n    " + mesh;
     for (const SplitCandidate& c : report_.candidates)
       why += fmt::format("\n    {} ranks, {}: {}", c.ranks, c.name, c.refused);
     const int tried = most;
@@ -305,7 +303,7 @@ class Chooser {
             "give the ranks of the file, or a multiple of them as --devices");
       for (int ranks = 1; !only && ranks <= split.devices; ++ranks) {
         if (split.devices % ranks == 0 && ranks != kept.ranks())
-          report_.meshes.push_back({ranks, {}, {}, "the lines that are kept are for other ranks", {}, 0});
+          report_.meshes.push_back({ranks, {}, {}, "the lines that are kept are for other ranks", {}});
       }
       try_meshes({kept}, obey);
     } else if (only) {
@@ -434,9 +432,18 @@ class Chooser {
     }
   }
 
+  static std::string needs(const FoundPlans& found) {
+    const std::string least = analysis::format_bytes(found.least_bytes);
+    std::string text = fmt::format("at least {} are needed", least);
+    if (found.largest.empty()) return text;
+    if (const std::string reached = analysis::format_bytes(found.reached_bytes); reached != least)
+      text += fmt::format("; the smallest plan that was found takes {}", reached);
+    return text + ", of which the largest are " + found.largest;
+  }
+
   void add_plans(const Mesh& mesh, bool obey, FoundPlans found, std::vector<Found>& all, int round) {
     const int ranks = mesh.ranks();
-    SplitMesh tried{ranks, found.loads, found.order, {}, {}, found.least_bytes};
+    SplitMesh tried{ranks, found.loads, found.order, {}, {}};
     if (!options_.cost_file.empty()) tried.loads = tried.order = {};  // measured times know no floors
     if (!found.plans.empty()) {
       allow(tried);
@@ -459,8 +466,10 @@ class Chooser {
     }
     over_limit_ = over_limit_ || found.least_bytes > 0;
     if (found.least_bytes > 0) {
-      tried.excluded = fmt::format("at least {} are needed, of which the largest are {}",
-                                   analysis::format_bytes(found.least_bytes), found.largest);
+      tried.excluded = needs(found);
+      if (round == 0)
+        too_small_.push_back(fmt::format("{} ranks{}: {}", ranks,
+                                         mesh.has_names() ? ", " + to_string(mesh) : "", tried.excluded));
     } else if (plans == 0) {
       tried.excluded = found.obstacle.empty() ? "the cheapest plan splits nothing" : found.obstacle;
     }
@@ -575,9 +584,10 @@ class Chooser {
   std::int64_t missing_ = 0;                    // the least that a plan of the round took more than the limit
   std::int64_t uncounted_ =
       0;  // the least that a plan of the round, which was too large, took beside what the search counts
-  bool over_limit_ = false;   // whether some plan was refused because of it
-  std::vector<int> numbers_;  // of the candidates
-  std::string keep_;          // text of --keep
+  bool over_limit_ = false;             // whether some plan was refused because of it
+  std::vector<std::string> too_small_;  // what the meshes need of which no plan keeps it
+  std::vector<int> numbers_;            // of the candidates
+  std::string keep_;                    // text of --keep
   std::shared_ptr<const DeviceConfiguration> annotated_;
   std::vector<frontend::sharding::ProductJoin> joins_;
   std::optional<ir::Schedule> best_;

@@ -48,7 +48,6 @@ struct SplitMesh {
   std::string excluded;         // why it has no candidates; empty if it has
   frontend::sharding::PlanFlips
       flips;  // of its cheapest plan, if SplitOptions::explain and the model is split on so many
-  std::int64_t least_bytes = 0;  // of its smallest plan, if that is more than the limit
 };
 
 // What the choice was made from, for people (to_string) and tests.

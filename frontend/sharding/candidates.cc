@@ -65,11 +65,11 @@ struct PlanSpace {
       kept.emplace(graph, space, parse_mesh_plan(options.keep, options.keep_file), options.keep_file);
       kept->require_possible(*problem);
     }
-    if (limited && problem) {
+    if (limited) {
       for (const PricePoint& point : points.all())
         rows.emplace_back(graph, space, split_costs(point.costs).size);
     }
-    if (kept || !rows.empty()) {
+    if (problem && (kept || !rows.empty())) {
       restrict = [this, limit = options.memory](Problem& restricted) {
         if (kept) kept->restrict(restricted);
         for (const MemoryRows& own : rows) own.limit(restricted, *limit);
@@ -82,7 +82,7 @@ struct PlanSpace {
   PricePoints points;
   std::optional<Problem> problem;  // without what restricts it
   std::optional<KeptLines> kept;
-  std::vector<MemoryRows> rows;  // by point
+  std::vector<MemoryRows> rows;  // by point; of a large space of one
   Restrict restrict;             // null: nothing
 };
 
@@ -337,8 +337,22 @@ class MeshSearch {
   }
   SpaceSolution search(const Variant& variant) const {
     const SplitCostOptions own{variant.communication, whole_};
-    return plans_.problem ? solved(own, plans_.restrict, effort(&variant == &kCheapest))
-                          : solved_split(space_, split_costs(costs_, own, work_));
+    SolveOptions effort = this->effort(&variant == &kCheapest);
+    if (plans_.problem) {
+      effort.known = within_;
+      return solved(own, plans_.restrict, effort);
+    }
+    const SplitCosts costs = split_costs(costs_, own, work_);
+    SpaceSolution found = solved_split(space_, costs);
+    if (plans_.rows.empty() || bytes_counted(plans_.rows, found.solution.choice) <= *options_.memory)
+      return found;
+    if (within_.empty()) return {};
+    found = solved_in_turn(space_, costs, effort, within_, [&](const SplitSpace& part, Problem& problem) {
+      MemoryRows(graph_, part, costs.size).limit(problem, *options_.memory);
+    });
+    if (found.solution.cost == kForbidden)
+      found.solution.cost = space_.described(costs, found).price(graph_, costs);
+    return found;
   }
 
   // Keeps what was found for the variant, and what is found without padding if that pads: what this saves in a product can be less than
@@ -364,8 +378,42 @@ class MeshSearch {
   }
 
   void find_cheapest() {
-    if (keep(kCheapest, search(kCheapest), found_) || options_.cheapest_only) return;
-    for (const MemoryRows& own : plans_.rows) tell_least(own, plans_.kept, *plans_.problem, result_);
+    const bool possible = plans_.rows.empty() || find_within();
+    if ((possible && keep(kCheapest, search(kCheapest), found_)) || options_.cheapest_only) return;
+    for (const MemoryRows& own : plans_.rows)
+      tell_least(own, plans_.problem ? own.least(allowed(), few_cells()) : *least_, result_);
+  }
+
+  // A plan that the limits of memory allow, for searches to begin with. False if there is none.
+  bool find_within() {
+    const std::int64_t limit = *options_.memory;
+    if (!plans_.problem) {
+      least_ = least_in_turn(graph_, space_, split_costs(costs_, {}, work_), limit, few_cells());
+      if (least_->reached <= limit) within_ = least_->choice;
+      return least_->bytes <= limit;
+    }
+    const Problem problem = allowed();
+    for (const MemoryRows& own : plans_.rows) {
+      const LeastMemory least = own.least(problem, few_cells(), limit);
+      if (least.bytes > limit) return false;
+      if (!within_.empty() || least.choice.empty() || bytes_counted(plans_.rows, least.choice) > limit)
+        continue;
+      Problem restricted = *plans_.problem;
+      plans_.restrict(restricted);
+      within_ = completed(std::move(restricted), least.choice);
+    }
+    return true;
+  }
+  // Without limits of memory.
+  Problem allowed() const {
+    Problem problem = *plans_.problem;
+    if (plans_.kept) plans_.kept->restrict(problem);
+    return problem;
+  }
+  static SolveOptions few_cells() {
+    SolveOptions effort;
+    effort.budget >>= 4;
+    return effort;
   }
 
   bool seeks_others() const { return !found_.empty() && ranks_ > 1 && !options_.cheapest_only; }
@@ -451,8 +499,11 @@ class MeshSearch {
   PlanSpace plans_;
   const SplitSpace& space_;
   const PricePoints& points_;
-  Cost whole_;                       // SplitCostOptions
-  std::vector<BoundSearch> bounds_;  // by point
+  Cost whole_;                        // SplitCostOptions
+  std::vector<BoundSearch> bounds_;   // by point
+  std::optional<LeastMemory> least_;  // of a large space, under limits
+  std::vector<int>
+      within_;  // a choice that keeps the limits of memory; empty if there are none, or none is known
   std::vector<Found> found_;
   FoundPlans result_;
 };
@@ -512,10 +563,17 @@ int ranks_within(const Graph& graph, int above, std::int64_t memory,
   for (int ranks = above + 1; ranks <= kMostRanksWithin; ++ranks) {
     if (options.obey && obstacles.of(ranks)) continue;
     const SplitSpace space(graph, ranks, options.caches ? Caches::in_parts : Caches::whole);
-    Problem problem = space.problem(split_costs(costs));
-    for (const PricePoint& point : points.all())
-      MemoryRows(graph, space, split_costs(point.costs).size).limit(problem, memory);
-    if (solve(problem).feasible()) return ranks;
+    const Problem problem = space.problem(split_costs(costs));
+    Problem limited = problem;
+    SolveOptions effort;
+    effort.budget >>= 4;
+    bool possible = true;
+    for (const PricePoint& point : points.all()) {
+      const MemoryRows rows(graph, space, split_costs(point.costs).size);
+      possible = possible && rows.least(problem, effort, memory).bytes <= memory;
+      rows.limit(limited, memory);
+    }
+    if (possible && solve(limited, effort).feasible()) return ranks;
   }
   return 0;
 }

@@ -343,7 +343,11 @@ class SpacePrices {
 SplitChoice choose_split(const SplitSpace& space, const SplitCosts& costs, const SolveOptions& options = {});
 SpaceSolution solved_split(const SplitSpace& space, const SplitCosts& costs,
                            const SolveOptions& options = {});
-// One axis after another, from the last one on, until none becomes cheaper. Has no bound.
-SpaceSolution solved_in_turn(const SplitSpace& space, const SplitCosts& costs, SolveOptions options = {});
+// Adds limits to the problem of a space that was made of another one.
+using RestrictPart = std::function<void(const SplitSpace&, Problem&)>;
+// One axis after another, from the last one on, until none becomes cheaper. Has no bound. The first choice is `from`, or everything whole if
+// that is empty; with `restrict` it must keep the limits, and is the solution, without a cost, where no other one is found that does.
+SpaceSolution solved_in_turn(const SplitSpace& space, const SplitCosts& costs, SolveOptions options = {},
+                             std::vector<int> from = {}, const RestrictPart& restrict = nullptr);
 
 }  // namespace braid::frontend::sharding

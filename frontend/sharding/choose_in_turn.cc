@@ -14,12 +14,13 @@ SpaceSolution solved_split(const SplitSpace& space, const SplitCosts& costs, con
   return space.large() ? solved_in_turn(space, costs, options) : space.solved(costs, options);
 }
 
-SpaceSolution solved_in_turn(const SplitSpace& space, const SplitCosts& costs, SolveOptions options) {
+SpaceSolution solved_in_turn(const SplitSpace& space, const SplitCosts& costs, SolveOptions options,
+                             std::vector<int> from, const RestrictPart& restrict) {
   // Each is one of many, and none has a bound that anybody is told.
   constexpr std::int64_t kMostCells = std::int64_t{1} << 25;
   options.budget = std::min(options.budget, kMostCells);
   // What each axis has so far, as a choice of the whole space; empty: everything is whole.
-  std::vector<int> known;
+  std::vector<int> known = std::move(from);
   Solution best;
   constexpr int kMostRounds = 4;
   std::vector<std::vector<int>> way;
@@ -33,11 +34,19 @@ SpaceSolution solved_in_turn(const SplitSpace& space, const SplitCosts& costs, S
       if (!known.empty() && last == known) continue;
       const SplitSpace one(space, axis, known);
       ir::internal_check(!one.large(), "one axis of {} has too many choices", to_string(space.mesh()));
-      Solution next = one.solved(costs, options).solution;
+      Solution next = one.solved(costs, options,
+                                 restrict ? [&](Problem& problem) { restrict(one, problem); }
+                                          : std::function<void(Problem&)>())
+                          .solution;
+      if (!next.feasible()) {  // what is known keeps the restrictions
+        proved = false;
+        last = known;
+        continue;
+      }
       std::vector<int> choice = space.choice_of(one, next.choice);
       proved = proved && next.status == Status::kOptimal;
       way.push_back(choice);
-      if (known.empty() || next.cost <= best.cost) {
+      if (best.choice.empty() || next.cost <= best.cost) {
         best = std::move(next);
         known = std::move(choice);
       } else {

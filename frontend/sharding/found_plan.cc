@@ -104,13 +104,7 @@ std::int64_t bytes_counted(const std::vector<MemoryRows>& rows, const std::vecto
   return most;
 }
 
-void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, const Problem& problem,
-                FoundPlans& result) {
-  Problem restricted = problem;
-  if (kept) kept->restrict(restricted);
-  SolveOptions effort;
-  effort.budget >>= 4;
-  const LeastMemory least = rows.least(restricted, effort);
+void tell_least(const MemoryRows& rows, const LeastMemory& least, FoundPlans& result) {
   if (least.bytes <= result.least_bytes) return;  // at other sizes
   result.least_bytes = least.bytes;
   result.reached_bytes = least.reached;

@@ -21,9 +21,8 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
 std::int64_t bytes_of_all(const Graph& graph, const SplitCosts& costs);
 // Of a choice on a rank, at the sizes where they are the most; 0 without rows.
 std::int64_t bytes_counted(const std::vector<MemoryRows>& rows, const std::vector<int>& choice);
-// What the smallest plan takes, and of what. `problem` is one without limits.
-void tell_least(const MemoryRows& rows, const std::optional<KeptLines>& kept, const Problem& problem,
-                FoundPlans& result);
+// What the smallest plan takes, and of what, unless it takes more at other sizes that were told.
+void tell_least(const MemoryRows& rows, const LeastMemory& least, FoundPlans& result);
 BoundOptions bound_options(const SearchOptions& options, const Mesh& mesh,
                            const std::map<std::string, double>& attention_flops);
 

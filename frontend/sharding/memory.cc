@@ -244,20 +244,27 @@ MemoryRows::Weighted MemoryRows::weighted(const Problem& problem, const std::vec
   return result;
 }
 
+std::vector<std::int64_t> MemoryRows::smallest() const {
+  std::vector<std::int64_t> bytes(at(rows_) + 1, 0);
+  for (const Item& item : items_) {
+    // Of a weight that several nodes read, all may take another state.
+    const std::int64_t smallest = item.takers.empty() ? std::ranges::min(item.bytes) : 0;
+    bytes[at(item.begin)] += smallest;
+    bytes[at(item.end)] -= smallest;
+  }
+  for (int row = 1; row < rows_; ++row) bytes[at(row)] += bytes[at(row - 1)];
+  bytes.resize(at(rows_));
+  return bytes;
+}
+
+std::int64_t MemoryRows::of_smallest() const { return std::ranges::max(smallest()); }
+
 LeastMemory MemoryRows::least(const Problem& problem, const SolveOptions& options,
                               std::optional<std::int64_t> limit) const {
-  // No plan takes less in its fullest row than the smallest states do in theirs.
-  std::vector<std::int64_t> step(at(rows_) + 1, 0);
-  for (const Item& item : items_) {
-    const std::int64_t smallest =
-        item.takers.empty() ? *std::min_element(item.bytes.begin(), item.bytes.end()) : 0;
-    step[at(item.begin)] += smallest;
-    step[at(item.end)] -= smallest;
-  }
-  for (int row = 1; row < rows_; ++row) step[at(row)] += step[at(row - 1)];
-  const auto fullest_row = std::max_element(step.begin(), step.begin() + rows_);
-  std::vector<int> rows = {static_cast<int>(fullest_row - step.begin())};
-  LeastMemory least{*fullest_row, std::numeric_limits<std::int64_t>::max(), {}};
+  const std::vector<std::int64_t> smallest = this->smallest();
+  const auto most = std::ranges::max_element(smallest);
+  std::vector<int> rows = {static_cast<int>(most - smallest.begin())};
+  LeastMemory least{*most, std::numeric_limits<std::int64_t>::max(), {}};
 
   SolveOptions left = options;
   const auto solved = [&](const Problem& own) {
@@ -322,6 +329,28 @@ std::vector<std::string> MemoryRows::largest(const std::vector<int>& choice, std
                                 analysis::format_bytes(bytes_of(*item, choice))));
   }
   return lines;
+}
+
+LeastMemory least_in_turn(const Graph& graph, const SplitSpace& space, const SplitCosts& costs,
+                          std::int64_t limit, const SolveOptions& options) {
+  const MemoryRows all(graph, space, costs.size);
+  LeastMemory least{all.of_smallest(), std::numeric_limits<std::int64_t>::max(), {}};
+  if (least.bytes > limit) limit = 0;  // what is asked is the least
+  for (bool smaller = true; smaller;) {
+    smaller = false;
+    for (int axis = space.mesh().size(); axis-- > 0 && least.reached > limit;) {
+      const SplitSpace one(space, axis, least.choice);
+      const LeastMemory own = MemoryRows(graph, one, costs.size).least(one.problem(costs), options);
+      if (own.choice.empty()) continue;
+      std::vector<int> choice = space.choice_of(one, own.choice);
+      const std::int64_t bytes = all.of_plan(choice);
+      if (bytes >= least.reached) continue;
+      least.reached = bytes;
+      least.choice = std::move(choice);
+      smaller = true;
+    }
+  }
+  return least;
 }
 
 }  // namespace braid::frontend::sharding

@@ -35,6 +35,8 @@ class MemoryRows {
   // No choice of the problem, which must be one of the space, may take more bytes on a rank. Adds rows to those that it has, and
   // variables behind those of the space.
   void limit(Problem& problem, std::int64_t bytes) const;
+  // The bytes of the fullest row of the smallest states: no plan takes less.
+  std::int64_t of_smallest() const;
   // The bytes of the fullest row.
   std::int64_t of_plan(const std::vector<int>& choice) const;
   // The least that any plan takes in its fullest row, by solving with one budget for all of it. `problem` is one of the space without
@@ -56,8 +58,9 @@ class MemoryRows {
   };
   // What is asked of plans is what they take in these rows together, each as often as it is given.
   struct Weighted {
-    Problem problem;  // forbids what the other one does; cost and `fixed` are `scale` times the bytes, and less than `scale` more
-    Cost fixed = 0;   // what no choice changes
+    Problem
+        problem;  // forbids what the other one does; cost and `fixed` are `scale` times the bytes, and less than `scale` more
+    Cost fixed = 0;  // what no choice changes
     Cost scale = 1;
   };
   Weighted weighted(const Problem& problem, const std::vector<int>& rows) const;
@@ -69,6 +72,8 @@ class MemoryRows {
   std::int64_t bytes_in(int value, const MeshSpec& state) const;
   std::int64_t bytes_of(const Item& item, const std::vector<int>& choice) const;
   int fullest(const std::vector<int>& choice) const;
+  // By row, in the smallest states.
+  std::vector<std::int64_t> smallest() const;
 
   const Graph& graph_;
   const SplitSpace& space_;
@@ -76,5 +81,11 @@ class MemoryRows {
   std::vector<Item> items_;
   int rows_ = 0;
 };
+
+// Of a space that is too large to be solved as a whole: the choice of one axis after another, each with the least that it can take with those of
+// the others given, until a plan takes at most `limit` or none takes less. `bytes` is what the smallest states take. Costs are those with
+// which the space's problems are made.
+LeastMemory least_in_turn(const Graph& graph, const SplitSpace& space, const SplitCosts& costs,
+                          std::int64_t limit, const SolveOptions& options);
 
 }  // namespace braid::frontend::sharding

@@ -478,7 +478,9 @@ FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const S
     if (found.choices.empty()) {
       if (!result.plans.empty()) break;
       for (const auto& own : together.all) {
-        for (const MemoryRows& rows : own->rows) tell_least(rows, own->kept, own->free, result);
+        Problem allowed = own->free;
+        if (own->kept) own->kept->restrict(allowed);
+        for (const MemoryRows& rows : own->rows) tell_least(rows, rows.least(allowed, effort), result);
       }
       if (result.least_bytes == 0)
         result.obstacle = "no layout of the weights keeps the limits of all programs";

@@ -43,6 +43,13 @@ TEST_F(SplitModel, MemoryLimitsAreKept) {
   o.split.memory_limit = 100;
   EXPECT_NE(frontend::error_of([&] { lower(o); }).hint().find("no number of ranks from 8 to 64 was found"),
             std::string::npos);
+  // On several axes, too, it is said what would be enough.
+  o.split.devices = 0;
+  o.split.mesh = "dp=2,tp=2";
+  const ir::UserError several = frontend::error_of([&] { lower(o); });
+  EXPECT_EQ(several.code(), 488);
+  EXPECT_NE(several.message().find("4 ranks, dp=2, tp=2: at least "), std::string::npos) << several.message();
+  EXPECT_NE(several.message().find("'up0' S("), std::string::npos) << several.message();
 }
 
 // A weight whose dimensions are all 2 has halves along one axis, whatever its length, and quarters along two.

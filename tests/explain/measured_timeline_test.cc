@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
 
 #include "analysis/costs/machine.h"
 #include "explain/compare_timelines.h"
@@ -182,12 +185,13 @@ output %c
 )";
 
 analysis::CostModel costs_of(const char* costs) {
-  static int files = 0;
-  const std::string path = ::testing::TempDir() + "costs" + std::to_string(files++) + ".json";
+  const std::string path = ::testing::TempDir() + "braid_costs." + std::to_string(getpid()) + ".json";
   std::FILE* f = std::fopen(path.c_str(), "w");
   std::fputs(costs, f);
   std::fclose(f);
-  return analysis::CostModel(with_paced_link(analysis::load_machine("cpu"), 10, 1), {.cost_file = path});
+  analysis::CostModel model(with_paced_link(analysis::load_machine("cpu"), 10, 1), {.cost_file = path});
+  std::remove(path.c_str());
+  return model;
 }
 
 TEST(MeasuredTimeline, WhatAWaitCostsItsCallerRunsBesideTheTransfer) {

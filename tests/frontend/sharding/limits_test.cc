@@ -1,6 +1,7 @@
 // Memory limits and kept lines of the search against trying all plans of small models.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 
 #include "chosen.h"
@@ -62,6 +63,113 @@ TEST(ShardingLimits, MemoryLimitsGiveTheCheapestPlanWithin) {
     });
   }
   EXPECT_GT(binding, 20);
+}
+
+// Whatever effort is spent: no plan takes less than the one number, one takes the other, and both meet if there is enough of it. What is
+// said about a limit is true on both sides of the least.
+TEST(ShardingLimits, LeastMemoryIsEnclosedByEveryBudget) {
+  int open = 0, proved = 0;
+  for (const std::string& text : {two_products("2", 8), two_products("32", 8)}) {
+    with_graph(text, {}, [&](const Graph& graph) {
+      for (const int ranks : {2, 4}) {
+        const SplitSpace space(graph, ranks);
+        const MemoryRows memory(graph, space, size);
+        const Problem problem = space.problem(test_costs(1));
+        std::int64_t least = std::numeric_limits<std::int64_t>::max();
+        for_all(problem, [&](const std::vector<int>& choice, Cost) {
+          least = std::min(least, memory.of_plan(choice));
+        });
+        EXPECT_LE(memory.of_smallest(), least);
+        for (const std::int64_t budget : {0, 1, 100, 1000, 10'000, 100'000, 1 << 28}) {
+          SolveOptions effort;
+          effort.budget = budget;
+          const LeastMemory found = memory.least(problem, effort);
+          EXPECT_LE(found.bytes, least) << budget;
+          EXPECT_GE(found.reached, least) << budget;
+          if (!found.choice.empty()) {
+            EXPECT_EQ(memory.of_plan(found.choice), found.reached);
+            EXPECT_NE(price(problem, found.choice), kForbidden);
+          }
+          (found.proved() ? proved : open) += 1;
+        }
+        const LeastMemory below = memory.least(problem, {}, least - 1),
+                          enough = memory.least(problem, {}, least);
+        EXPECT_GT(below.bytes, least - 1);
+        EXPECT_EQ(enough.reached, least);
+      }
+    });
+  }
+  EXPECT_GT(open, 0);
+  EXPECT_GT(proved, 4);
+}
+
+// A layer is what a product and its inverse are, so that the least is known: halves of all weights, and beside them a small tensor or two.
+TEST(ShardingLimits, LeastMemoryOfManyLayers) {
+  constexpr int kLayers = 48, kHidden = 16;
+  std::string weights, nodes, x = "x";
+  for (int k = 0; k < kLayers; ++k) {
+    weights += fmt::format("{}{}, {}", k ? ", " : "", weight(fmt::format("up{}", k), kHidden, 2 * kHidden),
+                           weight(fmt::format("down{}", k), 2 * kHidden, kHidden));
+    const std::string y = k + 1 == kLayers ? "y" : fmt::format("x{}", k);
+    nodes += fmt::format(
+        "h{0} = MatMul({1}, up{0})\n r{0} = Relu(h{0})\n d{0} = MatMul(r{0}, down{0})\n {2} = "
+        "Softmax(d{0})\n ",
+        k, x, y);
+    x = y;
+  }
+  with_graph("g (float[2,16] x) => (float[2,16] y) <" + weights + "> {" + nodes + "}", {},
+             [](const Graph& graph) {
+               for (const int ranks : {2, 4}) {
+                 const SplitSpace space(graph, ranks);
+                 const MemoryRows memory(graph, space, size);
+                 const LeastMemory least = memory.least(space.problem(test_costs()));
+                 const std::int64_t in_parts = 4 * kLayers * 2 * kHidden * 2 * kHidden / ranks;
+                 EXPECT_GE(least.bytes, in_parts);
+                 EXPECT_LT(least.reached, in_parts + 4 * 5 * 2 * 2 * kHidden);
+                 EXPECT_LE(least.reached - least.bytes, least.bytes / 100);
+               }
+             });
+}
+
+// On a space that is searched one axis after another: the least and the plans of a limit against those of all axes at once.
+TEST(ShardingLimits, AxesInTurnKeepLimits) {
+  const Mesh mesh = parse_mesh("dp=2,tp=2", "mesh");
+  SpaceOptions few;
+  few.cells = 0;
+  int reached = 0, limited = 0;
+  for (const std::string& text : {two_products("4", 8), two_products("64", 8)}) {
+    with_graph(text, {}, [&](const Graph& graph) {
+      const SplitSpace whole(graph, mesh), large(graph, mesh, few);
+      ASSERT_FALSE(whole.large());
+      ASSERT_TRUE(large.large());
+      for (const int communication : {1, 30, 1000, 3000}) {
+        const SplitCosts costs = split_costs(analysis::cost_model_for("cpu"), {communication, 0});
+        const Problem problem = whole.problem(costs);
+        const MemoryRows memory(graph, whole, size), of_large(graph, large, size);
+        const LeastMemory least = memory.least(problem), turns = least_in_turn(graph, large, costs, 0, {});
+        ASSERT_TRUE(least.proved());
+        EXPECT_LE(turns.bytes, least.bytes);
+        EXPECT_GE(turns.reached, least.bytes);
+        EXPECT_EQ(of_large.of_plan(turns.choice), turns.reached);
+        reached += turns.reached == least.bytes ? 1 : 0;
+        const std::int64_t most = of_large.of_plan(solved_in_turn(large, costs).solution.choice);
+        for (std::int64_t limit = turns.reached; limit < most; limit += 64) {
+          const LeastMemory within = least_in_turn(graph, large, costs, limit, {});
+          ASSERT_LE(within.reached, limit);
+          const SpaceSolution found = solved_in_turn(
+              large, costs, {}, within.choice,
+              [&](const SplitSpace& part, Problem& p) { MemoryRows(graph, part, size).limit(p, limit); });
+          EXPECT_LE(of_large.of_plan(found.solution.choice), limit);
+          Problem restricted = problem;
+          memory.limit(restricted, limit);
+          EXPECT_GE(large.described(costs, found).price(graph, costs), solve(restricted).cost);
+          ++limited;
+        }
+      }
+    });
+  }
+  EXPECT_GT(reached, 0);
+  EXPECT_GT(limited, 8);
 }
 
 TEST(ShardingLimits, BytesOfPlansAsOnPaper) {
@@ -225,7 +333,8 @@ TEST(ShardingLimits, AlternativesKeepTheLimit) {
         ASSERT_FALSE(space.large());
         const MemoryRows memory(graph, space, split_costs(costs).size);
         const Problem problem = space.problem(split_costs(costs));
-        const std::int64_t least = memory.least(problem).bytes, whole = bytes_of_all(graph, split_costs(costs));
+        const std::int64_t least = memory.least(problem).bytes,
+                           whole = bytes_of_all(graph, split_costs(costs));
         for (std::int64_t limit = least; limit < whole; limit += (whole - least) / 8) {
           SCOPED_TRACE(fmt::format("{} {} {}", machine, on, limit));
           Problem limited = problem;
