@@ -336,20 +336,40 @@ class MeshSearch {
     return effort;
   }
   SpaceSolution search(const Variant& variant) const {
+    std::optional<SpaceSolution> found = search_unlimited(variant);
+    return found ? std::move(*found) : search_within(variant);
+  }
+  // nullopt if that takes more memory than there is.
+  std::optional<SpaceSolution> search_unlimited(const Variant& variant) const {
+    const SplitCostOptions own{variant.communication, whole_};
+    const bool limited = !plans_.rows.empty();
+    SpaceSolution found;
+    if (plans_.problem) {
+      Restrict kept;
+      if (plans_.kept) kept = [this](Problem& problem) { plans_.kept->restrict(problem); };
+      found = solved(own, kept, limited ? few_cells() : SolveOptions());
+      if (limited && !found.solution.proved()) return std::nullopt;
+    } else {
+      found = solved_split(space_, split_costs(costs_, own, work_));
+    }
+    if (limited && found.solution.feasible() &&
+        bytes_counted(plans_.rows, found.solution.choice) > *options_.memory)
+      return std::nullopt;
+    return found;
+  }
+  SpaceSolution search_within(const Variant& variant) const {
     const SplitCostOptions own{variant.communication, whole_};
     SolveOptions effort = this->effort(&variant == &kCheapest);
     if (plans_.problem) {
       effort.known = within_;
       return solved(own, plans_.restrict, effort);
     }
-    const SplitCosts costs = split_costs(costs_, own, work_);
-    SpaceSolution found = solved_split(space_, costs);
-    if (plans_.rows.empty() || bytes_counted(plans_.rows, found.solution.choice) <= *options_.memory)
-      return found;
     if (within_.empty()) return {};
-    found = solved_in_turn(space_, costs, effort, within_, [&](const SplitSpace& part, Problem& problem) {
-      MemoryRows(graph_, part, costs.size).limit(problem, *options_.memory);
-    });
+    const SplitCosts costs = split_costs(costs_, own, work_);
+    SpaceSolution found =
+        solved_in_turn(space_, costs, effort, within_, [&](const SplitSpace& part, Problem& problem) {
+          MemoryRows(graph_, part, costs.size).limit(problem, *options_.memory);
+        });
     if (found.solution.cost == kForbidden)
       found.solution.cost = space_.described(costs, found).price(graph_, costs);
     return found;
@@ -378,31 +398,39 @@ class MeshSearch {
   }
 
   void find_cheapest() {
-    const bool possible = plans_.rows.empty() || find_within();
-    if ((possible && keep(kCheapest, search(kCheapest), found_)) || options_.cheapest_only) return;
-    for (const MemoryRows& own : plans_.rows)
-      tell_least(own, plans_.problem ? own.least(allowed(), few_cells()) : *least_, result_);
+    std::optional<SpaceSolution> own = search_unlimited(kCheapest);
+    if (!own && find_within()) own = search_within(kCheapest);
+    if (own && keep(kCheapest, std::move(*own), found_)) {
+      if (within_.empty() && !plans_.rows.empty()) keeps_limits(found_.front().choice.solution.choice);
+    } else if (!options_.cheapest_only) {
+      for (const MemoryRows& rows : plans_.rows)
+        tell_least(rows, plans_.problem ? rows.least(allowed(), few_cells()) : *least_, result_);
+    }
   }
 
-  // A plan that the limits of memory allow, for searches to begin with. False if there is none.
+  // A plan that the limits of memory allow, for searches to begin with, if one is found. False if there is none.
   bool find_within() {
     const std::int64_t limit = *options_.memory;
     if (!plans_.problem) {
       least_ = least_in_turn(graph_, space_, split_costs(costs_, {}, work_), limit, few_cells());
-      if (least_->reached <= limit) within_ = least_->choice;
+      if (least_->reached <= limit) keeps_limits(least_->choice);
       return least_->bytes <= limit;
     }
     const Problem problem = allowed();
     for (const MemoryRows& own : plans_.rows) {
       const LeastMemory least = own.least(problem, few_cells(), limit);
       if (least.bytes > limit) return false;
-      if (!within_.empty() || least.choice.empty() || bytes_counted(plans_.rows, least.choice) > limit)
-        continue;
-      Problem restricted = *plans_.problem;
-      plans_.restrict(restricted);
-      within_ = completed(std::move(restricted), least.choice);
+      if (within_.empty() && !least.choice.empty() && bytes_counted(plans_.rows, least.choice) <= limit)
+        keeps_limits(least.choice);
     }
     return true;
+  }
+  void keeps_limits(const std::vector<int>& choice) {
+    within_ = choice;
+    if (!plans_.problem) return;
+    Problem restricted = *plans_.problem;
+    plans_.restrict(restricted);
+    within_ = completed(std::move(restricted), choice);
   }
   // Without limits of memory.
   Problem allowed() const {

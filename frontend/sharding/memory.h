@@ -40,7 +40,7 @@ class MemoryRows {
   // The bytes of the fullest row.
   std::int64_t of_plan(const std::vector<int>& choice) const;
   // The least that any plan takes in its fullest row, by solving with one budget for all of it. `problem` is one of the space without
-  // limits, for which there is a plan. With `limit` no more is found out than whether a plan takes at most so much.
+  // limits. With `limit` no more is found out than whether a plan takes at most so much.
   LeastMemory least(const Problem& problem, const SolveOptions& options = {},
                     std::optional<std::int64_t> limit = std::nullopt) const;
   // The largest tensors of the fullest row of that plan: "'up' S(1): 3.0 MiB".
