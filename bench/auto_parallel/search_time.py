@@ -54,13 +54,17 @@ SEARCHES = (  # graph, devices, meshes, all at once; None: those that --devices 
     ("decode", 8, all_meshes(8)),
     ("prefill", 64, [(4, 4, 4)]),
 )
-COMMANDS = (  # command, graph, options: check chooses as compile does, explain looks for alternatives beside
+# Command, graph, options: check chooses as compile does, explain looks for alternatives beside. A limit that no plan keeps is refused (3).
+COMMANDS = (
     ("check", "prefill", ["--devices", "8"]),
     ("explain", "prefill", ["--devices", "8"]),
     ("check", "decode", ["--devices", "8"]),
     ("explain", "decode", ["--devices", "8"]),
     ("check", "prefill", ["--devices", "64"]),
     ("explain", "decode", ["--tp", "8", "--split-caches"]),
+    ("check", "decode", ["--devices", "8", "--memory-limit", "1gb"]),
+    ("check", "decode", ["--devices", "8", "--memory-limit", "13gb"]),
+    ("check", "prefill", ["--devices", "8", "--memory-limit", "20gb"]),
 )
 
 
@@ -113,11 +117,11 @@ def write_model(folder, graph, layers):
 
 
 def run(command):
-    """Processor time of the command, and what it prints."""
+    """Processor time of the command, which may find no plan for its limit of memory, and what it prints."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode != 0:
+    if done.returncode != 0 and not (done.returncode == 3 and "BR0488" in done.stderr):
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
 
