@@ -349,6 +349,7 @@ class MeshSearch {
       if (plans_.kept) kept = [this](Problem& problem) { plans_.kept->restrict(problem); };
       found = solved(own, kept, limited ? few_cells() : SolveOptions());
       if (limited && !found.solution.proved()) return std::nullopt;
+      if (limited && !plans_.kept) require_kept(found.solution);
     } else {
       found = solved_split(space_, split_costs(costs_, own, work_));
     }
@@ -362,7 +363,16 @@ class MeshSearch {
     SolveOptions effort = this->effort(&variant == &kCheapest);
     if (plans_.problem) {
       effort.known = within_;
-      return solved(own, plans_.restrict, effort);
+      SpaceSolution found = solved(own, plans_.restrict, effort);
+      // Limits leave out what is small.
+      if (!within_.empty() && bytes_counted(plans_.rows, found.solution.choice) > *options_.memory) {
+        std::vector<int>& choice = found.solution.choice;
+        choice.assign(within_.begin(), within_.begin() + space_.variables());
+        found.solution.cost = price(points_.problem(space_, own), choice);
+        found.solution.status = Status::kFeasible;
+        found.way.clear();
+      }
+      return found;
     }
     if (within_.empty()) return {};
     const SplitCosts costs = split_costs(costs_, own, work_);
@@ -370,6 +380,8 @@ class MeshSearch {
         solved_in_turn(space_, costs, effort, within_, [&](const SplitSpace& part, Problem& problem) {
           MemoryRows(graph_, part, costs.size).limit(problem, *options_.memory);
         });
+    if (bytes_counted(plans_.rows, found.solution.choice) > *options_.memory) found = {{.choice = within_}};
+    found.solution.status = Status::kFeasible;
     if (found.solution.cost == kForbidden)
       found.solution.cost = space_.described(costs, found).price(graph_, costs);
     return found;
@@ -412,7 +424,9 @@ class MeshSearch {
   bool find_within() {
     const std::int64_t limit = *options_.memory;
     if (!plans_.problem) {
-      least_ = least_in_turn(graph_, space_, split_costs(costs_, {}, work_), limit, few_cells());
+      const SplitCosts costs = split_costs(costs_, {}, work_);
+      least_ = least_in_turn(graph_, space_, costs, limit, solved_split(space_, costs).solution.choice,
+                             few_cells());
       if (least_->reached <= limit) keeps_limits(least_->choice);
       return least_->bytes <= limit;
     }
@@ -593,15 +607,20 @@ int ranks_within(const Graph& graph, int above, std::int64_t memory,
     const SplitSpace space(graph, ranks, options.caches ? Caches::in_parts : Caches::whole);
     const Problem problem = space.problem(split_costs(costs));
     Problem limited = problem;
+    // Each is one of many.
     SolveOptions effort;
-    effort.budget >>= 4;
-    bool possible = true;
+    effort.budget >>= 6;
+    bool possible = true, within = true;
     for (const PricePoint& point : points.all()) {
       const MemoryRows rows(graph, space, split_costs(point.costs).size);
-      possible = possible && rows.least(problem, effort, memory).bytes <= memory;
+      const LeastMemory least = rows.least(problem, effort, memory);
+      possible = possible && least.bytes <= memory;
+      within = within && least.reached <= memory;
       rows.limit(limited, memory);
     }
-    if (possible && solve(limited, effort).feasible()) return ranks;
+    if (!possible || (!within && !points.several())) continue;
+    effort.enough = kLargestTotal;
+    if (!points.several() || solve(limited, effort).feasible()) return ranks;
   }
   return 0;
 }

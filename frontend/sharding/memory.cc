@@ -266,6 +266,12 @@ LeastMemory MemoryRows::least(const Problem& problem, const SolveOptions& option
   std::vector<int> rows = {static_cast<int>(most - smallest.begin())};
   LeastMemory least{*most, std::numeric_limits<std::int64_t>::max(), {}};
 
+  // More could not be added up as costs.
+  constexpr double kMostBytes = 0x1p50;
+  double bytes_of_all = 0;
+  for (const Item& item : items_) bytes_of_all += static_cast<double>(std::ranges::max(item.bytes));
+  if (bytes_of_all > kMostBytes) return least;
+
   SolveOptions left = options;
   const auto solved = [&](const Problem& own) {
     const Solution solution = solve(own, left);
@@ -332,24 +338,37 @@ std::vector<std::string> MemoryRows::largest(const std::vector<int>& choice, std
 }
 
 LeastMemory least_in_turn(const Graph& graph, const SplitSpace& space, const SplitCosts& costs,
-                          std::int64_t limit, const SolveOptions& options) {
+                          std::int64_t limit, const std::vector<int>& from, const SolveOptions& options) {
   const MemoryRows all(graph, space, costs.size);
   LeastMemory least{all.of_smallest(), std::numeric_limits<std::int64_t>::max(), {}};
   if (least.bytes > limit) limit = 0;  // what is asked is the least
-  for (bool smaller = true; smaller;) {
-    smaller = false;
-    for (int axis = space.mesh().size(); axis-- > 0 && least.reached > limit;) {
-      const SplitSpace one(space, axis, least.choice);
-      const LeastMemory own = MemoryRows(graph, one, costs.size).least(one.problem(costs), options);
-      if (own.choice.empty()) continue;
-      std::vector<int> choice = space.choice_of(one, own.choice);
-      const std::int64_t bytes = all.of_plan(choice);
-      if (bytes >= least.reached) continue;
-      least.reached = bytes;
-      least.choice = std::move(choice);
-      smaller = true;
+  const int axes = space.mesh().size();
+  // What an axis has decides what the others can have, so where a descent ends depends on where it begins and on the order of axes.
+  const auto descend = [&](std::vector<int> known, bool last_first) {
+    std::int64_t reached = known.empty() ? std::numeric_limits<std::int64_t>::max() : all.of_plan(known);
+    for (bool smaller = true; smaller && reached > limit;) {
+      smaller = false;
+      for (int k = 0; k < axes && reached > limit; ++k) {
+        const SplitSpace one(space, last_first ? axes - 1 - k : k, known);
+        const LeastMemory own = MemoryRows(graph, one, costs.size).least(one.problem(costs), options);
+        if (own.choice.empty()) continue;
+        std::vector<int> choice = space.choice_of(one, own.choice);
+        const std::int64_t bytes = all.of_plan(choice);
+        if (bytes > reached) continue;
+        smaller = smaller || bytes < reached;
+        reached = bytes;
+        known = std::move(choice);
+      }
     }
-  }
+    if (reached >= least.reached) return;
+    least.reached = reached;
+    least.choice = std::move(known);
+  };
+  descend({}, true);
+  const auto enough = [&] { return least.reached <= std::max(limit, least.bytes); };
+  if (!enough()) descend({}, false);
+  if (!enough() && !from.empty()) descend(from, true);
+  if (!enough() && !from.empty()) descend(from, false);
   return least;
 }
 

@@ -40,7 +40,8 @@ class MemoryRows {
   // The bytes of the fullest row.
   std::int64_t of_plan(const std::vector<int>& choice) const;
   // The least that any plan takes in its fullest row, by solving with one budget for all of it. `problem` is one of the space without
-  // limits. With `limit` no more is found out than whether a plan takes at most so much.
+  // limits. With `limit` no more is found out than whether a plan takes at most so much. Of more than
+  // a petabyte in all it is what the smallest states take, without a plan.
   LeastMemory least(const Problem& problem, const SolveOptions& options = {},
                     std::optional<std::int64_t> limit = std::nullopt) const;
   // The largest tensors of the fullest row of that plan: "'up' S(1): 3.0 MiB".
@@ -83,9 +84,10 @@ class MemoryRows {
 };
 
 // Of a space that is too large to be solved as a whole: the choice of one axis after another, each with the least that it can take with those of
-// the others given, until a plan takes at most `limit` or none takes less. `bytes` is what the smallest states take. Costs are those with
+// the others given, until a plan takes at most `limit` or none takes less, beginning with everything whole and with the choice `from`, which may be
+// empty. `bytes` is what the smallest states take. Costs are those with
 // which the space's problems are made.
 LeastMemory least_in_turn(const Graph& graph, const SplitSpace& space, const SplitCosts& costs,
-                          std::int64_t limit, const SolveOptions& options);
+                          std::int64_t limit, const std::vector<int>& from, const SolveOptions& options);
 
 }  // namespace braid::frontend::sharding

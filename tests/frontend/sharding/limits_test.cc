@@ -96,6 +96,7 @@ TEST(ShardingLimits, LeastMemoryIsEnclosedByEveryBudget) {
                           enough = memory.least(problem, {}, least);
         EXPECT_GT(below.bytes, least - 1);
         EXPECT_EQ(enough.reached, least);
+        EXPECT_LE(below.bytes, least);
       }
     });
   }
@@ -146,7 +147,8 @@ TEST(ShardingLimits, AxesInTurnKeepLimits) {
         const SplitCosts costs = split_costs(analysis::cost_model_for("cpu"), {communication, 0});
         const Problem problem = whole.problem(costs);
         const MemoryRows memory(graph, whole, size), of_large(graph, large, size);
-        const LeastMemory least = memory.least(problem), turns = least_in_turn(graph, large, costs, 0, {});
+        const LeastMemory least = memory.least(problem),
+                          turns = least_in_turn(graph, large, costs, 0, {}, {});
         ASSERT_TRUE(least.proved());
         EXPECT_LE(turns.bytes, least.bytes);
         EXPECT_GE(turns.reached, least.bytes);
@@ -154,7 +156,7 @@ TEST(ShardingLimits, AxesInTurnKeepLimits) {
         reached += turns.reached == least.bytes ? 1 : 0;
         const std::int64_t most = of_large.of_plan(solved_in_turn(large, costs).solution.choice);
         for (std::int64_t limit = turns.reached; limit < most; limit += 64) {
-          const LeastMemory within = least_in_turn(graph, large, costs, limit, {});
+          const LeastMemory within = least_in_turn(graph, large, costs, limit, {}, {});
           ASSERT_LE(within.reached, limit);
           const SpaceSolution found = solved_in_turn(
               large, costs, {}, within.choice,
