@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <set>
 
 #include "ir/error.h"
 
@@ -70,8 +71,12 @@ SpaceSolution SplitSpace::solved(const SplitCosts& costs, const SolveOptions& op
     solution.choice.assign(at(variables_), 0);
     for (const Flow& flow : flows_) {
       if (flow.variable < 0) continue;
+      std::set<int> converted;  // into what the first choices of readers take
+      for (const Reader& reader : readers(flow)) converted.insert((*reader.taken)[0]);
+      converted.erase((*flow.produced)[0]);
       for (std::size_t c = 0; c < flow.choices->all.size(); ++c) {
-        if (flow.choices->all[c].produced == kReplicated && flow.choices->all[c].converted.empty())
+        const ValueChoice& own = flow.choices->all[c];
+        if (own.produced == (*flow.produced)[0] && std::ranges::is_permutation(own.converted, converted))
           solution.choice[at(flow.variable)] = static_cast<int>(c);
       }
     }

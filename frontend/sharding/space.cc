@@ -572,7 +572,7 @@ std::vector<std::intptr_t> SplitSpace::address(const Flow& flow) const {
 }
 
 void SplitSpace::add_variable(Flow& flow) {
-  if (flow.producer < 0 || flow.readers < 2) return;
+  if (flow.readers < 2) return;
   const auto [known, fresh] = values_.try_emplace(address(flow));
   if (fresh) known->second = value_choices(flow);
   if (known->second.too_many) {
@@ -590,43 +590,35 @@ void SplitSpace::measure() {
     const std::size_t produced = flow.variable >= 0  ? flow.choices->all.size()
                                  : flow.producer < 0 ? 1
                                                      : choices(flow.producer).size();
-    if (flow.variable >= 0) cells += produced * choices(flow.producer).size();
+    if (flow.variable >= 0 && flow.producer >= 0) cells += produced * choices(flow.producer).size();
     for (const Reader& reader : readers(flow))
       cells += produced * (reader.variable < 0 ? 1 : choices(reader.variable).size());
   }
   large_ = cells > options_.cells;
 }
-// Tensors behind what produces them, caches before what reads them first.
+// Tensors behind what produces them; caches, and tensors that are given, before the node that reads them first.
 std::vector<int> SplitSpace::order() const {
-  std::vector<std::vector<int>> before(choices_.size()), behind(choices_.size());
-  std::vector<int> first(choices_.size(), -1);  // reader of a cache
+  const auto is_node = [&](int variable) { return variable >= 0 && node_of(variable) >= 0; };
+  std::vector<int> reader(at(variables_), -1);  // of what no node produces: the first node
+  std::vector<std::vector<int>> behind(at(variables_));
+  std::vector<int> roots;
+  for (std::size_t v = 0; v < choices_.size(); ++v) roots.push_back(static_cast<int>(v));
   for (const Flow& flow : flows_) {
-    if (flow.producer < 0) continue;
-    if (flow.variable >= 0) behind[at(flow.producer)].push_back(flow.variable);
-    if (nodes_[at(flow.producer)] >= 0) continue;
-    for (const Reader& reader : readers(flow)) {
-      int& known = first[at(flow.producer)];
-      if (reader.variable >= 0 && nodes_[at(reader.variable)] >= 0 && (known < 0 || reader.variable < known))
-        known = reader.variable;
+    const int root = flow.producer >= 0 ? flow.producer : flow.variable;
+    if (root < 0) continue;
+    if (flow.variable >= 0) (flow.producer >= 0 ? behind[at(root)] : roots).push_back(flow.variable);
+    for (const Reader& own : readers(flow)) {
+      int& known = reader[at(root)];
+      if (is_node(own.variable) && (known < 0 || own.variable < known)) known = own.variable;
     }
   }
+  // By the node before which they stand; of one node, it comes last.
+  std::ranges::stable_sort(roots, {},
+                           [&](int v) { return std::pair(is_node(v) ? v : reader[at(v)], is_node(v)); });
   std::vector<int> all;
-  const auto add = [&](int variable) {
-    all.push_back(variable);
-    all.insert(all.end(), behind[at(variable)].begin(), behind[at(variable)].end());
-  };
-  for (std::size_t v = 0; v < choices_.size(); ++v) {
-    if (nodes_[v] >= 0) continue;
-    if (first[v] >= 0) {
-      before[at(first[v])].push_back(static_cast<int>(v));
-    } else {
-      add(static_cast<int>(v));
-    }
-  }
-  for (std::size_t v = 0; v < choices_.size(); ++v) {
-    if (nodes_[v] < 0) continue;
-    for (const int cache : before[v]) add(cache);
-    add(static_cast<int>(v));
+  for (const int root : roots) {
+    all.push_back(root);
+    all.insert(all.end(), behind[at(root)].begin(), behind[at(root)].end());
   }
   return all;
 }

@@ -256,7 +256,8 @@ Problem SplitSpace::problem(Tables& tables, const SplitCosts& costs, bool relaxe
       problem.variables[at(flow.variable)] = std::vector<Cost>(flow.choices->all.size(), 0);
     if (owned) {
       problem.variables[at(flow.variable)] = tables.own(flow);
-      problem.edges.push_back({flow.producer, flow.variable, tables.of_producer(flow)});
+      if (flow.producer >= 0)
+        problem.edges.push_back({flow.producer, flow.variable, tables.of_producer(flow)});
     }
     for (const Reader& reader : readers(flow)) {
       if (owned) {
@@ -290,9 +291,9 @@ std::vector<Passage> SplitSpace::passages(bool relaxed, std::size_t cells) const
       if (flow.producer < 0 && reader.variable < 0) continue;
       Passage& passage = all.emplace_back(Passage{flow.producer, reader.variable, flow.value});
       passage.free = relaxed && flow.cells > cells;
-      passage.produced = owned ? &flow.choices->produced : flow.produced;
-      passage.taken = reader.taken;
       passage.given = flow.producer < 0;
+      passage.produced = owned && !passage.given ? &flow.choices->produced : flow.produced;
+      passage.taken = reader.taken;
       passage.from = owned ? flow.variable : flow.producer;
       (passage.given ? passage.from : passage.to) = reader.variable;
     }

@@ -7,6 +7,8 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "frontend/device_errors.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"

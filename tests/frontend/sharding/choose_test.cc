@@ -329,6 +329,27 @@ TEST(ShardingChoose, SharedConversionsArePaidOnce) {
   });
 }
 
+// So is what the program is given, whether one node reads it twice or several do.
+TEST(ShardingChoose, SharedConversionsOfInputsArePaidOnce) {
+  SplitCosts costs;
+  costs.size = [](const ir::Expr& size) { return ir::bounds(size).max; };
+  costs.step = [](const ConversionStep& step, int) -> Cost {
+    return step.kind == StepKind::slice ? 10 : 1000;
+  };
+  costs.node = [](const Graph&, const GraphNode&, const Strategy& strategy, int) -> Cost {
+    return strategy.inputs[0].is_split() ? 0 : kForbidden;
+  };
+  for (const char* nodes : {"a = Add(x, x)\n b = Neg(a)", "a = Neg(x)\n b = Relu(x)",
+                            "h = Mul(x, x)\n a = Add(h, x)\n b = Add(x, h)"}) {
+    with_graph(fmt::format("g (float[4,8] x) => (float[4,8] a, float[4,8] b) {{ {} }}", nodes),
+               [&](const Graph& graph) {
+                 const SplitChoice choice = SplitSpace(graph, 2).choose(costs);
+                 EXPECT_EQ(choice.solution.cost, 10 + 2 * 1000) << nodes;
+                 EXPECT_EQ(choice.price(graph, costs), choice.solution.cost) << nodes;
+               });
+  }
+}
+
 // A tensor is in every state that some reader takes whatever is chosen, and in two others at most.
 TEST(ShardingChoose, RequiredStates) {
   const std::vector<int> one = {1}, always_two = {2, 2, 2}, three = {3}, any = {0, 1, 2}, none = {0, 0};

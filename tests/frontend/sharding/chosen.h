@@ -1,9 +1,9 @@
 // Plans for tests: whatever the search finds with costs that make splitting worth while, or at random.
 #pragma once
 
-#include <cmath>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
-#include <random>
 
 #include "frontend/sharding/choose.h"
 #include "frontend/sharding/split.h"
@@ -11,19 +11,24 @@
 namespace braid::frontend::sharding {
 
 // Work is elements of inputs and outputs times a constant, products more; transfers are cheap, so that much is split. With a
-// seed every cost is multiplied by a random factor, for plans that no sensible machine would want.
+// seed every cost is multiplied by a random factor, for plans that no sensible machine would want. What is asked again costs the same.
 inline SplitCosts test_costs(unsigned seed = 0) {
-  auto random = std::make_shared<std::mt19937>(seed);
-  const auto noise = [random, seed](Cost cost) {
-    return seed == 0 ? cost
-                     : static_cast<Cost>(static_cast<double>(cost) *
-                                         (0.01 + static_cast<double>((*random)() % 1000) / 100));
+  using Key = std::initializer_list<std::uint64_t>;  // what it is the cost of
+  const auto noise = [seed](Cost cost, Key key) {
+    if (seed == 0) return cost;
+    std::uint64_t hash = seed;
+    for (const std::uint64_t part : key) {
+      hash = (hash ^ part) * 0x9e3779b97f4a7c15;
+      hash ^= hash >> 29;
+    }
+    return static_cast<Cost>(static_cast<double>(cost) * (0.01 + static_cast<double>(hash % 1000) / 100));
   };
   SplitCosts costs;
   costs.size = [](const ir::Expr& size) { return std::min<std::int64_t>(ir::bounds(size).max, 1 << 20); };
   costs.node_on_mesh = [noise](const Graph& graph, const GraphNode& node, Combination axes,
                                const Mesh& mesh) {
     Cost sum = 10;
+    std::uint64_t choice = 0;
     const auto add = [&](const std::vector<int>& values, bool outputs) {
       for (std::size_t k = 0; k < values.size(); ++k) {
         if (values[k] < 0) continue;
@@ -31,22 +36,28 @@ inline SplitCosts test_costs(unsigned seed = 0) {
         for (const ir::Expr& size : graph.values[static_cast<std::size_t>(values[k])].sizes)
           elements *= std::min<std::int64_t>(ir::bounds(size).max, 1024);
         elements = std::min<Cost>(elements, 1 << 26) * 100;
-        for (std::size_t a = 0; a < axes.size(); ++a)
-          elements /= (outputs ? axes[a]->outputs[k] : axes[a]->inputs[k]).is_split() ? mesh.axes[a].size : 1;
+        for (std::size_t a = 0; a < axes.size(); ++a) {
+          const Spec& spec = (outputs ? axes[a]->outputs[k] : axes[a]->inputs[k]);
+          elements /= spec.is_split() ? mesh.axes[a].size : 1;
+          choice = choice * 31 + (spec.is_split() ? 2 + static_cast<std::uint64_t>(spec.dim)
+                                                  : static_cast<std::uint64_t>(spec.is_pending()));
+        }
         sum += elements;
       }
     };
     add(node.inputs, false);
     add(node.outputs, true);
-    return noise(sum);
+    return noise(sum, {static_cast<std::uint64_t>(&node - graph.nodes.data()), choice});
   };
   costs.node = [on_mesh = costs.node_on_mesh](const Graph& graph, const GraphNode& node, const Strategy& s,
                                               int ranks) {
     const Strategy* one = &s;
     return on_mesh(graph, node, {&one, 1}, Mesh::line(ranks));
   };
-  costs.step = [noise](const ConversionStep& step, int) {
-    return noise(100 + std::min<Cost>(step.bytes, 1 << 26) * 5);
+  costs.step = [noise](const ConversionStep& step, int ranks) {
+    return noise(100 + std::min<Cost>(step.bytes, 1 << 26) * 5,
+                 {static_cast<std::uint64_t>(step.kind), static_cast<std::uint64_t>(step.bytes),
+                  static_cast<std::uint64_t>(step.axis), static_cast<std::uint64_t>(ranks)});
   };
   return costs;
 }
@@ -56,6 +67,7 @@ struct Chosen {
   Interface inputs, outputs;  // on the first axis
   int split_nodes = 0;        // nodes that compute parts
   bool joint = true;
+  Cost found = 0, priced = 0;  // by the search, and of the plan
 };
 
 // A request that searches with these costs and notes what was applied in `chosen`, which must outlive it.
@@ -66,9 +78,12 @@ inline std::shared_ptr<const SplitRequest> chosen_request(Chosen& chosen, unsign
   request->mesh = on;
   request->choose = [&chosen, seed, caches](const Graph& graph, const Mesh& mesh) {
     const SplitSpace space(graph, mesh, {.caches = caches});
-    const SplitChoice choice = choose_split(space, test_costs(seed));
+    const SplitCosts costs = test_costs(seed);
+    const SplitChoice choice = choose_split(space, costs);
     chosen.plan = choice.plan;
     chosen.joint = choice.joint;
+    chosen.found = choice.solution.cost;
+    chosen.priced = choice.price(graph, costs);
     chosen.inputs.clear();
     chosen.outputs.clear();
     chosen.split_nodes = 0;

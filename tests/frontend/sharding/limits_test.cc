@@ -37,7 +37,6 @@ TEST(ShardingLimits, MemoryLimitsGiveTheCheapestPlanWithin) {
         const SplitSpace space(graph, ranks);
         const MemoryRows memory(graph, space, size);
         for (const unsigned seed : {0u, 1u, 2u}) {
-          // The costs of one seed are those of the first problem that is made with it.
           const Problem problem = space.problem(test_costs(seed));
           std::map<std::int64_t, Cost> cheapest;  // by bytes
           for_all(problem, [&](const std::vector<int>& choice, Cost cost) {

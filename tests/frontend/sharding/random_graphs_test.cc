@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "frontend/device_errors.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
@@ -298,6 +300,9 @@ TEST(RandomGraphs, SplitEqualPlainBitForBit) {
         several += on.size() > 1 && chosen.split_nodes > 0 ? 1 : 0;
         joint += on.size() > 1 && chosen.joint ? 1 : 0;
         EXPECT_EQ(parse_mesh_plan(to_string(chosen.plan), "plan"), chosen.plan) << where;
+        // Where axes are chosen in turn a tensor may be converted into more states than are read.
+        EXPECT_GE(chosen.found, chosen.priced) << where << "\n" << to_string(chosen.plan);
+        if (chosen.joint) EXPECT_EQ(chosen.found, chosen.priced) << where << "\n" << to_string(chosen.plan);
         for (const auto& of_rank : outputs) {
           for (std::size_t o = 0; o < expected.size(); ++o)
             EXPECT_TRUE(of_rank[o] == expected[o])
@@ -337,7 +342,7 @@ TEST(RandomGraphs, EmittedAreTheSameProgram) {
     ir::Schedule direct;
     try {
       direct = import_model(path, options);
-      // The plan that was chosen: costs are drawn again by each search.
+      // The plan that was chosen.
       auto request = std::make_shared<SplitRequest>();
       request->plan = to_string(chosen.plan);
       options.split = request;
