@@ -196,7 +196,7 @@ class Chooser {
     options.split.keep_file.clear();
     SplitReport report;
     Chooser chooser(options, report);
-    chooser.rounds_ = 1;
+    chooser.any_ = true;
     try {
       chooser.search();
     } catch (const ir::UserError&) {  // its sizes cannot be split so
@@ -219,7 +219,7 @@ class Chooser {
     const SearchOptions search = search_options(options_.split.tensor_ranks > 0);
     do {
       model_.with_graph([&](const frontend::sharding::Graph& graph) {
-        enough = frontend::sharding::ranks_within(graph, most, *limit_, costs_, search);
+        enough = frontend::sharding::next_ranks_within(graph, most, *limit_, costs_, search);
       });
       most = enough;
     } while (enough > 0 && !fits(enough));
@@ -365,7 +365,8 @@ class Chooser {
   void try_meshes(const std::vector<Mesh>& meshes, bool obey) {
     searched_limit_ = limit_;
     std::int64_t too_large = 0, low = -1;
-    for (int round = 0; round < rounds_; ++round) {
+    constexpr int kRounds = 6;
+    for (int round = 0; round < kRounds; ++round) {
       const std::size_t before = report_.candidates.size();
       std::vector<Found> found;
       std::vector<FoundPlans> plans = plans_on(meshes, obey, false, round > 0);
@@ -379,7 +380,7 @@ class Chooser {
         const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "", false);
         consider(std::move(one), request.get());
       }
-      if (!limit_ || (round == 0 && (best_ || missing_ == 0))) return;
+      if (!limit_ || (round == 0 && missing_ == 0) || (best_ && (any_ || round == 0))) return;
       const bool fits =
           std::any_of(report_.candidates.begin() + static_cast<std::ptrdiff_t>(before),
                       report_.candidates.end(), [](const SplitCandidate& c) { return c.ran() || c.skipped; });
@@ -580,7 +581,7 @@ class Chooser {
   std::optional<SplitPrograms> others_;
   std::optional<std::int64_t> searched_limit_;  // to which the search keeps; less where its plans took more
   std::optional<std::int64_t> chosen_limit_;    // to which the search of the chosen plan kept
-  int rounds_ = 6;                              // of looking for smaller plans
+  bool any_ = false;                            // whether a first plan that fits is enough
   std::int64_t missing_ = 0;                    // the least that a plan of the round took more than the limit
   std::int64_t uncounted_ =
       0;  // the least that a plan of the round, which was too large, took beside what the search counts

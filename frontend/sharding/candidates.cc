@@ -7,21 +7,16 @@
 #include <functional>
 #include <future>
 #include <iterator>
-#include <map>
 #include <numeric>
-#include <thread>
 #include <utility>
 
 #include "frontend/errors.h"
-#include "frontend/sharding/annotations.h"
 #include "frontend/sharding/bounds.h"
 #include "frontend/sharding/fixed_lines.h"
 #include "frontend/sharding/found_plan.h"
-#include "frontend/sharding/keep.h"
 #include "frontend/sharding/machine_costs.h"
-#include "frontend/sharding/memory.h"
 #include "frontend/sharding/obstacles.h"
-#include "frontend/sharding/price_points.h"
+#include "frontend/sharding/plan_space.h"
 #include "frontend/sharding/split.h"
 #include "ir/parallel.h"
 #include "ir/shared_pool.h"
@@ -29,126 +24,6 @@
 namespace braid::frontend::sharding {
 
 namespace {
-
-using Restrict = std::function<void(Problem&)>;
-
-// Each has tables of its own, so that more at once would take too much memory where there are many processors.
-std::size_t most_searches() { return std::min<std::size_t>(std::thread::hardware_concurrency(), 4); }
-
-// All plans on a mesh, and what options allow of them.
-struct PlanSpace {
-  PlanSpace(const Graph& graph, const Mesh& mesh, const std::shared_ptr<const analysis::CostModel>& costs,
-            const SearchOptions& options)
-      : fixed(options.annotated ? annotated_lines(graph, *options.annotated, mesh) : AnnotatedLines{}),
-        space(graph, mesh,
-              with_lines(graph, fixed.plan, fixed.blocks, options.caches ? Caches::in_parts : Caches::whole)),
-        points(costs, options) {
-    require_kept(graph, space);
-  }
-
-  // Unless the space is large, on one axis, under limits, or if it is `wanted`.
-  void make_problem(const Graph& graph, const SearchOptions& options, bool wanted) {
-    const bool limited =
-        options.memory && std::any_of(points.all().begin(), points.all().end(), [&](const PricePoint& p) {
-          return bytes_of_all(graph, split_costs(p.costs)) > *options.memory;
-        });
-    // On several axes it is large, and needed for what is asked in addition only.
-    if (!space.large() &&
-        (space.mesh().size() == 1 || wanted || limited || !options.keep.empty() || points.several()))
-      problem = points.problem(space, {});
-    if (!options.keep.empty()) {
-      if (!problem)
-        ir::user_error(kSplitRequest, {.file = options.keep_file},
-                       fmt::format("the model has too many choices on [{}] for lines to be kept",
-                                   to_string(space.mesh())),
-                       "give a complete plan, or fewer axes");
-      kept.emplace(graph, space, parse_mesh_plan(options.keep, options.keep_file), options.keep_file);
-      kept->require_possible(*problem);
-    }
-    if (limited) {
-      for (const PricePoint& point : points.all())
-        rows.emplace_back(graph, space, split_costs(point.costs).size);
-    }
-    if (problem && (kept || !rows.empty())) {
-      restrict = [this, limit = options.memory](Problem& restricted) {
-        if (kept) kept->restrict(restricted);
-        for (const MemoryRows& own : rows) own.limit(restricted, *limit);
-      };
-    }
-  }
-
-  AnnotatedLines fixed;
-  SplitSpace space;
-  PricePoints points;
-  std::optional<Problem> problem;  // without what restricts it
-  std::optional<KeptLines> kept;
-  std::vector<MemoryRows> rows;  // by point; of a large space of one
-  Restrict restrict;             // null: nothing
-};
-
-// The readers of each conversion forbidden to take what it makes. Conversions that are alike, as those of equal layers, cost the
-// same otherwise.
-void price_alternatives(const SplitSpace& space, const Graph& graph, const SplitChoice& choice,
-                        const Problem& problem, const Restrict& restrict, FoundPlan& found) {
-  std::map<std::string, int> variable_of;
-  for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v)
-    variable_of[plan_name(graph, graph.nodes[static_cast<std::size_t>(space.node_of(v))])] = v;
-  constexpr int kMostSolves = 24;
-  std::vector<std::size_t> asked;
-  for (std::size_t k = 0; k < found.conversions.size(); ++k) {
-    PlanConversion& line = found.conversions[k];
-    if (std::ranges::any_of(choice.conversions[k].readers, [&](const std::string& reader) {
-          return reader.empty() || variable_of.count(reader) == 0;
-        })) {
-      line.unpriced = "what the program returns has one state";
-    } else if (asked.size() == kMostSolves) {
-      line.unpriced = fmt::format("after {} others", kMostSolves);
-    } else {
-      asked.push_back(k);
-    }
-  }
-  ir::parallel_for(asked.size(), most_searches(), [&](std::size_t n) {
-    const ChosenConversion& conversion = choice.conversions[asked[n]];
-    PlanConversion& line = found.conversions[asked[n]];
-    Problem other = problem;
-    if (restrict) restrict(other);
-    for (const std::string& reader : conversion.readers) {
-      const int v = variable_of.at(reader);
-      const GraphNode& node = graph.nodes[static_cast<std::size_t>(space.node_of(v))];
-      std::vector<Cost>& costs = other.variables[static_cast<std::size_t>(v)].edit();
-      for (std::size_t c = 0; c < costs.size(); ++c) {
-        for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-          if (node.inputs[i] == conversion.value &&
-              space.taken_state(v, static_cast<int>(c), static_cast<int>(i)) == conversion.to)
-            costs[c] = kForbidden;
-        }
-      }
-    }
-    SolveOptions effort;
-    if (restrict) effort.budget >>= 3;
-    // Taken otherwise it cannot cost less than the cheapest plan.
-    // Other variants weight collectives or shares in a way that `problem` does not.
-    if (choice.solution.proved() && choice.solution.cost == found.predicted.ps)
-      effort.enough = choice.solution.cost;
-    const Solution solution = solve(other, effort);
-    if (solution.feasible()) {
-      line.otherwise = analysis::Time{solution.cost} - found.predicted;
-    } else {
-      line.unpriced = solution.status == Status::kInfeasible ? "no plan that is allowed takes it otherwise"
-                                                             : "the search has found no plan that does";
-    }
-  });
-}
-
-// With what `restrict` adds: the choice of all variables of the restricted problem.
-std::vector<int> completed(Problem restricted, const std::vector<int>& choice) {
-  for (std::size_t v = 0; v < choice.size(); ++v) {
-    std::vector<Cost>& costs = restricted.variables[v].edit();
-    for (std::size_t c = 0; c < costs.size(); ++c)
-      if (static_cast<int>(c) != choice[v]) costs[c] = kForbidden;
-  }
-  return solve(restricted).choice;
-}
 
 // The least factor at which the text of the plan is another one, between the last that was the same and twice that.
 template <class PlanAt>
@@ -197,13 +72,6 @@ analysis::Time least_time(const Graph& graph, int ranks,
 
 namespace {
 
-std::vector<ir::Expr> sizes_of_all(const Graph& graph) {
-  std::vector<ir::Expr> sizes;
-  for (const GraphValue& value : graph.values)
-    sizes.insert(sizes.end(), value.sizes.begin(), value.sizes.end());
-  return sizes;
-}
-
 // The plans of a graph on one mesh.
 class MeshSearch {
  public:
@@ -224,7 +92,7 @@ class MeshSearch {
       result_.obstacle = "its axes are too many choices together to be priced at several sizes";
       return std::move(result_);
     }
-    plans_.make_problem(graph_, options_, options_.explain);
+    plans_.make_problem(options_, options_.explain);
     // The others wait for the cheapest plan.
     std::promise<bool> told;  // whether there is one
     const std::shared_future<bool> cheapest = told.get_future().share();
@@ -416,7 +284,7 @@ class MeshSearch {
       if (within_.empty() && !plans_.rows.empty()) keeps_limits(found_.front().choice.solution.choice);
     } else if (!options_.cheapest_only) {
       for (const MemoryRows& rows : plans_.rows)
-        tell_least(rows, plans_.problem ? rows.least(allowed(), few_cells()) : *least_, result_);
+        tell_least(rows, plans_.problem ? rows.least(plans_.allowed(), few_cells()) : *least_, result_);
     }
   }
 
@@ -430,7 +298,7 @@ class MeshSearch {
       if (least_->reached <= limit) keeps_limits(least_->choice);
       return least_->bytes <= limit;
     }
-    const Problem problem = allowed();
+    const Problem problem = plans_.allowed();
     for (const MemoryRows& own : plans_.rows) {
       const LeastMemory least = own.least(problem, few_cells(), limit);
       if (least.bytes > limit) return false;
@@ -440,17 +308,7 @@ class MeshSearch {
     return true;
   }
   void keeps_limits(const std::vector<int>& choice) {
-    within_ = choice;
-    if (!plans_.problem) return;
-    Problem restricted = *plans_.problem;
-    plans_.restrict(restricted);
-    within_ = completed(std::move(restricted), choice);
-  }
-  // Without limits of memory.
-  Problem allowed() const {
-    Problem problem = *plans_.problem;
-    if (plans_.kept) plans_.kept->restrict(problem);
-    return problem;
+    within_ = plans_.problem ? plans_.completed(choice) : choice;
   }
   static SolveOptions few_cells() {
     SolveOptions effort;
@@ -520,9 +378,7 @@ class MeshSearch {
     SolveOptions effort;
     if (!plans_.rows.empty()) {
       // Only whether there is a cheaper one is asked.
-      Problem restricted = *plans_.problem;
-      plans_.restrict(restricted);
-      effort.known = completed(std::move(restricted), result_.plans.front().choice);
+      effort.known = plans_.completed(result_.plans.front().choice);
       effort.any_cheaper = true;
       effort.budget >>= 3;
     }
@@ -579,48 +435,21 @@ std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& 
   return all;
 }
 
-void price_alternatives(const Graph& graph, const Mesh& mesh,
-                        const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options,
-                        FoundPlan& plan) {
-  PlanSpace plans(graph, mesh, costs, options);
-  plans.make_problem(graph, options, true);
-  if (!plans.problem) {
-    for (PlanConversion& line : plan.conversions)
-      line.unpriced = "its axes are too many choices together, and were chosen one after another";
-    return;
-  }
-  Solution solution;
-  solution.status = plan.proved ? Status::kOptimal : Status::kFeasible;
-  solution.choice = plan.choice;
-  solution.cost = plan.predicted.ps;
-  const SplitChoice choice = plans.space.described(split_costs(costs), {std::move(solution)});
-  const ir::SharedPool shared(sizes_of_all(graph));
-  price_alternatives(plans.space, graph, choice, *plans.problem, plans.restrict, plan);
-}
-
-int ranks_within(const Graph& graph, int above, std::int64_t memory,
-                 const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options) {
+int next_ranks_within(const Graph& graph, int above, std::int64_t memory,
+                      const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options) {
   const PricePoints points(costs, options);
   const Obstacles obstacles(graph);
+  SolveOptions effort;
+  effort.budget >>= 6;  // each is one of many
   for (int ranks = above + 1; ranks <= kMostRanksWithin; ++ranks) {
     if (options.obey && obstacles.of(ranks)) continue;
     const SplitSpace space(graph, ranks, options.caches ? Caches::in_parts : Caches::whole);
     const Problem problem = space.problem(split_costs(costs));
-    Problem limited = problem;
-    // Each is one of many.
-    SolveOptions effort;
-    effort.budget >>= 6;
-    bool possible = true, within = true;
-    for (const PricePoint& point : points.all()) {
-      const MemoryRows rows(graph, space, split_costs(point.costs).size);
-      const LeastMemory least = rows.least(problem, effort, memory);
-      possible = possible && least.bytes <= memory;
-      within = within && least.reached <= memory;
-      rows.limit(limited, memory);
-    }
-    if (!possible || (!within && !points.several())) continue;
-    effort.enough = kLargestTotal;
-    if (!points.several() || solve(limited, effort).feasible()) return ranks;
+    const auto possible = [&](const PricePoint& point) {
+      return MemoryRows(graph, space, split_costs(point.costs).size).least(problem, effort, memory).bytes <=
+             memory;
+    };
+    if (std::ranges::all_of(points.all(), possible)) return ranks;
   }
   return 0;
 }

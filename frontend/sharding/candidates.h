@@ -125,11 +125,11 @@ void price_alternatives(const Graph& graph, const Mesh& mesh,
 analysis::Time least_time(const Graph& graph, int ranks,
                           const std::shared_ptr<const analysis::CostModel>& costs,
                           const SearchOptions& options);
-// The fewest ranks along one axis, more than `above`, on which a plan is found that takes at most so many bytes; 0: none is up to
+// The fewest ranks along one axis, more than `above`, of which it is not proved that all plans take more than so many bytes; 0: none up to
 // kMostRanksWithin.
 inline constexpr int kMostRanksWithin = 64;
-int ranks_within(const Graph& graph, int above, std::int64_t memory,
-                 const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
+int next_ranks_within(const Graph& graph, int above, std::int64_t memory,
+                      const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options);
 // A request for the import of a model (PlainModel) that applies the plan of this text. `file` is for messages; may be empty. Without
 // `weights` it is for a program that is priced only: parts of large weights have any bytes.
 std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file,

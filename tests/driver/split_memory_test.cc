@@ -94,6 +94,44 @@ TEST_F(SplitModel, SmallerPlansAreTriedWhereBuffersTakeTooMuch) {
   EXPECT_LT(smaller, limits);
 }
 
+// The number of ranks in the hint is the smallest that is compiled when it is asked for, whatever rounds that takes.
+TEST_F(SplitModel, TheNumberOfRanksThatWouldDoIsTheSmallest) {
+  CompileOptions o = options(network(3, 32, 32));
+  o.machine = "h100";
+  SplitReport report;
+  const auto compiles = [&](int ranks, std::int64_t limit) {
+    o.split.tensor_ranks = ranks;
+    o.split.memory_limit = limit;
+    try {
+      return lower_split(o, report).graph.ranks == ranks;
+    } catch (const ir::UserError& error) {
+      EXPECT_TRUE(error.code() == 488 || error.code() == 487) << error.what();
+      return false;
+    }
+  };
+  const auto chosen = [&]() -> const SplitCandidate& {
+    return report.candidates[static_cast<std::size_t>(report.chosen)];
+  };
+  ASSERT_TRUE(compiles(2, 1 << 30));
+  std::int64_t limit = chosen().bytes;
+  int hints = 0, smaller = 0;
+  for (; limit > 12'000; limit -= 2500) {
+    if (compiles(2, limit)) continue;
+    const std::string hint = frontend::error_of([&] { lower(o); }).hint();
+    int told = 0;
+    if (const std::size_t at = hint.find("(--tp "); at != std::string::npos)
+      told = std::stoi(hint.substr(at + 6));
+    int least = 0;
+    for (int ranks = 3; ranks <= 64 && least == 0; ++ranks)
+      if (compiles(ranks, limit)) least = ranks;
+    EXPECT_EQ(told, least) << limit << ": " << hint;
+    ++hints;
+    smaller += least > 0 && chosen().name.find(", smaller ") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(hints, 10);
+  EXPECT_GT(smaller, 0);
+}
+
 // What the readers of a conversion could take instead is priced whatever search has found the plan, or it is said why not.
 TEST_F(SplitModel, AlternativesUnderLimitsHaveAPriceOrAReason) {
   CompileOptions o = options(network(3, 32, 32));
