@@ -275,7 +275,8 @@ class Chooser {
     plan.text = analysis::read_text_file(file);
     const int ranks = frontend::sharding::mesh_of_plan(plan.text, file).ranks();
     const auto request = plan_request(plan.text, file, options_.split.weights);
-    consider({ranks, std::move(plan), 0, std::nullopt}, request.get());
+    Round round;
+    consider({ranks, std::move(plan), 0, std::nullopt}, request.get(), round);
   }
 
   // Plans of all numbers of ranks, the cheapest first, so that many of the others need not be compiled.
@@ -359,40 +360,59 @@ class Chooser {
     return report_.useful(ranks, !frontend::sharding::meshes_of(ranks, 2).empty());
   }
 
-  // What a program takes is more than the search counts, such as buffers of collectives. If none of its plans fits after all, it looks
-  // for smaller ones, by what was not counted; then between that limit and the least one whose plans took too much, since the plans of
-  // another limit may take less beside.
+  // What became of the plans of a mesh that the search found within a limit.
+  struct Round {
+    bool fits = false;  // some plan does, or was not compiled because another one is shorter
+    std::int64_t missing =
+        0;  // the least that a plan which was too large took more than the limit; 0: none was
+    std::int64_t uncounted = 0;           // the least that one took beside what the search counts
+    std::int64_t least = 0, reached = 0;  // FoundPlans::least_bytes, reached_bytes
+  };
+
   void try_meshes(const std::vector<Mesh>& meshes, bool obey) {
     searched_limit_ = limit_;
-    std::int64_t too_large = 0, low = -1;
+    const std::vector<Round> rounds = try_within(meshes, obey, 0);
+    if (best_) return;
+    for (std::size_t k = 0; k < meshes.size() && !(any_ && best_); ++k)
+      if (rounds[k].missing > 0) try_smaller(meshes[k], obey, rounds[k]);
+  }
+
+  std::vector<Round> try_within(const std::vector<Mesh>& meshes, bool obey, int number) {
+    std::vector<Round> rounds(meshes.size());
+    std::vector<FoundPlans> plans = plans_on(meshes, obey, false, number > 0);
+    hold_to(meshes, plans);
+    std::vector<Found> found;
+    for (std::size_t k = 0; k < meshes.size(); ++k) {
+      rounds[k].least = plans[k].least_bytes;
+      rounds[k].reached = plans[k].reached_bytes;
+      add_plans(meshes[k], obey, std::move(plans[k]), found, number);
+    }
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Found& a, const Found& b) { return a.plan.predicted < b.plan.predicted; });
+    for (Found& one : found) {
+      const auto mesh = std::ranges::find(meshes, one.where->mesh) - meshes.begin();
+      const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "", false);
+      consider(std::move(one), request.get(), rounds[static_cast<std::size_t>(mesh)]);
+    }
+    return rounds;
+  }
+
+  // What a program takes is more than the search counts, such as buffers of collectives. If none of a mesh's plans fits after all, smaller
+  // ones are looked for: by what was not counted, or the smallest one if that is too much; then between the limit and the least one that
+  // was tried, since the plans of another limit may take less beside.
+  void try_smaller(const Mesh& mesh, bool obey, Round last) {
+    std::int64_t too_large = *limit_, low = -1;
     constexpr int kRounds = 6;
-    for (int round = 0; round < kRounds; ++round) {
-      const std::size_t before = report_.candidates.size();
-      std::vector<Found> found;
-      std::vector<FoundPlans> plans = plans_on(meshes, obey, false, round > 0);
-      hold_to(meshes, plans);
-      for (std::size_t k = 0; k < meshes.size(); ++k)
-        add_plans(meshes[k], obey, std::move(plans[k]), found, round);
-      std::stable_sort(found.begin(), found.end(),
-                       [](const Found& a, const Found& b) { return a.plan.predicted < b.plan.predicted; });
-      missing_ = uncounted_ = 0;
-      for (Found& one : found) {
-        const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "", false);
-        consider(std::move(one), request.get());
-      }
-      if (!limit_ || (round == 0 && missing_ == 0) || (best_ && (any_ || round == 0))) return;
-      const bool fits =
-          std::any_of(report_.candidates.begin() + static_cast<std::ptrdiff_t>(before),
-                      report_.candidates.end(), [](const SplitCandidate& c) { return c.ran() || c.skipped; });
-      if (!fits && missing_ > 0) {
-        too_large = *searched_limit_;
-        const std::int64_t next = *limit_ - (uncounted_ > 0 ? uncounted_ : missing_);
-        searched_limit_ = low >= 0 ? (low + too_large) / 2 : std::clamp<std::int64_t>(next, 0, too_large - 1);
-      } else {
-        low = *searched_limit_;
-        searched_limit_ = (low + too_large) / 2;
-      }
-      if (*searched_limit_ <= std::max<std::int64_t>(low, 0) || *searched_limit_ >= too_large) return;
+    for (int number = 1; number < kRounds && !(any_ && best_); ++number) {
+      const bool smallest = last.missing == 0 && last.reached > low && last.reached < too_large;
+      const std::int64_t beside = last.uncounted > 0 ? last.uncounted : last.missing;
+      const std::int64_t next = smallest   ? last.reached
+                                : low >= 0 ? (low + too_large) / 2
+                                           : std::clamp<std::int64_t>(*limit_ - beside, 0, too_large - 1);
+      if (next <= std::max<std::int64_t>(low, 0) || next >= too_large) return;
+      searched_limit_ = next;
+      last = try_within({mesh}, obey, number)[0];
+      (!last.fits && last.missing > 0 && !smallest ? too_large : low) = std::max(next, last.least - 1);
     }
   }
 
@@ -496,7 +516,7 @@ class Chooser {
   }
 
   // Compiles and simulates it, and keeps it if it is the shortest so far; of equal ones, that of fewer ranks.
-  void consider(Found found, const SplitRequest* request) {
+  void consider(Found found, const SplitRequest* request, Round& round) {
     const FoundPlan& plan = found.plan;
     SplitCandidate candidate;
     candidate.ranks = found.ranks;
@@ -522,6 +542,7 @@ class Chooser {
         if (context.at_least) {
           candidate.skipped = true;
           candidate.floor = std::max(candidate.floor, *context.at_least);
+          round.fits = true;
           report_.candidates.push_back(std::move(candidate));
           numbers_.push_back(found.number);
           return;
@@ -549,8 +570,9 @@ class Chooser {
         if (limit_ && most > *limit_) {
           candidate.refused = fmt::format("it takes {} on a device", analysis::format_bytes(most));
           over_limit_ = true;
-          if (uncounted > 0 && (uncounted_ == 0 || uncounted < uncounted_)) uncounted_ = uncounted;
-          if (missing_ == 0 || most - *limit_ < missing_) missing_ = most - *limit_;
+          if (uncounted > 0 && (round.uncounted == 0 || uncounted < round.uncounted))
+            round.uncounted = uncounted;
+          if (round.missing == 0 || most - *limit_ < round.missing) round.missing = most - *limit_;
         }
       } catch (const ir::UserError& error) {
         // A plan or a number of ranks that was asked for explicitly has one error.
@@ -561,6 +583,7 @@ class Chooser {
     const int best_number = report_.chosen < 0 ? 0 : numbers_[static_cast<std::size_t>(report_.chosen)];
     const bool better = candidate.ran() && (best == nullptr || std::pair(candidate.simulated, found.number) <
                                                                    std::pair(best->simulated, best_number));
+    round.fits = round.fits || candidate.ran() || candidate.skipped;
     report_.candidates.push_back(std::move(candidate));
     numbers_.push_back(found.number);
     if (!better) return;
@@ -582,13 +605,10 @@ class Chooser {
   std::optional<std::int64_t> searched_limit_;  // to which the search keeps; less where its plans took more
   std::optional<std::int64_t> chosen_limit_;    // to which the search of the chosen plan kept
   bool any_ = false;                            // whether a first plan that fits is enough
-  std::int64_t missing_ = 0;                    // the least that a plan of the round took more than the limit
-  std::int64_t uncounted_ =
-      0;  // the least that a plan of the round, which was too large, took beside what the search counts
-  bool over_limit_ = false;             // whether some plan was refused because of it
-  std::vector<std::string> too_small_;  // what the meshes need of which no plan keeps it
-  std::vector<int> numbers_;            // of the candidates
-  std::string keep_;                    // text of --keep
+  bool over_limit_ = false;                     // whether some plan was refused because of it
+  std::vector<std::string> too_small_;          // what the meshes need of which no plan keeps it
+  std::vector<int> numbers_;                    // of the candidates
+  std::string keep_;                            // text of --keep
   std::shared_ptr<const DeviceConfiguration> annotated_;
   std::vector<frontend::sharding::ProductJoin> joins_;
   std::optional<ir::Schedule> best_;

@@ -229,29 +229,43 @@ class MeshSearch {
   SpaceSolution search_within(const Variant& variant) const {
     const SplitCostOptions own{variant.communication, whole_};
     SolveOptions effort = this->effort(&variant == &kCheapest);
+    SpaceSolution found;
     if (plans_.problem) {
       effort.known = within_;
-      SpaceSolution found = solved(own, plans_.restrict, effort);
-      // Limits leave out what is small.
-      if (!within_.empty() && bytes_counted(plans_.rows, found.solution.choice) > *options_.memory) {
-        std::vector<int>& choice = found.solution.choice;
-        choice.assign(within_.begin(), within_.begin() + space_.variables());
-        found.solution.cost = price(points_.problem(space_, own), choice);
-        found.solution.status = Status::kFeasible;
-        found.way.clear();
+      found = solved(own, plans_.restrict, effort);
+    } else if (!within_.empty()) {
+      const SplitCosts costs = split_costs(costs_, own, work_);
+      const auto limit = [&](const SplitSpace& part, Problem& problem) {
+        MemoryRows(graph_, part, costs.size).limit(problem, *options_.memory);
+      };
+      std::vector<int> from = within_;
+      // What takes least is often converted back and forth, which an axis alone cannot change.
+      if (const SplitSpace alike = SplitSpace::alike(space_); !alike.large()) {
+        const Solution cheap =
+            alike.solved(costs, effort, [&](Problem& problem) { limit(alike, problem); }).solution;
+        if (cheap.feasible()) from = space_.choice_of(alike, cheap.choice);
       }
-      return found;
+      found = solved_in_turn(space_, costs, effort, std::move(from), limit);
     }
-    if (within_.empty()) return {};
-    const SplitCosts costs = split_costs(costs_, own, work_);
-    SpaceSolution found =
-        solved_in_turn(space_, costs, effort, within_, [&](const SplitSpace& part, Problem& problem) {
-          MemoryRows(graph_, part, costs.size).limit(problem, *options_.memory);
-        });
-    if (bytes_counted(plans_.rows, found.solution.choice) > *options_.memory) found = {{.choice = within_}};
+    // Limits leave out what is small.
+    if (!within_.empty() &&
+        (!found.solution.feasible() || bytes_counted(plans_.rows, found.solution.choice) > *options_.memory))
+      return solution_within(own);
+    return found;
+  }
+  SpaceSolution solution_within(const SplitCostOptions& own) const {
+    SpaceSolution found;
+    std::vector<int>& choice = found.solution.choice;
+    choice = within_;
+    found.joint = plans_.problem.has_value();
     found.solution.status = Status::kFeasible;
-    if (found.solution.cost == kForbidden)
+    if (plans_.problem) {
+      choice.resize(static_cast<std::size_t>(space_.variables()));
+      found.solution.cost = price(points_.problem(space_, own), choice);
+    } else {
+      const SplitCosts costs = split_costs(costs_, own, work_);
       found.solution.cost = space_.described(costs, found).price(graph_, costs);
+    }
     return found;
   }
 
@@ -282,7 +296,7 @@ class MeshSearch {
     if (!own && find_within()) own = search_within(kCheapest);
     if (own && keep(kCheapest, std::move(*own), found_)) {
       if (within_.empty() && !plans_.rows.empty()) keeps_limits(found_.front().choice.solution.choice);
-    } else if (!options_.cheapest_only) {
+    } else {
       for (const MemoryRows& rows : plans_.rows)
         tell_least(rows, plans_.problem ? rows.least(plans_.allowed(), few_cells()) : *least_, result_);
     }

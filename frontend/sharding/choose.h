@@ -135,6 +135,8 @@ class SplitSpace {
   // The plans of another one, which must outlive this, in which one axis is chosen and the nodes are on the others as in that choice;
   // an empty one: whole.
   SplitSpace(const SplitSpace& whole, int open_axis, const std::vector<int>& choice);
+  // The plans of another one, which must outlive this, in which each node cuts the same on all axes, as on a line of so many ranks.
+  static SplitSpace alike(const SplitSpace& whole) { return {whole, kAllAlike, {}}; }
   SplitSpace(const SplitSpace&) = delete;
 
   // `relaxed`: no plan with at most two converted forms of a tensor costs less than the choice that it is there. A conversion that
@@ -195,6 +197,7 @@ class SplitSpace {
 
  private:
   friend class SpacePrices;
+  static constexpr int kAllAlike = -1;  // instead of an open axis
   struct Choice {
     std::vector<const Strategy*> axes;
     std::vector<int> inputs, outputs;  // states

@@ -364,8 +364,12 @@ LeastMemory least_in_turn(const Graph& graph, const SplitSpace& space, const Spl
     least.reached = reached;
     least.choice = std::move(known);
   };
-  descend({}, true);
   const auto enough = [&] { return least.reached <= std::max(limit, least.bytes); };
+  if (const SplitSpace alike = SplitSpace::alike(space); !alike.large()) {
+    const LeastMemory own = MemoryRows(graph, alike, costs.size).least(alike.problem(costs), options);
+    if (!own.choice.empty()) descend(space.choice_of(alike, own.choice), true);
+  }
+  if (!enough()) descend({}, true);
   if (!enough()) descend({}, false);
   if (!enough() && !from.empty()) descend(from, true);
   if (!enough() && !from.empty()) descend(from, false);

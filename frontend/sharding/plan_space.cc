@@ -34,10 +34,10 @@ void PlanSpace::make_problem(const SearchOptions& options, bool wanted) {
     problem = points.problem(space, {});
   if (!options.keep.empty()) {
     if (!problem)
-      ir::user_error(kSplitRequest, {.file = options.keep_file},
-                     fmt::format("the model has too many choices on [{}] for lines to be kept",
-                                 to_string(space.mesh())),
-                     "give a complete plan, or fewer axes");
+      ir::user_error(
+          kSplitRequest, {.file = options.keep_file},
+          fmt::format("the model has too many choices on [{}] for lines to be kept", to_string(space.mesh())),
+          "give a complete plan, or fewer axes");
     kept.emplace(graph, space, parse_mesh_plan(options.keep, options.keep_file), options.keep_file);
     kept->require_possible(*problem);
   }

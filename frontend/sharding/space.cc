@@ -54,6 +54,15 @@ bool letters_fit(const Factors& factors, Combination axes, const Mesh& mesh) {
   return true;
 }
 
+// Whether two axes cut a node the same, but for the blocks.
+bool cut_alike(const Strategy& one, const Strategy& other) {
+  const auto alike = [](const Spec& a, const Spec& b) {
+    return a.kind == b.kind && a.dim == b.dim && a.reduce == b.reduce;
+  };
+  return one.letter == other.letter && std::ranges::equal(one.inputs, other.inputs, alike) &&
+         std::ranges::equal(one.outputs, other.outputs, alike);
+}
+
 std::vector<std::int64_t> static_sizes(const GraphValue& value) {
   std::vector<std::int64_t> sizes;
   for (const ir::Expr& size : value.sizes) sizes.push_back(static_size(size).value_or(-1));
@@ -194,7 +203,9 @@ SplitSpace::SplitSpace(const SplitSpace& whole, int open_axis, const std::vector
         for (std::size_t k = 0; k < axes.size() && fits; ++k) {
           if (static_cast<int>(k) == open_axis) continue;
           // Strategies of a node and an axis are distinct.
-          fits = own < 0 ? is_whole(*axes[k]) : axes[k] == (*all)[at(own)]->axes[k];
+          fits = open_axis == kAllAlike ? cut_alike(*axes[k], *axes[0])
+                 : own < 0              ? is_whole(*axes[k])
+                                        : axes[k] == (*all)[at(own)]->axes[k];
         }
         if (!fits) continue;
         choices.push_back((*all)[c]);

@@ -173,6 +173,42 @@ TEST(ShardingLimits, AxesInTurnKeepLimits) {
   EXPECT_GT(limited, 8);
 }
 
+// What cuts the same on all axes is what a line of so many ranks has, caches included: no mesh of even sizes takes more at least, and a
+// limit that the line keeps has a plan.
+TEST(ShardingLimits, MeshesTakeNoMoreThanTheirLine) {
+  const std::string caches =
+      "g (float[2,8,4,8] q, float[2,8,4,8] past, float[2,8,1,8] new) => (float[2,8,4,8] y, float[2,8,5,8] "
+      "present) { present = Concat<axis=2>(past, new)\n kt = Transpose<perm=[0,1,3,2]>(present)\n scores = "
+      "MatMul(q, kt)\n weights = Softmax<axis=-1>(scores)\n y = MatMul(weights, present) }";
+  int kept = 0;
+  for (const std::string& text : {two_products("8", 16), two_products("64", 16), caches}) {
+    with_graph(text, {}, [&](const Graph& graph) {
+      for (const char* axes : {"dp=2,tp=2", "a=2,b=2,c=2", "a=4,b=2"}) {
+        SpaceOptions few{.caches = Caches::in_parts};
+        few.cells = 0;
+        const Mesh mesh = parse_mesh(axes, "mesh");
+        const SplitSpace large(graph, mesh, few), line(graph, mesh.ranks(), Caches::in_parts);
+        ASSERT_TRUE(large.large());
+        const SplitCosts costs = split_costs(analysis::cost_model_for("cpu"));
+        const LeastMemory of_line = MemoryRows(graph, line, size).least(line.problem(costs)),
+                          turns = least_in_turn(graph, large, costs, 0, {}, {});
+        ASSERT_TRUE(of_line.proved());
+        EXPECT_LE(turns.reached, of_line.bytes) << axes;
+        EXPECT_LE(turns.bytes, turns.reached);
+        SearchOptions options;
+        options.caches = true;
+        options.bounds = false;
+        options.memory = of_line.bytes;
+        const FoundPlans found = find_plans(graph, {mesh}, analysis::cost_model_for("cpu"), options).front();
+        ASSERT_FALSE(found.plans.empty()) << axes;
+        EXPECT_LE(found.plans.front().counted_bytes, of_line.bytes);
+        ++kept;
+      }
+    });
+  }
+  EXPECT_EQ(kept, 9);
+}
+
 TEST(ShardingLimits, BytesOfPlansAsOnPaper) {
   with_graph(two_products("2", 8), {}, [](const Graph& graph) {
     const SplitSpace space(graph, 2);
