@@ -362,11 +362,14 @@ class Chooser {
 
   // What became of the plans of a mesh that the search found within a limit.
   struct Round {
-    bool fits = false;  // some plan does, or was not compiled because another one is shorter
+    bool found = false;        // some plan
+    bool fits = false;         // some plan does, or was not compiled because another one is shorter
+    std::int64_t counted = 0;  // FoundPlan::counted_bytes of the cheapest
     std::int64_t missing =
         0;  // the least that a plan which was too large took more than the limit; 0: none was
-    std::int64_t uncounted = 0;           // the least that one took beside what the search counts
-    std::int64_t least = 0, reached = 0;  // FoundPlans::least_bytes, reached_bytes
+    std::int64_t uncounted = 0;            // the least that one took beside what the search counts
+    std::int64_t reached = 0;              // FoundPlans::reached_bytes
+    std::vector<std::vector<int>> priced;  // FoundPlans
   };
 
   void try_meshes(const std::vector<Mesh>& meshes, bool obey) {
@@ -383,8 +386,12 @@ class Chooser {
     hold_to(meshes, plans);
     std::vector<Found> found;
     for (std::size_t k = 0; k < meshes.size(); ++k) {
-      rounds[k].least = plans[k].least_bytes;
+      if (!plans[k].plans.empty()) {
+        rounds[k].found = true;
+        rounds[k].counted = plans[k].plans.front().counted_bytes;
+      }
       rounds[k].reached = plans[k].reached_bytes;
+      rounds[k].priced = std::move(plans[k].priced);
       add_plans(meshes[k], obey, std::move(plans[k]), found, number);
     }
     std::stable_sort(found.begin(), found.end(),
@@ -397,22 +404,46 @@ class Chooser {
     return rounds;
   }
 
-  // What a program takes is more than the search counts, such as buffers of collectives. If none of a mesh's plans fits after all, smaller
-  // ones are looked for: by what was not counted, or the smallest one if that is too much; then between the limit and the least one that
-  // was tried, since the plans of another limit may take less beside.
+  // What a program takes is more than the search counts, such as buffers of collectives. If none of a mesh's plans fits after all, those of
+  // smaller limits are tried. The cheapest plan within a limit is that of all limits down to what it is counted, and what it takes beside
+  // may be more or less than that of others, so that all limits of which the plan is not known are as good.
   void try_smaller(const Mesh& mesh, bool obey, Round last) {
-    std::int64_t too_large = *limit_, low = -1;
-    constexpr int kRounds = 6;
+    struct Limits {
+      std::int64_t from = 1, to = 0;
+      std::int64_t size() const { return to - from + 1; }
+      bool has(std::int64_t limit) const { return from <= limit && limit <= to; }
+    };
+    priced_.clear();
+    std::vector<Limits> unknown = {{1, *limit_}};
+    const auto forget = [&](const Limits& known) {
+      std::vector<Limits> left;
+      for (const Limits& own : unknown) {
+        for (const Limits& part : {Limits{own.from, std::min(own.to, known.from - 1)},
+                                   Limits{std::max(own.from, known.to + 1), own.to}})
+          if (part.size() > 0) left.push_back(part);
+      }
+      unknown = std::move(left);
+    };
+    std::int64_t limit = *limit_;
+    // By what was not counted; where there is no plan, the smallest that there is.
+    std::int64_t wanted = limit - (last.uncounted > 0 ? last.uncounted : last.missing);
+    constexpr int kRounds = 8;
     for (int number = 1; number < kRounds && !(any_ && best_); ++number) {
-      const bool smallest = last.missing == 0 && last.reached > low && last.reached < too_large;
-      const std::int64_t beside = last.uncounted > 0 ? last.uncounted : last.missing;
-      const std::int64_t next = smallest   ? last.reached
-                                : low >= 0 ? (low + too_large) / 2
-                                           : std::clamp<std::int64_t>(*limit_ - beside, 0, too_large - 1);
-      if (next <= std::max<std::int64_t>(low, 0) || next >= too_large) return;
-      searched_limit_ = next;
+      if (!last.found) {
+        forget({0, std::max(limit, last.reached - 1)});
+        wanted = last.reached;
+      } else if (last.fits) {
+        forget({0, limit});  // those of smaller ones are not shorter
+      } else {
+        forget({last.counted > 0 ? last.counted : limit, limit});
+      }
+      if (unknown.empty()) return;
+      const Limits most = *std::ranges::max_element(unknown, {}, &Limits::size);
+      const bool is_unknown = std::ranges::any_of(unknown, [&](const Limits& l) { return l.has(wanted); });
+      limit = is_unknown ? wanted : most.from + (most.size() - 1) / 2;
+      searched_limit_ = limit;
+      if (!last.priced.empty()) priced_ = std::move(last.priced);
       last = try_within({mesh}, obey, number)[0];
-      (!last.fits && last.missing > 0 && !smallest ? too_large : low) = std::max(next, last.least - 1);
     }
   }
 
@@ -429,6 +460,7 @@ class Chooser {
     model_.with_graph([&](const frontend::sharding::Graph& graph) {
       SearchOptions search = search_options(obey, explain);
       search.cheapest_only = cheapest_only;
+      if (cheapest_only) search.priced = priced_;
       found = find_plans(graph, meshes, costs_, search);
     });
     return found;
@@ -604,6 +636,7 @@ class Chooser {
   std::optional<SplitPrograms> others_;
   std::optional<std::int64_t> searched_limit_;  // to which the search keeps; less where its plans took more
   std::optional<std::int64_t> chosen_limit_;    // to which the search of the chosen plan kept
+  std::vector<std::vector<int>> priced_;        // SearchOptions, of the mesh on which smaller plans are tried
   bool any_ = false;                            // whether a first plan that fits is enough
   bool over_limit_ = false;                     // whether some plan was refused because of it
   std::vector<std::string> too_small_;          // what the meshes need of which no plan keeps it

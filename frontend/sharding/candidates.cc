@@ -238,12 +238,17 @@ class MeshSearch {
       const auto limit = [&](const SplitSpace& part, Problem& problem) {
         MemoryRows(graph_, part, costs.size).limit(problem, *options_.memory);
       };
+      // What cuts the same on all axes none of them can find alone.
       std::vector<int> from = within_;
-      // What takes least is often converted back and forth, which an axis alone cannot change.
       if (const SplitSpace alike = SplitSpace::alike(space_); !alike.large()) {
         const Solution cheap =
             alike.solved(costs, effort, [&](Problem& problem) { limit(alike, problem); }).solution;
-        if (cheap.feasible()) from = space_.choice_of(alike, cheap.choice);
+        if (cheap.feasible()) {
+          std::vector<int> choice = space_.choice_of(alike, cheap.choice);
+          if (bytes_counted(plans_.rows, choice) <= *options_.memory &&
+              cost_in_turn(costs, choice) < cost_in_turn(costs, from))
+            from = std::move(choice);
+        }
       }
       found = solved_in_turn(space_, costs, effort, std::move(from), limit);
     }
@@ -254,19 +259,26 @@ class MeshSearch {
     return found;
   }
   SpaceSolution solution_within(const SplitCostOptions& own) const {
-    SpaceSolution found;
+    SpaceSolution found = of_choice(within_);
     std::vector<int>& choice = found.solution.choice;
-    choice = within_;
-    found.joint = plans_.problem.has_value();
-    found.solution.status = Status::kFeasible;
     if (plans_.problem) {
       choice.resize(static_cast<std::size_t>(space_.variables()));
       found.solution.cost = price(points_.problem(space_, own), choice);
     } else {
-      const SplitCosts costs = split_costs(costs_, own, work_);
-      found.solution.cost = space_.described(costs, found).price(graph_, costs);
+      found.solution.cost = cost_in_turn(split_costs(costs_, own, work_), choice);
     }
     return found;
+  }
+  SpaceSolution of_choice(const std::vector<int>& choice) const {
+    SpaceSolution own;
+    own.joint = plans_.problem.has_value();
+    own.solution.choice = choice;
+    own.solution.status = Status::kFeasible;
+    return own;
+  }
+  // Of a large space.
+  Cost cost_in_turn(const SplitCosts& costs, const std::vector<int>& choice) const {
+    return space_.described(costs, of_choice(choice)).price(graph_, costs);
   }
 
   // Keeps what was found for the variant, and what is found without padding if that pads: what this saves in a product can be less than
@@ -310,6 +322,7 @@ class MeshSearch {
       least_ = least_in_turn(graph_, space_, costs, limit, solved_split(space_, costs).solution.choice,
                              few_cells());
       if (least_->reached <= limit) keeps_limits(least_->choice);
+      begin_cheaply([&](const std::vector<int>& choice) { return cost_in_turn(costs, choice); });
       return least_->bytes <= limit;
     }
     const Problem problem = plans_.allowed();
@@ -319,7 +332,35 @@ class MeshSearch {
       if (within_.empty() && !least.choice.empty() && bytes_counted(plans_.rows, least.choice) <= limit)
         keeps_limits(least.choice);
     }
+    begin_cheaply([&](const std::vector<int>& choice) { return price(problem, choice); });
     return true;
+  }
+  // What takes least is often converted back and forth, and far from what is cheap.
+  void begin_cheaply(const std::function<Cost(const std::vector<int>&)>& cost_of) {
+    if (within_.empty() || points_.several()) return;
+    result_.priced = options_.priced.empty() ? choices_at_prices() : options_.priced;
+    std::vector<int> known = within_;
+    known.resize(plans_.problem ? static_cast<std::size_t>(space_.variables()) : known.size());
+    Cost least = cost_of(known);
+    for (const std::vector<int>& choice : result_.priced) {
+      if (bytes_counted(plans_.rows, choice) > *options_.memory) continue;
+      const Cost cost = cost_of(choice);
+      if (cost >= least) continue;
+      least = cost;
+      known = choice;
+    }
+    keeps_limits(known);
+  }
+  std::vector<std::vector<int>> choices_at_prices() const {
+    if (plans_.problem) return plans_.rows[0].at_prices(plans_.allowed());
+    const SplitSpace alike = SplitSpace::alike(space_);
+    if (alike.large()) return {};
+    const SplitCosts costs = split_costs(costs_, {}, work_);
+    std::vector<std::vector<int>> all;
+    for (const std::vector<int>& choice :
+         MemoryRows(graph_, alike, costs.size).at_prices(alike.problem(costs)))
+      all.push_back(space_.choice_of(alike, choice));
+    return all;
   }
   void keeps_limits(const std::vector<int>& choice) {
     within_ = plans_.problem ? plans_.completed(choice) : choice;

@@ -78,6 +78,8 @@ struct FoundPlans {
   std::int64_t least_bytes = 0;    // no plan needs less (memory.h), if the limit leaves none; else 0
   std::int64_t reached_bytes = 0;  // what one of them needs; equal if it is the least, and that was proved
   std::string largest;             // tensors behind it
+  std::vector<std::vector<int>>
+      priced;            // choices with which searches for plans within other limits can begin
   std::string obstacle;  // why so many ranks cannot split the model (obstacles.h); empty if they can
 };
 
@@ -102,10 +104,12 @@ struct SearchOptions {
   std::int64_t steps = 1;
   std::vector<PricePoint> points = {};
   std::optional<std::int64_t>
-      memory;                   // bytes that a rank has for weights, inputs, outputs and what is computed
-  bool bounds = true;           // how short plans can be; else 0
-  KnownBounds known;            // of other meshes
-  bool explain = false;         // flips, which take more searches
+      memory;            // bytes that a rank has for weights, inputs, outputs and what is computed
+  bool bounds = true;    // how short plans can be; else 0
+  KnownBounds known;     // of other meshes
+  bool explain = false;  // flips, which take more searches
+  // FoundPlans::priced of a search on the same mesh with another limit of memory; empty: they are sought if they are needed.
+  std::vector<std::vector<int>> priced = {};
   std::string keep, keep_file;  // text of a partial plan whose lines are fixed, and its file for messages
   // Whose annotations are obeyed (annotations.h); null: none.
   std::shared_ptr<const DeviceConfiguration> annotated = nullptr;

@@ -195,10 +195,34 @@ std::int64_t MemoryRows::of_plan(const std::vector<int>& choice) const {
   return sum;
 }
 
+std::vector<std::int64_t> MemoryRows::counts_in(const std::vector<int>& rows) const {
+  std::vector<std::int64_t> before(at(rows_) + 1, 0);  // how many of them
+  for (const int row : rows) ++before[at(row) + 1];
+  for (int row = 0; row < rows_; ++row) before[at(row) + 1] += before[at(row)];
+  std::vector<std::int64_t> counts;
+  for (const Item& item : items_) counts.push_back(before[at(item.end)] - before[at(item.begin)]);
+  return counts;
+}
+
+Cost MemoryRows::add_costs(Problem& problem,
+                           const std::function<Cost(const Item& item, std::int64_t bytes)>& cost) const {
+  Cost fixed = 0;
+  for (const Item& item : items_) {
+    if (item.variable >= 0) {
+      std::vector<Cost>& costs = problem.variables[at(item.variable)].edit();
+      for (std::size_t c = 0; c < costs.size(); ++c)
+        if (costs[c] != kForbidden) costs[c] += cost(item, item.bytes[c]);
+    } else if (!item.takers.empty()) {
+      problem.variables[at(add_presence(problem, item))] = {0, cost(item, item.bytes[0])};
+    } else {
+      fixed += cost(item, item.bytes[0]);
+    }
+  }
+  return fixed;
+}
+
 MemoryRows::Weighted MemoryRows::weighted(const Problem& problem, const std::vector<int>& rows) const {
-  std::vector<std::int64_t> often(at(rows_) + 1, 0);  // how often one of the rows before is given
-  for (const int row : rows) ++often[at(row) + 1];
-  for (int row = 0; row < rows_; ++row) often[at(row) + 1] += often[at(row)];
+  const std::vector<std::int64_t> counts = counts_in(rows);
   // Equal plans in these rows differ by what they take in all: at most a byte more in all of them would count more.
   double most = 0, most_of_all = 0;
   for (const Item& item : items_) {
@@ -210,10 +234,6 @@ MemoryRows::Weighted MemoryRows::weighted(const Problem& problem, const std::vec
   while (result.scale < (Cost{1} << 30) && most * static_cast<double>(result.scale) < 0x1p53)
     result.scale *= 2;
   const double share = static_cast<double>(result.scale - 1) / (most_of_all + 1);
-  const auto cost = [&](const Item& item, std::int64_t bytes) {
-    const Cost in_all = static_cast<Cost>(share * static_cast<double>(bytes) * (item.end - item.begin));
-    return result.scale * (often[at(item.end)] - often[at(item.begin)]) * bytes + in_all;
-  };
 
   const auto allowed = [](const CostTable& costs) {
     std::vector<Cost> own(costs.costs());
@@ -230,18 +250,42 @@ MemoryRows::Weighted MemoryRows::weighted(const Problem& problem, const std::vec
       entry->second = CostTable(allowed(edge.costs));
     if (!entry->second.empty()) only.edges.push_back({edge.from, edge.to, entry->second});
   }
-  for (const Item& item : items_) {
-    if (item.variable >= 0) {
-      std::vector<Cost>& costs = only.variables[at(item.variable)].edit();
-      for (std::size_t c = 0; c < costs.size(); ++c)
-        if (costs[c] != kForbidden) costs[c] += cost(item, item.bytes[c]);
-    } else if (!item.takers.empty()) {
-      only.variables[at(add_presence(only, item))] = {0, cost(item, item.bytes[0])};
-    } else {
-      result.fixed += cost(item, item.bytes[0]);
-    }
-  }
+  result.fixed = add_costs(only, [&](const Item& item, std::int64_t bytes) {
+    const Cost in_all = static_cast<Cost>(share * static_cast<double>(bytes) * (item.end - item.begin));
+    return result.scale * counts[static_cast<std::size_t>(&item - items_.data())] * bytes + in_all;
+  });
   return result;
+}
+
+std::vector<std::vector<int>> MemoryRows::at_prices(const Problem& problem,
+                                                    const SolveOptions& options) const {
+  std::vector<std::vector<int>> all;
+  std::vector<int> rows;     // the fullest ones so far, of which all have the same part of the price
+  double price_of_byte = 0;  // in all of them together
+  constexpr int kPrices = 9, kStep = 3;
+  constexpr double kLowest =
+      1.0 / 64;  // of what makes the bytes of the cheapest one cost as much as all else
+  for (int k = 0; k < kPrices; ++k) {
+    Problem priced = problem;
+    const std::vector<std::int64_t> counts = counts_in(rows);
+    const double share = price_of_byte / static_cast<double>(rows.size() + 1);
+    add_costs(priced, [&](const Item& item, std::int64_t bytes) {
+      const std::int64_t count = counts[static_cast<std::size_t>(&item - items_.data())];
+      return static_cast<Cost>(share * static_cast<double>(count) * static_cast<double>(bytes));
+    });
+    if (largest_total(priced) > kLargestTotal) break;
+    const Solution solution = solve(priced, options);
+    if (!solution.feasible()) break;
+    std::vector<int> choice(solution.choice.begin(),
+                            solution.choice.begin() + static_cast<std::ptrdiff_t>(problem.variables.size()));
+    if (k == 0)
+      price_of_byte = kLowest * static_cast<double>(price(problem, choice)) /
+                      static_cast<double>(std::max<std::int64_t>(of_plan(choice), 1));
+    price_of_byte *= kStep;
+    rows.push_back(fullest(choice));
+    if (std::ranges::find(all, choice) == all.end()) all.push_back(std::move(choice));
+  }
+  return all;
 }
 
 std::vector<std::int64_t> MemoryRows::smallest() const {

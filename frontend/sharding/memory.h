@@ -44,6 +44,8 @@ class MemoryRows {
   // a petabyte in all it is what the smallest states take, without a plan.
   LeastMemory least(const Problem& problem, const SolveOptions& options = {},
                     std::optional<std::int64_t> limit = std::nullopt) const;
+  // The cheapest choices where memory has a price, from a low one to a high one: cheap ones for limits of which nothing else is known.
+  std::vector<std::vector<int>> at_prices(const Problem& problem, const SolveOptions& options = {}) const;
   // The largest tensors of the fullest row of that plan: "'up' S(1): 3.0 MiB".
   std::vector<std::string> largest(const std::vector<int>& choice, std::size_t count) const;
 
@@ -65,6 +67,11 @@ class MemoryRows {
     Cost scale = 1;
   };
   Weighted weighted(const Problem& problem, const std::vector<int>& rows) const;
+  // Adds what the bytes of an item cost to the costs of what decides its state. Returns the cost of what nothing decides.
+  Cost add_costs(Problem& problem,
+                 const std::function<Cost(const Item& item, std::int64_t bytes)>& cost) const;
+  // By item: how often these rows have it.
+  std::vector<std::int64_t> counts_in(const std::vector<int>& rows) const;
   // A variable of its own for a weight that several nodes read: whether it is there, as it is where somebody takes it.
   static int add_presence(Problem& problem, const Item& item);
   void add(int value, int variable, bool output, int index, int begin, int end);

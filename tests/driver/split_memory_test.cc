@@ -8,6 +8,7 @@
 namespace braid {
 namespace {
 
+using test::layer;
 using test::network;
 using test::SplitModel;
 using test::weight;
@@ -130,6 +131,64 @@ TEST_F(SplitModel, TheNumberOfRanksThatWouldDoIsTheSmallest) {
   }
   EXPECT_GT(hints, 10);
   EXPECT_GT(smaller, 0);
+}
+
+// What fits on a line of ranks fits on a mesh of several axes: plans that cut the same on all of them take as much.
+TEST_F(SplitModel, MeshesHaveAPlanWhereTheirLineHas) {
+  CompileOptions o = options(layer(16, 32, 8));
+  o.machine = "h100";
+  SplitReport report;
+  const auto bytes_on = [&](int ranks, const char* mesh) {
+    o.split.tensor_ranks = ranks;
+    o.split.mesh = mesh;
+    lower_split(o, report);
+    return report.candidates[static_cast<std::size_t>(report.chosen)].bytes;
+  };
+  // Each limit is what the plan of the last one does not keep.
+  std::vector<std::int64_t> limits;
+  try {
+    for (;;) {
+      const std::int64_t bytes = bytes_on(8, "");
+      limits.push_back(bytes);
+      o.split.memory_limit = bytes - 1;
+    }
+  } catch (const ir::UserError& error) {
+    EXPECT_EQ(error.code(), 488) << error.what();
+  }
+  ASSERT_GE(limits.size(), 3u);
+  limits.erase(limits.begin());  // of all that there is
+  for (const std::int64_t limit : limits) {
+    o.split.memory_limit = limit;
+    EXPECT_LE(bytes_on(0, "dp=2,tp=4"), limit);
+  }
+}
+
+// More memory is never less: where a limit has a plan, all that are larger have one.
+TEST_F(SplitModel, LargerLimitsHaveAPlanToo) {
+  CompileOptions o = options(network(3, 32, 32));
+  o.machine = "h100";
+  for (const int ranks : {2, 4}) {
+    o.split.tensor_ranks = ranks;
+    o.split.memory_limit.reset();
+    SplitReport report;
+    lower_split(o, report);
+    const std::int64_t whole = report.candidates[static_cast<std::size_t>(report.chosen)].bytes;
+    int kept = 0;
+    std::int64_t refused = 0;
+    for (std::int64_t limit = whole; limit > whole / 2; limit -= whole / 40) {
+      o.split.memory_limit = limit;
+      try {
+        lower_split(o, report);
+        EXPECT_EQ(refused, 0) << ranks << " ranks keep " << limit;
+        ++kept;
+      } catch (const ir::UserError& error) {
+        EXPECT_EQ(error.code(), 488) << error.what();
+        if (refused == 0) refused = limit;
+      }
+    }
+    EXPECT_GT(kept, 1);
+    EXPECT_GT(refused, 0);
+  }
 }
 
 // What the readers of a conversion could take instead is priced whatever search has found the plan, or it is said why not.
