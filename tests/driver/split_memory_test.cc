@@ -175,7 +175,7 @@ TEST_F(SplitModel, LargerLimitsHaveAPlanToo) {
     const std::int64_t whole = report.candidates[static_cast<std::size_t>(report.chosen)].bytes;
     int kept = 0;
     std::int64_t refused = 0;
-    for (std::int64_t limit = whole; limit > whole / 2; limit -= whole / 40) {
+    for (std::int64_t limit = whole; limit > whole / 4; limit -= whole / 40) {
       o.split.memory_limit = limit;
       try {
         lower_split(o, report);
