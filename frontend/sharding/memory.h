@@ -90,10 +90,10 @@ class MemoryRows {
   int rows_ = 0;
 };
 
-// Of a space that is too large to be solved as a whole: the choice of one axis after another, each with the least that it can take with those of
-// the others given, until a plan takes at most `limit` or none takes less, beginning with everything whole and with the choice `from`, which may be
-// empty. `bytes` is what the smallest states take. Costs are those with
-// which the space's problems are made.
+// Of a space that is too large to be solved as a whole: the choice of one axis after another, each with the least that it can take with
+// those of the others given, until a plan takes at most `limit` or none takes less, beginning with the least that cuts the same on all axes, with
+// everything whole and with the choice `from`, which may be empty. `bytes` is what the smallest states take. Costs are those with which the
+// space's problems are made.
 LeastMemory least_in_turn(const Graph& graph, const SplitSpace& space, const SplitCosts& costs,
                           std::int64_t limit, const std::vector<int>& from, const SolveOptions& options);
 

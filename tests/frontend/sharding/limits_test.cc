@@ -173,6 +173,50 @@ TEST(ShardingLimits, AxesInTurnKeepLimits) {
   EXPECT_GT(limited, 8);
 }
 
+// A weight that two nodes read and that is less than a thousandth of the limit is no row, but counts: no plan that is found takes more than
+// the limit.
+TEST(ShardingLimits, WhatIsTooSmallForARowCounts) {
+  const std::string text = fmt::format(
+      "g (float[1,128] x) => (float[1,128] y) <{}, {}, float[16] small = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
+      "11, 12, 13, "
+      "14, 15, 16}}, int64[2] apart = {{16, 16}}, int64[2] flat = {{1, 256}}> {{ h = MatMul(x, up)\n a = "
+      "Reshape(h, "
+      "apart)\n b = Add(a, small)\n c = Mul(b, small)\n d = Reshape(c, flat)\n y = MatMul(d, down) }}",
+      weight("up", 128, 256), weight("down", 256, 128));
+  int decided = 0, plans = 0;
+  with_graph(text, {}, [&](const Graph& graph) {
+    for (const int ranks : {2, 4}) {
+      const auto machine = analysis::cost_model_for("h100");
+      const SplitCosts costs = split_costs(machine);
+      const SplitSpace space(graph, ranks);
+      const MemoryRows memory(graph, space, size);
+      const Problem problem = space.problem(costs);
+      const std::int64_t least = memory.least(problem).reached;
+      // Each limit is a little less than what the last plan takes.
+      std::int64_t taken = memory.of_plan(solve(problem).choice);
+      while (taken - 16 >= least) {
+        const std::int64_t limit = taken - 16;
+        Problem limited = problem;
+        memory.limit(limited, limit);
+        std::vector<int> choice = solve(limited).choice;
+        choice.resize(problem.variables.size());
+        decided += memory.of_plan(choice) > limit ? 1 : 0;
+        SearchOptions options;
+        options.bounds = false;
+        options.cheapest_only = true;
+        options.memory = limit;
+        const FoundPlans found = find_plans(graph, {Mesh::line(ranks)}, machine, options).front();
+        ASSERT_FALSE(found.plans.empty()) << limit;
+        for (const FoundPlan& plan : found.plans) EXPECT_LE(memory.of_plan(plan.choice), limit);
+        taken = memory.of_plan(found.plans.front().choice);
+        ++plans;
+      }
+    }
+  });
+  EXPECT_EQ(plans, 2);
+  EXPECT_EQ(decided, 2);
+}
+
 // What cuts the same on all axes is what a line of so many ranks has, caches included: no mesh of even sizes takes more at least, and a
 // limit that the line keeps has a plan.
 TEST(ShardingLimits, MeshesTakeNoMoreThanTheirLine) {
