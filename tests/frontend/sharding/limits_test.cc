@@ -207,7 +207,7 @@ TEST(ShardingLimits, WhatIsTooSmallForARowCounts) {
         options.memory = limit;
         const FoundPlans found = find_plans(graph, {Mesh::line(ranks)}, machine, options).front();
         ASSERT_FALSE(found.plans.empty()) << limit;
-        for (const FoundPlan& plan : found.plans) EXPECT_LE(memory.of_plan(plan.choice), limit);
+        for (const FoundPlan& plan : found.plans) ASSERT_LE(memory.of_plan(plan.choice), limit);
         taken = memory.of_plan(found.plans.front().choice);
         ++plans;
       }
