@@ -440,7 +440,9 @@ class Chooser {
       if (unknown.empty()) return;
       const Limits most = *std::ranges::max_element(unknown, {}, &Limits::size);
       const bool is_unknown = std::ranges::any_of(unknown, [&](const Limits& l) { return l.has(wanted); });
-      limit = is_unknown ? wanted : most.from + (most.size() - 1) / 2;
+      // In turn the middle of the first one, which has the smallest plans, and of the largest one.
+      const Limits& next = number % 2 == 0 ? most : unknown.front();
+      limit = is_unknown ? wanted : next.from + (next.size() - 1) / 2;
       searched_limit_ = limit;
       if (!last.priced.empty()) priced_ = std::move(last.priced);
       last = try_within({mesh}, obey, number)[0];

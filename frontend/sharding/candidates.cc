@@ -242,7 +242,7 @@ class MeshSearch {
       std::vector<int> from = within_;
       if (const SplitSpace alike = SplitSpace::alike(space_); !alike.large()) {
         const Solution cheap =
-            alike.solved(costs, effort, [&](Problem& problem) { limit(alike, problem); }).solution;
+            alike.solved(costs, few_cells(), [&](Problem& problem) { limit(alike, problem); }).solution;
         if (cheap.feasible()) {
           std::vector<int> choice = space_.choice_of(alike, cheap.choice);
           if (bytes_counted(plans_.rows, choice) <= *options_.memory &&
