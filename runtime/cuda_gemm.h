@@ -50,12 +50,16 @@ inline const char* reason_against(const GemmProblem& p) {
   return nullptr;
 }
 
-// The same problem with all leading dimensions filled in.
+// The same problem with all leading dimensions filled in, and the layout of what is passed as C.
 inline GemmProblem with_defaults(GemmProblem p) {
   if (p.lda == 0) p.lda = p.transpose_a ? p.m : p.k;
   if (p.ldb == 0) p.ldb = p.transpose_b ? p.k : p.n;
-  if (p.ldc == 0) p.ldc = p.n;
   if (p.ldd == 0) p.ldd = p.n;
+  if (p.beta == 0.0f) {  // D takes the place of C, which cuBLASLt accepts for one layout of both only
+    p.ldc = p.ldd;
+    p.stride_c = p.stride_d;
+  }
+  if (p.ldc == 0) p.ldc = p.n;
   return p;
 }
 

@@ -4,7 +4,8 @@
     run_gpu_check.sh                     all rows that have no result yet, into results/
     run_gpu_check.sh --seconds 500       no row is begun later than that; the next call goes on
     run_gpu_check.sh --again             failed rows too
-    run_gpu_check.sh --only gemm,torch   rows whose name contains one of these
+    run_gpu_check.sh --keep time/        results of another bundle are kept for rows that begin so, and named in the report
+    run_gpu_check.sh --only time/,torch  rows whose name begins with one of these
     run_gpu_check.sh --emulated          builds for the emulated device: only the build and correctness
     run_gpu_check.sh --report            writes the report of what there is
 
@@ -15,6 +16,7 @@ results/logs.tar.gz all logs. Needs Python 3.8, CMake and nvcc; PyTorch for the 
 
 import argparse
 import collections
+import concurrent.futures
 import datetime
 import hashlib
 import json
@@ -26,10 +28,12 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 
 LIMIT = 600  # seconds that a row may take
 BATCH = 20  # cases that one process runs
+AT_ONCE = max(1, min(12, (os.cpu_count() or 1) - 2))  # rows that are not timed: most of their time is a process's start
 SANITIZED = 10  # cases of a kind that run under each tool of compute-sanitizer
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 NOT_YET = "not yet measured"
@@ -65,6 +69,7 @@ class Check:
         self.harness = self.build / "bin" / "gpu_check"
         self.begun = time.monotonic()
         self.state = {"bundle": self.fingerprint(), "machine": {}, "rows": {}}
+        self.lock = threading.Lock()  # of self.state
 
     def fingerprint(self):
         """Of all that decides a result but the machine and the harness."""
@@ -89,8 +94,10 @@ class Check:
             kept = json.loads(path.read_text(encoding="utf-8"))
             if kept.get("bundle") == self.state["bundle"]:
                 self.state = kept
-            else:
-                print(f"{path} is of another bundle: its rows are measured again")
+            else:  # PyTorch's rows run nothing of it
+                keep = ("torch_", *(part for part in (self.options.keep or "").split(",") if part))
+                self.state["rows"] = {n: r for n, r in kept["rows"].items() if n.startswith(keep)}
+                print(f"{path} is of another bundle: its rows are measured again but for {len(self.state['rows'])}")
 
     def save(self):
         self.results.mkdir(parents=True, exist_ok=True)
@@ -99,9 +106,16 @@ class Check:
         part.replace(self.results / "results.json")
 
     def record(self, name, state, seconds, detail="", **more):
-        self.state["rows"][name] = {"state": state, "seconds": round(seconds, 1), "detail": detail, **more}
-        self.save()
-        print(f"{state:8} {name}  {seconds:.1f} s  {detail[:200]}", flush=True)
+        with self.lock:
+            self.state["rows"][name] = {
+                "state": state,
+                "seconds": round(seconds, 1),
+                "detail": detail,
+                "bundle": self.state["bundle"],
+                **more,
+            }
+            self.save()
+            print(f"{state:8} {name}  {seconds:.1f} s  {detail[:200]}", flush=True)
 
     def log_path(self, name):
         path = self.results / "logs" / (re.sub(r"[^A-Za-z0-9_.=-]+", "_", name) + ".log")
@@ -113,7 +127,7 @@ class Check:
         if known and not (self.options.again and known["state"] not in ("pass", "skip")):
             return False
         only = [part for part in (self.options.only or "").split(",") if part]
-        return not only or any(part in name for part in only)
+        return not only or name.startswith(tuple(only))
 
     # ---- running
 
@@ -189,18 +203,25 @@ class Check:
         state = "pass" if status == 0 else "timeout" if status is None else "fail"
         self.record(row.name, state, seconds, "" if status == 0 else " ".join(errors)[:500])
 
-    def correctness(self, rows):
-        """Many rows share a process."""
-        left = [row for row in rows if self.wanted(row.name)]
-        while left and self.in_time():
-            batch, left = left[:BATCH], left[BATCH:]
-            log = self.log_path("correctness")
-            begin = time.monotonic()
-            found, _ = self.run_cases([row.cases[0].id for row in batch], log)
-            each = (time.monotonic() - begin) / len(batch)
-            for row in batch:
-                if row.cases[0].id in found:
-                    self.record(row.name, *found[row.cases[0].id][:1], each, found[row.cases[0].id][1])
+    def together(self, rows):
+        """Rows that are not timed, several at a time. Those of single cases share processes."""
+        single = [row for row in rows if row.run is None]
+        batches = [single[k : k + BATCH] for k in range(0, len(single), BATCH)]
+        work = [lambda batch=batch: self.correctness(batch) for batch in batches]
+        work += [lambda row=row: row.run(row) for row in rows if row.run is not None]
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            for done in [pool.submit(lambda begin=begin: self.in_time() and begin()) for begin in work]:
+                done.result()
+
+    def correctness(self, batch):
+        log = self.log_path(batch[0].name)
+        log.unlink(missing_ok=True)
+        begin = time.monotonic()
+        found, _ = self.run_cases([row.cases[0].id for row in batch], log)
+        each = (time.monotonic() - begin) / len(batch)
+        for row in batch:
+            if row.cases[0].id in found:
+                self.record(row.name, *found[row.cases[0].id][:1], each, found[row.cases[0].id][1])
 
     def group(self, row, words=(), prefix=()):
         log = self.log_path(row.name)
@@ -227,14 +248,18 @@ class Check:
         elif by_state["skip"] == len(found):
             self.record(row.name, "skip", seconds, next(iter(found.values()))[1])
         else:
-            self.record(row.name, "pass", seconds, f"{by_state['pass']} of {len(row.cases)}")
+            skipped = [why for state, why in found.values() if state == "skip"]
+            why = f"; {len(skipped)} skip: {skipped[0]}" if skipped else ""
+            self.record(row.name, "pass", seconds, f"{by_state['pass']} of {len(row.cases)}{why}")
 
     def sanitize(self, tool, row):
         program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
         if not os.access(program, os.X_OK):
             self.record(row.name, "skip", 0, "compute-sanitizer is not installed")
             return
-        self.group(row, prefix=(program, "--tool", tool, "--error-exitcode", "9"))
+        # NCCL asks for kernels and memory that a GPU may not have, and goes on without; Braid checks what its own calls return.
+        options = ("--report-api-errors", "no") if tool == "memcheck" else ()
+        self.group(row, prefix=(program, "--tool", tool, *options, "--error-exitcode", "9"))
 
     def json_row(self, row, words, **more):
         """A row whose command prints one line of JSON."""
@@ -249,6 +274,31 @@ class Check:
             self.record(row.name, "skip", seconds, text.strip().splitlines()[-1])
         else:
             self.record(row.name, "timeout" if status is None else "fail", seconds, text.strip()[-300:])
+
+    def torch(self, mode, rows):
+        """Rows of one process, most of whose time is the start of PyTorch."""
+        log = self.log_path(rows[0].name)
+        log.unlink(missing_ok=True)
+        clocks = self.clocks()
+        script = self.bundle / "harness" / "torch_rows.py"
+        ids = [row.cases[0].id for row in rows]
+        status, text, seconds = self.command([sys.executable, script, mode, *ids], log)
+        found = {}
+        for line in text.splitlines():
+            if line.startswith("{"):
+                values = json.loads(line)
+                found[values["id"]] = values
+        for row in rows:
+            values = found.get(row.cases[0].id)
+            each = seconds / len(rows)
+            if values is not None and "error" in values:
+                self.record(row.name, "fail", each, values["error"][:300])
+            elif values is not None:
+                self.record(row.name, "pass", each, values=values, clocks=clocks)
+            elif status == 3:
+                self.record(row.name, "skip", each, text.strip().splitlines()[-1])
+            else:
+                self.record(row.name, "timeout" if status is None else "fail", each, text.strip()[-300:])
 
     def peer_kernels(self, row):
         log = self.log_path(row.name)
@@ -305,26 +355,18 @@ class Check:
             )
         alone = [c for c in single if c.library.startswith(("forms", "collectives"))]
         rows.append(Row("nccl/one_rank", "NCCL", alone, self.group))
-        for kind in kinds(pairs):
-            rows.append(
-                Row(
-                    f"nccl/two_processes/{kind}",
-                    "NCCL",
-                    of(pairs, kind),
-                    lambda row: self.group(row, ["--processes"]),
+        for way, words in (("two_processes", ["--processes"]), ("two_processes_graph", ["--processes", "--graph"])):
+            for kind in kinds(pairs):
+                rows.append(
+                    Row(
+                        f"nccl/{way}/{kind}",
+                        "NCCL",
+                        of(pairs, kind),
+                        lambda row, words=words: self.group(row, words),
+                    )
                 )
-            )
-        rows.append(
-            Row(
-                "nccl/two_processes_graph",
-                "NCCL",
-                pairs,
-                lambda row: self.group(row, ["--processes", "--graph"]),
-            )
-        )
         rows.append(Row("peers/two_ranks_on_one_gpu", "NCCL", [], self.peer_kernels))
         rows.append(Row("machine", "timings", [], self.machine))
-        torch = self.bundle / "harness" / "torch_rows.py"
         for c in (c for c in self.cases if c.kind == "timing"):
             rows.append(
                 Row(
@@ -335,11 +377,9 @@ class Check:
                 )
             )
             for mode in TORCH_MODES:
-
-                def run(row, mode=mode):
-                    return self.json_row(row, [sys.executable, torch, mode, row.cases[0].id])
-
-                rows.append(Row(f"torch_{mode}/{c.id}", "timings", [c], run))
+                rows.append(
+                    Row(f"torch_{mode}/{c.id}", "timings", [c], lambda row, mode=mode: self.torch(mode, [row]))
+                )
         return rows
 
     def machine(self, row):
@@ -350,7 +390,7 @@ class Check:
 
     def run(self):
         rows = self.rows()
-        begun = False
+        together = [r for r in rows if r.section not in ("build", "timings") and self.wanted(r.name)]
         for row in rows:
             if not self.in_time():
                 print("out of time: the next call goes on")
@@ -367,10 +407,12 @@ class Check:
                     print("not built: the next call goes on")
                     break
                 self.state["machine"] = {"date": datetime.date.today().isoformat(), "gpu": self.clocks()}
-            elif row.section == "correctness":
-                if not begun:
-                    self.correctness([r for r in rows if r.section == "correctness"])
-                begun = True
+            elif row.section != "timings":
+                self.together(together)
+                together = []
+            elif row.name.startswith("torch_graph/"):
+                if graphed := [r for r in rows if r.name.startswith("torch_graph/") and self.wanted(r.name)]:
+                    self.torch("graph", graphed)
             elif self.wanted(row.name):
                 row.run(row)
 
@@ -429,7 +471,6 @@ class Check:
             if known and len(known) < len(names):
                 result += f", {len(names) - len(known)} {NOT_YET}"
             out.append(f"| {kind} | {dtype} | {len(names)} | {result} |")
-        failed = [(n, k) for n, k in self.state["rows"].items() if k["state"] in ("fail", "timeout")]
         for section, title in (
             ("sanitizer", "compute-sanitizer"),
             ("graphs", "CUDA graphs"),
@@ -443,9 +484,19 @@ class Check:
                     if r.section == section
                 ]
         out += self.timing_tables(machine) if not self.options.emulated else []
+        results = [(row.name, self.state["rows"].get(row.name)) for row in rows]
+        failed = [(n, k) for n, k in results if k and k["state"] in ("fail", "timeout")]
         if failed:
             out += ["", "## Failed rows", ""]
             out += [f"* `{n}` ({k['state']}): {k['detail'][:400]}" for n, k in failed]
+        older = [
+            n
+            for n, k in results
+            if k and not n.startswith("torch_") and k.get("bundle") != self.state["bundle"]
+        ]
+        if older:
+            out += ["", "## Measured on an earlier bundle", ""]
+            out += [f"* `{n}`" for n in older]
         return "\n".join(out) + "\n"
 
     def timing_tables(self, machine):
@@ -506,8 +557,9 @@ def main():
     )
     parser.add_argument("--results", help="folder of the results (default: results/ in the bundle)")
     parser.add_argument("--seconds", type=float)
-    parser.add_argument("--only", help="parts of names of rows, separated by commas")
+    parser.add_argument("--only", help="beginnings of names of rows, separated by commas")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--keep", help="beginnings of names of rows whose results of another bundle are kept")
     parser.add_argument("--emulated", action="store_true")
     parser.add_argument("--report", action="store_true")
     parser.add_argument(

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Times in PyTorch what a timed case of a bundle computes: torch_rows.py graph|compile CASE
+"""Times in PyTorch what a timed case of a bundle computes: torch_rows.py graph|compile CASE...
 
-graph: eager PyTorch, captured in a CUDA graph. compile: torch.compile(mode="max-autotune"). Prints one line of JSON with medians
-between CUDA events. --cpu runs each once on the processor instead, to see that it works: no times. Exit status 3: no PyTorch, or
-no GPU.
+graph: eager PyTorch, captured in a CUDA graph. compile: torch.compile(mode="max-autotune"). Prints a line of JSON for each, with
+medians between CUDA events or an error. --cpu runs each once on the processor instead, to see that it works: no times. Exit status
+3: no PyTorch, or no GPU.
 """
 
 import json
@@ -175,7 +175,7 @@ def subject(case, device, small=False):
         elif name == "batched_product":
             inputs = numbers(sizes["batch"], sizes["rows"], 64), numbers(sizes["batch"], 64, sizes["rows"])
         else:
-            inputs = (numbers(sizes["rows"], WIDTH),) * (2 if name == "add" else 1)
+            inputs = tuple(numbers(sizes["rows"], WIDTH) for _ in range(2 if name == "add" else 1))
         return Kernel(name), inputs
     name = program.rsplit("_", 1)[0]
     module = {"gpt2": Gpt2, "bert": Bert, "vit": Vit, "resnet50": ResNet50}[name]().to(device, dtype).eval()
@@ -217,23 +217,14 @@ def graphed(module, inputs):
     return graph.replay
 
 
-def main():
-    words = [w for w in sys.argv[1:] if w != "--cpu"]
-    mode, case = words
-    if "--cpu" in sys.argv:
-        module, inputs = subject(case, "cpu", small=True)
-        with torch.no_grad():
-            result = module(*inputs)
-        print(
-            json.dumps(
-                {"id": case, "shape": list(result.shape), "finite": bool(math.isfinite(result.float().sum()))}
-            )
-        )
-        return 0
-    if not torch.cuda.is_available():
-        print("SKIP PyTorch finds no GPU")
-        return 3
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False  # nor does Braid
+def tried(case):
+    module, inputs = subject(case, "cpu", small=True)
+    with torch.no_grad():
+        result = module(*inputs)
+    return {"shape": list(result.shape), "finite": bool(math.isfinite(result.float().sum()))}
+
+
+def timed(mode, case):
     with torch.no_grad():
         module, inputs = subject(case, "cuda")
         if mode == "graph":
@@ -241,7 +232,22 @@ def main():
         else:
             compiled = torch.compile(module, mode="max-autotune")
             times = medians(lambda: compiled(*inputs))
-    print(json.dumps({"id": case, "mode": mode, "torch": torch.__version__, **times}))
+    return {"mode": mode, "torch": torch.__version__, **times}
+
+
+def main():
+    mode, *cases = [w for w in sys.argv[1:] if w != "--cpu"]
+    on_cpu = "--cpu" in sys.argv
+    if not on_cpu and not torch.cuda.is_available():
+        print("SKIP PyTorch finds no GPU")
+        return 3
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False  # nor does Braid
+    for case in cases:
+        try:
+            found = tried(case) if on_cpu else timed(mode, case)
+        except Exception as error:  # the other cases do not suffer
+            found = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps({"id": case, **found}), flush=True)
     return 0
 
 

@@ -119,7 +119,8 @@ bool Groups::wait_for(ncclComm_t comm, const char* call, int64_t timeout_ms) {
 }
 
 bool Groups::done(ncclResult_t result, const char* call) {
-  if (result != ncclInProgress) return ok(result, call);
+  // NCCL 2.28's ncclCommWindowRegister says ncclSuccess while the registration is in progress.
+  if (result != ncclSuccess && result != ncclInProgress) return ok(result, call);
   return std::all_of(own_->begin(), own_->end(),
                      [&](ncclComm_t comm) { return comm == nullptr || wait_for(comm, call, timeout_ms_); });
 }

@@ -23,6 +23,20 @@ int reachable_peers([[maybe_unused]] ncclComm_t comm) {
 #endif
 }
 
+// Without symmetric memory NCCL 2.28 answers with a local registration, which is no window that a kernel can read: it lies in
+// the host's memory.
+bool is_symmetric(ncclWindow_t window) {
+  if (window == nullptr) return false;
+#ifdef BRAID_EMULATED_DEVICE
+  return emulated::is_symmetric(window);
+#else
+  cudaPointerAttributes found = {};
+  const bool known = cudaPointerGetAttributes(&found, window) == cudaSuccess;
+  if (!known) (void)cudaGetLastError();
+  return known && found.type == cudaMemoryTypeDevice;
+#endif
+}
+
 }  // namespace
 
 bool Segment::allocate(cudaStream_t stream) {
@@ -60,14 +74,13 @@ bool Segment::register_with(Groups& groups, cudaStream_t stream) {
     bool known = false;
     for (const Registration& other : registrations_) {
       if (other.comm != groups.comm(g)) continue;
-      window = other.window;
+      window = is_symmetric(other.window) ? other.window : nullptr;
       known = true;
     }
     if (known) continue;
     // In its place before the call: one that does not wait may write to it after it has been given up.
     Registration& r = registrations_.emplace_back(Registration{groups.comm(g), nullptr, nullptr});
 #if NCCL_VERSION_CODE >= 22700
-    // Null if the hardware does not support symmetric memory.
     if (layout_.symmetric_groups[g]) {
       const ncclResult_t begun =
           ncclCommWindowRegister(r.comm, memory_, bytes_, &r.window, NCCL_WIN_COLL_SYMMETRIC);
@@ -77,7 +90,7 @@ bool Segment::register_with(Groups& groups, cudaStream_t stream) {
     if (r.window == nullptr &&
         !groups.done(ncclCommRegister(r.comm, memory_, bytes_, &r.handle), "ncclCommRegister"))
       return false;
-    window = r.window;
+    if (is_symmetric(r.window)) window = r.window;
   }
   return check_peers(groups) && find_peers(groups, stream);
 }
@@ -104,8 +117,12 @@ bool Segment::find_peers(const Groups& groups, cudaStream_t stream) {
   char** found = nullptr;
   bool good = true;
   for (size_t g = 0; good && g < peers_.size(); ++g) {
-    if (windows_[g] == nullptr || !layout_.peer_groups[g]) continue;
+    if (groups.comm(static_cast<int>(g)) == nullptr || !layout_.peer_groups[g]) continue;
     const int ranks = table_.groups[g].size;
+    if (ranks == 1) {  // it has a window only where there is symmetric memory, and needs none
+      peers_[g][0] = memory_;
+      continue;
+    }
     const size_t bytes = static_cast<size_t>(ranks) * sizeof(char*);
     if (found == nullptr)
       good = ok(cudaMalloc(reinterpret_cast<void**>(&found), sizeof(peers_[g])), "cudaMalloc");

@@ -44,7 +44,7 @@ class Segment : private Reporter {
   uint64_t flags_offset_ = 0;  // after the plan's bytes: flags of kernels that read peers' memory
   int* abandoned_ = nullptr;   // pinned; 1: kernels that wait for peers must end
   std::deque<Registration> registrations_;
-  std::vector<ncclWindow_t> windows_;  // per group; null: none
+  std::vector<ncclWindow_t> windows_;  // per group; null: none that kernels can read
   std::vector<std::array<char*, device::kMostPeers>>
       peers_;  // per group whose kernels read peers' memory: their segments
 };

@@ -51,6 +51,8 @@ void* dynamic_shared();
 void* peer_pointer(ncclWindow_vidmem* window, size_t offset_bytes, int peer);
 // Ranks of the communicator in this process, this one included: only their memory can be loaded and stored.
 int reachable_peers(const ncclComm* comm);
+// Whether kernels may read the window, or it is a local registration.
+bool is_symmetric(const ncclWindow_vidmem* window);
 
 // Among which threads fences and atomics order memory (flags.h).
 enum class Scope { kBlock, kDevice, kSystem };

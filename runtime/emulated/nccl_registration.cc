@@ -10,6 +10,7 @@
 #include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
 #include "runtime/emulated/nccl_host.h"
+#include "runtime/emulated/options.h"
 #include "runtime/emulated/step_scope.h"
 
 using namespace braid::emulated;
@@ -168,6 +169,8 @@ int reachable_peers(const ncclComm* comm) {
   return static_cast<int>(std::count(processes.begin(), processes.end(), std::string()));
 }
 
+bool is_symmetric(const ncclWindow_vidmem* window) { return window->set != nullptr; }
+
 }  // namespace braid::emulated
 
 extern "C" {
@@ -219,7 +222,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, 
   *window = nullptr;
   const std::string why = unsuitable(buffer, size);
   if (!why.empty()) refuse_buffer(comm, "ncclCommWindowRegister", why);
-  if ((flags & NCCL_WIN_COLL_SYMMETRIC) == 0) {  // local, as ncclCommRegister
+  if ((flags & NCCL_WIN_COLL_SYMMETRIC) == 0 || !options().symmetric) {  // local, as ncclCommRegister
     if (!why.empty()) return ncclInvalidArgument;
     *window = make_window(nullptr, comm->rank);
     add(*window, comm, buffer, size, "ncclCommWindowRegister", false);
@@ -233,12 +236,15 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, 
                static_cast<int64_t>(reinterpret_cast<uintptr_t>(buffer) - allocation.begin),
                static_cast<int64_t>(allocation.size)};
   }
-  return submit(comm, HostCall(comm->group, comm->rank, comm->host_calls++, "ncclCommWindowRegister", payload,
-                               complete_window, [=](void* outcome) {
-                                 *window = static_cast<ncclWindow_vidmem*>(outcome);
-                                 if (outcome != nullptr)
-                                   add(outcome, comm, buffer, size, "ncclCommWindowRegister", true);
-                               }));
+  const ncclResult_t result =
+      submit(comm, HostCall(comm->group, comm->rank, comm->host_calls++, "ncclCommWindowRegister", payload,
+                            complete_window, [=](void* outcome) {
+                              *window = static_cast<ncclWindow_vidmem*>(outcome);
+                              if (outcome != nullptr)
+                                add(outcome, comm, buffer, size, "ncclCommWindowRegister", true);
+                            }));
+  // As NCCL 2.28 does: only the communicator's state tells that a registration is in progress.
+  return result == ncclInProgress ? ncclSuccess : result;
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {

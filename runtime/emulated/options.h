@@ -19,8 +19,9 @@ struct Options {
   // one host thread can drive several ranks.
   bool deterministic = false;        // BRAID_EMULATED_DETERMINISTIC
   size_t shared_bytes = 227 * 1024;  // BRAID_EMULATED_SHARED_KB: of a block, after cudaFuncSetAttribute
-  bool check_accesses = true;        // BRAID_EMULATED_CHECK: 0 leaves out races and first reads
-  bool print_findings = true;        // BRAID_EMULATED_PRINT: to stderr, as they are found
+  bool symmetric = true;  // BRAID_EMULATED_SYMMETRIC: 0: no hardware for it, windows are local registrations
+  bool check_accesses = true;  // BRAID_EMULATED_CHECK: 0 leaves out races and first reads
+  bool print_findings = true;  // BRAID_EMULATED_PRINT: to stderr, as they are found
 };
 
 // Read from the environment once; a test changes it while no stream exists.

@@ -24,10 +24,11 @@ inline constexpr Variable kDelayUs{"BRAID_EMULATED_DELAY_US", 0, 1'000'000'000};
 inline constexpr Variable kSeed{"BRAID_EMULATED_SEED", 0, std::numeric_limits<int64_t>::max()};
 inline constexpr Variable kDeterministic{"BRAID_EMULATED_DETERMINISTIC", 0, 1};
 inline constexpr Variable kSharedKb{"BRAID_EMULATED_SHARED_KB", 48, 227};
+inline constexpr Variable kSymmetric{"BRAID_EMULATED_SYMMETRIC", 0, 1};
 inline constexpr Variable kCheck{"BRAID_EMULATED_CHECK", 0, 1};
 inline constexpr Variable kPrint{"BRAID_EMULATED_PRINT", 0, 1};
-inline constexpr Variable kVariables[] = {kDevices, kMemoryMb,      kTimeoutMs, kHangMs, kDelayUs,
-                                          kSeed,    kDeterministic, kSharedKb,  kCheck,  kPrint};
+inline constexpr Variable kVariables[] = {kDevices,       kMemoryMb, kTimeoutMs, kHangMs, kDelayUs, kSeed,
+                                          kDeterministic, kSharedKb, kSymmetric, kCheck,  kPrint};
 
 // Sets *out if the variable is set and not empty. Returns what is wrong with its value, or an empty string.
 inline std::string read_variable(const Variable& variable, int64_t* out) {

@@ -117,6 +117,17 @@ TEST_F(PeerKernels, AStepThatAPeerDoesNotTakePartInEndsWithItsInstance) {
   found();  // what the given-up step left undone was read in no order
 }
 
+// NCCL then answers a registration with something that is no window.
+TEST_F(PeerKernels, WithoutSymmetricMemoryOneRankReadsItsOwnAndSeveralAreRefused) {
+  emulated::options().symmetric = false;
+  for (const char* name : {"peer_reading_1", "peer_reading_in_place_1"}) {
+    expect_equal(run_case(name), 0);
+    ASSERT_THAT(found(), IsEmpty()) << name;
+  }
+  EXPECT_THAT(run_case("peer_reading_2").message, AllOf(HasSubstr("read the memory of all its 2 ranks"),
+                                                        HasSubstr("reaches 1 by load and store")));
+}
+
 // ---- what is refused, and that the passes know it
 
 std::string emitted(const std::string& text) {

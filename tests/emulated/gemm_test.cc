@@ -114,6 +114,21 @@ TEST_F(GemmTest, EqualsTheDefinitionForAllTypesTransposesAndEpilogues) {
   }
 }
 
+// cuBLASLt gets D as C where nothing of C is read, and refuses that if the two are described differently.
+TEST_F(GemmTest, WhatIsPassedAsUnreadCHasTheLayoutOfD) {
+  GemmProblem p;
+  p.m = 5, p.n = 7, p.k = 6, p.batch = 3;
+  p.ldd = 8, p.stride_d = 48;
+  p = with_defaults(p);
+  EXPECT_EQ(p.ldc, 8);
+  EXPECT_EQ(p.stride_c, 48);
+  p.ldc = p.stride_c = 0;
+  p.beta = 2.0f;
+  p = with_defaults(p);
+  EXPECT_EQ(p.ldc, 7);
+  EXPECT_EQ(p.stride_c, 0) << "the same C for the whole batch";
+}
+
 TEST_F(GemmTest, GeluIsTheTanhApproximation) {
   GemmProblem p;
   p.m = p.n = p.k = 1;
