@@ -11,6 +11,7 @@
 #include "analysis/costs/json_document.h"
 #include "analysis/measure.h"
 #include "driver/plain_program.h"
+#include "driver/smaller_limits.h"
 #include "driver/split_with.h"
 #include "frontend/device_errors.h"
 #include "frontend/errors.h"
@@ -275,8 +276,8 @@ class Chooser {
     plan.text = analysis::read_text_file(file);
     const int ranks = frontend::sharding::mesh_of_plan(plan.text, file).ranks();
     const auto request = plan_request(plan.text, file, options_.split.weights);
-    Round round;
-    consider({ranks, std::move(plan), 0, std::nullopt}, request.get(), round);
+    LimitOutcome outcome;
+    consider({ranks, std::move(plan), 0, std::nullopt}, request.get(), outcome);
   }
 
   // Plans of all numbers of ranks, the cheapest first, so that many of the others need not be compiled.
@@ -360,15 +361,9 @@ class Chooser {
     return report_.useful(ranks, !frontend::sharding::meshes_of(ranks, 2).empty());
   }
 
-  // What became of the plans of a mesh that the search found within a limit.
+  // A search of a mesh within a limit of memory.
   struct Round {
-    bool found = false;        // some plan
-    bool fits = false;         // some plan does, or was not compiled because another one is shorter
-    std::int64_t counted = 0;  // FoundPlan::counted_bytes of the cheapest
-    std::int64_t missing =
-        0;  // the least that a plan which was too large took more than the limit; 0: none was
-    std::int64_t uncounted = 0;            // the least that one took beside what the search counts
-    std::int64_t reached = 0;              // FoundPlans::reached_bytes
+    LimitOutcome outcome;
     std::vector<std::vector<int>> priced;  // FoundPlans
   };
 
@@ -377,7 +372,7 @@ class Chooser {
     const std::vector<Round> rounds = try_within(meshes, obey, 0);
     if (best_) return;
     for (std::size_t k = 0; k < meshes.size() && !(any_ && best_); ++k)
-      if (rounds[k].missing > 0) try_smaller(meshes[k], obey, rounds[k]);
+      if (rounds[k].outcome.missing > 0) try_smaller(meshes[k], obey, rounds[k]);
   }
 
   std::vector<Round> try_within(const std::vector<Mesh>& meshes, bool obey, int number) {
@@ -386,11 +381,13 @@ class Chooser {
     hold_to(meshes, plans);
     std::vector<Found> found;
     for (std::size_t k = 0; k < meshes.size(); ++k) {
+      rounds[k].outcome.reached = plans[k].reached_bytes;
       if (!plans[k].plans.empty()) {
-        rounds[k].found = true;
-        rounds[k].counted = plans[k].plans.front().counted_bytes;
+        const FoundPlan& cheapest = plans[k].plans.front();
+        rounds[k].outcome.found = true;
+        rounds[k].outcome.proved = cheapest.proved;
+        rounds[k].outcome.counted = cheapest.counted_bytes;
       }
-      rounds[k].reached = plans[k].reached_bytes;
       rounds[k].priced = std::move(plans[k].priced);
       add_plans(meshes[k], obey, std::move(plans[k]), found, number);
     }
@@ -399,50 +396,19 @@ class Chooser {
     for (Found& one : found) {
       const auto mesh = std::ranges::find(meshes, one.where->mesh) - meshes.begin();
       const auto request = one.ranks == 1 ? nullptr : plan_request(one.plan.text, "", false);
-      consider(std::move(one), request.get(), rounds[static_cast<std::size_t>(mesh)]);
+      consider(std::move(one), request.get(), rounds[static_cast<std::size_t>(mesh)].outcome);
     }
     return rounds;
   }
 
-  // What a program takes is more than the search counts, such as buffers of collectives. If none of a mesh's plans fits after all, those of
-  // smaller limits are tried. The cheapest plan within a limit is that of all limits down to what it is counted, and what it takes beside
-  // may be more or less than that of others, so that all limits of which the plan is not known are as good.
+  // If none of a mesh's plans fits after all, those of smaller limits are tried.
   void try_smaller(const Mesh& mesh, bool obey, Round last) {
-    struct Limits {
-      std::int64_t from = 1, to = 0;
-      std::int64_t size() const { return to - from + 1; }
-      bool has(std::int64_t limit) const { return from <= limit && limit <= to; }
-    };
     priced_.clear();
-    std::vector<Limits> unknown = {{1, *limit_}};
-    const auto forget = [&](const Limits& known) {
-      std::vector<Limits> left;
-      for (const Limits& own : unknown) {
-        for (const Limits& part : {Limits{own.from, std::min(own.to, known.from - 1)},
-                                   Limits{std::max(own.from, known.to + 1), own.to}})
-          if (part.size() > 0) left.push_back(part);
-      }
-      unknown = std::move(left);
-    };
-    std::int64_t limit = *limit_;
-    // By what was not counted; where there is no plan, the smallest that there is.
-    std::int64_t wanted = limit - (last.uncounted > 0 ? last.uncounted : last.missing);
+    SmallerLimits limits(*limit_);
     constexpr int kRounds = 8;
     for (int number = 1; number < kRounds && !(any_ && best_); ++number) {
-      if (!last.found) {
-        forget({0, std::max(limit, last.reached - 1)});
-        wanted = last.reached;
-      } else if (last.fits) {
-        forget({0, limit});  // those of smaller ones are not shorter
-      } else {
-        forget({last.counted > 0 ? last.counted : limit, limit});
-      }
-      if (unknown.empty()) return;
-      const Limits most = *std::ranges::max_element(unknown, {}, &Limits::size);
-      const bool is_unknown = std::ranges::any_of(unknown, [&](const Limits& l) { return l.has(wanted); });
-      // In turn the middle of the first one, which has the smallest plans, and of the largest one.
-      const Limits& next = number % 2 == 0 ? most : unknown.front();
-      limit = is_unknown ? wanted : next.from + (next.size() - 1) / 2;
+      const std::optional<std::int64_t> limit = limits.next(last.outcome);
+      if (!limit) return;
       searched_limit_ = limit;
       if (!last.priced.empty()) priced_ = std::move(last.priced);
       last = try_within({mesh}, obey, number)[0];
@@ -550,7 +516,7 @@ class Chooser {
   }
 
   // Compiles and simulates it, and keeps it if it is the shortest so far; of equal ones, that of fewer ranks.
-  void consider(Found found, const SplitRequest* request, Round& round) {
+  void consider(Found found, const SplitRequest* request, LimitOutcome& outcome) {
     const FoundPlan& plan = found.plan;
     SplitCandidate candidate;
     candidate.ranks = found.ranks;
@@ -576,7 +542,7 @@ class Chooser {
         if (context.at_least) {
           candidate.skipped = true;
           candidate.floor = std::max(candidate.floor, *context.at_least);
-          round.fits = true;
+          outcome.fits = true;
           report_.candidates.push_back(std::move(candidate));
           numbers_.push_back(found.number);
           return;
@@ -604,9 +570,9 @@ class Chooser {
         if (limit_ && most > *limit_) {
           candidate.refused = fmt::format("it takes {} on a device", analysis::format_bytes(most));
           over_limit_ = true;
-          if (uncounted > 0 && (round.uncounted == 0 || uncounted < round.uncounted))
-            round.uncounted = uncounted;
-          if (round.missing == 0 || most - *limit_ < round.missing) round.missing = most - *limit_;
+          if (uncounted > 0 && (outcome.uncounted == 0 || uncounted < outcome.uncounted))
+            outcome.uncounted = uncounted;
+          if (outcome.missing == 0 || most - *limit_ < outcome.missing) outcome.missing = most - *limit_;
         }
       } catch (const ir::UserError& error) {
         // A plan or a number of ranks that was asked for explicitly has one error.
@@ -617,7 +583,7 @@ class Chooser {
     const int best_number = report_.chosen < 0 ? 0 : numbers_[static_cast<std::size_t>(report_.chosen)];
     const bool better = candidate.ran() && (best == nullptr || std::pair(candidate.simulated, found.number) <
                                                                    std::pair(best->simulated, best_number));
-    round.fits = round.fits || candidate.ran() || candidate.skipped;
+    outcome.fits = outcome.fits || candidate.ran() || candidate.skipped;
     report_.candidates.push_back(std::move(candidate));
     numbers_.push_back(found.number);
     if (!better) return;

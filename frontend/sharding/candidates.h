@@ -72,12 +72,13 @@ struct PlanFlips {
 };
 
 struct FoundPlans {
-  std::vector<FoundPlan> plans;    // distinct ones, the cheapest first
-  analysis::Time loads, order;     // bounds of all plans (bounds.h)
-  PlanFlips flips;                 // of the cheapest plan, if it is to be explained
-  std::int64_t least_bytes = 0;    // no plan needs less (memory.h), if the limit leaves none; else 0
-  std::int64_t reached_bytes = 0;  // what one of them needs; equal if it is the least, and that was proved
-  std::string largest;             // tensors behind it
+  std::vector<FoundPlan> plans;  // distinct ones, the cheapest first
+  analysis::Time loads, order;   // bounds of all plans (bounds.h)
+  PlanFlips flips;               // of the cheapest plan, if it is to be explained
+  std::int64_t least_bytes = 0;  // no plan needs less (memory.h), if the limit leaves none; else 0
+  std::int64_t reached_bytes =
+      0;                // what one of them needs, equal if that is proved to be the least; 0: none was found
+  std::string largest;  // tensors behind it
   std::vector<std::vector<int>>
       priced;            // choices with which searches for plans within other limits can begin
   std::string obstacle;  // why so many ranks cannot split the model (obstacles.h); empty if they can

@@ -107,7 +107,7 @@ std::int64_t bytes_counted(const std::vector<MemoryRows>& rows, const std::vecto
 void tell_least(const MemoryRows& rows, const LeastMemory& least, FoundPlans& result) {
   if (least.bytes <= result.least_bytes) return;  // at other sizes
   result.least_bytes = least.bytes;
-  result.reached_bytes = least.reached;
+  result.reached_bytes = least.choice.empty() ? 0 : least.reached;
   result.largest =
       least.choice.empty() ? "" : fmt::format("{}", fmt::join(rows.largest(least.choice, 4), ", "));
 }
