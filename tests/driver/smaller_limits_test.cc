@@ -144,6 +144,12 @@ TEST(SmallerLimits, GoOnWhereNoPlanWasFoundAndNoneIsKnown) {
   EXPECT_THAT(limits.next({}), Optional(70)) << "the middle of 51 to 89";
 }
 
+TEST(SmallerLimits, GoOnWithTheSmallestOfWhichAPlanIsKnown) {
+  SmallerLimits limits(100);
+  ASSERT_THAT(limits.next({.found = true, .proved = true, .counted = 90, .missing = 50}), Optional(50));
+  EXPECT_THAT(limits.next({.reached = 60}), Optional(60)) << "of 60 to 89";
+}
+
 TEST(SmallerLimits, EndWhereThePlanThatNeedsLeastDoesNotFit) {
   SmallerLimits limits(100);
   EXPECT_EQ(limits.next({.found = true, .proved = true, .counted = 1, .missing = 5}), std::nullopt);

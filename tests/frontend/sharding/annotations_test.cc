@@ -9,7 +9,9 @@
 
 #include <random>
 
+#include "analysis/costs/cost_model.h"
 #include "frontend/device_errors.h"
+#include "frontend/sharding/candidates.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "tests/frontend/models.h"
@@ -686,6 +688,55 @@ TEST(Annotations, ConformanceSet) {
   }
   fmt::print("{} cases: {} results, {} errors\n", results + errors, results, errors);
   EXPECT_GE(results, 60);
+  EXPECT_GE(errors, 50);
+}
+
+// Plans of the least memory, too, are as is said, and errors are not hidden by a limit that nothing fits.
+TEST(Annotations, AreObeyedUnderLimitsOfMemory) {
+  const auto costs = analysis::cost_model_for("cpu");
+  int limited = 0, errors = 0;
+  for (const Case& c : cases()) {
+    SCOPED_TRACE(c.name);
+    const onnx::ModelProto model = annotated_model(c.graph, c.nodes, c.configurations, c.ir_version, c.opset);
+    const TemporaryFolder folder;
+    const std::string path = folder.write("model.onnx", model);
+    try {
+      const auto configuration =
+          std::make_shared<const DeviceConfiguration>(device_configuration(path, c.wanted).value());
+      auto request = std::make_shared<SplitRequest>();
+      request->mesh = configuration->mesh;
+      request->choose = [&](const Graph& graph, const Mesh& mesh) {
+        SearchOptions search;
+        search.annotated = configuration;
+        const auto within = [&](std::int64_t limit) {
+          search.memory = limit;
+          return std::move(find_plans(graph, {mesh}, costs, search)[0]);
+        };
+        const FoundPlans none = within(1);
+        EXPECT_TRUE(none.plans.empty());
+        EXPECT_TRUE(within(none.least_bytes - 1).plans.empty());
+        const FoundPlans least = within(none.reached_bytes);
+        EXPECT_FALSE(least.plans.empty());
+        for (const FoundPlan& plan : least.plans) {
+          EXPECT_LE(plan.counted_bytes, none.reached_bytes);
+          for (const std::string& line : c.expected)
+            if (line[0] != '!') EXPECT_THAT(plan.text, HasSubstr(line));
+        }
+        limited += least.plans.empty() ? 0 : 1;
+        return parse_mesh_plan(least.plans.at(0).text, "plan");
+      };
+      ImportOptions options;
+      options.ranks = configuration->devices;
+      for (const std::string& name : dimension_names(path)) options.dims[name] = {1, 8};
+      options.split = request;
+      import_model(path, options);
+      EXPECT_EQ(c.error, 0);
+    } catch (const ir::UserError& error) {
+      EXPECT_EQ(error.code(), c.error) << error.what();
+      ++errors;
+    }
+  }
+  EXPECT_GE(limited, 60);
   EXPECT_GE(errors, 50);
 }
 
