@@ -9,13 +9,14 @@ namespace braid {
 
 // What became of the plans that a search found within a limit. Bytes of one rank.
 struct LimitOutcome {
-  bool found = false;          // some plan
-  bool proved = false;         // the cheapest one is the cheapest of all within the limit
-  bool fits = false;           // a program of one does, or was not compiled because another one is shorter
-  std::int64_t counted = 0;    // by the search, of the cheapest one; 0: it was not counted
-  std::int64_t missing = 0;    // the least that a program took more than what it may; 0: none was too large
-  std::int64_t uncounted = 0;  // the least that one that was too large took beside what the search counts; 0: none was
-  std::int64_t reached = 0;    // if no plan was found: what a plan needs; 0: none is known
+  bool found = false;        // some plan
+  bool proved = false;       // the cheapest one is the cheapest of all within the limit
+  bool fits = false;         // a program of one does, or was not compiled because another one is shorter
+  std::int64_t counted = 0;  // by the search, of the cheapest one; 0: it was not counted
+  std::int64_t missing = 0;  // the least that a program took more than what it may; 0: none was too large
+  std::int64_t uncounted =
+      0;  // the least that one that was too large took beside what the search counts; 0: none was
+  std::int64_t reached = 0;  // if no plan was found: what a plan needs; 0: none is known
 };
 
 // The cheapest plan within a limit is that of all limits down to what it is counted, and what its program takes beside may be more or

@@ -132,6 +132,19 @@ TEST(ShardingLimits, LeastMemoryOfManyLayers) {
 }
 
 // On a space that is searched one axis after another: the least and the plans of a limit against those of all axes at once.
+// More than 2^50 bytes of all rows: as costs they could not be added up. What the largest row needs is known all the same.
+TEST(ShardingLimits, OfMoreBytesThanCanBeAddedUpOnlyABoundIsKnown) {
+  with_graph(two_products("4", 8), {}, [&](const Graph& graph) {
+    const SplitSpace space(graph, 2);
+    const MemoryRows memory(graph, space, [](const ir::Expr&) { return std::int64_t{1} << 25; });
+    const LeastMemory least = memory.least(space.problem(test_costs()));
+    EXPECT_TRUE(least.choice.empty());
+    EXPECT_FALSE(least.proved());
+    EXPECT_GE(least.bytes, std::int64_t{1} << 50);
+    EXPECT_EQ(least.bytes, memory.of_smallest());
+  });
+}
+
 TEST(ShardingLimits, AxesInTurnKeepLimits) {
   const Mesh mesh = parse_mesh("dp=2,tp=2", "mesh");
   SpaceOptions few;
