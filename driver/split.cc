@@ -112,7 +112,7 @@ class Chooser {
     if (!best_) {
       std::string why;
       for (const SplitCandidate& c : report_.candidates)
-        why += fmt::format("\n    {} ranks: {}", c.ranks, c.refused);
+        why += fmt::format("\n    {}: {}", count_of_ranks(c.ranks), c.refused);
       ir::user_error(frontend::kSplitRequest, {.file = options_.model},
                      "none of the splits that were tried compiles:" + why, "allow other numbers of devices");
     }
@@ -214,7 +214,7 @@ class Chooser {
     for (const SplitMesh& mesh : report_.meshes) most = std::max(most, mesh.ranks);
     for (const std::string& mesh : too_small_) why += "\n    " + mesh;
     for (const SplitCandidate& c : report_.candidates)
-      why += fmt::format("\n    {} ranks, {}: {}", c.ranks, c.name, c.refused);
+      why += fmt::format("\n    {}, {}: {}", count_of_ranks(c.ranks), c.name, c.refused);
     const int tried = most;
     int enough = 0;
     const SearchOptions search = search_options(options_.split.tensor_ranks > 0);
@@ -489,7 +489,7 @@ class Chooser {
     if (found.least_bytes > 0) {
       tried.excluded = needs(found);
       if (round == 0)
-        too_small_.push_back(fmt::format("{} ranks{}: {}", ranks,
+        too_small_.push_back(fmt::format("{}{}: {}", count_of_ranks(ranks),
                                          mesh.has_names() ? ", " + to_string(mesh) : "", tried.excluded));
     } else if (plans == 0) {
       tried.excluded = found.obstacle.empty() ? "the cheapest plan splits nothing" : found.obstacle;

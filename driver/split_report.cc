@@ -30,6 +30,8 @@ int SplitReport::runner_up() const {
   return second;
 }
 
+std::string count_of_ranks(int ranks) { return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s"); }
+
 analysis::Time SplitReport::fastest(int ranks) const {
   analysis::Time time = analysis::Time::max();
   for (const SplitCandidate& c : candidates)
@@ -122,7 +124,7 @@ std::string to_string(const SplitReport& report) {
   if (const int second = report.runner_up(); second >= 0) {
     const SplitCandidate& c = report.candidates[static_cast<std::size_t>(second)];
     text += fmt::format(
-        "  runner-up: {} ranks, {}, {:.1f} % longer\n", c.ranks, c.name,
+        "  runner-up: {}, {}, {:.1f} % longer\n", count_of_ranks(c.ranks), c.name,
         100.0 * static_cast<double>(c.simulated.ps) /
                 static_cast<double>(report.candidates[static_cast<std::size_t>(report.chosen)].simulated.ps) -
             100);

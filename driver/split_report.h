@@ -100,4 +100,7 @@ std::vector<SplitShare> shares(const SplitReport& report);
 std::string to_string(const StepSizes& sizes);
 std::string to_string(const SplitReport& report);
 
+// "1 rank", "2 ranks".
+std::string count_of_ranks(int ranks);
+
 }  // namespace braid

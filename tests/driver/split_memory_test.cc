@@ -34,7 +34,7 @@ TEST_F(SplitModel, MemoryLimitsAreKept) {
   o.split.memory_limit = whole / 6;
   const ir::UserError error = frontend::error_of([&] { lower(o); });
   EXPECT_EQ(error.code(), 488);  // BR0488
-  EXPECT_NE(error.message().find("1 ranks: at least "), std::string::npos) << error.message();
+  EXPECT_NE(error.message().find("1 rank: at least "), std::string::npos) << error.message();
   EXPECT_NE(error.message().find("'up0' R: 32.0 KiB"), std::string::npos) << error.message();
   EXPECT_NE(error.hint().find("8 ranks would do"), std::string::npos) << error.hint();
   o.split.devices = 8;
