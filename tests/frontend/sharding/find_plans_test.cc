@@ -77,6 +77,35 @@ TEST(FindPlans, OnSeveralMeshesAreThoseOfEach) {
   EXPECT_GT(split, 50);
 }
 
+// One mesh after another, each held to the bounds of those before, that with the most ranks first: what is lost does not add up.
+TEST(FindPlans, BoundsHeldToThoseOfOtherMeshesAreAsCloseTogether) {
+  int less = 0;
+  each_graph([&](const Graph& graph, const std::shared_ptr<const analysis::CostModel>& costs) {
+    KnownBounds known;
+    analysis::Time loads = analysis::Time::max(), order = loads, least_loads = loads, least_order = loads;
+    for (const Mesh& mesh : {parse_mesh("a=2,b=2,c=2", "mesh"), parse_mesh("a=2,b=2", "mesh"), Mesh::line(4),
+                             Mesh::line(2), Mesh::line(1)}) {
+      SCOPED_TRACE(to_string(mesh));
+      SearchOptions held;
+      held.known = known;
+      const FoundPlans alone = find_plans(graph, {mesh}, costs, {})[0],
+                       own = find_plans(graph, {mesh}, costs, held)[0];
+      ASSERT_EQ(own.plans.size(), alone.plans.size());
+      EXPECT_LE(own.loads, alone.loads);
+      EXPECT_LE(own.order, alone.order);
+      less += own.loads < alone.loads || own.order < alone.order ? 1 : 0;
+      known.add(own.loads, own.order);
+      loads = std::min(loads, own.loads);
+      order = std::min(order, own.order);
+      least_loads = std::min(least_loads, alone.loads);
+      least_order = std::min(least_order, alone.order);
+    }
+    EXPECT_GE(loads.ps, least_loads.ps - least_loads.ps / 1000);
+    EXPECT_GE(order.ps, least_order.ps - least_order.ps / 1000);
+  });
+  EXPECT_GT(less, 0);
+}
+
 // What is not searched for, because the nodes of the cheapest plan hardly take more than the least, would have gained as little.
 TEST(FindPlans, LeaveOutOnlyPlansThatHardlyGain) {
   int left_out = 0;
