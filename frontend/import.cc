@@ -16,6 +16,7 @@
 #include "frontend/normalise.h"
 #include "frontend/rank_model.h"
 #include "frontend/schemas.h"
+#include "frontend/sharding/node_order.h"
 #include "frontend/sharding/split.h"
 #include "frontend/value_needed.h"
 
@@ -104,9 +105,10 @@ ir::Schedule lower_ready(const Ready& ready, int ranks, const ImportOptions& opt
   return lower_graph(ready.model, ready.opsets, ready.types, ready.declared, lowering);
 }
 
-// A plain model as it is split. Lowering it tells all sizes, and what is known while compiling.
+// A plain model as it is split: in an order of its own. Lowering it tells all sizes, and what is known while compiling.
 struct Plain {
   explicit Plain(const Ready& given) : ready(given) {
+    sharding::order_by_outputs(*ready.model.proto.mutable_graph());
     sharding::require_plain(ready.model, ready.opsets);
     schedule = lower_graph(ready.model, ready.opsets, ready.types, ready.declared,
                            {.dims = ready.dims, .facts = &facts});
@@ -136,7 +138,7 @@ struct Plain {
     return local;
   }
 
-  const Ready& ready;
+  Ready ready;
   GraphFacts facts;
   ir::Schedule schedule;  // has the expressions of the facts
   sharding::Graph graph;

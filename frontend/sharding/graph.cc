@@ -4,6 +4,7 @@
 #include <set>
 #include <type_traits>
 
+#include "frontend/sharding/node_order.h"
 #include "frontend/sharding/rules.h"
 #include "frontend/sharding/work.h"
 
@@ -12,18 +13,6 @@ namespace {
 
 std::string domain_of(const onnx::NodeProto& node) {
   return node.domain() == "ai.onnx" ? std::string() : node.domain();
-}
-
-// The names that the bodies of control flow read; own names of the bodies do no harm.
-void collect_captured(const onnx::NodeProto& node, std::set<std::string>& names) {
-  for (const onnx::AttributeProto& attribute : node.attribute()) {
-    if (!attribute.has_g()) continue;
-    for (const onnx::NodeProto& inner : attribute.g().node()) {
-      names.insert(inner.input().begin(), inner.input().end());
-      collect_captured(inner, names);
-    }
-    for (const onnx::ValueInfoProto& output : attribute.g().output()) names.insert(output.name());
-  }
 }
 
 class Builder {

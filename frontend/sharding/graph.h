@@ -77,7 +77,7 @@ using BlockCandidates = std::map<std::pair<int, int>, std::set<Blocks>>;
 
 struct Graph {
   std::vector<GraphValue> values;
-  std::vector<GraphNode> nodes;      // live ones, in the order of the model
+  std::vector<GraphNode> nodes;      // live ones, in the order in which they are in the model
   std::vector<int> inputs, outputs;  // values, in the model's order
   int onnx_version = 1;              // of ONNX's own operator set
   int value_kinds = 0;

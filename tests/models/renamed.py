@@ -4,9 +4,8 @@
   renamed.py --braid BRAID MODEL_FOLDER...
 
 Every tensor that is no input or output and every node gets a random name, nodes are put in a random order that their tensors allow, and
-Identity nodes go between some of them. The plans that are tried, what they are predicted to take and the conversions of the chosen one
-must be those of the model as it is, for ranks along one axis and along two. (In which order the program computes is another
-matter: the passes begin with the model's order, and what they make of it is simulated to take up to some percent more or less.)
+Identity nodes go between some of them. The plans that are tried, what they are predicted and simulated to take and the conversions of the chosen one
+must be those of the model as it is, for ranks along one axis and along two.
 """
 
 import argparse
@@ -68,7 +67,8 @@ def split_of(braid, path, split):
     #   'value': FROM -> TO because 'reader' takes it so: all_reduce 4.0 KiB, 4.301 us; taken otherwise: ...
     line = re.compile(r"  '[^']*': (.* -> .*) because .* takes? (?:it|them) so: ([^;]*)")
     conversions = collections.Counter(match.groups() for match in map(line.match, done.stdout.splitlines()) if match)
-    return [(plan["ranks"], plan["plan"], plan["predicted_us"]) for plan in tried], conversions
+    keys = ("ranks", "plan", "predicted_us", "simulated_us")
+    return [[plan.get(key) for key in keys] for plan in tried], conversions
 
 
 def main():

@@ -1,12 +1,15 @@
 // What is found about a graph once: kinds of nodes and values, moved constants.
 #include "frontend/sharding/graph.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <onnx/defs/parser.h>
 
 #include <map>
 #include <random>
 #include <set>
 
+#include "frontend/sharding/node_order.h"
 #include "tests/support/random.h"
 #include "two_products.h"
 
@@ -98,6 +101,45 @@ TEST(Graph, MovedConstantsAreWhatIsMadeOfConstantsOnly) {
   }
   EXPECT_GT(moved, 3 * cases);
   EXPECT_GT(others, 3 * cases);
+}
+
+// Whatever the order of the file, and whatever its names are.
+TEST(NodeOrder, FollowsFromWhatTheGraphComputes) {
+  const std::string text =
+      "<ir_version: 8, opset_import: [\"\" : 18]> g (float[4,4] x, float[4,4] w, bool c) => (float[4,4] y, "
+      "float[4,4] z) {"
+      "a = MatMul(x, w) b = Relu(a) d = Neg(a) "
+      "e = If <then_branch = t () => (float[4,4] p) { p = Abs(d) }, else_branch = f () => (float[4,4] q) { q "
+      "= Neg(b) }> (c) "
+      "y = Add(e, a) h = Sub(b, x) dead = Exp(x) z = Mul(h, a) }";
+  onnx::ModelProto model;
+  const onnx::Common::Status parsed = onnx::OnnxParser::Parse(model, text.c_str());
+  ASSERT_TRUE(parsed.IsOK()) << parsed.ErrorMessage();
+  std::mt19937 random(1);
+  for (int k = 0; k < 50; ++k) {
+    onnx::GraphProto graph = model.graph();
+    for (int n = graph.node_size() - 1; n > 0; --n)
+      graph.mutable_node()->SwapElements(n, static_cast<int>(random() % static_cast<unsigned>(n + 1)));
+    order_by_outputs(graph);
+    std::string order;
+    for (const onnx::NodeProto& node : graph.node()) order += node.output(0) + " ";
+    EXPECT_EQ(order, "a d b e y h z dead ");
+  }
+}
+
+// A chain that would fill the call stack.
+TEST(NodeOrder, OfDeepGraphs) {
+  onnx::GraphProto graph;
+  constexpr int kNodes = 300'000;
+  for (int k = kNodes; k-- > 0;) {
+    onnx::NodeProto& node = *graph.add_node();
+    node.add_input(fmt::format("v{}", k));
+    node.add_output(fmt::format("v{}", k + 1));
+  }
+  graph.add_output()->set_name(fmt::format("v{}", kNodes));
+  order_by_outputs(graph);
+  EXPECT_EQ(graph.node(0).input(0), "v0");
+  EXPECT_EQ(graph.node(kNodes - 1).output(0), fmt::format("v{}", kNodes));
 }
 
 }  // namespace
