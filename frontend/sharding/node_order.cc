@@ -44,7 +44,8 @@ class Order {
   std::vector<int> found() const {
     std::vector<char> seen(needs_.size(), 0);
     std::vector<int> order;
-    std::vector<std::pair<int, std::size_t>> stack;  // node, next of its needs; not the call stack: graphs may be deep
+    std::vector<std::pair<int, std::size_t>>
+        stack;  // node, next of its needs; not the call stack: graphs may be deep
     const auto visit = [&](int node) {
       if (!std::exchange(seen[static_cast<std::size_t>(node)], 1)) stack.emplace_back(node, 0);
       while (!stack.empty()) {
