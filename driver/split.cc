@@ -296,6 +296,7 @@ class Chooser {
     others_->prepare();
     if (!split.keep_file.empty()) {
       keep_ = analysis::read_text_file(split.keep_file);
+      model_.keep_copies(keep_, split.keep_file);
       const Mesh kept = frontend::sharding::mesh_of_plan(keep_, split.keep_file);
       if (only ? !(kept == *only) : split.devices % kept.ranks() != 0)
         ir::user_error(

@@ -1,5 +1,6 @@
 #include "frontend/guarded_schemas.h"
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -99,6 +100,23 @@ void forget_number_of_bins(onnx::InferenceContext& context) {
   if (shape.dim_size() == 4) shape.mutable_dim(2)->clear_dim_value();
 }
 
+// ONNX refuses a Resize whose `sizes` it does not know at all. Infers the type and number of dimensions then.
+bool infer_unknown_resize(onnx::InferenceContext& context) {
+  constexpr std::size_t kSizes = 3;
+  if (context.getNumInputs() <= kSizes || !context.hasInput(kSizes)) return false;
+  if (context.getInputData(kSizes) || context.getSymbolicInput(kSizes)) return false;
+  if (onnx::hasInputShape(context, kSizes)) {
+    const TensorShapeProto& shape = onnx::getInputShape(context, kSizes);
+    if (shape.dim_size() != 1 || shape.dim(0).has_dim_value()) return false;
+  }
+  onnx::propagateElemTypeFromInputToOutput(context, 0, 0);
+  if (!onnx::hasInputShape(context, 0)) return true;
+  TensorShapeProto& output = *context.getOutputType(0)->mutable_tensor_type()->mutable_shape();
+  const int rank = onnx::getInputShape(context, 0).dim_size();
+  while (output.dim_size() < rank) output.add_dim();
+  return true;
+}
+
 bool is_set(onnx::InferenceContext& context, const char* name) {
   const AttributeProto* given = context.getAttribute(name);
   return given && (given->i() != 0 || given->ints_size() > 0);
@@ -126,11 +144,12 @@ void forget_sizes_of_transposed(onnx::InferenceContext& context) {
   }
 }
 
-// Propagates values of short integer tensors; long ones stay unknown.
+// Propagates values of short integer tensors; long ones stay unknown, and so do those of a Slice's operands if one element is unknown:
+// ONNX takes a start or end that it does not know for 0.
 class ShortValues final : public onnx::DataPropagationContext {
  public:
-  ShortValues(onnx::DataPropagationContext& node, std::int64_t& elements_left)
-      : node_(node), elements_left_(elements_left) {}
+  ShortValues(onnx::DataPropagationContext& node, bool slices, std::int64_t& elements_left)
+      : node_(node), slices_(slices), elements_left_(elements_left) {}
 
   const TensorShapeProto* getInputData(std::size_t k) override {
     const TypeProto* type = node_.getInputType(k);
@@ -142,7 +161,11 @@ class ShortValues final : public onnx::DataPropagationContext {
     const std::int64_t size = shape.dim_size() == 1 ? shape.dim(0).dim_value() : shape.dim_size();
     if (size < 0 || size > kLongest || size > elements_left_) return nullptr;
     elements_left_ -= size;
-    return node_.getInputData(k);
+    const TensorShapeProto* values = node_.getInputData(k);
+    if (values && slices_ && k > 0 &&
+        !std::all_of(values->dim().begin(), values->dim().end(), [](auto& v) { return v.has_dim_value(); }))
+      return nullptr;
+    return values;
   }
   void addOutputData(std::size_t k, TensorShapeProto&& values) override {
     node_.addOutputData(k, std::move(values));
@@ -157,6 +180,7 @@ class ShortValues final : public onnx::DataPropagationContext {
 
  private:
   onnx::DataPropagationContext& node_;
+  bool slices_;
   std::int64_t& elements_left_;
 };
 
@@ -173,6 +197,7 @@ const onnx::OpSchema* GuardedSchemas::GetSchema(const std::string& name, int ver
     guarded->TypeAndShapeInferenceFunction([schema](onnx::InferenceContext& context) {
       check_attributes(*schema, context);
       KnownSizes node(context);
+      if (schema->Name() == "Resize" && infer_unknown_resize(node)) return;
       schema->GetTypeAndShapeInferenceFunction()(node);
       if (schema->Name() == "Concat") forget_sum_of_sizes(node);
       if (schema->Name() == "STFT") forget_number_of_bins(node);
@@ -192,7 +217,7 @@ const onnx::OpSchema* GuardedSchemas::GetSchema(const std::string& name, int ver
   }
   if (schema->has_data_propagation_function()) {
     guarded->PartialDataPropagationFunction([schema, this](onnx::DataPropagationContext& context) {
-      ShortValues node(context, elements_left_);
+      ShortValues node(context, schema->Name() == "Slice", elements_left_);
       schema->GetDataPropagationFunction()(node);
     });
   }

@@ -7,6 +7,7 @@
 #include "frontend/check.h"
 #include "frontend/check_supported.h"
 #include "frontend/convert_version.h"
+#include "frontend/copies.h"
 #include "frontend/dims.h"
 #include "frontend/errors.h"
 #include "frontend/inline.h"
@@ -17,6 +18,7 @@
 #include "frontend/rank_model.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/node_order.h"
+#include "frontend/sharding/plan.h"
 #include "frontend/sharding/split.h"
 #include "frontend/value_needed.h"
 
@@ -38,7 +40,8 @@ struct Ready {
   DeclaredTypes declared;
   InferredTypes types;
   DimBounds dims;
-  std::string annotations;  // PlainModel::annotations
+  std::string annotations;         // PlainModel::annotations
+  std::set<std::string> left_out;  // values that only copied others, or were copied
 };
 
 std::string tell_annotations(const onnx::ModelProto& model) {
@@ -59,9 +62,10 @@ std::string tell_annotations(const onnx::ModelProto& model) {
       names);
 }
 
-// With the inputs in `bound` as constants.
-Ready read_model(const std::string& path, const ImportOptions& options, const std::set<std::string>& bound) {
-  Ready ready{load_ranks(path, options.ranks), {}, {}, {}, options.dims, {}};
+// With the inputs in `bound` as constants. Identities of what is `named` stay.
+Ready read_model(const std::string& path, const ImportOptions& options, const std::set<std::string>& bound,
+                 std::set<std::string> named) {
+  Ready ready{load_ranks(path, options.ranks), {}, {}, {}, options.dims, {}, {}};
   Model& model = ready.model;
   ready.annotations = tell_annotations(model.proto);
   if (!bound.empty()) {
@@ -81,11 +85,17 @@ Ready read_model(const std::string& path, const ImportOptions& options, const st
   resolve_dims(model, ready.dims);
   check_declarations(model);
   declare_initializers(model);
+  named.merge(annotated_names(model.proto.graph()));
+  const auto drop_copies = [&] {
+    if (!options.keep_values) ready.left_out.merge(leave_out_copies(*model.proto.mutable_graph(), named));
+  };
+  drop_copies();
   check_with_onnx(model);
 
   if (inline_functions(model)) {
     opsets = check_versions(model);  // functions bring imports of their own
     check_supported(model, opsets);
+    drop_copies();
     check_with_onnx(model);
   }
   ready.declared = declared_types(model);
@@ -103,6 +113,12 @@ ir::Schedule lower_ready(const Ready& ready, int ranks, const ImportOptions& opt
   if (!options.aliases.empty()) lowering.capacities = growing_inputs(schedule, options.aliases);
   if (lowering.capacities.empty()) return schedule;
   return lower_graph(ready.model, ready.opsets, ready.types, ready.declared, lowering);
+}
+
+// The tensors and nodes of which the plan of a request speaks.
+std::set<std::string> names_in(const sharding::SplitRequest& split) {
+  if (split.plan.empty()) return {};
+  return sharding::names_in(sharding::parse_mesh_plan(split.plan, split.plan_file));
 }
 
 // A plain model as it is split: in an order of its own. Lowering it tells all sizes, and what is known while compiling.
@@ -155,7 +171,7 @@ void check_ranks(const std::string& path, const ImportOptions& options) {
 struct PlainModel::State {
   std::string path;
   ImportOptions options;
-  std::set<std::string> bound;
+  std::set<std::string> bound, named;  // inputs; what plans speak of
   std::optional<Ready> ready;
   std::unique_ptr<Plain> plain;
 
@@ -166,7 +182,7 @@ struct PlainModel::State {
       const Model* model = nullptr;
       std::optional<Ready> local;
       try {
-        if (!ready) ready = read_model(path, options, bound);
+        if (!ready) ready = read_model(path, options, bound, named);
         model = &ready->model;
         return use(local, model);
       } catch (const ValueNeeded& needed) {
@@ -185,6 +201,15 @@ struct PlainModel::State {
     if (!plain) plain = std::make_unique<Plain>(*ready);
     return *plain;
   }
+
+  void keep_copies(const std::set<std::string>& names) {
+    for (const std::string& name : names) {
+      named.insert(name);
+      if (!ready || ready->left_out.count(name) == 0) continue;
+      plain.reset();
+      ready.reset();
+    }
+  }
 };
 
 PlainModel::PlainModel(const std::string& path, const ImportOptions& options)
@@ -198,6 +223,7 @@ PlainModel::PlainModel(const std::string& path, const ImportOptions& options)
 PlainModel::~PlainModel() = default;
 
 ir::Schedule PlainModel::lower(int ranks, const sharding::SplitRequest* split) {
+  if (split != nullptr) state_->keep_copies(names_in(*split));
   ir::Schedule schedule = state_->with_model([&](std::optional<Ready>& local, const Model*& model) {
     if (split == nullptr) return lower_ready(*state_->ready, ranks, state_->options);
     local = state_->made_plain().split(ranks, *split);
@@ -209,6 +235,10 @@ ir::Schedule PlainModel::lower(int ranks, const sharding::SplitRequest* split) {
 }
 
 std::string PlainModel::annotations() const { return state_->ready ? state_->ready->annotations : ""; }
+
+void PlainModel::keep_copies(const std::string& plan, const std::string& file) {
+  state_->keep_copies(sharding::names_in(sharding::parse_mesh_plan(plan, file)));
+}
 
 void PlainModel::with_graph(const std::function<void(const sharding::Graph&)>& use) {
   state_->with_model([&](std::optional<Ready>&, const Model*&) { use(state_->made_plain().graph); });
@@ -225,7 +255,8 @@ ir::Schedule import_model(const std::string& path, const ImportOptions& options)
 Model rank_model(const std::string& path, const ImportOptions& options) {
   register_schemas();
   check_ranks(path, options);
-  Ready ready = read_model(path, options, {});
+  const std::set<std::string> named = options.split ? names_in(*options.split) : std::set<std::string>{};
+  Ready ready = read_model(path, options, {}, named);
   if (!options.split) return std::move(ready.model);
   return Plain(ready).split(options.ranks, *options.split).model;
 }

@@ -72,6 +72,9 @@ class PlainModel {
   ir::Schedule lower(int ranks, const sharding::SplitRequest* split);
   // Annotations for several devices that the model has, in a sentence; empty: none.
   std::string annotations() const;
+  // Identity nodes are left out of what is split, but not those of which a plan speaks: one that `lower` is given, or this text of one.
+  // UserErrors of parse_mesh_plan; `file` is for messages.
+  void keep_copies(const std::string& plan, const std::string& file);
   // The plain graph, which is valid during the call only.
   void with_graph(const std::function<void(const sharding::Graph&)>& use);
 

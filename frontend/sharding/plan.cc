@@ -306,6 +306,16 @@ Plan parse_plan(const std::string& text, const std::string& file) {
   return std::move(plan.axes[0]);
 }
 
+std::set<std::string> names_in(const MeshPlan& plan) {
+  std::set<std::string> names;
+  for (const Plan& axis : plan.axes) {
+    for (const auto& [name, spec] : axis.values) names.insert(name);
+    for (const auto& [key, spec] : axis.readers) names.insert({key.first, key.second.node});
+  }
+  names.erase("");
+  return names;
+}
+
 const std::string& plan_name(const Graph& graph, const GraphNode& node) {
   for (const int v : node.outputs) {
     if (v >= 0) return graph.values[static_cast<std::size_t>(v)].name;

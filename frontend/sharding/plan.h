@@ -21,6 +21,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 
@@ -73,6 +74,9 @@ std::string to_string(const Plan& plan);
 MeshPlan parse_mesh_plan(const std::string& text, const std::string& file);
 // Of one axis without a name.
 Plan parse_plan(const std::string& text, const std::string& file);
+
+// The tensors and nodes of which the plan speaks.
+std::set<std::string> names_in(const MeshPlan& plan);
 
 // The name by which plans know a node.
 const std::string& plan_name(const Graph& graph, const GraphNode& node);

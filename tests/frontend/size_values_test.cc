@@ -113,5 +113,28 @@ TEST(SizeValues, RowsAndColumnsOfMatrices) {
   EXPECT_THAT(y[2].values<std::int64_t>(), ElementsAre(5, 8));
 }
 
+// ONNX's inference takes a start or end that it does not know for 0.
+TEST(SizesOfUnknownValues, OfASliceAreThoseThatItTakes) {
+  const ir::Schedule schedule = import_text(
+      "g (float[2,3,n] x) => (float[a,b] y) { one = Constant <value = int64[1] {1}> () start = Abs(one) "
+      "end = Constant <value = int64[1] {2}> () rest = Constant <value = int64[1] {-1}> () all = Shape(x) "
+      "middle = Slice(all, start, end) sizes = Concat <axis = 0> (middle, rest) y = Reshape(x, sizes) }",
+      {.dims = {{"n", {1, 20}}}});
+  EXPECT_THAT(run_sizes(schedule, {2, 3, 5})[0].sizes, ElementsAre(3, 10));
+}
+
+// It refuses a Resize of whose sizes it does not even know how many they are.
+TEST(SizesOfUnknownValues, OfAResize) {
+  const ir::Schedule schedule = import_text(
+      "g (float[1,2,n,4] x) => (float[a,b,c,d] y) { zero = Constant <value = int64[1] {0}> () "
+      "two = Constant <value = int64[1] {2}> () end = Abs(two) "
+      "twice = Constant <value = int64[2] {6, 8}> () all = Shape(x) kept = Slice(all, zero, end) "
+      "sizes = Concat <axis = 0> (kept, twice) "
+      "y = Resize <mode = \"nearest\", nearest_mode = \"floor\", coordinate_transformation_mode = "
+      "\"asymmetric\"> (x, , , sizes) }",
+      {.dims = {{"n", {1, 20}}}});
+  EXPECT_THAT(run_sizes(schedule, {1, 2, 3, 4})[0].sizes, ElementsAre(1, 2, 6, 8));
+}
+
 }  // namespace
 }  // namespace braid::frontend

@@ -28,30 +28,56 @@ def renamed(source, seed, identities):
     rng = random.Random(seed)
     model = onnx.load(source, load_external_data=False)
     graph = model.graph
+    outputs = {value.name for value in graph.output}
     known = {"": ""} | {value.name: value.name for value in (*graph.input, *graph.output)}
 
     def new(name):
         return known.setdefault(name, f"q{rng.randrange(10**9)}_{len(known)}")
 
+    def rename_captured(node):
+        for attribute in node.attribute:
+            for inner in attribute.g.node:
+                inner.input[:] = [known.get(name, name) for name in inner.input]
+                rename_captured(inner)
+            for output in attribute.g.output:
+                output.name = known.get(output.name, output.name)
+
+    def needs(node):
+        yield from node.input
+        for attribute in node.attribute:
+            for inner in attribute.g.node:
+                yield from needs(inner)
+            yield from (output.name for output in attribute.g.output)
+
     del graph.value_info[:]
     for weight in graph.initializer:
         weight.name = new(weight.name)
-    weights = {weight.name for weight in graph.initializer}
     nodes = list(graph.node)
+
+    def copy(value, copied):
+        nodes.append(onnx.helper.make_node("Identity", [value], [copied], name=f"node_{copied}"))
+        return copied
+
     for k, node in enumerate(list(nodes)):
         node.name = f"z{rng.randrange(10**9)}_{k}"
         node.input[:] = [new(name) for name in node.input]
         node.output[:] = [new(name) for name in node.output]
-        computed = [j for j, name in enumerate(node.input) if name and name not in weights]
-        if identities and computed and rng.random() < 0.1:
-            j = rng.choice(computed)
-            copied = f"copy_{len(nodes)}"
-            nodes.append(onnx.helper.make_node("Identity", [node.input[j]], [copied], name=f"node_{copied}"))
-            node.input[j] = copied
-    made = weights | {value.name for value in graph.input} | {""}
+        if not identities:
+            continue
+        for j, name in enumerate(node.input):
+            if name and rng.random() < 0.1:
+                node.input[j] = copy(name, f"copy_{len(nodes)}")
+        for j, name in enumerate(node.output):
+            if name in outputs and rng.random() < 0.5:
+                node.output[j] = f"original_{len(nodes)}"
+                copy(node.output[j], name)
+    for node in nodes:
+        rename_captured(node)
+    computed = {name for node in nodes for name in node.output}
+    made = set()
     del graph.node[:]
     while nodes:
-        node = rng.choice([n for n in nodes if all(name in made for name in n.input)])
+        node = rng.choice([n for n in nodes if all(name in made or name not in computed for name in needs(n))])
         nodes.remove(node)
         made.update(node.output)
         graph.node.append(node)

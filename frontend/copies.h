@@ -1,0 +1,21 @@
+// Identity nodes. They compute nothing, so they must decide nothing: neither what ONNX infers, which does not follow sizes through them, nor
+// how a model is split.
+#pragma once
+
+#include <onnx/onnx_pb.h>
+
+#include <set>
+#include <string>
+
+namespace braid::frontend {
+
+// The names of which annotations for several devices speak; nodes that are annotated count by their outputs.
+std::set<std::string> annotated_names(const onnx::GraphProto& graph);
+
+// Takes Identity nodes out of the graph and of bodies of control flow: what read the copy reads the value that was copied. If the copy is
+// an output of the graph, the node that computes the value computes the output. Identities stay whose values are in `keep`, those that
+// return an input, a weight, a value of the graph around or another output, and those whose values are declared with different types.
+// Returns the names that the model has no more. The model must have passed check_structure.
+std::set<std::string> leave_out_copies(onnx::GraphProto& graph, const std::set<std::string>& keep);
+
+}  // namespace braid::frontend
