@@ -14,7 +14,7 @@ namespace {
 bool is_copy(const onnx::NodeProto& node) {
   return node.op_type() == "Identity" && (node.domain().empty() || node.domain() == "ai.onnx") &&
          node.input_size() == 1 && node.output_size() == 1 && node.attribute_size() == 0 &&
-         !node.input(0).empty() && !node.output(0).empty();
+         node.device_configurations_size() == 0 && !node.input(0).empty() && !node.output(0).empty();
 }
 
 template <class F>
@@ -66,12 +66,10 @@ class Copies {
   bool merge(const onnx::NodeProto& node) {
     const std::string& copy = node.output(0);
     const std::string original = name_of(node.input(0));
-    if (keep_.count(copy) > 0) return false;
     const bool returned = outputs_.count(copy) > 0;
-    if (returned &&
-        (keep_.count(original) > 0 || computed_.count(original) == 0 || outputs_.count(original) > 0))
-      return false;
+    if (returned && (computed_.count(original) == 0 || outputs_.count(original) > 0)) return false;
     const auto& [gone, left] = returned ? std::pair(original, copy) : std::pair(copy, original);
+    if (keep_.count(gone) > 0) return false;
     // A name of a body would hide the one that its nodes are to read.
     if (inner_.count(gone) > 0 || inner_.count(left) > 0) return false;
     if (const auto type = declared_.find(gone); type != declared_.end()) {
@@ -126,8 +124,6 @@ class Copies {
 std::set<std::string> annotated_names(const onnx::GraphProto& graph) {
   std::set<std::string> names;
   for (const onnx::NodeProto& node : graph.node()) {
-    if (node.device_configurations_size() == 0) continue;
-    names.insert(node.output().begin(), node.output().end());
     for (const onnx::NodeDeviceConfigurationProto& own : node.device_configurations())
       for (const onnx::ShardingSpecProto& spec : own.sharding_spec()) names.insert(spec.tensor_name());
   }

@@ -18,6 +18,8 @@ scripts/python_run.sh tests/real_models/real_models.py networks --full build/rel
 # Every exported architecture, compiled.
 scripts/python_run.sh tests/models/make_models.py build/release/test_models
 build/release/bin/braid test --quiet --rtol 1e-4 --atol 1e-5 build/release/test_models/architectures/*
+# Splits of all of them under other names, in other orders and with Identity nodes.
+scripts/python_run.sh tests/models/renamed.py --braid build/release/bin/braid --seeds 5 build/release/test_models/transformers/*[!0-9] build/release/test_models/architectures/*
 # Every plain model that tests and examples make, split over 2 and 4 ranks; a sample on the emulated device.
 for ranks in 2 4; do
   for model in build/release/test_models/transformers/*[!0-9] build/release/test_models/architectures/*; do

@@ -120,6 +120,23 @@ TEST(Plans, OfTwoProductsHaveOneAllReduce) {
   EXPECT_EQ(collectives, 1);
 }
 
+// Copies are no tensors of a plan, unless it speaks of them.
+TEST(Plans, MayNameCopies) {
+  const std::string copied =
+      "g (float[4, 8] x, float[8, 12] w, float[12, 8] v, float[8] b) => (float[4, 8] y) "
+      "{ h = MatMul(x, w) c = Identity(h) r = Relu(c) p = MatMul(r, v) t = Add(p, b) y = Identity(t) }";
+  const std::string split = "\"w\" = S(1)\n\"v\" = S(0)\n\"h\" = S(1)\n\"r\" = S(1)\n\"p\" = P(sum)\n";
+  const std::string lines = split + "\"p\" -> \"y\" = R\n";
+  const std::string program = ir::print(with_plan(kMlp, lines));
+  EXPECT_EQ(ir::print(with_plan(copied, lines)), program);
+  EXPECT_EQ(ir::print(with_plan(copied, lines + "\"c\" = S(1)\n")), program);
+  EXPECT_EQ(ir::print(with_plan(copied, lines + "\"h\" -> \"c\" = S(1)\n\"c\" = S(1)\n")), program);
+  EXPECT_EQ(ir::print(with_plan(copied, split + "\"p\" -> \"t\" = R\n")), program);
+  const ir::UserError error = error_of([&] { with_plan(copied, lines + "\"c\" = R\n"); });
+  EXPECT_EQ(error.code(), kPlanMismatch);
+  EXPECT_THAT(error.what(), HasSubstr("the node of 'c' (Identity) cannot compute R from S(1)"));
+}
+
 // The plan of docs/sharding.md.
 TEST(Plans, OfThePageIsAsItSays) {
   std::ifstream page(std::string(BRAID_SOURCE_DIR) + "/docs/sharding.md");
