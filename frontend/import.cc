@@ -199,6 +199,11 @@ struct PlainModel::State {
     }
   }
 
+  ir::Schedule with_aliases(ir::Schedule schedule) const {
+    for (const auto& [output, input] : options.aliases) add_alias(schedule, output, input);
+    return schedule;
+  }
+
   const Plain& made_plain() {
     if (!plain) plain = std::make_unique<Plain>(*ready);
     return *plain;
@@ -227,13 +232,19 @@ PlainModel::~PlainModel() = default;
 ir::Schedule PlainModel::lower(int ranks, const sharding::SplitRequest* split) {
   if (split != nullptr) state_->keep_copies(names_in(*split));
   ir::Schedule schedule = state_->with_model([&](std::optional<Ready>& local, const Model*& model) {
-    if (split == nullptr) return lower_ready(*state_->ready, ranks, state_->options);
-    local = state_->made_plain().split(ranks, *split);
+    const Plain& plain = state_->made_plain();
+    if (split == nullptr) return lower_ready(plain.ready, ranks, state_->options);
+    local = plain.split(ranks, *split);
     model = &local->model;
     return lower_ready(*local, ranks, state_->options);
   });
-  for (const auto& [output, input] : state_->options.aliases) add_alias(schedule, output, input);
-  return schedule;
+  return state_->with_aliases(std::move(schedule));
+}
+
+ir::Schedule PlainModel::lower() {
+  return state_->with_aliases(state_->with_model([&](std::optional<Ready>&, const Model*&) {
+    return lower_ready(*state_->ready, state_->options.ranks, state_->options);
+  }));
 }
 
 std::string PlainModel::annotations() const { return state_->ready ? state_->ready->annotations : ""; }
@@ -248,7 +259,7 @@ void PlainModel::with_graph(const std::function<void(const sharding::Graph&)>& u
 
 ir::Schedule import_model(const std::string& path, const ImportOptions& options) {
   PlainModel model(path, options);
-  ir::Schedule schedule = model.lower(options.ranks, options.split.get());
+  ir::Schedule schedule = options.split ? model.lower(options.ranks, options.split.get()) : model.lower();
   if (const std::string text = model.annotations(); options.note && !options.split && !text.empty())
     options.note(text);
   return schedule;

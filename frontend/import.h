@@ -68,8 +68,11 @@ class PlainModel {
   PlainModel(const PlainModel&) = delete;
   PlainModel& operator=(const PlainModel&) = delete;
 
-  // The program of so many ranks; without a split the model as it is.
+  // The program of a split over so many ranks, or with null that of one device beside which splits are tried: both compute in the order of
+  // sharding/node_order.h.
   ir::Schedule lower(int ranks, const sharding::SplitRequest* split);
+  // The program of the model as it is, for options.ranks.
+  ir::Schedule lower();
   // Annotations for several devices that the model has, in a sentence; empty: none.
   std::string annotations() const;
   // Identity nodes are left out of what is split, but not those of which a plan speaks: one that `lower` is given, or this text of one.

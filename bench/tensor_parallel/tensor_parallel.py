@@ -3,7 +3,8 @@
 
   scripts/python_run.sh bench/tensor_parallel/tensor_parallel.py --braid build/release/bin/braid --read-bandwidth build/release/bin/read_bandwidth
 
-Turns of all three alternate; a turn is the median step of a run, and the table holds medians over the turns. Blocked is
+Turns of all three alternate; a turn is the median step of a run, and the table holds medians over the turns: of times, and of what the times of
+one turn are to each other, because what others do on the same machine changes from one turn to the next more than within one. Blocked is
 the time from the beginning of a wait to its end, without skew: what passes until the last rank has started the collective. It is
 that of the rank that was blocked longer. A decoding step reads every weight once: two cores cannot speed it up by more than they
 read memory faster than one does, which is measured in every turn, because others use the same memory.
@@ -95,26 +96,35 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, default=pathlib.Path("build/bench_tensor_parallel"))
     o = parser.parse_args()
     o.work.mkdir(parents=True, exist_ok=True)
-    print(f"GPT-2 small, one thread per rank; medians of {o.turns} alternating turns, each the median of {o.steps} steps.\n")
-    print("| | 1 rank ms | 2 ranks, split by hand: ms | speed-up | blocked without skew ms | `--devices 2`: ms | speed-up | blocked without skew ms | share of the step | skew ms | memory read by one core, by two: GB/s | times |")
-    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    print(f"GPT-2 small, one thread per rank; medians of {o.turns} alternating turns, each the median of {o.steps} steps. What is compared is compared within a turn.\n")
+    print("| | 1 rank ms | 2 ranks, split by hand: ms | speed-up | blocked without skew ms | `--devices 2`: ms | speed-up | of that by hand | blocked without skew ms | share of the step | skew ms | memory read by one core, by two: GB/s | times | speed-up of that |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for title, (graph, sizes) in CASES.items():
         folders = [program(o, graph, variant) for variant in VARIANTS]
-        turns, memory = [], []
+        turns = []
         for _ in range(o.turns):
-            turns.append([turn(o, folder, sizes) for folder in folders])
-            memory.append([float(word) for word in command(o.read_bandwidth).split()])
+            steps = dict(zip(VARIANTS, (turn(o, folder, sizes) for folder in folders)))
+            turns.append(steps | {"memory": [float(word) for word in command(o.read_bandwidth).split()]})
 
-        def median(variant, figure):
-            return statistics.median(t[list(VARIANTS).index(variant)][figure] for t in turns)
+        def median(figure):
+            return statistics.median(figure(t) for t in turns)
 
-        one = median("one", 0)
-        cells = [f"{one:.2f}"]
+        def makespan(variant):
+            return median(lambda t: t[variant][0])
+
+        def times(variant):
+            return median(lambda t: t["one"][0] / t[variant][0])
+
+        cells = [f"{makespan('one'):.2f}"]
         for variant in ("by_hand", "by_itself"):
-            cells += [f"{median(variant, 0):.2f}", f"{one / median(variant, 0):.2f}", f"{median(variant, 1):.3f}"]
-        share = statistics.median(t[-1][1] / t[-1][0] for t in turns)
-        by_one, by_two = (statistics.median(row[k] for row in memory) for k in range(2))
-        cells += [f"{100 * share:.1f} %", f"{median('by_itself', 2):.2f}", f"{by_one:.1f}, {by_two:.1f}", f"{by_two / by_one:.2f}"]
+            cells += [f"{makespan(variant):.2f}", f"{times(variant):.2f}"]
+            if variant == "by_itself":
+                cells.append(f"{median(lambda t: t['by_hand'][0] / t['by_itself'][0]):.2f}")
+            cells.append(f"{median(lambda t, v=variant: t[v][1]):.3f}")
+        cells += [f"{100 * median(lambda t: t['by_itself'][1] / t['by_itself'][0]):.1f} %", f"{median(lambda t: t['by_itself'][2]):.2f}"]
+        cells.append(", ".join(f"{median(lambda t, k=k: t['memory'][k]):.1f}" for k in range(2)))
+        cells.append(f"{median(lambda t: t['memory'][1] / t['memory'][0]):.2f}")
+        cells.append(f"{median(lambda t: t['one'][0] / t['by_itself'][0] / (t['memory'][1] / t['memory'][0])):.2f}")
         print(f"| {title} | {' | '.join(cells)} |", flush=True)
 
 

@@ -5,8 +5,8 @@
 
 Every tensor that is no input or output and every node gets a random name, nodes are put in a random order that their tensors allow, and
 Identity nodes go between some of them, behind weights and before outputs. The plans that are tried, what they are predicted and simulated to take, the
-bound, the planned memory and the conversions of the chosen plan must be those of the model as it is, for ranks along one axis and along two. A model
-that is refused must be refused alike.
+bound, the planned memory and the conversions of the chosen plan must be those of the model as it is, for ranks along one axis, along two, and where
+one device may be the fastest. A model that is refused must be refused alike.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import tempfile
 
 import onnx
 
-SPLITS = (["--tp", "2"], ["--mesh", "a=2,b=2"])
+SPLITS = (["--tp", "2"], ["--mesh", "a=2,b=2"], ["--devices", "2"])
 
 
 def renamed(source, seed, identities):
