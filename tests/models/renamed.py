@@ -3,7 +3,7 @@
 
   renamed.py --braid BRAID MODEL_FOLDER...
 
-Every tensor that is no input or output and every node gets a random name, nodes are put in a random order that their tensors allow, and
+Every tensor and every node gets a random name, nodes are put in a random order that their tensors allow, and
 Identity nodes go between some of them, behind weights and before outputs. The plans that are tried, what they are predicted and simulated to take, the
 bound, the planned memory and the conversions of the chosen plan must be those of the model as it is, for ranks along one axis, along two, and where
 one device may be the fastest. A model that is refused must be refused alike.
@@ -29,8 +29,7 @@ def renamed(source, seed, identities):
     rng = random.Random(seed)
     model = onnx.load(source, load_external_data=False)
     graph = model.graph
-    outputs = {value.name for value in graph.output}
-    known = {"": ""} | {value.name: value.name for value in (*graph.input, *graph.output)}
+    known = {"": ""}
 
     def new(name):
         return known.setdefault(name, f"q{rng.randrange(10**9)}_{len(known)}")
@@ -51,9 +50,12 @@ def renamed(source, seed, identities):
             yield from (output.name for output in attribute.g.output)
 
     del graph.value_info[:]
+    for value in (*graph.input, *graph.output):
+        value.name = new(value.name)
     for weight in graph.initializer:
         weight.name = new(weight.name)
     nodes = list(graph.node)
+    returned = {value.name for value in graph.output}
 
     def copy(value, copied):
         nodes.append(onnx.helper.make_node("Identity", [value], [copied], name=f"node_{copied}"))
@@ -69,7 +71,7 @@ def renamed(source, seed, identities):
             if name and rng.random() < 0.1:
                 node.input[j] = copy(name, f"copy_{len(nodes)}")
         for j, name in enumerate(node.output):
-            if name in outputs and rng.random() < 0.5:
+            if name in returned and rng.random() < 0.5:
                 node.output[j] = f"original_{len(nodes)}"
                 copy(node.output[j], name)
     for node in nodes:
