@@ -168,9 +168,21 @@ void add_alias(ir::Schedule& schedule, const std::string& output, const std::str
   graph[out_storage].alias_of = in_storage;
   const Expr had = graph[in_storage].bytes, needed = graph[out_storage].bytes;
   graph[in_storage].bytes = ir::provably_non_negative(needed - had) ? needed : ir::max(had, needed);
-  std::erase_if(schedule.nodes, [&](const ir::ScheduleNode& node) {
-    return node.kind == ir::ScheduleNode::Kind::single && copies_onto_itself(graph, graph[node.op]);
-  });
+  const auto writes = [&](const ir::ScheduleNode& node) {
+    if (node.kind != ir::ScheduleNode::Kind::single) return false;
+    const ir::Effects effects = ir::effects(graph, node.op);
+    return std::any_of(effects.accesses.begin(), effects.accesses.end(), [&](const ir::Access& access) {
+      return access.writes() && access.region.storage == in_storage;
+    });
+  };
+  const auto copies = [&](const ir::ScheduleNode& node) {
+    return node.kind == ir::ScheduleNode::Kind::single && copies_onto_itself(graph, graph[node.op]) &&
+           writes(node);
+  };
+  // If nothing is added to what was given, its copy is what writes the output.
+  if (std::any_of(schedule.nodes.begin(), schedule.nodes.end(),
+                  [&](const ir::ScheduleNode& node) { return writes(node) && !copies(node); }))
+    std::erase_if(schedule.nodes, copies);
   for (std::size_t k = 0; k < schedule.nodes.size(); ++k) {
     const ir::ScheduleNode& node = schedule.nodes[k];
     if (node.kind != ir::ScheduleNode::Kind::single || graph[node.op].outputs.size() != 1 ||

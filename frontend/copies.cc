@@ -36,7 +36,8 @@ class Copies {
     for_each_body(graph, [&](const onnx::GraphProto& body) { add_inner(body); });
   }
 
-  void leave_out(std::set<std::string>& gone) {
+  std::set<std::string> leave_out() {
+    std::set<std::string> gone;
     std::vector<int> left;
     for (int k = 0; k < graph_.node_size(); ++k) {
       if (!is_copy(graph_.node(k)) || !merge(graph_.node(k))) left.push_back(k);
@@ -57,8 +58,9 @@ class Copies {
     }
     for (onnx::NodeProto& node : *graph_.mutable_node()) {
       for (onnx::AttributeProto& attribute : *node.mutable_attribute())
-        if (attribute.has_g()) Copies(*attribute.mutable_g(), keep_).leave_out(gone);
+        if (attribute.has_g()) Copies(*attribute.mutable_g(), no_plan_speaks_of_).leave_out();
     }
+    return gone;
   }
 
  private:
@@ -114,6 +116,7 @@ class Copies {
 
   onnx::GraphProto& graph_;
   const std::set<std::string>& keep_;
+  const std::set<std::string> no_plan_speaks_of_;               // of what is in bodies
   std::unordered_set<std::string> outputs_, computed_, inner_;  // of the graph, by its nodes, in bodies
   std::unordered_map<std::string, const onnx::TypeProto*> declared_;
   std::unordered_map<std::string, std::string> names_;  // by a name that goes: what takes its place
@@ -131,9 +134,7 @@ std::set<std::string> annotated_names(const onnx::GraphProto& graph) {
 }
 
 std::set<std::string> leave_out_copies(onnx::GraphProto& graph, const std::set<std::string>& keep) {
-  std::set<std::string> gone;
-  Copies(graph, keep).leave_out(gone);
-  return gone;
+  return Copies(graph, keep).leave_out();
 }
 
 }  // namespace braid::frontend

@@ -85,18 +85,16 @@ Ready read_model(const std::string& path, const ImportOptions& options, const st
   resolve_dims(model, ready.dims);
   check_declarations(model);
   declare_initializers(model);
-  named.merge(annotated_names(model.proto.graph()));
-  const auto drop_copies = [&] {
-    if (!options.keep_values) ready.left_out.merge(leave_out_copies(*model.proto.mutable_graph(), named));
-  };
-  drop_copies();
   check_with_onnx(model);
 
   if (inline_functions(model)) {
     opsets = check_versions(model);  // functions bring imports of their own
     check_supported(model, opsets);
-    drop_copies();
     check_with_onnx(model);
+  }
+  if (!options.keep_values) {
+    named.merge(annotated_names(model.proto.graph()));
+    ready.left_out = leave_out_copies(*model.proto.mutable_graph(), named);
   }
   ready.declared = declared_types(model);
   infer_shapes(model);

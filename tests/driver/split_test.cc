@@ -232,6 +232,37 @@ TEST_F(SplitModel, KeptLinesAreInThePlan) {
       << error.message();
 }
 
+// A body or an inlined function may name another value as a copy was named: plans speak of that one.
+TEST_F(SplitModel, NamesOfCopiesMayComeAgain) {
+  CompileOptions o = options(
+      "g (float[64, 64] x, float[64, 64] w, bool c) => (float[64, 64] y) { a = Relu(x) "
+      "m = If <then_branch = t () => (float[64, 64] p) { t = Identity(a) p = Neg(t) }, "
+      "else_branch = f () => (float[64, 64] r) { r = Abs(a) }> (c) "
+      "t = MatMul(m, w) k = Identity(t) y = Relu(k) }");
+  onnx::ModelProto called = frontend::parse_model(
+      "g (float[64, 256] x, float[256, 512] w, float[512, 256] v) => (float[64, 256] y) { r = Relu(x) "
+      "copy = Identity(r) q = my.F(copy, w) y = MatMul(q, v) }\n"
+      "<domain: \"my\", opset_import: [\"\" : 18]> F (a, b) => (d) { t = MatMul(a, b) d = Relu(t) }",
+      18);
+  onnx::OperatorSetIdProto& own = *called.add_opset_import();
+  own.set_domain("my");
+  own.set_version(1);
+  called.mutable_graph()->mutable_node(1)->set_output(
+      0, "n/t");  // as the function's t is named when it is inlined
+  called.mutable_graph()->mutable_node(2)->set_input(0, "n/t");
+  called.mutable_graph()->mutable_node(2)->set_name("n");
+  for (const std::string& model : {o.model, folder_.write("called.onnx", called)}) {
+    o.model = model;
+    o.split = {};
+    o.split.tensor_ranks = 2;
+    SplitReport report, again;
+    const std::string chosen = ir::print(lower_split(o, report));
+    o.split.tensor_ranks = 0;
+    o.split.plan_file = folder_.write("chosen.plan", report.plan_text());
+    EXPECT_EQ(ir::print(lower_split(o, again)), chosen) << report.plan_text();
+  }
+}
+
 TEST_F(SplitModel, APlanIsReadAgain) {
   CompileOptions o = options(network(2, 3, 8));
   o.split.tensor_ranks = 2;

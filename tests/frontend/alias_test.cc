@@ -53,6 +53,20 @@ const std::string kCache =
     "all = Concat <axis = 2> (old, new) twice = Add(all, all) }";
 const ImportOptions kGrows = {.dims = {{"batch", {1, 4}}, {"past", {0, 7}}}, .aliases = {{"all", "old"}}};
 
+// Nothing is added to some: their copies are what writes them, whatever others do.
+TEST(Alias, WhatIsPassedThroughIsWrittenOnce) {
+  const ir::Schedule schedule = import_text(
+      "g (float[4] a, float[2, 3] old, float[1, 3] new, float[5] c) => (float[4] x, float[3, 3] all, "
+      "float[5] y) { "
+      "x = Identity(a) all = Concat <axis = 0> (old, new) y = Identity(c) }",
+      {.aliases = {{"x", "a"}, {"all", "old"}, {"y", "c"}}});
+  ir::verify(schedule);
+  for (std::size_t k : {0, 1}) EXPECT_TRUE(share_memory(schedule, k, k)) << k;
+  EXPECT_THAT(written_into(schedule, 0), ElementsAre(Expr(4)));
+  EXPECT_THAT(written_into(schedule, 1), ElementsAre(Expr(3)));
+  EXPECT_THAT(written_into(schedule, 3), ElementsAre(Expr(5)));
+}
+
 TEST(Alias, ACacheGetsTheLayoutOfItsCapacities) {
   const ir::Schedule schedule = import_text(kCache, kGrows);
   const ir::Graph& graph = schedule.graph;

@@ -1,7 +1,9 @@
 #include "frontend/copies.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "frontend/errors.h"
 #include "tests/frontend/models.h"
 
 namespace braid::frontend {
@@ -75,6 +77,26 @@ TEST(Copies, BodiesReadTheOriginal) {
               "(float[2] p) { x = Neg(b) p = Add(x, b) }, else_branch = f () => (float[2] r) { r = Abs(b) }> "
               "(c) }"),
       "b=Identity(x) y=If(c){x=Neg(b) p=Add(x,b):p}{r=Abs(b):r}");
+}
+
+// What is wrong with a copy is found before it is left out.
+TEST(Copies, OfWrongBodiesAreRefused) {
+  for (const char* body : {
+           "a = Identity(b) b = Identity(a) p = Add(x, b)",
+           "a = Identity(a) p = Neg(a)",
+           "q = Identity(x) r = Relu(q) q = Identity(v) p = Add(r, q)",
+           "r = Relu(v) v = Identity(x) p = Add(r, v)",
+           "q = Identity(nothing) p = Neg(x)",
+           "q = Identity(w) w = Abs(x) p = Sub(q, w)",
+       }) {
+    const ir::UserError error = error_of([&] {
+      import_text(
+          fmt::format("g (float[2] x, bool c) => (float[2] y) {{ v = Neg(x) y = If <then_branch = t () => "
+                      "(float[2] p) {{ {} }}, else_branch = f () => (float[2] r) {{ r = Abs(x) }}> (c) }}",
+                      body));
+    });
+    EXPECT_EQ(error.code(), kInvalidNode) << body << ": " << error.what();
+  }
 }
 
 TEST(Copies, StayWhereSomethingSpeaksOfThem) {
