@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <numeric>
 #include <random>
 
 #include "frontend/device_errors.h"
@@ -70,10 +72,14 @@ class RandomGraph {
     constexpr std::int64_t kSizes[] = {12, 24, 24, 4, 6, 1, 5, 36, 8, 16};
     return kSizes[pick(10)];
   }
+  static constexpr std::int64_t kMostElements = 20000;  // of what a node reads
+  static std::int64_t count(const Sizes& sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
+  }
   Sizes random_sizes() {
     Sizes sizes;
     for (int d = 1 + pick(3); d > 0; --d) sizes.push_back(any_size());
-    return sizes;
+    return count(sizes) > kMostElements ? random_sizes() : sizes;
   }
   const Value& any() { return values_[static_cast<std::size_t>(pick(static_cast<int>(values_.size())))]; }
 
@@ -101,9 +107,7 @@ class RandomGraph {
   void add() {
     const Value a = any();
     const int rank = static_cast<int>(a.sizes.size());
-    std::int64_t elements = 1;
-    for (const std::int64_t s : a.sizes) elements *= s;
-    if (elements > 20000) return;
+    if (count(a.sizes) > kMostElements) return;
     const int axis = rank == 0 ? 0 : pick(rank);
     const std::int64_t size = rank == 0 ? 1 : a.sizes[static_cast<std::size_t>(axis)];
     switch (pick(19)) {
