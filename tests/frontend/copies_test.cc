@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "frontend/errors.h"
+#include "ir/interpreter.h"
 #include "tests/frontend/models.h"
 
 namespace braid::frontend {
@@ -97,6 +98,19 @@ TEST(Copies, OfWrongBodiesAreRefused) {
     });
     EXPECT_EQ(error.code(), kInvalidNode) << body << ": " << error.what();
   }
+}
+
+// A function of the model may have the operator's name; its calls are no copies.
+TEST(Copies, OfAFunctionOfThatNameAreNone) {
+  onnx::ModelProto model = parse_model(
+      "g (float[2] x) => (float[2] y, float[2] z) { y = Identity(x) a = Identity(x) z = Abs(a) }\n"
+      "<domain: \"\", opset_import: [\"\" : 17]> Identity (u) => (w) { w = Relu(u) }");
+  const ir::Schedule schedule = import_proto(model);
+  const std::vector<float> numbers = {1, -2};
+  const std::vector<std::vector<ir::Tensor>> inputs = {{ir::make_tensor(ir::DType::f32, {2}, numbers)}};
+  const std::vector<ir::Tensor> outputs = ir::run(schedule, inputs).outputs[0];
+  EXPECT_THAT(outputs[0].values<float>(), ElementsAre(1, 0));
+  EXPECT_THAT(outputs[1].values<float>(), ElementsAre(1, 0));
 }
 
 TEST(Copies, StayWhereSomethingSpeaksOfThem) {
