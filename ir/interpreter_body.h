@@ -159,10 +159,10 @@ class BodyEvaluation {
   std::vector<Scalar> values_;
 };
 
-// sum += x * y, in both readings of a scalar.
-inline void accumulate(Scalar& sum, Scalar x, Scalar y) {
+// sum += x * y, in both readings of a scalar; integers wrap in `type`.
+inline void accumulate(DType type, Scalar& sum, Scalar x, Scalar y) {
   sum.d += x.d * y.d;
-  sum.i = wrap(DType::i32,
+  sum.i = wrap(type,
                static_cast<std::int64_t>(static_cast<std::uint64_t>(sum.i) +
                                          static_cast<std::uint64_t>(x.i) * static_cast<std::uint64_t>(y.i)));
 }

@@ -53,7 +53,7 @@ void run_kernel(RankMemory& memory, const Operation& op, const Gemm& gemm) {
     for (std::int64_t k = 0; k < depth; ++k, pa += a.strides[n], pb += b.strides[m]) {
       const Scalar x = to_scalar(read_element(a.dtype, byte_at(a, pa, op))),
                    y = to_scalar(read_element(b.dtype, byte_at(b, pb, op)));
-      accumulate(sum, x, widened ? cast(b.dtype, type, y) : y);
+      accumulate(type, sum, x, widened ? cast(b.dtype, type, y) : y);
     }
     sum = rounded(type, sum);
     const Scalar result = epilogue ? epilogue->at(indices.data(), sum) : cast(type, out.dtype, sum);

@@ -57,7 +57,7 @@ bool accepts(OperandTypes types, DType dtype) {
 }
 
 DType accumulator_of(DType operand) {
-  if (operand == DType::f64) return DType::f64;
+  if (operand == DType::f64 || operand == DType::i64 || operand == DType::u64) return operand;
   return is_float(operand) ? DType::f32 : DType::i32;
 }
 

@@ -82,7 +82,7 @@ void ProgramEmitter::refuse_unsupported() const {
       else if (gemm->out.sizes.size() > 8)
         refuse(id, fmt::format("a product with {} batch dimensions; at most 6", gemm->out.sizes.size() - 2));
       const DType out = s_.graph[gemm->out.buffer].dtype;
-      const DType wide = a == DType::f64 ? a : is_float(a) ? DType::f32 : DType::i32;
+      const DType wide = accumulator_of(a);
       if (a == b && !gemm->epilogue && out != a && out != wide && !is_byte_product(s_.graph, *gemm)) {
         refuse(id, fmt::format("a product of {} matrices stored as {}", to_string(a), to_string(out)));
       }

@@ -90,6 +90,13 @@ class FusedWriter {
     return std::nullopt;
   }
 
+  bool reads_memory(std::size_t m) const {
+    const std::vector<ir::Instr>& instrs = members_[m].loops->body.instrs;
+    return std::any_of(instrs.begin(), instrs.end(), [&](const ir::Instr& instr) {
+      return instr.code == ir::OpCode::load && !writer_of(instr, m);
+    });
+  }
+
   std::optional<std::string> load_text(const ir::Instr& load, std::size_t reader) {
     const std::optional<std::size_t> w = writer_of(load, reader);
     if (!w) return std::nullopt;
@@ -172,6 +179,8 @@ class FusedWriter {
         write_fold(m, dtype);
       } else {
         k_.line(fmt::format("value{} = {};", m, result(m, dtype)));
+        // All threads read what the first one writes where the plan puts the result in place of an operand.
+        if (!members_[m].local && reads_memory(m)) k_.line("__syncthreads();");
       }
       if (!members_[m].row) store(m, fmt::format("value{}", m), "if (thread_in_block() == 0) ");
       k_.close();

@@ -129,10 +129,7 @@ Launch naive_gemm_kernel(const ir::Graph& graph, ir::OpId op) {
   for (const ir::Instr& instr : epilogue.instrs) wide |= needs_wide_index(instr.index, epilogue, sizes, pool);
 
   const DType in = graph[gemm.a.buffer].dtype, type = graph[gemm.out.buffer].dtype;
-  const DType acc = in == DType::f64                       ? DType::f64
-                    : ir::is_float(in)                     ? DType::f32
-                    : in == DType::i64 || in == DType::u64 ? in
-                                                           : DType::i32;
+  const DType acc = ir::accumulator_of(in);
   const std::string acc_type = value_type(acc);
   KernelBuilder k(graph, wide);
   const std::string flat = flat_name(rank, 0, "i");
