@@ -38,6 +38,8 @@ class Recogniser {
     if (!read_scores() || !read_weights()) return std::nullopt;
     OpContext c = g_.context(last);
     AttentionOperands a;
+    // As a softmax and a product say, whose guard replaces the NaN of whole rows.
+    a.undefined = p_.guards.empty() ? ir::UndefinedRows::nan : ir::UndefinedRows::zero;
     std::optional<Operand> query = operand(c, first.input(0), {0, 1, 2, 3}, true),
                            key = operand(c, first.input(1), {0, 1, 3, 2}, true),
                            value = operand(c, last.input(1), {0, 1, 2, 3}, false);
@@ -178,7 +180,7 @@ class Recogniser {
       if (!is(n, "Where")) continue;
       const std::optional<double> zero = scalar(n, 3 - step.input);
       if (!zero || *zero != 0) return false;
-      if (!p_.guards.empty()) continue;  // a row without a key is 0 anyway
+      if (!p_.guards.empty()) continue;
       Value* const condition = g_.value(n.input(0));
       if (condition == nullptr || guard_) return false;
       guard_ = box_of(*condition, g_.context(n).lowering());

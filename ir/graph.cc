@@ -209,6 +209,11 @@ std::string_view to_string(PoolKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
+std::string_view to_string(UndefinedRows rows) {
+  constexpr std::string_view names[] = {"zero_if_masked", "nan", "zero"};
+  return names[static_cast<std::size_t>(rows)];
+}
+
 std::string_view to_string(CellKind kind) {
   constexpr std::string_view names[] = {"rnn", "gru", "lstm"};
   return names[static_cast<std::size_t>(kind)];

@@ -275,22 +275,31 @@ struct Recurrence {
   friend bool operator==(const Recurrence&, const Recurrence&) = default;
 };
 
+// The weights of a row of scores that has no softmax: all scores are -inf, or one of them is NaN or +inf. A row without keys is 0 in any
+// case.
+enum class UndefinedRows : std::uint8_t {
+  zero_if_masked,  // zeros if all scores are -inf, otherwise NaN: ONNX's and com.microsoft's attention operators
+  nan,             // NaN: a softmax and a product
+  zero,            // zeros: a softmax whose NaN are replaced by zeros
+};
+std::string_view to_string(UndefinedRows rows);
+
 // Scaled dot-product attention; head h of the query reads head h * key_heads / heads of key and value:
 //
 //   query [batch, heads, queries, d]      key [batch, key_heads, keys, d]      value [batch, key_heads, keys, e]
 //   score[b, h, i, j] = scale * (sum over k of query[b, h, i, k] * key[b, h', j, k]), with a softcap c: c * tanh(score / c)
 //   out[b, h, i] = sum over attended j of softmax(score[b, h, i])[j] * value[b, h', j]
 //
-// Any strides, all of one float type; scores and sums are f32 (f64 for f64). A row that attends to no key is 0. Which keys a
-// query attends to:
+// Any strides, all of one float type; scores and sums are f32 (f64 for f64). `undefined` says what a row is whose scores have no
+// softmax. Which keys a query attends to:
 //
 //   mask        [batch, heads, queries, keys], of a float type: added to the score; of bool: a score becomes `fill` where it is
-//               false. Keys whose score is -inf are not attended.
+//               false. The weight of a key whose score is -inf is 0.
 //   valid_keys  [batch], i32 or i64: only the keys before this one
 //   before, after  of the query at position p only keys in [p - before, p + after]; causal attention is `after` 0. Query i is at
 //               positions[batch] + i (i32 or i64), without these at first_position + i.
 //
-// A key that the last two exclude is not read.
+// A key that the last two exclude has the score -inf; it may be read or not. Where its value is not finite, the row is NaN if it is read.
 struct Attention {
   TensorRef query, key, value, out;
   std::optional<TensorRef> mask, valid_keys, positions;
@@ -299,6 +308,7 @@ struct Attention {
   double fill = -std::numeric_limits<double>::infinity();
   Expr first_position = 0;
   std::optional<Expr> before, after;  // over dimensions, like first_position
+  UndefinedRows undefined = UndefinedRows::zero_if_masked;
   static constexpr std::string_view kName = "attention";
   static constexpr auto kReads = std::tuple(&Attention::query, &Attention::key, &Attention::value,
                                             &Attention::mask, &Attention::valid_keys, &Attention::positions);

@@ -54,15 +54,25 @@ class Rows {
       s = s == none ? 0 : std::exp(rounded_score(s - most));
       sum += s;
     }
+    for (double& s : scores) s = weight(s, sum);
     for (std::int64_t e = 0; e < value_.sizes[3]; ++e) {
       double total = 0;
       for (std::int64_t j = 0; j < key_.sizes[2]; ++j) {
-        const double weight = scores[static_cast<std::size_t>(j)];
-        if (weight != 0) total += weight / sum * load(value_, {batch, key_head, j, e}).d;
+        const double w = scores[static_cast<std::size_t>(j)];
+        if (std::isnan(w) || may_attend(batch, query, j))
+          total += w * load(value_, {batch, key_head, j, e}).d;
       }
       write_element(out_.dtype, byte_at(out_, offset(out_, {batch, head, query, e}), op_, true),
                     to_literal(out_.dtype, rounded(out_.dtype, {total, 0})));
     }
+  }
+
+  // exponential / sum, where the sum of a row without a softmax is 0 or NaN.
+  double weight(double exponential, double sum) const {
+    if (sum > 0) return exponential / sum;
+    const bool zero =
+        k_.undefined == UndefinedRows::zero || (k_.undefined == UndefinedRows::zero_if_masked && sum == 0);
+    return zero ? 0 : std::numeric_limits<double>::quiet_NaN();
   }
 
   bool may_attend(std::int64_t batch, std::int64_t query, std::int64_t key) const {

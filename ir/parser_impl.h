@@ -130,6 +130,7 @@ class Parser {
   std::vector<std::int64_t> integers();  // "[" ... "]"
   // "window [...] stride [...] dilation [...] pad [...]", one number per window; the first only if `taps` is null.
   std::vector<Window> windows(std::size_t count, const std::vector<std::int64_t>* taps);
+  UndefinedRows undefined_rows();
   PostOp post_op();
   Kernel collective(Operation& op, std::string& name, CollectiveKind kind);
   Kernel region_kernel(Operation& op, std::string& name, RegionKind kind);

@@ -427,9 +427,18 @@ Attention Parser::named_kernel(Operation& op, std::string& given) {
   if (accept_word("first_position")) k.first_position = uniform_expr();
   if (accept_word("before")) k.before = uniform_expr();
   if (accept_word("after")) k.after = uniform_expr();
+  if (accept_word("undefined")) k.undefined = undefined_rows();
   k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
   given = clauses(op);
   return k;
+}
+
+UndefinedRows Parser::undefined_rows() {
+  const Token name = next();
+  for (const UndefinedRows rows : {UndefinedRows::zero_if_masked, UndefinedRows::nan, UndefinedRows::zero}) {
+    if (to_string(rows) == name.text) return rows;
+  }
+  fail(kSyntaxError, name, fmt::format("undefined rows are zero_if_masked, nan or zero, not '{}'", name.text));
 }
 
 PostOp Parser::post_op() {

@@ -566,6 +566,7 @@ class Printer {
     if (!(k.first_position == usual.first_position)) text += " first_position " + to_string(k.first_position);
     if (k.before) text += " before " + to_string(*k.before);
     if (k.after) text += " after " + to_string(*k.after);
+    if (k.undefined != usual.undefined) text += fmt::format(" undefined {}", to_string(k.undefined));
     line(text + into(k.out, op) + clauses(op));
   }
 

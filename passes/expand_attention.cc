@@ -154,10 +154,15 @@ class Expansion {
                             b.unary(OpCode::exp, b.binary(OpCode::sub, s, m))));
   }
 
+  // The sum of a row without a softmax is 0 or NaN.
   Loops quotients(const TensorRef& raised, const TensorRef& total, DType type) const {
     BodyBuilder b(*graph_.pool);
     const ValueId x = load(b, raised), sum = load(b, total), zero = b.constant_of(score_, 0);
-    const ValueId weight = b.where(b.binary(OpCode::eq, sum, zero), zero, b.binary(OpCode::div, x, sum));
+    const ValueId quotient = b.binary(OpCode::div, x, sum);
+    const ValueId weight = k_.undefined == UndefinedRows::nan ? quotient
+                           : k_.undefined == UndefinedRows::zero
+                               ? b.where(b.binary(OpCode::gt, sum, zero), quotient, zero)
+                               : b.where(b.binary(OpCode::eq, sum, zero), zero, quotient);
     return loops(b, b.cast(weight, type));
   }
 

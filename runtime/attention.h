@@ -17,6 +17,9 @@
 
 namespace braid::rt {
 
+// As ir::UndefinedRows.
+enum class UndefinedRows : uint8_t { zero_if_masked, nan, zero };
+
 // Strides count elements.
 struct AttentionShape {
   DType type = DType::f32;  // of query, key, value and result
@@ -32,6 +35,7 @@ struct AttentionShape {
   int64_t first_position = 0;
   bool has_before = false, has_after = false;
   int64_t before = 0, after = 0;
+  UndefinedRows undefined = UndefinedRows::zero_if_masked;
   friend auto operator<=>(const AttentionShape&, const AttentionShape&) = default;
 };
 

@@ -16,6 +16,7 @@
 #include "runtime/half_windows.h"
 #include "runtime/integer_windows.h"
 #include "runtime/onednn_support.h"
+#include "runtime/plain_pool.h"
 #include "runtime/window_kernels.h"
 #include "runtime/window_kernels_own.h"
 
@@ -554,11 +555,17 @@ const WindowKernel* WindowLibrary::kernel(const PoolShape& shape) {
     slot = std::make_unique<Nothing>();
     return slot.get();
   }
+  // A pool that leaves out the beginning of the image is rare, and none of the library's.
+  if (std::any_of(shape.pad.begin(), shape.pad.begin() + shape.spatial, [](int64_t pad) { return pad < 0; })) {
+    slot = plain_pool(shape, omp_get_max_threads());
+    return slot.get();
+  }
   const Operands given = operands_of(shape, shape.channels, shape.channels);
   const Chosen c = im.best(
       given, "pool", [&](const Operands& layouts) { return pooling(shape, layouts, im.engine); },
       [](const Chosen&) { return false; });
   slot = std::make_unique<Kernel>(c, given, Desc(), nullptr, nullptr, im.engine, im.stream, &im.scratch);
+  if (!shape.average) slot = max_pool_with_nan(std::move(slot), shape, omp_get_max_threads());
   return slot.get();
 }
 

@@ -2,7 +2,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -10,67 +9,16 @@
 #include "runtime/gemm_library.h"
 #include "runtime/half_windows.h"
 #include "runtime/integer_windows.h"
-#include "runtime/kernel_support.h"
+#include "runtime/plain_pool.h"
+#include "runtime/plain_windows.h"
 #include "runtime/window_kernels.h"
 #include "runtime/window_kernels_own.h"
 
 namespace braid::rt {
+
+using namespace plain;
+
 namespace {
-
-using Position = std::array<int64_t, kMaxSpatial>;
-
-// With extents of 1 in the unused dimensions.
-template <class Shape>
-Shape in_three_dimensions(Shape s) {
-  for (int d = s.spatial; d < kMaxSpatial; ++d) s.in[d] = s.out[d] = s.taps[d] = 1;
-  return s;
-}
-
-int64_t volume(const Position& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
-
-// Position number `index` of a row-major box.
-Position position(int64_t index, const Position& sizes) {
-  Position at;
-  for (int d = kMaxSpatial - 1; d >= 0; --d) {
-    at[d] = index % sizes[d];
-    index /= sizes[d];
-  }
-  return at;
-}
-
-int64_t offset(const Position& at, const std::array<int64_t, kMaxSpatial>& strides) {
-  int64_t sum = 0;
-  for (int d = 0; d < kMaxSpatial; ++d) sum += at[d] * strides[d];
-  return sum;
-}
-
-// The element that a tap reads for an element of the result; false if there is none.
-bool source(const WindowShape& s, bool transposed, const Position& out, const Position& tap, Position* in) {
-  for (int d = 0; d < kMaxSpatial; ++d) {
-    if (d >= s.spatial) {
-      (*in)[d] = 0;
-      continue;
-    }
-    int64_t at = transposed ? out[d] + s.pad[d] - tap[d] * s.dilation[d]
-                            : out[d] * s.stride[d] - s.pad[d] + tap[d] * s.dilation[d];
-    if (transposed) {
-      if (at % s.stride[d] != 0) return false;
-      at /= s.stride[d];
-    }
-    if (at < 0 || at >= s.in[d]) return false;
-    (*in)[d] = at;
-  }
-  return true;
-}
-
-// Calls f(batch, position of the result) for all of them, in parallel.
-template <class F>
-void for_each_result(const WindowShape& s, int threads, const F& f) {
-  const int64_t positions = volume(s.out);
-  split(threads, s.batch * positions, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) f(k / positions, position(k % positions, s.out));
-  });
-}
 
 class PlainConvolution final : public WindowKernel {
  public:
@@ -120,38 +68,6 @@ class PlainConvolution final : public WindowKernel {
   GemmShape element_;
 };
 
-class PlainPool final : public WindowKernel {
- public:
-  PlainPool(const PoolShape& shape, int threads) : s_(in_three_dimensions(shape)), threads_(threads) {}
-  void run(const WindowArgs& args) const override {
-    for_each_result(s_, threads_, [&](int64_t n, const Position& at) {
-      const auto* a = static_cast<const float*>(args.a) + n * s_.a_batch;
-      auto* out = static_cast<float*>(args.out) + n * s_.out_batch + offset(at, s_.out_spatial);
-      for (int64_t c = 0; c < s_.channels; ++c)
-        out[c * s_.out_channel] = one_element(a + c * s_.a_channel, at);
-    });
-  }
-  const char* name() const override { return "plain"; }
-
- private:
-  float one_element(const float* a, const Position& at) const {
-    float sum = 0, most = -std::numeric_limits<float>::infinity();
-    int64_t count = 0;
-    for (int64_t t = 0; t < volume(s_.taps); ++t) {
-      Position in;
-      if (!source(s_, false, at, position(t, s_.taps), &in)) continue;
-      const float x = a[offset(in, s_.a_spatial)];
-      sum += x;
-      most = vmax(most, x);
-      ++count;
-    }
-    return s_.average ? sum / static_cast<float>(std::max<int64_t>(count, 1)) : most;
-  }
-
-  PoolShape s_;
-  int threads_;
-};
-
 }  // namespace
 
 struct WindowLibrary::Impl {
@@ -184,7 +100,7 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
 const WindowKernel* WindowLibrary::kernel(const PoolShape& shape) {
   const int threads = omp_get_max_threads();
   std::unique_ptr<WindowKernel>& slot = impl_->pools[{shape, threads}];
-  if (!slot) slot = std::make_unique<PlainPool>(shape, threads);
+  if (!slot) slot = plain_pool(shape, threads);
   return slot.get();
 }
 

@@ -63,6 +63,8 @@ void ProgramEmitter::emit(OpId id, const Attention& k) {
     line("has_after", "true");
     set("after", *k.after);
   }
+  if (k.undefined != UndefinedRows::zero_if_masked)
+    line("undefined", fmt::format("UndefinedRows::{}", to_string(k.undefined)));
   note({id}, "attention");
   const auto operand = [&](const std::optional<TensorRef>& ref) {
     return ref ? address(ref->buffer, ref->offset) : "nullptr";

@@ -200,6 +200,7 @@ TensorBox attend(OpContext& c, AttentionOperands a) {
   kernel.scale = a.scale;
   kernel.softcap = a.softcap;
   if (a.mask && a.mask->dtype() == DType::boolean) kernel.fill = a.fill;
+  kernel.undefined = a.undefined;
   kernel.before = a.before;
   kernel.after = a.after;
   if (a.before || a.after) {

@@ -27,10 +27,11 @@ struct AttentionOperands {
   std::optional<ir::Expr> window;  // with causal: query i attends to this many keys up to its own at most
   // Sliding windows of any form: a query at position p attends to keys in [p - before, p + after].
   std::optional<ir::Expr> before, after;
+  ir::UndefinedRows undefined = ir::UndefinedRows::zero_if_masked;
 };
 
-// [batch, heads, queries, value_size] in the type of `query`. Scores and softmax are computed in f32 (f64 for f64). A
-// row without any attended key gives zeros. BR0114: sizes that do not fit; BR0113: types that do not.
+// [batch, heads, queries, value_size] in the type of `query`. Scores and softmax are computed in f32 (f64 for f64).
+// BR0114: sizes that do not fit; BR0113: types that do not.
 ir::TensorBox attend(OpContext& c, AttentionOperands a);
 
 // The same, spelled out in products and loops, for operators that output an intermediate value too. Each has sizes

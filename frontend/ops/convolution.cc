@@ -70,7 +70,7 @@ TensorBox convolved(OpContext& c, const TensorBox& x, const TensorBox& w, bool t
   const std::vector<Expr> spatial = spatial_sizes(c, x.sizes());
   const Filters f = filters_of(c, x, w, transposed);
   const Windows windows =
-      transposed ? transposed_windows_of(c, spatial, f.taps) : windows_of(c, spatial, f.taps);
+      transposed ? transposed_windows_of(c, spatial, f.taps) : windows_of_convolution(c, spatial, f.taps);
   return channels_first(l, l.convolution(channels_last(l, x), grouped(l, w, f, transposed), windows.windows,
                                          windows.sizes, transposed));
 }

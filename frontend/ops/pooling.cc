@@ -34,7 +34,7 @@ TensorBox in_whole_input(OpContext& c, const TensorBox& positions) {
 void lower_max_pool(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const std::vector<Expr> spatial = spatial_sizes(c, c.sizes(0));
-  const Windows w = windows_of(c, spatial, kernel_shape(c, spatial.size()));
+  const Windows w = windows_of_pool(c, spatial, kernel_shape(c, spatial.size()));
   const TensorBox x = channels_last(l, c.input(0));
   c.set_output(0, channels_first(l, l.pool(ir::PoolKind::max, x, w.windows, w.sizes)));
   if (c.has_output(1)) {
@@ -59,7 +59,7 @@ Expr padded_taps(const Windows& w, const std::vector<Expr>& spatial, std::span<c
 TensorBox average_pool(OpContext& c, const TensorBox& given) {
   ir::Lowering& l = c.lowering();
   const std::vector<Expr> spatial = spatial_sizes(c, given.sizes());
-  const Windows w = windows_of(c, spatial, kernel_shape(c, spatial.size()));
+  const Windows w = windows_of_pool(c, spatial, kernel_shape(c, spatial.size()));
   const TensorBox x = channels_last(l, given);
   if (c.int_attribute("count_include_pad", 0) == 0)
     return channels_first(l, l.pool(ir::PoolKind::average, x, w.windows, w.sizes));
@@ -82,7 +82,7 @@ void lower_lp_pool(OpContext& c) {
   const std::vector<Expr> spatial = spatial_sizes(c, c.sizes(0));
   const std::int64_t p = c.int_attribute("p", 2);
   if (p < 1) c.fail(kInvalidAttribute, fmt::format("attribute 'p' is {}, expected a positive number", p));
-  const Windows w = windows_of(c, spatial, kernel_shape(c, spatial.size()));
+  const Windows w = windows_of_pool(c, spatial, kernel_shape(c, spatial.size()));
   const DType dtype = c.dtype(0), wide = compute_type(dtype);
   const auto power = [&](const TensorBox& x, double exponent) {
     return l.pointwise({x}, [&](BodyBuilder& b, std::span<const ValueId> v) {

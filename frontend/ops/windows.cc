@@ -71,7 +71,16 @@ std::vector<std::int64_t> kernel_shape(OpContext& c, std::size_t spatial) {
   return numbers(c, "kernel_shape", spatial, 1, 1);
 }
 
-Windows windows_of(OpContext& c, const std::vector<Expr>& spatial, const std::vector<std::int64_t>& taps) {
+namespace {
+
+// Rounded towards zero.
+Expr half(const Expr& e, bool may_be_negative) {
+  if (!may_be_negative) return ir::floor_div(e, 2);
+  return ir::floor_div(ir::max(e, 0), 2) - ir::floor_div(ir::max(-e, 0), 2);
+}
+
+Windows windows_of(OpContext& c, const std::vector<Expr>& spatial, const std::vector<std::int64_t>& taps,
+                   bool pool) {
   Windows w{windows_without_pads(c, taps), {}, {}};
   const AutoPad automatic = auto_pad(c);
   const std::vector<std::int64_t> pads = numbers(c, "pads", 2 * spatial.size(), 0, 0);
@@ -84,9 +93,10 @@ Windows windows_of(OpContext& c, const std::vector<Expr>& spatial, const std::ve
       after = pads[d + spatial.size()];
     } else if (automatic != AutoPad::valid) {
       const Expr steps = ir::ceil_div(spatial[d], window.stride);
-      const Expr total = ir::max((steps - 1) * window.stride + extent_of(window) - spatial[d], 0);
-      const Expr small = ir::floor_div(total, 2);
-      before = automatic == AutoPad::same_upper ? small : total - small;
+      const Expr natural = (steps - 1) * window.stride + extent_of(window) - spatial[d];
+      const bool negative = pool && ir::provably_less(extent_of(window), window.stride);
+      const Expr total = negative ? natural : ir::max(natural, 0);
+      before = half(automatic == AutoPad::same_upper ? total : total + 1, negative);
       after = total - before;
     }
     window.pad = before;
@@ -114,6 +124,18 @@ Windows windows_of(OpContext& c, const std::vector<Expr>& spatial, const std::ve
   return w;
 }
 
+}  // namespace
+
+Windows windows_of_convolution(OpContext& c, const std::vector<Expr>& spatial,
+                               const std::vector<std::int64_t>& taps) {
+  return windows_of(c, spatial, taps, false);
+}
+
+Windows windows_of_pool(OpContext& c, const std::vector<Expr>& spatial,
+                        const std::vector<std::int64_t>& taps) {
+  return windows_of(c, spatial, taps, true);
+}
+
 Windows transposed_windows_of(OpContext& c, const std::vector<Expr>& spatial,
                               const std::vector<std::int64_t>& taps) {
   Windows w{windows_without_pads(c, taps), {}, {}};
@@ -134,11 +156,12 @@ Windows transposed_windows_of(OpContext& c, const std::vector<Expr>& spatial,
     const bool same = automatic == AutoPad::same_upper || automatic == AutoPad::same_lower;
     if (automatic == AutoPad::valid) before = after = 0;
     if (wanted || same) {
-      // For auto_pad, nothing is added where windows are shorter than their stride.
-      const Expr total = wanted ? full - (*wanted)[d] : ir::max(full - spatial[d] * window.stride, 0);
+      // A result larger than what windows reach has zeros at its end.
+      const Expr size = wanted ? Expr((*wanted)[d]) : spatial[d] * window.stride;
+      const Expr total = ir::max(full - size, 0);
       const Expr small = ir::floor_div(total, 2);
       before = automatic == AutoPad::same_upper ? small : total - small;
-      after = total - before;
+      after = (wanted ? full - size : total) - before;
     }
     window.pad = before;
     w.pads_after.push_back(after);
