@@ -1,15 +1,15 @@
-// ONNX's checker and shape inference, and their errors as ours.
+// ONNX's checker, and its errors as ours.
 #include "frontend/check.h"
 
 #include <fmt/format.h>
 #include <onnx/checker.h>
-#include <onnx/defs/schema.h>
-#include <onnx/shape_inference/implementation.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <set>
+#include <unordered_map>
 
 #include "frontend/errors.h"
-#include "frontend/guarded_schemas.h"
 
 namespace braid::frontend {
 
@@ -30,12 +30,8 @@ bool mentions(const std::string& text, std::initializer_list<const char*> words)
                      [&](const char* w) { return text.find(w) != std::string::npos; });
 }
 
-// ONNX's messages end with the place and nest "[ShapeInferenceError]" marks: this extracts the sentence.
+// ONNX's messages end with the place: this extracts the sentence.
 std::string sentence(std::string text) {
-  for (const char* mark : {"[ShapeInferenceError] ", "[TypeInferenceError] ", "Inference error(s): "}) {
-    for (std::size_t at; (at = text.find(mark)) != std::string::npos;)
-      text.erase(at, std::string(mark).size());
-  }
   if (const std::size_t context = text.find("\n\n==> Context"); context != std::string::npos)
     text.erase(context);
   if (const std::size_t line = text.find('\n'); line != std::string::npos) text.erase(line);
@@ -43,17 +39,6 @@ std::string sentence(std::string text) {
     if (const std::size_t end = text.find("): "); end != std::string::npos) text.erase(0, end + 3);
   }
   return text;
-}
-
-[[noreturn]] void inference_error(const std::string& text, const ir::Location& at) {
-  const std::string first = text.substr(0, text.find('\n')), what = sentence(text);
-  if (mentions(first, {"ttribute", "axis", "Axis", "perm"}))
-    user_error(kInvalidAttribute, at, what, "export the model again");
-  if (mentions(first, {"[TypeInferenceError]", "elem_type", "element type", "elem type", "input type",
-                       "output type", "inconsistent type", "unsupported type"})) {
-    user_error(kTypeMismatch, at, what, "check the types of the node's inputs and outputs");
-  }
-  user_error(kShapeMismatch, at, what, "check the shapes of the node's inputs and outputs");
 }
 
 // The first output of the first unnamed node of that type: better than no place.
@@ -64,11 +49,47 @@ std::string find_unnamed(const onnx::GraphProto& graph, const std::string& op) {
   return {};
 }
 
+// The graph, of which all weights and outputs have types: the checker knows no initializers that were taken out of the message, and
+// asks for declarations that lowering does without.
+onnx::GraphProto declared(const Model& model) {
+  onnx::GraphProto graph = model.proto.graph();
+  std::set<std::string> inputs;
+  for (const onnx::ValueInfoProto& input : graph.input()) inputs.insert(input.name());
+  for (const auto& [name, tensor] : model.initializers) {
+    if (inputs.count(name) > 0) continue;
+    onnx::ValueInfoProto& value = *graph.add_input();
+    value.set_name(name);
+    value.mutable_type()->mutable_tensor_type()->set_elem_type(onnx_type_of(tensor.dtype));
+    value.mutable_type()->mutable_tensor_type()->mutable_shape();
+  }
+  for (onnx::ValueInfoProto& output : *graph.mutable_output()) {
+    const bool known = output.type().value_case() != onnx::TypeProto::VALUE_NOT_SET;
+    if (known && !output.type().has_tensor_type()) continue;
+    onnx::TypeProto_Tensor& type = *output.mutable_type()->mutable_tensor_type();
+    if (type.elem_type() == 0) type.set_elem_type(onnx::TensorProto::FLOAT);
+    type.mutable_shape();
+  }
+  return graph;
+}
+
 }  // namespace
 
 void check_with_onnx(const Model& model) {
+  namespace checker = onnx::checker;
   try {
-    onnx::checker::check_model(model.proto);
+    checker::CheckerContext context;
+    context.set_ir_version(static_cast<int>(model.proto.ir_version()));
+    std::unordered_map<std::string, int> imports;
+    for (const onnx::OperatorSetIdProto& import : model.proto.opset_import())
+      imports[import.domain()] = static_cast<int>(import.version());
+    context.set_opset_imports(imports);
+    // Where external data of tensors in attributes lie.
+    context.set_model_dir(std::filesystem::path(model.path).parent_path().string());
+    const checker::LexicalScopeContext scope;
+    checker::check_graph(declared(model), context, scope);
+    constexpr int kWithFunctions = 8;
+    if (model.proto.ir_version() >= kWithFunctions)
+      checker::check_model_local_functions(model.proto, context, scope);
   } catch (const std::exception& error) {  // ValidationError, and exceptions of single schemas
     const std::string text = error.what();
     ir::Location at{
@@ -79,39 +100,6 @@ void check_with_onnx(const Model& model) {
     user_error(mentions(what, {"ttribute"}) ? kInvalidAttribute : kInvalidNode, at, what,
                "export the model again");
   }
-}
-
-void infer_shapes(Model& model) {
-  constexpr bool kCheckTypes = true, kPropagateData = true;
-  constexpr int kStrict = 1;
-  try {
-    const GuardedSchemas schemas;
-    onnx::shape_inference::InferShapes(model.proto, &schemas,
-                                       onnx::ShapeInferenceOptions(kCheckTypes, kStrict, kPropagateData));
-  } catch (const std::exception& error) {  // InferenceError, and exceptions of single schemas
-    const std::string text = error.what();
-    ir::Location at{
-        .file = model.path, .node = between(text, "node name: ", ")"), .op = between(text, "op_type:", ",)")};
-    if (at.node.empty() && !at.op.empty()) at.node = find_unnamed(model.proto.graph(), at.op);
-    inference_error(text, at);
-  }
-}
-
-DeclaredTypes declared_types(const Model& model) {
-  DeclaredTypes types;
-  for (const auto* list : {&model.proto.graph().value_info(), &model.proto.graph().output()}) {
-    for (const onnx::ValueInfoProto& value : *list) types[value.name()] = value.type();
-  }
-  return types;
-}
-
-InferredTypes types_of(const Model& model) {
-  const onnx::GraphProto& graph = model.proto.graph();
-  InferredTypes types;
-  for (const auto* list : {&graph.value_info(), &graph.input(), &graph.output()}) {
-    for (const onnx::ValueInfoProto& value : *list) types[value.name()] = &value.type();
-  }
-  return types;
 }
 
 }  // namespace braid::frontend

@@ -9,7 +9,6 @@
 #include "frontend/errors.h"
 #include "frontend/functions.h"
 #include "frontend/inline.h"
-#include "frontend/normalise.h"
 #include "frontend/op_registry.h"
 
 namespace braid::frontend {
@@ -54,18 +53,9 @@ struct Operator {
 
 using Problem = UnsupportedOperator;  // its nodes in the order of the graph
 
-void add_problem(std::vector<Problem>& problems, const std::string& op, const std::string& reason,
-                 const std::string& node) {
-  for (Problem& known : problems) {
-    if (known.op == op && known.reason == reason) return known.nodes.push_back(node);
-  }
-  problems.push_back({op, reason, {node}});
-}
-
 class SupportCheck {
  public:
-  SupportCheck(const Model& model, const Opsets& opsets, const InferredTypes* types)
-      : opsets_(opsets), types_(types) {
+  SupportCheck(const Model& model, const Opsets& opsets) : opsets_(opsets) {
     for (const onnx::FunctionProto& f : model.proto.functions()) functions_[function_key(f)] = &f;
     for (const onnx::NodeProto& node : model.proto.graph().node()) visit(node, name_of(node));
   }
@@ -77,25 +67,8 @@ class SupportCheck {
 
   std::vector<Problem> all() const {
     std::vector<Problem> problems = problems_;
-    for (const Problem& inner : inner_problems_) {
-      for (const std::string& node : inner.nodes) add_problem(problems, inner.op, inner.reason, node);
-    }
+    for (const Problem& inner : inner_problems_) add_unsupported(problems, inner);
     return problems;
-  }
-
-  void report(const Model& model) const {
-    if (passed()) return;
-    const std::vector<Problem> problems = all();
-    std::string lines;
-    for (const Problem& p : problems) {
-      lines += fmt::format("\n    {} (node '{}'", p.op, p.nodes.front());
-      if (p.nodes.size() > 1) lines += fmt::format(" and {} more", p.nodes.size() - 1);
-      lines += fmt::format("): {}", p.reason);
-    }
-    ir::user_error(kUnsupportedOperators, {.file = model.path},
-                   fmt::format("{} operator{} not supported:{}", problems.size(),
-                               problems.size() == 1 ? " is" : "s are", lines),
-                   "`braid ops` lists the supported operators with their versions and types");
   }
 
  private:
@@ -107,18 +80,18 @@ class SupportCheck {
 
   void visit(const onnx::NodeProto& node, const std::string& origin) {
     const Operator op = operator_of(node);
+    const auto problem = [&](const std::string& reason) {
+      add_unsupported(*problems_of_place_, {op.text(), reason, {origin}});
+    };
     if (const auto local = functions_.find(function_key(node)); local != functions_.end()) {
-      visit_function(node, op, *local->second, origin);
-    } else if (const OpSpec* spec = find_op(op.domain, op.name, op.opset)) {
-      check_type(node, *spec, op, origin);
-    } else if (!has_function_body(op.domain, op.name, op.opset)) {
-      add_problem(*problems_of_place_, op.text(), op.why_unsupported(), origin);
-    } else if (const onnx::FunctionProto* body = op.body()) {
-      visit_function(node, op, *body, origin);
-    } else if (!inlines_) {
-      add_problem(*problems_of_place_, op.text(), kNotInlined, origin);
-    } else if (types_) {
-      visit_built_function(node, op, origin);
+      visit_function(node, *local->second, origin);
+    } else if (find_op(op.domain, op.name, op.opset) == nullptr) {
+      if (!has_function_body(op.domain, op.name, op.opset))
+        problem(op.why_unsupported());
+      else if (const onnx::FunctionProto* body = op.body())
+        visit_function(node, *body, origin);
+      else if (!inlines_)
+        problem("it is a function of the types of its inputs, which is not inlined in a branch");
     }
     for (const onnx::AttributeProto& attribute : node.attribute()) {
       if (attribute.has_g()) visit_inner_graph(attribute.g(), origin);
@@ -126,23 +99,10 @@ class SupportCheck {
     }
   }
 
-  // Functions are replaced by their bodies only in the graph itself.
-  void visit_function(const onnx::NodeProto& call, const Operator& op, const onnx::FunctionProto& body,
+  void visit_function(const onnx::NodeProto& call, const onnx::FunctionProto& body,
                       const std::string& origin) {
-    if (!inlines_) return add_problem(*problems_of_place_, op.text(), kNotInlined, origin);
     if (!visited_.insert(function_key(call)).second) return;
-    const InferredTypes* const types = std::exchange(types_, nullptr);  // names in the body are its own
     for (const onnx::NodeProto& inner : body.node()) visit(inner, origin);
-    types_ = types;
-  }
-
-  // A body that ONNX makes for the types of the inputs. Why it cannot is found when functions are inlined.
-  void visit_built_function(const onnx::NodeProto& call, const Operator& op, const std::string& origin) {
-    try {
-      const std::optional<onnx::FunctionProto> body = schema_function_body(call, op.opset, *types_);
-      if (body) visit_function(call, op, *body, origin);
-    } catch (const std::runtime_error&) {
-    }
   }
 
   void visit_inner_graph(const onnx::GraphProto& graph, const std::string& origin) {
@@ -154,68 +114,63 @@ class SupportCheck {
     inlines_ = inlines;
   }
 
-  void check_type(const onnx::NodeProto& node, const OpSpec& spec, const Operator& op,
-                  const std::string& origin) {
-    if (!types_ || node.input_size() == 0) return;
-    const auto found = types_->find(node.input(0));
-    if (found == types_->end() || !found->second->has_tensor_type()) return;
-    const int type = found->second->tensor_type().elem_type();
-    const std::optional<ir::DType> dtype = dtype_of_onnx(type);
-    if (dtype && spec.types.contains(*dtype)) return;
-    add_problem(*problems_of_place_, op.text(),
-                fmt::format("not implemented for the element type {}", onnx_type_name(type)), origin);
-  }
-
-  static constexpr char kNotInlined[] = "it is a function, which is not inlined in a branch";
-
   const Opsets& opsets_;
-  const InferredTypes* types_ = nullptr;
-  bool inlines_ = true;
+  bool inlines_ = true;  // functions that depend on types, which are known in the graph itself
   std::unordered_map<std::string, const onnx::FunctionProto*> functions_;
   std::set<std::string> visited_;
   std::vector<Problem> problems_, inner_problems_;  // inner: in graphs that are attributes of nodes
   std::vector<Problem>* problems_of_place_ = &problems_;
 };
 
-}  // namespace
-
-namespace {
-
-// With the types that can be inferred; nullopt if that fails.
-std::optional<Model> with_types(Model model) {
-  try {
-    declare_initializers(model);
-    check_with_onnx(model);
-    infer_shapes(model);
-  } catch (const ir::UserError&) {
-    return std::nullopt;
+std::string text_of(const std::vector<Problem>& problems) {
+  std::string lines;
+  for (const Problem& p : problems) {
+    lines += fmt::format("\n    {} (node '{}'", p.op, p.nodes.front());
+    if (p.nodes.size() > 1) lines += fmt::format(" and {} more", p.nodes.size() - 1);
+    lines += fmt::format("): {}", p.reason);
   }
-  return model;
+  return fmt::format("{} operator{} not supported:{}", problems.size(), problems.size() == 1 ? " is" : "s are",
+                     lines);
 }
 
 }  // namespace
 
+UnsupportedOperators::UnsupportedOperators(const std::string& path, std::vector<UnsupportedOperator> list)
+    : ir::UserError(kUnsupportedOperators, {.file = path}, text_of(list),
+                    "`braid ops` lists the supported operators with their versions and types"),
+      list_(std::move(list)) {}
+
+void add_unsupported(std::vector<UnsupportedOperator>& list, const UnsupportedOperator& problem) {
+  for (Problem& known : list) {
+    if (known.op != problem.op || known.reason != problem.reason) continue;
+    known.nodes.insert(known.nodes.end(), problem.nodes.begin(), problem.nodes.end());
+    return;
+  }
+  list.push_back(problem);
+}
+
+void refuse_unsupported(const std::string& path, const std::vector<UnsupportedOperator>& list) {
+  throw UnsupportedOperators(path, list);
+}
+
+UnsupportedOperator unsupported_type(const onnx::NodeProto& node, int version, ir::DType dtype) {
+  const Operator op{node.domain() == "ai.onnx" ? "" : node.domain(), node.op_type(), version};
+  return {op.text(), fmt::format("not implemented for the element type {}", onnx_type_name(onnx_type_of(dtype))),
+          {name_of(node)}};
+}
+
 void check_supported(const Model& model, const Opsets& opsets) {
-  const SupportCheck by_name(model, opsets, nullptr);
-  if (by_name.passed()) return;
-  const std::optional<Model> typed = with_types(model);
-  if (!typed) by_name.report(model);  // the unsupported operators come first
-  check_supported(*typed, opsets, types_of(*typed));
+  const SupportCheck check(model, opsets);
+  if (!check.passed()) refuse_unsupported(model.path, check.all());
 }
 
 std::vector<UnsupportedOperator> unsupported_operators(const Model& model, const Opsets& opsets) {
-  const std::optional<Model> typed = with_types(model);
-  if (!typed) return SupportCheck(model, opsets, nullptr).all();
-  const InferredTypes types = types_of(*typed);
-  return SupportCheck(*typed, opsets, &types).all();
-}
-
-void check_supported(const Model& model, const Opsets& opsets, const InferredTypes& types) {
-  SupportCheck(model, opsets, &types).report(model);
+  return SupportCheck(model, opsets).all();
 }
 
 void check_supported(const Model& model, const Opsets& opsets, const onnx::GraphProto& branch) {
-  SupportCheck(opsets, branch).report(model);
+  const SupportCheck check(opsets, branch);
+  if (!check.passed()) refuse_unsupported(model.path, check.all());
 }
 
 }  // namespace braid::frontend

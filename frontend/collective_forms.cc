@@ -60,7 +60,7 @@ Ints ints_of(const onnx::NodeProto& node, const char* name) {
 
 class Rewriting {
  public:
-  Rewriting(Model& model, const Opsets& opsets, const InferredTypes& types, int ranks, CollectiveForm form)
+  Rewriting(Model& model, const Opsets& opsets, const ElementTypes& types, int ranks, CollectiveForm form)
       : model_(model), graph_(*model.proto.mutable_graph()), types_(types), ranks_(ranks), form_(form) {
     const auto version = opsets.find("");
     version_ = version == opsets.end() ? 1 : version->second;
@@ -236,12 +236,11 @@ class Rewriting {
     for (const std::string& name : node.input()) {
       const auto type = types_.find(name);
       if (type == types_.end()) continue;
-      const int element = type->second->tensor_type().elem_type();
-      const bool taken = element == onnx::TensorProto::FLOAT || element == onnx::TensorProto::DOUBLE ||
-                         element == onnx::TensorProto::FLOAT16 ||
-                         (c.kind != Kind::all_reduce &&
-                          (element == onnx::TensorProto::INT64 || element == onnx::TensorProto::BOOL));
-      if (!taken) refuse(node, fmt::format("{} of {}", node.op_type(), onnx_type_name(element)));
+      const ir::DType dtype = type->second;
+      const bool taken =
+          dtype == ir::DType::f32 || dtype == ir::DType::f64 || dtype == ir::DType::f16 ||
+          (c.kind != Kind::all_reduce && (dtype == ir::DType::i64 || dtype == ir::DType::boolean));
+      if (!taken) refuse(node, fmt::format("{} of {}", node.op_type(), onnx_type_name(onnx_type_of(dtype))));
     }
   }
 
@@ -325,7 +324,7 @@ class Rewriting {
 
   Model& model_;
   onnx::GraphProto& graph_;
-  const InferredTypes& types_;
+  const ElementTypes& types_;
   int ranks_;
   CollectiveForm form_;
   int version_ = 1;
@@ -343,7 +342,7 @@ std::optional<CollectiveForm> collective_form_named(std::string_view name) {
   return std::nullopt;
 }
 
-void rewrite_collectives(Model& model, const Opsets& opsets, const InferredTypes& types, int ranks,
+void rewrite_collectives(Model& model, const Opsets& opsets, const ElementTypes& types, int ranks,
                          CollectiveForm form) {
   Rewriting(model, opsets, types, ranks, form).run();
 }

@@ -7,7 +7,7 @@
 // docs/collectives.md says what each can express. Moves along other axes become Split and Concat around the collective.
 #pragma once
 
-#include "frontend/check.h"
+#include "frontend/rank_model.h"
 #include "frontend/emit_onnx.h"
 #include "frontend/load.h"
 
@@ -16,7 +16,7 @@ namespace braid::frontend {
 // Rewrites the collectives of the model's own graph; those that have the form stay as they are. In other forms than ai.braid,
 // what OfRank takes from its table becomes an initializer with one entry per rank. UserError kCollectiveForm names the first
 // node that the form cannot express. The model's operator sets are those of the result.
-void rewrite_collectives(Model& model, const Opsets& opsets, const InferredTypes& types, int ranks,
+void rewrite_collectives(Model& model, const Opsets& opsets, const ElementTypes& types, int ranks,
                          CollectiveForm form);
 
 }  // namespace braid::frontend

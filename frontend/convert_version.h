@@ -2,14 +2,17 @@
 #pragma once
 
 #include "frontend/check_structure.h"
+#include "frontend/dims.h"
 #include "frontend/load.h"
 
 namespace braid::frontend {
 
-// Converts a model of an operator set before kOldestOpset to that one with ONNX's version converter, which keeps
-// names of nodes and values. Returns whether it has. check_structure() must have passed. UserErrors
-// kVersionConversion and those of ONNX's checker and inference, which the converter relies on; kUnsupportedOperators
-// if that is why it fails.
-bool convert_old_model(Model& model, const Opsets& opsets);
+// Those in whose definitions the operators of a model are lowered: kOldestOpset instead of an older one.
+Opsets lowered_opsets(Opsets opsets);
+
+// Gives the nodes of a model of an operator set before kOldestOpset the form that their operators have in that one, and keeps the names of
+// nodes and values. Returns whether it has. ONNX's checker must have accepted the model. UserErrors kVersionConversion, and
+// those of lowering where an operand lies along an axis: how it does follows from sizes.
+bool convert_old_model(Model& model, const Opsets& opsets, const DimBounds& dims, int ranks);
 
 }  // namespace braid::frontend

@@ -176,10 +176,9 @@ class Emission {
 
 namespace {
 
-// The model's own graph: without what was declared for ONNX's inference.
+// Weights are initializers only. What the plain model declares of values is not true of their parts.
 void undeclare(Model& model) {
   onnx::GraphProto& graph = *model.proto.mutable_graph();
-  graph.clear_initializer();
   graph.clear_value_info();
   auto& inputs = *graph.mutable_input();
   const auto is_weight = [&](const onnx::ValueInfoProto& input) {
@@ -231,9 +230,12 @@ void write_coordinates(Model& model, int ranks) {
 
 void emit_onnx(const std::string& path, const ImportOptions& options, const EmitOnnxOptions& emit,
                const WriteParts& write) {
-  Model model = rank_model(path, options);
-  const Opsets opsets = check_versions(model);
-  rewrite_collectives(model, opsets, types_of(model), options.ranks, emit.form);
+  RankModel rank = rank_model(path, options);
+  // ONNX Runtime's collectives have few types.
+  const ElementTypes types =
+      emit.form == CollectiveForm::microsoft ? element_types(rank) : ElementTypes();
+  Model& model = rank.model;
+  rewrite_collectives(model, rank.opsets, types, options.ranks, emit.form);
   undeclare(model);
   clear_annotations(model);
   if (emit.form == CollectiveForm::braid) write_coordinates(model, options.ranks);

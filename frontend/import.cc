@@ -14,7 +14,6 @@
 #include "frontend/load.h"
 #include "frontend/load_ranks.h"
 #include "frontend/lower_graph.h"
-#include "frontend/normalise.h"
 #include "frontend/rank_model.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/node_order.h"
@@ -33,12 +32,10 @@ DimBounds dims_left(const Model& with_all_inputs, const Model& bound, DimBounds 
   return dims;
 }
 
-// A model that is read, checked and inferred.
+// A model that is read, checked and in its normal form: functions inlined, old versions converted.
 struct Ready {
   Model model;
   Opsets opsets;
-  DeclaredTypes declared;
-  InferredTypes types;
   DimBounds dims;
   std::string annotations;         // PlainModel::annotations
   std::set<std::string> left_out;  // values that only copied others, or were copied
@@ -62,10 +59,10 @@ std::string tell_annotations(const onnx::ModelProto& model) {
       names);
 }
 
-// With the inputs in `bound` as constants. Identities of what is `named` stay.
-Ready read_model(const std::string& path, const ImportOptions& options, const std::set<std::string>& bound,
-                 std::set<std::string> named) {
-  Ready ready{load_ranks(path, options.ranks), {}, {}, {}, options.dims, {}, {}};
+// With the inputs in `bound` as constants. Identities of what is `named` stay. The model is in `ready` as far as it has come if this throws.
+void read_model(Ready& ready, const std::string& path, const ImportOptions& options,
+                const std::set<std::string>& bound, std::set<std::string> named) {
+  ready = {load_ranks(path, options.ranks), {}, options.dims, {}, {}};
   Model& model = ready.model;
   ready.annotations = tell_annotations(model.proto);
   if (!bound.empty()) {
@@ -74,20 +71,18 @@ Ready read_model(const std::string& path, const ImportOptions& options, const st
     ready.dims = dims_left(unbound, model, std::move(ready.dims));
   }
 
-  Opsets opsets = check_versions(model);
+  Opsets& opsets = ready.opsets;
+  opsets = check_versions(model);
   check_structure(model, opsets);
-  lift_old_constants(model, opsets);
-  if (convert_old_model(model, opsets)) {
-    opsets = check_versions(model);
-    lift_old_constants(model, opsets);  // the converter makes some
-  }
-  check_supported(model, opsets);
+  check_supported(model, lowered_opsets(opsets));
   resolve_dims(model, ready.dims);
   check_declarations(model);
-  declare_initializers(model);
   check_with_onnx(model);
-
-  if (inline_functions(model)) {
+  if (convert_old_model(model, opsets, ready.dims, options.ranks)) {
+    opsets = check_versions(model);
+    check_with_onnx(model);
+  }
+  if (inline_functions(model, ready.dims, options.ranks)) {
     opsets = check_versions(model);  // functions bring imports of their own
     check_supported(model, opsets);
     check_with_onnx(model);
@@ -96,21 +91,15 @@ Ready read_model(const std::string& path, const ImportOptions& options, const st
     named.merge(annotated_names(model.proto.graph()));
     ready.left_out = leave_out_copies(*model.proto.mutable_graph(), named);
   }
-  ready.declared = declared_types(model);
-  infer_shapes(model);
-  ready.types = types_of(model);
-  check_supported(model, opsets, ready.types);
-  ready.opsets = std::move(opsets);
-  return ready;
 }
 
 ir::Schedule lower_ready(const Ready& ready, int ranks, const ImportOptions& options) {
   LowerOptions lowering{ready.dims, ranks, options.keep_values};
-  ir::Schedule schedule = lower_graph(ready.model, ready.opsets, ready.types, ready.declared, lowering);
+  ir::Schedule schedule = lower_graph(ready.model, ready.opsets, lowering);
   // What an output's sizes are is known only now.
   if (!options.aliases.empty()) lowering.capacities = growing_inputs(schedule, options.aliases);
   if (lowering.capacities.empty()) return schedule;
-  return lower_graph(ready.model, ready.opsets, ready.types, ready.declared, lowering);
+  return lower_graph(ready.model, ready.opsets, lowering);
 }
 
 // The tensors and nodes of which the plan of a request speaks.
@@ -124,8 +113,7 @@ struct Plain {
   explicit Plain(const Ready& given) : ready(given) {
     sharding::order_by_outputs(*ready.model.proto.mutable_graph());
     sharding::require_plain(ready.model, ready.opsets);
-    schedule = lower_graph(ready.model, ready.opsets, ready.types, ready.declared,
-                           {.dims = ready.dims, .facts = &facts});
+    schedule = lower_graph(ready.model, ready.opsets, {.dims = ready.dims, .facts = &facts});
     graph = sharding::make_graph(ready.model, ready.opsets, facts);
   }
   Plain(const Plain&) = delete;
@@ -139,17 +127,13 @@ struct Plain {
       GraphFacts own;
       std::optional<ir::Schedule> so_far;
       if (!first)
-        so_far = lower_graph(local.model, local.opsets, local.types, local.declared,
+        so_far = lower_graph(local.model, local.opsets,
                              {.dims = local.dims, .ranks = splitter.ranks(), .facts = &own});
       local.model = splitter.next(local.model, local.opsets, first ? facts : own);
       // Those that return what an axis has converted; a model that is read again has none either.
       if (splitter.done()) leave_out_copies(*local.model.proto.mutable_graph(), {});
       local.opsets = check_versions(local.model);
-      declare_initializers(local.model);
       check_with_onnx(local.model);
-      local.declared = declared_types(local.model);
-      infer_shapes(local.model);
-      local.types = types_of(local.model);
     }
     return local;
   }
@@ -179,16 +163,19 @@ struct PlainModel::State {
   template <class Use>
   auto with_model(const Use& use) {
     for (;;) {
-      const Model* model = nullptr;
+      Ready made;
+      const Model* model = &made.model;
       std::optional<Ready> local;
       try {
-        if (!ready) ready = read_model(path, options, bound, named);
+        if (!ready) {
+          read_model(made, path, options, bound, named);
+          ready = std::move(made);
+        }
         model = &ready->model;
         return use(local, model);
       } catch (const ValueNeeded& needed) {
         bool more = false;
-        for (const std::string& input :
-             model ? inputs_behind(*model, needed.value()) : std::set<std::string>{})
+        for (const std::string& input : inputs_behind(*model, needed.value()))
           more |= options.bindable.count(input) > 0 && bound.insert(input).second;
         if (!more) throw;
         plain.reset();
@@ -263,13 +250,25 @@ ir::Schedule import_model(const std::string& path, const ImportOptions& options)
   return schedule;
 }
 
-Model rank_model(const std::string& path, const ImportOptions& options) {
+RankModel rank_model(const std::string& path, const ImportOptions& options) {
   register_schemas();
   check_ranks(path, options);
   const std::set<std::string> named = options.split ? names_in(*options.split) : std::set<std::string>{};
-  Ready ready = read_model(path, options, {}, named);
-  if (!options.split) return std::move(ready.model);
-  return Plain(ready).split(options.ranks, *options.split).model;
+  Ready ready;
+  read_model(ready, path, options, {}, named);
+  if (options.split) ready = Plain(ready).split(options.ranks, *options.split);
+  return {std::move(ready.model), std::move(ready.opsets), std::move(ready.dims), options.ranks};
+}
+
+ElementTypes element_types(const RankModel& model) {
+  GraphFacts facts;
+  const ir::Schedule schedule =
+      lower_graph(model.model, model.opsets, {.dims = model.dims, .ranks = model.ranks, .facts = &facts});
+  ElementTypes types;
+  for (const auto& [name, value] : facts.values) {
+    if (value.tensor) types[name] = value.dtype;
+  }
+  return types;
 }
 
 std::map<std::string, ir::Bounds> default_dims(const std::string& path,

@@ -4,10 +4,15 @@
 #include <onnx/defs/schema.h>
 
 #include <algorithm>
+#include <deque>
+#include <functional>
+#include <iterator>
+#include <optional>
 #include <unordered_set>
 
 #include "frontend/errors.h"
 #include "frontend/functions.h"
+#include "frontend/lower_graph.h"
 #include "frontend/op_registry.h"
 
 namespace braid::frontend {
@@ -27,9 +32,12 @@ void add_defaults(onnx::NodeProto& node, const onnx::OpSchema& schema) {
   }
 }
 
+bool is_body(const onnx::AttributeProto& attribute) { return attribute.has_g(); }
+
 class Inliner {
  public:
-  explicit Inliner(Model& model) : model_(model), graph_(*model.proto.mutable_graph()) {
+  Inliner(Model& model, const DimBounds& dims, int ranks)
+      : model_(model), graph_(*model.proto.mutable_graph()), dims_(dims), ranks_(ranks) {
     for (const onnx::FunctionProto& f : model.proto.functions()) functions_[function_key(f)] = f;
     for (const onnx::OperatorSetIdProto& import : model.proto.opset_import()) {
       opsets_[normal_domain(import.domain())] = static_cast<int>(import.version());
@@ -37,85 +45,128 @@ class Inliner {
   }
 
   bool run() {
-    bool any = false;
-    while (has_calls()) {  // terminates: check_functions has refused recursion
-      collect_names();
-      // Bodies that depend on context are built from the types of their inputs.
-      if (add_all_defaults()) infer_shapes(model_);
-      types_ = types_of(model_);
-      google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
-      nodes.Swap(graph_.mutable_node());
-      for (onnx::NodeProto& node : nodes) {
-        if (std::optional<onnx::FunctionProto> body = body_of(node)) {
-          expand(std::move(node), *body);
-        } else {
-          *graph_.add_node() = std::move(node);
-        }
-      }
-      any = true;
-    }
+    collect_names();
+    inline_in(graph_, nullptr);
     model_.proto.clear_functions();
-    return any;
+    if (depends_on_types(graph_)) {
+      // Bodies that depend on context are built from the types of their inputs.
+      rewrite_nodes(model_, opsets_, dims_, ranks_, [&](const onnx::NodeProto& node, const auto& value) {
+        const TypeOf types = [&](const std::string& name) { return type_of(value(name)); };
+        return expanded(node, &types);
+      });
+    }
+    return any_;
   }
 
  private:
+  using Nodes = std::vector<onnx::NodeProto>;
+  using TypeOf = std::function<onnx::TypeProto(const std::string& value)>;
+
+  // Replaces the calls of a graph and of the bodies in it, whatever depends on types left out. Terminates: check_functions has refused
+  // recursion.
+  void inline_in(onnx::GraphProto& graph, const TypeOf* types) {
+    std::deque<onnx::NodeProto> next;
+    for (onnx::NodeProto& node : *graph.mutable_node()) next.push_back(std::move(node));
+    graph.clear_node();
+    while (!next.empty()) {
+      onnx::NodeProto node = std::move(next.front());
+      next.pop_front();
+      if (std::optional<Nodes> body = expanded(node, types)) {
+        next.insert(next.begin(), std::make_move_iterator(body->begin()),
+                    std::make_move_iterator(body->end()));
+        continue;
+      }
+      for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+        if (is_body(attribute)) inline_in(*attribute.mutable_g(), types);
+      }
+      *graph.add_node() = std::move(node);
+    }
+  }
+
   int version(const std::string& domain) const {
     const auto found = opsets_.find(normal_domain(domain));
     return found == opsets_.end() ? 1 : found->second;
   }
 
-  bool is_local_call(const onnx::NodeProto& node) const { return functions_.count(function_key(node)) > 0; }
   bool is_schema_call(const onnx::NodeProto& node) const {
     const std::string domain = normal_domain(node.domain());
     return !find_op(domain, node.op_type(), version(domain)) &&
            has_function_body(domain, node.op_type(), version(domain));
   }
 
-  bool has_calls() const {
-    return std::any_of(graph_.node().begin(), graph_.node().end(),
-                       [&](const auto& n) { return is_local_call(n) || is_schema_call(n); });
-  }
-  // ONNX's inference enters the bodies too, and would miss the defaults as well. Returns whether there is a schema
-  // call.
-  bool add_all_defaults() {
-    bool any = false;
-    for (onnx::NodeProto& node : *graph_.mutable_node()) {
-      if (is_local_call(node) || !is_schema_call(node)) continue;
-      add_defaults(node, *onnx::OpSchemaRegistry::Schema(node.op_type(), version(node.domain()),
-                                                         normal_domain(node.domain())));
-      any = true;
-    }
-    return any;
+  bool depends_on_types(const onnx::GraphProto& graph) const {
+    return std::any_of(graph.node().begin(), graph.node().end(),
+                       [&](const onnx::NodeProto& node) { return is_schema_call(node); });
   }
 
   void collect_names() {
-    names_.clear();
     for (const onnx::ValueInfoProto& input : graph_.input()) names_.insert(input.name());
     for (const auto& [name, tensor] : model_.initializers) names_.insert(name);
-    for (const onnx::NodeProto& node : graph_.node()) {
-      for (const std::string& output : node.output()) names_.insert(output);
+    collect_names(graph_);
+  }
+  void collect_names(const onnx::GraphProto& graph) {
+    for (const onnx::NodeProto& node : graph.node()) {
+      names_.insert(node.output().begin(), node.output().end());
+      for (const onnx::AttributeProto& attribute : node.attribute()) {
+        if (!is_body(attribute)) continue;
+        for (const onnx::ValueInfoProto& input : attribute.g().input()) names_.insert(input.name());
+        for (const onnx::TensorProto& weight : attribute.g().initializer()) names_.insert(weight.name());
+        collect_names(attribute.g());
+      }
     }
   }
 
-  std::optional<onnx::FunctionProto> body_of(onnx::NodeProto& node) {
+  static onnx::TypeProto type_of(const Value* value) {
+    onnx::TypeProto type;
+    if (value == nullptr || value->empty_optional) return type;
+    if (value->sequence) {
+      onnx::TypeProto& element = *type.mutable_sequence_type()->mutable_elem_type();
+      if (!value->sequence->empty()) element = type_of(&value->sequence->front());
+      return type;
+    }
+    onnx::TypeProto_Tensor& tensor = *type.mutable_tensor_type();
+    tensor.set_elem_type(onnx_type_of(value->dtype));
+    for (const ir::Expr& size : value->sizes) {
+      auto& dim = *tensor.mutable_shape()->add_dim();
+      if (size.is_constant()) dim.set_dim_value(size.constant());
+    }
+    tensor.mutable_shape();
+    return type;
+  }
+
+  // The nodes of the function that the node calls. Without types: nullopt also where the body depends on them.
+  std::optional<Nodes> expanded(const onnx::NodeProto& node, const TypeOf* types) {
     if (const auto local = functions_.find(function_key(node)); local != functions_.end()) {
       import_opsets(node, local->second);
-      return local->second;
+      return body_of(node, local->second);
     }
     if (!is_schema_call(node)) return std::nullopt;
-    const int opset = version(node.domain());
-    std::optional<onnx::FunctionProto> body;
+    onnx::NodeProto call = node;
+    add_defaults(call, *onnx::OpSchemaRegistry::Schema(node.op_type(), version(node.domain()),
+                                                       normal_domain(node.domain())));
+    const std::optional<onnx::FunctionProto> body = schema_body(call, types);
+    if (!body) return std::nullopt;
+    return body_of(call, *body);
+  }
+
+  std::optional<onnx::FunctionProto> schema_body(const onnx::NodeProto& call, const TypeOf* types) const {
+    const int opset = version(call.domain());
+    const onnx::OpSchema& schema =
+        *onnx::OpSchemaRegistry::Schema(call.op_type(), opset, normal_domain(call.domain()));
+    if (const onnx::FunctionProto* body = schema.GetFunction(opset, false)) return *body;
+    if (types == nullptr) return std::nullopt;
+    std::vector<onnx::TypeProto> inputs;
+    for (const std::string& input : call.input()) inputs.push_back((*types)(input));
+    onnx::FunctionProto body;
     try {
-      body = schema_function_body(node, opset, types_);
-    } catch (const std::runtime_error& error) {
-      user_error(kUnsupportedForm, location_of(model_.path, node),
+      if (schema.BuildContextDependentFunction(onnx::FunctionBodyBuildContextImpl(call, inputs), body, opset))
+        return body;
+    } catch (const std::exception& error) {
+      user_error(kUnsupportedForm, location_of(model_.path, call),
                  fmt::format("its function body cannot be built: {}", error.what()));
     }
-    if (!body) {
-      user_error(kUnsupportedForm, location_of(model_.path, node),
-                 "ONNX has no function body for this form of the operator");
-    }
-    return body;
+    user_error(kUnsupportedForm, location_of(model_.path, call),
+               "ONNX has no function body for this form of the operator");
   }
 
   // A function's operator sets become the model's; one graph cannot have two versions of a domain.
@@ -135,7 +186,9 @@ class Inliner {
     }
   }
 
-  void expand(onnx::NodeProto call, const onnx::FunctionProto& body) {
+  Nodes body_of(const onnx::NodeProto& call, const onnx::FunctionProto& body) {
+    any_ = true;
+    Nodes nodes;
     const std::string prefix = name_of(call) + "/";
     std::unordered_map<std::string, std::string> renamed{{"", ""}};
     for (int k = 0; k < body.input_size(); ++k)
@@ -148,22 +201,25 @@ class Inliner {
     std::unordered_map<std::string, const onnx::AttributeProto*> attributes;
     for (const onnx::AttributeProto& a : body.attribute_proto()) attributes[a.name()] = &a;
     for (const onnx::AttributeProto& a : call.attribute()) attributes[a.name()] = &a;
-    for (const onnx::NodeProto& inner : body.node()) add_inner(inner, prefix, renamed, attributes);
+    for (const onnx::NodeProto& inner : body.node())
+      nodes.push_back(renamed_node(inner, prefix, renamed, attributes));
     // An output that is an input, or one value returned twice.
     for (int k = 0; k < std::min(body.output_size(), call.output_size()); ++k) {
       const std::string& source = renamed[body.output(k)];
       if (call.output(k).empty() || source == call.output(k)) continue;
-      onnx::NodeProto& copy = *graph_.add_node();
+      onnx::NodeProto& copy = nodes.emplace_back();
       copy.set_op_type("Identity");
       copy.set_name(prefix + "Identity");
       copy.add_input(source);
       copy.add_output(call.output(k));
     }
+    return nodes;
   }
 
-  void add_inner(const onnx::NodeProto& inner, const std::string& prefix,
-                 std::unordered_map<std::string, std::string>& renamed,
-                 const std::unordered_map<std::string, const onnx::AttributeProto*>& attributes) {
+  onnx::NodeProto renamed_node(
+      const onnx::NodeProto& inner, const std::string& prefix,
+      std::unordered_map<std::string, std::string>& renamed,
+      const std::unordered_map<std::string, const onnx::AttributeProto*>& attributes) {
     onnx::NodeProto node = inner;
     node.set_name(prefix + (inner.name().empty() ? inner.op_type() : inner.name()));
     for (std::string& input : *node.mutable_input()) {
@@ -183,9 +239,9 @@ class Inliner {
     }
     bind_attributes(node, attributes);
     for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
-      if (attribute.has_g()) rename_branch(*attribute.mutable_g(), prefix, renamed, attributes);
+      if (is_body(attribute)) rename_branch(*attribute.mutable_g(), prefix, renamed, attributes);
     }
-    *graph_.add_node() = std::move(node);
+    return node;
   }
 
   using AttributeMap = std::unordered_map<std::string, const onnx::AttributeProto*>;
@@ -238,9 +294,11 @@ class Inliner {
 
   Model& model_;
   onnx::GraphProto& graph_;
+  const DimBounds& dims_;
+  int ranks_;
+  bool any_ = false;
   std::unordered_map<std::string, onnx::FunctionProto> functions_;
-  std::unordered_map<std::string, int> opsets_;
-  InferredTypes types_;
+  Opsets opsets_;
   std::unordered_set<std::string> names_;        // of values
   std::unordered_map<std::string, int> copies_;  // by wanted name: the number of further copies
 };
@@ -252,23 +310,8 @@ bool has_function_body(const std::string& domain, const std::string& name, int v
   return schema && (schema->GetFunction(version, false) != nullptr || schema->HasContextDependentFunction());
 }
 
-std::optional<onnx::FunctionProto> schema_function_body(onnx::NodeProto node, int version,
-                                                        const InferredTypes& types) {
-  const onnx::OpSchema& schema =
-      *onnx::OpSchemaRegistry::Schema(node.op_type(), version, normal_domain(node.domain()));
-  if (const onnx::FunctionProto* body = schema.GetFunction(version, false)) return *body;
-  add_defaults(node, schema);
-  std::vector<onnx::TypeProto> inputs;
-  for (const std::string& input : node.input()) {
-    const auto found = types.find(input);
-    inputs.push_back(found == types.end() ? onnx::TypeProto() : *found->second);
-  }
-  onnx::FunctionProto body;
-  if (!schema.BuildContextDependentFunction(onnx::FunctionBodyBuildContextImpl(node, inputs), body, version))
-    return std::nullopt;
-  return body;
+bool inline_functions(Model& model, const DimBounds& dims, int ranks) {
+  return Inliner(model, dims, ranks).run();
 }
-
-bool inline_functions(Model& model) { return Inliner(model).run(); }
 
 }  // namespace braid::frontend

@@ -6,6 +6,7 @@
 #include "frontend/check_supported.h"
 #include "frontend/convert_version.h"
 #include "frontend/dims.h"
+#include "frontend/import.h"
 #include "frontend/load.h"
 #include "frontend/load_ranks.h"
 #include "frontend/op_registry.h"
@@ -51,6 +52,20 @@ std::vector<ModelFacts::Value> values(const std::vector<SignatureValue>& signatu
   return all;
 }
 
+// Operators that are not implemented for their element types: those that are met while the model is lowered for small sizes. What else
+// refuses the model may be due to these sizes, or to the number of ranks.
+std::vector<UnsupportedOperator> unsupported_types(const std::string& path,
+                                                   const std::set<std::string>& dims) {
+  constexpr ir::Bounds kSmall{1, 8};
+  try {
+    import_model(path_of_rank(path, 0), {.dims = default_dims(dims, {}, kSmall)});
+  } catch (const UnsupportedOperators& error) {
+    return error.list();
+  } catch (const ir::UserError&) {
+  }
+  return {};
+}
+
 }  // namespace
 
 ModelFacts inspect_model(const std::string& path) {
@@ -82,10 +97,11 @@ ModelFacts inspect_model(const std::string& path) {
   std::stable_sort(facts.operators.begin(), facts.operators.end(),
                    [](const auto& a, const auto& b) { return a.count > b.count; });
   try {
-    Opsets opsets = check_versions(model);
+    const Opsets opsets = check_versions(model);
     check_structure(model, opsets);
-    if (convert_old_model(model, opsets)) opsets = check_versions(model);
-    for (UnsupportedOperator& u : unsupported_operators(model, opsets))
+    std::vector<UnsupportedOperator> all = unsupported_operators(model, lowered_opsets(opsets));
+    if (all.empty()) all = unsupported_types(path, facts.dims);
+    for (UnsupportedOperator& u : all)
       facts.unsupported.push_back({std::move(u.op), std::move(u.reason), std::move(u.nodes)});
   } catch (const ir::UserError& error) {
     facts.refused = error;

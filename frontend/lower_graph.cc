@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <unordered_set>
 
 #include "frontend/attention_pattern.h"
+#include "frontend/check_definition.h"
 #include "frontend/check_supported.h"
 #include "frontend/errors.h"
 #include "frontend/external_data.h"
@@ -31,16 +33,21 @@ namespace {
 using ir::Expr;
 using ir::user_error;
 
+// Thrown on a node whose operator is not implemented for its element type.
+struct UnsupportedType {
+  UnsupportedOperator problem;
+};
+
 class GraphLowering {
  public:
-  GraphLowering(const Model& model, const Opsets& opsets, const InferredTypes& types,
-                const DeclaredTypes& declared, const LowerOptions& options)
-      : model_(model),
-        opsets_(opsets),
-        types_(types),
-        declared_(declared),
-        options_(options),
-        lowering_(schedule_.graph) {}
+  GraphLowering(const Model& model, const Opsets& opsets, const LowerOptions& options)
+      : model_(model), opsets_(opsets), options_(options), lowering_(schedule_.graph) {
+    for (const auto* list : {&model.proto.graph().value_info(), &model.proto.graph().output()}) {
+      for (const onnx::ValueInfoProto& value : *list) {
+        if (value.type().has_tensor_type()) declared_[value.name()] = &value.type().tensor_type();
+      }
+    }
+  }
 
   ir::Schedule run() {
     schedule_.graph.name = model_.proto.graph().name().empty() ? "main" : model_.proto.graph().name();
@@ -49,19 +56,18 @@ class GraphLowering {
       const onnx::NodeProto* communicating = sharding::find_communication(model_.proto.graph(), opsets_);
       schedule_.graph.mesh = mesh_of(model_, options_.ranks, communicating);
     }
-    find_live_nodes();
-    for (const onnx::ValueInfoProto* input : true_inputs(model_)) define_input(*input);
-    for (const auto& [name, tensor] : model_.initializers) define_initializer(name, tensor);
+    begin();
     if (options_.facts == nullptr) find_patterns();
     const auto& nodes = model_.proto.graph().node();
     for (int k = 0; k < nodes.size(); ++k) {
       if (!live_[static_cast<std::size_t>(k)] || held_back_.count(k) > 0) continue;
       const auto pattern = patterns_.find(k);
       if (pattern == patterns_.end())
-        lower(nodes[k]);
+        lower_supported(nodes[k]);
       else
         lower_attention(pattern->second);
     }
+    if (!unsupported_.empty()) refuse_unsupported(model_.path, unsupported_);
     for (const onnx::ValueInfoProto& output : model_.proto.graph().output()) {
       lowering_.set_origin(output.name());
       if (!output.type().has_tensor_type()) {
@@ -83,7 +89,53 @@ class GraphLowering {
     return std::move(schedule_);
   }
 
+  std::vector<onnx::NodeProto> rewritten(const Rewrite& rewrite) {
+    begin();
+    const auto value = [&](const std::string& name) -> const Value* {
+      const auto found = values_.find(name);
+      return found == values_.end() ? nullptr : &found->second;
+    };
+    std::vector<onnx::NodeProto> all;
+    const auto& nodes = model_.proto.graph().node();
+    for (int k = 0; k < nodes.size(); ++k) {
+      if (!live_[static_cast<std::size_t>(k)]) continue;
+      for (std::deque<onnx::NodeProto> next = {nodes[k]}; !next.empty();) {
+        onnx::NodeProto node = std::move(next.front());
+        next.pop_front();
+        if (std::optional<std::vector<onnx::NodeProto>> other = rewrite(node, value)) {
+          next.insert(next.begin(), std::make_move_iterator(other->begin()),
+                      std::make_move_iterator(other->end()));
+        } else {
+          lower_supported(node);
+          all.push_back(std::move(node));
+        }
+      }
+    }
+    return all;
+  }
+
  private:
+  void begin() {
+    find_live_nodes();
+    for (const onnx::ValueInfoProto* input : true_inputs(model_)) define_input(*input);
+    for (const auto& [name, tensor] : model_.initializers) define_initializer(name, tensor);
+  }
+
+  // Lowers the node, or notes why its operator is not supported. What is computed from the result of one that is not is left out.
+  void lower_supported(const onnx::NodeProto& node) {
+    bool known = true;
+    for_each_read(node, [&](const std::string& name) { known &= unknown_.count(name) == 0; });
+    if (known) {
+      try {
+        return lower(node);
+      } catch (const UnsupportedType& type) {
+        add_unsupported(unsupported_, type.problem);
+      }
+    }
+    unknown_.insert(node.output().begin(), node.output().end());
+    unknown_.erase("");
+  }
+
   void keep_values() {
     std::unordered_set<std::string> taken;
     for (const onnx::ValueInfoProto& output : model_.proto.graph().output()) taken.insert(output.name());
@@ -185,8 +237,8 @@ class GraphLowering {
       lowered = true;
     });
     if (lowered) return;
-    for (int k : pattern.inner()) lower(nodes[k]);
-    lower(result);
+    for (int k : pattern.inner()) lower_supported(nodes[k]);
+    lower_supported(result);
   }
 
   // Inputs whose nodes are held back count as absent.
@@ -200,15 +252,19 @@ class GraphLowering {
   }
 
   // Branches of control flow read values of the graph around them by name.
-  void count_uses(const onnx::NodeProto& node) {
+  template <class F>
+  static void for_each_read(const onnx::NodeProto& node, const F& f) {
     for (const std::string& input : node.input()) {
-      if (!input.empty()) ++uses_[input];
+      if (!input.empty()) f(input);
     }
     for (const onnx::AttributeProto& attribute : node.attribute()) {
       if (!attribute.has_g()) continue;
-      for (const onnx::NodeProto& inner : attribute.g().node()) count_uses(inner);
-      for (const onnx::ValueInfoProto& output : attribute.g().output()) ++uses_[output.name()];
+      for (const onnx::NodeProto& inner : attribute.g().node()) for_each_read(inner, f);
+      for (const onnx::ValueInfoProto& output : attribute.g().output()) f(output.name());
     }
+  }
+  void count_uses(const onnx::NodeProto& node) {
+    for_each_read(node, [&](const std::string& name) { ++uses_[name]; });
   }
 
   void define(Value value) {
@@ -267,15 +323,17 @@ class GraphLowering {
     lowering_.set_origin(name_of(node));
     OpContext context(model_.path, node, version_of(node), options_.ranks, lowering_, std::move(inputs));
     located(location_of(model_.path, node), [&] {
+      check_definition(node, context);
+      const OpSpec* spec = find_op(domain_of(node), node.op_type(), version_of(node));
+      ir::internal_check(spec != nullptr, "operator {} passed the check of supported operators",
+                         node.op_type());
+      check_implemented(node, *spec, context);
       if (std::optional<ShapeValues> values = shape_values(context)) {
         for (std::size_t k = 0; k < values->outputs.size(); ++k)
           define_elements(node, static_cast<int>(k), values->dtype, values->outputs[k]);
         return;
       }
       if (lower_branch(node, context) || lower_loop(node, context)) return;
-      const OpSpec* spec = find_op(domain_of(node), node.op_type(), version_of(node));
-      ir::internal_check(spec != nullptr, "operator {} passed the check of supported operators",
-                         node.op_type());
       if (spec->effect && lowering_.depth() > 0) {
         context.fail(kUnsupportedForm, "it communicates in a branch or loop that is decided at run time",
                      "ranks could decide differently and then wait for each other for ever: communicate "
@@ -287,6 +345,13 @@ class GraphLowering {
       if (std::optional<Fractions> fractions = size_fractions(context))
         values_.at(node.output(0)).fractions = std::move(fractions);
     });
+  }
+
+  static void check_implemented(const onnx::NodeProto& node, const OpSpec& spec, OpContext& context) {
+    if (!context.has_input(0)) return;
+    const Value& value = context.value(0);
+    if (value.sequence || value.empty_optional || spec.types.contains(value.dtype)) return;
+    throw UnsupportedType{unsupported_type(node, context.version(), value.dtype)};
   }
 
   // Lowers an If. If its condition is known, as where exporters choose by rank or size: the nodes of the branch taken, as if they
@@ -362,7 +427,7 @@ class GraphLowering {
     if (node.output(k).empty()) return;
     Value value{node.output(k), dtype, {elements.sizes.begin(), elements.sizes.end()}};
     value.elements = std::move(elements);
-    compare_with_inference(node, value);
+    compare_with_declaration(node, value);
     define(std::move(value));
   }
 
@@ -388,7 +453,7 @@ class GraphLowering {
       return;
     }
     check_size(node, value);
-    compare_with_inference(node, value);
+    compare_with_declaration(node, value);
     const bool has_box = value.box.valid();
     define(std::move(value));
     const Value& defined = values_.at(node.output(k));
@@ -423,81 +488,41 @@ class GraphLowering {
     checked_bytes(largest, value.dtype, location_of(model_.path, node), value.name);
   }
 
-  // The model's declaration of the value; null if there is none.
-  const onnx::TypeProto_Tensor* declaration_of(const Value& value) const {
+  // If the model's declaration differs from the actual value, the model is wrong. A size that depends on dimensions becomes a guard.
+  void compare_with_declaration(const onnx::NodeProto& node, const Value& value) {
     const auto found = declared_.find(value.name);
-    return found == declared_.end() || !found->second.has_tensor_type() ? nullptr
-                                                                        : &found->second.tensor_type();
-  }
-
-  // If the model's declaration differs from the actual value, the model is wrong.
-  [[noreturn]] void refuse_declaration(const onnx::NodeProto& node, const Value& value,
-                                       const std::string& declared, const std::string& is,
-                                       const std::string& hint) const {
-    user_error(kShapeMismatch, location_of(model_.path, node),
-               fmt::format("'{}' is declared {}, but {}", value.name, declared, is), hint);
-  }
-  void check_declared_type(const onnx::NodeProto& node, const Value& value) const {
-    const onnx::TypeProto_Tensor* declared = declaration_of(value);
-    if (declared == nullptr || declared->elem_type() == 0) return;
-    if (dtype_of_onnx(declared->elem_type()) == value.dtype) return;
-    refuse_declaration(node, value, "as " + onnx_type_name(declared->elem_type()),
-                       fmt::format("it is {}", to_string(value.dtype)), "correct the declaration");
-  }
-  void check_declared_rank(const onnx::NodeProto& node, const Value& value) const {
-    const onnx::TypeProto_Tensor* declared = declaration_of(value);
-    if (declared == nullptr || !declared->has_shape()) return;
-    const auto rank = static_cast<std::size_t>(declared->shape().dim_size());
-    if (rank == value.sizes.size()) return;
-    refuse_declaration(node, value, fmt::format("with {} dimension{}", rank, rank == 1 ? "" : "s"),
-                       fmt::format("it has {}", value.sizes.size()), "correct the declaration");
-  }
-  void check_declared_size(const onnx::NodeProto& node, const Value& value, int axis) const {
-    const onnx::TypeProto_Tensor* declared = declaration_of(value);
-    if (declared == nullptr || axis >= declared->shape().dim_size()) return;
-    const auto& dim = declared->shape().dim(axis);
-    const std::int64_t size = value.sizes[static_cast<std::size_t>(axis)].constant();
-    if (!dim.has_dim_value() || dim.dim_value() == size) return;
-    refuse_declaration(
-        node, value, fmt::format("with size {} along axis {}", dim.dim_value(), axis),
-        fmt::format("on {} rank{} it has {}", options_.ranks, options_.ranks == 1 ? "" : "s", size),
-        "compile for the model's number of ranks (--ranks), or correct the declaration");
-  }
-
-  // ONNX's inference and our lowering are different code and must agree.
-  void compare_with_inference(const onnx::NodeProto& node, const Value& value) {
-    const auto found = types_.find(value.name);
-    if (found == types_.end() || !found->second->has_tensor_type()) return;
-    const onnx::TypeProto_Tensor& type = found->second->tensor_type();
-    check_declared_type(node, value);
-    ir::internal_check(type.elem_type() == 0 || dtype_of_onnx(type.elem_type()) == value.dtype,
-                       "node '{}' ({}): '{}' was lowered as {}, ONNX infers {}", name_of(node),
-                       node.op_type(), value.name, to_string(value.dtype), onnx_type_name(type.elem_type()));
-    if (!type.has_shape()) return;
-    check_declared_rank(node, value);
-    ir::internal_check(type.shape().dim_size() == static_cast<int>(value.sizes.size()),
-                       "node '{}' ({}): '{}' was lowered with rank {}, ONNX infers {}", name_of(node),
-                       node.op_type(), value.name, value.sizes.size(), type.shape().dim_size());
-    for (int k = 0; k < type.shape().dim_size(); ++k) {
-      const auto& dim = type.shape().dim(k);
-      const Expr size = value.sizes[static_cast<std::size_t>(k)];
-      if (!dim.has_dim_value()) continue;
-      if (size.is_constant() && size.constant() != dim.dim_value()) check_declared_size(node, value, k);
-      if (size.is_constant()) {
-        ir::internal_check(size.constant() == dim.dim_value(),
-                           "node '{}' ({}): axis {} of '{}' was lowered with size {}, ONNX infers {}",
-                           name_of(node), node.op_type(), k, value.name, size.constant(), dim.dim_value());
-      } else {
-        lowering_.require_equal(size, dim.dim_value());
-      }
+    if (found == declared_.end()) return;
+    const onnx::TypeProto_Tensor& declared = *found->second;
+    const auto refuse = [&](int code, const std::string& as, const std::string& is,
+                            const char* hint = "correct the declaration") {
+      user_error(code, location_of(model_.path, node),
+                 fmt::format("'{}' is declared {}, but {}", value.name, as, is), hint);
+    };
+    if (declared.elem_type() != 0 && dtype_of_onnx(declared.elem_type()) != value.dtype)
+      refuse(kTypeMismatch, "as " + onnx_type_name(declared.elem_type()),
+             fmt::format("it is {}", to_string(value.dtype)));
+    if (!declared.has_shape()) return;
+    const auto rank = static_cast<std::size_t>(declared.shape().dim_size());
+    if (rank != value.sizes.size())
+      refuse(kShapeMismatch, fmt::format("with {} dimension{}", rank, rank == 1 ? "" : "s"),
+             fmt::format("it has {}", value.sizes.size()));
+    for (std::size_t k = 0; k < rank; ++k) {
+      const auto& dim = declared.shape().dim(static_cast<int>(k));
+      const Expr size = value.sizes[k];
+      if (!dim.has_dim_value() || size.is_constant(dim.dim_value())) continue;
+      if (size.is_constant())
+        refuse(kShapeMismatch, fmt::format("with size {} along axis {}", dim.dim_value(), k),
+               fmt::format("on {} rank{} it has {}", options_.ranks, options_.ranks == 1 ? "" : "s",
+                           size.constant()),
+               "compile for the model's number of ranks (--ranks), or correct the declaration");
+      lowering_.require_equal(size, dim.dim_value());
     }
   }
 
   const Model& model_;
   const Opsets& opsets_;
-  const InferredTypes& types_;
-  const DeclaredTypes& declared_;
   const LowerOptions& options_;
+  std::unordered_map<std::string, const onnx::TypeProto_Tensor*> declared_;  // of values that nodes compute
   ir::Schedule schedule_;
   ir::Lowering lowering_;
   std::vector<bool> live_;  // by node
@@ -506,14 +531,25 @@ class GraphLowering {
   std::unordered_set<int> held_back_;         // nodes inside of patterns
   std::unordered_map<std::string, int> producers_;
   Values values_;
+  std::vector<UnsupportedOperator> unsupported_;
+  std::unordered_set<std::string> unknown_;  // results of these, and what is computed from them
   std::int64_t unrolled_nodes_ = 0;
 };
 
 }  // namespace
 
-ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const InferredTypes& types,
-                         const DeclaredTypes& declared, const LowerOptions& options) {
-  return GraphLowering(model, opsets, types, declared, options).run();
+ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const LowerOptions& options) {
+  return GraphLowering(model, opsets, options).run();
+}
+
+void rewrite_nodes(Model& model, const Opsets& opsets, const DimBounds& dims, int ranks,
+                   const Rewrite& rewrite) {
+  GraphFacts facts;
+  const LowerOptions options{.dims = dims, .ranks = ranks, .facts = &facts};
+  std::vector<onnx::NodeProto> nodes = GraphLowering(model, opsets, options).rewritten(rewrite);
+  auto& all = *model.proto.mutable_graph()->mutable_node();
+  all.Clear();
+  for (onnx::NodeProto& node : nodes) *all.Add() = std::move(node);
 }
 
 }  // namespace braid::frontend

@@ -1,22 +1,23 @@
-// Lowers a normalised model node by node.
+// Lowers a normalised model node by node. This is also how types and sizes are inferred: there is no other inference.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "frontend/check.h"
+#include "frontend/check_structure.h"
 #include "frontend/dims.h"
 #include "frontend/value.h"
 #include "ir/schedule.h"
 
 namespace braid::frontend {
 
-// What lowering found out about the values of a model's own graph: sizes also where ONNX infers none. The expressions
-// belong to the schedule that lower_graph returned with them.
+// What lowering found out about the values of a model's own graph. The expressions belong to the schedule that lower_graph returned
+// with them.
 struct ValueFacts {
   ir::DType dtype = ir::DType::f32;
   std::vector<ir::Expr> sizes;
@@ -40,7 +41,16 @@ struct LowerOptions {
   GraphFacts* facts = nullptr;
 };
 
-ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const InferredTypes& types,
-                         const DeclaredTypes& declared, const LowerOptions& options);
+// UserErrors for all that is wrong with a node: attributes and types against its definition (check_definition.h), sizes, what is not
+// supported. One error (kUnsupportedOperators) names all nodes whose element types are not implemented. What the model declares of values
+// that nodes compute must agree.
+ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const LowerOptions& options);
+
+// What takes the place of a node, given the values of its inputs (null: absent, or computed from what cannot be lowered); nullopt: nothing.
+using Rewrite = std::function<std::optional<std::vector<onnx::NodeProto>>(
+    const onnx::NodeProto& node, const std::function<const Value*(const std::string&)>& value)>;
+// Replaces nodes of the model's graph, in order, until `rewrite` knows no other form of any. Nodes that nothing needs are dropped.
+void rewrite_nodes(Model& model, const Opsets& opsets, const DimBounds& dims, int ranks,
+                   const Rewrite& rewrite);
 
 }  // namespace braid::frontend

@@ -5,7 +5,6 @@ namespace braid::frontend {
 namespace {
 
 using onnx::AttributeProto;
-using onnx::InferenceContext;
 using onnx::OpSchema;
 
 const std::vector<std::string> kFloatTypes = {"tensor(float)", "tensor(float16)", "tensor(bfloat16)"};
@@ -17,24 +16,6 @@ OpSchema attention(const char* name) {
       .TypeConstraint("T", kFloatTypes, "types of queries, keys and values")
       .TypeConstraint("M", {"tensor(int32)"}, "types of masks and lengths");
   return schema;
-}
-
-void infer_fused(InferenceContext& ctx) {
-  for (const std::size_t k : {0, 1}) set_type_of_input(ctx, 0, k);
-  const auto input = dims_of(ctx, 0, 3), weights = dims_of(ctx, 1, 2);
-  if (!input || !weights) return;
-  const AttributeProto* sizes = ctx.getAttribute("qkv_hidden_sizes");
-  const bool given = sizes != nullptr && sizes->ints_size() == 3;
-  set_dims(ctx, 0, {(*input)[0], (*input)[1], given ? dim_of(sizes->ints(2)) : over((*weights)[1], 3)});
-  const std::int64_t heads = int_of(ctx, "num_heads", 0);
-  std::vector<Dim> present = {dim_of(2), (*input)[0], dim_of(heads), (*input)[1], Dim()};
-  if (!given) present[4] = over(over((*weights)[1], 3), heads);
-  if (has_input(ctx, 4)) {
-    const auto past = dims_of(ctx, 4, 5);
-    if (!past) return;
-    present[3] = int_of(ctx, "past_present_share_buffer", 0) != 0 ? (*past)[3] : add((*past)[3], (*input)[1]);
-  }
-  set_dims(ctx, 1, present);
 }
 
 void register_fused() {
@@ -58,46 +39,7 @@ void register_fused() {
           .Input(5, "attention_bias", "added to the scores", "T", OpSchema::Optional)
           .Input(6, "past_sequence_length", "valid elements of a shared past", "M", OpSchema::Optional)
           .Output(0, "output", "(batch, sequence, hidden size of the value)", "T")
-          .Output(1, "present", "(2, batch, heads, total, head size)", "T", OpSchema::Optional)
-          .TypeAndShapeInferenceFunction(infer_fused));
-}
-
-void infer_multi_head(InferenceContext& ctx) {
-  for (const std::size_t k : {0, 1, 2, 3}) set_type_of_input(ctx, 0, k);
-  const std::int64_t heads = int_of(ctx, "num_heads", 0);
-  const auto query = dims_of(ctx, 0);
-  if (!query || heads < 1 || (query->size() != 3 && query->size() != 5)) return;
-  const Dim batch = (*query)[0], length = (*query)[1];
-  Dim keys = length, key_size, value_size;  // of heads
-  if (query->size() == 5) {
-    key_size = value_size = (*query)[4];
-  } else {
-    key_size = over((*query)[2], heads);
-    const auto key = dims_of(ctx, 1), value = dims_of(ctx, 2);
-    if (!key) return;
-    if (key->size() == 5) {
-      keys = (*key)[1];
-      value_size = (*key)[4];
-    } else if (value && key->size() == 4 && value->size() == 4) {
-      keys = (*key)[2];
-      value_size = (*value)[3];
-    } else if (value && key->size() == 3 && value->size() == 3) {
-      keys = (*key)[1];
-      value_size = over((*value)[2], heads);
-    } else {
-      return;
-    }
-  }
-  set_dims(ctx, 0, {batch, length, times(value_size, heads)});
-  Dim total = keys;
-  if (has_input(ctx, 6)) {
-    const auto past = dims_of(ctx, 6, 4);
-    if (!past) return;
-    total = has_input(ctx, 8) ? (*past)[2] : add((*past)[2], keys);
-  }
-  set_dims(ctx, 1, {batch, dim_of(heads), total, key_size});
-  set_dims(ctx, 2, {batch, dim_of(heads), total, value_size});
-  set_dims(ctx, 3, {batch, dim_of(heads), length, total});
+          .Output(1, "present", "(2, batch, heads, total, head size)", "T", OpSchema::Optional));
 }
 
 void register_multi_head() {
@@ -124,25 +66,7 @@ void register_multi_head() {
           .Output(1, "present_key", "(batch, heads, total, head size)", "T", OpSchema::Optional)
           .Output(2, "present_value", "(batch, heads, total, head size of the value)", "T",
                   OpSchema::Optional)
-          .Output(3, "qk", "the scores (batch, heads, sequence, total)", "T", OpSchema::Optional)
-          .TypeAndShapeInferenceFunction(infer_multi_head));
-}
-
-void infer_group_query(InferenceContext& ctx) {
-  set_type_of_input(ctx, 0, 0);
-  for (const std::size_t k : {1, 2}) set_type_of_input(ctx, has_input(ctx, k + 2) ? k + 2 : 0, k);
-  set_type_of_input(ctx, 0, 3);
-  const std::int64_t heads = int_of(ctx, "num_heads", 0), key_heads = int_of(ctx, "kv_num_heads", 0);
-  const auto query = dims_of(ctx, 0, 3);
-  if (!query || heads < 1 || key_heads < 1) return;
-  const bool packed = !has_input(ctx, 1);
-  const Dim head_size = over((*query)[2], packed ? heads + 2 * key_heads : heads);
-  set_dims(ctx, 0, {(*query)[0], (*query)[1], packed ? times(head_size, heads) : (*query)[2]});
-  for (const std::size_t k : {1, 2}) {
-    // Whether a past has room for the new keys depends on the value of total_sequence_length.
-    const Dim total = has_input(ctx, k + 2) ? Dim() : (*query)[1];
-    set_dims(ctx, k, {(*query)[0], dim_of(key_heads), total, head_size});
-  }
+          .Output(3, "qk", "the scores (batch, heads, sequence, total)", "T", OpSchema::Optional));
 }
 
 void register_group_query() {
@@ -186,8 +110,7 @@ void register_group_query() {
                           {"tensor(float)", "tensor(float16)", "tensor(bfloat16)", "tensor(uint8)",
                            "tensor(int8)", "tensor(float8e4m3fn)"},
                           "types of caches")
-          .TypeConstraint("S", {"tensor(float)"}, "types of scales")
-          .TypeAndShapeInferenceFunction(infer_group_query));
+          .TypeConstraint("S", {"tensor(float)"}, "types of scales"));
 }
 
 void register_rotary() {
@@ -205,8 +128,7 @@ void register_rotary() {
           .Input(3, "sin_cache", "(positions, rotated elements / 2)", "T")
           .Output(0, "output", "of the same shape as the input", "T")
           .TypeConstraint("T", kFloatTypes, "types of the input")
-          .TypeConstraint("M", {"tensor(int64)"}, "types of positions")
-          .TypeAndShapeInferenceFunction(onnx::propagateShapeAndTypeFromFirstInput));
+          .TypeConstraint("M", {"tensor(int64)"}, "types of positions"));
 }
 
 }  // namespace

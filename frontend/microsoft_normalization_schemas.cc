@@ -6,23 +6,11 @@ namespace braid::frontend {
 namespace {
 
 using onnx::AttributeProto;
-using onnx::InferenceContext;
 using onnx::OpSchema;
 
 const std::vector<std::string> kFloatTypes = {"tensor(float)", "tensor(float16)", "tensor(bfloat16)"};
 const std::vector<std::string> kAllFloats = {"tensor(float)", "tensor(double)", "tensor(float16)",
                                              "tensor(bfloat16)"};
-
-// Output 0 is like input 0; mean and deviation have a last axis of size 1; the sum is like input 0.
-void infer_skip(InferenceContext& ctx) {
-  for (const std::size_t k : {0, 3}) set_type_of_input(ctx, 0, k);
-  for (const std::size_t k : {1, 2}) set_type(ctx, k, onnx::TensorProto::FLOAT);
-  auto dims = dims_of(ctx, 0);
-  if (!dims || dims->empty()) return;
-  for (const std::size_t k : {0, 3}) set_dims(ctx, k, *dims);
-  dims->back() = dim_of(1);
-  for (const std::size_t k : {1, 2}) set_dims(ctx, k, *dims);
-}
 
 OpSchema skip_normalization(const char* name) {
   OpSchema schema = microsoft_operator(name);
@@ -35,19 +23,8 @@ OpSchema skip_normalization(const char* name) {
       .Output(2, "inv_std_var", "(batch, sequence, 1)", "U", OpSchema::Optional)
       .Output(3, "input_skip_bias_sum", "what was normalised", "T", OpSchema::Optional)
       .TypeConstraint("T", kFloatTypes, "types of the input")
-      .TypeConstraint("U", {"tensor(float)"}, "types of statistics")
-      .TypeAndShapeInferenceFunction(infer_skip);
+      .TypeConstraint("U", {"tensor(float)"}, "types of statistics");
   return schema;
-}
-
-void infer_embedding(InferenceContext& ctx) {
-  for (const std::size_t k : {0, 2}) set_type_of_input(ctx, 2, k);
-  set_type(ctx, 1, onnx::TensorProto::INT32);
-  const auto ids = dims_of(ctx, 0, 2), words = dims_of(ctx, 2, 2);
-  if (!ids) return;
-  set_dims(ctx, 1, {(*ids)[0]});
-  if (!words) return;
-  for (const std::size_t k : {0, 2}) set_dims(ctx, k, {(*ids)[0], (*ids)[1], (*words)[1]});
 }
 
 void register_embedding() {
@@ -68,8 +45,7 @@ void register_embedding() {
           .Output(1, "mask_index", "(batch): ones of the mask", "I", OpSchema::Optional)
           .Output(2, "embedding_sum", "what was normalised", "T", OpSchema::Optional)
           .TypeConstraint("I", {"tensor(int32)"}, "types of ids")
-          .TypeConstraint("T", kFloatTypes, "types of embeddings")
-          .TypeAndShapeInferenceFunction(infer_embedding));
+          .TypeConstraint("T", kFloatTypes, "types of embeddings"));
 }
 
 OpSchema group_normalization(const char* name) {
@@ -83,14 +59,7 @@ OpSchema group_normalization(const char* name) {
       .Input(2, "beta", "(channels)", "M")
       .Output(0, "Y", "of the same shape as the input", "T")
       .TypeConstraint("T", {"tensor(float)", "tensor(float16)"}, "types of the input")
-      .TypeConstraint("M", {"tensor(float)", "tensor(float16)"}, "types of gamma and beta")
-      .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-        const auto dims = dims_of(ctx, 0);
-        for (const std::size_t k : {0, 1}) {
-          set_type_of_input(ctx, 0, k);
-          if (dims) set_dims(ctx, k, *dims);
-        }
-      });
+      .TypeConstraint("M", {"tensor(float)", "tensor(float16)"}, "types of gamma and beta");
   return schema;
 }
 
@@ -98,8 +67,7 @@ OpSchema activation(const char* name) {
   OpSchema schema = microsoft_operator(name);
   schema.Input(0, "X", "input", "T")
       .Output(0, "Y", "of the same shape as the input", "T")
-      .TypeConstraint("T", kAllFloats, "types of the input")
-      .TypeAndShapeInferenceFunction(onnx::propagateShapeAndTypeFromFirstInput);
+      .TypeConstraint("T", kAllFloats, "types of the input");
   return schema;
 }
 
@@ -113,14 +81,7 @@ void register_activations() {
                      .Input(1, "bias", "one number per channel", "T")
                      .Input(2, "skip", "of the same shape as the input", "T"));
   RegisterSchema(activation("BiasSplitGelu")
-                     .Input(1, "bias", "(hidden size)", "T")
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-                       set_type_of_input(ctx, 0, 0);
-                       auto dims = dims_of(ctx, 0, 3);
-                       if (!dims) return;
-                       dims->back() = over(dims->back(), 2);
-                       set_dims(ctx, 0, *dims);
-                     }));
+                     .Input(1, "bias", "(hidden size)", "T"));
 }
 
 // ONNX Runtime's optimiser writes LayerNormalization into models of any operator set; ONNX defines it from 17 on.
@@ -137,14 +98,7 @@ void register_old_layer_normalization() {
       .Output(1, "Mean", "mean", "U", OpSchema::Optional)
       .Output(2, "InvStdDev", "reciprocal of the deviation", "U", OpSchema::Optional)
       .TypeConstraint("T", kAllFloats, "types of the input")
-      .TypeConstraint("U", {"tensor(float)", "tensor(double)"}, "types of statistics")
-      .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-        onnx::propagateShapeAndTypeFromFirstInput(ctx);
-        const onnx::TypeProto* type = ctx.getInputType(0);
-        const bool wide = type != nullptr && type->tensor_type().elem_type() == onnx::TensorProto::DOUBLE;
-        const int statistics = wide ? onnx::TensorProto::DOUBLE : onnx::TensorProto::FLOAT;
-        for (const std::size_t k : {1, 2}) set_type(ctx, k, statistics);
-      });
+      .TypeConstraint("U", {"tensor(float)", "tensor(double)"}, "types of statistics");
   RegisterSchema(std::move(schema));
 }
 

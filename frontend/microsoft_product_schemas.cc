@@ -7,49 +7,12 @@ namespace braid::frontend {
 namespace {
 
 using onnx::AttributeProto;
-using onnx::InferenceContext;
 using onnx::OpSchema;
 
 const std::vector<std::string> kAllFloats = {"tensor(float)", "tensor(double)", "tensor(float16)",
                                              "tensor(bfloat16)"};
 const std::vector<std::string> kReal = {"tensor(float)", "tensor(double)", "tensor(float16)"};
 const std::vector<std::string> kFloatTypes = {"tensor(float)", "tensor(float16)", "tensor(bfloat16)"};
-
-// The operand as MatMul sees it.
-std::optional<std::vector<Dim>> operand(InferenceContext& ctx, std::size_t k, const char* transposed,
-                                        const char* batch_transposed) {
-  auto dims = dims_of(ctx, k);
-  if (!dims || dims->empty()) return std::nullopt;
-  if (dims->size() >= 3 && int_of(ctx, batch_transposed, 0) != 0)
-    std::rotate(dims->begin(), dims->begin() + 1, dims->end() - 1);
-  if (dims->size() >= 2 && int_of(ctx, transposed, 0) != 0)
-    std::swap((*dims)[dims->size() - 2], dims->back());
-  return dims;
-}
-
-// The size that two operands are broadcast to; unknown if one of them is.
-Dim broadcast(const Dim& a, const Dim& b) {
-  if (a.has_dim_value() && b.has_dim_value()) return a.dim_value() == 1 ? b : a;
-  if (a.has_dim_value() && a.dim_value() > 1) return a;
-  if (b.has_dim_value() && b.dim_value() > 1) return b;
-  return {};
-}
-
-void infer_fused_matmul(InferenceContext& ctx) {
-  set_type_of_input(ctx, 0, 0);
-  const auto a = operand(ctx, 0, "transA", "transBatchA"), b = operand(ctx, 1, "transB", "transBatchB");
-  if (!a || !b) return;
-  std::vector<Dim> batch_a(a->begin(), a->size() > 2 ? a->end() - 2 : a->begin()),
-      batch_b(b->begin(), b->size() > 2 ? b->end() - 2 : b->begin());
-  const std::size_t rank = std::max(batch_a.size(), batch_b.size());
-  batch_a.insert(batch_a.begin(), rank - batch_a.size(), dim_of(1));
-  batch_b.insert(batch_b.begin(), rank - batch_b.size(), dim_of(1));
-  std::vector<Dim> result;
-  for (std::size_t d = 0; d < rank; ++d) result.push_back(broadcast(batch_a[d], batch_b[d]));
-  if (a->size() >= 2) result.push_back((*a)[a->size() - 2]);
-  if (b->size() >= 2) result.push_back(b->back());
-  set_dims(ctx, 0, result);
-}
 
 OpSchema matmul(const char* name) {
   OpSchema schema = microsoft_operator(name);
@@ -59,8 +22,7 @@ OpSchema matmul(const char* name) {
       .Input(0, "A", "matrices", "T")
       .Input(1, "B", "matrices", "T")
       .Output(0, "Y", "products", "T")
-      .TypeConstraint("T", kAllFloats, "types of the operands")
-      .TypeAndShapeInferenceFunction(infer_fused_matmul);
+      .TypeConstraint("T", kAllFloats, "types of the operands");
   return schema;
 }
 
@@ -78,29 +40,13 @@ void register_gemm() {
                      .Input(1, "B", "matrix", "T")
                      .Input(2, "C", "added to the product", "T", OpSchema::Optional)
                      .Output(0, "Y", "matrix", "T")
-                     .TypeConstraint("T", kReal, "types of the operands")
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-                       set_type_of_input(ctx, 0, 0);
-                       const auto a = dims_of(ctx, 0, 2), b = dims_of(ctx, 1, 2);
-                       if (!a || !b) return;
-                       const bool trans_a = int_of(ctx, "transA", 0) != 0,
-                                  trans_b = int_of(ctx, "transB", 0) != 0;
-                       set_dims(ctx, 0, {(*a)[trans_a ? 1 : 0], (*b)[trans_b ? 0 : 1]});
-                     }));
+                     .TypeConstraint("T", kReal, "types of the operands"));
   RegisterSchema(microsoft_operator("GemmFastGelu")
                      .Input(0, "X", "matrices", "T")
                      .Input(1, "W", "matrix", "T")
                      .Input(2, "bias", "(columns of W)", "T", OpSchema::Optional)
                      .Output(0, "Y", "gelu of the product and the bias", "T")
-                     .TypeConstraint("T", kFloatTypes, "types of the operands")
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-                       set_type_of_input(ctx, 0, 0);
-                       auto x = dims_of(ctx, 0);
-                       const auto w = dims_of(ctx, 1, 2);
-                       if (!x || x->empty() || !w) return;
-                       x->back() = (*w)[1];
-                       set_dims(ctx, 0, *x);
-                     }));
+                     .TypeConstraint("T", kFloatTypes, "types of the operands"));
 }
 
 OpSchema convolution(const char* name) {
@@ -128,26 +74,12 @@ OpSchema with_activation(OpSchema schema) {
   return schema;
 }
 
-// Channels are last; spatial sizes are left to lowering.
-void infer_channels_last(InferenceContext& ctx) {
-  set_type_of_input(ctx, 0, 0);
-  auto x = dims_of(ctx, 0);
-  const auto w = dims_of(ctx, 1);
-  if (!x || !w || x->size() < 3 || w->size() != x->size()) return;
-  for (std::size_t d = 1; d + 1 < x->size(); ++d) (*x)[d].Clear();
-  x->back() = (*w)[0];
-  set_dims(ctx, 0, *x);
-}
-
 void register_convolutions() {
   RegisterSchema(
-      with_activation(convolution("FusedConv")).TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-        set_type_of_input(ctx, 0, 0);
-        onnx::convPoolShapeInference(ctx, true, false, 0, 1);
-      }));
-  RegisterSchema(convolution("NhwcConv").TypeAndShapeInferenceFunction(infer_channels_last));
+      with_activation(convolution("FusedConv")));
+  RegisterSchema(convolution("NhwcConv"));
   RegisterSchema(
-      with_activation(convolution("NhwcFusedConv")).TypeAndShapeInferenceFunction(infer_channels_last));
+      with_activation(convolution("NhwcFusedConv")));
 }
 
 void register_block_quantized() {
@@ -171,14 +103,7 @@ void register_block_quantized() {
           .TypeConstraint("B", {"tensor(uint8)"}, "types of weights")
           .TypeConstraint("Z", {"tensor(uint8)", "tensor(float)", "tensor(float16)", "tensor(bfloat16)"},
                           "types of zero points")
-          .TypeConstraint("G", {"tensor(int32)"}, "types of indices")
-          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-            set_type_of_input(ctx, 0, 0);
-            auto dims = dims_of(ctx, 0);
-            if (!dims || dims->empty()) return;
-            dims->back() = dim_of(int_of(ctx, "N", 0));
-            set_dims(ctx, 0, *dims);
-          }));
+          .TypeConstraint("G", {"tensor(int32)"}, "types of indices"));
   RegisterSchema(
       microsoft_operator("GatherBlockQuantized")
           .Attr("bits", "of a number", AttributeProto::INT, std::int64_t{4})
@@ -192,22 +117,7 @@ void register_block_quantized() {
           .Output(0, "output", "rows of numbers", "T")
           .TypeConstraint("D", {"tensor(uint8)", "tensor(int4)", "tensor(uint4)"}, "types of data")
           .TypeConstraint("I", {"tensor(int32)", "tensor(int64)"}, "types of indices")
-          .TypeConstraint("T", kFloatTypes, "types of scales")
-          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-            set_type_of_input(ctx, 2, 0);
-            const auto data = dims_of(ctx, 0), indices = dims_of(ctx, 1);
-            const std::int64_t bits = int_of(ctx, "bits", 4);
-            const bool bytes = has_input(ctx, 0) &&
-                               ctx.getInputType(0)->tensor_type().elem_type() == onnx::TensorProto::UINT8;
-            if (!data || !indices || data->size() < 2 || !bytes || (bits != 2 && bits != 4 && bits != 8))
-              return;
-            const std::int64_t axis = int_of(ctx, "gather_axis", 0);
-            if (axis != 0 && axis != -static_cast<std::int64_t>(data->size())) return;
-            std::vector<Dim> result = *indices;
-            result.insert(result.end(), data->begin() + 1, data->end() - 1);
-            result.push_back(times(data->back(), 8 / bits));
-            set_dims(ctx, 0, result);
-          }));
+          .TypeConstraint("T", kFloatTypes, "types of scales"));
 }
 
 }  // namespace

@@ -11,7 +11,6 @@ namespace braid::frontend {
 namespace {
 
 using onnx::AttributeProto;
-using onnx::InferenceContext;
 using onnx::OpSchema;
 using onnx::TensorProto;
 using Types = std::vector<std::string>;
@@ -48,45 +47,18 @@ OpSchema with_types(OpSchema s, std::initializer_list<std::pair<const char*, Typ
   return s;
 }
 
-// The lowering computes sizes; inference gives types, and the shape where it is that of an input.
-void type_as_input(InferenceContext& ctx, std::size_t input) {
-  onnx::propagateElemTypeFromInputToOutput(ctx, input, 0);
-}
-void as_input(InferenceContext& ctx, std::size_t input) {
-  type_as_input(ctx, input);
-  if (onnx::hasInputShape(ctx, input)) onnx::propagateShapeFromInputToOutput(ctx, input, 0);
-}
-void set_type(InferenceContext& ctx, std::size_t output, TensorProto::DataType type) {
-  if (ctx.getNumOutputs() > output) onnx::updateOutputElemType(ctx, output, type);
-}
-bool has_input(InferenceContext& ctx, std::size_t k) {
-  return k < ctx.getNumInputs() && ctx.getInputType(k) != nullptr;
-}
-
 void register_linear() {
   RegisterSchema(
       with_types(schema("QuantizeLinear", {{"x", "T1"}, {"y_scale", "T1"}, {"y_zero_point", "T2", kOptional}},
                         {{"y", "T2"}})
-                     .Attr("axis", "axis with one scale for each index", AttributeProto::INT, false)
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-                       if (has_input(ctx, 2)) {
-                         type_as_input(ctx, 2);
-                       } else {
-                         set_type(ctx, 0, TensorProto::UINT8);
-                       }
-                       if (onnx::hasInputShape(ctx, 0)) onnx::propagateShapeFromInputToOutput(ctx, 0, 0);
-                     }),
+                     .Attr("axis", "axis with one scale for each index", AttributeProto::INT, false),
                  {{"T1", {"tensor(float16)", "tensor(float)"}}, {"T2", stored()}}));
   Types dequantised = stored();
   dequantised.push_back("tensor(int32)");
   RegisterSchema(
       with_types(schema("DequantizeLinear",
                         {{"x", "T1"}, {"x_scale", "T2"}, {"x_zero_point", "T1", kOptional}}, {{"y", "T2"}})
-                     .Attr("axis", "axis with one scale for each index", AttributeProto::INT, false)
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-                       type_as_input(ctx, 1);
-                       if (onnx::hasInputShape(ctx, 0)) onnx::propagateShapeFromInputToOutput(ctx, 0, 0);
-                     }),
+                     .Attr("axis", "axis with one scale for each index", AttributeProto::INT, false),
                  {{"T1", dequantised}, {"T2", {"tensor(float16)", "tensor(float)"}}}));
 }
 
@@ -101,8 +73,7 @@ void register_products() {
                          {"a_zero_point", "T1", kOptional},
                          {"b_zero_point", "T2", kOptional},
                          {"bias", "T3", kOptional}},
-                        {{"Y", "T3"}})
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { type_as_input(ctx, 2); }),
+                        {{"Y", "T3"}}),
                  {{"T1", bytes()}, {"T2", bytes()}, {"T3", floats}}));
   RegisterSchema(
       with_types(schema("DynamicQuantizeMatMul",
@@ -111,8 +82,7 @@ void register_products() {
                          {"b_scale", "T1"},
                          {"b_zero_point", "T2", kOptional},
                          {"bias", "T1", kOptional}},
-                        {{"Y", "T1"}})
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { type_as_input(ctx, 0); }),
+                        {{"Y", "T1"}}),
                  {{"T1", {"tensor(float)"}}, {"T2", bytes()}}));
   RegisterSchema(
       with_types(schema("QGemm",
@@ -128,16 +98,7 @@ void register_products() {
                         {{"Y", "TY"}})
                      .Attr("transA", "whether A is transposed", AttributeProto::INT, std::int64_t{0})
                      .Attr("transB", "whether B is transposed", AttributeProto::INT, std::int64_t{0})
-                     .Attr("alpha", "factor of the product", AttributeProto::FLOAT, 1.0f)
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-                       if (has_input(ctx, 8)) {
-                         type_as_input(ctx, 8);
-                       } else if (has_input(ctx, 7)) {
-                         type_as_input(ctx, 0);
-                       } else {
-                         set_type(ctx, 0, TensorProto::FLOAT);
-                       }
-                     }),
+                     .Attr("alpha", "factor of the product", AttributeProto::FLOAT, 1.0f),
                  {{"T", {"tensor(float)"}},
                   {"TA", bytes()},
                   {"TB", bytes()},
@@ -163,8 +124,7 @@ void register_products() {
                      .Attr("pads", "as of Conv", AttributeProto::INTS, false)
                      .Attr("group", "as of Conv", AttributeProto::INT, std::int64_t{1})
                      .Attr("channels_last", "whether x and y have their channels last", AttributeProto::INT,
-                           std::int64_t{0})
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { type_as_input(ctx, 7); }),
+                           std::int64_t{0}),
                  {{"T1", bytes()}, {"T2", bytes()}, {"T3", bytes()}, {"T4", {"tensor(int32)"}}}));
 }
 
@@ -191,33 +151,20 @@ void register_elementwise() {
                                       {"B_zero_point", "T", kOptional},
                                       {"C_scale", "tensor(float)"},
                                       {"C_zero_point", "T", kOptional}},
-                                     {{"C", "T"}})
-                                  .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-                                    type_as_input(ctx, 0);
-                                    if (onnx::hasInputShape(ctx, 0) && onnx::hasInputShape(ctx, 3))
-                                      onnx::bidirectionalBroadcastShapeInference(
-                                          onnx::getInputShape(ctx, 0), onnx::getInputShape(ctx, 3),
-                                          *onnx::getOutputShape(ctx, 0));
-                                  }),
+                                     {{"C", "T"}}),
                               {{"T", bytes()}}));
   }
-  const auto same = [](InferenceContext& ctx) { as_input(ctx, 0); };
-  const auto type_only = [](InferenceContext& ctx) { type_as_input(ctx, 0); };
-  RegisterSchema(unary("QLinearSigmoid").TypeAndShapeInferenceFunction(same));
+  RegisterSchema(unary("QLinearSigmoid"));
   RegisterSchema(unary("QLinearLeakyRelu")
-                     .Attr("alpha", "slope below zero", AttributeProto::FLOAT, 0.01f)
-                     .TypeAndShapeInferenceFunction(same));
+                     .Attr("alpha", "slope below zero", AttributeProto::FLOAT, 0.01f));
   RegisterSchema(unary("QLinearSoftmax")
                      .Attr("axis", "first normalised axis", AttributeProto::INT, std::int64_t{-1})
-                     .Attr("opset", "version of Softmax that it stands for", AttributeProto::INT, true)
-                     .TypeAndShapeInferenceFunction(same));
+                     .Attr("opset", "version of Softmax that it stands for", AttributeProto::INT, true));
   RegisterSchema(unary("QLinearReduceMean")
                      .Attr("axes", "reduced axes", AttributeProto::INTS, false)
-                     .Attr("keepdims", "whether they stay with size 1", AttributeProto::INT, std::int64_t{1})
-                     .TypeAndShapeInferenceFunction(type_only));
+                     .Attr("keepdims", "whether they stay with size 1", AttributeProto::INT, std::int64_t{1}));
   RegisterSchema(unary("QLinearGlobalAveragePool")
-                     .Attr("channels_last", "whether channels are last", AttributeProto::INT, std::int64_t{0})
-                     .TypeAndShapeInferenceFunction(type_only));
+                     .Attr("channels_last", "whether channels are last", AttributeProto::INT, std::int64_t{0}));
   RegisterSchema(unary("QLinearAveragePool")
                      .Attr("auto_pad", "as of AveragePool", AttributeProto::STRING, std::string("NOTSET"))
                      .Attr("kernel_shape", "as of AveragePool", AttributeProto::INTS, true)
@@ -225,8 +172,7 @@ void register_elementwise() {
                      .Attr("pads", "as of AveragePool", AttributeProto::INTS, false)
                      .Attr("ceil_mode", "as of AveragePool", AttributeProto::INT, std::int64_t{0})
                      .Attr("count_include_pad", "as of AveragePool", AttributeProto::INT, std::int64_t{0})
-                     .Attr("channels_last", "whether channels are last", AttributeProto::INT, std::int64_t{0})
-                     .TypeAndShapeInferenceFunction(type_only));
+                     .Attr("channels_last", "whether channels are last", AttributeProto::INT, std::int64_t{0}));
   RegisterSchema(
       with_types(schema("QLinearWhere",
                         {{"condition", "B"},
@@ -238,8 +184,7 @@ void register_elementwise() {
                          {"y_zero_point", "T"},
                          {"z_scale", "TF"},
                          {"z_zero_point", "T"}},
-                        {{"Z", "T"}})
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { type_as_input(ctx, 1); }),
+                        {{"Z", "T"}}),
                  {{"B", {"tensor(bool)"}}, {"T", bytes()}, {"TF", {"tensor(float)"}}}));
   OpSchema concat("QLinearConcat", __FILE__, __LINE__);
   concat.SetDomain(kMicrosoftDomain).SinceVersion(1);
@@ -250,8 +195,7 @@ void register_elementwise() {
       .Output(0, "Y", "result", "T8")
       .TypeConstraint("TF", {"tensor(float)"}, "scales")
       .TypeConstraint("T8", bytes(), "tensors")
-      .TypeConstraint("TV", {"tensor(uint8)", "tensor(int8)", "tensor(float)"}, "parts")
-      .TypeAndShapeInferenceFunction([](InferenceContext& ctx) { type_as_input(ctx, 1); });
+      .TypeConstraint("TV", {"tensor(uint8)", "tensor(int8)", "tensor(float)"}, "parts");
   RegisterSchema(std::move(concat));
 }
 
@@ -277,11 +221,7 @@ void register_lstm() {
                      .Attr("clip", "as of LSTM", AttributeProto::FLOAT, false)
                      .Attr("direction", "as of LSTM", AttributeProto::STRING, std::string("forward"))
                      .Attr("hidden_size", "as of LSTM", AttributeProto::INT, false)
-                     .Attr("input_forget", "as of LSTM", AttributeProto::INT, std::int64_t{0})
-                     .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-                       for (std::size_t k = 0; k < ctx.getNumOutputs(); ++k)
-                         onnx::propagateElemTypeFromInputToOutput(ctx, 0, k);
-                     }),
+                     .Attr("input_forget", "as of LSTM", AttributeProto::INT, std::int64_t{0}),
                  {{"T", {"tensor(float)"}}, {"T1", {"tensor(int32)"}}, {"T2", bytes()}}));
 }
 
@@ -304,11 +244,7 @@ void register_transformer() {
                 std::int64_t{0})
           .Attr("do_rotary", "whether positions are rotated", AttributeProto::INT, std::int64_t{0})
           .Attr("past_present_share_buffer", "a hint", AttributeProto::INT, std::int64_t{0})
-          .Attr("mask_filter_value", "what is added to hidden scores", AttributeProto::FLOAT, false)
-          .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-            for (std::size_t k = 0; k < ctx.getNumOutputs(); ++k)
-              onnx::propagateElemTypeFromInputToOutput(ctx, 2, k);
-          }),
+          .Attr("mask_filter_value", "what is added to hidden scores", AttributeProto::FLOAT, false),
       {{"T1", bytes()}, {"T2", bytes()}, {"T3", floats}, {"T4", {"tensor(int32)"}}}));
   RegisterSchema(with_types(schema("QEmbedLayerNormalization",
                                    {{"input_ids", "T1"},
@@ -330,11 +266,7 @@ void register_transformer() {
                                     {"gamma_zero_point", "T2"},
                                     {"beta_zero_point", "T2"}},
                                    {{"layernorm_out", "T"}, {"mask_index_out", "T1"}})
-                                .Attr("epsilon", "added to the variance", AttributeProto::FLOAT, 1e-12f)
-                                .TypeAndShapeInferenceFunction([](InferenceContext& ctx) {
-                                  set_type(ctx, 0, TensorProto::FLOAT);
-                                  set_type(ctx, 1, TensorProto::INT32);
-                                }),
+                                .Attr("epsilon", "added to the variance", AttributeProto::FLOAT, 1e-12f),
                             {{"T1", {"tensor(int32)"}}, {"T2", bytes()}, {"T", {"tensor(float)"}}}));
 }
 

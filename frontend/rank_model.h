@@ -2,15 +2,28 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 
+#include "frontend/check_structure.h"
+#include "frontend/dims.h"
 #include "frontend/import.h"
 #include "frontend/load.h"
 
 namespace braid::frontend {
 
+struct RankModel {
+  Model model;
+  Opsets opsets;
+  DimBounds dims;
+  int ranks;
+};
+
 // Loaded, checked, normalised and, if the options ask for it, split: one graph for all ranks, weights with one entry per rank
-// where they differ, shapes inferred. Initializers are declared as inputs, small integers also as initializers of the graph
-// (normalise.h). Options that concern lowering are ignored. UserErrors of import_model up to there.
-Model rank_model(const std::string& path, const ImportOptions& options);
+// where they differ. Options that concern lowering are ignored. UserErrors of import_model up to there.
+RankModel rank_model(const std::string& path, const ImportOptions& options);
+
+// Of all values that are computed, by name. The model is lowered for it.
+using ElementTypes = std::unordered_map<std::string, ir::DType>;
+ElementTypes element_types(const RankModel& model);
 
 }  // namespace braid::frontend

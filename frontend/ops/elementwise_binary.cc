@@ -1,4 +1,6 @@
 // Functions of two numbers: arithmetic, logic, powers.
+#include <limits>
+
 #include "frontend/ops/common.h"
 
 namespace braid::frontend {
@@ -44,6 +46,29 @@ void lower_mod(OpContext& c) {
       }));
 }
 
+// As pow(x, 0.5), which is not sqrt(x) for -infinity and -0.
+TensorBox square_root(ir::Lowering& l, const TensorBox& x) {
+  return l.pointwise({x}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    const DType dtype = b.dtype(v[0]);
+    const ValueId infinity = b.constant_of(dtype, std::numeric_limits<double>::infinity());
+    const ValueId root = b.binary(OpCode::add, b.unary(OpCode::sqrt, v[0]), b.constant_of(dtype, 0));
+    return b.where(b.binary(OpCode::eq, v[0], b.unary(OpCode::neg, infinity)), infinity, root);
+  });
+}
+
+// An integer to the power of an integer: exact, and wrapped. A power below one is truncated; 0 to a negative power is the largest number,
+// as the cast of infinity is.
+ValueId integer_power(BodyBuilder& b, ValueId base, ValueId exponent, DType dtype) {
+  const DType wide = is_signed_integer(b.dtype(exponent)) ? DType::i64 : DType::u64;
+  const ValueId x = b.cast(base, wide), n = b.cast(exponent, wide);
+  if (wide == DType::u64) return b.cast(b.binary(OpCode::pow, x, n), dtype);
+  const ValueId zero = b.constant_of(wide, 0);
+  const ValueId power = b.cast(b.binary(OpCode::pow, x, b.binary(OpCode::max, n, zero)), dtype);
+  const ValueId fraction =
+      b.cast(b.binary(OpCode::pow, b.cast(base, DType::f64), b.cast(exponent, DType::f64)), dtype);
+  return b.where(b.binary(OpCode::lt, n, zero), fraction, power);
+}
+
 // Base and exponent may have different types; the result has the base's. Usual exponents become
 // multiplications, which are faster and, for a negative base, exact.
 void lower_pow(OpContext& c) {
@@ -59,10 +84,22 @@ void lower_pow(OpContext& c) {
     return;
   }
   if (scalar_exponent && is_float(dtype) && (*exponent == 0.5 || *exponent == -1)) {
-    c.set_output(0, unary(c.lowering(), *exponent == -1 ? OpCode::reciprocal : OpCode::sqrt, c.input(0)));
+    c.set_output(0, *exponent == -1 ? unary(c.lowering(), OpCode::reciprocal, c.input(0))
+                                    : square_root(c.lowering(), c.input(0)));
     return;
   }
-  const DType compute = is_float(dtype) ? dtype : DType::f64;
+  const DType of_exponent = c.dtype(1);
+  if (!is_float(dtype) && !is_float(of_exponent)) {
+    c.set_output(0, c.lowering().pointwise({c.input(0), second_operand(c)},
+                                           [&](BodyBuilder& b, std::span<const ValueId> v) {
+                                             return integer_power(b, v[0], v[1], dtype);
+                                           }));
+    return;
+  }
+  // f32 has no numbers for large integers, which are even or odd.
+  const bool exact = is_float(of_exponent) || ir::size_of(of_exponent) < 4 ||
+                     (exponent && static_cast<double>(static_cast<float>(*exponent)) == *exponent);
+  const DType compute = is_float(dtype) && exact ? dtype : DType::f64;
   c.set_output(0, c.lowering().pointwise({c.input(0), second_operand(c)}, [&](BodyBuilder& b,
                                                                               std::span<const ValueId> v) {
     return b.cast(b.binary(OpCode::pow, b.cast(v[0], compute), b.cast(v[1], compute)), dtype);
