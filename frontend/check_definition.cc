@@ -51,8 +51,9 @@ void check_types(const OpSchema& schema, OpContext& c) {
     if (!formal.GetIsHomogeneous() || c.value(k).empty_optional || c.value(k).sequence) continue;
     const auto [first, added] = bound.emplace(formal.GetTypeStr(), std::pair(k, type));
     if (!added && first->second.second != type)
-      c.fail(kTypeMismatch, fmt::format("input {} is {}, but input {} is {}", first->second.first,
-                                        first->second.second, k, type),
+      c.fail(kTypeMismatch,
+             fmt::format("input {} is {}, but input {} is {}", first->second.first, first->second.second, k,
+                         type),
              "check the types of the node's inputs");
   }
 }
@@ -75,7 +76,8 @@ void check_definition(const onnx::NodeProto& node, OpContext& c) {
                            },
                            static_cast<std::size_t>(node.input_size()),
                            static_cast<std::size_t>(node.output_size())};
-  if (const std::optional<std::string> problem = attribute_problem(facts)) c.fail(kInvalidAttribute, *problem);
+  if (const std::optional<std::string> problem = attribute_problem(facts))
+    c.fail(kInvalidAttribute, *problem);
   check_types(*schema, c);
 }
 

@@ -68,6 +68,7 @@ class StructureCheck {
       if (!producer_.emplace(input.name(), kInput).second) duplicate({.file = model_.path}, input.name());
     }
     for (const auto& [name, tensor] : model_.initializers) producer_.emplace(name, kInput);
+    for (const auto& [name, error] : model_.refused) producer_.emplace(name, kInput);
   }
 
   void define_nodes() {

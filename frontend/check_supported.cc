@@ -129,8 +129,8 @@ std::string text_of(const std::vector<Problem>& problems) {
     if (p.nodes.size() > 1) lines += fmt::format(" and {} more", p.nodes.size() - 1);
     lines += fmt::format("): {}", p.reason);
   }
-  return fmt::format("{} operator{} not supported:{}", problems.size(), problems.size() == 1 ? " is" : "s are",
-                     lines);
+  return fmt::format("{} operator{} not supported:{}", problems.size(),
+                     problems.size() == 1 ? " is" : "s are", lines);
 }
 
 }  // namespace
@@ -155,7 +155,8 @@ void refuse_unsupported(const std::string& path, const std::vector<UnsupportedOp
 
 UnsupportedOperator unsupported_type(const onnx::NodeProto& node, int version, ir::DType dtype) {
   const Operator op{node.domain() == "ai.onnx" ? "" : node.domain(), node.op_type(), version};
-  return {op.text(), fmt::format("not implemented for the element type {}", onnx_type_name(onnx_type_of(dtype))),
+  return {op.text(),
+          fmt::format("not implemented for the element type {}", onnx_type_name(onnx_type_of(dtype))),
           {name_of(node)}};
 }
 

@@ -7,9 +7,9 @@
 // docs/collectives.md says what each can express. Moves along other axes become Split and Concat around the collective.
 #pragma once
 
-#include "frontend/rank_model.h"
 #include "frontend/emit_onnx.h"
 #include "frontend/load.h"
+#include "frontend/rank_model.h"
 
 namespace braid::frontend {
 

@@ -116,10 +116,10 @@ class Converter {
 
  private:
   [[noreturn]] void refuse(const onnx::NodeProto& node, const std::string& why) const {
-    ir::user_error(
-        kVersionConversion, location_of(model_.path, node),
-        fmt::format("the model cannot be converted from operator set {} to {}: {}", opset_, kOldestOpset, why),
-        fmt::format("export it for operator set {} or newer", kOldestOpset));
+    ir::user_error(kVersionConversion, location_of(model_.path, node),
+                   fmt::format("the model cannot be converted from operator set {} to {}: {}", opset_,
+                               kOldestOpset, why),
+                   fmt::format("export it for operator set {} or newer", kOldestOpset));
   }
 
   static bool is_prelu(const onnx::NodeProto& node) { return node.op_type() == "PRelu"; }
@@ -197,8 +197,10 @@ class Converter {
   }
 
   void join_scales(onnx::NodeProto& node) const {
-    const onnx::AttributeProto *const height = find_attribute(node, "height_scale"),
-                               *const width = find_attribute(node, "width_scale");
+    const onnx::AttributeProto *const height = find_attribute(node, "height_scale"), *const width =
+                                                                                         find_attribute(
+                                                                                             node,
+                                                                                             "width_scale");
     if (height == nullptr || width == nullptr) refuse(node, "it lacks 'height_scale' or 'width_scale'");
     const float scales[] = {1, 1, height->f(), width->f()};
     remove_attribute(node, "height_scale");
@@ -226,7 +228,8 @@ class Converter {
 }  // namespace
 
 Opsets lowered_opsets(Opsets opsets) {
-  if (const auto own = opsets.find(""); own != opsets.end()) own->second = std::max(own->second, kOldestOpset);
+  if (const auto own = opsets.find(""); own != opsets.end())
+    own->second = std::max(own->second, kOldestOpset);
   return opsets;
 }
 
@@ -234,10 +237,11 @@ bool convert_old_model(Model& model, const Opsets& opsets, const DimBounds& dims
   const auto own = opsets.find("");
   if (own == opsets.end() || own->second >= kOldestOpset) return false;
   if (model.proto.functions_size() > 0) {
-    ir::user_error(kVersionConversion, {.file = model.path},
-                   fmt::format("the model cannot be converted from operator set {} to {}: it defines functions",
-                               own->second, kOldestOpset),
-                   fmt::format("export it for operator set {} or newer", kOldestOpset));
+    ir::user_error(
+        kVersionConversion, {.file = model.path},
+        fmt::format("the model cannot be converted from operator set {} to {}: it defines functions",
+                    own->second, kOldestOpset),
+        fmt::format("export it for operator set {} or newer", kOldestOpset));
   }
   Converter converter(model, own->second);
   converter.convert(*model.proto.mutable_graph());
@@ -245,8 +249,9 @@ bool convert_old_model(Model& model, const Opsets& opsets, const DimBounds& dims
     if (import.domain().empty() || import.domain() == "ai.onnx") import.set_version(kOldestOpset);
   }
   if (converter.any_along_axis()) {
-    rewrite_nodes(model, lowered_opsets(opsets), dims, ranks,
-                  [&](const onnx::NodeProto& node, const auto& value) { return converter.with_axes(node, value); });
+    rewrite_nodes(
+        model, lowered_opsets(opsets), dims, ranks,
+        [&](const onnx::NodeProto& node, const auto& value) { return converter.with_axes(node, value); });
   }
   return true;
 }

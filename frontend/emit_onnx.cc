@@ -232,8 +232,7 @@ void emit_onnx(const std::string& path, const ImportOptions& options, const Emit
                const WriteParts& write) {
   RankModel rank = rank_model(path, options);
   // ONNX Runtime's collectives have few types.
-  const ElementTypes types =
-      emit.form == CollectiveForm::microsoft ? element_types(rank) : ElementTypes();
+  const ElementTypes types = emit.form == CollectiveForm::microsoft ? element_types(rank) : ElementTypes();
   Model& model = rank.model;
   rewrite_collectives(model, rank.opsets, types, options.ranks, emit.form);
   undeclare(model);

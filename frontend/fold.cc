@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/interpreter.h"
+#include "ir/iterations.h"
 #include "ir/schedule.h"
 
 namespace braid::frontend {
@@ -78,6 +79,9 @@ bool fold_constants(OpContext& context, const OpSpec& spec) {
     outputs.push_back(k);
   }
   for (ir::OpId op : lowering.order()) program.nodes.push_back(ir::ScheduleNode::single(op));
+  // Small results may take long, such as the sum of all products of a few small tensors.
+  constexpr double kMostIterations = 4e6;
+  if (ir::iterations_at_most(program.graph) > kMostIterations) return false;
   const std::vector<std::vector<ir::Tensor>> no_inputs(1);
   const ir::InterpreterResult result = ir::run(program, no_inputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) {

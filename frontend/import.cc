@@ -8,6 +8,7 @@
 #include "frontend/check_supported.h"
 #include "frontend/convert_version.h"
 #include "frontend/copies.h"
+#include "frontend/dead_nodes.h"
 #include "frontend/dims.h"
 #include "frontend/errors.h"
 #include "frontend/inline.h"
@@ -74,6 +75,7 @@ void read_model(Ready& ready, const std::string& path, const ImportOptions& opti
   Opsets& opsets = ready.opsets;
   opsets = check_versions(model);
   check_structure(model, opsets);
+  drop_dead_nodes(model, lowered_opsets(opsets));
   check_supported(model, lowered_opsets(opsets));
   resolve_dims(model, ready.dims);
   check_declarations(model);
@@ -84,6 +86,7 @@ void read_model(Ready& ready, const std::string& path, const ImportOptions& opti
   }
   if (inline_functions(model, ready.dims, options.ranks)) {
     opsets = check_versions(model);  // functions bring imports of their own
+    drop_dead_nodes(model, opsets);
     check_supported(model, opsets);
     check_with_onnx(model);
   }

@@ -5,6 +5,7 @@
 #include "frontend/check_structure.h"
 #include "frontend/check_supported.h"
 #include "frontend/convert_version.h"
+#include "frontend/dead_nodes.h"
 #include "frontend/dims.h"
 #include "frontend/import.h"
 #include "frontend/load.h"
@@ -99,6 +100,7 @@ ModelFacts inspect_model(const std::string& path) {
   try {
     const Opsets opsets = check_versions(model);
     check_structure(model, opsets);
+    drop_dead_nodes(model, lowered_opsets(opsets));
     std::vector<UnsupportedOperator> all = unsupported_operators(model, lowered_opsets(opsets));
     if (all.empty()) all = unsupported_types(path, facts.dims);
     for (UnsupportedOperator& u : all)

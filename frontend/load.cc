@@ -64,8 +64,14 @@ Model load_model(const std::string& path) {
     if (proto.name().empty())
       user_error(kInvalidNode, at, "an initializer has no name", "export the model again");
     std::string name = proto.name();
-    Tensor tensor = take_tensor(proto, files, at);
-    if (!model.initializers.emplace(name, std::move(tensor)).second) {
+    bool added = false;
+    try {
+      added = model.initializers.emplace(name, take_tensor(proto, files, at)).second;
+    } catch (const ir::UserError& error) {
+      if (error.code() != kUnsupportedType) throw;
+      added = model.initializers.count(name) == 0 && model.refused.emplace(name, error).second;
+    }
+    if (!added) {
       user_error(kDuplicateName, at, fmt::format("two initializers are named '{}'", name),
                  "rename one of them");
     }

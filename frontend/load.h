@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "frontend/tensor.h"
+#include "ir/error.h"
 
 namespace braid::frontend {
 
@@ -20,6 +21,8 @@ struct Model {
   std::map<std::string, Tensor> initializers;
   // Those of a model that Braid has split which follow from the number of the rank: positions, offsets. No weights.
   std::set<std::string> coordinates = {};
+  // Initializers of types that the IR lacks, and why: errors only if something reads them (drop_dead_nodes).
+  std::map<std::string, ir::UserError> refused = {};
 };
 
 // UserErrors: the file cannot be read or is not an ONNX model, or its initializers or external data are

@@ -9,6 +9,7 @@
 #include "frontend/attention_pattern.h"
 #include "frontend/check_definition.h"
 #include "frontend/check_supported.h"
+#include "frontend/dead_nodes.h"
 #include "frontend/errors.h"
 #include "frontend/external_data.h"
 #include "frontend/fold.h"
@@ -116,7 +117,7 @@ class GraphLowering {
 
  private:
   void begin() {
-    find_live_nodes();
+    live_ = live_nodes(model_.proto.graph(), opsets_, uses_);
     for (const onnx::ValueInfoProto* input : true_inputs(model_)) define_input(*input);
     for (const auto& [name, tensor] : model_.initializers) define_initializer(name, tensor);
   }
@@ -180,22 +181,6 @@ class GraphLowering {
   }
   static std::string domain_of(const onnx::NodeProto& node) {
     return node.domain() == "ai.onnx" ? "" : node.domain();
-  }
-
-  // Finds the nodes that an output or an effect depends on; counts the users of every value.
-  void find_live_nodes() {
-    const onnx::GraphProto& graph = model_.proto.graph();
-    live_.assign(static_cast<std::size_t>(graph.node_size()), false);
-    for (const onnx::ValueInfoProto& output : graph.output()) ++uses_[output.name()];
-    for (int k = graph.node_size(); k-- > 0;) {
-      const onnx::NodeProto& node = graph.node(k);
-      const OpSpec* spec = find_op(domain_of(node), node.op_type(), version_of(node));
-      bool live = spec && spec->effect;
-      for (const std::string& output : node.output()) live |= !output.empty() && uses_.count(output) > 0;
-      if (!live) continue;
-      live_[static_cast<std::size_t>(k)] = true;
-      count_uses(node);
-    }
   }
 
   void find_patterns() {
@@ -263,9 +248,6 @@ class GraphLowering {
       for (const onnx::ValueInfoProto& output : attribute.g().output()) f(output.name());
     }
   }
-  void count_uses(const onnx::NodeProto& node) {
-    for_each_read(node, [&](const std::string& name) { ++uses_[name]; });
-  }
 
   void define(Value value) {
     value.uses = uses_.count(value.name) ? uses_.at(value.name) : 0;
@@ -310,6 +292,9 @@ class GraphLowering {
       throw;
     } catch (const ShapeRuleError& error) {
       user_error(error.code, at, error.message, error.hint);
+    } catch (const ir::SizesNeverFit& error) {
+      if (!error.are_numbers()) user_error(error.code(), at, error.message(), error.hint());
+      user_error(kShapeMismatch, at, error.message(), "check the shapes of the node's inputs");
     } catch (const ir::UserError& error) {
       if (!error.location().file.empty()) throw;
       user_error(error.code(), at, error.message(), error.hint());
@@ -479,6 +464,12 @@ class GraphLowering {
     std::vector<std::int64_t> largest;
     for (const Expr& s : value.sizes) {
       largest.push_back(std::max<std::int64_t>(ir::bounds(s).max, 0));
+      if (ir::bounds(s).max < 0) {
+        user_error(kShapeMismatch, location_of(model_.path, node),
+                   fmt::format("'{}' would have the size {}", value.name, to_string(s)),
+                   "check the shapes of the node's inputs");
+      }
+      if (ir::bounds(s).min < 0) lowering_.require_at_most(0, s);
       if (!ir::depends_on_rank(s)) continue;
       user_error(kRankWeightDecidesShape, location_of(model_.path, node),
                  fmt::format("'{}' would have the size {}, which differs between the ranks", value.name,
@@ -526,7 +517,7 @@ class GraphLowering {
   ir::Schedule schedule_;
   ir::Lowering lowering_;
   std::vector<bool> live_;  // by node
-  std::unordered_map<std::string, int> uses_;
+  Uses uses_;
   std::map<int, AttentionPattern> patterns_;  // by the node that is the result
   std::unordered_set<int> held_back_;         // nodes inside of patterns
   std::unordered_map<std::string, int> producers_;

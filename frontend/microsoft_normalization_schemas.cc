@@ -80,8 +80,7 @@ void register_activations() {
   RegisterSchema(activation("BiasAdd")
                      .Input(1, "bias", "one number per channel", "T")
                      .Input(2, "skip", "of the same shape as the input", "T"));
-  RegisterSchema(activation("BiasSplitGelu")
-                     .Input(1, "bias", "(hidden size)", "T"));
+  RegisterSchema(activation("BiasSplitGelu").Input(1, "bias", "(hidden size)", "T"));
 }
 
 // ONNX Runtime's optimiser writes LayerNormalization into models of any operator set; ONNX defines it from 17 on.

@@ -75,11 +75,9 @@ OpSchema with_activation(OpSchema schema) {
 }
 
 void register_convolutions() {
-  RegisterSchema(
-      with_activation(convolution("FusedConv")));
+  RegisterSchema(with_activation(convolution("FusedConv")));
   RegisterSchema(convolution("NhwcConv"));
-  RegisterSchema(
-      with_activation(convolution("NhwcFusedConv")));
+  RegisterSchema(with_activation(convolution("NhwcFusedConv")));
 }
 
 void register_block_quantized() {
@@ -104,20 +102,19 @@ void register_block_quantized() {
           .TypeConstraint("Z", {"tensor(uint8)", "tensor(float)", "tensor(float16)", "tensor(bfloat16)"},
                           "types of zero points")
           .TypeConstraint("G", {"tensor(int32)"}, "types of indices"));
-  RegisterSchema(
-      microsoft_operator("GatherBlockQuantized")
-          .Attr("bits", "of a number", AttributeProto::INT, std::int64_t{4})
-          .Attr("block_size", "numbers of a scale", AttributeProto::INT, std::int64_t{128})
-          .Attr("gather_axis", "axis of the indices", AttributeProto::INT, std::int64_t{0})
-          .Attr("quantize_axis", "axis of the blocks", AttributeProto::INT, std::int64_t{1})
-          .Input(0, "data", "rows of packed numbers", "D")
-          .Input(1, "indices", "rows", "I")
-          .Input(2, "scales", "one per block", "T")
-          .Input(3, "zero_points", "one per block, packed like the data", "D", OpSchema::Optional)
-          .Output(0, "output", "rows of numbers", "T")
-          .TypeConstraint("D", {"tensor(uint8)", "tensor(int4)", "tensor(uint4)"}, "types of data")
-          .TypeConstraint("I", {"tensor(int32)", "tensor(int64)"}, "types of indices")
-          .TypeConstraint("T", kFloatTypes, "types of scales"));
+  RegisterSchema(microsoft_operator("GatherBlockQuantized")
+                     .Attr("bits", "of a number", AttributeProto::INT, std::int64_t{4})
+                     .Attr("block_size", "numbers of a scale", AttributeProto::INT, std::int64_t{128})
+                     .Attr("gather_axis", "axis of the indices", AttributeProto::INT, std::int64_t{0})
+                     .Attr("quantize_axis", "axis of the blocks", AttributeProto::INT, std::int64_t{1})
+                     .Input(0, "data", "rows of packed numbers", "D")
+                     .Input(1, "indices", "rows", "I")
+                     .Input(2, "scales", "one per block", "T")
+                     .Input(3, "zero_points", "one per block, packed like the data", "D", OpSchema::Optional)
+                     .Output(0, "output", "rows of numbers", "T")
+                     .TypeConstraint("D", {"tensor(uint8)", "tensor(int4)", "tensor(uint4)"}, "types of data")
+                     .TypeConstraint("I", {"tensor(int32)", "tensor(int64)"}, "types of indices")
+                     .TypeConstraint("T", kFloatTypes, "types of scales"));
 }
 
 }  // namespace

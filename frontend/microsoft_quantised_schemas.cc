@@ -64,26 +64,24 @@ void register_linear() {
 
 void register_products() {
   const Types floats = {"tensor(float)", "tensor(float16)"};
-  RegisterSchema(
-      with_types(schema("MatMulIntegerToFloat",
-                        {{"A", "T1"},
-                         {"B", "T2"},
-                         {"a_scale", "T3"},
-                         {"b_scale", "T3"},
-                         {"a_zero_point", "T1", kOptional},
-                         {"b_zero_point", "T2", kOptional},
-                         {"bias", "T3", kOptional}},
-                        {{"Y", "T3"}}),
-                 {{"T1", bytes()}, {"T2", bytes()}, {"T3", floats}}));
-  RegisterSchema(
-      with_types(schema("DynamicQuantizeMatMul",
-                        {{"A", "T1"},
-                         {"B", "T2"},
-                         {"b_scale", "T1"},
-                         {"b_zero_point", "T2", kOptional},
-                         {"bias", "T1", kOptional}},
-                        {{"Y", "T1"}}),
-                 {{"T1", {"tensor(float)"}}, {"T2", bytes()}}));
+  RegisterSchema(with_types(schema("MatMulIntegerToFloat",
+                                   {{"A", "T1"},
+                                    {"B", "T2"},
+                                    {"a_scale", "T3"},
+                                    {"b_scale", "T3"},
+                                    {"a_zero_point", "T1", kOptional},
+                                    {"b_zero_point", "T2", kOptional},
+                                    {"bias", "T3", kOptional}},
+                                   {{"Y", "T3"}}),
+                            {{"T1", bytes()}, {"T2", bytes()}, {"T3", floats}}));
+  RegisterSchema(with_types(schema("DynamicQuantizeMatMul",
+                                   {{"A", "T1"},
+                                    {"B", "T2"},
+                                    {"b_scale", "T1"},
+                                    {"b_zero_point", "T2", kOptional},
+                                    {"bias", "T1", kOptional}},
+                                   {{"Y", "T1"}}),
+                            {{"T1", {"tensor(float)"}}, {"T2", bytes()}}));
   RegisterSchema(
       with_types(schema("QGemm",
                         {{"A", "TA"},
@@ -105,27 +103,26 @@ void register_products() {
                   {"TC", {"tensor(int32)"}},
                   {"TYZ", bytes()},
                   {"TY", {"tensor(float)", "tensor(uint8)", "tensor(int8)"}}}));
-  RegisterSchema(
-      with_types(schema("QLinearConv",
-                        {{"x", "T1"},
-                         {"x_scale", "tensor(float)"},
-                         {"x_zero_point", "T1"},
-                         {"w", "T2"},
-                         {"w_scale", "tensor(float)"},
-                         {"w_zero_point", "T2"},
-                         {"y_scale", "tensor(float)"},
-                         {"y_zero_point", "T3"},
-                         {"B", "T4", kOptional}},
-                        {{"y", "T3"}})
-                     .Attr("auto_pad", "as of Conv", AttributeProto::STRING, std::string("NOTSET"))
-                     .Attr("kernel_shape", "as of Conv", AttributeProto::INTS, false)
-                     .Attr("dilations", "as of Conv", AttributeProto::INTS, false)
-                     .Attr("strides", "as of Conv", AttributeProto::INTS, false)
-                     .Attr("pads", "as of Conv", AttributeProto::INTS, false)
-                     .Attr("group", "as of Conv", AttributeProto::INT, std::int64_t{1})
-                     .Attr("channels_last", "whether x and y have their channels last", AttributeProto::INT,
-                           std::int64_t{0}),
-                 {{"T1", bytes()}, {"T2", bytes()}, {"T3", bytes()}, {"T4", {"tensor(int32)"}}}));
+  RegisterSchema(with_types(schema("QLinearConv",
+                                   {{"x", "T1"},
+                                    {"x_scale", "tensor(float)"},
+                                    {"x_zero_point", "T1"},
+                                    {"w", "T2"},
+                                    {"w_scale", "tensor(float)"},
+                                    {"w_zero_point", "T2"},
+                                    {"y_scale", "tensor(float)"},
+                                    {"y_zero_point", "T3"},
+                                    {"B", "T4", kOptional}},
+                                   {{"y", "T3"}})
+                                .Attr("auto_pad", "as of Conv", AttributeProto::STRING, std::string("NOTSET"))
+                                .Attr("kernel_shape", "as of Conv", AttributeProto::INTS, false)
+                                .Attr("dilations", "as of Conv", AttributeProto::INTS, false)
+                                .Attr("strides", "as of Conv", AttributeProto::INTS, false)
+                                .Attr("pads", "as of Conv", AttributeProto::INTS, false)
+                                .Attr("group", "as of Conv", AttributeProto::INT, std::int64_t{1})
+                                .Attr("channels_last", "whether x and y have their channels last",
+                                      AttributeProto::INT, std::int64_t{0}),
+                            {{"T1", bytes()}, {"T2", bytes()}, {"T3", bytes()}, {"T4", {"tensor(int32)"}}}));
 }
 
 // x, its scale and zero point; scale and zero point of the result.
@@ -155,37 +152,38 @@ void register_elementwise() {
                               {{"T", bytes()}}));
   }
   RegisterSchema(unary("QLinearSigmoid"));
-  RegisterSchema(unary("QLinearLeakyRelu")
-                     .Attr("alpha", "slope below zero", AttributeProto::FLOAT, 0.01f));
+  RegisterSchema(unary("QLinearLeakyRelu").Attr("alpha", "slope below zero", AttributeProto::FLOAT, 0.01f));
   RegisterSchema(unary("QLinearSoftmax")
                      .Attr("axis", "first normalised axis", AttributeProto::INT, std::int64_t{-1})
                      .Attr("opset", "version of Softmax that it stands for", AttributeProto::INT, true));
-  RegisterSchema(unary("QLinearReduceMean")
-                     .Attr("axes", "reduced axes", AttributeProto::INTS, false)
-                     .Attr("keepdims", "whether they stay with size 1", AttributeProto::INT, std::int64_t{1}));
-  RegisterSchema(unary("QLinearGlobalAveragePool")
-                     .Attr("channels_last", "whether channels are last", AttributeProto::INT, std::int64_t{0}));
-  RegisterSchema(unary("QLinearAveragePool")
-                     .Attr("auto_pad", "as of AveragePool", AttributeProto::STRING, std::string("NOTSET"))
-                     .Attr("kernel_shape", "as of AveragePool", AttributeProto::INTS, true)
-                     .Attr("strides", "as of AveragePool", AttributeProto::INTS, false)
-                     .Attr("pads", "as of AveragePool", AttributeProto::INTS, false)
-                     .Attr("ceil_mode", "as of AveragePool", AttributeProto::INT, std::int64_t{0})
-                     .Attr("count_include_pad", "as of AveragePool", AttributeProto::INT, std::int64_t{0})
-                     .Attr("channels_last", "whether channels are last", AttributeProto::INT, std::int64_t{0}));
   RegisterSchema(
-      with_types(schema("QLinearWhere",
-                        {{"condition", "B"},
-                         {"X", "T"},
-                         {"x_scale", "TF"},
-                         {"x_zero_point", "T"},
-                         {"Y", "T"},
-                         {"y_scale", "TF"},
-                         {"y_zero_point", "T"},
-                         {"z_scale", "TF"},
-                         {"z_zero_point", "T"}},
-                        {{"Z", "T"}}),
-                 {{"B", {"tensor(bool)"}}, {"T", bytes()}, {"TF", {"tensor(float)"}}}));
+      unary("QLinearReduceMean")
+          .Attr("axes", "reduced axes", AttributeProto::INTS, false)
+          .Attr("keepdims", "whether they stay with size 1", AttributeProto::INT, std::int64_t{1}));
+  RegisterSchema(
+      unary("QLinearGlobalAveragePool")
+          .Attr("channels_last", "whether channels are last", AttributeProto::INT, std::int64_t{0}));
+  RegisterSchema(
+      unary("QLinearAveragePool")
+          .Attr("auto_pad", "as of AveragePool", AttributeProto::STRING, std::string("NOTSET"))
+          .Attr("kernel_shape", "as of AveragePool", AttributeProto::INTS, true)
+          .Attr("strides", "as of AveragePool", AttributeProto::INTS, false)
+          .Attr("pads", "as of AveragePool", AttributeProto::INTS, false)
+          .Attr("ceil_mode", "as of AveragePool", AttributeProto::INT, std::int64_t{0})
+          .Attr("count_include_pad", "as of AveragePool", AttributeProto::INT, std::int64_t{0})
+          .Attr("channels_last", "whether channels are last", AttributeProto::INT, std::int64_t{0}));
+  RegisterSchema(with_types(schema("QLinearWhere",
+                                   {{"condition", "B"},
+                                    {"X", "T"},
+                                    {"x_scale", "TF"},
+                                    {"x_zero_point", "T"},
+                                    {"Y", "T"},
+                                    {"y_scale", "TF"},
+                                    {"y_zero_point", "T"},
+                                    {"z_scale", "TF"},
+                                    {"z_zero_point", "T"}},
+                                   {{"Z", "T"}}),
+                            {{"B", {"tensor(bool)"}}, {"T", bytes()}, {"TF", {"tensor(float)"}}}));
   OpSchema concat("QLinearConcat", __FILE__, __LINE__);
   concat.SetDomain(kMicrosoftDomain).SinceVersion(1);
   concat.Attr("axis", "axis along which parts follow each other", AttributeProto::INT, true)

@@ -16,6 +16,7 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
   std::optional<std::size_t> free;
   Expr known = 1, rest = 1;  // products of the sizes given, and of the input's that are not copied
   std::vector<bool> copied(sizes.size(), false);
+  bool empty = false;  // a size of 0 is copied
   for (std::size_t k = 0; k < target.size(); ++k) {
     if (target[k].is_constant(0) && !allow_zero) {
       if (k >= sizes.size()) {
@@ -26,6 +27,7 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
       }
       target[k] = sizes[k];
       copied[k] = true;
+      empty = empty || sizes[k].is_constant(0);
     } else if (target[k].is_constant(-1)) {
       if (free) throw ShapeRuleError{kShapeMismatch, "two sizes are -1", "at most one size may be -1"};
       free = k;
@@ -50,7 +52,7 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
     }
     // If divisibility cannot be proved, the guard that Lowering::reshape adds requires it.
     target[*free] = exact ? *exact : ir::floor_div(rest, ir::max(known, 1));
-  } else if (known.is_constant() && rest.is_constant() && !(known == rest)) {
+  } else if (!empty && known.is_constant() && rest.is_constant() && !(known == rest)) {
     throw ShapeRuleError{
         kShapeMismatch,
         fmt::format("{} elements cannot be reshaped to {}", to_string(rest), to_string(known)), ""};

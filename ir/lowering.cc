@@ -142,10 +142,27 @@ OpId Lowering::emit(Operation op) {
 // ----------------------------------------------------------------------------------------------------
 // elementwise
 
+namespace {
+
+bool depends_on_values(Expr e) {
+  bool found = false;
+  for_each_symbol(e, [&](Expr symbol) { found |= symbol.is_symbol(SymbolKind::value); });
+  return found;
+}
+
+}  // namespace
+
 ValueId Lowering::load(BodyBuilder& body, const TensorBox& x, std::span<const Expr> index,
                        std::optional<ValueId> mask) {
   internal_check(index.size() == x.rank(), "load of a rank {} tensor with {} indices", x.rank(),
                  index.size());
+  // A checked index that is out of range becomes 0, and the step an error, but there is no element 0 where the tensor has none.
+  for (std::size_t k = 0; k < index.size(); ++k) {
+    const Expr size = x.sizes()[k];
+    if (bounds(size).min > 0 || !depends_on_values(index[k])) continue;
+    const ValueId any = body.binary(OpCode::gt, body.index(size), body.index(0));
+    mask = mask ? body.binary(OpCode::logical_and, *mask, any) : any;
+  }
   std::vector<Expr> at(x.map_.size());
   for (std::size_t k = 0; k < at.size(); ++k) at[k] = substitute_indices(x.map_[k], index);
   if (const auto* pointwise = std::get_if<Pointwise>(&x.box_->data); pointwise && !mask) {
@@ -179,13 +196,17 @@ TensorBox Lowering::generate(std::vector<Expr> sizes, const GenerateFn& compute)
   return box({Pointwise{std::move(sizes), std::move(body)}, {}, {}}, dtype);
 }
 
+SizesNeverFit::SizesNeverFit(std::string node, Expr a, Expr b, std::string_view relation)
+    : UserError(kSizesDiffer, {.node = std::move(node)},
+                fmt::format("the size {} can never be {} {}", to_string(a), relation, to_string(b)),
+                "check the shapes of the inputs and the bounds of the dimensions"),
+      numbers_(a.is_constant() && b.is_constant()) {}
+
 void Lowering::require_equal(Expr a, Expr b) {
   if (a == b) return;
   const Bounds x = bounds(a), y = bounds(b), d = bounds(a - b);
   if (x.max < y.min || y.max < x.min || d.min > 0 || d.max < 0) {
-    user_error(kSizesDiffer, {.node = origin_},
-               fmt::format("sizes {} and {} can never be equal", to_string(a), to_string(b)),
-               "check the shapes of the inputs and the bounds of the dimensions");
+    throw SizesNeverFit(origin_, a, b, "equal to");
   }
   if (compare(a, b) > 0) std::swap(a, b);
   add_guard({a, b, Guard::Relation::equal, origin_});
@@ -194,9 +215,7 @@ void Lowering::require_equal(Expr a, Expr b) {
 void Lowering::require_at_most(Expr a, Expr b) {
   if (provably_non_negative(b - a)) return;
   if (bounds(b - a).max < 0) {
-    user_error(kSizesDiffer, {.node = origin_},
-               fmt::format("{} can never be at most {}", to_string(a), to_string(b)),
-               "check the shapes of the inputs and the bounds of the dimensions");
+    throw SizesNeverFit(origin_, a, b, "at most");
   }
   add_guard({a, b, Guard::Relation::less_equal, origin_});
 }

@@ -20,6 +20,7 @@
 #include <variant>
 #include <vector>
 
+#include "ir/error.h"
 #include "ir/graph.h"
 
 namespace braid::ir {
@@ -61,6 +62,16 @@ class TensorBox {
   DType dtype_ = DType::f32;
   std::vector<Expr> sizes_;
   std::vector<Expr> map_;  // index into the box per dimension of the box, over i0.. of this view
+};
+
+// Two sizes that must be equal, or one of them at most the other, and for no values of the dimensions are (BR0305).
+class SizesNeverFit final : public UserError {
+ public:
+  SizesNeverFit(std::string node, Expr a, Expr b, std::string_view relation);
+  bool are_numbers() const { return numbers_; }  // both, whatever the dimensions are
+
+ private:
+  bool numbers_;
 };
 
 class Lowering {

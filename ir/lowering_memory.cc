@@ -204,6 +204,10 @@ bool Lowering::freeze_permuted(const TensorBox& x) {
     seen[d] = true;
     strides[k] = wanted[d];
   }
+  // x repeats the elements of the buffer along a dimension that no dimension of the buffer is.
+  for (std::size_t d = 0; d < x.rank(); ++d) {
+    if (!seen[d] && !x.sizes()[d].is_constant(1)) return false;
+  }
   b.layout = FixedLayout{strides};
   written_view(*buffer).strides = strides;
   return true;

@@ -325,7 +325,8 @@ class OperationCheck {
     if (Result r = check_sizes(k.value, "the value", {q[0], key[1], key[2], k.value.sizes[3]})) return r;
     if (Result r = check_sizes(k.out, "the result", {q[0], q[1], q[2], k.value.sizes[3]})) return r;
     const bool known = q[1].is_constant() && key[1].is_constant();
-    if (!(q[1] == key[1]) && (!known || key[1].constant() == 0 || q[1].constant() % key[1].constant() != 0)) {
+    if (!(q[1] == key[1]) && (!known || key[1].constant() == 0 || q[1].constant() == 0 ||
+                              q[1].constant() % key[1].constant() != 0)) {
       return wrong(Kind::shape, "{} heads of the key do not divide {} of the query", to_string(key[1]),
                    to_string(q[1]));
     }

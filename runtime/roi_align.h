@@ -48,6 +48,24 @@ BRAID_HOST_DEVICE inline bool roi_align_neighbours(T at, int64_t size, int64_t& 
   return true;
 }
 
+// The samples of a bin that may lie inside of an image of this size, and at most two beside them on each side. A bin that has as many
+// samples as pixels may be much larger than the image, or infinite.
+struct RoiAlignSamples {
+  int64_t begin, end;
+};
+template <class T>
+BRAID_HOST_DEVICE inline RoiAlignSamples roi_align_inside(T start, T bin, int64_t count, int64_t size,
+                                                          int64_t sampling_ratio) {
+  if (sampling_ratio > 0) return {0, count};
+  const double all = static_cast<double>(count), step = static_cast<double>(bin) / all;
+  double begin = (-1.0 - static_cast<double>(start)) / step - 2.5,
+         end = (static_cast<double>(size) - static_cast<double>(start)) / step + 2.5;
+  if (!(step > 0) || !(begin < all) || !(end > 0)) return {0, 0};  // or not a number
+  if (begin < 0) begin = 0;
+  if (end > all) end = all;
+  return {static_cast<int64_t>(begin), static_cast<int64_t>(end)};
+}
+
 // The bin (ph, pw) of a region, which is x1, y1, x2, y2, in one channel of an image.
 template <class T>
 BRAID_HOST_DEVICE inline T roi_align_element(const T* image, const T* region, int64_t ph, int64_t pw,
@@ -63,14 +81,16 @@ BRAID_HOST_DEVICE inline T roi_align_element(const T* image, const T* region, in
           bin_width = width / static_cast<T>(o.pooled_width);
   const int64_t rows = roi_align_samples(bin_height, o.sampling_ratio),
                 columns = roi_align_samples(bin_width, o.sampling_ratio);
+  const T top = y1 + static_cast<T>(ph) * bin_height, left = x1 + static_cast<T>(pw) * bin_width;
+  const RoiAlignSamples down = roi_align_inside(top, bin_height, rows, o.height, o.sampling_ratio),
+                        across = roi_align_inside(left, bin_width, columns, o.width, o.sampling_ratio);
   T result = T(0);
-  bool first = true;
-  for (int64_t iy = 0; iy < rows; ++iy) {
-    const T y = y1 + static_cast<T>(ph) * bin_height +
-                (static_cast<T>(iy) + T(0.5)) * bin_height / static_cast<T>(rows);
-    for (int64_t ix = 0; ix < columns; ++ix) {
-      const T x = x1 + static_cast<T>(pw) * bin_width +
-                  (static_cast<T>(ix) + T(0.5)) * bin_width / static_cast<T>(columns);
+  // Samples that are left out count as zeros, as all outside of the image.
+  bool first = down.end - down.begin == rows && across.end - across.begin == columns;
+  for (int64_t iy = down.begin; iy < down.end; ++iy) {
+    const T y = top + (static_cast<T>(iy) + T(0.5)) * bin_height / static_cast<T>(rows);
+    for (int64_t ix = across.begin; ix < across.end; ++ix) {
+      const T x = left + (static_cast<T>(ix) + T(0.5)) * bin_width / static_cast<T>(columns);
       int64_t y_low = 0, y_high = 0, x_low = 0, x_high = 0;
       T ly = T(0), lx = T(0), parts[4] = {T(0), T(0), T(0), T(0)};
       if (roi_align_neighbours(y, o.height, y_low, y_high, ly) &&

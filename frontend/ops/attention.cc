@@ -23,7 +23,7 @@ std::int64_t heads_per_key_head(OpContext& c, const AttentionOperands& a) {
     c.fail(kUnknownShape, fmt::format("the numbers of heads, {} and {}, are not known", to_string(heads),
                                       to_string(key_heads)));
   }
-  if (key_heads.constant() <= 0 || heads.constant() % key_heads.constant() != 0) {
+  if (key_heads.constant() <= 0 || heads.constant() <= 0 || heads.constant() % key_heads.constant() != 0) {
     c.fail(kShapeMismatch,
            fmt::format("{} heads of the query for {} of the key", to_string(heads), to_string(key_heads)),
            "the heads of the key must divide those of the query");

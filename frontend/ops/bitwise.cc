@@ -23,7 +23,7 @@ void lower_shift(OpContext& c) {
 void lower_bit_cast(OpContext& c) {
   const DType from = c.dtype(0), to = c.dtype_of(c.int_attribute("to"));
   if (size_of(from) != size_of(to)) {
-    c.fail(kInvalidAttribute,
+    c.fail(kTypeMismatch,
            fmt::format("attribute 'to' is {}, whose elements have {} bytes; those of {} have {}",
                        to_string(to), size_of(to), to_string(from), size_of(from)));
   }

@@ -63,6 +63,12 @@ void lower_pad(OpContext& c) {
     }
   }
   const bool constant = mode == "constant";
+  for (std::size_t k = 0; !constant && k < sizes.size(); ++k) {
+    if (pads.before[k].is_constant(0) && pads.after[k].is_constant(0)) continue;
+    if (x.sizes()[k].is_constant(0))
+      c.fail(kShapeMismatch, fmt::format("axis {} has no elements that the mode '{}' could repeat", k, mode));
+    l.require_at_most(1, x.sizes()[k]);
+  }
   TensorBox fill;
   if (constant) {
     fill =

@@ -70,6 +70,11 @@ Real nearest(const ResizeOptions& o, const ResizeAxis& axis, Real x) {
   return o.nearest_mode == "round_prefer_ceil" ? apply(OpCode::floor, x + 0.5) : apply(OpCode::ceil, x - 0.5);
 }
 
+// Tables of positions are made while compiling; longer axes compute theirs in the loop.
+constexpr std::int64_t kLongestTable = std::int64_t{1} << 16;
+
+bool has_table(const ResizeAxis& axis) { return axis.is_static() && axis.out.constant() <= kLongestTable; }
+
 std::vector<std::int64_t> nearest_table(const ResizeOptions& o, const ResizeAxis& axis) {
   std::vector<std::int64_t> table;
   const double last = static_cast<double>(axis.in.constant() - 1);
@@ -110,7 +115,7 @@ Position nearest_position(OpContext& c, const ResizeOptions& o, const ResizeAxis
   if (const std::optional<std::int64_t> factor = plain_factor(o, axis))
     return [factor](BodyBuilder&, Expr at) { return ir::floor_div(at, *factor); };
   if (axis.out.is_constant(0)) return [](BodyBuilder&, Expr at) { return at; };
-  if (!axis.is_static()) {
+  if (!has_table(axis)) {
     return [o, axis](BodyBuilder& b, Expr at) {
       return clamped_index(nearest(o, axis, source_of(o, axis, b, at)), axis.in);
     };
@@ -198,6 +203,11 @@ Row sampled(const ResizeOptions& o, const ResizeAxis& axis, Taps taps, std::int6
 
 Sampling static_sampling(OpContext& c, const ResizeOptions& o, const ResizeAxis& axis, DType compute) {
   const Taps taps = taps_of(o, axis.known_scale());
+  constexpr std::int64_t kLargestTable = std::int64_t{1} << 22;
+  if (taps.count > kLargestTable / std::max<std::int64_t>(axis.out.constant(), 1)) {
+    c.fail(kUnsupportedForm, fmt::format("antialiasing of axis {} takes {} elements for each of {}",
+                                         axis.index, taps.count, axis.out.constant()));
+  }
   Row all;
   for (std::int64_t at = 0; at < axis.out.constant(); ++at) {
     const Row row = sampled(o, axis, taps, at);
@@ -218,6 +228,10 @@ Sampling static_sampling(OpContext& c, const ResizeOptions& o, const ResizeAxis&
 }
 
 Sampling dynamic_sampling(OpContext& c, const ResizeOptions& o, const ResizeAxis& axis, DType compute) {
+  if (o.antialias && axis.is_static()) {
+    c.fail(kUnsupportedForm, fmt::format("attribute 'antialias' is 1, but axis {} has more than {} elements",
+                                         axis.index, kLongestTable));
+  }
   if (o.antialias) {
     c.fail(
         kUnsupportedForm,
@@ -255,7 +269,7 @@ Sampling dynamic_sampling(OpContext& c, const ResizeOptions& o, const ResizeAxis
 TensorBox resampled(OpContext& c, const ResizeOptions& o, const ResizeAxis& axis, const TensorBox& x) {
   ir::Lowering& l = c.lowering();
   const Sampling sampling =
-      axis.is_static() ? static_sampling(c, o, axis, x.dtype()) : dynamic_sampling(c, o, axis, x.dtype());
+      has_table(axis) ? static_sampling(c, o, axis, x.dtype()) : dynamic_sampling(c, o, axis, x.dtype());
   std::vector<Expr> sizes = x.sizes();
   sizes[axis.index] = axis.out;
   const auto term = [&](BodyBuilder& b, std::span<const Expr> at, Expr k) {

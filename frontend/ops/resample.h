@@ -1,5 +1,5 @@
 // How an image is resized: every axis is resampled alone, as weighted sums of neighbours ("taps"). Positions and weights
-// are tables computed while compiling where the sizes are known, and otherwise part of the loop.
+// are tables computed while compiling where the sizes are known and not too large, and otherwise part of the loop.
 #pragma once
 
 #include "frontend/ops/common.h"

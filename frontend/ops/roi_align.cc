@@ -30,6 +30,10 @@ void lower_roi_align(OpContext& c) {
                "at least 1, 1 and 0",
                height, width, sampling_ratio));
   }
+  constexpr std::int64_t kMostSamples = 1024;  // along an axis of each bin
+  if (sampling_ratio > kMostSamples)
+    c.fail(kUnsupportedForm,
+           fmt::format("attribute 'sampling_ratio' is {}, which is above {}", sampling_ratio, kMostSamples));
   if (c.rank(0) != 4 || c.rank(1) != 2 || c.rank(2) != 1) {
     c.fail(kShapeMismatch, fmt::format("inputs of ranks {}, {} and {}, expected 4, 2 and 1", c.rank(0),
                                        c.rank(1), c.rank(2)));

@@ -69,7 +69,7 @@ TEST(OldModels, AnOperatorWithoutARuleIsRefused) {
   const ir::UserError error = error_of(
       [] { import_text("g (float[2] x, float t, float a) => (float[4] y) { y = Tile(x, t, a) }", {}, 5); });
   EXPECT_EQ(error.code(), kVersionConversion);
-  EXPECT_THAT(error.what(), HasSubstr("No Adapter"));
+  EXPECT_THAT(error.what(), HasSubstr("Tile had operands of another form"));
 }
 
 TEST(OldModels, UnsupportedOperatorsAreNamedBeforeTheConversion) {

@@ -87,7 +87,7 @@ TEST(Copies, OfWrongBodiesAreRefused) {
            "a = Identity(a) p = Neg(a)",
            "q = Identity(x) r = Relu(q) q = Identity(v) p = Add(r, q)",
            "r = Relu(v) v = Identity(x) p = Add(r, v)",
-           "q = Identity(nothing) p = Neg(x)",
+           "q = Identity(nothing) p = Sub(q, x)",
            "q = Identity(w) w = Abs(x) p = Sub(q, w)",
        }) {
     const ir::UserError error = error_of([&] {

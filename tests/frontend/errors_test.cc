@@ -223,7 +223,7 @@ TEST(FrontendErrors, TheHintForAnUnboundedDimensionCanBePastedIntoAShell) {
 // All that is missing is told at once, wherever it stands.
 TEST(FrontendErrors, UnsupportedOperatorsInBodiesOfFunctionsAndInBranchesAreNamed) {
   const ir::UserError error =
-      error_in("g (bool c, int64[2] x, uint8[2] w) => (float[n] y) { u = " + kTfIdf +
+      error_in("g (bool c, int64[2] x, uint8[2] w) => (float[n] y, float[m] u) { u = " + kTfIdf +
                    "(x) y = If (c) <then_branch = t () => (float[m] a) { a = " + kDecoder +
                    "(w) }, else_branch = f () => (float[m] b) { b = " + kTfIdf + "(x) }> }",
                {}, 20);
@@ -237,8 +237,8 @@ TEST(FrontendErrors, UnsupportedOperatorsOfTheBranchThatIsTakenAreAllNamed) {
   const ir::UserError error = error_in(
       "g (int64[2] x, uint8[2] w) => (float[n] y) { c = Constant <value = bool {1}> () y = If (c) "
       "<then_branch = t () => (float[m] a) { [first] b = " +
-          kDecoder + "(w) [second] a = " + kTfIdf +
-          "(x) }, else_branch = f () => (float[m] b) { b = Cast <to = 1> (x) }> }",
+          kDecoder + "(w) d = Cast <to = 1> (b) [second] e = " + kTfIdf +
+          "(x) a = Add(d, e) }, else_branch = f () => (float[m] b) { b = Cast <to = 1> (x) }> }",
       {}, 20);
   EXPECT_EQ(error.code(), kUnsupportedOperators);
   EXPECT_THAT(
@@ -249,7 +249,7 @@ TEST(FrontendErrors, UnsupportedOperatorsOfTheBranchThatIsTakenAreAllNamed) {
 
 TEST(FrontendErrors, UnsupportedOperatorsAreNamedWithVersionsAndReasons) {
   const ir::UserError error =
-      error_in("g (float[2] x, int64[2] k, string[2] s) => (bool[2] y) { [unique] u = " + kTfIdf +
+      error_in("g (float[2] x, int64[2] k, string[2] s) => (bool[2] y, float[2] o) { [unique] u = " + kTfIdf +
                    "(k) [gelu] g = Gelu(u) "
                    "[scan] h = HardSwish(g) [typo] t = Cast0(h) [other] o = com.microsoft.Pack(t) [text] e = "
                    "Equal(s, s) "
@@ -267,17 +267,37 @@ TEST(FrontendErrors, UnsupportedOperatorsAreNamedWithVersionsAndReasons) {
   }
 }
 
-// The element type of Equal's operands is known although what follows is not supported.
-TEST(FrontendErrors, UnsupportedElementTypesAreNamedBesideUnsupportedOperators) {
+// What is computed from the result of one that is not supported has no type; all others are named at once.
+TEST(FrontendErrors, UnsupportedElementTypesAreAllNamed) {
   const ir::UserError error = error_in(
-      "g (float[2] x) => (float[n] y) { [cast] s = Cast <to = 8> (x) [text] e = Equal(s, s) i = Cast <to = "
-      "7> (x) "
-      "[rows] y = " +
-          kTfIdf + "(i) }",
-      {}, 19);
-  EXPECT_EQ(error.code(), kUnsupportedOperators);
-  EXPECT_THAT(error.what(), HasSubstr("Equal-19 (node 'text'): not implemented for the element type STRING"));
-  EXPECT_THAT(error.what(), HasSubstr("TfIdfVectorizer-9 (node 'rows'): not implemented"));
+      "g (float8e4m3fn[2] x, float8e5m2[2] z) => (bool[2] v, bool[2] w, bool[2] u) { [first] y = IsNaN(x) "
+      "[behind] "
+      "v = Not(y) [second] w = IsInf(z) [third] u = IsInf(z) }",
+      {}, 23);
+  EXPECT_EQ(error.code(), kUnsupportedOperators) << error.what();
+  EXPECT_THAT(error.what(),
+              HasSubstr("2 operators are not supported:\n    IsNaN-20 (node 'first'): not "
+                        "implemented for the element type FLOAT8E4M3FN\n    IsInf-20 (node 'second' "
+                        "and 1 more): not implemented for the element type FLOAT8E5M2"));
+}
+
+// Neither an operator nor a constant that nothing reads refuses a model.
+TEST(FrontendErrors, WhatNothingReadsIsLeftOut) {
+  const onnx::ModelProto model = parse_model(
+      "g (float[2] x, bool c) => (float[2] y) <string[1] s = {\"text\"}> { k = Cast <to = 7> (x) u = " +
+          kTfIdf +
+          "(k) e = StringNormalizer(s) y = If (c) <then_branch = t () => (float[2] a) { w = Cast <to = 2> "
+          "(x) "
+          "b = ImageDecoder(w) a = Neg(x) }, else_branch = f () => (float[2] d) { d = Abs(x) }> }",
+      20);
+  EXPECT_EQ(import_proto(model).graph.outputs.size(), 1u);
+}
+
+TEST(FrontendErrors, AStringThatIsReadIsRefused) {
+  const ir::UserError error = error_in(
+      "g (float[2] x) => (float[2] y) <string[1] s = {\"text\"}> { e = Equal(s, s) y = Where(e, x, x) }", {},
+      20);
+  EXPECT_EQ(error.code(), kUnsupportedType) << error.what();
 }
 
 // ONNX makes the body of this function for the types of its inputs.

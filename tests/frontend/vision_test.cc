@@ -99,7 +99,7 @@ TEST(Resize, WhatCannotBeResizedIsRefused) {
       {"g (float[4,4] x) => (float[a,b] y) { s = Constant <value = int64[1] {3}> () y = Resize <axes = [0, "
        "0]> (x, "
        "\"\", \"\", s) }",
-       18, kInvalidAttribute, "Axis 0 is referred to more than once"},
+       18, kInvalidAttribute, "an axis is given twice"},
       {"g (float[4] x) => (float[a] y) { s = Constant <value = int64[1] {3}> () y = Resize <mode = "
        "\"bogus\"> (x, \"\", "
        "\"\", s) }",
