@@ -94,7 +94,7 @@ const std::map<std::string_view, Interval>& intervals() {
 using Problem = std::optional<std::string>;
 
 Problem number_problem(const onnx::OpSchema& schema, const std::string& name, std::int64_t value) {
-  // Collectives have attributes of their own; their inference and lowering check them against the ranks.
+  // Collectives have attributes of their own; their lowering checks them against the ranks.
   const bool from_onnx = schema.domain().empty() || schema.domain() == "ai.onnx.ml";
   const auto found = from_onnx ? intervals().find(name) : intervals().end();
   const Interval allowed = found == intervals().end() ? kInt : found->second;

@@ -18,8 +18,7 @@ Opsets check_versions(const Model& model);
 // domains are imported. ONNX's checker would copy the whole model and name no nodes.
 void check_structure(const Model& model, const Opsets& opsets);
 
-// Checks that repeated declarations of a value (say, a graph input that is also an output) agree; ONNX's
-// inference would use the last one. UserErrors kTypeMismatch, kShapeMismatch.
+// Checks that repeated declarations of a value (say, a graph input that is also an output) agree. UserErrors kTypeMismatch, kShapeMismatch.
 void check_declarations(const Model& model);
 
 }  // namespace braid::frontend

@@ -1,5 +1,5 @@
-// Identity nodes. They compute nothing, so they must decide nothing: neither what ONNX infers, which does not follow sizes through them, nor
-// how a model is split.
+// Identity nodes. They compute nothing, so they must decide nothing: not how a model is
+// split, for example.
 #pragma once
 
 #include <onnx/onnx_pb.h>

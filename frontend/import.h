@@ -59,7 +59,7 @@ std::map<std::string, ir::Bounds> default_dims(const std::string& path,
 // ir::UserError for any error in the model or the options.
 ir::Schedule import_model(const std::string& path, const ImportOptions& options);
 
-// A model that is lowered several times, with different splits: it is read, checked and inferred once.
+// A model that is lowered several times, with different splits: it is read and checked once.
 class PlainModel {
  public:
   // As import_model; options.ranks is the number of files, options.split counts for nothing.

@@ -1,6 +1,6 @@
 // Schemas of operators that ONNX's library lacks: this project's collectives (domain ai.braid), ONNX
-// Runtime's (com.microsoft) and SimplifiedLayerNormalization. With them, ONNX's checker and inference handle
-// these operators.
+// Runtime's (com.microsoft) and SimplifiedLayerNormalization. With them, ONNX's checker handles these
+// operators.
 #pragma once
 
 namespace braid::frontend {

@@ -33,7 +33,7 @@ void lower_clip(OpContext& c) {
   const auto bound = [&](int k, const char* attribute, OpCode code) {
     if (c.version() >= 11) {
       if (!c.has_input(k)) return;
-      if (c.rank(k) != 0)  // ONNX's inference takes the result's shape from the first input alone
+      if (c.rank(k) != 0)
         c.fail(kShapeMismatch, fmt::format("input {} ('{}') is not a scalar", k, attribute));
       x = binary(c.lowering(), code, x, c.input(k));
     } else if (c.has_attribute(attribute)) {

@@ -50,7 +50,6 @@ void lower_unsqueeze(OpContext& c) {
   const int rank = c.rank(0) + static_cast<int>(given->size());
   std::vector<int> axes;
   for (std::int64_t axis : *given) {
-    // ONNX's inference ignores a negative axis there.
     if (axis < 0 && c.version() < 11) {
       c.fail(kInvalidAttribute, fmt::format("axis {} of operator set {}", axis, c.version()),
              "axes count from the end from operator set 11 on");

@@ -1,4 +1,4 @@
-// Splitting a plain model over ranks while it is imported: between shape inference and lowering.
+// Splitting a plain model over ranks while it is imported, before it is lowered.
 #pragma once
 
 #include <functional>

@@ -31,6 +31,8 @@ class Chain:
 
     def __init__(self, seed):
         self.rng = np.random.Generator(np.random.PCG64(seed))
+        # Whether dimensions may have names. Sizes of 1 are never repeated then: what has a name is not broadcast.
+        self.named = self.one_in(2)
         self.nodes, self.inits, self.inputs, self.values, self.dims = [], [], [], {}, {}
         self.count = 0
 
@@ -77,7 +79,7 @@ class Chain:
         self.values[name] = array
         shape = []
         for size in array.shape:
-            if self.one_in(3):
+            if self.named and self.one_in(3):
                 dim = f"n{len(self.dims)}"
                 self.dims[dim] = [int(self.pick([0, min(size, 1)])), max(size, 8)]
                 shape.append(dim)
@@ -101,6 +103,8 @@ class Chain:
 
 
 def broadcastable(c, shape):
+    if c.named:
+        return shape
     shape = [1 if c.one_in(4) else n for n in shape]
     return shape[c.rng.integers(0, len(shape) + 1) :] if c.one_in(3) else shape
 
@@ -284,7 +288,7 @@ def product(c, x):
             turned = int(c.rng.integers(2))
             second = c.operand(np.ascontiguousarray(b.T) if turned else b)
             return c.add("Gemm", [x, second, c.operand(bias)], (a @ b + bias).astype(a.dtype), transB=turned)
-        batch = [1 if c.one_in(3) else n for n in a.shape[:-2]]
+        batch = [1 if c.one_in(3) and not c.named else n for n in a.shape[:-2]]
         b = c.array(a.dtype, [*batch[c.rng.integers(0, len(batch) + 1) :], a.shape[-1], columns])
         y = c.add("MatMul", [x, c.operand(b)], np.matmul(a, b).astype(a.dtype))
     # What products store is seen through views, and takes an epilogue.
@@ -325,7 +329,7 @@ def reshape(c, x):
 
 def expand(c, x):
     a = c.values[x]
-    shape = [c.pick([1, 2, 3]) if n == 1 and c.one_in(2) else n for n in a.shape]
+    shape = [c.pick([1, 2, 3]) if n == 1 and c.one_in(2) and not c.named else n for n in a.shape]
     if c.one_in(3) and len(shape) < 5:
         shape = [c.pick([1, 2]), *shape]
     if int(np.prod(shape)) > LARGEST:

@@ -33,8 +33,11 @@ class Generator : RandomLoops {
     const Expr n = dims_[0], m = dims_[1];
     for (const std::vector<Expr>& sizes :
          std::vector<std::vector<Expr>>{{n, 4}, {m, 4}, {n, m}, {4, 4}, {n, m, 2}, {4}}) {
-      inputs_.push_back(
-          b_.input("x" + std::to_string(inputs_.size()), sizes, pick(6) == 0 ? DType::i32 : DType::f32));
+      const int type = pick(12);
+      inputs_.push_back(b_.input("x" + std::to_string(inputs_.size()), sizes,
+                                 type == 0   ? DType::i32
+                                 : type == 1 ? DType::i64
+                                             : DType::f32));
       add(inputs_.back());
     }
     ids_ = b_.input("ids", {4}, DType::i64);
@@ -266,7 +269,9 @@ class Generator : RandomLoops {
           t = make_tensor(dtype, sizes, v);
         } else {
           std::vector<std::int64_t> v(n);
-          for (std::int64_t& x : v) x = pick(4);
+          constexpr int kBits[] = {0, 31, 33, 53, 62};
+          for (std::int64_t& x : v)
+            x = input.buffer == ids_ ? pick(4) : pick(9) - 4 + (std::int64_t{pick(2)} << kBits[pick(5)]);
           t = make_tensor(dtype, sizes, v);
         }
         tensors.push_back(std::move(t));

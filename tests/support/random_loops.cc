@@ -33,7 +33,7 @@ BufferId RandomLoops::any() {
 
 DType RandomLoops::random_dtype() {
   const int k = pick(10);
-  return k == 0 ? DType::i32 : k == 1 ? DType::f64 : k == 2 ? DType::bf16 : DType::f32;
+  return k == 0 ? DType::i32 : k == 1 ? DType::f64 : k == 2 ? DType::bf16 : k == 3 ? DType::i64 : DType::f32;
 }
 
 BufferId RandomLoops::fresh(std::vector<Expr> sizes, DType dtype) {
@@ -99,16 +99,27 @@ ValueId RandomLoops::bend(BodyBuilder& body, ValueId v, DType dtype) {
 }
 
 ValueId RandomLoops::combine(BodyBuilder& body, std::vector<ValueId> values, DType dtype) {
-  ValueId v = body.cast(values[0], dtype);
+  const auto small = [&](ValueId v, DType type) {
+    return body.binary(OpCode::max, body.binary(OpCode::min, v, body.constant_of(type, 64)),
+                       body.constant_of(type, -64));
+  };
+  // Other types have no numbers for those of 64 bits.
+  const auto converted = [&](ValueId v) {
+    const bool wide = body.dtype(v) == DType::i64 && dtype != DType::i64;
+    return body.cast(wide ? small(v, DType::i64) : v, dtype);
+  };
+  ValueId v = converted(values[0]);
   for (std::size_t k = 1; k < values.size(); ++k) {
     constexpr OpCode codes[] = {OpCode::add, OpCode::sub, OpCode::max, OpCode::min};
-    v = body.binary(codes[pick(4)], v, body.cast(values[k], dtype));
+    v = body.binary(codes[pick(4)], v, converted(values[k]));
   }
   const int last = pick(5);
   if (last == 0) v = body.unary(OpCode::neg, v);
   if (last == 1) v = bend(body, v, dtype);
-  return body.binary(OpCode::max, body.binary(OpCode::min, v, body.constant_of(dtype, 64)),
-                     body.constant_of(dtype, -64));
+  if (dtype != DType::i64) return small(v, dtype);
+  // Integers of 64 bits wrap, and lie beyond those of 32 bits and beyond what f64 counts.
+  constexpr std::int64_t kFactors[] = {1, 3, (std::int64_t{1} << 31) + 1, (std::int64_t{1} << 53) + 1, -7};
+  return body.binary(OpCode::mul, v, body.constant(dtype, kFactors[pick(5)]));
 }
 
 void RandomLoops::emit_loops(BufferId out, const std::vector<Expr>& sizes, int reduced, ReduceKind kind,
@@ -191,7 +202,8 @@ void RandomLoops::reduction() {
 void RandomLoops::gemm() {
   std::vector<BufferId> matrices;
   for (BufferId b : ready_) {
-    if (graph()[b].sizes.size() == 2 && graph()[b].dtype == DType::f32) matrices.push_back(b);
+    if (graph()[b].sizes.size() == 2 && (graph()[b].dtype == DType::f32 || graph()[b].dtype == DType::i64))
+      matrices.push_back(b);
   }
   std::shuffle(matrices.begin(), matrices.end(), random_);
   for (BufferId x : matrices) {
@@ -201,18 +213,19 @@ void RandomLoops::gemm() {
         std::swap(w.sizes[0], w.sizes[1]);
         std::swap(w.strides[0], w.strides[1]);
       }
-      if (!(a.sizes[1] == w.sizes[0])) continue;
-      const BufferId out = fresh({a.sizes[0], w.sizes[1]}, DType::f32);
+      const DType dtype = graph()[x].dtype;
+      if (!(a.sizes[1] == w.sizes[0]) || graph()[y].dtype != dtype) continue;
+      const BufferId out = fresh({a.sizes[0], w.sizes[1]}, dtype);
       b_.emit({"gemm", Gemm{a, w, whole(graph(), out), {}}, {out}, {}, {}});
       const std::vector<Expr> sizes = graph()[out].sizes;
       if (pick(2) == 0) {  // a reader that an epilogue can take
         BufferId from = out;
         if (pick(2) == 0) {  // an activation, whose values are seen before they are made small
-          from = in_region_ ? fresh(sizes, DType::f32) : b_.result("bent", sizes, DType::f32);
+          from = in_region_ ? fresh(sizes, dtype) : b_.result("bent", sizes, dtype);
           BodyBuilder body(pool());
           const ValueId v =
-              body.load(out, DType::f32, simplify(flat(indices(2), strides_of(graph(), out)), sizes));
-          emit_loops(from, sizes, 0, ReduceKind::sum, body.finish(bend(body, v, DType::f32)));
+              body.load(out, dtype, simplify(flat(indices(2), strides_of(graph(), out)), sizes));
+          emit_loops(from, sizes, 0, ReduceKind::sum, body.finish(bend(body, v, dtype)));
         }
         const BufferId next = fresh(sizes, random_dtype());
         fill(next, from);

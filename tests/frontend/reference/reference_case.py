@@ -127,12 +127,15 @@ def a_shape(rng, low_rank=0, high_rank=4, high=5, empty=True):
 
 
 def array(rng, dtype, shape):
-    """Normal floats, small integers, fair booleans."""
+    """Normal floats, integers that are small or, of 64 bits, around a power of two from 2^31 on in some arrays, fair booleans."""
     dtype = np.dtype(dtype)
     if dtype == np.bool_:
         return rng.integers(0, 2, shape).astype(np.bool_)
     if dtype.kind in "iu":
-        return rng.integers(0 if dtype.kind == "u" else -50, 100, shape).astype(dtype)
+        small = rng.integers(0 if dtype.kind == "u" else -50, 100, shape).astype(dtype)
+        if dtype.itemsize < 8 or rng.integers(3):
+            return small
+        return small + dtype.type(2) ** dtype.type(pick(rng, [31, 32, 53, 62])) * rng.integers(0, 2, shape).astype(dtype)
     return np.asarray(rng.standard_normal(shape)).astype(np.float32).astype(dtype)
 
 
