@@ -71,13 +71,15 @@ class GraphLowering {
     if (!unsupported_.empty()) refuse_unsupported(model_.path, unsupported_);
     for (const onnx::ValueInfoProto& output : model_.proto.graph().output()) {
       lowering_.set_origin(output.name());
-      if (!output.type().has_tensor_type()) {
+      Value& value = values_.at(output.name());
+      const bool declared = output.type().value_case() != onnx::TypeProto::VALUE_NOT_SET;
+      if (value.sequence || value.empty_optional || (declared && !output.type().has_tensor_type())) {
         user_error(kUnsupportedType, {.file = model_.path},
                    fmt::format("the output '{}' is a sequence or an optional value", output.name()),
                    "return its tensors as outputs of their own");
       }
       located({.file = model_.path}, [&] {
-        const ir::TensorBox box = box_of(values_.at(output.name()), lowering_);
+        const ir::TensorBox box = box_of(value, lowering_);
         lowering_.output(output.name(), as_type(box, byte_type(box.dtype())));
         ir::GraphOutput& own = schedule_.graph.outputs.back();
         ir::Graph& graph = schedule_.graph;

@@ -8,9 +8,15 @@ namespace braid::frontend {
 namespace {
 
 void lower_reshape(OpContext& c) {
-  const std::vector<Expr> target = c.shape_values(1, "the sizes");
-  c.set_output(0, c.lowering().reshape(c.input(0),
-                                       reshaped(c.sizes(0), target, c.int_attribute("allowzero", 0) != 0)));
+  const std::vector<Expr> target = c.shape_values(1, "the sizes"), &sizes = c.sizes(0);
+  const bool allow_zero = c.int_attribute("allowzero", 0) != 0;
+  const TensorBox y = c.lowering().reshape(c.input(0), reshaped(sizes, target, allow_zero));
+  // A size that is 0 in a run only would copy the input's there: this is the same only if that is 0, too.
+  for (std::size_t k = 0; k < target.size() && !allow_zero; ++k) {
+    if (target[k].is_constant() || ir::bounds(target[k]).min > 0) continue;
+    c.lowering().require_at_most(k < sizes.size() ? ir::min(sizes[k], 1) : 1, target[k]);
+  }
+  c.set_output(0, y);
 }
 
 void lower_flatten(OpContext& c) {

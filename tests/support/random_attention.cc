@@ -56,6 +56,9 @@ class Generator {
     Attention k;
     if (random_.below(4) != 0) k.scale = 1 / std::sqrt(depth);
     if (random_.below(4) == 0) k.softcap = random_.from(1, 3);
+    constexpr UndefinedRows kRows[] = {UndefinedRows::zero_if_masked, UndefinedRows::nan,
+                                       UndefinedRows::zero};
+    k.undefined = kRows[random_.below(3)];
     add_mask(k, views);
     if (random_.below(4) == 0) views.valid_keys = numbers("valid", keys_ + 2, 0);
     if (random_.below(2) == 0) add_limits(k, views);
@@ -92,15 +95,24 @@ class Generator {
         return l_.slice(
             input(name, dtype_, {batch_, heads, bounds(positions).max + random_.from(0, 9), depth}), 2, 0,
             positions);
-      case 3: {  // not an input: computed before
-        const TensorBox x = input(name, dtype_, {batch_, heads, positions, depth});
-        return l_.pointwise({x}, [&](BodyBuilder& b, std::span<const ValueId> v) {
-          return b.binary(OpCode::mul, v[0], b.constant_of(dtype_, 0.5));
-        });
-      }
+      case 3:  // not an input: computed before
+        return halved(input(name, dtype_, {batch_, heads, positions, depth}));
       default:
         return input(name, dtype_, {batch_, heads, positions, depth});
     }
+  }
+
+  // Some of it infinite or NaN at times; inputs are in [-2, 2].
+  TensorBox halved(const TensorBox& x) {
+    const double special =
+        random_.flip() ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
+    const bool poisoned = random_.below(3) == 0;
+    return l_.pointwise({x}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+      const ValueId half = b.binary(OpCode::mul, v[0], b.constant_of(dtype_, 0.5));
+      if (!poisoned) return half;
+      return b.where(b.binary(OpCode::gt, v[0], b.constant_of(dtype_, 1.95)), b.constant_of(dtype_, special),
+                     half);
+    });
   }
 
   void add_mask(Attention& k, Lowering::AttentionViews& views) {
