@@ -2,6 +2,7 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -79,7 +80,8 @@ class Recogniser {
   struct Mask {
     TensorBox box;
     double fill = kNone;
-    bool inverted = false;  // of bool: attended where it is false
+    bool inverted = false;   // of bool: attended where it is false
+    bool adds_fill = false;  // of bool: to the score, which it would replace
   };
 
   const onnx::NodeProto& node(int k) const { return g_.graph.node(k); }
@@ -159,8 +161,8 @@ class Recogniser {
     return !in_tanh;
   }
 
-  // What Where(c, 0, x) or Where(c, x, 0) adds, as a choice by c: the same where x hides every score. Layers often have such a
-  // tensor each and share c, which has a quarter of its bytes.
+  // Where(c, 0, x) or Where(c, x, 0) that is added, as c that adds x. Layers often have such a tensor each and share c, which has a
+  // quarter of its bytes.
   std::optional<Mask> mask_of_choices(const std::string& name) const {
     const onnx::NodeProto* const where = g_.producer(name);
     if (where == nullptr || !is(*where, "Where")) return std::nullopt;
@@ -168,9 +170,8 @@ class Recogniser {
     const std::optional<double> x = scalar(*where, 1), y = scalar(*where, 2);
     if (condition == nullptr || !x || !y || (*x != 0) == (*y != 0)) return std::nullopt;
     const double fill = *x != 0 ? *x : *y;
-    constexpr double kHides = -1e30;  // no f32 below it changes by a score
-    if (!(fill <= kHides)) return std::nullopt;
-    return Mask{box_of(*condition, g_.context(*where).lowering()), fill, *x != 0};
+    if (std::isnan(fill)) return std::nullopt;
+    return Mask{box_of(*condition, g_.context(*where).lowering()), fill, *x != 0, true};
   }
 
   bool read_weights() {
@@ -311,20 +312,26 @@ class Recogniser {
         mask.inverted = false;
       }
     }
-    if (masks_.size() == 1) {
+    const auto replaces = [&](const Mask& mask) {
+      return mask.box.dtype() == DType::boolean && !mask.adds_fill && mask.fill == masks_[0].fill;
+    };
+    if (masks_.size() == 1 || std::all_of(masks_.begin(), masks_.end(), replaces)) {
       a.mask = masks_[0].box;
+      for (std::size_t k = 1; k < masks_.size(); ++k)
+        a.mask = binary(l, OpCode::logical_and, *a.mask, masks_[k].box);
       a.fill = masks_[0].fill;
+      a.adds_fill = masks_[0].adds_fill;
       return true;
     }
-    // Masks of several kinds are added up; a fill that is not -inf would hide what is added after it only.
+    // Several are added up. One that replaces a score would hide what is added before it only.
     std::optional<TensorBox> sum;
     const DType type = compute_type(type_);
     for (const Mask& mask : masks_) {
       TensorBox added = mask.box;
       if (added.dtype() == DType::boolean) {
-        if (mask.fill != kNone) return false;
+        if (!mask.adds_fill) return false;
         added = l.pointwise({added}, [&](BodyBuilder& b, std::span<const ValueId> v) {
-          return b.where(v[0], b.constant_of(type, 0), b.constant_of(type, kNone));
+          return b.where(v[0], b.constant_of(type, 0), b.constant_of(type, mask.fill));
         });
       }
       added = l.cast(added, type);

@@ -293,8 +293,8 @@ std::string_view to_string(UndefinedRows rows);
 // Any strides, all of one float type; scores and sums are f32 (f64 for f64). `undefined` says what a row is whose scores have no
 // softmax. Which keys a query attends to:
 //
-//   mask        [batch, heads, queries, keys], of a float type: added to the score; of bool: a score becomes `fill` where it is
-//               false. The weight of a key whose score is -inf is 0.
+//   mask        [batch, heads, queries, keys], of a float type: added to the score; of bool: where it is false, a score becomes `fill`,
+//               or `fill` is added to it. The weight of a key whose score is -inf is 0.
 //   valid_keys  [batch], i32 or i64: only the keys before this one
 //   before, after  of the query at position p only keys in [p - before, p + after]; causal attention is `after` 0. Query i is at
 //               positions[batch] + i (i32 or i64), without these at first_position + i.
@@ -306,6 +306,7 @@ struct Attention {
   double scale = 1;
   double softcap = 0;  // 0: none
   double fill = -std::numeric_limits<double>::infinity();
+  bool adds_fill = false;
   Expr first_position = 0;
   std::optional<Expr> before, after;  // over dimensions, like first_position
   UndefinedRows undefined = UndefinedRows::zero_if_masked;

@@ -93,7 +93,8 @@ class Rows {
     if (k_.softcap != 0) s = rounded_score(std::tanh(s / k_.softcap) * k_.softcap);
     if (!mask_) return s;
     const Scalar mask = load(*mask_, {batch, head, query, key});
-    if (mask_->dtype == DType::boolean) return mask.i != 0 ? s : rounded_score(k_.fill);
+    if (mask_->dtype == DType::boolean && mask.i != 0) return s;
+    if (mask_->dtype == DType::boolean) return rounded_score(k_.adds_fill ? s + k_.fill : k_.fill);
     return rounded_score(s + mask.d);
   }
 

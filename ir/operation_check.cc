@@ -356,7 +356,7 @@ class OperationCheck {
       return wrong(Kind::structure, "the softcap of an attention must be finite and not negative");
     if (std::isnan(k.fill)) return wrong(Kind::structure, "the fill of an attention must be a number");
     const bool boolean_mask = k.mask && g_[k.mask->buffer].dtype == DType::boolean;
-    if (k.fill != Attention().fill && !boolean_mask)
+    if ((k.adds_fill || k.fill != Attention().fill) && !boolean_mask)
       return wrong(Kind::structure, "only an attention with a bool mask has a fill");
     if (!k.before && !k.after && (k.positions || !k.first_position.is_constant(0)))
       return wrong(Kind::structure, "an attention has positions, but no limits before or after them");

@@ -421,7 +421,12 @@ Attention Parser::named_kernel(Operation& op, std::string& given) {
   if (accept_word("scale")) k.scale = number();
   if (accept_word("softcap")) k.softcap = number();
   if (accept_word("mask")) k.mask = tensor_ref();
-  if (accept_word("fill")) k.fill = number();
+  if (accept_word("fill")) {
+    k.fill = number();
+  } else if (accept_word("add")) {
+    k.fill = number();
+    k.adds_fill = true;
+  }
   if (accept_word("valid_keys")) k.valid_keys = tensor_ref();
   if (accept_word("positions")) k.positions = tensor_ref();
   if (accept_word("first_position")) k.first_position = uniform_expr();

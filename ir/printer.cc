@@ -560,7 +560,10 @@ class Printer {
     number("scale", k.scale, usual.scale);
     number("softcap", k.softcap, usual.softcap);
     operand("mask", k.mask);
-    number("fill", k.fill, usual.fill);
+    if (k.adds_fill)
+      text += " add " + literal_text(DType::f64, k.fill);
+    else
+      number("fill", k.fill, usual.fill);
     operand("valid_keys", k.valid_keys);
     operand("positions", k.positions);
     if (!(k.first_position == usual.first_position)) text += " first_position " + to_string(k.first_position);

@@ -134,8 +134,12 @@ class Expansion {
     }
     if (k_.mask) {
       const ValueId mask = load(b, by_key_head(*k_.mask));
-      s = b.dtype(mask) == DType::boolean ? b.where(mask, s, b.constant_of(score_, k_.fill))
-                                          : b.binary(OpCode::add, s, b.cast(mask, score_));
+      if (b.dtype(mask) != DType::boolean) {
+        s = b.binary(OpCode::add, s, b.cast(mask, score_));
+      } else {
+        const ValueId fill = b.constant_of(score_, k_.fill);
+        s = b.where(mask, s, k_.adds_fill ? b.binary(OpCode::add, s, fill) : fill);
+      }
     }
     if (const std::optional<ValueId> may = attended(b)) s = b.where(*may, s, none);
     return loops(b, s);

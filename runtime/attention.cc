@@ -105,7 +105,7 @@ void attend_f64(const AttentionShape& s, const AttentionArgs& args, const Attent
           if (s.mask_type == DType::f64)
             x += static_cast<const double*>(args.mask)[at];
           else if (s.mask_type == DType::boolean)
-            x = mask_element(s, args.mask, at) != 0 ? x : s.fill;
+            x = static_cast<const uint8_t*>(args.mask)[at] != 0 ? x : s.adds_fill ? x + s.fill : s.fill;
           else
             x += static_cast<double>(mask_element(s, args.mask, at));
         }
@@ -226,7 +226,7 @@ float mask_element(const AttentionShape& s, const void* mask, int64_t at) {
     case DType::f64:
       return static_cast<float>(static_cast<const double*>(mask)[at]);
     case DType::boolean:
-      return static_cast<const uint8_t*>(mask)[at] != 0 ? 1.0f : 0.0f;
+      return bool_mask(s, static_cast<const uint8_t*>(mask)[at]);
     default:
       return static_cast<const float*>(mask)[at];
   }

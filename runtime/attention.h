@@ -32,6 +32,7 @@ struct AttentionShape {
   DType valid_keys_type = DType::i64, positions_type = DType::i64;
   int64_t valid_keys = 0, positions = 0;  // strides
   double scale = 1, softcap = 0, fill = -std::numeric_limits<double>::infinity();
+  bool adds_fill = false;  // a bool mask that is false adds the fill to a score, which is not replaced by it
   int64_t first_position = 0;
   bool has_before = false, has_after = false;
   int64_t before = 0, after = 0;

@@ -72,7 +72,12 @@ struct KeyRange {
 };
 KeyRange key_range(const AttentionShape& shape, const AttentionArgs& args, int64_t batch, int64_t query);
 
-// An element of a mask of any float type, or 0 and 1 of bool.
+// An element of a bool mask as a float: what it adds to a score, or else whether it keeps the score.
+inline float bool_mask(const AttentionShape& shape, uint8_t element) {
+  if (shape.adds_fill) return element != 0 ? 0.0f : static_cast<float>(shape.fill);
+  return element != 0 ? 1.0f : 0.0f;
+}
+// An element of a mask of any type.
 float mask_element(const AttentionShape& shape, const void* mask, int64_t at);
 
 }  // namespace braid::rt

@@ -18,6 +18,11 @@ scripts/python_run.sh tests/real_models/real_models.py networks --full build/rel
 # Every exported architecture, compiled.
 scripts/python_run.sh tests/models/make_models.py build/release/test_models
 build/release/bin/braid test --quiet --rtol 1e-4 --atol 1e-5 build/release/test_models/architectures/*
+# Random chains of operators: 10,000 and more.
+scripts/python_run.sh tests/models/random_chains.py build/release/deep_chains --models 1500
+for target in interpreter cpu 'cuda --device emulated'; do
+  find build/release/deep_chains -mindepth 1 -maxdepth 1 | sort | xargs -n 100 build/release/bin/braid test --quiet --target $target
+done
 # Splits of all of them under other names, in other orders and with Identity nodes.
 scripts/python_run.sh tests/models/renamed.py --braid build/release/bin/braid --seeds 5 build/release/test_models/transformers/*[!0-9] build/release/test_models/architectures/*
 # Every plain model that tests and examples make, split over 2 and 4 ranks; a sample on the emulated device.

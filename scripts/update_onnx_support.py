@@ -32,6 +32,13 @@ relative and 1e-7 absolute, at least 1e-2 and 1e-3 for half types. The light sui
 
 Where references disagree, ONNX's evaluator and test data hold: MaxUnpool with sizes given counts indices through the sizes that
 follow from its attributes, of which the result is a corner; ONNX Runtime counts them through the sizes given.
+
+Negative padding, which SAME asks of pools whose stride exceeds the window, is halved and rounded to zero, as by ONNX Runtime's
+LpPool and AveragePool. MaxPool is NaN where its window has a NaN, as in the evaluator.
+
+Attention that is spelled out (MatMul, masks, Softmax, MatMul) gives NaN for a row that is masked everywhere, and zeros where a
+Where replaces NaN; the operator Attention gives zeros. Keys that the operator's causal limit, window or number of valid keys exclude
+do not count even if their score is NaN or infinite. If the value of such a key is not finite, its row may be NaN or not.
 """
 
 

@@ -42,6 +42,7 @@ void ProgramEmitter::emit(OpId id, const Attention& k) {
     type("mask_type", *k.mask);
     strides("mask", *k.mask);
     if (k.fill != Attention().fill) line("fill", literal(DType::f64, k.fill));
+    if (k.adds_fill) line("adds_fill", "true");
   }
   if (k.valid_keys) {
     line("has_valid_keys", "true");

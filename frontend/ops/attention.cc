@@ -199,7 +199,10 @@ TensorBox attend(OpContext& c, AttentionOperands a) {
   ir::Attention kernel;
   kernel.scale = a.scale;
   kernel.softcap = a.softcap;
-  if (a.mask && a.mask->dtype() == DType::boolean) kernel.fill = a.fill;
+  if (a.mask && a.mask->dtype() == DType::boolean) {
+    kernel.fill = a.fill;
+    kernel.adds_fill = a.adds_fill;
+  }
   kernel.undefined = a.undefined;
   kernel.before = a.before;
   kernel.after = a.after;

@@ -14,8 +14,9 @@ struct AttentionOperands {
   ir::TensorBox value;  // [batch, key_heads, keys, value_size]
   // Of bool (true: attended), or of a float type, added to the score; broadcasts to [batch, heads, queries, keys].
   std::optional<ir::TensorBox> mask;
-  // What a bool mask makes of the score where it is false.
+  // The score where a bool mask is false, or what is added to it there.
   double fill = -std::numeric_limits<double>::infinity();
+  bool adds_fill = false;
   // [batch], i32 or i64: keys at this position and after it are not attended.
   std::optional<ir::TensorBox> valid_keys;
   double scale = 1;      // of query times key

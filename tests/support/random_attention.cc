@@ -96,17 +96,19 @@ class Generator {
             input(name, dtype_, {batch_, heads, bounds(positions).max + random_.from(0, 9), depth}), 2, 0,
             positions);
       case 3:  // not an input: computed before
-        return halved(input(name, dtype_, {batch_, heads, positions, depth}));
+        return halved(input(name, dtype_, {batch_, heads, positions, depth}),
+                      name != std::string_view("value"));
       default:
         return input(name, dtype_, {batch_, heads, positions, depth});
     }
   }
 
-  // Some of it infinite or NaN at times; inputs are in [-2, 2].
-  TensorBox halved(const TensorBox& x) {
+  // Some of it infinite or NaN at times, if it may be; inputs are in [-2, 2]. A value outside of the limits may not: it may be read or
+  // not.
+  TensorBox halved(const TensorBox& x, bool any_number) {
     const double special =
         random_.flip() ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
-    const bool poisoned = random_.below(3) == 0;
+    const bool poisoned = any_number && random_.below(3) == 0;
     return l_.pointwise({x}, [&](BodyBuilder& b, std::span<const ValueId> v) {
       const ValueId half = b.binary(OpCode::mul, v[0], b.constant_of(dtype_, 0.5));
       if (!poisoned) return half;
@@ -125,6 +127,7 @@ class Generator {
     if (kind == 0) {
       views.mask = input("mask", DType::boolean, sizes);
       if (random_.below(3) == 0) k.fill = random_.flip() ? -1e4 : std::numeric_limits<float>::lowest();
+      k.adds_fill = random_.flip();
       return;
     }
     const DType types[] = {dtype_, DType::f32, DType::f16};
