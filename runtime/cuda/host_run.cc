@@ -46,7 +46,7 @@ class Rank : public braid::rt::cuda::HostRank {
     options.rank_weights = mine.rank_weights;
     options.rank_weights_bytes = mine.rank_weights_bytes;
     options.peers = peers;
-    options.name_the_rank = run.peers == nullptr;
+    options.name_the_rank = run.peers == nullptr && run.program->ranks > 1;
     options.timeout_ms = run.timeout_ms;
     options.progress = run.progress;
     options.progress_user = run.progress_user;

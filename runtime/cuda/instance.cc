@@ -16,10 +16,6 @@ Instance::~Instance() { delete core_; }
 bool Instance::failed(cudaError_t e, const char* call) { return core_->ok(e, call); }
 bool Instance::failed(ncclResult_t e, const char* call) { return core_->ok(e, call); }
 
-bool Instance::does_not_hold(const char* guard) {
-  return core_->fail(BRAID_BAD_SIZE, std::string("the sizes are inconsistent: ") + guard + " does not hold");
-}
-
 void Instance::at_node(const char* node) {
   core_->failure_.node = node;
   core_->begin_node();
