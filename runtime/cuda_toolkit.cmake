@@ -16,8 +16,9 @@
 # configuration.
 
 # -fsanitize=thread only makes the compiler call a function at each access; the emulated device has those functions, so libtsan
-# is not linked.
-set(BRAID_EMULATED_FLAGS -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow -DBRAID_EMULATED_DEVICE)
+# is not linked. A kernel whose stack overflows touches each of its pages, so that the overflow is found.
+set(BRAID_EMULATED_FLAGS -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow -fstack-clash-protection
+    -DBRAID_EMULATED_DEVICE)
 
 file(GLOB BRAID_CUDA_RUNTIME_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/cuda/*.cc")
 file(GLOB BRAID_CUDA_RUNTIME_KERNELS CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/cuda/*.cu")

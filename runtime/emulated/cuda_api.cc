@@ -136,7 +136,7 @@ bool release(void* pointer, AllocationKind kind) {
 void set_label(const char* label) { host_thread().label = label == nullptr ? "" : label; }
 
 cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim3 block, size_t shared_bytes,
-                          cudaStream_t handle, std::function<void()> body) {
+                          cudaStream_t handle, LaunchParameters parameters) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle, name);
   if (stream->device.error.load() != cudaSuccess)
@@ -157,9 +157,11 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
   stream->must_be_launched(name);
   if (const cudaError_t error = implicit_while_capturing(*stream, name); error != cudaSuccess) return error;
   stream->enqueue(
-      {WorkKind::kKernel, name, [=, name = std::string(name), body = std::move(body)](TaskContext& context) {
+      {WorkKind::kKernel, name,
+       [=, name = std::string(name), parameters = std::move(parameters)](TaskContext& context) {
          KernelOperation operation(context, name);
-         const Fault* fault = block_runner().run(grid, block, shared_bytes, shared_limit, body, operation);
+         const Fault* fault = block_runner().run({function, grid, block, shared_bytes, shared_limit},
+                                                 parameters, operation);
          operation.finish();
          if (fault != nullptr) report_fault(context, name, *fault);
          return fault == nullptr;

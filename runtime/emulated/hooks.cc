@@ -13,6 +13,7 @@
 #include "runtime/emulated/finding_list.h"
 #include "runtime/emulated/flags.h"
 #include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/kernel_memory.h"
 #include "runtime/emulated/kernel_operation.h"
 
 namespace braid::emulated {
@@ -42,17 +43,25 @@ __attribute__((noinline)) void outside_kernel(uintptr_t address, size_t size, Ac
 __attribute__((noinline)) void in_shared(uintptr_t address, size_t size, AccessKind kind) {
   BlockRunner* runner = BlockRunner::current();
   if (runner == nullptr) return;
+  if (runner->overdue()) runner->fail_overdue();
   const std::string* fault = runner->checks().shared_access(address, size, kind);
   if (fault != nullptr) runner->fail(FindingKind::kIllegalAccess, [&] { return *fault; });
   if (current_races != nullptr) current_races->shared(address, size, kind);
 }
 
-// An access that is not to the stack, host memory or constants of the program is checked.
+[[noreturn]] __attribute__((noinline)) void fail_access(const std::string& fault) {
+  BlockRunner& runner = *BlockRunner::current();
+  if (runner.overdue()) runner.fail_overdue();
+  runner.fail(FindingKind::kIllegalAccess, [&] { return fault; });
+}
+
 inline void observe(const void* pointer, size_t size, AccessKind kind) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
   if (__builtin_expect(address - device_region_begin >= kRegionBytes, 1)) {
     if (__builtin_expect(address - shared_region_begin < kSharedRegionBytes, 0))
       in_shared(address, size, kind);
+    else if (current_kernel_thread != nullptr && !current_memory->holds(address, size, kind))
+      fail_host_access(address, size, kind);
     return;
   }
   AccessSet* accesses = current_accesses;
@@ -61,7 +70,7 @@ inline void observe(const void* pointer, size_t size, AccessKind kind) {
     return;
   }
   const std::string* fault = accesses->record(address, size, kind);
-  if (fault != nullptr) BlockRunner::current()->fail(FindingKind::kIllegalAccess, [&] { return *fault; });
+  if (fault != nullptr) fail_access(*fault);
   if (current_races == nullptr) return;
   current_races->global(address, size, kind);
   if (current_log != nullptr) current_log->add(address, size, current_races->thread(), kind);
@@ -132,7 +141,11 @@ void* braid_emulated_memset(void* to, int value, size_t size) {
 #ifndef __SANITIZE_THREAD__
 
 void __tsan_init() {}
-void __tsan_func_entry(void*) {}
+void __tsan_func_entry(void*) {
+  if (braid::emulated::current_kernel_thread == nullptr) return;
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  if (braid::emulated::current_memory->overflows(here)) braid::emulated::fail_stack_overflow();
+}
 void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}

@@ -146,12 +146,22 @@ cudaError_t enqueue_operation(CUstream_st& stream, std::string name,
   return cudaSuccess;
 }
 
+static cudaError_t error_of(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::kIllegalAccess:
+      return cudaErrorIllegalAddress;
+    case FindingKind::kKernelTimeOut:
+      return cudaErrorLaunchTimeout;
+    default:
+      return cudaErrorLaunchFailure;
+  }
+}
+
 void report_fault(TaskContext& context, const std::string& name, const Fault& fault) {
   std::string text = name;
   if (!context.label.empty()) text += " [" + context.label + "]";
   finding_list().add(fault.kind, text + " on " + context.lane.text + ", " + fault.text);
-  context.stream.device.fail(fault.kind == FindingKind::kIllegalAccess ? cudaErrorIllegalAddress
-                                                                       : cudaErrorLaunchFailure);
+  context.stream.device.fail(error_of(fault.kind));
 }
 
 void reset_devices() {
@@ -320,7 +330,7 @@ void CUstream_st::work() {
     clock.join(next.host_clock);
     if (device.error.load() == cudaSuccess) {
       TaskContext context{*this, lane, accesses, clock, std::move(next.label)};
-      if (!next.task(context)) device.fail(cudaErrorLaunchFailure);
+      if (!next.task(context)) device.fail(cudaErrorUnknown);  // unless it has said why: because of a peer
     } else if (next.if_failed) {
       next.if_failed();
     }
