@@ -13,6 +13,7 @@
 #include "runtime/emulated/finding_list.h"
 #include "runtime/emulated/flags.h"
 #include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/host_variables.h"
 #include "runtime/emulated/kernel_memory.h"
 #include "runtime/emulated/kernel_operation.h"
 
@@ -55,12 +56,19 @@ __attribute__((noinline)) void in_shared(uintptr_t address, size_t size, AccessK
   runner.fail(FindingKind::kIllegalAccess, [&] { return fault; });
 }
 
+// By host code.
+inline void in_host_memory(uintptr_t address, size_t size, AccessKind kind) {
+  if (is_watched_variable(address)) touch_variable(address, size, kind);
+}
+
 inline void observe(const void* pointer, size_t size, AccessKind kind) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
   if (__builtin_expect(address - device_region_begin >= kRegionBytes, 1)) {
     if (__builtin_expect(address - shared_region_begin < kSharedRegionBytes, 0))
       in_shared(address, size, kind);
-    else if (current_kernel_thread != nullptr && !current_memory->holds(address, size, kind))
+    else if (current_kernel_thread == nullptr)
+      in_host_memory(address, size, kind);
+    else if (!current_memory->holds(address, size, kind))
       fail_host_access(address, size, kind);
     return;
   }
@@ -74,6 +82,12 @@ inline void observe(const void* pointer, size_t size, AccessKind kind) {
   if (current_races == nullptr) return;
   current_races->global(address, size, kind);
   if (current_log != nullptr) current_log->add(address, size, current_races->thread(), kind);
+}
+
+// The guards of local static variables are bytes.
+inline void saw_byte(const volatile void* pointer, bool set) {
+  if (current_kernel_thread == nullptr && is_watched_variable(reinterpret_cast<uintptr_t>(pointer)))
+    saw_guard(pointer, set);
 }
 
 // For accesses of one instruction. GCC reports those of types with a smaller alignment as ranges.
@@ -122,6 +136,7 @@ using braid::emulated::AtomicEffect;
 using braid::emulated::hooked_atomic;
 using braid::emulated::observe;
 using braid::emulated::observe_aligned;
+using braid::emulated::saw_byte;
 
 extern "C" {
 
@@ -142,7 +157,10 @@ void* braid_emulated_memset(void* to, int value, size_t size) {
 
 void __tsan_init() {}
 void __tsan_func_entry(void*) {
-  if (braid::emulated::current_kernel_thread == nullptr) return;
+  if (braid::emulated::current_kernel_thread == nullptr) {
+    braid::emulated::watch_variables_of(reinterpret_cast<uintptr_t>(__builtin_return_address(0)));
+    return;
+  }
   const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
   if (braid::emulated::current_memory->overflows(here)) braid::emulated::fail_stack_overflow();
 }
@@ -179,6 +197,7 @@ void __tsan_write_range(void* p, size_t size) {
       value = __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                          \
       return AtomicEffect{true, false, static_cast<uint64_t>(value), 0};                                     \
     });                                                                                                      \
+    if (sizeof(type) == 1) saw_byte(p, value != 0);                                                          \
     return value;                                                                                            \
   }                                                                                                          \
   void __tsan_atomic##bits##_store(volatile type* p, type v, int order) {                                    \
