@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "runtime/emulated/addresses.h"
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
@@ -176,6 +177,7 @@ using namespace braid::emulated;
 extern "C" {
 
 cudaError_t cudaMalloc(void** pointer, size_t size) {
+  if (addresses() == nullptr) return result(cudaErrorMemoryAllocation);
   not_within_step();
   if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   if (pointer == nullptr) return result(cudaErrorInvalidValue);
@@ -202,6 +204,7 @@ cudaError_t cudaFree(void* pointer) {
 }
 
 cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned int) {
+  if (addresses() == nullptr) return result(cudaErrorMemoryAllocation);
   not_within_step();
   if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   if (pointer == nullptr) return result(cudaErrorInvalidValue);
@@ -301,12 +304,14 @@ cudaError_t cudaGetDevice(int* device) {
 
 cudaError_t cudaSetDevice(int device) {
   if (!valid_device(device)) return result(cudaErrorInvalidDevice);
+  if (addresses() == nullptr) return result(cudaErrorMemoryAllocation);
   host_thread().set_device(device);
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
   if (count == nullptr) return result(cudaErrorInvalidValue);
+  if (addresses() == nullptr) return result(cudaErrorMemoryAllocation);
   *count = options().devices;
   return cudaSuccess;
 }

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/emulated/addresses.h"
+
 namespace braid::emulated {
 
-constexpr size_t kPageBytes = 4096;
-constexpr size_t kRegionBytes = size_t{256} << 30;  // of addresses; memory is committed on first touch
 constexpr unsigned char kPoison = 0xCB;             // 0xCBCBCBCB as a float is -2.67e7, as bfloat16 the same
 
 // Pinned host memory is in the region as well: what copies, kernels and host code do with it is checked alike.
@@ -40,7 +40,7 @@ extern uintptr_t device_region_begin;
 
 class DeviceMemory {
  public:
-  DeviceMemory();
+  DeviceMemory();  // throws std::bad_alloc if there are no addresses for it
 
   static bool contains(uintptr_t address) { return address - device_region_begin < kRegionBytes; }
 
