@@ -153,7 +153,8 @@ std::string CudaRun::run(BraidCudaHostRun& host, BraidStatus* status) const {
   host.weights_bytes = weights.bytes().size();
   host.dims = dims_.data();
   host.steps = steps();
-  host.on_own_stream = 1;
+  // On GPUs steps are timed. The emulated device finds a step that is not joined with its caller's stream.
+  host.reuses_buffers = files_.emulated && host.node_costs == nullptr ? 1 : 0;
   UploadLine upload;
   if (host.peers == nullptr || host.peers->rank == 0) {
     host.progress = &UploadLine::progress;
