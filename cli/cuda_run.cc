@@ -162,6 +162,7 @@ std::string CudaRun::run(BraidCudaHostRun& host, BraidStatus* status) const {
   }
   char message[8192] = "";
   *status = library_.host_run()(&host, message, sizeof message);
+  if (*status == BRAID_OK) library_.report_leaks();
   const std::string findings = library_.take_findings();
   return fmt::format("{}{}{}", message, findings.empty() || message[0] == '\0' ? "" : "\n", findings);
 }

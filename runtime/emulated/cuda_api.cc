@@ -101,7 +101,7 @@ void record_host_write(void* pointer, size_t size, const char* name) {
 void* allocate(size_t size, AllocationKind kind) {
   const int device = host_thread().device;
   const size_t limit = kind == AllocationKind::kPinned ? kRegionBytes : options().device_bytes;
-  void* pointer = device_memory().allocate(size, device, kind, limit);
+  void* pointer = device_memory().allocate(size, device, kind, limit, host_thread().label);
   static const char* const names[] = {"cudaMalloc", "ncclMemAlloc", "cudaHostAlloc"};
   if (pointer != nullptr) record_host_write(pointer, size, names[static_cast<int>(kind)]);
   return pointer;

@@ -29,7 +29,8 @@ DeviceMemory::DeviceMemory() {
   page_owner_ = static_cast<std::atomic<uint32_t>*>(addresses()->page_owners);
 }
 
-void* DeviceMemory::allocate(size_t size, int device, AllocationKind kind, size_t device_limit) {
+void* DeviceMemory::allocate(size_t size, int device, AllocationKind kind, size_t device_limit,
+                             std::string label) {
   std::lock_guard lock(mutex_);
   if (size == 0) size = 1;
   const size_t alignment = kind == AllocationKind::kNccl ? kRegionAlignment : kPageBytes;
@@ -56,6 +57,7 @@ void* DeviceMemory::allocate(size_t size, int device, AllocationKind kind, size_
   allocation.device = device;
   allocation.ordinal = ordinals_[{device, kind == AllocationKind::kPinned}]++;
   allocation.kind = kind;
+  allocation.label = std::move(label);
   allocations_.push_back(allocation);
   for (uintptr_t page = begin; page < begin + pages; page += kPageBytes)
     page_owner_[(page - base_) / kPageBytes] = static_cast<uint32_t>(allocations_.size());
@@ -96,6 +98,14 @@ size_t DeviceMemory::used_bytes(int device) const {
   std::lock_guard lock(mutex_);
   const auto it = used_.find(device);
   return it == used_.end() ? 0 : it->second;
+}
+
+std::vector<Allocation> DeviceMemory::live() const {
+  std::lock_guard lock(mutex_);
+  std::vector<Allocation> out;
+  for (const Allocation& allocation : allocations_)
+    if (!allocation.freed) out.push_back(allocation);
+  return out;
 }
 
 void DeviceMemory::restart_ordinals() {

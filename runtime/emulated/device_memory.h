@@ -28,6 +28,7 @@ struct Allocation {
   int ordinal = 0;  // counts the device's allocations
   AllocationKind kind = AllocationKind::kCuda;
   bool freed = false;
+  std::string label;  // ONNX node
 
   uintptr_t end() const { return begin + size; }
   std::string describe() const;
@@ -46,7 +47,7 @@ class DeviceMemory {
 
   // Null if the device's or the region's memory is exhausted. The memory is filled with poison and counts as
   // uninitialised, unless it is pinned: not all host code is observed.
-  void* allocate(size_t size, int device, AllocationKind kind, size_t device_limit);
+  void* allocate(size_t size, int device, AllocationKind kind, size_t device_limit, std::string label = {});
   // False if `pointer` is not the start of a live allocation.
   bool free(void* pointer, AllocationKind kind);
 
@@ -54,6 +55,7 @@ class DeviceMemory {
   int find(uintptr_t address) const;
   const Allocation& at(int index) const;
   size_t used_bytes(int device) const;
+  std::vector<Allocation> live() const;
   void restart_ordinals();
   // Overwrites what has been written there with poison; it counts as uninitialised again.
   void forget(uintptr_t begin, uintptr_t end);

@@ -113,6 +113,16 @@ bool destroy_event(CUevent_st* event) {
   return true;
 }
 
+LiveHandles live_handles() {
+  Handles& h = handles();
+  std::lock_guard lock(h.mutex);
+  LiveHandles live;
+  for (const CUstream_st* stream : h.streams)
+    if (stream->ordinal >= 0) live.streams.push_back(stream->lane.text);
+  live.events = static_cast<int>(h.events.size());
+  return live;
+}
+
 cudaError_t result(cudaError_t error, const char* call) {
   if (error == cudaSuccess || error == cudaErrorNotReady) return error;
   host_thread().last_error = error;
