@@ -8,23 +8,17 @@
 
 #include "cli/errors.h"
 #include "cli/status_line.h"
-#include "codegen/manifest.h"
 #include "ir/error.h"
 #include "runtime/capacity.h"
 #include "runtime/comm/settings.h"
 #include "runtime/program.h"
+#include "runtime/size_errors.h"
 
 namespace braid::cli {
 namespace {
 
 rt::MappedFile map_weights(const ProgramFiles& program, const std::string& name) {
-  const std::string path = (std::filesystem::path(program.dir) / name).string();
-  try {
-    return rt::MappedFile(path);
-  } catch (const rt::ProgramError& error) {
-    ir::user_error(codegen::kNoProgram, {.file = path},
-                   fmt::format("the program's weights: {}", error.what()), "compile the model again");
-  }
+  return rt::MappedFile((std::filesystem::path(program.dir) / name).string());
 }
 
 // Shows how much of the weights has reached the devices.
@@ -50,21 +44,29 @@ class UploadLine {
   StatusLine line_;
 };
 
-// The sizes of the dimensions, from the inputs of all ranks.
-std::vector<std::int64_t> dims_of(const ProgramInterface& program,
-                                  const std::vector<std::vector<ir::Tensor>>& inputs) {
-  std::vector<std::int64_t> dims;
-  for (const ProgramInterface::Dim& d : program.dims) dims.push_back(d.min);
-  for (const std::vector<ir::Tensor>& rank : inputs) {
-    for (std::size_t k = 0; k < rank.size(); ++k) {
-      for (std::size_t d = 0; d < std::min(rank[k].sizes.size(), program.inputs[k].sizes.size()); ++d) {
-        for (std::size_t n = 0; n < dims.size(); ++n) {
-          if (program.inputs[k].sizes[d].dim == program.dims[n].name) dims[n] = rank[k].sizes[d];
-        }
-      }
-    }
+std::vector<rt::TensorView> views(const std::vector<ir::Tensor>& tensors) {
+  std::vector<rt::TensorView> out;
+  for (const ir::Tensor& t : tensors) {
+    out.push_back({const_cast<std::byte*>(t.bytes.data()), to_rt(t.dtype), t.sizes});
   }
-  return dims;
+  return out;
+}
+
+// Its number is that of a CPU program for the same condition.
+rt::ProgramError program_error(BraidStatus status, const std::string& message) {
+  const int code = status == BRAID_COMM_ERROR         ? rt::kCommFailed
+                   : status == BRAID_BAD_SIZE         ? rt::kWrongSize
+                   : status == BRAID_INVALID_ARGUMENT ? rt::kCannotOpen
+                                                      : rt::kStepFailed;
+  return {code, message};
+}
+
+[[noreturn]] void raise(BraidStatus status, const std::string& message) {
+  if (status == BRAID_OUT_OF_MEMORY) {
+    ir::user_error(kNoMemory, {}, message,
+                   "give smaller bounds with --dim, or raise the limit of memory (ulimit -v)");
+  }
+  throw program_error(status, message);
 }
 
 }  // namespace
@@ -73,46 +75,55 @@ CudaRun::CudaRun(const ProgramFiles& files, const std::vector<std::vector<ir::Te
                  const ExecuteOptions& options)
     : files_(files),
       options_(options),
+      inputs_(inputs),
       library_(open_cuda_library(files)),
       table_(library_.table()),
-      program_(interface_of(files)),
-      dims_(dims_of(program_, inputs)) {
-  std::size_t size_count = 0;
-  for (const InputSpec& i : program_.inputs) size_count += i.sizes.size();
-  for (const ProgramInterface::Output& o : program_.outputs) size_count += static_cast<std::size_t>(o.rank);
-  std::vector<std::int64_t> sizes(size_count);
-  program_.sizes(dims_.data(), sizes.data());
-  const std::int64_t* next = sizes.data();
-  for (const InputSpec& i : program_.inputs) {
-    input_sizes_.emplace_back(next, next + i.sizes.size());
-    next += i.sizes.size();
-  }
-  for (const ProgramInterface::Output& o : program_.outputs) {
-    output_sizes_.emplace_back(next, next + o.rank);
-    next += o.rank;
-  }
+      shapes_(table_) {
+  dims_.resize(static_cast<std::size_t>(table_.dim_count));
+  shapes_.find_dims(views(inputs[0]), dims_);
   for (std::size_t r = 0; r < inputs.size(); ++r) {
-    check_inputs(inputs[r], r);
     Memory memory;
-    for (std::size_t k = 0; k < inputs[r].size(); ++k) {
-      const ir::Tensor& tensor = inputs[r][k];
-      memory.in.push_back(tensor.bytes.data());
-      if (table_.inputs[k].capacities == nullptr) continue;
-      // What a cache has beyond its elements is NaN in every float type.
-      memory.inputs.emplace_back(rt::memory_bytes(table_.inputs[k], tensor.sizes), std::byte{0xff});
-      memory.in.back() = memory.inputs.back().data();
-      rt::to_memory(table_.inputs[k], tensor.sizes, tensor.bytes.data(), memory.inputs.back().data());
+    try {
+      check_rank(r);
+      make_memory(r, memory);
+    } catch (const rt::ProgramError&) {
+      memory.refused = std::current_exception();
     }
-    for (std::size_t k = 0; k < program_.outputs.size(); ++k) {
-      memory.outputs.push_back(
-          std::make_unique<SharedBytes>(rt::memory_bytes(table_.outputs[k], output_sizes_[k])));
-      memory.out.push_back(memory.outputs.back()->data());
-    }
-    memory.step_us = std::make_unique<SharedBytes>(static_cast<std::size_t>(steps()) * sizeof(double));
-    if (options_.profile)
-      memory.node_costs = std::make_unique<SharedBytes>((cost_count() + 1) * sizeof(BraidCudaNodeCost));
     memory_.push_back(std::move(memory));
   }
+}
+
+// Sizes, then inputs: as a CPU program does. Results can only be as large as the sizes say if these are right.
+void CudaRun::check_rank(std::size_t rank) {
+  if (const std::string error = rt::size_error(table_, dims_.data()); !error.empty())
+    throw program_error(BRAID_BAD_SIZE, fmt::format("program '{}': {}", table_.name, error));
+  shapes_.set(dims_);
+  const std::vector<rt::TensorView> given = views(inputs_[rank]);
+  if (given.size() != static_cast<std::size_t>(table_.input_count)) {
+    throw rt::ProgramError(rt::kWrongInput, fmt::format("program '{}' has {} inputs; got {}", table_.name,
+                                                        table_.input_count, given.size()));
+  }
+  for (std::size_t k = 0; k < given.size(); ++k) shapes_.check_input(k, given[k]);
+}
+
+void CudaRun::make_memory(std::size_t rank, Memory& memory) const {
+  for (std::size_t k = 0; k < inputs_[rank].size(); ++k) {
+    const ir::Tensor& tensor = inputs_[rank][k];
+    memory.in.push_back(tensor.bytes.data());
+    if (table_.inputs[k].capacities == nullptr) continue;
+    // What a cache has beyond its elements is NaN in every float type.
+    memory.inputs.emplace_back(rt::memory_bytes(table_.inputs[k], tensor.sizes), std::byte{0xff});
+    memory.in.back() = memory.inputs.back().data();
+    rt::to_memory(table_.inputs[k], tensor.sizes, tensor.bytes.data(), memory.inputs.back().data());
+  }
+  for (std::size_t k = 0; k < static_cast<std::size_t>(table_.output_count); ++k) {
+    memory.outputs.push_back(
+        std::make_unique<SharedBytes>(rt::memory_bytes(table_.outputs[k], shapes_.output(k))));
+    memory.out.push_back(memory.outputs.back()->data());
+  }
+  memory.step_us = std::make_unique<SharedBytes>(static_cast<std::size_t>(steps()) * sizeof(double));
+  if (options_.profile)
+    memory.node_costs = std::make_unique<SharedBytes>((cost_count() + 1) * sizeof(BraidCudaNodeCost));
 }
 
 BraidCudaNodeCost* CudaRun::node_costs(std::size_t rank) const {
@@ -120,28 +131,10 @@ BraidCudaNodeCost* CudaRun::node_costs(std::size_t rank) const {
   return memory == nullptr ? nullptr : reinterpret_cast<BraidCudaNodeCost*>(memory->data());
 }
 
-// Inputs must have the sizes that follow from the dimensions.
-void CudaRun::check_inputs(const std::vector<ir::Tensor>& inputs, std::size_t rank) const {
-  if (inputs.size() != program_.inputs.size()) {
-    ir::user_error(
-        rt::kWrongInput, {.file = files_.dir},
-        fmt::format("{} inputs are given, but the program has {}", inputs.size(), program_.inputs.size()),
-        "give every input of the model");
-  }
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    if (inputs[k].dtype == program_.inputs[k].dtype && inputs[k].sizes == input_sizes_[k]) continue;
-    ir::user_error(rt::kWrongInput, {},
-                   fmt::format("input '{}' of rank {} is {}[{}], expected {}[{}]", program_.inputs[k].name,
-                               rank, to_string(inputs[k].dtype), fmt::join(inputs[k].sizes, ", "),
-                               to_string(program_.inputs[k].dtype), fmt::join(input_sizes_[k], ", ")),
-                   "give inputs with the model's types and consistent sizes");
-  }
-}
-
 std::string CudaRun::subject() const {
   std::string text = fmt::format("program '{}' (compilation {:016x})", table_.name, table_.compilation_id);
   for (std::size_t d = 0; d < dims_.size(); ++d)
-    text += fmt::format("{}{}={}", d == 0 ? " with " : ", ", program_.dims[d].name, dims_[d]);
+    text += fmt::format("{}{}={}", d == 0 ? " with " : ", ", table_.dims[d].name, dims_[d]);
   return text + fmt::format(", {} step{}", steps(), steps() == 1 ? "" : "s");
 }
 
@@ -160,7 +153,8 @@ std::string CudaRun::run(BraidCudaHostRun& host, BraidStatus* status) const {
   host.weights_bytes = weights.bytes().size();
   host.dims = dims_.data();
   host.steps = steps();
-  host.on_own_stream = 1;
+  // On GPUs steps are timed. The emulated device finds a step that is not joined with its caller's stream.
+  host.reuses_buffers = files_.emulated && host.node_costs == nullptr ? 1 : 0;
   UploadLine upload;
   if (host.peers == nullptr || host.peers->rank == 0) {
     host.progress = &UploadLine::progress;
@@ -168,11 +162,28 @@ std::string CudaRun::run(BraidCudaHostRun& host, BraidStatus* status) const {
   }
   char message[8192] = "";
   *status = library_.host_run()(&host, message, sizeof message);
+  if (*status == BRAID_OK) library_.report_leaks();
   const std::string findings = library_.take_findings();
   return fmt::format("{}{}{}", message, findings.empty() || message[0] == '\0' ? "" : "\n", findings);
 }
 
+// As of ranks of CPU programs that are threads.
+void CudaRun::refuse_together() const {
+  std::string text;
+  for (std::size_t r = 0; r < memory_.size(); ++r) {
+    if (memory_[r].refused == nullptr) continue;
+    try {
+      std::rethrow_exception(memory_[r].refused);
+    } catch (const rt::ProgramError& error) {
+      if (memory_.size() == 1) throw;
+      text += fmt::format("{}rank {} threw: {}", text.empty() ? "" : "; ", r, error.what());
+    }
+  }
+  if (!text.empty()) ir::user_error(kRankFailed, {}, text);
+}
+
 void CudaRun::run_all() const {
+  refuse_together();
   std::vector<rt::MappedFile> weights;
   std::vector<BraidCudaHostRank> ranks;
   for (std::size_t r = 0; r < memory_.size(); ++r) {
@@ -191,9 +202,9 @@ void CudaRun::run_all() const {
   BraidStatus status = BRAID_OK;
   const std::string error = run(host, &status);
   if (!error.empty() || status != BRAID_OK) {
-    ir::user_error(
-        kRankFailed, {.file = files_.dir},
-        fmt::format("the program failed on the {}: {}", files_.emulated ? "emulated device" : "GPU", error));
+    const std::string message = fmt::format("program '{}': {}", table_.name, error);
+    if (memory_.size() == 1 || status == BRAID_OUT_OF_MEMORY) raise(status, message);
+    ir::user_error(kRankFailed, {}, program_error(status, message).what());
   }
   for (std::size_t r = 0; r < memory_.size() && options_.profile; ++r)
     std::copy_n(costs.data() + r * cost_count(), cost_count(), node_costs(r));
@@ -204,6 +215,7 @@ void CudaRun::run_all() const {
 
 void CudaRun::run_rank(const BraidCudaHostPeers& peers) const {
   const auto r = static_cast<std::size_t>(peers.rank);
+  if (memory_[r].refused != nullptr) std::rethrow_exception(memory_[r].refused);
   const rt::MappedFile weights = table_.rank_weights_bytes > 0
                                      ? map_weights(files_, fmt::format("weights.rank{}.bin", r))
                                      : rt::MappedFile();
@@ -218,19 +230,16 @@ void CudaRun::run_rank(const BraidCudaHostPeers& peers) const {
   BraidStatus status = BRAID_OK;
   const std::string error = run(host, &status);
   if (error.empty() && status == BRAID_OK) return;
-  throw rt::ProgramError(status == BRAID_COMM_ERROR         ? rt::kCommFailed
-                         : status == BRAID_BAD_SIZE         ? rt::kWrongSize
-                         : status == BRAID_INVALID_ARGUMENT ? rt::kCannotOpen
-                                                            : rt::kStepFailed,
-                         fmt::format("program '{}': {}", files_.name, error));
+  raise(status, fmt::format("program '{}': {}", files_.name, error));
 }
 
 RankResult CudaRun::result(int rank) const {
   const Memory& memory = memory_[static_cast<std::size_t>(rank)];
   RankResult result;
   result.rank = rank;
-  for (std::size_t k = 0; k < program_.outputs.size(); ++k) {
-    ir::Tensor t = ir::make_tensor(program_.outputs[k].dtype, output_sizes_[k]);
+  for (std::size_t k = 0; k < memory.outputs.size(); ++k) {
+    const std::span<const std::int64_t> sizes = shapes_.output(k);
+    ir::Tensor t = ir::make_tensor(to_ir(table_.outputs[k].dtype), {sizes.begin(), sizes.end()});
     rt::from_memory(table_.outputs[k], t.sizes, memory.outputs[k]->data(), t.bytes.data());
     result.outputs.push_back(std::move(t));
   }

@@ -2,6 +2,7 @@
 // share with this one.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,12 +12,13 @@
 #include "cli/shared_bytes.h"
 #include "runtime/cuda_host.h"
 #include "runtime/mapped_file.h"
+#include "runtime/program_shapes.h"
 
 namespace braid::cli {
 
 class CudaRun {
  public:
-  // Everything must outlive this object. UserErrors: BR0723 if the inputs are not the program's, BR0008.
+  // Everything must outlive this object. UserErrors: BR0008, BR0019.
   CudaRun(const ProgramFiles& files, const std::vector<std::vector<ir::Tensor>>& inputs,
           const ExecuteOptions& options);
 
@@ -24,15 +26,17 @@ class CudaRun {
   // What must be the same for all ranks.
   std::string subject() const;
 
-  // All ranks, as threads of this process. UserError BR0007.
+  // All ranks, as threads of this process. If there are several: UserError BR0007.
   void run_all() const;
-  // One rank, in this process. Throws rt::ProgramErrors.
+  // One rank, in this process. Throws rt::ProgramErrors: BR0723 if its inputs are not the program's, BR0724, BR0725, BR0726;
+  // UserError BR0019.
   void run_rank(const BraidCudaHostPeers& peers) const;
 
   RankResult result(int rank) const;
 
  private:
   struct Memory {
+    std::exception_ptr refused;                  // the rank's sizes or inputs are wrong, and there is no memory
     std::vector<std::vector<std::byte>> inputs;  // those with capacities
     std::vector<std::unique_ptr<SharedBytes>> outputs;
     std::unique_ptr<SharedBytes> step_us;
@@ -41,7 +45,9 @@ class CudaRun {
     std::vector<void*> out;
   };
 
-  void check_inputs(const std::vector<ir::Tensor>& inputs, std::size_t rank) const;
+  void check_rank(std::size_t rank);
+  void make_memory(std::size_t rank, Memory& memory) const;
+  void refuse_together() const;
   BraidCudaHostRank host_rank(std::size_t rank, const rt::MappedFile& weights) const;
   std::string run(BraidCudaHostRun& host, BraidStatus* status) const;
   BraidCudaNodeCost* node_costs(std::size_t rank) const;  // null without a profile
@@ -52,11 +58,11 @@ class CudaRun {
 
   const ProgramFiles& files_;
   const ExecuteOptions& options_;
+  const std::vector<std::vector<ir::Tensor>>& inputs_;  // per rank
   const rt::CudaLibrary library_;
   const BraidCudaProgram& table_;
-  const ProgramInterface program_;
+  rt::ProgramShapes<BraidCudaProgram> shapes_;
   std::vector<std::int64_t> dims_;
-  std::vector<std::vector<std::int64_t>> input_sizes_, output_sizes_;
   std::vector<Memory> memory_;  // per rank
 };
 

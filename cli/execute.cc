@@ -112,7 +112,7 @@ ProgramFiles find_program(const std::string& dir, DeviceChoice device) {
       for (const Gpu& gpu : find_gpus()) request.architectures.push_back(gpu.architecture());
     }
   } else if (device != DeviceChoice::automatic) {
-    ir::user_error(kBadOption, {.file = dir}, "--device is for CUDA programs, and this one is for the CPU",
+    ir::user_error(kBadOption, {}, "--device is for CUDA programs, and this one is for the CPU",
                    "compile it with --target cuda, or leave --device out");
   }
   program.library = (std::filesystem::path(dir) / (manifest.name + library)).string();
@@ -157,6 +157,13 @@ ir::DType to_ir(BraidDType dtype) {
   throw ir::InternalError("unknown element type in a program's table");
 }
 
+rt::DType to_rt(ir::DType dtype) {
+  for (int d = 0; d <= BRAID_BOOL; ++d) {
+    if (to_ir(static_cast<BraidDType>(d)) == dtype) return static_cast<rt::DType>(d);
+  }
+  throw ir::InternalError("programs do not have this element type");
+}
+
 std::int64_t median(std::vector<std::int64_t> values) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -175,7 +182,7 @@ std::vector<RankResult> execute(const ProgramFiles& program,
                                 const std::vector<std::vector<ir::Tensor>>& inputs,
                                 const ExecuteOptions& options) {
   if (program.abi != codegen::ProgramAbi::host && (options.record || options.link)) {
-    ir::user_error(kBadOption, {.file = program.dir},
+    ir::user_error(kBadOption, {},
                    "--trace, --trace-costs and --link support only CPU programs", "leave the options out");
   }
   const int ranks = interface_of(program).ranks;

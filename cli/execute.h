@@ -114,6 +114,7 @@ explain::MeasuredTimeline measured_timeline(const ProgramFiles& program,
                                             const ExecuteOptions& options);
 
 ir::DType to_ir(BraidDType dtype);
+rt::DType to_rt(ir::DType dtype);
 // Sizes for random inputs: the user's values, otherwise the upper bounds.
 std::map<std::string, std::int64_t> dim_values(const ProgramInterface& program,
                                                const std::map<std::string, ir::Bounds>& given);

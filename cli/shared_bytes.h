@@ -8,7 +8,7 @@ namespace braid::cli {
 
 class SharedBytes {
  public:
-  explicit SharedBytes(std::size_t size);  // UserError BR0007 if there is no room for it
+  explicit SharedBytes(std::size_t size);  // UserError BR0019 if there is no room for it
   ~SharedBytes();
   SharedBytes(const SharedBytes&) = delete;
   SharedBytes& operator=(const SharedBytes&) = delete;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "cli/execute.h"
-#include "ir/error.h"
 #include "runtime/capacity.h"
 
 namespace braid::cli {
@@ -11,13 +10,6 @@ namespace {
 
 // What a cache has beyond its elements: NaN in every float type.
 constexpr auto kUnused = std::byte{0xff};
-
-rt::DType rt_dtype(ir::DType dtype) {
-  for (int d = 0; d <= BRAID_BOOL; ++d) {
-    if (to_ir(static_cast<BraidDType>(d)) == dtype) return static_cast<rt::DType>(d);
-  }
-  throw ir::InternalError("programs do not have this element type");
-}
 
 }  // namespace
 
@@ -32,7 +24,7 @@ StepInputs::StepInputs(const BraidProgram& table, const std::vector<ir::Tensor>&
     fill(own_.back());
   }
   for (const ir::Tensor& t : inputs)
-    views_.push_back({const_cast<std::byte*>(t.bytes.data()), rt_dtype(t.dtype), t.sizes});
+    views_.push_back({const_cast<std::byte*>(t.bytes.data()), to_rt(t.dtype), t.sizes});
   for (auto& [k, bytes] : own_) views_[k].data = bytes.data();
 }
 

@@ -42,4 +42,9 @@ std::vector<std::string> interface_lines(const ir::Schedule& schedule) {
   return lines;
 }
 
+std::string guard_text(const ir::Guard& guard) {
+  return fmt::format("{}{}{} {} {}", guard.origin, guard.origin.empty() ? "" : ": ", ir::to_string(guard.lhs),
+                     guard.relation == ir::Guard::Relation::equal ? "==" : "<=", ir::to_string(guard.rhs));
+}
+
 }  // namespace braid::codegen

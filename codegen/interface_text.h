@@ -12,4 +12,7 @@ namespace braid::codegen {
 // [batch, 64]".
 std::vector<std::string> interface_lines(const ir::Schedule& schedule);
 
+// "/Concat: n == m + 1", without the origin if there is none: part of an error of both targets' programs.
+std::string guard_text(const ir::Guard& guard);
+
 }  // namespace braid::codegen

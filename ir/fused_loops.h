@@ -23,7 +23,8 @@
 //
 // Members run in order even if they share no buffer by name: the memory plan may give a later member's output
 // the bytes of an input that earlier members read (`may_reuse_in_place`). If several threads work on one
-// outer point, all of them finish a member before any begins the next.
+// outer point, all of them finish a member before any begins the next; and if all of them compute the only element of a
+// member, they have read its operands before one of them stores it, as it may lie in place of one.
 #pragma once
 
 #include <optional>

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-#define BRAID_CUDA_ABI_VERSION 7u
+#define BRAID_CUDA_ABI_VERSION 8u
 #define BRAID_CUDA_ALIGNMENT 16 /* bytes, of the pointers to inputs and outputs */
 
 typedef struct BraidCudaInstance BraidCudaInstance;
@@ -92,6 +92,9 @@ typedef struct BraidCudaProgram {
 
   /* Computes every size of every input, then of every output, for the given dimensions. */
   void (*sizes)(const int64_t* dims, int64_t* out);
+  /* The text of a relation between dimensions within their bounds that the program assumes and that does not hold; null: all
+   * hold, and sizes may be computed. Null if there are none. prepare checks them as well. */
+  const char* (*broken_guard)(const int64_t* dims);
 
   BraidStatus (*create)(const BraidCudaCreateInfo* info, BraidCudaInstance** out);
   /* Makes and remembers what depends on the actual sizes. May allocate and wait for the device. */

@@ -42,6 +42,10 @@ const BraidCudaSessionCalls& CudaLibrary::session_calls() const {
   return calls;
 }
 
+void CudaLibrary::report_leaks() const {
+  if (const auto report = reinterpret_cast<void (*)()>(find("braid_emulated_report_leaks"))) report();
+}
+
 std::string CudaLibrary::take_findings() const {
   using Findings = int (*)(char*, unsigned long, int);
   const auto findings = reinterpret_cast<Findings>(find("braid_emulated_findings"));

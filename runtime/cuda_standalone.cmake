@@ -33,13 +33,15 @@ include("${CMAKE_CURRENT_LIST_DIR}/cuda_toolkit.cmake")
 if(BRAID_EMULATED_LIBRARY)  # one that is built already
   add_library(braid_emulated_device SHARED IMPORTED)
   set_target_properties(braid_emulated_device PROPERTIES IMPORTED_LOCATION "${BRAID_EMULATED_LIBRARY}"
-                        INTERFACE_COMPILE_DEFINITIONS BRAID_EMULATED_DEVICE)
+                        INTERFACE_COMPILE_DEFINITIONS BRAID_EMULATED_DEVICE
+                        INTERFACE_LINK_OPTIONS "${BRAID_EMULATED_LINK_FLAGS}")
 elseif(BRAID_EMULATED)
   file(GLOB sources "${CMAKE_CURRENT_LIST_DIR}/emulated/*.cc")
   add_library(braid_emulated_device SHARED ${sources})
   target_include_directories(braid_emulated_device PUBLIC "${BRAID_STANDALONE_ROOT}")
   target_compile_definitions(braid_emulated_device PUBLIC BRAID_EMULATED_DEVICE PRIVATE BRAID_EMULATED_LIBRARY)
-  target_link_options(braid_emulated_device PRIVATE -Wl,-z,nodelete)  # as runtime/emulated/CMakeLists.txt
+  target_link_options(braid_emulated_device PRIVATE -Wl,-z,nodelete  # as runtime/emulated/CMakeLists.txt
+                      INTERFACE ${BRAID_EMULATED_LINK_FLAGS})
   target_link_libraries(braid_emulated_device PUBLIC Threads::Threads)
 elseif(NOT BRAID_CUDA_FOUND)
   message(FATAL_ERROR "missing:${BRAID_CUDA_MISSING}. Set BRAID_CUDA_ROOT (with bin/nvcc) and BRAID_NCCL_ROOT (with "

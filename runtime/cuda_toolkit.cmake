@@ -5,6 +5,7 @@
 #   braid_cuda_objects(<variable> <folder> file.cu...)     only then: objects built by nvcc for BRAID_CUDA_ARCHITECTURES
 #   braid_cuda_libraries                                   only then: what they are linked with
 #   BRAID_EMULATED_FLAGS                                   the host compiler's flags for the emulated device
+#   BRAID_EMULATED_LINK_FLAGS                              the linker's
 #   BRAID_CUDA_RUNTIME_SOURCES                             what every program is linked with: built once, by the host compiler,
 #   BRAID_CUDA_RUNTIME_KERNELS                             and these by nvcc
 #
@@ -16,8 +17,11 @@
 # configuration.
 
 # -fsanitize=thread only makes the compiler call a function at each access; the emulated device has those functions, so libtsan
-# is not linked.
-set(BRAID_EMULATED_FLAGS -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow -DBRAID_EMULATED_DEVICE)
+# is not linked. A kernel whose stack overflows touches each of its pages, so that the overflow is found.
+set(BRAID_EMULATED_FLAGS -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow -fstack-clash-protection
+    -DBRAID_EMULATED_DEVICE)
+# The emulated device knows the locks that a host thread holds: these functions call it.
+set(BRAID_EMULATED_LINK_FLAGS LINKER:--wrap=pthread_mutex_lock,--wrap=pthread_mutex_trylock,--wrap=pthread_mutex_unlock)
 
 file(GLOB BRAID_CUDA_RUNTIME_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/cuda/*.cc")
 file(GLOB BRAID_CUDA_RUNTIME_KERNELS CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/cuda/*.cu")

@@ -17,6 +17,7 @@
 #include "runtime/comm/shm_world.h"
 #include "runtime/hash.h"
 #include "runtime/lifecycle.h"
+#include "runtime/size_errors.h"
 
 namespace braid::rt {
 namespace {
@@ -36,15 +37,6 @@ std::unique_ptr<World> world_of_one(const BraidProgram& table) {
   if (status.ok()) status = memory.attach(0, &world);
   if (!status.ok()) fail(BRAID_COMM_ERROR, status.message);
   return world;
-}
-
-std::string dims_text(const BraidProgram& table, const int64_t* dims) {
-  std::string text;
-  for (int32_t k = 0; k < table.dim_count; ++k) {
-    if (k) text += ", ";
-    text += std::string(table.dims[k].name) + " = " + number(dims[k]);
-  }
-  return text;
 }
 
 // What the members of a group must agree on.
@@ -245,7 +237,7 @@ void Instance::join_groups() {
 }
 
 void Instance::guard(bool holds, const int64_t* dims, const char* text) const {
-  if (!holds) fail(BRAID_BAD_SIZE, std::string(text) + " does not hold for " + dims_text(table_, dims));
+  if (!holds) fail(BRAID_BAD_SIZE, guard_error(table_, dims, text));
 }
 
 BraidStatus Instance::prepare(const int64_t* dims) noexcept {
@@ -261,14 +253,7 @@ BraidStatus Instance::prepare(const int64_t* dims) noexcept {
           if (armed) self.prepared_->sets.erase(key);
         }
       } undo{*this, key};
-      for (int32_t k = 0; k < table_.dim_count; ++k) {
-        const BraidDim& d = table_.dims[k];
-        if (dims[k] < d.min || dims[k] > d.max) {
-          fail(BRAID_BAD_SIZE, std::string("dimension '") + d.name + "' is " + number(dims[k]) +
-                                   ", but the program was compiled for " + number(d.min) + " to " +
-                                   number(d.max));
-        }
-      }
+      if (std::string error = bounds_error(table_, dims); !error.empty()) fail(BRAID_BAD_SIZE, error);
       check_guards(dims);
       auto made = std::make_unique<Prepared>();
       made->dims = key;

@@ -28,8 +28,6 @@ using namespace ir;
 namespace {
 
 // "past + seq": in terms of the user's dimensions.
-std::string readable(Expr e) { return to_string(e); }
-
 std::string upper(std::string text) {
   for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return text;
@@ -323,10 +321,8 @@ void ProgramEmitter::write_class(Writer& w) const {
     dims();
     for (const Guard& g : graph.guards) {
       const bool equal = g.relation == Guard::Relation::equal;
-      const std::string text =
-          fmt::format("{}: {} {} {}", g.origin, readable(g.lhs), equal ? "==" : "<=", readable(g.rhs));
       w.line(fmt::format("guard({} {} {}, d, {});", size(g.lhs), equal ? "==" : "<=", size(g.rhs),
-                         c_string(text)));
+                         c_string(guard_text(g))));
     }
     w.close();
     w.line();

@@ -25,6 +25,10 @@ namespace {
 constexpr int kNoNvcc = 643;
 constexpr int kNvccFailed = 644;
 
+// The emulated device knows the locks that a host thread holds.
+constexpr const char* kWrapped =
+    " -Wl,--wrap=pthread_mutex_lock,--wrap=pthread_mutex_trylock,--wrap=pthread_mutex_unlock";
+
 std::string word(const fs::path& path) { return shell_word(path.string()); }
 
 // "sm_90", "90", "sm_90a"
@@ -71,7 +75,7 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
   // -fsanitize only instruments: the emulated device provides the called functions, so the linker does not
   // get the option.
   const std::string compile = fmt::format(
-      "{} -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow "
+      "{} -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow -fstack-clash-protection "
       "-DBRAID_EMULATED_DEVICE -I{}",
       compiler, word(runtime.headers));
   const auto fail = [&](const std::string& command, const std::string& lines) {
@@ -87,8 +91,9 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
   const fs::path unit = write_unit(folder, "runtime.cc", runtime_sources(runtime.headers, {".cc", ".cu"}));
   compile_object(compile, unit, host, options.verbose, fail);
   const std::string link =
-      fmt::format("{} -shared -Wl,-Bsymbolic {} {} {} -Wl,-rpath,{} -pthread -o {}", compiler, word(program),
-                  word(host), word(runtime.library), word(runtime.library.parent_path()), word(partial));
+      fmt::format("{} -shared -Wl,-Bsymbolic{} {} {} {} -Wl,-rpath,{} -pthread -o {}", compiler, kWrapped,
+                  word(program), word(host), word(runtime.library), word(runtime.library.parent_path()),
+                  word(partial));
   return run_compiler(link, partial, target, options.verbose,
                       [&](const std::string& lines) { fail(link, lines); });
 }

@@ -53,6 +53,7 @@ class ProgramWriter {
     if (const std::string slots = memory.slots().declarations(); !slots.empty()) text_ += "\n" + slots;
     if (!step.buffers.empty()) text_ += "\n" + step.buffers;
     write_tensors(memory);
+    write_guards();
     write_table(out, step);
     write_class(out, step, kernels);
     text_ += fmt::format("}}  // namespace\n}}  // namespace braid_cuda_{}\n\n", out.name);
@@ -172,6 +173,18 @@ class ProgramWriter {
              dim_locals("dims", body, "  ") + body + "}\n";
   }
 
+  void write_guards() {
+    std::string guards;
+    for (const ir::Guard& guard : graph_.guards) {
+      const char* relation = guard.relation == ir::Guard::Relation::equal ? "==" : "<=";
+      guards += fmt::format("  if (!({} {} {})) return {};\n", host_expr(guard.lhs), relation,
+                            host_expr(guard.rhs), c_string(guard_text(guard)));
+    }
+    if (guards.empty()) return;
+    text_ += "\nconst char* broken_guard([[maybe_unused]] const int64_t* dims) {\n" +
+             dim_locals("dims", guards, "  ") + guards + "  return nullptr;\n}\n";
+  }
+
   void write_table(const CudaProgram& out, const StepCode& step) {
     std::string groups, symmetric, peers;
     for (std::size_t g = 0; g < step.groups.size(); ++g) {
@@ -225,6 +238,7 @@ class ProgramWriter {
     set("weights_bytes", std::to_string(out.weights.shared_bytes));
     set("rank_weights_bytes", std::to_string(out.weights.rank_bytes));
     set("sizes", "sizes");
+    if (!graph_.guards.empty()) set("broken_guard", "broken_guard");
     text_ += "  return t;\n}\nconst BraidCudaProgram kTable = make_table();\n";
   }
 
@@ -263,20 +277,6 @@ class ProgramWriter {
     }
     if (!attributes.empty())
       text_ += "\n  bool set_up_kernels() override {\n" + attributes + "    return true;\n  }\n";
-
-    std::string guards;
-    for (const ir::Guard& guard : graph_.guards) {
-      const char* relation = guard.relation == ir::Guard::Relation::equal ? "==" : "<=";
-      const std::string shown =
-          fmt::format("{} {} {}", ir::to_string(guard.lhs), relation, ir::to_string(guard.rhs));
-      const std::string why = guard.origin.empty() ? shown : shown + " (" + guard.origin + ")";
-      guards += fmt::format("    if (!guard({} {} {}, {})) return false;\n", host_expr(guard.lhs), relation,
-                            host_expr(guard.rhs), c_string(why));
-    }
-    if (!guards.empty()) {
-      text_ += "\n  bool check_guards() override {\n" + dim_locals("dims()", guards) + guards +
-               "    return true;\n  }\n";
-    }
 
     std::string problems;
     for (std::size_t k = 0; k < step.gemm_problems.size(); ++k) {

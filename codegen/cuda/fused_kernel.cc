@@ -83,6 +83,7 @@ class FusedWriter {
   // The earlier member that wrote what this load reads.
   std::optional<std::size_t> writer_of(const ir::Instr& load, std::size_t reader) const {
     for (std::size_t w = reader; w-- > 0;) {
+      if (members_[w].out == load.buffer) return w;  // also if it has no elements
       if (ir::root_storage(graph_, members_[w].out) != ir::root_storage(graph_, load.buffer)) continue;
       if (ir::may_overlap(graph_, ir::whole(graph_, load.buffer), ir::whole(graph_, members_[w].out)))
         return w;
@@ -156,7 +157,9 @@ class FusedWriter {
   void write_rows(Expr points) {
     if (shared_bytes() > portable_shared_bytes_) {
       k_.spill_rows();
-    } else if (!shared_.is_constant(0)) {
+    } else if (std::any_of(members_.begin(), members_.end(), [](const Member& m) {
+                 return m.row && m.read_later;  // also if the rows have no elements
+               })) {
       k_.line("BRAID_DYNAMIC_SHARED(unsigned char, shared);");
     }
     for (std::size_t m = 0; m < members_.size(); ++m) {

@@ -2,8 +2,21 @@
 
 namespace braid::rt::cuda {
 
+BraidStatus status_of(cudaError_t e) {
+  switch (e) {
+    case cudaSuccess:
+      return BRAID_OK;
+    case cudaErrorMemoryAllocation:
+      return BRAID_OUT_OF_MEMORY;
+    case cudaErrorLaunchTimeout:
+      return BRAID_COMM_ERROR;
+    default:
+      return BRAID_LIBRARY_ERROR;
+  }
+}
+
 bool Reporter::ok(cudaError_t e, const char* call) {
-  return e == cudaSuccess || fail(BRAID_LIBRARY_ERROR, std::string(call) + ": " + cudaGetErrorString(e));
+  return e == cudaSuccess || fail(status_of(e), std::string(call) + ": " + cudaGetErrorString(e));
 }
 
 bool Reporter::ok(ncclResult_t e, const char* call) {

@@ -15,6 +15,9 @@ struct Failure {
   const char* node = nullptr;  // to which the present calls belong; null: to none
 };
 
+// A launch that the driver ends because it takes too long counts as a peer's failure does: its time is over.
+BraidStatus status_of(cudaError_t e);
+
 // A part of an instance, whose functions return false when they fail.
 class Reporter {
  protected:

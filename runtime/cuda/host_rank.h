@@ -8,6 +8,7 @@
 #include <string>
 
 #include "runtime/cuda/api.h"
+#include "runtime/cuda/failure.h"
 #include "runtime/cuda/host_comm.h"
 #include "runtime/cuda_host.h"
 
@@ -48,7 +49,7 @@ class HostRank {
   static constexpr uint64_t kFinished = UINT64_MAX;  // progress
 
   bool ok(cudaError_t e, const char* call) {
-    return e == cudaSuccess || fail(BRAID_LIBRARY_ERROR, std::string(call) + ": " + cudaGetErrorString(e));
+    return e == cudaSuccess || fail(status_of(e), std::string(call) + ": " + cudaGetErrorString(e));
   }
   bool ok(ncclResult_t e, const char* call) {
     return e == ncclSuccess || fail(BRAID_COMM_ERROR, std::string(call) + ": " + ncclGetErrorString(e));

@@ -46,7 +46,7 @@ class Rank : public braid::rt::cuda::HostRank {
     options.rank_weights = mine.rank_weights;
     options.rank_weights_bytes = mine.rank_weights_bytes;
     options.peers = peers;
-    options.name_the_rank = run.peers == nullptr;
+    options.name_the_rank = run.peers == nullptr && run.program->ranks > 1;
     options.timeout_ms = run.timeout_ms;
     options.progress = run.progress;
     options.progress_user = run.progress_user;
@@ -86,22 +86,28 @@ class Rank : public braid::rt::cuda::HostRank {
 
   bool copy_in() {
     const std::vector<size_t> sizes = bytes();
-    for (int k = 0; k < program_.input_count; ++k) {
+    const auto inputs = static_cast<size_t>(program_.input_count);
+    input_bytes_.assign(sizes.begin(), sizes.begin() + program_.input_count);
+    output_bytes_.assign(sizes.begin() + program_.input_count, sizes.end());
+    for (size_t k = 0; k < inputs; ++k) {
       void* memory = nullptr;
-      if (!allocate(sizes[static_cast<size_t>(k)], &memory)) return false;
+      if (!allocate(input_bytes_[k], &memory)) return false;
       inputs_.push_back(memory);
-      input_bytes_.push_back(sizes[static_cast<size_t>(k)]);
-      if (!copy_input(k)) return false;
+      if (run_.reuses_buffers != 0 && !allocate(input_bytes_[k], &memory)) return false;
+      given_.push_back(memory);
+      if (!copy_input(static_cast<int>(k))) return false;
     }
-    for (int k = 0; k < program_.output_count; ++k) {
+    for (size_t k = 0; k < output_bytes_.size(); ++k) {
       void* memory = nullptr;
       const int alias = program_.outputs[k].alias_of_input;
       if (alias >= 0) {
         memory = const_cast<void*>(inputs_[static_cast<size_t>(alias)]);
-      } else if (!allocate(sizes[static_cast<size_t>(program_.input_count + k)], &memory)) {
+      } else if (!allocate(output_bytes_[k], &memory)) {
         return false;
       }
       outputs_.push_back(memory);
+      if (run_.reuses_buffers != 0 && !allocate(output_bytes_[k], &memory)) return false;
+      results_.push_back(memory);
     }
     // A program on its own stream is not ordered with this one.
     return run_.on_own_stream == 0 || ok(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
@@ -109,10 +115,37 @@ class Rank : public braid::rt::cuda::HostRank {
 
   bool copy_input(int k) {
     const auto at = static_cast<size_t>(k);
-    return input_bytes_[at] == 0 ||
-           ok(cudaMemcpyAsync(const_cast<void*>(inputs_[at]), run_.ranks[mine_].inputs[k], input_bytes_[at],
-                              cudaMemcpyHostToDevice, stream_),
-              "cudaMemcpyAsync");
+    return copy(given_[at], run_.ranks[mine_].inputs[k], input_bytes_[at], cudaMemcpyHostToDevice);
+  }
+
+  bool copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    return bytes == 0 || ok(cudaMemcpyAsync(to, from, bytes, kind, stream_), "cudaMemcpyAsync");
+  }
+
+  bool overwrite(const void* memory, size_t bytes) {
+    return bytes == 0 ||
+           ok(cudaMemsetAsync(const_cast<void*>(memory), kOverwritten, bytes, stream_), "cudaMemsetAsync");
+  }
+
+  // What a caller's stream may do before a step, and after it.
+  bool hand_over() {
+    for (size_t k = 0; k < inputs_.size(); ++k) {
+      if (!copy(const_cast<void*>(inputs_[k]), given_[k], input_bytes_[k], cudaMemcpyDeviceToDevice))
+        return false;
+    }
+    for (size_t k = 0; k < outputs_.size(); ++k) {
+      if (program_.outputs[k].alias_of_input < 0 && !overwrite(outputs_[k], output_bytes_[k])) return false;
+    }
+    return true;
+  }
+  bool take_back() {
+    for (size_t k = 0; k < outputs_.size(); ++k) {
+      if (!copy(results_[k], outputs_[k], output_bytes_[k], cudaMemcpyDeviceToDevice)) return false;
+    }
+    for (size_t k = 0; k < inputs_.size(); ++k) {
+      if (!overwrite(inputs_[k], input_bytes_[k])) return false;
+    }
+    return true;
   }
 
   // Restores what the previous step has overwritten.
@@ -143,11 +176,11 @@ class Rank : public braid::rt::cuda::HostRank {
   }
 
   bool steps() {
-    const bool timed = run_.step_us != nullptr;
+    const bool timed = run_.step_us != nullptr, reuses = run_.reuses_buffers != 0;
     void* stream = run_.on_own_stream != 0 && !timed ? nullptr : stream_;
     if (run_.node_costs != nullptr) return profiled_steps(stream);
     for (int s = 0; s < run_.steps; ++s) {
-      if (s > 0 && !restore_inputs()) return false;
+      if (reuses ? !hand_over() : s > 0 && !restore_inputs()) return false;
       const auto k = static_cast<size_t>(s % kTimedAtOnce);
       if (timed && k == 0 && !read_times(s - kTimedAtOnce, kTimedAtOnce)) return false;
       if (timed && !record(begins_, k)) return false;
@@ -155,6 +188,7 @@ class Rank : public braid::rt::cuda::HostRank {
       if (!ok(program_.run(instance_, inputs_.data(), outputs_.data(), stream))) return false;
       peers_.reached(peers_.user, static_cast<uint64_t>(s) + 2);
       if (timed && !record(ends_, k)) return false;
+      if (reuses && !take_back()) return false;
     }
     if (!await(run_.steps)) return false;
     const int rest = run_.steps > 0 ? (run_.steps - 1) % kTimedAtOnce + 1 : 0;
@@ -185,28 +219,24 @@ class Rank : public braid::rt::cuda::HostRank {
   }
 
   bool copy_out() {
-    const std::vector<size_t> sizes = bytes();
-    for (int k = 0; k < program_.output_count; ++k) {
-      const size_t n = sizes[static_cast<size_t>(program_.input_count + k)];
-      if (n == 0) continue;
-      if (!ok(cudaMemcpyAsync(run_.ranks[mine_].outputs[k], outputs_[static_cast<size_t>(k)], n,
-                              cudaMemcpyDeviceToHost, stream_),
-              "cudaMemcpyAsync")) {
+    for (size_t k = 0; k < results_.size(); ++k) {
+      if (!copy(run_.ranks[mine_].outputs[k], results_[k], output_bytes_[k], cudaMemcpyDeviceToHost))
         return false;
-      }
     }
     return ok(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
   static constexpr int kTimedAtOnce = 256;
+  static constexpr int kOverwritten = 0xa5;  // each byte
 
   const BraidCudaHostRun& run_;
   const int mine_;  // in the arrays of the run
   cudaStream_t stream_ = nullptr;
   std::vector<void*> memory_;
   std::vector<const void*> inputs_;
-  std::vector<size_t> input_bytes_;
   std::vector<void*> outputs_;
+  std::vector<size_t> input_bytes_, output_bytes_;
+  std::vector<void*> given_, results_;  // copies, if a step's buffers are reused; otherwise the same
   std::vector<cudaEvent_t> begins_, ends_;  // of the latest steps
 };
 

@@ -16,10 +16,6 @@ Instance::~Instance() { delete core_; }
 bool Instance::failed(cudaError_t e, const char* call) { return core_->ok(e, call); }
 bool Instance::failed(ncclResult_t e, const char* call) { return core_->ok(e, call); }
 
-bool Instance::does_not_hold(const char* guard) {
-  return core_->fail(BRAID_BAD_SIZE, std::string("the sizes are inconsistent: ") + guard + " does not hold");
-}
-
 void Instance::at_node(const char* node) {
   core_->failure_.node = node;
   core_->begin_node();
@@ -62,15 +58,14 @@ bool Instance::gemm(int index, const void* a, const void* b, const void* bias, v
   operands.d = d;
   operands.workspace = workspace_;
   const PreparedProducts& products = core_->current_->products;
-  ++launches_of_thread();
-  return core_->products_.run(products.gemms[static_cast<size_t>(index)].get(), operands, compute_);
+  const auto at = static_cast<size_t>(index);
+  return core_->products_.run(products.problems[at], products.gemms[at].get(), operands, max_grid_, compute_);
 }
 
 bool Instance::gemm(int index, std::initializer_list<GemmBatch> batches, const void* a, const void* b,
                     void* d) {
   const PreparedProducts& products = core_->current_->products;
   const auto at = static_cast<size_t>(index);
-  ++launches_of_thread();
   return core_->products_.run_batches(products.problems[at], products.gemms[at].get(), batches, a, b, d,
                                       max_grid_, compute_);
 }

@@ -43,7 +43,6 @@ class Instance {
 
  protected:
   virtual bool set_up_kernels() { return true; }
-  virtual bool check_guards() { return true; }
   // Fills in Layout::gemm_problems of them, for the current dims.
   virtual void gemm_problems(GemmProblem* problems) { (void)problems; }
   // For the current dims, besides what products need.
@@ -54,7 +53,6 @@ class Instance {
   bool ok(cudaError_t e, const char* call) { return e == cudaSuccess || failed(e, call); }
   bool ok(ncclResult_t e, const char* call) { return e == ncclSuccess || failed(e, call); }
   bool ok(bool good, const char*) const { return good; }
-  bool guard(bool holds, const char* text) { return holds || does_not_hold(text); }
   // Sets the ONNX node to which the next calls belong.
   void at_node(const char* node);
 
@@ -149,7 +147,6 @@ class Instance {
   bool end_collective(bool good);
   bool failed(cudaError_t e, const char* call);
   bool failed(ncclResult_t e, const char* call);
-  bool does_not_hold(const char* guard);
 
   InstanceCore* const core_;
 };

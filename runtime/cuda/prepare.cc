@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "runtime/cuda/core.h"
+#include "runtime/size_errors.h"
 
 namespace braid::rt::cuda {
 
@@ -41,7 +42,7 @@ BraidStatus InstanceCore::prepare(const int64_t* dims) {
   fresh->products.problems.resize(static_cast<size_t>(layout_.gemm_problems));
   Prepared* const before = current_;
   use(fresh.get());
-  bool good = ok(cudaSetDevice(device_), "cudaSetDevice") && program_.check_guards();
+  bool good = ok(cudaSetDevice(device_), "cudaSetDevice");
   if (good) program_.gemm_problems(fresh->products.problems.data());
   good = good && products_.prepare(fresh->products, program_.compute_) &&
          products_.reserve(static_cast<size_t>(program_.workspace_bytes()));
@@ -57,14 +58,8 @@ BraidStatus InstanceCore::prepare(const int64_t* dims) {
 bool InstanceCore::check_dims(const int64_t* dims) {
   if (dims == nullptr && table_.dim_count > 0)
     return fail(BRAID_INVALID_ARGUMENT, "prepare: no dimensions given");
-  for (int d = 0; d < table_.dim_count; ++d) {
-    const BraidDim& dim = table_.dims[d];
-    if (dims[d] >= dim.min && dims[d] <= dim.max) continue;
-    return fail(BRAID_BAD_SIZE, std::string("dimension '") + dim.name + "' is " + std::to_string(dims[d]) +
-                                    ", but the program was compiled for " + std::to_string(dim.min) + ".." +
-                                    std::to_string(dim.max));
-  }
-  return true;
+  const std::string error = rt::size_error(table_, dims);
+  return error.empty() || fail(BRAID_BAD_SIZE, error);
 }
 
 void InstanceCore::use(Prepared* prepared) {

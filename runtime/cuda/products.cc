@@ -4,8 +4,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "runtime/cuda/gemm_pointers.h"
+#include "runtime/cuda/gemm_kernels.h"
 #include "runtime/cuda/tune.h"
+#include "runtime/device/launch.h"
 
 namespace braid::rt::cuda {
 
@@ -42,8 +43,7 @@ bool Products::prepare(PreparedProducts& products, cudaStream_t stream) {
   size_t workspace = 0;
   for (const GemmProblem& problem : products.problems) {
     products.gemms.emplace_back();
-    if (is_empty(problem)) continue;
-    if (problem.k == 0) return fail(BRAID_BAD_SIZE, "a matrix product over an axis of size 0");
+    if (is_empty(problem) || problem.k == 0) continue;
     // Most products of a model do not depend on every dimension.
     std::weak_ptr<const Gemm>& known = known_[problem];
     std::shared_ptr<const Gemm> gemm = known.lock();
@@ -67,15 +67,42 @@ bool Products::reserve(size_t bytes) {
   return true;
 }
 
-bool Products::run(const Gemm* gemm, const GemmOperands& operands, cudaStream_t stream) {
-  return gemm == nullptr || gemm->run(operands, stream) == cudaSuccess ||
-         fail(BRAID_LIBRARY_ERROR, std::string("matrix product: ") + gemm->error());
+bool Products::multiply(const Gemm& gemm, const GemmOperands& operands, cudaStream_t stream) {
+  ++launches_of_thread();
+  return gemm.run(operands, stream) == cudaSuccess ||
+         fail(BRAID_LIBRARY_ERROR, std::string("matrix product: ") + gemm.error());
+}
+
+bool Products::run(const GemmProblem& problem, const Gemm* gemm, const GemmOperands& operands,
+                   int64_t max_grid, cudaStream_t stream) {
+  if (is_empty(problem)) return true;
+  if (gemm != nullptr) return multiply(*gemm, operands, stream);
+  return store_empty_sums(problem, {{problem.batch, 0, 0, problem.stride_d}}, operands.bias, operands.d,
+                          max_grid, stream);
+}
+
+bool Products::store_empty_sums(const GemmProblem& problem, std::initializer_list<GemmBatch> batches,
+                                const void* bias, void* d, int64_t max_grid, cudaStream_t stream) {
+  EmptySums sums = {};
+  for (const GemmBatch& batch : batches) sums.level[sums.levels++] = batch;
+  sums.batch = problem.batch;
+  sums.m = problem.m;
+  sums.n = problem.n;
+  sums.ldd = problem.ldd == 0 ? problem.n : problem.ldd;
+  sums.type = problem.output_type;
+  sums.epilogue = problem.epilogue;
+  sums.bias = problem.has_bias ? bias : nullptr;
+  sums.d = d;
+  const int64_t blocks = (problem.batch * problem.m * problem.n + kGemmThreads - 1) / kGemmThreads;
+  BRAID_TRY(fill_empty_sums(sums, static_cast<unsigned>(std::min(blocks, max_grid)), stream));
+  return true;
 }
 
 bool Products::run_batches(const GemmProblem& problem, const Gemm* gemm,
                            std::initializer_list<GemmBatch> batches, const void* a, const void* b, void* d,
                            int64_t max_grid, cudaStream_t stream) {
   if (is_empty(problem)) return true;
+  if (gemm == nullptr) return store_empty_sums(problem, batches, nullptr, d, max_grid, stream);
   const auto bytes = [](GemmType type) { return type == GemmType::kFloat32 ? 4 : 2; };
   GemmPointers p = {};
   for (const GemmBatch& batch : batches) p.level[p.levels++] = batch;
@@ -88,14 +115,14 @@ bool Products::run_batches(const GemmProblem& problem, const Gemm* gemm,
   p.a_array = static_cast<const void**>(workspace_);
   p.b_array = p.a_array + p.count;
   p.d_array = const_cast<void**>(p.b_array + p.count);
-  const int64_t blocks = (p.count + kGemmPointersThreads - 1) / kGemmPointersThreads;
+  const int64_t blocks = (p.count + kGemmThreads - 1) / kGemmThreads;
   BRAID_TRY(fill_gemm_pointers(p, static_cast<unsigned>(std::min(blocks, max_grid)), stream));
   GemmOperands operands;
   operands.a = p.a_array;
   operands.b = p.b_array;
   operands.d = p.d_array;
   operands.workspace = static_cast<char*>(workspace_) + pointer_bytes(problem);
-  return run(gemm, operands, stream);
+  return multiply(*gemm, operands, stream);
 }
 
 void Products::drop_unused() {

@@ -27,11 +27,22 @@ bool InstanceCore::healthy() {
   return lost_peer(connected);
 }
 
+namespace {
+
+// Whether a kernel of this rank has failed, after which NCCL's calls fail as well: an illegal address (700), a launch that took
+// too long (702), an assertion (710), and from 714 on the stack, instructions, alignment and what is not specified.
+bool is_fault(cudaError_t e) { return e == 700 || e == 702 || e == 710 || (e >= 714 && e <= 719); }
+
+}  // namespace
+
 // After a failure: if peers are its cause, names those that are missing, and gives up what waits for them. Returns false.
 // `overdue`: because the device takes too long.
 bool InstanceCore::lost_peer(bool overdue) {
   if (failure_.status != BRAID_COMM_ERROR) return false;
-  failure_.message += others_.missing(overdue);
+  if (const cudaError_t own = cudaPeekAtLastError(); is_fault(own))
+    fail(status_of(own), std::string("the step failed on the device: ") + cudaGetErrorString(own));
+  else
+    failure_.message += others_.missing(overdue);
   give_up();
   return false;
 }
@@ -67,7 +78,11 @@ BraidStatus InstanceCore::synchronize(int64_t timeout_ms) {
   failure_.node = nullptr;
   const auto failed = [&](cudaError_t e) {
     broken_ = true;
-    fail(BRAID_LIBRARY_ERROR, std::string("the step failed on the device: ") + cudaGetErrorString(e));
+    if (!is_fault(e) && !groups_.healthy()) {
+      (void)lost_peer();
+      return failure_.status;
+    }
+    fail(status_of(e), std::string("the step failed on the device: ") + cudaGetErrorString(e));
     return failure_.status;
   };
   if (gave_up_) return failure_.status;

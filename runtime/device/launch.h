@@ -46,11 +46,18 @@ emulated::LaunchResult launch(const char* name, void (*kernel)(Parameters...), d
                 "as many arguments as the kernel has parameters");
   static_assert(parameter_bytes<Parameters...>() <= kMaxParameterBytes, "too many parameters for a kernel");
   ++launches_of_thread();
-  return {name, emulated::launch_kernel(
-                    name, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, stream,
-                    [kernel, parameters = std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)] {
-                      std::apply(kernel, parameters);
-                    })};
+  struct Call {
+    void (*kernel)(Parameters...);
+    std::tuple<Parameters...> parameters;
+  };
+  const auto call = [](const void* memory) {
+    const Call& made = *static_cast<const Call*>(memory);
+    std::apply(made.kernel, made.parameters);
+  };
+  const auto made = std::make_shared<const Call>(
+      Call{kernel, std::tuple<Parameters...>(std::forward<Arguments>(arguments)...)});
+  return {name, emulated::launch_kernel(name, reinterpret_cast<const void*>(kernel), grid, block,
+                                        shared_bytes, stream, {made, sizeof(Call), call})};
 }
 
 // Names the ONNX node (or other origin) of this thread's next launches, copies and collectives.

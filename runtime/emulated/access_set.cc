@@ -31,6 +31,7 @@ AccessSet::Page* AccessSet::page_of(uintptr_t address) {
 }
 
 const std::string* AccessSet::record_slowly(uintptr_t address, size_t size, AccessKind kind) {
+  if (closed_) return &fault_;
   const uintptr_t end = address + size;
   for (uintptr_t at = address; at < end;) {
     Page* page = page_of(at);

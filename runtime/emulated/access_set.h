@@ -43,6 +43,9 @@ class AccessSet {
     return nullptr;
   }
 
+  // From now on every access is illegal.
+  void close() { closed_ = true; }
+
   // Returns the ranges, marks the written bytes as initialised for all, and empties the set.
   AccessRanges finish();
 
@@ -97,6 +100,7 @@ class AccessSet {
   std::unordered_map<uintptr_t, Page*> by_number_;
   std::vector<std::unique_ptr<Page>> pages_;  // the first used_ are in use, the rest is kept for reuse
   size_t used_ = 0;
+  bool closed_ = false;
   std::string fault_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "runtime/emulated/flags.h"
@@ -21,7 +22,7 @@ bool same(const char* a, const char* b) { return a == b || std::strcmp(a, b) == 
 bool same(Place a, Place b) { return a.line == b.line && same(a.file, b.file); }
 }  // namespace
 
-BlockRunner::BlockRunner() = default;
+BlockRunner::BlockRunner() { refused_.close(); }
 BlockRunner::~BlockRunner() = default;
 
 BlockRunner* BlockRunner::current() { return current_kernel_thread != nullptr ? running_runner : nullptr; }
@@ -32,9 +33,10 @@ BlockRunner& block_runner() {
   return *runner;
 }
 
-const Fault* BlockRunner::run(dim3 grid, dim3 block, size_t shared_bytes, size_t shared_limit,
-                              const std::function<void()>& body, KernelOperation& operation) {
-  body_ = &body;
+const Fault* BlockRunner::run(const Launch& launch, const LaunchParameters& parameters,
+                              KernelOperation& operation) {
+  const auto& [function, grid, block, shared_bytes, shared_limit] = launch;
+  parameters_ = &parameters;
   operation_ = &operation;
   fault_.reset();
   count_ = block.x * block.y * block.z;
@@ -42,9 +44,12 @@ const Fault* BlockRunner::run(dim3 grid, dim3 block, size_t shared_bytes, size_t
   ready_.resize(count_);
   warps_.assign((count_ + kLanes - 1) / kLanes, Lanes{});
   checks_.begin_launch(operation, grid, block, shared_bytes, shared_limit);
+  memory_.parameters = {reinterpret_cast<uintptr_t>(parameters.memory.get()), parameters.bytes};
+  watch_.begin_launch(function, operation.name());
   running_runner = this;
   current_shared = &checks_.shared();
   current_races = checks_.races();
+  current_memory = &memory_;
   atomic_scope = Scope::kSystem;
   uint3 index;
   for (index.z = 0; index.z < grid.z && !fault_; ++index.z) {
@@ -55,16 +60,19 @@ const Fault* BlockRunner::run(dim3 grid, dim3 block, size_t shared_bytes, size_t
           threads_[i].built_in = {index_in(block, i), index, block, grid};
         }
         checks_.begin_block();
+        watch_.begin_block();
         operation.begin_block((index.z * grid.y + index.y) * grid.x + index.x);
         run_block(count_);
         if (!fault_) operation.end_block();
       }
     }
   }
+  watch_.end_launch();
   checks_.end_launch();
   running_runner = nullptr;
   current_shared = nullptr;
   current_races = nullptr;
+  current_memory = nullptr;
   current_kernel_thread = nullptr;
   current_accesses = nullptr;
   if (fault_) {  // fibers that hold abandoned threads are restarted
@@ -82,6 +90,10 @@ void BlockRunner::run_block(unsigned threads) {
   polling_.clear();
   polled_ = 0;
   while (ended_ < threads && !fault_) {
+    if (watch_.overdue()) {
+      record_overdue();
+      break;
+    }
     Fiber* fiber = nullptr;
     if (ready_count_ > 0) {
       const unsigned thread = ready_[ready_first_];
@@ -91,12 +103,8 @@ void BlockRunner::run_block(unsigned threads) {
       fiber = std::exchange(threads_[thread].fiber, nullptr);
       switch_to(thread);
     } else if (next_ < threads) {
-      if (free_fibers_.empty()) {
-        fibers_.push_back(std::make_unique<Fiber>([this] { fiber_main(); }));
-        free_fibers_.push_back(fibers_.back().get());
-      }
-      fiber = free_fibers_.back();
-      free_fibers_.pop_back();
+      fiber = free_fiber();
+      if (fiber == nullptr) break;
       polled_ = 0;
     } else if (!polling_.empty()) {
       if (polled_ >= polling_.size()) {
@@ -114,14 +122,41 @@ void BlockRunner::run_block(unsigned threads) {
     }
     running_fiber_ = fiber;
     fiber_kept_ = false;
+    memory_.stack = {fiber->stack_begin(), Fiber::kStackBytes};
+    watch_.run_fiber(fiber);
     fiber->resume();
     if (!fiber_kept_) free_fibers_.push_back(fiber);
   }
 }
 
+// Null, with a fault, if there is no memory for one more.
+Fiber* BlockRunner::free_fiber() {
+  if (free_fibers_.empty()) {
+    try {
+      fibers_.push_back(std::make_unique<Fiber>([this] { fiber_main(); }));
+    } catch (const std::bad_alloc&) {
+      fault_ = std::make_unique<Fault>(
+          Fault{FindingKind::kKernelFault, "this machine has no memory left for the threads of a block"});
+      return nullptr;
+    }
+    free_fibers_.push_back(fibers_.back().get());
+  }
+  Fiber* fiber = free_fibers_.back();
+  free_fibers_.pop_back();
+  return fiber;
+}
+
+bool BlockRunner::is_stack(uintptr_t address) const {
+  return std::any_of(fibers_.begin(), fibers_.end(), [&](const auto& fiber) {
+    return address - fiber->stack_begin() < Fiber::kStackBytes;
+  });
+}
+
 void BlockRunner::switch_to(unsigned thread) {
   running_ = thread;
   current_kernel_thread = &threads_[thread].built_in;
+  memory_.built_in = {reinterpret_cast<uintptr_t>(current_kernel_thread), sizeof(KernelThread)};
+  watch_.run_thread();
   current_accesses = &operation_->accesses();
   checks_.ordering().run_thread(thread);
 }
@@ -130,7 +165,7 @@ void BlockRunner::fiber_main() {
   for (;;) {
     while (ready_count_ == 0 && next_ < count_) {
       switch_to(next_++);
-      (*body_)();
+      call_kernel();
       threads_[running_].ended = true;
       ++ended_;
     }
@@ -138,6 +173,15 @@ void BlockRunner::fiber_main() {
     current_accesses = nullptr;
     running_fiber_->suspend();
   }
+}
+
+void BlockRunner::call_kernel() {
+  try {
+    parameters_->call(parameters_->memory.get());
+    return;
+  } catch (...) {
+  }
+  fail(FindingKind::kKernelFault, [] { return "an exception leaves the kernel"; });
 }
 
 void BlockRunner::wait(const char* what, Place place, unsigned mask) {
@@ -179,8 +223,18 @@ void BlockRunner::spin(const char* what, uintptr_t address, uint64_t value, unsi
   atomic_scope = scope;
 }
 
-void BlockRunner::record_fault(FindingKind kind, std::string text) {
-  fault_ = std::make_unique<Fault>(Fault{kind, thread_text(running_) + ": " + std::move(text)});
+void BlockRunner::record_fault(FindingKind kind, std::string text, unsigned thread) {
+  fault_ = std::make_unique<Fault>(Fault{kind, thread_text(thread) + ": " + std::move(text)});
+}
+
+void BlockRunner::refuse_accesses() {
+  current_accesses = &refused_;
+  memory_.stack = memory_.built_in = {};
+}
+
+// Which thread of a block runs when the block's time is over is a matter of chance: the first one is named.
+void BlockRunner::record_overdue() {
+  record_fault(FindingKind::kKernelTimeOut, watch_.overdue_text(), watch_.block_is_overdue() ? 0 : running_);
 }
 
 void BlockRunner::give_up() {
@@ -264,7 +318,12 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, Place place,
   if (exchange->arrived != mask) {
     wait(what, place, mask);
   } else {
-    if (all != nullptr) all(exchange->values);
+    if (all != nullptr) {  // on the kernel's own stack, as kernels may not touch other memory of the host
+      uint64_t values[kLanes];
+      std::copy_n(exchange->values, kLanes, values);
+      all(values);
+      std::copy_n(values, kLanes, exchange->values);
+    }
     for (int other = 0; other < kLanes; ++other)
       if ((mask >> other & 1) != 0 && other != lane())
         make_ready(warp * kLanes + static_cast<unsigned>(other));

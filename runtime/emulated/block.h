@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +16,8 @@
 #include "runtime/emulated/fiber.h"
 #include "runtime/emulated/findings.h"
 #include "runtime/emulated/kernel.h"
+#include "runtime/emulated/kernel_memory.h"
+#include "runtime/emulated/kernel_watch.h"
 #include "runtime/emulated/launch_limits.h"
 
 namespace braid::emulated {
@@ -35,17 +36,28 @@ class BlockRunner {
   BlockRunner();
   ~BlockRunner();
 
-  // Null, or why the kernel was aborted. `operation` holds its accesses so far in either case. `shared_limit`:
-  // of static and dynamic shared memory together.
-  const Fault* run(dim3 grid, dim3 block, size_t shared_bytes, size_t shared_limit,
-                   const std::function<void()>& body, KernelOperation& operation);
+  struct Launch {
+    const void* function;
+    dim3 grid, block;
+    size_t shared_bytes;  // dynamic
+    size_t shared_limit;  // of static and dynamic shared memory together
+  };
+  // Null, or why the kernel was aborted. `operation` holds its accesses so far in either case.
+  const Fault* run(const Launch& launch, const LaunchParameters& parameters, KernelOperation& operation);
 
   // From within a kernel:
   static BlockRunner* current();
   // Never returns, and the caller's objects are not destroyed; `text` is a function so that there are none.
   template <class Text>
   [[noreturn]] void fail(FindingKind kind, const Text& text) {
-    record_fault(kind, text());
+    record_fault(kind, text(), running_);
+    give_up();
+  }
+  // For the watch. Until another thread runs, each access to memory gives the kernel up. Safe within a signal handler.
+  void refuse_accesses();
+  void record_overdue();
+  [[noreturn]] void fail_overdue() {
+    record_overdue();
     give_up();
   }
   int barrier(const char* what, Place place, BarrierResult result, int predicate);
@@ -58,9 +70,12 @@ class BlockRunner {
   KernelOperation& operation() { return *operation_; }
   BlockChecks& checks() { return checks_; }
   unsigned running() const { return running_; }
+  bool overdue() const { return watch_.overdue(); }
   // The running thread has read an atomic variable without changing it. Where it finds the same value again and again it
   // waits for another block or rank: lets others run, and fails after the time-out. `patience`: how often at once.
   void spin(const char* what, uintptr_t address, uint64_t value, unsigned patience);
+  // Whether the address lies in the stack of any thread of the block.
+  bool is_stack(uintptr_t address) const;
   // "thread (1,0,0) of block (0,0,0)" of the one that runs
   std::string thread_text() const { return thread_text(running_); }
 
@@ -90,11 +105,13 @@ class BlockRunner {
   };
 
   void make_ready(unsigned thread) { ready_[(ready_first_ + ready_count_++) % ready_.size()] = thread; }
-  void record_fault(FindingKind kind, std::string text);
+  // A finding of `thread`.
+  void record_fault(FindingKind kind, std::string text, unsigned thread);
   [[noreturn]] void give_up();
   void run_block(unsigned threads);
   void fiber_main();
-  bool take_next_thread();
+  void call_kernel();  // on the running thread
+  Fiber* free_fiber();
   void wait(const char* what, Place place, unsigned mask);
   void switch_to(unsigned thread);
   // For a thread that waits for another rank: returns after all runnable threads of the block have run, or
@@ -112,7 +129,7 @@ class BlockRunner {
   Fiber* running_fiber_ = nullptr;
   bool fiber_kept_ = false;  // the fiber that suspended still holds a waiting thread
 
-  const std::function<void()>* body_ = nullptr;
+  const LaunchParameters* parameters_ = nullptr;
   KernelOperation* operation_ = nullptr;
   std::vector<Thread> threads_;
   std::vector<Lanes> warps_;
@@ -128,6 +145,9 @@ class BlockRunner {
   int barrier_results_[3] = {};
 
   BlockChecks checks_;
+  KernelMemory memory_;
+  KernelWatch watch_;
+  AccessSet refused_;  // closed
   std::unique_ptr<Fault> fault_;
 };
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "runtime/emulated/addresses.h"
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
@@ -100,7 +101,7 @@ void record_host_write(void* pointer, size_t size, const char* name) {
 void* allocate(size_t size, AllocationKind kind) {
   const int device = host_thread().device;
   const size_t limit = kind == AllocationKind::kPinned ? kRegionBytes : options().device_bytes;
-  void* pointer = device_memory().allocate(size, device, kind, limit);
+  void* pointer = device_memory().allocate(size, device, kind, limit, host_thread().label);
   static const char* const names[] = {"cudaMalloc", "ncclMemAlloc", "cudaHostAlloc"};
   if (pointer != nullptr) record_host_write(pointer, size, names[static_cast<int>(kind)]);
   return pointer;
@@ -136,7 +137,7 @@ bool release(void* pointer, AllocationKind kind) {
 void set_label(const char* label) { host_thread().label = label == nullptr ? "" : label; }
 
 cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim3 block, size_t shared_bytes,
-                          cudaStream_t handle, std::function<void()> body) {
+                          cudaStream_t handle, LaunchParameters parameters) {
   CUstream_st* stream = find_stream(handle);
   if (stream == nullptr) return result(cudaErrorInvalidResourceHandle, name);
   if (stream->device.error.load() != cudaSuccess)
@@ -157,9 +158,11 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
   stream->must_be_launched(name);
   if (const cudaError_t error = implicit_while_capturing(*stream, name); error != cudaSuccess) return error;
   stream->enqueue(
-      {WorkKind::kKernel, name, [=, name = std::string(name), body = std::move(body)](TaskContext& context) {
+      {WorkKind::kKernel, name,
+       [=, name = std::string(name), parameters = std::move(parameters)](TaskContext& context) {
          KernelOperation operation(context, name);
-         const Fault* fault = block_runner().run(grid, block, shared_bytes, shared_limit, body, operation);
+         const Fault* fault = block_runner().run({function, grid, block, shared_bytes, shared_limit},
+                                                 parameters, operation);
          operation.finish();
          if (fault != nullptr) report_fault(context, name, *fault);
          return fault == nullptr;
@@ -174,6 +177,7 @@ using namespace braid::emulated;
 extern "C" {
 
 cudaError_t cudaMalloc(void** pointer, size_t size) {
+  if (addresses() == nullptr) return result(cudaErrorMemoryAllocation);
   not_within_step();
   if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   if (pointer == nullptr) return result(cudaErrorInvalidValue);
@@ -200,6 +204,7 @@ cudaError_t cudaFree(void* pointer) {
 }
 
 cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned int) {
+  if (addresses() == nullptr) return result(cudaErrorMemoryAllocation);
   not_within_step();
   if (const cudaError_t error = unsafe_while_capturing(); error != cudaSuccess) return error;
   if (pointer == nullptr) return result(cudaErrorInvalidValue);
@@ -299,12 +304,14 @@ cudaError_t cudaGetDevice(int* device) {
 
 cudaError_t cudaSetDevice(int device) {
   if (!valid_device(device)) return result(cudaErrorInvalidDevice);
+  if (addresses() == nullptr) return result(cudaErrorMemoryAllocation);
   host_thread().set_device(device);
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
   if (count == nullptr) return result(cudaErrorInvalidValue);
+  if (addresses() == nullptr) return result(cudaErrorMemoryAllocation);
   *count = options().devices;
   return cudaSuccess;
 }

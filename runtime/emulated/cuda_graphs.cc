@@ -8,6 +8,7 @@
 #include "runtime/emulated/graph.h"
 #include "runtime/emulated/graph_counts.h"
 #include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/leaks.h"
 #include "runtime/emulated/options.h"
 #include "runtime/emulated/step_scope.h"
 
@@ -95,6 +96,11 @@ GraphCounts braid::emulated::graph_counts() {
   GraphCounts counts = graphs().counts;
   counts.live = static_cast<int>(graphs().executables.size());
   return counts;
+}
+
+int braid::emulated::live_graphs() {
+  std::lock_guard lock(graphs().mutex);
+  return static_cast<int>(graphs().executables.size());
 }
 
 extern "C" {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <system_error>
 
 #include "runtime/emulated/graph.h"
 #include "runtime/emulated/host_thread.h"
@@ -25,7 +26,11 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int flag
     const auto taken = [&](const CUstream_st* stream) { return stream->ordinal == ordinal; };
     while (std::any_of(device.streams.begin(), device.streams.end(), taken)) ++ordinal;
   }
-  *stream = new CUstream_st(device, ordinal, flags, std::clamp(priority, -5, 0));
+  try {
+    *stream = new CUstream_st(device, ordinal, flags, std::clamp(priority, -5, 0));
+  } catch (const std::system_error&) {  // no thread for it
+    return result(cudaErrorMemoryAllocation);
+  }
   return cudaSuccess;
 }
 

@@ -2,28 +2,13 @@
 
 #include <sys/mman.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 
 namespace braid::emulated {
 namespace {
 
-void* reserve(size_t bytes) {
-  void* result =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (result == MAP_FAILED) {
-    std::fprintf(stderr,
-                 "emulated device: cannot reserve %zu GiB of addresses; is there a limit (ulimit -v)?\n",
-                 bytes >> 30);
-    std::abort();
-  }
-  return result;
-}
-
 size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
-
-constexpr size_t kNcclGranularity = size_t{2} << 20;  // what cuMemGetAllocationGranularity recommends
 
 }  // namespace
 
@@ -36,17 +21,19 @@ std::string Allocation::describe() const {
 }
 
 DeviceMemory::DeviceMemory() {
-  base_ = round_up(reinterpret_cast<uintptr_t>(reserve(kRegionBytes + kNcclGranularity)), kNcclGranularity);
+  if (addresses() == nullptr) throw std::bad_alloc();
+  base_ = addresses()->device;
   next_ = base_ + kPageBytes;
   device_region_begin = base_;
-  initialized_ = static_cast<std::atomic<uint64_t>*>(reserve(kRegionBytes / 8));
-  page_owner_ = static_cast<std::atomic<uint32_t>*>(reserve(kRegionBytes / kPageBytes * sizeof(uint32_t)));
+  initialized_ = static_cast<std::atomic<uint64_t>*>(addresses()->written);
+  page_owner_ = static_cast<std::atomic<uint32_t>*>(addresses()->page_owners);
 }
 
-void* DeviceMemory::allocate(size_t size, int device, AllocationKind kind, size_t device_limit) {
+void* DeviceMemory::allocate(size_t size, int device, AllocationKind kind, size_t device_limit,
+                             std::string label) {
   std::lock_guard lock(mutex_);
   if (size == 0) size = 1;
-  const size_t alignment = kind == AllocationKind::kNccl ? kNcclGranularity : kPageBytes;
+  const size_t alignment = kind == AllocationKind::kNccl ? kRegionAlignment : kPageBytes;
   const size_t pages = round_up(size, kPageBytes);
   const int owner = kind == AllocationKind::kPinned ? -1 : device;
   if (size > device_limit || used_[owner] + pages > device_limit) return nullptr;
@@ -70,6 +57,7 @@ void* DeviceMemory::allocate(size_t size, int device, AllocationKind kind, size_
   allocation.device = device;
   allocation.ordinal = ordinals_[{device, kind == AllocationKind::kPinned}]++;
   allocation.kind = kind;
+  allocation.label = std::move(label);
   allocations_.push_back(allocation);
   for (uintptr_t page = begin; page < begin + pages; page += kPageBytes)
     page_owner_[(page - base_) / kPageBytes] = static_cast<uint32_t>(allocations_.size());
@@ -110,6 +98,14 @@ size_t DeviceMemory::used_bytes(int device) const {
   std::lock_guard lock(mutex_);
   const auto it = used_.find(device);
   return it == used_.end() ? 0 : it->second;
+}
+
+std::vector<Allocation> DeviceMemory::live() const {
+  std::lock_guard lock(mutex_);
+  std::vector<Allocation> out;
+  for (const Allocation& allocation : allocations_)
+    if (!allocation.freed) out.push_back(allocation);
+  return out;
 }
 
 void DeviceMemory::restart_ordinals() {

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/emulated/addresses.h"
+
 namespace braid::emulated {
 
-constexpr size_t kPageBytes = 4096;
-constexpr size_t kRegionBytes = size_t{256} << 30;  // of addresses; memory is committed on first touch
 constexpr unsigned char kPoison = 0xCB;             // 0xCBCBCBCB as a float is -2.67e7, as bfloat16 the same
 
 // Pinned host memory is in the region as well: what copies, kernels and host code do with it is checked alike.
@@ -28,6 +28,7 @@ struct Allocation {
   int ordinal = 0;  // counts the device's allocations
   AllocationKind kind = AllocationKind::kCuda;
   bool freed = false;
+  std::string label;  // ONNX node
 
   uintptr_t end() const { return begin + size; }
   std::string describe() const;
@@ -40,13 +41,13 @@ extern uintptr_t device_region_begin;
 
 class DeviceMemory {
  public:
-  DeviceMemory();
+  DeviceMemory();  // throws std::bad_alloc if there are no addresses for it
 
   static bool contains(uintptr_t address) { return address - device_region_begin < kRegionBytes; }
 
   // Null if the device's or the region's memory is exhausted. The memory is filled with poison and counts as
   // uninitialised, unless it is pinned: not all host code is observed.
-  void* allocate(size_t size, int device, AllocationKind kind, size_t device_limit);
+  void* allocate(size_t size, int device, AllocationKind kind, size_t device_limit, std::string label = {});
   // False if `pointer` is not the start of a live allocation.
   bool free(void* pointer, AllocationKind kind);
 
@@ -54,6 +55,7 @@ class DeviceMemory {
   int find(uintptr_t address) const;
   const Allocation& at(int index) const;
   size_t used_bytes(int device) const;
+  std::vector<Allocation> live() const;
   void restart_ordinals();
   // Overwrites what has been written there with poison; it counts as uninitialised again.
   void forget(uintptr_t begin, uintptr_t end);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <utility>
 
 #ifdef BRAID_FIBER_ASAN
@@ -17,13 +18,6 @@
 #endif
 
 namespace braid::emulated {
-namespace {
-
-constexpr size_t kStackBytes = 64 * 1024;
-constexpr size_t kGuardBytes = 4096;
-
-}  // namespace
-
 #if defined(__x86_64__)
 // Saves the registers that a function must preserve, switches stacks, and returns on the other one. A switch is a
 // call, so the compiler has saved all other registers.
@@ -71,11 +65,8 @@ braid_emulated_fiber_entry:
 Fiber::Fiber(std::function<void()> entry) : entry_(std::move(entry)) {
   void* memory = mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
-    std::perror("emulated device: no memory for a fiber's stack");
-    std::abort();
-  }
-  // Stacks lie 68 KiB apart: with the same frame on all of them, they would compete for one set of the cache.
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  // Stacks lie 128 KiB apart: with the same frame on all of them, they would compete for one set of the cache.
   static std::atomic<size_t> made{0};
   color_ = made++ % 32 * 128;
   mprotect(memory, kGuardBytes, PROT_NONE);  // optional: it may fail if mappings are scarce
@@ -167,6 +158,13 @@ void Fiber::suspend() {
 #ifdef BRAID_FIBER_ASAN
   __sanitizer_finish_switch_fiber(own_fake_stack_, &caller_bottom_, &caller_size_);
 #endif
+}
+
+uintptr_t Fiber::abandoned_stack() {
+#ifdef BRAID_FIBER_ASAN
+  __asan_unpoison_memory_region(stack_ + kGuardBytes, kStackBytes);
+#endif
+  return stack_end() - color_ - 256;
 }
 
 void Fiber::restart() {

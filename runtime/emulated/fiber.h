@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -21,7 +22,7 @@ namespace braid::emulated {
 class Fiber {
  public:
   // `entry` is called on the fiber's own stack at the first resume after construction or restart. It must
-  // never return, but give back control with suspend().
+  // never return, but give back control with suspend(). Throws std::bad_alloc.
   explicit Fiber(std::function<void()> entry);
   ~Fiber();
   Fiber(const Fiber&) = delete;
@@ -33,12 +34,21 @@ class Fiber {
   // Abandons what the fiber was doing; objects on its stack are not destroyed.
   void restart();
 
+  uintptr_t stack_begin() const { return reinterpret_cast<uintptr_t>(stack_) + kGuardBytes; }
+  uintptr_t stack_end() const { return stack_begin() + kStackBytes; }
+  // Where code may go on that abandons all frames of the fiber, on which it runs. Safe within a signal handler.
+  uintptr_t abandoned_stack();
+
+  static constexpr size_t kStackBytes = 64 * 1024;
+  // No access, so that a stack which overflows reaches no other memory.
+  static constexpr size_t kGuardBytes = 64 * 1024;
+
  private:
   static void start(Fiber* fiber);
   void prepare();
 
   std::function<void()> entry_;
-  char* stack_ = nullptr;  // with a guard page below
+  char* stack_ = nullptr;  // begins with the guard
   size_t color_ = 0;       // bytes left free at its top
 #if defined(__x86_64__)
   void* own_ = nullptr;

@@ -65,6 +65,12 @@ const char* name_of(FindingKind kind) {
       return "collective order";
     case FindingKind::kGraph:
       return "graph";
+    case FindingKind::kKernelFault:
+      return "kernel fault";
+    case FindingKind::kKernelTimeOut:
+      return "kernel time-out";
+    case FindingKind::kLeak:
+      return "leak";
   }
   return "finding";
 }

@@ -12,7 +12,7 @@ namespace braid::emulated {
 enum class FindingKind {
   kRace,               // two unordered accesses, at least one of them a write
   kUninitializedRead,  // bytes of device memory that were never written
-  kIllegalAccess,      // outside an allocation, or freed
+  kIllegalAccess,      // outside an allocation, freed, or the host's
   kHostAccess,         // host code dereferenced device memory
   kDivergentBarrier,   // threads of a block or lanes of a warp at different barriers, or gone
   kCollectiveMismatch,
@@ -26,6 +26,9 @@ enum class FindingKind {
   kUnchecked,         // an error at which nobody looks
   kCollectiveOrder,   // ranks order two collectives differently: a deadlock, if only sometimes
   kGraph,             // a violated rule of capture, or a replay of what has become stale
+  kKernelFault,       // a trap, a division by zero, a stack that overflows
+  kKernelTimeOut,     // a kernel that does not end
+  kLeak,              // what a program that is done has left
 };
 
 const char* name_of(FindingKind kind);

@@ -13,6 +13,8 @@
 #include "runtime/emulated/finding_list.h"
 #include "runtime/emulated/flags.h"
 #include "runtime/emulated/host_thread.h"
+#include "runtime/emulated/host_variables.h"
+#include "runtime/emulated/kernel_memory.h"
 #include "runtime/emulated/kernel_operation.h"
 
 namespace braid::emulated {
@@ -42,17 +44,32 @@ __attribute__((noinline)) void outside_kernel(uintptr_t address, size_t size, Ac
 __attribute__((noinline)) void in_shared(uintptr_t address, size_t size, AccessKind kind) {
   BlockRunner* runner = BlockRunner::current();
   if (runner == nullptr) return;
+  if (runner->overdue()) runner->fail_overdue();
   const std::string* fault = runner->checks().shared_access(address, size, kind);
   if (fault != nullptr) runner->fail(FindingKind::kIllegalAccess, [&] { return *fault; });
   if (current_races != nullptr) current_races->shared(address, size, kind);
 }
 
-// An access that is not to the stack, host memory or constants of the program is checked.
+[[noreturn]] __attribute__((noinline)) void fail_access(const std::string& fault) {
+  BlockRunner& runner = *BlockRunner::current();
+  if (runner.overdue()) runner.fail_overdue();
+  runner.fail(FindingKind::kIllegalAccess, [&] { return fault; });
+}
+
+// By host code.
+inline void in_host_memory(uintptr_t address, size_t size, AccessKind kind) {
+  if (is_watched_variable(address)) touch_variable(address, size, kind);
+}
+
 inline void observe(const void* pointer, size_t size, AccessKind kind) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
   if (__builtin_expect(address - device_region_begin >= kRegionBytes, 1)) {
     if (__builtin_expect(address - shared_region_begin < kSharedRegionBytes, 0))
       in_shared(address, size, kind);
+    else if (current_kernel_thread == nullptr)
+      in_host_memory(address, size, kind);
+    else if (!current_memory->holds(address, size, kind))
+      fail_host_access(address, size, kind);
     return;
   }
   AccessSet* accesses = current_accesses;
@@ -61,10 +78,16 @@ inline void observe(const void* pointer, size_t size, AccessKind kind) {
     return;
   }
   const std::string* fault = accesses->record(address, size, kind);
-  if (fault != nullptr) BlockRunner::current()->fail(FindingKind::kIllegalAccess, [&] { return *fault; });
+  if (fault != nullptr) fail_access(*fault);
   if (current_races == nullptr) return;
   current_races->global(address, size, kind);
   if (current_log != nullptr) current_log->add(address, size, current_races->thread(), kind);
+}
+
+// The guards of local static variables are bytes.
+inline void saw_byte(const volatile void* pointer, bool set) {
+  if (current_kernel_thread == nullptr && is_watched_variable(reinterpret_cast<uintptr_t>(pointer)))
+    saw_guard(pointer, set);
 }
 
 // For accesses of one instruction. GCC reports those of types with a smaller alignment as ranges.
@@ -113,6 +136,7 @@ using braid::emulated::AtomicEffect;
 using braid::emulated::hooked_atomic;
 using braid::emulated::observe;
 using braid::emulated::observe_aligned;
+using braid::emulated::saw_byte;
 
 extern "C" {
 
@@ -132,7 +156,14 @@ void* braid_emulated_memset(void* to, int value, size_t size) {
 #ifndef __SANITIZE_THREAD__
 
 void __tsan_init() {}
-void __tsan_func_entry(void*) {}
+void __tsan_func_entry(void*) {
+  if (braid::emulated::current_kernel_thread == nullptr) {
+    braid::emulated::watch_variables_of(reinterpret_cast<uintptr_t>(__builtin_return_address(0)));
+    return;
+  }
+  const auto here = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  if (braid::emulated::current_memory->overflows(here)) braid::emulated::fail_stack_overflow();
+}
 void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
@@ -166,6 +197,7 @@ void __tsan_write_range(void* p, size_t size) {
       value = __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                          \
       return AtomicEffect{true, false, static_cast<uint64_t>(value), 0};                                     \
     });                                                                                                      \
+    if (sizeof(type) == 1) saw_byte(p, value != 0);                                                          \
     return value;                                                                                            \
   }                                                                                                          \
   void __tsan_atomic##bits##_store(volatile type* p, type v, int order) {                                    \

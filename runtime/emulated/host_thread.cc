@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "runtime/emulated/host_variables.h"
+
 namespace braid::emulated {
 namespace {
 
@@ -28,7 +30,11 @@ std::string text_of(int device) { return "the host thread of rank " + std::to_st
 
 }  // namespace
 
+static __thread HostThread* known __attribute__((tls_model("initial-exec"))) = nullptr;
+
 HostThread::HostThread() : id_(checker().add_thread(text_of(0))) {
+  known = this;
+  know_host_thread();
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
   const bool process = is_thread_of_process();
@@ -40,6 +46,7 @@ HostThread::HostThread() : id_(checker().add_thread(text_of(0))) {
 
 HostThread::~HostThread() {
   flush();
+  known = nullptr;
   Shared& s = shared();
   std::lock_guard lock(s.mutex);
   s.ended.join(clock_);
@@ -95,5 +102,7 @@ HostThread& host_thread() {
   thread_local const auto thread = std::make_unique<HostThread>();  // as block_runner()
   return *thread;
 }
+
+HostThread* known_host_thread() { return known; }
 
 }  // namespace braid::emulated

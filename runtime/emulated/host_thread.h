@@ -60,5 +60,7 @@ class HostThread {
 };
 
 HostThread& host_thread();
+// Null if the calling thread has not used the device, or ends.
+HostThread* known_host_thread();
 
 }  // namespace braid::emulated

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
+#include <memory>
 #include <type_traits>
 
 #include "runtime/emulated/cuda_api.h"
@@ -43,8 +43,14 @@ struct KernelThread {
 };
 extern __thread KernelThread* current_kernel_thread __attribute__((tls_model("initial-exec")));
 
+// The parameters of a launch, copied when it is called.
+struct LaunchParameters {
+  std::shared_ptr<const void> memory;
+  size_t bytes;
+  void (*call)(const void* memory);  // calls the kernel with them
+};
 cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim3 block, size_t shared_bytes,
-                          cudaStream_t stream, std::function<void()> body);
+                          cudaStream_t stream, LaunchParameters parameters);
 void set_label(const char* label);
 void* static_shared(const void* site, const char* name, size_t size, size_t alignment);
 void* dynamic_shared();
@@ -141,6 +147,7 @@ inline int __syncthreads_count(int predicate, ::braid::emulated::Place place = :
   return ::braid::emulated::block_barrier("__syncthreads_count", place,
                                           ::braid::emulated::BarrierResult::kCount, predicate);
 }
+[[noreturn]] inline void __trap() { __builtin_trap(); }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { ::braid::emulated::warp_barrier(mask); }
 // Which lanes run together is up to the hardware: no more than the caller is certain, and a kernel that builds a mask
 // from this is wrong.

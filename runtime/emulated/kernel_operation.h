@@ -55,6 +55,7 @@ class KernelOperation {
   void finish();
 
   AccessSet& accesses() { return context_.accesses; }
+  const char* name() const { return name_.c_str(); }
   // "kernel [node] on rank 0 stream 1"
   std::string describe() const;
   bool by_blocks() const { return by_blocks_; }

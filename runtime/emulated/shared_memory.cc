@@ -36,13 +36,7 @@ uintptr_t take_window() {
   Windows& all = windows();
   const std::lock_guard lock(all.mutex);
   if (all.next == 0) {
-    void* region = mmap(nullptr, kSharedRegionBytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (region == MAP_FAILED) {
-      std::perror("emulated device: no addresses for shared memory");
-      std::abort();
-    }
-    all.next = shared_region_begin = reinterpret_cast<uintptr_t>(region);
+    all.next = shared_region_begin = addresses()->shared;
   }
   if (!all.free.empty()) {
     const uintptr_t window = all.free.back();

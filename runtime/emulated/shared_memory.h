@@ -15,7 +15,6 @@ constexpr size_t kDefaultSharedBytes = 48 * 1024;
 
 // All shared memory of the process lies from here; before there is any, a value far from every address.
 extern uintptr_t shared_region_begin;
-constexpr size_t kSharedRegionBytes = size_t{128} << 30;
 
 class SharedMemory {
  public:

@@ -113,6 +113,16 @@ bool destroy_event(CUevent_st* event) {
   return true;
 }
 
+LiveHandles live_handles() {
+  Handles& h = handles();
+  std::lock_guard lock(h.mutex);
+  LiveHandles live;
+  for (const CUstream_st* stream : h.streams)
+    if (stream->ordinal >= 0) live.streams.push_back(stream->lane.text);
+  live.events = static_cast<int>(h.events.size());
+  return live;
+}
+
 cudaError_t result(cudaError_t error, const char* call) {
   if (error == cudaSuccess || error == cudaErrorNotReady) return error;
   host_thread().last_error = error;
@@ -146,12 +156,22 @@ cudaError_t enqueue_operation(CUstream_st& stream, std::string name,
   return cudaSuccess;
 }
 
+static cudaError_t error_of(FindingKind kind) {
+  switch (kind) {
+    case FindingKind::kIllegalAccess:
+      return cudaErrorIllegalAddress;
+    case FindingKind::kKernelTimeOut:
+      return cudaErrorLaunchTimeout;
+    default:
+      return cudaErrorLaunchFailure;
+  }
+}
+
 void report_fault(TaskContext& context, const std::string& name, const Fault& fault) {
   std::string text = name;
   if (!context.label.empty()) text += " [" + context.label + "]";
   finding_list().add(fault.kind, text + " on " + context.lane.text + ", " + fault.text);
-  context.stream.device.fail(fault.kind == FindingKind::kIllegalAccess ? cudaErrorIllegalAddress
-                                                                       : cudaErrorLaunchFailure);
+  context.stream.device.fail(error_of(fault.kind));
 }
 
 void reset_devices() {
@@ -191,15 +211,13 @@ CUstream_st::CUstream_st(Device& device, int ordinal, unsigned flags, int priori
            (ordinal < 0 ? std::string("0 (legacy default)") : std::to_string(ordinal))),
       delays_(options().seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(device.index) * 1000003u +
               static_cast<uint64_t>(ordinal + 1)) {
+  worker_ = std::thread([this] { work(); });  // may throw: then nobody knows the stream
   {
     std::lock_guard lock(handles().mutex);
     handles().streams.insert(this);
   }
-  {
-    std::lock_guard lock(device.mutex);
-    device.streams.push_back(this);
-  }
-  worker_ = std::thread([this] { work(); });
+  std::lock_guard lock(device.mutex);
+  device.streams.push_back(this);
 }
 
 CUstream_st::~CUstream_st() {
@@ -320,7 +338,7 @@ void CUstream_st::work() {
     clock.join(next.host_clock);
     if (device.error.load() == cudaSuccess) {
       TaskContext context{*this, lane, accesses, clock, std::move(next.label)};
-      if (!next.task(context)) device.fail(cudaErrorLaunchFailure);
+      if (!next.task(context)) device.fail(cudaErrorUnknown);  // unless it has said why: because of a peer
     } else if (next.if_failed) {
       next.if_failed();
     }

@@ -169,6 +169,12 @@ CUstream_st* find_stream(cudaStream_t handle);
 CUevent_st* find_event(cudaEvent_t handle);
 CUevent_st* make_event(unsigned flags);
 bool destroy_event(CUevent_st* event);  // false: no such event
+// What a program has made and not destroyed.
+struct LiveHandles {
+  std::vector<std::string> streams;
+  int events = 0;
+};
+LiveHandles live_handles();
 
 // Enqueues a function that accesses device memory through `TaskContext::accesses`, as one operation called
 // `name`. The function returns null or why it failed.

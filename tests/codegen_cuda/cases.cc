@@ -27,6 +27,7 @@ std::vector<Case> cases() {
   add_attention_cases(out);
   add_lost_peer_cases(out);
   add_plan_fault_cases(out);
+  add_size_cases(out);
   for (Case& c : out) {
     c.build = [as_written = c.build, limits = codegen::cuda::kernel_limits(c.options)] {
       ir::Schedule schedule = as_written();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ void add_extern_cases(std::vector<Case>& out);
 void add_recurrence_cases(std::vector<Case>& out);
 void add_attention_cases(std::vector<Case>& out);
 void add_plan_fault_cases(std::vector<Case>& out);
+void add_size_cases(std::vector<Case>& out);
 void add_lost_peer_cases(std::vector<Case>& out);
 
 inline constexpr std::uint64_t kCollectiveCases = 2;
@@ -72,6 +74,16 @@ struct RecurrenceCase {
 };
 std::vector<RecurrenceCase> recurrence_cases();
 RandomWindows planned_recurrence(const RecurrenceCase& c);
+
+// A program for every choice of these sizes for each of its dimensions.
+struct SizeCase {
+  std::string name;
+  std::vector<std::int64_t> sizes;
+  double tolerance = 0;
+  std::function<ir::Schedule()> build;
+};
+inline std::ostream& operator<<(std::ostream& out, const SizeCase& c) { return out << c.name; }
+std::vector<SizeCase> size_cases();
 
 struct AttentionCase {
   std::string name;

@@ -116,6 +116,7 @@ CaseResult run_case(const std::string& name, const std::map<std::string, std::in
   run.dims = dim_values.data();
   run.steps = options.steps;
   run.on_own_stream = options.own_stream ? 1 : 0;
+  run.reuses_buffers = 1 - run.on_own_stream;
   run.timeout_ms = 60000;
   char message[512];
   result.status = braid_cuda_host_run(&run, message, sizeof(message));

@@ -30,7 +30,7 @@ TEST_F(PlantedStep, ThatDoesNotFollowItsCallerIsFound) {
     EXPECT_THAT(
         without(call, "caller_"),
         AllOf(
-            Contains(AllOf(HasSubstr("race: "), HasSubstr("write by copy host to device on rank 0 stream"))),
+            Contains(AllOf(HasSubstr("race: "), HasSubstr("write by copy device to device on rank 0 stream"))),
             Contains(AllOf(HasSubstr("step scope: "), HasSubstr("does not follow what was on the caller's "
                                                                 "stream")))))
         << call;

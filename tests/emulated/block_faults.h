@@ -1,4 +1,4 @@
-// Kernels of block_faults.cu: most of them are wrong in one way, some in none.
+// Kernels of block_faults.cu and kernel_faults.cu: most of them are wrong in one way, some in none.
 #pragma once
 
 #include <vector>
@@ -15,6 +15,8 @@ struct BlockFault {
 constexpr unsigned long kBlockFaultBytes = 1 << 16;
 
 const std::vector<BlockFault>& block_faults();
+// Of kernel_faults.cu.
+const std::vector<BlockFault>& kernel_faults();
 
 // Runs one; null, or what a call returned.
 const char* run_block_fault(const BlockFault& fault);

@@ -29,10 +29,11 @@ class Generator : RandomLoops {
     }
     add_dim("n", 1, 5);
     add_dim("m", 1, 4);
+    add_dim("z", 0, 2);
     // Inputs whose sizes name the dimensions, so that they can be bound.
-    const Expr n = dims_[0], m = dims_[1];
-    for (const std::vector<Expr>& sizes :
-         std::vector<std::vector<Expr>>{{n, 4}, {m, 4}, {n, m}, {4, 4}, {n, m, 2}, {4}}) {
+    const Expr n = dims_[0], m = dims_[1], z = dims_[2];
+    for (const std::vector<Expr>& sizes : std::vector<std::vector<Expr>>{
+             {n, 4}, {m, 4}, {n, m}, {4, 4}, {n, m, 2}, {4}, {n, z}, {z, 4}, {1, z, 1}}) {
       const int type = pick(12);
       inputs_.push_back(b_.input("x" + std::to_string(inputs_.size()), sizes,
                                  type == 0   ? DType::i32

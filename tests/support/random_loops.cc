@@ -11,6 +11,8 @@ namespace {
 
 Expr zero() { return Expr(std::int64_t{0}); }
 
+bool may_be_empty(const Expr& size) { return bounds(size).min < 1; }
+
 Expr flat(const std::vector<Expr>& index, const std::vector<Expr>& strides) {
   Expr e = zero();
   for (std::size_t k = 0; k < index.size(); ++k) e = e + index[k] * strides[k];
@@ -63,6 +65,8 @@ ValueId RandomLoops::load(BodyBuilder& body, BufferId from, const std::vector<Ex
       } else if (have[k].is_constant() && have[k].constant() >= 4 && pick(2) == 0) {
         const ValueId id = body.load(ids_, DType::i64, Expr(std::int64_t{pick(4)}));
         at[k] = body.as_index(body.check_index(id, have[k]));
+      } else if (may_be_empty(have[k])) {
+        return body.constant_of(dtype, 2);  // there may be no element
       }
     }
   }
@@ -195,7 +199,10 @@ void RandomLoops::reduction() {
   std::vector<ValueId> values = {load(body, from, sizes)};
   if (pick(2) == 0) values.push_back(load(body, any(), sizes));
   constexpr ReduceKind kinds[] = {ReduceKind::sum, ReduceKind::max, ReduceKind::min};
-  emit_loops(out, sizes, reduced, kinds[pick(3)], body.finish(combine(body, values, graph()[out].dtype)));
+  ReduceKind kind = kinds[pick(3)];
+  // The largest of nothing is infinite.
+  if (std::any_of(sizes.end() - reduced, sizes.end(), may_be_empty)) kind = ReduceKind::sum;
+  emit_loops(out, sizes, reduced, kind, body.finish(combine(body, values, graph()[out].dtype)));
   add(out);
 }
 
@@ -269,7 +276,7 @@ void RandomLoops::view() {
   Buffer v;
   v.name = "view";
   v.dtype = graph()[base].dtype;
-  if (pick(2) == 0) {
+  if (pick(2) == 0 && !may_be_empty(sizes[0])) {
     v.sizes = {sizes.begin() + 1, sizes.end()};
     v.layout = NonOwningLayout{
         base, pick(2) == 0 ? zero() : (sizes[0] - 1) * strides[0], {strides.begin() + 1, strides.end()}};

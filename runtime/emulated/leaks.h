@@ -1,0 +1,15 @@
+// What a program that is done has left: a caller who opens programs again and again would run out of it.
+#pragma once
+
+namespace braid::emulated {
+
+// Reports memory that is not freed, and streams, events and graphs that are not destroyed. Call when no program is open.
+void report_leaks();
+
+// Executable graphs that there are.
+int live_graphs();
+
+}  // namespace braid::emulated
+
+// For programs that load the library by name.
+extern "C" void braid_emulated_report_leaks();

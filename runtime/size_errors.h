@@ -1,0 +1,42 @@
+// The texts of BRAID_BAD_SIZE, for the tables of both kinds of programs (BraidProgram, BraidCudaProgram).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace braid::rt {
+
+// The dimension that is out of its bounds; empty if none is.
+template <class Table>
+std::string bounds_error(const Table& table, const int64_t* dims) {
+  for (int32_t k = 0; k < table.dim_count; ++k) {
+    const auto& dim = table.dims[k];
+    if (dims[k] < dim.min || dims[k] > dim.max) {
+      return std::string("dimension '") + dim.name + "' is " + std::to_string(dims[k]) +
+             ", but the program was compiled for " + std::to_string(dim.min) + " to " +
+             std::to_string(dim.max);
+    }
+  }
+  return {};
+}
+
+// That the relation `guard` does not hold.
+template <class Table>
+std::string guard_error(const Table& table, const int64_t* dims, const char* guard) {
+  std::string text = std::string(guard) + " does not hold";
+  for (int32_t k = 0; k < table.dim_count; ++k) {
+    text += (k == 0 ? " for " : ", ") + std::string(table.dims[k].name) + " = " + std::to_string(dims[k]);
+  }
+  return text;
+}
+
+// Of a BraidCudaProgram: either of them, or empty.
+template <class Table>
+std::string size_error(const Table& table, const int64_t* dims) {
+  std::string error = bounds_error(table, dims);
+  if (!error.empty() || table.broken_guard == nullptr) return error;
+  const char* guard = table.broken_guard(dims);
+  return guard == nullptr ? error : guard_error(table, dims, guard);
+}
+
+}  // namespace braid::rt
