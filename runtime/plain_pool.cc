@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/kernel_support.h"
 #include "runtime/plain_windows.h"
 
 namespace braid::rt {
