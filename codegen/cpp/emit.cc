@@ -17,6 +17,7 @@
 #include "ir/effects.h"
 #include "ir/element.h"
 #include "ir/error.h"
+#include "ir/typing.h"
 #include "ir/written_inputs.h"
 #include "runtime/program_abi.h"
 

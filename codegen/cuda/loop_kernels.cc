@@ -6,6 +6,7 @@
 #include "codegen/cuda/scalar.h"
 #include "codegen/kernel_name.h"
 #include "ir/error.h"
+#include "ir/typing.h"
 
 namespace braid::codegen::cuda {
 
