@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/work.h"
 #include "ir/dtype.h"
 
 namespace braid::frontend {
@@ -55,6 +56,7 @@ struct OpSpec {
   int last_version;
   TypeSet types;  // of input 0
   LowerFn lower;
+  Work work;            // what it computes (work.h)
   bool effect = false;  // communicates: lowered even if its outputs are unused
 };
 

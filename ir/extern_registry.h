@@ -5,6 +5,7 @@
 //       .symbol = "row_sort",
 //       .interpret = [](ExternCall& call) { ... },
 //       .refuses = [](const Graph& graph, const ExternKernel& kernel) -> std::string { ... },
+//       .kernel_class = KernelClass::reduction,
 //       .flops = [](const ExternShapes& shapes) { ... },
 //       .sources = {{"cpu", "static const char* row_sort(const BraidExternCall* call) { ... }"}},
 //   }};
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "ir/interpreter.h"
+#include "ir/kernel_class.h"
 
 namespace braid::ir {
 
@@ -27,6 +29,16 @@ namespace braid::ir {
 struct ExternShapes {
   const ExternKernel& kernel;
   std::vector<std::vector<std::int64_t>> reads, writes;
+};
+
+// A class that must be given: an initialiser that leaves it out does not compile.
+class DeclaredClass {
+ public:
+  constexpr DeclaredClass(KernelClass own) : own_(own) {}
+  constexpr operator KernelClass() const { return own_; }
+
+ private:
+  KernelClass own_;
 };
 
 struct ExternKernelSpec {
@@ -38,6 +50,8 @@ struct ExternKernelSpec {
   // Why the kernel cannot take such a call (operands, types, sizes, attributes): "takes one f32 tensor"; empty if it
   // can. The interpreter and the targets ask before they call it: `interpret` and `sources` need not check.
   std::function<std::string(const Graph&, const ExternKernel&)> refuses;
+  // Decides which share of the machine's peaks it reaches.
+  DeclaredClass kernel_class;
   // Floating-point operations of one call; none where it is empty. The bytes of its operands are counted anyway.
   std::function<double(const ExternShapes&)> flops;
   // By the name of the target (`--target`): text at file scope that defines

@@ -26,6 +26,7 @@
 #include "ir/dtype.h"
 #include "ir/expr.h"
 #include "ir/ids.h"
+#include "ir/kernel_class.h"
 #include "ir/loop_body.h"
 
 namespace braid::ir {
@@ -139,6 +140,7 @@ struct Cost {
   double ns = -1;
   double flops = -1;
   double bytes = -1;
+  std::optional<KernelClass> kernel_class = std::nullopt;  // of a kernel without a body
   friend bool operator==(const Cost&, const Cost&) = default;
 };
 

@@ -26,6 +26,10 @@ class OperationCheck {
     for (BufferId b : op_.outputs) {
       if (!is_buffer(g_, b)) return wrong(Kind::structure, "an output is not a buffer");
     }
+    if (op_.cost && op_.cost->kernel_class && op_.as<ExternKernel>() == nullptr)
+      return wrong(Kind::structure,
+                   "the class '{}' in its cost is for extern kernels: others have that of their body",
+                   to_string(*op_.cost->kernel_class));
     Result bad;
     for_each_operand(op_.kernel, [&](const TensorRef& ref, bool) {
       if (!bad) bad = check_ref(ref);

@@ -75,12 +75,16 @@ std::string Parser::clauses(Operation& op) {
       Cost cost;
       expect_punct("(");
       while (!accept_punct(")")) {
-        double* item = accept_word("ns")      ? &cost.ns
-                       : accept_word("flops") ? &cost.flops
-                       : accept_word("bytes") ? &cost.bytes
-                                              : nullptr;
-        if (!item) fail_expected("ns, flops or bytes");
-        *item = floating();
+        if (const auto named = kernel_class_named(peek().text); named && accept_word(to_string(*named))) {
+          cost.kernel_class = named;
+        } else {
+          double* item = accept_word("ns")      ? &cost.ns
+                         : accept_word("flops") ? &cost.flops
+                         : accept_word("bytes") ? &cost.bytes
+                                                : nullptr;
+          if (!item) fail_expected("ns, flops, bytes or a class of kernels");
+          *item = floating();
+        }
         if (!at_punct(")")) expect_punct(",");
       }
       op.cost = cost;
@@ -443,7 +447,8 @@ UndefinedRows Parser::undefined_rows() {
   for (const UndefinedRows rows : {UndefinedRows::zero_if_masked, UndefinedRows::nan, UndefinedRows::zero}) {
     if (to_string(rows) == name.text) return rows;
   }
-  fail(kSyntaxError, name, fmt::format("undefined rows are zero_if_masked, nan or zero, not '{}'", name.text));
+  fail(kSyntaxError, name,
+       fmt::format("undefined rows are zero_if_masked, nan or zero, not '{}'", name.text));
 }
 
 PostOp Parser::post_op() {

@@ -386,6 +386,7 @@ class Printer {
     }
     if (op.cost) {
       std::string items;
+      if (op.cost->kernel_class) items = to_string(*op.cost->kernel_class);
       const auto item = [&](const char* name, double value) {
         if (value != -1) items += fmt::format("{}{} {}", items.empty() ? "" : ", ", name, value);
       };

@@ -14,8 +14,6 @@
 namespace braid::analysis {
 namespace {
 
-constexpr std::array<std::string_view, kKernelClassCount> kClassNames = {
-    "gemm", "conv", "attention", "elementwise", "reduction", "copy", "gather", "other"};
 constexpr std::array<std::string_view, 5> kModelNames = {"nccl", "inductor", "classic", "shared_memory",
                                                          "paced_link"};
 constexpr std::array<std::string_view, 4> kGenerationNames = {"volta", "ampere", "hopper", "blackwell"};
@@ -121,8 +119,6 @@ CollectiveSettings collective_settings(JsonObject object) {
 
 }  // namespace
 
-std::string_view to_string(KernelClass c) { return kClassNames[static_cast<std::size_t>(c)]; }
-
 Machine parse_machine(const std::string& text, const std::string& file) {
   const JsonDocument doc(text, file, kMachineNotJson, kBadMachine);
   JsonObject root = doc.object();
@@ -140,8 +136,8 @@ Machine parse_machine(const std::string& text, const std::string& file) {
   m.vector_tflops = peaks(device.object("vector_tflops"));
   device.finish();
   JsonObject classes = root.object("kernels");
-  for (std::size_t k = 0; k < kClassNames.size(); ++k) {
-    JsonObject c = classes.object(std::string(kClassNames[k]));
+  for (std::size_t k = 0; k < ir::kKernelClassNames.size(); ++k) {
+    JsonObject c = classes.object(std::string(ir::kKernelClassNames[k]));
     m.classes[k] = {c.number("compute", {1e-4, 1}), c.number("memory", {1e-4, 1}),
                     slowdown(c.value("slowdown"))};
     c.finish();

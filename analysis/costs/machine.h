@@ -15,14 +15,12 @@
 
 #include "analysis/costs/time.h"
 #include "ir/graph.h"
+#include "ir/kernel_class.h"
 
 namespace braid::analysis {
 
-// Kernels are priced by what limits them. attention: kernels without a body that compute products and a softmax.
-// other: all remaining kernels without a body.
-enum class KernelClass : std::uint8_t { gemm, conv, attention, elementwise, reduction, copy, gather, other };
-inline constexpr int kKernelClassCount = 8;
-std::string_view to_string(KernelClass c);
+using ir::KernelClass;
+using ir::kKernelClassCount;
 
 // The share of the device's peak that a class of kernels reaches, and its slow-down beside communication.
 struct ClassEfficiency {

@@ -182,49 +182,13 @@ KernelWork of_attention(const ir::Graph& graph, const ir::Operation& op, const i
   return work;
 }
 
-// The class of a kernel without a body, read off the name that it calls: the first of these words in it decides.
-KernelClass class_of(std::string_view callee) {
-  struct Word {
-    std::string_view word;
-    KernelClass kernel_class;
-  };
-  constexpr Word kWords[] = {{"attention", KernelClass::attention},
-                             {"flash", KernelClass::attention},
-                             {"gemm", KernelClass::gemm},
-                             {"matmul", KernelClass::gemm},
-                             {"conv", KernelClass::conv},
-                             {"copy", KernelClass::copy},
-                             {"cast", KernelClass::copy},
-                             {"norm", KernelClass::reduction},
-                             {"softmax", KernelClass::reduction},
-                             {"reduc", KernelClass::reduction},
-                             {"entropy", KernelClass::reduction},
-                             {"loss", KernelClass::reduction},
-                             {"topk", KernelClass::reduction},
-                             {"gather", KernelClass::gather},
-                             {"scatter", KernelClass::gather},
-                             {"embedding", KernelClass::gather},
-                             {"permute", KernelClass::gather},
-                             {"elementwise", KernelClass::elementwise},
-                             {"pointwise", KernelClass::elementwise},
-                             {"add", KernelClass::elementwise},
-                             {"glu", KernelClass::elementwise},
-                             {"gelu", KernelClass::elementwise},
-                             {"relu", KernelClass::elementwise},
-                             {"silu", KernelClass::elementwise},
-                             {"rope", KernelClass::elementwise},
-                             {"adam", KernelClass::elementwise},
-                             {"sgd", KernelClass::elementwise}};
-  for (const Word& w : kWords) {
-    if (callee.find(w.word) != std::string_view::npos) return w.kernel_class;
-  }
-  return KernelClass::other;
-}
-
-KernelWork of_extern(const ir::Graph& graph, const ir::ExternKernel& kernel, const SizeOf& size,
-                     const std::function<bool(ir::BufferId)>& inside) {
+KernelWork of_extern(const ir::Graph& graph, const ir::Operation& op, const ir::ExternKernel& kernel,
+                     const SizeOf& size, const std::function<bool(ir::BufferId)>& inside) {
+  const ir::ExternKernelSpec* spec = ir::find_extern_kernel(kernel.callee);
   KernelWork work;
-  work.kernel_class = class_of(kernel.callee);
+  work.kernel_class = op.cost && op.cost->kernel_class ? *op.cost->kernel_class
+                      : spec != nullptr                ? KernelClass(spec->kernel_class)
+                                                       : KernelClass::other;
   if (!kernel.reads.empty())
     work.dtype = graph[kernel.reads.front().buffer].dtype;
   else if (!kernel.writes.empty())
@@ -234,7 +198,6 @@ KernelWork of_extern(const ir::Graph& graph, const ir::ExternKernel& kernel, con
       if (!inside(ref.buffer)) work.bytes += bytes_of(graph, ref, size);
     }
   }
-  const ir::ExternKernelSpec* spec = ir::find_extern_kernel(kernel.callee);
   if (spec != nullptr && spec->flops) {
     const auto sizes = [&](const std::vector<ir::TensorRef>& refs) {
       std::vector<std::vector<std::int64_t>> out;
@@ -293,7 +256,7 @@ KernelWork kernel_work(const ir::Graph& graph, const ir::Operation& op, const Si
   if (const auto* k = op.as<ir::Pooling>()) return of_pooling(graph, op, *k, size, inside);
   if (const auto* k = op.as<ir::Recurrence>()) return of_recurrence(graph, op, *k, size, inside);
   if (const auto* k = op.as<ir::Attention>()) return of_attention(graph, op, *k, size, inside);
-  if (const auto* kernel = op.as<ir::ExternKernel>()) return of_extern(graph, *kernel, size, inside);
+  if (const auto* kernel = op.as<ir::ExternKernel>()) return of_extern(graph, op, *kernel, size, inside);
   return {};
 }
 

@@ -4,8 +4,8 @@
 //
 // Each element touched counts once, however often a loop reads it; storages inside a fused node count no bytes.
 // Flops: one per arithmetic instruction of a loop body and point, ten per transcendental one; 2 M N K per product.
-// A kernel without a body has the work of its cost(flops F, bytes B), or else moves its operands; its class is
-// read off the name that it calls (docs/scheduling.md lists the words).
+// A kernel without a body has the work of its cost(flops F, bytes B), or else moves its operands; its class is that of its cost(CLASS),
+// or else of the extern kernel that is registered under its name (ir/extern_registry.h), or else `other`.
 // Source: S. Williams, A. Waterman, D. Patterson, Roofline, CACM 2009.
 #pragma once
 

@@ -6,6 +6,41 @@ from dataclasses import dataclass, field
 
 BYTES = {"bf16": 2, "f32": 4, "i64": 8}
 
+# The class of each kernel (docs/scheduling.md), which decides what share of the machine's peaks it reaches. None: `other`.
+CLASSES = {
+    "accumulate": None,
+    "adamw": "elementwise",
+    "add_layer_norm": "reduction",
+    "attention": "attention",
+    "attention_backward": "attention",
+    "batch_norm_backward": "reduction",
+    "batch_norm_relu": "reduction",
+    "conv": "conv",
+    "conv_dgrad": "conv",
+    "conv_wgrad": "conv",
+    "copy_in": "copy",
+    "cross_entropy": "reduction",
+    "embedding_gather": "gather",
+    "embedding_scatter": "gather",
+    "gelu": "elementwise",
+    "gelu_backward": "elementwise",
+    "gemm": "gemm",
+    "gemm_wgrad": "gemm",
+    "layer_norm_backward": "reduction",
+    "permute_gather": "gather",
+    "residual_add": "elementwise",
+    "rms_norm": "reduction",
+    "rms_norm_backward": "reduction",
+    "rope": "elementwise",
+    "rope_backward": "elementwise",
+    "sgd": "elementwise",
+    "swiglu": "elementwise",
+    "swiglu_backward": "elementwise",
+    "topk_route": "reduction",
+    "unpermute_add": "gather",
+    "work": None,
+}
+
 
 @dataclass(frozen=True)
 class Buffer:
@@ -66,7 +101,8 @@ class Graph:
         if moved is None:
             moved = out.bytes + sum(r.bytes for r in reads)
         place = f" comm(registered, @{comm})" if comm else (" output" if output else "")
-        cost = f"cost(ns {ns})" if ns is not None else f"cost(flops {int(flops)}, bytes {int(moved)})"
+        kind = f"{CLASSES[callee]}, " if CLASSES[callee] else ""
+        cost = f"cost({kind}ns {ns})" if ns is not None else f"cost({kind}flops {int(flops)}, bytes {int(moved)})"
         operands = ", ".join(f"%{r.name}" for r in reads)
         self._lines.append(f'%{name}: {out.type}{place} = extern "{callee}" reads({operands}) {cost}')
         if output:

@@ -110,6 +110,7 @@ const ir::RegisterExternKernel kKernel{{
     .symbol = "block_product",
     .interpret = interpret,
     .refuses = refuses,
+    .kernel_class = ir::KernelClass::gemm,
     .flops = flops,
     .sources = runtime_sources("block_product"),
 }};

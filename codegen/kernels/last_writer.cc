@@ -32,6 +32,7 @@ const ir::RegisterExternKernel kKernel{{
     .symbol = "last_writer",
     .interpret = interpret,
     .refuses = refuses,
+    .kernel_class = ir::KernelClass::gather,
     .flops = {},
     .sources = runtime_sources("last_writer"),
 }};

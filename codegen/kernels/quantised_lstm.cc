@@ -83,6 +83,7 @@ const ir::RegisterExternKernel kKernel{{
     .symbol = "quantised_lstm",
     .interpret = interpret,
     .refuses = refuses,
+    .kernel_class = ir::KernelClass::gemm,
     .flops = flops,
     .sources = {{"cpu", runtime_sources("quantised_lstm").at("cpu")}},
 }};

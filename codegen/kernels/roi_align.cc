@@ -84,6 +84,7 @@ const ir::RegisterExternKernel kKernel{{
     .symbol = "roi_align",
     .interpret = interpret,
     .refuses = refuses,
+    .kernel_class = ir::KernelClass::gather,
     .flops = flops,
     .sources = runtime_sources("roi_align"),
 }};

@@ -79,6 +79,7 @@ const ir::RegisterExternKernel kKernel{{
     .symbol = "top_k",
     .interpret = interpret,
     .refuses = refuses,
+    .kernel_class = ir::KernelClass::reduction,
     .flops = flops,
     .sources = runtime_sources("top_k"),
 }};

@@ -87,6 +87,7 @@ const ir::RegisterExternKernel kKernel{{
     .strided = true,
     .interpret = interpret,
     .refuses = refuses,
+    .kernel_class = ir::KernelClass::copy,
     .flops = {},
     .sources = runtime_sources("write_rows"),
 }};

@@ -110,6 +110,7 @@ const braid::ir::RegisterExternKernel kKernel{{
     .symbol = "row_sort",
     .interpret = interpret,
     .refuses = refuses,
+    .kernel_class = braid::ir::KernelClass::reduction,
     .flops = flops,
     .sources = {{"cpu", kCpuSource}, {"cuda", kCudaSource}},
 }};
@@ -122,6 +123,14 @@ void lower(braid::frontend::OpContext& c) {
                                            {{"descending", descending}})[0]);
 }
 
-const braid::frontend::RegisterOp kOperator{{"com.example", "RowSort", 1, 1, {braid::ir::DType::f32}, lower}};
+// What the operator is taken to cost where a model is split before it is lowered.
+double flops_of_node(const braid::frontend::WorkNode& node, const braid::frontend::Work&) {
+  const braid::frontend::WorkOperand& x = node.input(0);
+  return x.elements() * std::log2(std::max(2.0, x.size(-1)));
+}
+
+constexpr braid::frontend::Work kWork = {braid::frontend::WorkKind::reduction, flops_of_node};
+const braid::frontend::RegisterOp kOperator{
+    {"com.example", "RowSort", 1, 1, braid::frontend::TypeSet{braid::ir::DType::f32}, lower, kWork}};
 
 }  // namespace

@@ -53,11 +53,11 @@ void lower_swish(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Clip", 6, kNewestOpset, kNumbers, lower_clip},
-    {"", "Gelu", 20, kNewestOpset, kFloats, lower_gelu},
-    {"", "LeakyRelu", 6, kNewestOpset, kFloats, lower_leaky_relu},
-    {"", "Relu", 1, kNewestOpset, kFloats | kSigned, lower_relu},
-    {"", "Swish", 24, kNewestOpset, kFloats, lower_swish},
+    {"", "Clip", 6, kNewestOpset, kNumbers, lower_clip, work::pointwise(2)},
+    {"", "Gelu", 20, kNewestOpset, kFloats, lower_gelu, work::pointwise(14)},
+    {"", "LeakyRelu", 6, kNewestOpset, kFloats, lower_leaky_relu, work::pointwise(3)},
+    {"", "Relu", 1, kNewestOpset, kFloats | kSigned, lower_relu, work::pointwise(1)},
+    {"", "Swish", 24, kNewestOpset, kFloats, lower_swish, work::pointwise(11)},
 };
 
 }  // namespace

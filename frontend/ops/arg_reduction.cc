@@ -62,9 +62,9 @@ void lower_hardmax(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "ArgMax", 1, kNewestOpset, kNumbers, lower<ReduceKind::max>},
-    {"", "ArgMin", 1, kNewestOpset, kNumbers, lower<ReduceKind::min>},
-    {"", "Hardmax", 1, kNewestOpset, kFloats, lower_hardmax},
+    {"", "ArgMax", 1, kNewestOpset, kNumbers, lower<ReduceKind::max>, work::reduction(6, 2)},
+    {"", "ArgMin", 1, kNewestOpset, kNumbers, lower<ReduceKind::min>, work::reduction(6, 2)},
+    {"", "Hardmax", 1, kNewestOpset, kFloats, lower_hardmax, work::reduction(8, 2)},
 };
 
 }  // namespace

@@ -124,7 +124,8 @@ void lower_batch_normalization(OpContext& c) {
   c.set_output(0, l.cast(binary(l, OpCode::add, scaled, parameters[1]), dtype));
 }
 
-const OpSpec kOps[] = {{"", "BatchNormalization", 1, kNewestOpset, kFloats, lower_batch_normalization}};
+const OpSpec kOps[] = {
+    {"", "BatchNormalization", 1, kNewestOpset, kFloats, lower_batch_normalization, work::pointwise(3)}};
 
 }  // namespace
 

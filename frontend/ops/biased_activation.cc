@@ -57,12 +57,13 @@ void lower_bias_split_gelu(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {kMicrosoftDomain, "BiasAdd", 1, 1, {DType::f32, DType::f16}, lower_bias_add},
-    {kMicrosoftDomain, "BiasGelu", 1, 1, kFloats, lower_biased<gelu>},
-    {kMicrosoftDomain, "BiasSplitGelu", 1, 1, {DType::f32, DType::f16}, lower_bias_split_gelu},
-    {kMicrosoftDomain, "FastGelu", 1, 1, kFloats, lower_biased<gelu_by_tanh>},
-    {kMicrosoftDomain, "Gelu", 1, 1, kFloats, lower_biased<gelu>},
-    {kMicrosoftDomain, "QuickGelu", 1, 1, kFloats, lower_quick_gelu},
+    {kMicrosoftDomain, "BiasAdd", 1, 1, {DType::f32, DType::f16}, lower_bias_add, work::pointwise(2)},
+    {kMicrosoftDomain, "BiasGelu", 1, 1, kFloats, lower_biased<gelu>, work::pointwise(14)},
+    {kMicrosoftDomain, "BiasSplitGelu", 1, 1, TypeSet{DType::f32, DType::f16}, lower_bias_split_gelu,
+     work::pointwise(17)},
+    {kMicrosoftDomain, "FastGelu", 1, 1, kFloats, lower_biased<gelu_by_tanh>, work::pointwise(18)},
+    {kMicrosoftDomain, "Gelu", 1, 1, kFloats, lower_biased<gelu>, work::pointwise(14)},
+    {kMicrosoftDomain, "QuickGelu", 1, 1, kFloats, lower_quick_gelu, work::pointwise(11)},
 };
 
 }  // namespace

@@ -35,12 +35,12 @@ void lower_bit_cast(OpContext& c) {
 constexpr TypeSet kIntegers = kSigned | kUnsigned;
 
 const OpSpec kOps[] = {
-    {"", "BitCast", 26, kNewestOpset, kAllTypes, lower_bit_cast},
-    {"", "BitShift", 11, kNewestOpset, kIntegers, lower_shift},
-    {"", "BitwiseAnd", 18, kNewestOpset, kIntegers, lower<OpCode::bit_and>},
-    {"", "BitwiseNot", 18, kNewestOpset, kIntegers, lower_not},
-    {"", "BitwiseOr", 18, kNewestOpset, kIntegers, lower<OpCode::bit_or>},
-    {"", "BitwiseXor", 18, kNewestOpset, kIntegers, lower<OpCode::bit_xor>},
+    {"", "BitCast", 26, kNewestOpset, kAllTypes, lower_bit_cast, work::pointwise(0)},
+    {"", "BitShift", 11, kNewestOpset, kIntegers, lower_shift, work::pointwise(1)},
+    {"", "BitwiseAnd", 18, kNewestOpset, kIntegers, lower<OpCode::bit_and>, work::pointwise(1)},
+    {"", "BitwiseNot", 18, kNewestOpset, kIntegers, lower_not, work::pointwise(1)},
+    {"", "BitwiseOr", 18, kNewestOpset, kIntegers, lower<OpCode::bit_or>, work::pointwise(1)},
+    {"", "BitwiseXor", 18, kNewestOpset, kIntegers, lower<OpCode::bit_xor>, work::pointwise(1)},
 };
 
 }  // namespace

@@ -306,8 +306,9 @@ void lower_gather_block_quantized(OpContext& c) {
 constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 
 const OpSpec kOps[] = {
-    {kMicrosoftDomain, "GatherBlockQuantized", 1, 1, {DType::u8}, lower_gather_block_quantized},
-    {kMicrosoftDomain, "MatMulNBits", 1, 1, kTypes, lower_matmul_nbits},
+    {kMicrosoftDomain, "GatherBlockQuantized", 1, 1, TypeSet{DType::u8}, lower_gather_block_quantized,
+     work::gather(11)},
+    {kMicrosoftDomain, "MatMulNBits", 1, 1, kTypes, lower_matmul_nbits, work::product(0, 1)},
 };
 
 }  // namespace

@@ -27,8 +27,8 @@ void lower_cast_like(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Cast", 6, kNewestOpset, kAllTypes | kStorage, lower_cast},
-    {"", "CastLike", 15, kNewestOpset, kAllTypes | kStorage, lower_cast_like},
+    {"", "Cast", 6, kNewestOpset, kAllTypes | kStorage, lower_cast, work::pointwise(1)},
+    {"", "CastLike", 15, kNewestOpset, kAllTypes | kStorage, lower_cast_like, work::pointwise(1)},
 };
 
 }  // namespace

@@ -67,7 +67,8 @@ void lower_causal_conv(OpContext& c) {
                }));
 }
 
-const OpSpec kOps[] = {{"", "CausalConvWithState", 27, kNewestOpset, kFloats, lower_causal_conv}};
+const OpSpec kOps[] = {{"", "CausalConvWithState", 27, kNewestOpset, kFloats, lower_causal_conv,
+                        work::causal_convolution(0, 1)}};
 
 }  // namespace
 

@@ -47,7 +47,8 @@ void lower_center_crop_pad(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "CenterCropPad", 18, kNewestOpset, kAllTypes, lower_center_crop_pad}};
+const OpSpec kOps[] = {
+    {"", "CenterCropPad", 18, kNewestOpset, kAllTypes, lower_center_crop_pad, work::select()}};
 
 }  // namespace
 

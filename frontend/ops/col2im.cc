@@ -89,7 +89,7 @@ void lower_col2im(OpContext& c) {
   c.set_output(0, l.cast(l.reduce(terms, kind, reduced, false), dtype));
 }
 
-const OpSpec kOps[] = {{"", "Col2Im", 18, kNewestOpset, kAllTypes, lower_col2im}};
+const OpSpec kOps[] = {{"", "Col2Im", 18, kNewestOpset, kAllTypes, lower_col2im, work::columns()}};
 
 }  // namespace
 

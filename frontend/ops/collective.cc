@@ -472,21 +472,21 @@ void dist_collective(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "DistCollective", 1, kNewestOpset, kAllTypes, dist_collective, true},
-    {kBraidDomain, "AllGather", 1, 1, kAllTypes, braid_all_gather, true},
-    {kBraidDomain, "AllReduce", 1, 1, kNumbers, braid_all_reduce, true},
-    {kBraidDomain, "AllToAll", 1, 1, kAllTypes, braid_all_to_all, true},
-    {kBraidDomain, "BatchSendRecv", 1, 1, kAllTypes, braid_batch_send_recv, true},
-    {kBraidDomain, "Broadcast", 1, 1, kAllTypes, braid_broadcast, true},
-    {kBraidDomain, "OfRank", 1, 1, kAllTypes, braid_of_rank},
-    {kBraidDomain, "Recv", 1, 1, {DType::i64}, braid_recv, true},
-    {kBraidDomain, "ReduceScatter", 1, 1, kNumbers, braid_reduce_scatter, true},
-    {kBraidDomain, "Send", 1, 1, kAllTypes, braid_send, true},
-    {kBraidDomain, "ShardDimAllToAll", 1, 1, kAllTypes, braid_shard_dim_all_to_all, true},
-    {kBraidDomain, "WaitTensor", 1, 1, kAllTypes, braid_wait_tensor},
-    {kMicrosoftDomain, "AllGather", 1, 1, kAllTypes, microsoft_all_gather, true},
-    {kMicrosoftDomain, "AllReduce", 1, 1, kNumbers, microsoft_all_reduce, true},
-    {kMicrosoftDomain, "AllToAll", 1, 1, kAllTypes, microsoft_all_to_all, true},
+    {"", "DistCollective", 1, kNewestOpset, kAllTypes, dist_collective, work::collective(), true},
+    {kBraidDomain, "AllGather", 1, 1, kAllTypes, braid_all_gather, work::collective(), true},
+    {kBraidDomain, "AllReduce", 1, 1, kNumbers, braid_all_reduce, work::collective(), true},
+    {kBraidDomain, "AllToAll", 1, 1, kAllTypes, braid_all_to_all, work::collective(), true},
+    {kBraidDomain, "BatchSendRecv", 1, 1, kAllTypes, braid_batch_send_recv, work::collective(), true},
+    {kBraidDomain, "Broadcast", 1, 1, kAllTypes, braid_broadcast, work::collective(), true},
+    {kBraidDomain, "OfRank", 1, 1, kAllTypes, braid_of_rank, work::select()},
+    {kBraidDomain, "Recv", 1, 1, {DType::i64}, braid_recv, work::collective(), true},
+    {kBraidDomain, "ReduceScatter", 1, 1, kNumbers, braid_reduce_scatter, work::collective(), true},
+    {kBraidDomain, "Send", 1, 1, kAllTypes, braid_send, work::collective(), true},
+    {kBraidDomain, "ShardDimAllToAll", 1, 1, kAllTypes, braid_shard_dim_all_to_all, work::collective(), true},
+    {kBraidDomain, "WaitTensor", 1, 1, kAllTypes, braid_wait_tensor, work::collective()},
+    {kMicrosoftDomain, "AllGather", 1, 1, kAllTypes, microsoft_all_gather, work::collective(), true},
+    {kMicrosoftDomain, "AllReduce", 1, 1, kNumbers, microsoft_all_reduce, work::collective(), true},
+    {kMicrosoftDomain, "AllToAll", 1, 1, kAllTypes, microsoft_all_to_all, work::collective(), true},
 };
 
 }  // namespace

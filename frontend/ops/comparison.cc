@@ -10,11 +10,11 @@ void lower(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Equal", 7, kNewestOpset, kAllTypes, lower<OpCode::eq>},
-    {"", "Greater", 7, kNewestOpset, kNumbers, lower<OpCode::gt>},
-    {"", "GreaterOrEqual", 12, kNewestOpset, kNumbers, lower<OpCode::ge>},
-    {"", "Less", 7, kNewestOpset, kNumbers, lower<OpCode::lt>},
-    {"", "LessOrEqual", 12, kNewestOpset, kNumbers, lower<OpCode::le>},
+    {"", "Equal", 7, kNewestOpset, kAllTypes, lower<OpCode::eq>, work::pointwise(1)},
+    {"", "Greater", 7, kNewestOpset, kNumbers, lower<OpCode::gt>, work::pointwise(1)},
+    {"", "GreaterOrEqual", 12, kNewestOpset, kNumbers, lower<OpCode::ge>, work::pointwise(1)},
+    {"", "Less", 7, kNewestOpset, kNumbers, lower<OpCode::lt>, work::pointwise(1)},
+    {"", "LessOrEqual", 12, kNewestOpset, kNumbers, lower<OpCode::le>, work::pointwise(1)},
 };
 
 }  // namespace

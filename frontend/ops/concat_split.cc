@@ -73,8 +73,8 @@ void lower_split(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Concat", 1, kNewestOpset, kAllTypes, lower_concat},
-    {"", "Split", 1, kNewestOpset, kAllTypes, lower_split},
+    {"", "Concat", 1, kNewestOpset, kAllTypes, lower_concat, work::join()},
+    {"", "Split", 1, kNewestOpset, kAllTypes, lower_split, work::select()},
 };
 
 }  // namespace

@@ -32,8 +32,9 @@ void lower_constant_of_shape(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Constant", 1, kNewestOpset, kAllTypes | kStorage, lower_constant},
-    {"", "ConstantOfShape", 9, kNewestOpset, kAllTypes | kStorage, lower_constant_of_shape},
+    {"", "Constant", 1, kNewestOpset, kAllTypes | kStorage, lower_constant, work::constant()},
+    {"", "ConstantOfShape", 9, kNewestOpset, kAllTypes | kStorage, lower_constant_of_shape,
+     work::pointwise(0)},
 };
 
 }  // namespace

@@ -8,9 +8,9 @@ namespace {
 void lower_without_body(OpContext& c) { c.fail(kUnsupportedForm, "it cannot be lowered without its body"); }
 
 const OpSpec kOps[] = {
-    {"", "If", 1, kNewestOpset, kBool, lower_without_body},
-    {"", "Loop", 1, kNewestOpset, kAllTypes, lower_without_body},
-    {"", "Scan", 8, kNewestOpset, kAllTypes, lower_without_body},
+    {"", "If", 1, kNewestOpset, kBool, lower_without_body, work::control()},
+    {"", "Loop", 1, kNewestOpset, kAllTypes, lower_without_body, work::control()},
+    {"", "Scan", 8, kNewestOpset, kAllTypes, lower_without_body, work::control()},
 };
 
 }  // namespace

@@ -122,9 +122,11 @@ void lower_conv_integer(OpContext& c) {
 constexpr TypeSet kBytes = {DType::i8, DType::u8};
 
 const OpSpec kOps[] = {
-    {"", "Conv", 1, kNewestOpset, kFloats, lower_convolution<false>},
-    {"", "ConvTranspose", 1, kNewestOpset, kFloats, lower_convolution<true>},
-    {"", "ConvInteger", 10, kNewestOpset, kBytes, lower_conv_integer},
+    {"", "Conv", 1, kNewestOpset, kFloats, lower_convolution<false>, work::convolution(0, 1)},
+    {"", "ConvTranspose", 1, kNewestOpset, kFloats, lower_convolution<true>,
+     work::transposed_convolution(0, 1)},
+    {"", "ConvInteger", 10, kNewestOpset, kBytes, lower_conv_integer,
+     work::convolution(0, 1).passing_on(work::widened_bytes)},
 };
 
 }  // namespace

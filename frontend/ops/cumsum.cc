@@ -29,8 +29,8 @@ void lower(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "CumProd", 26, kNewestOpset, kNumbers, lower<ir::ReduceKind::prod>},
-    {"", "CumSum", 11, kNewestOpset, kNumbers, lower<ir::ReduceKind::sum>},
+    {"", "CumProd", 26, kNewestOpset, kNumbers, lower<ir::ReduceKind::prod>, work::cumulative()},
+    {"", "CumSum", 11, kNewestOpset, kNumbers, lower<ir::ReduceKind::sum>, work::cumulative()},
 };
 
 }  // namespace

@@ -216,10 +216,10 @@ void lower_unique(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Compress", 9, kNewestOpset, kAllTypes, lower_compress},
-    {"", "NonMaxSuppression", 10, kNewestOpset, {DType::f32}, lower_non_max_suppression},
-    {"", "NonZero", 9, kNewestOpset, kAllTypes, lower_non_zero},
-    {"", "Unique", 11, kNewestOpset, kAllTypes, lower_unique},
+    {"", "Compress", 9, kNewestOpset, kAllTypes, lower_compress, work::gather(0)},
+    {"", "NonMaxSuppression", 10, kNewestOpset, {DType::f32}, lower_non_max_suppression, work::constant()},
+    {"", "NonZero", 9, kNewestOpset, kAllTypes, lower_non_zero, work::constant()},
+    {"", "Unique", 11, kNewestOpset, kAllTypes, lower_unique, work::constant()},
 };
 
 }  // namespace

@@ -153,7 +153,8 @@ void lower_deform_conv(OpContext& c) {
   c.set_output(0, l.cast(y, dtype));
 }
 
-const OpSpec kOps[] = {{"", "DeformConv", 19, kNewestOpset, kFloats, lower_deform_conv}};
+const OpSpec kOps[] = {
+    {"", "DeformConv", 19, kNewestOpset, kFloats, lower_deform_conv, work::deformable_convolution(0, 1)}};
 
 }  // namespace
 

@@ -65,8 +65,8 @@ void lower_space_to_depth(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "DepthToSpace", 1, kNewestOpset, kAllTypes, lower_depth_to_space},
-    {"", "SpaceToDepth", 1, kNewestOpset, kAllTypes, lower_space_to_depth},
+    {"", "DepthToSpace", 1, kNewestOpset, kAllTypes, lower_depth_to_space, work::reorder()},
+    {"", "SpaceToDepth", 1, kNewestOpset, kAllTypes, lower_space_to_depth, work::reorder()},
 };
 
 }  // namespace

@@ -55,7 +55,7 @@ void lower_det(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "Det", 11, kNewestOpset, kFloats, lower_det}};
+const OpSpec kOps[] = {{"", "Det", 11, kNewestOpset, kFloats, lower_det, work::determinant()}};
 
 }  // namespace
 

@@ -107,15 +107,15 @@ void lower_pow(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Add", 1, kNewestOpset, kNumbers, lower<OpCode::add>},
-    {"", "And", 1, kNewestOpset, kBool, lower<OpCode::logical_and>},
-    {"", "Div", 1, kNewestOpset, kNumbers, lower<OpCode::div>},
-    {"", "Mod", 10, kNewestOpset, kNumbers, lower_mod},
-    {"", "Mul", 1, kNewestOpset, kNumbers, lower<OpCode::mul>},
-    {"", "Or", 1, kNewestOpset, kBool, lower<OpCode::logical_or>},
-    {"", "Pow", 1, kNewestOpset, kFloats | kSigned, lower_pow},
-    {"", "Sub", 1, kNewestOpset, kNumbers, lower<OpCode::sub>},
-    {"", "Xor", 1, kNewestOpset, kBool, lower<OpCode::logical_xor>},
+    {"", "Add", 1, kNewestOpset, kNumbers, lower<OpCode::add>, work::pointwise(1)},
+    {"", "And", 1, kNewestOpset, kBool, lower<OpCode::logical_and>, work::pointwise(1)},
+    {"", "Div", 1, kNewestOpset, kNumbers, lower<OpCode::div>, work::pointwise(10)},
+    {"", "Mod", 10, kNewestOpset, kNumbers, lower_mod, work::pointwise(10)},
+    {"", "Mul", 1, kNewestOpset, kNumbers, lower<OpCode::mul>, work::pointwise(1)},
+    {"", "Or", 1, kNewestOpset, kBool, lower<OpCode::logical_or>, work::pointwise(1)},
+    {"", "Pow", 1, kNewestOpset, kFloats | kSigned, lower_pow, work::pointwise(10)},
+    {"", "Sub", 1, kNewestOpset, kNumbers, lower<OpCode::sub>, work::pointwise(1)},
+    {"", "Xor", 1, kNewestOpset, kBool, lower<OpCode::logical_xor>, work::pointwise(1)},
 };
 
 }  // namespace

@@ -30,8 +30,8 @@ void lower_tile(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Expand", 8, kNewestOpset, kAllTypes, lower_expand},
-    {"", "Tile", 6, kNewestOpset, kAllTypes, lower_tile},
+    {"", "Expand", 8, kNewestOpset, kAllTypes, lower_expand, work::repeat()},
+    {"", "Tile", 6, kNewestOpset, kAllTypes, lower_tile, work::repeat()},
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ void lower_eye_like(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "EyeLike", 9, kNewestOpset, kAllTypes, lower_eye_like}};
+const OpSpec kOps[] = {{"", "EyeLike", 9, kNewestOpset, kAllTypes, lower_eye_like, work::pointwise(2)}};
 
 }  // namespace
 

@@ -111,13 +111,15 @@ void lower_channels_last(OpContext& c) {
 constexpr TypeSet kReal = {DType::f32, DType::f64, DType::f16};
 
 const OpSpec kOps[] = {
-    {kMicrosoftDomain, "FusedConv", 1, 1, kReal, lower_fused_conv},
-    {kMicrosoftDomain, "FusedGemm", 1, 1, kReal, lower_fused_gemm},
-    {kMicrosoftDomain, "FusedMatMul", 1, 1, kFloats, lower_fused_matmul},
-    {kMicrosoftDomain, "GemmFastGelu", 1, 1, {DType::f32, DType::f16, DType::bf16}, lower_gemm_fast_gelu},
-    {kMicrosoftDomain, "NhwcConv", 1, 1, kReal, lower_channels_last<true>},
-    {kMicrosoftDomain, "NhwcFusedConv", 1, 1, {DType::f32, DType::f16}, lower_channels_last<false>},
-    {kMicrosoftDomain, "TransposeMatMul", 1, 1, kFloats, lower_fused_matmul},
+    {kMicrosoftDomain, "FusedConv", 1, 1, kReal, lower_fused_conv, work::convolution(0, 1)},
+    {kMicrosoftDomain, "FusedGemm", 1, 1, kReal, lower_fused_gemm, work::product(0, 1)},
+    {kMicrosoftDomain, "FusedMatMul", 1, 1, kFloats, lower_fused_matmul, work::product(0, 1)},
+    {kMicrosoftDomain, "GemmFastGelu", 1, 1, TypeSet{DType::f32, DType::f16, DType::bf16},
+     lower_gemm_fast_gelu, work::product(0, 1)},
+    {kMicrosoftDomain, "NhwcConv", 1, 1, kReal, lower_channels_last<true>, work::convolution(0, 1)},
+    {kMicrosoftDomain, "NhwcFusedConv", 1, 1, TypeSet{DType::f32, DType::f16}, lower_channels_last<false>,
+     work::convolution(0, 1)},
+    {kMicrosoftDomain, "TransposeMatMul", 1, 1, kFloats, lower_fused_matmul, work::product(0, 1)},
 };
 
 }  // namespace

@@ -153,7 +153,8 @@ void lower_fused_qkv_attention(OpContext& c) {
 
 constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 
-const OpSpec kOps[] = {{kMicrosoftDomain, "Attention", 1, 1, kTypes, lower_fused_qkv_attention}};
+const OpSpec kOps[] = {{kMicrosoftDomain, "Attention", 1, 1, kTypes, lower_fused_qkv_attention,
+                        work::attention({.weights = 1, .past = 4, .causal = "unidirectional"})}};
 
 }  // namespace
 

@@ -123,9 +123,9 @@ void lower_gather_nd(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Gather", 1, kNewestOpset, kAllTypes, lower_gather},
-    {"", "GatherElements", 11, kNewestOpset, kAllTypes, lower_gather_elements},
-    {"", "GatherND", 11, kNewestOpset, kAllTypes, lower_gather_nd},
+    {"", "Gather", 1, kNewestOpset, kAllTypes, lower_gather, work::gather(3)},
+    {"", "GatherElements", 11, kNewestOpset, kAllTypes, lower_gather_elements, work::gather(3)},
+    {"", "GatherND", 11, kNewestOpset, kAllTypes, lower_gather_nd, work::gather(6)},
 };
 
 }  // namespace

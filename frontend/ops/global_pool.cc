@@ -43,9 +43,9 @@ void lower_lp(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "GlobalAveragePool", 1, kNewestOpset, kFloats, lower_average},
-    {"", "GlobalLpPool", 1, kNewestOpset, kFloats, lower_lp},
-    {"", "GlobalMaxPool", 1, kNewestOpset, kFloats, lower_max},
+    {"", "GlobalAveragePool", 1, kNewestOpset, kFloats, lower_average, work::reduction(1)},
+    {"", "GlobalLpPool", 1, kNewestOpset, kFloats, lower_lp, work::reduction(3)},
+    {"", "GlobalMaxPool", 1, kNewestOpset, kFloats, lower_max, work::reduction(1)},
 };
 
 }  // namespace

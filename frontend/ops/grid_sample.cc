@@ -205,8 +205,8 @@ void lower_affine_grid(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "AffineGrid", 20, kNewestOpset, kFloats, lower_affine_grid},
-    {"", "GridSample", 16, kNewestOpset, kAllTypes, lower_grid_sample},
+    {"", "AffineGrid", 20, kNewestOpset, kFloats, lower_affine_grid, work::pointwise(2)},
+    {"", "GridSample", 16, kNewestOpset, kAllTypes, lower_grid_sample, work::sample()},
 };
 
 }  // namespace

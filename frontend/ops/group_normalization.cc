@@ -79,9 +79,11 @@ void lower_mean_variance_normalization(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "GroupNormalization", 18, kNewestOpset, kFloats, lower_group_normalization},
-    {"", "InstanceNormalization", 1, kNewestOpset, kFloats, lower_instance_normalization},
-    {"", "MeanVarianceNormalization", 9, kNewestOpset, kFloats, lower_mean_variance_normalization},
+    {"", "GroupNormalization", 18, kNewestOpset, kFloats, lower_group_normalization, work::reduction(49, 3)},
+    {"", "InstanceNormalization", 1, kNewestOpset, kFloats, lower_instance_normalization,
+     work::reduction(49, 3)},
+    {"", "MeanVarianceNormalization", 9, kNewestOpset, kFloats, lower_mean_variance_normalization,
+     work::reduction(25, 3)},
 };
 
 }  // namespace

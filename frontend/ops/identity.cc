@@ -27,8 +27,8 @@ void lower_dropout(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Dropout", 1, kNewestOpset, kFloats, lower_dropout},
-    {"", "Identity", 1, kNewestOpset, kAllTypes | kStorage, lower_identity},
+    {"", "Dropout", 1, kNewestOpset, kFloats, lower_dropout, work::view()},
+    {"", "Identity", 1, kNewestOpset, kAllTypes | kStorage, lower_identity, work::view()},
 };
 
 }  // namespace

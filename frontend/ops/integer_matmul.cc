@@ -32,7 +32,8 @@ void lower_matmul_integer(OpContext& c) {
 
 constexpr TypeSet kBytes = {DType::i8, DType::u8};
 
-const OpSpec kOps[] = {{"", "MatMulInteger", 10, kNewestOpset, kBytes, lower_matmul_integer}};
+const OpSpec kOps[] = {
+    {"", "MatMulInteger", 10, kNewestOpset, kBytes, lower_matmul_integer, work::product(0, 1)}};
 
 }  // namespace
 

@@ -64,8 +64,8 @@ void lower_lrn(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "LRN", 1, kNewestOpset, kFloats, lower_lrn},
-    {"", "LpNormalization", 1, kNewestOpset, kFloats, lower_lp_normalization},
+    {"", "LRN", 1, kNewestOpset, kFloats, lower_lrn, work::channel_window()},
+    {"", "LpNormalization", 1, kNewestOpset, kFloats, lower_lp_normalization, work::reduction(24, 2)},
 };
 
 }  // namespace

@@ -96,8 +96,9 @@ void lower_cross_entropy(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "NegativeLogLikelihoodLoss", 12, kNewestOpset, kFloats, lower_likelihood},
-    {"", "SoftmaxCrossEntropyLoss", 12, kNewestOpset, kFloats, lower_cross_entropy},
+    {"", "NegativeLogLikelihoodLoss", 12, kNewestOpset, kFloats, lower_likelihood,
+     work::reduction(7).of_inputs(1).looking_up()},
+    {"", "SoftmaxCrossEntropyLoss", 12, kNewestOpset, kFloats, lower_cross_entropy, work::reduction(14, 2)},
 };
 
 }  // namespace

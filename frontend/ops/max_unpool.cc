@@ -72,7 +72,7 @@ void lower_max_unpool(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "MaxUnpool", 9, kNewestOpset, kFloats, lower_max_unpool}};
+const OpSpec kOps[] = {{"", "MaxUnpool", 9, kNewestOpset, kFloats, lower_max_unpool, work::last_writer(1)}};
 
 }  // namespace
 

@@ -141,7 +141,8 @@ void lower_multi_head_attention(OpContext& c) {
 
 constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 
-const OpSpec kOps[] = {{kMicrosoftDomain, "MultiHeadAttention", 1, 1, kTypes, lower_multi_head_attention}};
+const OpSpec kOps[] = {{kMicrosoftDomain, "MultiHeadAttention", 1, 1, kTypes, lower_multi_head_attention,
+                        work::attention({.key = 1, .past = 6, .causal = "unidirectional"})}};
 
 }  // namespace
 

@@ -36,9 +36,10 @@ void lower_rms_normalization(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "LayerNormalization", 1, kNewestOpset, kFloats, lower_layer_normalization},
-    {"", "RMSNormalization", 23, kNewestOpset, kFloats, lower_rms_normalization},
-    {"", "SimplifiedLayerNormalization", 1, kNewestOpset, kFloats, lower_rms_normalization},
+    {"", "LayerNormalization", 1, kNewestOpset, kFloats, lower_layer_normalization, work::row_fold(49, 3)},
+    {"", "RMSNormalization", 23, kNewestOpset, kFloats, lower_rms_normalization, work::row_fold(25, 2)},
+    {"", "SimplifiedLayerNormalization", 1, kNewestOpset, kFloats, lower_rms_normalization,
+     work::row_fold(25, 2)},
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ void lower_one_hot(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "OneHot", 9, kNewestOpset, kNumbers, lower_one_hot}};
+const OpSpec kOps[] = {{"", "OneHot", 9, kNewestOpset, kNumbers, lower_one_hot, work::pointwise(5)}};
 
 }  // namespace
 

@@ -142,7 +142,9 @@ void lower_attention(OpContext& c) {
   c.set_output(kResult, y);
 }
 
-const OpSpec kOps[] = {{"", "Attention", 23, kNewestOpset, kFloats, lower_attention}};
+const OpSpec kOps[] = {
+    {"", "Attention", 23, kNewestOpset, kFloats, lower_attention,
+     work::attention({.key = 1, .past = 4, .causal = "is_causal", .window = "left_window_size"})}};
 
 }  // namespace
 

@@ -100,7 +100,7 @@ void lower_pad(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "Pad", 2, kNewestOpset, kAllTypes | kStorage, lower_pad}};
+const OpSpec kOps[] = {{"", "Pad", 2, kNewestOpset, kAllTypes | kStorage, lower_pad, work::select(8)}};
 
 }  // namespace
 

@@ -60,11 +60,11 @@ void lower_shrink(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "HardSigmoid", 1, kNewestOpset, kFloats, lower_hard_sigmoid},
-    {"", "HardSwish", 14, kNewestOpset, kFloats, lower_hard_swish},
-    {"", "PRelu", 1, kNewestOpset, kNumbers, lower_prelu},
-    {"", "Shrink", 9, kNewestOpset, kNumbers, lower_shrink},
-    {"", "ThresholdedRelu", 10, kNewestOpset, kFloats, lower_thresholded_relu},
+    {"", "HardSigmoid", 1, kNewestOpset, kFloats, lower_hard_sigmoid, work::pointwise(4)},
+    {"", "HardSwish", 14, kNewestOpset, kFloats, lower_hard_swish, work::pointwise(5)},
+    {"", "PRelu", 1, kNewestOpset, kNumbers, lower_prelu, work::pointwise(3)},
+    {"", "Shrink", 9, kNewestOpset, kNumbers, lower_shrink, work::pointwise(6)},
+    {"", "ThresholdedRelu", 10, kNewestOpset, kFloats, lower_thresholded_relu, work::pointwise(2)},
 };
 
 }  // namespace

@@ -135,16 +135,18 @@ void lower_concat(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {kMicrosoftDomain, "QLinearAdd", 1, 1, kQuantisedBytes, lower_binary<OpCode::add>},
-    {kMicrosoftDomain, "QLinearAveragePool", 1, 1, kQuantisedBytes, lower_average_pool},
-    {kMicrosoftDomain, "QLinearConcat", 1, 1, {DType::f32}, lower_concat},
-    {kMicrosoftDomain, "QLinearGlobalAveragePool", 1, 1, kQuantisedBytes, lower_global_average_pool},
-    {kMicrosoftDomain, "QLinearLeakyRelu", 1, 1, kQuantisedBytes, lower_leaky_relu},
-    {kMicrosoftDomain, "QLinearMul", 1, 1, kQuantisedBytes, lower_binary<OpCode::mul>},
-    {kMicrosoftDomain, "QLinearReduceMean", 1, 1, kQuantisedBytes, lower_reduce_mean},
-    {kMicrosoftDomain, "QLinearSigmoid", 1, 1, kQuantisedBytes, lower_sigmoid},
-    {kMicrosoftDomain, "QLinearSoftmax", 1, 1, kQuantisedBytes, lower_softmax},
-    {kMicrosoftDomain, "QLinearWhere", 1, 1, kBool, lower_where},
+    {kMicrosoftDomain, "QLinearAdd", 1, 1, kQuantisedBytes, lower_binary<OpCode::add>, work::pointwise(26)},
+    {kMicrosoftDomain, "QLinearAveragePool", 1, 1, kQuantisedBytes, lower_average_pool,
+     work::widened_pool(3)},
+    {kMicrosoftDomain, "QLinearConcat", 1, 1, {DType::f32}, lower_concat, work::pointwise(20)},
+    {kMicrosoftDomain, "QLinearGlobalAveragePool", 1, 1, kQuantisedBytes, lower_global_average_pool,
+     work::reduction(6)},
+    {kMicrosoftDomain, "QLinearLeakyRelu", 1, 1, kQuantisedBytes, lower_leaky_relu, work::pointwise(20)},
+    {kMicrosoftDomain, "QLinearMul", 1, 1, kQuantisedBytes, lower_binary<OpCode::mul>, work::pointwise(26)},
+    {kMicrosoftDomain, "QLinearReduceMean", 1, 1, kQuantisedBytes, lower_reduce_mean, work::reduction(6)},
+    {kMicrosoftDomain, "QLinearSigmoid", 1, 1, kQuantisedBytes, lower_sigmoid, work::pointwise(30)},
+    {kMicrosoftDomain, "QLinearSoftmax", 1, 1, kQuantisedBytes, lower_softmax, work::reduction(43)},
+    {kMicrosoftDomain, "QLinearWhere", 1, 1, kBool, lower_where, work::pointwise(26)},
 };
 
 }  // namespace

@@ -251,12 +251,14 @@ void lower_qlinear_conv(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "QLinearConv", 10, kNewestOpset, kQuantisedBytes, lower_qlinear_conv},
-    {"", "QLinearMatMul", 10, kNewestOpset, kQuantisedBytes, lower_qlinear_matmul},
-    {kMicrosoftDomain, "DynamicQuantizeMatMul", 1, 1, {DType::f32}, lower_dynamic_quantize_matmul},
-    {kMicrosoftDomain, "MatMulIntegerToFloat", 1, 1, kQuantisedBytes, lower_matmul_integer_to_float},
-    {kMicrosoftDomain, "QGemm", 1, 1, kQuantisedBytes, lower_qgemm},
-    {kMicrosoftDomain, "QLinearConv", 1, 1, kQuantisedBytes, lower_qlinear_conv},
+    {"", "QLinearConv", 10, kNewestOpset, kQuantisedBytes, lower_qlinear_conv, work::convolution(0, 3)},
+    {"", "QLinearMatMul", 10, kNewestOpset, kQuantisedBytes, lower_qlinear_matmul, work::product(0, 3)},
+    {kMicrosoftDomain, "DynamicQuantizeMatMul", 1, 1, TypeSet{DType::f32}, lower_dynamic_quantize_matmul,
+     work::product(0, 1).in_passes(4)},
+    {kMicrosoftDomain, "MatMulIntegerToFloat", 1, 1, kQuantisedBytes, lower_matmul_integer_to_float,
+     work::product(0, 1)},
+    {kMicrosoftDomain, "QGemm", 1, 1, kQuantisedBytes, lower_qgemm, work::product(0, 3)},
+    {kMicrosoftDomain, "QLinearConv", 1, 1, kQuantisedBytes, lower_qlinear_conv, work::convolution(0, 3)},
 };
 
 }  // namespace

@@ -214,8 +214,10 @@ void lower_embedding(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {kMicrosoftDomain, "QAttention", 1, 1, kQuantisedBytes, lower_attention},
-    {kMicrosoftDomain, "QEmbedLayerNormalization", 1, 1, {DType::i32}, lower_embedding},
+    {kMicrosoftDomain, "QAttention", 1, 1, kQuantisedBytes, lower_attention,
+     work::spelled_attention({.weights = 1, .past = 8})},
+    {kMicrosoftDomain, "QEmbedLayerNormalization", 1, 1, TypeSet{DType::i32}, lower_embedding,
+     work::reduction_of_result(84).looking_up()},
 };
 
 }  // namespace

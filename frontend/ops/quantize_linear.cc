@@ -211,11 +211,14 @@ void lower_dynamic_quantize(OpContext& c) {
 constexpr TypeSet kNumbersIn = {DType::f32, DType::f16, DType::bf16, DType::i32};
 
 const OpSpec kOps[] = {
-    {"", "DequantizeLinear", 10, kNewestOpset, kStored | TypeSet{DType::i32}, lower_dequantize},
-    {"", "DynamicQuantizeLinear", 11, kNewestOpset, {DType::f32}, lower_dynamic_quantize},
-    {"", "QuantizeLinear", 10, kNewestOpset, kNumbersIn, lower_quantize},
-    {kMicrosoftDomain, "DequantizeLinear", 1, 1, kStored | TypeSet{DType::i32}, lower_dequantize},
-    {kMicrosoftDomain, "QuantizeLinear", 1, 1, kNumbersIn, lower_quantize},
+    {"", "DequantizeLinear", 10, kNewestOpset, kStored | TypeSet{DType::i32}, lower_dequantize,
+     work::pointwise(5)},
+    {"", "DynamicQuantizeLinear", 11, kNewestOpset, TypeSet{DType::f32}, lower_dynamic_quantize,
+     work::reduction(16, 3)},
+    {"", "QuantizeLinear", 10, kNewestOpset, kNumbersIn, lower_quantize, work::pointwise(15)},
+    {kMicrosoftDomain, "DequantizeLinear", 1, 1, kStored | TypeSet{DType::i32}, lower_dequantize,
+     work::pointwise(5)},
+    {kMicrosoftDomain, "QuantizeLinear", 1, 1, kNumbersIn, lower_quantize, work::pointwise(15)},
 };
 
 }  // namespace

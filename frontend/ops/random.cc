@@ -148,12 +148,12 @@ void lower_multinomial(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Bernoulli", 15, kNewestOpset, kFloats, lower_bernoulli},
-    {"", "Multinomial", 7, kNewestOpset, kFloats, lower_multinomial},
-    {"", "RandomNormal", 1, kNewestOpset, kFloats, lower<normal>},
-    {"", "RandomNormalLike", 1, kNewestOpset, kAllTypes, lower_like<normal>},
-    {"", "RandomUniform", 1, kNewestOpset, kFloats, lower<uniform>},
-    {"", "RandomUniformLike", 1, kNewestOpset, kAllTypes, lower_like<uniform>},
+    {"", "Bernoulli", 15, kNewestOpset, kFloats, lower_bernoulli, work::pointwise(16)},
+    {"", "Multinomial", 7, kNewestOpset, kFloats, lower_multinomial, work::draws()},
+    {"", "RandomNormal", 1, kNewestOpset, kFloats, lower<normal>, work::pointwise(65)},
+    {"", "RandomNormalLike", 1, kNewestOpset, kAllTypes, lower_like<normal>, work::pointwise(65)},
+    {"", "RandomUniform", 1, kNewestOpset, kFloats, lower<uniform>, work::pointwise(17)},
+    {"", "RandomUniformLike", 1, kNewestOpset, kAllTypes, lower_like<uniform>, work::pointwise(17)},
 };
 
 }  // namespace

@@ -64,7 +64,7 @@ void lower_range(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "Range", 11, kNewestOpset, kFloats | kSigned, lower_range}};
+const OpSpec kOps[] = {{"", "Range", 11, kNewestOpset, kFloats | kSigned, lower_range, work::pointwise(0)}};
 
 }  // namespace
 

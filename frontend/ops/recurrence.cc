@@ -360,10 +360,11 @@ void lower_dynamic_quantize_lstm(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "GRU", 7, kNewestOpset, kFloats, lower_gru},
-    {"", "LSTM", 7, kNewestOpset, kFloats, lower_lstm},
-    {"", "RNN", 7, kNewestOpset, kFloats, lower_rnn},
-    {kMicrosoftDomain, "DynamicQuantizeLSTM", 1, 1, {DType::f32}, lower_dynamic_quantize_lstm},
+    {"", "GRU", 7, kNewestOpset, kFloats, lower_gru, work::recurrence()},
+    {"", "LSTM", 7, kNewestOpset, kFloats, lower_lstm, work::recurrence()},
+    {"", "RNN", 7, kNewestOpset, kFloats, lower_rnn, work::recurrence()},
+    {kMicrosoftDomain, "DynamicQuantizeLSTM", 1, 1, TypeSet{DType::f32}, lower_dynamic_quantize_lstm,
+     work::recurrence()},
 };
 
 }  // namespace

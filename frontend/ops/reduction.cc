@@ -86,16 +86,19 @@ void lower_log_sum_exp(OpContext& c) {
 constexpr TypeSet kOrdered = kNumbers | kBool;
 
 const OpSpec kOps[] = {
-    {"", "ReduceL1", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::absolute>},
-    {"", "ReduceL2", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::square, After::root>},
-    {"", "ReduceLogSum", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::none, After::logarithm>},
-    {"", "ReduceLogSumExp", 1, kNewestOpset, kNumbers, lower_log_sum_exp},
-    {"", "ReduceMax", 1, kNewestOpset, kOrdered, lower<ReduceKind::max>},
-    {"", "ReduceMean", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::none, After::mean>},
-    {"", "ReduceMin", 1, kNewestOpset, kOrdered, lower<ReduceKind::min>},
-    {"", "ReduceProd", 1, kNewestOpset, kNumbers, lower<ReduceKind::prod>},
-    {"", "ReduceSum", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum>},
-    {"", "ReduceSumSquare", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::square>},
+    {"", "ReduceL1", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::absolute>, work::fold(2)},
+    {"", "ReduceL2", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::square, After::root>,
+     work::fold(2)},
+    {"", "ReduceLogSum", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::none, After::logarithm>,
+     work::fold(1)},
+    {"", "ReduceLogSumExp", 1, kNewestOpset, kNumbers, lower_log_sum_exp, work::fold(16, 3)},
+    {"", "ReduceMax", 1, kNewestOpset, kOrdered, lower<ReduceKind::max>, work::fold(1)},
+    {"", "ReduceMean", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::none, After::mean>,
+     work::fold(1)},
+    {"", "ReduceMin", 1, kNewestOpset, kOrdered, lower<ReduceKind::min>, work::fold(1)},
+    {"", "ReduceProd", 1, kNewestOpset, kNumbers, lower<ReduceKind::prod>, work::fold(1)},
+    {"", "ReduceSum", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum>, work::fold(1)},
+    {"", "ReduceSumSquare", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::square>, work::fold(2)},
 };
 
 }  // namespace

@@ -191,9 +191,9 @@ void lower_by_scales(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Resize", 10, 10, kAllTypes, lower_by_scales},
-    {"", "Resize", 11, kNewestOpset, kAllTypes, lower_resize},
-    {"", "Upsample", 7, 9, kAllTypes, lower_by_scales},
+    {"", "Resize", 10, 10, kAllTypes, lower_by_scales, work::resize()},
+    {"", "Resize", 11, kNewestOpset, kAllTypes, lower_resize, work::resize()},
+    {"", "Upsample", 7, 9, kAllTypes, lower_by_scales, work::resize()},
 };
 
 }  // namespace

@@ -34,7 +34,8 @@ void lower_reverse_sequence(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "ReverseSequence", 10, kNewestOpset, kAllTypes, lower_reverse_sequence}};
+const OpSpec kOps[] = {
+    {"", "ReverseSequence", 10, kNewestOpset, kAllTypes, lower_reverse_sequence, work::gather(3)}};
 
 }  // namespace
 

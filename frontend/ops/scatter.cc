@@ -173,9 +173,9 @@ void lower_scatter_elements(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Scatter", 9, 10, kAllTypes, lower_scatter_elements},
-    {"", "ScatterElements", 11, kNewestOpset, kAllTypes, lower_scatter_elements},
-    {"", "ScatterND", 11, kNewestOpset, kAllTypes, lower_scatter_nd},
+    {"", "Scatter", 9, 10, kAllTypes, lower_scatter_elements, work::scatter_elements()},
+    {"", "ScatterElements", 11, kNewestOpset, kAllTypes, lower_scatter_elements, work::scatter_elements()},
+    {"", "ScatterND", 11, kNewestOpset, kAllTypes, lower_scatter_nd, work::scatter_slices()},
 };
 
 }  // namespace

@@ -144,17 +144,17 @@ void lower_get_element(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "ConcatFromSequence", 11, kNewestOpset, kAllTypes, lower_concat},
-    {"", "Optional", 15, kNewestOpset, kAllTypes, lower_optional},
-    {"", "OptionalGetElement", 15, kNewestOpset, kAllTypes, lower_get_element},
-    {"", "OptionalHasElement", 15, kNewestOpset, kAllTypes, lower_has_element},
-    {"", "SequenceAt", 11, kNewestOpset, kAllTypes, lower_at},
-    {"", "SequenceConstruct", 11, kNewestOpset, kAllTypes, lower_construct},
-    {"", "SequenceEmpty", 11, kNewestOpset, kAllTypes, lower_empty},
-    {"", "SequenceErase", 11, kNewestOpset, kAllTypes, lower_erase},
-    {"", "SequenceInsert", 11, kNewestOpset, kAllTypes, lower_insert},
-    {"", "SequenceLength", 11, kNewestOpset, kAllTypes, lower_length},
-    {"", "SplitToSequence", 11, kNewestOpset, kAllTypes, lower_split},
+    {"", "ConcatFromSequence", 11, kNewestOpset, kAllTypes, lower_concat, work::join()},
+    {"", "Optional", 15, kNewestOpset, kAllTypes, lower_optional, work::list()},
+    {"", "OptionalGetElement", 15, kNewestOpset, kAllTypes, lower_get_element, work::list()},
+    {"", "OptionalHasElement", 15, kNewestOpset, kAllTypes, lower_has_element, work::list()},
+    {"", "SequenceAt", 11, kNewestOpset, kAllTypes, lower_at, work::list()},
+    {"", "SequenceConstruct", 11, kNewestOpset, kAllTypes, lower_construct, work::list()},
+    {"", "SequenceEmpty", 11, kNewestOpset, kAllTypes, lower_empty, work::list()},
+    {"", "SequenceErase", 11, kNewestOpset, kAllTypes, lower_erase, work::list()},
+    {"", "SequenceInsert", 11, kNewestOpset, kAllTypes, lower_insert, work::list()},
+    {"", "SequenceLength", 11, kNewestOpset, kAllTypes, lower_length, work::list()},
+    {"", "SplitToSequence", 11, kNewestOpset, kAllTypes, lower_split, work::list()},
 };
 
 }  // namespace

@@ -74,12 +74,12 @@ void lower_unsqueeze(OpContext& c) {
 void known_while_compiling(OpContext& c) { c.fail(kDataDependentSize, "the shape of the input is unknown"); }
 
 const OpSpec kOps[] = {
-    {"", "Flatten", 1, kNewestOpset, kAllTypes | kStorage, lower_flatten},
-    {"", "Reshape", 1, kNewestOpset, kAllTypes | kStorage, lower_reshape},
-    {"", "Shape", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling},
-    {"", "Size", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling},
-    {"", "Squeeze", 1, kNewestOpset, kAllTypes | kStorage, lower_squeeze},
-    {"", "Unsqueeze", 1, kNewestOpset, kAllTypes | kStorage, lower_unsqueeze},
+    {"", "Flatten", 1, kNewestOpset, kAllTypes | kStorage, lower_flatten, work::view()},
+    {"", "Reshape", 1, kNewestOpset, kAllTypes | kStorage, lower_reshape, work::view()},
+    {"", "Shape", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling, work::sizes()},
+    {"", "Size", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling, work::sizes()},
+    {"", "Squeeze", 1, kNewestOpset, kAllTypes | kStorage, lower_squeeze, work::view()},
+    {"", "Unsqueeze", 1, kNewestOpset, kAllTypes | kStorage, lower_unsqueeze, work::view()},
 };
 
 }  // namespace

@@ -134,10 +134,12 @@ void lower_embed_layer_normalization(OpContext& c) {
 constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 
 const OpSpec kOps[] = {
-    {kMicrosoftDomain, "EmbedLayerNormalization", 1, 1, {DType::i32}, lower_embed_layer_normalization},
-    {kMicrosoftDomain, "SkipLayerNormalization", 1, 1, kTypes, lower_skip_layer_normalization},
+    {kMicrosoftDomain, "EmbedLayerNormalization", 1, 1, TypeSet{DType::i32}, lower_embed_layer_normalization,
+     work::reduction_of_result(53).looking_up()},
+    {kMicrosoftDomain, "SkipLayerNormalization", 1, 1, kTypes, lower_skip_layer_normalization,
+     work::row_fold(40, 3)},
     {kMicrosoftDomain, "SkipSimplifiedLayerNormalization", 1, 1, kTypes,
-     lower_skip_simplified_layer_normalization},
+     lower_skip_simplified_layer_normalization, work::row_fold(27, 3)},
 };
 
 }  // namespace

@@ -42,7 +42,7 @@ void lower_slice(OpContext& c) {
   c.set_output(0, x);
 }
 
-const OpSpec kOps[] = {{"", "Slice", 1, kNewestOpset, kAllTypes, lower_slice}};
+const OpSpec kOps[] = {{"", "Slice", 1, kNewestOpset, kAllTypes, lower_slice, work::select()}};
 
 }  // namespace
 

@@ -33,12 +33,12 @@ void lower_mish(OpContext& c) {
 void lower_softsign(OpContext& c) { set_elementwise(c, softsign); }
 
 const OpSpec kOps[] = {
-    {"", "Celu", 12, kNewestOpset, kFloats, lower_celu},
-    {"", "Elu", 1, kNewestOpset, kFloats, lower_elu},
-    {"", "Mish", 18, kNewestOpset, kFloats, lower_mish},
-    {"", "Selu", 1, kNewestOpset, kFloats, lower_selu},
-    {"", "Softplus", 1, kNewestOpset, kFloats, lower_softplus},
-    {"", "Softsign", 1, kNewestOpset, kFloats, lower_softsign},
+    {"", "Celu", 12, kNewestOpset, kFloats, lower_celu, work::pointwise(14)},
+    {"", "Elu", 1, kNewestOpset, kFloats, lower_elu, work::pointwise(14)},
+    {"", "Mish", 18, kNewestOpset, kFloats, lower_mish, work::pointwise(40)},
+    {"", "Selu", 1, kNewestOpset, kFloats, lower_selu, work::pointwise(14)},
+    {"", "Softplus", 1, kNewestOpset, kFloats, lower_softplus, work::pointwise(25)},
+    {"", "Softsign", 1, kNewestOpset, kFloats, lower_softsign, work::pointwise(14)},
 };
 
 }  // namespace

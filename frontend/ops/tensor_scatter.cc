@@ -44,7 +44,8 @@ void lower_tensor_scatter(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "TensorScatter", 24, kNewestOpset, kAllTypes, lower_tensor_scatter}};
+const OpSpec kOps[] = {
+    {"", "TensorScatter", 24, kNewestOpset, kAllTypes, lower_tensor_scatter, work::gather(5)}};
 
 }  // namespace
 

@@ -28,7 +28,8 @@ void lower_transpose(OpContext& c) {
   c.set_output(0, c.lowering().permute(c.input(0), order));
 }
 
-const OpSpec kOps[] = {{"", "Transpose", 1, kNewestOpset, kAllTypes | kStorage, lower_transpose}};
+const OpSpec kOps[] = {
+    {"", "Transpose", 1, kNewestOpset, kAllTypes | kStorage, lower_transpose, work::reorder()}};
 
 }  // namespace
 

@@ -30,7 +30,7 @@ void lower_trilu(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "Trilu", 14, kNewestOpset, kAllTypes, lower_trilu}};
+const OpSpec kOps[] = {{"", "Trilu", 14, kNewestOpset, kAllTypes, lower_trilu, work::pointwise(2)}};
 
 }  // namespace
 

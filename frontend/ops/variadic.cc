@@ -28,10 +28,10 @@ void lower_mean(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Max", 1, kNewestOpset, kNumbers, lower<OpCode::max>},
-    {"", "Mean", 1, kNewestOpset, kFloats, lower_mean},
-    {"", "Min", 1, kNewestOpset, kNumbers, lower<OpCode::min>},
-    {"", "Sum", 1, kNewestOpset, kFloats, lower<OpCode::add>},
+    {"", "Max", 1, kNewestOpset, kNumbers, lower<OpCode::max>, work::variadic(1)},
+    {"", "Mean", 1, kNewestOpset, kFloats, lower_mean, work::pointwise(12)},
+    {"", "Min", 1, kNewestOpset, kNumbers, lower<OpCode::min>, work::variadic(1)},
+    {"", "Sum", 1, kNewestOpset, kFloats, lower<OpCode::add>, work::variadic(1)},
 };
 
 }  // namespace

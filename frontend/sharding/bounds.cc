@@ -72,6 +72,11 @@ SplitCosts least_of(const std::shared_ptr<const analysis::CostModel>& costs,
   });
 }
 
+// Whether it has a second factor, whose parts KernelParts::input counts.
+bool has_second(const GraphNode& node) {
+  return node.work.b >= 0 && node.work.b < static_cast<int>(node.inputs.size());
+}
+
 }  // namespace
 
 BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
@@ -101,7 +106,7 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
       const Combination axes = space.combination(nodes_, c);
       const Mesh& mesh = space.mesh();
       const KernelParts own = {parts_of_work(axes, mesh),
-                               node.inputs.size() > 1 ? parts_of_input(axes, mesh, 1) : 1,
+                               has_second(node) ? parts_of_input(axes, mesh, at(node.work.b)) : 1,
                                node.outputs.empty() ? 1 : parts_of_output(axes, mesh, 0)};
       const auto known = std::ranges::find(parts.distinct, own);
       parts.of.push_back(static_cast<std::size_t>(known - parts.distinct.begin()));

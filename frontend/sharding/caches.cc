@@ -62,17 +62,23 @@ const GraphNode* producer_of(const Graph& graph, int v) {
 
 // The operands of a product of two tensors that are computed: not weights.
 std::vector<int> factors(const Graph& graph, const GraphNode& node) {
-  if (node.work != WorkKind::product || has_weights(graph, node) || node.inputs.size() < 2) return {};
-  return {node.inputs[0], node.inputs[1]};
+  const Work& work = node.work;
+  if (work.kind != WorkKind::product || has_weights(graph, node)) return {};
+  if (value_of(graph, node.inputs, work.a) == nullptr || value_of(graph, node.inputs, work.b) == nullptr)
+    return {};
+  return {node.inputs[static_cast<std::size_t>(work.a)], node.inputs[static_cast<std::size_t>(work.b)]};
 }
 
-bool is_softmax(const GraphNode& node) { return node.proto->op_type() == "Softmax"; }
+bool is_softmax(const GraphNode& node) { return node.work.kind == WorkKind::softmax; }
+
+// Passes all elements of its input on, perhaps in another order.
+bool keeps_elements(const GraphNode& node) {
+  return node.work.kind == WorkKind::view || node.work.kind == WorkKind::reorder;
+}
 
 // What may stand between a product and Softmax: scales, masks, casts, and other orders of the same elements.
 bool passes_on(const GraphNode& node) {
-  const WorkKind kind = node.work;
-  return kind == WorkKind::view || kind == WorkKind::pointwise || node.proto->op_type() == "Transpose" ||
-         node.proto->op_type() == "Expand";
+  return keeps_elements(node) || node.work.kind == WorkKind::pointwise || node.work.kind == WorkKind::repeat;
 }
 
 constexpr int kMostSteps = 8;
@@ -137,11 +143,12 @@ bool comes_from_softmax(const Graph& graph, int v) {
 bool is_attended(const Graph& graph, int v) {
   const auto reads = [&](const auto& reader) {
     const auto& [node, input] = reader;
-    if (node->work == WorkKind::attention) return input == 1 || input == 2;
+    const Work& work = node->work;
+    if (work.kind == WorkKind::attention) return input == 1 || input == 2;
     const std::vector<int> of = factors(graph, *node);
-    if (of.empty() || input > 1) return false;
-    if (input == 1 && becomes_softmax(graph, node->outputs.front())) return true;
-    return comes_from_softmax(graph, of[static_cast<std::size_t>(1 - input)]);
+    if (of.empty() || (input != work.a && input != work.b)) return false;
+    if (input == work.b && becomes_softmax(graph, node->outputs.front())) return true;
+    return comes_from_softmax(graph, of[input == work.a ? 1 : 0]);
   };
   return holds_near(
       v, [&](int value) { return std::ranges::any_of(readers_of(graph, value), reads); },
@@ -152,14 +159,13 @@ bool is_attended(const Graph& graph, int v) {
 Values same_elements(const Graph& graph, int v) {
   const GraphNode* node = producer_of(graph, v);
   if (node == nullptr || node->inputs.empty()) return {};
-  const bool same = node->work == WorkKind::view || node->proto->op_type() == "Transpose";
-  return same ? Values{node->inputs[0]} : Values();
+  return keeps_elements(*node) ? Values{node->inputs[0]} : Values();
 }
 
 // Whether attention returns `v` as its keys or values.
 bool is_present(const Graph& graph, int v) {
   const GraphNode* node = producer_of(graph, v);
-  return node != nullptr && node->work == WorkKind::attention &&
+  return node != nullptr && node->work.kind == WorkKind::attention &&
          std::ranges::any_of(kCarried, [&](const Carried& c) {
            return node->domain == c.domain && node->proto->op_type() == c.op &&
                   c.output < static_cast<int>(node->outputs.size()) &&

@@ -4,9 +4,9 @@
 #include <set>
 #include <type_traits>
 
+#include "frontend/op_registry.h"
 #include "frontend/sharding/node_order.h"
 #include "frontend/sharding/rules.h"
-#include "frontend/sharding/work.h"
 
 namespace braid::frontend::sharding {
 namespace {
@@ -68,13 +68,18 @@ class Builder {
   }
 
   void add(const onnx::NodeProto& proto) {
-    GraphNode node;
-    node.proto = &proto;
-    node.domain = domain_of(proto);
-    const auto version = opsets_.find(node.domain);
-    node.version = version == opsets_.end() ? 1 : version->second;
-    node.rule = find_rule(node.domain, proto.op_type());
-    node.work = work_kind(proto.op_type());
+    const std::string domain = domain_of(proto);
+    const auto opset = opsets_.find(domain);
+    const int version = opset == opsets_.end() ? 1 : opset->second;
+    const OpSpec* spec = find_op(domain, proto.op_type(), version);
+    ir::internal_check(spec != nullptr, "operator {} was lowered without a row", proto.op_type());
+    GraphNode node{.proto = &proto,
+                   .domain = domain,
+                   .version = version,
+                   .inputs = {},
+                   .outputs = {},
+                   .rule = find_rule(domain, proto.op_type()),
+                   .work = spec->work};
     const int index = static_cast<int>(graph_.nodes.size());
     for (int k = 0; k < proto.input_size(); ++k) {
       const int v = value(proto.input(k));
@@ -91,8 +96,7 @@ class Builder {
 
   bool is_compile_time(const GraphNode& node) const {
     // Sizes of a tensor are known whatever its state is; everything else computes with what is pinned.
-    const bool reads_sizes =
-        node.domain.empty() && (node.proto->op_type() == "Shape" || node.proto->op_type() == "Size");
+    const bool reads_sizes = node.work.kind == WorkKind::sizes;
     const bool reads_known = std::all_of(node.inputs.begin(), node.inputs.end(), [&](int v) {
       return v < 0 || graph_.values[static_cast<std::size_t>(v)].constant ||
              graph_.values[static_cast<std::size_t>(v)].elements;
@@ -157,11 +161,11 @@ std::string text_of(const Graph& graph, const GraphNode& node) {
 void find_kinds(Graph& graph) {
   for (GraphValue& value : graph.values) value.moved_constant = value.constant.has_value();
   for (const GraphNode& node : graph.nodes) {
-    const auto is_moved = [&](int v) {
+    const auto is_known = [&](int v) {
       return v < 0 || graph.values[static_cast<std::size_t>(v)].moved_constant;
     };
-    if ((node.work != WorkKind::view && node.work != WorkKind::movement) ||
-        !std::ranges::all_of(node.inputs, is_moved))
+    if ((node.work.kind != WorkKind::view && !is_moved(node.work.kind)) ||
+        !std::ranges::all_of(node.inputs, is_known))
       continue;
     for (const int v : node.outputs) {
       // A stage is given what nodes outside of it compute.

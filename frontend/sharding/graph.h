@@ -16,21 +16,12 @@
 
 #include "frontend/lower_graph.h"
 #include "frontend/sharding/spec.h"
+#include "frontend/work.h"
 
 namespace braid::frontend::sharding {
 
 struct Factors;
 struct Rule;
-
-enum class WorkKind : std::uint8_t {
-  view,       // of the same memory
-  pointwise,  // fused into what it reads or what reads it
-  reduction,
-  movement,
-  product,
-  convolution,
-  attention
-};
 
 struct GraphUse {
   int node = -1;  // -1: a graph output
@@ -65,7 +56,7 @@ struct GraphNode {
   int version = 1;                   // of the domain's operator set
   std::vector<int> inputs, outputs;  // values; -1: absent
   const Rule* rule = nullptr;        // nullptr: none, the node is replicated
-  WorkKind work = WorkKind::pointwise;
+  Work work;                         // of the operator's row
   // Computes shape code or constants only: no variable of a search, costs nothing.
   bool compile_time = false;
   // Nodes of one kind differ only in names, and in values of one kind: those of equal layers.

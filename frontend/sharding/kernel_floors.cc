@@ -15,29 +15,33 @@ namespace braid::frontend::sharding {
 using analysis::KernelClass;
 
 bool is_own_kernel(const Graph& graph, const GraphNode& node) {
-  if (node.work == WorkKind::attention) return true;
-  const std::string& op = node.proto->op_type();
-  if (op != "MatMul" && op != "Gemm") return false;
-  const GraphValue* b = value_of(graph, node.inputs, 1);
+  if (node.work.kind == WorkKind::attention) return true;
+  if (!node.work.exact) return false;
+  const GraphValue* b = value_of(graph, node.inputs, node.work.b);
   return b != nullptr && b->rank() == 2 && (b->constant || b->moved_constant);
 }
 
 bool multiplies_computed(const Graph& graph, const GraphNode& node) {
-  const GraphValue *a = value_of(graph, node.inputs, 0), *b = value_of(graph, node.inputs, 1);
+  const GraphValue *a = value_of(graph, node.inputs, node.work.a),
+                   *b = value_of(graph, node.inputs, node.work.b);
   const auto computed = [&](const GraphValue* v) {
     return v != nullptr && !v->constant && !v->moved_constant;
   };
-  return node.proto->op_type() == "MatMul" && computed(a) && computed(b);
+  return node.work.exact && computed(a) && computed(b);
 }
 
 bool reduces(const Graph& graph, const GraphNode& node, const SplitCosts& sizes, int parts) {
   const GraphValue *x = value_of(graph, node.inputs, 0), *y = value_of(graph, node.outputs, 0);
   if (x == nullptr || y == nullptr || x->constant) return false;
-  const std::string& op = node.proto->op_type();
-  if (op == "LayerNormalization" || op == "RMSNormalization" || op == "SimplifiedLayerNormalization" ||
-      op == "SkipLayerNormalization" || op == "SkipSimplifiedLayerNormalization")
-    return x->rank() > 0 && sizes.size(x->sizes.back()) > parts;
-  return op.starts_with("Reduce") && elements(*x, sizes) > parts * elements(*y, sizes);
+  switch (node.work.folded) {
+    case Folded::rows:
+      return x->rank() > 0 && sizes.size(x->sizes.back()) > parts;
+    case Folded::rest:
+      return elements(*x, sizes) > parts * elements(*y, sizes);
+    case Folded::unknown:
+      break;
+  }
+  return false;
 }
 
 namespace {
@@ -59,18 +63,21 @@ const GraphNode* product_of_scores(const Graph& graph, const GraphNode& weighted
     open.pop_back();
     if (value < 0 || std::exchange(seen[at(value)], 1) != 0 || graph.values[at(value)].producer < 0) continue;
     const GraphNode& node = graph.nodes[at(graph.values[at(value)].producer)];
-    const std::string& op = node.proto->op_type();
     if (multiplies_computed(graph, node)) {
       if (found != nullptr && found != &node) return nullptr;
       found = &node;
-    } else if (op == "Softmax" || op == "Identity" || op == "Cast" || op == "Dropout" || op == "Div" ||
-               op == "Tanh") {
-      open.push_back(node.inputs[0]);
-    } else if (op == "Mul" || op == "Add" || op == "Where") {
+    } else if (node.work.kind == WorkKind::softmax || node.work.kind == WorkKind::view ||
+               node.work.kind == WorkKind::pointwise) {
+      // Scales, masks and casts stand between; one product behind all of them is the one.
       open.insert(open.end(), node.inputs.begin(), node.inputs.end());
     }
   }
   return found;
+}
+
+// All elements of the input are in the result.
+bool keeps_all(WorkKind kind) {
+  return kind == WorkKind::view || kind == WorkKind::reorder || kind == WorkKind::repeat;
 }
 
 // Bytes of what the program is given that are, moved or joined once with others, in a value. 0: nothing.
@@ -79,16 +86,16 @@ double given_bytes(const Graph& graph, const GraphValue* value, const SplitCosts
   while (value != nullptr && !value->graph_input) {
     if (value->producer < 0) return 0;
     const GraphNode& node = graph.nodes[at(value->producer)];
-    const std::string& op = node.proto->op_type();
-    if (op == "Concat" && !joined) {
+    const WorkKind kind = node.work.kind;
+    if (kind == WorkKind::join && !joined) {
       double most = 0;
       for (std::size_t k = 0; k < node.inputs.size(); ++k)
-        most = std::max(most, given_bytes(graph, value_of(graph, node.inputs, k), sizes, true));
+        most = std::max(most,
+                        given_bytes(graph, value_of(graph, node.inputs, static_cast<int>(k)), sizes, true));
       return most;
     }
     // Others may take a part of it, or know its sizes only.
-    const bool view = node.work == WorkKind::view && op != "Shape" && op != "Size";
-    if (!view && op != "Transpose" && op != "Expand") return 0;
+    if (!keeps_all(kind)) return 0;
     value = value_of(graph, node.inputs, 0);
   }
   return value == nullptr ? 0 : local_bytes(*value, sizes, 1);
@@ -97,7 +104,7 @@ double given_bytes(const Graph& graph, const GraphValue* value, const SplitCosts
 // A cache that the program returns with new rows, which it copies.
 bool returns_cache(const Graph& graph, const GraphNode& node) {
   const GraphValue* y = value_of(graph, node.outputs, 0);
-  return y != nullptr && node.proto->op_type() == "Concat" &&
+  return y != nullptr && node.work.kind == WorkKind::join &&
          std::ranges::any_of(y->readers, [](const GraphUse& use) { return use.node < 0; });
 }
 
@@ -106,11 +113,11 @@ bool is_only_multiplied(const Graph& graph, const GraphValue& value) {
   return std::ranges::all_of(value.readers, [&](const GraphUse& use) {
     if (use.node < 0) return true;
     const GraphNode& node = graph.nodes[at(use.node)];
-    if (node.compile_time || multiplies_computed(graph, node) || node.work == WorkKind::attention)
+    const WorkKind kind = node.work.kind;
+    if (node.compile_time || multiplies_computed(graph, node) || kind == WorkKind::attention ||
+        kind == WorkKind::sizes)
       return true;
-    const std::string& op = node.proto->op_type();
-    if (op == "Shape" || op == "Size") return true;
-    if (node.work != WorkKind::view && op != "Transpose" && op != "Expand") return false;
+    if (!keeps_all(kind)) return false;
     const GraphValue* y = value_of(graph, node.outputs, 0);
     return y != nullptr && is_only_multiplied(graph, *y);
   });
@@ -123,7 +130,7 @@ bool copies_alone(const Graph& graph, const GraphNode& node, const SplitCosts& s
   const auto most =
       static_cast<double>(passes::FuseHorizontal{}.small_points * passes::ForwardCopies{}.max_parts);
   for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-    const GraphValue* x = value_of(graph, node.inputs, k);
+    const GraphValue* x = value_of(graph, node.inputs, static_cast<int>(k));
     if (x != nullptr && x->graph_input && x->readers.size() == 1 && elements(*x, sizes) / parts > most)
       return is_only_multiplied(graph, *y);
   }
@@ -176,7 +183,7 @@ KernelFloors::KernelFloors(const analysis::CostModel& costs, const Graph& graph,
   for (const GraphNode& node : graph.nodes) {
     if (!multiplies_computed(graph, node)) continue;
     computing += attention_us(costs.machine(), graph, node, options_);
-    reading += bytes_us(costs.machine(), given_bytes(graph, value_of(graph, node.inputs, 1), sizes),
+    reading += bytes_us(costs.machine(), given_bytes(graph, value_of(graph, node.inputs, node.work.b), sizes),
                         {KernelClass::attention, KernelClass::gemm});
   }
   by_memory_ = reading > computing;
@@ -206,7 +213,7 @@ Cost KernelFloors::operator()(const GraphNode& node, const KernelParts& parts) c
   double us = 0;
   if (multiplies_computed(graph_, node)) {
     // A kernel that does both products lasts as long as one of its resources is needed: the same one for both.
-    const double read = given_bytes(graph_, value_of(graph_, node.inputs, 1), sizes_) / parts.input;
+    const double read = given_bytes(graph_, value_of(graph_, node.inputs, node.work.b), sizes_) / parts.input;
     us = launch / 2 + (by_memory_ ? bytes_us(machine, read, {KernelClass::attention, KernelClass::gemm})
                                   : attention_us(machine, graph_, node, options_) / parts.work);
   } else if (options_.copies_caches && returns_cache(graph_, node)) {
@@ -216,11 +223,12 @@ Cost KernelFloors::operator()(const GraphNode& node, const KernelParts& parts) c
     if (copies_alone(graph_, node, sizes_, parts.output)) us += launch;
   } else if (is_own_kernel(graph_, node)) {
     us = launch;
-    if (node.work == WorkKind::attention) us += attention_us(machine, graph_, node, options_) / parts.work;
-    const GraphValue* b = value_of(graph_, node.inputs, 1);
+    if (node.work.kind == WorkKind::attention)
+      us += attention_us(machine, graph_, node, options_) / parts.work;
+    const GraphValue* b = value_of(graph_, node.inputs, node.work.b);
     // What is dequantised may be multiplied in its own type.
     const bool quantised = b != nullptr && !b->moved_constant;
-    const double all = node.work == WorkKind::product && !quantised ? exact_flops(graph_, node, sizes_) : 0;
+    const double all = node.work.exact && !quantised ? exact_flops(graph_, node, sizes_) : 0;
     if (all > 0) {
       double least = -1;
       for (const ir::DType dtype : {b->dtype, options_.precision.value_or(b->dtype)}) {
@@ -256,17 +264,16 @@ bool may_leave_out(const Graph& graph) {
     if (value < 0 || graph.values[at(value)].producer < 0 || is_empty(graph, value)) continue;
     const GraphNode& node = graph.nodes[at(graph.values[at(value)].producer)];
     if (std::exchange(needed[at(graph.values[at(value)].producer)], 1) != 0) continue;
-    const std::string& op = node.proto->op_type();
-    if (!node.compile_time && op != "Shape" && op != "Size")
+    if (!node.compile_time && node.work.kind != WorkKind::sizes)
       open.insert(open.end(), node.inputs.begin(), node.inputs.end());
   }
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
     const GraphNode& node = graph.nodes[n];
-    if (node.compile_time || node.work == WorkKind::view) continue;
+    const WorkKind kind = node.work.kind;
+    if (node.compile_time || kind == WorkKind::view || kind == WorkKind::sizes) continue;
     if (needed[n] == 0) return true;
-    const bool multiplies = node.work == WorkKind::attention || node.work == WorkKind::product;
     const auto empty = [&](int value) { return is_empty(graph, value); };
-    if (multiplies && std::ranges::any_of(node.inputs, empty)) return true;
+    if (multiplies(kind) && std::ranges::any_of(node.inputs, empty)) return true;
   }
   return false;
 }

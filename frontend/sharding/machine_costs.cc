@@ -10,8 +10,6 @@
 
 namespace braid::frontend::sharding {
 
-using analysis::KernelClass;
-
 namespace {
 
 // At most what is too much for the sums of any problem (BR0480).
@@ -24,91 +22,44 @@ Cost thousandths(Cost cost, int factor) {
   return static_cast<Cost>(std::min<__int128>(static_cast<__int128>(cost) * factor / 1000, kTooMuch));
 }
 
-KernelClass class_of(WorkKind kind) {
-  switch (kind) {
-    case WorkKind::product:
-      return KernelClass::gemm;
-    case WorkKind::convolution:
-      return KernelClass::conv;
-    case WorkKind::attention:
-      return KernelClass::attention;
-    case WorkKind::reduction:
-      return KernelClass::reduction;
-    case WorkKind::movement:
-      return KernelClass::copy;
-    case WorkKind::view:
-    case WorkKind::pointwise:
-      break;
-  }
-  return KernelClass::elementwise;
-}
-
-// What a node computes and moves, whole.
-struct NodeWork {
-  bool free = false;   // costs nothing
-  bool fused = false;  // into what it reads or what reads it
-  bool asked = false;  // a product with weights
-  KernelClass kernel_class = KernelClass::elementwise;
-  ir::DType dtype = ir::DType::f32;
-  double flops = 0;
-  std::vector<std::pair<std::size_t, double>> reads, writes;  // bytes by input and output
-
-  std::string key() const {
-    std::string text;
-    const auto add = [&](const auto& value) {
-      text.append(reinterpret_cast<const char*>(&value), sizeof(value));
-    };
-    add(free);
-    add(fused);
-    add(asked);
-    add(kernel_class);
-    add(dtype);
-    add(flops);
-    for (const auto* list : {&reads, &writes}) {
-      add(list->size());
-      for (const auto& [k, bytes] : *list) {
-        add(k);
-        add(bytes);
-      }
+// All that the costs of a node depend on.
+std::string key_of(const NodeWork& work) {
+  std::string text;
+  const auto add = [&](const auto& value) {
+    text.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  add(work.kind);
+  add(work.free);
+  add(work.asked);
+  add(work.dtype);
+  add(work.flops);
+  add(work.passed_on);
+  add(work.tables);
+  for (const auto* list : {&work.reads, &work.writes}) {
+    add(list->size());
+    for (const auto& [k, bytes] : *list) {
+      add(k);
+      add(bytes);
     }
-    return text;
   }
-};
-
-NodeWork work_of(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
-  NodeWork work;
-  const WorkKind kind = node.work;
-  const GraphValue* y = value_of(graph, node.outputs, 0);
-  work.asked = kind == WorkKind::product && has_weights(graph, node);
-  work.free = kind == WorkKind::view || y == nullptr || y->moved_constant;
-  if (work.free) return work;
-  work.fused = kind == WorkKind::pointwise || kind == WorkKind::movement;
-  work.kernel_class = class_of(kind);
-  work.dtype = y->dtype;
-  work.flops = flops(graph, node, kind, sizes);
-  for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-    const GraphValue* value = value_of(graph, node.outputs, k);
-    if (value != nullptr && !value->readers.empty())
-      work.writes.emplace_back(k, local_bytes(*value, sizes, 1));
-  }
-  for (std::size_t k = 0; !work.fused && k < node.inputs.size(); ++k) {
-    const GraphValue* value = value_of(graph, node.inputs, k);
-    if (value != nullptr) work.reads.emplace_back(k, local_bytes(*value, sizes, 1));
-  }
-  return work;
+  return text;
 }
 
 Cost node_cost(const analysis::Machine& machine, const NodeWork& node, Combination axes, const Mesh& mesh,
                int memory) {
   if (node.free) return 0;
   analysis::KernelWork work;
-  work.kernel_class = node.kernel_class;
+  work.kernel_class = class_of(node.kind);
   work.dtype = node.dtype;
   work.flops = node.flops / parts_of_work(axes, mesh);
   for (const auto& [k, bytes] : node.writes) work.bytes += bytes / parts_of_output(axes, mesh, k);
-  for (const auto& [k, bytes] : node.reads) work.bytes += bytes / parts_of_input(axes, mesh, k);
+  const bool fused = is_fused(node.kind);
+  if (!fused) {
+    for (const auto& [k, bytes] : node.reads) work.bytes += bytes / parts_of_input(axes, mesh, k);
+  }
+  work.bytes += node.passed_on / parts_of_work(axes, mesh) + node.tables;
   work.bytes *= 1000.0 / memory;
-  return picoseconds(roofline(machine, work).us() + (node.fused ? 0 : machine.launch_us));
+  return picoseconds(roofline(machine, work).us() + (fused ? 0 : machine.launch_us));
 }
 
 std::function<std::int64_t(const ir::Expr&)> size_with(
@@ -206,7 +157,7 @@ bool moves_between_ranks(StepKind kind) { return kind != StepKind::slice && kind
 struct KnownWork {
   int number(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
     NodeWork work = work_of(graph, node, sizes);
-    const auto [entry, fresh] = numbers.try_emplace(work.key(), static_cast<int>(works.size()));
+    const auto [entry, fresh] = numbers.try_emplace(key_of(work), static_cast<int>(works.size()));
     if (fresh) works.push_back(std::move(work));
     return entry->second;
   }

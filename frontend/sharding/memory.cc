@@ -20,9 +20,8 @@ constexpr int kSmall = 1024;
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 bool is_lazy(const Graph& graph, const GraphNode& node) {
-  const WorkKind kind = node.work;
-  if (kind == WorkKind::view) return true;
-  if (kind != WorkKind::pointwise && kind != WorkKind::movement) return false;
+  if (is_free(node.work.kind)) return true;
+  if (!is_fused(node.work.kind)) return false;
   return std::all_of(node.outputs.begin(), node.outputs.end(),
                      [&](int v) { return v < 0 || graph.values[at(v)].readers.size() <= 1; });
 }

@@ -32,11 +32,9 @@ bool is_projected(const Graph& graph, const GraphNode& node) {
   while (!open.empty()) {
     const GraphNode& next = graph.nodes[static_cast<std::size_t>(open.back())];
     open.pop_back();
-    const WorkKind kind = next.work;
-    const bool multiplies =
-        kind == WorkKind::product || kind == WorkKind::convolution || kind == WorkKind::attention;
-    if (multiplies && has_weights(graph, next)) return true;
-    if (!multiplies) reach(next);
+    const bool is_product = multiplies(next.work.kind);
+    if (is_product && has_weights(graph, next)) return true;
+    if (!is_product) reach(next);
   }
   return false;
 }
@@ -50,7 +48,7 @@ Obstacles::Obstacles(const Graph& graph) {
   for (const GraphNode& node : graph.nodes) {
     if (node.compile_time) continue;
     const Factors factors = factors_of(graph, node);
-    const WorkKind kind = node.work;
+    const WorkKind kind = node.work.kind;
     Need all{plan_name(graph, node), "", "", {}};
     for (const Letter& letter : factors.letters) all.sizes.push_back({letter.size, letter.more_ranks_than});
     const bool attends = kind == WorkKind::attention;
@@ -65,8 +63,7 @@ Obstacles::Obstacles(const Graph& graph) {
       }
       if (!need.what.empty() && (attends || is_projected(graph, node))) heads_.push_back(std::move(need));
     }
-    const bool multiplies = attends || kind == WorkKind::product || kind == WorkKind::convolution;
-    if (multiplies && has_weights(graph, node)) {
+    if (multiplies(kind) && has_weights(graph, node)) {
       for (const int v : node.inputs) {
         if (v < 0) continue;
         const GraphValue& value = graph.values[static_cast<std::size_t>(v)];

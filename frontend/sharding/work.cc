@@ -1,47 +1,46 @@
 #include "frontend/sharding/work.h"
 
 #include <algorithm>
-#include <cmath>
-#include <string_view>
-#include <unordered_map>
-#include <utility>
-#include <vector>
+#include <limits>
 
 namespace braid::frontend::sharding {
 
 namespace {
 
-double size_at(const GraphValue& value, int from_end, const SplitCosts& sizes) {
-  if (value.rank() < from_end) return 1;
-  return static_cast<double>(sizes.size(value.sizes[static_cast<std::size_t>(value.rank() - from_end)]));
+WorkOperand operand(const Graph& graph, int v, const SplitCosts& sizes) {
+  if (v < 0) return {};
+  const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
+  WorkOperand result{true};
+  for (const ir::Expr& size : value.sizes) result.sizes.push_back(static_cast<double>(sizes.size(size)));
+  if (value.elements && std::ranges::all_of(value.elements->values,
+                                            [](const ir::Expr& element) { return element.is_constant(); })) {
+    for (const ir::Expr& element : value.elements->values) result.ints.push_back(element.constant());
+  }
+  return result;
+}
+
+WorkNode work_node(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
+  WorkNode result{node.proto, node.version};
+  for (const int v : node.inputs) result.inputs.push_back(operand(graph, v, sizes));
+  for (const int v : node.outputs) {
+    const bool read = v >= 0 && !graph.values[static_cast<std::size_t>(v)].readers.empty();
+    result.outputs.push_back(operand(graph, read ? v : -1, sizes));
+  }
+  return result;
+}
+
+double flops_of(const WorkNode& counted, const Work& work) {
+  return work.flops == nullptr ? 0 : work.flops(counted, work);
+}
+
+// A layer reads its recurrent weights at every step.
+double times_read(const WorkNode& counted, const Work& work, std::size_t k) {
+  if (static_cast<int>(k) == work.a) return work.passes;
+  if (work.kind != WorkKind::recurrence || k != 2) return 1;
+  return counted.input(0).size(counted.int_attribute("layout", 0) != 0 ? 1 : 0);
 }
 
 }  // namespace
-
-WorkKind work_kind(const std::string& op) {
-  static const std::unordered_map<std::string_view, WorkKind> kinds = [] {
-    const std::pair<WorkKind, std::vector<std::string_view>> lists[] = {
-        {WorkKind::view, {"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape", "Size"}},
-        {WorkKind::product,
-         {"MatMul", "Gemm", "Einsum", "MatMulNBits", "MatMulInteger", "QLinearMatMul", "FusedMatMul",
-          "FusedGemm", "MatMulIntegerToFloat"}},
-        {WorkKind::convolution, {"Conv", "ConvTranspose", "FusedConv", "ConvInteger", "QLinearConv"}},
-        {WorkKind::attention,
-         {"Attention", "MultiHeadAttention", "GroupQueryAttention", "PackedMultiHeadAttention"}},
-        {WorkKind::movement,
-         {"Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements", "GatherND", "ScatterElements",
-          "ScatterND", "TensorScatter", "Pad", "Expand", "Tile"}}};
-    std::unordered_map<std::string_view, WorkKind> all;
-    for (const auto& [kind, ops] : lists)
-      for (const std::string_view op : ops) all.emplace(op, kind);
-    return all;
-  }();
-  if (const auto known = kinds.find(op); known != kinds.end()) return known->second;
-  const bool reduces = op.starts_with("Reduce") || op.find("Norm") != std::string::npos ||
-                       op.find("Softmax") != std::string::npos || op == "CumSum" || op == "TopK" ||
-                       op.starts_with("Arg") || op.find("Pool") != std::string::npos;
-  return reduces ? WorkKind::reduction : WorkKind::pointwise;
-}
 
 double elements(const GraphValue& value, const SplitCosts& sizes) {
   double product = 1;
@@ -49,60 +48,95 @@ double elements(const GraphValue& value, const SplitCosts& sizes) {
   return product;
 }
 
-const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, std::size_t k) {
-  return k < list.size() && list[k] >= 0 ? &graph.values[static_cast<std::size_t>(list[k])] : nullptr;
+const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, int k) {
+  if (k < 0 || k >= static_cast<int>(list.size())) return nullptr;
+  const int v = list[static_cast<std::size_t>(k)];
+  return v < 0 ? nullptr : &graph.values[static_cast<std::size_t>(v)];
+}
+
+double flops(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
+  return flops_of(work_node(graph, node, sizes), node.work);
 }
 
 double exact_flops(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
-  const std::string& op = node.proto->op_type();
-  const GraphValue* a = value_of(graph, node.inputs, 0);
-  const GraphValue* y = value_of(graph, node.outputs, 0);
-  if (a == nullptr || y == nullptr || (op != "MatMul" && op != "Gemm")) return 0;
-  int reduced = 1;
-  for (const onnx::AttributeProto& attribute : node.proto->attribute()) {
-    if (op == "Gemm" && attribute.name() == "transA" && attribute.i() != 0) reduced = 2;
-  }
-  return 2 * elements(*y, sizes) * size_at(*a, reduced, sizes);
+  return node.work.exact ? flops(graph, node, sizes) : 0;
 }
 
 bool has_weights(const Graph& graph, const GraphNode& node) {
-  for (std::size_t k = 0; k < std::min<std::size_t>(node.inputs.size(), 2); ++k) {
-    const GraphValue* value = value_of(graph, node.inputs, k);
-    if (value != nullptr && value->constant && value->rank() >= 2) return true;
-  }
-  return false;
+  return std::ranges::any_of(std::initializer_list{node.work.a, node.work.b, node.work.attends.weights},
+                             [&](int k) {
+                               const GraphValue* value = value_of(graph, node.inputs, k);
+                               return value != nullptr && value->constant && value->rank() >= 2;
+                             });
 }
 
-double flops(const Graph& graph, const GraphNode& node, WorkKind kind, const SplitCosts& sizes) {
-  const GraphValue* a = value_of(graph, node.inputs, 0);
-  const GraphValue* b = value_of(graph, node.inputs, 1);
-  const GraphValue* y = value_of(graph, node.outputs, 0);
-  if (a == nullptr || y == nullptr) return 0;
-  const std::string& op = node.proto->op_type();
-  if (kind == WorkKind::product) {
-    if (const double exact = exact_flops(graph, node, sizes); exact > 0) return exact;
-    if (op == "Einsum" && b != nullptr) {
-      const double all =
-          std::sqrt(elements(*a, sizes)) * std::sqrt(elements(*b, sizes)) * std::sqrt(elements(*y, sizes));
-      return 2 * all / (b->rank() > 2 ? std::sqrt(size_at(*y, y->rank(), sizes)) : 1.0);
-    }
-    return 2 * elements(*y, sizes) * size_at(*a, 1, sizes);
+ir::KernelClass class_of(WorkKind kind) {
+  using ir::KernelClass;
+  switch (kind) {
+    case WorkKind::product:
+    case WorkKind::recurrence:
+      return KernelClass::gemm;
+    case WorkKind::convolution:
+      return KernelClass::conv;
+    case WorkKind::attention:
+      return KernelClass::attention;
+    case WorkKind::reduction:
+    case WorkKind::softmax:
+      return KernelClass::reduction;
+    case WorkKind::gather:
+    case WorkKind::scatter:
+      return KernelClass::gather;
+    case WorkKind::pointwise:
+      return KernelClass::elementwise;
+    case WorkKind::reorder:
+    case WorkKind::repeat:
+    case WorkKind::join:
+    case WorkKind::select:
+    case WorkKind::collective:
+    case WorkKind::sizes:
+    case WorkKind::view:
+    case WorkKind::constant:
+    case WorkKind::list:
+    case WorkKind::control:
+      break;
   }
-  if (kind == WorkKind::convolution && b != nullptr) {
-    const bool transposed = op == "ConvTranspose";
-    const double filters = size_at(*b, transposed ? b->rank() - 1 : b->rank(), sizes);
-    return 2 * elements(transposed ? *a : *y, sizes) * elements(*b, sizes) / std::max(filters, 1.0);
+  return KernelClass::copy;
+}
+
+NodeWork work_of(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
+  const Work& own = node.work;
+  NodeWork result;
+  result.kind = own.kind;
+  result.asked = own.kind == WorkKind::product && has_weights(graph, node);
+  const auto read = std::ranges::find_if(node.outputs, [&](int v) {
+    return v >= 0 && !graph.values[static_cast<std::size_t>(v)].readers.empty();
+  });
+  if (is_free(own.kind) || read == node.outputs.end()) return result;
+  const GraphValue& y = graph.values[static_cast<std::size_t>(*read)];
+  if (y.moved_constant) return result;
+  result.free = false;
+  const GraphValue* typed = multiplies(own.kind) ? value_of(graph, node.inputs, own.a) : nullptr;
+  result.dtype = typed != nullptr ? typed->dtype : y.dtype;
+  const WorkNode counted = work_node(graph, node, sizes);
+  result.flops = flops_of(counted, own);
+  const auto bytes = [&](const std::vector<int>& list, std::size_t k) {
+    return static_cast<double>(ir::size_of(value_of(graph, list, static_cast<int>(k))->dtype));
+  };
+  for (std::size_t k = 0; k < counted.outputs.size(); ++k) {
+    if (counted.outputs[k].present)
+      result.writes.emplace_back(k, counted.outputs[k].elements() * bytes(node.outputs, k));
   }
-  if (kind == WorkKind::attention) {
-    double keys = b != nullptr ? size_at(*b, 2, sizes) : size_at(*a, 2, sizes);
-    for (std::size_t k = 3; k < node.inputs.size(); ++k) {  // a cache of earlier keys
-      const GraphValue* past = value_of(graph, node.inputs, k);
-      if (past != nullptr && past->rank() == 4)
-        keys = std::max(keys, size_at(*past, 2, sizes) + (b ? size_at(*b, 2, sizes) : 0));
-    }
-    return 4 * elements(*y, sizes) * keys;
+  const double most = is_fused(own.kind) || own.looks_up
+                          ? std::max(counted.results(), counted.input(own.a).elements())
+                          : std::numeric_limits<double>::infinity();
+  for (std::size_t k = 0; k < counted.inputs.size(); ++k) {
+    if (!counted.inputs[k].present) continue;
+    const double read_elements = std::min(counted.inputs[k].elements() * times_read(counted, own, k), most);
+    result.reads.emplace_back(k, read_elements * bytes(node.inputs, k));
   }
-  return 0;
+  if (own.passed_on != nullptr) result.passed_on = own.passed_on(counted, own);
+  if (own.tables != nullptr) result.tables = own.tables(counted, own);
+  return result;
 }
 
 }  // namespace braid::frontend::sharding

@@ -1,20 +1,38 @@
-// What a node computes, as far as its operator and sizes say it: for costs, bounds and memory before anything is lowered.
+// What a node computes and moves, as its operator's row and its sizes say it (frontend/work.h): for costs, bounds and memory before anything
+// is lowered.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "frontend/sharding/choose.h"
+#include "ir/kernel_class.h"
 
 namespace braid::frontend::sharding {
 
-WorkKind work_kind(const std::string& op);
 // Whether it multiplies with weights.
 bool has_weights(const Graph& graph, const GraphNode& node);
 // A value of the list; nullptr if it is absent.
-const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, std::size_t k);
+const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, int k);
 
 // Of the whole node, with the sizes that `sizes` counts with.
 double elements(const GraphValue& value, const SplitCosts& sizes);
-double flops(const Graph& graph, const GraphNode& node, WorkKind kind, const SplitCosts& sizes);
-// Of a matrix product whose sizes say exactly how much it computes; 0 for others.
+double flops(const Graph& graph, const GraphNode& node, const SplitCosts& sizes);
+// Of a matrix product that is a kernel of exactly so many flops in every program; 0 for others.
 double exact_flops(const Graph& graph, const GraphNode& node, const SplitCosts& sizes);
+
+// Of a whole node. What is fused into other kernels reads nothing on its own account when it is priced (machine_costs.h).
+struct NodeWork {
+  WorkKind kind = WorkKind::view;
+  bool free = true;    // costs nothing
+  bool asked = false;  // a product with weights
+  ir::DType dtype = ir::DType::f32;
+  double flops = 0;
+  std::vector<std::pair<std::size_t, double>> reads, writes;  // bytes by input and output
+  double passed_on = 0;                                       // bytes between its kernels
+  double tables = 0;                                          // bytes that every rank reads whole
+};
+NodeWork work_of(const Graph& graph, const GraphNode& node, const SplitCosts& sizes);
+ir::KernelClass class_of(WorkKind kind);
 
 }  // namespace braid::frontend::sharding

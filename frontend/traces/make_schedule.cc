@@ -6,6 +6,7 @@
 #include <queue>
 
 #include "frontend/errors.h"
+#include "frontend/traces/recorded_class.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
 
@@ -239,7 +240,9 @@ class Builder {
     if (op(k).collective) {
       start(k, from);
     } else {
-      result(k).buffer = kernel(op(k).name, from, cost_of(k));
+      ir::Cost cost = cost_of(k);
+      cost.kernel_class = recorded_class(op(k).name);
+      result(k).buffer = kernel(op(k).name, from, cost);
       record(k, graph()[result(k).buffer].producer);
     }
   }

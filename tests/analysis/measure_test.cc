@@ -56,7 +56,7 @@ group @dp = [0, 1]
 input %x: f32[64]
 
 grouped cast_and_gather {
-  %c: f32[64] = extern "cast" reads(%x) cost(ns 5)
+  %c: f32[64] = extern "cast" reads(%x) cost(copy, ns 5)
   %g: f32[128] = all_gather @dp (%c) as gather cost(ns 100)
 }
 %g.1 mutates %g = wait gather

@@ -18,6 +18,7 @@ void register_moment() {
       .symbol = "moment",
       .interpret = [](ir::ExternCall& call) { call.writes[0].bytes = call.reads[0].bytes; },
       .refuses = [](const ir::Graph&, const ir::ExternKernel&) { return std::string(); },
+      .kernel_class = ir::KernelClass::copy,
       .sources = {{"cuda", R"(const char* braid_test_moment(void* stream);
 static const char* moment(const BraidExternCall* call) {
   if (const char* why = braid_test_moment(call->stream)) return why;

@@ -29,7 +29,10 @@ std::vector<Tensor> run_extern(const std::string& callee, const InterpreterOptio
 }
 
 TEST(ExternRegistry, TheInterpreterCallsWhatIsRegisteredUnlessItIsGivenAnother) {
-  register_extern_kernel({.symbol = "registered_fill", .interpret = fill(7), .refuses = takes_all});
+  register_extern_kernel({.symbol = "registered_fill",
+                          .interpret = fill(7),
+                          .refuses = takes_all,
+                          .kernel_class = KernelClass::other});
   ASSERT_NE(find_extern_kernel("registered_fill"), nullptr);
   const auto filled = [](float v) { return make_tensor(DType::f32, {2}, std::vector<float>{v, v}).bytes; };
   EXPECT_EQ(run_extern("registered_fill")[0].bytes, filled(7));
@@ -45,7 +48,8 @@ TEST(ExternRegistry, TheInterpreterCallsWhatIsRegisteredUnlessItIsGivenAnother) 
 TEST(ExternRegistry, ACallThatTheKernelCannotTakeIsAUserError) {
   register_extern_kernel({.symbol = "picky_fill",
                           .interpret = fill(1),
-                          .refuses = [](const Graph&, const ExternKernel&) { return "takes nothing"; }});
+                          .refuses = [](const Graph&, const ExternKernel&) { return "takes nothing"; },
+                          .kernel_class = KernelClass::other});
   try {
     run_extern("picky_fill");
     FAIL() << "it was called";
@@ -56,16 +60,33 @@ TEST(ExternRegistry, ACallThatTheKernelCannotTakeIsAUserError) {
 }
 
 TEST(ExternRegistry, UnusableKernelsAreRefused) {
-  EXPECT_THROW(register_extern_kernel({.symbol = "two words", .interpret = fill(1), .refuses = takes_all}),
+  EXPECT_THROW(register_extern_kernel({.symbol = "two words",
+                                       .interpret = fill(1),
+                                       .refuses = takes_all,
+                                       .kernel_class = KernelClass::other}),
                InternalError);
-  EXPECT_THROW(register_extern_kernel({.symbol = "", .interpret = fill(1), .refuses = takes_all}),
+  EXPECT_THROW(
+      register_extern_kernel(
+          {.symbol = "", .interpret = fill(1), .refuses = takes_all, .kernel_class = KernelClass::other}),
+      InternalError);
+  EXPECT_THROW(
+      register_extern_kernel(
+          {.symbol = "1st", .interpret = fill(1), .refuses = takes_all, .kernel_class = KernelClass::other}),
+      InternalError);
+  EXPECT_THROW(register_extern_kernel(
+                   {.symbol = "no_interpret", .refuses = takes_all, .kernel_class = KernelClass::other}),
                InternalError);
-  EXPECT_THROW(register_extern_kernel({.symbol = "1st", .interpret = fill(1), .refuses = takes_all}),
+  EXPECT_THROW(register_extern_kernel(
+                   {.symbol = "no_refuses", .interpret = fill(1), .kernel_class = KernelClass::other}),
                InternalError);
-  EXPECT_THROW(register_extern_kernel({.symbol = "no_interpret", .refuses = takes_all}), InternalError);
-  EXPECT_THROW(register_extern_kernel({.symbol = "no_refuses", .interpret = fill(1)}), InternalError);
-  register_extern_kernel({.symbol = "taken_fill", .interpret = fill(1), .refuses = takes_all});
-  EXPECT_THROW(register_extern_kernel({.symbol = "taken_fill", .interpret = fill(2), .refuses = takes_all}),
+  register_extern_kernel({.symbol = "taken_fill",
+                          .interpret = fill(1),
+                          .refuses = takes_all,
+                          .kernel_class = KernelClass::other});
+  EXPECT_THROW(register_extern_kernel({.symbol = "taken_fill",
+                                       .interpret = fill(2),
+                                       .refuses = takes_all,
+                                       .kernel_class = KernelClass::other}),
                InternalError);
 }
 
@@ -86,9 +107,15 @@ const ExternKernel& call_of(const Graph& graph) {
 }
 
 TEST(ExternRegistry, OperandsAreRowMajorUnlessTheKernelTakesAnyStrides) {
-  register_extern_kernel({.symbol = "row_major_fill", .interpret = fill(1), .refuses = takes_all});
-  register_extern_kernel(
-      {.symbol = "strided_fill", .strided = true, .interpret = fill(1), .refuses = takes_all});
+  register_extern_kernel({.symbol = "row_major_fill",
+                          .interpret = fill(1),
+                          .refuses = takes_all,
+                          .kernel_class = KernelClass::other});
+  register_extern_kernel({.symbol = "strided_fill",
+                          .strided = true,
+                          .interpret = fill(1),
+                          .refuses = takes_all,
+                          .kernel_class = KernelClass::other});
   const Graph copied = call_on_transposed("row_major_fill"), viewed = call_on_transposed("strided_fill");
   const TensorRef row_major = call_of(copied).reads[0], strided = call_of(viewed).reads[0];
   EXPECT_TRUE(is_contiguous(row_major.sizes, row_major.strides));

@@ -233,7 +233,7 @@ TEST(Text, ExternKernels) {
 
 input %x: f32[4]
 
-%p: f32[4], %q: f32[2, 2] = extern "topk" reads(%x) attributes(axis = -1, eps = 1e-05, mode = "a\"b") cost(ns 10)
+%p: f32[4], %q: f32[2, 2] = extern "topk" reads(%x) attributes(axis = -1, eps = 1e-05, mode = "a\"b") cost(reduction, ns 10)
 extern barrier as unknown
 %p.1 mutates %p = extern reads(%q, %x at 1 [2]) writes(%p.1 [2])
 

@@ -85,6 +85,7 @@ ir::ExternKernelSpec blend() {
       .strided = true,
       .interpret = interpret,
       .refuses = refuses,
+      .kernel_class = ir::KernelClass::elementwise,
       .flops =
           [](const ir::ExternShapes& shapes) {
             double count = 3;
@@ -109,6 +110,7 @@ void register_extern_kernels() {
       .symbol = "host_only",
       .interpret = interpret,
       .refuses = refuses,
+      .kernel_class = ir::KernelClass::elementwise,
       .sources = {{"cpu", cpu_source("host_only")}},
   });
 }

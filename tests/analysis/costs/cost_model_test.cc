@@ -66,6 +66,7 @@ TEST(KernelCosts, AnExternKernelCostsTheFlopsThatItIsRegisteredWithOrItsBytes) {
       {.symbol = "priced",
        .interpret = [](ir::ExternCall&) {},
        .refuses = [](const ir::Graph&, const ir::ExternKernel&) { return std::string(); },
+       .kernel_class = KernelClass::other,
        .flops = flops});
   for (const auto& [callee, expected] : {std::pair("priced", 1 + 20.0), std::pair("unpriced", 1 + 8.0)}) {
     Builder b;
@@ -115,19 +116,25 @@ TEST(KernelCosts, AReductionSlowsDownAsItsClassSays) {
   EXPECT_EQ(cost.slowdown, 2000);
 }
 
-TEST(KernelCosts, TheClassOfAKernelWithoutABodyIsReadOffItsName) {
+TEST(KernelCosts, AKernelWithoutABodyHasTheClassThatItDeclares) {
   const CostModel model(load_machine("h100"));
-  const auto slowdown = [&](const std::string& callee) {
+  const auto slowdown = [&](const std::string& callee, std::optional<ir::Cost> cost) {
     Builder b;
     const ir::BufferId out = b.result("out", {4});
-    const ir::OpId op =
-        b.emit({"k", ir::ExternKernel{.callee = callee, .writes = {ir::whole(b.graph, out)}}, {out}, {}, {}});
+    const ir::OpId op = b.emit(
+        {"k", ir::ExternKernel{.callee = callee, .writes = {ir::whole(b.graph, out)}}, {out}, {}, cost});
     return model.kernel(b.graph, std::vector{op}).slowdown;
   };
-  EXPECT_EQ(slowdown("gemm_wgrad"), model.machine()[KernelClass::gemm].slowdown);
-  EXPECT_EQ(slowdown("flash_fwd"), model.machine()[KernelClass::attention].slowdown);
-  EXPECT_EQ(slowdown("rms_norm_backward"), model.machine()[KernelClass::reduction].slowdown);
-  EXPECT_EQ(slowdown("mystery"), model.machine()[KernelClass::other].slowdown);
+  const auto of_class = [&](KernelClass c) { return model.machine()[c].slowdown; };
+  const auto declared = [](KernelClass c) { return ir::Cost{.kernel_class = c}; };
+  EXPECT_EQ(slowdown("mystery", declared(KernelClass::gemm)), of_class(KernelClass::gemm));
+  EXPECT_EQ(slowdown("mystery", declared(KernelClass::attention)), of_class(KernelClass::attention));
+  EXPECT_EQ(slowdown("mystery", std::nullopt), of_class(KernelClass::other));
+  // Nothing is read off the name.
+  EXPECT_EQ(slowdown("gemm_norm_copy", std::nullopt), of_class(KernelClass::other));
+  // As it is registered (codegen/kernels/top_k.cc), unless the operation says otherwise.
+  EXPECT_EQ(slowdown("top_k", std::nullopt), of_class(KernelClass::reduction));
+  EXPECT_EQ(slowdown("top_k", declared(KernelClass::gemm)), of_class(KernelClass::gemm));
 }
 
 TEST(KernelCosts, ARegionCostsItsOperationsInARowPerTripAndABranchItsDearerSide) {

@@ -61,7 +61,7 @@ bool is_moved(const Graph& graph, int v, std::set<int>& seen) {
   if (value.constant || !seen.insert(v).second) return true;
   if (value.producer < 0) return false;
   const GraphNode& node = graph.nodes[at(value.producer)];
-  if (node.work != WorkKind::view && node.work != WorkKind::movement) return false;
+  if (node.work.kind != WorkKind::view && !is_moved(node.work.kind)) return false;
   for (const int input : node.inputs)
     if (input >= 0 && !is_moved(graph, input, seen)) return false;
   return true;

@@ -46,12 +46,12 @@ Outcome scheduled(const std::string& text, const std::string& passes,
 std::string urgent_behind_large(int elements) {
   return kEight + fmt::format("input %grad: f32[{}]\n\n", elements) +
          fmt::format("%sum: f32[{}] = all_reduce sum @g (%grad)\n", elements) +
-         R"(%p: f32[1048576] = extern "gemm" reads(%x) cost(ns 1000000)
+         R"(%p: f32[1048576] = extern "gemm" reads(%x) cost(gemm, ns 1000000)
 %u: f32[1048576] = all_reduce sum @g (%p)
 %u.1 mutates %u = wait u
-%c: f32[16] = extern "gemm" reads(%u.1) cost(ns 1000000)
+%c: f32[16] = extern "gemm" reads(%u.1) cost(gemm, ns 1000000)
 %sum.1 mutates %sum = wait sum
-%e: f32[16] = extern "adam" reads(%sum.1, %c) cost(ns 1000)
+%e: f32[16] = extern "adam" reads(%sum.1, %c) cost(elementwise, ns 1000)
 
 output %e
 )";
@@ -74,8 +74,8 @@ constant %w: bf16[33554432] = elided(0x2)
 
 %a: bf16[268435456], %b: bf16[268435456] = all_gather @g (%v, %w)
 %a.1 mutates %a, %b.1 mutates %b = wait a
-%c: f32[16] = extern "gemm" reads(%a.1) cost(ns 2000000)
-%d: f32[16] = extern "gemm" reads(%c, %b.1) cost(ns 2000000)
+%c: f32[16] = extern "gemm" reads(%a.1) cost(gemm, ns 2000000)
+%d: f32[16] = extern "gemm" reads(%c, %b.1) cost(gemm, ns 2000000)
 
 output %d
 )";
@@ -94,7 +94,7 @@ TEST(SplitSearch, NothingIsSplitWhereThatGainsNothing) {
 
 %sum: f32[1024] = all_reduce sum @g (%grad)
 %sum.1 mutates %sum = wait sum
-%e: f32[16] = extern "adam" reads(%sum.1) cost(ns 1000)
+%e: f32[16] = extern "adam" reads(%sum.1) cost(elementwise, ns 1000)
 
 output %e
 )";
@@ -119,8 +119,8 @@ std::string random_reductions(std::uint64_t seed) {
   std::string body, reads;
   std::vector<std::string> last = {"x"};
   const auto work = [&](const std::string& head, const std::string& operands) {
-    body +=
-        fmt::format("{} = extern \"gemm\" reads({}) cost(ns {})\n", head, operands, 100'000 * (1 + pick(9)));
+    body += fmt::format("{} = extern \"gemm\" reads({}) cost(gemm, ns {})\n", head, operands,
+                        100'000 * (1 + pick(9)));
   };
   const int n = 2 + pick(3);
   for (int k = 0; k < n; ++k) {
