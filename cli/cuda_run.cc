@@ -124,7 +124,7 @@ BraidCudaNodeCost* CudaRun::node_costs(std::size_t rank) const {
 void CudaRun::check_inputs(const std::vector<ir::Tensor>& inputs, std::size_t rank) const {
   if (inputs.size() != program_.inputs.size()) {
     ir::user_error(
-        rt::kWrongInput, {.file = files_.dir},
+        rt::kWrongInput, {.file = files_.shown},
         fmt::format("{} inputs are given, but the program has {}", inputs.size(), program_.inputs.size()),
         "give every input of the model");
   }
@@ -192,7 +192,7 @@ void CudaRun::run_all() const {
   const std::string error = run(host, &status);
   if (!error.empty() || status != BRAID_OK) {
     ir::user_error(
-        kRankFailed, {.file = files_.dir},
+        kRankFailed, {.file = files_.shown},
         fmt::format("the program failed on the {}: {}", files_.emulated ? "emulated device" : "GPU", error));
   }
   for (std::size_t r = 0; r < memory_.size() && options_.profile; ++r)

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "frontend/errors.h"
+#include "frontend/foreign_text.h"
 #include "frontend/guarded_schemas.h"
 
 namespace braid::frontend {
@@ -70,7 +71,7 @@ void check_with_onnx(const Model& model) {
   try {
     onnx::checker::check_model(model.proto);
   } catch (const std::exception& error) {  // ValidationError, and exceptions of single schemas
-    const std::string text = error.what();
+    const std::string text = foreign_text(error);
     ir::Location at{
         .file = model.path, .node = between(text, "Name: ", " \n"), .op = between(text, "OpType: ", " \n")};
     if (at.node == "OpType:") at.node.clear();
@@ -89,7 +90,7 @@ void infer_shapes(Model& model) {
     onnx::shape_inference::InferShapes(model.proto, &schemas,
                                        onnx::ShapeInferenceOptions(kCheckTypes, kStrict, kPropagateData));
   } catch (const std::exception& error) {  // InferenceError, and exceptions of single schemas
-    const std::string text = error.what();
+    const std::string text = foreign_text(error);
     ir::Location at{
         .file = model.path, .node = between(text, "node name: ", ")"), .op = between(text, "op_type:", ",)")};
     if (at.node.empty() && !at.op.empty()) at.node = find_unnamed(model.proto.graph(), at.op);

@@ -11,6 +11,7 @@
 #include "frontend/check.h"
 #include "frontend/check_supported.h"
 #include "frontend/errors.h"
+#include "frontend/foreign_text.h"
 #include "frontend/normalise.h"
 #include "frontend/op_registry.h"
 
@@ -146,7 +147,7 @@ onnx::ModelProto converted(const Model& model, int opset) {
       all.registerAdapter(op, 6, 7, converter::RemoveAttribute(onnx::Symbol("output_sequence")));
     return all.convert_version(model.proto, onnx::OpSetID(opset), onnx::OpSetID(kOldestOpset));
   } catch (const std::exception& error) {  // assertions of the converter and of single adapters
-    cannot_convert(model, opset, error.what());
+    cannot_convert(model, opset, foreign_text(error));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "frontend/errors.h"
+#include "frontend/foreign_text.h"
 #include "frontend/functions.h"
 #include "frontend/op_registry.h"
 
@@ -109,7 +110,7 @@ class Inliner {
       body = schema_function_body(node, opset, types_);
     } catch (const std::runtime_error& error) {
       user_error(kUnsupportedForm, location_of(model_.path, node),
-                 fmt::format("its function body cannot be built: {}", error.what()));
+                 fmt::format("its function body cannot be built: {}", foreign_text(error)));
     }
     if (!body) {
       user_error(kUnsupportedForm, location_of(model_.path, node),
