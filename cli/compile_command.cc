@@ -14,12 +14,12 @@
 #include "cli/errors.h"
 #include "cli/model_options.h"
 #include "cli/option_checks.h"
+#include "cli/output_files.h"
 #include "cli/pass_json.h"
 #include "cli/precision.h"
 #include "cli/report.h"
 #include "cli/status_line.h"
 #include "cli/tell_split.h"
-#include "cli/write_file.h"
 #include "driver/split.h"
 #include "ir/error.h"
 #include "ir/printer.h"
@@ -42,23 +42,25 @@ struct Options {
   bool standalone = false;
 };
 
-void write_text(Report& report, const std::string& path, const std::string& text) {
-  write_file(path, text);
-  report.json()["files"].push_back(path);
-  report.print("{}\n", path);
-}
-
-// A file is complete before it takes its name: the model that is read may be there.
-frontend::WriteParts write_whole(const Options& o, Report& report) {
-  namespace fs = std::filesystem;
-  fs::create_directories(o.output);
-  return [&o, &report](const std::string& name, std::span<const std::string_view> parts) {
-    const std::string path = (fs::path(o.output) / name).string(), half = path + ".part";
-    write_file(half, parts);
-    fs::rename(half, path);
+void publish(OutputFiles& files, Report& report) {
+  for (const std::string& path : files.publish()) {
     report.json()["files"].push_back(path);
     report.print("{}\n", path);
+  }
+}
+
+frontend::WriteParts writing(OutputFiles& files) {
+  return [&files](const std::string& name, std::span<const std::string_view> parts) {
+    files.write(name, parts);
   };
+}
+
+// The model as IR text.
+void write_text(const Options& o, const CompileOptions& options, const ir::Schedule& schedule,
+                Report& report) {
+  OutputFiles files(o.output);
+  files.write(options.name + ".braid", ir::print(schedule));
+  publish(files, report);
 }
 
 // Each rank's model.
@@ -69,16 +71,18 @@ void write_models(const Options& o, const CompileOptions& options, Report& repor
   }
   frontend::EmitOnnxOptions emit{.name = options.name};
   if (!o.collectives.empty()) emit.form = *frontend::collective_form_named(o.collectives);
-  emit_onnx(options, *options.split_report, emit, write_whole(o, report));
+  OutputFiles files(o.output);
+  emit_onnx(options, *options.split_report, emit, writing(files));
+  publish(files, report);
 }
 
 // The plan, and those of --with by the names of their programs; a number follows where a name is taken.
-void write_plans(const Options& o, const CompileOptions& options, Report& report) {
+void write_plans(const CompileOptions& options, OutputFiles& files) {
   std::set<std::string> names;
   const auto write = [&](const std::string& name, const std::string& text) {
     std::string own = name;
     for (int k = 2; !names.insert(own).second; ++k) own = fmt::format("{}.{}", name, k);
-    write_text(report, (std::filesystem::path(o.output) / (own + ".plan")).string(), text);
+    files.write(own + ".plan", text);
   };
   const frontend::sharding::FoundPlan& plan = options.split_report->plan;
   write(options.name, options.split_report->plan_text());
@@ -170,16 +174,15 @@ int run(const Options& o, Report& report) {
   ir::Schedule schedule = lower(options);
   const auto lowered = Clock::now();
   status.clear();
-  const std::string text_path = (std::filesystem::path(o.output) / (options.name + ".braid")).string();
   tell_split(options, report);
   if (o.emit == "plan") {
     if (!options.split.wanted())
       ir::user_error(kBadOption, {}, "--emit plan needs a model that is being split",
                      "give --devices, --tp or --plan");
-    std::filesystem::create_directories(o.output);
-    write_plans(o, options, report);
-    if (o.annotate)
-      emit_annotated(options, *options.split_report, {.name = options.name}, write_whole(o, report));
+    OutputFiles files(o.output);
+    write_plans(options, files);
+    if (o.annotate) emit_annotated(options, *options.split_report, {.name = options.name}, writing(files));
+    publish(files, report);
     return 0;
   }
   if (o.emit == "onnx") {
@@ -187,8 +190,7 @@ int run(const Options& o, Report& report) {
     return 0;
   }
   if (o.emit == "ir") {
-    std::filesystem::create_directories(o.output);
-    write_text(report, text_path, ir::print(schedule));
+    write_text(o, options, schedule, report);
     return 0;
   }
   report_precision(options, schedule, limited, report);
@@ -197,8 +199,7 @@ int run(const Options& o, Report& report) {
   report_roundings(context, report);
   const auto optimised = Clock::now();
   if (o.emit == "schedule") {
-    std::filesystem::create_directories(o.output);
-    write_text(report, text_path, ir::print(schedule));
+    write_text(o, options, schedule, report);
     return 0;
   }
   status.show("writing source and weights");

@@ -9,9 +9,9 @@
 #include "cli/command.h"
 #include "cli/command_tree.h"
 #include "cli/completion.h"
+#include "cli/output_files.h"
 #include "cli/report.h"
 #include "cli/usage.h"
-#include "cli/write_file.h"
 
 namespace braid::cli {
 namespace {
@@ -23,13 +23,13 @@ void tell(Report& report, const char* key, const std::string& text) {
 }
 
 int write_manual(const CLI::App& app, const std::string& dir, Report& report) {
-  std::filesystem::create_directories(dir);
-  for_each_command(app, [&](const CLI::App& command) {
-    const std::string path = (std::filesystem::path(dir) / manual_name(command)).string();
-    write_file(path, manual_page(command));
+  OutputFiles files(dir);
+  for_each_command(app,
+                   [&](const CLI::App& command) { files.write(manual_name(command), manual_page(command)); });
+  for (const std::string& path : files.publish()) {
     report.json()["files"].push_back(path);
     report.print("{}\n", path);
-  });
+  }
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "cli/cuda_library.h"
 #include "cli/errors.h"
 #include "cli/launched.h"
+#include "cli/option_checks.h"
 #include "cli/option_group.h"
 #include "codegen/manifest.h"
 #include "driver/compile.h"
@@ -86,23 +87,34 @@ void read_manifest_of(const ProgramFiles& program, ProgramInterface& table) {
 void ExecuteOptions::add(CLI::App& command) {
   const OptionGroup group(command, "Execution");
   command.add_option("--threads", omp_threads, "Threads per rank (default: cores / ranks)")
-      ->check(CLI::Range(1, 1024));
+      ->check(number_from(1, 1024));
   add_ranks_as(command, ranks_as);
   add_device(command, device);
 }
 
 void ExecuteOptions::add_steps(CLI::App& command) {
   const OptionGroup group(command, "Execution");
-  command.add_option("--repeat", repeat, "Number of measured steps")->check(CLI::Range(1, 1000000));
-  command.add_option("--warmup", warmup, "Steps before the measured ones")->check(CLI::Range(0, 1000000));
+  command.add_option("--repeat", repeat, "Number of measured steps")->check(number_from(1, 1000000));
+  command.add_option("--warmup", warmup, "Steps before the measured ones")->check(number_from(0, 1000000));
 }
 
-bool is_program_dir(const std::string& path) { return std::filesystem::is_directory(path); }
+bool is_program_dir(const std::string& path) {
+  std::error_code ignored;  // an error: what reads the path says so
+  return std::filesystem::is_directory(path, ignored);
+}
 
-ProgramFiles find_program(const std::string& dir, DeviceChoice device) {
+void check_device(DeviceChoice device, bool cuda, const std::string& shown) {
+  if (cuda || device == DeviceChoice::automatic) return;
+  ir::user_error(kBadOption, {.file = shown}, "--device is for CUDA programs, and this one is for the CPU",
+                 "compile it with --target cuda, or leave --device out");
+}
+
+ProgramFiles find_program(const std::string& dir, DeviceChoice device, const std::string& shown) {
   const codegen::Manifest manifest = codegen::read_manifest(dir);
   const codegen::Target& target = codegen::target_named(manifest.target);
-  ProgramFiles program{.dir = dir, .name = manifest.name, .abi = target.abi, .id = manifest.id};
+  ProgramFiles program{
+      .dir = dir, .shown = shown, .name = manifest.name, .abi = target.abi, .id = manifest.id};
+  check_device(device, target.abi == codegen::ProgramAbi::cuda, shown);
   std::string library = target.library;
   codegen::BuildRequest request;
   if (target.abi == codegen::ProgramAbi::cuda) {
@@ -111,9 +123,6 @@ ProgramFiles find_program(const std::string& dir, DeviceChoice device) {
       library = target.device_library;
       for (const Gpu& gpu : find_gpus()) request.architectures.push_back(gpu.architecture());
     }
-  } else if (device != DeviceChoice::automatic) {
-    ir::user_error(kBadOption, {}, "--device is for CUDA programs, and this one is for the CPU",
-                   "compile it with --target cuda, or leave --device out");
   }
   program.library = (std::filesystem::path(dir) / (manifest.name + library)).string();
   if (!std::filesystem::exists(program.library)) program.library = build_program(dir, request);
@@ -182,7 +191,7 @@ std::vector<RankResult> execute(const ProgramFiles& program,
                                 const std::vector<std::vector<ir::Tensor>>& inputs,
                                 const ExecuteOptions& options) {
   if (program.abi != codegen::ProgramAbi::host && (options.record || options.link)) {
-    ir::user_error(kBadOption, {},
+    ir::user_error(kBadOption, {.file = program.shown},
                    "--trace, --trace-costs and --link support only CPU programs", "leave the options out");
   }
   const int ranks = interface_of(program).ranks;

@@ -24,6 +24,7 @@ namespace braid::cli {
 // A compiled program: a folder with manifest.json, written by `braid compile`.
 struct ProgramFiles {
   std::string dir;
+  std::string shown;  // in messages: what the user gave, which is a model where the folder is a temporary one
   std::string name;
   codegen::ProgramAbi abi = codegen::ProgramAbi::host;
   std::string library;    // built if missing
@@ -33,7 +34,9 @@ struct ProgramFiles {
 bool is_program_dir(const std::string& path);
 // UserErrors: BR0008 if the folder holds no program, BR0016 if a compilation into it was interrupted, BR0003 and BR0013
 // if the program cannot run on the chosen device.
-ProgramFiles find_program(const std::string& dir, DeviceChoice device);
+ProgramFiles find_program(const std::string& dir, DeviceChoice device, const std::string& shown);
+// BR0003 if the choice is not for this kind of program, before one is compiled.
+void check_device(DeviceChoice device, bool cuda, const std::string& shown);
 
 // What a program's table contains for every target.
 struct ProgramInterface {

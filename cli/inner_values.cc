@@ -69,7 +69,7 @@ InnerComparison compare_inner_values(const CompileOptions& options, const Execut
   optimise(schedule, keeping);
   emit_program(schedule, keeping);
 
-  const ProgramFiles files = find_program(temporary.path(), execution.device);
+  const ProgramFiles files = find_program(temporary.path(), execution.device, options.model);
   const std::vector<RankResult> results = execute(files, inputs, execution);
   std::map<std::string, frontend::ValueSource> sources;
   if (!text) sources = frontend::value_sources(options.model);

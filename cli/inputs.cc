@@ -24,6 +24,7 @@
 #include "ir/element.h"
 #include "ir/error.h"
 #include "ir/parser.h"
+#include "runtime/program.h"
 
 namespace braid::cli {
 namespace {
@@ -149,7 +150,7 @@ void InputOptions::add(CLI::App& command) {
   command
       .add_option("--random-max", random_max,
                   "Draw random integers from [0, MAX), and indices within their axis (default 100)")
-      ->check(CLI::Range(std::int64_t{1}, std::numeric_limits<std::int64_t>::max()));
+      ->check(number_from(std::int64_t{1}));
 }
 
 GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
@@ -255,12 +256,57 @@ void check_dim_names(const ProgramInterface& table, const ModelOptions& model) {
   }
 }
 
+// "[n, 3] with n = 1..4"
+std::string sizes_text(const ProgramInterface& table, const InputSpec& spec) {
+  std::vector<std::string> sizes;
+  std::string bounds;
+  std::set<std::string> seen;
+  for (const InputSpec::Size& s : spec.sizes) {
+    sizes.push_back(s.constant >= 0 ? fmt::format("{}", s.constant) : s.dim.empty() ? "?" : s.dim);
+    for (const ProgramInterface::Dim& dim : table.dims) {
+      if (dim.name != s.dim || !seen.insert(s.dim).second) continue;
+      bounds += fmt::format("{}{} = {}{}", bounds.empty() ? " with " : ", ", dim.name, dim.min,
+                            dim.min == dim.max ? "" : fmt::format("..{}", dim.max));
+    }
+  }
+  return fmt::format("[{}]{}", fmt::join(sizes, ", "), bounds);
+}
+
+// Types and sizes that no values of the dimensions make right. Whether sizes agree with each other, the step finds out.
+void check_given(const ProgramInterface& table, const GivenInputs& inputs) {
+  for (std::size_t rank = 0; rank < inputs.ranks.size(); ++rank) {
+    for (std::size_t k = 0; k < table.inputs.size(); ++k) {
+      const InputSpec& spec = table.inputs[k];
+      const ir::Tensor& given = inputs.ranks[rank][k];
+      const std::string name =
+          fmt::format("input '{}'{}", spec.name, table.ranks > 1 ? fmt::format(" of rank {}", rank) : "");
+      if (given.dtype != spec.dtype) {
+        ir::user_error(
+            rt::kWrongInput, {},
+            fmt::format("{} is {}, expected {}", name, to_string(given.dtype), to_string(spec.dtype)),
+            spec.dtype == ir::DType::bf16
+                ? "give an ONNX TensorProto (.pb): .npy files have no bf16"
+                : fmt::format("save it with numpy.save(FILE, x.astype(numpy.{}))", numpy_name(spec.dtype)));
+      }
+      const bool fits = std::equal(
+          spec.sizes.begin(), spec.sizes.end(), given.sizes.begin(), given.sizes.end(),
+          [](const InputSpec::Size& s, std::int64_t size) { return s.constant < 0 || s.constant == size; });
+      if (fits) continue;
+      ir::user_error(rt::kWrongInput, {},
+                     fmt::format("{} has shape [{}], expected {}", name, fmt::join(given.sizes, ", "),
+                                 sizes_text(table, spec)),
+                     "give an array of the model's shape; braid inspect shows it");
+    }
+  }
+}
+
 }  // namespace
 
 GivenInputs make_inputs(const ProgramInterface& table, const ModelOptions& model, const InputOptions& options,
                         Report& report) {
   check_dim_names(table, model);
   GivenInputs inputs = make_inputs(table.inputs, table.ranks, dim_values(table, model.dim_bounds()), options);
+  check_given(table, inputs);
   nlohmann::ordered_json& list = report.json()["inputs"] = nlohmann::ordered_json::array();
   for (std::size_t k = 0; k < table.inputs.size(); ++k) {
     const bool random =

@@ -33,7 +33,8 @@ void print(const ModelFacts& facts, const Report& report) {
   for (const std::string& d : facts.dims) report.print("dim     {}\n", d);
   for (const auto& [what, values] : {std::pair{"input ", &facts.inputs}, {"output", &facts.outputs}}) {
     for (const ModelFacts::Value& v : *values)
-      report.print("{}  {}: {}[{}]\n", what, v.name, v.type, fmt::join(v.dims, ", "));
+      report.print("{}  {}: {}{}\n", what, v.name, v.type,
+                   v.ranked ? fmt::format("[{}]", fmt::join(v.dims, ", ")) : " without a declared shape");
   }
   report.print("weights {} in {} initializers\n", bytes_text(facts.weight_bytes), facts.weights);
   int nodes = 0;
@@ -58,7 +59,9 @@ void print(const ModelFacts& facts, const Report& report) {
 ordered_json values_json(const std::vector<ModelFacts::Value>& values) {
   ordered_json all = ordered_json::array();
   for (const ModelFacts::Value& v : values)
-    all.push_back({{"name", v.name}, {"type", v.type}, {"shape", v.dims}});
+    all.push_back({{"name", v.name},
+                   {"type", v.type},
+                   {"shape", v.ranked ? ordered_json(v.dims) : ordered_json(nullptr)}});
   return all;
 }
 

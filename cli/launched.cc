@@ -6,9 +6,8 @@
 
 #include "cli/errors.h"
 #include "ir/error.h"
-#include "runtime/comm/control_bootstrap.h"
+#include "runtime/comm/check_environment.h"
 #include "runtime/comm/settings.h"
-#include "runtime/emulated/variables.h"
 
 namespace braid::cli {
 
@@ -40,10 +39,13 @@ void as_launched_rank(const std::function<void()>& steps) {
   }
 }
 
+void check_environment(bool cuda) {
+  if (const rt::Status status = rt::check_environment(cuda); !status.ok())
+    ir::user_error(kBadVariable, {}, status.message, "correct or unset the environment variable");
+}
+
 void check_environment(const ProgramFiles& program, int ranks) {
-  const char* hint = "correct or unset the environment variable";
-  if (const rt::Status status = rt::check_comm_environment(); !status.ok())
-    ir::user_error(kBadVariable, {}, status.message, hint);
+  check_environment(program.abi == codegen::ProgramAbi::cuda);
   rt::EngineChoice engine = rt::EngineChoice::automatic;
   (void)rt::engine_choice(&engine);
   if (engine == rt::EngineChoice::mpi && ranks > 1 && !launched()) {
@@ -53,27 +55,18 @@ void check_environment(const ProgramFiles& program, int ranks) {
                                "shared memory",
                                ranks));
   }
-  if (program.abi != codegen::ProgramAbi::cuda) return;
-  std::optional<rt::control::Address> address;
-  if (const rt::Status status = rt::master_address(&address); !status.ok())
-    ir::user_error(kBadVariable, {}, status.message, hint);
-  for (const emulated::Variable& variable : emulated::kVariables) {
-    std::int64_t ignored = 0;
-    if (const std::string wrong = read_variable(variable, &ignored); !wrong.empty())
-      ir::user_error(kBadVariable, {}, wrong, hint);
-  }
 }
 
 void check_launched(const rt::RankEnvironment& environment, const ProgramFiles& program, int ranks,
                     const ExecuteOptions& options) {
   if (environment.size != ranks) {
-    ir::user_error(kLaunchedRanks, {.file = program.dir},
+    ir::user_error(kLaunchedRanks, {.file = program.shown},
                    fmt::format("{} started {} ranks, but the program is for {}", environment.launcher,
                                environment.size, ranks),
                    fmt::format("start {} ranks, or compile with --ranks {}", ranks, environment.size));
   }
   const auto refuse = [&](const std::string& what) {
-    ir::user_error(kBadOption, {.file = program.dir},
+    ir::user_error(kBadOption, {.file = program.shown},
                    fmt::format("{} requires all ranks in one process, but {} started only this one", what,
                                environment.launcher),
                    "start braid without a launcher: it starts the ranks itself");

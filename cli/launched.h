@@ -36,7 +36,8 @@ class ReportedError : public std::runtime_error {
 void as_launched_rank(const std::function<void()>& steps);
 
 // UserError BR0012 if an environment variable that the ranks of this program read has an invalid value or
-// requests something unavailable.
+// requests something unavailable. The first one asks before there is a program.
+void check_environment(bool cuda);
 void check_environment(const ProgramFiles& program, int ranks);
 
 // UserError BR0011 if the launcher's number of ranks is not the program's, BR0003 if the options need all

@@ -62,13 +62,13 @@ std::pair<std::string, ir::Bounds> parse_dim(const std::string& text) {
 
 void ModelOptions::add_dimensions(CLI::App& command) {
   const OptionGroup group(command, "Model");
-  command.add_option("--ranks", ranks, "Number of ranks (world size)")->check(CLI::Range(1, 1024));
+  command.add_option("--ranks", ranks, "Number of ranks (world size)")->check(number_from(1, 1024));
   command
       .add_option("--devices", devices,
                   "Split a plain model over as many of N devices as make a step shortest")
-      ->check(CLI::Range(1, 1024));
+      ->check(number_from(1, 1024));
   command.add_option("--tp", tensor_ranks, "Split a plain model over exactly N devices")
-      ->check(CLI::Range(1, 1024));
+      ->check(number_from(1, 1024));
   command.add_option(
       "--mesh", mesh,
       "Split a plain model over exactly the devices of a mesh, such as dp=2,tp=4: ranks along the last "
@@ -112,7 +112,7 @@ void ModelOptions::add_dimensions(CLI::App& command) {
   command
       .add_option("--conversion-share", conversion_share,
                   "With --strict: percent of the step that one conversion may take")
-      ->check(CLI::Range(0.0, 100.0));
+      ->check(number_from(0.0, 100.0));
   command.add_option("--dim", dims, "NAME=SIZE fixes a dimension, NAME=MIN..MAX bounds it")
       ->allow_extra_args(false);
   command.add_option("--default-dim", default_dim,
@@ -139,7 +139,7 @@ void ModelOptions::add_passes(CLI::App& command) {
   command.add_option("--plugin", plugins, "Shared libraries with additional passes, operators and kernels")
       ->allow_extra_args(false);
   command.add_option("--bisect", bisect, "Run only the first N passes of the list")
-      ->check(CLI::Range(0, 1'000'000));
+      ->check(number_from(0, 1'000'000));
   command.add_option(
       "--machine", machine,
       "Machine for costs: see opt --list-machines, or a .json file; default: cpu, or h100 for CUDA");

@@ -1,13 +1,12 @@
 #include "cli/npy.h"
 
+#include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "cli/errors.h"
-#include "cli/write_file.h"
-#include "frontend/errors.h"
+#include "cli/output_files.h"
 #include "ir/error.h"
+#include "ir/input_file.h"
 
 namespace braid::cli {
 namespace {
@@ -66,35 +65,27 @@ std::vector<std::int64_t> parse_shape(const std::string& path, std::string_view 
   return sizes;
 }
 
-}  // namespace
+// Of format version 1 the length of the header has two bytes, of later ones four.
+constexpr std::size_t kLongPrefix = 12, kMostHeader = 1 << 20;
 
-ir::Tensor read_npy(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    ir::user_error(frontend::kFileNotReadable, {.file = path}, "cannot read the file", "check the path");
-  // A device may never end.
-  std::string all(kMagic.size(), '\0');
-  file.read(all.data(), static_cast<std::streamsize>(all.size()));
-  all.resize(static_cast<std::size_t>(file.gcount()));
-  if (all != kMagic) bad(path, "it does not begin with NumPy's magic");
-  all.append(std::istreambuf_iterator<char>(file), {});
-  return parse_npy(path, all);
+std::size_t header_start(const std::string& path, std::string_view all) {
+  const int major = all.size() < 8 ? 0 : static_cast<unsigned char>(all[6]);
+  if (major < 1 || major > 3) bad(path, "unknown format version");
+  return major == 1 ? kLongPrefix - 2 : kLongPrefix;
 }
 
-ir::Tensor parse_npy(const std::string& path, std::string_view all) {
-  if (all.size() < 10 || all.compare(0, kMagic.size(), kMagic) != 0)
-    bad(path, "it does not begin with NumPy's magic");
-  const int major = static_cast<unsigned char>(all[6]);
-  const std::size_t length_bytes = major == 1 ? 2 : 4;
-  if (major < 1 || major > 3) bad(path, "unknown format version");
-  std::size_t header_length = 0;
-  for (std::size_t k = 0; k < length_bytes; ++k) {
-    header_length |= static_cast<std::size_t>(static_cast<unsigned char>(all[8 + k])) << (8 * k);
-  }
-  const std::size_t start = 8 + length_bytes;
-  if (all.size() < start + header_length) bad(path, "it is truncated in its header");
-  const std::string_view header = all.substr(start, header_length);
+std::size_t header_length(const std::string& path, std::string_view all) {
+  const std::size_t start = header_start(path, all);
+  if (all.size() < start) bad(path, "it is truncated in its header");
+  std::size_t length = 0;
+  for (std::size_t k = 8; k < start; ++k)
+    length |= static_cast<std::size_t>(static_cast<unsigned char>(all[k])) << (8 * (k - 8));
+  if (length > kMostHeader) bad(path, "its header is too long");
+  return length;
+}
 
+// A tensor without its elements.
+ir::Tensor header_of(const std::string& path, std::string_view header) {
   ir::Tensor tensor;
   const std::string_view descr = after_key(header, "descr");
   bool known = false;
@@ -107,12 +98,58 @@ ir::Tensor parse_npy(const std::string& path, std::string_view all) {
   if (!known) bad(path, "its element type is not supported");
   if (!after_key(header, "fortran_order").starts_with("False")) bad(path, "it is in Fortran order");
   tensor.sizes = parse_shape(path, after_key(header, "shape"));
-  std::size_t bytes = static_cast<std::size_t>(ir::size_of(tensor.dtype));
-  for (std::int64_t s : tensor.sizes) bytes *= static_cast<std::size_t>(s);
-  if (all.size() - start - header_length != bytes) bad(path, "its size does not match its shape");
-  tensor.bytes.resize(bytes);
-  if (bytes > 0) std::memcpy(tensor.bytes.data(), all.data() + start + header_length, bytes);
   return tensor;
+}
+
+std::size_t byte_count(const ir::Tensor& tensor) {
+  auto bytes = static_cast<std::size_t>(ir::size_of(tensor.dtype));
+  for (const std::int64_t size : tensor.sizes) bytes *= static_cast<std::size_t>(size);
+  return bytes;
+}
+
+}  // namespace
+
+ir::Tensor read_npy(const std::string& path) {
+  ir::InputFile file(path);
+  // Reads no more than a file of this header has: another kind of file, or a pipe, may never end.
+  std::string all = file.read(kMagic.size());
+  if (all != kMagic) bad(path, "it does not begin with NumPy's magic");
+  const auto more = [&](std::size_t until) { all += file.read(until - std::min(until, all.size())); };
+  more(kLongPrefix);
+  const std::size_t start = header_start(path, all), length = header_length(path, all);
+  more(start + length);
+  if (all.size() < start + length) bad(path, "it is truncated in its header");
+  const std::size_t bytes = byte_count(header_of(path, std::string_view(all).substr(start, length)));
+  more(start + length + bytes + 1);  // a byte too many is an error
+  return parse_npy(path, all);
+}
+
+ir::Tensor parse_npy(const std::string& path, std::string_view all) {
+  if (all.size() < 10 || all.compare(0, kMagic.size(), kMagic) != 0)
+    bad(path, "it does not begin with NumPy's magic");
+  const std::size_t start = header_start(path, all), length = header_length(path, all);
+  if (all.size() < start + length) bad(path, "it is truncated in its header");
+  ir::Tensor tensor = header_of(path, all.substr(start, length));
+  const std::size_t bytes = byte_count(tensor);
+  all.remove_prefix(start + length);
+  if (all.size() != bytes) bad(path, "its size does not match its shape");
+  tensor.bytes.resize(bytes);
+  if (bytes > 0) std::memcpy(tensor.bytes.data(), all.data(), bytes);
+  return tensor;
+}
+
+std::string numpy_name(ir::DType dtype) {
+  const std::string name(to_string(dtype));  // "f32", "bool"
+  switch (name[0]) {
+    case 'f':
+      return "float" + name.substr(1);
+    case 'i':
+      return "int" + name.substr(1);
+    case 'u':
+      return "uint" + name.substr(1);
+    default:
+      return name == "bool" ? "bool_" : "";
+  }
 }
 
 void write_npy(const std::string& path, const ir::Tensor& tensor) { write_file(path, npy_content(tensor)); }

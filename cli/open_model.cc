@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/launched.h"
 #include "cli/status_line.h"
 #include "frontend/errors.h"
 #include "ir/error.h"
@@ -10,17 +11,19 @@ namespace braid::cli {
 
 OpenedModel open_model(const ModelOptions& options, DeviceChoice device, const codegen::TempDir& temporary,
                        const Report& report) {
+  check_environment(options.target.starts_with("cuda"));
   const bool compiled = is_program_dir(options.model);
   std::string dir = options.model;
   std::optional<ir::Schedule> schedule;
   if (!compiled) {
+    check_device(device, options.target.starts_with("cuda"), options.model);
     CompileOptions to_compile = options.compile_options(report);
     to_compile.output_dir = dir = temporary.path();
     StatusLine status;
     if (options.print_after.empty()) status.show(fmt::format("compiling {}", options.model));
     schedule = compile(to_compile).schedule;
   }
-  OpenedModel opened{find_program(dir, device), {}, std::move(schedule)};
+  OpenedModel opened{find_program(dir, device, options.model), {}, std::move(schedule)};
   opened.table = interface_of(opened.files);
   if (compiled && options.ranks != 1 && options.ranks != opened.table.ranks) {
     ir::user_error(

@@ -1,11 +1,33 @@
 // What values of options must be, beside what CLI11 checks: each a reason, or empty.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <string>
 
 namespace braid::cli {
+
+// A number from `least` to `most`; a limit that is the type's own is no news to anybody, and not named.
+template <class Number>
+CLI::Validator number_from(Number least, Number most = std::numeric_limits<Number>::max()) {
+  const bool open = most == std::numeric_limits<Number>::max();
+  const char* kind = std::is_integral_v<Number> ? "whole number" : "number";
+  const auto check = [=](const std::string& text) {
+    Number value{};
+    const bool read = CLI::detail::lexical_cast(text, value);
+    if (read && value >= least && value <= most) return std::string();  // NaN is not
+    // Too large for the type: then its limit is news.
+    const bool too_large = open && std::is_integral_v<Number> && !read && !text.empty() &&
+                           text.find_first_not_of("0123456789") == std::string::npos;
+    return open && !too_large ? fmt::format("must be a {} of at least {}, got {}", kind, least, text)
+                              : fmt::format("must be a {} from {} to {}, got {}", kind, least, most, text);
+  };
+  return {check, open ? fmt::format("{} or more", least) : fmt::format("{} to {}", least, most)};
+}
 
 // For options of unsigned numbers, which CLI11 would wrap around.
 inline std::string not_negative(const std::string& text) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/errors.h"
+#include "cli/option_checks.h"
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
 #include "cli/report.h"
@@ -64,10 +65,6 @@ std::string each_rank(const pipeline::PerRank<pipeline::RankMemory>& memory, Val
 
 int show(const ShowOptions& o, Report& report) {
   const pipeline::PipelineSchedule schedule = o.input.read();
-  if (schedule.ranks() == 0) {
-    report.print("an empty schedule\n");
-    return 0;
-  }
   validate(schedule, {.transfers = has_transfers(schedule)});
   const pipeline::PipelineCosts costs = unit_costs(schedule);
   const pipeline::Simulation simulation = simulate(schedule, costs);
@@ -109,7 +106,7 @@ void add_show(CLI::App& pipeline, Invocation& chosen) {
   o->input.add_file(*command);
   o->input.add_generator(*command);
   command->add_option("--columns", o->columns, "Characters to draw at most (default 200)")
-      ->check(CLI::PositiveNumber);
+      ->check(number_from(1));
   command->callback([o, &chosen] {
     chosen = [o](Report& report) { return o->input.naming_file([&] { return show(*o, report); }); };
   });

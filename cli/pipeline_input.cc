@@ -5,15 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "cli/errors.h"
-#include "cli/write_file.h"
-#include "frontend/errors.h"
+#include "cli/option_checks.h"
+#include "cli/output_files.h"
 #include "ir/error.h"
+#include "ir/input_file.h"
 #include "pipeline/csv.h"
 #include "pipeline/generators.h"
 #include "pipeline/placement.h"
@@ -25,12 +23,12 @@ void PipelineInput::add_file(CLI::App& command) {
 }
 
 void PipelineInput::add_sizes(CLI::App& command) {
-  command.add_option("--ranks", ranks, "Ranks")->check(CLI::PositiveNumber);
+  command.add_option("--ranks", ranks, "Ranks")->check(number_from(1));
   command
       .add_option("--stages", stages,
                   "Stages of the model (default: one per rank, or two if the schedule has two)")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--microbatches", microbatches, "Micro-batches")->check(CLI::PositiveNumber);
+      ->check(number_from(1));
+  command.add_option("--microbatches", microbatches, "Micro-batches")->check(number_from(1));
   command.add_option("--placement", placement,
                      "Which rank owns a stage: loop, v, or a rank for each stage: 0,1,1,0");
 }
@@ -69,15 +67,7 @@ int PipelineInput::naming_file(const std::function<int()>& command) const {
 }
 
 pipeline::PipelineSchedule PipelineInput::read_file() const {
-  std::string text;
-  if (file == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  } else {
-    std::ifstream stream(file, std::ios::binary);
-    if (!stream || (stream.peek(), stream.bad()))  // a directory can be opened but not read
-      ir::user_error(frontend::kFileNotReadable, {.file = file}, "cannot read the file", "check the path");
-    text.assign(std::istreambuf_iterator<char>(stream), {});
-  }
+  const std::string text = file == "-" ? ir::InputFile().rest() : ir::read_text_file(file);
   pipeline::CsvOptions options{.file = file};
   if (!placement.empty()) {
     const auto lines =

@@ -14,6 +14,7 @@
 #include "ir/error.h"
 #include "pipeline/csv.h"
 #include "pipeline/lower.h"
+#include "pipeline/validate.h"
 
 namespace braid::cli {
 namespace {
@@ -83,6 +84,7 @@ int check(const Options& o, Report& report) {
   const pipeline::QueuePolicy policy = pipeline::parse_queue_policy(o.channels);
   const pipeline::PipelineSchedule input = o.input.read();
   const bool lowered = has_transfers(input);
+  if (lowered) validate(input, {.transfers = true});
   const pipeline::PipelineSchedule schedule = lowered ? input : lower(input, {.channels = policy}).schedule;
   const pipeline::PassingOrder certificate = require_deadlock_free(schedule, policy);
   const std::string contradiction = check_certificate(schedule, certificate);

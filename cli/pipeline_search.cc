@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/errors.h"
+#include "cli/option_checks.h"
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
 #include "ir/error.h"
@@ -206,7 +207,7 @@ void add_pipeline_search(CLI::App& pipeline, Invocation& chosen) {
       "--byte-cap", o->byte_cap,
       "Maximum bytes of activations on a rank, for example 40GB (10^9 each) or 32GiB (default: no cap)");
   command->add_option("--budget", o->budget, "Candidates to examine (default: some seconds)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(std::int64_t{0}));
   command->add_option(
       "--channels", o->channels,
       "How transfers share queues: rank, pair or edge, with :K for K buffered messages (default edge)");

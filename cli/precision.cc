@@ -68,7 +68,7 @@ class Trials {
     optimise(schedule, options);
     options.output_dir = folder.path();
     emit_program(schedule, options);
-    return find_program(folder.path(), DeviceChoice::automatic);
+    return find_program(folder.path(), DeviceChoice::automatic, options.model);
   }
 
   CompileOptions options_;

@@ -89,7 +89,7 @@ void tell_nodes(const std::string& dir, Report& report) {
     ir::user_error(kBadOption, {.file = dir}, "--kernels lists those of compiled CPU programs and of models",
                    "explain the model with --target cuda --kernels");
   }
-  const ProgramFiles files = find_program(dir, DeviceChoice::automatic);
+  const ProgramFiles files = find_program(dir, DeviceChoice::automatic, dir);
   const BraidProgram& table = *rt::load_program(files.library, files.id);
   report.print("\nKernels in order\n");
   for (int k = 0; k < table.node_count; ++k) {

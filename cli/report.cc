@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/launched.h"
+#include "cli/output_files.h"
 #include "cli/version.h"
-#include "cli/write_file.h"
 #include "ir/error.h"
 #include "runtime/program.h"
 

@@ -16,10 +16,10 @@
 #include "cli/npz.h"
 #include "cli/open_model.h"
 #include "cli/option_checks.h"
+#include "cli/output_files.h"
 #include "cli/output_names.h"
 #include "cli/report.h"
 #include "cli/tensor_text.h"
-#include "cli/write_file.h"
 #include "codegen/temp_dir.h"
 #include "explain/measured_timeline_json.h"
 
@@ -50,20 +50,15 @@ std::string shape_text(const ir::Tensor& t) {
 // One archive for all ranks, whose arrays are then "rank<r>/<name>" as --input takes them; or folders of .npy files.
 void write_outputs(const Options& o, const ProgramInterface& table, const std::vector<RankResult>& results) {
   const std::vector<std::string> names = output_names(table);
-  NamedTensors archive;
+  NamedTensors arrays;
   for (const RankResult& result : results) {
     const std::string rank = table.ranks > 1 ? fmt::format("rank{}/", result.rank) : "";
-    const std::filesystem::path folder = std::filesystem::path(o.output) / rank;
-    if (!is_archive(o.output)) std::filesystem::create_directories(folder);
-    for (std::size_t k = 0; k < names.size(); ++k) {
-      if (is_archive(o.output)) {
-        archive.emplace_back(rank + names[k], result.outputs[k]);
-      } else {
-        write_npy((folder / (names[k] + ".npy")).string(), result.outputs[k]);
-      }
-    }
+    for (std::size_t k = 0; k < names.size(); ++k) arrays.emplace_back(rank + names[k], result.outputs[k]);
   }
-  if (is_archive(o.output)) write_npz(path_of_launched_rank(o.output, results), archive);
+  if (is_archive(o.output)) return write_npz(path_of_launched_rank(o.output, results), arrays);
+  OutputFiles files(o.output);
+  for (const auto& [name, tensor] : arrays) files.write(name + ".npy", npy_content(tensor));
+  files.publish();
 }
 
 void write_timeline(const Options& o, const explain::MeasuredTimeline& timeline) {

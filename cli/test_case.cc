@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "cli/errors.h"
@@ -12,11 +11,22 @@
 #include "frontend/signature.h"
 #include "frontend/tensor_file.h"
 #include "ir/error.h"
+#include "ir/input_file.h"
 
 namespace braid::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Unlike std::filesystem's, an error of the path is ours.
+bool there(const fs::path& path) {
+  std::error_code error;
+  const bool found = fs::exists(path, error);
+  if (error)
+    ir::user_error(frontend::kFileNotReadable, {.file = path.string()},
+                   fmt::format("cannot read the file: {}", error.message()), "check the path");
+  return found;
+}
 
 [[noreturn]] void no_case(const std::string& path, const std::string& why) {
   ir::user_error(kNoTestCase, {.file = path}, "this is not a test case: " + why,
@@ -26,7 +36,7 @@ namespace fs = std::filesystem;
 // input_0.pb, input_1.pb, ... in order of their numbers.
 std::vector<ir::Tensor> read_numbered(const fs::path& folder, const std::string& stem) {
   std::vector<ir::Tensor> tensors;
-  for (int k = 0; fs::exists(folder / fmt::format("{}_{}.pb", stem, k)); ++k) {
+  for (int k = 0; there(folder / fmt::format("{}_{}.pb", stem, k)); ++k) {
     tensors.push_back(
         frontend::read_tensor_file((folder / fmt::format("{}_{}.pb", stem, k)).string()).tensor);
   }
@@ -35,20 +45,19 @@ std::vector<ir::Tensor> read_numbered(const fs::path& folder, const std::string&
 
 int count_ranks(const fs::path& folder) {
   int ranks = 0;
-  while (fs::exists(folder / fmt::format("rank{}", ranks))) ++ranks;
+  while (there(folder / fmt::format("rank{}", ranks))) ++ranks;
   return ranks;
 }
 
 std::vector<fs::path> data_folders(const fs::path& dir) {
   std::vector<fs::path> folders;
-  for (int k = 0; fs::exists(dir / fmt::format("test_data_set_{}", k)); ++k)
+  for (int k = 0; there(dir / fmt::format("test_data_set_{}", k)); ++k)
     folders.push_back(dir / fmt::format("test_data_set_{}", k));
   return folders;
 }
 
 std::map<std::string, ir::Bounds> read_dims(const fs::path& path) {
-  std::ifstream file(path);
-  const nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
+  const nlohmann::json json = nlohmann::json::parse(ir::read_text_file(path.string()), nullptr, false);
   if (!json.is_object()) no_case(path.string(), "its dims.json is not an object");
   std::map<std::string, ir::Bounds> dims;
   for (const auto& [name, value] : json.items()) {
@@ -100,11 +109,11 @@ TestCase read_test_case(const std::string& dir) {
   test.dir = dir;
   const fs::path folder = dir;
   const std::vector<fs::path> sets = data_folders(folder);
-  if (fs::exists(folder / "model.onnx")) {
+  if (there(folder / "model.onnx")) {
     test.model = (folder / "model.onnx").string();
-  } else if (fs::exists(folder / "model.rank0.onnx")) {
+  } else if (there(folder / "model.rank0.onnx")) {
     test.model = (folder / "model.rank{rank}.onnx").string();
-    while (fs::exists(folder / fmt::format("model.rank{}.onnx", test.ranks))) ++test.ranks;
+    while (there(folder / fmt::format("model.rank{}.onnx", test.ranks))) ++test.ranks;
   } else {
     no_case(dir, "it has no model.onnx or model.rank0.onnx");
   }
@@ -118,7 +127,7 @@ TestCase read_test_case(const std::string& dir) {
     TestData data{set.filename().string(), {}, {}};
     for (int r = 0; r < test.ranks; ++r) {
       const fs::path own = set / fmt::format("rank{}", r);
-      const fs::path source = fs::exists(own) ? own : set;
+      const fs::path source = there(own) ? own : set;
       data.inputs.push_back(read_numbered(source, "input"));
       data.outputs.push_back(read_numbered(source, "output"));
       if (data.outputs.back().empty()) no_case(source.string(), "it has no output_0.pb");
@@ -126,7 +135,7 @@ TestCase read_test_case(const std::string& dir) {
     test.data.push_back(std::move(data));
   }
   const fs::path dims = folder / "dims.json";
-  test.dims = fs::exists(dims) ? read_dims(dims) : dims_of_data(test, signature.inputs);
+  test.dims = there(dims) ? read_dims(dims) : dims_of_data(test, signature.inputs);
   return test;
 }
 

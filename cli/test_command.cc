@@ -18,11 +18,11 @@
 #include "cli/exit_codes.h"
 #include "cli/launched.h"
 #include "cli/model_options.h"
+#include "cli/output_files.h"
 #include "cli/parts.h"
 #include "cli/report.h"
 #include "cli/status_line.h"
 #include "cli/test_case.h"
-#include "cli/write_file.h"
 #include "codegen/temp_dir.h"
 #include "frontend/errors.h"
 #include "ir/error.h"
@@ -168,12 +168,12 @@ class CaseProgram {
     if (o.target == "interpreter") return;
     options.output_dir = temporary_.path();
     emit_program(schedule_, options);
-    program_ = find_program(options.output_dir, o.execute.device);
+    program_ = find_program(options.output_dir, o.execute.device, options.model);
   }
 
   // A program of several ranks may have been made of the plain model of the case.
   CaseProgram(const Options& o, const TestCase& test)
-      : o_(o), program_(find_program(o.program, o.execute.device)) {
+      : o_(o), program_(find_program(o.program, o.execute.device, o.program)) {
     const ProgramInterface table = interface_of(program_);
     ranks_ = table.ranks;
     split_ = test.ranks == 1 && ranks_ > 1;

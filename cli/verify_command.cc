@@ -50,7 +50,8 @@ struct Verified {
 };
 
 Verified open_verified(const Options& o, const codegen::TempDir& temporary, const Report& report) {
-  if (is_program_dir(o.model.model)) return {find_program(o.model.model, o.execute.device), {}, {}};
+  if (is_program_dir(o.model.model))
+    return {find_program(o.model.model, o.execute.device, o.model.model), {}, {}};
   CompileOptions options = o.model.compile_options(report);
   ir::Schedule lowered = lower(options);
   ir::Schedule schedule = lowered;
@@ -67,7 +68,7 @@ Verified open_verified(const Options& o, const codegen::TempDir& temporary, cons
   emit_program(schedule, options);
   StatusLine status;
   status.show(fmt::format("compiling {}", options.model));
-  Verified verified{find_program(temporary.path(), o.execute.device), std::move(lowered), {}};
+  Verified verified{find_program(temporary.path(), o.execute.device, options.model), std::move(lowered), {}};
   if (context.dropped_roundings > 0) {
     const auto& buffers = verified.lowered->graph.buffers;
     const bool bf16 = std::any_of(buffers.begin(), buffers.end(),

@@ -28,7 +28,8 @@ function(braid_add_onnx)
   set(CMAKE_MESSAGE_LOG_LEVEL WARNING)
   add_subdirectory("${BRAID_ONNX_DIR}" "${CMAKE_BINARY_DIR}/onnx" EXCLUDE_FROM_ALL SYSTEM)
   foreach(target onnx onnx_proto)
-    target_compile_options(${target} PRIVATE -w)
+    # Its assertions say where they stand: not on the machine that has built it.
+    target_compile_options(${target} PRIVATE -w "-ffile-prefix-map=${BRAID_ONNX_DIR}=onnx-${BRAID_ONNX_VERSION}")
     set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET default)
   endforeach()
   # The namespace ONNX::, whether or not ONNX itself declared it in subproject mode.

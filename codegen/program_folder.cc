@@ -74,7 +74,7 @@ bool is_weight_file(const fs::path& path) {
 
 ProgramFolder::ProgramFolder(const std::string& dir) : dir_(dir.empty() ? "." : dir) {
   try {
-    made_ = fs::create_directories(dir_);
+    made_.make(dir_);
   } catch (const fs::filesystem_error& e) {
     cannot_write(dir_, e.code().message());
   }
@@ -91,7 +91,6 @@ ProgramFolder::ProgramFolder(const std::string& dir) : dir_(dir.empty() ? "." : 
 ProgramFolder::~ProgramFolder() {
   std::error_code ignored;
   fs::remove_all(aside_, ignored);
-  if (made_) fs::remove(dir_, ignored);  // only if it is still empty
 }
 
 void ProgramFolder::refuse_foreign_files() const {

@@ -19,6 +19,7 @@
 
 #include "codegen/descriptor.h"
 #include "codegen/leftovers.h"
+#include "codegen/made_folders.h"
 #include "codegen/manifest.h"
 #include "codegen/weights.h"
 
@@ -55,9 +56,9 @@ class ProgramFolder {
  private:
   void refuse_foreign_files() const;
 
+  MadeFolders made_;
   std::string dir_, aside_;
   std::optional<Leftover> leftover_;  // aside_
-  bool made_ = false;                 // the folder itself
   Descriptor owner_;                  // locked while aside_ is in use
   std::vector<std::string> written_;
   std::vector<std::string> named_;  // by the manifest

@@ -7,12 +7,14 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <random>
 #include <string_view>
 
+#include "codegen/toolchain.h"
 #include "ir/error.h"
 
 namespace braid::codegen {
@@ -21,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kCannotWrite = 10;
+constexpr int kCannotWrite = 10, kBadVariable = 12;
 constexpr mode_t kMode = 0700;
 
 // Of which processes the numbers in names are: those of this boot of this machine, in this container.
@@ -33,11 +35,23 @@ std::string numbering() {
   return fmt::format("{}.{}", boot, facts.st_ino);
 }
 
+// Where temporary folders are made; *why says why $TMPDIR is of no use.
+fs::path parent_folder(std::string* why) {
+  const std::string given = environment("TMPDIR", "/tmp");
+  std::error_code error;
+  if (!fs::is_directory(given, error))
+    *why = fmt::format("TMPDIR='{}' is not a folder{}", given, error ? ": " + error.message() : "");
+  return given;
+}
+
 // "braid-PROCESS-NUMBERING-RANDOM"
 std::string new_name() {
+  std::string why;
+  const fs::path parent = parent_folder(&why);
+  if (!why.empty())
+    ir::user_error(kBadVariable, {}, why, "set TMPDIR to a writable folder, or unset it for /tmp");
   std::random_device random;
-  return (fs::temp_directory_path() /
-          fmt::format("braid-{}-{}-{:08x}{:08x}", ::getpid(), numbering(), random(), random()))
+  return (parent / fmt::format("braid-{}-{}-{:08x}{:08x}", ::getpid(), numbering(), random(), random()))
       .string();
 }
 
@@ -64,11 +78,12 @@ std::optional<pid_t> maker(std::string_view name, const std::string& numbering) 
 void remove_abandoned_folders() {
   const std::string here = numbering();
   if (here.empty()) return;
+  std::string why;
+  const fs::path parent = parent_folder(&why);
   std::error_code error;
-  const fs::path parent = fs::temp_directory_path(error);
   struct stat folder {};
   // Where others may rename our folders, one of that name need not be a temporary one.
-  if (error || ::stat(parent.c_str(), &folder) != 0 ||
+  if (!why.empty() || ::stat(parent.c_str(), &folder) != 0 ||
       ((folder.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (folder.st_mode & S_ISVTX) == 0))
     return;
   fs::directory_iterator entry(parent, error);
@@ -86,7 +101,8 @@ void remove_abandoned_folders() {
 TempDir::TempDir() : path_(new_name()), leftover_(path_) {
   [[maybe_unused]] static const bool once = (remove_abandoned_folders(), true);
   if (::mkdir(path_.c_str(), kMode) != 0)
-    ir::user_error(kCannotWrite, {.file = path_}, "cannot create a temporary folder",
+    ir::user_error(kCannotWrite, {.file = path_},
+                   fmt::format("cannot create a temporary folder: {}", std::strerror(errno)),
                    "set TMPDIR to a writable folder");
 }
 

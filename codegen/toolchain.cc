@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <fstream>
 #include <span>
 #include <sstream>
@@ -17,6 +16,7 @@
 #include "codegen/leftovers.h"
 #include "codegen/temp_dir.h"
 #include "ir/error.h"
+#include "runtime/environment.h"
 #include "runtime/sealed_file.h"
 
 namespace braid::codegen {
@@ -74,8 +74,8 @@ CommandResult run_command(const std::string& command) {
 }
 
 std::string environment(const char* name, const std::string& otherwise) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : otherwise;
+  const char* value = rt::environment_value(name);
+  return value != nullptr ? value : otherwise;
 }
 
 std::string shell_word(const std::string& text) {
@@ -118,7 +118,8 @@ RuntimeFiles find_runtime(const std::string& given, const std::string& library_f
                 link};
       }
     }
-    tried.push_back(root.lexically_normal().string());
+    std::error_code ignored;  // the build tree, on another machine
+    if (fs::exists(root, ignored)) tried.push_back(root.lexically_normal().string());
   }
   ir::user_error(
       604, {},

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "analysis/costs/json_document.h"
 #include "codegen/manifest.h"
 #include "codegen/toolchain.h"
 #include "driver/split.h"
 #include "frontend/sharding/parts.h"
 #include "ir/error.h"
+#include "ir/input_file.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
 #include "passes/dead_code.h"
@@ -33,7 +33,8 @@ constexpr int kNoPlan = 547;
 }  // namespace
 
 bool is_text(const std::string& model) {
-  return model.ends_with(".braid") && !std::filesystem::is_directory(model);
+  std::error_code ignored;  // an error: the parser's caller says that the file cannot be read
+  return model.ends_with(".braid") && !std::filesystem::is_directory(model, ignored);
 }
 
 std::string program_name(const std::string& model_path) {
@@ -58,7 +59,7 @@ ir::Schedule lower(const CompileOptions& options) {
     return lower_split(options, options.split_report ? *options.split_report : report);
   }
   if (!is_text(options.model)) return frontend::import_model(options.model, options.import);
-  ir::Schedule schedule = ir::parse_schedule(analysis::read_text_file(options.model), options.model);
+  ir::Schedule schedule = ir::parse_schedule(ir::read_text_file(options.model), options.model);
   // An illegal text is the user's error; after a pass the same would be ours.
   std::vector<ir::Violation> violations = ir::verify(schedule);
   if (violations.empty()) {
@@ -214,8 +215,7 @@ std::string build_program(const std::string& dir, const BuildRequest& request) {
   const codegen::Target& target = codegen::target_named(manifest.target);
   const std::string file = manifest.name + target.files.front();
   const fs::path source = fs::path(dir) / file;
-  if (analysis::read_text_file(source.string()).find(fmt::format("0x{:016x}u", manifest.id)) ==
-      std::string::npos) {
+  if (ir::read_text_file(source.string()).find(fmt::format("0x{:016x}u", manifest.id)) == std::string::npos) {
     ir::user_error(codegen::kNoProgram, {.file = source.string()},
                    "belongs to another compilation than its manifest", "compile the model again");
   }

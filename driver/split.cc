@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "analysis/costs/json_document.h"
 #include "analysis/measure.h"
 #include "driver/plain_program.h"
 #include "driver/smaller_limits.h"
@@ -18,6 +17,7 @@
 #include "frontend/sharding/configuration.h"
 #include "frontend/sharding/mesh.h"
 #include "ir/error.h"
+#include "ir/input_file.h"
 
 namespace braid {
 
@@ -273,7 +273,7 @@ class Chooser {
     const std::string& file = options_.split.plan_file;
     FoundPlan plan;
     plan.name = "as given";
-    plan.text = analysis::read_text_file(file);
+    plan.text = ir::read_text_file(file);
     const int ranks = frontend::sharding::mesh_of_plan(plan.text, file).ranks();
     const auto request = plan_request(plan.text, file, options_.split.weights);
     LimitOutcome outcome;
@@ -295,7 +295,7 @@ class Chooser {
     joins_ = product_joins(std::move(plain));
     others_->prepare();
     if (!split.keep_file.empty()) {
-      keep_ = analysis::read_text_file(split.keep_file);
+      keep_ = ir::read_text_file(split.keep_file);
       model_.keep_copies(keep_, split.keep_file);
       const Mesh kept = frontend::sharding::mesh_of_plan(keep_, split.keep_file);
       if (only ? !(kept == *only) : split.devices % kept.ranks() != 0)

@@ -9,6 +9,7 @@
 #include "analysis/costs/errors.h"
 #include "analysis/costs/json_document.h"
 #include "explain/overlap_text.h"
+#include "ir/input_file.h"
 
 namespace braid::explain {
 namespace {
@@ -139,6 +140,8 @@ MeasuredTimeline parse_timeline(const std::string& text, const std::string& file
   return t;
 }
 
-MeasuredTimeline read_timeline(const std::string& path) { return parse_timeline(read_text_file(path), path); }
+MeasuredTimeline read_timeline(const std::string& path) {
+  return parse_timeline(ir::read_text_file(path), path);
+}
 
 }  // namespace braid::explain

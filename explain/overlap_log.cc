@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
 #include "analysis/measure.h"
+#include "ir/error.h"
 #include "ir/kernel_parts.h"
 #include "passes/pass_context.h"
 
@@ -15,6 +17,8 @@ namespace {
 
 using namespace ir;
 using namespace analysis;
+
+constexpr int kBadVariable = 12;
 
 std::string class_of(const ScheduleNode& node, const Graph& graph) {
   if (node.kind == ScheduleNode::Kind::grouped) return "group";
@@ -44,10 +48,20 @@ std::string join(const std::vector<Expr>& list) {
 }
 
 bool overlap_log_wanted() {
-  const char* what = std::getenv("BRAID_LOG");
+  const char* given = std::getenv("BRAID_LOG");
   const char* rank = std::getenv("RANK");
-  if (what == nullptr || (rank != nullptr && std::string_view(rank) != "0")) return false;
-  return fmt::format(",{},", what).find(",overlap,") != std::string::npos;
+  bool wanted = false;
+  for (std::string_view rest = given != nullptr ? given : ""; !rest.empty();) {
+    const std::string_view topic = rest.substr(0, rest.find(','));
+    if (topic != "overlap") {
+      user_error(kBadVariable, {},
+                 fmt::format("BRAID_LOG='{}' has the topic '{}', which is unknown", given, topic),
+                 "BRAID_LOG=overlap is all there is");
+    }
+    wanted = true;
+    rest.remove_prefix(std::min(topic.size() + 1, rest.size()));
+  }
+  return wanted && (rank == nullptr || *rank == '\0' || std::string_view(rank) == "0");
 }
 
 }  // namespace

@@ -21,7 +21,7 @@
 namespace braid::explain {
 
 // An observer (RunOptions::observers) that writes the log of a run. nullopt unless BRAID_LOG, a
-// comma-separated list, contains `overlap`, and on all ranks but 0.
+// comma-separated list, contains `overlap`, and on all ranks but 0. User error BR0012: another topic.
 std::optional<std::function<void(const passes::PassRun&)>> overlap_log_observer();
 
 std::string overlap_log(std::string_view pass, std::string_view when, const ir::Schedule& schedule,

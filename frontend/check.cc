@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "frontend/errors.h"
+#include "frontend/foreign_text.h"
 
 namespace braid::frontend {
 
@@ -91,7 +92,7 @@ void check_with_onnx(const Model& model) {
     if (model.proto.ir_version() >= kWithFunctions)
       checker::check_model_local_functions(model.proto, context, scope);
   } catch (const std::exception& error) {  // ValidationError, and exceptions of single schemas
-    const std::string text = error.what();
+    const std::string text = foreign_text(error);
     ir::Location at{
         .file = model.path, .node = between(text, "Name: ", " \n"), .op = between(text, "OpType: ", " \n")};
     if (at.node == "OpType:") at.node.clear();

@@ -101,10 +101,35 @@ void check_total(const Model& model, const onnx::ValueInfoProto& input, const Di
 
 namespace {
 
+// Declared sizes, also of values inside and of branches and bodies. Exporters write -1 for a size that they do not know.
+void refuse_negative_sizes(const std::string& path, const onnx::GraphProto& graph) {
+  const auto check = [&](const char* what, const onnx::ValueInfoProto& value) {
+    int axis = -1;
+    for (const Dimension& dim : value.type().tensor_type().shape().dim()) {
+      ++axis;
+      if (!dim.has_dim_value() || dim.dim_value() >= -1) continue;
+      user_error(kShapeMismatch, {.file = path},
+                 fmt::format("{} '{}' is declared with the size {} along axis {}", what, value.name(),
+                             dim.dim_value(), axis),
+                 "sizes must be at least 0; name a size that varies");
+    }
+  };
+  for (const onnx::ValueInfoProto& input : graph.input()) check("input", input);
+  for (const onnx::ValueInfoProto& output : graph.output()) check("output", output);
+  for (const onnx::ValueInfoProto& value : graph.value_info()) check("value", value);
+  for (const onnx::NodeProto& node : graph.node()) {
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_g()) refuse_negative_sizes(path, attribute.g());
+      for (const onnx::GraphProto& inner : attribute.graphs()) refuse_negative_sizes(path, inner);
+    }
+  }
+}
+
 // Gives unnamed dimensions names; returns the names of all dimensions of inputs.
 std::set<std::string> name_dims(Model& model) {
   onnx::GraphProto& graph = *model.proto.mutable_graph();
   std::set<std::string> known;
+  refuse_negative_sizes(model.path, graph);
   for (onnx::ValueInfoProto& input : *graph.mutable_input()) {
     if (model.initializers.count(input.name())) continue;
     check_type(model, input);
@@ -112,11 +137,6 @@ std::set<std::string> name_dims(Model& model) {
     for (Dimension& dim : *input.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
       if (unknown(dim)) {
         dim.set_dim_param(fmt::format("{}_{}", input.name(), axis));
-      } else if (dim.has_dim_value() && dim.dim_value() < 0) {
-        user_error(
-            kInvalidDimension, {.file = model.path},
-            fmt::format("input '{}' has the size {} along axis {}", input.name(), dim.dim_value(), axis),
-            "sizes must be at least 0; name a size that varies");
       }
       ++axis;
     }
@@ -140,6 +160,8 @@ std::string shell_word(const std::string& text) {
   return word + "'";
 }
 
+bool is_plain(const std::string& name) { return name.find_first_of("+-*/ ") == std::string::npos; }
+
 // Exporters name a dimension by what it is computed from: "past + 1". The bounds of such a name, if those of every
 // dimension in it are known.
 std::optional<ir::Bounds> related_bounds(const std::string& name, const DimBounds& bounds) {
@@ -157,14 +179,11 @@ std::optional<ir::Bounds> related_bounds(const std::string& name, const DimBound
 }  // namespace
 
 DimBounds default_dims(const std::set<std::string>& names, const DimBounds& given, ir::Bounds fallback) {
-  const auto is_name = [](const std::string& name) {
-    return name.find_first_of("+-*/ ") == std::string::npos;
-  };
   DimBounds all = given, added;
   for (const bool plain : {true, false}) {
     const DimBounds known = all;
     for (const std::string& name : names) {
-      if (all.count(name) || is_name(name) != plain) continue;
+      if (all.count(name) || is_plain(name) != plain) continue;
       added[name] = all[name] = plain ? fallback : related_bounds(name, known).value_or(fallback);
     }
   }
@@ -176,9 +195,13 @@ std::set<std::string> dimension_names(Model model) {
   return with_outputs(model, known);
 }
 
-void resolve_dims(Model& model, const DimBounds& bounds) {
+void resolve_dims(Model& model, DimBounds& bounds) {
   onnx::GraphProto& graph = *model.proto.mutable_graph();
   std::set<std::string> known = name_dims(model);
+  for (const std::string& name : known) {
+    if (is_plain(name) || bounds.count(name)) continue;
+    if (const std::optional<ir::Bounds> related = related_bounds(name, bounds)) bounds[name] = *related;
+  }
   check_bounds(model, bounds, with_outputs(model, known));
 
   std::vector<std::string> unbounded;
@@ -196,10 +219,7 @@ void resolve_dims(Model& model, const DimBounds& bounds) {
   if (!unbounded.empty()) {
     std::string hint = "give";
     for (const std::string& name : known) {
-      if (bounds.count(name)) continue;
-      const std::optional<ir::Bounds> related = related_bounds(name, bounds);
-      hint += " --dim " + shell_word(related ? fmt::format("{}={}..{}", name, related->min, related->max)
-                                             : fmt::format("{}=MIN..MAX", name));
+      if (!bounds.count(name)) hint += " --dim " + shell_word(fmt::format("{}=MIN..MAX", name));
     }
     user_error(kUnboundedDimension, {.file = model.path},
                fmt::format("unbounded dimension {}", fmt::join(unbounded, ", ")),

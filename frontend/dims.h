@@ -14,10 +14,10 @@ namespace braid::frontend {
 using DimBounds = std::map<std::string, ir::Bounds>;
 
 // Names unnamed dimensions of graph inputs (INPUT_AXIS), replaces dimensions with equal bounds by their value
-// in inputs, outputs and value_infos, and checks the rest. UserErrors: an input without type or shape or with
-// a type that the IR lacks; a dimension without bounds; bounds that are reversed, negative or for an unknown
-// dimension.
-void resolve_dims(Model& model, const DimBounds& bounds);
+// in inputs, outputs and value_infos, and checks the rest. `bounds` gets those that follow from the others, of names like
+// "past + 1". UserErrors: an input without type or shape or with a type that the IR lacks; a dimension without bounds; bounds that
+// are reversed, negative or for an unknown dimension.
+void resolve_dims(Model& model, DimBounds& bounds);
 
 // Bounds for the names without any: `fallback`, or, for a name like "past + 1", what follows from the others.
 DimBounds default_dims(const std::set<std::string>& names, const DimBounds& given, ir::Bounds fallback);

@@ -26,7 +26,8 @@ std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
                fmt::format("cannot read the file: {}", std::strerror(error)),
                "check the path and the permissions");
   };
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // Opening a pipe would wait for its writer.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) fail(errno);
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {

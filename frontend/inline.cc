@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "frontend/errors.h"
+#include "frontend/foreign_text.h"
 #include "frontend/functions.h"
 #include "frontend/lower_graph.h"
 #include "frontend/op_registry.h"
@@ -163,7 +164,7 @@ class Inliner {
         return body;
     } catch (const std::exception& error) {
       user_error(kUnsupportedForm, location_of(model_.path, call),
-                 fmt::format("its function body cannot be built: {}", error.what()));
+                 fmt::format("its function body cannot be built: {}", foreign_text(error)));
     }
     user_error(kUnsupportedForm, location_of(model_.path, call),
                "ONNX has no function body for this form of the operator");

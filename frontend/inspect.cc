@@ -48,7 +48,8 @@ std::vector<ModelFacts::Value> values(const std::vector<SignatureValue>& signatu
       const auto dtype = dtype_of_onnx(element);
       type = dtype ? std::string(to_string(*dtype)) : onnx_type_name(element);
     }
-    all.push_back({s.name, type, s.dims});
+    const bool ranked = s.kind != "tensor" || types[k]->type().tensor_type().has_shape();
+    all.push_back({s.name, type, s.dims, ranked});
   }
   return all;
 }

@@ -17,6 +17,7 @@ struct ModelFacts {
     std::string name;
     std::string type;               // "f32", ONNX's name of a type that the IR lacks, or "sequence" and so on
     std::vector<std::string> dims;  // sizes, or names that --dim takes
+    bool ranked = true;             // false: the model declares no shape
   };
   struct Operator {
     std::string domain, name;

@@ -35,7 +35,8 @@ SignatureValue signature_of(const onnx::ValueInfoProto& value) {
   }
   int axis = 0;
   for (const auto& dim : value.type().tensor_type().shape().dim()) {
-    s.dims.push_back(dim.has_dim_value()        ? fmt::format("{}", dim.dim_value())
+    const bool known = dim.has_dim_value() && dim.dim_value() != -1;  // which dims.cc takes for unknown
+    s.dims.push_back(known                      ? fmt::format("{}", dim.dim_value())
                      : !dim.dim_param().empty() ? dim.dim_param()
                                                 : fmt::format("{}_{}", value.name(), axis));
     ++axis;

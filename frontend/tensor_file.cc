@@ -2,8 +2,7 @@
 
 #include <onnx/onnx_pb.h>
 
-#include <filesystem>
-#include <fstream>
+#include <limits>
 
 #include "frontend/errors.h"
 #include "frontend/external_data.h"
@@ -12,10 +11,11 @@
 namespace braid::frontend {
 
 NamedTensor read_tensor_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) ir::user_error(kFileNotReadable, {.file = path}, "cannot read the file", "check the path");
+  const auto file = MappedFile::open(path);
   onnx::TensorProto proto;
-  if (!proto.ParseFromIstream(&file)) {
+  constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<int>::max());
+  if (file->bytes().empty() || file->bytes().size() > kMost ||
+      !proto.ParseFromArray(file->bytes().data(), static_cast<int>(file->bytes().size()))) {
     ir::user_error(kNotOnnx, {.file = path}, "this is not an ONNX TensorProto",
                    "store one TensorProto per file");
   }

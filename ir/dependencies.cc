@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "ir/collective_table.h"
+#include "ir/collective_order.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 
@@ -127,6 +127,7 @@ class Finder {
     const Graph& graph = schedule_.graph;
     node_of.assign(graph.ops.size(), -1);
     const int n = static_cast<int>(nodes.size());
+    lone_transfers_ = !transfers_meet(schedule_);
     written_.assign(graph.storages.size(), false);
     std::vector<StorageTouch> touched;
     std::size_t touches = 0;
@@ -172,8 +173,9 @@ class Finder {
       }
     }
     for (const CommEffect& c : e.comm) transfers(node, c);
+    if (lone_transfers_) keep_progress(node, e);
     barriers(node, e.barrier);
-    if (options_.channel_order) channels(op, node, e);
+    if (options_.channel_order) channels(node, e);
     memory(node, e);
   }
 
@@ -186,8 +188,11 @@ class Finder {
   std::vector<std::vector<StorageId>> hands_out_;  // per node: storages of what it defines
   int last_barrier_ = -1;
   int last_node_ = -1;
-  std::map<std::vector<int>, int> last_on_channel_;
+  std::map<Queue, int> last_on_channel_;
   std::map<OpId, int> wait_of_;  // start -> node of its wait
+  bool lone_transfers_ = false;
+  std::map<Queue, int> last_start_;  // those before it in a queue come before it anyway
+  int last_wait_ = -1;               // or release
 
   // Transfers from one member of a pair to the other, in a program that all ranks share.
   struct Transfers {
@@ -224,6 +229,22 @@ class Finder {
     }
   }
 
+  // Where a rank may wait for a transfer whose other side stands elsewhere (a lone send or receive, a program for one rank),
+  // what it has not done by then may be what others wait for: a wait needs their starts, a release their waits. So waits and
+  // releases keep their order, and no start moves below one; starts that move up only help.
+  void keep_progress(int node, const Effects& e) {
+    const auto after = [&](int before) { add(before, node, DepKind::weak, Hazard::channel_order, {}); };
+    for (const CommEffect& c : e.comm) {
+      if (c.phase != CommPhase::start || c.blocking) {
+        for (const auto& [queue, start] : last_start_) after(start);
+        if (last_wait_ >= 0) after(last_wait_);
+        last_wait_ = node;
+      }
+      if (c.phase != CommPhase::start) continue;
+      for (const Queue& queue : queues_of(schedule_, c.start)) last_start_[queue] = node;
+    }
+  }
+
   void add(int from, int to, DepKind kind, Hazard hazard, BufferId buffer, bool keeps_alive = false) {
     if (from != to) edges_.push_back({from, to, kind, hazard, buffer, keeps_alive});
   }
@@ -257,36 +278,11 @@ class Finder {
     }
   }
 
-  // The FIFOs that the start of a collective enters.
-  std::vector<std::vector<int>> fifos(const CommEffect& c) const {
-    const Graph& graph = schedule_.graph;
-    const int group = c.group.index;
-    switch (schedule_.channels) {
-      case ChannelPolicy::global:
-        return {{}};
-      case ChannelPolicy::communicator:
-        return {{group}};
-      case ChannelPolicy::pair:
-      case ChannelPolicy::edge:
-        break;
-    }
-    const auto* kernel = graph[c.start].as<CollectiveKernel>();
-    const bool edge = schedule_.channels == ChannelPolicy::edge;
-    if (row_of(c.kind).point_to_point && kernel != nullptr)
-      return {{group, kernel->root, edge && c.kind == CollectiveKind::recv ? 1 : 0}};
-    std::vector<std::vector<int>> out;
-    for (int peer = 0; peer < static_cast<int>(graph[c.group].size()); ++peer) {
-      out.push_back({group, peer, 0});
-      if (edge) out.push_back({group, peer, 1});
-    }
-    return out;
-  }
-
-  void channels(OpId, int node, const Effects& e) {
+  void channels(int node, const Effects& e) {
     for (const CommEffect& c : e.comm) {
       if (c.phase != CommPhase::start) continue;
-      for (const std::vector<int>& fifo : fifos(c)) {
-        auto [last, fresh] = last_on_channel_.try_emplace(fifo, node);
+      for (const Queue& queue : queues_of(schedule_, c.start)) {
+        auto [last, fresh] = last_on_channel_.try_emplace(queue, node);
         if (!fresh) add(last->second, node, DepKind::weak, Hazard::channel_order, {});
         last->second = node;
       }

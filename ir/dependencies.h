@@ -34,7 +34,8 @@ enum class Hazard : std::uint8_t {
   write_after_read,
   write_after_write,
   structure,      // start before wait before release; waits of a transfer after the other side's start
-  channel_order,  // collectives in the order that the channel policy requires
+  channel_order,  // collectives in the order that the channel policy requires, and starts, waits and releases
+                  // around transfers whose other side stands elsewhere
   group_order,    // a group that must come after another one (ScheduleNode::after)
   barrier,        // one of the two has unknown effects
 };

@@ -72,6 +72,7 @@ bool ForceKernels::run(Schedule& schedule, PassContext& context) const {
   const CommEngine engine = context.engine.value_or(engine_of(context.costs->machine()));
   Graph& graph = schedule.graph;
   IdVector<OpId, bool> blocks(graph.ops.size(), false);
+  const IdVector<OpId, bool> allowed = may_block(schedule);
   for (const ForcedKernel& f : forced) {
     bool known = false, applied = false, only_not_blocking = false;
     for (OpId id : collectives) {
@@ -80,14 +81,16 @@ bool ForceKernels::run(Schedule& schedule, PassContext& context) const {
       auto& kernel = *graph[id].as<CollectiveKernel>();
       const std::vector<std::string_view> kernels = possible(engine, kernel.kind);
       const bool has = std::find(kernels.begin(), kernels.end(), f.kernel) != kernels.end();
-      if (!has || (f.blocking && !may_block(kernel))) {
+      if (!has || (f.blocking && !allowed[id])) {
         only_not_blocking |= has;
         if (f.collective == "*") continue;
-        user_error(kNoSuchKernel, {.node = graph[id].name},
-                   has ? fmt::format("--force-kernel: a {} cannot be blocking", to_string(kernel.kind))
-                       : fmt::format("--force-kernel: {} has no kernel '{}' for {}", to_string(engine),
-                                     f.kernel, to_string(kernel.kind)),
-                   fmt::format("it has {}", fmt::join(kernels, ", ")));
+        user_error(
+            kNoSuchKernel, {.node = graph[id].name},
+            has ? fmt::format("--force-kernel: this {} cannot be blocking: ranks could wait for each other",
+                              to_string(kernel.kind))
+                : fmt::format("--force-kernel: {} has no kernel '{}' for {}", to_string(engine), f.kernel,
+                              to_string(kernel.kind)),
+            fmt::format("it has {}", fmt::join(kernels, ", ")));
       }
       kernel.algorithm = *algorithm_named(f.kernel);
       blocks[id] = f.blocking;

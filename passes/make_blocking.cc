@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/collective_order.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
 #include "ir/id_vector.h"
@@ -33,9 +34,33 @@ void strip(Schedule& schedule, const IdVector<OpId, bool>& gone) {
     std::erase_if(node.after, [&](const std::string& name) { return empty_groups.contains(name); });
 }
 
+// `alone`: only those whose wait is the next operation that communicates.
+void allow(const Graph& graph, const std::vector<OpId>& ops, bool alone, IdVector<OpId, bool>& allowed) {
+  OpId last;  // the last operation that communicates, if it is a start
+  for (const OpId id : ops) {
+    const Operation& op = graph[id];
+    if (const auto* region = op.as<RegionKernel>()) {
+      for (const Region& r : region->regions) allow(graph, r.ops, alone, allowed);
+      last = {};
+    } else if (const auto* kernel = op.as<CollectiveKernel>()) {
+      allowed[id] = !alone && !row_of(kernel->kind).point_to_point;
+      last = row_of(kernel->kind).point_to_point ? OpId{} : id;
+    } else if (const auto* wait = op.as<WaitKernel>()) {
+      if (wait->start == last) allowed[last] = true;
+      last = {};
+    } else if (op.as<ReleaseKernel>() != nullptr) {
+      last = {};
+    }
+  }
+}
+
 }  // namespace
 
-bool may_block(const CollectiveKernel& kernel) { return !row_of(kernel.kind).point_to_point; }
+IdVector<OpId, bool> may_block(const Schedule& schedule) {
+  IdVector<OpId, bool> allowed(schedule.graph.ops.size(), false);
+  allow(schedule.graph, execution_order(schedule), !transfers_meet(schedule), allowed);
+  return allowed;
+}
 
 bool make_blocking(Schedule& schedule, std::span<const OpId> starts) {
   Graph& graph = schedule.graph;
@@ -43,7 +68,8 @@ bool make_blocking(Schedule& schedule, std::span<const OpId> starts) {
   bool changed = false;
   for (OpId id : starts) {
     auto* kernel = graph[id].as<CollectiveKernel>();
-    internal_check(kernel != nullptr && may_block(*kernel), "'{}' cannot block", graph[id].name);
+    internal_check(kernel != nullptr && !row_of(kernel->kind).point_to_point, "'{}' cannot block",
+                   graph[id].name);
     if (kernel->blocking) continue;
     kernel->blocking = wanted[id] = changed = true;
   }

@@ -13,18 +13,20 @@
 //      a change.
 //   2. It is complete where it started: no other node moves, and later nodes find all their inputs.
 //   3. Sends and receives are refused (may_block): two ranks that send to each other would both block. Collectives
-//      cannot deadlock so: the ranks of one program issue them in one order. Ranks that run different programs
-//      need `braid check`.
+//      cannot deadlock so: the ranks of one program issue them in one order. Where a transfer's two sides stand apart, or
+//      ranks run different programs, only those may block that are waited for before anything else communicates.
 //   4. No state is kept outside of the schedule.
 #pragma once
 
 #include <span>
 
+#include "ir/id_vector.h"
 #include "ir/schedule.h"
 
 namespace braid::passes {
 
-bool may_block(const ir::CollectiveKernel& kernel);
+// By operation: the collectives that may block.
+ir::IdVector<ir::OpId, bool> may_block(const ir::Schedule& schedule);
 
 // Returns whether something changed; then the plan is dropped. Ids are renumbered, names stay.
 bool make_blocking(ir::Schedule& schedule, std::span<const ir::OpId> starts);

@@ -5,6 +5,8 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <filesystem>
+#include <system_error>
 
 #include "ir/error.h"
 #include "passes/default_passes.h"
@@ -127,6 +129,13 @@ PassRegistry& pass_registry() {
 void load_plugin(const std::string& path) {
   // A name without a slash would be searched for in the system's library folders, not in the current one.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
+  std::error_code ignored;  // an absent file: dlopen says more
+  const auto status = std::filesystem::status(file, ignored);
+  if (std::filesystem::exists(status) &&
+      !std::filesystem::is_regular_file(status)) {  // a pipe would wait for its writer
+    ir::user_error(543, {.file = path}, "cannot load the plug-in: it is not a file",
+                   "a plug-in is a shared library built against this version of braid::compiler");
+  }
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();

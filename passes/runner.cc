@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 
-#include "ir/effects.h"
+#include "analysis/check/check_traces.h"
+#include "analysis/order_analysis.h"
+#include "ir/collective_order.h"
 #include "ir/error.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
@@ -34,22 +36,36 @@ void check_names(std::span<const Pass> passes, const std::vector<std::string>& n
   }
 }
 
-void collect_starts(const Graph& graph, OpId op, std::map<std::string, std::vector<std::string>>& out) {
-  if (const auto* c = graph[op].as<CollectiveKernel>()) out[graph[c->group].name].push_back(graph[op].name);
-  if (const auto* region = graph[op].as<RegionKernel>()) {
-    for (const Region& r : region->regions) {
-      for (OpId inner : r.ops) collect_starts(graph, inner, out);
-    }
+// What passes must keep of a program's collectives.
+class CollectiveWatch {
+ public:
+  explicit CollectiveWatch(const Schedule& schedule) : order_(schedule) {
+    if (!analysis::has_point_to_point(schedule)) return;
+    trace_ = collective_trace(schedule, schedule.graph.name);
+    proved_ = check::fault_of_all_ranks(*trace_).empty();
   }
-}
+
+  void after(const Pass& pass, const Schedule& schedule) {
+    CollectiveOrder order(schedule);
+    const std::string change = order_.change(order, pass.may_reorder_collectives());
+    internal_check(change.empty(), "pass '{}' {}", pass.name(), change);
+    order_ = std::move(order);
+    if (!proved_) return;
+    CollectiveTrace trace = collective_trace(schedule, schedule.graph.name);
+    const bool same = trace.channels == trace_->channels && trace.events == trace_->events;
+    const std::string found = same ? std::string() : check::fault_of_all_ranks(trace);
+    internal_check(found.empty(), "after pass '{}' the ranks do not fit together any more: {}", pass.name(),
+                   found);
+    trace_ = std::move(trace);
+  }
+
+ private:
+  CollectiveOrder order_;
+  std::optional<CollectiveTrace> trace_;  // of a program with sends or receives
+  bool proved_ = false;                   // false as well where each rank runs another program
+};
 
 }  // namespace
-
-std::map<std::string, std::vector<std::string>> collective_order(const Schedule& schedule) {
-  std::map<std::string, std::vector<std::string>> out;
-  for (OpId op : execution_order(schedule)) collect_starts(schedule.graph, op, out);
-  return out;
-}
 
 std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> passes,
                                    const RunOptions& options) {
@@ -59,8 +75,9 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
   std::optional<PassContext> own;
   PassContext& context = options.context != nullptr ? *options.context : own.emplace();
   // Otherwise the first pass would be blamed for what came in.
-  if (options.verify) check(schedule, "none (the schedule as it came in)");
-  auto order = options.verify ? collective_order(schedule) : decltype(collective_order(schedule)){};
+  if (options.verify) ir::check(schedule, "none (the schedule as it came in)");
+  std::optional<CollectiveWatch> collectives;
+  if (options.verify) collectives.emplace(schedule);
   for (std::size_t k = 0; k < passes.size(); ++k) {
     const Pass& pass = passes[k];
     PassRecord record{pass.name()};
@@ -80,11 +97,8 @@ std::vector<PassRecord> run_passes(Schedule& schedule, std::span<const Pass> pas
       record.seconds = seconds_since(begin);
       const Clock::time_point verify_begin = Clock::now();
       if (options.verify) {
-        check(schedule, pass.name());
-        auto order_now = collective_order(schedule);
-        internal_check(pass.may_reorder_collectives() || order_now == order,
-                       "pass '{}' changed the order of collectives without being allowed to", pass.name());
-        order = std::move(order_now);
+        ir::check(schedule, pass.name());
+        collectives->after(pass, schedule);
       }
       if (options.check_unchanged && !changed) {
         internal_check(print(schedule) == before, "pass '{}' changed the schedule and said that it did not",

@@ -3,7 +3,9 @@
 // After every pass that ran, unless told otherwise:
 //   * the verifier finds nothing (ir/verifier.h);
 //   * the collectives of every communicator stand in the order in which they stood before, unless the pass
-//     declares that it may reorder them;
+//     declares that it may reorder them; with sends and receives, those of every queue do in any case
+//     (ir/collective_order.h);
+//   * a program with sends and receives that all ranks can run together (analysis/check) still is one;
 //   * a pass that reports "unchanged" has left the text as it was (only with `check_unchanged`, which prints
 //     twice).
 // A violation is an InternalError that names the pass.
@@ -62,8 +64,5 @@ std::string to_string(std::span<const PassRecord> records);
 
 // All passes with descriptions and options, as `--list-passes` prints them.
 std::string list_passes(const PassRegistry& registry = pass_registry());
-
-// The names of the collectives of each communicator in the order in which they start, regions included.
-std::map<std::string, std::vector<std::string>> collective_order(const ir::Schedule& schedule);
 
 }  // namespace braid::passes

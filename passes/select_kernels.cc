@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "analysis/collectives_of.h"
@@ -10,6 +11,7 @@
 #include "ir/collective_table.h"
 #include "ir/comm_buffer.h"
 #include "ir/error.h"
+#include "ir/in_place_collectives.h"
 #include "passes/kernel_choice.h"
 #include "passes/make_blocking.h"
 
@@ -55,6 +57,7 @@ class Chooser {
   Chooser(const SelectKernels& options, const Schedule& schedule, const PassContext& context)
       : options_(options),
         graph_(schedule.graph),
+        may_block_(may_block(schedule)),
         context_(context),
         costs_(*context.costs),
         engine_(engine_named(options.engine, context)),
@@ -75,7 +78,8 @@ class Chooser {
     for (const KernelCandidate& candidate : c.candidates) {
       if (candidate.kernel == c.kernel) c.us = candidate.us;
     }
-    if (!c.blocking && may_block(k) && c.us < options_.blocking_below_us) c.blocking = c.made_blocking = true;
+    if (!c.blocking && may_block_[start] && c.us < options_.blocking_below_us)
+      c.blocking = c.made_blocking = true;
     return c;
   }
 
@@ -207,6 +211,7 @@ class Chooser {
 
   const SelectKernels& options_;
   const Graph& graph_;
+  const IdVector<OpId, bool> may_block_;
   const PassContext& context_;
   const CostModel& costs_;
   CommEngine engine_, priced_;
@@ -231,6 +236,8 @@ bool SelectKernels::run(Schedule& schedule, PassContext& context) {
   std::vector<KernelChoice> choices = choose(schedule, context);
   bool changed = false;
   std::vector<OpId> blocking;
+  using Places = std::map<StorageId, StorageId>;
+  const Places in_place = schedule.plan ? shared_places(schedule) : Places{};
   for (std::size_t i = 0; i < starts.size(); ++i) {
     auto& kernel = *schedule.graph[starts[i]].as<CollectiveKernel>();
     const Algorithm chosen = *algorithm_named(choices[i].kernel);
@@ -238,6 +245,8 @@ bool SelectKernels::run(Schedule& schedule, PassContext& context) {
     kernel.algorithm = chosen;
     if (choices[i].made_blocking) blocking.push_back(starts[i]);
   }
+  // A kernel that reads peers' operands while it writes results cannot have both in one place.
+  if (!in_place.empty() && shared_places(schedule) != in_place) schedule.plan.reset();
   changed |= make_blocking(schedule, blocking);
   context.kernel_choices = std::move(choices);
   return changed;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "analysis/costs/json_document.h"
+#include "ir/input_file.h"
 #include "pipeline/errors.h"
 
 namespace braid::pipeline {
@@ -143,7 +144,7 @@ PipelineCosts parse_costs(const std::string& text, const std::string& file, int 
 }
 
 PipelineCosts read_costs(const std::string& path, int stages) {
-  return parse_costs(analysis::read_text_file(path), path, stages);
+  return parse_costs(ir::read_text_file(path), path, stages);
 }
 
 }  // namespace braid::pipeline

@@ -96,6 +96,10 @@ void each_action(const PipelineSchedule& schedule, Visit visit) {
 void count(PipelineSchedule& schedule, const CsvOptions& options, std::int32_t& stages) {
   std::int64_t actions = 0;
   each_action(schedule, [&](int, std::size_t, Action) { ++actions; });
+  // Nothing would be wrong with it: no rank waits, and nothing is missing.
+  if (actions == 0)
+    fail(kNoActions, options, 0, "the schedule has no action",
+         "each line has the actions of one rank: 0F0,0B0");
   each_action(schedule, [&](int rank, std::size_t cell, Action a) {
     const bool stage = options.rank_of_stage.empty() && a.stage >= actions;
     if (stage || a.microbatch >= actions) {

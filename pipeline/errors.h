@@ -15,6 +15,7 @@ inline constexpr int kBadChannelPolicy = 807;
 inline constexpr int kUnknownSchedule = 808;
 inline constexpr int kScheduleSizes = 809;  // sizes for which a schedule is not defined
 inline constexpr int kScheduleTooLarge = 810;
+inline constexpr int kNoActions = 811;  // a file without a single action
 
 // Checking, lowering and proving.
 inline constexpr int kBadAction = 830;        // unknown stage or micro-batch, or a wrong place

@@ -10,5 +10,6 @@ void bind_tensor(nb::module_& module);
 void bind_compile(nb::module_& module);
 void bind_session(nb::module_& module);
 void bind_reports(nb::module_& module);
+void bind_ranks(nb::module_& module);
 
 }  // namespace braid::python

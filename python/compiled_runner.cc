@@ -81,6 +81,7 @@ int cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurr
 }  // namespace
 
 std::unique_ptr<Runner> open_compiled(const CompiledFiles& files, int threads) {
+  check_environment(false);
   const int ranks = files.table->ranks;
   // One rank needs nobody, whoever started this process.
   if (ranks == 1) return std::make_unique<CompiledRunner>(files, nullptr, threads);

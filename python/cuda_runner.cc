@@ -60,6 +60,7 @@ class CudaRunner : public Runner {
         output_staging_(static_cast<std::size_t>(table_.output_count)),
         in_(input_staging_.size()),
         out_(output_staging_.size()) {
+    check_environment(true);
     join(files.dir);
     open(files.dir, options);
     void* event = nullptr;

@@ -5,6 +5,7 @@ namespace braid::python {
 
 inline constexpr int kBadOption = 3;
 inline constexpr int kMissingInput = 6;
+inline constexpr int kRankFailed = 7;
 inline constexpr int kLaunchedRanks = 11;
 inline constexpr int kBadVariable = 12;
 inline constexpr int kNoGpu = 13;

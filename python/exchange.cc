@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "ir/error.h"
 #include "python/errors.h"
@@ -122,6 +123,23 @@ constexpr std::uint32_t kDlpackMajor = 1;
 constexpr std::uint64_t kReadOnly = 1;  // of flags
 
 constexpr int kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13;  // DLPack's devices
+
+// Of NumPy and PyTorch; a count beyond it is taken for nonsense, and no shape is read.
+constexpr int kMostDims = 64;
+
+// What is wrong with a description of memory, whoever gave it; empty: nothing.
+std::string fault_of(const rt::TensorView& view) {
+  auto bytes = static_cast<std::int64_t>(rt::size_of(view.dtype));
+  bool empty = false, too_large = false;
+  for (const std::int64_t size : view.shape) {
+    if (size < 0) return fmt::format("has a dimension of size {}", size);
+    empty = empty || size == 0;
+    too_large = too_large || __builtin_mul_overflow(bytes, std::max<std::int64_t>(size, 1), &bytes);
+  }
+  if (too_large) return "has more elements than memory has bytes";
+  if (view.data == nullptr && !empty) return "has elements, but no memory";
+  return {};
+}
 
 // Calls __dlpack__, in the way of version 1 if the object knows it.
 nb::object export_dlpack(nb::handle object, std::int64_t stream) {
@@ -290,19 +308,30 @@ bool Borrowed::take_dlpack(nb::handle object, const Places& places) {
     return false;
   }
   const nb::dlpack::dltensor& t = *found;
-  if (t.ndim < 0 || (t.ndim > 0 && t.shape == nullptr) ||
-      std::any_of(t.shape, t.shape + t.ndim, [](std::int64_t size) { return size < 0; })) {
-    why_not_ = ": its __dlpack__ gives no shape";
+  if (std::pair<int, int>(t.device.device_type, t.device.device_id) != place) {
+    why_not_ = fmt::format(": its __dlpack__ gives memory of device {}:{}, its __dlpack_device__ says {}:{}",
+                           static_cast<int>(t.device.device_type), t.device.device_id, device, number);
+    return false;
+  }
+  if (t.ndim < 0 || t.ndim > kMostDims || (t.ndim > 0 && t.shape == nullptr)) {
+    why_not_ = fmt::format(": its __dlpack__ gives no shape of {} dimensions", t.ndim);
+    return false;
+  }
+  if (t.byte_offset > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+    why_not_ = fmt::format(": its __dlpack__ gives an offset of {} bytes", t.byte_offset);
     return false;
   }
   const std::optional<rt::DType> dtype = type_of_dlpack(t.dtype);
   known_type_ = dtype.has_value();
-  if (!dtype) type_name_ = fmt::format("of DLPack's type {} with {} bits", t.dtype.code, t.dtype.bits);
-  view_ = {static_cast<std::byte*>(t.data) + t.byte_offset,
+  if (!dtype) {
+    type_name_ = fmt::format("of DLPack's type {} with {} bits{}", t.dtype.code, t.dtype.bits,
+                             t.dtype.lanes == 1 ? "" : fmt::format(" and {} lanes", t.dtype.lanes));
+  }
+  view_ = {t.data == nullptr ? nullptr : static_cast<std::byte*>(t.data) + t.byte_offset,
            dtype.value_or(rt::DType::u8),
            {t.shape, static_cast<std::size_t>(t.ndim)}};
   strides_ = t.strides;
-  stride_unit_ = t.dtype.bits / 8;
+  stride_unit_ = std::max(1, t.dtype.bits / 8);
   return true;
 }
 
@@ -355,6 +384,8 @@ void Borrowed::read_interface(const nb::dict& interface, std::optional<rt::DType
   for (nb::handle size : interface["shape"]) shape_.push_back(nb::cast<std::int64_t>(size));
   if (interface.contains("strides") && !interface["strides"].is_none()) {
     for (nb::handle stride : interface["strides"]) own_strides_.push_back(nb::cast<std::int64_t>(stride));
+    if (own_strides_.size() != shape_.size())
+      fault_ = fmt::format("has {} strides for {} dimensions", own_strides_.size(), shape_.size());
   }
   known_type_ = dtype.has_value();
   if (!dtype) type_name_ = type_name;
@@ -368,13 +399,18 @@ void Borrowed::take(nb::handle object, const Expected& expected) {
   device_.clear();
   type_name_.clear();
   why_not_.clear();
+  fault_.clear();
   producer_ = kNoStream;
   on_device_ = false;
   if (take_buffer(object)) return read_strides(object);
   const bool is_class = PyType_Check(object.ptr()) != 0;  // which has its objects' methods
   if (!is_class && (take_dlpack(object, expected.places) || take_cuda_interface(object, expected.places) ||
-                    take_array_interface(object)))
-    return;
+                    take_array_interface(object))) {
+    if (fault_.empty() && device_.empty()) fault_ = fault_of(view_);
+    if (fault_.empty()) return;
+    ir::user_error(kNotATensor, {}, fmt::format("{} '{}' {}", expected.role, expected.name, fault_),
+                   "pass a tensor that describes its own memory");
+  }
   ir::user_error(kNotATensor, {},
                  fmt::format("{} '{}' is a {}, not a tensor that can be passed{}", expected.role,
                              expected.name, type_text(object), why_not_),
@@ -416,7 +452,9 @@ std::optional<Borrowed::Refusal> Borrowed::refusal(const Expected& expected, boo
     }
   } else if (!dense(view_.shape, strides_, item / stride_unit_)) {
     std::vector<std::int64_t> bytes;
-    for (std::size_t k = 0; k < view_.shape.size(); ++k) bytes.push_back(strides_[k] * stride_unit_);
+    for (std::size_t k = 0; k < view_.shape.size(); ++k)
+      bytes.push_back(static_cast<std::int64_t>(static_cast<std::uint64_t>(strides_[k]) *
+                                                static_cast<std::uint64_t>(stride_unit_)));
     return Refusal{
         kNotPassable,
         fmt::format("has shape ({}) with strides of ({}) bytes, but programs take dense row-major tensors",

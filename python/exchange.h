@@ -77,6 +77,7 @@ class Borrowed {
   bool held_ = false, readonly_ = false, known_type_ = false, on_device_ = false;
   std::int64_t producer_ = kNoStream;
   std::string why_not_;  // the object's own reason
+  std::string fault_;    // of the memory that the object describes
   std::string type_name_,
       device_;  // of a type that programs do not have; of a device that is not this memory
   std::vector<std::int64_t> shape_, own_strides_;  // where the object's own do not last

@@ -4,13 +4,16 @@
 
 #include "ir/error.h"
 #include "python/errors.h"
-#include "runtime/comm/settings.h"
+#include "runtime/comm/check_environment.h"
 
 namespace braid::python {
 
-rt::RankEnvironment launched_rank(const std::string& dir, int ranks) {
-  if (const rt::Status status = rt::check_comm_environment(); !status.ok())
+void check_environment(bool cuda) {
+  if (const rt::Status status = rt::check_environment(cuda); !status.ok())
     ir::user_error(kBadVariable, {}, status.message, "correct or unset the environment variable");
+}
+
+rt::RankEnvironment launched_rank(const std::string& dir, int ranks) {
   rt::RankEnvironment environment;
   if (const rt::Status found = rt::find_rank_environment(&environment); !found.ok())
     ir::user_error(kLaunchedRanks, {}, found.message, "start the ranks with mpirun, torchrun or srun");

@@ -7,6 +7,9 @@
 
 namespace braid::python {
 
+// UserError BR0012 if an environment variable that a session reads has an invalid value.
+void check_environment(bool cuda);
+
 // `dir`: the program's folder. User errors BR0012 a variable, BR0011 another number of ranks, BR0734 no launcher.
 rt::RankEnvironment launched_rank(const std::string& dir, int ranks);
 

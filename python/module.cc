@@ -9,4 +9,5 @@ NB_MODULE(_braid, module) {
   braid::python::bind_compile(module);
   braid::python::bind_session(module);
   braid::python::bind_reports(module);
+  braid::python::bind_ranks(module);
 }

@@ -1,14 +1,13 @@
 #include "runtime/half_gemm.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 #include <vector>
 
 #include "runtime/amx.h"
 #include "runtime/byte_weights.h"
 #include "runtime/half.h"
+#include "runtime/kernel_variables.h"
 #include "runtime/processor.h"
 #include "runtime/tile_kernels.h"
 
@@ -17,8 +16,7 @@ namespace braid::rt {
 bool has_bf16_units() {
 #ifdef __x86_64__
   static const bool found = [] {
-    const char* asked = std::getenv("BRAID_HALF_KERNELS");
-    if (asked != nullptr && std::string_view(asked) == "widened") return false;
+    if (word_of(kHalfVariable) == "widened") return false;
     return instruction_set() == InstructionSet::avx512 && missing_feature(kFeatureAvx512bf16) == nullptr;
   }();
   return found;
@@ -28,10 +26,7 @@ bool has_bf16_units() {
 }
 
 bool has_bf16_matrix_units() {
-  static const bool found = [] {
-    const char* asked = std::getenv("BRAID_HALF_KERNELS");
-    return (asked == nullptr || std::string_view(asked) != "avx512") && has_amx_bf16();
-  }();
+  static const bool found = word_of(kHalfVariable) != "avx512" && has_amx_bf16();
   return found;
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/comm/futex.h"
 #include "runtime/comm/shm_world.h"
 #include "runtime/hash.h"
+#include "runtime/kernel_variables.h"
 #include "runtime/lifecycle.h"
 #include "runtime/size_errors.h"
 
@@ -102,6 +103,7 @@ Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, size_
     fail(BRAID_INVALID_ARGUMENT,
          "rank " + number(info.rank) + " of a program for " + number(table.ranks) + " ranks");
   }
+  if (const std::string wrong = kernel_variables_fault(); !wrong.empty()) fail(BRAID_INVALID_ARGUMENT, wrong);
   rank_ = info.rank;
   const uint64_t id = table.compilation_id;
   shared_file_ = {info.weights, info.weights_bytes, table.weights_bytes, -1, id};

@@ -3,13 +3,13 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include "runtime/amx.h"
+#include "runtime/kernel_variables.h"
 #include "runtime/processor.h"
 
 namespace braid::rt {
@@ -17,8 +17,7 @@ namespace braid::rt {
 const ByteKernels& byte_kernels() {
 #ifdef __x86_64__
   static const ByteKernels& found = [&]() -> const ByteKernels& {
-    const char* asked = std::getenv("BRAID_BYTE_KERNELS");
-    const std::string_view name = asked != nullptr ? asked : "";
+    const std::string_view name = word_of(kByteVariable);
     if (name == "baseline" || instruction_set() == InstructionSet::baseline) return baseline::kByteKernels;
     const bool vnni =
         instruction_set() == InstructionSet::avx512 && missing_feature(kFeatureAvx512vnni) == nullptr;

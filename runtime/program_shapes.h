@@ -81,13 +81,31 @@ class ProgramShapes {
                                           to_string(static_cast<DType>(i.dtype)));
     }
     if (!std::equal(t.shape.begin(), t.shape.end(), want.begin(), want.end())) {
-      throw ProgramError(kWrongInput,
-                         name() + "has shape " + shape_text(t.shape) + ", expected " + shape_text(want));
+      throw ProgramError(kWrongInput, name() + "has shape " + shape_text(t.shape) + ", expected " +
+                                          expected_text(i, want, t.shape.size() == want.size()));
     }
     if (t.data == nullptr && std::find(want.begin(), want.end(), 0) == want.end())
       throw ProgramError(kWrongInput, name() + "has no data");
     if (reinterpret_cast<uintptr_t>(t.data) % size_of(t.dtype) != 0)
       throw ProgramError(kWrongInput, name() + "is not aligned to its type");
+  }
+
+  // "[3,64] ([n,64] with n = 1..8)"; of another rank, which implies no sizes, only the second.
+  std::string expected_text(const BraidTensorInfo& i, std::span<const int64_t> want, bool sizes) const {
+    std::string names, bounds;
+    for (int d = 0; d < i.rank; ++d) {
+      const int32_t dim = i.sizes[d].dim;
+      const int64_t size = want[static_cast<size_t>(d)];
+      names += (d > 0 ? "," : "") + (dim < 0 ? std::to_string(size) : std::string(table_.dims[dim].name));
+      const bool known = std::any_of(i.sizes, i.sizes + d, [&](const BraidSize& s) { return s.dim == dim; });
+      if (dim < 0 || known) continue;
+      const BraidDim& of = table_.dims[dim];
+      bounds += std::string(bounds.empty() ? " with " : ", ") + of.name + " = " + std::to_string(of.min) +
+                (of.min == of.max ? "" : ".." + std::to_string(of.max));
+    }
+    if (bounds.empty()) return shape_text(want);
+    const std::string named = "[" + names + "]" + bounds;
+    return sizes ? shape_text(want) + " (" + named + ")" : named;
   }
 
   const Table& table_;

@@ -1,7 +1,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -15,6 +14,7 @@
 #include "runtime/half_gemm.h"
 #include "runtime/half_windows.h"
 #include "runtime/integer_windows.h"
+#include "runtime/kernel_variables.h"
 #include "runtime/onednn_support.h"
 #include "runtime/plain_pool.h"
 #include "runtime/window_kernels.h"
@@ -207,8 +207,7 @@ bool suits_winograd(const ConvolutionShape& s) {
                std::min(s.channels, s.filters) >= kFewest && s.channels * s.filters <= kMostWeights;
   for (int d = 0; d < s.spatial; ++d)
     suits &= s.taps[d] == 3 && s.stride[d] == 1 && s.dilation[d] == 1 && s.out[d] >= kSmallest;
-  const char* setting = std::getenv("BRAID_WINOGRAD");
-  return suits && (setting == nullptr || std::string(setting) != "0");
+  return suits && word_of(kWinogradVariable) != "0";
 }
 
 // The same by Winograd's algorithm; nullopt if the library does not have it for this processor, or not with these
@@ -556,7 +555,8 @@ const WindowKernel* WindowLibrary::kernel(const PoolShape& shape) {
     return slot.get();
   }
   // A pool that leaves out the beginning of the image is rare, and none of the library's.
-  if (std::any_of(shape.pad.begin(), shape.pad.begin() + shape.spatial, [](int64_t pad) { return pad < 0; })) {
+  if (std::any_of(shape.pad.begin(), shape.pad.begin() + shape.spatial,
+                  [](int64_t pad) { return pad < 0; })) {
     slot = plain_pool(shape, omp_get_max_threads());
     return slot.get();
   }

@@ -181,6 +181,15 @@ Certificate check_traces(const std::vector<ir::CollectiveTrace>& traces) {
   return certificate;
 }
 
+std::string fault_of_all_ranks(const ir::CollectiveTrace& trace) {
+  try {
+    check_traces({trace});
+    return {};
+  } catch (const ir::UserError& error) {
+    return error.what();
+  }
+}
+
 std::string to_string(const Certificate& c) {
   constexpr std::ptrdiff_t kShown = 12;
   std::string text =

@@ -46,4 +46,7 @@ Certificate check_traces(const std::vector<ir::CollectiveTrace>& traces);
 
 std::string to_string(const Certificate& certificate);
 
+// Why ranks that all run this program disagree or wait for each other forever; empty if they cannot.
+std::string fault_of_all_ranks(const ir::CollectiveTrace& trace);
+
 }  // namespace braid::check

@@ -4,6 +4,7 @@
 
 #include "analysis/costs/errors.h"
 #include "analysis/costs/json_document.h"
+#include "ir/input_file.h"
 
 namespace braid::analysis {
 namespace {
@@ -23,7 +24,9 @@ CostEntries parse_cost_file(const std::string& text, const std::string& file) {
   return result;
 }
 
-CostEntries read_cost_file(const std::string& path) { return parse_cost_file(read_text_file(path), path); }
+CostEntries read_cost_file(const std::string& path) {
+  return parse_cost_file(ir::read_text_file(path), path);
+}
 
 std::string write_cost_file(const CostEntries& entries) {
   nlohmann::ordered_json root;

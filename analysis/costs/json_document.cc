@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <fstream>
 #include <functional>
 #include <vector>
 
@@ -11,7 +10,6 @@ namespace braid::analysis {
 namespace {
 
 constexpr std::size_t kMaxNesting = 64;
-constexpr std::size_t kMostText = std::size_t{1} << 31;
 
 // One step of a JSON pointer (RFC 6901).
 std::string step(std::string_view key) {
@@ -207,20 +205,6 @@ ir::Location JsonDocument::location_of(std::size_t offset) const {
     result.line += text_[k] == '\n' ? 1 : 0;
   }
   return result;
-}
-
-std::string read_text_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::string text;
-  std::vector<char> piece(1 << 20);
-  while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0) {
-    text.append(piece.data(), static_cast<std::size_t>(in.gcount()));
-    if (text.size() > kMostText)
-      ir::user_error(kFileNotReadable, {.file = path}, fmt::format("more than {} bytes of text", kMostText),
-                     "check the path");
-  }
-  if (!in.eof()) ir::user_error(kFileNotReadable, {.file = path}, "cannot read the file", "check the path");
-  return text;
 }
 
 }  // namespace braid::analysis

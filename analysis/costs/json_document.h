@@ -93,9 +93,4 @@ class JsonDocument {
   std::map<std::string, std::size_t> offsets_;  // JSON pointer -> byte at which the value begins
 };
 
-inline constexpr int kFileNotReadable = 1;
-
-// The whole file, which may be a pipe. User error kFileNotReadable, also if it has not ended after 2 GiB: a device may never end.
-std::string read_text_file(const std::string& path);
-
 }  // namespace braid::analysis

@@ -10,6 +10,7 @@
 #include "analysis/costs/json_document.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
+#include "ir/input_file.h"
 
 namespace braid::analysis {
 namespace {
@@ -156,7 +157,7 @@ std::vector<std::string> machine_names() {
 }
 
 Machine load_machine(const std::string& name_or_file) {
-  if (name_or_file.ends_with(".json")) return parse_machine(read_text_file(name_or_file), name_or_file);
+  if (name_or_file.ends_with(".json")) return parse_machine(ir::read_text_file(name_or_file), name_or_file);
   for (const EmbeddedMachine& m : embedded_machines()) {
     if (name_or_file == m.name) return parse_machine(std::string(m.json), std::string(m.name) + ".json");
   }

@@ -1,5 +1,6 @@
 #include "frontend/traces/import_trace.h"
 
+#include <filesystem>
 #include <fstream>
 
 #include "frontend/errors.h"
@@ -55,6 +56,8 @@ constexpr std::size_t kHead = 16 * 1024;
 }  // namespace
 
 bool looks_like_trace(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return false;  // a pipe can be read only once
   std::ifstream in(path, std::ios::binary);
   std::string head(kHead, '\0');
   in.read(head.data(), static_cast<std::streamsize>(head.size()));

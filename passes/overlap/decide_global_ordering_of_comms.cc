@@ -2,11 +2,28 @@
 
 #include <algorithm>
 
+#include "analysis/check/check_traces.h"
+#include "analysis/order_analysis.h"
+#include "ir/collective_trace.h"
 #include "ir/error.h"
 
 namespace braid::passes {
 
 using ir::ChannelPolicy;
+
+namespace {
+
+// Whether ranks can run this program together now, but not with these queues: where something starts between the two sides of a
+// transfer.
+bool would_block(const ir::Schedule& schedule, ChannelPolicy policy) {
+  if (!analysis::has_point_to_point(schedule)) return false;
+  ir::CollectiveTrace trace = ir::collective_trace(schedule, schedule.graph.name);
+  if (!check::fault_of_all_ranks(trace).empty()) return false;
+  trace.channels = policy;
+  return !check::fault_of_all_ranks(trace).empty();
+}
+
+}  // namespace
 
 bool DecideGlobalOrderingOfComms::run(ir::Schedule& schedule) {
   for (ChannelPolicy p :
@@ -16,6 +33,7 @@ bool DecideGlobalOrderingOfComms::run(ir::Schedule& schedule) {
       return op.as<ir::CollectiveKernel>() != nullptr;
     };
     if (schedule.channels == p || std::ranges::none_of(schedule.graph.ops, is_collective)) return false;
+    if (would_block(schedule, p)) return false;
     schedule.channels = p;
     return true;
   }

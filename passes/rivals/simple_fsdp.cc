@@ -27,6 +27,11 @@ bool is_fsdp(CollectiveKind kind) {
   return kind == CollectiveKind::all_gather || kind == CollectiveKind::reduce_scatter;
 }
 
+// Sends and receives keep their places among the other collectives: the other side counts on them.
+ProblemOptions kept_order(const ir::Schedule& schedule) {
+  return {.channel_order = has_point_to_point(schedule)};
+}
+
 std::vector<Bucket> buckets_of(const ir::Schedule& schedule, const Problem& p, const CostModel& costs,
                                std::int64_t memory) {
   // Compute in front of each node.
@@ -73,8 +78,26 @@ std::vector<Bucket> buckets_of(const ir::Schedule& schedule, const Problem& p, c
   return out;
 }
 
+// Without those that would close a cycle, where the order of collectives is fixed.
+std::vector<Bucket> without_cycles(const ir::Schedule& schedule, const Problem& p, const CostModel& costs,
+                                   std::vector<Bucket> buckets) {
+  std::vector<CollectiveCost> prices;
+  for (const Bucket& b : buckets) prices.push_back(merged_cost(schedule, p, costs, b));
+  if (merged_makespan(p, buckets, prices)) return buckets;
+  std::vector<Bucket> kept;
+  std::vector<CollectiveCost> kept_prices;
+  for (std::size_t k = 0; k < buckets.size(); ++k) {
+    kept.push_back(std::move(buckets[k]));
+    kept_prices.push_back(prices[k]);
+    if (merged_makespan(p, kept, kept_prices)) continue;
+    kept.pop_back();
+    kept_prices.pop_back();
+  }
+  return kept;
+}
+
 bool prefetch(ir::Schedule& schedule, const CostModel& costs) {
-  const Problem p = make_problem(schedule, costs, {.channel_order = false});
+  const Problem p = make_problem(schedule, costs, kept_order(schedule));
   // (position, 0 in front of the node there, 1 at it, 2 behind it)
   IdVector<NodeId, std::pair<NodeId, int>> wish;
   for (NodeId n : p.nodes()) wish.emplace_back(n, 1);
@@ -106,7 +129,7 @@ bool prefetch(ir::Schedule& schedule, const CostModel& costs) {
 
 bool SimpleFsdp::run(ir::Schedule& schedule, PassContext& context) {
   const CostModel& costs = *context.costs;
-  const auto analysis = analyse(schedule, context, {.channel_order = false});
+  const auto analysis = analyse(schedule, context, kept_order(schedule));
   const Problem& problem = analysis->problem;
   bool any = false;
   for (const CollectiveId c : problem.collectives.ids()) any |= is_fsdp(kind_of(schedule, problem, c));
@@ -116,7 +139,8 @@ bool SimpleFsdp::run(ir::Schedule& schedule, PassContext& context) {
   // Smaller buckets until the plan keeps the cap; if none does, nothing changes.
   for (int tries = 0; tries < 8; ++tries, memory /= 2) {
     ir::Schedule made = schedule;
-    merge_collectives(made, problem, buckets_of(schedule, problem, costs, memory));
+    merge_collectives(made, problem,
+                      without_cycles(schedule, problem, costs, buckets_of(schedule, problem, costs, memory)));
     prefetch(made, costs);
     const MemoryModel model(made);
     const Order in_order = identity_order(nodes_of(made));

@@ -8,7 +8,7 @@
 //      bucket i
 //   3. the wait of a reduce-scatter stands in front of the next start of one, the last at the end
 //
-// Other collectives stay where they are.
+// Other collectives stay where they are. In a program with sends and receives all keep their order.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 """program.launch(): all ranks of a program on this machine, a process each.
 
 Each rank runs _rank.py with torchrun's variables, so it joins the others as it would under torchrun. Tensors travel through
-memory that both sides map (planned at the upper bounds, taken as it is touched), what happens through a connection.
+memory that both sides map (planned at the upper bounds, taken as it is touched), what happens through a connection. The processes
+are started, supervised and ended by runtime/comm/rank_programs.h, which keeps the promises of docs/communication.md.
 """
 
 from __future__ import annotations
@@ -11,12 +12,9 @@ import fcntl
 import mmap
 import os
 import pathlib
-import signal
 import socket
-import subprocess
 import sys
 import threading
-import time
 import uuid
 import weakref
 from collections.abc import Mapping, Sequence
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 RANK_FAILED, MISSING_INPUT, IN_USE, CLOSED, COLLECTIVE_FAILED = 7, 6, 732, 733, 726
 # Errors that a rank finds before it has begun a step: all are ready for the next one.
 BEFORE_THE_STEP = (302, 303, 305, 701, 723, 724)
-GRACE_SECONDS = 10  # for the other ranks to say what they saw, once one has failed
+END_MS = 5000  # in which ranks end that have been closed
 
 # This package, whichever others there are, and nothing from the current folder.
 START = """import importlib.util, sys
@@ -76,65 +74,57 @@ def beyond_standard(file: int) -> int:
     return moved
 
 
-class Process:
-    """One rank: its process, the memory and the connection that we share with it."""
+class Rank:
+    """The memory and the connection that we share with one rank, and its ends of both until it has them."""
 
-    def __init__(
-        self, program: Program, layout: Layout, rank: int, threads: int, device: str, run_id: str
-    ) -> None:
-        memory = beyond_standard(os.memfd_create(f"braid-rank{rank}"))
-        ours, theirs = (socket.socket(fileno=beyond_standard(s.detach())) for s in socket.socketpair())
+    def __init__(self, layout: Layout, rank: int) -> None:
+        self.theirs = [beyond_standard(os.memfd_create(f"braid-rank{rank}"))]
         try:
-            os.ftruncate(memory, layout.bytes)
-            self.memory = mmap.mmap(memory, layout.bytes)
-            environment = {
-                **os.environ,
-                "RANK": str(rank), "WORLD_SIZE": str(program.ranks),
-                "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(program.ranks),
-                "TORCHELASTIC_RUN_ID": run_id,
-            }  # fmt: skip
-            environment.pop("BRAID_ENGINE", None)  # MPI would have to start them
-            package = str(pathlib.Path(__file__).absolute().parent / "__init__.py")
-            arguments = [str(theirs.fileno()), str(memory), str(program.folder), str(threads), device]
-            self.process = subprocess.Popen(
-                [sys.executable, "-I", "-c", START.format(file=package), *arguments],
-                env=environment,
-                pass_fds=(memory, theirs.fileno()),
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,  # an interrupt reaches us, and we end them
-            )
-            self.connection = Connection(ours.detach())
-        finally:
-            os.close(memory)
-            theirs.close()
-            ours.close()
+            os.ftruncate(self.theirs[0], layout.bytes)
+            self.memory = mmap.mmap(self.theirs[0], layout.bytes)
+            ours, theirs = (beyond_standard(s.detach()) for s in socket.socketpair())
+            self.theirs.insert(0, theirs)  # in the order in which _rank.py finds them
+            self.connection = Connection(ours)
+        except BaseException:
+            self.hand_over()
+            raise
 
-    def end(self, seconds: float) -> None:
-        """Waits for the process, and kills it after that time."""
+    def hand_over(self) -> None:
+        for file in self.theirs:
+            os.close(file)
+        self.theirs.clear()
+
+
+def start_processes(program: Program, ranks: list[Rank], threads: int, device: str) -> _braid.RankPrograms:
+    if not sys.executable:
+        raise Error(
+            RANK_FAILED, "this process does not know its Python interpreter", "set sys.executable to its path"
+        )
+    package = str(pathlib.Path(__file__).absolute().parent / "__init__.py")
+    arguments = [sys.executable, "-I", "-c", START.format(file=package), str(program.folder), str(threads), device]
+    environment = {**os.environ, "WORLD_SIZE": str(len(ranks)), "LOCAL_WORLD_SIZE": str(len(ranks))}
+    environment["TORCHELASTIC_RUN_ID"] = f"braid-{uuid.uuid4()}"
+    environment.pop("BRAID_ENGINE", None)  # MPI would have to start them
+    return _braid.start_ranks(
+        [os.fsencode(argument) for argument in arguments],
+        [
+            [
+                os.fsencode(f"{name}={value}")
+                for name, value in {**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)}.items()
+            ]
+            for rank in range(len(ranks))
+        ],
+        [rank.theirs for rank in ranks],
+    )
+
+
+def end_all(ranks: list[Rank], processes: list[_braid.RankPrograms], patience_ms: int = END_MS) -> None:
+    """Closes the connections, so that ranks that wait for a step end; kills those that do not."""
+    for rank in ranks:
         with contextlib.suppress(OSError):
-            self.connection.close()
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-    def fate(self) -> str:
-        code = self.process.wait()
-        if code >= 0:
-            return f"ended with exit code {code}"
-        with contextlib.suppress(ValueError):
-            return f"was killed by {signal.Signals(-code).name}"
-        return f"was killed by signal {-code}"
-
-
-def end_all(processes: list[Process]) -> None:
-    for process in processes:
-        with contextlib.suppress(OSError):
-            process.connection.close()
-    deadline = time.monotonic() + 5
-    for process in processes:
-        process.end(max(0.0, deadline - time.monotonic()))
+            rank.connection.close()
+    for supervised in processes:
+        supervised.end(patience_ms)
 
 
 def inputs_of_ranks(program: Program, inputs: Any) -> list[Mapping[str, Any]]:
@@ -162,21 +152,26 @@ class Ranks:
         program._core.use_device(device)
         self._layout = Layout(program)
         self._in_use = threading.Lock()
-        run_id = f"braid-{uuid.uuid4()}"
-        self._processes: list[Process] = []
-        self._finalizer = weakref.finalize(self, end_all, self._processes)
+        self._ranks: list[Rank] = []
+        self._processes: list[_braid.RankPrograms] = []  # one, or none: the ranks have ended
+        self._finalizer = weakref.finalize(self, end_all, self._ranks, self._processes)
         try:
-            for rank in range(program.ranks):
-                self._processes.append(Process(program, self._layout, rank, threads, device, run_id))
+            try:
+                for rank in range(program.ranks):
+                    self._ranks.append(Rank(self._layout, rank))
+                self._processes.append(start_processes(program, self._ranks, threads, device))
+            finally:
+                for opened in self._ranks:
+                    opened.hand_over()
             self._collect()
         except BaseException:
-            self.close()
+            self._close(0)
             raise
 
     @property
     def pids(self) -> list[int]:
         """The processes, by rank."""
-        return [process.process.pid for process in self._processes]
+        return [pid for processes in self._processes for pid in processes.processes]
 
     def run(
         self, inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, copy: bool = False
@@ -202,70 +197,77 @@ class Ranks:
         if not self._processes:
             raise Error(CLOSED, "the ranks have ended", "call program.launch() again")
         shapes_of_ranks = []
-        for process, values in zip(self._processes, inputs_of_ranks(self._program, inputs)):
+        for rank, values in zip(self._ranks, inputs_of_ranks(self._program, inputs)):
             shapes: list[tuple[int, ...]] = []
             for spec in self._program.inputs:
                 name = f"input {spec.name}"
                 offset, room = self._layout.offsets[name], self._layout.rooms[name]
                 shapes.append(
-                    _braid.store(process.memory, offset, room, values[spec.name], spec.name, spec.dtype, copy, spec.capacities or ())
+                    _braid.store(rank.memory, offset, room, values[spec.name], spec.name, spec.dtype, copy, spec.capacities or ())
                 )
             shapes_of_ranks.append(shapes)
         try:
-            for process, shapes in zip(self._processes, shapes_of_ranks):
+            self._processes[0].begin_step()
+            for rank, shapes in zip(self._ranks, shapes_of_ranks):
                 with contextlib.suppress(OSError):  # of one that has ended: found below
-                    process.connection.send(shapes)
+                    rank.connection.send(shapes)
             answers = self._collect()
         except (Error, InternalError):
             raise
         except BaseException:  # an interrupt: this step has no reader any more
-            self.close()
+            self._close(0)
             raise
         results = []
-        for process, answer in zip(self._processes, answers):
+        for rank, answer in zip(self._ranks, answers):
             outputs = {}
             for spec, shape in zip(self._program.outputs, answer):
                 offset = self._layout.offsets[f"output {spec.name}"]
                 outputs[spec.name] = _braid.tensor_over(
-                    process.memory, offset, shape, spec.dtype, spec.capacities or ()
+                    rank.memory, offset, shape, spec.dtype, spec.capacities or ()
                 ).copy()
             results.append(outputs)
         return results
 
+    def _answers(self) -> dict[int, Any]:
+        """The answers by rank, without those of ranks that have ended. The others answer or end: they are supervised."""
+        processes = self._processes[0]
+        answers: dict[int, Any] = {}
+        waiting: dict[Any, int] = {rank.connection: k for k, rank in enumerate(self._ranks)}
+        silent: set[int] = set()  # has closed its connection, but not ended yet
+        while waiting or silent:
+            for ready in wait([*waiting, processes]):
+                if ready is processes:
+                    processes.endings()
+                    silent = {rank for rank in silent if not processes.has_ended(rank)}
+                    continue
+                rank = waiting.pop(ready)
+                try:
+                    answers[rank] = ready.recv()
+                    processes.answered(rank)
+                except (EOFError, OSError):
+                    if not processes.has_ended(rank):
+                        silent.add(rank)
+                if rank not in answers or answers[rank][0] != "done":
+                    processes.fail_step()
+        return answers
+
     def _collect(self) -> list[Any]:
         """The answers of all ranks. A rank that has ended, or answered with an error, is the error of all."""
-        answers: dict[int, Any] = {}
-        lost: dict[int, str] = {}
-        waiting = {process.connection: rank for rank, process in enumerate(self._processes)}
-        deadline: float | None = None
-        while waiting:
-            ready: list[Any] = wait(
-                list(waiting), None if deadline is None else max(0.0, deadline - time.monotonic())
-            )
-            if not ready:
-                break
-            for connection in ready:
-                rank = waiting.pop(connection)
-                try:
-                    answers[rank] = connection.recv()
-                except (EOFError, OSError):
-                    lost[rank] = self._processes[rank].fate()
-                if deadline is None and (rank in lost or answers[rank][0] != "done"):
-                    deadline = time.monotonic() + GRACE_SECONDS
+        answers = self._answers()
+        lost = self._processes[0].endings()
         errors = {rank: answer[1:] for rank, answer in answers.items() if answer[0] == "error"}
         bugs = [f"rank {rank}: {answer[1]}" for rank, answer in answers.items() if answer[0] == "bug"]
-        if not lost and not waiting and not errors and not bugs:
-            return [answers[rank][1] for rank in range(len(self._processes))]
-        ready_for_more = len(errors) == len(self._processes) and all(
+        if not lost and not errors and not bugs and len(answers) == len(self._ranks):
+            return [answers[rank][1] for rank in range(len(self._ranks))]
+        ready_for_more = len(errors) == len(self._ranks) and all(
             e[0] in BEFORE_THE_STEP for e in errors.values()
         )
         if not ready_for_more:
             self.close()
         if lost:
-            named = "; ".join(f"rank {rank} {fate}" for rank, fate in sorted(lost.items()))
             raise Error(
                 RANK_FAILED,
-                named,
+                lost,
                 "its own messages, if any, are on standard error; launch() starts all again",
             )
         if bugs:
@@ -273,12 +275,15 @@ class Ranks:
         # What a peer saw of a failure says less than the failure itself.
         own = {rank: error for rank, error in errors.items() if error[0] != COLLECTIVE_FAILED} or errors
         rank, (code, message, hint) = min(own.items())
-        silent = "".join(f"; rank {r} did not respond" for r in sorted(waiting.values()))
-        raise Error(code, f"rank {rank}: {message}{silent}", hint)
+        raise Error(code, f"rank {rank}: {message}", hint)
 
     def close(self) -> None:
         """Ends the ranks."""
-        end_all(self._processes)
+        self._close(END_MS)
+
+    def _close(self, patience_ms: int) -> None:
+        end_all(self._ranks, self._processes, patience_ms)
+        self._ranks.clear()
         self._processes.clear()
 
     def __enter__(self) -> Ranks:

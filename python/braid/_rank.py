@@ -16,6 +16,8 @@ from ._errors import Error
 from ._launch import Layout
 from ._program import Program, load
 
+CONNECTION, MEMORY = 3, 4  # as runtime/comm/rank_programs.h numbers what _launch.py passes on
+
 
 def serve(connection: Connection, memory: mmap.mmap, program: Program, session: _braid.Session) -> None:
     layout = Layout(program)
@@ -57,10 +59,10 @@ def answer(connection: Connection, work: Callable[[], Any]) -> None:
 
 
 def main() -> None:
-    connection, memory_file, folder, threads, device = sys.argv[1:6]
-    parent = Connection(int(connection))
-    memory = mmap.mmap(int(memory_file), 0)
-    os.close(int(memory_file))
+    folder, threads, device = sys.argv[1:4]
+    parent = Connection(CONNECTION)
+    memory = mmap.mmap(MEMORY, 0)
+    os.close(MEMORY)
     opened: list[Any] = []
 
     def start() -> None:

@@ -3,21 +3,18 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <numeric>
-#include <string_view>
 #include <vector>
 
 #include "runtime/comm/futex.h"
 #include "runtime/comm/settings.h"
-#include "runtime/read_number.h"
 
 namespace braid::rt {
 namespace {
 
 std::string value_of(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = environment_value(name);
   return value != nullptr ? value : "";
 }
 
@@ -73,14 +70,15 @@ Status listen_in_time(const control::Address& address, int64_t timeout_ms, Socke
 Status master_address(std::optional<control::Address>* out) {
   out->reset();
   const std::string host = value_of("MASTER_ADDR");
-  std::string name = "BRAID_MASTER_PORT", port = value_of("BRAID_MASTER_PORT");
-  if (port.empty() && value_of("TORCHELASTIC_USE_AGENT_STORE") != "True")
-    name = "MASTER_PORT", port = value_of("MASTER_PORT");
-  if (host.empty() || port.empty()) return {};
-  int64_t number = 0;
-  if (!read_number(port, 1, 65535, &number))
-    return Status::error(StatusCode::invalid_argument, name + "='" + port + "' is not a port");
-  *out = control::Address{host, static_cast<int>(number)};
+  int64_t port = 0;
+  for (const NumberVariable& variable : kPortVariables) {
+    const bool taken =
+        variable.name == kMasterPort.name && value_of("TORCHELASTIC_USE_AGENT_STORE") == "True";
+    if (port != 0 || taken) continue;
+    if (const std::string wrong = read_variable(variable, &port); !wrong.empty())
+      return Status::error(StatusCode::invalid_argument, wrong);
+  }
+  if (!host.empty() && port != 0) *out = control::Address{host, static_cast<int>(port)};
   return {};
 }
 

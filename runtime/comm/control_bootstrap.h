@@ -8,8 +8,13 @@
 
 #include "runtime/comm/bootstrap.h"
 #include "runtime/comm/control_channel.h"
+#include "runtime/environment.h"
 
 namespace braid::rt {
+
+// The first one that is set counts.
+inline constexpr NumberVariable kMasterPort{"MASTER_PORT", 1, 65535};
+inline constexpr NumberVariable kPortVariables[] = {{"BRAID_MASTER_PORT", 1, 65535}, kMasterPort};
 
 // Where rank 0 listens, from MASTER_ADDR and MASTER_PORT; *out stays empty without both. torchrun's own store may have that port
 // (TORCHELASTIC_USE_AGENT_STORE), which then does not count. BRAID_MASTER_PORT counts before MASTER_PORT.

@@ -15,6 +15,7 @@
 
 #include "runtime/comm/bootstrap.h"
 #include "runtime/comm/rank_processes.h"
+#include "runtime/comm/shm_world.h"
 
 namespace braid::rt {
 namespace {
@@ -61,6 +62,19 @@ class WaitableChildren {
  private:
   struct sigaction saved_ {};
   bool changed_ = false;
+};
+
+// The World tells what becomes of the run.
+class RunOfWorld final : public SupervisedRun {
+ public:
+  explicit RunOfWorld(const SharedMemory& memory) : memory_(memory) {}
+  int64_t timeout_ms() const override { return memory_.timeout_ms(); }
+  bool failed(bool some_ended) const override { return some_ended && memory_.failed(); }
+  bool has_left(int rank) const override { return memory_.has_left(rank); }
+  bool waits_for(int) const override { return true; }
+
+ private:
+  const SharedMemory& memory_;
 };
 
 // The life of a child; does not return. It ends with its parent, even if it is stopped at that time.
@@ -114,7 +128,8 @@ Status launch_processes(int n, const LaunchOptions& options, const RankFunction&
   std::fflush(nullptr);  // otherwise every child would print the contents of our buffers again
   const pid_t parent = getpid();
   const WaitableChildren waitable;
-  RankProcesses children(memory);
+  const RunOfWorld run(memory);
+  RankProcesses children(run);
   Status failed;
   for (int rank = 0; rank < n && failed.ok(); ++rank) {
     const pid_t pid = fork();

@@ -1,11 +1,11 @@
-#include <cstdlib>
+#include <algorithm>
 #include <string_view>
 
 #include "runtime/comm/bootstrap.h"
 #include "runtime/comm/mpi_world.h"
 #include "runtime/comm/process_identity.h"
 #include "runtime/comm/settings.h"
-#include "runtime/read_number.h"
+#include "runtime/environment.h"
 
 namespace braid::rt {
 namespace {
@@ -46,22 +46,56 @@ const Variables kLaunchers[] = {
      {"SLURM_STEP_ID"}},
 };
 
+constexpr int64_t kMostRanks = 1'000'000;
+
+// Slurm writes tasks per node as "2", "2(x3)" or "2(x3),1": the most on any machine.
+bool read_tasks_per_node(std::string_view text, int64_t* out) {
+  *out = 0;
+  for (;;) {
+    const std::string_view one = text.substr(0, text.find(','));
+    int64_t tasks = 0;
+    if (!read_number(one.substr(0, one.find('(')), 0, kMostRanks, &tasks)) return false;
+    *out = std::max(*out, tasks);
+    if (one.size() == text.size()) return true;
+    text.remove_prefix(one.size() + 1);
+  }
+}
+
 // An unset variable leaves *out unchanged.
 Status read_count(const char* name, int* out) {
-  const char* text = std::getenv(name);
+  const char* text = environment_value(name);
   if (text == nullptr) return {};
-  std::string_view number = text;
-  // Slurm writes tasks per node as "2", "2(x3)" or "2(x3),1"; on one machine there is only the first form.
-  if (std::string_view(name) == kSlurmTasksPerNode) number = number.substr(0, number.find_first_of("(,"));
   int64_t value = 0;
-  if (!read_number(number, 0, 1'000'000, &value))
-    return Status::error(StatusCode::invalid_argument, std::string(name) + "='" + text + "' is not a number");
+  const bool list = std::string_view(name) == kSlurmTasksPerNode;
+  if (list ? !read_tasks_per_node(text, &value) : !read_number(text, 0, kMostRanks, &value)) {
+    return Status::error(StatusCode::invalid_argument,
+                         wrong_value(name, text, "not a number from 0 to " + std::to_string(kMostRanks)));
+  }
   *out = static_cast<int>(value);
   return {};
 }
 
+// Ranks on this machine are some of all ranks, and this one is among them.
+Status check(const Variables& variables, const RankEnvironment& found) {
+  const auto fault = [](const char* name, int value, const char* what, const char* of, int size) {
+    return Status::error(StatusCode::invalid_argument, std::string(name) + "=" + std::to_string(value) +
+                                                           what + of + "=" + std::to_string(size));
+  };
+  if (found.size < 1 || found.rank >= found.size)
+    return fault(variables.rank, found.rank, " is not a rank of ", variables.size, found.size);
+  if (found.local_size < 1 || found.local_size > found.size)
+    return fault(variables.local_size, found.local_size, " is no number of ranks among ", variables.size,
+                 found.size);
+  if (found.local_rank >= found.local_size) {
+    const bool given = environment_value(variables.local_size) != nullptr;
+    return fault(variables.local_rank, found.local_rank, " is not a rank of ",
+                 given ? variables.local_size : variables.size, found.local_size);
+  }
+  return {};
+}
+
 std::string value_of(const char* name) {
-  const char* value = std::getenv(name);
+  const char* value = environment_value(name);
   return value != nullptr ? value : "";
 }
 
@@ -89,7 +123,8 @@ std::string run_id_of(const Variables& variables) {
 Status find_rank_environment(RankEnvironment* out) {
   *out = {};
   for (const Variables& variables : kLaunchers) {
-    if (std::getenv(variables.rank) == nullptr || std::getenv(variables.size) == nullptr) continue;
+    if (environment_value(variables.rank) == nullptr || environment_value(variables.size) == nullptr)
+      continue;
     RankEnvironment found{.launcher = variables.launcher};
     if (Status read = read_count(variables.rank, &found.rank); !read.ok()) return read;
     if (Status read = read_count(variables.size, &found.size); !read.ok()) return read;
@@ -97,11 +132,7 @@ Status find_rank_environment(RankEnvironment* out) {
     found.local_size = found.size;
     if (Status read = read_count(variables.local_rank, &found.local_rank); !read.ok()) return read;
     if (Status read = read_count(variables.local_size, &found.local_size); !read.ok()) return read;
-    if (found.size < 1 || found.rank >= found.size) {
-      return Status::error(StatusCode::invalid_argument,
-                           std::string(variables.rank) + "=" + std::to_string(found.rank) +
-                               " is not a rank of " + variables.size + "=" + std::to_string(found.size));
-    }
+    if (Status checked = check(variables, found); !checked.ok()) return checked;
     found.run_id = run_id_of(variables);
     found.job_id = job_id_of(variables);
     *out = std::move(found);

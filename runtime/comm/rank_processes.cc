@@ -43,26 +43,32 @@ void RankProcesses::kill_all() {
 }
 
 Status RankProcesses::wait() {
-  int64_t last = monotonic_ns();
-  for (;;) {
-    for (Rank& rank : ranks_) collect(rank);
-    if (std::ranges::none_of(ranks_, &Rank::running)) break;
-    const int64_t now = monotonic_ns();
-    const int64_t passed = std::min(now - last, 2 * kLookNs);
-    last = now;
-    failed_ns_ = run_has_failed() ? failed_ns_ + passed : 0;
-    for (Rank& rank : ranks_) judge(rank, passed);
-    sleep_until_news();
-  }
+  while (look()) sleep_until_news();
+  const std::string text = endings();
+  return text.empty() ? Status{} : Status::error(StatusCode::peer_died, text);
+}
+
+bool RankProcesses::look() {
+  for (Rank& rank : ranks_) collect(rank);
+  if (std::ranges::none_of(ranks_, &Rank::running)) return false;
+  const int64_t now = monotonic_ns();
+  const int64_t passed = last_look_ns_ == 0 ? 0 : std::min(now - last_look_ns_, 2 * kLookNs);
+  last_look_ns_ = now;
+  failed_ns_ = run_has_failed() ? failed_ns_ + passed : 0;
+  for (Rank& rank : ranks_) judge(rank, passed);
+  return true;
+}
+
+std::string RankProcesses::endings() const {
   std::string text;
   for (const bool consequence : {false, true}) {
-    for (size_t r = 0; r < ranks_.size(); ++r) {
-      if (ranks_[r].ending.empty() || ranks_[r].consequence != consequence) continue;
-      text += std::string(text.empty() ? "" : "; ") + "rank " + std::to_string(r) + " (process " +
-              std::to_string(ranks_[r].process) + ") " + ranks_[r].ending;
+    for (const Rank& rank : ranks_) {
+      if (rank.ending.empty() || rank.consequence != consequence) continue;
+      text += std::string(text.empty() ? "" : "; ") + "rank " + std::to_string(number_of(rank)) +
+              " (process " + std::to_string(rank.process) + ") " + rank.ending;
     }
   }
-  return text.empty() ? Status{} : Status::error(StatusCode::peer_died, text);
+  return text;
 }
 
 // Records what has happened to a rank since the last check.
@@ -95,24 +101,28 @@ std::string RankProcesses::describe_end(const Rank& rank, int state) {
     return "was killed by " + describe_signal(signal);
   }
   if (WEXITSTATUS(state) != 0) return "exited with code " + std::to_string(WEXITSTATUS(state));
-  const int number = static_cast<int>(&rank - ranks_.data());
-  return memory_.has_left(number) ? std::string() : "exited without returning from its function";
+  return run_.has_left(number_of(rank)) ? std::string() : "exited without returning from its function";
 }
 
 bool RankProcesses::run_has_failed() const {
-  return std::ranges::any_of(ranks_, [&](const Rank& rank) {
-    return !rank.ending.empty() || !rank.verdict.empty() || (!rank.running && memory_.failed());
-  });
+  const bool some_ended = std::ranges::any_of(ranks_, [](const Rank& rank) { return !rank.running; });
+  return run_.failed(some_ended) || std::ranges::any_of(ranks_, [](const Rank& rank) {
+           return !rank.ending.empty() || !rank.verdict.empty();
+         });
 }
 
 void RankProcesses::judge(Rank& rank, int64_t passed_ns) {
   if (!rank.running) return;
-  const int64_t patience_ns = memory_.timeout_ms() * 1'000'000;
+  const int64_t patience_ns = run_.timeout_ms() * 1'000'000;
   if (!rank.verdict.empty()) {
     rank.killed_ns += passed_ns;
     if (rank.killed_ns < kDeathNs) return;
     rank.running = false;  // in a system call that does not return: it cannot be ended
     rank.ending = rank.verdict + " and does not end although it has been killed";
+    return;
+  }
+  if (!run_.waits_for(number_of(rank))) {
+    rank.stopped_ns = 0;
     return;
   }
   const bool lost = run_has_failed();
@@ -121,7 +131,7 @@ void RankProcesses::judge(Rank& rank, int64_t passed_ns) {
     if (lost || rank.stopped_ns > 2 * patience_ns)
       give_up(rank, "was stopped by " + describe_signal(rank.stop_signal));
   } else if (lost && failed_ns_ > patience_ns + kLastWordsNs) {
-    give_up(rank, "still ran " + std::to_string(memory_.timeout_ms()) + " ms after the run had failed");
+    give_up(rank, "still ran " + std::to_string(run_.timeout_ms()) + " ms after the run had failed");
   }
 }
 
@@ -131,7 +141,7 @@ void RankProcesses::give_up(Rank& rank, const std::string& verdict) {
   kill(rank.process, SIGKILL);
 }
 
-void RankProcesses::sleep_until_news() const {
+void RankProcesses::sleep_until_news(int wake, bool idle) const {
   std::vector<pollfd> ends;
   bool all = true;
   for (const Rank& rank : ranks_) {
@@ -139,7 +149,9 @@ void RankProcesses::sleep_until_news() const {
     all = all && rank.descriptor >= 0;
     ends.push_back({.fd = rank.descriptor, .events = POLLIN, .revents = 0});
   }
-  poll(ends.data(), ends.size(), all ? static_cast<int>(kLookNs / 1'000'000) : kLookWithoutDescriptorsMs);
+  ends.push_back({.fd = wake, .events = POLLIN, .revents = 0});
+  const int look_ms = all ? static_cast<int>(kLookNs / 1'000'000) : kLookWithoutDescriptorsMs;
+  poll(ends.data(), ends.size(), idle && all ? -1 : look_ms);
 }
 
 }  // namespace braid::rt

@@ -1,50 +1,43 @@
 #include "runtime/comm/settings.h"
 
-#include <cstdlib>
 #include <string>
 #include <string_view>
 
-#include "runtime/read_number.h"
+#include "runtime/environment.h"
 
 namespace braid::rt {
 namespace {
 
 constexpr int64_t kDefaultTimeoutMs = 30'000;
 
-const char* variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : nullptr;
-}
+constexpr WordVariable kEngine{"BRAID_ENGINE", {"shm", "mpi"}};
+constexpr WordVariable kWorker{"BRAID_COMM_WORKER", {"on", "off", "auto"}};
+constexpr NumberVariable kTimeout{"BRAID_TIMEOUT_MS", 1, kMaxTimeoutMs};
 
-Status refuse(const char* name, const char* value, const std::string& why) {
-  return Status::error(StatusCode::invalid_argument, std::string(name) + "='" + value + "' " + why);
+Status status_of(const std::string& wrong) {
+  return wrong.empty() ? Status{} : Status::error(StatusCode::invalid_argument, wrong);
 }
 
 }  // namespace
 
 Status engine_choice(EngineChoice* out) {
   *out = EngineChoice::automatic;
-  const char* value = variable("BRAID_ENGINE");
-  if (value == nullptr) return {};
-  const std::string_view name = value;
-  if (name != "shm" && name != "mpi") return refuse("BRAID_ENGINE", value, "is neither shm nor mpi");
+  std::string_view name;
+  if (const std::string wrong = read_variable(kEngine, &name); !wrong.empty()) return status_of(wrong);
 #ifndef BRAID_MPI
   if (name == "mpi")
-    return refuse("BRAID_ENGINE", value,
-                  "requests MPI, but this library was built without it (-DBRAID_MPI=ON)");
+    return status_of(
+        "BRAID_ENGINE='mpi' requests MPI, but this library was built without it (-DBRAID_MPI=ON)");
 #endif
-  *out = name == "mpi" ? EngineChoice::mpi : EngineChoice::shm;
+  if (!name.empty()) *out = name == "mpi" ? EngineChoice::mpi : EngineChoice::shm;
   return {};
 }
 
 Status worker_choice(CommWorker* out) {
   *out = CommWorker::automatic;
-  const char* value = variable("BRAID_COMM_WORKER");
-  if (value == nullptr) return {};
-  const std::string_view name = value;
-  if (name != "on" && name != "off" && name != "auto")
-    return refuse("BRAID_COMM_WORKER", value, "is not one of on, off and auto");
-  if (name != "auto") *out = name == "on" ? CommWorker::on : CommWorker::off;
+  std::string_view name;
+  if (const std::string wrong = read_variable(kWorker, &name); !wrong.empty()) return status_of(wrong);
+  if (name == "on" || name == "off") *out = name == "on" ? CommWorker::on : CommWorker::off;
   return {};
 }
 
@@ -56,13 +49,7 @@ Status timeout_in_force(const WorldOptions& options, int64_t* out_ms) {
   }
   if (options.timeout_ms > 0) return {};
   *out_ms = kDefaultTimeoutMs;
-  const char* value = variable("BRAID_TIMEOUT_MS");
-  if (value == nullptr) return {};
-  if (!read_number(value, 1, kMaxTimeoutMs, out_ms)) {
-    return refuse("BRAID_TIMEOUT_MS", value,
-                  "is not a number of milliseconds from 1 to " + std::to_string(kMaxTimeoutMs));
-  }
-  return {};
+  return status_of(read_variable(kTimeout, out_ms));
 }
 
 Status check_comm_environment() {

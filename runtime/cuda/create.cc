@@ -1,8 +1,7 @@
 #include <algorithm>
-#include <cerrno>
-#include <cstdlib>
 
 #include "runtime/cuda/core.h"
+#include "runtime/cuda_variables.h"
 
 namespace braid::rt::cuda {
 
@@ -59,24 +58,13 @@ bool InstanceCore::set_up(const BraidCudaCreateInfo& info) {
 }
 
 bool InstanceCore::read_options(const BraidCudaCreateInfo& info) {
-  constexpr int64_t kDefaultTimeoutMs = 600'000;
-  // The value of a variable, or what it is without one.
-  const auto variable = [&](const char* name, int64_t least, int64_t most, int64_t otherwise, int64_t* out) {
-    const char* text = std::getenv(name);
-    *out = otherwise;
-    if (text == nullptr || *text == '\0') return true;
-    char* end = nullptr;
-    errno = 0;
-    *out = std::strtoll(text, &end, 10);
-    return (errno == 0 && *end == '\0' && *out >= least && *out <= most) ||
-           fail(BRAID_INVALID_ARGUMENT, std::string("create: ") + name + "='" + text +
-                                            "' is not a number from " + std::to_string(least) + " to " +
-                                            std::to_string(most));
+  int64_t timeout = 600'000, graphs = 0, tune = 0;
+  const auto read = [&](const NumberVariable& variable, int64_t* out) {
+    const std::string wrong = read_variable(variable, out);
+    return wrong.empty() || fail(BRAID_INVALID_ARGUMENT, "create: " + wrong);
   };
-  int64_t timeout = 0, graphs = 0;
-  if (!variable("BRAID_TIMEOUT_MS", 1, 1'000'000'000'000, kDefaultTimeoutMs, &timeout) ||
-      !variable("BRAID_CUDA_GRAPHS", 0, 1, 0, &graphs))
-    return false;
+  // Products read kTune when they are made.
+  if (!read(kTimeout, &timeout) || !read(kGraphs, &graphs) || !read(kTune, &tune)) return false;
   timeout_ms_ = info.timeout_ms == 0 ? timeout : info.timeout_ms;
   graphs_ = info.graphs == 0 ? graphs == 1 : info.graphs > 0;
   others_ = OtherRanks(info);

@@ -6,6 +6,7 @@
 
 #include "runtime/cuda/gemm_kernels.h"
 #include "runtime/cuda/tune.h"
+#include "runtime/cuda_variables.h"
 #include "runtime/device/launch.h"
 
 namespace braid::rt::cuda {
@@ -23,10 +24,10 @@ size_t pointer_bytes(const GemmProblem& problem) {
 }  // namespace
 
 std::shared_ptr<const Gemm> Products::make(const GemmProblem& problem, cudaStream_t stream) {
-  const char* wanted = std::getenv("BRAID_CUDA_TUNE");
-  const bool tuned = wanted != nullptr && std::strcmp(wanted, "1") == 0;
+  int64_t tuned = 0;
+  (void)read_variable(kTune, &tuned);
   auto gemm = std::make_shared<Gemm>();
-  if (gemm->prepare(problem, tuned ? kTunedAlgorithms : 1) != cudaSuccess) {
+  if (gemm->prepare(problem, tuned != 0 ? kTunedAlgorithms : 1) != cudaSuccess) {
     fail(BRAID_LIBRARY_ERROR, std::string("matrix product: ") + gemm->error());
     return nullptr;
   }

@@ -10,7 +10,7 @@ namespace braid::emulated {
 namespace {
 
 // A wrongly configured device is worse than none, so an invalid value ends the program.
-int64_t number(const Variable& variable, int64_t otherwise) {
+int64_t number(const rt::NumberVariable& variable, int64_t otherwise) {
   int64_t value = otherwise;
   const std::string error = read_variable(variable, &value);
   if (error.empty()) return value;

@@ -160,7 +160,7 @@ std::string Folder::file(const std::string& name, const std::string& text) const
 std::vector<std::string> Folder::names() const {
   std::vector<std::string> names;
   for (const auto& entry : fs::recursive_directory_iterator(path_)) {
-    names.push_back(fs::relative(entry.path(), path_).string());
+    names.push_back(entry.path().lexically_relative(path_).string());
   }
   std::sort(names.begin(), names.end());
   return names;

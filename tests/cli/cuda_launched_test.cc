@@ -216,7 +216,8 @@ TEST(LaunchedCuda, APortInUseAndPortsThatAreNoneAreErrors) {
     const ProcessResult result =
         braid(Arguments{"run", built_program()} + kInputs, {}, torchrun(0, port) + Arguments{nonsense});
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, AllOf(HasSubstr("is not a port"), HasSubstr("BR0012"))) << nonsense;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("is not a number from 1 to 65535"), HasSubstr("BR0012")))
+        << nonsense;
   }
 }
 

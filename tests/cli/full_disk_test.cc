@@ -101,20 +101,97 @@ TEST(FullDisk, AClosedOutputIsNotTakenForAFile) {
   EXPECT_EQ(read_text(folder / "out.braid"), braid({"opt", text}).out);
 }
 
-TEST(FullDisk, ALimitOfTheSizeOfFilesIsAnErrorLikeAFullDisk) {
+// braid where no file may grow beyond this many blocks of 1024 bytes; what it prints as errors goes through a pipe, which may.
+std::string limited_files(const Folder& folder, const std::string& blocks) {
+  const std::string path =
+      folder.file("limited", "#!/bin/bash\nset -o pipefail\n{ ulimit -f " + blocks +
+                                 "; exec " BRAID_EXECUTABLE_PATH " \"$@\"; } 2>&1 >/dev/null | cat >&2\n");
+  EXPECT_EQ(::chmod(path.c_str(), 0700), 0);
+  return "BRAID_EXECUTABLE=" + path;
+}
+
+TEST(FullDisk, ResultsAppearTogetherOrNotAtAll) {
+  const Folder folder;
+  const std::string text =
+      folder.file("two.braid",
+                  "graph two\ninput %x: f32[2000]\n%y: f32[1] = pointwise { %0 = load %x[0] store %0 }\n"
+                  "%z: f32[2000] = pointwise { %0 = load %x store %0 }\noutput %y\noutput %z\n");
+  const std::string program = compiled("two_outputs", {text});
+  const std::vector<std::string> run = {"run", program, "--random", "1", "-o", folder / "new/er/out"};
+  const ProcessResult failed = braid(run, {}, {limited_files(folder, "4")});
+  EXPECT_EQ(failed.exit_code, 5) << failed.err;
+  EXPECT_THAT(failed.err, HasSubstr("BR0010"));
+  EXPECT_FALSE(fs::exists(folder / "new")) << "folders that were made for nothing";
+  // What was there stays.
+  EXPECT_EQ(braid(run).exit_code, 0);
+  const std::string before = read_text(folder / "new/er/out/y.npy");
+  const std::vector<std::string> names = folder.names();
+  EXPECT_EQ(
+      braid({"run", program, "--random", "2", "-o", folder / "new/er/out"}, {}, {limited_files(folder, "4")})
+          .exit_code,
+      5);
+  EXPECT_EQ(read_text(folder / "new/er/out/y.npy"), before);
+  EXPECT_EQ(folder.names(), names);
+}
+
+TEST(FullDisk, NoCommandLeavesHalfOfWhatItWrites) {
   const Folder folder;
   const std::string text = folder.file("twice.braid", kText), program = compiled("twice_2000", {text});
-  const std::string limited =
-      folder.file("limited", "#!/bin/sh\nulimit -f 1\nexec " BRAID_EXECUTABLE_PATH " \"$@\"\n");
-  ASSERT_EQ(::chmod(limited.c_str(), 0700), 0);
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{"run", program, "--random", "1", "-o", folder / "out"},
-        {"compile", text, "--emit", "source", "-o", folder / "source"}}) {
-    const ProcessResult result = braid(arguments, {}, {"BRAID_EXECUTABLE=" + limited});
-    EXPECT_EQ(result.exit_code, 5) << result.err;
-    EXPECT_THAT(result.err, HasSubstr("BR0010"));
+  const std::string out = folder / "out";
+  const std::string limited = limited_files(folder, "0");
+  const std::vector<std::string> sizes = {"--schedule", "1F1B", "--ranks", "2", "--microbatches", "3"};
+  std::vector<std::vector<std::string>> all = {
+      {"compile", text, "--emit", "ir", "-o", out},
+      {"compile", text, "--emit", "schedule", "-o", out},
+      {"compile", text, "--emit", "source", "-o", out + "/below"},
+      {"run", program, "--random", "1", "-o", out},
+      {"run", program, "--random", "1", "-o", out + ".npz"},
+      {"run", program, "--random", "1", "--trace", out},
+      {"run", program, "--random", "1", "--trace-costs", out},
+      {"run", program, "--random", "1", "--json=" + out},
+      {"bench", program, "--repeat", "1", "--json=" + out},
+      {"test", folder / "no_case", "--report", out},
+      {"test", folder / "no_case", "--json=" + out},
+      {"check", text, "--json=" + out},
+      {"inspect", program, "--json=" + out},
+      {"explain", text, "--json=" + out},
+      {"explain", text, "--html", out},
+      {"explain", text, "--trace", out},
+      {"opt", text, "-o", out},
+      {"opt", text, "--json=" + out},
+      {"ops", "--json=" + out},
+      {"man", "-o", out},
+  };
+  for (const char* command : {"generate", "lower"}) {
+    all.push_back({"pipeline", command, "-o", out});
+    all.back().insert(all.back().end(), sizes.begin(), sizes.end());
   }
-  for (const std::string& name : folder.names()) EXPECT_THAT(name, Not(HasSubstr("out/y"))) << "half a file";
+  for (const char* option : {"--trace", "--svg"}) {
+    all.push_back({"pipeline", "simulate", option, out});
+    all.back().insert(all.back().end(), sizes.begin(), sizes.end());
+  }
+  all.push_back({"pipeline", "search", "--ranks", "2", "--microbatches", "2", "-o", out});
+  const std::vector<std::string> before = folder.names();
+  for (const std::vector<std::string>& arguments : all) {
+    SCOPED_TRACE(shown({arguments, {}}));
+    const ProcessResult result = braid(arguments, {}, {limited});
+    EXPECT_EQ(result.exit_code, 5) << result.out << result.err;
+    EXPECT_THAT(result.err, HasSubstr("BR0010"));
+    EXPECT_EQ(folder.names(), before);
+  }
+}
+
+TEST(FullDisk, AFileThatIsReplacedKeepsWhatItIsKnownBy) {
+  const Folder folder;
+  const std::string text = folder.file("twice.braid", kText), file = folder.file("file", "old");
+  ::chmod(file.c_str(), 0600);
+  fs::create_symlink(file, folder / "link");
+  EXPECT_EQ(braid({"opt", text, "-o", folder / "link"}).exit_code, 0);
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  EXPECT_EQ(read_text(file), braid({"opt", text}).out);
+  EXPECT_EQ(fs::status(file).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+  EXPECT_EQ(braid({"opt", text, "-o", "/dev/stdout"}).out, read_text(file));
+  EXPECT_THAT(braid({"opt", text, "-o", folder / ""}).err, HasSubstr("BR0010"));
 }
 
 // In a file system of one page, which is full already.

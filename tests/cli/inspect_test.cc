@@ -1,5 +1,7 @@
 // braid inspect, explain of a folder, and bounds for dimensions that nobody gave.
 #include <gmock/gmock.h>
+#include <onnx/defs/parser.h>
+#include <onnx/onnx_pb.h>
 
 #include <nlohmann/json.hpp>
 
@@ -46,6 +48,22 @@ TEST(Inspect, NamesWhatIsNotSupportedUnlessAPluginKnowsIt) {
   EXPECT_EQ(json["unsupported"][0]["operator"], "com.example.RowSort-1");
   EXPECT_THAT(json["unsupported"][0]["nodes"], ElementsAre("/RowSort"));
   EXPECT_TRUE(json_of({"inspect", kScores, "--plugin", BRAID_ROW_SORT})["unsupported"].empty());
+}
+
+TEST(Inspect, TellsAValueWithoutAShapeFromAScalar) {
+  onnx::ModelProto model;
+  ASSERT_TRUE(onnx::OnnxParser::Parse(model, R"(<ir_version: 8, opset_import: ["" : 17]>
+    g (float[2] x, float[] scalar) => (float[2] y, float[] s) { y = Neg(x) s = Neg(scalar) })")
+                  .IsOK());
+  model.mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type()->clear_shape();
+  const Folder folder;
+  const std::string file = folder.file("model.onnx", model.SerializeAsString());
+  const ProcessResult text = braid({"inspect", file});
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("output  y: f32 without a declared shape\n"), HasSubstr("output  s: f32[]\n")));
+  const nlohmann::json json = json_of({"inspect", file});
+  EXPECT_TRUE(json["outputs"][0]["shape"].is_null());
+  EXPECT_EQ(json["outputs"][1]["shape"], nlohmann::json::array());
 }
 
 // A model that cannot be compiled can be looked at, or is refused by a numbered error.

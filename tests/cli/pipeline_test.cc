@@ -136,11 +136,26 @@ TEST(Pipeline, CostsComeFromJson) {
   EXPECT_THAT(result.out, HasSubstr("makespan 71.000 us"));
 }
 
-TEST(Pipeline, EmptyAndSingleRankSchedulesAreSchedules) {
-  EXPECT_EQ(braid({"pipeline", "show", "-"}, "").out, "an empty schedule\n");
+TEST(Pipeline, ASingleRankIsAScheduleAndNothingIsNone) {
   for (const char* command : {"lower", "check", "simulate", "show"}) {
-    EXPECT_EQ(braid({"pipeline", command, "-"}, "").exit_code, 0) << command;
     EXPECT_EQ(braid({"pipeline", command, "-"}, "0F0,0B0\n").exit_code, 0) << command;
+    for (const char* text : {"", "\n", "\"\"\n,\n", " \n\t,\r\n"}) {
+      const ProcessResult result = braid({"pipeline", command, "-"}, text);
+      EXPECT_EQ(result.exit_code, 3) << command << ": " << result.out;
+      EXPECT_THAT(result.err, HasSubstr("BR08")) << command;
+    }
+    EXPECT_THAT(braid({"pipeline", command, "-"}, "").err, HasSubstr("BR0811")) << command;
+    EXPECT_THAT(braid({"pipeline", command, "-"}, "\xef\xbb\xbf").err, HasSubstr("BR0800")) << command;
+    EXPECT_THAT(braid({"pipeline", command, "-"}, "# nothing\n").err, HasSubstr("BR0800")) << command;
+  }
+}
+
+// A circle is not all that can be wrong with rows that have transfers.
+TEST(Pipeline, CheckGivesNoVerdictOnRowsThatLackTheirComputations) {
+  for (const char* text : {"0SEND_F0\n1RECV_F0\n", "0F0,0SEND_F0\n1RECV_F0\n"}) {
+    const ProcessResult result = braid({"pipeline", "check", "-"}, text);
+    EXPECT_EQ(result.exit_code, 3) << result.out;
+    EXPECT_THAT(result.err, HasSubstr("BR083"));
   }
 }
 

@@ -189,11 +189,13 @@ TEST_P(WrongInputs, AreRefusedAndNothingIsWritten) {
   EXPECT_FALSE(fs::exists(folder / "results"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Run, WrongInputs,
-                         ::testing::Values(WrongInput{"Shape", {2, 3}, "BR0723", "'x'"},
-                                           WrongInput{"Rank", {2}, "BR0723", "'x'"},
-                                           WrongInput{"Bound", {5, 2}, "BR0724", "n"}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Run, WrongInputs,
+    ::testing::Values(
+        WrongInput{"Shape", {2, 3}, "BR0723", "'x' has shape [2, 3], expected [n, 2] with n = 1..4"},
+        WrongInput{"Rank", {2}, "BR0723", "'x' has shape [2], expected [n, 2] with n = 1..4"},
+        WrongInput{"Bound", {5, 2}, "BR0724", "n"}),
+    [](const auto& info) { return info.param.name; });
 
 TEST(Run, AnInputOfAnotherTypeIsRefused) {
   const Folder folder;
@@ -204,8 +206,8 @@ TEST(Run, AnInputOfAnotherTypeIsRefused) {
   folder.file("x.npy", text);
   const ProcessResult result = braid({"run", dir, "--input", "x=" + (folder / "x.npy")});
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.err, HasSubstr("BR0723"));
-  EXPECT_THAT(result.err, HasSubstr("i32"));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("BR0723"), HasSubstr("is i32, expected f32"),
+                                HasSubstr("x.astype(numpy.float32)")));
 }
 
 TEST(Run, WhatIsNotGivenIsNamed) {

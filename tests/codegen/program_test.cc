@@ -142,7 +142,11 @@ TEST_F(CppProgram, WrongInputsAreRefusedByName) {
   rt::Program program = compiled_->open("block");
   auto in = block_inputs(3);
   in[1] = random_tensor(ir::DType::f32, {4, 64}, 1);
-  expect_program_error(rt::kWrongInput, "input 'scale' has shape [4,64], expected [3,64]",
+  expect_program_error(rt::kWrongInput,
+                       "input 'scale' has shape [4,64], expected [3,64] ([n,64] with n = 1..32)",
+                       [&] { compiled_->run(program, in); });
+  in[1] = random_tensor(ir::DType::f32, {64}, 1);  // of a rank that implies no n
+  expect_program_error(rt::kWrongInput, "input 'scale' has shape [64], expected [n,64] with n = 1..32",
                        [&] { compiled_->run(program, in); });
   in[1] = random_tensor(ir::DType::f64, {3, 64}, 1);
   expect_program_error(rt::kWrongInput, "input 'scale' is f64, expected f32",

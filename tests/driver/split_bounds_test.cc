@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "analysis/costs/json_document.h"
 #include "analysis/measure.h"
 #include "driver/plain_program.h"
 #include "driver/split.h"
 #include "frontend/sharding/bounds.h"
 #include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/work.h"
+#include "ir/input_file.h"
 #include "tests/driver/split_models.h"
 #include "tests/frontend/sharding/chosen.h"
 
@@ -309,7 +309,7 @@ TEST_F(SplitModel, NoKernelOfACollectiveIsFasterThanTheBounds) {
   for (unsigned seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     std::mt19937 random(seed);
-    nlohmann::json machine = nlohmann::json::parse(analysis::read_text_file(machines + "h200.json"));
+    nlohmann::json machine = nlohmann::json::parse(ir::read_text_file(machines + "h200.json"));
     const auto vary = [&](nlohmann::json& of, const char* key) {
       of[key] = of[key].get<double>() * std::ldexp(1, static_cast<int>(random() % 13) - 6);
     };

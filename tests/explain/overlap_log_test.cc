@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "ir/error.h"
 #include "tests/support/orders.h"
 
 namespace braid::test {
@@ -46,9 +47,24 @@ TEST_F(OverlapLog, MarksNodesBesideWhichACollectiveIsInFlight) {
 
 TEST_F(OverlapLog, IsWrittenAroundPassesThatMoveCommunicationIfAskedFor) {
   EXPECT_EQ(logged("sink_waits"), "");
-  ::setenv("BRAID_LOG", "something,overlap", 1);
+  ::setenv("BRAID_LOG", "", 1);
+  EXPECT_EQ(logged("sink_waits"), "");
+  ::setenv("BRAID_LOG", "overlap", 1);
   EXPECT_THAT(logged("sink_waits"), HasSubstr("== sink_waits: before"));
   EXPECT_EQ(logged("dead_code"), "");
+}
+
+TEST_F(OverlapLog, AnUnknownTopicIsRefused) {
+  for (const char* topics : {"something", "overlap,something", "overlap ", ",overlap", "1", "-1"}) {
+    ::setenv("BRAID_LOG", topics, 1);
+    try {
+      explain::overlap_log_observer();
+      FAIL() << topics;
+    } catch (const ir::UserError& error) {
+      EXPECT_EQ(error.code(), 12) << topics;
+      EXPECT_THAT(error.what(), HasSubstr("BRAID_LOG="));
+    }
+  }
 }
 
 TEST_F(OverlapLog, IsRankZerosAffair) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
+#include <regex>
 
 #include "frontend/errors.h"
 #include "frontend/functions.h"
@@ -74,6 +75,7 @@ TEST_P(BadModelCorpus, IsRefusedByNumberAndName) {
       error_of([&] { import_model(root() + "/" + expect["model"].get<std::string>(), options); });
   EXPECT_EQ(error.code(), kCodes.at(expect["kind"])) << error.what();
   for (const std::string text : expect["mentions"]) EXPECT_THAT(error.what(), ::testing::HasSubstr(text));
+  EXPECT_FALSE(std::regex_search(error.what(), std::regex("\\.(h|cc|cpp):[0-9]"))) << error.what();
 }
 
 INSTANTIATE_TEST_SUITE_P(Corpus, BadModelCorpus, ::testing::ValuesIn(corpus()),

@@ -216,8 +216,17 @@ TEST(FrontendErrors, TheHintForAnUnboundedDimensionCanBePastedIntoAShell) {
       hint({}),
       HasSubstr("give --dim 'it'\\''s; rm *=MIN..MAX' --dim past=MIN..MAX --dim 'past + 1=MIN..MAX',"));
   // What is known of 'past' bounds 'past + 1'; the other name is no expression.
-  EXPECT_THAT(hint({.dims = {{"past", {0, 511}}}}),
-              HasSubstr("give --dim 'it'\\''s; rm *=MIN..MAX' --dim 'past + 1=1..512',"));
+  EXPECT_THAT(hint({.dims = {{"past", {0, 511}}}}), HasSubstr("give --dim 'it'\\''s; rm *=MIN..MAX',"));
+  const ir::Schedule schedule = import_proto(model, {.dims = {{"past", {0, 511}}, {"it's; rm *", {1, 2}}}});
+  EXPECT_EQ(ir::bounds(schedule.graph[schedule.graph.inputs[0].buffer].sizes[1]).max, 512);
+  // Fixed sizes fix what is computed from them; what is given counts before what follows.
+  const auto size = [&](ir::Bounds past, std::map<std::string, ir::Bounds> more) {
+    more.insert({{"past", past}, {"it's; rm *", {1, 2}}});
+    const ir::Schedule fixed = import_proto(model, {.dims = more});
+    return ir::bounds(fixed.graph[fixed.graph.inputs[0].buffer].sizes[1]).max;
+  };
+  EXPECT_EQ(size({4, 4}, {}), 5);
+  EXPECT_EQ(size({0, 4}, {{"past + 1", {1, 3}}}), 3);
 }
 
 // All that is missing is told at once, wherever it stands.

@@ -8,6 +8,7 @@
 
 #include "ir/error.h"
 #include "pipeline/csv.h"
+#include "pipeline/errors.h"
 #include "pipeline/lower.h"
 #include "pipeline/memory_timeline.h"
 #include "pipeline/simulate.h"
@@ -29,7 +30,8 @@ inline CsvOutcome check_pipeline_csv(std::string_view text) {
   try {
     schedule = parse_schedule(text);
   } catch (const ir::UserError& error) {
-    require(error.code() >= 800 && error.code() <= 805 && error.location().line > 0,
+    require(((error.code() >= 800 && error.code() <= 805) || error.code() == kNoActions) &&
+                error.location().line > 0,
             "an error without a place", text);
     return CsvOutcome::not_read;
   }

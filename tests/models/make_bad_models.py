@@ -409,7 +409,16 @@ def types_and_shapes(corpus):
         return edit
 
     plain = "g (float[2,3] x) => (float[2,3] y) { [odd] y = Neg(x) }"
-    corpus.model("negative_dimension", edited(plain, set_dims(-2, 3)), "invalid_dimension", "x")
+    corpus.model("negative_dimension", edited(plain, set_dims(-2, 3)), "shape_mismatch", "x")
+    for where in ("output", "value_info"):
+        corpus.model(
+            f"negative_dimension_of_{where}",
+            edited(plain, lambda m: (
+                getattr(m.graph, where).append(helper.make_tensor_value_info("t", TensorProto.FLOAT, [-4, 3])),
+                m.graph.node.append(helper.make_node("Neg", ["x"], ["t"])))),
+            "shape_mismatch",
+            "t",
+        )  # fmt: skip
     corpus.model("overflowing_size", edited(plain, set_dims(2**40, 2**40)), "size_overflow")
     corpus.model("overflowing_bytes", edited(plain, set_dims(2**61, 2)), "size_overflow")
     corpus.model("input_without_shape", edited(plain, lambda m: m.graph.input[0].type.tensor_type.ClearField("shape")),

@@ -7,10 +7,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <random>
 #include <set>
 
+#include "ir/collective_order.h"
+#include "ir/dependencies.h"
+#include "ir/error.h"
 #include "ir/interpreter.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
@@ -19,6 +23,7 @@
 #include "passes/plan_memory.h"
 #include "passes/runner.h"
 #include "tests/support/random_graph.h"
+#include "tests/support/random_transfers.h"
 #include "tests/support/schedule_changes.h"
 
 namespace braid::test {
@@ -96,10 +101,13 @@ std::vector<Pass> make_passes(const std::vector<std::string>& names, std::uint64
   return out;
 }
 
+using Fault = std::function<void(ir::Schedule&)>;
+using Maker = RandomProgram (*)(std::uint64_t seed, int steps);
+
 // Empty if all is well.
 std::string difference(std::uint64_t seed, int steps, const std::vector<std::string>& names,
-                       const std::function<void(ir::Schedule&)>& fault = {}) {
-  const RandomProgram program = random_program(seed, steps);
+                       const Fault& fault = {}, Maker make = random_program) {
+  const RandomProgram program = make(seed, steps);
   try {
     const ir::InterpreterResult before = ir::run(program.schedule, program.inputs, {.order_seed = seed});
     ir::Schedule schedule = program.schedule;
@@ -125,9 +133,9 @@ std::string difference(std::uint64_t seed, int steps, const std::vector<std::str
 
 // Fewer operations and passes, as long as it still fails.
 std::string shrunk(std::uint64_t seed, int steps, std::vector<std::string> names,
-                   const std::function<void(ir::Schedule&)>& fault = {}) {
+                   Maker make = random_program) {
   for (int fewer = 1; fewer < steps; ++fewer) {
-    if (!difference(seed, fewer, names, fault).empty()) {
+    if (!difference(seed, fewer, names, {}, make).empty()) {
       steps = fewer;
       break;
     }
@@ -135,16 +143,16 @@ std::string shrunk(std::uint64_t seed, int steps, std::vector<std::string> names
   for (std::size_t k = 0; k < names.size();) {
     std::vector<std::string> without = names;
     without.erase(without.begin() + static_cast<std::ptrdiff_t>(k));
-    if (difference(seed, steps, without, fault).empty()) {
+    if (difference(seed, steps, without, {}, make).empty()) {
       ++k;
     } else {
       names = without;
     }
   }
   std::string out = "seed " + std::to_string(seed) + ", " + std::to_string(steps) +
-                    " steps: " + difference(seed, steps, names, fault) + "\npasses:";
+                    " steps: " + difference(seed, steps, names, {}, make) + "\npasses:";
   for (const std::string& n : names) out += " " + n;
-  RandomProgram program = random_program(seed, steps);
+  RandomProgram program = make(seed, steps);
   out += "\n--- before\n" + ir::print(program.schedule);
   try {
     passes::run_passes(program.schedule, make_passes(names, seed), {.verify = false});
@@ -165,6 +173,41 @@ TEST(RandomPrograms, KeepTheirMeaning) {
       FAIL() << shrunk(seed, steps_of(seed), names);
     }
   }
+}
+
+// Each pass by itself, and lists of them, on programs whose ranks send to each other.
+TEST(RandomTransfers, KeepTheirMeaning) {
+  const std::vector<Pass> all = passes::pass_registry().all();
+  for (int k = 0; k < random_cases(400); ++k) {
+    const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
+    const int steps = 3 + static_cast<int>(seed % 12);
+    std::mt19937_64 random(seed);
+    std::vector<std::string> names = random_passes(seed);
+    // In turn, so that each is alone with some programs.
+    if (k % 3 != 0) names = {with_random_options(all[static_cast<std::size_t>(k) % all.size()], random)};
+    if (!difference(seed, steps, names, {}, random_transfers).empty()) {
+      FAIL() << shrunk(seed, steps, names, random_transfers);
+    }
+  }
+}
+
+TEST(RandomTransfers, ExerciseWhatTheyAreFor) {
+  int messages = 0, reductions = 0, moved = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    ir::Schedule s = random_transfers(seed, 3 + static_cast<int>(seed % 12)).schedule;
+    for (const ir::Operation& op : s.graph.ops) {
+      const auto* kernel = op.as<ir::CollectiveKernel>();
+      if (kernel == nullptr) continue;
+      messages += kernel->kind == ir::CollectiveKind::send;
+      reductions += kernel->kind == ir::CollectiveKind::reduce_scatter;
+    }
+    const std::string before = ir::print(s);
+    passes::run_passes(s, passes::parse_pass_list("simple_fsdp"));
+    moved += ir::print(s) != before;
+  }
+  EXPECT_GT(messages, 200);
+  EXPECT_GT(reductions, 20);
+  EXPECT_GT(moved, 5);
 }
 
 TEST(RandomPrograms, AreReadBackFromTheirText) {
@@ -278,6 +321,40 @@ TEST(PlantedFaults, SwappedNeighboursAreCaught) {
   EXPECT_TRUE(is_caught({}, [](ir::Schedule& s) {
     if (s.nodes.size() > 3) std::swap(s.nodes[s.nodes.size() / 2], s.nodes[s.nodes.size() / 2 - 1]);
   }));
+}
+
+// By the runner alone: two collectives change places as a pass without a thought for the other side would do it, and memory
+// may allow that. Passes that may reorder collectives may not either.
+TEST(PlantedFaults, CollectivesThatChangePlacesAmongTransfersAreCaught) {
+  int tried = 0;
+  for (std::uint64_t seed = first_seed(); tried < random_cases(60); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ir::Schedule s = random_transfers(seed, 10).schedule;
+    const ir::Dependencies deps = ir::find_dependencies(s, {.channel_order = false});
+    const auto start = [&](std::size_t k) { return s.graph[s.nodes[k].op].as<ir::CollectiveKernel>(); };
+    // Adjacent starts of one queue that nothing but the queue orders.
+    std::vector<std::size_t> places;
+    for (std::size_t k = 0; k + 1 < s.nodes.size(); ++k) {
+      if (start(k) == nullptr || start(k + 1) == nullptr || ir::name_of(s, static_cast<int>(k)).empty())
+        continue;
+      if (ir::queues_of(s, s.nodes[k].op) != ir::queues_of(s, s.nodes[k + 1].op)) continue;
+      const auto before = deps.predecessors(static_cast<int>(k) + 1);
+      if (std::ranges::none_of(before,
+                               [&](const ir::Dependency& d) { return d.node == static_cast<int>(k); }))
+        places.push_back(k);
+    }
+    if (places.empty()) continue;
+    ++tried;
+    const std::size_t at = places[seed % places.size()];
+    const Pass careless(
+        "careless",
+        [at](ir::Schedule& schedule) {
+          std::swap(schedule.nodes[at], schedule.nodes[at + 1]);
+          return true;
+        },
+        true);
+    EXPECT_THROW(passes::run_passes(s, std::vector<Pass>{careless}), ir::InternalError);
+  }
 }
 
 TEST(PlantedFaults, FusionAcrossOuterPointsIsCaught) {

@@ -166,8 +166,9 @@ output %c.2
 output %d.2
 )";
 
-std::string internal_error(const Pass& pass, const RunOptions& options = {}) {
-  ir::Schedule s = ir::parse_schedule(kTwoCollectives);
+std::string internal_error(const Pass& pass, const RunOptions& options = {},
+                           const char* text = kTwoCollectives) {
+  ir::Schedule s = ir::parse_schedule(text);
   try {
     run_passes(s, std::vector<Pass>{pass}, options);
   } catch (const ir::InternalError& e) {
@@ -195,6 +196,86 @@ TEST(Runner, HoldsPassesToTheOrderOfCollectives) {
   EXPECT_THAT(internal_error(Pass("hasty", swap_collectives)),
               HasSubstr("'hasty' changed the order of collectives"));
   EXPECT_EQ(internal_error(Pass("allowed", swap_collectives, true)), "");
+}
+
+// Two exchanges between the ranks, an all-reduce, and a message that both sides wait for at once.
+constexpr const char* kTransfers = R"(graph main
+ranks 2
+channels communicator
+group @pair = [0, 1]
+group @all = [1, 0]
+
+input %x: f32[4]
+
+send @pair (%x) peer 1 as s1
+%a: f32[4] = recv @pair peer 0 as r1
+%b: f32[4] = recv @pair peer 0 as r2
+send @pair (%x) peer 1 as s2
+%c: f32[4] = all_reduce sum @all (%x) as c
+%a.1 mutates %a = wait r1
+%b.1 mutates %b = wait r2
+%c.1 mutates %c = wait c
+wait s1
+wait s2
+send @pair (%x) peer 1 as s3
+wait s3
+%d: f32[4] = recv @pair peer 0 as r3
+%d.1 mutates %d = wait r3
+
+output %a.1
+output %b.1
+output %c.1
+output %d.1
+)";
+
+// What is said of a pass that may reorder collectives and puts node `from` in front of node `to`.
+std::string moved(std::size_t from, std::size_t to) {
+  const Pass pass(
+      "careless",
+      [&](ir::Schedule& s) {
+        const ir::ScheduleNode node = s.nodes[from];
+        s.nodes.erase(s.nodes.begin() + static_cast<std::ptrdiff_t>(from));
+        s.nodes.insert(s.nodes.begin() + static_cast<std::ptrdiff_t>(to), node);
+        return true;
+      },
+      true);
+  return internal_error(pass, {}, kTransfers);
+}
+
+TEST(Runner, HoldsAllPassesToTheMessagesOfAPair) {
+  EXPECT_EQ(moved(0, 0), "");
+  EXPECT_THAT(moved(3, 0),
+              HasSubstr("of the sends of group 'pair' with member 1, number 0 was 's1', now it is 's2'"));
+  EXPECT_THAT(moved(2, 1),
+              HasSubstr("of the recvs of group 'pair' with member 0, number 0 was 'r1', now it is 'r2'"));
+  const Pass loses(
+      "loses",
+      [](ir::Schedule& s) {
+        return std::erase_if(s.nodes, [&](const ir::ScheduleNode& n) {
+                 return s.graph[n.op].name == "s3" || s.graph[n.op].name == "s3.wait";
+               }) > 0;
+      },
+      true);
+  EXPECT_THAT(internal_error(loses, {}, kTransfers), HasSubstr("number 2 was 's3', now it is none"));
+}
+
+TEST(Runner, HoldsAllPassesToTheQueuesOfAProgramWithTransfers) {
+  EXPECT_THAT(moved(1, 0), HasSubstr("in one queue, number 0 was 's1', now it is 'r1'"));
+  EXPECT_EQ(moved(4, 0), "") << "the all-reduce has a queue of its own";
+}
+
+TEST(Runner, HoldsPassesToProgramsThatTheRanksCanRunTogether) {
+  // Rank 0 waits for the receiver of s3, which waits for rank 0's part of the sum.
+  const Pass careless(
+      "careless",
+      [](ir::Schedule& s) {
+        std::rotate(s.nodes.begin() + 4, s.nodes.begin() + 5, s.nodes.begin() + 12);  // the all-reduce
+        std::rotate(s.nodes.begin() + 6, s.nodes.begin() + 7, s.nodes.begin() + 12);  // its wait
+        return true;
+      },
+      true);
+  EXPECT_THAT(internal_error(careless, {}, kTransfers),
+              HasSubstr("after pass 'careless' the ranks do not fit together any more: error BR0901"));
 }
 
 TEST(Runner, HoldsPassesToWhatTheySay) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "pipeline/errors.h"
 #include "tests/pipeline/expect_error.h"
 
 namespace braid::pipeline {
@@ -29,7 +30,7 @@ TEST(PipelineCsv, ReadsRowsStagesAndMicrobatches) {
 
 TEST(PipelineCsv, PrintsWhatItRead) {
   for (const char* text :
-       {kCompute, "", "\n", "\"\"\n", "0F0\n\"\"\n", "0F0\n\n", ",\n",
+       {kCompute, "0F0\n\"\"\n", "0F0\n\n", "0F0\n,\n",
         "0F0,1F0,,,4F0,4B0,,,1B0,0B0\n,,2F0,3F0,,,3B0,2B0,,\n", "0F0,,,3F0,3B0,,,0B0\n,1F0,2F0,,,2B0,1B0,\n",
         "0F0,0F1,2F0,2F1,,2I0,2W0,0I0,2I1,0W0,0I1,2W1,0W1\n,1F0,1F1,3F0,3I0,3F1,1I0,3I1,3W0,1I1,1W0,3W1,"
         "1W1\n",
@@ -38,6 +39,16 @@ TEST(PipelineCsv, PrintsWhatItRead) {
         "0UNSHARD,0F0,(0SEND_F0;0RECV_B0)BATCH_P2P,0B0,0REDUCE_GRAD,0RESHARD\n"}) {
     EXPECT_EQ(print(parse_schedule(text)), text);
   }
+}
+
+TEST(PipelineCsv, AFileWithoutAnActionIsRefused) {
+  for (const char* text : {"", "\n", "\r\n\r\n", "\"\"\n", ",\n", " , ,\n\n", ",,\n\"\",\n"}) {
+    const ir::UserError error = error_of([&] { parse_schedule(text, {.file = "s.csv"}); });
+    EXPECT_EQ(error.code(), kNoActions) << text;
+    EXPECT_EQ(error.location().line, 1);
+  }
+  const RankOfStage placement(first_ids<int>(2), 0);
+  EXPECT_EQ(error_of([&] { parse_schedule("\n\n", {.rank_of_stage = placement}); }).code(), kNoActions);
 }
 
 TEST(PipelineCsv, AnEmptyLineHasNoCellsAndTwoQuotesOneIdleCell) {

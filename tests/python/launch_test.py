@@ -1,5 +1,7 @@
 """Programs of several ranks: started by launch(), under torchrun's variables, and when a rank fails."""
 
+import contextlib
+import multiprocessing
 import os
 import pathlib
 import signal
@@ -9,6 +11,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -91,7 +94,7 @@ class Launch(TestCase):
         with self.program.launch(threads=1) as ranks:
             ranks.run({"x": self.x})
             os.kill(ranks.pids[1], signal.SIGKILL)
-            with self.refused("BR0007", "rank 1 was killed by SIGKILL"):
+            with self.refused("BR0007", "rank 1 (process ", "was killed by signal 9"):
                 ranks.run({"x": self.x})
             with self.refused("BR0733"):
                 ranks.run({"x": self.x})
@@ -108,7 +111,7 @@ class Launch(TestCase):
         with program.launch(threads=1) as ranks:
             killer = threading.Timer(0.05, os.kill, (ranks.pids[0], signal.SIGKILL))
             killer.start()
-            with self.refused("BR0007", "rank 0 was killed by SIGKILL"):
+            with self.refused("BR0007", "rank 0 (process ", "was killed by signal 9"):
                 while True:
                     ranks.run({"x": np.eye(128, dtype=np.float32)})
 
@@ -128,21 +131,175 @@ class Launch(TestCase):
             self.assertEqual(caught.exception.code, 725)
             self.assertIn("rank 1: ", str(caught.exception))
 
-    def test_processes_end_with_their_object_and_with_their_parent(self):
+    def test_processes_end_with_their_object(self):
         ranks = self.program.launch(threads=1)
         pids = ranks.pids
         del ranks
         self.assert_ended(pids)
-        script = "import braid, sys, time; w = braid.load(sys.argv[1]).launch(); print(*w.pids, flush=True); time.sleep(99)"
+
+    @contextlib.contextmanager
+    def timeout_ms(self, milliseconds):
+        with unittest.mock.patch.dict(os.environ, BRAID_TIMEOUT_MS=str(milliseconds)):
+            yield
+
+    def test_stopped_ranks_are_named_and_end(self):
+        for stopped in ((1,), (0,), (0, 1)):
+            with self.subTest(stopped=stopped), self.timeout_ms(1000), self.program.launch(threads=1) as ranks:
+                ranks.run({"x": self.x})
+                pids = ranks.pids
+                for rank in stopped:
+                    os.kill(pids[rank], signal.SIGSTOP)
+                began = time.monotonic()
+                words = [f"rank {rank} (process {pids[rank]}) was stopped by signal 19" for rank in stopped]
+                with self.refused("BR0007", *words, "has been killed") as caught:
+                    ranks.run({"x": self.x})
+                self.assertLess(time.monotonic() - began, 15)
+                others = [rank for rank in (0, 1) if rank not in stopped]
+                self.assertFalse(any(f"rank {rank} (process" in str(caught.exception) for rank in others))
+                self.assert_ended(pids)
+
+    def test_ranks_may_be_stopped_between_steps(self):
+        with self.timeout_ms(300), self.program.launch(threads=1) as ranks:
+            for pid in ranks.pids:
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(1.2)
+            for pid in ranks.pids:
+                os.kill(pid, signal.SIGCONT)
+            np.testing.assert_array_equal(ranks.run({"x": self.x})[1]["y"], 2 * self.x)
+
+    def test_closing_ends_stopped_ranks(self):
+        ranks = self.program.launch(threads=1)
+        pids = ranks.pids
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        ranks.close()
+        self.assert_ended(pids)
+
+    # A parent that launches, prints its ranks, and then does what `end` says.
+    def parent(self, end, **options):
+        script = f"""
+import braid, os, signal, sys, threading, time
+ranks = braid.load(sys.argv[1]).launch(threads=1)
+print(*ranks.pids, flush=True)
+{end}
+"""
         parent = subprocess.Popen(
-            [sys.executable, "-c", script, self.program.folder], stdout=subprocess.PIPE, text=True
-        )
+            [sys.executable, "-c", script, self.program.folder],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options,
+        )  # fmt: skip
         pids = [int(pid) for pid in parent.stdout.readline().split()]
         self.assertEqual(len(pids), 2)
-        parent.kill()
-        parent.wait()
-        parent.stdout.close()
+        return parent, pids
+
+    def test_ranks_even_stopped_ones_end_with_their_parent(self):
+        ends = {
+            "SIGKILL": "time.sleep(99)", "SIGTERM": "time.sleep(99)", "SIGINT": "time.sleep(99)", "SIGHUP": "time.sleep(99)",
+            "exits": "os._exit(3)", "raises": "raise ValueError", "returns": "", "aborts": "os.abort()",
+            "is interrupted": "raise KeyboardInterrupt", "in a thread": "threading.Thread(target=os._exit, args=(3,)).start()",
+        }  # fmt: skip
+        for name, end in ends.items():
+            for stop in (False, True):
+                with self.subTest(end=name, stop=stop):
+                    wait = "sys.stdin.readline()\n"  # until the test has stopped the ranks
+                    parent, pids = self.parent(wait + end, stdin=subprocess.PIPE)
+                    for pid in pids if stop else ():
+                        os.kill(pid, signal.SIGSTOP)
+                    parent.stdin.write("\n")
+                    parent.stdin.close()
+                    if name.startswith("SIG"):
+                        time.sleep(0.1)
+                        parent.send_signal(getattr(signal, name))
+                    parent.wait(30)
+                    for stream in (parent.stdout, parent.stderr):
+                        stream.close()
+                    self.assert_ended(pids)
+
+    def test_an_interrupt_in_a_step_ends_the_ranks_at_once(self):
+        end = """
+os.kill(ranks.pids[1], signal.SIGSTOP)
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    ranks.run({"x": __import__("numpy").zeros(4, "f4")})
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+        parent, pids = self.parent(end)
+        output, error = parent.communicate(timeout=60)
+        self.assertEqual(output, "interrupted\n", error)
         self.assert_ended(pids)
+
+    def test_ranks_outlive_the_thread_that_launched_them(self):
+        launched = []
+        thread = threading.Thread(target=lambda: launched.append(self.program.launch(threads=1)))
+        thread.start()
+        thread.join()
+        with launched[0] as ranks:
+            for step in (1, 2):
+                np.testing.assert_array_equal(ranks.run({"x": step * self.x})[1]["y"], 2 * step * self.x)
+            pids = ranks.pids
+        self.assert_ended(pids)
+
+    def test_several_launches_do_not_meet(self):
+        def work(value):
+            with self.program.launch(threads=1) as ranks:
+                for _ in range(5):
+                    y = np.asarray(ranks.run({"x": np.full(4, value, np.float32)})[1]["y"])
+                    results.append((y == 2 * value).all())
+
+        results = []
+        threads = [threading.Thread(target=work, args=(value,)) for value in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(results, [True] * 20)
+
+    def test_a_fork_leaves_the_ranks_to_its_parent(self):
+        with self.program.launch(threads=1) as ranks:
+            child = multiprocessing.get_context("fork").Process(target=ranks.close)
+            child.start()
+            child.join(30)
+            self.assertEqual(child.exitcode, 0)
+            np.testing.assert_array_equal(ranks.run({"x": self.x})[1]["y"], 2 * self.x)
+
+    def test_other_children_and_their_signals_are_left_alone(self):
+        for action in (signal.SIG_IGN, signal.SIG_DFL):
+            before = signal.signal(signal.SIGCHLD, action)
+            try:
+                with self.program.launch(threads=1) as ranks:
+                    np.testing.assert_array_equal(ranks.run({"x": self.x})[1]["y"], 2 * self.x)
+                    pids = ranks.pids
+                self.assert_ended(pids)
+                self.assertEqual(signal.getsignal(signal.SIGCHLD), action)
+            finally:
+                signal.signal(signal.SIGCHLD, before)
+
+    def test_a_parent_needs_no_file_as_its_main_module(self):
+        script = (
+            "import braid, numpy, sys\n"
+            "with braid.load(%r).launch(threads=1) as ranks:\n"
+            "    print(numpy.asarray(ranks.run({'x': numpy.ones(4, 'f4')})[0]['y'])[0])\n" % str(self.program.folder)
+        )
+        spawn = (
+            "import multiprocessing\n"
+            "if __name__ == '__main__':\n"
+            "    child = multiprocessing.get_context('spawn').Process(target=exec, args=(%r,))\n"
+            "    child.start(), child.join(), exit(child.exitcode)\n" % script
+        )
+        for arguments, given in ((["-"], script), (["-c", script], ""), (["-c", spawn], "")):
+            done = subprocess.run(
+                [sys.executable, *arguments], input=given, capture_output=True, text=True, timeout=120
+            )
+            self.assertEqual(done.stdout, "2.0\n", done.stderr)
+
+    def test_an_interpreter_that_is_not_found_is_an_error(self):
+        for executable in ("", "/nowhere/python"):
+            with unittest.mock.patch.object(sys, "executable", executable), self.refused("BR0007"):
+                self.program.launch()
+
+    def test_a_bad_time_out_is_refused_before_anything_starts(self):
+        with self.timeout_ms("soon"), self.refused("BR0012", "BRAID_TIMEOUT_MS"):
+            self.program.launch()
 
     def assert_ended(self, pids):
         deadline = time.monotonic() + 30
@@ -219,7 +376,7 @@ class Launch(TestCase):
             def interrupted(shapes):
                 raise KeyboardInterrupt
 
-            ranks._processes[1].connection.send = interrupted
+            ranks._ranks[1].connection.send = interrupted
             with self.assertRaises(KeyboardInterrupt):
                 ranks.run({"x": self.x})
             with self.refused("BR0733"):

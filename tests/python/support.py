@@ -27,7 +27,7 @@ class TestCase(unittest.TestCase):
     def refused(self, code, *words):
         """The block raises the braid.Error of this number, "BR0723", with all words in its text."""
         with self.assertRaises(braid.Error) as caught:
-            yield
+            yield caught
         error = caught.exception
         self.assertEqual(f"BR{error.code:04}", code, str(error))
         for word in words:

@@ -1,6 +1,8 @@
 """Tensors that go into a step and come out of it: types, protocols, and what would need a copy."""
 
 import array
+import ctypes
+import types
 import unittest
 
 import ml_dtypes
@@ -137,6 +139,24 @@ class Versioned:
         return device_arrays.versioned_capsule(tensor, **self.capsule)
 
 
+class Described:
+    """An array whose capsule says something else than it is."""
+
+    def __init__(self, array, place, fields, versioned, name=None):
+        self.array, self.place, self.fields, self.versioned, self.name = array, place, fields, versioned, name
+
+    def __dlpack_device__(self):
+        return self.place
+
+    def __dlpack__(self, **_):
+        tensor = device_arrays.describe(self.array.ctypes.data, self.array.shape, self.array.dtype, (1, 0))
+        for name, value in self.fields.items():
+            setattr(tensor, name, value)
+        if self.name:
+            return device_arrays.new_capsule(1, self.name, None)
+        return device_arrays.versioned_capsule(tensor) if self.versioned else device_arrays.capsule(tensor)
+
+
 class VersionedDlpack(TestCase):
     def test_inputs_and_outputs(self):
         x = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -161,6 +181,64 @@ class VersionedDlpack(TestCase):
             with self.refused("BR0731", "read-only"):
                 session.run({"x": Versioned(x, flags=1)})
             np.testing.assert_array_equal(x, 2)
+
+    def test_capsules_that_describe_no_memory_of_the_session_are_refused(self):
+        x = np.arange(12, dtype=np.float32).reshape(4, 3)
+        nowhere = {"data": None}
+        huge = (ctypes.c_int64 * 2)(2**40, 2**40)
+        negative = (ctypes.c_int64 * 2)(4, -3)
+        for target in ("cpu", "interpreter"):
+            with braid.compile(models.linear(4), target=target).session() as session:
+                for code, words, place, fields in (
+                    ("BR0730", ("device 2:0", "says 1:0"), (1, 0), {"device_type": 2}),
+                    ("BR0730", ("device 1:1", "says 1:0"), (1, 0), {"device_id": 1}),
+                    ("BR0730", ("device 13:0", "says 1:0"), (1, 0), {"device_type": 13}),
+                    ("BR0730", ("device 1:0", "says 3:0"), (3, 0), {}),
+                    ("BR0731", ("CUDA device 0",), (2, 0), {"device_type": 2}),
+                    ("BR0731", ("device 13:0",), (13, 0), {"device_type": 13}),
+                    ("BR0730", ("65 dimensions",), (1, 0), {"ndim": 65}),
+                    ("BR0730", ("2147483647 dimensions",), (1, 0), {"ndim": 2**31 - 1}),
+                    ("BR0730", ("-1 dimensions",), (1, 0), {"ndim": -1}),
+                    ("BR0730", ("2 dimensions",), (1, 0), {"shape": None}),
+                    ("BR0730", ("size -3",), (1, 0), {"shape": negative}),
+                    ("BR0730", ("more elements",), (1, 0), {"shape": huge}),
+                    ("BR0730", ("no memory",), (1, 0), nowhere),
+                    ("BR0730", ("no memory",), (1, 0), {**nowhere, "byte_offset": 4}),
+                    ("BR0730", ("offset",), (1, 0), {"byte_offset": 2**64 - 4}),
+                    ("BR0731", ("multiple of 4",), (1, 0), {"byte_offset": 2}),
+                    ("BR0723", ("2 lanes",), (1, 0), {"lanes": 2}),
+                    ("BR0723", ("0 lanes",), (1, 0), {"lanes": 0}),
+                    ("BR0723", ("4 bits",), (1, 0), {"bits": 4}),
+                    ("BR0723", ("0 bits",), (1, 0), {"bits": 0}),
+                    ("BR0723", ("type 77",), (1, 0), {"code": 77}),
+                    ("BR0731", ("strides",), (1, 0), {"strides": (ctypes.c_int64 * 2)(-3, 1)}),
+                    ("BR0731", ("strides",), (1, 0), {"strides": (ctypes.c_int64 * 2)(0, 0)}),
+                    ("BR0731", ("strides",), (1, 0), {"strides": (ctypes.c_int64 * 2)(2**62, 2**62)}),
+                ):
+                    for versioned in (True, False):
+                        with self.subTest(target=target, place=place, fields=fields, versioned=versioned):
+                            with self.refused(code, *words):
+                                session.run({"x": Described(x, place, fields, versioned)})
+                with self.refused("BR0730", "no capsule"):
+                    session.run({"x": Described(x, (1, 0), {}, True, b"used_dltensor_versioned")})
+                for versioned in (True, False):
+                    y = session.run({"x": Described(x, (3, 0), {"device_type": 3}, versioned)})["y"]  # pinned memory
+                    np.testing.assert_allclose(y, models.linear_result(x))
+
+    def test_array_interfaces_that_contradict_themselves_are_refused(self):
+        x = np.arange(12, dtype=np.float32).reshape(4, 3)
+        with braid.compile(models.linear(4)).session() as session:
+            for words, fields in (
+                ("1 strides for 2 dimensions", {"strides": (12,)}),
+                ("size -4", {"shape": (-4, 3)}),
+                ("more elements", {"shape": (2**60, 2**60)}),
+                ("no memory", {"data": (0, False)}),
+            ):
+                array = types.SimpleNamespace(
+                    dtype=x.dtype, __array_interface__={**x.__array_interface__, **fields}
+                )
+                with self.subTest(words), self.refused("BR0730", words):
+                    session.run({"x": array})
 
     def test_outputs_speak_both(self):
         with braid.compile(models.linear(4)).session() as session:

@@ -85,10 +85,30 @@ TEST_F(Environment, nonsense_is_refused) {
   setenv("WORLD_SIZE", "2", 1);
   RankEnvironment found;
   EXPECT_THAT(find_rank_environment(&found).message, AllOf(HasSubstr("RANK"), HasSubstr("WORLD_SIZE=2")));
-  for (const char* nonsense : {"one", "1(x2)", "1,1", " 1", "99999999999999999999", "-1", ""}) {
+  for (const char* nonsense : {"one", "1(x2)", "1,1", " 1", "99999999999999999999", "-1"}) {
     setenv("RANK", nonsense, 1);
     EXPECT_THAT(find_rank_environment(&found).message, HasSubstr("not a number")) << nonsense;
   }
+  setenv("RANK", "", 1);
+  EXPECT_TRUE(find_rank_environment(&found).ok());
+  EXPECT_EQ(found.launcher, "") << "an empty value counts as unset";
+}
+
+TEST_F(Environment, ranks_of_a_machine_are_some_of_all) {
+  setenv("RANK", "1", 1);
+  setenv("WORLD_SIZE", "4", 1);
+  RankEnvironment found;
+  const auto message = [&](const char* local_rank, const char* local_size) {
+    setenv("LOCAL_RANK", local_rank, 1);
+    setenv("LOCAL_WORLD_SIZE", local_size, 1);
+    return find_rank_environment(&found).message;
+  };
+  EXPECT_EQ(message("0", "2"), "");
+  EXPECT_EQ(message("3", ""), "");
+  EXPECT_THAT(message("2", "2"), HasSubstr("LOCAL_RANK=2 is not a rank of LOCAL_WORLD_SIZE=2"));
+  EXPECT_THAT(message("4", ""), HasSubstr("LOCAL_RANK=4 is not a rank of WORLD_SIZE=4"));
+  EXPECT_THAT(message("0", "5"), HasSubstr("LOCAL_WORLD_SIZE=5 is no number of ranks among WORLD_SIZE=4"));
+  EXPECT_THAT(message("0", "0"), HasSubstr("LOCAL_WORLD_SIZE=0"));
 }
 
 TEST_F(Environment, independent_processes_meet_and_compute_again_and_again) {

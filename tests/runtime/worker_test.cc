@@ -128,7 +128,7 @@ TEST(Worker, environment_decides_where_the_program_does_not) {
   setenv("BRAID_COMM_WORKER", "sometimes", 1);
   const Status refused = memory.attach(0, &world);
   EXPECT_EQ(refused.code, StatusCode::invalid_argument);
-  EXPECT_THAT(refused.message, HasSubstr("'sometimes' is not one of on, off and auto"));
+  EXPECT_THAT(refused.message, HasSubstr("'sometimes' is not one of on, off, auto"));
   setenv("BRAID_COMM_WORKER", "on", 1);
   EXPECT_TRUE(memory.attach(1, &world).ok());
   EXPECT_EQ(workers_of_this_process(), 1);

@@ -26,11 +26,14 @@ struct CaseFailure {
 inline constexpr int kCaseSeconds = 20;  // of processor time, so that a busy machine changes nothing
 inline constexpr rlim_t kCaseBytes = rlim_t{4} << 30;
 
+inline constexpr unsigned kMostSecondsOfACase = 150;  // of waiting: never reached by what works
+
 // Runs f(0) to f(count - 1). A case fails where it throws anything but a UserError, ends its process, needs
-// more than kCaseSeconds or more than `bytes`. Under the address and the thread sanitizer, which reserve
+// more than `seconds` of processor time or more than `bytes`. Under the address and the thread sanitizer, which reserve
 // terabytes, memory is unbounded.
 template <class F>
-std::vector<CaseFailure> run_limited(int count, const F& f, rlim_t bytes = kCaseBytes) {
+std::vector<CaseFailure> run_limited(int count, const F& f, rlim_t bytes = kCaseBytes,
+                                     int seconds = kCaseSeconds) {
   constexpr int kPerChild = 1000;  // so that what earlier cases leave behind does not add up
   auto* current = static_cast<int*>(
       ::mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
@@ -51,8 +54,9 @@ std::vector<CaseFailure> run_limited(int count, const F& f, rlim_t bytes = kCase
       ::setrlimit(RLIMIT_CORE, &no_core);
       for (int k = first; k < last; ++k) {
         *current = k;
-        const itimerval limit{{0, 0}, {kCaseSeconds, 0}};
+        const itimerval limit{{0, 0}, {seconds, 0}};
         ::setitimer(ITIMER_PROF, &limit, nullptr);  // its signal ends the child
+        ::alarm(kMostSecondsOfACase);
         std::string what;
         try {
           f(k);
@@ -84,7 +88,8 @@ std::vector<CaseFailure> run_limited(int count, const F& f, rlim_t bytes = kCase
     if (status == 0) continue;
     const int number = *current;
     failures.push_back({number, WIFSIGNALED(status) && WTERMSIG(status) == SIGPROF
-                                    ? fmt::format("more than {} s of processor time", kCaseSeconds)
+                                    ? fmt::format("more than {} s of processor time", seconds)
+                                : WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? "it waits for ever"
                                 : WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
                                                       : fmt::format("exit code {}", WEXITSTATUS(status))});
     first = number + 1;
