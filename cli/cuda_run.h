@@ -36,7 +36,7 @@ class CudaRun {
 
  private:
   struct Memory {
-    std::exception_ptr refused;                  // the rank's sizes or inputs are wrong, and there is no memory
+    std::exception_ptr refused;  // the rank's sizes or inputs are wrong, and there is no memory
     std::vector<std::vector<std::byte>> inputs;  // those with capacities
     std::vector<std::unique_ptr<SharedBytes>> outputs;
     std::unique_ptr<SharedBytes> step_us;

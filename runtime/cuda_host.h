@@ -56,11 +56,12 @@ typedef struct BraidCudaHostRun {
   int32_t steps; /* with the same inputs, without waiting in between, unless a step writes an input, which is
                     then restored */
   int32_t on_own_stream; /* 1: call run without a stream; 0: with the caller's */
-  int32_t reuses_buffers; /* 1: on the caller's stream, without waiting, each step's inputs are copied to where it reads
+  int32_t
+      reuses_buffers; /* 1: on the caller's stream, without waiting, each step's inputs are copied to where it reads
                              them, and overwritten behind it, its outputs copied to elsewhere: what a step does
                              before or after its turn is then wrong. Not with on_own_stream or node_costs */
-  int64_t timeout_ms;    /* of a step, and of the ranks' meeting; negative: none */
-  double* step_us;       /* `steps` doubles per rank, or null: the time of each step on its stream, by CUDA's
+  int64_t timeout_ms; /* of a step, and of the ranks' meeting; negative: none */
+  double* step_us;    /* `steps` doubles per rank, or null: the time of each step on its stream, by CUDA's
                             events; the steps then run on the caller's stream */
   BraidCudaNodeCost*
       node_costs; /* steps * node_count per rank, or null: each step is run alone, and profiled */

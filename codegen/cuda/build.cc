@@ -90,10 +90,9 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
   compile_object(compile, source, program, options.verbose, fail);
   const fs::path unit = write_unit(folder, "runtime.cc", runtime_sources(runtime.headers, {".cc", ".cu"}));
   compile_object(compile, unit, host, options.verbose, fail);
-  const std::string link =
-      fmt::format("{} -shared -Wl,-Bsymbolic{} {} {} {} -Wl,-rpath,{} -pthread -o {}", compiler, kWrapped,
-                  word(program), word(host), word(runtime.library), word(runtime.library.parent_path()),
-                  word(partial));
+  const std::string link = fmt::format("{} -shared -Wl,-Bsymbolic{} {} {} {} -Wl,-rpath,{} -pthread -o {}",
+                                       compiler, kWrapped, word(program), word(host), word(runtime.library),
+                                       word(runtime.library.parent_path()), word(partial));
   return run_compiler(link, partial, target, options.verbose,
                       [&](const std::string& lines) { fail(link, lines); });
 }

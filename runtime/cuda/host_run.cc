@@ -236,7 +236,7 @@ class Rank : public braid::rt::cuda::HostRank {
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
   std::vector<size_t> input_bytes_, output_bytes_;
-  std::vector<void*> given_, results_;  // copies, if a step's buffers are reused; otherwise the same
+  std::vector<void*> given_, results_;      // copies, if a step's buffers are reused; otherwise the same
   std::vector<cudaEvent_t> begins_, ends_;  // of the latest steps
 };
 

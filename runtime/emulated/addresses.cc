@@ -13,8 +13,7 @@ constexpr size_t kOwnerBytes = kRegionBytes / kPageBytes * sizeof(uint32_t);
 
 const Addresses* reserve() {
   constexpr size_t kAll = kDeviceBytes + kWrittenBytes + kOwnerBytes + kSharedRegionBytes;
-  void* all =
-      mmap(nullptr, kAll, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* all = mmap(nullptr, kAll, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (all == MAP_FAILED) {
     std::fprintf(stderr,
                  "emulated device: cannot reserve %zu GiB of addresses; is there a limit (ulimit -v)?\n",

@@ -11,7 +11,7 @@ constexpr size_t kRegionBytes = size_t{256} << 30;        // of the devices' mem
 constexpr size_t kSharedRegionBytes = size_t{128} << 30;  // of the shared memory of blocks
 
 struct Addresses {
-  uintptr_t device;   // a multiple of kRegionAlignment
+  uintptr_t device;  // a multiple of kRegionAlignment
   uintptr_t shared;
   void* written;      // a bit per byte of the devices' memory
   void* page_owners;  // 32 bits per page

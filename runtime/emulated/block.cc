@@ -147,9 +147,8 @@ Fiber* BlockRunner::free_fiber() {
 }
 
 bool BlockRunner::is_stack(uintptr_t address) const {
-  return std::any_of(fibers_.begin(), fibers_.end(), [&](const auto& fiber) {
-    return address - fiber->stack_begin() < Fiber::kStackBytes;
-  });
+  return std::any_of(fibers_.begin(), fibers_.end(),
+                     [&](const auto& fiber) { return address - fiber->stack_begin() < Fiber::kStackBytes; });
 }
 
 void BlockRunner::switch_to(unsigned thread) {

@@ -157,16 +157,15 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
   }
   stream->must_be_launched(name);
   if (const cudaError_t error = implicit_while_capturing(*stream, name); error != cudaSuccess) return error;
-  stream->enqueue(
-      {WorkKind::kKernel, name,
-       [=, name = std::string(name), parameters = std::move(parameters)](TaskContext& context) {
-         KernelOperation operation(context, name);
-         const Fault* fault = block_runner().run({function, grid, block, shared_bytes, shared_limit},
-                                                 parameters, operation);
-         operation.finish();
-         if (fault != nullptr) report_fault(context, name, *fault);
-         return fault == nullptr;
-       }});
+  stream->enqueue({WorkKind::kKernel, name,
+                   [=, name = std::string(name), parameters = std::move(parameters)](TaskContext& context) {
+                     KernelOperation operation(context, name);
+                     const Fault* fault = block_runner().run(
+                         {function, grid, block, shared_bytes, shared_limit}, parameters, operation);
+                     operation.finish();
+                     if (fault != nullptr) report_fault(context, name, *fault);
+                     return fault == nullptr;
+                   }});
   return cudaSuccess;
 }
 

@@ -16,7 +16,7 @@
 
 namespace braid::emulated {
 
-constexpr unsigned char kPoison = 0xCB;             // 0xCBCBCBCB as a float is -2.67e7, as bfloat16 the same
+constexpr unsigned char kPoison = 0xCB;  // 0xCBCBCBCB as a float is -2.67e7, as bfloat16 the same
 
 // Pinned host memory is in the region as well: what copies, kernels and host code do with it is checked alike.
 enum class AllocationKind { kCuda, kNccl, kPinned };

@@ -65,7 +65,7 @@ struct Toucher {
   Toucher();
   ~Toucher();
   uint64_t id, began;
-  Locks locks;                                 // that it holds
+  Locks locks;                                  // that it holds
   const volatile char* initialising = nullptr;  // the guard of a local static variable
 };
 

@@ -24,11 +24,10 @@ void fail_host_access(uintptr_t address, size_t size, AccessKind kind) {
   BlockRunner& runner = *BlockRunner::current();
   if (runner.overdue()) runner.fail_overdue();
   runner.fail(FindingKind::kIllegalAccess, [&] {
-    const std::string access =
-        std::string(kind == AccessKind::kRead    ? "read"
-                    : kind == AccessKind::kWrite ? "write"
-                                                 : "atomic access") +
-        " of " + std::to_string(size) + " bytes ";
+    const std::string access = std::string(kind == AccessKind::kRead    ? "read"
+                                           : kind == AccessKind::kWrite ? "write"
+                                                                        : "atomic access") +
+                               " of " + std::to_string(size) + " bytes ";
     if (address < kNullBytes)
       return access + "through a null pointer" +
              (address == 0 ? "" : ", " + std::to_string(address) + " bytes behind it");

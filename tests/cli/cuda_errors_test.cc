@@ -39,7 +39,9 @@ TEST(CudaErrors, AreThoseOfACpuProgram) {
       {"BR0724: program 'sizes': /Add: n == m does not hold for n = 5, m = 6", {5, 3}, {6, 3}},
       {"BR0724: program 'sizes': /Conv: 4 <= n does not hold for n = 1, m = 1", {1, 3}, {1, 3}},
       {"BR0724: program 'sizes': /Conv: 4 <= n does not hold for n = 0, m = 0", {0, 3}, {0, 3}},
-      {"BR0724: program 'sizes': dimension 'n' is 9, but the program was compiled for 0 to 8", {9, 3}, {9, 3}},
+      {"BR0724: program 'sizes': dimension 'n' is 9, but the program was compiled for 0 to 8",
+       {9, 3},
+       {9, 3}},
       {"BR0723: program 'sizes': input 'a' has shape", {5, 4}, {5, 3}},
       {"BR0723: program 'sizes': input 'b' has shape", {5, 3}, {5, 4}},
   };

@@ -58,12 +58,14 @@ inline cudaError_t plant(cudaStream_t stream) {
   if (planted("variable"))
     return launch("planted_write_kernel", planted_write_kernel, 1, 64, 0, stream, host_values);
   if (planted("null"))
-    return launch("planted_write_kernel", planted_write_kernel, 1, 64, 0, stream, static_cast<float*>(nullptr));
+    return launch("planted_write_kernel", planted_write_kernel, 1, 64, 0, stream,
+                  static_cast<float*>(nullptr));
   if (planted("trap")) return launch("planted_trap_kernel", planted_trap_kernel, 1, 1, 0, stream);
   if (planted("divide")) return launch("planted_divide_kernel", planted_divide_kernel, 1, 1, 0, stream, 0);
   if (planted("nest")) return launch("planted_nest_kernel", planted_nest_kernel, 1, 1, 0, stream);
   if (planted("endless")) return launch("planted_endless_kernel", planted_endless_kernel, 1, 1, 0, stream);
-  if (planted("barriers")) return launch("planted_barriers_kernel", planted_barriers_kernel, 1, 64, 0, stream);
+  if (planted("barriers"))
+    return launch("planted_barriers_kernel", planted_barriers_kernel, 1, 64, 0, stream);
   return cudaSuccess;
 }
 
@@ -85,7 +87,7 @@ inline void count_step() {
 
 #define cudaStreamWaitEvent ::braid_test_kernel_fault::stream_wait_event
 #undef BRAID_LAUNCH
-#define BRAID_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                                          \
-  (::braid_test_kernel_fault::count_step(),                                                                   \
-   static_cast<void>(static_cast<cudaError_t>(::braid_test_kernel_fault::plant(stream))),                     \
+#define BRAID_LAUNCH(kernel, grid, block, shared_bytes, stream, ...)                      \
+  (::braid_test_kernel_fault::count_step(),                                               \
+   static_cast<void>(static_cast<cudaError_t>(::braid_test_kernel_fault::plant(stream))), \
    ::braid::rt::cuda::launch(#kernel, kernel, grid, block, shared_bytes, stream __VA_OPT__(, ) __VA_ARGS__))

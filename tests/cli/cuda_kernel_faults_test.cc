@@ -25,22 +25,24 @@ const std::vector<std::string> kEnvironment = {
 
 std::string twice() {
   const Folder folder;
-  return compiled("cuda_kernel_twice",
-                  {folder.file("twice.braid",
-                               "graph twice\ninput %x: f32[8]\n%y: f32[8] output = pointwise from \"/mlp/Add\" { %0 = "
-                               "load %x %1 = add %0, %0 store %1 }\noutput %y\n"),
-                   "--target", "cuda", "--emit", "source"});
+  return compiled(
+      "cuda_kernel_twice",
+      {folder.file("twice.braid",
+                   "graph twice\ninput %x: f32[8]\n%y: f32[8] output = pointwise from \"/mlp/Add\" { %0 = "
+                   "load %x %1 = add %0, %0 store %1 }\noutput %y\n"),
+       "--target", "cuda", "--emit", "source"});
 }
 
 std::string sum_of_two() {
   const Folder folder;
   return compiled(
       "cuda_kernel_sum",
-      {folder.file("sum.braid",
-                   "graph sum\nranks 2\ngroup @all = [0, 1]\ninput %x: f32[8]\n%h: f32[8] = pointwise { %0 = "
-                   "load %x %1 = neg %0 store %1 }\n%r: f32[8] = all_reduce sum @all (%h) as "
-                   "reduce\n%r.1 mutates %r = wait reduce\nrelease reduce\n%y: f32[8] output = pointwise { %0 "
-                   "= load %r.1 %1 = add %0, %0 store %1 }\noutput %y\n"),
+      {folder.file(
+           "sum.braid",
+           "graph sum\nranks 2\ngroup @all = [0, 1]\ninput %x: f32[8]\n%h: f32[8] = pointwise { %0 = "
+           "load %x %1 = neg %0 store %1 }\n%r: f32[8] = all_reduce sum @all (%h) as "
+           "reduce\n%r.1 mutates %r = wait reduce\nrelease reduce\n%y: f32[8] output = pointwise { %0 "
+           "= load %r.1 %1 = add %0, %0 store %1 }\noutput %y\n"),
        "--target", "cuda", "--emit", "source"});
 }
 
@@ -76,10 +78,11 @@ TEST(CudaKernelFaults, NameKernelNodeAndThread) {
   for (const PlantedKernel& planted : kPlanted) {
     const ProcessResult result = run({"run", twice(), "--random", "1"}, fmt::format("{}:0", planted.kind));
     EXPECT_EQ(result.exit_code, 4) << planted.kind;
-    EXPECT_THAT(result.err,
-                AllOf(HasSubstr(fmt::format("error {}: program 'twice': ", planted.number)),
-                      HasSubstr(fmt::format("{} [/mlp/Add] on rank 0 stream 0, thread (0,0,0) of block (0,0,0): ",
-                                            planted.finding))));
+    EXPECT_THAT(
+        result.err,
+        AllOf(HasSubstr(fmt::format("error {}: program 'twice': ", planted.number)),
+              HasSubstr(fmt::format("{} [/mlp/Add] on rank 0 stream 0, thread (0,0,0) of block (0,0,0): ",
+                                    planted.finding))));
   }
 }
 
@@ -107,8 +110,9 @@ TEST(CudaKernelFaults, StepsThatAreNotJoinedWithTheCallersStreamAreFound) {
   for (const char* steps : {"1", "3"}) {
     const ProcessResult fork = run({"run", twice(), "--random", "1", "--repeat", steps}, "no_fork:0");
     EXPECT_EQ(fork.exit_code, 4);
-    EXPECT_THAT(fork.err, AllOf(HasSubstr("BR0725"), HasSubstr("does not follow what was on the caller's stream"),
-                                HasSubstr("race: nothing orders")));
+    EXPECT_THAT(fork.err,
+                AllOf(HasSubstr("BR0725"), HasSubstr("does not follow what was on the caller's stream"),
+                      HasSubstr("race: nothing orders")));
     const ProcessResult join = run({"run", twice(), "--random", "1", "--repeat", steps}, "no_join:0");
     EXPECT_EQ(join.exit_code, 4);
     EXPECT_THAT(join.err, AllOf(HasSubstr("BR0725"), HasSubstr("does not wait for the last work that a step"),
@@ -131,8 +135,8 @@ TEST(CudaKernelFaults, TooLittleMemoryIsTheUsersErrorWithItsNumber) {
 #endif
   ASSERT_EQ(run({"run", twice(), "--random", "1"}, "").exit_code, 0);  // builds it
   const Folder folder;
-  const std::string limited = folder.file(
-      "limited", "#!/bin/sh\nulimit -v 3000000\nexec " BRAID_EXECUTABLE_PATH " \"$@\"\n");
+  const std::string limited =
+      folder.file("limited", "#!/bin/sh\nulimit -v 3000000\nexec " BRAID_EXECUTABLE_PATH " \"$@\"\n");
   fs::permissions(limited, fs::perms::owner_all);
   const ProcessResult result = run({"run", twice(), "--random", "1"}, "", {"BRAID_EXECUTABLE=" + limited});
   EXPECT_EQ(result.exit_code, 4) << result.err;

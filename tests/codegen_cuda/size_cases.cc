@@ -26,7 +26,9 @@ constexpr std::int64_t kMost = 3;  // of each dimension, unless a kernel needs m
 class SmallNet : public Net {
  public:
   explicit SmallNet(std::int64_t most = kMost)
-      : a(graph.add_dim("a", {0, most})), b(graph.add_dim("b", {0, most})), c(graph.add_dim("c", {0, most})) {}
+      : a(graph.add_dim("a", {0, most})),
+        b(graph.add_dim("b", {0, most})),
+        c(graph.add_dim("c", {0, most})) {}
 
   // Through the default passes, as a program of a user.
   ir::Schedule optimised() {
@@ -224,8 +226,8 @@ ir::Schedule collectives(ir::Algorithm algorithm) {
   net.lowering.output("all_reduce", net.lowering.all_reduce(x, world, ReduceKind::sum));
   TensorBox gathered = net.lowering.all_gather(net.unary(OpCode::abs, x), world, 0);
   net.lowering.output("all_gather", gathered);
-  net.lowering.output("reduce_scatter",
-                      net.lowering.reduce_scatter(net.unary(OpCode::neg, gathered), world, 0, ReduceKind::sum));
+  net.lowering.output("reduce_scatter", net.lowering.reduce_scatter(net.unary(OpCode::neg, gathered), world,
+                                                                    0, ReduceKind::sum));
   ir::Schedule schedule = net.optimised();
   for (const ir::ScheduleNode& node : schedule.nodes) {
     if (node.members.empty()) {
@@ -256,8 +258,9 @@ std::vector<SizeCase> size_cases() {
   add("one_key", {0, 1, 4}, 1e-5, [] { return planned_text(kOneKey); });
   add("one_in_place", {0, 1, 4}, 1e-5, [] { return planned_text(kInPlace); });
   constexpr std::pair<const char*, Epilogue> kEpilogues[] = {
-      {"none", Epilogue::none},           {"bias", Epilogue::bias},           {"relu", Epilogue::relu},
-      {"bias_relu", Epilogue::bias_relu}, {"bias_gelu", Epilogue::bias_gelu}, {"residual", Epilogue::residual}};
+      {"none", Epilogue::none},           {"bias", Epilogue::bias},
+      {"relu", Epilogue::relu},           {"bias_relu", Epilogue::bias_relu},
+      {"bias_gelu", Epilogue::bias_gelu}, {"residual", Epilogue::residual}};
   constexpr std::pair<DType, double> kTypes[] = {
       {DType::f32, 1e-5}, {DType::f16, 4e-3}, {DType::bf16, 3e-2}, {DType::f64, 1e-12}};
   for (const auto& [dtype, tolerance] : kTypes) {
@@ -269,7 +272,8 @@ std::vector<SizeCase> size_cases() {
         [dtype = dtype] { return batches(dtype); });
   }
   for (DType dtype : {DType::i8, DType::i64})
-    add(fmt::format("product_{}", to_string(dtype)), small, 0, [=] { return product(dtype, Epilogue::none); });
+    add(fmt::format("product_{}", to_string(dtype)), small, 0,
+        [=] { return product(dtype, Epilogue::none); });
   add("product_of_nothing", small, 1e-5, product_of_nothing);
   for (bool masked : {false, true}) {
     for (std::int64_t heads : {1, 2}) {

@@ -29,10 +29,10 @@ TEST_F(PlantedStep, ThatDoesNotFollowItsCallerIsFound) {
   for (const char* call : {"cudaEventRecord", "cudaStreamWaitEvent"})
     EXPECT_THAT(
         without(call, "caller_"),
-        AllOf(
-            Contains(AllOf(HasSubstr("race: "), HasSubstr("write by copy device to device on rank 0 stream"))),
-            Contains(AllOf(HasSubstr("step scope: "), HasSubstr("does not follow what was on the caller's "
-                                                                "stream")))))
+        AllOf(Contains(
+                  AllOf(HasSubstr("race: "), HasSubstr("write by copy device to device on rank 0 stream"))),
+              Contains(AllOf(HasSubstr("step scope: "), HasSubstr("does not follow what was on the caller's "
+                                                                  "stream")))))
         << call;
 }
 

@@ -103,9 +103,7 @@ __global__ void trap_kernel(float* out) {
 __global__ void builtin_trap_kernel(float* out) {
   if (out[0] == 0.0f) __builtin_trap();
 }
-__global__ void assert_kernel(float* out) {
-  assert(out[0] != 0.0f);
-}
+__global__ void assert_kernel(float* out) { assert(out[0] != 0.0f); }
 __global__ void abort_kernel(const float* in) {
   if (in[0] == 0.0f) std::abort();
 }
@@ -184,25 +182,27 @@ template <class... Parameters, class... Arguments>
 const char* go(const char* name, void (*kernel)(Parameters...), unsigned threads, void* stream,
                Arguments... arguments) {
   BRAID_LABEL("node");
-  const cudaError_t error = braid::rt::cuda::launch(name, kernel, 1, threads, 0,
-                                                    static_cast<cudaStream_t>(stream), arguments...);
+  const cudaError_t error =
+      braid::rt::cuda::launch(name, kernel, 1, threads, 0, static_cast<cudaStream_t>(stream), arguments...);
   // What the kernel gets a pointer to may be the caller's.
   const cudaError_t ended = cudaStreamSynchronize(static_cast<cudaStream_t>(stream));
-  return error != cudaSuccess ? cudaGetErrorName(error) : ended != cudaSuccess ? cudaGetErrorName(ended) : nullptr;
+  return error != cudaSuccess   ? cudaGetErrorName(error)
+         : ended != cudaSuccess ? cudaGetErrorName(ended)
+                                : nullptr;
 }
 
-#define KERNEL(kernel, threads, ...)                                       \
-  [](float* memory, void* stream) {                                        \
-    (void)memory;                                                          \
+#define KERNEL(kernel, threads, ...)                                        \
+  [](float* memory, void* stream) {                                         \
+    (void)memory;                                                           \
     return go(#kernel, kernel, threads, stream __VA_OPT__(, ) __VA_ARGS__); \
   }
 // With `heap`, 64 floats of it, and `local`, as many of the host's stack.
-#define KERNEL_AND_HOST(kernel, threads, ...)                              \
-  [](float* memory, void* stream) {                                        \
-    (void)memory;                                                          \
-    const auto heap = std::make_unique<float[]>(64);                       \
-    float local[64] = {};                                                  \
-    (void)local;                                                           \
+#define KERNEL_AND_HOST(kernel, threads, ...)                               \
+  [](float* memory, void* stream) {                                         \
+    (void)memory;                                                           \
+    const auto heap = std::make_unique<float[]>(64);                        \
+    float local[64] = {};                                                   \
+    (void)local;                                                            \
     return go(#kernel, kernel, threads, stream __VA_OPT__(, ) __VA_ARGS__); \
   }
 
@@ -271,7 +271,8 @@ const std::vector<BlockFault>& kernel_faults() {
        "thread (0,0,0) of block (0,0,0): a trap"},
       {"asserts", KERNEL(assert_kernel, 1, memory), kFault, "an assertion that does not hold"},
       {"aborts", KERNEL(abort_kernel, 1, memory), kFault, "thread (0,0,0) of block (0,0,0): abort"},
-      {"throws", KERNEL(throw_kernel, 1, memory), kFault, "thread (0,0,0) of block (0,0,0): an exception leaves the kernel"},
+      {"throws", KERNEL(throw_kernel, 1, memory), kFault,
+       "thread (0,0,0) of block (0,0,0): an exception leaves the kernel"},
       {"divides by zero", KERNEL(divide_kernel, 64, memory, 0), kFault, "an integer is divided by zero"},
       {"takes a remainder of zero", KERNEL(remainder_kernel, 64, memory, int64_t{0}), kFault,
        "an integer is divided by zero"},
@@ -288,7 +289,8 @@ const std::vector<BlockFault>& kernel_faults() {
       {"waits for a flag in shared memory", KERNEL(shared_flag_kernel, 64, memory), kEndless,
        "thread (63,0,0) of block (0,0,0): the kernel does not end"},
       {"meets for ever", KERNEL(barriers_for_ever_kernel, 64), kEndless,
-       "thread (0,0,0) of block (0,0,0): the kernel does not end: the threads of the block have taken 150 ms"},
+       "thread (0,0,0) of block (0,0,0): the kernel does not end: the threads of the block have taken 150 "
+       "ms"},
       {"shuffles for ever", KERNEL(shuffles_for_ever_kernel, 32, memory), kEndless, kFirst},
       {"a loop whose step is 0", KERNEL(wrong_step_kernel, 1, memory, 64, 0), kEndless, kFirst},
       {"one thread waits for a flag, the others at a barrier", KERNEL(one_waits_kernel, 64, memory), kEndless,

@@ -1,5 +1,3 @@
-#include "tests/emulated/program_faults.h"
-
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -8,6 +6,7 @@
 #include "runtime/cuda_gemm.h"
 #include "runtime/cuda_program.h"
 #include "tests/emulated/check.h"
+#include "tests/emulated/program_faults.h"
 
 namespace {
 
@@ -68,20 +67,20 @@ struct Rank {
 };
 
 // `steps` are statements on a `Rank` r.
-#define PROGRAM(...)                                          \
-  [](const FaultRun& run) -> const char* {                    \
-    (void)run;                                                \
-    Rank r;                                                   \
-    if (const char* error = r.make(run)) return error;        \
-    BRAID_LABEL("node");                                      \
-    const auto steps = [&]() -> const char* {                 \
-      __VA_ARGS__;                                            \
-      return nullptr;                                         \
-    };                                                        \
-    const char* error = steps();                              \
-    BRAID_LABEL("");                                          \
+#define PROGRAM(...)                                               \
+  [](const FaultRun& run) -> const char* {                         \
+    (void)run;                                                     \
+    Rank r;                                                        \
+    if (const char* error = r.make(run)) return error;             \
+    BRAID_LABEL("node");                                           \
+    const auto steps = [&]() -> const char* {                      \
+      __VA_ARGS__;                                                 \
+      return nullptr;                                              \
+    };                                                             \
+    const char* error = steps();                                   \
+    BRAID_LABEL("");                                               \
     if (error == nullptr && r.comm != nullptr) error = r.finish(); \
-    return error != nullptr ? error : r.release();            \
+    return error != nullptr ? error : r.release();                 \
   }
 #define SET(stream, to) CHECK_CUDA(BRAID_LAUNCH(set_kernel, 1, kCount, 0, r.stream, to))
 #define COPY(stream, from, to) CHECK_CUDA(BRAID_LAUNCH(copy_kernel, 1, kCount, 0, r.stream, from, to))
@@ -135,7 +134,7 @@ const char* meet(Rank& r) {
   CHECK_CUDA(cudaStreamSynchronize(r.first));
   return nullptr;
 }
-#define MEET                                     \
+#define MEET \
   if (const char* failed = meet(r)) return failed
 
 template <class T>
@@ -200,10 +199,10 @@ const std::vector<ProgramFault> kStreams = {
      PROGRAM(SET(first, r.a); CHECK_CUDA(BRAID_LAUNCH(copy_kernel, 1, kCount, 0, nullptr, r.a, r.b))), kRace,
      "stream 0 (legacy default)"},
     {"a second host thread", 1,
-     PROGRAM(SET(first, r.a); cudaError_t launched = cudaSuccess;
-             std::thread([&] { launched = BRAID_LAUNCH(copy_kernel, 1, kCount, 0, r.second, r.a, r.b); })
-                 .join();
-             CHECK_CUDA(launched)),
+     PROGRAM(
+         SET(first, r.a); cudaError_t launched = cudaSuccess;
+         std::thread([&] { launched = BRAID_LAUNCH(copy_kernel, 1, kCount, 0, r.second, r.a, r.b); }).join();
+         CHECK_CUDA(launched)),
      kRace, "the read by copy_kernel on rank 0 stream 1"},
     {"a product beside a kernel", 1, PROGRAM(SET(first, r.a); MULTIPLY(r.second, r.a, r.b, r.c)), kRace,
      "the read by Gemm [node] on rank 0 stream 1"},
@@ -284,7 +283,8 @@ const std::vector<ProgramFault> kMemory = {
     {"host code writes device memory", 1, PROGRAM(r.a[3] = 1.0f), kHostAccess,
      "host code of rank 0 writes 4 bytes of device memory by itself: cudaMalloc #0"},
     {"host code copies device memory", 1,
-     PROGRAM(float local[kCount]; size_t bytes = kBytes; asm volatile("" : "+r"(bytes));
+     PROGRAM(float local[kCount]; size_t bytes = kBytes; asm volatile(""
+                                                                      : "+r"(bytes));
              std::memcpy(local, r.a, bytes); used(local[3])),
      kHostAccess, "host code of rank 0 reads 256 bytes of device memory by itself"},
     {"host code reads freed memory", 1,
@@ -316,34 +316,34 @@ const std::vector<ProgramFault> kSteps = {
      PROGRAM(braid::rt::cuda::StepScope step(r.first); float local[kCount] = {};
              CHECK_CUDA(cudaMemcpyAsync(r.a, local, kBytes, cudaMemcpyHostToDevice, r.first)); step.done()),
      kScope, "cudaMemcpyAsync with pageable host memory [node]"},
-    {"a launch that nobody checks", 1,
-     PROGRAM((void)BRAID_LAUNCH(set_kernel, 1, kCount, 0, r.first, r.a)), kUnchecked,
-     "nobody looks at whether the launch of set_kernel [node] on rank 0 succeeded"},
+    {"a launch that nobody checks", 1, PROGRAM((void)BRAID_LAUNCH(set_kernel, 1, kCount, 0, r.first, r.a)),
+     kUnchecked, "nobody looks at whether the launch of set_kernel [node] on rank 0 succeeded"},
     {"a failed copy that nobody checks", 1,
      PROGRAM(braid::rt::cuda::StepScope step(r.first);
              cudaMemcpyAsync(r.a, nullptr, kBytes, cudaMemcpyDefault, r.first); step.done()),
      kUnchecked, "cudaMemcpyAsync [node] on rank 0 returned 'invalid argument'"},
-    {"a block too large", 1,
-     PROGRAM(CHECK_CUDA(BRAID_LAUNCH(set_kernel, 1, 2048, 0, r.first, r.a))), kInvalid,
-     "launch of set_kernel [node] on rank 0: a block of (2048,1,1)"},
+    {"a block too large", 1, PROGRAM(CHECK_CUDA(BRAID_LAUNCH(set_kernel, 1, 2048, 0, r.first, r.a))),
+     kInvalid, "launch of set_kernel [node] on rank 0: a block of (2048,1,1)"},
 };
 
 const std::vector<ProgramFault> kVariables = {
     {"ranks count in one variable", 2, PROGRAM(MEET; used(count_calls()); MEET), kRace,
      "host code [node] of several ranks touches a static variable"},
     {"a rank reads what another has written in its step", 2,
-     PROGRAM(MEET; if (run.rank == 0) {
-       braid::rt::cuda::StepScope step(r.first);
-       shared_scale = 2.0f;
-       step.done();
-     } MEET; if (run.rank == 1) {
-       braid::rt::cuda::StepScope step(r.first);
-       used(shared_scale);
-       asm volatile("" : : "r"(&shared_scale) : "memory");
-       const float scale = shared_scale;
-       used(scale);
-       step.done();
-     } MEET),
+     PROGRAM(
+         MEET; if (run.rank == 0) {
+           braid::rt::cuda::StepScope step(r.first);
+           shared_scale = 2.0f;
+           step.done();
+         } MEET;
+         if (run.rank == 1) {
+           braid::rt::cuda::StepScope step(r.first);
+           used(shared_scale);
+           asm volatile("" : : "r"(&shared_scale) : "memory");
+           const float scale = shared_scale;
+           used(scale);
+           step.done();
+         } MEET),
      kRace, "host code [node] of several ranks touches a static variable"},
     {"ranks count with a lock", 2, PROGRAM(MEET; used(count_locked()); MEET; used(count_locked()); MEET),
      nullptr, ""},
@@ -357,12 +357,12 @@ const std::vector<ProgramFault> kVariables = {
 const std::vector<ProgramFault> kCollectives = {
     {"all is right", 2, PROGRAM(ALL_REDUCE(comm, r.a, r.b, kCount)), nullptr, ""},
     {"types differ", 2,
-     PROGRAM(CHECK_NCCL(ncclAllReduce(r.a, r.b, kCount, run.rank == 0 ? ncclFloat32 : ncclInt32, ncclSum,
-                                      r.comm, r.first))),
+     PROGRAM(CHECK_NCCL(
+         ncclAllReduce(r.a, r.b, kCount, run.rank == 0 ? ncclFloat32 : ncclInt32, ncclSum, r.comm, r.first))),
      kMismatch, "rank 1 calls ncclAllReduce(64 x int32, sum)"},
     {"operations differ", 2,
-     PROGRAM(CHECK_NCCL(ncclAllReduce(r.a, r.b, kCount, ncclFloat32, run.rank == 0 ? ncclSum : ncclMax,
-                                      r.comm, r.first))),
+     PROGRAM(CHECK_NCCL(
+         ncclAllReduce(r.a, r.b, kCount, ncclFloat32, run.rank == 0 ? ncclSum : ncclMax, r.comm, r.first))),
      kMismatch, "rank 1 calls ncclAllReduce(64 x float32, max)"},
     {"collectives differ", 2,
      PROGRAM(if (run.rank == 0) ALL_REDUCE(comm, r.a, r.b, kCount);
@@ -378,18 +378,19 @@ const std::vector<ProgramFault> kCollectives = {
              else CHECK_NCCL(ncclRecv(r.a, kCount - 1, ncclFloat32, 0, r.comm, r.first))),
      kMismatch, "63 x float32"},
     {"a receive without a send", 2,
-     PROGRAM(if (run.rank == 1) CHECK_NCCL(ncclRecv(r.a, kCount, ncclFloat32, 0, r.comm, r.first))),
-     kTimeOut, "ncclRecv [node] number 0"},
+     PROGRAM(if (run.rank == 1) CHECK_NCCL(ncclRecv(r.a, kCount, ncclFloat32, 0, r.comm, r.first))), kTimeOut,
+     "ncclRecv [node] number 0"},
     {"a collective without a rank", 2, PROGRAM(if (run.rank == 0) ALL_REDUCE(comm, r.a, r.b, kCount)),
      kTimeOut, "missing after 300 ms: rank 1"},
     {"two communicators in two orders", 2,
-     PROGRAM(if (run.rank == 0) {
-       ALL_REDUCE(comm, r.a, r.a, kCount);
-       ALL_REDUCE(part, r.b, r.b, kCount);
-     } else {
-       CHECK_NCCL(ncclAllReduce(r.b, r.b, kCount, ncclFloat32, ncclSum, r.part, r.second));
-       CHECK_NCCL(ncclAllReduce(r.a, r.a, kCount, ncclFloat32, ncclSum, r.comm, r.first));
-     }),
+     PROGRAM(
+         if (run.rank == 0) {
+           ALL_REDUCE(comm, r.a, r.a, kCount);
+           ALL_REDUCE(part, r.b, r.b, kCount);
+         } else {
+           CHECK_NCCL(ncclAllReduce(r.b, r.b, kCount, ncclFloat32, ncclSum, r.part, r.second));
+           CHECK_NCCL(ncclAllReduce(r.a, r.a, kCount, ncclFloat32, ncclSum, r.comm, r.first));
+         }),
      kOrder, "a deadlock"},
     {"a root that is no rank", 2,
      PROGRAM(CHECK_NCCL(ncclBroadcast(r.a, r.b, kCount, ncclFloat32, 2, r.comm, r.first))), kInvalid,
@@ -414,7 +415,8 @@ const std::vector<ProgramFault> kCollectives = {
      PROGRAM(ALL_REDUCE(comm, r.a, r.b, kCount); COPY(second, r.b, r.c)), kRace,
      "the write by ncclAllReduce [node]"},
     {"a collective reads what a kernel writes", 2,
-     PROGRAM(SET(second, r.a); ALL_REDUCE(comm, r.a, r.b, kCount)), kRace, "the read by ncclAllReduce [node]"},
+     PROGRAM(SET(second, r.a); ALL_REDUCE(comm, r.a, r.b, kCount)), kRace,
+     "the read by ncclAllReduce [node]"},
     {"a stream of another device", 2,
      PROGRAM(cudaStream_t others = nullptr; CHECK_CUDA(cudaSetDevice(1 - run.rank));
              CHECK_CUDA(cudaStreamCreateWithFlags(&others, cudaStreamNonBlocking));

@@ -29,14 +29,16 @@ TEST_F(ProgramFaultsTest, EveryFaultIsFoundByNameWhateverTheTiming) {
       emulated::options().max_delay = std::chrono::microseconds(delay);
       char id[128];
       ASSERT_EQ(two_streams_id(id), nullptr);
-      const auto errors =
-          run_ranks(fault.ranks, [&](int rank) { return fault.run({rank, fault.ranks, id}); });
+      const auto errors = run_ranks(fault.ranks, [&](int rank) {
+        return fault.run({rank, fault.ranks, id});
+      });
       const std::vector<std::string> texts = found();
       if (fault.kind == nullptr) {
         EXPECT_THAT(errors, Each(IsEmpty()));
         EXPECT_THAT(texts, IsEmpty());
       } else {
-        EXPECT_THAT(texts, Contains(AllOf(StartsWith(std::string(fault.kind) + ": "), HasSubstr(fault.text))));
+        EXPECT_THAT(texts,
+                    Contains(AllOf(StartsWith(std::string(fault.kind) + ": "), HasSubstr(fault.text))));
       }
     }
   }
