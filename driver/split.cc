@@ -308,9 +308,9 @@ class Chooser {
         if (split.devices % ranks == 0 && ranks != kept.ranks())
           report_.meshes.push_back({ranks, {}, {}, "the lines that are kept are for other ranks", {}});
       }
-      try_meshes({kept}, obey);
+      try_mesh(kept, obey);
     } else if (only) {
-      try_meshes({*only}, obey);
+      try_mesh(*only, obey);
     } else {
       std::vector<Mesh> lines;
       for (int ranks = 1; ranks <= split.devices; ++ranks) {
@@ -367,6 +367,14 @@ class Chooser {
     LimitOutcome outcome;
     std::vector<std::vector<int>> priced;  // FoundPlans
   };
+
+  // The mesh that is asked for. Not every product gains by every one of several axes.
+  void try_mesh(const Mesh& mesh, bool obey) {
+    try_meshes({mesh}, obey);
+    if (!obey || mesh.size() == 1 || !best_ || any_) return;
+    again_ = true;
+    try_meshes({mesh}, false);
+  }
 
   void try_meshes(const std::vector<Mesh>& meshes, bool obey) {
     searched_limit_ = limit_;
@@ -478,6 +486,12 @@ class Chooser {
         plan.text.clear();
       } else if (!obey && keep_.empty() && !annotated_ && plan.splits_nothing()) {
         continue;
+      }
+      if (again_) {
+        if (std::ranges::find(report_.candidates, plan.text, &SplitCandidate::plan) !=
+            report_.candidates.end())
+          continue;
+        plan.name += ", products may stay whole";
       }
       if (round > 0) plan.name += fmt::format(", smaller {}", round);
       if (mesh.has_names())
@@ -607,6 +621,7 @@ class Chooser {
   std::optional<std::int64_t> chosen_limit_;    // to which the search of the chosen plan kept
   std::vector<std::vector<int>> priced_;        // SearchOptions, of the mesh on which smaller plans are tried
   bool any_ = false;                            // whether a first plan that fits is enough
+  bool again_ = false;                          // whether a mesh is searched that was searched with obey
   bool over_limit_ = false;                     // whether some plan was refused because of it
   std::vector<std::string> too_small_;          // what the meshes need of which no plan keeps it
   std::vector<int> numbers_;                    // of the candidates
