@@ -124,7 +124,8 @@ void attend_f64(const AttentionShape& s, const AttentionArgs& args, const Attent
       }
       most = largest;
     }
-    for (int64_t c = 0; c < s.value_size; ++c) out[c * s.out[3]] = total == 0 ? 0 : sums[c] / total;
+    const bool zero = is_zero_row(s, total);
+    for (int64_t c = 0; c < s.value_size; ++c) out[c * s.out[3]] = zero ? 0 : sums[c] / total;
   }
 }
 

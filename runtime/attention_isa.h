@@ -77,6 +77,12 @@ inline float bool_mask(const AttentionShape& shape, uint8_t element) {
   if (shape.adds_fill) return element != 0 ? 0.0f : static_cast<float>(shape.fill);
   return element != 0 ? 1.0f : 0.0f;
 }
+// Whether the results of a row are 0, by the total of its exponentials. That of a row without a softmax is 0 or NaN; its sums may be
+// NaN, too.
+inline bool is_zero_row(const AttentionShape& shape, double total) {
+  return !(total > 0) && (shape.keys == 0 || shape.undefined == UndefinedRows::zero ||
+                          (shape.undefined == UndefinedRows::zero_if_masked && total == 0));
+}
 // An element of a mask of any type.
 float mask_element(const AttentionShape& shape, const void* mask, int64_t at);
 

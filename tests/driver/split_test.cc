@@ -15,6 +15,7 @@
 namespace braid {
 namespace {
 
+using test::layer;
 using test::network;
 using test::numbers;
 using test::outputs_of;

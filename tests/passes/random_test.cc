@@ -238,7 +238,7 @@ TEST(RandomPrograms, PassesAreDeterministic) {
 TEST(RandomPrograms, ExerciseWhatTheyAreFor) {
   int fused = 0, epilogues = 0, comm = 0, shared = 0, blocking = 0, coalesced = 0, of_views = 0, grouped = 0,
       forwarded = 0, parted = 0;
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
     ir::Schedule s = random_program(seed, steps_of(seed)).schedule;
     for (const ir::ScheduleNode& node : s.nodes) grouped += node.kind == ir::ScheduleNode::Kind::grouped;
     forwarded += passes::ForwardCopies().run(s);
