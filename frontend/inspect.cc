@@ -7,6 +7,7 @@
 #include "frontend/convert_version.h"
 #include "frontend/dead_nodes.h"
 #include "frontend/dims.h"
+#include "frontend/errors.h"
 #include "frontend/import.h"
 #include "frontend/load.h"
 #include "frontend/load_ranks.h"
@@ -54,18 +55,23 @@ std::vector<ModelFacts::Value> values(const std::vector<SignatureValue>& signatu
   return all;
 }
 
-// Operators that are not implemented for their element types: those that are met while the model is lowered for small sizes. What else
-// refuses the model may be due to these sizes, or to the number of ranks.
-std::vector<UnsupportedOperator> unsupported_types(const std::string& path,
-                                                   const std::set<std::string>& dims) {
+void add_unsupported(std::vector<UnsupportedOperator> all, ModelFacts& facts) {
+  for (UnsupportedOperator& u : all)
+    facts.unsupported.push_back({std::move(u.op), std::move(u.reason), std::move(u.nodes)});
+}
+
+// What lowering for small sizes meets: operators that are not implemented for their element types, and nodes that no sizes make valid.
+// What else refuses the model may be due to these sizes, or to the number of ranks.
+void lower_small(const std::string& path, ModelFacts& facts) {
   constexpr ir::Bounds kSmall{1, 8};
   try {
-    import_model(path_of_rank(path, 0), {.dims = default_dims(dims, {}, kSmall)});
+    import_model(path_of_rank(path, 0), {.dims = default_dims(facts.dims, {}, kSmall)});
   } catch (const UnsupportedOperators& error) {
-    return error.list();
-  } catch (const ir::UserError&) {
+    add_unsupported(error.list(), facts);
+  } catch (const ir::UserError& error) {
+    if (error.code() == kInvalidAttribute || error.code() == kInvalidNode || error.code() == kTypeMismatch)
+      facts.refused = error;
   }
-  return {};
 }
 
 }  // namespace
@@ -102,10 +108,8 @@ ModelFacts inspect_model(const std::string& path) {
     const Opsets opsets = check_versions(model);
     check_structure(model, opsets);
     drop_dead_nodes(model, lowered_opsets(opsets));
-    std::vector<UnsupportedOperator> all = unsupported_operators(model, lowered_opsets(opsets));
-    if (all.empty()) all = unsupported_types(path, facts.dims);
-    for (UnsupportedOperator& u : all)
-      facts.unsupported.push_back({std::move(u.op), std::move(u.reason), std::move(u.nodes)});
+    add_unsupported(unsupported_operators(model, lowered_opsets(opsets)), facts);
+    if (facts.unsupported.empty()) lower_small(path, facts);
   } catch (const ir::UserError& error) {
     facts.refused = error;
   }

@@ -33,7 +33,7 @@ class OrderSearch {
     std::int64_t input_bytes = planned(input);
     // A placement may be unlucky.
     Order early = with_early_releases(p_, input);
-    if (const std::int64_t bytes = planned(early); bytes < input_bytes) {
+    if (const std::int64_t bytes = planned(early); bytes <= input_bytes) {
       input = std::move(early);
       input_bytes = bytes;
     }

@@ -21,13 +21,13 @@ struct Program {
   ir::BufferId buffer(std::int64_t bytes) {
     return b.activation("b" + std::to_string(made++), {bytes}, DType::i8);
   }
-  // Reads buffers, answers the one that it writes.
-  ir::BufferId kernel(const std::string& callee, ir::Cost cost, const std::vector<ir::BufferId>& reads = {},
-                      std::int64_t bytes = 1) {
+  // A matrix product. Reads buffers, answers the one that it writes.
+  ir::BufferId product(ir::Cost cost, const std::vector<ir::BufferId>& reads = {}, std::int64_t bytes = 1) {
     const ir::BufferId out = buffer(bytes);
-    ir::ExternKernel k{.callee = callee, .writes = {ir::whole(b.graph, out)}};
+    ir::ExternKernel k{.callee = "gemm", .writes = {ir::whole(b.graph, out)}};
     for (ir::BufferId r : reads) k.reads.push_back(ir::whole(b.graph, r));
-    b.emit({callee + std::to_string(made), k, {out}, {}, cost});
+    cost.kernel_class = KernelClass::gemm;
+    b.emit({"gemm" + std::to_string(made), k, {out}, {}, cost});
     return out;
   }
   struct Started {
@@ -94,12 +94,12 @@ Program flux(const FluxRow& row, bool overlapped) {
   if (overlapped) {  // two streams: neither needs the other's result
     const auto s =
         p.start(gather ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, group, 800, ns);
-    p.kernel("gemm", ms(row.flux_gemm_ms));
+    p.product(ms(row.flux_gemm_ms));
     p.wait(s);
   } else if (gather) {
-    p.kernel("gemm", ms(row.gemm_ms), {p.wait(p.start(CollectiveKind::all_gather, group, 800, ns))});
+    p.product(ms(row.gemm_ms), {p.wait(p.start(CollectiveKind::all_gather, group, 800, ns))});
   } else {
-    const ir::BufferId x = p.kernel("gemm", ms(row.gemm_ms), {}, 800);
+    const ir::BufferId x = p.product(ms(row.gemm_ms), {}, 800);
     p.wait(p.start(CollectiveKind::reduce_scatter, group, 800, ns, x));
   }
   return p;
@@ -133,8 +133,7 @@ TEST(Flux, SixteenTilesOverAFasterTransportAreWithinSixPercentOfIt) {
   const ir::GroupId group = gather.group(8);
   std::vector<Program::Started> tiles;
   for (int t = 0; t < kTiles; ++t) tiles.push_back(gather.start(CollectiveKind::all_gather, group, kBytes));
-  for (const auto& tile : tiles)
-    gather.kernel("gemm", ms(kGatherGemm.flux_gemm_ms / kTiles), {gather.wait(tile)});
+  for (const auto& tile : tiles) gather.product(ms(kGatherGemm.flux_gemm_ms / kTiles), {gather.wait(tile)});
   EXPECT_NEAR(gather.makespan(model).ms(), 6.05, 0.01);
   EXPECT_NEAR(gather.makespan(model).ms() / kGatherGemm.flux_ms, 1, 0.06);
 }
@@ -193,7 +192,7 @@ Program fsdp_step(const Fsdp& f, int n) {
     return p.start(CollectiveKind::all_gather, group, sharded(2 * parameters, n));
   };
   const auto compute = [&](double parameters, double share, ir::BufferId weights, std::int64_t bytes) {
-    return p.kernel("gemm", ms(f.step_ms * share * parameters / f.parameters), {weights}, bytes);
+    return p.product(ms(f.step_ms * share * parameters / f.parameters), {weights}, bytes);
   };
   Program::Started next = gather(all[0]);
   for (std::size_t k = 0; k < all.size(); ++k) {
@@ -264,10 +263,9 @@ constexpr Decode kLlama2_7B = {32, 4096, 2 * 6.74e9}, kLlama2_70B = {80, 8192, 2
 double decode_ms(const Machine& m, const Decode& model, int tp) {
   Program p;
   const ir::GroupId group = tp > 1 ? p.group(tp) : ir::GroupId{};
-  ir::BufferId x = p.kernel("gemm", {.flops = 0, .bytes = 0}, {}, 2 * model.width);
+  ir::BufferId x = p.product({.flops = 0, .bytes = 0}, {}, 2 * model.width);
   for (int k = 0; k < 2 * model.layers; ++k) {
-    x = p.kernel("gemm", {.flops = 0, .bytes = model.weight_bytes / tp / (2 * model.layers)}, {x},
-                 2 * model.width);
+    x = p.product({.flops = 0, .bytes = model.weight_bytes / tp / (2 * model.layers)}, {x}, 2 * model.width);
     if (tp > 1) x = p.wait(p.start(CollectiveKind::all_reduce, group, 2 * model.width, -1, x));
   }
   return p.makespan(CostModel(m)).ms();
@@ -320,8 +318,8 @@ TEST(GraphTrainer, HidingAsMuchAsPublishedPredictsTheStepWithinThreePercent) {
     const double compute = kBaseMs - kBaseExposedMs, covered = s.comm_ms * s.hidden;
     for (int k = 0; k < kCollectives; ++k) {
       const auto started = p.start(CollectiveKind::all_to_all, group, 3200, s.comm_ms / kCollectives * 1e6);
-      p.kernel("gemm", ms(covered / kCollectives));
-      p.kernel("gemm", ms((compute - covered) / kCollectives), {p.wait(started)});
+      p.product(ms(covered / kCollectives));
+      p.product(ms((compute - covered) / kCollectives), {p.wait(started)});
     }
     EXPECT_NEAR(p.makespan(model).ms() / (kTokens / s.tokens_per_s * 1e3), 1, 0.03) << s.name;
   }

@@ -93,7 +93,7 @@ TEST(Chakra, WithoutTimesCostsComeFromTheMachine) {
           all_reduce(2, {1}, 0, 0));
   EXPECT_EQ(t.machine, "");
   EXPECT_TRUE(t.recorded.empty());
-  EXPECT_THAT(ir::print(t.schedule), testing::HasSubstr("cost(flops 1000000, bytes 4096)"));
+  EXPECT_THAT(ir::print(t.schedule), testing::HasSubstr("cost(gemm, flops 1000000, bytes 4096)"));
   EXPECT_GT(analysis::measure(t.schedule, *analysis::cost_model_for("h100")).makespan,
             analysis::Time::from_us(5));
 }
