@@ -167,23 +167,21 @@ std::string CudaRun::run(BraidCudaHostRun& host, BraidStatus* status) const {
   return fmt::format("{}{}{}", message, findings.empty() || message[0] == '\0' ? "" : "\n", findings);
 }
 
-// As of ranks of CPU programs that are threads.
-void CudaRun::refuse_together() const {
-  std::string text;
+void CudaRun::refuse() const {
+  constexpr std::size_t kNumber = std::string_view("error BR0000: ").size();
   for (std::size_t r = 0; r < memory_.size(); ++r) {
     if (memory_[r].refused == nullptr) continue;
     try {
       std::rethrow_exception(memory_[r].refused);
     } catch (const rt::ProgramError& error) {
       if (memory_.size() == 1) throw;
-      text += fmt::format("{}rank {} threw: {}", text.empty() ? "" : "; ", r, error.what());
+      throw rt::ProgramError(error.code(),
+                             fmt::format("rank {}: {}", r, std::string(error.what()).substr(kNumber)));
     }
   }
-  if (!text.empty()) ir::user_error(kRankFailed, {}, text);
 }
 
 void CudaRun::run_all() const {
-  refuse_together();
   std::vector<rt::MappedFile> weights;
   std::vector<BraidCudaHostRank> ranks;
   for (std::size_t r = 0; r < memory_.size(); ++r) {

@@ -26,6 +26,9 @@ class CudaRun {
   // What must be the same for all ranks.
   std::string subject() const;
 
+  // Before ranks are started that would wait for each other: the error of the first one whose sizes or inputs are wrong, an
+  // rt::ProgramError BR0723 or BR0724.
+  void refuse() const;
   // All ranks, as threads of this process. If there are several: UserError BR0007.
   void run_all() const;
   // One rank, in this process. Throws rt::ProgramErrors: BR0723 if its inputs are not the program's, BR0724, BR0725, BR0726;
@@ -47,7 +50,6 @@ class CudaRun {
 
   void check_rank(std::size_t rank);
   void make_memory(std::size_t rank, Memory& memory) const;
-  void refuse_together() const;
   BraidCudaHostRank host_rank(std::size_t rank, const rt::MappedFile& weights) const;
   std::string run(BraidCudaHostRun& host, BraidStatus* status) const;
   BraidCudaNodeCost* node_costs(std::size_t rank) const;  // null without a profile

@@ -41,6 +41,7 @@ std::vector<RankResult> execute_cuda(const ProgramFiles& files,
   if (const auto environment = launched()) return {run_launched(run, *environment)};
   const bool processes =
       options.ranks_as == RanksAs::processes || (options.ranks_as == RanksAs::automatic && !files.emulated);
+  run.refuse();
   if (run.ranks() > 1 && processes)
     run_processes(run);
   else

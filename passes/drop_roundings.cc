@@ -44,11 +44,30 @@ std::size_t roundings(const LoopBody& body) {
       std::count_if(body.instrs.begin(), body.instrs.end(), [&](const Instr& i) { return rounds(body, i); }));
 }
 
+// By instruction: whether its number decides something, itself or through wider floats: it is compared, or becomes an integer or bits.
+std::vector<bool> deciding(const LoopBody& body) {
+  std::vector<bool> decides(body.instrs.size(), false);
+  for (std::size_t k = body.instrs.size(); k-- > 0;) {
+    const Instr& user = body.instrs[k];
+    const bool passes_on = is_float(user.dtype) && user.code != OpCode::bitcast && user.code != OpCode::load;
+    if (passes_on && (is_half(user.dtype) || !decides[k])) continue;
+    for (const ValueId v : user.operands) {
+      if (is_float(body[v].dtype)) decides[static_cast<std::size_t>(v.index)] = true;
+    }
+  }
+  return decides;
+}
+
 // The body with every value of a half type in f32 as well, and whichever of the two its users need.
 class Widened {
  public:
   Widened(const LoopBody& body, ExprPool& pool)
-      : body_(body), builder_(pool), pool_(pool), same_(body.instrs.size()), wide_(body.instrs.size()) {}
+      : body_(body),
+        builder_(pool),
+        pool_(pool),
+        decides_(deciding(body)),
+        same_(body.instrs.size()),
+        wide_(body.instrs.size()) {}
 
   // The result in its own type, or, of a half type, in f32.
   LoopBody made(bool keep_wide) {
@@ -73,7 +92,8 @@ class Widened {
     const Instr& instr = body_.instrs[k];
     if (instr.code == OpCode::cast && is_float(instr.dtype) && !is_half(instr.dtype) &&
         is_half(body_.operand_dtype(instr))) {
-      same_[k] = builder_.cast(wide(instr.operands[0]), instr.dtype);
+      const ValueId from = instr.operands[0];
+      same_[k] = builder_.cast(decides_[k] ? same(from) : wide(from), instr.dtype);
       return;
     }
     if (is_half(instr.dtype) && computes_in_wide(k)) return;
@@ -116,6 +136,7 @@ class Widened {
   const LoopBody& body_;
   BodyBuilder builder_;
   ExprPool& pool_;
+  const std::vector<bool> decides_;
   std::vector<std::optional<ValueId>> same_, wide_;
 };
 

@@ -15,7 +15,8 @@
 // Contract
 //   1. What a kernel reads and writes in memory keeps its type and its rounding. A tensor that only members of one fused node touch, and
 //      which one of them writes, becomes f32: it has no memory of the program.
-//   2. Comparisons, conversions to integers and bits see the rounded values, so that they decide as the model does.
+//   2. Comparisons, conversions to integers and bits see the rounded values, also through wider floats, so that they decide as the
+//      model does.
 //   3. A body changes only if it has fewer roundings afterwards. The text after the pass is the program: interpreter and targets
 //      compute the same values from it. Results differ from those of the model as written by the roundings left out.
 //   4. Behind all fusion passes, and before the steps of epilogues are named.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "codegen/cuda/kernel.h"
 #include "ir/error.h"
@@ -23,8 +24,21 @@ struct Dim {
   Expr size, stride;  // elements
 };
 
+// 1, or 0 where one of the dimensions has no elements.
+Expr any_of(const std::vector<Dim>& dims) {
+  Expr any = 1;
+  for (const Dim& d : dims) {
+    if (!ir::provably_less(0, d.size)) any = any * ir::min(1, d.size);
+  }
+  return any;
+}
+
 // The elements first + sum(ik * stride) as rows; nullopt if a stride's sign is unknown.
 std::optional<Bytes> rows_of(Expr first_byte, std::vector<Dim> dims, std::int64_t item) {
+  std::vector<Dim> repeated;
+  std::ranges::copy_if(dims, std::back_inserter(repeated),
+                       [](const Dim& d) { return d.stride.is_constant(0); });
+  const Expr any = any_of(repeated);
   std::erase_if(dims, [](const Dim& d) { return d.size.is_constant(1) || d.stride.is_constant(0); });
   if (std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return !ir::provably_less(0, d.stride); }))
     return std::nullopt;
@@ -46,9 +60,10 @@ std::optional<Bytes> rows_of(Expr first_byte, std::vector<Dim> dims, std::int64_
     dims.erase(unit);
   }
   if (dims.size() == 1 && ir::provably_non_negative(dims[0].stride - run))
-    return Bytes{first_byte, run * item, dims[0].size, dims[0].stride * item};
+    return Bytes{first_byte, any * run * item, dims[0].size, dims[0].stride * item};
+  const Expr all = any * any_of(dims);
   for (const Dim& d : dims) run = run + d.stride * (d.size - 1);
-  return Bytes{first_byte, run * item};
+  return Bytes{first_byte, all * run * item};
 }
 
 Expr end_of(const Bytes& b) { return b.first + b.pitch * (b.rows - 1) + b.bytes; }

@@ -42,8 +42,8 @@ TEST(CudaErrors, AreThoseOfACpuProgram) {
       {"BR0724: program 'sizes': dimension 'n' is 9, but the program was compiled for 0 to 8",
        {9, 3},
        {9, 3}},
-      {"BR0723: program 'sizes': input 'a' has shape", {5, 4}, {5, 3}},
-      {"BR0723: program 'sizes': input 'b' has shape", {5, 3}, {5, 4}},
+      {"BR0723: input 'a' has shape", {5, 4}, {5, 3}},
+      {"BR0723: input 'b' has shape", {5, 3}, {5, 4}},
   };
   for (const Given& given : wrong) {
     SCOPED_TRACE(given.what);

@@ -291,8 +291,8 @@ TEST(RankFaultsOfCuda, InputsOfDifferentSizesAreRefusedBeforeTheRanksStart) {
                 kEmulatedProcesses,
             {}, cuda_environment());
   EXPECT_EQ(result.exit_code, 3);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("BR0723"), HasSubstr("of rank 0"), HasSubstr("[2, 3, 6]"),
-                                HasSubstr("[1, 3, 6]")));
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("BR0723"), HasSubstr("rank 1: "), HasSubstr("[2,3,6]"), HasSubstr("[1,3,6]")));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ TEST(Inspect, NamesWhatIsNotSupportedUnlessAPluginKnowsIt) {
 TEST(Inspect, TellsAValueWithoutAShapeFromAScalar) {
   onnx::ModelProto model;
   ASSERT_TRUE(onnx::OnnxParser::Parse(model, R"(<ir_version: 8, opset_import: ["" : 17]>
-    g (float[2] x, float[] scalar) => (float[2] y, float[] s) { y = Neg(x) s = Neg(scalar) })")
+    g (float[2] x, float scalar) => (float[2] y, float s) { y = Neg(x) s = Neg(scalar) })")
                   .IsOK());
   model.mutable_graph()->mutable_output(0)->mutable_type()->mutable_tensor_type()->clear_shape();
   const Folder folder;

@@ -224,7 +224,7 @@ TEST(Split, LimitsOfMemoryThatBind) {
       0);
   // No split fits, but stages do, which have this limit and none of the smaller ones that were tried.
   EXPECT_THAT(run({"explain", decode, "--devices", "2", "--memory-limit", "67000"}, 3).out,
-              HasSubstr("13.7 %        65.3 KiB"));
+              HasSubstr("13.4 %        65.3 KiB"));
 }
 
 // A plan that leaves an output in padded parts, and one in terms of a sum.
