@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "frontend/collective_forms.h"
+#include "frontend/dead_nodes.h"
 #include "frontend/device_errors.h"
 #include "frontend/rank_model.h"
 #include "frontend/schemas.h"
@@ -234,6 +235,7 @@ void emit_onnx(const std::string& path, const ImportOptions& options, const Emit
   // ONNX Runtime's collectives have few types.
   const ElementTypes types = emit.form == CollectiveForm::microsoft ? element_types(rank) : ElementTypes();
   Model& model = rank.model;
+  drop_dead_nodes(model, rank.opsets);  // such as shapes of what is cut, whose readers have parts now
   rewrite_collectives(model, rank.opsets, types, options.ranks, emit.form);
   undeclare(model);
   clear_annotations(model);

@@ -281,7 +281,7 @@ class OnDevice(TestCase):
                 (unaligned, "BR0731", ("16 bytes",)),
                 (freed, "BR0723", ("not device memory",)),
                 (metal, "BR0731", ("device 8:0",)),
-                (null, "BR0723", ("no data",)),
+                (null, "BR0730", ("no memory",)),
             ):
                 for copy in (False, True):
                     with self.refused(code, *words):
@@ -368,7 +368,7 @@ class SeveralRanks(TestCase):
         with self.program.launch(device="emulated") as ranks:
             ranks.run({"x": self.x})
             os.kill(ranks.pids[1], 9)
-            with self.refused("BR0007", "rank 1 was killed by SIGKILL"):
+            with self.refused("BR0007", "rank 1 (process ", "was killed by signal 9 (Killed)"):
                 ranks.run({"x": self.x})
 
     def test_under_torchruns_variables(self):
