@@ -92,6 +92,15 @@ Expr from_start(Expr position, Expr size) {
 
 }  // namespace
 
+namespace {
+
+// A step that is not taken is 1: products of the steps of several slices stay below the sizes.
+Range stepped(Expr first, Expr count, std::int64_t step) {
+  return {first, count, ir::bounds(count).max <= 1 ? 1 : step};
+}
+
+}  // namespace
+
 Range sliced(Expr size, Expr start, Expr end, std::int64_t step) {
   if (step == 0) throw ShapeRuleError{kInvalidAttribute, "a step is 0", ""};
   constexpr std::int64_t kFar = std::int64_t{1} << 60;
@@ -99,11 +108,11 @@ Range sliced(Expr size, Expr start, Expr end, std::int64_t step) {
   const Expr from = from_start(tamed(start), size), to = from_start(tamed(end), size);
   if (step > 0) {
     const Expr first = ir::min(ir::max(from, 0), size), last = ir::min(ir::max(to, 0), size);
-    return {first, ir::max(ir::ceil_div(last - first, step), 0), step};
+    return stepped(first, ir::max(ir::ceil_div(last - first, step), 0), step);
   }
   // Backwards: a start lies in [0, size - 1], an end in [-1, size - 1].
   const Expr first = ir::min(ir::max(from, 0), size - 1), last = ir::min(ir::max(to, -1), size - 1);
-  return {first, ir::max(ir::ceil_div(first - last, -step), 0), step};
+  return stepped(first, ir::max(ir::ceil_div(first - last, -step), 0), step);
 }
 
 Expr range_count(Expr start, Expr limit, std::int64_t delta) {

@@ -199,6 +199,17 @@ TEST(Slice, AStepBeyondTheSizeTakesOneElement) {
   }
 }
 
+TEST(Slice, StepsBeyondTheSizeMayFollowEachOther) {
+  EXPECT_THAT(
+      result("g (int64[4] x) => (y) { z = Constant <value = int64[1] {0}> () e = Constant <value = "
+             "int64[1] {9}> () l = Constant <value = int64[1] {-9}> () b = Constant <value = int64[1] "
+             "{-8589934592}> () t = Constant <value = int64[1] {2147483648}> () v = Slice(x, e, l, z, b) "
+             "y = Slice(v, z, e, z, t) }",
+             {ir::i64({4}, {5, 6, 7, 8})})
+          .values<std::int64_t>(),
+      ElementsAre(8));
+}
+
 TEST(Reshape, AZeroMayCopyASizeOfZero) {
   const auto sizes = [](const char* target) {
     return result(fmt::format(
