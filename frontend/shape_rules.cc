@@ -94,8 +94,10 @@ Expr from_start(Expr position, Expr size) {
 
 namespace {
 
-// A step that is not taken is 1: products of the steps of several slices stay below the sizes.
+// A step that is not taken is 1: products of the steps of several slices stay below the sizes. Without elements there is nothing before
+// the first one.
 Range stepped(Expr first, Expr count, std::int64_t step) {
+  if (ir::bounds(first).min < 0) first = ir::max(first, 0);
   return {first, count, ir::bounds(count).max <= 1 ? 1 : step};
 }
 

@@ -210,6 +210,17 @@ TEST(Slice, StepsBeyondTheSizeMayFollowEachOther) {
       ElementsAre(8));
 }
 
+TEST(Slice, BackwardsThroughNothingGivesNothing) {
+  const ir::Tensor y = result(
+      "g (float[2] x) => (y) { n = Constant <value = int64[1] {0}> () e = Tile(x, n) s = Constant <value = "
+      "int64[1] {2}> () t = Constant <value = int64[1] {1}> () b = Constant <value = int64[1] {-2}> () v = "
+      "Slice(e, s, t, n, b) k = Constant <value = int64[2] {0, 1}> () w = ConstantOfShape(k) y = MatMul(v, "
+      "w) }",
+      {ir::f32({2}, {5, 6})});
+  EXPECT_THAT(y.sizes, ElementsAre(1));
+  EXPECT_THAT(y.values<float>(), ElementsAre(0));
+}
+
 TEST(Reshape, AZeroMayCopyASizeOfZero) {
   const auto sizes = [](const char* target) {
     return result(fmt::format(
