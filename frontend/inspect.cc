@@ -60,8 +60,8 @@ void add_unsupported(std::vector<UnsupportedOperator> all, ModelFacts& facts) {
     facts.unsupported.push_back({std::move(u.op), std::move(u.reason), std::move(u.nodes)});
 }
 
-// What lowering for small sizes meets: operators that are not implemented for their element types, and nodes that no sizes make valid.
-// What else refuses the model may be due to these sizes, or to the number of ranks.
+// Lowers the model for small sizes and one rank: this meets operators that are not implemented for their element types. Another error
+// counts only if it is due to neither the sizes nor the number of ranks.
 void lower_small(const std::string& path, ModelFacts& facts) {
   constexpr ir::Bounds kSmall{1, 8};
   try {
@@ -69,8 +69,10 @@ void lower_small(const std::string& path, ModelFacts& facts) {
   } catch (const UnsupportedOperators& error) {
     add_unsupported(error.list(), facts);
   } catch (const ir::UserError& error) {
-    if (error.code() == kInvalidAttribute || error.code() == kInvalidNode || error.code() == kTypeMismatch)
-      facts.refused = error;
+    const bool communicates = std::ranges::any_of(facts.operators, &ModelFacts::Operator::communicates);
+    const bool of_a_node =
+        error.code() == kInvalidAttribute || error.code() == kInvalidNode || error.code() == kTypeMismatch;
+    if (of_a_node && facts.dims.empty() && !communicates) facts.refused = error;
   }
 }
 

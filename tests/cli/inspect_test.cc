@@ -66,6 +66,26 @@ TEST(Inspect, TellsAValueWithoutAShapeFromAScalar) {
   EXPECT_EQ(json["outputs"][1]["shape"], nlohmann::json::array());
 }
 
+// An invalid node is told, but not what sizes that are not given, or more ranks, may make valid.
+TEST(Inspect, TellsInvalidNodesOnly) {
+  const Folder folder;
+  const auto inspected = [&](const std::string& graph) {
+    onnx::ModelProto model;
+    EXPECT_TRUE(
+        onnx::OnnxParser::Parse(
+            model,
+            (R"(<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1, "ai.braid" : 1]> )" + graph)
+                .c_str())
+            .IsOK())
+        << graph;
+    return braid({"inspect", folder.file("model.onnx", model.SerializeAsString())}).out;
+  };
+  EXPECT_THAT(inspected(R"(g (float[2,3] x) => (float[3] y) { y = Einsum <equation = "....i"> (x) })"),
+              HasSubstr("refused: error BR0111"));
+  EXPECT_THAT(inspected(R"(g (float[4] x) => (float[4] y) { y = ai.braid.Broadcast <root = 1> (x) })"),
+              AllOf(HasSubstr("all operators are supported"), Not(HasSubstr("refused"))));
+}
+
 // A model that cannot be compiled can be looked at, or is refused by a numbered error.
 TEST(Inspect, SurvivesBrokenModels) {
   int refused = 0;
