@@ -111,7 +111,7 @@ void CudaRun::make_memory(std::size_t rank, Memory& memory) const {
     const ir::Tensor& tensor = inputs_[rank][k];
     memory.in.push_back(tensor.bytes.data());
     if (table_.inputs[k].capacities == nullptr) continue;
-    // What a cache has beyond its elements is NaN in every float type.
+    // A cache's bytes beyond its elements are NaN in every float type.
     memory.inputs.emplace_back(rt::memory_bytes(table_.inputs[k], tensor.sizes), std::byte{0xff});
     memory.in.back() = memory.inputs.back().data();
     rt::to_memory(table_.inputs[k], tensor.sizes, tensor.bytes.data(), memory.inputs.back().data());

@@ -65,7 +65,7 @@ std::vector<std::int64_t> parse_shape(const std::string& path, std::string_view 
   return sizes;
 }
 
-// Of format version 1 the length of the header has two bytes, of later ones four.
+// The header's length has two bytes in format version 1 and four in later ones.
 constexpr std::size_t kLongPrefix = 12, kMostHeader = 1 << 20;
 
 std::size_t header_start(const std::string& path, std::string_view all) {

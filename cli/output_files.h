@@ -1,4 +1,4 @@
-// The files of one result: they appear together, or not at all. What was there before stays until then.
+// The files of one result: they appear together, or not at all. Earlier files stay until then.
 #pragma once
 
 #include <filesystem>

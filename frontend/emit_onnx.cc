@@ -177,7 +177,7 @@ class Emission {
 
 namespace {
 
-// Weights are initializers only. What the plain model declares of values is not true of their parts.
+// Weights are initializers only. The plain model's declarations are not true of parts of values.
 void undeclare(Model& model) {
   onnx::GraphProto& graph = *model.proto.mutable_graph();
   graph.clear_value_info();

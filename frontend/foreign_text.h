@@ -1,4 +1,4 @@
-// What exceptions of libraries say, for our messages.
+// Texts of libraries' exceptions, for our messages.
 #pragma once
 
 #include <exception>

@@ -124,7 +124,7 @@ class GraphLowering {
     for (const auto& [name, tensor] : model_.initializers) define_initializer(name, tensor);
   }
 
-  // Lowers the node, or notes why its operator is not supported. What is computed from the result of one that is not is left out.
+  // Lowers the node, or notes why its operator is not supported. Nodes that read the result of one that is not are left out.
   void lower_supported(const onnx::NodeProto& node) {
     bool known = true;
     for_each_read(node, [&](const std::string& name) { known &= unknown_.count(name) == 0; });

@@ -16,7 +16,7 @@
 
 namespace braid::frontend {
 
-// What lowering found out about the values of a model's own graph. The expressions belong to the schedule that lower_graph returned
+// The facts that lowering finds about the values of a model's own graph. The expressions belong to the schedule that lower_graph returned
 // with them.
 struct ValueFacts {
   ir::DType dtype = ir::DType::f32;
@@ -42,11 +42,11 @@ struct LowerOptions {
 };
 
 // UserErrors for all that is wrong with a node: attributes and types against its definition (check_definition.h), sizes, what is not
-// supported. One error (kUnsupportedOperators) names all nodes whose element types are not implemented. What the model declares of values
+// supported. One error (kUnsupportedOperators) names all nodes whose element types are not implemented. The model's declarations of values
 // that nodes compute must agree.
 ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const LowerOptions& options);
 
-// What takes the place of a node, given the values of its inputs (null: absent, or computed from what cannot be lowered); nullopt: nothing.
+// The nodes that take the place of a node, given the values of its inputs (null: absent, or computed from what cannot be lowered); nullopt: nothing.
 using Rewrite = std::function<std::optional<std::vector<onnx::NodeProto>>(
     const onnx::NodeProto& node, const std::function<const Value*(const std::string&)>& value)>;
 // Replaces nodes of the model's graph, in order, until `rewrite` knows no other form of any. Nodes that nothing needs are dropped.

@@ -22,7 +22,7 @@ struct RankModel {
 // where they differ. Options that concern lowering are ignored. UserErrors of import_model up to there.
 RankModel rank_model(const std::string& path, const ImportOptions& options);
 
-// Of all values that are computed, by name. The model is lowered for it.
+// The facts of all values that are computed, by name. The model is lowered for it.
 using ElementTypes = std::unordered_map<std::string, ir::DType>;
 ElementTypes element_types(const RankModel& model);
 

@@ -68,7 +68,7 @@ namespace {
 constexpr double kDear = 10;  // flops of a division or a transcendental function
 constexpr double kFloat = 4;  // bytes
 
-// Of attribute `axis` before this version, of input k from it on.
+// The axis is an attribute before this version and input k from it on.
 int axis_of(const WorkNode& node, int input, std::int64_t fallback) {
   const WorkOperand& given = node.input(input);
   return static_cast<int>(given.ints.size() == 1 ? given.ints[0] : node.int_attribute("axis", fallback));
@@ -258,7 +258,7 @@ double columns_of(const WorkOperand& x) {
   if (x.rank() == 4) return x.size(1) * x.size(3);
   return x.rank() == 5 ? x.size(2) * x.size(4) : x.size(-1);
 }
-// Of a cache [batch, heads, length, size], or of keys and values together, [2, batch, heads, length, size].
+// For a cache [batch, heads, length, size], or for keys and values together, [2, batch, heads, length, size].
 double cached(const WorkOperand& cache) { return cache.rank() < 4 ? 0 : cache.size(-2); }
 
 }  // namespace
@@ -331,7 +331,7 @@ double region_flops(const WorkNode& node, const Work&) {
 
 namespace {
 
-// What is computed for one axis of a resized image, all before it being resized.
+// The computation for one axis of a resized image, after all axes before it.
 struct ResizedAxis {
   double elements, taps;
 };

@@ -1,4 +1,4 @@
-// What an operator computes: a column of its row (op_registry.h). What a node of a split costs, whether it becomes a kernel of its own and
+// The work of an operator: a column of its row (op_registry.h). The cost of a node of a split, whether it becomes a kernel of its own and
 // which of its inputs are multiplied follow from it (frontend/sharding/work.h), so nothing is read off an operator's name.
 //
 //   {"", "Conv", 1, kNewestOpset, kFloats, lower_convolution<false>, work::convolution(0, 1)},
@@ -80,7 +80,7 @@ struct WorkNode {
 struct Work;
 using WorkFormula = double (*)(const WorkNode& node, const Work& work);
 
-// Of attention, beside query and key.
+// Inputs of attention beside query and key.
 struct AttentionInputs {
   int query = 0;
   int key = -1;                  // absent: as many keys as queries
@@ -106,7 +106,7 @@ struct Work {
   WorkKind kind;
   WorkFormula flops;  // of the whole node; null: none
   double each;        // flops per element, of formulas that have it
-  // The inputs that flops follow; -1: none. Of products and convolutions the two that are multiplied, of attention query and key, else the
+  // The inputs that flops follow; -1: none. Products and convolutions: the two that are multiplied; attention: query and key; others: the
   // input whose elements are counted.
   int a = -1, b = -1;
   AttentionInputs attends = {};
@@ -292,7 +292,7 @@ constexpr Work deformable_convolution(int x, int filters) {
       .of_inputs(x, filters)
       .passing_on(sampled_column_bytes);
 }
-// Of each channel alone, as a fold.
+// Each channel alone, as a fold.
 constexpr Work causal_convolution(int x, int filters) {
   return Work(WorkKind::reduction, causal_convolution_flops).of_inputs(x, filters);
 }

@@ -9,7 +9,7 @@ namespace braid::ir {
 
 inline constexpr int kFileNotReadable = 1;
 
-// Of a text that is read as a whole.
+// The limit of a text that is read as a whole.
 inline constexpr std::size_t kMostTextBytes = std::size_t{256} << 20;
 
 class InputFile {

@@ -36,7 +36,7 @@ void check_names(std::span<const Pass> passes, const std::vector<std::string>& n
   }
 }
 
-// What passes must keep of a program's collectives.
+// Holds passes to the order and the agreement of a program's collectives.
 class CollectiveWatch {
  public:
   explicit CollectiveWatch(const Schedule& schedule) : order_(schedule) {

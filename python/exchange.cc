@@ -124,10 +124,10 @@ constexpr std::uint64_t kReadOnly = 1;  // of flags
 
 constexpr int kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13;  // DLPack's devices
 
-// Of NumPy and PyTorch; a count beyond it is taken for nonsense, and no shape is read.
+// The limit of NumPy and PyTorch; a count beyond it is taken for nonsense, and no shape is read.
 constexpr int kMostDims = 64;
 
-// What is wrong with a description of memory, whoever gave it; empty: nothing.
+// The fault of a description of memory, whoever gave it; empty: none.
 std::string fault_of(const rt::TensorView& view) {
   auto bytes = static_cast<std::int64_t>(rt::size_of(view.dtype));
   bool empty = false, too_large = false;

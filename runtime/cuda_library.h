@@ -19,7 +19,7 @@ class CudaLibrary {
   const BraidCudaSessionCalls& session_calls() const;
   // Of the emulated device: what its checkers have found since the last call, by any program of this process. Empty on GPUs.
   std::string take_findings() const;
-  // Of the emulated device: what programs of this process have left is a finding from now on. Call when none is open.
+  // The emulated device only: resources that programs of this process have left are findings from now on. Call when none is open.
   void report_leaks() const;
 
  private:

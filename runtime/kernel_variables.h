@@ -10,7 +10,7 @@ inline constexpr WordVariable kByteVariable{"BRAID_BYTE_KERNELS", {"baseline", "
 inline constexpr WordVariable kWinogradVariable{"BRAID_WINOGRAD", {"0", "1"}};
 inline constexpr WordVariable kKernelVariables[] = {kHalfVariable, kByteVariable, kWinogradVariable};
 
-// What is wrong with one of them, or an empty string.
+// The fault of one of them, or an empty string.
 inline std::string kernel_variables_fault() {
   for (const WordVariable& variable : kKernelVariables) {
     std::string_view ignored;

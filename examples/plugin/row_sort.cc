@@ -123,7 +123,7 @@ void lower(braid::frontend::OpContext& c) {
                                            {{"descending", descending}})[0]);
 }
 
-// What the operator is taken to cost where a model is split before it is lowered.
+// The cost of the operator for a split, which is chosen before the model is lowered.
 double flops_of_node(const braid::frontend::WorkNode& node, const braid::frontend::Work&) {
   const braid::frontend::WorkOperand& x = node.input(0);
   return x.elements() * std::log2(std::max(2.0, x.size(-1)));

@@ -1,4 +1,4 @@
-// What a node computes and moves, as its operator's row and its sizes say it (frontend/work.h): for costs, bounds and memory before anything
+// The work of a node: flops and bytes, as its operator's row and its sizes say it (frontend/work.h): for costs, bounds and memory before anything
 // is lowered.
 #pragma once
 
@@ -18,10 +18,10 @@ const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, int
 // Of the whole node, with the sizes that `sizes` counts with.
 double elements(const GraphValue& value, const SplitCosts& sizes);
 double flops(const Graph& graph, const GraphNode& node, const SplitCosts& sizes);
-// Of a matrix product that is a kernel of exactly so many flops in every program; 0 for others.
+// The flops of a matrix product that is a kernel of exactly so many in every program; 0 for others.
 double exact_flops(const Graph& graph, const GraphNode& node, const SplitCosts& sizes);
 
-// Of a whole node. What is fused into other kernels reads nothing on its own account when it is priced (machine_costs.h).
+// The work of a whole node. An operator that is fused into another kernel is priced without reads of its own (machine_costs.h).
 struct NodeWork {
   WorkKind kind = WorkKind::view;
   bool free = true;    // costs nothing

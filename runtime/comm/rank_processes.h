@@ -19,7 +19,7 @@
 
 namespace braid::rt {
 
-// What the supervisor has to know of the run.
+// The facts of the run that the supervisor needs.
 class SupervisedRun {
  public:
   virtual ~SupervisedRun() = default;

@@ -127,7 +127,7 @@ class Rank : public braid::rt::cuda::HostRank {
            ok(cudaMemsetAsync(const_cast<void*>(memory), kOverwritten, bytes, stream_), "cudaMemsetAsync");
   }
 
-  // What a caller's stream may do before a step, and after it.
+  // Work of a caller's stream before a step, and after it.
   bool hand_over() {
     for (size_t k = 0; k < inputs_.size(); ++k) {
       if (!copy(const_cast<void*>(inputs_[k]), given_[k], input_bytes_[k], cudaMemcpyDeviceToDevice))

@@ -24,7 +24,7 @@ namespace {
 using Locks = std::set<const void*>;
 const char kAtomically = 0;  // stands for a lock among those who access a variable atomically
 
-// Ranges of addresses, to which some are added and none removed. What has no room is not watched.
+// Ranges of addresses, to which some are added and none removed. Ranges without room are not watched.
 class Ranges {
  public:
   bool hold(uintptr_t address) const {
@@ -52,7 +52,7 @@ class Ranges {
   mutable std::atomic<size_t> latest_{0};  // that held an address
 };
 
-// Of the objects with instrumented code.
+// The variables of the objects with instrumented code.
 struct Watched {
   Ranges objects, variables;
   std::atomic<uintptr_t> begin{UINTPTR_MAX}, end{0};  // around all variables

@@ -2,7 +2,7 @@
 // them; ranks that are processes do not.
 //
 // A variable is one thread's until a second one comes; from then on all who touch it must hold one lock, or do so
-// atomically, if any of them writes (Eraser: Savage et al., 1997). What the first thread has done until then counts as
+// atomically, if any of them writes (Eraser: Savage et al., 1997). Accesses of the first thread until then count as
 // its initialisation, unless it was a write within a step. A thread that began after the other's latest access, or
 // after its end, takes the variable over. The order in which the threads happened to run does not matter.
 #pragma once

@@ -37,7 +37,7 @@ class KernelMemory {
   AddressRange constants_;       // the segment of the latest read
 };
 
-// Of the kernel that runs on this host thread; null outside kernels.
+// The one of the kernel that runs on this host thread; null outside kernels.
 extern __thread KernelMemory* current_memory __attribute__((tls_model("initial-exec")));
 
 // The running thread has touched what it may not: gives the kernel up.

@@ -44,7 +44,7 @@ int tick_signal() { return SIGRTMAX - 2; }
 
 struct sigaction handled_before[std::size(kFaults)];
 
-// Of the kernel that runs on this host thread; null outside kernels.
+// The one of the kernel that runs on this host thread; null outside kernels.
 __thread KernelWatch* current_watch __attribute__((tls_model("initial-exec"))) = nullptr;
 
 std::chrono::nanoseconds processor_time() {
@@ -188,7 +188,7 @@ bool KernelWatch::takes(int signal, const siginfo_t& info, void* context) {
     }
   }
   signal_ = signal;
-  // Of an address that no memory can have the processor tells nothing.
+  // The processor tells nothing of an address that no memory can have.
   address_ = info.si_code == SI_KERNEL ? UINTPTR_MAX : reinterpret_cast<uintptr_t>(info.si_addr);
   overflow_ = signal == SIGSEGV && fiber_->stack_begin() - address_ - 1 < Fiber::kGuardBytes;
   divert(context);

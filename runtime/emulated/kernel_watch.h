@@ -27,7 +27,7 @@ namespace braid::emulated {
 
 class KernelWatch {
  public:
-  // Of the calling host thread, on which it must be destroyed.
+  // Belongs to the calling host thread, on which it must be destroyed.
   KernelWatch();
   ~KernelWatch();
   KernelWatch(const KernelWatch&) = delete;
@@ -81,7 +81,7 @@ class KernelWatch {
   std::chrono::nanoseconds turn_began_{0}, block_began_{0};
   std::atomic<Overdue> overdue_{Overdue::kNot};
 
-  // Of the latest diversion; 0: a kernel that does not end.
+  // The signal of the latest diversion; 0: a kernel that does not end.
   int signal_ = 0;
   bool overflow_ = false;
   bool call_ = false;  // of what is no code

@@ -1,4 +1,4 @@
-// What a program that is done has left: a caller who opens programs again and again would run out of it.
+// Resources that a program which is done has left: a caller who opens programs again and again would run out of them.
 #pragma once
 
 namespace braid::emulated {

@@ -169,7 +169,7 @@ CUstream_st* find_stream(cudaStream_t handle);
 CUevent_st* find_event(cudaEvent_t handle);
 CUevent_st* make_event(unsigned flags);
 bool destroy_event(CUevent_st* event);  // false: no such event
-// What a program has made and not destroyed.
+// The resources that a program has made and not destroyed.
 struct LiveHandles {
   std::vector<std::string> streams;
   int events = 0;
