@@ -47,10 +47,15 @@ enum class Outcome { passed, failed, refused };
 
 constexpr const char* kOutcomeNames[] = {"passed", "failed", "refused"};
 
-// Error numbers of unsupported features: such a case is refused, not failed.
+// Error numbers of unsupported features: such a case is refused, not failed. So is a model that cannot be split over
+// the ranks that were asked for.
 bool unsupported(int code) {
-  return code == 109 || code == 110 || code == 115 || code == 116 || code == 117 || code == 119 ||
-         code == 122 || code == 103 || code == 601;
+  constexpr int kNotInCpp = 601, kNotInCuda = 640;
+  constexpr int kCodes[] = {frontend::kOpset,           frontend::kUnsupportedOperators, frontend::kUnknownDomain,
+                            frontend::kUnsupportedType, frontend::kDataDependentSize,    frontend::kUnknownShape,
+                            frontend::kUnsupportedForm, frontend::kVersionConversion,    frontend::kIndivisible,
+                            kNotInCpp,                  kNotInCuda};
+  return std::ranges::find(kCodes, code) != std::end(kCodes);
 }
 
 // What --report writes of a case.

@@ -90,6 +90,13 @@ TEST(TestCommand, UnsupportedOperatorsAreRefused) {
   EXPECT_THAT(beside.out, HasSubstr("1 passed, 0 failed, 1 refused\n"));
 }
 
+TEST(TestCommand, ModelsThatCannotBeSplitOverTheRanksAreRefused) {
+  const ProcessResult result = braid({"test", "--target", "interpreter", "--tp", "7", model("ops/add")});
+  EXPECT_THAT(result.out, HasSubstr("BR0487"));
+  EXPECT_THAT(result.out, HasSubstr("0 passed, 0 failed, 1 refused\n"));
+  EXPECT_EQ(result.exit_code, 3);
+}
+
 // A sequence's file is no TensorProto, and may yet be read as one.
 TEST(TestCommand, CasesWithSequencesOrOptionalsAreRefused) {
   for (const char* type : {"seq(float[2])", "optional(float[2])"}) {
