@@ -1,5 +1,5 @@
 // Convolutions and pools of generated CPU programs, f32, in any dense layout; ir::Convolution and ir::Pooling (ir/graph.h)
-// have their meaning. oneDNN computes them, or plain loops in a build without it. Weights that are constant are packed once per
+// have their meaning. oneDNN computes them, or plain loops where it has no kernel and in a build without it. Weights that are constant are packed once per
 // layout. Convolutions of halves with constant weights are oneDNN's where the processor multiplies such, and f32 ones otherwise
 // (half_windows.h). Convolutions of 8-bit integers with constant weights, which are not transposed, have kernels of our own (integer_windows.h).
 #pragma once
@@ -70,7 +70,7 @@ class WindowKernel {
   virtual const char* name() const = 0;
 };
 
-// The kernels of one instance. Throws std::runtime_error with oneDNN's message if it has none.
+// The kernels of one instance.
 class WindowLibrary {
  public:
   WindowLibrary();

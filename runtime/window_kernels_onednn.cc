@@ -16,6 +16,7 @@
 #include "runtime/integer_windows.h"
 #include "runtime/kernel_variables.h"
 #include "runtime/onednn_support.h"
+#include "runtime/plain_convolution.h"
 #include "runtime/plain_pool.h"
 #include "runtime/window_kernels.h"
 #include "runtime/window_kernels_own.h"
@@ -97,7 +98,7 @@ Dims pads_after(const WindowShape& s, bool transposed) {
 }
 Dims gaps(const WindowShape& s) {  // oneDNN counts the elements between two taps
   Dims out;
-  for (int d = 0; d < s.spatial; ++d) out.push_back(s.dilation[d] - 1);
+  for (int d = 0; d < s.spatial; ++d) out.push_back(s.taps[d] == 1 ? 0 : s.dilation[d] - 1);
   return out;
 }
 
@@ -482,20 +483,18 @@ struct WindowLibrary::Impl {
   }
 
   // In the given layouts if a fast kernel takes them and `prefers_own` does not say otherwise of that kernel, else in those
-  // that suit the library best.
+  // that suit the library best. nullopt: the library has none.
   template <class Make, class PrefersOwn>
-  Chosen best(const Operands& given, const char* what, const Make& make, const PrefersOwn& prefers_own) {
+  std::optional<Chosen> best(const Operands& given, const Make& make, const PrefersOwn& prefers_own) {
     std::optional<Chosen> direct;
     try {
       direct = make(given);
-      if (direct && !direct->reference && !prefers_own(*direct)) return *direct;
+      if (direct && !direct->reference && !prefers_own(*direct)) return direct;
       const std::optional<Chosen> other = make({in_any_layout(given.a), in_any_layout(given.out)});
-      if (other && (!direct || !other->reference)) return *other;
-    } catch (const dnnl::error& e) {
-      if (!direct) throw std::runtime_error(std::string("oneDNN has no ") + what + ": " + e.what());
+      if (other && (!direct || !other->reference)) return other;
+    } catch (const dnnl::error&) {
     }
-    if (!direct) throw std::runtime_error(std::string("oneDNN has no ") + what);
-    return *direct;
+    return direct;
   }
 };
 
@@ -529,9 +528,12 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
   if (constant_b != nullptr && suits_winograd(shape)) c = winograd(shape, given, im.engine);
   if (!c) {
     c = im.best(
-        given, "convolution",
-        [&](const Operands& layouts) { return convolution(shape, layouts, given.out, im.engine); },
+        given, [&](const Operands& layouts) { return convolution(shape, layouts, given.out, im.engine); },
         [&](const Chosen& direct) { return rereads_rows(shape, direct) || ignores_stride(shape, direct); });
+  }
+  if (!c) {
+    slot = plain_convolution(shape, omp_get_max_threads());
+    return slot.get();
   }
   if (adds_wrongly(shape, *c)) {
     ConvolutionShape plain = shape;
@@ -555,16 +557,20 @@ const WindowKernel* WindowLibrary::kernel(const PoolShape& shape) {
     return slot.get();
   }
   // A pool that leaves out the beginning of the image is rare, and none of the library's.
-  if (std::any_of(shape.pad.begin(), shape.pad.begin() + shape.spatial,
-                  [](int64_t pad) { return pad < 0; })) {
+  const bool leaves_out =
+      std::any_of(shape.pad.begin(), shape.pad.begin() + shape.spatial, [](int64_t pad) { return pad < 0; });
+  const Operands given = operands_of(shape, shape.channels, shape.channels);
+  std::optional<Chosen> c;
+  if (!leaves_out) {
+    c = im.best(
+        given, [&](const Operands& layouts) { return pooling(shape, layouts, im.engine); },
+        [](const Chosen&) { return false; });
+  }
+  if (!c) {
     slot = plain_pool(shape, omp_get_max_threads());
     return slot.get();
   }
-  const Operands given = operands_of(shape, shape.channels, shape.channels);
-  const Chosen c = im.best(
-      given, "pool", [&](const Operands& layouts) { return pooling(shape, layouts, im.engine); },
-      [](const Chosen&) { return false; });
-  slot = std::make_unique<Kernel>(c, given, Desc(), nullptr, nullptr, im.engine, im.stream, &im.scratch);
+  slot = std::make_unique<Kernel>(*c, given, Desc(), nullptr, nullptr, im.engine, im.stream, &im.scratch);
   if (!shape.average) slot = max_pool_with_nan(std::move(slot), shape, omp_get_max_threads());
   return slot.get();
 }
