@@ -45,6 +45,13 @@ Value& OpContext::value(int k) {
   return *inputs_[static_cast<std::size_t>(k)];
 }
 
+const Expr& OpContext::size(int k, int axis) {
+  const int from_first = axis < 0 ? axis + rank(k) : axis;
+  if (from_first < 0 || from_first >= rank(k))
+    fail(kShapeMismatch, fmt::format("input {} has rank {}, and its axis {} is needed", k, rank(k), axis));
+  return sizes(k)[static_cast<std::size_t>(from_first)];
+}
+
 std::vector<Expr> OpContext::shape_values(int k, const char* what) {
   std::vector<Expr> values = positions(k, what);
   for (const Expr& e : values) {

@@ -39,6 +39,8 @@ class OpContext {
   ir::TensorBox input(int k) { return box_of(value(k), lowering_); }
   ir::DType dtype(int k) { return value(k).dtype; }
   const std::vector<ir::Expr>& sizes(int k) { return value(k).sizes; }
+  // Along one axis; a negative one counts from the last, which is -1. UserError BR0114 if input k has no such axis.
+  const ir::Expr& size(int k, int axis);
   int rank(int k) { return static_cast<int>(sizes(k).size()); }
 
   // Integers that must be known at compile time and equal on all ranks, as expressions over dimensions. `what` names them in

@@ -79,7 +79,8 @@ class Unroller {
     for (int k = 0; k < inputs; ++k) given.push_back(c_.input(first + k));
     if (!batched) return scan_one(states, given);
     std::vector<std::vector<TensorBox>> by_output(static_cast<std::size_t>(body_.output_size()));
-    const std::int64_t batch = fixed(given[0].sizes()[0]);
+    const std::int64_t batch = fixed(c_.size(first, 0));
+    for (int k = 1; k < inputs; ++k) l().require_equal(c_.size(first + k, 0), batch);
     check_count(batch);
     for (std::int64_t b = 0; b < batch; ++b) {
       std::vector<TensorBox> of_sequence;

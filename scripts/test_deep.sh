@@ -24,10 +24,10 @@ for target in interpreter cpu 'cuda --device emulated'; do
   find build/release/deep_chains -mindepth 1 -maxdepth 1 | sort | xargs -n 100 build/release/bin/braid test --quiet --target $target
 done
 # Every operator as a C++ program, plain and split, with a tolerance for sums of bf16 that cancel. SplitCases holds splits to the plain model
-# by a narrower one, in the interpreter.
+# by a narrower one, in the interpreter. Bernoulli draws at random.
 for split in '' '--tp 2' '--tp 3'; do
   for cases in build/release/test_models/reference build/release/onnx_cases/node; do
-    find "$cases" -name model.onnx -printf '%h\n' | sort | xargs -n 100 build/release/bin/braid test --quiet --bind-shapes --rtol 1e-2 --atol 2e-2 $split
+    find "$cases" -name model.onnx ! -path '*bernoulli_seed*' -printf '%h\n' | sort | xargs -n 100 build/release/bin/braid test --quiet --bind-shapes --rtol 1e-2 --atol 2e-2 $split
   done
 done
 # Splits of all of them under other names, in other orders and with Identity nodes.

@@ -14,7 +14,7 @@ void lower_biased(OpContext& c) {
   if (!c.has_input(1)) return set_elementwise(c, formula);
   require_rank(c, 1, {1});
   if (c.rank(0) == 0) c.fail(kShapeMismatch, "the input is a scalar");
-  require_sizes(c, 1, {c.sizes(0).back()}, "the size of the last axis");
+  require_sizes(c, 1, {c.size(0, -1)}, "the size of the last axis");
   const DType dtype = c.dtype(0), compute = compute_type(dtype);
   c.set_output(
       0, c.lowering().pointwise({c.input(0), c.input(1)}, [&](BodyBuilder& b, std::span<const ValueId> v) {
@@ -30,7 +30,7 @@ void lower_quick_gelu(OpContext& c) {
 // [batch, size, channels] plus a bias per channel plus a residual.
 void lower_bias_add(OpContext& c) {
   require_rank(c, 0, {3});
-  require_sizes(c, 1, {c.sizes(0)[2]}, "the number of channels");
+  require_sizes(c, 1, {c.size(0, 2)}, "the number of channels");
   require_sizes(c, 2, c.sizes(0), "(batch, size, channels)");
   const DType dtype = c.dtype(0), compute = compute_type(dtype);
   c.set_output(0, c.lowering().pointwise(
@@ -45,8 +45,8 @@ void lower_bias_add(OpContext& c) {
 void lower_bias_split_gelu(OpContext& c) {
   ir::Lowering& l = c.lowering();
   require_rank(c, 0, {3});
-  require_sizes(c, 1, {c.sizes(0)[2]}, "the hidden size");
-  const std::int64_t hidden = known_size(c, c.sizes(0)[2], "the hidden size");
+  require_sizes(c, 1, {c.size(0, 2)}, "the hidden size");
+  const std::int64_t hidden = known_size(c, c.size(0, 2), "the hidden size");
   if (hidden % 2 != 0) c.fail(kShapeMismatch, fmt::format("the hidden size {} is odd", hidden));
   const DType dtype = c.dtype(0), compute = compute_type(dtype);
   const TensorBox sum = binary(l, OpCode::add, l.cast(c.input(0), compute), l.cast(c.input(1), compute));

@@ -60,7 +60,7 @@ class QuantizedRows {
     if (c.has_input(zero_points)) require_count(zero_points, {rows_, packed_zeros() ? zeros : blocks_});
     if (c.has_input(group_index)) {
       require_rank(c, group_index, {1});
-      const std::int64_t given = known_size(c, c.sizes(group_index)[0], "the length of g_idx");
+      const std::int64_t given = known_size(c, c.size(group_index, 0), "the length of g_idx");
       if (given != columns_ && given != blocks_ * block_)
         c.fail(kShapeMismatch, fmt::format("input 4 (g_idx) has {} numbers, expected {}", given, columns_));
     }
@@ -238,7 +238,7 @@ void lower_matmul_nbits(OpContext& c) {
   ir::Lowering& l = c.lowering();
   QuantizedRows rows(c);
   if (c.rank(input) == 0) c.fail(kShapeMismatch, "the input is a scalar");
-  const Expr inner = c.sizes(input).back();
+  const Expr inner = c.size(input, -1);
   check_product(c, inner, rows.columns());
   l.require_equal(inner, rows.columns());
   const TensorBox x = l.cast(c.input(input), DType::f32);

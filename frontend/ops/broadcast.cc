@@ -28,14 +28,14 @@ void require_broadcast_to_first(OpContext& c, int k) {
 
 TensorBox per_channel(OpContext& c, int k) {
   const int rank = c.rank(0);
-  const Expr channels = rank < 2 ? Expr(1) : c.sizes(0)[1];
-  const bool fits = c.rank(k) == 1 &&
-                    (!c.sizes(k)[0].is_constant() || !channels.is_constant() || c.sizes(k)[0] == channels);
+  const Expr channels = rank < 2 ? Expr(1) : c.size(0, 1);
+  const bool fits =
+      c.rank(k) == 1 && (!c.size(k, 0).is_constant() || !channels.is_constant() || c.size(k, 0) == channels);
   if (!fits) {
     c.fail(kShapeMismatch, fmt::format("input {} has the sizes [{}], expected [{}]: one number per channel",
                                        k, list_of(c.sizes(k)), to_string(channels)));
   }
-  c.lowering().require_equal(c.sizes(k)[0], channels);
+  c.lowering().require_equal(c.size(k, 0), channels);
   TensorBox x = c.input(k);
   for (int axis = 2; axis < rank; ++axis) x = c.lowering().unsqueeze(x, axis - 1);
   return x;

@@ -454,8 +454,7 @@ void dist_collective(OpContext& c) {
   if (each == 1) return c.set_output(0, x);
   if (c.rank(0) == 0 && operation != "all_reduce" && operation != "broadcast" && operation != "reduce")
     c.fail(kShapeMismatch, "a scalar cannot be split into slabs");
-  if (operation == "reduce_scatter" || operation == "all_to_all")
-    require_divisible(c, c.sizes(0)[0], each, 0);
+  if (operation == "reduce_scatter" || operation == "all_to_all") require_divisible(c, c.size(0, 0), each, 0);
   const GroupId group = make_group(c, parts);
   ir::Lowering& l = c.lowering();
   if (operation == "all_reduce" || operation == "reduce") {  // reduce: others than the root get it as well

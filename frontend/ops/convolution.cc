@@ -80,7 +80,7 @@ TensorBox convolution(OpContext& c, bool transposed) {
   const TensorBox y = convolved(c, c.input(0), c.input(1), transposed);
   if (!c.has_input(2)) return y;
   if (c.rank(2) != 1) c.fail(kShapeMismatch, fmt::format("the bias has rank {}, expected 1", c.rank(2)));
-  const Expr filters = y.sizes()[1], given = c.sizes(2)[0];
+  const Expr filters = y.sizes()[1], given = c.size(2, 0);
   if (given.is_constant() && !(given == filters)) {
     c.fail(kShapeMismatch,
            fmt::format("the bias has {} values for {} filters", to_string(given), to_string(filters)));
@@ -108,7 +108,7 @@ TensorBox centered(OpContext& c, TensorBox x, int k, bool per_filter) {
   if (zero.rank() > 1 || (zero.rank() == 1 && !per_filter && !zero.sizes()[0].is_constant(1)))
     c.fail(kShapeMismatch, fmt::format("the zero point of input {} must be a scalar", k - 2));
   if (zero.rank() == 1 && !zero.sizes()[0].is_constant(1)) {
-    l.require_equal(zero.sizes()[0], x.sizes()[0]);
+    l.require_equal(zero.sizes()[0], c.size(k - 2, 0));
     for (std::size_t d = 1; d < x.rank(); ++d) zero = l.unsqueeze(zero, static_cast<int>(d));
   }
   return binary(l, OpCode::sub, x, zero);

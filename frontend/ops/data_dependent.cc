@@ -89,12 +89,12 @@ void lower_non_max_suppression(OpContext& c) {
                threshold = c.has_input(3) ? constant_number(c, 3, kWhat) : 0;
   const std::optional<double> lowest_score =
       c.has_input(4) ? std::optional(constant_number(c, 4, kWhat)) : std::nullopt;
-  if (c.rank(0) != 3 || c.rank(1) != 3 || !c.sizes(0)[2].is_constant(4) ||
-      !(c.sizes(0)[0] == c.sizes(1)[0]) || !(c.sizes(0)[1] == c.sizes(1)[2]))
+  if (c.rank(0) != 3 || c.rank(1) != 3 || !c.size(0, 2).is_constant(4) || !(c.size(0, 0) == c.size(1, 0)) ||
+      !(c.size(0, 1) == c.size(1, 2)))
     c.fail(kShapeMismatch, "expected boxes [batch, n, 4] and scores [batch, classes, n]");
   const bool by_center = c.int_attribute("center_point_box", 0) != 0;
-  const std::int64_t batches = c.sizes(1)[0].constant(), classes = c.sizes(1)[1].constant();
-  const auto n = static_cast<std::size_t>(c.sizes(1)[2].constant());
+  const std::int64_t batches = c.size(1, 0).constant(), classes = c.size(1, 1).constant();
+  const auto n = static_cast<std::size_t>(c.size(1, 2).constant());
   std::vector<std::int64_t> selected;
   for (std::int64_t of_class = 0; of_class < batches * classes; ++of_class) {
     const std::int64_t batch = of_class / classes;

@@ -45,10 +45,10 @@ void lower_fused_gemm(OpContext& c) {
 void lower_gemm_fast_gelu(OpContext& c) {
   ir::Lowering& l = c.lowering();
   if (c.rank(0) == 0 || c.rank(1) != 2) c.fail(kShapeMismatch, "the second operand must be a matrix");
-  check_product(c, c.sizes(0).back(), c.sizes(1)[0]);
+  check_product(c, c.size(0, -1), c.size(1, 0));
   TensorBox y = l.matmul(c.input(0), c.input(1));
   if (c.has_input(2)) {
-    require_sizes(c, 2, {c.sizes(1)[1]}, "the number of columns of the weights");
+    require_sizes(c, 2, {c.size(1, 1)}, "the number of columns of the weights");
     y = binary(l, OpCode::add, y, c.input(2));
   }
   const DType dtype = y.dtype(), compute = compute_type(dtype);

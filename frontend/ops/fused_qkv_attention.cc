@@ -20,7 +20,7 @@ struct HiddenSizes {
 
 HiddenSizes hidden_sizes(OpContext& c) {
   require_rank(c, input, {3});
-  const std::int64_t columns = known_size(c, c.sizes(weights).back(), "the number of columns of the weights");
+  const std::int64_t columns = known_size(c, c.size(weights, -1), "the number of columns of the weights");
   HiddenSizes sizes{columns / 3, columns / 3, columns / 3};
   if (const auto given = c.ints_attribute("qkv_hidden_sizes"); given && !given->empty()) {
     if (given->size() != 3 || (*given)[0] < 1 || (*given)[1] < 1 || (*given)[2] < 1) {
@@ -39,7 +39,7 @@ HiddenSizes hidden_sizes(OpContext& c) {
     c.fail(kShapeMismatch, fmt::format("the weights have {} columns, but the hidden sizes add up to {}",
                                        columns, sizes.sum()));
   }
-  require_sizes(c, weights, {c.sizes(input)[2], columns},
+  require_sizes(c, weights, {c.size(input, 2), columns},
                 "(input hidden size, hidden sizes of query, key and value)");
   if (c.has_input(bias)) require_sizes(c, bias, {columns}, "the hidden sizes of query, key and value");
   return sizes;
@@ -106,9 +106,9 @@ void lower_fused_qkv_attention(OpContext& c) {
   }
   if (c.has_input(past)) {
     require_rank(c, past, {5});
-    require_sizes(c, past, {2, own[0], own[1], c.sizes(past)[3], own[3]},
+    require_sizes(c, past, {2, own[0], own[1], c.size(past, 3), own[3]},
                   "(2, batch, heads, past, head size)");
-    space.past = shared ? Expr(0) : c.sizes(past)[3];
+    space.past = shared ? Expr(0) : c.size(past, 3);
   }
   if (shared && !ir::numel(c.sizes(past_length)).is_constant(1))
     c.fail(kShapeMismatch, "input 6 (past_sequence_length) must have one element");
@@ -123,7 +123,7 @@ void lower_fused_qkv_attention(OpContext& c) {
     // Keys and values together: [2, batch, heads, sequence, size].
     TensorBox present = l.concat({l.unsqueeze(a.key, 0), l.unsqueeze(a.value, 0)}, 0);
     if (c.has_input(past))
-      present = shared ? write_cache(c, c.input(past), present, c.sizes(past)[3], first)
+      present = shared ? write_cache(c, c.input(past), present, c.size(past, 3), first)
                        : l.concat({c.input(past), present}, 3);
     const Expr keys = present.sizes()[3];
     if (c.has_output(1)) c.set_output(1, present);

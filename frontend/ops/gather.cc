@@ -35,7 +35,7 @@ void lower_gather(OpContext& c) {
   }
   if (const std::optional<Progression>& p = c.value(1).progression;
       p && c.rank(1) == 1 && p->step > 0) {  // a view
-    const Expr count = c.sizes(1)[0], last = p->first + (count - 1) * p->step;
+    const Expr count = c.size(1, 0), last = p->first + (count - 1) * p->step;
     if (ir::provably_non_negative(p->first) && ir::provably_less(last, size)) {
       c.set_output(0, l.slice(x, axis, p->first, count, p->step));
       return;
@@ -89,7 +89,7 @@ void lower_gather_nd(OpContext& c) {
     c.fail(kInvalidAttribute,
            fmt::format("attribute 'batch_dims' is {}, but the ranks are {} and {}", batch, rank, q));
   }
-  const Expr length = c.sizes(1).back();
+  const Expr length = c.size(1, -1);
   if (!length.is_constant()) {
     c.fail(kDataDependentSize,
            fmt::format("the length {} of the index vectors depends on a dimension", to_string(length)),

@@ -30,7 +30,7 @@ void lower_group_normalization(OpContext& c) {
   require_image(c);
   ir::Lowering& l = c.lowering();
   const std::int64_t groups = c.int_attribute("num_groups");
-  const Expr channels = c.sizes(0)[1];
+  const Expr channels = c.size(0, 1);
   const std::optional<Expr> group_size = ir::divide_exactly(channels, groups);
   if (!group_size) {
     c.fail(kShapeMismatch,
@@ -49,7 +49,7 @@ void lower_group_normalization(OpContext& c) {
     return;
   }
   const auto of_group = [&](int k) {
-    if (c.rank(k) != 1 || !c.sizes(k)[0].is_constant(groups)) {
+    if (c.rank(k) != 1 || !c.size(k, 0).is_constant(groups)) {
       c.fail(kShapeMismatch,
              fmt::format("input {} must be a vector with one number for each of {} groups", k, groups));
     }

@@ -74,7 +74,7 @@ class GroupQuery {
     require_rank(c_, query, {3});
     if (c_.has_input(key) != c_.has_input(value))
       c_.fail(kInvalidNode, "inputs 1 (key) and 2 (value) must be given together");
-    const std::int64_t hidden = known_size(c_, c_.sizes(query)[2], "the hidden size");
+    const std::int64_t hidden = known_size(c_, c_.size(query, 2), "the hidden size");
     if (!c_.has_input(key)) {
       const std::int64_t all = heads_ + 2 * key_heads_;
       if (hidden % all != 0) {
@@ -175,7 +175,7 @@ class GroupQuery {
 
   // How many positions the present caches have: as many as the past ones if these have room, and else as are valid.
   Expr capacity() {
-    const Expr past = c_.sizes(past_key)[2];
+    const Expr past = c_.size(past_key, 2);
     if (total_) return ir::max(past, *total_);
     if (!c_.has_output(1) && !c_.has_output(2)) return past + length_;
     c_.fail_unknown(total_length, kDataDependentSize,
@@ -191,7 +191,7 @@ class GroupQuery {
       const std::vector<Expr> own = a_.key.sizes();
       for (const int k : {past_key, past_value}) {
         require_rank(c_, k, {4});
-        require_sizes(c_, k, {own[0], own[1], c_.sizes(past_key)[2], own[3]},
+        require_sizes(c_, k, {own[0], own[1], c_.size(past_key, 2), own[3]},
                       "(batch, key heads, past, head size)");
       }
       const Expr size = capacity();

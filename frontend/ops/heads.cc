@@ -61,6 +61,10 @@ TensorBox rotated(OpContext& c, const TensorBox& x, const Rotation& rotation) {
 TensorBox write_cache(OpContext& c, const TensorBox& past, const TensorBox& fresh, const Expr& capacity,
                       const std::function<ValueId(BodyBuilder&, const Expr& batch)>& begin) {
   ir::Lowering& l = c.lowering();
+  if (past.dtype() != fresh.dtype()) {
+    c.fail(kTypeMismatch, fmt::format("new elements are {}, but the cache is {}", to_string(fresh.dtype()),
+                                      to_string(past.dtype())));
+  }
   const std::size_t axis = past.rank() - 2, batch = past.rank() - 4;
   std::vector<Expr> sizes = past.sizes();
   sizes[axis] = capacity;

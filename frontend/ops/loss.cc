@@ -36,7 +36,7 @@ Losses losses(OpContext& c, const TensorBox& x) {
   if (c.has_input(2)) {
     if (c.rank(2) != 1)
       c.fail(kShapeMismatch, fmt::format("the weights have rank {}, expected 1", c.rank(2)));
-    require_equal(c.sizes(2)[0], classes, "the vector of weights");
+    require_equal(c.size(2, 0), classes, "the vector of weights");
     weights = l.cast(c.input(2), x.dtype());
   }
   const bool ignores = c.has_attribute("ignore_index");

@@ -86,9 +86,9 @@ void lower_multi_head_attention(OpContext& c) {
     for (const int k : {past_key, past_value}) {
       require_rank(c, k, {4});
       const std::vector<Expr>& own = (k == past_key ? p.key : p.value).sizes();
-      require_sizes(c, k, {own[0], own[1], c.sizes(past_key)[2], own[3]}, "(batch, heads, past, head size)");
+      require_sizes(c, k, {own[0], own[1], c.size(past_key, 2), own[3]}, "(batch, heads, past, head size)");
     }
-    const Expr past = c.sizes(past_key)[2];
+    const Expr past = c.size(past_key, 2);
     if (c.has_input(past_length)) {  // a cache with room for the new elements
       if (!ir::numel(c.sizes(past_length)).is_constant(1))
         c.fail(kShapeMismatch, "input 8 (past_sequence_length) must have one element");

@@ -87,7 +87,7 @@ void lower_attention(OpContext& c) {
   a.value = flat ? split_heads(c, c.input(kValue), "kv_num_heads") : c.input(kValue);
   if (c.has_input(kPastKey)) {
     if (c.rank(kPastKey) != 4 || c.rank(kPastValue) != 4) c.fail(kShapeMismatch, "a past must have rank 4");
-    a.first_query = c.sizes(kPastKey)[2];
+    a.first_query = c.size(kPastKey, 2);
     a.key = l.concat({c.input(kPastKey), a.key}, 2);
     a.value = l.concat({c.input(kPastValue), a.value}, 2);
   }

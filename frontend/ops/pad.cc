@@ -1,5 +1,6 @@
 // Pad: more (or, for negative numbers, fewer) elements at both ends of axes.
 #include "frontend/ops/common.h"
+#include "frontend/ops/operand_sizes.h"
 
 namespace braid::frontend {
 namespace {
@@ -71,8 +72,9 @@ void lower_pad(OpContext& c) {
   }
   TensorBox fill;
   if (constant) {
-    fill =
-        c.version() >= 11 && c.has_input(2) ? c.input(2) : l.scalar(x.dtype(), c.float_attribute("value", 0));
+    const bool given = c.version() >= 11 && c.has_input(2);
+    if (given && c.rank(2) > 0) require_sizes(c, 2, std::vector<Expr>(c.sizes(2).size(), 1), "one element");
+    fill = given ? c.input(2) : l.scalar(x.dtype(), c.float_attribute("value", 0));
   }
   c.set_output(0, l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
     std::vector<Expr> source(at.begin(), at.end());

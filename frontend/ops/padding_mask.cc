@@ -17,7 +17,7 @@ ValueId masked_element(OpContext& c, BodyBuilder& b, const TensorBox& mask, std:
 
 // The last axis must be that of the keys.
 Expr keys_of_mask(OpContext& c, int k, const MaskedSpace& space) {
-  const Expr have = c.sizes(k).back();
+  const Expr have = c.size(k, -1);
   if (!space.shorter_masks) return space.keys;
   if (ir::provably_less(space.keys, have)) {
     c.fail(kShapeMismatch, fmt::format("input {} is for {} keys, but there are at most {}", k,
@@ -30,7 +30,7 @@ Expr keys_of_mask(OpContext& c, int k, const MaskedSpace& space) {
 // A vector: positions where keys end and, in some, begin.
 TensorBox mask_of_positions(OpContext& c, int k, const MaskedSpace& space, double filter, bool starts) {
   ir::Lowering& l = c.lowering();
-  const Expr length = c.sizes(k)[0];
+  const Expr length = c.size(k, 0);
   const bool begins = starts && length == 2 * space.batch;
   if (!begins && !(length == space.batch) && !(length == 3 * space.batch + 2)) {
     if (length.is_constant()) {
@@ -67,8 +67,8 @@ std::optional<TensorBox> padding_mask(OpContext& c, int k, const MaskedSpace& sp
     c.fail(kShapeMismatch, fmt::format("input {} has rank {}, expected 1 to {}", k, rank, starts ? 4 : 3));
   }
   if (rank == 1) return mask_of_positions(c, k, space, filter, starts);
-  if (starts && rank == 2 && c.sizes(k)[1].is_constant(1)) return std::nullopt;
-  const Expr keys = rank == 4 ? c.sizes(k)[3] : keys_of_mask(c, k, space);
+  if (starts && rank == 2 && c.size(k, 1).is_constant(1)) return std::nullopt;
+  const Expr keys = rank == 4 ? c.size(k, 3) : keys_of_mask(c, k, space);
   if (rank == 2) require_sizes(c, k, {space.batch, keys}, "(batch, keys)");
   if (rank == 3) require_sizes(c, k, {space.batch, space.queries, keys}, "(batch, queries, keys)");
   if (rank == 4) {

@@ -18,7 +18,7 @@ TensorBox in_whole_input(OpContext& c, const TensorBox& positions) {
       ValueId rest = position, flipped = b.index(0);
       Expr stride = count;
       for (std::size_t d = sizes.size(); d-- > 2;) {
-        stride = ir::floor_div(stride, sizes[d]);
+        stride = ir::floor_div(stride, ir::max(sizes[d], 1));
         const ValueId size = b.index(sizes[d]);
         flipped = b.binary(OpCode::add, flipped,
                            b.binary(OpCode::mul, b.binary(OpCode::mod, rest, size), b.index(stride)));

@@ -196,7 +196,7 @@ TensorBox per_filter(OpContext& c, int k, Expr filters, std::size_t filter, std:
   if (one_each(c.sizes(k))) return one_element(c, k, what);
   if (c.rank(k) != 1)
     c.fail(kShapeMismatch, fmt::format("{} has rank {}, expected at most 1", what, c.rank(k)));
-  const Expr given = c.sizes(k)[0];
+  const Expr given = c.size(k, 0);
   if (given.is_constant() && filters.is_constant() && !(given == filters)) {
     c.fail(kShapeMismatch,
            fmt::format("{} has {} values for {} filters", what, to_string(given), to_string(filters)));

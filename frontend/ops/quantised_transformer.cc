@@ -36,7 +36,7 @@ class Attention {
     heads_ = c_.int_attribute("num_heads");
     if (c_.int_attribute("do_rotary", 0) != 0)
       c_.fail(kUnsupportedForm, "attribute 'do_rotary' is set", "export RotaryEmbedding as nodes of its own");
-    const Expr columns = c_.sizes(1)[1];
+    const Expr columns = c_.size(1, 1);
     if (!columns.is_constant())
       c_.fail(kUnsupportedForm,
               fmt::format("the weights have '{}' columns, which must be known", to_string(columns)));
@@ -44,10 +44,10 @@ class Attention {
       c_.fail(kInvalidAttribute, fmt::format("attribute 'num_heads' is {}, but the weights have {} columns",
                                              heads_, columns.constant()));
     width_ = columns.constant() / (3 * heads_);
-    require_size(c_, "the last axis of the input", c_.sizes(0)[2], c_.sizes(1)[0]);
-    require_size(c_, "the bias", c_.sizes(2)[0], columns);
-    batch_ = c_.sizes(0)[0];
-    length_ = c_.sizes(0)[1];
+    require_size(c_, "the last axis of the input", c_.size(0, 2), c_.size(1, 0));
+    require_size(c_, "the bias", c_.size(2, 0), columns);
+    batch_ = c_.size(0, 0);
+    length_ = c_.size(0, 1);
     const TensorBox all = projected();
     const TensorBox query = part(all, 0);
     TensorBox key = part(all, 1), value = part(all, 2);
@@ -98,7 +98,7 @@ class Attention {
     const std::vector<Expr>& sizes = c_.sizes(k);
     if (sizes.empty() || (sizes.size() == 1 && sizes[0].is_constant(1))) return one_element(c_, k, what);
     require_rank(c_, k, what, 1);
-    require_size(c_, what, sizes[0], c_.sizes(1)[1]);
+    require_size(c_, what, sizes[0], c_.size(1, 1));
     return c_.input(k);
   }
 

@@ -160,7 +160,7 @@ class Layers {
     if (c_.rank(2) != 3)
       c_.fail(kShapeMismatch, fmt::format("the recurrent weights have rank {}, expected 3", c_.rank(2)));
     const bool batch_first = c_.int_attribute("layout", 0) != 0;
-    const Expr batch = c_.sizes(0)[batch_first ? 0 : 1], inputs = c_.sizes(0)[2];
+    const Expr batch = c_.sizes(0)[batch_first ? 0 : 1], inputs = c_.size(0, 2);
     hidden_ = c_.sizes(2)[quantised_ ? 1 : 2];
     if (const std::int64_t given = c_.int_attribute("hidden_size", 0);
         given != 0 && hidden_.is_constant() && given != hidden_.constant()) {
@@ -270,7 +270,7 @@ class Layers {
     const auto state = [&](int k) {
       return c_.has_input(k) ? of_direction(k, d) : l_.full({batch_, hidden_}, DType::f32, 0);
     };
-    const Expr columns = hidden_ * 4, steps = c_.sizes(0)[0];
+    const Expr columns = hidden_ * 4, steps = c_.size(0, 0);
     const auto parameter = [&](int k, DType type) {
       if (!c_.has_input(k)) return l_.full({each_column_ ? columns : Expr(1)}, type, 0);
       const TensorBox box = l_.cast(of_direction(k, d), type);

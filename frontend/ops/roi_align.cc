@@ -44,8 +44,8 @@ void lower_roi_align(OpContext& c) {
     l.require_equal(ir::max(sizes[axis], 1), sizes[axis]);
   const DType dtype = c.dtype(0), compute = compute_type(dtype);
   const TensorBox x = l.cast(c.input(0), compute), batch = c.input(2);
-  const Expr regions = c.sizes(1)[0];
-  l.require_equal(c.sizes(1)[1], 4);
+  const Expr regions = c.size(1, 0);
+  l.require_equal(c.size(1, 1), 4);
   l.require_equal(batch.sizes()[0], regions);
   const TensorBox boxes = l.reshape(l.cast(c.input(1), compute), {regions, 4});
   const TensorBox images = l.generate({regions}, [&](BodyBuilder& b, std::span<const Expr> at) {

@@ -17,7 +17,7 @@ TensorBox heads_of(OpContext& c, std::int64_t turned, std::int64_t width) {
       c.fail(kInvalidAttribute, "attribute 'rotary_embedding_dim' requires a positive 'num_heads'");
     return split_heads(c, c.input(input), heads);
   }
-  const std::int64_t hidden = known_size(c, c.sizes(input)[2], "the hidden size");
+  const std::int64_t hidden = known_size(c, c.size(input, 2), "the hidden size");
   if (hidden % (2 * width) != 0)
     c.fail(kShapeMismatch,
            fmt::format("heads of size {} do not divide the hidden size {}", 2 * width, hidden));
@@ -32,7 +32,7 @@ void lower_rotary_embedding(OpContext& c) {
   require_rank(c, input, {3, 4});
   require_rank(c, cos, {2});
   require_sizes(c, sin, c.sizes(cos), "(positions, half of the rotated elements)");
-  const std::int64_t width = known_size(c, c.sizes(cos)[1], "the width of the cache");
+  const std::int64_t width = known_size(c, c.size(cos, 1), "the width of the cache");
   const std::int64_t turned = c.int_attribute("rotary_embedding_dim", 0);
   if (width < 1 || turned < 0 || (turned > 0 && turned != 2 * width)) {
     c.fail(kShapeMismatch,

@@ -90,11 +90,11 @@ void lower_scatter_nd(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const int rank = c.rank(0), q = c.rank(1);
   if (rank == 0 || q == 0) c.fail(kShapeMismatch, "neither the data nor the indices may be a scalar");
-  if (!c.sizes(1).back().is_constant()) {
+  if (!c.size(1, -1).is_constant()) {
     c.fail(kDataDependentSize, "the length of the index vectors depends on a dimension",
            "fix the dimension to one value");
   }
-  const std::int64_t n = c.sizes(1).back().constant();
+  const std::int64_t n = c.size(1, -1).constant();
   if (n < 1 || n > rank) {
     c.fail(kShapeMismatch, fmt::format("index vectors of length {} for data of rank {}", n, rank));
   }

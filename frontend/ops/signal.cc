@@ -180,13 +180,13 @@ void lower_stft(OpContext& c) {
   if (has_window && c.rank(2) != 1)
     c.fail(kShapeMismatch, fmt::format("the window has rank {}, expected 1", c.rank(2)));
   const std::int64_t length = c.has_input(3) ? scalar(3, "the length of a frame")
-                              : has_window   ? fixed(c, c.sizes(2)[0], "the length of the window")
-                                             : fixed(c, c.sizes(0)[1], "the length of the signal");
-  if (has_window) l.require_equal(c.sizes(2)[0], length);
-  const Expr frames = ir::floor_div(c.sizes(0)[1] - length, step) + 1;
+                              : has_window   ? fixed(c, c.size(2, 0), "the length of the window")
+                                             : fixed(c, c.size(0, 1), "the length of the signal");
+  if (has_window) l.require_equal(c.size(2, 0), length);
+  const Expr frames = ir::floor_div(c.size(0, 1) - length, step) + 1;
   if (ir::bounds(frames).max < 1)
     c.fail(kShapeMismatch, fmt::format("the signal of length {} is shorter than a frame of length {}",
-                                       to_string(c.sizes(0)[1]), length));
+                                       to_string(c.size(0, 1)), length));
   Transform t{};
   t.complex_input = is_complex(c, c.sizes(0));
   t.complex_output = true;

@@ -24,7 +24,7 @@ TensorBox skip_sum(OpContext& c, int bias) {
   require_rank(c, 1, {2, 3});
   std::vector<Expr> expected = sizes;
   if (c.rank(1) < c.rank(0)) expected.erase(expected.begin());
-  if (c.rank(1) == 3 && c.sizes(1)[0].is_constant(1)) expected[0] = 1;
+  if (c.rank(1) == 3 && c.size(1, 0).is_constant(1)) expected[0] = 1;
   require_sizes(c, 1, expected, "(batch or 1, sequence, hidden size)");
   TensorBox sum = binary(l, OpCode::add, wide(c, 0), wide(c, 1));
   if (c.has_input(bias)) sum = binary(l, OpCode::add, sum, per_element(c, bias, sizes.back()));
@@ -42,7 +42,7 @@ void lower_skip_layer_normalization(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const TensorBox sum = skip_sum(c, 4);
   const int last = c.rank(0) - 1;
-  const Expr hidden = c.sizes(0).back();
+  const Expr hidden = c.size(0, -1);
   l.mark_reuse(sum, 4);
   const Normalized n = normalized(l, sum, {last}, epsilon(c));
   TensorBox y = binary(l, OpCode::mul, n.value, per_element(c, 2, hidden));
@@ -59,7 +59,7 @@ void lower_skip_simplified_layer_normalization(OpContext& c) {
   const TensorBox sum = skip_sum(c, 3);
   l.mark_reuse(sum, 3);
   const TensorBox inverse = inverse_deviation(l, sum, {c.rank(0) - 1}, epsilon(c));
-  const TensorBox scale = per_element(c, 2, c.sizes(0).back());
+  const TensorBox scale = per_element(c, 2, c.size(0, -1));
   c.set_output(0, l.cast(binary(l, OpCode::mul, binary(l, OpCode::mul, sum, inverse), scale), c.dtype(0)));
   if (c.has_output(2)) c.set_output(2, inverse);
   if (c.has_output(3)) c.set_output(3, l.cast(sum, c.dtype(0)));
@@ -73,13 +73,13 @@ class Embeddings {
     for (const int k : {1, 7, 8}) {
       if (!c.has_input(k)) continue;
       std::vector<Expr> expected = c.sizes(0);
-      if (k == 8 && c.rank(8) == 2 && c.sizes(8)[0].is_constant(1)) expected[0] = 1;
+      if (k == 8 && c.rank(8) == 2 && c.size(8, 0).is_constant(1)) expected[0] = 1;
       require_sizes(c, k, expected, "(batch, sequence)");
     }
     require_rank(c, 2, {2});
-    hidden_ = c.sizes(2)[1];
+    hidden_ = c.size(2, 1);
     for (const int table : {3, 4}) {
-      if (c.has_input(table)) require_sizes(c, table, {c.sizes(table)[0], hidden_}, "(rows, hidden size)");
+      if (c.has_input(table)) require_sizes(c, table, {c.size(table, 0), hidden_}, "(rows, hidden size)");
     }
     if (c.has_input(1) != c.has_input(4))
       c.fail(kInvalidNode, "inputs 1 (segment_ids) and 4 (segment_embedding) must be given together");
@@ -98,12 +98,12 @@ class Embeddings {
 
  private:
   ValueId element(BodyBuilder& b, int table, ValueId row, const Expr& column) {
-    const ValueId checked = b.check_index(row, c_.sizes(table)[0]);
+    const ValueId checked = b.check_index(row, c_.size(table, 0));
     const ValueId v = c_.lowering().load(b, c_.input(table), std::vector<Expr>{b.as_index(checked), column});
     return b.cast(v, DType::f32);
   }
   ValueId row_of(BodyBuilder& b, std::span<const Expr> at, int ids, int table) {
-    const Expr batch = c_.sizes(ids)[0].is_constant(1) ? Expr(0) : at[0];
+    const Expr batch = c_.size(ids, 0).is_constant(1) ? Expr(0) : at[0];
     const ValueId id = c_.lowering().load(b, c_.input(ids), std::vector<Expr>{batch, at[1]});
     return element(b, table, b.cast(id, DType::i64), at[2]);
   }
@@ -124,7 +124,7 @@ void lower_embed_layer_normalization(OpContext& c) {
   c.set_output(0, l.cast(y, c.dtype(2)));
   if (c.has_output(2)) c.set_output(2, l.cast(sum, c.dtype(2)));
   if (!c.has_output(1)) return;
-  if (!c.has_input(7)) return c.set_output(1, l.full({c.sizes(0)[0]}, DType::i32, 0));
+  if (!c.has_input(7)) return c.set_output(1, l.full({c.size(0, 0)}, DType::i32, 0));
   const TensorBox ones = l.pointwise({c.input(7)}, [](BodyBuilder& b, std::span<const ValueId> v) {
     return b.cast(b.binary(OpCode::eq, v[0], b.constant_of(DType::i32, 1)), DType::i32);
   });

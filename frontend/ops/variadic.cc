@@ -5,8 +5,8 @@ namespace braid::frontend {
 namespace {
 
 TensorBox fold(OpContext& c, OpCode code) {
-  std::vector<TensorBox> inputs;
-  for (int k = 0; k < c.input_count(); ++k) inputs.push_back(c.input(k));
+  std::vector<TensorBox> inputs = {c.input(0)};
+  for (int k = 1; k < c.input_count(); ++k) inputs.push_back(c.input(k));
   return c.lowering().pointwise(inputs, [&](BodyBuilder& b, std::span<const ValueId> v) {
     ValueId result = v[0];
     for (std::size_t k = 1; k < v.size(); ++k) result = b.binary(code, result, v[k]);

@@ -329,6 +329,70 @@ TEST(Pad, OfNothingHasNoElementToRepeat) {
   }
 }
 
+TEST(Pad, FillsWithOneElement) {
+  const auto text = [](const char* sizes) {
+    return fmt::format(
+        "g (float[2] x, float{} v) => (y) {{ p = Constant <value = int64[2] {{1, 0}}> () y = Pad(x, p, v) }}",
+        sizes);
+  };
+  EXPECT_THAT(result(text("[1]"), {ir::f32({2}, {1, 2}), ir::f32({1}, {7})}).values<float>(),
+              ElementsAre(7, 1, 2));
+  for (const char* sizes : {"[0]", "[2]", "[1,0]"})
+    EXPECT_EQ(error_in(text(sizes)).code(), kShapeMismatch) << sizes;
+  ImportOptions options;
+  options.dims = {{"n", {0, 3}}};
+  EXPECT_THAT(error_of_step(import(text("[n]"), options), {ir::f32({2}, {1, 2}), ir::f32({0}, {})}).what(),
+              HasSubstr("does not hold"));
+}
+
+TEST(MaxPool, PositionsInAnImageOfNothing) {
+  const ir::Schedule schedule = import(
+      "g (float[1,1,0,2] x) => (y, i) { y, i = MaxPool <ceil_mode = 1, kernel_shape = [1, 1], storage_order "
+      "= 1, strides = [3, 1]> (x) }");
+  EXPECT_THAT(ir::run(schedule, std::vector<std::vector<ir::Tensor>>{{ir::f32({1, 1, 0, 2}, {})}})
+                  .outputs[0][1]
+                  .sizes,
+              ElementsAre(1, 1, 0, 2));
+}
+
+// Memory outside of a list of sizes was read.
+TEST(Ranks, AScalarHasNoAxis) {
+  for (const char* graph :
+       {"g (uint8[1,1,3] x, uint8 w, uint8 a, uint8[2] b) => (y) { y = ConvInteger(x, w, a, b) }",
+        "g (float[1,2,4] x, float w, float[12] b) => (y) { y = com.microsoft.Attention <num_heads = 2> (x, "
+        "w, b) }",
+        "g (int32[1,2] i, float[5,4] w, float p, float[4] g, float[4] b) => (y) { y, m = "
+        "com.microsoft.EmbedLayerNormalization(i, \"\", w, p, \"\", g, b) }"}) {
+    SCOPED_TRACE(graph);
+    EXPECT_EQ(error_in(graph).code(), kShapeMismatch);
+  }
+  constexpr const char* kScan =
+      "g (float{} initial, float{} x) => (y, z) {{ y, z = Scan <num_scan_inputs = 1, body = f (float s, "
+      "float v) => (float t, "
+      "float w) {{ t = Add(s, v) w = Identity(t) }}> (\"\", initial, x) }}";
+  for (const auto& [initial, x] : {std::pair("[1]", ""), std::pair("", "[1,3]")}) {
+    const std::string graph = fmt::format(fmt::runtime(kScan), initial, x);
+    EXPECT_EQ(error_of([&] { import_text(graph, {}, 8); }).code(), kShapeMismatch) << graph;
+  }
+}
+
+TEST(Variadic, NeedsOneInput) {
+  for (const char* op : {"Max", "Mean", "Min", "Sum"}) {
+    EXPECT_EQ(error_in(fmt::format("g (float[2] x) => (y) {{ y = {}(\"\") }}", op)).code(), kInvalidNode)
+        << op;
+  }
+}
+
+TEST(Caches, HaveTheTypeOfWhatIsAdded) {
+  EXPECT_EQ(error_in("g (float[1,1,12] x, float16[1,1,3,4] k, float16[1,1,3,4] v, int32[1] n) => (y, a, b) { "
+                     "t = Constant "
+                     "<value = int32[1] {4}> () y, a, b = com.microsoft.GroupQueryAttention <num_heads = 1, "
+                     "kv_num_heads = 1> "
+                     "(x, \"\", \"\", k, v, n, t) }")
+                .code(),
+            kTypeMismatch);
+}
+
 TEST(SizesBeyond31Bits, AreRefusedOrLowered) {
   for (const char* graph :
        {"g (float[1, 4294967296] a, float[4294967296, 1] b) => (y) { y = MatMul(a, b) }",

@@ -87,23 +87,25 @@ void compile_and_run(const std::string& path, const Seed& seed, const std::strin
   }
 }
 
+std::string name_of(const Seed& seed, const Mutation& mutation) {
+  return (seed.folder.parent_path().filename() / seed.folder.filename()).string() + ", " + mutation.what;
+}
+
 TEST(OperatorSweep, HostileModelsGiveProgramsOrUserErrors) {
   std::vector<Seed> seeds;
-  std::vector<std::pair<int, int>> cases;  // seed, mutation
+  std::vector<std::pair<int, int>> cases;              // seed, mutation
+  const char* only = std::getenv("BRAID_SWEEP_ONLY");  // a part of the names of cases to repeat
   for (const fs::path& folder : seed_folders()) {
     std::optional<Seed> seed = read_seed(folder);
     if (!seed) continue;
-    const auto count = static_cast<int>(mutations_of(seed->model, seed->inputs).size());
-    for (int k = 0; k < count; ++k) cases.emplace_back(static_cast<int>(seeds.size()), k);
+    const std::vector<Mutation> mutations = mutations_of(seed->model, seed->inputs);
+    for (std::size_t k = 0; k < mutations.size(); ++k) {
+      if (only == nullptr || name_of(*seed, mutations[k]).find(only) != std::string::npos)
+        cases.emplace_back(static_cast<int>(seeds.size()), static_cast<int>(k));
+    }
     seeds.push_back(std::move(*seed));
   }
   if (cases.empty()) GTEST_SKIP() << "no cases; ctest makes them";
-  const char* only = std::getenv("BRAID_SWEEP_ONLY");  // a part of a folder's name, to repeat its cases
-  if (only != nullptr) {
-    std::erase_if(cases, [&](const auto& c) {
-      return seeds[static_cast<std::size_t>(c.first)].folder.string().find(only) == std::string::npos;
-    });
-  }
   const auto total = static_cast<std::int64_t>(cases.size());
   const bool deep = only != nullptr || test::random_cases(100) >= 100 * 100;
   const std::int64_t count = deep ? total : std::min<std::int64_t>(total, test::random_cases(3000));
@@ -125,8 +127,8 @@ TEST(OperatorSweep, HostileModelsGiveProgramsOrUserErrors) {
   for (const auto& [number, what] : failures) {
     const auto [s, m] = case_at(number);
     const Seed& seed = seeds[static_cast<std::size_t>(s)];
-    ADD_FAILURE() << seed.folder.filename().string() << ", "
-                  << mutations_of(seed.model, seed.inputs)[static_cast<std::size_t>(m)].what << ": " << what;
+    ADD_FAILURE() << name_of(seed, mutations_of(seed.model, seed.inputs)[static_cast<std::size_t>(m)]) << ": "
+                  << what;
   }
 }
 
