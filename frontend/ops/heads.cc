@@ -95,8 +95,7 @@ TensorBox write_cache(OpContext& c, const TensorBox& past, const TensorBox& fres
 }
 
 ValueId only_element(OpContext& c, BodyBuilder& b, int k) {
-  const std::vector<Expr> at(static_cast<std::size_t>(c.rank(k)), 0);
-  return b.cast(c.lowering().load(b, c.input(k), at), DType::i64);
+  return b.cast(c.lowering().load(b, one_element(c, k, "input"), {}), DType::i64);
 }
 
 std::int64_t positive_attribute(OpContext& c, const char* name) {

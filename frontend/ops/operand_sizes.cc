@@ -22,6 +22,17 @@ void require_sizes(OpContext& c, int k, const std::vector<Expr>& expected, const
   for (std::size_t d = 0; d < sizes.size(); ++d) c.lowering().require_equal(sizes[d], expected[d]);
 }
 
+TensorBox one_element(OpContext& c, int k, const char* what) {
+  ir::Lowering& l = c.lowering();
+  for (const Expr& size : c.sizes(k)) {
+    if (size.is_constant() && !size.is_constant(1))
+      c.fail(kShapeMismatch, fmt::format("{} '{}' has a dimension of size {}, expected one element", what,
+                                         c.value(k).name, to_string(size)));
+    l.require_equal(size, 1);
+  }
+  return l.view(c.input(k), {}, std::vector<Expr>(c.sizes(k).size(), 0));
+}
+
 void require_rank(OpContext& c, int k, std::initializer_list<int> ranks) {
   if (std::find(ranks.begin(), ranks.end(), c.rank(k)) != ranks.end()) return;
   c.fail(kShapeMismatch,

@@ -15,6 +15,9 @@ std::string text_of_sizes(const std::vector<Expr>& sizes);
 // dimensions in the message: "(batch, sequence, hidden size)".
 void require_sizes(OpContext& c, int k, const std::vector<Expr>& expected, const char* layout);
 
+// Input k as a scalar: it must have one element, whatever its rank. `what` names it in the message.
+TensorBox one_element(OpContext& c, int k, const char* what);
+
 // kShapeMismatch unless input k has one of these ranks.
 void require_rank(OpContext& c, int k, std::initializer_list<int> ranks);
 

@@ -73,8 +73,7 @@ void lower_pad(OpContext& c) {
   TensorBox fill;
   if (constant) {
     const bool given = c.version() >= 11 && c.has_input(2);
-    if (given && c.rank(2) > 0) require_sizes(c, 2, std::vector<Expr>(c.sizes(2).size(), 1), "one element");
-    fill = given ? c.input(2) : l.scalar(x.dtype(), c.float_attribute("value", 0));
+    fill = given ? one_element(c, 2, "the value") : l.scalar(x.dtype(), c.float_attribute("value", 0));
   }
   c.set_output(0, l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
     std::vector<Expr> source(at.begin(), at.end());
@@ -97,8 +96,7 @@ void lower_pad(OpContext& c) {
       }
     }
     if (!inside) return l.load(b, x, source);
-    const std::vector<Expr> origin(fill.rank(), 0);
-    return b.where(*inside, l.load(b, x, source, inside), l.load(b, fill, origin));
+    return b.where(*inside, l.load(b, x, source, inside), l.load(b, fill, {}));
   }));
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "frontend/ops/operand_sizes.h"
 #include "frontend/ops/small_types.h"
 
 namespace braid::frontend {
@@ -32,17 +33,6 @@ bool is_absent_or_zero(OpContext& c, int k) {
     if (integer_at(*v.constant, i) != 0) return false;
   }
   return true;
-}
-
-TensorBox one_element(OpContext& c, int k, const char* what) {
-  ir::Lowering& l = c.lowering();
-  for (const Expr& size : c.sizes(k)) {
-    if (size.is_constant() && !size.is_constant(1))
-      c.fail(kShapeMismatch, fmt::format("{} '{}' has a dimension of size {}, expected one element", what,
-                                         c.value(k).name, to_string(size)));
-    l.require_equal(size, 1);
-  }
-  return l.view(c.input(k), {}, std::vector<Expr>(c.sizes(k).size(), 0));
 }
 
 TensorBox one_scale(OpContext& c, int k, bool keep_type) {

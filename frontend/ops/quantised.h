@@ -19,9 +19,7 @@ struct QuantisedInput {
 void check_scale(OpContext& c, int k);
 // Whether input k is absent, or a constant of zeros.
 bool is_absent_or_zero(OpContext& c, int k);
-// Input k, which has one element, with rank 0. BR0114: it has more.
-TensorBox one_element(OpContext& c, int k, const char* what);
-// The same of a scale, checked and as f32 unless `keep_type`.
+// Input k, which has one element, as a scalar: a scale, checked and as f32 unless `keep_type`.
 TensorBox one_scale(OpContext& c, int k, bool keep_type = false);
 // The zero point of a whole tensor as i32; nullopt if it is zero. BR0113: its type differs from `type`.
 std::optional<TensorBox> one_zero(OpContext& c, int k, DType type);

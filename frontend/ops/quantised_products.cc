@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "frontend/ops/convolution.h"
+#include "frontend/ops/operand_sizes.h"
 #include "frontend/ops/quantised.h"
 #include "frontend/schemas.h"
 #include "ir/element.h"

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "frontend/ops/index.h"
+#include "frontend/ops/operand_sizes.h"
 #include "frontend/ops/quantised.h"
 #include "frontend/ops/statistics.h"
 #include "frontend/schemas.h"

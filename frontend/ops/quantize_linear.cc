@@ -2,6 +2,7 @@
 // each index of an axis, or for each block along an axis.
 #include <optional>
 
+#include "frontend/ops/operand_sizes.h"
 #include "frontend/ops/quantised.h"
 #include "frontend/ops/small_types.h"
 #include "frontend/schemas.h"

@@ -1,5 +1,6 @@
 // Trilu: one triangle of the last two dimensions, zero elsewhere.
 #include "frontend/ops/common.h"
+#include "frontend/ops/operand_sizes.h"
 
 namespace braid::frontend {
 namespace {
@@ -16,13 +17,12 @@ void lower_trilu(OpContext& c) {
     if (elements && elements->values.size() == 1) {
       known_diagonal = elements->values[0];
     } else {
-      diagonal = c.input(1);
+      diagonal = one_element(c, 1, "the diagonal");
     }
   }
   c.set_output(0, l.generate(x.sizes(), [&](BodyBuilder& b, std::span<const Expr> at) {
     const ValueId distance = b.index(at[at.size() - 1] - at[at.size() - 2]);  // column - row
-    const std::vector<Expr> origin(diagonal ? diagonal->rank() : 0, 0);
-    const ValueId k = diagonal ? l.load(b, *diagonal, origin) : number(b, known_diagonal, DType::i64);
+    const ValueId k = diagonal ? l.load(b, *diagonal, {}) : number(b, known_diagonal, DType::i64);
     const ValueId value = l.load(b, x, at);
     const ValueId zero =
         is_float(x.dtype()) ? b.constant(x.dtype(), 0.0) : b.constant(x.dtype(), std::int64_t{0});

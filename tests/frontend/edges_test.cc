@@ -355,6 +355,14 @@ TEST(MaxPool, PositionsInAnImageOfNothing) {
               ElementsAre(1, 1, 0, 2));
 }
 
+TEST(Trilu, TheDiagonalIsOneElement) {
+  for (const char* sizes : {"[0]", "[2]", "[1,0]"}) {
+    EXPECT_EQ(error_in(fmt::format("g (float[2,2] x, int64{} k) => (y) {{ y = Trilu(x, k) }}", sizes)).code(),
+              kShapeMismatch)
+        << sizes;
+  }
+}
+
 // Memory outside of a list of sizes was read.
 TEST(Ranks, AScalarHasNoAxis) {
   for (const char* graph :
