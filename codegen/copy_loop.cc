@@ -8,14 +8,17 @@ namespace braid::codegen {
 
 using namespace ir;
 
-Operation copy_loop(const Graph& graph, BufferId from, BufferId to) {
-  const auto element = [&](BufferId b) { return element_of(graph, whole(graph, b)); };
+Operation copy_loop(const Graph& graph, const TensorRef& from, const TensorRef& to) {
   BodyBuilder body(*graph.pool);
   Loops loops;
-  loops.sizes = graph[from].sizes;
-  loops.body = body.finish(body.load(from, graph[from].dtype, element(from)));
-  loops.store_index = element(to);
-  return {.name = "copy_" + graph[to].name, .kernel = std::move(loops)};
+  loops.sizes = from.sizes;
+  loops.body = body.finish(body.load(from.buffer, graph[from.buffer].dtype, element_of(graph, from)));
+  loops.store_index = element_of(graph, to);
+  return {.name = "copy_" + graph[to.buffer].name, .kernel = std::move(loops)};
+}
+
+Operation copy_loop(const Graph& graph, BufferId from, BufferId to) {
+  return copy_loop(graph, whole(graph, from), whole(graph, to));
 }
 
 }  // namespace braid::codegen

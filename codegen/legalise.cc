@@ -82,8 +82,46 @@ class Legaliser {
     return limits_.one_kernel(graph_, *fused);
   }
 
-  // The operation, followed by those that must come after it.
+  // The operation between those that must come before and after it.
   std::vector<OpId> rewritten(OpId id) {
+    std::vector<OpId> ops;
+    PackedOperands packed;
+    if (const auto* gemm = graph_[id].as<Gemm>(); gemm != nullptr && limits_.packed) {
+      packed = limits_.packed(graph_, *gemm);
+      if (packed.a) ops.push_back(pack(id, &Product::a));
+      if (packed.b) ops.push_back(pack(id, &Product::b));
+    }
+    for (OpId op : rewritten(id, packed.out)) ops.push_back(op);
+    return ops;
+  }
+
+  // Has the product read a copy. Batch dimensions that repeat matrices have one in the copy, too.
+  OpId pack(OpId id, TensorRef Product::*operand) {
+    changed_ = true;
+    const TensorRef given = as_product(graph_[id].kernel)->*operand;
+    TensorRef from = given;
+    const auto repeats = [&](std::size_t d) {
+      return d + 2 < given.sizes.size() && given.strides[d].is_constant(0);
+    };
+    for (std::size_t d = 0; d < given.sizes.size(); ++d) {
+      if (repeats(d)) from.sizes[d] = 1;
+    }
+    const BufferId copy =
+        graph_.add_owned(graph_[from.buffer].name + ".packed", graph_[from.buffer].dtype, from.sizes);
+    TensorRef to = whole(graph_, copy);
+    Operation loop = copy_loop(graph_, from, to);
+    loop.outputs = {copy};
+    loop.origins = graph_[id].origins;
+    for (std::size_t d = 0; d < given.sizes.size(); ++d) {
+      if (repeats(d)) to.strides[d] = 0;
+    }
+    to.sizes = given.sizes;
+    as_product(graph_[id].kernel)->*operand = to;
+    return graph_.add_op(std::move(loop));
+  }
+
+  // `packs`: the kernel stores its result only in rows without gaps.
+  std::vector<OpId> rewritten(OpId id, bool packs) {
     if (graph_[id].as<RegionKernel>() != nullptr) {
       for (std::size_t r = 0; r < graph_[id].as<RegionKernel>()->regions.size(); ++r) {
         const std::vector<OpId> inside = graph_[id].as<RegionKernel>()->regions[r].ops;
@@ -96,8 +134,9 @@ class Legaliser {
     } else if (is_window_kernel(graph_[id].kernel) &&
                !(limits_.window_kernel && limits_.window_kernel(graph_, graph_[id]))) {
       return as_loops(id);
-    } else if (const Product* product = as_product(graph_[id].kernel);
-               product != nullptr && product->epilogue) {
+    } else if (const Product* product = as_product(graph_[id].kernel); product != nullptr && packs) {
+      return {id, split_epilogue(id, 0, true)};
+    } else if (product != nullptr && product->epilogue) {
       const std::size_t steps = limits_.post_ops(graph_, *product);
       const bool all =
           steps == kAnyEpilogue || (steps == product->post_ops.size() && named_to_the_end(*product));
@@ -136,14 +175,15 @@ class Legaliser {
   }
 
   // Makes the product store its value after so many steps; the returned operation computes the result from it.
-  OpId split_epilogue(OpId id, std::size_t steps) {
+  // `packs`: in memory of its own.
+  OpId split_epilogue(OpId id, std::size_t steps, bool packs = false) {
     changed_ = true;
     Product& product = *as_product(graph_[id].kernel);
     const Product given = product;
     // Without an epilogue the sums are only converted.
     const LoopBody epilogue = product.epilogue ? *product.epilogue : converted_sum(product);
     const BufferId result = product.out.buffer;
-    const bool separate = product.epilogue && reads_result(product);
+    const bool separate = packs || (product.epilogue && reads_result(product));
     if (separate) steps = 0;
     // The epilogue may stop only where its value has the result's type, so that nothing is rounded in between.
     while (steps > 0 && epilogue[given.post_ops[steps - 1].result].dtype != graph_[result].dtype) --steps;

@@ -9,6 +9,8 @@
 //                                                       %z : f16 = pointwise { ... load %z.sum }
 //     fused f { %t = ...; %u = ... }                    %t = ...   %u = ...
 //                                                         (if no kernel can hold the rows)
+//     %y = gemm %a, ...                                 %a.packed = pointwise { load %a }   %y = gemm %a.packed, ...
+//       (%a is no matrix for the target's kernel)
 //     %y = convolution ...                              %y = reduction sum ...   (if the target has no kernel for it)
 //     output %y                                         %y.result = pointwise { load %y }   output %y.result
 //       (column-major, or a part of an input)
@@ -26,12 +28,19 @@ namespace braid::codegen {
 // For a kernel that evaluates any epilogue as it is written.
 inline constexpr std::size_t kAnyEpilogue = std::numeric_limits<std::size_t>::max();
 
+// Operands of a product that its kernel takes only as rows without gaps: those are copied.
+struct PackedOperands {
+  bool a = false, b = false, out = false;
+};
+
 struct KernelLimits {
   // How many of the product's named steps (Product::post_ops) its kernel applies before it stores the result, or
   // kAnyEpilogue. Only asked about products with an epilogue.
   std::function<std::size_t(const ir::Graph&, const ir::Product&)> post_ops;
+  // Null: none are.
+  std::function<PackedOperands(const ir::Graph&, const ir::Gemm&)> packed = {};
   // Whether one kernel computes the fused node. Null: always.
-  std::function<bool(const ir::Graph&, const ir::FusedLoops&)> one_kernel;
+  std::function<bool(const ir::Graph&, const ir::FusedLoops&)> one_kernel = {};
   // Whether a kernel of the target computes this convolution or pool; others become loops. Null: none does.
   std::function<bool(const ir::Graph&, const ir::Operation&)> window_kernel = {};
   // Whether the target has a kernel for attention; otherwise it becomes products and loops (passes/expand_attention.h).

@@ -36,9 +36,7 @@ inline const char* reason_against(const GemmProblem& p) {
   if (p.batch > 1 && p.stride_d == 0 && !p.batch_by_pointers) return "a batched GEMM requires a stride of D";
   if (p.batch_by_pointers && (p.has_bias || p.epilogue != GemmEpilogue::kNone || p.beta != 0.0f))
     return "a GEMM over arrays of pointers has neither bias nor epilogue nor C";
-  if (p.batch_by_pointers && p.input_type != GemmType::kFloat32 &&
-      (p.alignment_a < 16 || p.alignment_b < 16 || p.alignment_d < 16))
-    return "a GEMM over arrays of pointers to halves requires multiples of 16 bytes";
+  if (p.batch > INT32_MAX) return "a GEMM has more than 2^31 - 1 matrices";
   const GemmType in = p.input_type, out = p.output_type;
   if (in == GemmType::kFloat32 && out != GemmType::kFloat32)
     return "a GEMM of float32 inputs must have a float32 output";
@@ -70,8 +68,8 @@ class Gemm {
   Gemm(Gemm&&) noexcept;
   Gemm& operator=(Gemm&&) noexcept;
 
-  // Unless it returns cudaSuccess, nothing was prepared, and error() says why (a type or epilogue the library
-  // lacks). The library's choice of an algorithm is the first of at most `most_algorithms`.
+  // Unless it returns cudaSuccess, nothing was prepared, and error() says why: cudaErrorNotSupported if the library lacks a type, an epilogue
+  // or, before version 13, arrays of pointers to halves that are no multiples of 16 bytes. The library's choice of an algorithm is the first of at most `most_algorithms`.
   cudaError_t prepare(const GemmProblem& problem, int most_algorithms = 1);
   int algorithms() const;
   // What the next `run` uses; from 0. Changes workspace_bytes().

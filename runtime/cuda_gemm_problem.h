@@ -42,4 +42,15 @@ struct GemmBatch {
   int64_t size, a, b, d;
 };
 
+inline constexpr int kMostGemmBatches = 8;
+
+// A product of a step at the present dims, as its operands lie in memory. runtime/cuda/batches.h makes calls of the library of it.
+struct BatchedGemm {
+  GemmProblem matrices;  // of one pair: without batch, strides and alignments
+  int levels = 0;        // batch dimensions, outermost first
+  GemmBatch level[kMostGemmBatches] = {};
+  // Bytes from a multiple of 16 to the first element.
+  int64_t offset_a = 0, offset_b = 0, offset_d = 0;
+};
+
 }  // namespace braid::rt::cuda

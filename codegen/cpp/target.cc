@@ -101,7 +101,9 @@ bool has_window_kernel(const Graph& graph, const Operation& op) {
 
 }  // namespace
 
-KernelLimits kernel_limits() { return {post_ops_taken, {}, has_window_kernel, true}; }
+KernelLimits kernel_limits() {
+  return {.post_ops = post_ops_taken, .window_kernel = has_window_kernel, .attention = true};
+}
 
 Target target() {
   return {

@@ -253,7 +253,7 @@ class ProgramWriter {
     set("oldest_architecture", "oldest_architecture()");
     if (out.streams.events > 0) set("events", std::to_string(out.streams.events));
     if (out.streams.collectives) set("collectives", "true");
-    if (!step.gemm_problems.empty()) set("gemm_problems", std::to_string(step.gemm_problems.size()));
+    if (!step.products.empty()) set("products", std::to_string(step.products.size()));
     if (!step.index_sites.empty()) {
       set("index_sites", "kIndexSites");
       set("index_site_count", std::to_string(step.index_sites.size()));
@@ -278,14 +278,13 @@ class ProgramWriter {
     if (!attributes.empty())
       text_ += "\n  bool set_up_kernels() override {\n" + attributes + "    return true;\n  }\n";
 
-    std::string problems;
-    for (std::size_t k = 0; k < step.gemm_problems.size(); ++k) {
-      problems += fmt::format("    problems[{}] = {{{}}};\n", k, step.gemm_problems[k]);
-    }
-    if (!problems.empty()) {
+    std::string products;
+    for (std::size_t k = 0; k < step.products.size(); ++k)
+      products += fmt::format("    products[{}] = {{{}}};\n", k, step.products[k]);
+    if (!products.empty()) {
       text_ += "\n  // Sizes of the matrix products; equal ones share one.\n";
-      text_ += "  void gemm_problems(GemmProblem* problems) override {\n" + dim_locals("dims()", problems) +
-               problems + "  }\n";
+      text_ += "  void products(BatchedGemm* products) override {\n" + dim_locals("dims()", products) +
+               products + "  }\n";
     }
     if (!step.spilled_rows.empty()) {
       std::string rows;

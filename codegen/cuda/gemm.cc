@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "codegen/cuda/kernel.h"
 #include "codegen/cuda/scalar.h"
@@ -30,7 +29,7 @@ const char* library_type(DType dtype) {
   }
 }
 
-constexpr std::size_t kMostBatches = 8;  // device::kMostGemmBatches
+constexpr std::size_t kMostBatches = 8;  // kMostGemmBatches of runtime/cuda_gemm_problem.h
 
 struct Matrix {
   bool transposed = false;
@@ -52,14 +51,18 @@ std::optional<Matrix> matrix_of(const ir::TensorRef& ref) {
   return std::nullopt;
 }
 
-// Batch dimensions; neighbours are merged if one stride describes both.
-std::vector<GemmPlan::Batch> batches(const ir::Product& gemm) {
-  std::vector<GemmPlan::Batch> out;
+struct Batch {
+  Expr size, a, b, d;  // elements
+};
+
+// Batch dimensions, outermost first; neighbours are merged if one stride describes both for all dims.
+std::vector<Batch> batches(const ir::Product& gemm) {
+  std::vector<Batch> out;
   for (std::size_t d = 0; d + 2 < gemm.out.sizes.size(); ++d) {
-    const GemmPlan::Batch next{gemm.out.sizes[d], gemm.a.strides[d], gemm.b.strides[d], gemm.out.strides[d]};
+    const Batch next{gemm.out.sizes[d], gemm.a.strides[d], gemm.b.strides[d], gemm.out.strides[d]};
     if (next.size.is_constant(1)) continue;
     if (!out.empty()) {
-      GemmPlan::Batch& last = out.back();
+      Batch& last = out.back();
       if (last.a == next.a * next.size && last.b == next.b * next.size && last.d == next.d * next.size) {
         last = {last.size * next.size, next.a, next.b, next.d};
         continue;
@@ -70,62 +73,36 @@ std::vector<GemmPlan::Batch> batches(const ir::Product& gemm) {
   return out;
 }
 
-// What all addresses are multiples of that lie these bytes behind the beginning of a buffer, at most 16; the places of
-// buffers are multiples of that.
-std::int64_t alignment_of(const ir::Graph& graph, ir::BufferId buffer, const std::vector<Expr>& bytes) {
-  std::int64_t common = 16;
-  const auto add = [&](Expr e) {
-    for (const ir::Term& term : ir::terms(e)) common = std::gcd(common, term.coefficient);
-  };
-  add(ir::region(graph, buffer).offset);
-  for (Expr e : bytes) add(e);
-  return common;
-}
-
-std::int64_t alignment_of(const ir::Graph& graph, const ir::TensorRef& ref,
-                          const std::vector<Expr>& strides) {
-  const std::int64_t item = ir::size_of(graph[ref.buffer].dtype);
-  std::vector<Expr> bytes = {ref.offset * item};
-  for (Expr stride : strides) bytes.push_back(stride * item);
-  return alignment_of(graph, ref.buffer, bytes);
+// The bytes from the beginning of the buffer's storage, which is a multiple of 16 bytes, to an element; 0 if they are a
+// multiple of 16.
+Expr offset_bytes(const ir::Graph& graph, ir::BufferId buffer, Expr element) {
+  const Expr bytes = ir::region(graph, buffer).offset + element * ir::size_of(graph[buffer].dtype);
+  const std::vector<ir::Term> terms = ir::terms(bytes);
+  const bool aligned = std::all_of(terms.begin(), terms.end(),
+                                   [](const ir::Term& term) { return term.coefficient % 16 == 0; });
+  return aligned ? Expr(0) : bytes;
 }
 
 struct Operands {
   Matrix a, b, d;
-  // Bytes that the addresses of all their matrices are multiples of, at most 16.
-  std::int64_t alignment_a, alignment_b, alignment_d;
 };
+
+bool has_library_types(const ir::Graph& graph, const ir::Product& gemm) {
+  const DType in = graph[gemm.a.buffer].dtype;
+  return library_type(in) != nullptr && graph[gemm.b.buffer].dtype == in &&
+         library_type(graph[gemm.out.buffer].dtype) != nullptr;
+}
 
 // nullopt if the library does not support the product.
 std::optional<Operands> operands_of(const ir::Graph& graph, const ir::Product& gemm) {
-  const DType in = graph[gemm.a.buffer].dtype;
-  if (library_type(in) == nullptr || graph[gemm.b.buffer].dtype != in ||
-      library_type(graph[gemm.out.buffer].dtype) == nullptr)
-    return std::nullopt;
+  if (!has_library_types(graph, gemm)) return std::nullopt;
   if (gemm.out.sizes.size() < 2 || gemm.a.sizes.size() != gemm.out.sizes.size() ||
       gemm.b.sizes.size() != gemm.out.sizes.size()) {
     return std::nullopt;
   }
   const std::optional<Matrix> a = matrix_of(gemm.a), b = matrix_of(gemm.b), d = matrix_of(gemm.out);
-  const std::vector<GemmPlan::Batch> levels = batches(gemm);
-  if (!a || !b || !d || levels.size() > kMostBatches) return std::nullopt;
-  std::vector<Expr> steps_a, steps_b, steps_d;
-  for (const GemmPlan::Batch& level : levels) {
-    steps_a.push_back(level.a);
-    steps_b.push_back(level.b);
-    steps_d.push_back(level.d);
-  }
-  const Operands out = {*a,
-                        *b,
-                        *d,
-                        alignment_of(graph, gemm.a, steps_a),
-                        alignment_of(graph, gemm.b, steps_b),
-                        alignment_of(graph, gemm.out, steps_d)};
-  // cuBLAS does not look at the addresses in arrays, and its kernels for halves read 16 bytes at once.
-  if (levels.size() > 1 && in != DType::f32 &&
-      std::min({out.alignment_a, out.alignment_b, out.alignment_d}) < 16)
-    return std::nullopt;
-  return out;
+  if (!a || !b || !d || batches(gemm).size() > kMostBatches) return std::nullopt;
+  return Operands{*a, *b, *d};
 }
 
 // The library's name of an activation.
@@ -154,9 +131,8 @@ std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
       // Only one, in the type of the output, at a multiple of 16 bytes. A column-major output is computed as its transpose, in which the
       // vector would run along the rows.
       const ir::BufferId vector = ir::operand_buffer(product, op);
-      const std::int64_t item = ir::size_of(graph[vector].dtype);
       if (taken > 0 || operands->d.transposed || graph[vector].dtype != graph[product.out.buffer].dtype ||
-          alignment_of(graph, vector, {ir::operand_offset(graph, product, op) * item}) < 16)
+          !offset_bytes(graph, vector, ir::operand_offset(graph, product, op)).is_constant(0))
         return taken;
     } else if (op.kind != ir::PostOp::Kind::identity) {
       return taken + (library_activation(op.kind) != nullptr);
@@ -164,6 +140,16 @@ std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
     ++taken;
   }
   return taken;
+}
+
+PackedOperands packed_operands(const ir::Graph& graph, const ir::Gemm& product) {
+  const std::size_t n = product.out.sizes.size();
+  if (!has_library_types(graph, product) || n < 2) return {};
+  const Expr sums = ir::numel(product.out.sizes) * product.a.sizes[n - 1];
+  if (ir::bounds(sums).max <= kMostNaive) return {};
+  // All of them: then few batch dimensions are left.
+  if (batches(product).size() > kMostBatches) return {true, true, true};
+  return {!matrix_of(product.a), !matrix_of(product.b), !matrix_of(product.out)};
 }
 
 std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const MemoryMap& memory) {
@@ -175,7 +161,7 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
                      graph[op].name);
   const Matrix &a = operands->a, &b = operands->b, &d = operands->d;
   GemmPlan plan;
-  std::vector<GemmPlan::Batch> levels = batches(gemm);
+  std::vector<Batch> levels = batches(gemm);
   const std::size_t n = gemm.out.sizes.size();
   Expr m_size = gemm.out.sizes[n - 2], n_size = gemm.out.sizes[n - 1];
   const auto pointer = [&](const ir::TensorRef& ref) { return memory.pointer(ref.buffer, ref.offset); };
@@ -183,14 +169,15 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   plan.b = pointer(gemm.b);
   plan.d = pointer(gemm.out);
   plan.bias = "nullptr";
-  std::int64_t alignment_a = operands->alignment_a, alignment_b = operands->alignment_b;
+  const auto offset = [&](const ir::TensorRef& ref) { return offset_bytes(graph, ref.buffer, ref.offset); };
+  Expr offset_a = offset(gemm.a), offset_b = offset(gemm.b);
   bool transpose_a = a.transposed, transpose_b = b.transposed;
   Expr lda = a.leading, ldb = b.leading;
   if (d.transposed) {  // D^T = B^T A^T
     std::swap(plan.a, plan.b);
-    std::swap(alignment_a, alignment_b);
+    std::swap(offset_a, offset_b);
     std::swap(m_size, n_size);
-    for (GemmPlan::Batch& o : levels) std::swap(o.a, o.b);
+    for (Batch& o : levels) std::swap(o.a, o.b);
     transpose_a = !b.transposed;
     transpose_b = !a.transposed;
     std::swap(lda, ldb);
@@ -208,26 +195,8 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   expr_field("lda", lda);
   expr_field("ldb", ldb);
   expr_field("ldd", d.leading);
-  if (levels.size() == 1) {
-    expr_field("batch", levels[0].size);
-    expr_field("stride_a", levels[0].a);
-    expr_field("stride_b", levels[0].b);
-    expr_field("stride_d", levels[0].d);
-  } else if (!levels.empty()) {
-    Expr count = 1;
-    for (const GemmPlan::Batch& level : levels) count = count * level.size;
-    expr_field("batch", count);
-    field("batch_by_pointers", "true");
-    plan.batches = std::move(levels);
-  }
   field("input_type", library_type(graph[gemm.a.buffer].dtype));
   field("output_type", library_type(graph[gemm.out.buffer].dtype));
-  const auto alignment = [&](const char* name, std::int64_t bytes) {
-    if (bytes < 16) field(name, std::to_string(bytes));
-  };
-  alignment("alignment_a", alignment_a);
-  alignment("alignment_b", alignment_b);
-  alignment("alignment_d", operands->alignment_d);
   for (const ir::PostOp& step : gemm.post_ops) {
     if (step.kind == ir::PostOp::Kind::add_vector) {
       field("has_bias", "true");
@@ -236,7 +205,19 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
       field("epilogue", library_activation(step.kind));
     }
   }
-  plan.problem = text;
+  text = fmt::format(".matrices = {{{}}}", text);
+  if (!levels.empty()) {
+    field("levels", std::to_string(levels.size()));
+    std::string steps;
+    for (const Batch& o : levels)
+      steps += fmt::format("{}{{{}, {}, {}, {}}}", steps.empty() ? "" : ", ", host_expr(o.size),
+                           host_expr(o.a), host_expr(o.b), host_expr(o.d));
+    field("level", "{" + steps + "}");
+  }
+  expr_field("offset_a", offset_a);
+  expr_field("offset_b", offset_b);
+  expr_field("offset_d", offset(gemm.out));
+  plan.product = text;
   return plan;
 }
 

@@ -16,17 +16,16 @@ namespace braid::codegen::cuda {
 // leading dimension), for which there is naive_gemm_kernel.
 std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product);
 
+// Operands that are no matrices with a leading dimension, of a product of types that the library has and of more
+// multiply-adds than kMostNaive.
+PackedOperands packed_operands(const ir::Graph& graph, const ir::Gemm& product);
+// Beyond that a copy costs less than naive_gemm_kernel, which computes an element per thread.
+inline constexpr std::int64_t kMostNaive = 65536;
+
 struct GemmPlan {
-  // The problem except for the sizes that prepare() evaluates: one C initializer per distinct problem, over
-  // the step's dims. Equal problems share one prepared object.
-  std::string problem;
-  std::string a, b, bias, d;  // C pointers
-  // The batch dimensions, outermost first, if one stride cannot describe them: the library then takes arrays of
-  // pointers.
-  struct Batch {
-    ir::Expr size, a, b, d;  // elements
-  };
-  std::vector<Batch> batches;
+  // The initializer of a BatchedGemm (runtime/cuda_gemm_problem.h) over the step's dims. Equal ones share what is prepared.
+  std::string product;
+  std::string a, b, bias, d;  // C pointers to the first matrices
 };
 // nullopt if the library does not support the product.
 std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const MemoryMap& memory);

@@ -214,19 +214,10 @@ class StepWriter {
       write_launch(naive_gemm_kernel(graph_, op), std::span(&op, 1));
       return;
     }
-    auto problem = std::find(out_.gemm_problems.begin(), out_.gemm_problems.end(), plan->problem);
-    const auto index = problem - out_.gemm_problems.begin();
-    if (problem == out_.gemm_problems.end()) out_.gemm_problems.push_back(plan->problem);
-    if (plan->batches.empty()) {
-      line(fmt::format("BRAID_TRY(gemm({}, {}, {}, {}, {}));", index, plan->a, plan->b, plan->bias, plan->d));
-      return;
-    }
-    std::string batches;
-    for (const GemmPlan::Batch& o : plan->batches) {
-      batches += fmt::format("{}{{{}, {}, {}, {}}}", batches.empty() ? "" : ", ", host_expr(o.size),
-                             host_expr(o.a), host_expr(o.b), host_expr(o.d));
-    }
-    line(fmt::format("BRAID_TRY(gemm({}, {{{}}}, {}, {}, {}));", index, batches, plan->a, plan->b, plan->d));
+    auto product = std::find(out_.products.begin(), out_.products.end(), plan->product);
+    const auto index = product - out_.products.begin();
+    if (product == out_.products.end()) out_.products.push_back(plan->product);
+    line(fmt::format("BRAID_TRY(gemm({}, {}, {}, {}, {}));", index, plan->a, plan->b, plan->bias, plan->d));
   }
 
   // ---------------------------------------------------------------------------------------------------

@@ -12,14 +12,14 @@
 namespace braid::codegen::cuda {
 
 struct StepCode {
-  std::string text;                        // body of step(), indented by four spaces
-  std::vector<std::string> gemm_problems;  // C initializers, in order of their index
-  std::vector<std::string> spilled_rows;   // {count, bytes} of kernels that spill
-  std::vector<std::string> index_sites;    // ONNX nodes that check indices
-  std::vector<ir::GroupId> groups;         // used by the program, in order of their index
-  std::set<int> peer_groups;               // those whose kernels read peers' memory
-  std::vector<std::string> nodes;          // C initializers of BraidNode, in the order of the step
-  std::string buffers;                     // declarations of the table kBuffers
+  std::string text;                       // body of step(), indented by four spaces
+  std::vector<std::string> products;      // C initializers of BatchedGemm, in order of their index
+  std::vector<std::string> spilled_rows;  // {count, bytes} of kernels that spill
+  std::vector<std::string> index_sites;   // ONNX nodes that check indices
+  std::vector<ir::GroupId> groups;        // used by the program, in order of their index
+  std::set<int> peer_groups;              // those whose kernels read peers' memory
+  std::vector<std::string> nodes;         // C initializers of BraidNode, in the order of the step
+  std::string buffers;                    // declarations of the table kBuffers
   std::size_t buffer_count = 0;
 };
 

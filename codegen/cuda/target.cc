@@ -15,10 +15,12 @@
 namespace braid::codegen::cuda {
 
 KernelLimits kernel_limits(const CudaOptions& options) {
-  return {post_ops_taken,
-          [most = options.max_shared_bytes](const ir::Graph& graph, const ir::FusedLoops& fused) {
-            return fused_shared_bytes(graph, fused) <= most;
-          }};
+  return {
+      .post_ops = post_ops_taken,
+      .packed = packed_operands,
+      .one_kernel = [most = options.max_shared_bytes](const ir::Graph& graph, const ir::FusedLoops& fused) {
+        return fused_shared_bytes(graph, fused) <= most;
+      }};
 }
 
 bool OneIssueOrder::run(ir::Schedule& schedule) const {

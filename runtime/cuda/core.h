@@ -41,7 +41,7 @@ class InstanceCore : private Reporter {
 
   struct Prepared {
     std::vector<int64_t> dims;
-    PreparedProducts products;
+    std::vector<PreparedProduct> products;
     std::vector<bool> empty;  // per input, then per output: has no elements
     CapturedSteps captured;
     uint64_t used = 0;  // count of prepare() at the last use

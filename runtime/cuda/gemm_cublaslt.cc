@@ -1,5 +1,5 @@
-// Matrix multiplication on a GPU by cuBLASLt, or by cuBLAS where the matrices of a batch are given by arrays of
-// pointers.
+// Matrix multiplication on a GPU by cuBLASLt. Arrays of pointers go to cuBLAS, whose kernels for halves read 16 bytes at once without a look at
+// the addresses; for halves that lie otherwise cuBLASLt takes such arrays since version 13.1.
 //
 // cuBLASLt's epilogues require a bias along the rows of a column-major D. A row-major D[m,n] is a column-major
 // [n,m], so we compute D' = B' * A' with the operands exchanged: each row-major matrix is passed as the
@@ -76,7 +76,7 @@ struct Gemm::Plan {
   GemmProblem problem;
   bool prepared = false;
   std::string error;
-  cublasHandle_t pointer_handle = nullptr;  // if the batch is given by pointers
+  cublasHandle_t pointer_handle = nullptr;  // of arrays of pointers for cuBLAS
   cublasLtHandle_t handle = nullptr;        // otherwise
   Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy> operation;
   Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy> first, second, c, d;  // of B', A', C', D'
@@ -102,13 +102,31 @@ struct Gemm::Plan {
                  "batch count") &&
            check(cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
                                                   &stride, sizeof stride),
-                 "batch stride");
+                 "batch stride") &&
+           (!problem.batch_by_pointers || describe_pointers(*layout));
+  }
+
+  bool describe_pointers([[maybe_unused]] cublasLtMatrixLayout_t layout) {
+#if CUBLAS_VERSION >= 130100
+    const uint32_t mode = CUBLASLT_BATCH_MODE_POINTER_ARRAY;
+    return check(
+        cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, &mode, sizeof mode),
+        "arrays of pointers");
+#else
+    return check(CUBLAS_STATUS_NOT_SUPPORTED, "arrays of pointers");
+#endif
+  }
+
+  bool is_for_cublas() const {
+    const GemmProblem& p = problem;
+    return p.batch_by_pointers && (p.input_type == GemmType::kFloat32 ||
+                                   std::min({p.alignment_a, p.alignment_b, p.alignment_d}) >= 16);
   }
 
   bool make(int most_algorithms) {
     const GemmProblem& p = problem;
     cublasStatus_t status;
-    if (p.batch_by_pointers) {
+    if (is_for_cublas()) {
       pointer_handle = handle_of_device<cublasHandle_t, cublasCreate>(&status);
       workspace = p.workspace_limit;
       return check(status, "handle of cuBLAS");

@@ -7,7 +7,6 @@
 
 namespace braid::rt::cuda {
 
-inline constexpr int kMostGemmBatches = 8;
 inline constexpr int64_t kGemmThreads = 128;  // of a block
 
 struct GemmPointers {

@@ -56,18 +56,8 @@ bool Instance::gemm(int index, const void* a, const void* b, const void* bias, v
   operands.b = b;
   operands.bias = bias;
   operands.d = d;
-  operands.workspace = workspace_;
-  const PreparedProducts& products = core_->current_->products;
-  const auto at = static_cast<size_t>(index);
-  return core_->products_.run(products.problems[at], products.gemms[at].get(), operands, max_grid_, compute_);
-}
-
-bool Instance::gemm(int index, std::initializer_list<GemmBatch> batches, const void* a, const void* b,
-                    void* d) {
-  const PreparedProducts& products = core_->current_->products;
-  const auto at = static_cast<size_t>(index);
-  return core_->products_.run_batches(products.problems[at], products.gemms[at].get(), batches, a, b, d,
-                                      max_grid_, compute_);
+  return core_->products_.run(core_->current_->products[static_cast<size_t>(index)], operands, max_grid_,
+                              compute_);
 }
 
 bool Instance::call_extern(BraidExternKernel kernel, std::initializer_list<BraidTensorView> reads,

@@ -24,7 +24,7 @@ class Instance {
     int oldest_architecture = 0;
     int events = 0;
     bool collectives = false;
-    int gemm_problems = 0;
+    int products = 0;
     const char* const* index_sites = nullptr;  // ONNX nodes that check indices
     int index_site_count = 0;
     const bool* symmetric_groups = nullptr;  // per group of the table: peers address the segment directly
@@ -43,8 +43,8 @@ class Instance {
 
  protected:
   virtual bool set_up_kernels() { return true; }
-  // Fills in Layout::gemm_problems of them, for the current dims.
-  virtual void gemm_problems(GemmProblem* problems) { (void)problems; }
+  // Fills in Layout::products of them, for the current dims.
+  virtual void products(BatchedGemm* products) { (void)products; }
   // For the current dims, besides what products need.
   virtual int64_t workspace_bytes() { return 0; }
   virtual bool step() = 0;
@@ -104,10 +104,8 @@ class Instance {
   bool compute_records(int event);
   bool communication_records(int event);
 
-  // Runs problem `index` of gemm_problems, as prepared for the current dims.
+  // Runs number `index` of `products`, as prepared for the current dims. Operands: their first matrices.
   bool gemm(int index, const void* a, const void* b, const void* bias, void* d);
-  // The same for a problem over arrays of pointers, to matrices in these batch dimensions, outermost first.
-  bool gemm(int index, std::initializer_list<GemmBatch> batches, const void* a, const void* b, void* d);
 
   bool call_extern(BraidExternKernel kernel, std::initializer_list<BraidTensorView> reads,
                    std::initializer_list<BraidTensorView> writes,

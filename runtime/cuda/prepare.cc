@@ -39,12 +39,12 @@ BraidStatus InstanceCore::prepare(const int64_t* dims) {
   auto fresh = std::make_unique<Prepared>();
   fresh->dims = key;
   fresh->empty = empty_tensors(table_, dims);
-  fresh->products.problems.resize(static_cast<size_t>(layout_.gemm_problems));
+  std::vector<BatchedGemm> products(static_cast<size_t>(layout_.products));
   Prepared* const before = current_;
   use(fresh.get());
   bool good = ok(cudaSetDevice(device_), "cudaSetDevice");
-  if (good) program_.gemm_problems(fresh->products.problems.data());
-  good = good && products_.prepare(fresh->products, program_.compute_) &&
+  if (good) program_.products(products.data());
+  good = good && products_.prepare(products, fresh->products, program_.compute_) &&
          products_.reserve(static_cast<size_t>(program_.workspace_bytes()));
   if (!good) {
     use(before);

@@ -2,33 +2,33 @@
 #pragma once
 
 #include <cstddef>
-#include <initializer_list>
 #include <map>
 #include <memory>
 #include <vector>
 
+#include "runtime/cuda/batches.h"
 #include "runtime/cuda/failure.h"
 #include "runtime/cuda_gemm.h"
 
 namespace braid::rt::cuda {
 
-// Those of a program for one set of dims.
-struct PreparedProducts {
-  std::vector<GemmProblem> problems;
-  std::vector<std::shared_ptr<const Gemm>> gemms;  // null: nothing to multiply
+// One of a program for one set of dims.
+struct PreparedProduct {
+  BatchedGemm product;  // folded
+  GemmCalls calls;
+  std::shared_ptr<const Gemm> gemm;  // null: nothing to multiply
 };
 
 class Products : private Reporter {
  public:
   Products(const BraidCudaProgram& table, Failure& failure) : Reporter(failure), table_(table) {}
 
-  // Of `problems`. A problem that is prepared already, for other dims, is not prepared again. With BRAID_CUDA_TUNE=1 the
-  // algorithm of a new one is the fastest of those that the library proposes, measured on `stream`.
-  bool prepare(PreparedProducts& products, cudaStream_t stream);
-  bool run(const GemmProblem& problem, const Gemm* gemm, const GemmOperands& operands, int64_t max_grid,
-           cudaStream_t stream);
-  bool run_batches(const GemmProblem& problem, const Gemm* gemm, std::initializer_list<GemmBatch> batches,
-                   const void* a, const void* b, void* d, int64_t max_grid, cudaStream_t stream);
+  // A problem that is prepared already, for other dims, is not prepared again. With BRAID_CUDA_TUNE=1 the algorithm of a new one is the
+  // fastest of those that the library proposes, measured on `stream`.
+  bool prepare(const std::vector<BatchedGemm>& products, std::vector<PreparedProduct>& out,
+               cudaStream_t stream);
+  // `operands`: the first matrices.
+  bool run(const PreparedProduct& prepared, GemmOperands operands, int64_t max_grid, cudaStream_t stream);
   // The workspace has at least so many bytes. Kernels use it as well, as they run on the same stream.
   bool reserve(size_t bytes);
   // Drops those that no dims have any longer.
@@ -38,10 +38,17 @@ class Products : private Reporter {
   void* workspace() const { return workspace_; }
 
  private:
+  bool choose_calls(PreparedProduct& prepared, cudaStream_t stream);
   bool multiply(const Gemm& gemm, const GemmOperands& operands, cudaStream_t stream);
-  bool store_empty_sums(const GemmProblem& problem, std::initializer_list<GemmBatch> batches,
-                        const void* bias, void* d, int64_t max_grid, cudaStream_t stream);
-  std::shared_ptr<const Gemm> make(const GemmProblem& problem, cudaStream_t stream);
+  bool multiply_by_pointers(const PreparedProduct& prepared, GemmOperands operands, int64_t max_grid,
+                            cudaStream_t stream);
+  bool multiply_repeatedly(const PreparedProduct& prepared, const GemmOperands& operands,
+                           cudaStream_t stream);
+  bool store_empty_sums(const PreparedProduct& prepared, const GemmOperands& operands, int64_t max_grid,
+                        cudaStream_t stream);
+  // Sets *gemm to null if the library lacks the problem and that is no error here.
+  bool make(const GemmProblem& problem, bool may_lack, cudaStream_t stream,
+            std::shared_ptr<const Gemm>* gemm);
 
   const BraidCudaProgram& table_;
   std::map<GemmProblem, std::weak_ptr<const Gemm>> known_;

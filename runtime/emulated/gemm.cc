@@ -12,6 +12,7 @@
 #include "runtime/cuda_gemm.h"
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/half_types.h"
+#include "runtime/emulated/options.h"
 #include "runtime/emulated/planned_memory.h"
 #include "runtime/emulated/stream.h"
 
@@ -247,6 +248,12 @@ cudaError_t Gemm::prepare(const GemmProblem& problem, int most_algorithms) {
   if (const char* why = reason_against(problem)) {
     plan_->error = why;
     return result(cudaErrorInvalidValue);
+  }
+  if (problem.batch_by_pointers && problem.input_type != GemmType::kFloat32 &&
+      !options().misaligned_pointers &&
+      std::min({problem.alignment_a, problem.alignment_b, problem.alignment_d}) < 16) {
+    plan_->error = "arrays of pointers to halves must be multiples of 16 bytes";
+    return cudaErrorNotSupported;
   }
   plan_->problem = with_defaults(problem);
   plan_->algorithms = std::min(most_algorithms, problem.batch_by_pointers ? 1 : 2);  // which are the same

@@ -29,6 +29,7 @@ Options from_environment() {
   o.deterministic = number(kDeterministic, 0) != 0;
   o.shared_bytes = static_cast<size_t>(number(kSharedKb, static_cast<int64_t>(o.shared_bytes >> 10))) << 10;
   o.symmetric = number(kSymmetric, 1) != 0;
+  o.misaligned_pointers = number(kMisalignedPointers, 1) != 0;
   o.check_accesses = number(kCheck, 1) != 0;
 #ifdef __SANITIZE_THREAD__
   o.check_accesses = false;  // libtsan has the hooks, so kernels' accesses are unknown

@@ -20,6 +20,8 @@ struct Options {
   bool deterministic = false;        // BRAID_EMULATED_DETERMINISTIC
   size_t shared_bytes = 227 * 1024;  // BRAID_EMULATED_SHARED_KB: of a block, after cudaFuncSetAttribute
   bool symmetric = true;  // BRAID_EMULATED_SYMMETRIC: 0: no hardware for it, windows are local registrations
+  bool misaligned_pointers =
+      true;  // BRAID_EMULATED_MISALIGNED_POINTERS: 0: arrays of pointers as before cuBLASLt 13.1
   bool check_accesses = true;  // BRAID_EMULATED_CHECK: 0 leaves out races and first reads
   bool print_findings = true;  // BRAID_EMULATED_PRINT: to stderr, as they are found
 };

@@ -18,6 +18,7 @@ inline constexpr rt::NumberVariable kSeed{"BRAID_EMULATED_SEED", 0, std::numeric
 inline constexpr rt::NumberVariable kDeterministic{"BRAID_EMULATED_DETERMINISTIC", 0, 1};
 inline constexpr rt::NumberVariable kSharedKb{"BRAID_EMULATED_SHARED_KB", 48, 227};
 inline constexpr rt::NumberVariable kSymmetric{"BRAID_EMULATED_SYMMETRIC", 0, 1};
+inline constexpr rt::NumberVariable kMisalignedPointers{"BRAID_EMULATED_MISALIGNED_POINTERS", 0, 1};
 inline constexpr rt::NumberVariable kCheck{"BRAID_EMULATED_CHECK", 0, 1};
 inline constexpr rt::NumberVariable kPrint{"BRAID_EMULATED_PRINT", 0, 1};
 inline constexpr rt::NumberVariable kVariables[] = {kDevices,   kMemoryMb, kTimeoutMs,     kHangMs,

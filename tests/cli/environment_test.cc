@@ -63,6 +63,7 @@ const Variable kVariables[] = {
     {"BRAID_EMULATED_DETERMINISTIC", true, {"2"}, {}},
     {"BRAID_EMULATED_SHARED_KB", true, {"47", "228"}, {}},
     {"BRAID_EMULATED_SYMMETRIC", true, {"2"}, {}},
+    {"BRAID_EMULATED_MISALIGNED_POINTERS", true, {"2"}, {}},
     {"BRAID_EMULATED_CHECK", true, {"2", "true"}, {}},
     {"BRAID_EMULATED_PRINT", true, {"2"}, {}},
 };

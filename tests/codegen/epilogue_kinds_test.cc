@@ -51,7 +51,7 @@ std::vector<std::string> in_cpp(const ir::Schedule& schedule) {
 
 std::vector<std::string> in_cuda(const ir::Schedule& schedule) {
   const std::string source = codegen::cuda::emit_cuda(schedule).body;
-  const std::vector<std::string> problems = lines_with(source, "    problems[");
+  const std::vector<std::string> problems = lines_with(source, "    products[");
   std::vector<std::string> out;
   std::istringstream in(source);
   for (std::string line; std::getline(in, line);) {

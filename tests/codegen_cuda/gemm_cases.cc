@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include "ir/parser.h"
+#include "passes/plan_memory.h"
 #include "tests/codegen_cuda/cases.h"
 
 namespace braid::test {
@@ -79,20 +81,37 @@ ir::Schedule with_epilogue(DType dtype, Epilogue kind) {
 }
 
 // Attention's two products: operands are views of one tensor, batch and heads do not merge.
-ir::Schedule attention_products() {
+ir::Schedule attention_products(DType dtype, int heads) {
   Net net;
-  const Expr batch = net.graph.add_dim("batch", {1, 3}), seq = net.graph.add_dim("seq", {1, 7});
-  TensorBox qkv = net.input("qkv", DType::f32, {batch, seq, 3 * 8});
+  const Expr batch = net.graph.add_dim("batch", {1, 4}), seq = net.graph.add_dim("seq", {1, 8});
+  const int width = heads * 4;
+  TensorBox qkv = net.input("qkv", dtype, {batch, seq, 3 * width});
   std::vector<TensorBox> parts;
   for (int p = 0; p < 3; ++p) {
-    TensorBox part = net.lowering.slice(qkv, 2, p * 8, 8);
-    parts.push_back(net.lowering.permute(net.lowering.reshape(part, {batch, seq, 2, 4}), {0, 2, 1, 3}));
+    TensorBox part = net.lowering.slice(qkv, 2, p * width, width);
+    parts.push_back(net.lowering.permute(net.lowering.reshape(part, {batch, seq, heads, 4}), {0, 2, 1, 3}));
   }
   TensorBox scores = net.lowering.matmul(parts[0], net.lowering.permute(parts[1], {0, 1, 3, 2}));
   TensorBox mixed = net.lowering.matmul(net.unary(OpCode::abs, scores), parts[2]);
   net.lowering.output("scores", net.unary(OpCode::neg, scores));
-  net.lowering.output("y", net.lowering.reshape(net.lowering.permute(mixed, {0, 2, 1, 3}), {batch, seq, 8}));
+  net.lowering.output("y",
+                      net.lowering.reshape(net.lowering.permute(mixed, {0, 2, 1, 3}), {batch, seq, width}));
   return net.finish();
+}
+
+// Batches innermost in all operands, which are no matrices then; the right one is the same for all of the first dimension.
+ir::Schedule interleaved_products(int n) {
+  const std::string text = fmt::format(R"(graph main
+dim batch in [1, 3]
+input %x: f16[4, {0}, {0}, batch]
+input %w: f16[{0}, {0}, batch]
+%y: f16[4, {0}, {0}, batch] = gemm %x [4, batch, {0}, {0}] strides [{1}*batch, 1, {0}*batch, batch], %w [4, batch, {0}, {0}] strides [0, 1, {0}*batch, batch] into %y [4, batch, {0}, {0}] strides [{1}*batch, 1, {0}*batch, batch]
+output %y
+)",
+                                       n, n * n);
+  ir::Schedule schedule = ir::parse_schedule(text, "interleaved");
+  passes::PlanMemory().run(schedule);
+  return schedule;
 }
 
 // One token against a cache: two of four products depend on the cache's length.
@@ -113,6 +132,14 @@ ir::Schedule naive(DType dtype) {
   Net net;
   TensorBox x = net.input("x", dtype, {2, 3, 5}), w = net.input("w", dtype, {5, 4});
   net.lowering.output("y", net.lowering.matmul(x, w));
+  return net.finish();
+}
+
+// No matrices, in a batch of a size that is known: no step of it may be taken for that of one matrix.
+ir::Schedule empty_batch() {
+  Net net;
+  TensorBox x = net.input("x", DType::f32, {1, 2, 3}), w = net.input("w", DType::f32, {0, 3, 4});
+  net.lowering.output("y", net.lowering.matmul(net.unary(OpCode::neg, x), w));
   return net.finish();
 }
 
@@ -141,11 +168,20 @@ void add_gemm_cases(std::vector<Case>& out) {
                      [dtype, kind = kind] { return with_epilogue(dtype, kind); }});
     }
   }
-  out.push_back({"attention_products", attention_products});
+  for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    for (int heads : {2, 3})
+      out.push_back({fmt::format("attention_products_{}_{}", heads, to_string(dtype)),
+                     [dtype, heads] { return attention_products(dtype, heads); }});
+  }
+  for (int size : {8, 40}) {
+    out.push_back(
+        {fmt::format("interleaved_products_{}", size), [size] { return interleaved_products(size); }});
+  }
   out.push_back({"decode_products", decode_products});
   for (DType dtype : {DType::f64, DType::i32, DType::i8, DType::i64}) {
     out.push_back({fmt::format("gemm_naive_{}", to_string(dtype)), [dtype] { return naive(dtype); }});
   }
+  out.push_back({"empty_batch", empty_batch});
   out.push_back({"broadcast_and_weights", broadcast_and_weights});
 }
 

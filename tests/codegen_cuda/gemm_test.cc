@@ -1,7 +1,10 @@
 #include "runtime/emulated/gemm.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 
+#include "runtime/emulated/options.h"
 #include "tests/codegen_cuda/run_case.h"
 
 namespace braid::test {
@@ -45,15 +48,42 @@ TEST_F(Gemm, WhatTheLibraryHasNeedsNoKernel) {
   EXPECT_THAT(source_of("gemm_exact_gelu_f32"), ::testing::Not(::testing::HasSubstr("GemmEpilogue")));
 }
 
+// Rows of odd lengths, so that matrices of halves begin at any multiple of 2 bytes.
 TEST_F(Gemm, OperandsAreViewsAndBatchesThatDoNotMerge) {
-  expect_equal(run_case("attention_products", {{"batch", 3}, {"seq", 7}}), 0);
-  expect_equal(run_case("attention_products", {{"batch", 1}, {"seq", 1}}), 0);
+  for (const char* type : {"f32", "f16", "bf16"}) {
+    for (int heads : {2, 3}) {
+      for (std::int64_t batch : {1, 2, 3, 4}) {
+        for (std::int64_t seq : {1, 7, 8})
+          expect_equal(run_case(fmt::format("attention_products_{}_{}", heads, type),
+                                {{"batch", batch}, {"seq", seq}}),
+                       0);
+      }
+    }
+  }
 }
 
-TEST_F(Gemm, BatchesThatDoNotMergeAreOneCall) {
-  const std::string source = source_of("attention_products");
-  EXPECT_THAT(source, ::testing::HasSubstr("batch_by_pointers"));
-  EXPECT_THAT(source, ::testing::Not(::testing::HasSubstr("for (int64_t batch")));
+TEST_F(Gemm, LibrariesWithoutArraysOfMisalignedPointersGetSeveralCalls) {
+  emulated::options().misaligned_pointers = false;
+  for (std::int64_t seq : {7, 8})
+    expect_equal(run_case("attention_products_3_f16", {{"batch", 4}, {"seq", seq}}), 0);
+  emulated::options().misaligned_pointers = true;
+}
+
+TEST_F(Gemm, NoAlignmentOfSymbolsSendsHalvesToTheNaiveKernel) {
+  for (const char* name : {"attention_products_2_f32", "attention_products_3_f16"}) {
+    const std::string source = source_of(name);
+    EXPECT_THAT(source, ::testing::HasSubstr(".levels = 2"));
+    EXPECT_THAT(source, ::testing::Not(::testing::HasSubstr("product_kernel"))) << name;
+  }
+}
+
+TEST_F(Gemm, LargeProductsOfWhatIsNoMatrixReadCopies) {
+  for (const char* name : {"interleaved_products_8", "interleaved_products_40"}) {
+    for (std::int64_t batch : {1, 3}) expect_equal(run_case(name, {{"batch", batch}}), 2e-3);
+  }
+  EXPECT_THAT(source_of("interleaved_products_8"), ::testing::HasSubstr("Not a product that"));
+  EXPECT_THAT(source_of("interleaved_products_40"),
+              ::testing::Not(::testing::HasSubstr("Not a product that")));
 }
 
 // An instance of a program without weights or ranks.
@@ -107,7 +137,7 @@ TEST_F(Gemm, TuningTimesTheLibrarysAlgorithmsOncePerProduct) {
   options.integers = false;
   expect_equal(run_case("gemm_residual_f32", {{"rows", 10}}, options), 1e-5);
   expect_equal(run_case("gemm_bias_gelu_bf16", {{"rows", 10}}, options), 1e-2);
-  expect_equal(run_case("attention_products", {{"batch", 3}, {"seq", 7}}), 0);
+  expect_equal(run_case("attention_products_3_f32", {{"batch", 3}, {"seq", 7}}), 0);
   ::unsetenv("BRAID_CUDA_TUNE");
 }
 
@@ -115,6 +145,8 @@ TEST_F(Gemm, TypesThatTheLibraryLacksHaveAKernelOfTheirOwn) {
   for (const char* type : {"f64", "i32", "i8", "i64"})
     expect_equal(run_case(std::string("gemm_naive_") + type), 0);
 }
+
+TEST_F(Gemm, ABatchOfNoMatricesTouchesNothing) { expect_equal(run_case("empty_batch"), 0); }
 
 TEST_F(Gemm, WeightsBroadcastOperandsAndEqualProblems) {
   expect_equal(run_case("broadcast_and_weights"), 0);

@@ -1,0 +1,27 @@
+// Products with batch dimensions as calls of the matrix library. Sizes and steps are numbers here: whether dimensions merge and how operands are
+// aligned is decided for the present dims, not proved from symbols.
+#pragma once
+
+#include "runtime/cuda_gemm_problem.h"
+
+namespace braid::rt::cuda {
+
+// Without dimensions of size 1; neighbours are merged if one step describes both, and the innermost becomes rows of one matrix if that has
+// the same products.
+BatchedGemm folded(const BatchedGemm& product);
+
+// One call, or several of one problem. Each dimension is a stride of the problem, in arrays of pointers, or repeats the call.
+struct GemmCalls {
+  GemmProblem problem;
+  int pointers = 0, repeats = 0;  // dimensions, outermost first
+  GemmBatch pointer[kMostGemmBatches] = {}, repeat[kMostGemmBatches] = {};
+
+  int64_t count() const;  // of calls
+};
+
+// The dimension of most matrices becomes a stride, the others repeat the call. `product` is folded.
+GemmCalls by_strides(const BatchedGemm& product);
+// One call. `product` is folded, has at least two dimensions, and neither bias nor epilogue.
+GemmCalls by_pointers(const BatchedGemm& product);
+
+}  // namespace braid::rt::cuda
