@@ -51,10 +51,17 @@ constexpr const char* kOutcomeNames[] = {"passed", "failed", "refused"};
 // the ranks that were asked for.
 bool unsupported(int code) {
   constexpr int kNotInCpp = 601, kNotInCuda = 640;
-  constexpr int kCodes[] = {frontend::kOpset,           frontend::kUnsupportedOperators, frontend::kUnknownDomain,
-                            frontend::kUnsupportedType, frontend::kDataDependentSize,    frontend::kUnknownShape,
-                            frontend::kUnsupportedForm, frontend::kVersionConversion,    frontend::kIndivisible,
-                            kNotInCpp,                  kNotInCuda};
+  constexpr int kCodes[] = {frontend::kOpset,
+                            frontend::kUnsupportedOperators,
+                            frontend::kUnknownDomain,
+                            frontend::kUnsupportedType,
+                            frontend::kDataDependentSize,
+                            frontend::kUnknownShape,
+                            frontend::kUnsupportedForm,
+                            frontend::kVersionConversion,
+                            frontend::kIndivisible,
+                            kNotInCpp,
+                            kNotInCuda};
   return std::ranges::find(kCodes, code) != std::end(kCodes);
 }
 
