@@ -21,8 +21,8 @@ inline constexpr rt::NumberVariable kSymmetric{"BRAID_EMULATED_SYMMETRIC", 0, 1}
 inline constexpr rt::NumberVariable kMisalignedPointers{"BRAID_EMULATED_MISALIGNED_POINTERS", 0, 1};
 inline constexpr rt::NumberVariable kCheck{"BRAID_EMULATED_CHECK", 0, 1};
 inline constexpr rt::NumberVariable kPrint{"BRAID_EMULATED_PRINT", 0, 1};
-inline constexpr rt::NumberVariable kVariables[] = {kDevices,   kMemoryMb, kTimeoutMs,     kHangMs,
-                                                    kDelayUs,   kSeed,     kDeterministic, kSharedKb,
-                                                    kSymmetric, kCheck,    kPrint};
+inline constexpr rt::NumberVariable kVariables[] = {
+    kDevices,  kMemoryMb,  kTimeoutMs,          kHangMs, kDelayUs, kSeed, kDeterministic,
+    kSharedKb, kSymmetric, kMisalignedPointers, kCheck,  kPrint};
 
 }  // namespace braid::emulated
