@@ -9,6 +9,7 @@
 #include "ir/error.h"
 #include "ir/post_ops.h"
 #include "ir/typing.h"
+#include "runtime/cuda_gemm_problem.h"
 
 namespace braid::codegen::cuda {
 namespace {
@@ -28,8 +29,6 @@ const char* library_type(DType dtype) {
       return nullptr;
   }
 }
-
-constexpr std::size_t kMostBatches = 8;  // kMostGemmBatches of runtime/cuda_gemm_problem.h
 
 struct Matrix {
   bool transposed = false;
@@ -101,7 +100,7 @@ std::optional<Operands> operands_of(const ir::Graph& graph, const ir::Product& g
     return std::nullopt;
   }
   const std::optional<Matrix> a = matrix_of(gemm.a), b = matrix_of(gemm.b), d = matrix_of(gemm.out);
-  if (!a || !b || !d || batches(gemm).size() > kMostBatches) return std::nullopt;
+  if (!a || !b || !d || batches(gemm).size() > rt::cuda::kMostGemmBatches) return std::nullopt;
   return Operands{*a, *b, *d};
 }
 
@@ -148,7 +147,7 @@ PackedOperands packed_operands(const ir::Graph& graph, const ir::Gemm& product) 
   const Expr sums = ir::numel(product.out.sizes) * product.a.sizes[n - 1];
   if (ir::bounds(sums).max <= kMostNaive) return {};
   // All of them: then few batch dimensions are left.
-  if (batches(product).size() > kMostBatches) return {true, true, true};
+  if (batches(product).size() > rt::cuda::kMostGemmBatches) return {true, true, true};
   return {!matrix_of(product.a), !matrix_of(product.b), !matrix_of(product.out)};
 }
 

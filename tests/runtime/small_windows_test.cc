@@ -97,12 +97,19 @@ std::vector<float> values(Random& random, int64_t n) {
   return out;
 }
 
-TEST(SmallWindows, PoolsAgreeWithPlainSums) {
+template <class F>
+void for_random_cases(const F& f) {
   const std::uint64_t first = test::first_seed();
   for (int k = 0; k < test::random_cases(400); ++k) {
     const std::uint64_t seed = first + static_cast<std::uint64_t>(k);
     SCOPED_TRACE("BRAID_TEST_SEED=" + std::to_string(seed));
     Random random(static_cast<unsigned>(seed));
+    f(random);
+  }
+}
+
+TEST(SmallWindows, PoolsAgreeWithPlainSums) {
+  for_random_cases([](Random& random) {
     PoolShape s;
     draw_windows(random, s);
     s.channels = between(random, 1, 3);
@@ -130,15 +137,11 @@ TEST(SmallWindows, PoolsAgreeWithPlainSums) {
         EXPECT_NEAR(out[static_cast<size_t>(to + at)], sum, 1e-6);
       });
     }
-  }
+  });
 }
 
 TEST(SmallWindows, ConvolutionsAgreeWithPlainSums) {
-  const std::uint64_t first = test::first_seed();
-  for (int k = 0; k < test::random_cases(400); ++k) {
-    const std::uint64_t seed = first + static_cast<std::uint64_t>(k);
-    SCOPED_TRACE("BRAID_TEST_SEED=" + std::to_string(seed));
-    Random random(static_cast<unsigned>(seed));
+  for_random_cases([](Random& random) {
     ConvolutionShape s;
     draw_windows(random, s);
     s.groups = between(random, 1, 2);
@@ -177,7 +180,7 @@ TEST(SmallWindows, ConvolutionsAgreeWithPlainSums) {
         EXPECT_NEAR(out[static_cast<size_t>(image * s.out_batch + filter * s.out_channel + at)], sum, 1e-5);
       });
     }
-  }
+  });
 }
 
 }  // namespace
