@@ -78,6 +78,30 @@ Bounds bounds(Expr e, Extents extents) {
 
 namespace {
 
+// A lower bound of `e` with one quotient less: a - c + 1 <= c floor(a / c) <= a, for a constant c that divides the coefficient, beside
+// factors that are not negative. nullopt if there is no such quotient.
+std::optional<Expr> without_quotient(Expr e, Extents extents) {
+  for (const Term& t : terms(e)) {
+    for (std::size_t k = 0; k < t.atoms.size(); ++k) {
+      const Expr quotient = t.atoms[k];
+      if (quotient.kind() != ExprKind::floor_div || !quotient.rhs().is_constant()) continue;
+      const std::int64_t c = quotient.rhs().constant();
+      if (c <= 0 || t.coefficient % c != 0) continue;
+      Expr others = 1;
+      bool bounded = true;
+      for (std::size_t j = 0; j < t.atoms.size(); ++j) {
+        if (j == k) continue;
+        bounded = bounded && provably_non_negative(t.atoms[j], extents);
+        others = others * t.atoms[j];
+      }
+      if (!bounded) continue;
+      const Expr bound = t.coefficient > 0 ? quotient.lhs() - (c - 1) : quotient.lhs();
+      return e - quotient * others * t.coefficient + bound * others * (t.coefficient / c);
+    }
+  }
+  return std::nullopt;
+}
+
 bool prove_non_negative(Expr e, Extents extents) {
   if (bounds(e, extents).min >= 0) return true;
   // A term with a loop index or a coordinate of the rank whose factors are all non-negative takes its smallest value at 0
@@ -109,6 +133,8 @@ bool prove_non_negative(Expr e, Extents extents) {
           substitute(e, [&](Expr s) { return s == a ? std::optional(extreme) : std::nullopt; }), extents);
     }
   }
+  if (const std::optional<Expr> less = without_quotient(e, extents))
+    return provably_non_negative(*less, extents);
   // Only dimensions are left: shift each dimension d to its minimum, d = min + d', d' >= 0; if then no
   // coefficient is negative the expression is non-negative.
   for (const Term& t : terms(e)) {

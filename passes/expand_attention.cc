@@ -28,10 +28,9 @@ class Expansion {
   }
 
   std::vector<OpId> run() {
-    const TensorRef scores = temporary(".scores", score_, pairs_),
-                    masked = temporary(".masked", score_, pairs_), most = temporary(".most", score_, rows_),
-                    raised = temporary(".raised", score_, pairs_), total = temporary(".total", score_, rows_),
-                    weights = temporary(".weights", graph_[k_.value.buffer].dtype, pairs_);
+    const TensorRef scores = of_pairs(".scores", score_), masked = of_pairs(".masked", score_),
+                    most = of_rows(".most"), raised = of_pairs(".raised", score_), total = of_rows(".total"),
+                    weights = of_pairs(".weights", graph_[k_.value.buffer].dtype);
     std::vector<OpId> ops;
     const auto add = [&](const char* suffix, Kernel kernel, BufferId output) {
       ops.push_back(graph_.add_op(
@@ -44,11 +43,11 @@ class Expansion {
     std::swap(product.b.strides[3], product.b.strides[4]);
     product.out = scores;
     add(".scores", std::move(product), scores.buffer);
-    add(".masked", masked_scores(scores), masked.buffer);
-    add(".most", reduction(ReduceKind::max, masked), most.buffer);
-    add(".raised", exponentials(masked, most), raised.buffer);
-    add(".total", reduction(ReduceKind::sum, raised), total.buffer);
-    add(".weights", quotients(raised, total, graph_[weights.buffer].dtype), weights.buffer);
+    add(".masked", masked_scores(scores, masked), masked.buffer);
+    add(".most", reduction(ReduceKind::max, masked, most), most.buffer);
+    add(".raised", exponentials(masked, most, raised), raised.buffer);
+    add(".total", reduction(ReduceKind::sum, raised, total), total.buffer);
+    add(".weights", quotients(raised, total, weights), weights.buffer);
 
     Gemm sums;
     sums.a = weights;
@@ -62,8 +61,17 @@ class Expansion {
   }
 
  private:
-  TensorRef temporary(const char* suffix, DType type, const std::vector<Expr>& sizes) {
-    return whole(graph_, graph_.add_owned(graph_[id_].name + suffix, type, sizes));
+  TensorRef of_rows(const char* suffix) {
+    return whole(graph_, graph_.add_owned(graph_[id_].name + suffix, score_, rows_));
+  }
+  // Rows are multiples of 16 bytes: products write and read them, and the matrix library moves as many at once.
+  TensorRef of_pairs(const char* suffix, DType type) {
+    const std::int64_t unit = 16 / size_of(type);
+    std::vector<Expr> padded = pairs_;
+    padded.back() = ceil_div(pairs_.back(), unit) * unit;
+    const BufferId id = graph_.add_owned(graph_[id_].name + suffix, type, padded);
+    graph_[id].sizes = pairs_;
+    return whole(graph_, id);
   }
   // [batch, heads, ...] as [batch, key heads, heads of each, ...].
   TensorRef by_key_head(TensorRef ref) const {
@@ -92,16 +100,13 @@ class Expansion {
   // Of one of the tensors above; those over rows ignore the key.
   ValueId load(BodyBuilder& b, const TensorRef& ref) const { return load(b, ref, indices()); }
 
-  Loops loops(BodyBuilder& b, ValueId value, bool reduced = false, ReduceKind kind = ReduceKind::sum) const {
+  Loops loops(BodyBuilder& b, ValueId value, const TensorRef& to, std::optional<ReduceKind> kind = {}) const {
     Loops out;
     out.sizes = pairs_;
-    out.reduced = reduced ? 1 : 0;
-    out.reduce = kind;
+    out.reduced = kind ? 1 : 0;
+    out.reduce = kind.value_or(ReduceKind::sum);
     out.body = b.finish(value);
-    const std::vector<Expr>& kept = reduced ? rows_ : pairs_;
-    const std::vector<Expr> strides = contiguous_strides(kept);
-    for (std::size_t d = 0; d < kept.size(); ++d) out.store_index = out.store_index + index(d) * strides[d];
-    out.store_index = simplify(out.store_index, kept);
+    out.store_index = simplify(offset(to, indices()), pairs_);
     return out;
   }
 
@@ -123,7 +128,7 @@ class Expansion {
     return all;
   }
 
-  Loops masked_scores(const TensorRef& scores) const {
+  Loops masked_scores(const TensorRef& scores, const TensorRef& to) const {
     BodyBuilder b(*graph_.pool);
     const ValueId none = b.constant_of(score_, -std::numeric_limits<double>::infinity());
     ValueId s = load(b, scores);
@@ -142,24 +147,26 @@ class Expansion {
       }
     }
     if (const std::optional<ValueId> may = attended(b)) s = b.where(*may, s, none);
-    return loops(b, s);
+    return loops(b, s, to);
   }
 
-  Loops reduction(ReduceKind kind, const TensorRef& of) const {
+  Loops reduction(ReduceKind kind, const TensorRef& of, const TensorRef& to) const {
     BodyBuilder b(*graph_.pool);
-    return loops(b, load(b, of), true, kind);
+    return loops(b, load(b, of), to, kind);
   }
 
-  Loops exponentials(const TensorRef& masked, const TensorRef& most) const {
+  Loops exponentials(const TensorRef& masked, const TensorRef& most, const TensorRef& to) const {
     BodyBuilder b(*graph_.pool);
     const ValueId s = load(b, masked), m = load(b, most);
     const ValueId none = b.constant_of(score_, -std::numeric_limits<double>::infinity());
-    return loops(b, b.where(b.binary(OpCode::eq, s, none), b.constant_of(score_, 0),
-                            b.unary(OpCode::exp, b.binary(OpCode::sub, s, m))));
+    return loops(b,
+                 b.where(b.binary(OpCode::eq, s, none), b.constant_of(score_, 0),
+                         b.unary(OpCode::exp, b.binary(OpCode::sub, s, m))),
+                 to);
   }
 
   // The sum of a row without a softmax is 0 or NaN.
-  Loops quotients(const TensorRef& raised, const TensorRef& total, DType type) const {
+  Loops quotients(const TensorRef& raised, const TensorRef& total, const TensorRef& to) const {
     BodyBuilder b(*graph_.pool);
     const ValueId x = load(b, raised), sum = load(b, total), zero = b.constant_of(score_, 0);
     const ValueId quotient = b.binary(OpCode::div, x, sum);
@@ -167,7 +174,7 @@ class Expansion {
                            : k_.undefined == UndefinedRows::zero
                                ? b.where(b.binary(OpCode::gt, sum, zero), quotient, zero)
                                : b.where(b.binary(OpCode::eq, sum, zero), zero, quotient);
-    return loops(b, b.cast(weight, type));
+    return loops(b, b.cast(weight, graph_[to.buffer].dtype), to);
   }
 
   Graph& graph_;

@@ -248,6 +248,17 @@ TEST(Expr, IndexArithmeticOfReshapesFolds) {
 }
 
 // The size of an axis that is read backwards and may be empty.
+TEST(Expr, PaddedRowsAreNoShorterThanTheirElements) {
+  Graph graph;
+  const Expr n = graph.add_dim("n", {0, 100}), m = graph.add_dim("m", {0, 100});
+  EXPECT_TRUE(provably_non_negative(ceil_div(n, 8) * 8 - n));
+  EXPECT_TRUE(provably_non_negative(ceil_div(n, 8) * 8 * m - n * m));
+  EXPECT_TRUE(provably_non_negative(n - floor_div(n, 8) * 8));
+  EXPECT_TRUE(provably_non_negative(floor_div(n, 8) * 8 - n + 7));
+  EXPECT_FALSE(provably_non_negative(floor_div(n, 8) * 8 - n + 6));
+  EXPECT_FALSE(provably_non_negative(ceil_div(n, 8) * 8 - n - 1));
+}
+
 TEST(Expr, MinimumAbsorbsAMaximumOfItselfAndTheOtherWayRound) {
   Graph g;
   const Expr n = g.add_dim("n", {0, 8});
