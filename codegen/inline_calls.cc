@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "codegen/copy_loop.h"
+#include "ir/copy_loop.h"
 
 namespace braid::codegen {
 namespace {

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "codegen/copy_loop.h"
 #include "codegen/window_loops.h"
+#include "ir/copy_loop.h"
 #include "ir/error.h"
 #include "ir/kernel_parts.h"
 #include "ir/post_ops.h"

@@ -53,7 +53,9 @@ struct Target {
   bool has_checked = false;         // EmitRequest::checked
   bool has_standalone = false;      // EmitRequest::standalone
   std::vector<passes::Pass> first;  // run before all other passes
-  KernelLimits limits;              // of the target's kernels, for legalise()
+  std::vector<passes::Pass>
+      after_layouts;    // run after choose_layouts, or first where the list has no such pass
+  KernelLimits limits;  // of the target's kernels, for legalise()
   // Emits source, header, weights and manifest into the folder, unpublished. User errors if the target has no code
   // for something in the schedule.
   std::function<Emitted(const ir::Schedule&, const EmitRequest&, ProgramFolder&)> emit;

@@ -7,64 +7,13 @@
 #include "ir/error.h"
 #include "ir/scalar.h"
 #include "ir/typing.h"
+#include "passes/window_body.h"
 
 namespace braid::codegen {
 namespace {
 
 using namespace ir;
-
-// A body over `sizes`; indices of extent 1 are 0.
-class Body : public BodyBuilder {
- public:
-  Body(const Graph& graph, std::vector<Expr> sizes)
-      : BodyBuilder(*graph.pool), graph_(graph), sizes_(std::move(sizes)) {}
-
-  Expr at(std::size_t k) { return sizes_[k].is_constant(1) ? Expr(0) : pool().index(k); }
-  const std::vector<Expr>& sizes() const { return sizes_; }
-  std::optional<ValueId> inside() const { return inside_; }
-
-  // The element of a dimension of `size` that a window reads; from now on `inside` includes that there is one.
-  Expr element(const Window& w, bool transposed, Expr position, Expr tap, Expr size) {
-    Expr at = position + w.pad - tap * w.dilation;
-    if (!transposed) {
-      at = position * w.stride + tap * w.dilation - w.pad;
-    } else if (w.stride > 1) {
-      require(binary(OpCode::eq, index(mod(at, w.stride)), index(0)));
-      at = floor_div(at, w.stride);
-    }
-    if (!provably_non_negative(at, sizes_)) require(binary(OpCode::ge, index(at), index(0)));
-    if (!provably_less(at, size, sizes_)) require(binary(OpCode::lt, index(at), index(size)));
-    return at;
-  }
-
-  ValueId element_of(const TensorRef& ref, std::span<const Expr> at) {
-    return load(ref.buffer, graph_[ref.buffer].dtype, simplify(offset(ref, at), sizes_), inside_);
-  }
-  Expr offset(const TensorRef& ref, std::span<const Expr> at) const {
-    Expr e = ref.offset;
-    for (std::size_t d = 0; d < ref.sizes.size(); ++d) e = e + at[d] * ref.strides[d];
-    return e;
-  }
-
-  // The loop that reduces the last indices and stores at `store` of `out`.
-  Loops loops(std::size_t kept, ReduceKind reduce, ValueId value, Expr store) {
-    Loops out;
-    out.sizes = sizes_;
-    out.reduced = static_cast<int>(sizes_.size() - kept);
-    out.reduce = reduce;
-    out.body = finish(value);
-    out.store_index = simplify(store, std::span(sizes_).first(kept));
-    return out;
-  }
-
- private:
-  void require(ValueId condition) {
-    inside_ = inside_ ? binary(OpCode::logical_and, *inside_, condition) : condition;
-  }
-  const Graph& graph_;
-  std::vector<Expr> sizes_;
-  std::optional<ValueId> inside_;
-};
+using passes::WindowBody;
 
 // Channels and filters are counted within a group, so that no index divides: out [n, spatial..., groups, m].
 Loops convolution_loops(const Graph& graph, const Convolution& k) {
@@ -75,7 +24,7 @@ Loops convolution_loops(const Graph& graph, const Convolution& k) {
   const std::size_t kept = sizes.size();
   for (const Window& w : k.windows) sizes.push_back(w.taps);
   sizes.push_back(channels);
-  Body body(graph, std::move(sizes));
+  WindowBody body(graph, std::move(sizes));
   const Expr group = body.at(spatial + 1), filter = body.at(spatial + 2), channel = body.at(kept + spatial);
   std::vector<Expr> in = {body.at(0)}, weight = {group}, out = {body.at(0)};
   for (std::size_t d = 0; d < spatial; ++d) {
@@ -95,7 +44,7 @@ Loops convolution_loops(const Graph& graph, const Convolution& k) {
 
 // A body over [n, spatial..., channels] and the taps, and what it reads.
 struct PoolBody {
-  Body body;
+  WindowBody body;
   std::size_t kept;
   std::vector<Expr> out;  // indices of the result
   ValueId element;        // of x, where `body.inside()`
@@ -105,7 +54,7 @@ PoolBody pool_body(const Graph& graph, const Pooling& k) {
   std::vector<Expr> sizes = k.out.sizes;
   const std::size_t kept = sizes.size(), spatial = k.windows.size();
   for (const Window& w : k.windows) sizes.push_back(w.taps);
-  PoolBody p{Body(graph, std::move(sizes)), kept, {}, {}};
+  PoolBody p{WindowBody(graph, std::move(sizes)), kept, {}, {}};
   std::vector<Expr> in = {p.body.at(0)};
   for (std::size_t d = 0; d < kept; ++d) p.out.push_back(p.body.at(d));
   for (std::size_t d = 0; d < spatial; ++d) {
@@ -163,7 +112,7 @@ class PoolLoops {
     const DType type = graph_[k_.x.buffer].dtype, wide = is_float(type) ? accumulator_of(type) : type;
     const TensorRef sums = temporary(".sum", wide);
     const Loops sum = values(PoolKind::sum, sums);
-    Body body(graph_, k_.out.sizes);
+    WindowBody body(graph_, k_.out.sizes);
     const std::vector<Expr> at = indices(body);
     const Expr count = simplify(taps_inside(at), body.sizes());
     const ValueId divisor = body.cast(body.index(count), wide);
@@ -180,7 +129,7 @@ class PoolLoops {
     const TensorRef maxima = temporary(".max", type), first = temporary(".first", DType::i64);
     const Loops maximum = values(PoolKind::max, maxima);
     PoolBody p = pool_body(graph_, k_);
-    Body& b = p.body;
+    WindowBody& b = p.body;
     ValueId found = b.binary(OpCode::eq, p.element,
                              b.load(maxima.buffer, type, simplify(b.offset(maxima, p.out), b.sizes())));
     if (is_float(type)) found = b.binary(OpCode::logical_or, found, b.unary(OpCode::is_nan, p.element));
@@ -191,7 +140,7 @@ class PoolLoops {
                             b.loops(p.kept, ReduceKind::min, b.where(found, b.index(p.position), nowhere),
                                     b.offset(first, p.out)),
                             first.buffer);
-    Body last(graph_, k_.out.sizes);
+    WindowBody last(graph_, k_.out.sizes);
     const std::vector<Expr> at = indices(last);
     const ValueId index = last.element_of(first, at);
     const ValueId missing = last.binary(OpCode::eq, index, last.constant(DType::i64, kNowhere));
@@ -202,7 +151,7 @@ class PoolLoops {
     return {id_, search, finish};
   }
 
-  static std::vector<Expr> indices(Body& body) {
+  static std::vector<Expr> indices(WindowBody& body) {
     std::vector<Expr> at;
     for (std::size_t d = 0; d < body.sizes().size(); ++d) at.push_back(body.at(d));
     return at;

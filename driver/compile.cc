@@ -13,6 +13,7 @@
 #include "ir/input_file.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
+#include "passes/choose_layouts.h"
 #include "passes/dead_code.h"
 #include "passes/default_passes.h"
 #include "passes/drop_roundings.h"
@@ -131,6 +132,13 @@ void insert_precision(std::vector<passes::Pass>& list, const CompileOptions& opt
   list.insert(list.begin() + (first ? 1 : 0), lower_precision(options));
 }
 
+void insert_after_layouts(std::vector<passes::Pass>& list, const std::vector<passes::Pass>& added) {
+  const auto layouts = std::find_if(list.begin(), list.end(), [](const passes::Pass& pass) {
+    return pass.name() == passes::ChooseLayouts::kName;
+  });
+  list.insert(layouts == list.end() ? list.begin() : layouts + 1, added.begin(), added.end());
+}
+
 // The passes for the user and the target, then the list, with the target's legalisation in it.
 std::vector<passes::Pass> pass_list(const CompileOptions& options, const codegen::Target& target,
                                     const passes::Pass& legalise) {
@@ -139,6 +147,7 @@ std::vector<passes::Pass> pass_list(const CompileOptions& options, const codegen
   std::vector<passes::Pass> asked =
       options.passes ? passes::parse_pass_list(*options.passes) : passes::default_passes();
   insert_precision(asked, options);
+  insert_after_layouts(asked, target.after_layouts);
   if (!options.passes) insert_roundings(asked);
   insert_legalisation(asked, legalise);
   if (!options.passes) fuse_leftovers(asked);

@@ -25,9 +25,15 @@ std::span<const std::byte> ConstantData::of_rank(int rank) const {
 }
 
 ConstantData own_bytes(std::vector<std::byte> bytes) {
-  auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
+  std::vector<std::vector<std::byte>> all;
+  all.push_back(std::move(bytes));
+  return own_bytes_of_ranks(std::move(all));
+}
+
+ConstantData own_bytes_of_ranks(std::vector<std::vector<std::byte>> per_rank) {
+  auto owner = std::make_shared<const std::vector<std::vector<std::byte>>>(std::move(per_rank));
   ConstantData data;
-  data.per_rank = {std::span<const std::byte>(*owner)};
+  for (const std::vector<std::byte>& bytes : *owner) data.per_rank.emplace_back(bytes);
   data.owner = owner;
   return data;
 }
@@ -87,6 +93,15 @@ BufferId Graph::add_owned(std::string name, DType dtype, std::vector<Expr> sizes
   buffer.sizes = std::move(sizes);
   buffer.storage = add_storage(std::move(storage));
   return add_buffer(std::move(buffer));
+}
+
+BufferId Graph::add_padded(std::string name, DType dtype, std::vector<Expr> sizes, StorageKind kind) {
+  const std::int64_t unit = kRowUnit / size_of(dtype);
+  std::vector<Expr> padded = sizes;
+  padded.back() = ceil_div(sizes.back(), unit) * unit;
+  const BufferId id = add_owned(std::move(name), dtype, std::move(padded), kind);
+  (*this)[id].sizes = std::move(sizes);
+  return id;
 }
 
 BufferId Graph::add_mutation(BufferId of, std::string name) {

@@ -62,6 +62,7 @@ struct ConstantData {
   std::span<const std::byte> of_rank(int rank) const;
 };
 ConstantData own_bytes(std::vector<std::byte> bytes);
+ConstantData own_bytes_of_ranks(std::vector<std::vector<std::byte>> per_rank);
 
 struct Storage {
   std::string name;
@@ -467,6 +468,9 @@ class NameTable {
   std::unordered_map<std::string, int> next_suffix_;
 };
 
+// Bytes of which the addresses of padded rows are multiples: what matrix libraries move at once.
+inline constexpr std::int64_t kRowUnit = 16;
+
 struct Graph {
   std::string name = "main";
   std::shared_ptr<ExprPool> pool = std::make_shared<ExprPool>();
@@ -502,6 +506,9 @@ struct Graph {
   // An owning buffer with a row-major FixedLayout over a new storage of the given kind.
   BufferId add_owned(std::string name, DType dtype, std::vector<Expr> sizes,
                      StorageKind kind = StorageKind::activation);
+  // The same with rows, of the last dimension, that begin at multiples of kRowUnit.
+  BufferId add_padded(std::string name, DType dtype, std::vector<Expr> sizes,
+                      StorageKind kind = StorageKind::activation);
   // Adds a name for `of`'s memory after an operation.
   BufferId add_mutation(BufferId of, std::string name);
 };

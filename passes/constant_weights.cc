@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -14,15 +13,6 @@ namespace braid::passes {
 using namespace ir;
 
 namespace {
-
-// Keeps the bytes of all ranks alive.
-ConstantData owned(std::vector<std::vector<std::byte>> per_rank) {
-  auto memory = std::make_shared<std::vector<std::vector<std::byte>>>(std::move(per_rank));
-  ConstantData data;
-  for (const std::vector<std::byte>& bytes : *memory) data.per_rank.emplace_back(bytes);
-  data.owner = memory;
-  return data;
-}
 
 std::size_t count(std::int64_t n) { return static_cast<std::size_t>(n); }
 
@@ -111,7 +101,7 @@ std::optional<ConstantData> rounded(const ConstantWeights& weights, DType type) 
     });
   }
   if (!fits) return std::nullopt;
-  return owned(std::move(out));
+  return own_bytes_of_ranks(std::move(out));
 }
 
 std::optional<QuantisedColumns> quantised_columns(const ConstantWeights& weights) {
@@ -136,7 +126,7 @@ std::optional<QuantisedColumns> quantised_columns(const ConstantWeights& weights
     std::vector<std::byte>& packed = scales.emplace_back(scale.size() * sizeof(float));
     std::memcpy(packed.data(), scale.data(), packed.size());
   }
-  return QuantisedColumns{owned(std::move(bytes)), owned(std::move(scales))};
+  return QuantisedColumns{own_bytes_of_ranks(std::move(bytes)), own_bytes_of_ranks(std::move(scales))};
 }
 
 }  // namespace braid::passes

@@ -5,6 +5,7 @@
 #include "passes/dead_code.h"
 #include "passes/drop_roundings.h"
 #include "passes/expand_attention.h"
+#include "passes/expand_convolutions.h"
 #include "passes/forward_copies.h"
 #include "passes/forward_parts.h"
 #include "passes/fuse_epilogues.h"
@@ -96,6 +97,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<DropRoundings>();
   registry.add<EarliestStartLatestWait>();
   registry.add<ExpandAttention>();
+  registry.add<ExpandConvolutions>();
   registry.add<ForwardCopies>();
   registry.add<ForwardParts>();
   registry.add<FuseEpilogues>();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/typing.h"
+#include "passes/replace_operations.h"
 
 namespace braid::passes {
 namespace {
@@ -64,14 +65,8 @@ class Expansion {
   TensorRef of_rows(const char* suffix) {
     return whole(graph_, graph_.add_owned(graph_[id_].name + suffix, score_, rows_));
   }
-  // Rows are multiples of 16 bytes: products write and read them, and the matrix library moves as many at once.
   TensorRef of_pairs(const char* suffix, DType type) {
-    const std::int64_t unit = 16 / size_of(type);
-    std::vector<Expr> padded = pairs_;
-    padded.back() = ceil_div(pairs_.back(), unit) * unit;
-    const BufferId id = graph_.add_owned(graph_[id_].name + suffix, type, padded);
-    graph_[id].sizes = pairs_;
-    return whole(graph_, id);
+    return whole(graph_, graph_.add_padded(graph_[id_].name + suffix, type, pairs_));
   }
   // [batch, heads, ...] as [batch, key heads, heads of each, ...].
   TensorRef by_key_head(TensorRef ref) const {
@@ -186,53 +181,14 @@ class Expansion {
   std::vector<Expr> rows_, pairs_;
 };
 
-class Nodes {
- public:
-  explicit Nodes(Graph& graph) : graph_(graph) {}
-
-  bool run(std::vector<ScheduleNode>& nodes) {
-    bool changed = false;
-    std::vector<ScheduleNode> out;
-    for (ScheduleNode& node : nodes) {
-      if (node.kind == ScheduleNode::Kind::grouped) {
-        changed |= run(node.members);
-      } else if (node.kind == ScheduleNode::Kind::single) {
-        const std::vector<OpId> ops = expanded(node.op, changed);
-        for (std::size_t k = 0; k + 1 < ops.size(); ++k) out.push_back(ScheduleNode::single(ops[k]));
-      }
-      out.push_back(std::move(node));
-    }
-    nodes = std::move(out);
-    return changed;
-  }
-
- private:
-  std::vector<OpId> expanded(OpId id, bool& changed) {
-    if (graph_[id].as<Attention>() != nullptr) {
-      changed = true;
-      return Expansion(graph_, id).run();
-    }
-    if (graph_[id].as<RegionKernel>() != nullptr) {
-      for (std::size_t r = 0; r < graph_[id].as<RegionKernel>()->regions.size(); ++r) {
-        std::vector<OpId> ops;
-        for (OpId inner : std::vector<OpId>(graph_[id].as<RegionKernel>()->regions[r].ops)) {
-          for (OpId op : expanded(inner, changed)) ops.push_back(op);
-        }
-        graph_[id].as<RegionKernel>()->regions[r].ops = std::move(ops);
-      }
-    }
-    return {id};
-  }
-
-  Graph& graph_;
-};
-
 }  // namespace
 
 bool ExpandAttention::run(Schedule& schedule) const {
-  if (!Nodes(schedule.graph).run(schedule.nodes)) return false;
-  schedule.plan.reset();
-  return true;
+  Graph& graph = schedule.graph;
+  return replace_operations(schedule, [&](OpId id) -> std::optional<std::vector<OpId>> {
+    if (graph[id].as<Attention>() == nullptr) return std::nullopt;
+    return Expansion(graph, id).run();
+  });
 }
 
 }  // namespace braid::passes

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ir/contraction.h"
 #include "ir/error.h"
 #include "ir/fused_loops.h"
 #include "passes/fusion_graph.h"
@@ -20,7 +21,8 @@ class Fuser {
         graph_(schedule.graph),
         options_(options),
         clusters_(schedule, options.keep_overlap, region_of_op) {
-    for (const ScheduleNode& node : schedule.nodes) fusible_.push_back(is_loops(schedule, node));
+    for (const ScheduleNode& node : schedule.nodes)
+      fusible_.push_back(is_loops(schedule, node) && !has_contraction(node));
   }
 
   bool run() {
@@ -52,6 +54,15 @@ class Fuser {
   const FuseVertical& options_;
   FusionGraph clusters_;
   IdVector<int, bool> fusible_;
+
+  bool has_contraction(const ScheduleNode& node) const {
+    const std::vector<OpId> ops = ops_of(node);
+    return std::any_of(ops.begin(), ops.end(), [&](OpId op) {
+      const auto& loops = *graph_[op].as<Loops>();
+      const Expr terms = numel(std::span(loops.sizes).subspan(loops.kept()));
+      return bounds(terms).max > options_.most_terms && is_contraction(loops);
+    });
+  }
 
   bool fuse(int producer, int consumer) {
     if (!fusible_[producer]) return false;

@@ -18,7 +18,9 @@
 //   4. Rows that pass between members stay below `max_row_bytes`, the node below `max_members`.
 //   5. Loops over another factorisation of the space ([B*S, 768] and [B, S, 768]) are rewritten over the finer
 //      one.
-//   6. `keep_overlap`: nothing moves behind the wait of a collective.
+//   6. A product of matrices or a convolution that is spelled out (ir/contraction.h), of more than `most_terms` terms per
+//      sum, stays alone: an outer point would compute all its columns, and none of the points could share what they read.
+//   7. `keep_overlap`: nothing moves behind the wait of a collective.
 #pragma once
 
 #include <span>
@@ -40,6 +42,7 @@ struct FuseVertical {
   std::int64_t min_outer = 8;
   std::int64_t small_inner = 8192;
   std::int64_t max_row_bytes = 256 * 1024;
+  std::int64_t most_terms = 32;
   bool keep_overlap = true;
 
   static std::vector<PassOption<FuseVertical>> options() {
@@ -48,6 +51,7 @@ struct FuseVertical {
             {"small_inner", &FuseVertical::small_inner,
              "up to this many inner points the outer space may be smaller"},
             {"max_row_bytes", &FuseVertical::max_row_bytes, "longest row that passes between members"},
+            {"most_terms", &FuseVertical::most_terms, "longest sum of products of two tensors in a node"},
             {"keep_overlap", &FuseVertical::keep_overlap, "move nothing behind the wait of a collective"}};
   }
   bool run(ir::Schedule& schedule) { return run(schedule, {}); }

@@ -49,8 +49,8 @@ struct BatchedGemm {
   GemmProblem matrices;  // of one pair: without batch, strides and alignments
   int levels = 0;        // batch dimensions, outermost first
   GemmBatch level[kMostGemmBatches] = {};
-  // Bytes from a multiple of 16 to the first element.
-  int64_t offset_a = 0, offset_b = 0, offset_d = 0;
+  // Bytes from a multiple of 16 to the first element. C, which is read if `beta` is not 0, has the layout of D.
+  int64_t offset_a = 0, offset_b = 0, offset_c = 0, offset_d = 0;
 };
 
 }  // namespace braid::rt::cuda

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "codegen/copy_loop.h"
 #include "codegen/cpp/program_emitter.h"
 #include "codegen/extern_call.h"
 #include "codegen/kernel_name.h"
 #include "ir/collective_table.h"
+#include "ir/copy_loop.h"
 #include "ir/error.h"
 
 namespace braid::codegen::cpp {

@@ -72,6 +72,23 @@ std::vector<Batch> batches(const ir::Product& gemm) {
   return out;
 }
 
+// How many are left when the innermost become rows of one matrix, as far as symbols prove it: rt::cuda::folded does it by numbers.
+std::size_t unfolded_batches(const ir::Product& gemm, const Matrix& a, const Matrix& d) {
+  std::vector<Batch> levels = batches(gemm);
+  const std::size_t row = gemm.out.sizes.size() - 2;
+  Expr rows = gemm.out.sizes[row];
+  const auto follows = [&](Expr step, const Matrix& matrix, const ir::TensorRef& ref) {
+    const Expr pitch = matrix.leading.is_constant(0) ? ref.sizes[row + 1] : matrix.leading;
+    return !matrix.transposed && step == rows * pitch;
+  };
+  while (!levels.empty() && levels.back().b.is_constant(0) && follows(levels.back().a, a, gemm.a) &&
+         follows(levels.back().d, d, gemm.out)) {
+    rows = rows * levels.back().size;
+    levels.pop_back();
+  }
+  return levels.size();
+}
+
 // The bytes from the beginning of the buffer's storage, which is a multiple of 16 bytes, to an element; 0 if they are a
 // multiple of 16.
 Expr offset_bytes(const ir::Graph& graph, ir::BufferId buffer, Expr element) {
@@ -122,19 +139,24 @@ std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
   const std::optional<Operands> operands = operands_of(graph, product);
   if (!operands) return kAnyEpilogue;
   // Arrays of pointers come without epilogues.
-  const bool by_pointers = batches(product).size() > 1;
+  const bool by_pointers = unfolded_batches(product, operands->a, operands->d) > 1;
   std::size_t taken = 0;
+  bool bias = false, residual = false;
   for (const ir::PostOp& op : product.post_ops) {
-    if (by_pointers && op.kind != ir::PostOp::Kind::identity) return taken;
-    if (op.kind == ir::PostOp::Kind::add_vector) {
-      // Only one, in the type of the output, at a multiple of 16 bytes. A column-major output is computed as its transpose, in which the
-      // vector would run along the rows.
-      const ir::BufferId vector = ir::operand_buffer(product, op);
-      if (taken > 0 || operands->d.transposed || graph[vector].dtype != graph[product.out.buffer].dtype ||
-          !offset_bytes(graph, vector, ir::operand_offset(graph, product, op)).is_constant(0))
+    if (op.kind != ir::PostOp::Kind::identity) {
+      if (by_pointers) return taken;
+      const bool adds = op.kind == ir::PostOp::Kind::add_vector || op.kind == ir::PostOp::Kind::add_matrix;
+      if (!adds) return taken + (library_activation(op.kind) != nullptr);
+      // One of each, in the type of the output.
+      bool& given = op.kind == ir::PostOp::Kind::add_vector ? bias : residual;
+      const ir::BufferId added = ir::operand_buffer(product, op);
+      if (given || graph[added].dtype != graph[product.out.buffer].dtype) return taken;
+      given = true;
+      // A bias lies at a multiple of 16 bytes. A column-major output is computed as its transpose, in which it would run along the rows.
+      if (&given == &bias &&
+          (operands->d.transposed ||
+           !offset_bytes(graph, added, ir::operand_offset(graph, product, op)).is_constant(0)))
         return taken;
-    } else if (op.kind != ir::PostOp::Kind::identity) {
-      return taken + (library_activation(op.kind) != nullptr);
     }
     ++taken;
   }
@@ -167,7 +189,7 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   plan.a = pointer(gemm.a);
   plan.b = pointer(gemm.b);
   plan.d = pointer(gemm.out);
-  plan.bias = "nullptr";
+  plan.bias = plan.residual = "nullptr";
   const auto offset = [&](const ir::TensorRef& ref) { return offset_bytes(graph, ref.buffer, ref.offset); };
   Expr offset_a = offset(gemm.a), offset_b = offset(gemm.b);
   bool transpose_a = a.transposed, transpose_b = b.transposed;
@@ -196,10 +218,22 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   expr_field("ldd", d.leading);
   field("input_type", library_type(graph[gemm.a.buffer].dtype));
   field("output_type", library_type(graph[gemm.out.buffer].dtype));
+  Expr offset_c = 0;
+  // In the order of GemmProblem's members.
+  for (const ir::PostOp& step : gemm.post_ops) {
+    if (step.kind != ir::PostOp::Kind::add_matrix) continue;
+    const ir::BufferId added = ir::operand_buffer(gemm, step);
+    const Expr at = ir::operand_offset(graph, gemm, step);
+    field("beta", "1");
+    plan.residual = memory.pointer(added, at);
+    offset_c = offset_bytes(graph, added, at);
+  }
   for (const ir::PostOp& step : gemm.post_ops) {
     if (step.kind == ir::PostOp::Kind::add_vector) {
       field("has_bias", "true");
       plan.bias = memory.pointer(ir::operand_buffer(gemm, step), ir::operand_offset(graph, gemm, step));
+    } else if (step.kind == ir::PostOp::Kind::add_matrix) {
+      continue;
     } else if (step.kind != ir::PostOp::Kind::identity) {
       field("epilogue", library_activation(step.kind));
     }
@@ -215,6 +249,7 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   }
   expr_field("offset_a", offset_a);
   expr_field("offset_b", offset_b);
+  expr_field("offset_c", offset_c);
   expr_field("offset_d", offset(gemm.out));
   plan.product = text;
   return plan;

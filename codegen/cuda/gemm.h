@@ -11,7 +11,7 @@
 
 namespace braid::codegen::cuda {
 
-// How many of the product's named steps the library applies: activation(acc + bias[column]) or a part of it.
+// How many of the product's named steps the library applies: activation(acc + bias[column] + residual) or a part of it.
 // kAnyEpilogue if the library does not support the product (its types, or operands that are not matrices with a
 // leading dimension), for which there is naive_gemm_kernel.
 std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product);
@@ -25,7 +25,7 @@ inline constexpr std::int64_t kMostNaive = 65536;
 struct GemmPlan {
   // The initializer of a BatchedGemm (runtime/cuda_gemm_problem.h) over the step's dims. Equal ones share what is prepared.
   std::string product;
-  std::string a, b, bias, d;  // C pointers to the first matrices
+  std::string a, b, bias, residual, d;  // C pointers to the first matrices
 };
 // nullopt if the library does not support the product.
 std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const MemoryMap& memory);

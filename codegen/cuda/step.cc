@@ -217,7 +217,8 @@ class StepWriter {
     auto product = std::find(out_.products.begin(), out_.products.end(), plan->product);
     const auto index = product - out_.products.begin();
     if (product == out_.products.end()) out_.products.push_back(plan->product);
-    line(fmt::format("BRAID_TRY(gemm({}, {}, {}, {}, {}));", index, plan->a, plan->b, plan->bias, plan->d));
+    line(fmt::format("BRAID_TRY(gemm({}, {}, {}, {}, {}, {}));", index, plan->a, plan->b, plan->bias,
+                     plan->residual, plan->d));
   }
 
   // ---------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 #include "codegen/cuda/write_program.h"
 #include "ir/collective_table.h"
 #include "passes/expand_attention.h"
+#include "passes/expand_convolutions.h"
 
 namespace braid::codegen::cuda {
 
@@ -47,6 +48,7 @@ Target target() {
       .has_architectures = true,
       .has_standalone = true,
       .first = {OneIssueOrder(), passes::ExpandAttention()},
+      .after_layouts = {passes::ExpandConvolutions()},
       .limits = kernel_limits(),
       .emit = [](const ir::Schedule& schedule, const EmitRequest& request, ProgramFolder& folder) -> Emitted {
         const CudaProgram program = emit_cuda(schedule, {.name = request.name});

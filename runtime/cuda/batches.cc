@@ -21,6 +21,10 @@ GemmProblem aligned(const BatchedGemm& product) {
   p.alignment_a = alignment(product, product.offset_a, p.input_type, &GemmBatch::a);
   p.alignment_b = alignment(product, product.offset_b, p.input_type, &GemmBatch::b);
   p.alignment_d = alignment(product, product.offset_d, p.output_type, &GemmBatch::d);
+  if (p.beta != 0.0f) {
+    p.alignment_c = alignment(product, product.offset_c, p.output_type, &GemmBatch::d);
+    p.ldc = p.ldd;
+  }
   return p;
 }
 
@@ -41,15 +45,22 @@ BatchedGemm folded(const BatchedGemm& product) {
     }
     out.level[out.levels++] = next;
   }
-  // Rows of all matrices in one, if they have the right operand in common.
+  // Rows of all matrices in one, if they have the right operand in common, or columns, if they have the left one.
   GemmProblem& p = out.matrices;
-  const auto follows = [&](int64_t step, int64_t pitch, int64_t dense) {
-    return step == p.m * (pitch == 0 ? dense : pitch);
-  };
+  const auto pitch = [](int64_t leading, int64_t dense) { return leading == 0 ? dense : leading; };
   while (out.levels > 0) {
     const GemmBatch& last = out.level[out.levels - 1];
-    if (last.b != 0 || p.transpose_a || !follows(last.a, p.lda, p.k) || !follows(last.d, p.ldd, p.n)) break;
-    p.m *= last.size;
+    if (last.b == 0 && !p.transpose_a && last.a == p.m * pitch(p.lda, p.k) &&
+        last.d == p.m * pitch(p.ldd, p.n)) {
+      p.m *= last.size;
+    } else if (last.a == 0 && !p.has_bias && last.b == p.n * (p.transpose_b ? pitch(p.ldb, p.k) : 1) &&
+               last.d == p.n) {
+      // Rows keep their distance, which is that of a row of all.
+      if (p.ldd == 0 || (!p.transpose_b && p.ldb == 0)) break;
+      p.n *= last.size;
+    } else {
+      break;
+    }
     --out.levels;
   }
   return out;
@@ -77,6 +88,7 @@ GemmCalls by_strides(const BatchedGemm& product) {
     calls.problem.stride_a = level.a;
     calls.problem.stride_b = level.b;
     calls.problem.stride_d = level.d;
+    if (calls.problem.beta != 0.0f) calls.problem.stride_c = level.d;
   }
   return calls;
 }

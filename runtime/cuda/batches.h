@@ -6,8 +6,8 @@
 
 namespace braid::rt::cuda {
 
-// Without dimensions of size 1; neighbours are merged if one step describes both, and the innermost becomes rows of one matrix if that has
-// the same products.
+// Without dimensions of size 1; neighbours are merged if one step describes both, and the innermost becomes rows or columns of one matrix if
+// that has the same products.
 BatchedGemm folded(const BatchedGemm& product);
 
 // One call, or several of one problem. Each dimension is a stride of the problem, in arrays of pointers, or repeats the call.
@@ -21,7 +21,7 @@ struct GemmCalls {
 
 // The dimension of most matrices becomes a stride, the others repeat the call. `product` is folded.
 GemmCalls by_strides(const BatchedGemm& product);
-// One call. `product` is folded, has at least two dimensions, and neither bias nor epilogue.
+// One call. `product` is folded, has at least two dimensions, and neither bias nor epilogue nor C.
 GemmCalls by_pointers(const BatchedGemm& product);
 
 }  // namespace braid::rt::cuda

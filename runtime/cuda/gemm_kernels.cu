@@ -42,7 +42,8 @@ __global__ void empty_sums_kernel(EmptySums s) {
       at += rest % s.level[k].size * s.level[k].d;
       rest /= s.level[k].size;
     }
-    const float sum = s.bias == nullptr ? 0.0f : device::to_float(static_cast<const T*>(s.bias)[column]);
+    float sum = s.bias == nullptr ? 0.0f : device::to_float(static_cast<const T*>(s.bias)[column]);
+    if (s.c != nullptr) sum += device::to_float(static_cast<const T*>(s.c)[at]);
     static_cast<T*>(s.d)[at] = device::from_float<T>(activated(s.epilogue, sum));
   }
 }

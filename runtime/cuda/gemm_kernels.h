@@ -23,14 +23,14 @@ struct GemmPointers {
 // One thread per matrix.
 cudaError_t fill_gemm_pointers(const GemmPointers& pointers, unsigned blocks, cudaStream_t stream);
 
-// D[m,n] = epilogue(bias[n]), or epilogue(0): what a product without C gives if k is 0.
+// D[m,n] = epilogue(bias[n] + C[m,n]), or without either: what a product gives if k is 0.
 struct EmptySums {
   int levels;  // batch dimensions, outermost first
   GemmBatch level[kMostGemmBatches];
   int64_t batch, m, n, ldd;  // `batch` is the product of the levels' sizes
-  GemmType type;             // of bias and D
+  GemmType type;             // of bias, C and D
   GemmEpilogue epilogue;
-  const void* bias;  // null: there is none
+  const void *bias, *c;  // null: there is none; C has the layout of D
   void* d;
 };
 

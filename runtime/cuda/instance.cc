@@ -50,11 +50,13 @@ int64_t Instance::spilled_bytes(std::initializer_list<Rows> kernels) const {
   return bytes;
 }
 
-bool Instance::gemm(int index, const void* a, const void* b, const void* bias, void* d) {
+bool Instance::gemm(int index, const void* a, const void* b, const void* bias, const void* residual,
+                    void* d) {
   GemmOperands operands;
   operands.a = a;
   operands.b = b;
   operands.bias = bias;
+  operands.c = residual;
   operands.d = d;
   return core_->products_.run(core_->current_->products[static_cast<size_t>(index)], operands, max_grid_,
                               compute_);

@@ -104,8 +104,9 @@ class Instance {
   bool compute_records(int event);
   bool communication_records(int event);
 
-  // Runs number `index` of `products`, as prepared for the current dims. Operands: their first matrices.
-  bool gemm(int index, const void* a, const void* b, const void* bias, void* d);
+  // Runs number `index` of `products`, as prepared for the current dims. Operands: their first matrices; those that the product lacks are
+  // null. `residual` is added to the sums and has the layout of D.
+  bool gemm(int index, const void* a, const void* b, const void* bias, const void* residual, void* d);
 
   bool call_extern(BraidExternKernel kernel, std::initializer_list<BraidTensorView> reads,
                    std::initializer_list<BraidTensorView> writes,

@@ -124,6 +124,7 @@ bool Products::multiply_repeatedly(const PreparedProduct& prepared, const GemmOp
     GemmOperands one = operands;
     one.a = moved(operands.a, a, calls.problem.input_type);
     one.b = moved(operands.b, b, calls.problem.input_type);
+    if (operands.c != nullptr) one.c = moved(operands.c, d, calls.problem.output_type);
     one.d = const_cast<char*>(moved(operands.d, d, calls.problem.output_type));
     if (!multiply(*prepared.gemm, one, stream)) return false;
   }
@@ -145,6 +146,7 @@ bool Products::store_empty_sums(const PreparedProduct& prepared, const GemmOpera
   sums.type = p.output_type;
   sums.epilogue = p.epilogue;
   sums.bias = p.has_bias ? operands.bias : nullptr;
+  sums.c = p.beta != 0.0f ? operands.c : nullptr;
   sums.d = operands.d;
   const int64_t blocks = (sums.batch * p.m * p.n + kGemmThreads - 1) / kGemmThreads;
   BRAID_TRY(fill_empty_sums(sums, static_cast<unsigned>(std::min(blocks, max_grid)), stream));

@@ -9,6 +9,7 @@
 #include "codegen/cpp/emit.h"
 #include "ir/interpreter.h"
 #include "runtime/program.h"
+#include "tests/support/close.h"
 #include "tests/support/random_tensors.h"
 
 namespace braid::test {
@@ -59,8 +60,6 @@ class Compiled {
   bool built_ = false;
   void* library_ = nullptr;
 };
-
-void expect_close(const ir::Tensor& got, const ir::Tensor& want, double tolerance, const std::string& what);
 
 rt::DType runtime_dtype(ir::DType dtype);
 rt::TensorView view(ir::Tensor& tensor);

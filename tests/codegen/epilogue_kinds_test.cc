@@ -61,6 +61,7 @@ std::vector<std::string> in_cuda(const ir::Schedule& schedule) {
     if (index.empty()) continue;
     const std::string& problem = problems.at(static_cast<std::size_t>(std::stoi(index)));
     std::string ops = problem.find(".has_bias = true") == std::string::npos ? "" : "bias";
+    if (problem.find(".beta = 1") != std::string::npos) ops += ops.empty() ? "residual" : " residual";
     const std::string activation = word_after(problem, "GemmEpilogue::");
     if (!activation.empty()) ops += (ops.empty() ? "" : " ") + activation;
     out.push_back(ops);

@@ -1,4 +1,5 @@
-// Batch dimensions as calls of the library: every row of every result is computed once, from the same rows and matrices, at the promised alignment.
+// Batch dimensions as calls of the library: every element of every result is computed once, from the same row and column, at the promised
+// alignment.
 #include "runtime/cuda/batches.h"
 
 #include <gtest/gtest.h>
@@ -36,19 +37,22 @@ std::vector<Offsets> matrices(const GemmBatch* level, int levels) {
   return out;
 }
 
-// Row of D -> row of A (column, if A is transposed) and matrix B.
-using Rows = std::multimap<int64_t, std::pair<int64_t, int64_t>>;
+// Element of D -> where its row of A (column, if A is transposed) and its column of B (row) begin.
+using Elements = std::multimap<int64_t, std::pair<int64_t, int64_t>>;
 
-Rows rows_of(const GemmProblem& p, const std::vector<Offsets>& all) {
-  Rows rows;
+Elements elements_of(const GemmProblem& p, const std::vector<Offsets>& all) {
+  const auto pitch = [](int64_t leading, int64_t dense) { return leading == 0 ? dense : leading; };
+  Elements out;
   for (const Offsets& at : all) {
-    for (int64_t m = 0; m < p.m; ++m)
-      rows.emplace(at.d + m * (p.ldd == 0 ? p.n : p.ldd), std::pair(at.a + m * (p.transpose_a ? 1
-                                                                                : p.lda == 0  ? p.k
-                                                                                              : p.lda),
-                                                                    at.b));
+    for (int64_t m = 0; m < p.m; ++m) {
+      for (int64_t n = 0; n < p.n; ++n) {
+        out.emplace(at.d + m * pitch(p.ldd, p.n) + n,
+                    std::pair(at.a + m * (p.transpose_a ? 1 : pitch(p.lda, p.k)),
+                              at.b + n * (p.transpose_b ? pitch(p.ldb, p.k) : 1)));
+      }
+    }
   }
-  return rows;
+  return out;
 }
 
 std::vector<Offsets> called(const GemmCalls& calls) {
@@ -61,6 +65,21 @@ std::vector<Offsets> called(const GemmCalls& calls) {
       out.push_back({repeat.a + at.a, repeat.b + at.b, repeat.d + at.d});
   }
   return out;
+}
+
+// A further dimension, the innermost, of matrices side by side.
+void add_columns(Random& random, BatchedGemm& p) {
+  GemmProblem& m = p.matrices;
+  const int64_t size = 1 + below(random, 4), columns = m.n * size;
+  m.transpose_b = below(random, 2) == 0;
+  if (!m.transpose_b || below(random, 2) == 0) m.ldb = (m.transpose_b ? m.k : columns) + below(random, 4);
+  for (int k = 0; k < p.levels; ++k) {
+    p.level[k].b *= 2 * size + 4;
+    p.level[k].d *= 2 * size + 4;
+  }
+  m.ldd = columns + below(random, 4);
+  m.has_bias = below(random, 4) == 0;
+  p.level[p.levels++] = {size, 0, m.n * (m.transpose_b ? (m.ldb == 0 ? m.k : m.ldb) : 1), m.n};
 }
 
 // Dimensions in any order of the memory of A, with gaps, some of them for all matrices the same.
@@ -98,6 +117,7 @@ BatchedGemm random_product(Random& random) {
     level.b = step(b, below(random, 2) == 0);
     level.d = step(d, false);
   }
+  if (below(random, 4) == 0) add_columns(random, p);
   return p;
 }
 
@@ -111,20 +131,23 @@ void expect_aligned(const GemmCalls& calls, const BatchedGemm& given) {
   }
 }
 
-TEST(Batches, EveryRowIsComputedOnceFromTheSameOperands) {
+TEST(Batches, EveryElementIsComputedOnceFromTheSameOperands) {
   const std::uint64_t first = test::first_seed();
-  int merged = 0, rows = 0;
+  int merged = 0, rows = 0, columns = 0;
   for (int k = 0; k < test::random_cases(2000); ++k) {
     const std::uint64_t seed = first + static_cast<std::uint64_t>(k);
     SCOPED_TRACE("BRAID_TEST_SEED=" + std::to_string(seed));
     Random random(seed);
     const BatchedGemm given = random_product(random), product = folded(given);
-    const Rows expected = rows_of(given.matrices, matrices(given.level, given.levels));
+    const Elements expected = elements_of(given.matrices, matrices(given.level, given.levels));
     merged += product.levels < given.levels;
     rows += product.matrices.m > given.matrices.m;
-    ASSERT_EQ(rows_of(product.matrices, matrices(product.level, product.levels)), expected);
+    columns += product.matrices.n > given.matrices.n;
+    // Every matrix has the same bias.
+    EXPECT_TRUE(!given.matrices.has_bias || product.matrices.n == given.matrices.n);
+    ASSERT_EQ(elements_of(product.matrices, matrices(product.level, product.levels)), expected);
     const GemmCalls strided = by_strides(product);
-    ASSERT_EQ(rows_of(strided.problem, called(strided)), expected);
+    ASSERT_EQ(elements_of(strided.problem, called(strided)), expected);
     EXPECT_FALSE(strided.problem.batch_by_pointers);
     expect_aligned(strided, given);
     if (product.levels < 2) {
@@ -132,12 +155,13 @@ TEST(Batches, EveryRowIsComputedOnceFromTheSameOperands) {
       continue;
     }
     const GemmCalls pointers = by_pointers(product);
-    ASSERT_EQ(rows_of(pointers.problem, called(pointers)), expected);
+    ASSERT_EQ(elements_of(pointers.problem, called(pointers)), expected);
     EXPECT_EQ(pointers.problem.batch, static_cast<int64_t>(called(pointers).size()));
     expect_aligned(pointers, given);
   }
   EXPECT_GT(merged, 100);
   EXPECT_GT(rows, 20);
+  EXPECT_GT(columns, 20);
 }
 
 TEST(Batches, AlignmentIsThatOfThePresentSizes) {

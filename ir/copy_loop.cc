@@ -1,12 +1,10 @@
-#include "codegen/copy_loop.h"
+#include "ir/copy_loop.h"
 
 #include <utility>
 
 #include "ir/strided_view.h"
 
-namespace braid::codegen {
-
-using namespace ir;
+namespace braid::ir {
 
 Operation copy_loop(const Graph& graph, const TensorRef& from, const TensorRef& to) {
   BodyBuilder body(*graph.pool);
@@ -21,4 +19,4 @@ Operation copy_loop(const Graph& graph, BufferId from, BufferId to) {
   return copy_loop(graph, whole(graph, from), whole(graph, to));
 }
 
-}  // namespace braid::codegen
+}  // namespace braid::ir

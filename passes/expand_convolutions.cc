@@ -1,0 +1,246 @@
+#include "passes/expand_convolutions.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "ir/post_ops.h"
+#include "ir/typing.h"
+#include "passes/pack_rows.h"
+#include "passes/replace_operations.h"
+#include "passes/window_body.h"
+
+namespace braid::passes {
+namespace {
+
+using namespace ir;
+
+// Of one convolution. `s` spatial dimensions; g groups of c channels and m filters.
+class Expansion {
+ public:
+  Expansion(Graph& graph, OpId id, RowPacker& packer)
+      : graph_(graph),
+        id_(id),
+        packer_(packer),
+        k_(*graph[id].as<Convolution>()),
+        spatial_(k_.windows.size()),
+        groups_(k_.b.sizes[0]),
+        channels_(k_.b.sizes[spatial_ + 1]),
+        filters_(k_.b.sizes[spatial_ + 2]) {
+    for (const Window& w : k_.windows) taps_.emplace_back(w.taps);
+  }
+
+  std::vector<OpId> run() {
+    if (k_.transposed) {
+      transposed();
+    } else {
+      forward();
+    }
+    graph_[id_].cost.reset();
+    ops_.push_back(id_);
+    return std::move(ops_);
+  }
+
+ private:
+  void forward() {
+    Gemm product;
+    if (reads_in_place()) {
+      product.a = rows(k_.a, channels_ * k_.a.strides.back(), channels_);
+    } else {
+      const TensorRef all = windows();
+      product.a = rows(all, all.strides[spatial_ + 1], terms());
+    }
+    std::vector<std::size_t> taps_and_channels = along_taps();
+    taps_and_channels.push_back(spatial_ + 1);
+    product.b = weights({0, spatial_ + 2}, taps_and_channels, filters_);
+    product.out = rows(k_.out, filters_ * k_.out.strides.back(), filters_);
+    product.epilogue = k_.epilogue;
+    if (k_.epilogue && has_groups()) product.epilogue = epilogue_by_group();
+    if (!k_.post_ops.empty()) product.post_ops = find_post_ops(graph_, product);
+    graph_[id_].kernel = std::move(product);
+  }
+
+  // Every position times every tap, then the sums of what meets at one element.
+  void transposed() {
+    std::vector<Expr> sizes(k_.a.sizes.begin(), k_.a.sizes.end() - 1);
+    const Expr columns = numel(taps_) * filters_;
+    const DType type = graph_[k_.out.buffer].dtype, sums = accumulator_of(graph_[k_.a.buffer].dtype);
+    sizes.insert(sizes.end(), {groups_, columns});
+    const TensorRef met = whole(graph_, graph_.add_padded(graph_[id_].name + ".taps", sums, sizes));
+    Gemm product;
+    product.a = rows(k_.a, channels_ * k_.a.strides.back(), channels_);
+    std::vector<std::size_t> columns_of = along_taps();
+    columns_of.insert(columns_of.begin(), 0);
+    columns_of.push_back(spatial_ + 2);
+    product.b = weights(columns_of, {spatial_ + 1}, columns);
+    product.out = rows(met, met.strides[spatial_ + 1], columns);
+    add(".taps", std::move(product), met.buffer);
+    if (type == sums) {
+      graph_[id_].kernel = overlaid(met, k_.out);
+      return;
+    }
+    const TensorRef wide =
+        whole(graph_, graph_.add_owned(graph_[id_].name + ".sums", sums, k_.out.sizes));
+    add(".sums", overlaid(met, wide), wide.buffer);
+    WindowBody body(graph_, k_.out.sizes);
+    std::vector<Expr> at;
+    for (std::size_t d = 0; d < k_.out.sizes.size(); ++d) at.push_back(body.at(d));
+    const ValueId sum = body.element_of(wide, at);
+    graph_[id_].kernel = body.loops(at.size(), ReduceKind::sum, body.cast(sum, type),
+                                    WindowBody::offset(k_.out, at));
+  }
+
+  // out [n, p..., g, m] over taps of `met` [n, q..., g, taps... * m].
+  Loops overlaid(const TensorRef& met, const TensorRef& out) const {
+    std::vector<Expr> sizes(k_.out.sizes.begin(), k_.out.sizes.end() - 1);
+    sizes.insert(sizes.end(), {groups_, filters_});
+    const std::size_t kept = sizes.size();
+    sizes.insert(sizes.end(), taps_.begin(), taps_.end());
+    WindowBody body(graph_, std::move(sizes));
+    const Expr group = body.at(spatial_ + 1), filter = body.at(spatial_ + 2);
+    std::vector<Expr> from = {body.at(0)}, to = {body.at(0)};
+    Expr tap = 0;
+    for (std::size_t d = 0; d < spatial_; ++d) {
+      const Expr position = body.at(d + 1), t = body.at(kept + d);
+      from.push_back(body.element(k_.windows[d], true, position, t, k_.a.sizes[d + 1]));
+      to.push_back(position);
+      tap = tap * k_.windows[d].taps + t;
+    }
+    from.insert(from.end(), {group, tap * filters_ + filter});
+    to.push_back(group * filters_ + filter);
+    const ValueId value = body.element_of(met, from);
+    return body.loops(kept, ReduceKind::sum, value, WindowBody::offset(out, to));
+  }
+
+  // Whether the window at p is the pixel at p.
+  bool reads_in_place() const {
+    for (std::size_t d = 0; d < spatial_; ++d) {
+      const Window& w = k_.windows[d];
+      if (w.taps != 1 || w.stride != 1 || !w.pad.is_constant(0)) return false;
+      if (!provably_non_negative(k_.a.sizes[d + 1] - k_.out.sizes[d + 1])) return false;
+    }
+    return true;
+  }
+
+  // [n, p..., g, taps... * c]: what the window at p covers.
+  TensorRef windows() {
+    std::vector<Expr> sizes(k_.out.sizes.begin(), k_.out.sizes.end() - 1);
+    sizes.push_back(groups_);
+    std::vector<Expr> stored = sizes;
+    stored.push_back(terms());
+    const TensorRef rows = whole(
+        graph_, graph_.add_padded(graph_[id_].name + ".windows", graph_[k_.a.buffer].dtype, stored));
+    const std::size_t first = sizes.size();
+    sizes.insert(sizes.end(), taps_.begin(), taps_.end());
+    sizes.push_back(channels_);
+    const std::size_t kept = sizes.size();
+    WindowBody body(graph_, std::move(sizes));
+    const Expr group = body.at(spatial_ + 1), channel = body.at(first + spatial_);
+    std::vector<Expr> from = {body.at(0)}, to = {body.at(0)};
+    Expr term = 0;
+    for (std::size_t d = 0; d < spatial_; ++d) {
+      const Expr position = body.at(d + 1), tap = body.at(first + d);
+      from.push_back(body.element(k_.windows[d], false, position, tap, k_.a.sizes[d + 1]));
+      to.push_back(position);
+      term = term * k_.windows[d].taps + tap;
+    }
+    from.push_back(group * channels_ + channel);
+    to.insert(to.end(), {group, term * channels_ + channel});
+    const ValueId value = body.element_of(k_.a, from);
+    add(".windows", body.loops(kept, ReduceKind::sum, value, WindowBody::offset(rows, to)), rows.buffer);
+    return rows;
+  }
+
+  // [n, p..., ...] as rows of so many elements: [g, n, p..., row], without g if there is one group.
+  TensorRef rows(const TensorRef& ref, Expr group_stride, Expr row) const {
+    TensorRef out{.buffer = ref.buffer, .offset = ref.offset};
+    const auto add = [&](Expr size, Expr stride) {
+      out.sizes.push_back(size);
+      out.strides.push_back(stride);
+    };
+    if (has_groups()) add(groups_, group_stride);
+    const std::vector<Expr>& sizes = k_.transposed ? k_.a.sizes : k_.out.sizes;
+    for (std::size_t d = 0; d <= spatial_; ++d) add(sizes[d], ref.strides[d]);
+    add(row, ref.strides.back());
+    return out;
+  }
+
+  // [g, n, p..., rows, columns] of matrices that are the same for all n and p, stored as columns. The arguments are dimensions of
+  // the weights.
+  TensorRef weights(const std::vector<std::size_t>& columns, const std::vector<std::size_t>& row,
+                    Expr count) {
+    TensorRef from{.buffer = k_.b.buffer, .offset = k_.b.offset};
+    for (const std::vector<std::size_t>* part : {&columns, &row}) {
+      for (std::size_t d : *part) {
+        from.sizes.push_back(k_.b.sizes[d]);
+        from.strides.push_back(k_.b.strides[d]);
+      }
+    }
+    const TensorRef packed = packer_.rows(from, columns.size(), ops_);
+    TensorRef out{.buffer = packed.buffer, .offset = packed.offset};
+    if (has_groups()) {
+      out.sizes.push_back(groups_);
+      out.strides.push_back(packed.strides.front());
+    }
+    for (std::size_t d = 0; d < spatial_; ++d) {
+      out.sizes.push_back(k_.transposed ? k_.a.sizes[d] : k_.out.sizes[d]);
+      out.strides.emplace_back(0);
+    }
+    out.sizes.insert(out.sizes.end(), {packed.sizes.back(), count});
+    out.strides.insert(out.strides.end(), {Expr(1), packed.strides[packed.strides.size() - 2]});
+    return out;
+  }
+
+  LoopBody epilogue_by_group() const {
+    WindowBody body(graph_, rows(k_.out, 0, filters_).sizes);
+    std::vector<Expr> by;
+    for (std::size_t d = 0; d <= spatial_; ++d) by.push_back(body.at(d + 1));
+    by.push_back(body.at(0) * filters_ + body.at(spatial_ + 2));
+    return body.finish(body.inline_body(*k_.epilogue, by));
+  }
+
+  std::vector<std::size_t> along_taps() const {
+    std::vector<std::size_t> out(spatial_);
+    std::iota(out.begin(), out.end(), std::size_t{1});
+    return out;
+  }
+  void add(const char* suffix, Kernel kernel, BufferId output) {
+    ops_.push_back(graph_.add_op(
+        {graph_[id_].name + suffix, std::move(kernel), {output}, graph_[id_].origins, std::nullopt}));
+  }
+  bool has_groups() const { return !groups_.is_constant(1); }
+  Expr terms() const { return numel(taps_) * channels_; }
+
+  Graph& graph_;
+  const OpId id_;
+  RowPacker& packer_;
+  const Convolution k_;
+  const std::size_t spatial_;
+  const Expr groups_, channels_, filters_;
+  std::vector<Expr> taps_;
+  std::vector<OpId> ops_;
+};
+
+}  // namespace
+
+bool ExpandConvolutions::run(Schedule& schedule) const {
+  Graph& graph = schedule.graph;
+  RowPacker packer(graph);
+  const auto becomes_product = [&](const Convolution& k) {
+    const DType type = graph[k.a.buffer].dtype;
+    const bool has_type = type == DType::f32 || type == DType::f16 || type == DType::bf16;
+    if (!has_type || graph[k.b.buffer].dtype != type || (k.transposed && k.epilogue)) return false;
+    const std::size_t last = k.b.sizes.size() - 1;
+    const Expr terms = numel(std::span(k.b.sizes).subspan(1, last - 1));
+    return bounds(terms).max > min_terms || bounds(k.b.sizes[last]).max >= min_filters;
+  };
+  return replace_operations(schedule, [&](OpId id) -> std::optional<std::vector<OpId>> {
+    const auto* k = graph[id].as<Convolution>();
+    if (k == nullptr || !becomes_product(*k)) return std::nullopt;
+    return Expansion(graph, id, packer).run();
+  });
+}
+
+}  // namespace braid::passes

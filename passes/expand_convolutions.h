@@ -1,0 +1,45 @@
+// Spells convolutions out as products of matrices, for targets whose matrix library has no convolution.
+//
+//   before                                              after
+//     y = convolution x [n, h, w, c],                     y.windows = pointwise [n, p, q, kh, kw, c] { load x[...] }
+//                     w [1, kh, kw, c, m]                 y [n, p, q, m] = gemm y.windows [n, p, q, kh*kw*c],
+//                                                                               w.rows, transposed
+//     y = convolution x, w    (one tap, in place)         y = gemm x, w.rows, transposed
+//     y = convolution transposed x, w                     y.taps [n, h, w, kh*kw*m] = gemm x, w.rows, transposed
+//                                                         y = reduction sum [n, p, q, m] over [kh, kw] { load y.taps[...] }
+//
+// Groups are batch dimensions. Weights become rows of taps and channels (passes/pack_rows.h), like the windows: that order is the one in which
+// channels-last images are read and windows are stored. Windows that do not overlap are so copied once.
+//
+// Contract
+//   1. Only products of f32, f16 and bf16. An epilogue moves to the product; transposed convolutions with one stay.
+//   2. Sums of at most `min_terms` terms for fewer than `min_filters` filters of a group (depthwise ones) stay: windows would
+//      be as much work as the sums.
+//   3. Windows need memory: taps * channels elements for every position.
+// After choose_layouts, for the order of channels; before fusion, so that the loops are fused like any others.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "ir/schedule.h"
+#include "passes/pass.h"
+
+namespace braid::passes {
+
+struct ExpandConvolutions {
+  static constexpr std::string_view kName = "expand_convolutions";
+  static constexpr std::string_view kDescription = "makes products of convolutions";
+
+  std::int64_t min_terms = 64;
+  std::int64_t min_filters = 8;
+
+  static std::vector<PassOption<ExpandConvolutions>> options() {
+    return {{"min_terms", &ExpandConvolutions::min_terms, "sums of so many terms or less stay if"},
+            {"min_filters", &ExpandConvolutions::min_filters, "a group has fewer filters than this"}};
+  }
+  bool run(ir::Schedule& schedule) const;
+};
+
+}  // namespace braid::passes

@@ -1,0 +1,33 @@
+// Operands of products stored again as rows: the elements of a row adjacent, and every row at a multiple of 16 bytes.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ir/graph.h"
+
+namespace braid::passes {
+
+class RowPacker {
+ public:
+  explicit RowPacker(ir::Graph& graph) : graph_(graph) {}
+
+  // The elements of `from` as [its first `outer` dimensions, all others in one], rows at one distance from the next. Nothing is stored
+  // again that already lies so; there must be an outer dimension. Constants whose bytes are known become new constants, one
+  // for each view, however often it is asked for; others are copied by an operation that is appended to `copies`.
+  ir::TensorRef rows(const ir::TensorRef& from, std::size_t outer, std::vector<ir::OpId>& copies);
+
+ private:
+  std::optional<ir::TensorRef> as_rows(const ir::TensorRef& from, std::size_t outer) const;
+  // Whether all that says where the elements lie is a number, and within the bytes of a constant.
+  bool known(const ir::TensorRef& from) const;
+  ir::ConstantData bytes_of(const ir::TensorRef& from, std::size_t outer) const;
+
+  ir::Graph& graph_;
+  std::map<ir::BufferId, std::vector<std::pair<ir::TensorRef, ir::TensorRef>>> packed_;
+};
+
+}  // namespace braid::passes

@@ -1,0 +1,18 @@
+// Operations that take the place of another, wherever it stands: at the top, in a group or in a region.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "ir/schedule.h"
+
+namespace braid::passes {
+
+// Calls `replace` for each operation that is no member of a fused node, in order, and puts what it returns, in order, in its place; nullopt:
+// the operation stays as it is. The last of those returned must be the operation itself, which may compute something else by then. Returns
+// whether anything was replaced; then the plan is dropped.
+bool replace_operations(ir::Schedule& schedule,
+                        const std::function<std::optional<std::vector<ir::OpId>>(ir::OpId)>& replace);
+
+}  // namespace braid::passes
