@@ -135,12 +135,12 @@ class Legaliser {
                !(limits_.window_kernel && limits_.window_kernel(graph_, graph_[id]))) {
       return as_loops(id);
     } else if (const Product* product = as_product(graph_[id].kernel); product != nullptr && packs) {
-      return {id, split_epilogue(id, 0, true)};
+      return {id, split_epilogue(id, {.packs = true})};
     } else if (product != nullptr && product->epilogue) {
       const std::size_t steps = limits_.post_ops(graph_, *product);
       const bool all =
           steps == kAnyEpilogue || (steps == product->post_ops.size() && named_to_the_end(*product));
-      if (!all || reads_result(*product)) return {id, split_epilogue(id, steps)};
+      if (!all || reads_result(*product)) return {id, split_epilogue(id, {.steps = steps})};
     }
     return {id};
   }
@@ -150,7 +150,7 @@ class Legaliser {
     std::optional<OpId> rest;
     if (const Product* product = as_product(graph_[id].kernel)) {
       const DType sums = accumulator_of(graph_[product->a.buffer].dtype);
-      if (product->epilogue || graph_[product->out.buffer].dtype != sums) rest = split_epilogue(id, 0);
+      if (product->epilogue || graph_[product->out.buffer].dtype != sums) rest = split_epilogue(id, {.rounds = false});
     }
     std::vector<OpId> ops = window_loops(graph_, id);
     if (rest) ops.push_back(*rest);
@@ -174,20 +174,44 @@ class Legaliser {
     return body.finish(body.cast(sum, graph_[product.out.buffer].dtype));
   }
 
+  static bool is_acc(const LoopBody& body, ValueId v) { return body[v].code == OpCode::acc; }
+
+  // Whether the epilogue sees its sums only rounded to the type of the operands, as a product of halves gives them.
+  static bool only_cast_to(DType type, const LoopBody& body) {
+    if (type != DType::f16 && type != DType::bf16) return false;
+    bool any = false;
+    for (const Instr& instr : body.instrs) {
+      for (ValueId v : instr.operands) {
+        if (!is_acc(body, v)) continue;
+        if (instr.code != OpCode::cast || instr.dtype != type) return false;
+        any = true;
+      }
+    }
+    return any && !is_acc(body, body.result);
+  }
+
+  struct Split {
+    std::size_t steps = 0;
+    bool packs = false;  // in memory of its own
+    bool rounds = true;  // sums may be stored in the type of the operands
+  };
+
   // Makes the product store its value after so many steps; the returned operation computes the result from it.
-  // `packs`: in memory of its own.
-  OpId split_epilogue(OpId id, std::size_t steps, bool packs = false) {
+  OpId split_epilogue(OpId id, const Split& split) {
     changed_ = true;
+    std::size_t steps = split.steps;
     Product& product = *as_product(graph_[id].kernel);
     const Product given = product;
     // Without an epilogue the sums are only converted.
     const LoopBody epilogue = product.epilogue ? *product.epilogue : converted_sum(product);
     const BufferId result = product.out.buffer;
-    const bool separate = packs || (product.epilogue && reads_result(product));
+    const bool separate = split.packs || (product.epilogue && reads_result(product));
     if (separate) steps = 0;
     // The epilogue may stop only where its value has the result's type, so that nothing is rounded in between.
     while (steps > 0 && epilogue[given.post_ops[steps - 1].result].dtype != graph_[result].dtype) --steps;
-    const DType type = steps > 0 ? graph_[result].dtype : accumulator_of(graph_[given.a.buffer].dtype);
+    const DType in = graph_[given.a.buffer].dtype;
+    const bool rounded = steps == 0 && split.rounds && only_cast_to(in, epilogue);
+    const DType type = steps > 0 ? graph_[result].dtype : rounded ? in : accumulator_of(in);
 
     TensorRef stored = product.out;
     if (separate || type != graph_[result].dtype) {
@@ -215,7 +239,8 @@ class Legaliser {
       Instr& instr = loops.body.instrs[k];
       const bool from_memory = steps > 0
                                    ? ValueId{static_cast<std::int32_t>(k)} == given.post_ops[steps - 1].result
-                                   : instr.code == OpCode::acc;
+                               : rounded ? instr.code == OpCode::cast && is_acc(epilogue, instr.operands[0])
+                                         : instr.code == OpCode::acc;
       if (!from_memory) continue;
       instr = {.code = OpCode::load, .dtype = type, .buffer = sums, .index = element_of(graph_, stored)};
     }

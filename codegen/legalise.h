@@ -51,7 +51,8 @@ struct KernelLimits {
 // together. Unnamed steps of epilogues are named. A second call changes nothing.
 //
 // A rewritten product stores the value after the last step that its kernel applies: in the result's memory if that
-// has the value's type and no load of the epilogue reads it, otherwise in memory of its own.
+// has the value's type and no load of the epilogue reads it, otherwise in memory of its own. Where the epilogue rounds the sums at once, as a
+// product of halves does, they are stored so.
 bool legalise(ir::Schedule& schedule, const KernelLimits& limits);
 
 }  // namespace braid::codegen

@@ -78,11 +78,7 @@ ir::Schedule lower(const CompileOptions& options) {
 }
 
 passes::LowerPrecision lower_precision(const CompileOptions& options) {
-  const codegen::KernelLimits& limits = codegen::target_named(options.target).limits;
-  return {.type = options.precision,
-          .convolutions = limits.window_kernel != nullptr,
-          .attention = limits.attention,
-          .keep = options.keep_f32};
+  return {.type = options.precision, .keep = options.keep_f32};
 }
 
 namespace {
@@ -115,7 +111,8 @@ void fuse_leftovers(std::vector<passes::Pass>& list) {
   list.insert(legalise + 1, {passes::FuseVertical(), again});
 }
 
-// Behind the last pass that fuses.
+// Behind the last pass that fuses, and the first legalisation: a product that stores a step of its epilogue does so in the type to which the model
+// rounds it there.
 void insert_roundings(std::vector<passes::Pass>& list) {
   constexpr std::string_view kFusing[] = {passes::FuseEpilogues::kName, passes::FuseVertical::kName,
                                           passes::FuseHorizontal::kName};
@@ -148,9 +145,11 @@ std::vector<passes::Pass> pass_list(const CompileOptions& options, const codegen
       options.passes ? passes::parse_pass_list(*options.passes) : passes::default_passes();
   insert_precision(asked, options);
   insert_after_layouts(asked, target.after_layouts);
-  if (!options.passes) insert_roundings(asked);
   insert_legalisation(asked, legalise);
-  if (!options.passes) fuse_leftovers(asked);
+  if (!options.passes) {
+    fuse_leftovers(asked);
+    insert_roundings(asked);
+  }
   list.insert(list.end(), asked.begin(), asked.end());
   return list;
 }

@@ -19,7 +19,7 @@
 //      model does.
 //   3. A body changes only if it has fewer roundings afterwards. The text after the pass is the program: interpreter and targets
 //      compute the same values from it. Results differ from those of the model as written by the roundings left out.
-//   4. Behind all fusion passes, and before the steps of epilogues are named.
+//   4. Behind all fusion passes. The steps of epilogues that change have no names afterwards.
 #pragma once
 
 #include <string_view>

@@ -11,7 +11,7 @@
 //
 // Heads that share keys become a dimension of their own, over which keys and values do not move. Weights are rounded to the
 // type of the values. Rows of scores and weights are padded to multiples of 16 bytes, the unit in which matrix libraries move
-// elements. First in a pass list, so that the loops are fused like any others.
+// elements. Behind lower_precision, which narrows attention as one operation, and before fusion, so that the loops are fused like any others.
 #pragma once
 
 #include <string_view>

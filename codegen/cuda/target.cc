@@ -47,8 +47,8 @@ Target target() {
       .device_library = ".cuda.so",
       .has_architectures = true,
       .has_standalone = true,
-      .first = {OneIssueOrder(), passes::ExpandAttention()},
-      .after_layouts = {passes::ExpandConvolutions()},
+      .first = {OneIssueOrder()},
+      .after_layouts = {passes::ExpandAttention(), passes::ExpandConvolutions()},
       .limits = kernel_limits(),
       .emit = [](const ir::Schedule& schedule, const EmitRequest& request, ProgramFolder& folder) -> Emitted {
         const CudaProgram program = emit_cuda(schedule, {.name = request.name});
