@@ -150,7 +150,8 @@ class Legaliser {
     std::optional<OpId> rest;
     if (const Product* product = as_product(graph_[id].kernel)) {
       const DType sums = accumulator_of(graph_[product->a.buffer].dtype);
-      if (product->epilogue || graph_[product->out.buffer].dtype != sums) rest = split_epilogue(id, {.rounds = false});
+      if (product->epilogue || graph_[product->out.buffer].dtype != sums)
+        rest = split_epilogue(id, {.rounds = false});
     }
     std::vector<OpId> ops = window_loops(graph_, id);
     if (rest) ops.push_back(*rest);

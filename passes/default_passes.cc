@@ -1,5 +1,6 @@
 #include "passes/default_passes.h"
 
+#include "passes/align_weights.h"
 #include "passes/byte_tables.h"
 #include "passes/choose_layouts.h"
 #include "passes/dead_code.h"
@@ -86,6 +87,7 @@ std::vector<Pass> default_passes(const PassRegistry& registry) {
 }
 
 void register_builtin_passes(PassRegistry& registry) {
+  registry.add<AlignWeights>();
   registry.add<BraidSchedule>();
   registry.add<BucketCollectives>();
   registry.add<BucketPreservingOverlap>();

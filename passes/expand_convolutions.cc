@@ -81,15 +81,14 @@ class Expansion {
       graph_[id_].kernel = overlaid(met, k_.out);
       return;
     }
-    const TensorRef wide =
-        whole(graph_, graph_.add_owned(graph_[id_].name + ".sums", sums, k_.out.sizes));
+    const TensorRef wide = whole(graph_, graph_.add_owned(graph_[id_].name + ".sums", sums, k_.out.sizes));
     add(".sums", overlaid(met, wide), wide.buffer);
     WindowBody body(graph_, k_.out.sizes);
     std::vector<Expr> at;
     for (std::size_t d = 0; d < k_.out.sizes.size(); ++d) at.push_back(body.at(d));
     const ValueId sum = body.element_of(wide, at);
-    graph_[id_].kernel = body.loops(at.size(), ReduceKind::sum, body.cast(sum, type),
-                                    WindowBody::offset(k_.out, at));
+    graph_[id_].kernel =
+        body.loops(at.size(), ReduceKind::sum, body.cast(sum, type), WindowBody::offset(k_.out, at));
   }
 
   // out [n, p..., g, m] over taps of `met` [n, q..., g, taps... * m].
@@ -130,8 +129,8 @@ class Expansion {
     sizes.push_back(groups_);
     std::vector<Expr> stored = sizes;
     stored.push_back(terms());
-    const TensorRef rows = whole(
-        graph_, graph_.add_padded(graph_[id_].name + ".windows", graph_[k_.a.buffer].dtype, stored));
+    const TensorRef rows =
+        whole(graph_, graph_.add_padded(graph_[id_].name + ".windows", graph_[k_.a.buffer].dtype, stored));
     const std::size_t first = sizes.size();
     sizes.insert(sizes.end(), taps_.begin(), taps_.end());
     sizes.push_back(channels_);

@@ -32,7 +32,7 @@ TensorRef RowPacker::rows(const TensorRef& from, std::size_t outer, std::vector<
   const std::string name = graph_[from.buffer].name + ".rows";
   std::vector<Expr> sizes(from.sizes.begin(), from.sizes.begin() + std::ptrdiff_t(outer));
   sizes.push_back(numel(std::span(from.sizes).subspan(outer)));
-  if (known(from)) {
+  if (is_known(from)) {
     const BufferId id = graph_.add_padded(name, type, sizes, StorageKind::constant);
     graph_[graph_[id].storage].data = bytes_of(from, outer);
     earlier.emplace_back(from, whole(graph_, id));
@@ -73,7 +73,7 @@ std::optional<TensorRef> RowPacker::as_rows(const TensorRef& from, std::size_t o
   return out;
 }
 
-bool RowPacker::known(const TensorRef& from) const {
+bool RowPacker::is_known(const TensorRef& from) const {
   const MemoryRegion where = region(graph_, from.buffer);
   if (!where.storage.valid() || graph_[where.storage].kind != StorageKind::constant) return false;
   const auto is_number = [](Expr e) { return e.is_constant() && e.constant() >= 0; };

@@ -20,10 +20,11 @@ class RowPacker {
   // for each view, however often it is asked for; others are copied by an operation that is appended to `copies`.
   ir::TensorRef rows(const ir::TensorRef& from, std::size_t outer, std::vector<ir::OpId>& copies);
 
+  // Whether `from` is a view of a constant, and all that says where its elements lie is a number.
+  bool is_known(const ir::TensorRef& from) const;
+
  private:
   std::optional<ir::TensorRef> as_rows(const ir::TensorRef& from, std::size_t outer) const;
-  // Whether all that says where the elements lie is a number, and within the bytes of a constant.
-  bool known(const ir::TensorRef& from) const;
   ir::ConstantData bytes_of(const ir::TensorRef& from, std::size_t outer) const;
 
   ir::Graph& graph_;

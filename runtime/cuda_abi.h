@@ -55,7 +55,7 @@ typedef struct BraidCudaCreateInfo {
   /* How long a step may take on the device, a call of NCCL on the host, and destroy, before peers count as lost. 0:
    * BRAID_TIMEOUT_MS, otherwise 10 minutes; negative: for ever, but destroy waits 10 minutes. */
   int64_t timeout_ms;
-  /* CUDA graphs of steps whose dims recur. 1: on, -1: off, 0: as BRAID_CUDA_GRAPHS says (0 or 1), otherwise off. */
+  /* CUDA graphs of steps whose dims recur. 1: on, -1: off, 0: as BRAID_CUDA_GRAPHS says (0 or 1), otherwise on. */
   int32_t graphs;
 } BraidCudaCreateInfo;
 

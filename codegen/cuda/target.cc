@@ -10,6 +10,7 @@
 #include "codegen/cuda/supported.h"
 #include "codegen/cuda/write_program.h"
 #include "ir/collective_table.h"
+#include "passes/align_weights.h"
 #include "passes/expand_attention.h"
 #include "passes/expand_convolutions.h"
 
@@ -48,7 +49,7 @@ Target target() {
       .has_architectures = true,
       .has_standalone = true,
       .first = {OneIssueOrder()},
-      .after_layouts = {passes::ExpandAttention(), passes::ExpandConvolutions()},
+      .after_layouts = {passes::ExpandAttention(), passes::ExpandConvolutions(), passes::AlignWeights()},
       .limits = kernel_limits(),
       .emit = [](const ir::Schedule& schedule, const EmitRequest& request, ProgramFolder& folder) -> Emitted {
         const CudaProgram program = emit_cuda(schedule, {.name = request.name});

@@ -58,7 +58,7 @@ bool InstanceCore::set_up(const BraidCudaCreateInfo& info) {
 }
 
 bool InstanceCore::read_options(const BraidCudaCreateInfo& info) {
-  int64_t timeout = 600'000, graphs = 0, tune = 0;
+  int64_t timeout = 600'000, graphs = 1, tune = 0;
   const auto read = [&](const NumberVariable& variable, int64_t* out) {
     const std::string wrong = read_variable(variable, out);
     return wrong.empty() || fail(BRAID_INVALID_ARGUMENT, "create: " + wrong);
