@@ -1,6 +1,7 @@
 #include "passes/expand_convolutions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -20,10 +21,11 @@ using namespace ir;
 // Of one convolution. `s` spatial dimensions; g groups of c channels and m filters.
 class Expansion {
  public:
-  Expansion(Graph& graph, OpId id, RowPacker& packer)
+  Expansion(Graph& graph, OpId id, RowPacker& packer, std::int64_t window_bytes)
       : graph_(graph),
         id_(id),
         packer_(packer),
+        window_bytes_(window_bytes),
         k_(*graph[id].as<Convolution>()),
         spatial_(k_.windows.size()),
         groups_(k_.b.sizes[0]),
@@ -45,21 +47,82 @@ class Expansion {
 
  private:
   void forward() {
+    const std::vector<Part> parts = reads_in_place() ? std::vector{whole_image()} : window_parts();
+    if (parts.size() == 1) {
+      Gemm product = of_part(parts[0], k_.out);
+      product.epilogue = k_.epilogue;
+      if (k_.epilogue && has_groups()) product.epilogue = epilogue_by_group();
+      if (!k_.post_ops.empty()) product.post_ops = find_post_ops(graph_, product);
+      graph_[id_].kernel = std::move(product);
+      return;
+    }
+    graph_[k_.out.buffer].producer = {};
+    for (const Part& part : parts) {
+      const TensorRef stored = view_of_result(part);
+      Gemm product = of_part(part, stored);
+      if (&part != &parts.back()) {
+        add(".part", std::move(product), stored.buffer);
+        continue;
+      }
+      graph_[id_].kernel = std::move(product);
+      graph_[id_].outputs = {stored.buffer};
+      graph_[stored.buffer].producer = id_;
+    }
+  }
+
+  // Positions [start, start + size) of the first spatial dimension.
+  struct Part {
+    Expr start, size;
+  };
+  Part whole_image() const { return {0, spatial_ == 0 ? Expr(1) : k_.out.sizes[1]}; }
+
+  // As many that the windows of each take at most `window_bytes_`, at the upper bounds of the dimensions. A product with an epilogue is one.
+  std::vector<Part> window_parts() const {
+    constexpr std::int64_t kMostParts = 64;
+    if (spatial_ == 0 || k_.epilogue) return {whole_image()};
+    double bytes = static_cast<double>(size_of(graph_[k_.a.buffer].dtype)) *
+                   static_cast<double>(bounds(groups_ * terms()).max);
+    for (std::size_t d = 0; d <= spatial_; ++d) bytes *= static_cast<double>(bounds(k_.out.sizes[d]).max);
+    const Expr all = k_.out.sizes[1];
+    const auto most = static_cast<double>(std::clamp<std::int64_t>(bounds(all).max, 1, kMostParts));
+    const auto count = static_cast<std::int64_t>(
+        std::clamp(std::ceil(bytes / static_cast<double>(window_bytes_)), 1.0, most));
+    if (count == 1) return {whole_image()};
+    const Expr size = ceil_div(all, count);
+    std::vector<Part> parts;
+    for (std::int64_t k = 0; k < count; ++k) {
+      const Part part{size * k, min(size, max(all - size * k, 0))};
+      if (!part.size.is_constant(0)) parts.push_back(part);
+    }
+    return parts;
+  }
+
+  Gemm of_part(const Part& part, const TensorRef& out) {
     Gemm product;
     if (reads_in_place()) {
-      product.a = rows(k_.a, channels_ * k_.a.strides.back(), channels_);
+      TensorRef image = k_.a;
+      std::copy_n(k_.out.sizes.begin(), spatial_ + 1, image.sizes.begin());
+      product.a = rows(image, channels_ * image.strides.back(), channels_);
     } else {
-      const TensorRef all = windows();
+      const TensorRef all = windows(part);
       product.a = rows(all, all.strides[spatial_ + 1], terms());
     }
     std::vector<std::size_t> taps_and_channels = along_taps();
     taps_and_channels.push_back(spatial_ + 1);
-    product.b = weights({0, spatial_ + 2}, taps_and_channels, filters_);
-    product.out = rows(k_.out, filters_ * k_.out.strides.back(), filters_);
-    product.epilogue = k_.epilogue;
-    if (k_.epilogue && has_groups()) product.epilogue = epilogue_by_group();
-    if (!k_.post_ops.empty()) product.post_ops = find_post_ops(graph_, product);
-    graph_[id_].kernel = std::move(product);
+    product.b = weights({0, spatial_ + 2}, taps_and_channels, filters_, product.a);
+    product.out = rows(out, filters_ * out.strides.back(), filters_);
+    return product;
+  }
+
+  TensorRef view_of_result(const Part& part) {
+    Buffer view;
+    view.name = graph_[k_.out.buffer].name + ".part";
+    view.dtype = graph_[k_.out.buffer].dtype;
+    view.sizes = k_.out.sizes;
+    view.sizes[1] = part.size;
+    view.layout =
+        NonOwningLayout{k_.out.buffer, k_.out.offset + part.start * k_.out.strides[1], k_.out.strides};
+    return whole(graph_, graph_.add_buffer(std::move(view)));
   }
 
   // Every position times every tap, then the sums of what meets at one element.
@@ -74,7 +137,7 @@ class Expansion {
     std::vector<std::size_t> columns_of = along_taps();
     columns_of.insert(columns_of.begin(), 0);
     columns_of.push_back(spatial_ + 2);
-    product.b = weights(columns_of, {spatial_ + 1}, columns);
+    product.b = weights(columns_of, {spatial_ + 1}, columns, product.a);
     product.out = rows(met, met.strides[spatial_ + 1], columns);
     add(".taps", std::move(product), met.buffer);
     if (type == sums) {
@@ -123,14 +186,25 @@ class Expansion {
     return true;
   }
 
+  // Memory for windows [n, p..., g, taps... * c]. Parts store theirs in that of the first, the longest, one after the other: then no pass
+  // makes one loop of them.
+  TensorRef stored_windows(std::vector<Expr> sizes) {
+    const std::string name = graph_[id_].name + ".windows";
+    sizes.push_back(terms());
+    const BufferId buffer = windows_ ? graph_.add_mutation(*windows_, name)
+                                     : graph_.add_padded(name, graph_[k_.a.buffer].dtype, sizes);
+    windows_ = buffer;
+    TensorRef out = whole(graph_, buffer);
+    out.sizes = std::move(sizes);
+    return out;
+  }
+
   // [n, p..., g, taps... * c]: what the window at p covers.
-  TensorRef windows() {
+  TensorRef windows(const Part& part) {
     std::vector<Expr> sizes(k_.out.sizes.begin(), k_.out.sizes.end() - 1);
+    if (spatial_ > 0) sizes[1] = part.size;
     sizes.push_back(groups_);
-    std::vector<Expr> stored = sizes;
-    stored.push_back(terms());
-    const TensorRef rows =
-        whole(graph_, graph_.add_padded(graph_[id_].name + ".windows", graph_[k_.a.buffer].dtype, stored));
+    const TensorRef rows = stored_windows(sizes);
     const std::size_t first = sizes.size();
     sizes.insert(sizes.end(), taps_.begin(), taps_.end());
     sizes.push_back(channels_);
@@ -141,7 +215,8 @@ class Expansion {
     Expr term = 0;
     for (std::size_t d = 0; d < spatial_; ++d) {
       const Expr position = body.at(d + 1), tap = body.at(first + d);
-      from.push_back(body.element(k_.windows[d], false, position, tap, k_.a.sizes[d + 1]));
+      const Expr at = d == 0 ? part.start + position : position;
+      from.push_back(body.element(k_.windows[d], false, at, tap, k_.a.sizes[d + 1]));
       to.push_back(position);
       term = term * k_.windows[d].taps + tap;
     }
@@ -160,16 +235,15 @@ class Expansion {
       out.strides.push_back(stride);
     };
     if (has_groups()) add(groups_, group_stride);
-    const std::vector<Expr>& sizes = k_.transposed ? k_.a.sizes : k_.out.sizes;
-    for (std::size_t d = 0; d <= spatial_; ++d) add(sizes[d], ref.strides[d]);
+    for (std::size_t d = 0; d <= spatial_; ++d) add(ref.sizes[d], ref.strides[d]);
     add(row, ref.strides.back());
     return out;
   }
 
-  // [g, n, p..., rows, columns] of matrices that are the same for all n and p, stored as columns. The arguments are dimensions of
-  // the weights.
-  TensorRef weights(const std::vector<std::size_t>& columns, const std::vector<std::size_t>& row,
-                    Expr count) {
+  // [g, n, p..., rows, columns], the right operand for the left one `a`: matrices that are the same for all n and p, stored as columns.
+  // `columns` and `row` are dimensions of the weights.
+  TensorRef weights(const std::vector<std::size_t>& columns, const std::vector<std::size_t>& row, Expr count,
+                    const TensorRef& a) {
     TensorRef from{.buffer = k_.b.buffer, .offset = k_.b.offset};
     for (const std::vector<std::size_t>* part : {&columns, &row}) {
       for (std::size_t d : *part) {
@@ -177,16 +251,12 @@ class Expansion {
         from.strides.push_back(k_.b.strides[d]);
       }
     }
-    const TensorRef packed = packer_.rows(from, columns.size(), ops_);
+    if (!packed_) packed_ = packer_.rows(from, columns.size(), ops_);
+    const TensorRef& packed = *packed_;
     TensorRef out{.buffer = packed.buffer, .offset = packed.offset};
-    if (has_groups()) {
-      out.sizes.push_back(groups_);
-      out.strides.push_back(packed.strides.front());
-    }
-    for (std::size_t d = 0; d < spatial_; ++d) {
-      out.sizes.push_back(k_.transposed ? k_.a.sizes[d] : k_.out.sizes[d]);
-      out.strides.emplace_back(0);
-    }
+    out.sizes.assign(a.sizes.begin(), a.sizes.end() - 2);
+    out.strides.assign(out.sizes.size(), 0);
+    if (has_groups()) out.strides[0] = packed.strides.front();
     out.sizes.insert(out.sizes.end(), {packed.sizes.back(), count});
     out.strides.insert(out.strides.end(), {Expr(1), packed.strides[packed.strides.size() - 2]});
     return out;
@@ -215,10 +285,13 @@ class Expansion {
   Graph& graph_;
   const OpId id_;
   RowPacker& packer_;
+  const std::int64_t window_bytes_;
   const Convolution k_;
   const std::size_t spatial_;
   const Expr groups_, channels_, filters_;
   std::vector<Expr> taps_;
+  std::optional<TensorRef> packed_;  // weights, of all parts
+  std::optional<BufferId> windows_;  // of the part before
   std::vector<OpId> ops_;
 };
 
@@ -238,7 +311,7 @@ bool ExpandConvolutions::run(Schedule& schedule) const {
   return replace_operations(schedule, [&](OpId id) -> std::optional<std::vector<OpId>> {
     const auto* k = graph[id].as<Convolution>();
     if (k == nullptr || !becomes_product(*k)) return std::nullopt;
-    return Expansion(graph, id, packer).run();
+    return Expansion(graph, id, packer, window_bytes).run();
   });
 }
 

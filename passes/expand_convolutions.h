@@ -15,7 +15,8 @@
 //   1. Only products of f32, f16 and bf16. An epilogue moves to the product; transposed convolutions with one stay.
 //   2. Sums of at most `min_terms` terms for fewer than `min_filters` filters of a group (depthwise ones) stay: windows would
 //      be as much work as the sums.
-//   3. Windows need memory: taps * channels elements for every position.
+//   3. Windows need memory: taps * channels elements for every position. If that may be more than `window_bytes`, the first spatial
+//      dimension is divided, and each part stores its windows and a view of the result.
 // After choose_layouts, for the order of channels; before fusion, so that the loops are fused like any others.
 #pragma once
 
@@ -34,10 +35,12 @@ struct ExpandConvolutions {
 
   std::int64_t min_terms = 64;
   std::int64_t min_filters = 8;
+  std::int64_t window_bytes = std::int64_t{256} << 20;
 
   static std::vector<PassOption<ExpandConvolutions>> options() {
     return {{"min_terms", &ExpandConvolutions::min_terms, "sums of so many terms or less stay if"},
-            {"min_filters", &ExpandConvolutions::min_filters, "a group has fewer filters than this"}};
+            {"min_filters", &ExpandConvolutions::min_filters, "a group has fewer filters than this"},
+            {"window_bytes", &ExpandConvolutions::window_bytes, "longer windows are stored part by part"}};
   }
   bool run(ir::Schedule& schedule) const;
 };
