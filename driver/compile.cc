@@ -129,11 +129,18 @@ void insert_precision(std::vector<passes::Pass>& list, const CompileOptions& opt
   list.insert(list.begin() + (first ? 1 : 0), lower_precision(options));
 }
 
+// But those that the list names itself, with options of its own.
 void insert_after_layouts(std::vector<passes::Pass>& list, const std::vector<passes::Pass>& added) {
-  const auto layouts = std::find_if(list.begin(), list.end(), [](const passes::Pass& pass) {
-    return pass.name() == passes::ChooseLayouts::kName;
-  });
-  list.insert(layouts == list.end() ? list.begin() : layouts + 1, added.begin(), added.end());
+  const auto find = [&](std::string_view name) {
+    return std::find_if(list.begin(), list.end(),
+                        [&](const passes::Pass& pass) { return pass.name() == name; });
+  };
+  std::vector<passes::Pass> missing;
+  for (const passes::Pass& pass : added) {
+    if (find(pass.name()) == list.end()) missing.push_back(pass);
+  }
+  const auto layouts = find(passes::ChooseLayouts::kName);
+  list.insert(layouts == list.end() ? list.begin() : layouts + 1, missing.begin(), missing.end());
 }
 
 // The passes for the user and the target, then the list, with the target's legalisation in it.
