@@ -21,11 +21,12 @@ using namespace ir;
 // Of one convolution. `s` spatial dimensions; g groups of c channels and m filters.
 class Expansion {
  public:
-  Expansion(Graph& graph, OpId id, RowPacker& packer, std::int64_t window_bytes)
+  Expansion(Graph& graph, OpId id, RowPacker& packer, std::int64_t window_bytes, bool in_region)
       : graph_(graph),
         id_(id),
         packer_(packer),
         window_bytes_(window_bytes),
+        in_region_(in_region),
         k_(*graph[id].as<Convolution>()),
         spatial_(k_.windows.size()),
         groups_(k_.b.sizes[0]),
@@ -76,10 +77,17 @@ class Expansion {
   };
   Part whole_image() const { return {0, spatial_ == 0 ? Expr(1) : k_.out.sizes[1]}; }
 
-  // As many that the windows of each take at most `window_bytes_`, at the upper bounds of the dimensions. A product with an epilogue is one.
+  // Whether the result may be put together from views: it has memory of its own, which only this program writes.
+  bool may_be_parts() const {
+    const Buffer& out = graph_[k_.out.buffer];
+    return spatial_ > 0 && !k_.epilogue && !in_region_ && out.storage.valid() &&
+           graph_[out.storage].kind != StorageKind::input && !graph_[out.storage].alias_of.valid();
+  }
+
+  // As many that the windows of each take at most `window_bytes_`, at the upper bounds of the dimensions.
   std::vector<Part> window_parts() const {
     constexpr std::int64_t kMostParts = 64;
-    if (spatial_ == 0 || k_.epilogue) return {whole_image()};
+    if (!may_be_parts()) return {whole_image()};
     double bytes = static_cast<double>(size_of(graph_[k_.a.buffer].dtype)) *
                    static_cast<double>(bounds(groups_ * terms()).max);
     for (std::size_t d = 0; d <= spatial_; ++d) bytes *= static_cast<double>(bounds(k_.out.sizes[d]).max);
@@ -286,6 +294,7 @@ class Expansion {
   const OpId id_;
   RowPacker& packer_;
   const std::int64_t window_bytes_;
+  const bool in_region_;
   const Convolution k_;
   const std::size_t spatial_;
   const Expr groups_, channels_, filters_;
@@ -308,10 +317,18 @@ bool ExpandConvolutions::run(Schedule& schedule) const {
     const Expr terms = numel(std::span(k.b.sizes).subspan(1, last - 1));
     return bounds(terms).max > min_terms || bounds(k.b.sizes[last]).max >= min_filters;
   };
+  std::vector<bool> in_region(graph.ops.size(), false);
+  for (const Operation& op : graph.ops) {
+    const auto* kernel = op.as<RegionKernel>();
+    if (kernel == nullptr) continue;
+    for (const Region& region : kernel->regions) {
+      for (OpId inner : region.ops) in_region[static_cast<std::size_t>(inner.index)] = true;
+    }
+  }
   return replace_operations(schedule, [&](OpId id) -> std::optional<std::vector<OpId>> {
     const auto* k = graph[id].as<Convolution>();
     if (k == nullptr || !becomes_product(*k)) return std::nullopt;
-    return Expansion(graph, id, packer, window_bytes).run();
+    return Expansion(graph, id, packer, window_bytes, in_region[static_cast<std::size_t>(id.index)]).run();
   });
 }
 

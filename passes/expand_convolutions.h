@@ -9,14 +9,15 @@
 //                                                         y = reduction sum [n, p, q, m] over [kh, kw] { load y.taps[...] }
 //
 // Groups are batch dimensions. Weights become rows of taps and channels (passes/pack_rows.h), like the windows: that order is the one in which
-// channels-last images are read and windows are stored. Windows that do not overlap are so copied once.
+// channels-last images are read and windows are stored.
 //
 // Contract
 //   1. Only products of f32, f16 and bf16. An epilogue moves to the product; transposed convolutions with one stay.
 //   2. Sums of at most `min_terms` terms for fewer than `min_filters` filters of a group (depthwise ones) stay: windows would
 //      be as much work as the sums.
 //   3. Windows need memory: taps * channels elements for every position. If that may be more than `window_bytes`, the first spatial
-//      dimension is divided, and each part stores its windows and a view of the result.
+//      dimension is divided in at most 64 parts, which store their windows in one memory, one after the other, and views of the
+//      result. Products with an epilogue, in regions, or into memory of others are not divided; nor are the sums of transposed ones.
 // After choose_layouts, for the order of channels; before fusion, so that the loops are fused like any others.
 #pragma once
 

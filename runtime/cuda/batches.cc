@@ -56,7 +56,8 @@ BatchedGemm folded(const BatchedGemm& product) {
     } else if (last.a == 0 && !p.has_bias && last.b == p.n * (p.transpose_b ? pitch(p.ldb, p.k) : 1) &&
                last.d == p.n) {
       // Rows keep their distance, which is that of a row of all.
-      if (p.ldd == 0 || (!p.transpose_b && p.ldb == 0)) break;
+      const int64_t columns = p.n * last.size;
+      if (p.ldd < columns || (!p.transpose_b && p.ldb < columns)) break;
       p.n *= last.size;
     } else {
       break;

@@ -72,7 +72,9 @@ void add_columns(Random& random, BatchedGemm& p) {
   GemmProblem& m = p.matrices;
   const int64_t size = 1 + below(random, 4), columns = m.n * size;
   m.transpose_b = below(random, 2) == 0;
-  if (!m.transpose_b || below(random, 2) == 0) m.ldb = (m.transpose_b ? m.k : columns) + below(random, 4);
+  // Rows of B may overlap those of the next matrix.
+  const int64_t row = m.transpose_b ? m.k : below(random, 4) == 0 ? m.n : columns;
+  if (!m.transpose_b || below(random, 2) == 0) m.ldb = row + below(random, 4);
   for (int k = 0; k < p.levels; ++k) {
     p.level[k].b *= 2 * size + 4;
     p.level[k].d *= 2 * size + 4;
@@ -143,6 +145,8 @@ TEST(Batches, EveryElementIsComputedOnceFromTheSameOperands) {
     merged += product.levels < given.levels;
     rows += product.matrices.m > given.matrices.m;
     columns += product.matrices.n > given.matrices.n;
+    const GemmProblem& p = product.matrices;
+    EXPECT_TRUE(p.transpose_b || p.ldb == 0 || p.ldb >= p.n);
     // Every matrix has the same bias.
     EXPECT_TRUE(!given.matrices.has_bias || product.matrices.n == given.matrices.n);
     ASSERT_EQ(elements_of(product.matrices, matrices(product.level, product.levels)), expected);
