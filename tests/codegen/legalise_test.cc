@@ -42,6 +42,29 @@ input %x: f32[n, 65536]
 output %y
 )";
 
+// A target whose products apply no step.
+TEST(LegalisedSums, AreStoredRoundedOnlyWhereTheEpilogueSeesThemSo) {
+  const codegen::KernelLimits none{[](const ir::Graph&, const ir::Product&) { return std::size_t{0}; }};
+  const auto stored = [&](const std::string& epilogue) {
+    ir::Schedule schedule = ir::parse_schedule(
+        "graph main\ninput %x: f16[3, 4]\ninput %w: f16[4, 5]\n%y: f16[3, 5] output = gemm %x, %w epilogue "
+        "{" +
+            epilogue + "}\noutput %y\n",
+        "test");
+    const std::vector<std::vector<ir::Tensor>> inputs = {random_inputs(schedule.graph, {}, 1, true)};
+    const auto want = ir::run(schedule, inputs).outputs[0];
+    codegen::legalise(schedule, none);
+    EXPECT_EQ(ir::run(schedule, inputs).outputs[0], want) << epilogue;
+    const ir::ScheduleNode& first = schedule.nodes.front();
+    return schedule.graph[schedule.graph[first.op].outputs[0]].dtype;
+  };
+  EXPECT_EQ(stored("%0 = acc f32 %1 = cast f16 %0 %2 = sin %1 return %2"), ir::DType::f16);
+  EXPECT_EQ(stored("%0 = acc f32 %1 = sin %0 %2 = cast f16 %1 return %2"), ir::DType::f32);
+  EXPECT_EQ(stored("%0 = acc f32 %1 = cast f16 %0 %2 = cast f32 %1 %3 = mul %0, %0 %4 = sub %2, %3 %5 = sin "
+                   "%4 %6 = cast f16 %5 return %6"),
+            ir::DType::f32);
+}
+
 class Legalise : public ::testing::TestWithParam<std::string> {
  protected:
   static ir::Schedule optimised(ir::Schedule schedule, const std::optional<std::string>& passes = {},

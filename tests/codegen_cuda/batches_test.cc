@@ -98,6 +98,8 @@ BatchedGemm random_product(Random& random) {
   if (below(random, 2) == 0) p.matrices.ldd = p.matrices.n + below(random, 4);
   p.offset_a = 2 * below(random, 20);
   p.offset_d = below(random, 2) == 0 ? 0 : 4 * below(random, 9);
+  p.matrices.beta = static_cast<float>(below(random, 2));
+  p.offset_c = 4 * below(random, 9);
   p.levels = static_cast<int>(below(random, 5));
   const int64_t rows = p.matrices.transpose_a ? p.matrices.k : p.matrices.m;
   int64_t a = rows * (p.matrices.lda != 0      ? p.matrices.lda
@@ -130,6 +132,14 @@ void expect_aligned(const GemmCalls& calls, const BatchedGemm& given) {
     EXPECT_EQ((given.offset_a + at.a * item) % p.alignment_a, 0);
     EXPECT_EQ((given.offset_b + at.b * item) % p.alignment_b, 0);
     EXPECT_EQ((given.offset_d + at.d * item) % p.alignment_d, 0);
+    if (p.beta != 0) {
+      EXPECT_EQ((given.offset_c + at.d * item) % p.alignment_c, 0);
+    }
+  }
+  // C lies as D.
+  if (p.beta != 0) {
+    EXPECT_EQ(p.ldc, p.ldd);
+    EXPECT_EQ(p.stride_c, p.stride_d);
   }
 }
 
