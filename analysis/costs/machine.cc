@@ -145,6 +145,7 @@ Machine parse_machine(const std::string& text, const std::string& file) {
   }
   classes.finish();
   m.collectives = collective_settings(root.object("collectives"));
+  if (const auto gpu = root.maybe("gpu")) m.gpu = gpu_description(JsonObject(*gpu));
   root.finish();
   return m;
 }

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "analysis/costs/gpu_description.h"
 #include "analysis/costs/time.h"
 #include "ir/graph.h"
 #include "ir/kernel_class.h"
@@ -89,6 +90,7 @@ struct Machine {
   std::array<double, ir::kDTypeCount> vector_tflops{};  // of everything else
   std::array<ClassEfficiency, kKernelClassCount> classes;
   CollectiveSettings collectives;
+  std::optional<GpuDescription> gpu;  // for models of single kernels
 
   const ClassEfficiency& operator[](KernelClass c) const { return classes[static_cast<std::size_t>(c)]; }
 };

@@ -82,6 +82,33 @@ TEST(Machines, CapacitiesMayBeLeftOut) {
                  "capacity_gb");
 }
 
+TEST(Machines, AGpuIsDescribedByConstantsThatStateTheirOrigin) {
+  const Machine h200 = load_machine("h200");
+  ASSERT_TRUE(h200.gpu.has_value());
+  EXPECT_EQ(h200.gpu->architecture, "sm_90");
+  EXPECT_EQ(h200.gpu->multiprocessors.value, 132);
+  EXPECT_EQ(h200.gpu->multiprocessors.origin, ConstantOrigin::data_sheet);
+  EXPECT_EQ(h200.gpu->copy_gb_s.value().origin, ConstantOrigin::measured);
+  EXPECT_EQ(h200.gpu->dram_latency_us.value().value, 0.65);
+  EXPECT_EQ(h200.gpu->dram_latency_us.value().origin, ConstantOrigin::fitted);
+  EXPECT_NE(h200.gpu->dram_latency_us.value().note, "");
+  EXPECT_FALSE(load_machine("h100").gpu.value().copy_gb_s.has_value());
+  EXPECT_FALSE(load_machine("cpu").gpu.has_value());
+}
+
+TEST(MachineErrors, AWrongGpuIsBR0551WithThePathOfTheValue) {
+  const std::string h200 = builtin_text("h200");
+  expect_refused(replaced(h200, R"("architecture": "sm_90")", R"("architecture": "hopper")"), 551,
+                 "'hopper' is not a GPU architecture");
+  expect_refused(replaced(h200, R"("architecture": "sm_90")", R"("architecture": "sm_")"), 551,
+                 "'sm_' is not a GPU architecture");
+  expect_refused(replaced(h200, R"("origin": "fitted")", R"("origin": "guessed")"), 551,
+                 "'guessed' is not known");
+  expect_refused(replaced(h200, R"({"value": 132, )", R"({"value": 0, )"), 551, "/gpu/multiprocessors/value");
+  expect_refused(replaced(h200, R"("registers": {)", R"("register": {)"), 551, "registers");
+  expect_refused(replaced(h200, R"("l2_gb_s": {)", R"("l3_gb_s": {)"), 551, "l3_gb_s");
+}
+
 TEST(MachineErrors, WhatIsNoJsonIsBR0550WithLineAndColumn) {
   expect_refused("{\n  \"version\": 1,\n  oops\n}", 550, "m.json:3:3");
   expect_refused("", 550, "not JSON");
