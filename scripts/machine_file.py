@@ -19,6 +19,7 @@ class UserError(Exception):
     """What a user did wrong, with a number of docs/errors.md."""
 
     def __init__(self, code, message, hint=""):
+        self.code = code
         super().__init__(f"error BR{code:04}: {message}" + (f"\n  hint: {hint}" if hint else ""))
 
 
@@ -68,7 +69,11 @@ def load_gpu(name):
         raise UserError(551, f"{path}: /gpu/architecture is not a GPU architecture", "for example sm_90")
     values, origin = {"architecture": part["architecture"]}, {}
     for field in dataclasses.fields(Gpu):
-        if field.name in ("name", "architecture", "origin") or field.default is None and field.name not in part:
+        if (
+            field.name in ("name", "architecture", "origin")
+            or field.default is None
+            and field.name not in part
+        ):
             continue
         constant = part.get(field.name)
         value = constant.get("value") if isinstance(constant, dict) else None
