@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What nvcc makes of the kernels of CUDA programs: a card for each, read from machine code. No GPU is needed.
 
-    braid compile MODEL.onnx -o OUT --device cuda --emit source
+    braid compile MODEL.onnx -o OUT --target cuda --emit source
     scripts/python_run.sh scripts/kernel_cards.py [--machine NAME|FILE.json] [--block N] [--json] OUT|FILE.cu...
 
 docs/cuda.md ("Kernel cards") walks through one. Exit code 77 where nvcc or nvdisasm is missing.
@@ -21,7 +21,7 @@ from machine_file import UserError, load_gpu
 
 SKIPPED = 77
 COLUMNS = ("registers", "spilled", "stack", "shared", "threads", "loads", "stores", "loop", "instructions", "loads ahead",
-           "bytes ahead", "KB ahead per SM", "of 16 bytes", "instructions per 16 bytes", "calls in loops", "HMMA/LDSM/LDGSTS")  # fmt: skip
+           "bytes ahead", "KiB ahead per SM", "of 16 bytes", "instructions per 16 bytes", "calls in loops", "HMMA/LDSM/LDGSTS")  # fmt: skip
 _TENSOR = ("HMMA", "IMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA")
 _REGISTER_UNIT, _SCHEDULERS, _WARP = 256, 4, 32  # of sm_80 and later
 _SHARED_UNIT, _SHARED_OF_SYSTEM = 128, 1024

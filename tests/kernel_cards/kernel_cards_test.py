@@ -66,7 +66,7 @@ class RecordedKernels(unittest.TestCase):
         self.assertEqual((cell(c, "loads"), cell(c, "stores"), cell(c, "loop")), ("U16 x1", "U16 x1", "1"))
         self.assertEqual((cell(c, "instructions"), cell(c, "instructions per 16 bytes")), ("10", "40.0"))
         self.assertEqual(
-            (cell(c, "bytes ahead"), cell(c, "KB ahead per SM"), cell(c, "of 16 bytes")), ("2", "4.0", "0%")
+            (cell(c, "bytes ahead"), cell(c, "KiB ahead per SM"), cell(c, "of 16 bytes")), ("2", "4.0", "0%")
         )
 
     def test_a_loop_of_vectors_and_its_tail(self):
@@ -114,6 +114,29 @@ class RecordedKernels(unittest.TestCase):
     def test_a_loop_that_moves_nothing_belongs_to_the_one_around_it(self):
         c = cards()["staged"]
         self.assertEqual((cell(c, "loop"), c.regions[0].bytes, cell(c, "shared")), ("1", 8, "1024 + 2048"))
+
+
+class Page(unittest.TestCase):
+    def test_the_example_of_the_documentation_is_what_the_script_prints(self):
+        page = update_kernel_cards.rows(
+            (ROOT / "docs/cuda.md").read_text().split("\n## Kernel cards\n")[1].split("\n## ")[0]
+        )
+        found = update_kernel_cards.rows(kernel_cards.table(cards(launched="").values()))
+        self.assertEqual([kernel for _, kernel in page], ["halves", "vectors"])
+        self.assertEqual(page, {key: found[key] for key in page})
+
+    def test_what_an_h200_needs_in_flight_and_may_issue(self):
+        gpu = load_gpu("h200")
+        flight = gpu.copy_gb_s * 1e9 * gpu.dram_latency_us * 1e-6 / gpu.multiprocessors
+        issue = (
+            gpu.issue_per_cycle * gpu.clock_mhz * 1e6 * gpu.multiprocessors * 32 / (gpu.copy_gb_s * 1e9 / 16)
+        )
+        page = (ROOT / "docs/cuda.md").read_text()
+        stated = (
+            re.search(r"/ multiprocessors`, (\d+) KiB", page),
+            re.search(r"H200 issue (\d+) per 16 bytes", page),
+        )
+        self.assertEqual([int(m[1]) for m in stated], [round(flight / 1024), round(issue)])
 
 
 class Loops(unittest.TestCase):

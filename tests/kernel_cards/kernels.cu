@@ -13,8 +13,8 @@ __global__ void halves(const __half* x, __half* y, int n) {
 }
 
 // Four loads of 16 bytes before the first use, then a tail of single elements.
-__global__ void vectors(const float4* __restrict__ x, float4* __restrict__ y, const float* __restrict__ a, float* __restrict__ b,
-                        int n, int tail) {
+__global__ void vectors(const float4* __restrict__ x, float4* __restrict__ y, const float* __restrict__ a,
+                        float* __restrict__ b, int n, int tail) {
 #pragma unroll 1
   for (int i = threadIdx.x; i < n; i += 4 * blockDim.x) {
     float4 v[4];
@@ -71,14 +71,30 @@ __global__ void table(const int* x, int* y, int n) {
   for (int i = threadIdx.x; i < n; i += blockDim.x) {
     int v = x[i];
     switch (v) {
-      case 0: v = y[i + 1] * 3; break;
-      case 1: v = y[i + 2] / 7; break;
-      case 2: y[i + 5] = 9; break;
-      case 3: v = y[i] ^ 77; break;
-      case 4: v = __popc(v + y[i + 4]); break;
-      case 5: atomicAdd(y + i, 4); break;
-      case 6: v = __brev(y[i + 9]); break;
-      case 7: v = y[2 * i] - y[3 * i]; break;
+      case 0:
+        v = y[i + 1] * 3;
+        break;
+      case 1:
+        v = y[i + 2] / 7;
+        break;
+      case 2:
+        y[i + 5] = 9;
+        break;
+      case 3:
+        v = y[i] ^ 77;
+        break;
+      case 4:
+        v = __popc(v + y[i + 4]);
+        break;
+      case 5:
+        atomicAdd(y + i, 4);
+        break;
+      case 6:
+        v = __brev(y[i + 9]);
+        break;
+      case 7:
+        v = y[2 * i] - y[3 * i];
+        break;
     }
     y[i] = v;
   }
