@@ -267,7 +267,7 @@ def read_cards(paths, gpu, block, nvcc, nvdisasm):
     found = []
     for source in sources(paths):
         code = cubin.compiled(source, gpu.architecture, nvcc, nvdisasm)
-        here = cards_of(code, source.read_text(encoding="utf-8"), block, gpu)
+        here = cards_of(code, source.read_text(encoding="utf-8", errors="replace"), block, gpu)
         print(f"{source.name}: {len(here)} kernels, nvcc {code.seconds:.1f} s", file=sys.stderr)
         found += here
     return sorted(found, key=lambda c: (c.program, c.kernel))

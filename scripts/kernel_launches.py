@@ -41,12 +41,13 @@ def _number(text, constants):
     """A product or sum of literals and known constants, or None."""
     text = re.sub(r"(?:\w+::)*(k[A-Z]\w*)", lambda m: str(constants.get(m[1], "?")), text)
     text = re.sub(r"(?<=\d)[uUlL]+\b", "", text)
-    if not re.fullmatch(r"[\d\s()*+\-/]+", text):
+    if not re.fullmatch(r"[\d\s()*+\-/]+", text) or "**" in text:
         return None
     try:
-        return int(eval(text.replace("/", "//"), {"__builtins__": {}}))  # digits and operators only
+        value = int(eval(text.replace("/", "//"), {"__builtins__": {}}))  # digits and operators only
     except (SyntaxError, TypeError, ZeroDivisionError):
         return None
+    return value if value >= 0 else None
 
 
 def _threads(text, constants):

@@ -9,6 +9,7 @@ The compiler reads the same files strictly (analysis/costs/machine.cc); this loa
 
 import dataclasses
 import json
+import math
 import pathlib
 import re
 
@@ -54,7 +55,7 @@ def _description(name):
         return path, json.loads(path.read_text(encoding="utf-8"))
     except OSError as e:
         raise UserError(1, f"cannot read {path}: {e.strerror}") from e
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise UserError(550, f"{path}: not JSON: {e}") from e
 
 
@@ -77,7 +78,7 @@ def load_gpu(name):
             continue
         constant = part.get(field.name)
         value = constant.get("value") if isinstance(constant, dict) else None
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or value <= 0:
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < math.inf:
             raise UserError(551, f"{path}: /gpu/{field.name}/value is not a positive number")
         values[field.name], origin[field.name] = value, constant.get("origin")
     return Gpu(name=path.stem, origin=origin, **values)

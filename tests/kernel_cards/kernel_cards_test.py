@@ -96,7 +96,7 @@ class RecordedKernels(unittest.TestCase):
     def test_spilled_registers(self):
         c = cards()["spilling"]
         self.assertEqual(c.registers, 32)
-        self.assertGreater(c.spilled, 0)
+        self.assertGreater(c.spilled, 32)
         self.assertGreater(min(c.local.values()), 0)
         self.assertIn(f"{c.local['LDL']} LDL", cell(c, "spilled"))
 
@@ -319,6 +319,12 @@ class Launches(unittest.TestCase):
         self.assertEqual(cell(c["single"], "threads"), "256 (assumed), 2048 per SM")
         self.assertEqual(cell(c["vectors"], "shared"), "0 + dynamic")
 
+    def test_threads_that_only_the_run_knows_or_that_are_no_number(self):
+        for threads in ("n", "9**9**9**9", "1/0", "0-5", "dim3(16, n)", "-"):
+            with self.subTest(threads):
+                text = f"namespace braid_cuda_p {{\nBRAID_LAUNCH(k, 1, {threads}, 0, s)"
+                self.assertIsNone(launches(text)["braid_cuda_p", "k"].threads)
+
     def test_rows_of_a_known_length(self):
         text = "namespace braid_cuda_p {\nBRAID_LAUNCH(row<true>, 1, block_for(100), 0, s)"
         self.assertEqual(launches(text)["braid_cuda_p", "row<true>"].threads, 128)
@@ -350,6 +356,7 @@ class CommandLine(unittest.TestCase):
         for text, code in (
             ("{", 550), ("[]", 551), ('{"gpu": {}}', 551), ('{"gpu": {"architecture": "sm_90"}}', 551),
             ('{"gpu": {"architecture": "sm_90", "multiprocessors": {"value": "many"}}}', 551),
+            ('{"gpu": {"architecture": "sm_90", "multiprocessors": {"value": NaN}}}', 551), ("[" * 100000, 550),
         ):  # fmt: skip
             with self.subTest(text):
                 self.assertIn(f"error BR0{code}", self.run_script("--machine", self.machine(text), "x.cu")[1])

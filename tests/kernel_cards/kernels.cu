@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(1024, 2) spilling(const volatile float* x, flo
   for (int k = 0; k < 48; ++k) v[k] = x[threadIdx.x + k * n];
   __syncthreads();
 #pragma unroll
-  for (int k = 0; k < 48; ++k) y[threadIdx.x * 48 + k] = v[47 - k] * v[k];
+  for (int k = 0; k < 48; ++k) y[threadIdx.x * 48 + k] = v[(k + 17) % 48] * v[k];
 }
 
 // A value is loaded for the next round: it is in flight across the end of the loop.
