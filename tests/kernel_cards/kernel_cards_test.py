@@ -6,8 +6,10 @@ kernel_cards_test.py --record writes kernels.sass and kernels.ptxas anew, and ne
 
 import contextlib
 import io
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -301,6 +303,31 @@ class Occupancy(unittest.TestCase):
         self.assertEqual(self.resident(16, 128, 100 * 1024), 256)
         self.assertEqual(self.resident(16, 128, 227 * 1024), 128)
         self.assertEqual(self.resident(16, 128, 228 * 1024), 0)  # cannot be launched
+
+    def test_it_is_that_of_nvidias_calculator(self):
+        nvcc, compiler = cubin.find_nvcc(), shutil.which(os.environ.get("CXX", "c++"))
+        headers = pathlib.Path(nvcc).resolve().parents[1] / "include" if nvcc else pathlib.Path()
+        if not compiler or not (headers / "cuda_occupancy.h").exists():
+            self.skipTest("needs a host compiler and cuda_occupancy.h")
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "occupancy"
+            subprocess.run([compiler, "-O1", "-I", headers, HERE / "occupancy.cc", "-o", program], check=True)
+            for name, architecture in (("h200", "9 0"), ("a100", "8 0")):
+                gpu = load_gpu(name)
+                limits = (str(gpu.shared_bytes), str(gpu.block_shared_bytes))
+                printed = subprocess.run(
+                    [program, *architecture.split(), *limits], stdout=subprocess.PIPE, text=True, check=True
+                )
+                lines = [[int(n) for n in line.split()] for line in printed.stdout.splitlines()]
+                self.assertGreater(len(lines), 1000)
+                for registers, threads, shared, resident in lines:
+                    ours = kernel_cards.resident_threads(
+                        cubin.Resources(registers, 0, 0, 0, shared), threads, 0, gpu
+                    )
+                    if ours != resident:
+                        self.fail(
+                            f"{name}, {registers} registers, {threads} threads, {shared} bytes: {ours}, not {resident}"
+                        )
 
 
 class Launches(unittest.TestCase):
