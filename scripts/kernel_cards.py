@@ -98,9 +98,7 @@ def ahead(instructions, rounds):
         used = [k for k, (registers, _) in enumerate(pending) if registers & named]
         if used:
             del pending[: used[-1] + 1]
-        if i.name == "LDGSTS":
-            pending.append((frozenset(), i.access[2]))
-        elif i.access and i.access[:2] == ("global", "load"):
+        if i.access and i.access[:2] == ("global", "load"):
             pending.append((i.loaded_registers(), i.access[2]))
         elif i.name == "LDGDEPBAR":
             groups.append(len(pending))

@@ -72,7 +72,7 @@ class Instruction:
         return found
 
     def loaded_registers(self):
-        """Those that a load writes."""
+        """Those that a load writes; an asynchronous copy writes none."""
         first = _REGISTER.match(_split(self.operands)[0]) if self.operands else None
         count = (self.access[2] + 3) // 4
         return set(range(int(first[1]), int(first[1]) + count)) if first else set()
@@ -177,7 +177,7 @@ def _dominators(blocks):
 
 
 def _loops(blocks):
-    """Natural loops; a backward jump into the middle of others spans the code between."""
+    """Natural loops, one for all jumps to the same header; a backward jump into the middle of others spans the code between."""
     dominators, predecessors = _dominators(blocks)
     bodies = {}
     for tail, block in enumerate(blocks):

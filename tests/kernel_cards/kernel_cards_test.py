@@ -217,9 +217,91 @@ class Loops(unittest.TestCase):
             LDG.E.64 R8, desc[UR4][R4.64]
             LDG.E.64 R10, desc[UR4][R4.64+0x8]
             STG.E.128 desc[UR4][R6.64], R8
-            LDG.E R12, desc[UR4][R4.64+0x10]
+            LDG.E.128 R12, desc[UR4][R4.64+0x10]
             EXIT""")
         self.assertEqual(kernel_cards.ahead(k.instructions(), 1), (2, 16))
+
+    def test_an_address_has_two_registers(self):
+        k = self.kernel("""
+            LDG.E R5, desc[UR4][R2.64]
+            LDG.E R6, desc[UR4][R4.64]
+            EXIT""")
+        self.assertEqual(kernel_cards.ahead(k.instructions(), 1), (1, 4))
+
+    def test_loads_of_the_next_round_add_to_those_of_the_round_before(self):
+        k = self.kernel("""
+            .L_x_0:
+            LDG.E R6, desc[UR4][R4.64]
+            FADD R7, R6, R2
+            LDG.E R2, desc[UR4][R4.64+0x4]
+            @P0 BRA `(.L_x_0)
+            EXIT""")
+        self.assertEqual(kernel_cards.regions(k)[0].loads_ahead, 2)
+        self.assertEqual(kernel_cards.region("kernel", k.instructions()).loads_ahead, 1)
+
+    def test_of_nested_loops_the_innermost_that_moves_bytes_is_reported(self):
+        k = self.kernel("""
+            .L_x_0:
+            LDG.E.128 R8, desc[UR4][R4.64]
+            .L_x_1:
+            LDG.E R2, desc[UR4][R4.64]
+            .L_x_2:
+            FADD R2, R2, R2
+            @P2 BRA `(.L_x_2)
+            @P1 BRA `(.L_x_1)
+            @P0 BRA `(.L_x_0)
+            EXIT""")
+        found = kernel_cards.regions(k)
+        self.assertEqual(
+            (len(k.loops), [(r.kind, r.bytes, r.instructions) for r in found]), (3, [("loop", 4, 4)])
+        )
+
+    def test_a_tail_stands_beside_its_loop_and_moves_a_part_of_its_bytes(self):
+        def kinds(second, between=""):
+            k = self.kernel(f"""
+                {between}
+                .L_x_0:
+                LDG.E.128 R8, desc[UR4][R4.64]
+                STG.E.64 desc[UR4][R6.64], R8
+                @P0 BRA `(.L_x_0)
+                .L_x_1:
+                {second}
+                @P1 BRA `(.L_x_1)
+                {"@P2 BRA `(.L_x_9)" if between else ""}
+                EXIT""")
+            return [r.kind for r in kernel_cards.regions(k)]
+
+        load, half, store = (
+            "LDG.E {}, desc[UR4][R4.64]\n",
+            "LDG.E.U16 R2, desc[UR4][R4.64]\n",
+            "STG.E desc[UR4][R6.64], R2",
+        )
+        two = load.format("R2") + load.format("R3")
+        self.assertEqual(kinds(two + store), ["loop", "tail"])
+        self.assertEqual(kinds(two + store, ".L_x_9:\nFADD R2, R2, R2"), ["loop", "tail"])
+        self.assertEqual(kinds(two), ["loop", "loop"])  # stores nothing
+        self.assertEqual(
+            kinds(two + two + store.replace("STG.E", "STG.E.64")), ["loop", "loop"]
+        )  # as many bytes
+        self.assertEqual(kinds(half + store.replace("STG.E", "STG.E.U8")), ["loop", "tail"])
+        self.assertEqual(kinds(load.format("R2") + store + "\n" + half), ["loop", "loop"])  # 10 bytes of 24
+        inner = self.kernel("""
+            .L_x_0:
+            LDG.E.128 R8, desc[UR4][R4.64]
+            STG.E.128 desc[UR4][R6.64], R8
+            @P0 BRA `(.L_x_0)
+            .L_x_2:
+            FADD R3, R3, R3
+            .L_x_1:
+            LDG.E R2, desc[UR4][R4.64]
+            STG.E desc[UR4][R6.64], R2
+            @P1 BRA `(.L_x_1)
+            FADD R2, R2, R2
+            @P2 BRA `(.L_x_2)
+            EXIT""")
+        self.assertEqual(
+            [r.kind for r in kernel_cards.regions(inner)], ["loop", "loop"]
+        )  # in a loop of its own
 
     def test_words_of_caches_are_no_widths(self):
         k = self.kernel("""
