@@ -8,7 +8,7 @@ include("${PROJECT_SOURCE_DIR}/runtime/cuda_toolkit.cmake")
 function(braid_add_emulated_cuda target)
   set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
   add_library(${target} OBJECT ${ARGN})
-  target_compile_options(${target} PRIVATE ${BRAID_EMULATED_FLAGS} -Wall -Wextra)
+  target_compile_options(${target} PRIVATE ${BRAID_EMULATED_FLAGS} -Wall -Wextra -Wno-unknown-pragmas)
   if(BRAID_SANITIZE MATCHES "thread")
     # libtsan is there and has the functions: it checks the emulated device, and no access is recorded.
     target_link_options(${target} INTERFACE -fsanitize=thread)

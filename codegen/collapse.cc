@@ -58,4 +58,25 @@ ir::Loops collapse(const ir::Loops& loops, ir::ExprPool& pool, std::size_t fixed
   return out;
 }
 
+std::size_t collapse_outer(std::span<ir::Loops> loops, std::size_t outer, ir::ExprPool& pool) {
+  for (std::size_t k = outer; k-- > 0;) {
+    if (loops[0].sizes[k].is_constant(1)) {
+      for (ir::Loops& each : loops) remove(each, k, 0, pool);
+      --outer;
+    }
+  }
+  for (std::size_t k = outer; k-- > 1;) {
+    if (!std::all_of(loops.begin(), loops.end(),
+                     [&](const ir::Loops& each) { return evenly(each, k - 1, pool); }))
+      continue;
+    for (ir::Loops& each : loops) {
+      const Expr merged = each.sizes[k - 1] * each.sizes[k];
+      remove(each, k - 1, 0, pool);
+      each.sizes[k - 1] = merged;
+    }
+    --outer;
+  }
+  return outer;
+}
+
 }  // namespace braid::codegen

@@ -94,6 +94,7 @@ class ProgramWriter {
         text_ += "// " + c_comment(entry.users[k]) + "\n";
       if (entry.users.size() > kShown) text_ += fmt::format("// and {} more\n", entry.users.size() - kShown);
       if (entry.kernel.spills) text_ += "template <bool in_shared>\n";
+      if (entry.kernel.packs) text_ += "template <int pack>\n";
       text_ += fmt::format("__global__ void {}({}) {{\n{}}}\n", entry.name, entry.kernel.parameters,
                            entry.kernel.body);
     }

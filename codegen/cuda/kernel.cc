@@ -87,8 +87,9 @@ std::string KernelBuilder::expr(Expr e, ir::Extents extents, const std::function
   return c_expr(e, style);
 }
 
-std::string KernelBuilder::operand(Expr e, ir::Extents extents) {
-  const std::string text = expr(e, extents);
+std::string KernelBuilder::operand(Expr e, ir::Extents extents,
+                                   const std::function<std::string(int)>& value) {
+  const std::string text = expr(e, extents, value);
   const bool plain = text.find(' ') == std::string::npos && text[0] != '-';
   return plain ? text : "(" + text + ")";
 }
@@ -98,15 +99,17 @@ void KernelBuilder::line(const std::string& text) {
   text_ += text + "\n";
 }
 
-void KernelBuilder::decompose(const std::string& flat, std::size_t first, std::span<const Expr> sizes,
-                              const std::vector<bool>& used) {
-  const std::vector<Expr> strides = ir::contiguous_strides(sizes);
-  for (std::size_t k = 0; k < sizes.size(); ++k) {
-    const std::string name = fmt::format("i{}", first + k);
-    if (!used[first + k] || name == flat) continue;
+void KernelBuilder::decompose(const std::string& flat, const std::vector<std::size_t>& dims,
+                              std::span<const Expr> sizes, const std::vector<bool>& used) {
+  std::vector<Expr> own;
+  for (std::size_t d : dims) own.push_back(sizes[d]);
+  const std::vector<Expr> strides = ir::contiguous_strides(own);
+  for (std::size_t k = 0; k < dims.size(); ++k) {
+    const std::string name = fmt::format("i{}", dims[k]);
+    if (!used[dims[k]] || name == flat) continue;
     std::string text = flat;
     if (!strides[k].is_constant(1)) text += " / " + operand(strides[k], {});
-    if (k > 0) text += " % " + operand(sizes[k], {});
+    if (k > 0) text += " % " + operand(own[k], {});
     line(fmt::format("const {} {} = {};", index_type(), name, text));
   }
 }
@@ -147,13 +150,18 @@ std::string KernelBuilder::instruction(const ir::LoopBody& body, std::size_t k, 
 
 std::string KernelBuilder::body(const ir::LoopBody& body, ir::Extents extents, const LoadText& load,
                                 const std::string& acc) {
-  for (std::size_t k = 0; k < body.instrs.size(); ++k) {
-    if (body.instrs[k].code == OpCode::constant) continue;
-    line(fmt::format("const {} v{} = {};", value_type(body.instrs[k].dtype), k,
-                     instruction(body, k, extents, load, acc)));
-  }
+  for (std::size_t k = 0; k < body.instrs.size(); ++k) define(body, k, extents, load, acc);
   return value_name(body, body.result);
 }
+
+void KernelBuilder::define(const ir::LoopBody& body, std::size_t k, ir::Extents extents, const LoadText& load,
+                           const std::string& acc) {
+  if (body.instrs[k].code == OpCode::constant) return;
+  line(fmt::format("const {} v{} = {};", value_type(body.instrs[k].dtype), k,
+                   instruction(body, k, extents, load, acc)));
+}
+
+std::string KernelBuilder::value(const ir::LoopBody& body, ir::ValueId v) { return value_name(body, v); }
 
 void KernelBuilder::spill_rows() {
   spills_ = true;

@@ -17,6 +17,7 @@ struct Kernel {
   std::string parameters;  // "const float* in0, float* out0, int dim_batch"
   std::string body;        // lines, indented by two spaces
   bool spills = false;     // a template over where its rows are: in shared memory, or in the workspace
+  bool packs = false;      // a template over the elements of a pack
 };
 
 // How the step function launches a kernel. All texts are C expressions over the step's dims (`dim_batch`,
@@ -27,10 +28,13 @@ struct Launch {
   std::vector<std::string> arguments;  // one per parameter; buffers as "$k", the k-th of `buffers`
   std::vector<ir::BufferId> buffers;
   std::string count;  // of points or rows; there is no launch for 0
-  std::string grid;   // over `count`
+  std::string grid;   // over `count`; may name `pack`
   std::string block;
   std::string shared = "0";  // bytes
   std::int64_t max_shared = 0;
+  std::int64_t pack = 1;
+  std::string
+      packs_if;  // of a kernel with `packs`: whether it takes packs of `pack`, otherwise of one element
   bool checks_indices = false;  // has the parameters `error` and `site`; the arguments hold "$site"
 };
 
@@ -73,21 +77,27 @@ class KernelBuilder {
 
   // An expression in the kernel; dimensions become parameters. `value` is the text of %k.
   std::string expr(ir::Expr e, ir::Extents extents, const std::function<std::string(int)>& value = {});
-  std::string operand(ir::Expr e, ir::Extents extents);
+  std::string operand(ir::Expr e, ir::Extents extents, const std::function<std::string(int)>& value = {});
 
   void line(const std::string& text);
   void open(const std::string& text) { line(text.empty() ? "{" : text + " {"), ++depth_; }
   void close(const char* end = "}") { --depth_, line(end); }
 
-  // Computes index number first + k, for the given sizes, from the flat index, if it is in `used`.
-  void decompose(const std::string& flat, std::size_t first, std::span<const ir::Expr> sizes,
-                 const std::vector<bool>& used);
+  // Computes the indices of `dims`, outermost first, from the flat index over them, if they are in `used`. `sizes` are those of all
+  // dimensions.
+  void decompose(const std::string& flat, const std::vector<std::size_t>& dims,
+                 std::span<const ir::Expr> sizes, const std::vector<bool>& used);
 
   // What a load yields instead of reading its buffer; nullopt: read the buffer.
   using LoadText = std::function<std::optional<std::string>(const ir::Instr&)>;
   // Writes the body's instructions, one line each, and returns the text of the result.
   std::string body(const ir::LoopBody& body, ir::Extents extents, const LoadText& load = {},
                    const std::string& acc = {});
+  // Writes instruction k, unless it is a literal, which is written where it is used.
+  void define(const ir::LoopBody& body, std::size_t k, ir::Extents extents, const LoadText& load = {},
+              const std::string& acc = {});
+  // The text of a value of the body.
+  static std::string value(const ir::LoopBody& body, ir::ValueId v);
 
   // The kernel is one that spills, and has its rows at `shared`.
   void spill_rows();

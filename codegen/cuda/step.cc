@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "codegen/cuda/declared_steps.h"
-#include "codegen/cuda/fused_kernel.h"
-#include "codegen/cuda/loop_kernels.h"
+#include "codegen/cuda/loop_writer.h"
+#include "codegen/cuda/naive_gemm.h"
 #include "codegen/cuda/peer_kernels.h"
 #include "codegen/cuda/recurrence.h"
 #include "codegen/cuda/scalar.h"
@@ -140,15 +140,16 @@ class StepWriter {
     std::string why;
     const std::optional<ir::FusedLoops> fused = ir::analyse_fused(graph_, unit.ops, &why);
     ir::internal_check(fused.has_value(), "a fused node is not one: {}", why);
-    const std::int64_t shared = fused_shared_bytes(graph_, *fused);
+    const LoopPlan plan = plan_loops(graph_, *fused, unit.local, options_.portable_shared_bytes);
+    const std::int64_t shared = ir::bounds(plan.shared_bytes).max;
     ir::internal_check(shared <= options_.max_shared_bytes,
                        "a fused node needs {} bytes of shared memory: the schedule is not legalised", shared);
-    write_launch(fused_kernel(graph_, *fused, unit.local, options_.portable_shared_bytes), unit.ops);
+    write_launch(loop_kernel(graph_, plan, options_.portable_shared_bytes), unit.ops);
   }
 
   void write_single(ir::OpId op) {
-    if (const auto* loops = graph_[op].as<ir::Loops>()) {
-      write_launch(loops->is_reduction() ? reduction_kernel(graph_, op) : pointwise_kernel(graph_, op),
+    if (graph_[op].as<ir::Loops>() != nullptr) {
+      write_launch(loop_kernel(graph_, plan_loops(graph_, op), options_.portable_shared_bytes),
                    std::span(&op, 1));
     } else if (graph_[op].as<ir::Gemm>() != nullptr) {
       write_gemm(op);
@@ -179,10 +180,27 @@ class StepWriter {
       write_spilling_launch(launch, name, arguments);
       return;
     }
-    line(fmt::format("if (const int64_t count = {}; count > 0) {{", launch.count));
-    line(fmt::format("  BRAID_TRY(BRAID_LAUNCH({}, {}, {}, {}, compute_{}));", name, launch.grid,
-                     launch.block, launch.shared, arguments));
+    const auto launch_of = [&](const std::string& kernel, const std::string& grid) {
+      line(fmt::format("  BRAID_TRY(BRAID_LAUNCH({}, {}, {}, {}, compute_{}));", kernel, grid, launch.block,
+                       launch.shared, arguments));
+    };
+    if (!launch.kernel.packs) {
+      line(fmt::format("if (const int64_t count = {}; count > 0) {{", launch.count));
+      launch_of(name, launch.grid);
+    } else {
+      line(fmt::format("if (const int64_t count = {}; count > 0 && {}) {{", launch.count, launch.packs_if));
+      launch_of(fmt::format("{}<{}>", name, launch.pack), grid_with(launch, launch.pack));
+      line("} else if (count > 0) {");
+      launch_of(name + "<1>", grid_with(launch, 1));
+    }
     line("}");
+  }
+
+  static std::string grid_with(const Launch& launch, std::int64_t pack) {
+    std::string grid = launch.grid;
+    if (const std::size_t at = grid.find("pack"); at != std::string::npos)
+      grid.replace(at, 4, std::to_string(pack));
+    return grid;
   }
 
   // With the variant that has its rows where the device has room for them.

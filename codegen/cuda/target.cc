@@ -4,9 +4,8 @@
 
 #include "analysis/costs/machine.h"
 #include "codegen/cuda/build.h"
-#include "codegen/cuda/fused_kernel.h"
 #include "codegen/cuda/gemm.h"
-#include "codegen/cuda/loop_kernels.h"
+#include "codegen/cuda/loop_plan.h"
 #include "codegen/cuda/supported.h"
 #include "codegen/cuda/write_program.h"
 #include "ir/collective_table.h"
@@ -17,12 +16,12 @@
 namespace braid::codegen::cuda {
 
 KernelLimits kernel_limits(const CudaOptions& options) {
-  return {
-      .post_ops = post_ops_taken,
-      .packed = packed_operands,
-      .one_kernel = [most = options.max_shared_bytes](const ir::Graph& graph, const ir::FusedLoops& fused) {
-        return fused_shared_bytes(graph, fused) <= most;
-      }};
+  return {.post_ops = post_ops_taken,
+          .packed = packed_operands,
+          .one_kernel = [options](const ir::Graph& graph, const ir::FusedLoops& fused) {
+            const LoopPlan plan = plan_loops(graph, fused, {}, options.portable_shared_bytes);
+            return ir::bounds(plan.shared_bytes).max <= options.max_shared_bytes;
+          }};
 }
 
 bool OneIssueOrder::run(ir::Schedule& schedule) const {

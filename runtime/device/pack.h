@@ -24,4 +24,37 @@ __device__ auto* as_packs(const T* pointer) {
   return reinterpret_cast<const Pack<T, n>*>(pointer);
 }
 
+// The n elements at `pointer`, which must be aligned to their size.
+template <int n, class T>
+__device__ Pack<T, n> load_pack(const T* pointer) {
+  return *as_packs<n>(pointer);
+}
+// The first `valid` of them, at least one; the others are 0.
+template <int n, class T, class Index>
+__device__ Pack<T, n> load_pack(const T* pointer, Index valid) {
+  if (n == 1 || valid >= n) return load_pack<n>(pointer);
+  Pack<T, n> pack = {};
+#pragma unroll
+  for (int e = 0; e < n; ++e) {
+    if (e < valid) pack.values[e] = pointer[e];
+  }
+  return pack;
+}
+
+template <class T, int n>
+__device__ void store_pack(T* pointer, const Pack<T, n>& pack) {
+  *as_packs<n>(pointer) = pack;
+}
+template <class T, int n, class Index>
+__device__ void store_pack(T* pointer, const Pack<T, n>& pack, Index valid) {
+  if (n == 1 || valid >= n) {
+    store_pack(pointer, pack);
+    return;
+  }
+#pragma unroll
+  for (int e = 0; e < n; ++e) {
+    if (e < valid) pointer[e] = pack.values[e];
+  }
+}
+
 }  // namespace braid::rt::device

@@ -32,7 +32,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-enum class Functions { kReductions, kOneShot, kTwoShot };
+enum class Functions { kReductions, kWarps, kOneShot, kTwoShot };
 
 // The device functions that a program calls, as far as a change to them is tried. The shuffles of a GPU, not the
 // emulated device's quick way.
@@ -45,6 +45,9 @@ std::string device_functions(Functions which) {
                   "#endif") +
              part(reduce, "// Reduces over all threads of the block", "}  // namespace");
     }
+    case Functions::kWarps:
+      return part(read("reduce.h"),
+                  "template <class Op, class T>\n__device__ T warp_reduce(T value) {\n  for", "#endif");
     case Functions::kOneShot:
       return part(read("peer.h"), "// Spins until the flag", "}  // namespace") +
              part(collectives, "// Waits for the block of this index", "template <class T>\nconstexpr") +
@@ -65,7 +68,9 @@ constexpr Change kChanges[] = {
     {"no barrier", "__syncthreads();", ""},
     {"no barrier", "__syncthreads_and(good) != 0", "good"},
     {"every thread stores", "if (thread_in_block() == 0) ", ""},
-    {"every thread stores", "if (threadIdx.x == 0) ", ""},
+    {"every thread stores", "if (lane == 0) ", ""},
+    {"no tail guard", "if (e >= valid) break;", ""},
+    {"an alignment that does not hold", "load_pack<pack>(in0 + ", "load_pack<pack>(1 + in0 + "},
     {"every lane stores", "if (thread % kWarpSize == 0) ", ""},
     {"half of the lanes in the mask", "0xffffffffu", "0x0000ffffu"},
     {"no fence", "__threadfence_system();", ""},
@@ -85,29 +90,15 @@ struct Base {
 // Why these do no harm, by the name of the mutant. A copy of each kernel without any of these barriers stands
 // last.
 const std::map<std::string, std::string>& harmless() {
-  const char* const next = "the kernel has a barrier of its own after the reduction";
-  const char* const reduction = "block_reduce ends with a barrier";
+  const char* const own_memory =
+      "its two reductions have memory of their own, and the barrier within one comes between two uses of the "
+      "other";
   const char* const own = "each thread reads and overwrites only the elements of the row that it has written";
   const char* const warp = "a block of one warp does not get there";
   static const std::map<std::string, std::string> reasons = {
-      {"softmax_row_mutant_2", next},
-      {"softmax_row_mutant_3", reduction},
-      {"softmax_row_mutant_4", own},
-      {"softmax_row_mutant_5", reduction},
-      {"softmax_row_mutant_6", own},
-      {"softmax_row_mutant_9",
-       "its two reductions have memory of their own, and the barrier within one comes between two uses of "
-       "the other"},
-      {"layernorm_mutant_2", next},
-      {"layernorm_mutant_3", reduction},
-      {"layernorm_mutant_4", own},
-      {"layernorm_mutant_5", reduction},
-      {"layernorm_mutant_6", own},
-      {"fused_rows_of_folds_mutant_1", warp},
-      {"fused_rows_of_folds_mutant_2", warp},
-      {"fused_rows_of_folds_mutant_3", "the next barrier comes before the row is read backwards"},
-      {"fused_rows_of_folds_mutant_4", "the barrier before comes after the row is written"},
-      {"fused_rows_of_folds_mutant_6", warp},
+      {"fused_rows_of_folds_mutant_1", warp}, {"fused_rows_of_folds_mutant_2", warp},
+      {"fused_rows_of_folds_mutant_5", warp}, {"softmax_large_row_mutant_2", own_memory},
+      {"softmax_large_row_mutant_3", own},    {"softmax_large_row_mutant_6", own_memory},
   };
   return reasons;
 }
@@ -115,8 +106,10 @@ const std::map<std::string, std::string>& harmless() {
 }  // namespace
 
 std::vector<Mutant> mutants() {
-  const std::vector<Base> bases = {{"softmax_row", {{"rows", 3}, {"columns", 300}}},
-                                   {"layernorm", {{"batch", 2}}},
+  const std::vector<Base> bases = {{"softmax_large_row", {{"rows", 3}, {"columns", 300}}},
+                                   {"softmax_f16", {{"rows", 3}, {"columns", 80}}, Functions::kWarps},
+                                   {"sliced_rows", {}, Functions::kWarps},
+                                   {"layernorm_long", {{"batch", 2}}},
                                    {"fused_rows_of_folds", {}},
                                    {"long_rows", {{"n", 1025}}},
                                    {"peers_2_any_size_one_shot", {{"n", 4099}}, Functions::kOneShot},

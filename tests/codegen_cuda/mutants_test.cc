@@ -21,8 +21,10 @@ TEST_P(Mutants, AreFoundUnlessTheChangeDoesNoHarm) {
     RunOptions options;
     options.program = mutant.name;
     options.steps = 2;
-    run_case(mutant.base, mutant.dims, options);
-    const std::vector<std::string> texts = found();
+    options.integers = false;
+    const std::string wrong_values = difference(run_case(mutant.base, mutant.dims, options), 2e-3);
+    std::vector<std::string> texts = found();
+    if (!wrong_values.empty()) texts.push_back(wrong_values);
     emulated::reset_devices();
     if (mutant.change.empty() || !mutant.harmless.empty()) {
       EXPECT_THAT(texts, IsEmpty());
@@ -35,7 +37,8 @@ TEST_P(Mutants, AreFoundUnlessTheChangeDoesNoHarm) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, Mutants,
-                         ::testing::Values("softmax_row", "layernorm", "fused_rows_of_folds", "long_rows",
+                         ::testing::Values("softmax_large_row", "softmax_f16", "sliced_rows",
+                                           "layernorm_long", "fused_rows_of_folds", "long_rows",
                                            "peers_2_any_size_one_shot", "peers_2_any_size_two_shot"),
                          [](const auto& info) { return std::string(info.param); });
 

@@ -74,7 +74,7 @@ TEST_F(PlanFaults, OutputsAreWrittenInTheirSizeOnly) {
   EXPECT_EQ(run_columns("columns_too_many", 0), "");
   const std::vector<std::string> texts = found();
   EXPECT_TRUE(std::any_of(texts.begin(), texts.end(), [](const std::string& text) {
-    return says(text, {"undeclared access: neg_sign_kernel [/last]", "writes bytes [1280, 1284)",
+    return says(text, {"undeclared access: neg_sign_kernel [/last]", "writes bytes [1280, 1296)",
                        "right behind 'last'"});
   })) << ::testing::PrintToString(texts);
 }

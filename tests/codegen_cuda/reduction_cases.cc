@@ -39,6 +39,14 @@ ir::Schedule long_rows() {
   return net.finish();
 }
 
+// Rows of 77 halves at a pitch of 80: the last pack of each is not full.
+ir::Schedule sliced_rows() {
+  Net net;
+  TensorBox x = net.lowering.slice(net.input("x", DType::f16, {6, 80}), 1, 0, 77);
+  net.lowering.output("sum", net.lowering.reduce(net.unary(OpCode::cos, x), ReduceKind::sum, {1}, false));
+  return net.finish();
+}
+
 TensorBox softmax(Net& net, TensorBox x, int axis) {
   TensorBox highest = net.lowering.reduce(x, ReduceKind::max, {axis}, true);
   TensorBox powers = net.unary(OpCode::exp, net.binary(OpCode::sub, x, highest));
@@ -111,17 +119,20 @@ void add_reduction_cases(std::vector<Case>& out) {
         {fmt::format("reductions_{}", to_string(dtype)), [dtype] { return every_reduction(dtype); }});
   }
   out.push_back({"long_rows", long_rows});
+  out.push_back({"sliced_rows", sliced_rows});
   out.push_back({"softmax_f32", [] { return fused_softmax(DType::f32, 8, 300, false); }});
   out.push_back({"softmax_f16", [] { return fused_softmax(DType::f16, 8, 300, false); }});
   out.push_back({"softmax_row", [] { return fused_softmax(DType::f32, 8, 300, true); }});
   out.push_back({"softmax_large_row", [] { return fused_softmax(DType::f32, 8, 20000, true); }});
-  out.push_back(
-      {"softmax_spilled", [] { return fused_softmax(DType::f32, 8, 300, true); }, {.max_shared_bytes = 64}});
+  out.push_back({"softmax_spilled",
+                 [] { return fused_softmax(DType::f32, 8, 20000, true); },
+                 {.max_shared_bytes = 64}});
   out.push_back({"softmax_two_variants", [] { return fused_softmax(DType::f32, 8, 30000, true); }});
   out.push_back({"softmax_two_variants_f16",
-                 [] { return fused_softmax(DType::f16, 600, 100, true); },
+                 [] { return fused_softmax(DType::f16, 600, 40000, true); },
                  {.portable_shared_bytes = 64}});
   out.push_back({"layernorm", [] { return fused_layernorm(96); }});
+  out.push_back({"layernorm_long", [] { return fused_layernorm(2056); }});
   out.push_back({"fused_points", fused_points});
   out.push_back({"fused_rows_of_folds", fused_rows_of_folds});
   out.push_back({"softmax_unfused", [] {

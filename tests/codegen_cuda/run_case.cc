@@ -126,15 +126,16 @@ CaseResult run_case(const std::string& name, const std::map<std::string, std::in
   return result;
 }
 
-void expect_equal(const CaseResult& result, double tolerance) {
-  ASSERT_EQ(result.status, BRAID_OK) << result.message;
-  ASSERT_EQ(result.outputs.size(), result.expected.size());
+std::string difference(const CaseResult& result, double tolerance) {
+  if (result.status != BRAID_OK)
+    return fmt::format("status {}: {}", static_cast<int>(result.status), result.message);
+  if (result.outputs.size() != result.expected.size()) return "another number of ranks";
   for (std::size_t r = 0; r < result.outputs.size(); ++r) {
-    ASSERT_EQ(result.outputs[r].size(), result.expected[r].size());
+    if (result.outputs[r].size() != result.expected[r].size()) return "another number of outputs";
     for (std::size_t k = 0; k < result.outputs[r].size(); ++k) {
       const ir::Tensor &got = result.outputs[r][k], &want = result.expected[r][k];
-      ASSERT_EQ(got.sizes, want.sizes);
-      ASSERT_EQ(got.dtype, want.dtype);
+      if (got.sizes != want.sizes || got.dtype != want.dtype)
+        return fmt::format("output {} has another type", k);
       const std::int64_t item = ir::size_of(got.dtype);
       for (std::int64_t i = 0; i < got.numel(); ++i) {
         const ir::Literal a = ir::read_element(got.dtype, got.bytes.data() + i * item);
@@ -145,12 +146,17 @@ void expect_equal(const CaseResult& result, double tolerance) {
           same = x == y || (std::isnan(x) && std::isnan(y)) ||
                  std::abs(x - y) <= tolerance * std::max(1.0, std::abs(y));
         }
-        ASSERT_TRUE(same) << "rank " << r << ", output " << k << ", element " << i << ": got "
-                          << ir::literal_text(got.dtype, a) << ", expected "
-                          << ir::literal_text(want.dtype, b);
+        if (!same)
+          return fmt::format("rank {}, output {}, element {}: got {}, expected {}", r, k, i,
+                             ir::literal_text(got.dtype, a), ir::literal_text(want.dtype, b));
       }
     }
   }
+  return "";
+}
+
+void expect_equal(const CaseResult& result, double tolerance) {
+  ASSERT_EQ(difference(result, tolerance), "");
 }
 
 }  // namespace braid::test

@@ -44,7 +44,9 @@ CaseResult run_case(const std::string& name, const std::map<std::string, std::in
 // The program of a case: it is part of this executable.
 const BraidCudaProgram* program_of(const std::string& name);
 
-// Bitwise where `tolerance` is 0 (NaNs count as equal), else relative.
+// The first difference between outputs and expectation; empty if there is none. Bitwise where `tolerance` is 0 (NaNs count as equal),
+// else relative.
+std::string difference(const CaseResult& result, double tolerance);
 void expect_equal(const CaseResult& result, double tolerance);
 
 class CudaCase : public EmulatedTest {};

@@ -1,0 +1,600 @@
+#include "codegen/cuda/loop_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "codegen/collapse.h"
+#include "ir/effects.h"
+#include "ir/error.h"
+
+namespace braid::codegen::cuda {
+namespace {
+
+using ir::Expr;
+using ir::OpCode;
+using ir::SymbolKind;
+using Level = LoopPlan::Level;
+using Shape = LoopPlan::Shape;
+using Member = LoopPlan::Member;
+using Value = LoopPlan::Value;
+
+constexpr std::int64_t kPackBytes = 16, kWarp = 32;
+constexpr std::int64_t kMostThreads = 512;      // of a block that takes a row
+constexpr std::int64_t kMostWarpElements = 32;  // per lane, so rows of at most 1,024 elements
+constexpr std::int64_t kMostRowRegisters = 96;  // 4 bytes each, for rows that stay in registers
+constexpr std::int64_t kShortFold = 8;          // one thread folds so few elements itself
+constexpr std::int64_t kSharedWithoutAsking = 48 * 1024;
+
+bool has_index(Expr e, std::size_t begin, std::size_t end) {
+  bool found = false;
+  ir::for_each_symbol(e, [&](Expr s) {
+    if (!s.is_symbol(SymbolKind::index)) return;
+    const auto k = static_cast<std::size_t>(s.symbol_number());
+    found |= k >= begin && k < end;
+  });
+  return found;
+}
+
+bool is_of_dims(Expr atom) {
+  bool of_dims = true;
+  ir::for_each_symbol(atom, [&](Expr s) { of_dims &= s.is_symbol(SymbolKind::dim); });
+  return of_dims;
+}
+
+bool provably_multiple(Expr e, std::int64_t n) {
+  const std::vector<ir::Term> terms = ir::terms(e);
+  return std::all_of(terms.begin(), terms.end(), [&](const ir::Term& t) { return t.coefficient % n == 0; });
+}
+
+// Whether some dims might make `e` a multiple of n, a power of two.
+bool possibly_multiple(Expr e, std::int64_t n) {
+  std::int64_t constant = 0, step = n;
+  for (const ir::Term& t : ir::terms(e)) {
+    if (t.atoms.empty()) constant = t.coefficient;
+    while (!t.atoms.empty() && t.coefficient % step != 0) step /= 2;
+  }
+  return constant % step == 0;
+}
+
+// What must be multiples of the pack so that e is `lane` plus a multiple of it, whatever the values of all other
+// indices; nullopt if e is not of that form.
+std::optional<std::vector<Expr>> steps_beside(Expr e, Expr lane) {
+  bool once = false;
+  std::vector<std::pair<std::vector<Expr>, Expr>> steps;  // by the atoms that are not of dims
+  for (const ir::Term& term : ir::terms(e)) {
+    std::vector<Expr> varying;
+    Expr factor = term.coefficient;
+    for (Expr atom : term.atoms) {
+      if (is_of_dims(atom)) {
+        factor = factor * atom;
+      } else {
+        varying.push_back(atom);
+      }
+    }
+    if (varying == std::vector<Expr>{lane} && factor.is_constant(1)) {
+      once = true;
+      continue;
+    }
+    if (std::any_of(varying.begin(), varying.end(), [&](Expr atom) { return ir::contains(atom, lane); }))
+      return std::nullopt;
+    const auto same =
+        std::find_if(steps.begin(), steps.end(), [&](const auto& s) { return s.first == varying; });
+    if (same == steps.end()) {
+      steps.emplace_back(varying, factor);
+    } else {
+      same->second = same->second + factor;
+    }
+  }
+  if (!once) return std::nullopt;
+  std::vector<Expr> out;
+  for (const auto& [atoms, factor] : steps) out.push_back(factor);
+  return out;
+}
+
+Expr position_in_order(const ir::Loops& loops, std::size_t begin, std::size_t end, ir::ExprPool& pool) {
+  const std::vector<Expr> strides =
+      ir::contiguous_strides(std::span(loops.sizes).subspan(begin, end - begin));
+  Expr at = 0;
+  for (std::size_t d = begin; d < end; ++d) {
+    if (!loops.sizes[d].is_constant(1)) at = at + pool.index(d) * strides[d - begin];
+  }
+  return at;
+}
+
+class Planner {
+ public:
+  Planner(const ir::Graph& graph, const ir::FusedLoops& fused, std::span<const ir::BufferId> local)
+      : graph_(graph), pool_(*graph.pool) {
+    plan_.outer = fused.outer;
+    for (const ir::FusedLoops::Member& m : fused.members) {
+      Member member;
+      member.op = m.op;
+      member.out = graph[m.op].outputs[0];
+      member.loops = *graph[m.op].as<ir::Loops>();
+      member.local = std::find(local.begin(), local.end(), member.out) != local.end();
+      member.row = member.loops.kept() > fused.outer.size();
+      member.folds = !member.row && member.loops.is_reduction();
+      plan_.members.push_back(std::move(member));
+    }
+  }
+
+  LoopPlan plan(std::int64_t portable_shared_bytes) {
+    find_writers();
+    collapse_members();
+    choose_shape();
+    share_dimensions();
+    share_elements(true);
+    if (ir::bounds(plan_.shared_bytes).max > std::min(portable_shared_bytes, kSharedWithoutAsking) &&
+        !plan_.multiples.empty())
+      share_elements(false);
+    if (plan_.shape != Shape::points) place_barriers();
+    return std::move(plan_);
+  }
+
+ private:
+  std::vector<Member>& members() { return plan_.members; }
+  std::size_t outer() const { return plan_.outer.size(); }
+
+  // ------------------------------------------------------------------------------------------ members
+
+  // The earlier member that wrote what this load reads.
+  int writer_of(const ir::Instr& load, std::size_t reader) const {
+    for (std::size_t w = reader; w-- > 0;) {
+      const ir::BufferId out = plan_.members[w].out;
+      if (out == load.buffer) return static_cast<int>(w);  // also if it has no elements
+      if (ir::root_storage(graph_, out) != ir::root_storage(graph_, load.buffer)) continue;
+      if (ir::may_overlap(graph_, ir::whole(graph_, load.buffer), ir::whole(graph_, out)))
+        return static_cast<int>(w);
+    }
+    return -1;
+  }
+
+  void find_writers() {
+    for (std::size_t m = 0; m < members().size(); ++m) {
+      Member& member = members()[m];
+      for (ir::Instr& instr : member.loops.body.instrs) {
+        Value value;
+        if (instr.code == OpCode::load && (value.writer = writer_of(instr, m)) >= 0) {
+          Member& writer = members()[static_cast<std::size_t>(value.writer)];
+          writer.read_later = true;
+          instr.index = writer.row ? position_in_row(writer, member, instr) : Expr(0);
+        }
+        member.values.push_back(value);
+      }
+    }
+  }
+
+  // Of the element that the load reads, in the writer's own order of iteration, whatever its strides in memory.
+  Expr position_in_row(const Member& writer, const Member& reader, const ir::Instr& load) const {
+    if (ir::relation(graph_, writer.op, reader.op, load, outer()) == ir::Relation::same_point)
+      return position_in_order(writer.loops, outer(), writer.loops.kept(), pool_);
+    const std::optional<Expr> at = ir::row_index(graph_, writer.op, reader.op, load, outer());
+    ir::internal_check(at.has_value(), "'{}' reads '{}' at other outer points", graph_[reader.op].name,
+                       graph_[load.buffer].name);
+    return *at;
+  }
+
+  void collapse_members() {
+    std::vector<ir::Loops> loops;
+    for (const Member& m : members()) loops.push_back(collapse(m.loops, pool_, outer()));
+    const std::size_t left = collapse_outer(loops, outer(), pool_);
+    for (std::size_t m = 0; m < loops.size(); ++m) members()[m].loops = std::move(loops[m]);
+    plan_.outer.assign(members()[0].loops.sizes.begin(),
+                       members()[0].loops.sizes.begin() + static_cast<std::ptrdiff_t>(left));
+  }
+
+  // -------------------------------------------------------------------------------------------- shape
+
+  static bool steps_by_one(Expr e, Expr index) {
+    const std::optional<Expr> stride = ir::stride_of(e, index);
+    return stride && stride->is_constant(1);
+  }
+
+  // The bytes of a point that the member loads beside those of the next one along dimension d.
+  std::int64_t loaded_bytes(const Member& m, std::size_t d) const {
+    std::int64_t bytes = 0;
+    for (std::size_t k = 0; k < m.values.size(); ++k) {
+      const ir::Instr& instr = m.loops.body.instrs[k];
+      if (instr.code == OpCode::load && m.values[k].writer < 0 && steps_by_one(instr.index, pool_.index(d)))
+        bytes += ir::size_of(graph_[instr.buffer].dtype);
+    }
+    return bytes;
+  }
+
+  // Those that all members load or store. Stores count twice.
+  std::int64_t contiguous_bytes(std::size_t d) const {
+    std::int64_t bytes = 0;
+    for (const Member& m : plan_.members) {
+      bytes += loaded_bytes(m, d);
+      if (!m.local && steps_by_one(m.loops.store_index, pool_.index(d)))
+        bytes += 2 * ir::size_of(graph_[m.out].dtype);
+    }
+    return bytes;
+  }
+
+  void choose_shape() {
+    plan_.lane = outer();
+    std::int64_t most = -1;
+    for (std::size_t d = 0; d < outer(); ++d) {
+      if (const std::int64_t bytes = contiguous_bytes(d); bytes >= most) most = bytes, plan_.lane = d;
+    }
+    const bool rows = std::any_of(members().begin(), members().end(), [](const Member& m) { return m.row; });
+    std::int64_t folded = 0, beside = 0, along = 0;  // elements, bytes
+    for (const Member& m : members()) {
+      if (!m.folds) continue;
+      folded = std::max(folded, ir::bounds(ir::numel(std::span(m.loops.sizes).subspan(outer()))).max);
+      beside += loaded_bytes(m, m.loops.sizes.size() - 1);
+      along += plan_.lane < outer() ? loaded_bytes(m, plan_.lane) : 0;
+    }
+    const bool in_threads = folded <= kShortFold || (along > beside && enough_points());
+    plan_.shape = !rows && in_threads ? Shape::points : Shape::warp_rows;
+  }
+
+  // Whether points alone occupy a GPU when each thread takes several.
+  bool enough_points() const { return ir::bounds(ir::numel(plan_.outer)).max >= kEnoughPoints; }
+  static constexpr std::int64_t kEnoughPoints = 1 << 16;
+
+  void share_dimensions() {
+    for (Member& m : members()) {
+      m.thread_begin = m.loops.kept();
+      if (plan_.shape == Shape::points) {
+        m.folds = false;
+        m.lane_begin = plan_.lane;
+        m.lane_end = std::min(plan_.lane + 1, outer());
+      } else {
+        m.lane_begin = outer();
+        m.lane_end = m.folds ? m.loops.sizes.size() : m.loops.kept();
+        if (m.folds) m.thread_begin = m.lane_end;
+      }
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------- levels
+
+  Level level_of(const Member& m, Expr e) const {
+    Level level = Level::point;
+    if (m.lane_end > m.lane_begin && has_index(e, m.lane_end - 1, m.lane_end)) return Level::element;
+    if (has_index(e, m.lane_begin, m.lane_end) || has_index(e, m.thread_begin, m.loops.sizes.size()))
+      level = Level::pack;
+    if (plan_.shape == Shape::points && has_index(e, 0, outer())) level = Level::pack;
+    ir::for_each_symbol(e, [&](Expr s) {
+      if (s.is_symbol(SymbolKind::value))
+        level = std::max(level, m.values[static_cast<std::size_t>(s.symbol_number())].level);
+    });
+    return level;
+  }
+
+  void find_levels() {
+    for (Member& m : members()) {
+      for (std::size_t k = 0; k < m.values.size(); ++k) {
+        const ir::Instr& instr = m.loops.body.instrs[k];
+        Value& value = m.values[k];
+        value.kept_load = -1;
+        value.level = level_of(m, instr.index);
+        if (value.writer >= 0 && plan_.shape == Shape::points) value.level = Level::element;
+        for (ir::ValueId v : instr.operands)
+          value.level = std::max(value.level, m.values[static_cast<std::size_t>(v.index)].level);
+      }
+    }
+  }
+
+  // Packs, and which of them stay in registers.
+  void share_elements(bool with_conditions) {
+    find_levels();
+    choose_pack(with_conditions);
+    if (plan_.shape != Shape::points) hold_rows();
+  }
+
+  // --------------------------------------------------------------------------------------------- packs
+
+  // Whether `pack` elements from this one on lie side by side at a multiple of their size, if `multiples`, to which it adds, are
+  // multiples of `pack`.
+  bool packs(const Member& m, ir::BufferId buffer, Expr index, std::int64_t pack,
+             std::vector<Expr>& multiples) const {
+    if (m.lane_end == m.lane_begin) return false;
+    const std::optional<Expr> begin =
+        ir::divide_exactly(ir::region(graph_, buffer).offset, ir::size_of(graph_[buffer].dtype));
+    std::optional<std::vector<Expr>> steps = steps_beside(index, pool_.index(m.lane_end - 1));
+    if (!begin || !steps) return false;
+    steps->push_back(*begin);
+    return need_multiples(*steps, pack, multiples);
+  }
+
+  // Adds those to `multiples` of which symbols do not prove it; false if one cannot be a multiple.
+  static bool need_multiples(const std::vector<Expr>& steps, std::int64_t pack,
+                             std::vector<Expr>& multiples) {
+    const auto possible = [&](Expr e) { return possibly_multiple(e, pack); };
+    if (!std::all_of(steps.begin(), steps.end(), possible)) return false;
+    for (Expr e : steps) {
+      if (!provably_multiple(e, pack) && std::find(multiples.begin(), multiples.end(), e) == multiples.end())
+        multiples.push_back(e);
+    }
+    return true;
+  }
+
+  // A pack does not go beyond the last of several dimensions.
+  bool last_dimensions_take(std::int64_t pack, std::vector<Expr>& multiples) const {
+    std::vector<Expr> sizes;
+    for (const Member& m : plan_.members) {
+      if (m.lane_end - m.lane_begin > 1) sizes.push_back(m.loops.sizes[m.lane_end - 1]);
+    }
+    return need_multiples(sizes, pack, multiples);
+  }
+
+  // The bytes per point that are moved one by one if packs have this size; all of them if they cannot. Marks those that are moved in packs.
+  std::int64_t single_bytes(std::int64_t pack, bool with_conditions) {
+    std::int64_t single = 0;
+    plan_.multiples.clear();
+    if (!last_dimensions_take(pack, plan_.multiples) || (!with_conditions && !plan_.multiples.empty()))
+      return std::numeric_limits<std::int64_t>::max() / 2;
+    const auto packed = [&](const Member& m, ir::BufferId buffer, Expr index) {
+      std::vector<Expr> multiples = plan_.multiples;
+      if (pack == 1 || !packs(m, buffer, index, pack, multiples)) return false;
+      if (!with_conditions && !multiples.empty()) return false;
+      plan_.multiples = std::move(multiples);
+      return true;
+    };
+    for (Member& m : members()) {
+      for (std::size_t k = 0; k < m.values.size(); ++k) {
+        const ir::Instr& instr = m.loops.body.instrs[k];
+        Value& value = m.values[k];
+        value.packed = false;
+        if (instr.code != OpCode::load || value.level != Level::element || value.writer >= 0) continue;
+        bool uniform = true;  // but for the lane
+        for (ir::ValueId v : instr.operands)
+          uniform &= m.values[static_cast<std::size_t>(v.index)].level < Level::element;
+        ir::for_each_symbol(instr.index, [&](Expr s) {
+          if (s.is_symbol(SymbolKind::value))
+            uniform &= m.values[static_cast<std::size_t>(s.symbol_number())].level < Level::element;
+        });
+        value.packed = uniform && packed(m, instr.buffer, instr.index);
+        if (!value.packed) single += ir::size_of(graph_[instr.buffer].dtype);
+      }
+      m.packed_store = !m.local && !m.folds && packed(m, m.out, m.loops.store_index);
+      if (!m.packed_store && !m.local && !m.folds) single += 2 * ir::size_of(graph_[m.out].dtype);
+    }
+    return single;
+  }
+
+  // The largest with which at least half of the bytes move in packs.
+  void choose_pack(bool with_conditions) {
+    std::int64_t widest = 1, all = 0;
+    for (const Member& m : members()) {
+      for (std::size_t k = 0; k < m.values.size(); ++k) {
+        const ir::Instr& instr = m.loops.body.instrs[k];
+        if (instr.code == OpCode::load && m.values[k].level == Level::element && m.values[k].writer < 0)
+          widest = std::max(widest, ir::size_of(graph_[instr.buffer].dtype));
+      }
+      if (!m.local && (plan_.shape == Shape::points || m.spans_lanes()))
+        widest = std::max(widest, ir::size_of(graph_[m.out].dtype));
+    }
+    all = single_bytes(1, false);
+    std::int64_t best = 1;
+    for (std::int64_t pack = kPackBytes / widest; pack > 1 && all > 0; pack /= 2) {
+      if (2 * single_bytes(pack, with_conditions) > all) continue;
+      best = pack;
+      break;
+    }
+    plan_.pack = best;
+    single_bytes(best, with_conditions);
+    plan_.whole = true;
+    for (const Member& m : members()) {
+      if (plan_.shape != Shape::points && !m.spans_lanes()) continue;
+      const bool asked =
+          std::find(plan_.multiples.begin(), plan_.multiples.end(), m.extent()) != plan_.multiples.end();
+      plan_.whole &= asked || provably_multiple(m.extent(), best);
+    }
+  }
+
+  // --------------------------------------------------------------------------------------------- rows
+
+  // Whether the load reads, of a row, the element at which its own thread is.
+  bool at_own_element(const Member& reader, std::size_t k) const {
+    const Member& writer = plan_.members[static_cast<std::size_t>(reader.values[k].writer)];
+    return reader.spans_lanes() && reader.extent() == writer.extent() &&
+           reader.loops.body.instrs[k].index ==
+               position_in_order(reader.loops, reader.lane_begin, reader.lane_end, pool_) &&
+           reader.loops.body.instrs[k].operands.empty();
+  }
+
+  void hold_rows() {
+    std::int64_t longest = 0, bytes = 0;
+    plan_.shared_bytes = 0;
+    plan_.kept_loads.clear();
+    for (const Member& m : members()) {
+      if (m.spans_lanes()) longest = std::max(longest, ir::bounds(m.extent()).max);
+    }
+    find_kept_loads();
+    for (Member& m : members()) {
+      if (m.row && m.read_later) m.held = LoopPlan::Held::registers;
+    }
+    for (const Member& m : members()) {
+      for (std::size_t k = 0; k < m.values.size(); ++k) {
+        if (m.values[k].writer < 0) continue;
+        Member& writer = members()[static_cast<std::size_t>(m.values[k].writer)];
+        if (writer.row && !at_own_element(m, k)) writer.held = LoopPlan::Held::shared;
+      }
+    }
+    for (const Member& m : members()) {
+      if (m.held == LoopPlan::Held::registers) bytes += ir::size_of(graph_[m.out].dtype);
+    }
+    for (const LoopPlan::KeptLoad& load : plan_.kept_loads)
+      bytes += ir::size_of(graph_[members()[load.member].loops.body.instrs[load.instr].buffer].dtype);
+    choose_threads(longest, bytes);
+    if (plan_.elements == 0) keep_nothing_in_registers();
+    for (Member& m : members()) {
+      if (m.held != LoopPlan::Held::shared) continue;
+      plan_.shape = Shape::block_rows;
+      m.row_offset = plan_.shared_bytes;
+      plan_.shared_bytes =
+          plan_.shared_bytes + ir::ceil_div(m.extent() * ir::size_of(graph_[m.out].dtype), 16) * 16;
+    }
+    for (Member& m : members()) {
+      for (std::size_t k = 0; k < m.values.size(); ++k) {
+        Value& value = m.values[k];
+        if (value.writer < 0 || !members()[static_cast<std::size_t>(value.writer)].row) continue;
+        if (members()[static_cast<std::size_t>(value.writer)].held == LoopPlan::Held::registers)
+          value.level = Level::element;
+      }
+    }
+    find_levels_again();
+  }
+
+  // What reads a register of its thread varies with the element.
+  void find_levels_again() {
+    for (Member& m : members()) {
+      for (std::size_t k = 0; k < m.values.size(); ++k) {
+        for (ir::ValueId v : m.loops.body.instrs[k].operands)
+          m.values[k].level = std::max(m.values[k].level, m.values[static_cast<std::size_t>(v.index)].level);
+      }
+    }
+  }
+
+  // A warp if its lanes hold a row, otherwise a block if its threads do, otherwise a block whose threads take turns.
+  void choose_threads(std::int64_t longest, std::int64_t bytes) {
+    const auto per_thread = [&](std::int64_t threads) {
+      const std::int64_t step = threads * plan_.pack;
+      return std::max<std::int64_t>((longest + step - 1) / step, 1) * plan_.pack;
+    };
+    const auto fits = [&](std::int64_t elements) {
+      return elements <= kMostWarpElements && elements * bytes <= 4 * kMostRowRegisters;
+    };
+    plan_.shape = longest <= kWarp * kMostWarpElements ? Shape::warp_rows : Shape::block_rows;
+    plan_.elements = plan_.shape == Shape::warp_rows ? per_thread(kWarp) : per_thread(kMostThreads);
+    if (plan_.shape == Shape::warp_rows && !fits(plan_.elements)) {
+      plan_.shape = Shape::block_rows;
+      plan_.elements = per_thread(kMostThreads);
+    }
+    if (!fits(plan_.elements)) plan_.elements = 0;
+  }
+
+  void keep_nothing_in_registers() {
+    for (Member& m : members()) {
+      if (m.held == LoopPlan::Held::registers) m.held = LoopPlan::Held::shared;
+      for (Value& value : m.values) value.kept_load = -1;
+    }
+    plan_.kept_loads.clear();
+  }
+
+  void find_kept_loads() {
+    struct Seen {
+      std::size_t member, instr;
+      int kept = -1;
+    };
+    std::vector<Seen> seen;
+    for (std::size_t m = 0; m < members().size(); ++m) {
+      Member& member = members()[m];
+      for (std::size_t k = 0; k < member.values.size(); ++k) {
+        const ir::Instr& instr = member.loops.body.instrs[k];
+        if (!member.values[k].packed || !instr.operands.empty() ||
+            level_without_lane(member, instr.index) != Level::point)
+          continue;
+        const auto same = std::find_if(seen.begin(), seen.end(), [&](const Seen& s) {
+          const Member& other = members()[s.member];
+          return s.member != m && other.loops.body.instrs[s.instr].buffer == instr.buffer &&
+                 other.loops.body.instrs[s.instr].index == instr.index && other.extent() == member.extent();
+        });
+        if (same == seen.end()) {
+          seen.push_back({m, k});
+          continue;
+        }
+        if (same->kept < 0) {
+          same->kept = static_cast<int>(plan_.kept_loads.size());
+          plan_.kept_loads.push_back({same->member, same->instr});
+          members()[same->member].values[same->instr].kept_load = same->kept;
+        }
+        member.values[k].kept_load = same->kept;
+      }
+    }
+  }
+
+  // Point if, but for one lane dimension, only outer indices and dims are in e.
+  Level level_without_lane(const Member& m, Expr e) const {
+    if (m.lane_end - m.lane_begin != 1 || has_index(e, m.thread_begin, m.loops.sizes.size()))
+      return Level::pack;
+    bool value = false;
+    ir::for_each_symbol(e, [&](Expr s) { value |= s.is_symbol(SymbolKind::value); });
+    return value ? Level::pack : Level::point;
+  }
+
+  // ------------------------------------------------------------------------------------------ barriers
+
+  // Whether another thread than the one that loads this may overwrite it in `later`, which the memory plan may have put in place of it.
+  bool may_overwrite(const Member& later, const Member& m, std::size_t k) const {
+    const ir::Instr& load = m.loops.body.instrs[k];
+    if (later.local || graph_[ir::root_storage(graph_, load.buffer)].kind == ir::StorageKind::constant)
+      return false;
+    const bool own = m.lane_end > m.lane_begin && m.spans_lanes() && later.row &&
+                     m.lane_end == later.lane_end && later.extent() == m.extent() &&
+                     std::equal(m.loops.sizes.begin() + static_cast<std::ptrdiff_t>(m.lane_begin),
+                                m.loops.sizes.begin() + static_cast<std::ptrdiff_t>(m.lane_end),
+                                later.loops.sizes.begin() + static_cast<std::ptrdiff_t>(later.lane_begin)) &&
+                     load.index == later.loops.store_index &&
+                     ir::size_of(graph_[load.buffer].dtype) == ir::size_of(graph_[later.out].dtype);
+    return !own;
+  }
+
+  void place_barriers() {
+    std::size_t since = 0;  // the first member after the latest barrier
+    for (std::size_t j = 0; j < members().size(); ++j) {
+      Member& later = members()[j];
+      for (std::size_t m = since; m < j; ++m) {
+        for (std::size_t k = 0; k < members()[m].values.size() && !later.barrier; ++k) {
+          if (members()[m].loops.body.instrs[k].code == OpCode::load && members()[m].values[k].writer < 0)
+            later.barrier = may_overwrite(later, members()[m], k);
+        }
+      }
+      for (std::size_t k = 0; k < later.values.size() && !later.barrier; ++k) {
+        const int w = later.values[k].writer;
+        later.barrier = w >= static_cast<int>(since) &&
+                        members()[static_cast<std::size_t>(w)].held == LoopPlan::Held::shared &&
+                        !at_own_element(later, k);
+      }
+      if (later.barrier) since = j;
+    }
+  }
+
+  const ir::Graph& graph_;
+  ir::ExprPool& pool_;
+  LoopPlan plan_;
+};
+
+}  // namespace
+
+Expr LoopPlan::Member::extent() const {
+  return ir::numel(std::span(loops.sizes).subspan(lane_begin, lane_end - lane_begin));
+}
+
+LoopPlan plan_loops(const ir::Graph& graph, const ir::FusedLoops& fused, std::span<const ir::BufferId> local,
+                    std::int64_t portable_shared_bytes) {
+  return Planner(graph, fused, local).plan(portable_shared_bytes);
+}
+
+LoopPlan plan_loops(const ir::Graph& graph, ir::OpId op) {
+  const auto* loops = graph[op].as<ir::Loops>();
+  ir::internal_check(loops != nullptr && graph[op].outputs.size() == 1, "'{}' is not a loop with one output",
+                     graph[op].name);
+  ir::FusedLoops single;
+  single.outer.assign(loops->sizes.begin(),
+                      loops->sizes.begin() + static_cast<std::ptrdiff_t>(loops->kept()));
+  single.members.push_back({op, loops->reduced});
+  return plan_loops(graph, single, {}, 0);
+}
+
+std::string to_string(const LoopPlan& plan) {
+  std::string out = plan.shape == Shape::points      ? "points"
+                    : plan.shape == Shape::warp_rows ? "a warp per row"
+                                                     : "a block per row";
+  if (plan.pack > 1) {
+    out += fmt::format(", packs of {}", plan.pack);
+    if (plan.shape == Shape::points && plan.outer.size() > 1) out += fmt::format(" along i{}", plan.lane);
+  }
+  if (plan.elements > 0) out += fmt::format(", {} elements per thread in registers", plan.elements);
+  return out;
+}
+
+}  // namespace braid::codegen::cuda
