@@ -16,6 +16,7 @@
 #include "passes/integer_products.h"
 #include "passes/lower_precision.h"
 #include "passes/merge_loops.h"
+#include "passes/merge_products.h"
 #include "passes/name_post_ops.h"
 #include "passes/overlap/braid_schedule.h"
 #include "passes/overlap/bucket_collectives.h"
@@ -111,6 +112,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<LatencyHiding>();
   registry.add<LowerPrecision>();
   registry.add<MergeLoops>();
+  registry.add<MergeProducts>();
   registry.add<NamePostOps>();
   registry.add<PlanMemory>();
   registry.add<RaiseComms>();

@@ -13,6 +13,7 @@
 #include "passes/align_weights.h"
 #include "passes/expand_attention.h"
 #include "passes/expand_convolutions.h"
+#include "passes/merge_products.h"
 
 namespace braid::codegen::cuda {
 
@@ -49,7 +50,8 @@ Target target() {
       .has_architectures = true,
       .has_standalone = true,
       .first = {OneIssueOrder()},
-      .after_layouts = {passes::ExpandAttention(), passes::ExpandConvolutions(), passes::AlignWeights()},
+      .after_layouts = {passes::ExpandAttention(), passes::ExpandConvolutions(),
+                        passes::MergeProducts{.steps_taken = post_ops_taken}, passes::AlignWeights()},
       .limits = kernel_limits(),
       .emit = [](const ir::Schedule& schedule, const EmitRequest& request, ProgramFolder& folder) -> Emitted {
         const CudaProgram program = emit_cuda(schedule, {.name = request.name});
