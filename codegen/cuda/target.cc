@@ -53,6 +53,7 @@ Target target() {
       .after_layouts = {passes::ExpandAttention(), passes::ExpandConvolutions(),
                         passes::MergeProducts{.steps_taken = post_ops_taken}, passes::AlignWeights()},
       .limits = kernel_limits(),
+      .why_not_library = why_not_library,
       .emit = [](const ir::Schedule& schedule, const EmitRequest& request, ProgramFolder& folder) -> Emitted {
         const CudaProgram program = emit_cuda(schedule, {.name = request.name});
         write_cuda(program, schedule, folder, request.standalone);
