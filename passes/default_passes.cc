@@ -34,6 +34,7 @@
 #include "passes/overlap/sink_waits_iterative.h"
 #include "passes/overlap/split_collectives.h"
 #include "passes/overlap/ungroup.h"
+#include "passes/pad_results.h"
 #include "passes/plan_memory.h"
 #include "passes/raise_outputs.h"
 #include "passes/rivals/earliest_start_latest_wait.h"
@@ -114,6 +115,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<MergeLoops>();
   registry.add<MergeProducts>();
   registry.add<NamePostOps>();
+  registry.add<PadResults>();
   registry.add<PlanMemory>();
   registry.add<RaiseComms>();
   registry.add<RaiseOutputs>();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/typing.h"
+#include "passes/equal_parts.h"
 #include "passes/replace_operations.h"
 
 namespace braid::passes {
@@ -219,35 +220,28 @@ class Division {
   Division(Graph& graph, OpId id, std::int64_t score_bytes, bool in_region)
       : graph_(graph), id_(id), k_(*graph[id].as<Attention>()), shared_(sharing(k_)) {
     const std::int64_t item = size_of(accumulator_of(graph[k_.query.buffer].dtype));
-    batch_ = k_.query.sizes[0];
-    heads_ = k_.key.sizes[1];
+    const Expr batch = k_.query.sizes[0], heads = k_.key.sizes[1];
+    batches_.all = batch;
+    groups_.all = heads;
     const Expr of_head = max(Expr(shared_) * k_.query.sizes[2] * padded_keys(graph, k_), 1);
-    const Expr of_element = max(heads_, 1) * of_head;
-    const auto largest = [](Expr e) { return std::max<std::int64_t>(bounds(e).max, 1); };
-    if (in_region || !has_own_memory() || largest(batch_ * of_element) >= kUnbounded) return;
+    const Expr of_element = max(heads, 1) * of_head;
+    if (in_region || !has_own_memory() || bounds(batch * of_element).max >= kUnbounded) return;
     std::int64_t most = std::max<std::int64_t>(score_bytes / item, 1);
-    const auto count = [&](Expr all, Expr elements) {
-      const std::int64_t each = std::max<std::int64_t>(most / largest(elements), 1);
-      return (largest(all) + each - 1) / each;
-    };
-    while (count(batch_, of_element) * count(heads_, of_head) > kMostParts) most *= 2;
-    batches_ = count(batch_, of_element);
-    head_groups_ = count(heads_, of_head);
-    if (batches_ * head_groups_ == 1) return;
-    const auto size = [&](Expr all, Expr elements) { return min(all, max(floor_div(most, elements), 1)); };
-    if (batches_ > 1) batch_size_ = size(batch_, of_element);
-    if (head_groups_ > 1) head_size_ = size(heads_, of_head);
-    most_ = max(most, head_groups_ > 1 ? of_head : of_element);
+    while (count_of_parts(batch, of_element, most) * count_of_parts(heads, of_head, most) > kMostParts)
+      most *= 2;
+    batches_ = equal_parts(batch, of_element, most, kMostParts);
+    groups_ = equal_parts(heads, of_head, most, kMostParts);
+    if (batches_.count * groups_.count > 1) most_ = max(most, groups_.count > 1 ? of_head : of_element);
   }
 
   std::vector<OpId> run() {
     if (!most_) return Expansion(graph_, id_, k_, shared_, std::nullopt).run(true);
     graph_[k_.out.buffer].producer = {};
     std::vector<OpId> ops;
-    for (std::int64_t b = 0; b < batches_; ++b) {
-      for (std::int64_t h = 0; h < head_groups_; ++h) {
-        const bool last = b + 1 == batches_ && h + 1 == head_groups_;
-        const Attention piece = part(range(b, batch_, batch_size_), range(h, heads_, head_size_));
+    for (std::int64_t b = 0; b < batches_.count; ++b) {
+      for (std::int64_t h = 0; h < groups_.count; ++h) {
+        const bool last = b + 1 == batches_.count && h + 1 == groups_.count;
+        const Attention piece = part(batches_.range(b), groups_.range(h));
         for (OpId op : Expansion(graph_, id_, piece, shared_, most_).run(last)) ops.push_back(op);
         if (!last) continue;
         graph_[id_].outputs = {piece.out.buffer};
@@ -259,20 +253,11 @@ class Division {
 
  private:
   static constexpr std::int64_t kMostParts = 64;
-  struct Range {
-    Expr start, size;
-  };
-
   // Whether the result may be put together from views: it has memory of its own, which only this program writes.
   bool has_own_memory() const {
     const Buffer& out = graph_[k_.out.buffer];
     return out.storage.valid() && graph_[out.storage].kind != StorageKind::input &&
            !graph_[out.storage].alias_of.valid();
-  }
-
-  static Range range(std::int64_t k, Expr all, const std::optional<Expr>& size) {
-    if (!size) return {0, all};
-    return {*size * k, min(*size, max(all - *size * k, 0))};
   }
 
   // As a buffer of its own where it moves, so that all parts have one index and one kernel.
@@ -320,10 +305,8 @@ class Division {
   const OpId id_;
   const Attention k_;
   const std::int64_t shared_;
-  Expr batch_, heads_;
-  std::int64_t batches_ = 1, head_groups_ = 1;
-  std::optional<Expr> batch_size_, head_size_;  // of the dimensions that are divided
-  std::optional<Expr> most_;                    // elements of scores; absent: one part
+  EqualParts batches_, groups_;  // groups of key heads
+  std::optional<Expr> most_;     // elements of scores; absent: one part
 };
 
 }  // namespace

@@ -65,7 +65,7 @@ class Merger {
   bool run() {
     find_collectives();
     find_groups();
-    std::erase_if(groups_, [](const Group& g) { return g.members.size() < 2; });
+    std::erase_if(groups_, [&](const Group& g) { return !pays(g); });
     if (groups_.empty()) return false;
     FusionGraph clusters(schedule_, true);
     bool changed = false;
@@ -215,6 +215,15 @@ class Merger {
     return true;
   }
 
+  // A product alone is only padded: of halves, whose rows would begin at no multiple of kRowUnit, if that is little.
+  bool pays(const Group& group) const {
+    if (group.members.size() > 1) return true;
+    const Member& member = group.members[0];
+    const std::int64_t item = size_of(graph_[member.product.out.buffer].dtype);
+    const std::int64_t gap = (kRowUnit - member.columns * item % kRowUnit) % kRowUnit;
+    return item == 2 && gap > 0 && gap * 8 <= member.columns * item;
+  }
+
   // -------------------------------------------------------------------------------------------------------
   // merging
 
@@ -227,7 +236,7 @@ class Merger {
       return at && *at == clusters.position(cluster);
     };
     std::erase_if(group.members, [&](const Member& m) { return m.op != op && !stays(m.op); });
-    if (group.members.size() < 2) return false;
+    if (!pays(group)) return false;
     const auto take_in = [&](OpId other) {
       clusters.merge(cluster, clusters.cluster_of(other), clusters.position(cluster), std::vector<OpId>{op});
       Operation& gone = graph_[other];

@@ -22,7 +22,8 @@
 //   5. Collectives: members stand in one stretch between starts, waits and releases, and the same starts depend on all of them. Then no start
 //      waits for a product that could have hidden it. The merged product stands where the first member stood; nothing else moves but members and their
 //      fused loops, upwards, so no cycle can arise.
-//   6. At most `window` other products stand between two members, so that results do not live for long before they are read.
+//   6. A product of f16 or bf16 whose rows begin at no multiple of kRowUnit bytes is padded alone, if the gap is at most an eighth of a row.
+//   7. At most `window` other products stand between two members, so that results do not live for long before they are read.
 // After expand_attention and expand_convolutions, before fuse_epilogues and align_weights.
 #pragma once
 

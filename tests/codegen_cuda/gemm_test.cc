@@ -60,6 +60,13 @@ TEST_F(Gemm, MergedProductsAreTwoCallsOfTheLibraryWhoseSlicesItReads) {
   }
 }
 
+TEST_F(Gemm, ResultsWithOddColumnsAreCopiedFromPaddedRowsPartByPart) {
+  for (std::int64_t seq : {1, 2, 3, 9}) expect_equal(run_case("padded_results", {{"seq", seq}}), 0);
+  const std::string source = source_of("padded_results");
+  EXPECT_THAT(source, ::testing::HasSubstr(".ldd = 16"));
+  EXPECT_THAT(source, ::testing::Not(::testing::HasSubstr(".ldd = 13")));
+}
+
 // Rows of odd lengths, so that matrices of halves begin at any multiple of 2 bytes.
 TEST_F(Gemm, OperandsAreViewsAndBatchesThatDoNotMerge) {
   for (const char* type : {"f32", "f16", "bf16"}) {

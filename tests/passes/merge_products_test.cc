@@ -140,12 +140,35 @@ TEST(MergeProducts, KeepsTheBitsOfRandomPrograms) {
     ASSERT_EQ(changed, products(schedule) < before) << print(schedule);
     merged += changed;
     EXPECT_TRUE(verify(schedule).empty()) << print(schedule);
+    EXPECT_EQ(print(parse_schedule(print(schedule))), print(schedule));
     EXPECT_EQ(run(schedule, inputs).outputs, want) << text << print(schedule);
     passes::run_passes(schedule, passes::default_passes());
     EXPECT_EQ(run(schedule, inputs, {.use_plan = true}).outputs, want) << text << print(schedule);
     if (HasFailure()) return;
   }
   EXPECT_GT(merged, count / 4);
+}
+
+TEST(MergeProducts, HalvesWithUnalignedRowsArePaddedAloneIfTheGapIsSmall) {
+  Schedule schedule = parse_schedule(R"(graph main  dim n in [1, 8]
+input %x: f16[n, 1]  input %t: f16[n, 1]  input %u: f32[n, 1]
+constant %a: f16[1, 57] = splat(0.5)  constant %b: f16[1, 9] = splat(0.5)  constant %c: f32[1, 57] = splat(0.5)
+%p: f16[n, 57] = gemm %x, %a
+%q: f16[n, 9] = gemm %t, %b
+%r: f32[n, 57] = gemm %u, %c
+%y: f16[n, 57] output = pointwise { %0 = load %p  %1 = exp %0  store %1 }
+%z: f16[n, 9] output = pointwise { %0 = load %q  %1 = exp %0  store %1 }
+%v: f32[n, 57] output = pointwise { %0 = load %r  %1 = exp %0  store %1 }
+output %y  output %z  output %v
+)");
+  EXPECT_TRUE(passes::MergeProducts().run(schedule));
+  std::vector<std::int64_t> pitches;
+  for (OpId op : execution_order(schedule)) {
+    if (const auto* gemm = schedule.graph[op].as<Gemm>()) pitches.push_back(gemm->out.strides[0].constant());
+  }
+  EXPECT_EQ(pitches, (std::vector<std::int64_t>{64, 9, 57}));
+  const std::string text = print(schedule);
+  EXPECT_EQ(print(parse_schedule(text)), text);  // constants with gaps between their rows, too
 }
 
 }  // namespace
