@@ -18,6 +18,7 @@
 #include "passes/merge_loops.h"
 #include "passes/merge_products.h"
 #include "passes/name_post_ops.h"
+#include "passes/narrow_results.h"
 #include "passes/overlap/braid_schedule.h"
 #include "passes/overlap/bucket_collectives.h"
 #include "passes/overlap/bucket_preserving_overlap.h"
@@ -115,6 +116,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<MergeLoops>();
   registry.add<MergeProducts>();
   registry.add<NamePostOps>();
+  registry.add<NarrowResults>();
   registry.add<PadResults>();
   registry.add<PlanMemory>();
   registry.add<RaiseComms>();

@@ -99,6 +99,27 @@ std::optional<OpId> RowSlices::only_reader(BufferId result, OpId writer) const {
   return all[1].op;
 }
 
+bool RowSlices::has_one_version(BufferId result) const {
+  const std::vector<BufferId>& names = buffers_[root_storage(graph_, result)];
+  return std::all_of(names.begin(), names.end(), [&](BufferId b) {
+    const Buffer& buffer = graph_[b];
+    return buffer.dtype == graph_[result].dtype && !std::holds_alternative<MutationOutput>(buffer.layout) &&
+           (!buffer.storage.valid() || b == result);
+  });
+}
+
+std::optional<std::vector<OpId>> RowSlices::readers(BufferId result, OpId writer) const {
+  const StorageId s = root_storage(graph_, result);
+  if (!is_private(s) || !graph_[result].storage.valid() || !has_one_version(result)) return std::nullopt;
+  std::vector<OpId> out;
+  for (const Touch& t : touches_[s]) {
+    if (t.op == writer) continue;
+    if (t.writes || !single_[t.op]) return std::nullopt;
+    out.push_back(t.op);
+  }
+  return out;
+}
+
 bool RowSlices::may_be_slice(const TensorRef& out, std::int64_t columns, OpId writer) const {
   const StorageId memory = root_storage(graph_, out.buffer);
   if (!is_private(memory) || !graph_[out.buffer].storage.valid()) return false;
@@ -107,15 +128,10 @@ bool RowSlices::may_be_slice(const TensorRef& out, std::int64_t columns, OpId wr
     if (!out.sizes[d].is_constant(1) && !(out.strides[d] == strides[d])) return false;
   }
   if (!out.offset.is_constant(0) || !(numel(graph_[out.buffer].sizes) == numel(out.sizes))) return false;
-  for (BufferId b : buffers_[memory]) {
-    const Buffer& buffer = graph_[b];
-    if (buffer.dtype != graph_[out.buffer].dtype || std::holds_alternative<MutationOutput>(buffer.layout) ||
-        (buffer.storage.valid() && b != out.buffer))
-      return false;
-  }
-  return std::all_of(touches_[memory].begin(), touches_[memory].end(), [&](const Touch& t) {
-    return t.op == writer || (!t.writes && readable(t.op, memory, columns));
-  });
+  return has_one_version(out.buffer) &&
+         std::all_of(touches_[memory].begin(), touches_[memory].end(), [&](const Touch& t) {
+           return t.op == writer || (!t.writes && readable(t.op, memory, columns));
+         });
 }
 
 bool RowSlices::readable(OpId op, StorageId memory, std::int64_t columns) const {

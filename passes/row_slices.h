@@ -19,6 +19,11 @@ class RowSlices {
   // The operation that alone reads what `writer` alone writes, if both are nodes of their own and the memory is no one else's.
   std::optional<ir::OpId> only_reader(ir::BufferId result, ir::OpId writer) const;
 
+  // All operations but `writer` that touch memory which `writer` alone writes and no one else keeps; nullopt if others write it, it has several
+  // versions or types, or one is no node of its own.
+  std::optional<std::vector<ir::OpId>> readers(ir::BufferId result, ir::OpId writer) const;
+  const std::vector<ir::BufferId>& names(ir::StorageId memory) const { return buffers_[memory]; }
+
   // Whether rows of so many columns may lie apart: `out` is all of a row-major activation of its own, which `writer` writes, and others read it as
   // loops, products or attention, whose every access is one row and one column. Not if a loop adds it to another tensor as it is.
   bool may_be_slice(const ir::TensorRef& out, std::int64_t columns, ir::OpId writer) const;
@@ -36,6 +41,7 @@ class RowSlices {
     std::int64_t columns, first, pitch;
   };
   bool is_private(ir::StorageId s) const;
+  bool has_one_version(ir::BufferId result) const;
   bool readable(ir::OpId op, ir::StorageId memory, std::int64_t columns) const;
   std::optional<ir::Expr> moved(ir::BufferId b, ir::Expr e, std::span<const ir::Expr> sizes,
                                 const Slice& slice) const;

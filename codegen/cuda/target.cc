@@ -14,6 +14,7 @@
 #include "passes/expand_attention.h"
 #include "passes/expand_convolutions.h"
 #include "passes/merge_products.h"
+#include "passes/narrow_results.h"
 #include "passes/pad_results.h"
 
 namespace braid::codegen::cuda {
@@ -52,8 +53,8 @@ Target target() {
       .has_standalone = true,
       .first = {OneIssueOrder()},
       .after_layouts = {passes::ExpandAttention(), passes::ExpandConvolutions(),
-                        passes::MergeProducts{.steps_taken = post_ops_taken}, passes::PadResults(),
-                        passes::AlignWeights()},
+                        passes::MergeProducts{.steps_taken = post_ops_taken}, passes::NarrowResults(),
+                        passes::PadResults(), passes::AlignWeights()},
       .limits = kernel_limits(),
       .why_not_library = why_not_library,
       .emit = [](const ir::Schedule& schedule, const EmitRequest& request, ProgramFolder& folder) -> Emitted {
