@@ -13,8 +13,8 @@ struct Range {
   ir::Expr start, size;
 };
 
-// Of a dimension of n elements: part k has [k s, min((k + 1) s, n)) with s = min(n, max(1, floor(most / each))). As many parts as the upper bounds
-// take; at smaller sizes the last ones are empty.
+// Of a dimension of n elements: part k has [k s, min((k + 1) s, n)). With t = max(1, floor(most / each)) elements at once, the fewest parts are
+// ceil(n / t), and s = ceil(n / ceil(n / t)) makes them equal. There are as many as the upper bounds take; at smaller sizes the last ones are empty.
 struct EqualParts {
   ir::Expr all;
   std::int64_t count = 1;
@@ -39,7 +39,8 @@ inline EqualParts equal_parts(ir::Expr all, ir::Expr each, std::int64_t most, st
   while (count_of_parts(all, each, most) > most_parts) most *= 2;
   EqualParts parts{all, count_of_parts(all, each, most), {}, {}};
   if (parts.count == 1) return parts;
-  parts.size = min(all, max(floor_div(most, each), 1));
+  const ir::Expr at_once = max(floor_div(most, each), 1);
+  parts.size = ceil_div(all, max(ceil_div(all, at_once), 1));
   parts.most = max(most, each);
   return parts;
 }

@@ -14,9 +14,9 @@
 // elements.
 //
 // The scores of batch b elements with h key heads each take p = heads sharing a key head * queries * padded keys elements per key head. Parts
-// of the batch, and then of the key heads, have no more than `score_bytes` allows: with m = score_bytes / bytes of a score,
+// of the batch, and then of the key heads, have no more than `score_bytes` allows: with m = score_bytes / bytes of a score, there are
 //
-//   elements of the batch per part  n = min(b, max(1, floor(m / (h p))))      key heads per part  min(h, max(1, floor(m / p)))
+//   elements of the batch at once  max(1, floor(m / (h p)))      key heads at once  max(1, floor(m / p))
 //
 // at the dimensions of a step, so that short sequences are one part and the others are empty. A part's scores are at most max(m, p) elements,
 // which is what is planned. There are at most kMostParts parts; more memory is planned where that is too few. Attention
