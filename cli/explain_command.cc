@@ -19,6 +19,7 @@
 #include "cli/report.h"
 #include "cli/tell_split.h"
 #include "cli/tell_stages.h"
+#include "codegen/target.h"
 #include "driver/split.h"
 #include "explain/compare_timelines.h"
 #include "explain/measured_timeline.h"
@@ -107,6 +108,23 @@ void print_kernels(const Report& report, const Schedule& schedule) {
     if (!origins.empty()) report.print("   <- {}", fmt::join(origins, ", "));
     report.print("\n");
   }
+}
+
+// Products of simple kernels, with the reason.
+void print_simple_products(Report& report, const Schedule& schedule, const codegen::Target& target) {
+  if (!target.why_not_library) return;
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (OpId id : nested_order(schedule)) {
+    const ir::Operation& op = schedule.graph[id];
+    const auto* product = op.as<ir::Gemm>();
+    if (product == nullptr) continue;
+    const std::string why = target.why_not_library(schedule.graph, *product);
+    if (why.empty()) continue;
+    if (all.empty()) report.print("\nProducts that the matrix library does not take\n");
+    report.print("  {}: {}   <- {}\n", op.name, why, fmt::join(op.origins, ", "));
+    all.push_back({{"product", op.name}, {"reason", why}, {"nodes", op.origins}});
+  }
+  report.json()["simple_products"] = std::move(all);
 }
 
 void print_collectives(const Report& report, const Schedule& schedule) {
@@ -255,6 +273,7 @@ int run(const Options& o, Report& report) {
                execution_order(schedule).size(), schedule.nodes.size());
   if (o.timing) report.print("\nPasses\n{}", passes::to_string(records));
   if (o.all) print_kernels(report, schedule);
+  print_simple_products(report, schedule, codegen::target_named(options.target));
   print_collectives(report, schedule);
   report.print("{}", comm_buffer_text(schedule));
   print_memory(report, schedule);

@@ -56,6 +56,8 @@ struct Target {
   std::vector<passes::Pass>
       after_layouts;    // run after choose_layouts, or first where the list has no such pass
   KernelLimits limits;  // of the target's kernels, for legalise()
+  // Why a simple kernel of the target computes the product of a legalised schedule; empty if its matrix library does. Null: it always does.
+  std::function<std::string(const ir::Graph&, const ir::Product&)> why_not_library = {};
   // Emits source, header, weights and manifest into the folder, unpublished. User errors if the target has no code
   // for something in the schedule.
   std::function<Emitted(const ir::Schedule&, const EmitRequest&, ProgramFolder&)> emit;

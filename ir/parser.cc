@@ -430,7 +430,9 @@ ConstantData Parser::constant_data(BufferId b, const Token& at) {
     if (accept_word("elided")) {
       data.elided.push_back(hexadecimal());
     } else {
-      entries.push_back(constant_values(graph_[b].dtype, numel.constant()));
+      // All of the memory: rows may have gaps.
+      const std::int64_t bytes = graph_[graph_[b].storage].bytes.constant();
+      entries.push_back(constant_values(graph_[b].dtype, bytes / size_of(graph_[b].dtype)));
     }
   };
   if (accept_word("per_rank")) {

@@ -16,7 +16,9 @@
 #include "passes/integer_products.h"
 #include "passes/lower_precision.h"
 #include "passes/merge_loops.h"
+#include "passes/merge_products.h"
 #include "passes/name_post_ops.h"
+#include "passes/narrow_results.h"
 #include "passes/overlap/braid_schedule.h"
 #include "passes/overlap/bucket_collectives.h"
 #include "passes/overlap/bucket_preserving_overlap.h"
@@ -33,6 +35,7 @@
 #include "passes/overlap/sink_waits_iterative.h"
 #include "passes/overlap/split_collectives.h"
 #include "passes/overlap/ungroup.h"
+#include "passes/pad_results.h"
 #include "passes/plan_memory.h"
 #include "passes/raise_outputs.h"
 #include "passes/rivals/earliest_start_latest_wait.h"
@@ -111,7 +114,10 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<LatencyHiding>();
   registry.add<LowerPrecision>();
   registry.add<MergeLoops>();
+  registry.add<MergeProducts>();
   registry.add<NamePostOps>();
+  registry.add<NarrowResults>();
+  registry.add<PadResults>();
   registry.add<PlanMemory>();
   registry.add<RaiseComms>();
   registry.add<RaiseOutputs>();

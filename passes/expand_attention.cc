@@ -1,11 +1,13 @@
 #include "passes/expand_attention.h"
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "ir/typing.h"
+#include "passes/equal_parts.h"
 #include "passes/replace_operations.h"
 
 namespace braid::passes {
@@ -13,22 +15,36 @@ namespace {
 
 using namespace ir;
 
+// Of a row of scores and of weights, both of which then begin at multiples of kRowUnit bytes.
+Expr padded_keys(const Graph& graph, const Attention& k) {
+  const std::int64_t unit = kRowUnit / size_of(graph[k.value.buffer].dtype);
+  return ceil_div(k.key.sizes[2], unit) * unit;
+}
+
+// How many heads of the query share a key head.
+std::int64_t sharing(const Attention& k) {
+  return k.query.sizes[1] == k.key.sizes[1] ? 1 : k.query.sizes[1].constant() / k.key.sizes[1].constant();
+}
+
 // Dimensions of everything in between: batch, key head, head of the query that shares it, query, key.
 class Expansion {
  public:
-  Expansion(Graph& graph, OpId id)
+  // Of attention `k`, which is a part of operation `id`; no scores of a part have more than `most` elements.
+  Expansion(Graph& graph, OpId id, Attention k, std::int64_t shared, std::optional<Expr> most)
       : graph_(graph),
         id_(id),
-        k_(*graph[id].as<Attention>()),
+        k_(std::move(k)),
+        most_(most),
         score_(accumulator_of(graph[k_.query.buffer].dtype)),
         heads_(k_.key.sizes[1]),
-        shared_(k_.query.sizes[1] == heads_ ? 1 : k_.query.sizes[1].constant() / heads_.constant()) {
+        shared_(shared) {
     rows_ = {k_.query.sizes[0], heads_, shared_, k_.query.sizes[2]};
     pairs_ = rows_;
     pairs_.push_back(k_.key.sizes[2]);
   }
 
-  std::vector<OpId> run() {
+  // Replaces the operation, or stands before it as a part of it.
+  std::vector<OpId> run(bool replaces) {
     const TensorRef scores = of_pairs(".scores", score_), masked = of_pairs(".masked", score_),
                     most = of_rows(".most"), raised = of_pairs(".raised", score_), total = of_rows(".total"),
                     weights = of_pairs(".weights", graph_[k_.value.buffer].dtype);
@@ -54,6 +70,11 @@ class Expansion {
     sums.a = weights;
     sums.b = shared_by_heads(k_.value);
     sums.out = by_key_head(k_.out);
+    if (!replaces) {
+      const BufferId out = sums.out.buffer;
+      add(".part", std::move(sums), out);
+      return ops;
+    }
     Operation& op = graph_[id_];
     op.kernel = std::move(sums);
     op.cost.reset();
@@ -66,7 +87,18 @@ class Expansion {
     return whole(graph_, graph_.add_owned(graph_[id_].name + suffix, score_, rows_));
   }
   TensorRef of_pairs(const char* suffix, DType type) {
-    return whole(graph_, graph_.add_padded(graph_[id_].name + suffix, type, pairs_));
+    const std::string name = graph_[id_].name + suffix;
+    if (!most_) return whole(graph_, graph_.add_padded(name, type, pairs_));
+    std::vector<Expr> padded = pairs_;
+    padded.back() = padded_keys(graph_, k_);
+    const Expr bytes = min(numel(padded), *most_) * size_of(type);
+    Buffer buffer;
+    buffer.name = name;
+    buffer.dtype = type;
+    buffer.sizes = pairs_;
+    buffer.layout = FixedLayout{contiguous_strides(padded)};
+    buffer.storage = graph_.add_storage({.name = name, .bytes = bytes});
+    return whole(graph_, graph_.add_buffer(std::move(buffer)));
   }
   // [batch, heads, ...] as [batch, key heads, heads of each, ...].
   TensorRef by_key_head(TensorRef ref) const {
@@ -175,19 +207,116 @@ class Expansion {
   Graph& graph_;
   const OpId id_;
   const Attention k_;
+  const std::optional<Expr> most_;
   const DType score_;
   const Expr heads_;
   const std::int64_t shared_;
   std::vector<Expr> rows_, pairs_;
 };
 
+// The parts of one attention.
+class Division {
+ public:
+  Division(Graph& graph, OpId id, std::int64_t score_bytes, bool in_region)
+      : graph_(graph), id_(id), k_(*graph[id].as<Attention>()), shared_(sharing(k_)) {
+    const std::int64_t item = size_of(accumulator_of(graph[k_.query.buffer].dtype));
+    const Expr batch = k_.query.sizes[0], heads = k_.key.sizes[1];
+    batches_.all = batch;
+    groups_.all = heads;
+    const Expr of_head = max(Expr(shared_) * k_.query.sizes[2] * padded_keys(graph, k_), 1);
+    const Expr of_element = max(heads, 1) * of_head;
+    if (in_region || !has_own_memory() || bounds(batch * of_element).max >= kUnbounded) return;
+    std::int64_t most = std::max<std::int64_t>(score_bytes / item, 1);
+    while (count_of_parts(batch, of_element, most) * count_of_parts(heads, of_head, most) > kMostParts)
+      most *= 2;
+    batches_ = equal_parts(batch, of_element, most, kMostParts);
+    groups_ = equal_parts(heads, of_head, most, kMostParts);
+    if (batches_.count * groups_.count > 1) most_ = max(most, groups_.count > 1 ? of_head : of_element);
+  }
+
+  std::vector<OpId> run() {
+    if (!most_) return Expansion(graph_, id_, k_, shared_, std::nullopt).run(true);
+    graph_[k_.out.buffer].producer = {};
+    std::vector<OpId> ops;
+    for (std::int64_t b = 0; b < batches_.count; ++b) {
+      for (std::int64_t h = 0; h < groups_.count; ++h) {
+        const bool last = b + 1 == batches_.count && h + 1 == groups_.count;
+        const Attention piece = part(batches_.range(b), groups_.range(h));
+        for (OpId op : Expansion(graph_, id_, piece, shared_, most_).run(last)) ops.push_back(op);
+        if (!last) continue;
+        graph_[id_].outputs = {piece.out.buffer};
+        graph_[piece.out.buffer].producer = id_;
+      }
+    }
+    return ops;
+  }
+
+ private:
+  static constexpr std::int64_t kMostParts = 64;
+  // Whether the result may be put together from views: it has memory of its own, which only this program writes.
+  bool has_own_memory() const {
+    const Buffer& out = graph_[k_.out.buffer];
+    return out.storage.valid() && graph_[out.storage].kind != StorageKind::input &&
+           !graph_[out.storage].alias_of.valid();
+  }
+
+  // As a buffer of its own where it moves, so that all parts have one index and one kernel.
+  TensorRef view(const char* suffix, const TensorRef& given, const TensorRef& narrowed) {
+    if (narrowed.offset == given.offset) return narrowed;
+    Buffer buffer;
+    buffer.name = graph_[given.buffer].name + suffix;
+    buffer.dtype = graph_[given.buffer].dtype;
+    buffer.sizes = narrowed.sizes;
+    buffer.layout = NonOwningLayout{given.buffer, narrowed.offset, given.strides};
+    return whole(graph_, graph_.add_buffer(std::move(buffer)));
+  }
+
+  // `heads`: of the tensor, for each key head.
+  static TensorRef narrow(TensorRef ref, const Range& batch, const Range& groups, Expr heads) {
+    ref.offset = ref.offset + batch.start * ref.strides[0];
+    ref.sizes[0] = batch.size;
+    if (ref.sizes.size() == 1) return ref;
+    ref.offset = ref.offset + groups.start * heads * ref.strides[1];
+    ref.sizes[1] = groups.size * heads;
+    return ref;
+  }
+
+  Attention part(const Range& batch, const Range& groups) {
+    Attention piece = k_;
+    piece.query = narrow(k_.query, batch, groups, shared_);
+    piece.key = narrow(k_.key, batch, groups, 1);
+    piece.value = narrow(k_.value, batch, groups, 1);
+    for (std::optional<TensorRef> Attention::*member :
+         {&Attention::mask, &Attention::valid_keys, &Attention::positions}) {
+      if (k_.*member)
+        piece.*member = view(".part", *(k_.*member), narrow(*(k_.*member), batch, groups, shared_));
+    }
+    Buffer out;
+    const TensorRef narrowed = narrow(k_.out, batch, groups, shared_);
+    out.name = graph_[k_.out.buffer].name + ".part";
+    out.dtype = graph_[k_.out.buffer].dtype;
+    out.sizes = narrowed.sizes;
+    out.layout = NonOwningLayout{k_.out.buffer, narrowed.offset, narrowed.strides};
+    piece.out = whole(graph_, graph_.add_buffer(std::move(out)));
+    return piece;
+  }
+
+  Graph& graph_;
+  const OpId id_;
+  const Attention k_;
+  const std::int64_t shared_;
+  EqualParts batches_, groups_;  // groups of key heads
+  std::optional<Expr> most_;     // elements of scores; absent: one part
+};
+
 }  // namespace
 
 bool ExpandAttention::run(Schedule& schedule) const {
   Graph& graph = schedule.graph;
+  const IdVector<OpId, bool> in_region = in_regions(graph);
   return replace_operations(schedule, [&](OpId id) -> std::optional<std::vector<OpId>> {
     if (graph[id].as<Attention>() == nullptr) return std::nullopt;
-    return Expansion(graph, id).run();
+    return Division(graph, id, score_bytes, in_region[id]).run();
   });
 }
 

@@ -317,18 +317,11 @@ bool ExpandConvolutions::run(Schedule& schedule) const {
     const Expr terms = numel(std::span(k.b.sizes).subspan(1, last - 1));
     return bounds(terms).max > min_terms || bounds(k.b.sizes[last]).max >= min_filters;
   };
-  std::vector<bool> in_region(graph.ops.size(), false);
-  for (const Operation& op : graph.ops) {
-    const auto* kernel = op.as<RegionKernel>();
-    if (kernel == nullptr) continue;
-    for (const Region& region : kernel->regions) {
-      for (OpId inner : region.ops) in_region[static_cast<std::size_t>(inner.index)] = true;
-    }
-  }
+  const IdVector<OpId, bool> in_region = in_regions(graph);
   return replace_operations(schedule, [&](OpId id) -> std::optional<std::vector<OpId>> {
     const auto* k = graph[id].as<Convolution>();
     if (k == nullptr || !becomes_product(*k)) return std::nullopt;
-    return Expansion(graph, id, packer, window_bytes, in_region[static_cast<std::size_t>(id.index)]).run();
+    return Expansion(graph, id, packer, window_bytes, in_region[id]).run();
   });
 }
 

@@ -22,10 +22,11 @@ class RowPacker {
 
   // Whether `from` is a view of a constant, and all that says where its elements lie is a number.
   bool is_known(const ir::TensorRef& from) const;
+  // The bytes of such rows, each padded to a multiple of kRowUnit.
+  ir::ConstantData bytes_of(const ir::TensorRef& from, std::size_t outer) const;
 
  private:
   std::optional<ir::TensorRef> as_rows(const ir::TensorRef& from, std::size_t outer) const;
-  ir::ConstantData bytes_of(const ir::TensorRef& from, std::size_t outer) const;
 
   ir::Graph& graph_;
   std::map<ir::BufferId, std::vector<std::pair<ir::TensorRef, ir::TensorRef>>> packed_;

@@ -57,6 +57,18 @@ class Replacer {
 
 }  // namespace
 
+IdVector<OpId, bool> in_regions(const Graph& graph) {
+  IdVector<OpId, bool> out(graph.ops.size(), false);
+  for (const Operation& op : graph.ops) {
+    const auto* kernel = op.as<RegionKernel>();
+    if (kernel == nullptr) continue;
+    for (const Region& region : kernel->regions) {
+      for (OpId inner : region.ops) out[inner] = true;
+    }
+  }
+  return out;
+}
+
 bool replace_operations(Schedule& schedule, const Replace& replace) {
   if (!Replacer(schedule.graph, replace).run(schedule.nodes)) return false;
   schedule.plan.reset();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "ir/id_vector.h"
 #include "ir/schedule.h"
 
 namespace braid::passes {
@@ -14,5 +15,8 @@ namespace braid::passes {
 // whether anything was replaced; then the plan is dropped.
 bool replace_operations(ir::Schedule& schedule,
                         const std::function<std::optional<std::vector<ir::OpId>>(ir::OpId)>& replace);
+
+// By operation: whether it stands in a region.
+ir::IdVector<ir::OpId, bool> in_regions(const ir::Graph& graph);
 
 }  // namespace braid::passes

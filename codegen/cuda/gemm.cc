@@ -109,16 +109,30 @@ bool has_library_types(const ir::Graph& graph, const ir::Product& gemm) {
          library_type(graph[gemm.out.buffer].dtype) != nullptr;
 }
 
-// nullopt if the library does not support the product.
-std::optional<Operands> operands_of(const ir::Graph& graph, const ir::Product& gemm) {
-  if (!has_library_types(graph, gemm)) return std::nullopt;
-  if (gemm.out.sizes.size() < 2 || gemm.a.sizes.size() != gemm.out.sizes.size() ||
-      gemm.b.sizes.size() != gemm.out.sizes.size()) {
+// nullopt if the library does not support the product; then `why`, if given, says why.
+std::optional<Operands> operands_of(const ir::Graph& graph, const ir::Product& gemm,
+                                    std::string* why = nullptr) {
+  const auto refuse = [&](std::string reason) {
+    if (why != nullptr) *why = std::move(reason);
     return std::nullopt;
+  };
+  if (!has_library_types(graph, gemm)) {
+    const auto type = [&](const ir::TensorRef& ref) { return to_string(graph[ref.buffer].dtype); };
+    return refuse(
+        fmt::format("it has no product of {} and {} to {}", type(gemm.a), type(gemm.b), type(gemm.out)));
   }
+  if (gemm.out.sizes.size() < 2 || gemm.a.sizes.size() != gemm.out.sizes.size() ||
+      gemm.b.sizes.size() != gemm.out.sizes.size())
+    return refuse("its operands have unlike ranks");
+  if (batches(gemm).size() > rt::cuda::kMostGemmBatches)
+    return refuse(
+        fmt::format("it has more than {} batch dimensions of unlike strides", rt::cuda::kMostGemmBatches));
   const std::optional<Matrix> a = matrix_of(gemm.a), b = matrix_of(gemm.b), d = matrix_of(gemm.out);
-  if (!a || !b || !d || batches(gemm).size() > rt::cuda::kMostGemmBatches) return std::nullopt;
-  return Operands{*a, *b, *d};
+  if (a && b && d) return Operands{*a, *b, *d};
+  return refuse(fmt::format("its {} is no matrix with a leading dimension, and a copy costs more",
+                            !a   ? "left operand"
+                            : !b ? "right operand"
+                                 : "result"));
 }
 
 // The library's name of an activation.
@@ -161,6 +175,12 @@ std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
     ++taken;
   }
   return taken;
+}
+
+std::string why_not_library(const ir::Graph& graph, const ir::Product& product) {
+  std::string why;
+  operands_of(graph, product, &why);
+  return why;
 }
 
 PackedOperands packed_operands(const ir::Graph& graph, const ir::Gemm& product) {

@@ -22,6 +22,9 @@ PackedOperands packed_operands(const ir::Graph& graph, const ir::Gemm& product);
 // Beyond that a copy costs less than naive_gemm_kernel, which computes an element per thread.
 inline constexpr std::int64_t kMostNaive = 65536;
 
+// Why the library does not take the product, in words; empty if it does.
+std::string why_not_library(const ir::Graph& graph, const ir::Product& product);
+
 struct GemmPlan {
   // The initializer of a BatchedGemm (runtime/cuda_gemm_problem.h) over the step's dims. Equal ones share what is prepared.
   std::string product;

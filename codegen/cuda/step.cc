@@ -228,7 +228,8 @@ class StepWriter {
   void write_gemm(ir::OpId op) {
     const std::optional<GemmPlan> plan = plan_gemm(graph_, op, memory_);
     if (!plan) {
-      line("// Not a product that the matrix library takes.");
+      line("// Not a product that the matrix library takes: " +
+           why_not_library(graph_, *graph_[op].as<ir::Gemm>()) + ".");
       write_launch(naive_gemm_kernel(graph_, op), std::span(&op, 1));
       return;
     }

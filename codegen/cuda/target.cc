@@ -12,6 +12,9 @@
 #include "passes/align_weights.h"
 #include "passes/expand_attention.h"
 #include "passes/expand_convolutions.h"
+#include "passes/merge_products.h"
+#include "passes/narrow_results.h"
+#include "passes/pad_results.h"
 
 namespace braid::codegen::cuda {
 
@@ -48,8 +51,11 @@ Target target() {
       .has_architectures = true,
       .has_standalone = true,
       .first = {OneIssueOrder()},
-      .after_layouts = {passes::ExpandAttention(), passes::ExpandConvolutions(), passes::AlignWeights()},
+      .after_layouts = {passes::ExpandAttention(), passes::ExpandConvolutions(),
+                        passes::MergeProducts{.steps_taken = post_ops_taken}, passes::NarrowResults(),
+                        passes::PadResults(), passes::AlignWeights()},
       .limits = kernel_limits(),
+      .why_not_library = why_not_library,
       .emit = [](const ir::Schedule& schedule, const EmitRequest& request, ProgramFolder& folder) -> Emitted {
         const CudaProgram program = emit_cuda(schedule, {.name = request.name});
         write_cuda(program, schedule, folder, request.standalone);

@@ -29,6 +29,30 @@ output %use
 output %filler
 )";
 
+TEST(Explain, NamesProductsThatTheMatrixLibraryDoesNotTake) {
+  const Folder folder;
+  const std::string text = folder.file("products.braid", R"(graph products
+input %x: f64[2, 3]  input %y: i8[2, 3]  input %z: f32[2, 3]  input %s: f32[4, 6]
+%a: f64[2, 2] output = gemm %x, transpose(%x) from "doubles"
+%b: i32[2, 2] output = gemm %y, transpose(%y) from "bytes"
+%c: f32[2, 2] output = gemm %z, transpose(%z) from "floats"
+%d: f32[2, 2] output = gemm %s [2, 3] strides [12, 2], transpose(%z) from "apart"
+output %a  output %b  output %c  output %d
+)");
+  const ProcessResult cuda = braid({"explain", text, "--target", "cuda"});
+  ASSERT_EQ(cuda.exit_code, 0) << cuda.err;
+  EXPECT_THAT(cuda.out, HasSubstr("Products that the matrix library does not take\n"
+                                  "  a: it has no product of f64 and f64 to f64   <- doubles\n"
+                                  "  b: it has no product of i8 and i8 to i32   <- bytes\n"
+                                  "  d: its left operand is no matrix with a leading dimension, and a copy "
+                                  "costs more   <- apart\n"));
+  EXPECT_THAT(cuda.out, Not(HasSubstr("<- floats")));
+  const ProcessResult json = braid({"explain", text, "--target", "cuda", "--json"});
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  EXPECT_EQ(nlohmann::json::parse(json.out)["simple_products"].size(), 3u);
+  EXPECT_THAT(braid({"explain", text}).out, Not(HasSubstr("matrix library")));
+}
+
 TEST(Explain, PrintsPerPassWhatEachCollectiveCostsAndWhyItStays) {
   const Folder folder;
   const ProcessResult result =

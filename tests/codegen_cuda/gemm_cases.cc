@@ -1,7 +1,12 @@
 #include <fmt/format.h>
 
+#include "codegen/cuda/gemm.h"
 #include "ir/parser.h"
+#include "passes/default_passes.h"
+#include "passes/merge_products.h"
+#include "passes/pad_results.h"
 #include "passes/plan_memory.h"
+#include "passes/runner.h"
 #include "tests/codegen_cuda/cases.h"
 
 namespace braid::test {
@@ -155,6 +160,52 @@ ir::Schedule broadcast_and_weights() {
   return net.finish();
 }
 
+std::string whole_numbers(int count) {
+  std::string out;
+  for (int k = 0; k < count; ++k) out += fmt::format("{}{}", k == 0 ? "" : ", ", (k * 5 + k / 7) % 7 - 3);
+  return "[" + out + "]";
+}
+
+// Logits of 13 columns, made in parts of two rows each, by weights that are also an embedding.
+ir::Schedule padded_results() {
+  ir::Schedule schedule = ir::parse_schedule(fmt::format(R"(graph main  dim seq in [1, 9]  input %i: i64[seq]
+constant %w: f16[13, 8] = {}
+%x: f16[seq, 8] = pointwise {{ %0 = load %i[i0]  %1 = constant i64 3  %2 = bit_and %0, %1  %3 = check_index %2, 13  %4 = load %w[8*%3 + i1]  store %4 }}
+%y: f16[seq, 13] output = gemm %x, transpose(%w)
+output %y
+)",
+                                                         whole_numbers(104)));
+  passes::PassContext context;
+  passes::PadResults{.slowdown = 1e15, .part_bytes = 64}.run(schedule, context);
+  passes::run_passes(schedule, passes::default_passes());
+  return schedule;
+}
+
+// Three products with a bias whose slices are batches of others, and two, of which one has an odd number of columns, for a loop.
+ir::Schedule merged_products(DType dtype) {
+  std::string text = fmt::format("graph main  dim seq in [1, 9]  input %x: {}[seq, 6]\n", to_string(dtype));
+  for (const char* name : {"q", "k", "v"}) {
+    text += fmt::format(R"(constant %w{0}: {1}[6, 16] = {2}  constant %b{0}: {1}[16] = {3}
+%{0}.sum: {1}[seq, 16] = gemm %x, %w{0}
+%{0}: {1}[seq, 16] = pointwise {{ %0 = load %{0}.sum  %1 = load %b{0}[i1]  %2 = add %0, %1  store %2 }}
+)",
+                        name, to_string(dtype), whole_numbers(96), whole_numbers(16));
+  }
+  text += fmt::format(R"(constant %wg: {0}[6, 5] = {1}  constant %wu: {0}[6, 5] = {1}
+%g: {0}[seq, 5] = gemm %x, %wg
+%u: {0}[seq, 5] = gemm %x, %wu
+%z: {0}[seq, 5] output = pointwise {{ %0 = load %g  %1 = abs %0  %2 = load %u  %3 = mul %1, %2  store %3 }}
+%s: f32[2, seq, seq] output = gemm %q [2, seq, 8] strides [8, 16, 1], %k [2, 8, seq] strides [8, 1, 16]
+%y: {0}[2, seq, 8] output = pointwise {{ %0 = load %v[8*i0 + 16*i1 + i2]  store %0 }}
+output %z  output %s  output %y
+)",
+                      to_string(dtype), whole_numbers(30));
+  ir::Schedule schedule = ir::parse_schedule(text);
+  passes::MergeProducts{.steps_taken = codegen::cuda::post_ops_taken}.run(schedule);
+  passes::run_passes(schedule, passes::default_passes());
+  return schedule;
+}
+
 }  // namespace
 
 void add_gemm_cases(std::vector<Case>& out) {
@@ -181,6 +232,10 @@ void add_gemm_cases(std::vector<Case>& out) {
   for (DType dtype : {DType::f64, DType::i32, DType::i8, DType::i64}) {
     out.push_back({fmt::format("gemm_naive_{}", to_string(dtype)), [dtype] { return naive(dtype); }});
   }
+  for (DType dtype : {DType::f32, DType::f16})
+    out.push_back(
+        {fmt::format("merged_products_{}", to_string(dtype)), [dtype] { return merged_products(dtype); }});
+  out.push_back({"padded_results", padded_results});
   out.push_back({"empty_batch", empty_batch});
   out.push_back({"broadcast_and_weights", broadcast_and_weights});
 }

@@ -48,6 +48,25 @@ TEST_F(Gemm, WhatTheLibraryHasNeedsNoKernel) {
   EXPECT_THAT(source_of("gemm_exact_gelu_f32"), ::testing::Not(::testing::HasSubstr("GemmEpilogue")));
 }
 
+TEST_F(Gemm, MergedProductsAreTwoCallsOfTheLibraryWhoseSlicesItReads) {
+  for (const char* type : {"f32", "f16"}) {
+    const std::string name = fmt::format("merged_products_{}", type);
+    for (std::int64_t seq : {1, 8, 9}) expect_equal(run_case(name, {{"seq", seq}}), 0);
+    const std::string source = source_of(name);
+    EXPECT_THAT(source, ::testing::Not(::testing::HasSubstr("Not a product"))) << name;
+    std::size_t calls = 0;
+    for (std::size_t at = 0; (at = source.find("BRAID_TRY(gemm(", at)) != std::string::npos; ++at) ++calls;
+    EXPECT_EQ(calls, 3u) << name;
+  }
+}
+
+TEST_F(Gemm, ResultsWithOddColumnsAreCopiedFromPaddedRowsPartByPart) {
+  for (std::int64_t seq : {1, 2, 3, 9}) expect_equal(run_case("padded_results", {{"seq", seq}}), 0);
+  const std::string source = source_of("padded_results");
+  EXPECT_THAT(source, ::testing::HasSubstr(".ldd = 16"));
+  EXPECT_THAT(source, ::testing::Not(::testing::HasSubstr(".ldd = 13")));
+}
+
 // Rows of odd lengths, so that matrices of halves begin at any multiple of 2 bytes.
 TEST_F(Gemm, OperandsAreViewsAndBatchesThatDoNotMerge) {
   for (const char* type : {"f32", "f16", "bf16"}) {

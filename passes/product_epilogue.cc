@@ -1,0 +1,92 @@
+#include "passes/product_epilogue.h"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "ir/effects.h"
+#include "ir/id_vector.h"
+#include "ir/strided_view.h"
+#include "ir/typing.h"
+#include "passes/reshape_loops.h"
+
+namespace braid::passes {
+namespace {
+
+using namespace ir;
+
+// The dimensions of the result in the order of memory: a convolution has the channels last in `out`, but often not in
+// memory.
+std::vector<std::size_t> memory_order(const TensorRef& out) {
+  std::vector<std::size_t> order(out.sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return !(out.strides[a] == out.strides[b]) && provably_less(out.strides[b], out.strides[a]);
+  });
+  return order;
+}
+
+// The indices of a loop over the result's elements, in the order of memory or in that of `out`, over those of `out`.
+std::optional<std::vector<Expr>> indices_of(const Graph& graph, const Loops& loops, const TensorRef& out) {
+  if (auto same = reindex(loops.sizes, out.sizes, *graph.pool)) return same;
+  const std::vector<std::size_t> order = memory_order(out);
+  std::vector<Expr> sizes, symbols;
+  for (std::size_t d : order) {
+    sizes.push_back(out.sizes[d]);
+    symbols.push_back(graph.pool->index(d));
+  }
+  std::optional<std::vector<Expr>> indices = reindex(loops.sizes, sizes, *graph.pool);
+  if (indices) {
+    for (Expr& index : *indices) index = substitute_indices(index, symbols);
+  }
+  return indices;
+}
+
+}  // namespace
+
+std::optional<WithEpilogue> with_epilogue(const Graph& graph, const Product& product, const Loops& loops,
+                                          BufferId target) {
+  const std::vector<Expr>& sizes = product.out.sizes;
+  const auto indices = indices_of(graph, loops, product.out);
+  if (!indices) return std::nullopt;
+  const auto at = [&](Expr e) { return simplify(substitute_indices(e, *indices), sizes); };
+  std::optional<TensorRef> out = strided_view(graph, target, at(loops.store_index), sizes);
+  if (!out) return std::nullopt;
+  if (may_overlap(graph, *out, product.a) || may_overlap(graph, *out, product.b)) return std::nullopt;
+
+  const BufferId result = product.out.buffer;
+  const StorageId memory = root_storage(graph, result);
+  if (root_storage(graph, target) == memory) return std::nullopt;
+  const MemoryRegion written = region(graph, result);
+  const Expr own = simplify(element_of(graph, product.out), sizes);
+  BodyBuilder body(*graph.pool);
+  std::vector<Expr> same;
+  for (std::size_t k = 0; k < sizes.size(); ++k) same.push_back(graph.pool->index(k));
+  const ValueId before = product.epilogue ? body.inline_body(*product.epilogue, same)
+                                          : body.acc(accumulator_of(graph[product.a.buffer].dtype));
+  const ValueId value = body.cast(before, graph[result].dtype);
+  IdVector<ValueId, ValueId> map(loops.body.instrs.size());
+  for (const ValueId k : map.ids()) {
+    Instr instr = in_terms_of(
+        loops.body[k], *graph.pool, [&](ValueId v) { return map[v]; }, *indices);
+    instr.index = simplify(instr.index, sizes);
+    if (instr.code == OpCode::load && root_storage(graph, instr.buffer) == memory) {
+      const std::int64_t item = size_of(graph[result].dtype);
+      const auto shift = divide_exactly(region(graph, instr.buffer).offset - written.offset, item);
+      if (graph[instr.buffer].dtype != graph[result].dtype || !shift) return std::nullopt;
+      if (!(simplify(instr.index + *shift, sizes) == own)) return std::nullopt;
+      map[k] = value;
+      if (!instr.operands.empty()) {
+        map[k] = body.where(instr.operands[0], value, body.constant_of(instr.dtype, 0));
+      }
+      continue;
+    }
+    if (instr.code == OpCode::load && may_overlap(graph, whole(graph, instr.buffer), *out))
+      return std::nullopt;
+    map[k] = body.add(std::move(instr));
+  }
+  const ValueId last = map[loops.body.result];
+  return WithEpilogue{std::move(*out), body.finish(body.cast(last, graph[target].dtype))};
+}
+
+}  // namespace braid::passes
