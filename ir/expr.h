@@ -101,6 +101,8 @@ Bounds bounds(Expr e, Extents extents = {});
 bool provably_non_negative(Expr e, Extents extents = {});
 bool provably_less(Expr a, Expr b, Extents extents = {});
 bool provably_equal(Expr a, Expr b);
+// Whether n divides all coefficients.
+bool provably_multiple(Expr e, std::int64_t n);
 
 // Applies the rules that need ranges, e.g. mod(i1, n) = i1 and floordiv(i0*n + i1, n) = i0 where 0 <= i1 < n.
 Expr simplify(Expr e, Extents extents);
@@ -113,6 +115,8 @@ Expr substitute_indices(Expr e, std::span<const Expr> by);
 // Visits every symbol once, in canonical order.
 void for_each_symbol(Expr e, const std::function<void(Expr symbol)>& visit);
 bool contains(Expr e, Expr symbol);
+// Whether one of the loop indices [begin, end) is in e.
+bool has_index(Expr e, std::size_t begin, std::size_t end);
 
 // The stride if e = stride * symbol + rest and neither contains the symbol (0 if `e` does not); otherwise
 // nullopt.

@@ -284,6 +284,21 @@ bool contains(Expr e, Expr symbol) {
   return found;
 }
 
+bool has_index(Expr e, std::size_t begin, std::size_t end) {
+  bool found = false;
+  for_each_symbol(e, [&](Expr s) {
+    if (!s.is_symbol(SymbolKind::index)) return;
+    const auto k = static_cast<std::size_t>(s.symbol_number());
+    found |= k >= begin && k < end;
+  });
+  return found;
+}
+
+bool provably_multiple(Expr e, std::int64_t n) {
+  const std::vector<Term> all = terms(e);
+  return std::all_of(all.begin(), all.end(), [&](const Term& t) { return t.coefficient % n == 0; });
+}
+
 std::optional<Expr> stride_of(Expr e, Expr symbol) {
   Expr stride = 0;
   for (const Term& t : terms(e)) {

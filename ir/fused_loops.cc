@@ -10,16 +10,6 @@
 namespace braid::ir {
 namespace {
 
-bool has_index_in(Expr e, std::size_t begin, std::size_t end) {
-  bool found = false;
-  for_each_symbol(e, [&](Expr s) {
-    if (!s.is_symbol(SymbolKind::index)) return;
-    const auto k = static_cast<std::size_t>(s.symbol_number());
-    found |= k >= begin && k < end;
-  });
-  return found;
-}
-
 bool has_value(Expr e) {
   bool found = false;
   for_each_symbol(e, [&](Expr s) { found |= s.is_symbol(SymbolKind::value); });
@@ -80,7 +70,7 @@ std::optional<Expr> index_in_row(const Graph& graph, const Store& store, const L
   const std::optional<Expr> at = in_units_of(graph, store, load);
   if (!at || has_value(*at)) return std::nullopt;
   const Expr in_row = simplify(*at, reader.sizes) - simplify(first_of_row(store, outer), store.kept);
-  if (has_index_in(in_row, 0, outer)) return std::nullopt;
+  if (has_index(in_row, 0, outer)) return std::nullopt;
   return in_row;
 }
 

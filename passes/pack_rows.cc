@@ -14,11 +14,7 @@ namespace {
 
 std::size_t count(std::int64_t n) { return static_cast<std::size_t>(n); }
 
-bool aligned(Expr bytes) {
-  const std::vector<Term> parts = terms(bytes);
-  return std::all_of(parts.begin(), parts.end(),
-                     [](const Term& term) { return term.coefficient % kRowUnit == 0; });
-}
+bool aligned(Expr bytes) { return provably_multiple(bytes, kRowUnit); }
 
 }  // namespace
 

@@ -93,10 +93,7 @@ std::size_t unfolded_batches(const ir::Product& gemm, const Matrix& a, const Mat
 // multiple of 16.
 Expr offset_bytes(const ir::Graph& graph, ir::BufferId buffer, Expr element) {
   const Expr bytes = ir::region(graph, buffer).offset + element * ir::size_of(graph[buffer].dtype);
-  const std::vector<ir::Term> terms = ir::terms(bytes);
-  const bool aligned = std::all_of(terms.begin(), terms.end(),
-                                   [](const ir::Term& term) { return term.coefficient % 16 == 0; });
-  return aligned ? Expr(0) : bytes;
+  return ir::provably_multiple(bytes, 16) ? Expr(0) : bytes;
 }
 
 struct Operands {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "codegen/collapse.h"
+#include "codegen/cuda/pack_rule.h"
 #include "ir/effects.h"
 #include "ir/error.h"
 
@@ -28,72 +29,6 @@ constexpr std::int64_t kMostWarpElements = 32;  // per lane, so rows of at most 
 constexpr std::int64_t kMostRowRegisters = 96;  // 4 bytes each, for rows that stay in registers
 constexpr std::int64_t kShortFold = 8;          // one thread folds so few elements itself
 constexpr std::int64_t kSharedWithoutAsking = 48 * 1024;
-
-bool has_index(Expr e, std::size_t begin, std::size_t end) {
-  bool found = false;
-  ir::for_each_symbol(e, [&](Expr s) {
-    if (!s.is_symbol(SymbolKind::index)) return;
-    const auto k = static_cast<std::size_t>(s.symbol_number());
-    found |= k >= begin && k < end;
-  });
-  return found;
-}
-
-bool is_of_dims(Expr atom) {
-  bool of_dims = true;
-  ir::for_each_symbol(atom, [&](Expr s) { of_dims &= s.is_symbol(SymbolKind::dim); });
-  return of_dims;
-}
-
-bool provably_multiple(Expr e, std::int64_t n) {
-  const std::vector<ir::Term> terms = ir::terms(e);
-  return std::all_of(terms.begin(), terms.end(), [&](const ir::Term& t) { return t.coefficient % n == 0; });
-}
-
-// Whether some dims might make `e` a multiple of n, a power of two.
-bool possibly_multiple(Expr e, std::int64_t n) {
-  std::int64_t constant = 0, step = n;
-  for (const ir::Term& t : ir::terms(e)) {
-    if (t.atoms.empty()) constant = t.coefficient;
-    while (!t.atoms.empty() && t.coefficient % step != 0) step /= 2;
-  }
-  return constant % step == 0;
-}
-
-// What must be multiples of the pack so that e is `lane` plus a multiple of it, whatever the values of all other
-// indices; nullopt if e is not of that form.
-std::optional<std::vector<Expr>> steps_beside(Expr e, Expr lane) {
-  bool once = false;
-  std::vector<std::pair<std::vector<Expr>, Expr>> steps;  // by the atoms that are not of dims
-  for (const ir::Term& term : ir::terms(e)) {
-    std::vector<Expr> varying;
-    Expr factor = term.coefficient;
-    for (Expr atom : term.atoms) {
-      if (is_of_dims(atom)) {
-        factor = factor * atom;
-      } else {
-        varying.push_back(atom);
-      }
-    }
-    if (varying == std::vector<Expr>{lane} && factor.is_constant(1)) {
-      once = true;
-      continue;
-    }
-    if (std::any_of(varying.begin(), varying.end(), [&](Expr atom) { return ir::contains(atom, lane); }))
-      return std::nullopt;
-    const auto same =
-        std::find_if(steps.begin(), steps.end(), [&](const auto& s) { return s.first == varying; });
-    if (same == steps.end()) {
-      steps.emplace_back(varying, factor);
-    } else {
-      same->second = same->second + factor;
-    }
-  }
-  if (!once) return std::nullopt;
-  std::vector<Expr> out;
-  for (const auto& [atoms, factor] : steps) out.push_back(factor);
-  return out;
-}
 
 Expr position_in_order(const ir::Loops& loops, std::size_t begin, std::size_t end, ir::ExprPool& pool) {
   const std::vector<Expr> strides =
@@ -257,10 +192,10 @@ class Planner {
 
   Level level_of(const Member& m, Expr e) const {
     Level level = Level::point;
-    if (m.lane_end > m.lane_begin && has_index(e, m.lane_end - 1, m.lane_end)) return Level::element;
-    if (has_index(e, m.lane_begin, m.lane_end) || has_index(e, m.thread_begin, m.loops.sizes.size()))
+    if (m.lane_end > m.lane_begin && ir::has_index(e, m.lane_end - 1, m.lane_end)) return Level::element;
+    if (ir::has_index(e, m.lane_begin, m.lane_end) || ir::has_index(e, m.thread_begin, m.loops.sizes.size()))
       level = Level::pack;
-    if (plan_.shape == Shape::points && has_index(e, 0, outer())) level = Level::pack;
+    if (plan_.shape == Shape::points && ir::has_index(e, 0, outer())) level = Level::pack;
     ir::for_each_symbol(e, [&](Expr s) {
       if (s.is_symbol(SymbolKind::value))
         level = std::max(level, m.values[static_cast<std::size_t>(s.symbol_number())].level);
@@ -302,18 +237,6 @@ class Planner {
     if (!begin || !steps) return false;
     steps->push_back(*begin);
     return need_multiples(*steps, pack, multiples);
-  }
-
-  // Adds those to `multiples` of which symbols do not prove it; false if one cannot be a multiple.
-  static bool need_multiples(const std::vector<Expr>& steps, std::int64_t pack,
-                             std::vector<Expr>& multiples) {
-    const auto possible = [&](Expr e) { return possibly_multiple(e, pack); };
-    if (!std::all_of(steps.begin(), steps.end(), possible)) return false;
-    for (Expr e : steps) {
-      if (!provably_multiple(e, pack) && std::find(multiples.begin(), multiples.end(), e) == multiples.end())
-        multiples.push_back(e);
-    }
-    return true;
   }
 
   // A pack does not go beyond the last of several dimensions.
@@ -386,7 +309,7 @@ class Planner {
       if (plan_.shape != Shape::points && !m.spans_lanes()) continue;
       const bool asked =
           std::find(plan_.multiples.begin(), plan_.multiples.end(), m.extent()) != plan_.multiples.end();
-      plan_.whole &= asked || provably_multiple(m.extent(), best);
+      plan_.whole &= asked || ir::provably_multiple(m.extent(), best);
     }
   }
 
@@ -514,7 +437,7 @@ class Planner {
 
   // Point if, but for one lane dimension, only outer indices and dims are in e.
   Level level_without_lane(const Member& m, Expr e) const {
-    if (m.lane_end - m.lane_begin != 1 || has_index(e, m.thread_begin, m.loops.sizes.size()))
+    if (m.lane_end - m.lane_begin != 1 || ir::has_index(e, m.thread_begin, m.loops.sizes.size()))
       return Level::pack;
     bool value = false;
     ir::for_each_symbol(e, [&](Expr s) { value |= s.is_symbol(SymbolKind::value); });
@@ -523,19 +446,22 @@ class Planner {
 
   // ------------------------------------------------------------------------------------------ barriers
 
+  // Bytes from the beginning of the buffer's storage.
+  Expr address(ir::BufferId buffer, Expr index) const {
+    return ir::region(graph_, buffer).offset + index * ir::size_of(graph_[buffer].dtype);
+  }
+
   // Whether another thread than the one that loads this may overwrite it in `later`, which the memory plan may have put in place of it.
   bool may_overwrite(const Member& later, const Member& m, std::size_t k) const {
     const ir::Instr& load = m.loops.body.instrs[k];
     if (later.local || graph_[ir::root_storage(graph_, load.buffer)].kind == ir::StorageKind::constant)
       return false;
-    const bool own = m.lane_end > m.lane_begin && m.spans_lanes() && later.row &&
-                     m.lane_end == later.lane_end && later.extent() == m.extent() &&
-                     std::equal(m.loops.sizes.begin() + static_cast<std::ptrdiff_t>(m.lane_begin),
-                                m.loops.sizes.begin() + static_cast<std::ptrdiff_t>(m.lane_end),
-                                later.loops.sizes.begin() + static_cast<std::ptrdiff_t>(later.lane_begin)) &&
-                     load.index == later.loops.store_index &&
-                     ir::size_of(graph_[load.buffer].dtype) == ir::size_of(graph_[later.out].dtype);
-    return !own;
+    const auto lanes = [](const Member& member) {
+      return std::span(member.loops.sizes).subspan(member.lane_begin, member.lane_end - member.lane_begin);
+    };
+    const bool same_lanes = m.spans_lanes() && later.row && std::ranges::equal(lanes(m), lanes(later));
+    return !same_lanes || address(load.buffer, load.index) != address(later.out, later.loops.store_index) ||
+           ir::size_of(graph_[load.buffer].dtype) != ir::size_of(graph_[later.out].dtype);
   }
 
   void place_barriers() {
