@@ -27,9 +27,11 @@ namespace {
 
 constexpr int kShownLines = 12;  // of a compiler's output
 
-// The first `count` lines, indented.
+// The first `count` lines, indented, from the first error on: warnings may come before it.
 std::string first_lines(const std::string& text, int count) {
-  std::istringstream lines(text);
+  const std::size_t error = text.find("error");
+  const std::size_t line_begin = error == std::string::npos ? std::string::npos : text.rfind('\n', error);
+  std::istringstream lines(line_begin == std::string::npos ? text : text.substr(line_begin + 1));
   std::string out, line;
   for (int k = 0; k < count && std::getline(lines, line); ++k) out += "\n    " + line;
   return out;

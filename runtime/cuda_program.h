@@ -27,3 +27,4 @@
 #include "runtime/device/recurrence.h"
 #include "runtime/device/reduce.h"
 #include "runtime/device/shared_memory.h"
+#include "runtime/device/tile.h"

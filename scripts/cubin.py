@@ -118,7 +118,9 @@ def compiled(source, architecture, nvcc, nvdisasm):
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         seconds = time.monotonic() - begin
         if done.returncode != 0:
-            lines = "\n  ".join(done.stdout.splitlines()[:10])
+            output = done.stdout.splitlines()
+            begin = next((k for k, line in enumerate(output) if "error" in line), 0)  # behind warnings
+            lines = "\n  ".join(output[begin : begin + 10])
             raise UserError(644, f"nvcc failed:\n    {' '.join(command)}\n  {lines}")
         shown = subprocess.run(
             [nvdisasm, "-c", str(cubin)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

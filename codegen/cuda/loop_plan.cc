@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "codegen/collapse.h"
@@ -28,6 +30,7 @@ constexpr std::int64_t kMostThreads = 512;      // of a block that takes a row
 constexpr std::int64_t kMostWarpElements = 32;  // per lane, so rows of at most 1,024 elements
 constexpr std::int64_t kMostRowRegisters = 96;  // 4 bytes each, for rows that stay in registers
 constexpr std::int64_t kShortFold = 8;          // one thread folds so few elements itself
+constexpr std::int64_t kShortColumn = 32;       // and so few of a column, which several warps could share
 constexpr std::int64_t kSharedWithoutAsking = 48 * 1024;
 
 Expr position_in_order(const ir::Loops& loops, std::size_t begin, std::size_t end, ir::ExprPool& pool) {
@@ -66,7 +69,8 @@ class Planner {
     if (ir::bounds(plan_.shared_bytes).max > std::min(portable_shared_bytes, kSharedWithoutAsking) &&
         !plan_.multiples.empty())
       share_elements(false);
-    if (plan_.shape != Shape::points) place_barriers();
+    if (plan_.by_rows()) place_barriers();
+    if (plan_.shape == Shape::columns) place_barriers_of_columns();
     return std::move(plan_);
   }
 
@@ -165,18 +169,60 @@ class Planner {
       beside += loaded_bytes(m, m.loops.sizes.size() - 1);
       along += plan_.lane < outer() ? loaded_bytes(m, plan_.lane) : 0;
     }
-    const bool in_threads = folded <= kShortFold || (along > beside && enough_points());
-    plan_.shape = !rows && in_threads ? Shape::points : Shape::warp_rows;
+    const std::int64_t points = ir::bounds(ir::numel(plan_.outer)).max;
+    plan_.shape = Shape::warp_rows;
+    const bool in_threads = points >= kEnoughPoints || folded <= kShortColumn;
+    if (!rows && (folded <= kShortFold || (along > beside && in_threads)))
+      plan_.shape = Shape::points;
+    else if (!rows && along > beside && points >= kPointsOfColumns)
+      plan_.shape = Shape::columns;
+    if (plan_.shape == Shape::points) choose_across();
   }
 
-  // Whether points alone occupy a GPU when each thread takes several.
-  bool enough_points() const { return ir::bounds(ir::numel(plan_.outer)).max >= kEnoughPoints; }
-  static constexpr std::int64_t kEnoughPoints = 1 << 16;
+  // Points that occupy a GPU when each thread takes a pack of them, and a warp.
+  static constexpr std::int64_t kEnoughPoints = 1 << 19, kPointsOfColumns = 1 << 8;
+
+  // Whether a tile may take the load: its index is one of the loop alone, and the load reads at every point.
+  bool may_be_tiled(const Member& m, std::size_t k, std::size_t across) const {
+    const ir::Instr& instr = m.loops.body.instrs[k];
+    if (instr.code != OpCode::load || m.values[k].writer >= 0 || !instr.operands.empty()) return false;
+    bool of_values = false;
+    ir::for_each_symbol(instr.index, [&](Expr s) { of_values |= s.is_symbol(SymbolKind::value); });
+    return !of_values && steps_by_one(instr.index, pool_.index(across)) &&
+           ir::contains(instr.index, pool_.index(plan_.lane)) &&
+           !steps_by_one(instr.index, pool_.index(plan_.lane));
+  }
+
+  // The dimension along which most bytes are contiguous that are not so along the lanes.
+  void choose_across() {
+    const auto long_enough = [&](std::size_t d) { return ir::bounds(plan_.outer[d]).max >= kLeastSide; };
+    const bool folds = std::any_of(members().begin(), members().end(),
+                                   [](const Member& m) { return m.loops.is_reduction(); });
+    if (folds || plan_.lane == outer() || !long_enough(plan_.lane)) return;
+    std::int64_t most = 0;
+    for (std::size_t d = 0; d < outer(); ++d) {
+      std::int64_t bytes = 0;
+      for (const Member& m : members()) {
+        for (std::size_t k = 0; k < m.values.size(); ++k)
+          bytes += may_be_tiled(m, k, d) ? ir::size_of(graph_[m.loops.body.instrs[k].buffer].dtype) : 0;
+      }
+      if (d == plan_.lane || bytes <= most || !long_enough(d)) continue;
+      most = bytes, plan_.across = d, plan_.shape = Shape::tiles;
+    }
+    if (plan_.shape != Shape::tiles) return;
+    int tiles = 0;
+    for (Member& m : members()) {
+      for (std::size_t k = 0; k < m.values.size(); ++k)
+        m.values[k].tiled = may_be_tiled(m, k, plan_.across) && tiles++ < kMostTiles;
+    }
+  }
+  static constexpr std::int64_t kLeastSide = 8;  // of the square of a tile, in points
+  static constexpr int kMostTiles = 2;
 
   void share_dimensions() {
     for (Member& m : members()) {
       m.thread_begin = m.loops.kept();
-      if (plan_.shape == Shape::points) {
+      if (!plan_.by_rows()) {
         m.folds = false;
         m.lane_begin = plan_.lane;
         m.lane_end = std::min(plan_.lane + 1, outer());
@@ -195,7 +241,7 @@ class Planner {
     if (m.lane_end > m.lane_begin && ir::has_index(e, m.lane_end - 1, m.lane_end)) return Level::element;
     if (ir::has_index(e, m.lane_begin, m.lane_end) || ir::has_index(e, m.thread_begin, m.loops.sizes.size()))
       level = Level::pack;
-    if (plan_.shape == Shape::points && ir::has_index(e, 0, outer())) level = Level::pack;
+    if (!plan_.by_rows() && ir::has_index(e, 0, outer())) level = Level::pack;
     ir::for_each_symbol(e, [&](Expr s) {
       if (s.is_symbol(SymbolKind::value))
         level = std::max(level, m.values[static_cast<std::size_t>(s.symbol_number())].level);
@@ -210,7 +256,7 @@ class Planner {
         Value& value = m.values[k];
         value.kept_load = -1;
         value.level = level_of(m, instr.index);
-        if (value.writer >= 0 && plan_.shape == Shape::points) value.level = Level::element;
+        if (value.writer >= 0 && !plan_.by_rows()) value.level = Level::element;
         for (ir::ValueId v : instr.operands)
           value.level = std::max(value.level, m.values[static_cast<std::size_t>(v.index)].level);
       }
@@ -221,19 +267,17 @@ class Planner {
   void share_elements(bool with_conditions) {
     find_levels();
     choose_pack(with_conditions);
-    if (plan_.shape != Shape::points) hold_rows();
+    if (plan_.by_rows()) hold_rows();
   }
 
   // --------------------------------------------------------------------------------------------- packs
 
-  // Whether `pack` elements from this one on lie side by side at a multiple of their size, if `multiples`, to which it adds, are
-  // multiples of `pack`.
-  bool packs(const Member& m, ir::BufferId buffer, Expr index, std::int64_t pack,
-             std::vector<Expr>& multiples) const {
-    if (m.lane_end == m.lane_begin) return false;
+  // Whether `pack` elements from this one on lie side by side along `lane` at a multiple of their size, if `multiples`, to which it
+  // adds, are multiples of `pack`.
+  bool packs(Expr lane, ir::BufferId buffer, Expr index, std::int64_t pack, std::vector<Expr>& multiples) const {
     const std::optional<Expr> begin =
         ir::divide_exactly(ir::region(graph_, buffer).offset, ir::size_of(graph_[buffer].dtype));
-    std::optional<std::vector<Expr>> steps = steps_beside(index, pool_.index(m.lane_end - 1));
+    std::optional<std::vector<Expr>> steps = steps_beside(index, lane);
     if (!begin || !steps) return false;
     steps->push_back(*begin);
     return need_multiples(*steps, pack, multiples);
@@ -248,15 +292,17 @@ class Planner {
     return need_multiples(sizes, pack, multiples);
   }
 
-  // The bytes per point that are moved one by one if packs have this size; all of them if they cannot. Marks those that are moved in packs.
+  // The bytes per point that are moved one by one if packs have this size, or kNotPossible. Marks those that are moved in packs. Tiles take only packs.
   std::int64_t single_bytes(std::int64_t pack, bool with_conditions) {
     std::int64_t single = 0;
     plan_.multiples.clear();
     if (!last_dimensions_take(pack, plan_.multiples) || (!with_conditions && !plan_.multiples.empty()))
-      return std::numeric_limits<std::int64_t>::max() / 2;
-    const auto packed = [&](const Member& m, ir::BufferId buffer, Expr index) {
+      return kNotPossible;
+    const auto packed = [&](const Member& m, ir::BufferId buffer, Expr index, bool tiled = false) {
       std::vector<Expr> multiples = plan_.multiples;
-      if (pack == 1 || !packs(m, buffer, index, pack, multiples)) return false;
+      if (pack == 1 || m.lane_end == m.lane_begin) return false;
+      const Expr lane = pool_.index(tiled ? plan_.across : m.lane_end - 1);
+      if (!packs(lane, buffer, index, pack, multiples)) return false;
       if (!with_conditions && !multiples.empty()) return false;
       plan_.multiples = std::move(multiples);
       return true;
@@ -274,7 +320,8 @@ class Planner {
           if (s.is_symbol(SymbolKind::value))
             uniform &= m.values[static_cast<std::size_t>(s.symbol_number())].level < Level::element;
         });
-        value.packed = uniform && packed(m, instr.buffer, instr.index);
+        value.packed = uniform && packed(m, instr.buffer, instr.index, value.tiled);
+        if (value.tiled && !value.packed && pack > 1) return kNotPossible;
         if (!value.packed) single += ir::size_of(graph_[instr.buffer].dtype);
       }
       m.packed_store = !m.local && !m.folds && packed(m, m.out, m.loops.store_index);
@@ -282,6 +329,8 @@ class Planner {
     }
     return single;
   }
+
+  static constexpr std::int64_t kNotPossible = std::numeric_limits<std::int64_t>::max() / 2;
 
   // The largest with which at least half of the bytes move in packs.
   void choose_pack(bool with_conditions) {
@@ -292,7 +341,7 @@ class Planner {
         if (instr.code == OpCode::load && m.values[k].level == Level::element && m.values[k].writer < 0)
           widest = std::max(widest, ir::size_of(graph_[instr.buffer].dtype));
       }
-      if (!m.local && (plan_.shape == Shape::points || m.spans_lanes()))
+      if (!m.local && (!plan_.by_rows() || m.spans_lanes()))
         widest = std::max(widest, ir::size_of(graph_[m.out].dtype));
     }
     all = single_bytes(1, false);
@@ -306,7 +355,7 @@ class Planner {
     single_bytes(best, with_conditions);
     plan_.whole = true;
     for (const Member& m : members()) {
-      if (plan_.shape != Shape::points && !m.spans_lanes()) continue;
+      if (plan_.by_rows() && !m.spans_lanes()) continue;
       const bool asked =
           std::find(plan_.multiples.begin(), plan_.multiples.end(), m.extent()) != plan_.multiples.end();
       plan_.whole &= asked || ir::provably_multiple(m.extent(), best);
@@ -484,6 +533,22 @@ class Planner {
     }
   }
 
+  // The threads of a column compute a member together, and one of them stores it, where others may read: after a fold they have
+  // read its operands.
+  void place_barriers_of_columns() {
+    bool reads = false;
+    for (Member& m : members()) {
+      if (m.loops.is_reduction()) {
+        reads = false;
+        continue;
+      }
+      for (std::size_t k = 0; k < m.values.size(); ++k)
+        reads |= m.loops.body.instrs[k].code == OpCode::load && m.values[k].writer < 0;
+      m.barrier = reads && !m.local;
+      if (m.barrier) reads = false;
+    }
+  }
+
   const ir::Graph& graph_;
   ir::ExprPool& pool_;
   LoopPlan plan_;
@@ -512,12 +577,13 @@ LoopPlan plan_loops(const ir::Graph& graph, ir::OpId op) {
 }
 
 std::string to_string(const LoopPlan& plan) {
-  std::string out = plan.shape == Shape::points      ? "points"
-                    : plan.shape == Shape::warp_rows ? "a warp per row"
-                                                     : "a block per row";
+  constexpr std::array<std::string_view, 5> kShapes = {"points", "columns", "tiles", "a warp per row",
+                                                       "a block per row"};
+  std::string out(kShapes.at(static_cast<std::size_t>(plan.shape)));
+  if (plan.shape == Shape::tiles) out += fmt::format(" of i{} and i{}", plan.lane, plan.across);
   if (plan.pack > 1) {
     out += fmt::format(", packs of {}", plan.pack);
-    if (plan.shape == Shape::points && plan.outer.size() > 1) out += fmt::format(" along i{}", plan.lane);
+    if (!plan.by_rows() && plan.outer.size() > 1) out += fmt::format(" along i{}", plan.lane);
   }
   if (plan.elements > 0) out += fmt::format(", {} elements per thread in registers", plan.elements);
   return out;

@@ -3,6 +3,9 @@
 //
 //   points      A thread takes `pack` neighbouring outer points along one dimension, for all members. A member that folds
 //               does so in the thread.
+//   columns     The same, but several warps of a block share the elements that the points of one warp fold.
+//   tiles       The same without folds. A block takes a square of points over two dimensions, and what is contiguous
+//               along the other one goes through shared memory.
 //   warp_rows   A warp takes an outer point. Its lanes take packs of the members' inner elements.
 //   block_rows  The same with a block.
 //
@@ -22,7 +25,7 @@
 namespace braid::codegen::cuda {
 
 struct LoopPlan {
-  enum class Shape : std::uint8_t { points, warp_rows, block_rows };
+  enum class Shape : std::uint8_t { points, columns, tiles, warp_rows, block_rows };
 
   // How often a value is computed: once per outer point, once per pack, or for each element of a pack.
   enum class Level : std::uint8_t { point, pack, element };
@@ -31,6 +34,7 @@ struct LoopPlan {
     int writer = -1;      // of a load: the earlier member whose result it takes
     bool packed = false;  // of a load: `pack` neighbouring elements at once
     int kept_load = -1;   // of a packed load: where in kept_loads
+    bool tiled = false;   // of a packed load: the packs lie along `across`, and go through shared memory
   };
 
   // Where a member's result stays for later members: one value per outer point, a row in registers, or a row in shared memory.
@@ -47,7 +51,7 @@ struct LoopPlan {
     bool local = false;         // nothing outside of the node reads it, so it is not stored
     bool read_later = false;    // by a later member
     bool packed_store = false;  // of `pack` neighbouring elements at once
-    bool barrier = false;       // all threads of a row finish the earlier members before this one begins
+    bool barrier = false;       // all threads of a row, or of columns, finish the earlier members before this one begins
     Held held = Held::value;
     ir::Expr row_offset = 0;  // bytes, in shared memory
 
@@ -61,7 +65,8 @@ struct LoopPlan {
 
   Shape shape = Shape::points;
   std::vector<ir::Expr> outer;
-  std::size_t lane = 0;  // points: the dimension along which packs lie; outer.size() if there is none
+  std::size_t lane = 0;  // points, columns, tiles: the dimension along which packs lie; outer.size() if there is none
+  std::size_t across = 0;  // tiles: the other dimension of the square
   std::vector<Member> members;
   std::vector<KeptLoad> kept_loads;
   std::int64_t pack = 1;
@@ -69,6 +74,8 @@ struct LoopPlan {
   bool whole = false;               // the extents along the lanes are multiples of `pack`, if `multiples` are
   std::int64_t elements = 0;        // rows: of one thread, in registers; 0: any number, in turns
   ir::Expr shared_bytes = 0;        // rows in shared memory
+
+  bool by_rows() const { return shape == Shape::warp_rows || shape == Shape::block_rows; }
 };
 
 // `local` are the buffers of the node that nothing outside reads. Rows in shared memory of more than `portable_shared_bytes` may lie

@@ -48,10 +48,20 @@ class LoopWriter {
   Launch write() {
     k_.line("// " + to_string(plan_));
     if (plan_.multiples.empty()) k_.line(fmt::format("constexpr int pack = {};", plan_.pack));
-    if (plan_.shape == Shape::points) {
-      write_points();
-    } else {
-      write_rows();
+    switch (plan_.shape) {
+      case Shape::points:
+        write_points();
+        break;
+      case Shape::columns:
+        write_columns();
+        break;
+      case Shape::tiles:
+        write_tiles();
+        break;
+      case Shape::warp_rows:
+      case Shape::block_rows:
+        write_rows();
+        break;
     }
     Launch launch = k_.finish();
     std::vector<ir::OpId> ops;
@@ -74,8 +84,17 @@ class LoopWriter {
     launch.packs_if = fmt::format("{}", fmt::join(conditions, " && "));
     switch (plan_.shape) {
       case Shape::points:
-        launch.grid = launch.kernel.packs ? fmt::format("grid_for(count, {} * pack)", kThreads)
-                                          : fmt::format("grid_for(count, {})", kThreads * plan_.pack);
+        launch.grid = fmt::format("grid_for(count, {} * {})", kThreads, pack_text());
+        launch.block = std::to_string(kThreads);
+        break;
+      case Shape::columns:
+        launch.grid = fmt::format("grid_for(count, kWarpSize * {})", pack_text());
+        launch.block = "dim3(kWarpSize, kColumnParts)";
+        break;
+      case Shape::tiles:
+        launch.grid = fmt::format("grid_for(tile_count({}, {}, {}, {}), 1)", host_expr(ir::numel(other_sizes())),
+                                  host_expr(plan_.outer[plan_.lane]), host_expr(plan_.outer[plan_.across]),
+                                  pack_text());
         launch.block = std::to_string(kThreads);
         break;
       case Shape::warp_rows:
@@ -90,6 +109,9 @@ class LoopWriter {
         break;
     }
   }
+
+  // In the launch; step.cc replaces the word where there are two kernels.
+  std::string pack_text() const { return plan_.multiples.empty() ? std::to_string(plan_.pack) : "pack"; }
 
   Expr longest_row() const {
     Expr longest = 1;
@@ -120,21 +142,45 @@ class LoopWriter {
   }
 
   void open_points_in_rows() {
-    std::vector<std::size_t> others = range(0, plan_.outer.size());
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(plan_.lane));
-    std::vector<Expr> rows;
-    for (std::size_t d : others) rows.push_back(plan_.outer[d]);
-    k_.line(fmt::format("const {} packs = ({} + pack - 1) / pack;", index_,
-                        k_.operand(plan_.outer[plan_.lane], {})));
+    declare_packs();
     k_.open(fmt::format(
         "for ({0} at = math::first_index<{0}>(); at < {1} * packs; at += math::index_stride<{0}>())", index_,
-        k_.operand(ir::numel(rows), {})));
+        k_.operand(ir::numel(other_sizes()), {})));
+    find_point();
+  }
+
+  // The dimensions along which a thread, or a tile, has one index.
+  std::vector<std::size_t> others() const {
+    std::vector<std::size_t> out = range(0, plan_.outer.size());
+    std::erase_if(out, [&](std::size_t d) {
+      return d == plan_.lane || (plan_.shape == Shape::tiles && d == plan_.across);
+    });
+    return out;
+  }
+  std::vector<Expr> other_sizes() const {
+    std::vector<Expr> out;
+    for (std::size_t d : others()) out.push_back(plan_.outer[d]);
+    return out;
+  }
+
+  void declare_packs() {
+    k_.line(fmt::format("const {} packs = ({} + pack - 1) / pack;", index_, extent(plan_.lane)));
+  }
+  std::string extent(std::size_t d) { return k_.operand(plan_.outer[d], {}); }
+
+  // The indices of pack `at`.
+  void find_point() {
     k_.line(fmt::format("const {} i{} = at % packs * pack;", index_, plan_.lane));
-    const std::string row = others.size() == 1 ? fmt::format("i{}", others[0]) : "row";
+    find_others("at / packs");
+  }
+
+  void find_others(const std::string& flat) {
+    const std::vector<std::size_t> dims = others();
+    const std::string row = dims.size() == 1 ? fmt::format("i{}", dims[0]) : "row";
     const std::vector<bool> used = outer_used();
-    if (std::any_of(others.begin(), others.end(), [&](std::size_t d) { return used[d]; }))
-      k_.line(fmt::format("const {} {} = at / packs;", index_, row));
-    k_.decompose(row, others, plan_.outer, used);
+    if (std::any_of(dims.begin(), dims.end(), [&](std::size_t d) { return used[d]; }))
+      k_.line(fmt::format("const {} {} = {};", index_, row, flat));
+    k_.decompose(row, dims, plan_.outer, used);
   }
 
   void write_point_member(std::size_t m) {
@@ -144,6 +190,100 @@ class LoopWriter {
     k_.open("");
     write_pack(m, fmt::format("value{}", m));
     k_.close();
+  }
+
+  // -------------------------------------------------------------------------------------------- columns
+
+  // All warps of the block compute the members at the same points; the first one stores them. Lanes behind the last pack repeat it.
+  void write_columns() {
+    declare_packs();
+    k_.line(fmt::format("const {} all = {} * packs;", index_, k_.operand(ir::numel(other_sizes()), {})));
+    k_.open(fmt::format("for ({} first = blockIdx.x * kWarpSize; first < all; first += gridDim.x * kWarpSize)",
+                        index_));
+    k_.line(fmt::format("const {} own = first + threadIdx.x, at = own < all ? own : all - 1;", index_));
+    k_.line("const bool stores = threadIdx.y == 0 && own < all;");
+    find_point();
+    if (!plan_.whole) write_valid(plan_.outer[plan_.lane], fmt::format("i{}", plan_.lane));
+    for (std::size_t m = 0; m < plan_.members.size(); ++m) write_point_member(m);
+    k_.close();
+  }
+
+  // Dimension of those that a thread folds which the warps of a block share.
+  std::size_t shared_dimension(const Member& m) const {
+    std::size_t longest = m.thread_begin;
+    for (std::size_t d = m.thread_begin; d < m.loops.sizes.size(); ++d) {
+      if (ir::bounds(m.loops.sizes[d]).max >= ir::bounds(m.loops.sizes[longest]).max) longest = d;
+    }
+    return longest;
+  }
+
+  // ---------------------------------------------------------------------------------------------- tiles
+
+  struct TiledLoad {
+    std::size_t member, instr;
+  };
+  std::vector<TiledLoad> tiled_loads() const {
+    std::vector<TiledLoad> out;
+    for (std::size_t m = 0; m < plan_.members.size(); ++m) {
+      for (std::size_t k = 0; k < plan_.members[m].values.size(); ++k) {
+        if (plan_.members[m].values[k].tiled) out.push_back({m, k});
+      }
+    }
+    return out;
+  }
+  static std::string tile(std::size_t m, std::size_t k) { return fmt::format("tile{}_{}", m, k); }
+
+  void write_tiles() {
+    const std::string lane = fmt::format("i{}", plan_.lane), across = fmt::format("i{}", plan_.across);
+    k_.line("constexpr int side = tile_side(pack), packs = side / pack;");
+    for (const TiledLoad& load : tiled_loads()) {
+      const std::string name = tile(load.member, load.instr);
+      const ir::Instr& instr = plan_.members[load.member].loops.body.instrs[load.instr];
+      k_.line(fmt::format("using {}_type = Tile<{}, pack>;", name, memory_type(graph_[instr.buffer].dtype)));
+      k_.line(fmt::format("using {0}_pack = Pack<{1}, pack>;", name, memory_type(graph_[instr.buffer].dtype)));
+      k_.line(fmt::format("BRAID_SHARED({0}_pack, {0}_packs, {0}_type::kSize);", name));
+      k_.line(fmt::format("const {0}_type {0}{{{0}_packs}};", name));
+    }
+    k_.line(fmt::format("const {} tiles0 = ({} + side - 1) / side, tiles1 = ({} + side - 1) / side;", index_,
+                        extent(plan_.lane), extent(plan_.across)));
+    k_.open(fmt::format("for ({} block = blockIdx.x; block < {} * tiles0 * tiles1; block += gridDim.x)", index_,
+                        k_.operand(ir::numel(other_sizes()), {})));
+    k_.line(fmt::format("const {} first0 = block % tiles0 * side, first1 = block / tiles0 % tiles1 * side;", index_));
+    find_others("block / tiles0 / tiles1");
+    open_tile(lane, "at / packs", across, "at % packs * pack");
+    if (!across_whole()) write_valid(plan_.outer[plan_.across], across);
+    for (const TiledLoad& load : tiled_loads()) write_tiled_load(load);
+    k_.close();
+    k_.line("__syncthreads();");
+    open_tile(lane, "at % packs * pack", across, "at / packs");
+    if (!plan_.whole) write_valid(plan_.outer[plan_.lane], lane);
+    for (std::size_t m = 0; m < plan_.members.size(); ++m) write_point_member(m);
+    k_.close();
+    k_.line("__syncthreads();");  // before the next tile takes the place of this one
+    k_.close();
+  }
+
+  void open_tile(const std::string& lane, const char* lane_at, const std::string& across, const char* across_at) {
+    k_.line("#pragma unroll");
+    k_.open(fmt::format("for (int at = threadIdx.x; at < side * packs; at += {})", kThreads));
+    k_.line(fmt::format("const {0} {1} = first0 + {2}, {3} = first1 + {4};", index_, lane, lane_at, across,
+                        across_at));
+    k_.line(fmt::format("if ({} >= {} || {} >= {}) continue;", lane, extent(plan_.lane), across,
+                        extent(plan_.across)));
+  }
+
+  bool across_whole() const {
+    const Expr extent = plan_.outer[plan_.across];
+    return std::find(plan_.multiples.begin(), plan_.multiples.end(), extent) != plan_.multiples.end() ||
+           ir::provably_multiple(extent, plan_.pack);
+  }
+
+  void write_tiled_load(const TiledLoad& load) {
+    const Member& member = plan_.members[load.member];
+    const ir::Instr& instr = member.loops.body.instrs[load.instr];
+    k_.line(fmt::format("{}.pack_at(at / packs, at % packs) = load_pack<pack>({} + {}{});",
+                        tile(load.member, load.instr), k_.input(instr.buffer),
+                        k_.operand(instr.index, member.loops.sizes), across_whole() ? "" : ", valid"));
   }
 
   // ----------------------------------------------------------------------------------------------- rows
@@ -340,7 +480,7 @@ class LoopWriter {
   bool takes_memory(const Member& m, std::size_t k) const {
     if (m.loops.body.instrs[k].code != OpCode::load) return true;
     const int writer = m.values[k].writer;
-    return writer < 0 ? !m.values[k].packed
+    return writer < 0 ? !m.values[k].packed && !m.values[k].tiled
                       : plan_.members[static_cast<std::size_t>(writer)].held == Held::shared;
   }
 
@@ -349,7 +489,7 @@ class LoopWriter {
     const LoopPlan::Value& value = member.values[k];
     if (value.writer >= 0) {
       const auto w = static_cast<std::size_t>(value.writer);
-      if (plan_.shape == Shape::points) return fmt::format("value{}.values[e]", w);
+      if (!plan_.by_rows()) return fmt::format("value{}.values[e]", w);
       switch (plan_.members[w].held) {
         case Held::value:
           return fmt::format("value{}", w);
@@ -360,6 +500,7 @@ class LoopWriter {
                              k_.expr(element_loops_[m].body.instrs[k].index, element_loops_[m].sizes));
       }
     }
+    if (value.tiled) return fmt::format("{}.element(at % packs * pack + e, at / packs)", tile(m, k));
     if (value.kept_load >= 0) return fmt::format("x{}[j].values[e]", value.kept_load);
     if (value.packed) return fmt::format("load{}.values[e]", k);
     return std::nullopt;
@@ -379,7 +520,7 @@ class LoopWriter {
   bool hoists(const Member& m) const {
     Expr points = 1;
     for (std::size_t d = m.lane_begin; d < m.loops.sizes.size(); ++d) points = points * m.loops.sizes[d];
-    return plan_.shape != Shape::points && ir::bounds(points).min > 0;
+    return plan_.by_rows() && ir::bounds(points).min > 0;
   }
 
   // What is the same for the whole row, unless no element may need it.
@@ -400,7 +541,7 @@ class LoopWriter {
         define(m, k);
     }
     for (std::size_t k = 0; k < member.values.size(); ++k) {
-      if (!member.values[k].packed || member.values[k].kept_load >= 0) continue;
+      if (!member.values[k].packed || member.values[k].tiled || member.values[k].kept_load >= 0) continue;
       const ir::Instr& instr = member.loops.body.instrs[k];
       std::string text = packed_load(member, instr);
       const std::string type = fmt::format("Pack<{}, pack>", memory_type(graph_[instr.buffer].dtype));
@@ -451,10 +592,12 @@ class LoopWriter {
   void write_pack(std::size_t m, const std::string& target) {
     const Member& member = plan_.members[m];
     const DType type = graph_[member.out].dtype;
+    const bool of_columns = plan_.shape == Shape::columns;
+    const bool store_elements = !member.local && !member.packed_store;
+    const bool with_index = store_elements && member.lane_end > member.lane_begin;
     if (member.loops.is_reduction()) {
       write_folds_of_threads(m);
-      const bool with_index = !member.local && !member.packed_store && member.lane_end > member.lane_begin;
-      open_each_element(m, with_index);
+      open_each_element(m, with_index && !of_columns);
       k_.line(fmt::format("{}.values[e] = {};", target,
                           converted("folded.values[e]", accumulator_dtype(type), type)));
     } else {
@@ -462,14 +605,29 @@ class LoopWriter {
       open_elements(m);
       k_.line(fmt::format("{}.values[e] = {};", target, result(m, type)));
     }
-    if (!member.local && !member.packed_store)
-      k_.line(fmt::format("{}[{}] = {}.values[e];", k_.output(member.out),
-                          k_.expr(element_loops_[m].store_index, element_loops_[m].sizes), target));
+    if (store_elements && !of_columns) store_element(m, target);
     close_elements();
-    if (!member.local && member.packed_store)
+    if (member.local) return;
+    if (of_columns) {
+      if (member.barrier) k_.line("__syncthreads();");
+      k_.open("if (stores)");
+    }
+    if (member.packed_store) {
       k_.line(fmt::format("store_pack({} + {}, {}{});", k_.output(member.out),
                           k_.operand(member.loops.store_index, member.loops.sizes), target,
                           valid_argument()));
+    } else if (of_columns) {
+      open_each_element(m, with_index);
+      store_element(m, target);
+      close_elements();
+    }
+    if (of_columns) k_.close();
+  }
+
+  void store_element(std::size_t m, const std::string& target) {
+    const Member& member = plan_.members[m];
+    k_.line(fmt::format("{}[{}] = {}.values[e];", k_.output(member.out),
+                        k_.expr(element_loops_[m].store_index, element_loops_[m].sizes), target));
   }
 
   // Each thread folds the elements of its pack over the dimensions from thread_begin on.
@@ -482,10 +640,14 @@ class LoopWriter {
     k_.line("#pragma unroll");
     k_.line(
         fmt::format("for (int e = 0; e < pack; ++e) folded.values[e] = {}::neutral<{}>();", how, acc_type));
+    const bool of_columns = plan_.shape == Shape::columns;
     for (std::size_t d = member.thread_begin; d < member.loops.sizes.size(); ++d) {
       if (d + 1 == member.loops.sizes.size()) k_.line("#pragma unroll 4");
-      k_.open(fmt::format("for ({0} i{1} = 0; i{1} < {2}; ++i{1})", index_, d,
-                          k_.operand(member.loops.sizes[d], {})));
+      const bool shared = of_columns && d == shared_dimension(member);
+      const std::string i = fmt::format("i{}", d);
+      k_.open(fmt::format("for ({} {} = {}; {} < {}; {})", index_, i, shared ? "threadIdx.y" : "0", i,
+                          k_.operand(member.loops.sizes[d], {}),
+                          shared ? i + " += kColumnParts" : "++" + i));
     }
     open_pack(m);
     open_elements(m);
@@ -493,6 +655,7 @@ class LoopWriter {
                         result(m, acc)));
     close_elements();
     for (std::size_t d = member.thread_begin; d < member.loops.sizes.size(); ++d) k_.close();
+    if (of_columns) k_.line(fmt::format("folded = column_reduce<{}>(folded);", how));
   }
 
   std::vector<bool> outer_used() const {

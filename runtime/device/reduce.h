@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/device/math.h"
+#include "runtime/device/pack.h"
 #include "runtime/device/shared_memory.h"
 
 namespace braid::rt::device {
@@ -91,6 +92,7 @@ struct Minimum {
 };
 
 constexpr int kWarpSize = 32;
+constexpr int kColumnParts = 8;  // warps that share the elements of the same columns
 
 __device__ inline int thread_in_block() {
   return static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
@@ -138,6 +140,26 @@ __device__ T block_reduce(T value) {
   value = lane < warps ? partial[lane] : Op::template neutral<T>();
   value = warp_reduce<Op, T>(value);
   __syncthreads();  // the next reduction overwrites `partial`
+  return value;
+}
+
+// Reduces over the threads with the same threadIdx.x of a block of kWarpSize x kColumnParts, element by element and in the order of
+// threadIdx.y.
+template <class Op, class T, int n>
+__device__ Pack<T, n> column_reduce(Pack<T, n> value) {
+  using Elements = Pack<T, n>;
+  BRAID_SHARED(Elements, parts, kColumnParts * kWarpSize);
+  parts[kWarpSize * threadIdx.y + threadIdx.x] = value;
+  __syncthreads();
+  value = parts[threadIdx.x];
+#pragma unroll
+  for (int part = 1; part < kColumnParts; ++part) {
+    const Pack<T, n> other = parts[kWarpSize * part + threadIdx.x];
+#pragma unroll
+    for (int e = 0; e < n; ++e)
+      value.values[e] = Op::template apply<T>(value.values[e], other.values[e]);
+  }
+  __syncthreads();  // the next reduction overwrites `parts`
   return value;
 }
 

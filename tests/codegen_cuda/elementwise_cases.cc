@@ -94,6 +94,21 @@ ir::Schedule indexing() {
   return net.finish();
 }
 
+// Operands whose contiguous dimension is not that of the result.
+ir::Schedule transposes(DType dtype) {
+  Net net;
+  const Expr a = net.graph.add_dim("a", {1, 150}), b = net.graph.add_dim("b", {1, 150});
+  const TensorBox x = net.input("x", dtype, {a, 3, b}), y = net.input("y", dtype, {b, 3, a}),
+                  z = net.input("z", dtype, {3, b, a}), square = net.input("square", dtype, {128, 128});
+  const auto turned = [&](TensorBox t, std::vector<int> order) { return net.lowering.permute(t, std::move(order)); };
+  net.lowering.output("square_turned", net.unary(OpCode::abs, turned(square, {1, 0})));
+  net.lowering.output("turned", net.unary(OpCode::abs, turned(x, {2, 1, 0})));
+  net.lowering.output("sum", net.binary(OpCode::max, turned(x, {2, 1, 0}), y));
+  net.lowering.output("two", net.binary(OpCode::min, net.binary(OpCode::max, turned(z, {1, 0, 2}), y),
+                                        turned(x, {2, 1, 0})));
+  return net.finish();
+}
+
 ir::Schedule gather() {
   Net net;
   TensorBox table = net.input("table", DType::f32, {10, 4}), ids = net.input("ids", DType::i64, {5});
@@ -132,6 +147,8 @@ void add_elementwise_cases(std::vector<Case>& out) {
                    passes::PlanMemory().run(schedule);
                    return schedule;
                  }});
+  for (DType dtype : {DType::u8, DType::f16, DType::f32, DType::f64})
+    out.push_back({fmt::format("transposes_{}", to_string(dtype)), [dtype] { return transposes(dtype); }});
   out.push_back({"gather", gather});
   out.push_back({"wide_and_guarded", wide_and_guarded});
 }

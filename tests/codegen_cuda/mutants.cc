@@ -32,7 +32,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-enum class Functions { kReductions, kWarps, kOneShot, kTwoShot };
+enum class Functions { kNone, kReductions, kColumns, kWarps, kOneShot, kTwoShot };
 
 // The device functions that a program calls, as far as a change to them is tried. The shuffles of a GPU, not the
 // emulated device's quick way.
@@ -43,8 +43,12 @@ std::string device_functions(Functions which) {
       const std::string reduce = read("reduce.h");
       return part(reduce, "template <class Op, class T>\n__device__ T warp_reduce(T value) {\n  for",
                   "#endif") +
-             part(reduce, "// Reduces over all threads of the block", "}  // namespace");
+             part(reduce, "// Reduces over all threads of the block", "// Reduces over the threads with");
     }
+    case Functions::kNone:
+      return "";
+    case Functions::kColumns:
+      return part(read("reduce.h"), "// Reduces over the threads with", "}  // namespace");
     case Functions::kWarps:
       return part(read("reduce.h"),
                   "template <class Op, class T>\n__device__ T warp_reduce(T value) {\n  for", "#endif");
@@ -71,6 +75,13 @@ constexpr Change kChanges[] = {
     {"every thread stores", "if (lane == 0) ", ""},
     {"no tail guard", "if (e >= valid) break;", ""},
     {"an alignment that does not hold", "load_pack<pack>(in0 + ", "load_pack<pack>(1 + in0 + "},
+    {"every warp stores", "threadIdx.y == 0 && ", ""},
+    {"lanes behind the last pack store", "&& own < all", ""},
+    {"lanes behind the last pack read on", "own < all ? own : all - 1", "own"},
+    {"a part is left out", "int part = 1", "int part = 2"},
+    {"a tile index", ".element(at % packs * pack + e", ".element(at % packs * pack"},
+    {"a tile index", "block / tiles0 % tiles1", "block % tiles1"},
+    {"no end of the tile", ") continue;", ") {}"},
     {"every lane stores", "if (thread % kWarpSize == 0) ", ""},
     {"half of the lanes in the mask", "0xffffffffu", "0x0000ffffu"},
     {"no fence", "__threadfence_system();", ""},
@@ -95,7 +106,12 @@ const std::map<std::string, std::string>& harmless() {
       "other";
   const char* const own = "each thread reads and overwrites only the elements of the row that it has written";
   const char* const warp = "a block of one warp does not get there";
+  const char* const square = "tiles cover 128 x 128 elements without a rest";
+  const char* const inputs = "between its folds it reads an input, in whose place the plan puts nothing";
   static const std::map<std::string, std::string> reasons = {
+      {"fused_columns_mutant_3", inputs},
+      {"transposes_f16_mutant_21", square},
+      {"transposes_f16_mutant_22", square},
       {"fused_rows_of_folds_mutant_1", warp}, {"fused_rows_of_folds_mutant_2", warp},
       {"fused_rows_of_folds_mutant_5", warp}, {"softmax_large_row_mutant_2", own_memory},
       {"softmax_large_row_mutant_3", own},    {"softmax_large_row_mutant_6", own_memory},
@@ -112,6 +128,8 @@ std::vector<Mutant> mutants() {
                                    {"layernorm_long", {{"batch", 2}}},
                                    {"fused_rows_of_folds", {}},
                                    {"long_rows", {{"n", 1025}}},
+                                   {"fused_columns", {{"rows", 20}}, Functions::kColumns},
+                                   {"transposes_f16", {{"a", 136}, {"b", 144}}, Functions::kNone},
                                    {"peers_2_any_size_one_shot", {{"n", 4099}}, Functions::kOneShot},
                                    {"peers_2_any_size_two_shot", {{"n", 4099}}, Functions::kTwoShot}};
   std::vector<Mutant> out;
@@ -121,8 +139,10 @@ std::vector<Mutant> mutants() {
     options.name = c.name;
     const std::string functions = device_functions(base.functions);
     // Few blocks, so that each takes several rows.
+    static const std::regex squares(R"(grid_for\((tile_count\([^;]*?\), 1|count, kWarpSize \* \d+)\))");
     const std::string program =
-        replaced(codegen::cuda::emit_cuda(c.build(), options).body, "grid_for(count, 1)", "2");
+        std::regex_replace(replaced(codegen::cuda::emit_cuda(c.build(), options).body, "grid_for(count, 1)", "2"),
+                           squares, "1");
     const std::string text = "namespace braid::rt::device {\n" + functions + "}\n" + program;
     int number = 0;
     const auto add = [&](std::string change, std::string changed) {

@@ -110,6 +110,35 @@ ir::Schedule fused_rows_of_folds() {
   return net.finish_fused();
 }
 
+// Sums over columns, of which there are too few for a thread each: one and two dimensions, and ends of packs.
+ir::Schedule column_sums(DType dtype) {
+  Net net;
+  const Expr rows = net.graph.add_dim("rows", {1, 200});
+  const TensorBox even = net.input("even", dtype, {rows, 512}), odd = net.input("odd", dtype, {rows, 301}),
+                  planes = net.input("planes", dtype, {5, rows, 3, 104});
+  net.lowering.output("even_sum", net.lowering.reduce(even, ReduceKind::sum, {0}, false));
+  net.lowering.output("odd_max", net.lowering.reduce(odd, ReduceKind::max, {0}, false));
+  net.lowering.output("planes_sum", net.lowering.reduce(planes, ReduceKind::sum, {0, 1}, false));
+  net.lowering.output("rows_of_planes", net.lowering.reduce(net.unary(OpCode::abs, planes), ReduceKind::min, {1}, true));
+  return net.finish();
+}
+
+// Mean and variance of columns, and what follows, in one kernel; one member reads memory between the folds.
+ir::Schedule fused_columns() {
+  Net net;
+  const Expr rows = net.graph.add_dim("rows", {1, 200});
+  const TensorBox x = net.input("x", DType::f32, {2, rows, 300}), w = net.input("w", DType::f32, {300});
+  const TensorBox count = net.lowering.scalar(DType::f32, 0.125);
+  const TensorBox mean = net.lowering.realize(
+      net.binary(OpCode::mul, net.lowering.reduce(x, ReduceKind::sum, {1}, false), count));
+  const TensorBox centred = net.binary(OpCode::sub, x, net.lowering.reshape(mean, {2, 1, 300}));
+  const TensorBox variance = net.lowering.realize(
+      net.lowering.reduce(net.binary(OpCode::mul, centred, centred), ReduceKind::sum, {1}, false));
+  net.lowering.output("mean", mean);
+  net.lowering.output("y", net.binary(OpCode::add, net.unary(OpCode::sqrt, variance), w));
+  return net.finish_fused();
+}
+
 }  // namespace
 
 void add_reduction_cases(std::vector<Case>& out) {
@@ -133,6 +162,9 @@ void add_reduction_cases(std::vector<Case>& out) {
                  {.portable_shared_bytes = 64}});
   out.push_back({"layernorm", [] { return fused_layernorm(96); }});
   out.push_back({"layernorm_long", [] { return fused_layernorm(2056); }});
+  for (DType dtype : {DType::f32, DType::f16, DType::u8, DType::i64})
+    out.push_back({fmt::format("column_sums_{}", to_string(dtype)), [dtype] { return column_sums(dtype); }});
+  out.push_back({"fused_columns", fused_columns});
   out.push_back({"fused_points", fused_points});
   out.push_back({"fused_rows_of_folds", fused_rows_of_folds});
   out.push_back({"softmax_unfused", [] {

@@ -21,6 +21,16 @@ TEST_F(Reduction, RowsOfAnyLengthFold) {
   for (std::int64_t n : {1, 31, 33, 1025, 3000}) expect_equal(run_case("long_rows", {{"n", n}}), 0);
 }
 
+TEST_F(Reduction, ColumnsOfAnyLengthFold) {
+  for (std::int64_t rows : {1, 7, 8, 9, 200}) {
+    for (const char* type : {"f32", "f16", "u8", "i64"})
+      expect_equal(run_case("column_sums_" + std::string(type), {{"rows", rows}}), 0);
+    RunOptions options;
+    options.integers = false;
+    expect_equal(run_case("fused_columns", {{"rows", rows}}, options), 1e-5);
+  }
+}
+
 TEST_F(Reduction, MaximumOfNanIsNan) {
   std::vector<float> x(3 * 5 * 7, 1.0f);
   x[17] = NAN;

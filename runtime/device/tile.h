@@ -1,0 +1,39 @@
+// A square of elements in shared memory: a block writes it by rows and reads it by columns, both without bank conflicts.
+//
+//   transposes:  16 bytes from each lane to tile.pack_at(row, column), __syncthreads(), then tile.element(k, row)
+//
+// Element (row, column) lies in pack column / pack of its row. The packs of a row change places by an exclusive or with row / pack. So lanes that take
+// the same column of rows `pack` apart find them in different banks, and a row needs no padding.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/device/pack.h"
+#include "runtime/device/shared_memory.h"
+
+namespace braid::rt::device {
+
+// Rows of at least 128 bytes where a pack has 16.
+__host__ __device__ constexpr int tile_side(int pack) { return 8 * pack > 32 ? 8 * pack : 32; }
+
+// Tiles that cover `others` planes of a x b elements.
+__host__ __device__ constexpr int64_t tile_count(int64_t others, int64_t a, int64_t b, int pack) {
+  const int64_t side = tile_side(pack);
+  return others * ((a + side - 1) / side) * ((b + side - 1) / side);
+}
+
+// Of memory for kSize packs, one per block.
+template <class T, int pack>
+struct Tile {
+  static constexpr int kSide = tile_side(pack), kPacks = kSide / pack, kSize = kSide * kPacks;
+  Pack<T, pack>* packs;
+
+  __device__ Pack<T, pack>& pack_at(int row, int column) const {
+    return packs[row * kPacks + (column ^ (row / pack % kPacks))];
+  }
+  __device__ T element(int row, int column) const {
+    return pack_at(row, column / pack).values[column % pack];
+  }
+};
+
+}  // namespace braid::rt::device
