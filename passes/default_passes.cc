@@ -43,6 +43,7 @@
 #include "passes/rivals/simple_fsdp.h"
 #include "passes/select_kernels.h"
 #include "passes/sink_releases.h"
+#include "passes/split_reductions.h"
 
 namespace braid::passes {
 namespace {
@@ -132,6 +133,7 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<SinkWaits>();
   registry.add<SinkWaitsIterative>();
   registry.add<SplitCollectives>();
+  registry.add<SplitReductions>();
   registry.add<Ungroup>();
 }
 

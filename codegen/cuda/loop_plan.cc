@@ -332,21 +332,33 @@ class Planner {
 
   static constexpr std::int64_t kNotPossible = std::numeric_limits<std::int64_t>::max() / 2;
 
-  // The largest with which at least half of the bytes move in packs.
-  void choose_pack(bool with_conditions) {
-    std::int64_t widest = 1, all = 0;
-    for (const Member& m : members()) {
+  // Element types that are moved for each point, or for each element that it folds.
+  std::vector<std::int64_t> streamed_sizes() const {
+    std::vector<std::int64_t> sizes;
+    for (const Member& m : plan_.members) {
       for (std::size_t k = 0; k < m.values.size(); ++k) {
         const ir::Instr& instr = m.loops.body.instrs[k];
         if (instr.code == OpCode::load && m.values[k].level == Level::element && m.values[k].writer < 0)
-          widest = std::max(widest, ir::size_of(graph_[instr.buffer].dtype));
+          sizes.push_back(ir::size_of(graph_[instr.buffer].dtype));
       }
-      if (!m.local && (!plan_.by_rows() || m.spans_lanes()))
-        widest = std::max(widest, ir::size_of(graph_[m.out].dtype));
+      const bool stored = plan_.by_rows() ? m.spans_lanes() : !m.loops.is_reduction();
+      if (!m.local && stored) sizes.push_back(ir::size_of(graph_[m.out].dtype));
     }
-    all = single_bytes(1, false);
+    return sizes;
+  }
+
+  // The largest with which at least half of the bytes move in packs: 16 bytes of the narrowest type, but no more than 32 of the widest.
+  void choose_pack(bool with_conditions) {
+    std::int64_t most = 1;
+    if (const std::vector<std::int64_t> sizes = streamed_sizes(); !sizes.empty()) {
+      const auto [narrowest, widest] = std::ranges::minmax(sizes);
+      most = std::min(kPackBytes / narrowest, 2 * kPackBytes / widest);
+      // Loads of a fold may wait for a condition; then two of them are in flight at once.
+      if (plan_.shape == Shape::columns) most = std::max(most, std::min<std::int64_t>(8, 2 * kPackBytes / widest));
+    }
+    const std::int64_t all = single_bytes(1, false);
     std::int64_t best = 1;
-    for (std::int64_t pack = kPackBytes / widest; pack > 1 && all > 0; pack /= 2) {
+    for (std::int64_t pack = most; pack > 1 && all > 0; pack /= 2) {
       if (2 * single_bytes(pack, with_conditions) > all) continue;
       best = pack;
       break;

@@ -9,9 +9,9 @@
 //   warp_rows   A warp takes an outer point. Its lanes take packs of the members' inner elements.
 //   block_rows  The same with a block.
 //
-// Neighbouring lanes take neighbouring packs. A pack moves 16 bytes of the widest element type that is streamed, if all
-// strides are multiples of it. Where symbols do not prove that, there are two kernels, and the launch chooses by the
-// dims of the step.
+// Neighbouring lanes take neighbouring packs. A pack moves 16 bytes of the narrowest element type that is streamed, and at most 32 of the
+// widest, if all strides are multiples of it. Where symbols do not prove that, there are two kernels, and the launch chooses
+// by the dims of the step.
 #pragma once
 
 #include <cstdint>

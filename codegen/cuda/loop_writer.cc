@@ -84,7 +84,8 @@ class LoopWriter {
     launch.packs_if = fmt::format("{}", fmt::join(conditions, " && "));
     switch (plan_.shape) {
       case Shape::points:
-        launch.grid = fmt::format("grid_for(count, {} * {})", kThreads, pack_text());
+        launch.grid = launch.kernel.packs ? fmt::format("grid_for(count, {} * pack)", kThreads)
+                                          : fmt::format("grid_for(count, {})", kThreads * plan_.pack);
         launch.block = std::to_string(kThreads);
         break;
       case Shape::columns:

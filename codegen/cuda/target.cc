@@ -15,6 +15,7 @@
 #include "passes/merge_products.h"
 #include "passes/narrow_results.h"
 #include "passes/pad_results.h"
+#include "passes/split_reductions.h"
 
 namespace braid::codegen::cuda {
 
@@ -53,7 +54,7 @@ Target target() {
       .first = {OneIssueOrder()},
       .after_layouts = {passes::ExpandAttention(), passes::ExpandConvolutions(),
                         passes::MergeProducts{.steps_taken = post_ops_taken}, passes::NarrowResults(),
-                        passes::PadResults(), passes::AlignWeights()},
+                        passes::PadResults(), passes::AlignWeights(), passes::SplitReductions()},
       .limits = kernel_limits(),
       .why_not_library = why_not_library,
       .emit = [](const ir::Schedule& schedule, const EmitRequest& request, ProgramFolder& folder) -> Emitted {

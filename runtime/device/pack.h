@@ -3,28 +3,32 @@
 
 namespace braid::rt::device {
 
+// Of a pack of n elements, in bytes: one access moves no more than 16.
 template <class T, int n>
-struct alignas(sizeof(T) * n) Pack {
+constexpr size_t kPackAlignment = sizeof(T) * n < 16 ? sizeof(T) * n : 16;
+
+template <class T, int n>
+struct alignas(kPackAlignment<T, n>) Pack {
   T values[n];
 };
 
-// The packs that begin at `pointer`, which must be aligned to their size.
+// The packs that begin at `pointer`, which must be aligned as they are.
 template <int n, class T>
 __device__ auto* as_packs(T* pointer) {
 #ifdef BRAID_EMULATED_DEVICE
-  emulated::check_alignment(pointer, sizeof(T) * n);
+  emulated::check_alignment(pointer, kPackAlignment<T, n>);
 #endif
   return reinterpret_cast<Pack<T, n>*>(pointer);
 }
 template <int n, class T>
 __device__ auto* as_packs(const T* pointer) {
 #ifdef BRAID_EMULATED_DEVICE
-  emulated::check_alignment(pointer, sizeof(T) * n);
+  emulated::check_alignment(pointer, kPackAlignment<T, n>);
 #endif
   return reinterpret_cast<const Pack<T, n>*>(pointer);
 }
 
-// The n elements at `pointer`, which must be aligned to their size.
+// The n elements at `pointer`, which must be aligned as their pack is.
 template <int n, class T>
 __device__ Pack<T, n> load_pack(const T* pointer) {
   return *as_packs<n>(pointer);

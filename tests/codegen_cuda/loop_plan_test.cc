@@ -135,7 +135,7 @@ TEST(LoopPlan, SumsOverColumnsAreFoldedByThreadsIfThereAreMany) {
     const OpId op =
         l.emit({"sum", ir::Loops{{columns, 100}, 1, ir::ReduceKind::sum, load, l.i(0)}, {y}, {}, {}});
     EXPECT_EQ(to_string(plan_loops(l.graph, op)),
-              columns == 1 << 10 ? "columns, packs of 4" : "points, packs of 4");
+              columns == 1 << 10 ? "columns, packs of 8" : "points, packs of 4");
   }
   Loop l;  // the neighbours of a sum over rows are its operands, not its results
   const BufferId x = l.input("x", {1 << 17, 1024}, DType::f16), y = l.result("y", {1 << 17}, DType::f16);
@@ -151,7 +151,7 @@ TEST(LoopPlan, ColumnsWaitBetweenReadingMemoryAndStoring) {
   const LoopBody load = body.finish(body.load(x, DType::f32, l.i(1) * 1024 + l.i(0)));
   const OpId sum = l.emit({"sum", ir::Loops{{1024, 100}, 1, ir::ReduceKind::sum, load, l.i(0)}, {s}, {}, {}});
   const LoopPlan plan = l.fused({sum, l.add("t", t, {s}), l.add("y", y, {t, w})});
-  EXPECT_EQ(to_string(plan), "columns, packs of 4");
+  EXPECT_EQ(to_string(plan), "columns, packs of 8");
   EXPECT_FALSE(plan.members[0].barrier);  // its threads have met to fold
   EXPECT_FALSE(plan.members[1].barrier);  // reads only what its own thread holds
   EXPECT_TRUE(plan.members[2].barrier);
