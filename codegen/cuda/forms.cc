@@ -66,8 +66,8 @@ bool keeps_relative_error(OpCode code) {
   }
 }
 
-// Which values of a body are f32 but reach the result only through a rounding to one of the half types, with nothing before it that makes
-// a small relative error large.
+// The values of a body that reach its result only through a rounding to a half type. Nothing before the rounding makes a small relative
+// error large.
 class HalfUses {
  public:
   HalfUses(const LoopBody& body, bool result_is_rounded) : body_(body), rounded_(body.instrs.size(), true) {
@@ -88,7 +88,7 @@ class HalfUses {
 
   bool rounded(std::size_t k) const { return is_half(body_.instrs[k].dtype) || rounded_[k]; }
 
-  // Whether the value is only added to literals of at least 1/2, so that a small absolute error is enough, and all such sums are rounded.
+  // Whether the value is only added to literals of at least 1/2, and all such sums are rounded. Then a small absolute error is enough.
   bool only_in_rounded_sums(std::size_t value) const {
     if (body_.result.index == static_cast<int>(value)) return false;
     for (std::size_t k = value + 1; k < body_.instrs.size(); ++k) {

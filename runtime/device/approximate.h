@@ -1,6 +1,5 @@
-// The GPU's approximations of 1/x, 1/sqrt(x) and 2^x: one instruction each, without a call. Errors are those that PTX's manual states;
-// denormal operands and results of the first and the last are 0.
-// The emulated device errs by as much, up or down as the operand's bits say, so that tests on it hold whatever is built on these.
+// The GPU's approximations of 1/x, 1/sqrt(x) and 2^x: one instruction each, without a call. Errors are those that PTX's manual states.
+// Denormal operands and results of the first and the last count as 0. The emulated device errs by as much, up or down as the operand's bits say. So tests on it hold what is built on these.
 #pragma once
 
 #include <cmath>

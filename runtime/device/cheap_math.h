@@ -1,6 +1,6 @@
 // Forms of operations that are cheaper than those of math.h and make no calls. Each states its error in ulp of f32, against the exact
-// value, for operands whose result is not denormal; a denormal result errs by at most 2^-149 more. Zeros, infinities and NaN give what
-// IEEE says. codegen/cuda/forms.h decides where they are used; tests/emulated/cheap_math_test.cc holds the errors.
+// value. A denormal result errs by at most 2^-149 more. Zeros, infinities and NaN give what IEEE says.
+// codegen/cuda/forms.h decides where they are used. tests/emulated/cheap_math_test.cc holds the errors.
 #pragma once
 
 #include "runtime/device/approximate.h"

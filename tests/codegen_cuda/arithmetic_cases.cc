@@ -11,7 +11,7 @@ using ir::OpCode;
 using ir::ReduceKind;
 using ir::TensorBox;
 
-// By a sum of the row, which is 0 in some, by the element beside it, and by literals.
+// Rows divided by their sums, which may be 0.
 ir::Schedule quotients(DType dtype) {
   Net net;
   const TensorBox x = net.input("x", dtype, {6, 40});
@@ -36,7 +36,7 @@ ir::Schedule broadcast_quotients(DType dtype) {
   return net.finish();
 }
 
-// x / 2 * (1 + erf(x / sqrt 2)) and exp(x) / (1 + exp(x)), rounded to a half type at the end.
+// x / 2 * (1 + erf(x / sqrt 2)) and exp(x), rounded at the end, and a root.
 ir::Schedule functions(DType dtype) {
   Net net;
   const TensorBox x = net.input("x", dtype, {6, 40});

@@ -11,7 +11,7 @@ using ir::DType;
 class Arithmetic : public CudaCase, public ::testing::WithParamInterface<const char*> {
  protected:
   std::string type() const { return GetParam(); }
-  // Of results that err by 2 ulp of f32, and of those that are then rounded to a half type.
+  // Results err by 2 ulp of f32, and may then be rounded to a half type.
   double tolerance() const {
     return type() == "f64" ? 0 : type() == "f32" ? 2.4e-7 : type() == "f16" ? 1e-3 : 8e-3;
   }
@@ -39,7 +39,7 @@ TEST_P(Arithmetic, FunctionsAreCloseInBothForms) {
   RunOptions options;
   options.integers = false;
   for (const char* precise : {"", "_precise"}) {
-    // In f32, but for the root, also for f64.
+    // f64 computes all but the root in f32, too.
     const double tolerance = type() == "f64" || type() == "f32" ? 1e-5 : type() == "f16" ? 2e-3 : 1e-2;
     expect_equal(run_case("functions_" + type() + precise, {}, options), tolerance);
   }

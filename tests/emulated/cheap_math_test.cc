@@ -50,7 +50,6 @@ double ulp(double exact) {
   return std::ldexp(1.0, std::max(exponent - 1, -126) - 23);
 }
 
-// Of a value that IEEE's arithmetic makes of exact operands: whether the two are the same special value, if one is.
 bool is_special(double v) { return std::isnan(v) || std::isinf(v) || v == 0; }
 
 struct Worst {
@@ -268,7 +267,7 @@ INSTANTIATE_TEST_SUITE_P(CheapMath, CheapFunctions,
                                            Function{"sqrt", CheapMath::sqrt, root, 3}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// Where exp(-x) is finite; below, the result is 0, as that of the same formula in IEEE's arithmetic.
+// This is where exp(-x) is finite. Below, the result is 0, as that of the same formula in IEEE's arithmetic.
 TEST_F(CheapMathTest, SigmoidsErrByFourUlp) {
   std::vector<float> x = all_exponents(400);
   const std::vector<float> near = grid(-88, 88, 1 << 16);
