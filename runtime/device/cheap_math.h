@@ -54,7 +54,7 @@ __device__ inline T rsqrt(T x) {
   return from_float<T>(rest == rest ? ::fmaf(0.5f * r, rest, r) : r);
 }
 
-// 1 ulp; 3 ulp if x is denormal.
+// 1 ulp; 4 ulp if x is denormal.
 template <class T>
 __device__ inline T sqrt(T x) {
   const float y = to_float(x), r = approximate::rsqrt(y);
@@ -77,7 +77,7 @@ __device__ inline T exp_for_half(T x) {
   return from_float<T>(root * root);
 }
 
-// For values that are added to a number of at least 1/2 and then rounded to a half type: an absolute error of 2e-7, which falls to 5e-8
+// For values that are added to a number of at least 1/2 and then rounded to a half type: an absolute error of 3e-7, which falls to 5e-8
 // for |x| > 3. 1 - erf(|x|) is 2 to a polynomial, which itself is off by 2e-8. Its last coefficient is negative, so that the power is 0
 // for all |x| above 4.
 __device__ inline float erf_for_half(float x) {

@@ -264,7 +264,7 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 INSTANTIATE_TEST_SUITE_P(CheapMath, CheapFunctions,
                          ::testing::Values(Function{"reciprocal", CheapMath::reciprocal, reciprocal, 1},
                                            Function{"rsqrt", CheapMath::rsqrt, rsqrt, 1},
-                                           Function{"sqrt", CheapMath::sqrt, root, 3}),
+                                           Function{"sqrt", CheapMath::sqrt, root, 4}),
                          [](const auto& info) { return std::string(info.param.name); });
 
 // This is where exp(-x) is finite. Below, the result is 0, as that of the same formula in IEEE's arithmetic.
@@ -329,7 +329,7 @@ TEST_F(CheapMathTest, ErfForHalfErrsByStatedAmounts) {
     most = std::max(most, error);
     if (std::fabs(x[k]) > 3) at_ends = std::max(at_ends, error);
   }
-  EXPECT_LE(most, 2e-7);
+  EXPECT_LE(most, 3e-7);
   EXPECT_LE(at_ends, 5e-8);
   RecordProperty("absolute", fmt::format("{:.2e}", most));
 }
