@@ -129,6 +129,10 @@ void ModelOptions::add_passes(CLI::App& command) {
           "Type in which products with constant weights compute, where it pays: f32 (as the model says), "
           "bf16, f16, int8")
       ->check(CLI::IsMember({"f32", "bf16", "f16", "int8"}));
+  command.add_flag(
+      "--precise", precise,
+      "CUDA: every operation is computed as IEEE says; otherwise quotients, roots, exp and erf have "
+      "cheaper forms with stated errors");
   command.add_option("--passes", passes,
                      "Comma-separated pass list instead of the default one; with options: name:a=1:b=2, or "
                      "quoted 'name{a=1,b=2}'");
@@ -205,6 +209,11 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
     ir::user_error(kBadOption, {},
                    fmt::format("--target {}: {} has no architectures", target, options.target),
                    fmt::format("write --target {}", options.target));
+  }
+  options.precise = precise;
+  if (precise && !known.has_precise) {
+    ir::user_error(kBadOption, {}, "--precise supports only programs for cuda",
+                   "write --target cuda, or leave it out");
   }
   if (precision == "int8" && known.abi == codegen::ProgramAbi::cuda) {
     ir::user_error(kBadOption, {}, "--precision int8 supports only programs for cpu",

@@ -35,6 +35,7 @@ struct ModelOptions {
   std::string plan;                  // file of a plan that splits the model; empty: none
   std::string passes;
   std::string precision = "f32";  // of products: f32, bf16, f16, int8
+  bool precise = false;           // IEEE's arithmetic in programs that have cheaper forms
   std::vector<std::string> disable;
   std::vector<std::string> print_after;
   std::vector<std::string> plugins;
@@ -52,7 +53,7 @@ struct ModelOptions {
           command);  // --ranks --devices --tp --mesh --plan --with --keep --strict --memory-limit --dim --default-dim --alias
   void add_passes(
       CLI::App&
-          command);  // --precision --passes --disable --print-after --plugin --bisect --no-verify --machine
+          command);  // --precision --precise --passes --disable --print-after --plugin --bisect --no-verify --machine
                      // --costs --memory-cap --force-kernel --link
   void add_target(CLI::App& command);  // --target
 

@@ -59,26 +59,32 @@ std::string quotient(Expr e, const CExprStyle& style, const char* op, const std:
 
 constexpr std::int64_t kInt32Max = 2147483647;
 
-// An upper bound of the magnitude of all intermediate results; kUnbounded saturates.
+// An upper bound of the magnitude of the value.
+std::int64_t largest(Expr e, ir::Extents extents) {
+  const ir::Bounds b = ir::bounds(e, extents);
+  return std::max(std::abs(b.min), std::abs(b.max));
+}
+
+// The same of all intermediate results; kUnbounded saturates.
 std::int64_t magnitude(Expr e, ir::Extents extents) {
   switch (e.kind()) {
     case ExprKind::constant:
       return e.constant() == INT64_MIN ? ir::kUnbounded : std::min(std::abs(e.constant()), ir::kUnbounded);
-    case ExprKind::symbol: {
-      const ir::Bounds b = ir::bounds(e, extents);
-      return std::max(std::abs(b.min), std::abs(b.max));
-    }
+    case ExprKind::symbol:
+      return largest(e, extents);
     case ExprKind::polynomial: {
-      std::int64_t sum = 0;
+      std::int64_t sum = 0, within = 0;
       for (const ir::Term& term : ir::terms(e)) {
         std::int64_t product = std::abs(term.coefficient);
         for (Expr atom : term.atoms) {
-          if (__builtin_mul_overflow(product, std::max<std::int64_t>(magnitude(atom, extents), 1), &product))
+          within = std::max(within, magnitude(atom, extents));
+          // A quotient is smaller than its dividend.
+          if (__builtin_mul_overflow(product, std::max<std::int64_t>(largest(atom, extents), 1), &product))
             return ir::kUnbounded;
         }
         if (__builtin_add_overflow(sum, product, &sum) || sum > ir::kUnbounded) return ir::kUnbounded;
       }
-      return sum;
+      return std::max(sum, within);
     }
     default:
       return std::max(magnitude(e.lhs(), extents), magnitude(e.rhs(), extents));

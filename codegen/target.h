@@ -21,6 +21,7 @@ namespace braid::codegen {
 struct EmitRequest {
   std::string name;         // of the program; made a C identifier
   bool checked = false;     // the program checks itself against its memory plan as it runs
+  bool precise = false;     // every operation is computed as IEEE says
   bool standalone = false;  // with all that its folder needs to be built without Braid
 };
 struct Emitted {
@@ -51,6 +52,7 @@ struct Target {
   std::string device_library;  // the one for GPUs, if the target has one
   bool has_architectures = false;   // --target NAME:ARCHITECTURE,...
   bool has_checked = false;         // EmitRequest::checked
+  bool has_precise = false;         // EmitRequest::precise: without it some operations are cheaper
   bool has_standalone = false;      // EmitRequest::standalone
   std::vector<passes::Pass> first;  // run before all other passes
   std::vector<passes::Pass>

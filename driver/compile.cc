@@ -210,8 +210,12 @@ StagedProgram::StagedProgram(const ir::Schedule& schedule, const CompileOptions&
     ir::user_error(kNoPlan, {.file = options.model}, "no pass has planned the memory of the program",
                    "end the list of --passes with plan_memory");
   }
-  program_ = target_.emit(
-      schedule, {.name = name, .checked = options.checked, .standalone = options.standalone}, folder_);
+  program_ = target_.emit(schedule,
+                          {.name = name,
+                           .checked = options.checked,
+                           .precise = options.precise,
+                           .standalone = options.standalone},
+                          folder_);
 }
 
 void StagedProgram::build(const BuildRequest& request) {

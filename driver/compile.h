@@ -104,10 +104,11 @@ struct CompileOptions {
   std::vector<passes::ForcedKernel> force_kernels;  // kernels that the user chose, before any pass
   std::string target = "cpu";                       // codegen/target.h
   bool checked = false;                             // the program checks itself against its memory plan
-  bool standalone = false;                          // its folder builds without Braid
-  std::vector<std::string> architectures;           // of GPUs: "sm_90", ...; empty: the target's choice
-  std::string name;                                 // of the program; empty: from the file's name
-  std::string output_dir;                           // where source, weights, manifest (and the library) go
+  bool precise = false;                    // every operation as IEEE says (of targets with has_precise)
+  bool standalone = false;                 // its folder builds without Braid
+  std::vector<std::string> architectures;  // of GPUs: "sm_90", ...; empty: the target's choice
+  std::string name;                        // of the program; empty: from the file's name
+  std::string output_dir;                  // where source, weights, manifest (and the library) go
 };
 
 // Load, check, normalise, lower: the schedule in the order of the graph, nothing fused or planned.

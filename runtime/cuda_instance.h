@@ -5,6 +5,7 @@
 
 #include "runtime/cuda/instance.h"
 #include "runtime/cuda_program.h"
+#include "runtime/device/cheap_math.h"
 #include "runtime/device/math.h"
 
 namespace braid::rt::cuda {

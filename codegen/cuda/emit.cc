@@ -43,6 +43,7 @@ class ProgramWriter {
     out.aliased_outputs = memory.aliased_outputs();
     out.arena_bytes = memory.arena_bytes();
     out.comm_bytes = memory.segment_bytes();
+    out.precise = options_.precise;
     out.kernels = static_cast<int>(kernels.entries().size());
 
     text_ += fmt::format(

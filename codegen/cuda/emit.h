@@ -23,7 +23,8 @@ struct CudaOptions {
   std::int64_t max_shared_bytes = 225 * 1024;
   // The same on every device from sm_80 on. A kernel that may need more is emitted in two variants.
   std::int64_t portable_shared_bytes = 97 * 1024;
-  PlantedFault fault;  // tests only
+  bool precise = false;  // every operation is computed as IEEE says (codegen/cuda/forms.h)
+  PlantedFault fault;    // tests only
 };
 
 struct CudaProgram {
@@ -38,6 +39,7 @@ struct CudaProgram {
   std::int64_t arena_bytes = 0, comm_bytes = 0;
   StreamPlan streams;
   int kernels = 0;            // equal ones counted once
+  bool precise = false;       // CudaOptions::precise
   bool peer_kernels = false;  // kernels read peers' memory: needs NCCL's device API
 };
 

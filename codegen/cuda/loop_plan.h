@@ -29,8 +29,18 @@ struct LoopPlan {
 
   // How often a value is computed: once per outer point, once per pack, or for each element of a pack.
   enum class Level : std::uint8_t { point, pack, element };
+  // How it is computed. Forms other than `ieee` are chosen by codegen/cuda/forms.h.
+  enum class Form : std::uint8_t {
+    ieee,
+    literal_product,  // a quotient: the divisor's reciprocal is a literal
+    product,  // a quotient: the divisor, an f16, has a reciprocal that is computed once for several elements
+    scaled_product,  // the same for any divisor, by a scale
+    refined,         // an approximation of the device and a step of Newton
+    for_half,        // only a value rounded to a half type is used
+  };
   struct Value {
     Level level = Level::point;
+    Form form = Form::ieee;
     int writer = -1;      // of a load: the earlier member whose result it takes
     bool packed = false;  // of a load: `pack` neighbouring elements at once
     int kept_load = -1;   // of a packed load: where in kept_loads

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "codegen/cuda/forms.h"
 #include "codegen/cuda/scalar.h"
 #include "codegen/kernel_name.h"
 #include "ir/error.h"
@@ -299,7 +300,7 @@ class LoopWriter {
                    : "const int lane = thread_in_block(), lanes = threads_per_block();");
     const std::string row = plan_.outer.size() == 1 ? "i0" : "row";
     k_.open(fmt::format("for ({0} {1} = {2}; {1} < {3}; {1} += {4})", index_, row,
-                        warp() ? "blockIdx.x * blockDim.y + threadIdx.y" : "blockIdx.x",
+                        warp() ? "blockIdx.x * blockDim.y + warp_in_block()" : "blockIdx.x",
                         k_.operand(ir::numel(plan_.outer), {}),
                         warp() ? "gridDim.x * blockDim.y" : "gridDim.x"));
     k_.decompose(row, range(0, plan_.outer.size()), plan_.outer, outer_used());
@@ -509,7 +510,14 @@ class LoopWriter {
 
   void define(std::size_t m, std::size_t k) {
     const ir::Loops& loops = element_loops_[m];
-    k_.define(loops.body, k, loops.sizes, [&](const ir::Instr&) { return load_text(m, k); });
+    const Member& member = plan_.members[m];
+    if (const LoopPlan::Form form = member.values[k].form; form != LoopPlan::Form::ieee) {
+      k_.line(fmt::format("const {} v{} = {};", value_type(loops.body.instrs[k].dtype), k,
+                          form_text(loops.body, k, form)));
+    } else {
+      k_.define(loops.body, k, loops.sizes, [&](const ir::Instr&) { return load_text(m, k); });
+    }
+    if (const std::string reciprocal = reciprocal_text(member, k); !reciprocal.empty()) k_.line(reciprocal);
   }
 
   std::string packed_load(const Member& m, const ir::Instr& instr) {

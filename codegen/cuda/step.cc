@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/cuda/declared_steps.h"
+#include "codegen/cuda/forms.h"
 #include "codegen/cuda/loop_writer.h"
 #include "codegen/cuda/naive_gemm.h"
 #include "codegen/cuda/peer_kernels.h"
@@ -140,17 +142,21 @@ class StepWriter {
     std::string why;
     const std::optional<ir::FusedLoops> fused = ir::analyse_fused(graph_, unit.ops, &why);
     ir::internal_check(fused.has_value(), "a fused node is not one: {}", why);
-    const LoopPlan plan = plan_loops(graph_, *fused, unit.local, options_.portable_shared_bytes);
+    LoopPlan plan = plan_loops(graph_, *fused, unit.local, options_.portable_shared_bytes);
     const std::int64_t shared = ir::bounds(plan.shared_bytes).max;
     ir::internal_check(shared <= options_.max_shared_bytes,
                        "a fused node needs {} bytes of shared memory: the schedule is not legalised", shared);
-    write_launch(loop_kernel(graph_, plan, options_.portable_shared_bytes), unit.ops);
+    write_loops(std::move(plan), unit.ops);
+  }
+
+  void write_loops(LoopPlan plan, std::span<const ir::OpId> ops) {
+    if (!options_.precise) choose_forms(graph_, plan);
+    write_launch(loop_kernel(graph_, plan, options_.portable_shared_bytes), ops);
   }
 
   void write_single(ir::OpId op) {
     if (graph_[op].as<ir::Loops>() != nullptr) {
-      write_launch(loop_kernel(graph_, plan_loops(graph_, op), options_.portable_shared_bytes),
-                   std::span(&op, 1));
+      write_loops(plan_loops(graph_, op), std::span(&op, 1));
     } else if (graph_[op].as<ir::Gemm>() != nullptr) {
       write_gemm(op);
     } else if (graph_[op].as<ir::Recurrence>() != nullptr) {

@@ -50,6 +50,7 @@ Target target() {
       .library = ".emulated.so",
       .device_library = ".cuda.so",
       .has_architectures = true,
+      .has_precise = true,
       .has_standalone = true,
       .first = {OneIssueOrder()},
       .after_layouts = {passes::ExpandAttention(), passes::ExpandConvolutions(),
@@ -58,7 +59,7 @@ Target target() {
       .limits = kernel_limits(),
       .why_not_library = why_not_library,
       .emit = [](const ir::Schedule& schedule, const EmitRequest& request, ProgramFolder& folder) -> Emitted {
-        const CudaProgram program = emit_cuda(schedule, {.name = request.name});
+        const CudaProgram program = emit_cuda(schedule, {.name = request.name, .precise = request.precise});
         write_cuda(program, schedule, folder, request.standalone);
         return {program.name, program.id};
       },

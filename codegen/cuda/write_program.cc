@@ -12,6 +12,7 @@ nlohmann::ordered_json manifest(const CudaProgram& program, const ir::Schedule& 
        program.arena_bytes, program.weights, program.aliased_outputs},
       schedule);
   m["kernels"] = program.kernels;
+  m["precise"] = program.precise;
   m["streams"] = {{"compute", "low priority"},
                   {"communication", program.streams.collectives ? "high priority" : "none"}};
   m["events"] = program.streams.events;

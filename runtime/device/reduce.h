@@ -49,7 +49,7 @@ template <>
 struct Limits<unsigned long long> : UnsignedLimits<unsigned long long> {};
 
 // An operation is a struct with a neutral element and a binary apply. Integers wrap. Maximum and Minimum propagate NaN, as
-// ONNX's ReduceMax and ReduceMin do.
+// ONNX's ReduceMax and ReduceMin do; for floats the GPU has an instruction, which differs in the sign of zero at most.
 struct Sum {
   template <class T>
   static __device__ T neutral() {
@@ -77,6 +77,13 @@ struct Maximum {
   }
   template <class T>
   static __device__ T apply(T a, T b) {
+#ifndef BRAID_EMULATED_DEVICE
+    if constexpr (std::is_same_v<T, float>) {
+      float greater;
+      asm("max.NaN.f32 %0, %1, %2;" : "=f"(greater) : "f"(a), "f"(b));
+      return greater;
+    }
+#endif
     return a > b || a != a ? a : b;
   }
 };
@@ -87,6 +94,13 @@ struct Minimum {
   }
   template <class T>
   static __device__ T apply(T a, T b) {
+#ifndef BRAID_EMULATED_DEVICE
+    if constexpr (std::is_same_v<T, float>) {
+      float less;
+      asm("min.NaN.f32 %0, %1, %2;" : "=f"(less) : "f"(a), "f"(b));
+      return less;
+    }
+#endif
     return a < b || a != a ? a : b;
   }
 };
@@ -96,6 +110,14 @@ constexpr int kColumnParts = 8;  // warps that share the elements of the same co
 
 __device__ inline int thread_in_block() {
   return static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+}
+// threadIdx.y in blocks whose rows are warps. The shuffle tells nvcc that all lanes have the same, so that loops over it diverge nowhere.
+__device__ inline int warp_in_block() {
+#ifdef BRAID_EMULATED_DEVICE
+  return static_cast<int>(threadIdx.y);
+#else
+  return static_cast<int>(__shfl_sync(0xffffffffu, threadIdx.y, 0));
+#endif
 }
 __device__ inline int threads_per_block() { return static_cast<int>(blockDim.x * blockDim.y * blockDim.z); }
 

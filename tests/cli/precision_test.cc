@@ -1,6 +1,8 @@
 // --precision and --max-error: what is chosen, what the limit returns to f32, what verify measures.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/braid_process.h"
@@ -179,6 +181,37 @@ TEST(Precision, VerifyMeasuresAgainstFloat32) {
   }
   const ProcessResult strict = braid({"verify", text, "--precision", "bf16", "--limit", "1e-7", "--json"});
   EXPECT_EQ(strict.exit_code, 1) << strict.err;
+}
+
+// Rows divided by a number each, in both forms.
+TEST(Precise, KeepsDivisionsOfCudaPrograms) {
+  const Folder folder;
+  const std::string text = folder.file("rows.braid", R"(graph rows
+input %x: f32[64, 256]
+input %s: f32[64]
+%y: f32[64, 256] = pointwise { %0 = load %x  %1 = load %s[i0]  %2 = div %0, %1  store %2 }
+output %y
+)");
+  const auto source = [&](std::vector<std::string> options) {
+    const std::string out = folder / fmt::format("out{}", options.size());
+    options.insert(options.begin(), {"compile", text, "--target", "cuda", "--emit", "source", "-o", out});
+    const ProcessResult result = braid(options);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const auto text_of = [&](const char* name) {
+      std::ifstream file(fs::path(out) / name);
+      return std::string(std::istreambuf_iterator<char>(file), {});
+    };
+    return std::pair(text_of("rows.cu"), Json::parse(text_of("manifest.json"))["precise"]);
+  };
+  const auto [cheap, is_cheap] = source({});
+  const auto [precise, is_precise] = source({"--precise"});
+  EXPECT_THAT(cheap, HasSubstr("math::cheap::quotient"));
+  EXPECT_EQ(is_cheap, false);
+  EXPECT_THAT(precise, ::testing::Not(HasSubstr("math::cheap::")));
+  EXPECT_EQ(is_precise, true);
+  const ProcessResult cpu = braid({"compile", text, "-o", folder / "cpu", "--precise"});
+  EXPECT_THAT(cpu.err, HasSubstr("BR0003"));
+  EXPECT_THAT(cpu.err, HasSubstr("--precise supports only programs for cuda"));
 }
 
 TEST(Precision, BadOptionsAreRefused) {

@@ -16,6 +16,7 @@ using ir::ValueId;
 std::vector<Case> cases() {
   std::vector<Case> out;
   add_elementwise_cases(out);
+  add_arithmetic_cases(out);
   add_reduction_cases(out);
   add_gemm_cases(out);
   add_collective_cases(out);

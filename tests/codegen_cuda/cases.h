@@ -36,6 +36,7 @@ Case find_case(const std::string& name);
 
 // Appended to `cases()` by one function per subject.
 void add_elementwise_cases(std::vector<Case>& out);
+void add_arithmetic_cases(std::vector<Case>& out);
 void add_reduction_cases(std::vector<Case>& out);
 void add_gemm_cases(std::vector<Case>& out);
 void add_collective_cases(std::vector<Case>& out);

@@ -7,8 +7,44 @@
 #include <vector>
 
 #include "runtime/cuda_gemm.h"
+#include "tests/emulated/cheap_math.h"
 #include "tests/emulated/reductions.h"
 #include "tests/emulated/two_streams.h"
+
+namespace {
+
+// Every mantissa, at two exponents: the GPU's own approximations instead of the emulated device's. Null, or what went wrong.
+const char* check_cheap_math() {
+  constexpr size_t kCount = size_t{1} << 24;
+  std::vector<float> x(kCount), got(kCount);
+  for (size_t k = 0; k < kCount; ++k) x[k] = static_cast<float>(k + kCount / 2) * 0x1p-23f;  // from 1 to 3
+  struct Check {
+    const char* name;
+    CheapMath f;
+    double (*exact)(double);
+    double relative, absolute;
+  };
+  const Check checks[] = {
+      {"reciprocal", CheapMath::reciprocal, [](double v) { return 1 / v; }, 0x1p-23, 0},
+      {"rsqrt", CheapMath::rsqrt, [](double v) { return 1 / std::sqrt(v); }, 0x1p-23, 0},
+      {"sqrt", CheapMath::sqrt, [](double v) { return std::sqrt(v); }, 0x1p-23, 0},
+      {"exp_for_half", CheapMath::exp_for_half, [](double v) { return std::exp(v); }, 0x1p-17, 0},
+      {"erf_for_half", CheapMath::erf_for_half, [](double v) { return std::erf(v); }, 0, 3e-7},
+  };
+  for (const Check& check : checks) {
+    if (const char* error = run_cheap_math(check.f, x.data(), x.data(), got.data(), kCount)) return error;
+    for (size_t k = 0; k < kCount; ++k) {
+      const double want = check.exact(static_cast<double>(x[k]));
+      if (std::fabs(got[k] - want) > check.relative * std::fabs(want) + check.absolute) {
+        std::printf("%s(%a) is %a\n", check.name, static_cast<double>(x[k]), static_cast<double>(got[k]));
+        return "a cheap form is wrong";
+      }
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 int main() {
   int devices = 0;
@@ -39,6 +75,10 @@ int main() {
   error = run_reductions(256, &results);
   if (error != nullptr) {
     std::printf("reductions: %s\n", error);
+    return 1;
+  }
+  if (const char* wrong = check_cheap_math()) {
+    std::printf("cheap_math: %s\n", wrong);
     return 1;
   }
   // 2 x 3 times 3 x 2, row-major.
