@@ -25,15 +25,20 @@ bool is_narrow(DType type) { return type == DType::f16 || type == DType::bf16; }
 struct Cut {
   std::size_t whole = 0;
   std::int64_t pieces = 1;
-  Expr piece = 0;  // elements
-  Expr rest = 0;   // behind the pieces
+  Expr piece = 0;        // elements
+  Expr rest = 0;         // behind the pieces
   bool guarded = false;  // the last piece goes beyond the end
 };
 
 class Splitter {
  public:
   Splitter(Graph& graph, OpId id, const SplitReductions& options, const analysis::Machine& machine)
-      : graph_(graph), pool_(*graph.pool), id_(id), options_(options), machine_(machine), loops_(*graph[id].as<Loops>()) {}
+      : graph_(graph),
+        pool_(*graph.pool),
+        id_(id),
+        options_(options),
+        machine_(machine),
+        loops_(*graph[id].as<Loops>()) {}
 
   std::optional<std::vector<OpId>> run() {
     const std::int64_t parts = count_of_parts();
@@ -89,9 +94,10 @@ class Splitter {
     const std::int64_t results = most(numel(kept_sizes())),
                        elements = most(numel(std::span(loops_.sizes).subspan(kept())));
     const bool columns = by_columns();
-    const std::int64_t in_parallel =
-        columns ? std::min(kColumnWarps, elements) : std::clamp<std::int64_t>(elements / pack(), 1, kRowThreads);
-    const std::int64_t threads = std::max<std::int64_t>(columns ? results / pack() : results, 1) * in_parallel;
+    const std::int64_t in_parallel = columns ? std::min(kColumnWarps, elements)
+                                             : std::clamp<std::int64_t>(elements / pack(), 1, kRowThreads);
+    const std::int64_t threads =
+        std::max<std::int64_t>(columns ? results / pack() : results, 1) * in_parallel;
     const auto multiprocessors =
         machine_.gpu ? static_cast<std::int64_t>(machine_.gpu->multiprocessors.value) : kMultiprocessors;
     const std::int64_t wanted = options_.threads * multiprocessors;
@@ -100,10 +106,11 @@ class Splitter {
     const auto parts =
         static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(2 * wanted / (3 * threads)) + 1));
     const std::int64_t possible = std::min(parts, elements / of_a_part);
-    const double bytes = static_cast<double>(results) * static_cast<double>(elements) *
-                         static_cast<double>(loaded_bytes());
+    const double bytes =
+        static_cast<double>(results) * static_cast<double>(elements) * static_cast<double>(loaded_bytes());
     const double us_per_byte = 1 / (machine_.memory_gb_s * 1e3);
-    const double saved = bytes * us_per_byte * (static_cast<double>(wanted) / static_cast<double>(threads) - 1);
+    const double saved =
+        bytes * us_per_byte * (static_cast<double>(wanted) / static_cast<double>(threads) - 1);
     const double stored = static_cast<double>(results * size_of(part_type())) * static_cast<double>(possible);
     return saved > 5 * machine_.launch_us + 2 * stored * us_per_byte ? possible : 1;
   }
@@ -215,9 +222,11 @@ class Splitter {
     const ValueId inside = body.binary(OpCode::lt, body.index(index), body.index(size));
     std::vector<ValueId> map;
     for (const Instr& given : loops_.body.instrs) {
-      Instr instr = in_terms_of(given, pool_, [&](ValueId v) { return ir::at(map, v); }, by);
+      Instr instr = in_terms_of(
+          given, pool_, [&](ValueId v) { return ir::at(map, v); }, by);
       if (instr.code == OpCode::load)
-        instr.operands = {instr.operands.empty() ? inside : body.binary(OpCode::logical_and, instr.operands[0], inside)};
+        instr.operands = {
+            instr.operands.empty() ? inside : body.binary(OpCode::logical_and, instr.operands[0], inside)};
       map.push_back(body.add(std::move(instr)));
     }
     const ValueId value = ir::at(map, loops_.body.result);

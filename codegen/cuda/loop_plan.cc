@@ -274,7 +274,8 @@ class Planner {
 
   // Whether `pack` elements from this one on lie side by side along `lane` at a multiple of their size, if `multiples`, to which it
   // adds, are multiples of `pack`.
-  bool packs(Expr lane, ir::BufferId buffer, Expr index, std::int64_t pack, std::vector<Expr>& multiples) const {
+  bool packs(Expr lane, ir::BufferId buffer, Expr index, std::int64_t pack,
+             std::vector<Expr>& multiples) const {
     const std::optional<Expr> begin =
         ir::divide_exactly(ir::region(graph_, buffer).offset, ir::size_of(graph_[buffer].dtype));
     std::optional<std::vector<Expr>> steps = steps_beside(index, lane);
@@ -354,7 +355,8 @@ class Planner {
       const auto [narrowest, widest] = std::ranges::minmax(sizes);
       most = std::min(kPackBytes / narrowest, 2 * kPackBytes / widest);
       // Loads of a fold may wait for a condition; then two of them are in flight at once.
-      if (plan_.shape == Shape::columns) most = std::max(most, std::min<std::int64_t>(8, 2 * kPackBytes / widest));
+      if (plan_.shape == Shape::columns)
+        most = std::max(most, std::min<std::int64_t>(8, 2 * kPackBytes / widest));
     }
     const std::int64_t all = single_bytes(1, false);
     std::int64_t best = 1;

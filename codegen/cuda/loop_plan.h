@@ -61,7 +61,8 @@ struct LoopPlan {
     bool local = false;         // nothing outside of the node reads it, so it is not stored
     bool read_later = false;    // by a later member
     bool packed_store = false;  // of `pack` neighbouring elements at once
-    bool barrier = false;       // all threads of a row, or of columns, finish the earlier members before this one begins
+    bool barrier =
+        false;  // all threads of a row, or of columns, finish the earlier members before this one begins
     Held held = Held::value;
     ir::Expr row_offset = 0;  // bytes, in shared memory
 
@@ -75,7 +76,8 @@ struct LoopPlan {
 
   Shape shape = Shape::points;
   std::vector<ir::Expr> outer;
-  std::size_t lane = 0;  // points, columns, tiles: the dimension along which packs lie; outer.size() if there is none
+  std::size_t lane =
+      0;  // points, columns, tiles: the dimension along which packs lie; outer.size() if there is none
   std::size_t across = 0;  // tiles: the other dimension of the square
   std::vector<Member> members;
   std::vector<KeptLoad> kept_loads;

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "codegen/cuda/forms.h"
+#include "codegen/cuda/member_writer.h"
 #include "codegen/cuda/scalar.h"
 #include "codegen/kernel_name.h"
 #include "ir/error.h"
@@ -42,9 +42,8 @@ class LoopWriter {
         plan_(plan),
         portable_shared_bytes_(portable_shared_bytes),
         k_(graph, wide(graph, plan)),
-        index_(k_.index_type()) {
-    for (const Member& m : plan.members) element_loops_.push_back(in_terms_of_elements(m));
-  }
+        index_(k_.index_type()),
+        member_(graph, plan, k_) {}
 
   Launch write() {
     k_.line("// " + to_string(plan_));
@@ -94,9 +93,9 @@ class LoopWriter {
         launch.block = "dim3(kWarpSize, kColumnParts)";
         break;
       case Shape::tiles:
-        launch.grid = fmt::format("grid_for(tile_count({}, {}, {}, {}), 1)", host_expr(ir::numel(other_sizes())),
-                                  host_expr(plan_.outer[plan_.lane]), host_expr(plan_.outer[plan_.across]),
-                                  pack_text());
+        launch.grid = fmt::format("grid_for(tile_count({}, {}, {}, {}), 1)",
+                                  host_expr(ir::numel(other_sizes())), host_expr(plan_.outer[plan_.lane]),
+                                  host_expr(plan_.outer[plan_.across]), pack_text());
         launch.block = std::to_string(kThreads);
         break;
       case Shape::warp_rows:
@@ -138,7 +137,8 @@ class LoopWriter {
     } else {
       open_points_in_rows();
     }
-    if (dims > 0 && !plan_.whole) write_valid(plan_.outer[plan_.lane], fmt::format("i{}", plan_.lane));
+    if (dims > 0 && !plan_.whole)
+      member_.write_valid(plan_.outer[plan_.lane], fmt::format("i{}", plan_.lane));
     for (std::size_t m = 0; m < plan_.members.size(); ++m) write_point_member(m);
     k_.close();
   }
@@ -190,7 +190,7 @@ class LoopWriter {
     const DType type = graph_[member.out].dtype;
     k_.line(fmt::format("Pack<{}, pack> value{};", memory_type(type), m));
     k_.open("");
-    write_pack(m, fmt::format("value{}", m));
+    member_.write_pack(m, fmt::format("value{}", m));
     k_.close();
   }
 
@@ -200,23 +200,14 @@ class LoopWriter {
   void write_columns() {
     declare_packs();
     k_.line(fmt::format("const {} all = {} * packs;", index_, k_.operand(ir::numel(other_sizes()), {})));
-    k_.open(fmt::format("for ({} first = blockIdx.x * kWarpSize; first < all; first += gridDim.x * kWarpSize)",
-                        index_));
+    k_.open(fmt::format(
+        "for ({} first = blockIdx.x * kWarpSize; first < all; first += gridDim.x * kWarpSize)", index_));
     k_.line(fmt::format("const {} own = first + threadIdx.x, at = own < all ? own : all - 1;", index_));
     k_.line("const bool stores = threadIdx.y == 0 && own < all;");
     find_point();
-    if (!plan_.whole) write_valid(plan_.outer[plan_.lane], fmt::format("i{}", plan_.lane));
+    if (!plan_.whole) member_.write_valid(plan_.outer[plan_.lane], fmt::format("i{}", plan_.lane));
     for (std::size_t m = 0; m < plan_.members.size(); ++m) write_point_member(m);
     k_.close();
-  }
-
-  // Dimension of those that a thread folds which the warps of a block share.
-  std::size_t shared_dimension(const Member& m) const {
-    std::size_t longest = m.thread_begin;
-    for (std::size_t d = m.thread_begin; d < m.loops.sizes.size(); ++d) {
-      if (ir::bounds(m.loops.sizes[d]).max >= ir::bounds(m.loops.sizes[longest]).max) longest = d;
-    }
-    return longest;
   }
 
   // ---------------------------------------------------------------------------------------------- tiles
@@ -233,39 +224,41 @@ class LoopWriter {
     }
     return out;
   }
-  static std::string tile(std::size_t m, std::size_t k) { return fmt::format("tile{}_{}", m, k); }
 
   void write_tiles() {
     const std::string lane = fmt::format("i{}", plan_.lane), across = fmt::format("i{}", plan_.across);
     k_.line("constexpr int side = tile_side(pack), packs = side / pack;");
     for (const TiledLoad& load : tiled_loads()) {
-      const std::string name = tile(load.member, load.instr);
+      const std::string name = MemberWriter::tile_name(load.member, load.instr);
       const ir::Instr& instr = plan_.members[load.member].loops.body.instrs[load.instr];
       k_.line(fmt::format("using {}_type = Tile<{}, pack>;", name, memory_type(graph_[instr.buffer].dtype)));
-      k_.line(fmt::format("using {0}_pack = Pack<{1}, pack>;", name, memory_type(graph_[instr.buffer].dtype)));
+      k_.line(
+          fmt::format("using {0}_pack = Pack<{1}, pack>;", name, memory_type(graph_[instr.buffer].dtype)));
       k_.line(fmt::format("BRAID_SHARED({0}_pack, {0}_packs, {0}_type::kSize);", name));
       k_.line(fmt::format("const {0}_type {0}{{{0}_packs}};", name));
     }
     k_.line(fmt::format("const {} tiles0 = ({} + side - 1) / side, tiles1 = ({} + side - 1) / side;", index_,
                         extent(plan_.lane), extent(plan_.across)));
-    k_.open(fmt::format("for ({} block = blockIdx.x; block < {} * tiles0 * tiles1; block += gridDim.x)", index_,
-                        k_.operand(ir::numel(other_sizes()), {})));
-    k_.line(fmt::format("const {} first0 = block % tiles0 * side, first1 = block / tiles0 % tiles1 * side;", index_));
+    k_.open(fmt::format("for ({} block = blockIdx.x; block < {} * tiles0 * tiles1; block += gridDim.x)",
+                        index_, k_.operand(ir::numel(other_sizes()), {})));
+    k_.line(fmt::format("const {} first0 = block % tiles0 * side, first1 = block / tiles0 % tiles1 * side;",
+                        index_));
     find_others("block / tiles0 / tiles1");
     open_tile(lane, "at / packs", across, "at % packs * pack");
-    if (!across_whole()) write_valid(plan_.outer[plan_.across], across);
+    if (!across_whole()) member_.write_valid(plan_.outer[plan_.across], across);
     for (const TiledLoad& load : tiled_loads()) write_tiled_load(load);
     k_.close();
     k_.line("__syncthreads();");
     open_tile(lane, "at % packs * pack", across, "at / packs");
-    if (!plan_.whole) write_valid(plan_.outer[plan_.lane], lane);
+    if (!plan_.whole) member_.write_valid(plan_.outer[plan_.lane], lane);
     for (std::size_t m = 0; m < plan_.members.size(); ++m) write_point_member(m);
     k_.close();
     k_.line("__syncthreads();");  // before the next tile takes the place of this one
     k_.close();
   }
 
-  void open_tile(const std::string& lane, const char* lane_at, const std::string& across, const char* across_at) {
+  void open_tile(const std::string& lane, const char* lane_at, const std::string& across,
+                 const char* across_at) {
     k_.line("#pragma unroll");
     k_.open(fmt::format("for (int at = threadIdx.x; at < side * packs; at += {})", kThreads));
     k_.line(fmt::format("const {0} {1} = first0 + {2}, {3} = first1 + {4};", index_, lane, lane_at, across,
@@ -284,7 +277,7 @@ class LoopWriter {
     const Member& member = plan_.members[load.member];
     const ir::Instr& instr = member.loops.body.instrs[load.instr];
     k_.line(fmt::format("{}.pack_at(at / packs, at % packs) = load_pack<pack>({} + {}{});",
-                        tile(load.member, load.instr), k_.input(instr.buffer),
+                        MemberWriter::tile_name(load.member, load.instr), k_.input(instr.buffer),
                         k_.operand(instr.index, member.loops.sizes), across_whole() ? "" : ", valid"));
   }
 
@@ -334,7 +327,7 @@ class LoopWriter {
     const ir::Instr& instr = member.loops.body.instrs[load.instr];
     k_.line(fmt::format("Pack<{}, pack> x{}[turns];", memory_type(graph_[instr.buffer].dtype), n));
     open_turns(member);
-    k_.line(fmt::format("x{}[j] = {};", n, packed_load(member, instr)));
+    k_.line(fmt::format("x{}[j] = {};", n, member_.packed_load(member, instr)));
     close_turns();
   }
 
@@ -358,8 +351,8 @@ class LoopWriter {
   void write_scalar(std::size_t m) {
     const Member& member = plan_.members[m];
     const ir::LoopBody& body = member.loops.body;
-    for (std::size_t k = 0; k < body.instrs.size(); ++k) define(m, k);
-    k_.line(fmt::format("value{} = {};", m, result(m, graph_[member.out].dtype)));
+    for (std::size_t k = 0; k < body.instrs.size(); ++k) member_.define(m, k);
+    k_.line(fmt::format("value{} = {};", m, member_.result(m, graph_[member.out].dtype)));
     if (member.local) return;
     // All threads read what the first one writes where the plan puts the result in place of an operand.
     const auto reads = [&](std::size_t k) {
@@ -384,12 +377,12 @@ class LoopWriter {
     const std::string acc_type = value_type(acc);
     const char* how = fold(member.loops.reduce);
     k_.line(fmt::format("{0} folded = {1}::neutral<{0}>();", acc_type, how));
-    define_before_turns(m);
+    member_.define_before_turns(m);
     open_turns(member);
-    open_pack(m);
-    open_elements(m);
-    k_.line(fmt::format("folded = {}::apply<{}>(folded, {});", how, acc_type, result(m, acc)));
-    close_elements();
+    member_.open_pack(m);
+    member_.open_elements(m);
+    k_.line(fmt::format("folded = {}::apply<{}>(folded, {});", how, acc_type, member_.result(m, acc)));
+    member_.close_elements();
     close_turns();
     k_.line(fmt::format(
         "value{} = {};", m,
@@ -399,16 +392,17 @@ class LoopWriter {
 
   void write_row(std::size_t m) {
     const Member& member = plan_.members[m];
-    define_before_turns(m);
+    member_.define_before_turns(m);
     open_turns(member);
     std::string target = fmt::format("row{}[j]", m);
     if (member.held != Held::registers) {
       target = "value";
       k_.line(fmt::format("Pack<{}, pack> value;", memory_type(graph_[member.out].dtype)));
     }
-    write_pack(m, target);
+    member_.write_pack(m, target);
     if (member.held == Held::shared)
-      k_.line(fmt::format("store_pack(row{} + {}, {}{});", m, column(member), target, valid_argument()));
+      k_.line(
+          fmt::format("store_pack(row{} + {}, {}{});", m, column(member), target, member_.valid_argument()));
     close_turns();
   }
 
@@ -428,7 +422,7 @@ class LoopWriter {
     } else {
       k_.open(fmt::format("for ({0} {1} = lane * pack; {1} < {2}; {1} += lanes * pack)", index_, at, extent));
     }
-    if (!plan_.whole) write_valid(m.extent(), at);
+    if (!plan_.whole) member_.write_valid(m.extent(), at);
     if (m.lane_end - m.lane_begin > 1)
       k_.decompose(at, range(m.lane_begin, m.lane_end), m.loops.sizes, used_indices(m.loops));
   }
@@ -441,230 +435,6 @@ class LoopWriter {
   bool fills_all_lanes(const Member& m) const {
     return plan_.elements > 0 && warp() && m.extent().is_constant(32 * plan_.elements) &&
            plan_.multiples.empty();
-  }
-
-  // ------------------------------------------------------------------------------------------ elements
-
-  void write_valid(Expr extent, const std::string& at) {
-    k_.line(fmt::format("const {} valid = {} - {};", index_, k_.operand(extent, {}), at));
-  }
-  std::string valid_argument() const { return plan_.whole ? "" : ", valid"; }
-
-  // The indices of the elements of a pack get a number of their own, that after the last dimension.
-  ir::Loops in_terms_of_elements(const Member& m) const {
-    ir::Loops out = m.loops;
-    if (m.lane_end == m.lane_begin) return out;
-    ir::ExprPool& pool = *graph_.pool;
-    std::vector<Expr> by;
-    for (std::size_t d = 0; d < m.loops.sizes.size(); ++d)
-      by.push_back(pool.index(d + 1 == m.lane_end ? m.loops.sizes.size() : d));
-    out.sizes.push_back(m.loops.sizes[m.lane_end - 1]);
-    for (std::size_t k = 0; k < m.values.size(); ++k) {
-      if (m.values[k].level == Level::element)
-        out.body.instrs[k].index = ir::substitute_indices(out.body.instrs[k].index, by);
-    }
-    out.store_index = ir::substitute_indices(out.store_index, by);
-    return out;
-  }
-
-  bool uses_element_index(std::size_t m) const {
-    const Member& member = plan_.members[m];
-    if (member.lane_end == member.lane_begin) return false;
-    const ir::Loops& loops = element_loops_[m];
-    const Expr element = graph_.pool->index(member.loops.sizes.size());
-    for (std::size_t k = 0; k < member.values.size(); ++k) {
-      if (takes_memory(member, k) && ir::contains(loops.body.instrs[k].index, element)) return true;
-    }
-    return !member.local && !member.folds && !member.packed_store && ir::contains(loops.store_index, element);
-  }
-
-  // Whether the text of the instruction's index is needed for one element.
-  bool takes_memory(const Member& m, std::size_t k) const {
-    if (m.loops.body.instrs[k].code != OpCode::load) return true;
-    const int writer = m.values[k].writer;
-    return writer < 0 ? !m.values[k].packed && !m.values[k].tiled
-                      : plan_.members[static_cast<std::size_t>(writer)].held == Held::shared;
-  }
-
-  std::optional<std::string> load_text(std::size_t m, std::size_t k) {
-    const Member& member = plan_.members[m];
-    const LoopPlan::Value& value = member.values[k];
-    if (value.writer >= 0) {
-      const auto w = static_cast<std::size_t>(value.writer);
-      if (!plan_.by_rows()) return fmt::format("value{}.values[e]", w);
-      switch (plan_.members[w].held) {
-        case Held::value:
-          return fmt::format("value{}", w);
-        case Held::registers:
-          return fmt::format("row{}[j].values[e]", w);
-        case Held::shared:
-          return fmt::format("row{}[{}]", w,
-                             k_.expr(element_loops_[m].body.instrs[k].index, element_loops_[m].sizes));
-      }
-    }
-    if (value.tiled) return fmt::format("{}.element(at % packs * pack + e, at / packs)", tile(m, k));
-    if (value.kept_load >= 0) return fmt::format("x{}[j].values[e]", value.kept_load);
-    if (value.packed) return fmt::format("load{}.values[e]", k);
-    return std::nullopt;
-  }
-
-  void define(std::size_t m, std::size_t k) {
-    const ir::Loops& loops = element_loops_[m];
-    const Member& member = plan_.members[m];
-    if (const LoopPlan::Form form = member.values[k].form; form != LoopPlan::Form::ieee) {
-      k_.line(fmt::format("const {} v{} = {};", value_type(loops.body.instrs[k].dtype), k,
-                          form_text(loops.body, k, form)));
-    } else {
-      k_.define(loops.body, k, loops.sizes, [&](const ir::Instr&) { return load_text(m, k); });
-    }
-    if (const std::string reciprocal = reciprocal_text(member, k); !reciprocal.empty()) k_.line(reciprocal);
-  }
-
-  std::string packed_load(const Member& m, const ir::Instr& instr) {
-    const auto value = [&](int v) { return KernelBuilder::value(m.loops.body, ir::ValueId{v}); };
-    return fmt::format("load_pack<pack>({} + {}{})", k_.input(instr.buffer),
-                       k_.operand(instr.index, m.loops.sizes, value), valid_argument());
-  }
-
-  bool hoists(const Member& m) const {
-    Expr points = 1;
-    for (std::size_t d = m.lane_begin; d < m.loops.sizes.size(); ++d) points = points * m.loops.sizes[d];
-    return plan_.by_rows() && ir::bounds(points).min > 0;
-  }
-
-  // What is the same for the whole row, unless no element may need it.
-  void define_before_turns(std::size_t m) {
-    const Member& member = plan_.members[m];
-    if (!hoists(member)) return;
-    for (std::size_t k = 0; k < member.values.size(); ++k) {
-      if (member.values[k].level == Level::point) define(m, k);
-    }
-  }
-
-  // What is the same for all elements of the pack, and the packs that are loaded.
-  void open_pack(std::size_t m) {
-    const Member& member = plan_.members[m];
-    const bool hoisted = hoists(member);
-    for (std::size_t k = 0; k < member.values.size(); ++k) {
-      if (member.values[k].level == Level::pack || (member.values[k].level == Level::point && !hoisted))
-        define(m, k);
-    }
-    for (std::size_t k = 0; k < member.values.size(); ++k) {
-      if (!member.values[k].packed || member.values[k].tiled || member.values[k].kept_load >= 0) continue;
-      const ir::Instr& instr = member.loops.body.instrs[k];
-      std::string text = packed_load(member, instr);
-      const std::string type = fmt::format("Pack<{}, pack>", memory_type(graph_[instr.buffer].dtype));
-      if (!instr.operands.empty())
-        text = fmt::format("{} ? {} : {}{{}}", KernelBuilder::value(member.loops.body, instr.operands[0]),
-                           text, type);
-      k_.line(fmt::format("const {} load{} = {};", type, k, text));
-    }
-  }
-
-  // Whether elements beyond the last one would do harm: they are 0 in packs, and packs are stored without them.
-  bool needs_guard(const Member& m) const {
-    if (plan_.whole || m.lane_end == m.lane_begin) return false;
-    if (m.folds || (!m.local && !m.packed_store)) return true;
-    for (std::size_t k = 0; k < m.values.size(); ++k) {
-      const OpCode code = m.loops.body.instrs[k].code;
-      if (m.values[k].level == Level::element &&
-          (code == OpCode::check_index || (code == OpCode::load && takes_memory(m, k))))
-        return true;
-    }
-    return false;
-  }
-
-  void open_each_element(std::size_t m, bool with_index) {
-    const Member& member = plan_.members[m];
-    k_.line("#pragma unroll");
-    k_.open("for (int e = 0; e < pack; ++e)");
-    if (needs_guard(member)) k_.line("if (e >= valid) break;");
-    if (with_index)
-      k_.line(fmt::format("const {} i{} = i{} + e;", index_, member.loops.sizes.size(), member.lane_end - 1));
-  }
-
-  void open_elements(std::size_t m) {
-    open_each_element(m, uses_element_index(m));
-    const Member& member = plan_.members[m];
-    for (std::size_t k = 0; k < member.values.size(); ++k) {
-      if (member.values[k].level == Level::element) define(m, k);
-    }
-  }
-  void close_elements() { k_.close(); }
-
-  std::string result(std::size_t m, DType type) const {
-    const ir::LoopBody& body = plan_.members[m].loops.body;
-    return converted(KernelBuilder::value(body, body.result), body.result_dtype(), type);
-  }
-
-  // Computes a pack of the member into `target` and stores it.
-  void write_pack(std::size_t m, const std::string& target) {
-    const Member& member = plan_.members[m];
-    const DType type = graph_[member.out].dtype;
-    const bool of_columns = plan_.shape == Shape::columns;
-    const bool store_elements = !member.local && !member.packed_store;
-    const bool with_index = store_elements && member.lane_end > member.lane_begin;
-    if (member.loops.is_reduction()) {
-      write_folds_of_threads(m);
-      open_each_element(m, with_index && !of_columns);
-      k_.line(fmt::format("{}.values[e] = {};", target,
-                          converted("folded.values[e]", accumulator_dtype(type), type)));
-    } else {
-      open_pack(m);
-      open_elements(m);
-      k_.line(fmt::format("{}.values[e] = {};", target, result(m, type)));
-    }
-    if (store_elements && !of_columns) store_element(m, target);
-    close_elements();
-    if (member.local) return;
-    if (of_columns) {
-      if (member.barrier) k_.line("__syncthreads();");
-      k_.open("if (stores)");
-    }
-    if (member.packed_store) {
-      k_.line(fmt::format("store_pack({} + {}, {}{});", k_.output(member.out),
-                          k_.operand(member.loops.store_index, member.loops.sizes), target,
-                          valid_argument()));
-    } else if (of_columns) {
-      open_each_element(m, with_index);
-      store_element(m, target);
-      close_elements();
-    }
-    if (of_columns) k_.close();
-  }
-
-  void store_element(std::size_t m, const std::string& target) {
-    const Member& member = plan_.members[m];
-    k_.line(fmt::format("{}[{}] = {}.values[e];", k_.output(member.out),
-                        k_.expr(element_loops_[m].store_index, element_loops_[m].sizes), target));
-  }
-
-  // Each thread folds the elements of its pack over the dimensions from thread_begin on.
-  void write_folds_of_threads(std::size_t m) {
-    const Member& member = plan_.members[m];
-    const DType acc = accumulator_dtype(graph_[member.out].dtype);
-    const std::string acc_type = value_type(acc);
-    const char* how = fold(member.loops.reduce);
-    k_.line(fmt::format("Pack<{}, pack> folded;", acc_type));
-    k_.line("#pragma unroll");
-    k_.line(
-        fmt::format("for (int e = 0; e < pack; ++e) folded.values[e] = {}::neutral<{}>();", how, acc_type));
-    const bool of_columns = plan_.shape == Shape::columns;
-    for (std::size_t d = member.thread_begin; d < member.loops.sizes.size(); ++d) {
-      if (d + 1 == member.loops.sizes.size()) k_.line("#pragma unroll 4");
-      const bool shared = of_columns && d == shared_dimension(member);
-      const std::string i = fmt::format("i{}", d);
-      k_.open(fmt::format("for ({} {} = {}; {} < {}; {})", index_, i, shared ? "threadIdx.y" : "0", i,
-                          k_.operand(member.loops.sizes[d], {}),
-                          shared ? i + " += kColumnParts" : "++" + i));
-    }
-    open_pack(m);
-    open_elements(m);
-    k_.line(fmt::format("folded.values[e] = {}::apply<{}>(folded.values[e], {});", how, acc_type,
-                        result(m, acc)));
-    close_elements();
-    for (std::size_t d = member.thread_begin; d < member.loops.sizes.size(); ++d) k_.close();
-    if (of_columns) k_.line(fmt::format("folded = column_reduce<{}>(folded);", how));
   }
 
   std::vector<bool> outer_used() const {
@@ -681,7 +451,7 @@ class LoopWriter {
   const std::int64_t portable_shared_bytes_;
   KernelBuilder k_;
   const char* index_;
-  std::vector<ir::Loops> element_loops_;  // per member
+  MemberWriter member_;
   bool guarded_ = false;
 };
 

@@ -178,8 +178,7 @@ __device__ Pack<T, n> column_reduce(Pack<T, n> value) {
   for (int part = 1; part < kColumnParts; ++part) {
     const Pack<T, n> other = parts[kWarpSize * part + threadIdx.x];
 #pragma unroll
-    for (int e = 0; e < n; ++e)
-      value.values[e] = Op::template apply<T>(value.values[e], other.values[e]);
+    for (int e = 0; e < n; ++e) value.values[e] = Op::template apply<T>(value.values[e], other.values[e]);
   }
   __syncthreads();  // the next reduction overwrites `parts`
   return value;

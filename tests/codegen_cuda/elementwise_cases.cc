@@ -100,12 +100,14 @@ ir::Schedule transposes(DType dtype) {
   const Expr a = net.graph.add_dim("a", {1, 150}), b = net.graph.add_dim("b", {1, 150});
   const TensorBox x = net.input("x", dtype, {a, 3, b}), y = net.input("y", dtype, {b, 3, a}),
                   z = net.input("z", dtype, {3, b, a}), square = net.input("square", dtype, {128, 128});
-  const auto turned = [&](TensorBox t, std::vector<int> order) { return net.lowering.permute(t, std::move(order)); };
+  const auto turned = [&](TensorBox t, std::vector<int> order) {
+    return net.lowering.permute(t, std::move(order));
+  };
   net.lowering.output("square_turned", net.unary(OpCode::abs, turned(square, {1, 0})));
   net.lowering.output("turned", net.unary(OpCode::abs, turned(x, {2, 1, 0})));
   net.lowering.output("sum", net.binary(OpCode::max, turned(x, {2, 1, 0}), y));
-  net.lowering.output("two", net.binary(OpCode::min, net.binary(OpCode::max, turned(z, {1, 0, 2}), y),
-                                        turned(x, {2, 1, 0})));
+  net.lowering.output(
+      "two", net.binary(OpCode::min, net.binary(OpCode::max, turned(z, {1, 0, 2}), y), turned(x, {2, 1, 0})));
   return net.finish();
 }
 

@@ -31,7 +31,8 @@ INSTANTIATE_TEST_SUITE_P(Elementwise, EveryLiteral,
 class Elementwise : public CudaCase {};
 
 TEST_F(Elementwise, TransposesOfAnySizesGoThroughTiles) {
-  constexpr std::pair<std::int64_t, std::int64_t> kSizes[] = {{1, 1}, {1, 150}, {150, 1}, {128, 128}, {77, 130}, {64, 8}};
+  constexpr std::pair<std::int64_t, std::int64_t> kSizes[] = {{1, 1},     {1, 150},  {150, 1},
+                                                              {128, 128}, {77, 130}, {64, 8}};
   for (const auto& [a, b] : kSizes) {
     for (const char* type : {"u8", "f16", "f32", "f64"})
       expect_equal(run_case("transposes_" + std::string(type), {{"a", a}, {"b", b}}), 0);

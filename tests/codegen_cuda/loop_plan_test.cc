@@ -145,8 +145,8 @@ TEST(LoopPlan, SumsOverColumnsAreFoldedByThreadsIfThereAreMany) {
 // The first warp of a block stores a member where the plan may have put it in place of what another one reads.
 TEST(LoopPlan, ColumnsWaitBetweenReadingMemoryAndStoring) {
   Loop l;
-  const BufferId x = l.activation("x", {100, 1024}), w = l.activation("w", {1024}), s = l.activation("s", {1024}),
-                 t = l.activation("t", {1024}), y = l.result("y", {1024});
+  const BufferId x = l.activation("x", {100, 1024}), w = l.activation("w", {1024}),
+                 s = l.activation("s", {1024}), t = l.activation("t", {1024}), y = l.result("y", {1024});
   ir::BodyBuilder body(l.pool);
   const LoopBody load = body.finish(body.load(x, DType::f32, l.i(1) * 1024 + l.i(0)));
   const OpId sum = l.emit({"sum", ir::Loops{{1024, 100}, 1, ir::ReduceKind::sum, load, l.i(0)}, {s}, {}, {}});

@@ -109,12 +109,11 @@ const std::map<std::string, std::string>& harmless() {
   const char* const square = "tiles cover 128 x 128 elements without a rest";
   const char* const inputs = "between its folds it reads an input, in whose place the plan puts nothing";
   static const std::map<std::string, std::string> reasons = {
-      {"fused_columns_mutant_3", inputs},
-      {"transposes_f16_mutant_21", square},
-      {"transposes_f16_mutant_22", square},
-      {"fused_rows_of_folds_mutant_1", warp}, {"fused_rows_of_folds_mutant_2", warp},
-      {"fused_rows_of_folds_mutant_5", warp}, {"softmax_large_row_mutant_2", own_memory},
-      {"softmax_large_row_mutant_3", own},    {"softmax_large_row_mutant_6", own_memory},
+      {"fused_columns_mutant_3", inputs},         {"transposes_f16_mutant_21", square},
+      {"transposes_f16_mutant_22", square},       {"fused_rows_of_folds_mutant_1", warp},
+      {"fused_rows_of_folds_mutant_2", warp},     {"fused_rows_of_folds_mutant_5", warp},
+      {"softmax_large_row_mutant_2", own_memory}, {"softmax_large_row_mutant_3", own},
+      {"softmax_large_row_mutant_6", own_memory},
   };
   return reasons;
 }
@@ -140,9 +139,8 @@ std::vector<Mutant> mutants() {
     const std::string functions = device_functions(base.functions);
     // Few blocks, so that each takes several rows.
     static const std::regex squares(R"(grid_for\((tile_count\([^;]*?\), 1|count, kWarpSize \* \d+)\))");
-    const std::string program =
-        std::regex_replace(replaced(codegen::cuda::emit_cuda(c.build(), options).body, "grid_for(count, 1)", "2"),
-                           squares, "1");
+    const std::string program = std::regex_replace(
+        replaced(codegen::cuda::emit_cuda(c.build(), options).body, "grid_for(count, 1)", "2"), squares, "1");
     const std::string text = "namespace braid::rt::device {\n" + functions + "}\n" + program;
     int number = 0;
     const auto add = [&](std::string change, std::string changed) {

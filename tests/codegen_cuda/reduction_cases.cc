@@ -119,7 +119,8 @@ ir::Schedule column_sums(DType dtype) {
   net.lowering.output("even_sum", net.lowering.reduce(even, ReduceKind::sum, {0}, false));
   net.lowering.output("odd_max", net.lowering.reduce(odd, ReduceKind::max, {0}, false));
   net.lowering.output("planes_sum", net.lowering.reduce(planes, ReduceKind::sum, {0, 1}, false));
-  net.lowering.output("rows_of_planes", net.lowering.reduce(net.unary(OpCode::abs, planes), ReduceKind::min, {1}, true));
+  net.lowering.output("rows_of_planes",
+                      net.lowering.reduce(net.unary(OpCode::abs, planes), ReduceKind::min, {1}, true));
   return net.finish();
 }
 

@@ -41,7 +41,9 @@ TEST(SplitReductions, RandomReductionsInPartsAreTheSame) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
     const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-    const auto one_of = [&](std::initializer_list<const char*> all) { return *(all.begin() + pick(static_cast<int>(all.size()))); };
+    const auto one_of = [&](std::initializer_list<const char*> all) {
+      return *(all.begin() + pick(static_cast<int>(all.size())));
+    };
     const std::string type = one_of({"f32", "f16", "bf16", "f64", "i32", "u8"}),
                       kind = one_of({"sum", "max", "min", "prod"});
     const int dims = 1 + pick(4), reduced = 1 + pick(dims);
@@ -66,20 +68,28 @@ TEST(SplitReductions, RandomReductionsInPartsAreTheSame) {
       return out;
     };
     const int kept = dims - reduced;
-    Schedule schedule = parse_schedule(fmt::format(
-        "graph main  dim n in [1, 40]\ninput %x: {0}[{1}]\n%s: {0}[{2}] output = reduction {3} [{2}] over [{4}] "
-        "{{ %0 = load %x[{5}] store %0 }}\noutput %s\n",
-        type, shape, part(0, kept), kind, part(kept, dims), index));
-    const std::vector<std::vector<Tensor>> inputs = {random_inputs(schedule.graph, {{"n", 1 + pick(40)}}, seed)};
+    Schedule schedule =
+        parse_schedule(fmt::format("graph main  dim n in [1, 40]\ninput %x: {0}[{1}]\n%s: {0}[{2}] output = "
+                                   "reduction {3} [{2}] over [{4}] "
+                                   "{{ %0 = load %x[{5}] store %0 }}\noutput %s\n",
+                                   type, shape, part(0, kept), kind, part(kept, dims), index));
+    const std::vector<std::vector<Tensor>> inputs = {
+        random_inputs(schedule.graph, {{"n", 1 + pick(40)}}, seed)};
     const Tensor want = run(schedule, inputs).outputs[0][0];
     passes::PassContext context = slow_memory();
     split += passes::SplitReductions{.threads = 16, .least = 1}.run(schedule, context);
     ASSERT_TRUE(verify(schedule).empty()) << print(schedule);
     // The interpreter rounds each step of a sum of halves, the parts do not.
-    const double tolerance = type == "bf16" ? 0.3 : type == "f16" ? 0.05 : type == "f32" ? 1e-5 : type == "f64" ? 1e-12 : 0;
-    EXPECT_EQ(difference(run(schedule, inputs).outputs[0][0], want, tolerance, tolerance), "") << print(schedule);
+    const double tolerance = type == "bf16"  ? 0.3
+                             : type == "f16" ? 0.05
+                             : type == "f32" ? 1e-5
+                             : type == "f64" ? 1e-12
+                                             : 0;
+    EXPECT_EQ(difference(run(schedule, inputs).outputs[0][0], want, tolerance, tolerance), "")
+        << print(schedule);
     passes::run_passes(schedule, passes::default_passes());
-    EXPECT_EQ(difference(run(schedule, inputs, {.use_plan = true}).outputs[0][0], want, tolerance, tolerance), "")
+    EXPECT_EQ(difference(run(schedule, inputs, {.use_plan = true}).outputs[0][0], want, tolerance, tolerance),
+              "")
         << print(schedule);
     if (HasFailure()) return;
   }
