@@ -79,6 +79,8 @@ constexpr Change kChanges[] = {
     {"lanes behind the last pack store", "&& own < all", ""},
     {"lanes behind the last pack read on", "own < all ? own : all - 1", "own"},
     {"a part is left out", "int part = 1", "int part = 2"},
+    {"parts are not stored", "if (stores) {", "if (false) {"},
+    {"no guard of the last piece", "const bool v2 = v0 < v1;", "const bool v2 = true;"},
     {"a tile index", ".element(at % packs * pack + e", ".element(at % packs * pack"},
     {"a tile index", "block / tiles0 % tiles1", "block % tiles1"},
     {"no end of the tile", ") continue;", ") {}"},
@@ -107,13 +109,16 @@ const std::map<std::string, std::string>& harmless() {
   const char* const own = "each thread reads and overwrites only the elements of the row that it has written";
   const char* const warp = "a block of one warp does not get there";
   const char* const square = "tiles cover 128 x 128 elements without a rest";
+  const char* const zeros = "elements behind the end of a pack are 0, which adds nothing to a sum";
+  const char* const filled = "its packs fill whole warps";
   const char* const inputs = "between its folds it reads an input, in whose place the plan puts nothing";
   static const std::map<std::string, std::string> reasons = {
-      {"fused_columns_mutant_3", inputs},         {"transposes_f16_mutant_21", square},
-      {"transposes_f16_mutant_22", square},       {"fused_rows_of_folds_mutant_1", warp},
-      {"fused_rows_of_folds_mutant_2", warp},     {"fused_rows_of_folds_mutant_5", warp},
-      {"softmax_large_row_mutant_2", own_memory}, {"softmax_large_row_mutant_3", own},
-      {"softmax_large_row_mutant_6", own_memory},
+      {"fused_columns_mutant_3", inputs},     {"split_sums_mutant_4", zeros},
+      {"split_sums_mutant_11", filled},       {"split_sums_mutant_12", filled},
+      {"transposes_f16_mutant_21", square},   {"transposes_f16_mutant_22", square},
+      {"fused_rows_of_folds_mutant_1", warp}, {"fused_rows_of_folds_mutant_2", warp},
+      {"fused_rows_of_folds_mutant_5", warp}, {"softmax_large_row_mutant_2", own_memory},
+      {"softmax_large_row_mutant_3", own},    {"softmax_large_row_mutant_6", own_memory},
   };
   return reasons;
 }
@@ -128,6 +133,7 @@ std::vector<Mutant> mutants() {
                                    {"fused_rows_of_folds", {}},
                                    {"long_rows", {{"n", 1025}}},
                                    {"fused_columns", {{"rows", 20}}, Functions::kColumns},
+                                   {"split_sums", {{"rows", 999}}, Functions::kNone},
                                    {"transposes_f16", {{"a", 136}, {"b", 144}}, Functions::kNone},
                                    {"peers_2_any_size_one_shot", {{"n", 4099}}, Functions::kOneShot},
                                    {"peers_2_any_size_two_shot", {{"n", 4099}}, Functions::kTwoShot}};

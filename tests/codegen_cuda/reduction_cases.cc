@@ -1,5 +1,9 @@
 #include <fmt/format.h>
 
+#include "analysis/costs/cost_model.h"
+#include "passes/default_passes.h"
+#include "passes/runner.h"
+#include "passes/split_reductions.h"
 #include "tests/codegen_cuda/cases.h"
 
 namespace braid::test {
@@ -140,6 +144,25 @@ ir::Schedule fused_columns() {
   return net.finish_fused();
 }
 
+// Sums in parts, as on a machine on which nothing but the number of threads matters: of columns, whose last piece goes beyond the end, and of a row.
+ir::Schedule split_sums() {
+  Net net;
+  const Expr rows = net.graph.add_dim("rows", {1, 3000});
+  const TensorBox x = net.input("x", DType::f16, {rows, 320}), y = net.input("y", DType::f32, {2, rows, 4});
+  net.lowering.output("columns", net.lowering.reduce(x, ReduceKind::sum, {0}, false));
+  net.lowering.output("highest", net.lowering.reduce(net.unary(OpCode::cos, x), ReduceKind::max, {0}, false));
+  net.lowering.output("all", net.lowering.reduce(y, ReduceKind::sum, {0, 1, 2}, false));
+  ir::Schedule schedule = net.finish();
+  schedule.plan.reset();
+  analysis::Machine machine = analysis::load_machine("h200");
+  machine.launch_us = 1e-6;
+  passes::PassContext context;
+  context.costs = std::make_shared<const analysis::CostModel>(std::move(machine), analysis::CostOptions{});
+  passes::SplitReductions{.threads = 16, .least = 4}.run(schedule, context);
+  passes::run_passes(schedule, passes::default_passes());
+  return schedule;
+}
+
 }  // namespace
 
 void add_reduction_cases(std::vector<Case>& out) {
@@ -166,6 +189,7 @@ void add_reduction_cases(std::vector<Case>& out) {
   for (DType dtype : {DType::f32, DType::f16, DType::u8, DType::i64})
     out.push_back({fmt::format("column_sums_{}", to_string(dtype)), [dtype] { return column_sums(dtype); }});
   out.push_back({"fused_columns", fused_columns});
+  out.push_back({"split_sums", split_sums});
   out.push_back({"fused_points", fused_points});
   out.push_back({"fused_rows_of_folds", fused_rows_of_folds});
   out.push_back({"softmax_unfused", [] {

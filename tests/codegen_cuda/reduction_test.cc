@@ -31,6 +31,17 @@ TEST_F(Reduction, ColumnsOfAnyLengthFold) {
   }
 }
 
+TEST_F(Reduction, PartsOfSumsAreCombinedInOrder) {
+  for (std::int64_t rows : {1, 7, 64, 1000, 2999, 3000}) {
+    expect_equal(run_case("split_sums", {{"rows", rows}}), 0);
+    RunOptions options;
+    options.integers = false;
+    const CaseResult once = run_case("split_sums", {{"rows", rows}}, options);
+    expect_equal(once, 2e-3);
+    EXPECT_EQ(once.outputs, run_case("split_sums", {{"rows", rows}}, options).outputs);  // all bits
+  }
+}
+
 TEST_F(Reduction, MaximumOfNanIsNan) {
   std::vector<float> x(3 * 5 * 7, 1.0f);
   x[17] = NAN;
