@@ -120,15 +120,21 @@ TEST_F(Build, AStandaloneFolderBecomesAPlainOneAndKeepsForeignFiles) {
   EXPECT_THAT(error_of([&] { write(true); }), ::testing::HasSubstr("BR0015"));
 }
 
-// The whole source of a small program, to be read in review. BRAID_UPDATE_GOLDEN=1 writes it anew.
-TEST_F(Build, GoldenSource) {
-  const ir::Schedule s = find_case("golden").build();
-  const CudaProgram program = emit_cuda(s, {.name = "golden"});
+// Whole sources of small programs, to be read in review. BRAID_UPDATE_GOLDEN=1 writes them anew.
+class GoldenSource : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenSource, IsAsInTheFile) {
+  const std::string name = GetParam();
+  const ir::Schedule s = find_case(name).build();
+  const CudaProgram program = emit_cuda(s, {.name = name});
   const std::string source = cuda_source(std::span(&program, 1));
-  const fs::path file = fs::path(BRAID_SOURCE_DIR) / "tests/codegen_cuda/golden.cu.txt";
+  const fs::path file = fs::path(BRAID_SOURCE_DIR) / "tests/codegen_cuda" / (name + ".cu.txt");
   if (std::getenv("BRAID_UPDATE_GOLDEN") != nullptr) std::ofstream(file, std::ios::binary) << source;
   EXPECT_EQ(source, read(file));
 }
+
+INSTANTIATE_TEST_SUITE_P(Build, GoldenSource, ::testing::Values("golden", "tensor_parallel"),
+                         [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace braid::test

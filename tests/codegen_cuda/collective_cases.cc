@@ -198,6 +198,50 @@ ir::Schedule golden() {
   return net.finish();
 }
 
+// x + f(x W) V, normalised, with the columns of W and the rows of V on two ranks: a two-layer tensor-parallel network as it is compiled.
+ir::Schedule tensor_parallel() {
+  Net net;
+  const GroupId world = everyone(net, 2);
+  const ir::Expr tokens = net.graph.add_dim("tokens", {1, 64});
+  constexpr std::int64_t kWidth = 64, kHidden = 64;  // of a rank
+  const auto scalar = [&](double value) { return net.lowering.scalar(DType::f16, value); };
+  const auto over_width = [&](TensorBox x) {
+    return net.binary(OpCode::mul, net.lowering.reduce(x, ReduceKind::sum, {1}, true), scalar(1.0 / kWidth));
+  };
+  TensorBox x = net.input("x", DType::f16, {tokens, kWidth});
+  for (int layer = 0; layer < 2; ++layer) {
+    const auto at = [&](const char* node) {
+      net.lowering.set_origin(fmt::format("/layer.{}/{}", layer, node));
+    };
+    const auto constant = [&](const char* name, std::vector<std::int64_t> sizes, int seed) {
+      return net.constant(fmt::format("{}.{}", name, layer), DType::f16, std::move(sizes), 2 * layer + seed);
+    };
+    at("up");
+    TensorBox hidden = net.binary(OpCode::add, net.lowering.matmul(x, constant("up", {kWidth, kHidden}, 1)),
+                                  constant("up_bias", {kHidden}, 2));
+    at("Gelu");
+    const TensorBox erf = net.unary(OpCode::erf, net.binary(OpCode::mul, hidden, scalar(0.70710678)));
+    hidden = net.binary(OpCode::mul, net.binary(OpCode::mul, hidden, scalar(0.5)),
+                        net.binary(OpCode::add, erf, scalar(1)));
+    at("down");
+    const TensorBox part = net.lowering.matmul(hidden, constant("down", {kHidden, kWidth}, 3));
+    at("AllReduce");
+    x = net.binary(OpCode::add, x, net.lowering.all_reduce(part, world, ReduceKind::sum));
+    at("LayerNormalization");
+    const TensorBox centred = net.binary(OpCode::sub, x, over_width(x));
+    const TensorBox variance = over_width(net.binary(OpCode::mul, centred, centred));
+    x = net.binary(OpCode::mul, centred,
+                   net.unary(OpCode::rsqrt, net.binary(OpCode::add, variance, scalar(0.001))));
+  }
+  net.lowering.output("y", x);
+  ir::Schedule schedule = net.finish();
+  schedule.plan.reset();
+  CompileOptions options;
+  options.target = "cuda";
+  optimise(schedule, options);
+  return schedule;
+}
+
 codegen::cuda::CudaOptions fault(EdgeReason reason) {
   codegen::cuda::CudaOptions o;
   o.fault = PlantedFault{true, reason, 0};
@@ -216,6 +260,7 @@ ir::Schedule coordinates() {
 
 void add_collective_cases(std::vector<Case>& out) {
   out.push_back({"golden", golden});
+  out.push_back({"tensor_parallel", tensor_parallel});
   for (int ranks : {1, 2, 4}) {
     out.push_back({fmt::format("layers_{}", ranks), [ranks] { return layers(ranks); }});
     out.push_back(

@@ -16,6 +16,15 @@ TEST_F(Collective, TensorParallelLayersOnAnyNumberOfRanks) {
   }
 }
 
+TEST_F(Collective, ATensorParallelNetworkAsItIsCompiled) {
+  for (std::int64_t tokens : {1, 7, 64}) {
+    RunOptions options;
+    options.integers = false;
+    expect_equal(run_case("tensor_parallel", {{"tokens", tokens}}, options), 1e-2);
+    EXPECT_THAT(found(), ::testing::IsEmpty());
+  }
+}
+
 TEST_F(Collective, EveryKindIsAsTheInterpreterSays) {
   for (const char* name : {"collectives_1_f32", "collectives_2_f32", "collectives_4_f32", "collectives_2_f64",
                            "collectives_2_f16", "collectives_2_bf16", "collectives_2_i8", "collectives_2_i16",
