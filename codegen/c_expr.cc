@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "ir/error.h"
 
@@ -20,6 +21,10 @@ bool is_quotient(Expr e) { return e.kind() == ExprKind::floor_div || e.kind() ==
 bool is_plain(Expr e, const CExprStyle& style) {
   return e.kind() == ExprKind::symbol || e.kind() == ExprKind::min || e.kind() == ExprKind::max ||
          (e.is_constant() && e.constant() >= 0) || (is_quotient(e) && style.quotients_bracketed);
+}
+
+std::optional<std::string> name_of(Expr e, const CExprStyle& style) {
+  return style.named ? style.named(e) : std::nullopt;
 }
 
 std::string polynomial(Expr e, const CExprStyle& style) {
@@ -94,6 +99,7 @@ std::int64_t magnitude(Expr e, ir::Extents extents) {
 }  // namespace
 
 std::string c_expr(Expr e, const CExprStyle& style) {
+  if (const std::optional<std::string> name = name_of(e, style)) return *name;
   switch (e.kind()) {
     case ExprKind::constant:
       // -9223372036854775808 is not a literal in C but the negative of one that is too large.
@@ -115,6 +121,7 @@ std::string c_expr(Expr e, const CExprStyle& style) {
 }
 
 std::string c_operand(Expr e, const CExprStyle& style) {
+  if (const std::optional<std::string> name = name_of(e, style)) return *name;
   return is_plain(e, style) ? c_expr(e, style) : "(" + c_expr(e, style) + ")";
 }
 

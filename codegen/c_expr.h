@@ -22,6 +22,8 @@ struct CExprStyle {
   CExprFunctions functions;
   bool coefficient_last = false;     // n * 4 instead of 4 * n
   bool quotients_bracketed = false;  // always (n / 4), instead of only where it is an operand
+  // The name of what has the value of a part of the expression, or of all of it; nullopt: its own text.
+  std::function<std::optional<std::string>(ir::Expr)> named = {};
 };
 
 // A C expression without outer parentheses (but see quotients_bracketed). Quotients and remainders of

@@ -23,6 +23,23 @@ CExprStyle host_style() {
   return {.symbol = [](Expr s) { return dim_identifier(s); }, .extents = {}, .functions = kFunctions};
 }
 
+// Whether quotients, remainders, minima or maxima are in it.
+bool needs_arithmetic(Expr e) {
+  if (e.is_constant() || e.kind() == ir::ExprKind::symbol) return false;
+  if (e.kind() != ir::ExprKind::polynomial) return true;
+  const std::vector<ir::Term> terms = ir::terms(e);
+  return std::any_of(terms.begin(), terms.end(), [](const ir::Term& term) {
+    return std::any_of(term.atoms.begin(), term.atoms.end(), needs_arithmetic);
+  });
+}
+
+bool is_of_dims(Expr e) {
+  bool only = true;
+  ir::for_each_symbol(
+      e, [&](Expr s) { only &= !s.is_symbol(SymbolKind::index) && !s.is_symbol(SymbolKind::value); });
+  return only;
+}
+
 // A literal is written where it is used.
 std::string value_name(const ir::LoopBody& body, ir::ValueId v) {
   const Instr& instr = body[v];
@@ -84,7 +101,19 @@ std::string KernelBuilder::expr(Expr e, ir::Extents extents, const std::function
     }
     return name;
   };
+  style.named = [&](Expr part) { return size_parameter(part); };
   return c_expr(e, style);
+}
+
+std::optional<std::string> KernelBuilder::size_parameter(Expr e) {
+  if (!needs_arithmetic(e) || !is_of_dims(e)) return std::nullopt;
+  const auto at = std::find(sizes_.begin(), sizes_.end(), e);
+  const std::string name = fmt::format("size{}", at - sizes_.begin());
+  if (at == sizes_.end()) {
+    sizes_.push_back(e);
+    dims_.emplace_back(fmt::format("{} {}", index_type(), name), host_expr(e));
+  }
+  return name;
 }
 
 std::string KernelBuilder::operand(Expr e, ir::Extents extents,

@@ -75,7 +75,8 @@ class KernelBuilder {
   std::string input(ir::BufferId buffer);
   std::string output(ir::BufferId buffer);
 
-  // An expression in the kernel; dimensions become parameters. `value` is the text of %k.
+  // An expression in the kernel; dimensions become parameters, and so does a part that divides or compares dimensions alone: the host
+  // computes it once. `value` is the text of %k.
   std::string expr(ir::Expr e, ir::Extents extents, const std::function<std::string(int)>& value = {});
   std::string operand(ir::Expr e, ir::Extents extents, const std::function<std::string(int)>& value = {});
 
@@ -110,6 +111,7 @@ class KernelBuilder {
  private:
   std::string instruction(const ir::LoopBody& body, std::size_t k, ir::Extents extents, const LoadText& load,
                           const std::string& acc);
+  std::optional<std::string> size_parameter(ir::Expr e);
 
   const ir::Graph& graph_;
   bool wide_;
@@ -119,6 +121,7 @@ class KernelBuilder {
   std::map<ir::BufferId, std::string> inputs_, outputs_;
   std::vector<ir::BufferId> buffer_ids_;
   std::vector<std::string> dim_names_;
+  std::vector<ir::Expr> sizes_;  // that are parameters
   bool checks_indices_ = false;
   bool spills_ = false;
 };
