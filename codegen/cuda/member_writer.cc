@@ -6,6 +6,7 @@
 
 #include "codegen/cuda/forms.h"
 #include "codegen/cuda/scalar.h"
+#include "ir/scalar.h"
 
 namespace braid::codegen::cuda {
 namespace {
@@ -92,7 +93,9 @@ std::optional<std::string> MemberWriter::load_text(std::size_t m, std::size_t k)
 void MemberWriter::define(std::size_t m, std::size_t k) {
   const ir::Loops& loops = element_loops_[m];
   const Member& member = plan_.members[m];
-  if (const LoopPlan::Form form = member.values[k].form; form != LoopPlan::Form::ieee) {
+  if (const auto end = fold_end(member); end && static_cast<std::size_t>(end->condition.index) == k) {
+    k_.line(fmt::format("constexpr bool v{} = true;  // the loop ends where it is not", k));
+  } else if (const LoopPlan::Form form = member.values[k].form; form != LoopPlan::Form::ieee) {
     k_.line(fmt::format("const {} v{} = {};", value_type(loops.body.instrs[k].dtype), k,
                         form_text(loops.body, k, form)));
   } else {
@@ -225,12 +228,15 @@ void MemberWriter::write_folds_of_threads(std::size_t m) {
   k_.line("#pragma unroll");
   k_.line(fmt::format("for (int e = 0; e < pack; ++e) folded.values[e] = {}::neutral<{}>();", how, acc_type));
   const bool of_columns = plan_.shape == Shape::columns;
+  const std::optional<FoldEnd> end = fold_end(member);
   for (std::size_t d = member.thread_begin; d < member.loops.sizes.size(); ++d) {
     if (d + 1 == member.loops.sizes.size()) k_.line("#pragma unroll 4");
     const bool shared = of_columns && d == shared_dimension(member);
+    const std::string size = end && end->dimension == d ? k_.operand(end->size, member.loops.sizes)
+                                                        : k_.operand(member.loops.sizes[d], {});
     const std::string i = fmt::format("i{}", d);
-    k_.open(fmt::format("for ({} {} = {}; {} < {}; {})", index_, i, shared ? "threadIdx.y" : "0", i,
-                        k_.operand(member.loops.sizes[d], {}), shared ? i + " += kColumnParts" : "++" + i));
+    k_.open(fmt::format("for ({} {} = {}; {} < {}; {})", index_, i, shared ? "threadIdx.y" : "0", i, size,
+                        shared ? i + " += kColumnParts" : "++" + i));
   }
   open_pack(m);
   open_elements(m);
@@ -239,6 +245,34 @@ void MemberWriter::write_folds_of_threads(std::size_t m) {
   close_elements();
   for (std::size_t d = member.thread_begin; d < member.loops.sizes.size(); ++d) k_.close();
   if (of_columns) k_.line(fmt::format("folded = column_reduce<{}>(folded);", how));
+}
+
+// The result is where(e + i < n, x, neutral element), or its cast, for the only index i of the fold that is in e + i and n.
+std::optional<MemberWriter::FoldEnd> MemberWriter::fold_end(const Member& m) const {
+  const ir::LoopBody& body = m.loops.body;
+  if (plan_.by_rows() || !m.loops.is_reduction()) return std::nullopt;
+  ir::ValueId result = body.result;
+  if (body[result].code == OpCode::cast && ir::is_float(body[result].dtype) &&
+      ir::is_float(body.operand_dtype(body[result])))
+    result = body[result].operands[0];
+  if (body[result].code != OpCode::where) return std::nullopt;
+  const ir::ValueId condition = body[result].operands[0];
+  const ir::Instr& other = body[body[result].operands[2]];
+  if (other.code != OpCode::constant || body[condition].code != OpCode::lt) return std::nullopt;
+  const ir::Scalar given = ir::to_scalar(other.literal), neutral = ir::neutral(m.loops.reduce, other.dtype);
+  if (ir::is_float(other.dtype) ? given.d != neutral.d : given.i != neutral.i) return std::nullopt;
+  const ir::Instr &lhs = body[body[condition].operands[0]], &rhs = body[body[condition].operands[1]];
+  if (lhs.code != OpCode::index || rhs.code != OpCode::index) return std::nullopt;
+  for (std::size_t d = m.thread_begin; d < m.loops.sizes.size(); ++d) {
+    const Expr i = graph_.pool->index(d), size = rhs.index - (lhs.index - i);
+    bool of_values = false;
+    ir::for_each_symbol(size, [&](Expr s) { of_values |= s.is_symbol(ir::SymbolKind::value); });
+    if (of_values || ir::has_index(size, m.lane_begin, m.lane_end) ||
+        ir::has_index(size, m.thread_begin, m.loops.sizes.size()))
+      continue;
+    return FoldEnd{d, condition, ir::min(m.loops.sizes[d], size)};
+  }
+  return std::nullopt;
 }
 
 // Dimension of those that a thread folds which the warps of a block share.

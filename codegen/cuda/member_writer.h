@@ -43,6 +43,12 @@ class MemberWriter {
   void write_pack(std::size_t m, const std::string& target);
 
  private:
+  // Where elements of a fold begin that change nothing: from there on `condition` is false, and the loop ends instead.
+  struct FoldEnd {
+    std::size_t dimension;
+    ir::ValueId condition;
+    ir::Expr size;
+  };
   ir::Loops in_terms_of_elements(const LoopPlan::Member& m) const;
   bool uses_element_index(std::size_t m) const;
   bool takes_memory(const LoopPlan::Member& m, std::size_t k) const;
@@ -53,6 +59,7 @@ class MemberWriter {
   void store_element(std::size_t m, const std::string& target);
   void write_folds_of_threads(std::size_t m);
   std::size_t shared_dimension(const LoopPlan::Member& m) const;
+  std::optional<FoldEnd> fold_end(const LoopPlan::Member& m) const;
 
   const ir::Graph& graph_;
   const LoopPlan& plan_;

@@ -80,7 +80,7 @@ constexpr Change kChanges[] = {
     {"lanes behind the last pack read on", "own < all ? own : all - 1", "own"},
     {"a part is left out", "int part = 1", "int part = 2"},
     {"parts are not stored", "if (stores) {", "if (false) {"},
-    {"no guard of the last piece", "const bool v2 = v0 < v1;", "const bool v2 = true;"},
+    {"no end of the last piece", "(math::minimum(-i0 * size0 + dim_rows, size0))", "size0"},
     {"a tile index", ".element(at % packs * pack + e", ".element(at % packs * pack"},
     {"a tile index", "block / tiles0 % tiles1", "block % tiles1"},
     {"no end of the tile", ") continue;", ") {}"},
