@@ -12,14 +12,14 @@ struct alignas(sizeof(T) * n) Pack {
 template <int n, class T>
 __device__ auto* as_packs(T* pointer) {
 #ifdef BRAID_EMULATED_DEVICE
-  emulated::check_alignment(pointer, sizeof(T) * n);
+  emulated::take_packs(pointer, sizeof(T) * n);
 #endif
   return reinterpret_cast<Pack<T, n>*>(pointer);
 }
 template <int n, class T>
 __device__ auto* as_packs(const T* pointer) {
 #ifdef BRAID_EMULATED_DEVICE
-  emulated::check_alignment(pointer, sizeof(T) * n);
+  emulated::take_packs(pointer, sizeof(T) * n);
 #endif
   return reinterpret_cast<const Pack<T, n>*>(pointer);
 }

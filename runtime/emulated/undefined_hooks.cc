@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/emulated/access_counter.h"
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/device_memory.h"
 #include "runtime/emulated/finding_list.h"
@@ -34,6 +35,22 @@ void check_alignment(const void* pointer, size_t alignment) {
     return "misaligned access at " + place + ": it must be aligned to " + std::to_string(alignment) +
            " bytes";
   });
+}
+
+void take_packs(const void* pointer, size_t bytes) {
+  check_alignment(pointer, bytes);
+  if (current_counter == nullptr) return;
+  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
+  if (current_counter->takes_packs(address, bytes)) return;
+  if (DeviceMemory::contains(address)) {
+    const int index = device_memory().find(address);
+    if (index < 0) return;
+    const Allocation allocation = device_memory().at(index);
+    current_counter->packs(allocation.begin, allocation.end(), bytes);
+  } else if (address - shared_region_begin < kSharedRegionBytes) {
+    const auto [begin, size] = BlockRunner::current()->checks().shared().extent(address);
+    current_counter->packs(begin, begin + size, bytes);
+  }
 }
 
 #ifndef BRAID_REAL_UBSAN
