@@ -1,5 +1,5 @@
-// What the emulated device has counted of a program's kernels (runtime/emulated/README.md), for a caller that opens the program
-// by name.
+// Counts of a program's kernels by the emulated device (runtime/emulated/README.md, "Counts"), for a caller that opens the
+// program by name.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,12 @@ struct BraidKernelCounts {
   const char* name;
   const char* label;  // ONNX nodes
   uint64_t launches, blocks, threads;
-  uint64_t barriers;      // of blocks
-  uint64_t load_batches;  // of threads: global reads that nothing in the order of accesses keeps apart
-  uint64_t read_bytes, written_bytes;  // of device memory, each byte once per launch
+  uint64_t barriers;         // of blocks
+  uint64_t warp_operations;  // of warps
+  uint64_t read_intervals;   // of threads: between two synchronisations, with a read of global memory
+  uint64_t block_sectors;    // read, each once per block
+  uint64_t read_bytes,
+      written_bytes;  // of device memory: all of each sector that is touched, once per launch
   const BraidSiteCounts* sites;
   int32_t site_count;
 };

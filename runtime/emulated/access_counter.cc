@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <tuple>
+#include <utility>
 
 namespace braid::emulated {
 
@@ -12,7 +13,6 @@ namespace {
 
 constexpr size_t kWidest = 16;  // of an access of a thread
 constexpr uintptr_t kBanks = 32, kBankBytes = 4;
-constexpr size_t kFirstTable = 256;
 
 uint8_t kind_of(AccessKind kind) {
   return kind == AccessKind::kRead ? 0 : kind == AccessKind::kWrite ? 1 : 2;
@@ -78,30 +78,23 @@ SiteTotals wavefronts_of(const std::vector<LaneAccess>& lanes, const std::vector
   return totals;
 }
 
-AccessCounter::AccessCounter(dim3 block) : block_threads_(block.x * block.y * block.z), table_(kFirstTable) {
+AccessCounter::AccessCounter(dim3 block) : block_threads_(block.x * block.y * block.z) {
   warps_.resize((block_threads_ + kLaneCount - 1) / kLaneCount);
+  open_.resize(block_threads_);
+}
+
+void AccessCounter::begin_block() {
+  ++blocks_;
+  sectors_of_block_.clear();
 }
 
 size_t AccessCounter::site_of(const SiteKey& key) {
-  const auto slot_of = [&](const SiteKey& k) {
-    const uint64_t mixed = (k.code * 8 + k.kind * 2u + (k.shared ? 1 : 0)) * 0x9e3779b97f4a7c15u;
-    return mixed >> 32 & (table_.size() - 1);
-  };
-  size_t slot = slot_of(key);
-  for (; table_[slot] != 0; slot = (slot + 1) & (table_.size() - 1))
-    if (sites_[table_[slot] - 1] == key) return table_[slot] - 1;
-  sites_.push_back(key);
-  totals_.emplace_back();
-  table_[slot] = static_cast<uint32_t>(sites_.size());
-  if (sites_.size() * 2 > table_.size()) {
-    table_.assign(table_.size() * 2, 0);
-    for (size_t i = 0; i < sites_.size(); ++i) {
-      slot = slot_of(sites_[i]);
-      while (table_[slot] != 0) slot = (slot + 1) & (table_.size() - 1);
-      table_[slot] = static_cast<uint32_t>(i + 1);
-    }
+  const auto [found, added] = site_numbers_.emplace(key, sites_.size());
+  if (added) {
+    sites_.push_back(key);
+    totals_.emplace_back();
   }
-  return sites_.size() - 1;
+  return found->second;
 }
 
 AccessCounter::SiteOfWarp& AccessCounter::of_warp(size_t site) {
@@ -118,91 +111,59 @@ void AccessCounter::shared(uintptr_t code, uintptr_t array, uintptr_t offset, si
   access({code, true, kind_of(kind)}, offset, size, array + offset);
 }
 
-void AccessCounter::packs(uintptr_t begin, uintptr_t end, size_t bytes) {
+void AccessCounter::pack(uintptr_t address, size_t bytes, AccessKind kind) {
   if (bytes > kWidest) return;
-  for (Packed& packed : packed_) {
-    if (packed.begin != begin || packed.end != end) continue;
-    packed.bytes = std::max(packed.bytes, bytes);
-    return;
-  }
-  packed_.push_back({begin, end, bytes, std::vector<OpenPack>(block_threads_)});
+  std::vector<OpenPack>& open = open_[thread_];
+  if (open.size() == kMostOpen)
+    open.erase(open.begin());  // parts of it that nobody needs were never accessed
+  open.push_back({address, bytes, kind_of(kind)});
 }
 
-bool AccessCounter::takes_packs(uintptr_t address, size_t bytes) const {
-  return std::any_of(packed_.begin(), packed_.end(), [&](const Packed& packed) {
-    return address - packed.begin < packed.end - packed.begin && packed.bytes >= bytes;
-  });
-}
-
-// `place`: the address by which arrays of packs are known.
 void AccessCounter::access(const SiteKey& key, uintptr_t address, size_t size, uintptr_t place) {
   for (; size > kWidest; address += kWidest, place += kWidest, size -= kWidest)
     access(key, address, kWidest, place);
-  Packed* packed = nullptr;
-  for (Packed& candidate : packed_)
-    if (place - candidate.begin < candidate.end - candidate.begin) packed = &candidate;
-  if (packed != nullptr && joins_pack(*packed, key, address, size, place)) return;
-  const size_t index = site_of(key);
-  SiteOfWarp& site = of_warp(index);
-  if (packed != nullptr) begin_pack(*packed, index, size, place);
-  if (!key.shared) {
-    if (key.kind == 0)
-      count_load(site);
+  OpenPack* pack = pack_at(place, size, key.kind);
+  const bool begun = pack != nullptr && pack->done != 0;
+  if (pack != nullptr) pack->done |= ((1u << size) - 1) << (place - pack->address);
+  if (begun) {
+    join(*pack, address, size);
+  } else {
+    const size_t index = site_of(key);
+    SiteOfWarp& site = of_warp(index);
+    Lane& lane = site.lanes[thread_ % kLaneCount];
+    if (pack != nullptr) pack->site = index, pack->position = lane.kept.size();
+    site.any = true;
+    if (lane.kept.size() < kMostKept)
+      lane.kept.push_back({address, static_cast<uint32_t>(size)});
     else
-      warps_[thread_ / kLaneCount].batch_is_open[thread_ % kLaneCount] = false;
+      ++lane.beyond;
+    if (!key.shared && key.kind == 0) warps_[thread_ / kLaneCount].has_read |= 1u << thread_ % kLaneCount;
   }
-  site.any = true;
-  Lane& lane = site.lanes[thread_ % kLaneCount];
-  if (lane.kept.size() < kMostKept)
-    lane.kept.push_back({address, static_cast<uint32_t>(size)});
-  else
-    ++lane.beyond;
+  if (pack != nullptr && pack->done == (1u << pack->bytes) - 1)
+    open_[thread_].erase(open_[thread_].begin() + (pack - open_[thread_].data()));
 }
 
-bool AccessCounter::joins_pack(Packed& packed, const SiteKey& key, uintptr_t address, size_t size,
-                               uintptr_t place) {
-  OpenPack& open = packed.open[thread_];
-  const uintptr_t offset = place % packed.bytes;
-  if (open.at != place - offset || open.site.kind != key.kind || offset + size > packed.bytes) return false;
-  const uint32_t bytes = ((1u << size) - 1) << offset;
-  if ((open.done & bytes) != 0) return false;
-  Lane& lane = of_warp(site_of(open.site)).lanes[thread_ % kLaneCount];
-  if (open.index >= lane.kept.size()) return false;  // counted already, or not kept
-  LaneAccess& before = lane.kept[open.index];
-  const uintptr_t begin = std::min(before.address, address);
-  before.size = static_cast<uint32_t>(std::max(before.address + before.size, address + size) - begin);
-  before.address = begin;
-  open.done |= bytes;
-  return true;
-}
-
-void AccessCounter::begin_pack(Packed& packed, size_t site, size_t size, uintptr_t place) {
-  const uintptr_t offset = place % packed.bytes;
-  const Lane& lane = of_warp(site).lanes[thread_ % kLaneCount];
-  OpenPack& open = packed.open[thread_];
-  open = {1, sites_[site], lane.kept.size(), 0};
-  if (offset + size > packed.bytes || size == packed.bytes) return;  // whole, or in none
-  open.at = place - offset;
-  open.done = ((1u << size) - 1) << offset;
-}
-
-// Reads of a thread that may be in flight together: none of them at an instruction where one of the others was, no write,
-// barrier or warp operation between.
-void AccessCounter::count_load(SiteOfWarp& site) {
-  Warp& warp = warps_[thread_ / kLaneCount];
-  const unsigned lane = thread_ % kLaneCount;
-  if (!warp.batch_is_open[lane] || site.lanes[lane].batch == warp.batch[lane]) {
-    ++warp.batch[lane];
-    ++load_batches_;
-    warp.batch_is_open[lane] = true;
+AccessCounter::OpenPack* AccessCounter::pack_at(uintptr_t place, size_t size, uint8_t kind) {
+  for (OpenPack& pack : open_[thread_]) {
+    if (pack.kind != kind || place < pack.address || place + size > pack.address + pack.bytes) continue;
+    const uint32_t part = ((1u << size) - 1) << (place - pack.address);
+    if ((pack.done & part) == 0) return &pack;
   }
-  site.lanes[lane].batch = warp.batch[lane];
+  return nullptr;
+}
+
+void AccessCounter::join(OpenPack& pack, uintptr_t address, size_t size) {
+  std::vector<LaneAccess>& kept = of_warp(pack.site).lanes[thread_ % kLaneCount].kept;
+  if (pack.position >= kept.size()) return;  // beyond those kept
+  LaneAccess& whole = kept[pack.position];
+  const uintptr_t end = std::max(whole.address + whole.size, address + size);
+  whole.address = std::min(whole.address, address);
+  whole.size = static_cast<uint32_t>(end - whole.address);
 }
 
 void AccessCounter::arrive() {
   const unsigned index = thread_ / kLaneCount;
   Warp& warp = warps_[index];
-  warp.batch_is_open[thread_ % kLaneCount] = false;
   const unsigned lanes = std::min<unsigned>(kLaneCount, block_threads_ - index * kLaneCount);
   if (++warp.arrived < lanes) return;
   warp.arrived = 0;
@@ -210,21 +171,27 @@ void AccessCounter::arrive() {
 }
 
 void AccessCounter::warp_operation(unsigned lane_mask) {
-  const unsigned index = thread_ / kLaneCount;
-  for (unsigned lane = 0; lane < kLaneCount; ++lane)
-    if ((lane_mask >> lane & 1) != 0) warps_[index].batch_is_open[lane] = false;
-  close(index, lane_mask);
+  ++warp_operations_;
+  close(thread_ / kLaneCount, lane_mask);
 }
 
-void AccessCounter::close(unsigned warp, unsigned lane_mask) {
-  for (size_t site = 0; site < warps_[warp].sites.size(); ++site)
-    close(site, warps_[warp].sites[site], lane_mask);
-  for (Packed& packed : packed_) {
-    for (unsigned lane = 0; lane < kLaneCount; ++lane) {
-      const unsigned thread = warp * kLaneCount + lane;
-      if ((lane_mask >> lane & 1) != 0 && thread < block_threads_) packed.open[thread] = {};
-    }
+void AccessCounter::close(unsigned index, unsigned lane_mask) {
+  Warp& warp = warps_[index];
+  for (size_t site = 0; site < warp.sites.size(); ++site) close(site, warp.sites[site], lane_mask);
+  read_intervals_ += static_cast<uint64_t>(std::popcount(warp.has_read & lane_mask));
+  warp.has_read &= ~lane_mask;
+  for (unsigned lane = 0; lane < kLaneCount; ++lane) {
+    const unsigned thread = index * kLaneCount + lane;
+    if ((lane_mask >> lane & 1) != 0 && thread < block_threads_) open_[thread].clear();
   }
+}
+
+// The first reads of sectors by their block.
+void AccessCounter::add_to_block(const std::vector<LaneAccess>& lanes) {
+  for (const LaneAccess& lane : lanes)
+    for (uintptr_t sector = lane.address / kSectorBytes;
+         sector <= (lane.address + lane.size - 1) / kSectorBytes; ++sector)
+      if (sectors_of_block_.insert(sector).second) ++block_sectors_;
 }
 
 void AccessCounter::close(size_t index, SiteOfWarp& site, unsigned lane_mask) {
@@ -243,6 +210,7 @@ void AccessCounter::close(size_t index, SiteOfWarp& site, unsigned lane_mask) {
     }
     if (group_.empty()) break;
     totals.add(sites_[index].shared ? wavefronts_of(group_, group_lanes_) : sectors_of(group_));
+    if (!sites_[index].shared && sites_[index].kind == 0) add_to_block(group_);
   }
   for (int lane = 0; lane < kLaneCount; ++lane) {
     if ((lane_mask >> lane & 1) == 0) continue;
@@ -267,9 +235,13 @@ void AccessCounter::finish() {
 }
 
 void AccessCounter::touched(const AccessRanges& ranges) {
-  reads_.insert(reads_.end(), ranges.reads.begin(), ranges.reads.end());
-  for (const std::vector<AccessRange>* list : {&ranges.writes, &ranges.atomics})
-    writes_.insert(writes_.end(), list->begin(), list->end());
+  const auto add = [](std::vector<AccessRange>& all, const std::vector<AccessRange>& more) {
+    for (const AccessRange& r : more)
+      all.push_back({r.allocation, r.begin / kSectorBytes * kSectorBytes,
+                     divided_up(r.end, kSectorBytes) * kSectorBytes});
+  };
+  add(reads_, ranges.reads);
+  add(writes_, ranges.writes), add(writes_, ranges.atomics);
   if (reads_.size() + writes_.size() < merge_at_) return;
   bytes_of(reads_), bytes_of(writes_);
   merge_at_ = std::max<size_t>(merge_at_, 2 * (reads_.size() + writes_.size()));

@@ -6,14 +6,15 @@
 // lanes of its mask. So lanes that leave out a turn of a loop are taken to have made their later turns together with others'
 // earlier ones, and lanes that synchronise apart from others count as apart.
 //
-// A pack (runtime/device/pack.h) is one access, also where the compiler reads or writes it in parts: parts of one pack that
-// a thread accesses with no other pack of the same array between are joined. Accesses of more than 16 bytes are several.
+// A pack (runtime/device/pack.h) is one access, also where the compiler reads or writes it in parts: the thread has announced
+// it. Accesses of more than 16 bytes are several.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <unordered_map>
+#include <map>
+#include <unordered_set>
 #include <vector>
 
 #include "runtime/emulated/access_set.h"
@@ -51,15 +52,13 @@ class AccessCounter {
  public:
   explicit AccessCounter(dim3 block);
 
-  void begin_block() { ++blocks_; }
+  void begin_block();
   void run_thread(unsigned thread) { thread_ = thread; }
-  // Of the running thread. `address` in shared memory: an offset in its array, which `array` identifies.
+  // Of the running thread. `address` in shared memory: an offset in its array, which begins at `array`.
   void global(uintptr_t code, uintptr_t address, size_t size, AccessKind kind);
   void shared(uintptr_t code, uintptr_t array, uintptr_t offset, size_t size, AccessKind kind);
-  // The running thread takes packs of `bytes` from the memory in [begin, end).
-  void packs(uintptr_t begin, uintptr_t end, size_t bytes);
-  // Whether that is known of the memory at `address`.
-  bool takes_packs(uintptr_t address, size_t bytes) const;
+  // The running thread reads or writes all `bytes` at `address`, of device or shared memory, with one instruction.
+  void pack(uintptr_t address, size_t bytes, AccessKind kind);
 
   void arrive();                            // the running thread is at a barrier of the block, or has ended
   void warp_operation(unsigned lane_mask);  // of the running thread's warp, complete
@@ -71,7 +70,9 @@ class AccessCounter {
   uint64_t blocks() const { return blocks_; }
   uint64_t threads() const { return blocks_ * block_threads_; }
   uint64_t barriers() const { return barriers_; }
-  uint64_t load_batches() const { return load_batches_; }
+  uint64_t warp_operations() const { return warp_operations_; }
+  uint64_t read_intervals() const { return read_intervals_; }
+  uint64_t block_sectors() const { return block_sectors_; }
   uint64_t read_bytes() { return bytes_of(reads_); }
   uint64_t written_bytes() { return bytes_of(writes_); }
   const std::vector<SiteKey>& sites() const { return sites_; }
@@ -81,52 +82,50 @@ class AccessCounter {
   static constexpr int kLaneCount = 32;
   // Accesses of a lane at an instruction beyond these, without a synchronisation, count as those before.
   static constexpr size_t kMostKept = size_t{1} << 14;
+  static constexpr size_t kMostOpen = 64;
   struct Lane {
     std::vector<LaneAccess> kept;
     uint64_t beyond = 0;
-    uint64_t batch = 0;  // the latest in which the lane was here
   };
   struct SiteOfWarp {
     std::array<Lane, kLaneCount> lanes;
     bool any = false;  // has accesses that are not counted yet
   };
-  // The pack that a thread is accessing in parts.
+  // A pack that a thread has announced and not yet accessed as a whole.
   struct OpenPack {
-    uintptr_t at = 1;  // 1: none
-    SiteKey site{};
-    size_t index = 0;
-    uint32_t done = 0;  // a bit per byte
-  };
-  struct Packed {
-    uintptr_t begin, end;
+    uintptr_t address;
     size_t bytes;
-    std::vector<OpenPack> open;  // by thread
+    uint8_t kind;
+    uint32_t done = 0;              // a bit per byte
+    size_t site = 0, position = 0;  // of the access that the parts become
   };
   struct Warp {
     std::vector<SiteOfWarp> sites;
     unsigned arrived = 0;
-    std::array<uint64_t, kLaneCount> batch{};
-    std::array<bool, kLaneCount> batch_is_open{};
+    unsigned has_read = 0;  // lanes, since their last synchronisation
   };
 
+  // `place`: where packs are announced.
   void access(const SiteKey& key, uintptr_t address, size_t size, uintptr_t place);
-  bool joins_pack(Packed& packed, const SiteKey& key, uintptr_t address, size_t size, uintptr_t place);
-  void begin_pack(Packed& packed, size_t site, size_t size, uintptr_t place);
-  void count_load(SiteOfWarp& site);
+  // Null, or the pack to which an access belongs.
+  OpenPack* pack_at(uintptr_t place, size_t size, uint8_t kind);
+  void join(OpenPack& pack, uintptr_t address, size_t size);
   size_t site_of(const SiteKey& key);
   SiteOfWarp& of_warp(size_t site);
   void close(unsigned warp, unsigned lane_mask);
   void close(size_t index, SiteOfWarp& site, unsigned lane_mask);
+  void add_to_block(const std::vector<LaneAccess>& lanes);
   static uint64_t bytes_of(std::vector<AccessRange>& ranges);
 
   unsigned block_threads_;
   unsigned thread_ = 0;
-  uint64_t blocks_ = 0, barriers_ = 0, load_batches_ = 0;
+  uint64_t blocks_ = 0, barriers_ = 0, warp_operations_ = 0, read_intervals_ = 0, block_sectors_ = 0;
   std::vector<SiteKey> sites_;
   std::vector<SiteTotals> totals_;
-  std::vector<uint32_t> table_;  // open addressing: index + 1 of the site
+  std::map<SiteKey, size_t> site_numbers_;
   std::vector<Warp> warps_;
-  std::vector<Packed> packed_;
+  std::vector<std::vector<OpenPack>> open_;         // by thread
+  std::unordered_set<uintptr_t> sectors_of_block_;  // that the present block has read
   std::vector<AccessRange> reads_, writes_;
   size_t merge_at_ = 4096;
   std::vector<LaneAccess> group_;

@@ -18,7 +18,7 @@
 #include "runtime/emulated/kernel_memory.h"
 #include "runtime/emulated/kernel_operation.h"
 
-// What the program does next.
+// Behind the call of a hook: it tells accesses of different instructions apart.
 #define BRAID_CALLER reinterpret_cast<uintptr_t>(__builtin_return_address(0))
 
 namespace braid::emulated {
@@ -53,7 +53,7 @@ __attribute__((noinline)) void in_shared(uintptr_t code, uintptr_t address, size
   if (fault != nullptr) runner->fail(FindingKind::kIllegalAccess, [&] { return *fault; });
   if (current_races != nullptr) current_races->shared(address, size, kind);
   if (current_counter == nullptr) return;
-  const uintptr_t begin = runner->checks().shared().extent(address).begin;
+  const uintptr_t begin = runner->checks().shared().begin_of_array(address);
   current_counter->shared(code, begin, address - begin, size, kind);
 }
 
@@ -68,7 +68,6 @@ inline void in_host_memory(uintptr_t address, size_t size, AccessKind kind) {
   if (is_watched_variable(address)) touch_variable(address, size, kind);
 }
 
-// `code`: behind the hook's call, by which accesses are counted.
 inline void observe(uintptr_t code, const void* pointer, size_t size, AccessKind kind) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
   if (__builtin_expect(address - device_region_begin >= kRegionBytes, 1)) {

@@ -38,7 +38,9 @@ void add_counts(int rank, const std::string& name, const std::string& label, Acc
   counts.blocks += counter.blocks();
   counts.threads += counter.threads();
   counts.barriers += counter.barriers();
-  counts.load_batches += counter.load_batches();
+  counts.warp_operations += counter.warp_operations();
+  counts.read_intervals += counter.read_intervals();
+  counts.block_sectors += counter.block_sectors();
   counts.read_bytes += counter.read_bytes();
   counts.written_bytes += counter.written_bytes();
   for (size_t i = 0; i < counter.sites().size(); ++i) {
@@ -90,7 +92,9 @@ extern "C" void braid_emulated_take_kernel_counts(void* self,
                                    k.blocks,
                                    k.threads,
                                    k.barriers,
-                                   k.load_batches,
+                                   k.warp_operations,
+                                   k.read_intervals,
+                                   k.block_sectors,
                                    k.read_bytes,
                                    k.written_bytes,
                                    sites.data(),

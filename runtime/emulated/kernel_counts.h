@@ -21,8 +21,8 @@ struct SiteCounts {
 struct KernelCounts {
   int rank = 0;
   std::string name, label;
-  uint64_t launches = 0, blocks = 0, threads = 0, barriers = 0, load_batches = 0;
-  uint64_t read_bytes = 0, written_bytes = 0;
+  uint64_t launches = 0, blocks = 0, threads = 0, barriers = 0, warp_operations = 0;
+  uint64_t read_intervals = 0, block_sectors = 0, read_bytes = 0, written_bytes = 0;
   std::vector<SiteCounts>
       sites;  // global reads, writes and atomics, then shared ones; in order of the program's code
 };

@@ -37,20 +37,11 @@ void check_alignment(const void* pointer, size_t alignment) {
   });
 }
 
-void take_packs(const void* pointer, size_t bytes) {
+void begin_pack(const void* pointer, size_t bytes, bool write) {
   check_alignment(pointer, bytes);
-  if (current_counter == nullptr) return;
-  const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
-  if (current_counter->takes_packs(address, bytes)) return;
-  if (DeviceMemory::contains(address)) {
-    const int index = device_memory().find(address);
-    if (index < 0) return;
-    const Allocation allocation = device_memory().at(index);
-    current_counter->packs(allocation.begin, allocation.end(), bytes);
-  } else if (address - shared_region_begin < kSharedRegionBytes) {
-    const auto [begin, size] = BlockRunner::current()->checks().shared().extent(address);
-    current_counter->packs(begin, begin + size, bytes);
-  }
+  if (current_counter != nullptr)
+    current_counter->pack(reinterpret_cast<uintptr_t>(pointer), bytes,
+                          write ? AccessKind::kWrite : AccessKind::kRead);
 }
 
 #ifndef BRAID_REAL_UBSAN

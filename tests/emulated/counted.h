@@ -22,7 +22,7 @@ const char* run_counted_shared(const CountedPattern& pattern);
 const char* run_counted_tile(int row);
 // Lanes below 16 read at one place, the others at another.
 const char* run_counted_branches();
-// Thread i reads two packs of 16 bytes, part by part through a pointer, and writes one as a whole.
+// Thread i reads two packs of 16 bytes, of which it needs the parts one by one, and writes one.
 const char* run_counted_parts();
 // Two halves of a warp read an element each, with a warp operation of their own between.
 const char* run_counted_halves();
@@ -30,5 +30,5 @@ const char* run_counted_halves();
 const char* run_counted_atomics();
 // As many as this turns of one thread without a barrier.
 const char* run_counted_long(int turns);
-// Reads at two places before a write, `turns` times.
-const char* run_counted_batches(int turns);
+// 8 blocks, of which each sums a column of 64 rows of 8 floats.
+const char* run_counted_columns();

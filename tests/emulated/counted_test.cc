@@ -76,6 +76,15 @@ Expected slow_wavefronts(const std::vector<WarpAccess>& trace, int bytes) {
   return e;
 }
 
+// Of all sectors that are touched.
+uint64_t bytes_of_sectors(const std::vector<WarpAccess>& trace) {
+  std::set<uint64_t> sectors;
+  for (const WarpAccess& access : trace)
+    for (const Access& a : access)
+      for (int k = 0; k < a.bytes; ++k) sectors.insert((a.address + static_cast<uint64_t>(k)) / 32);
+  return sectors.size() * 32;
+}
+
 std::vector<WarpAccess> trace_of(const CountedPattern& p) {
   std::vector<WarpAccess> trace;
   for (int first = 0; first < p.threads; first += 32) {
@@ -184,15 +193,9 @@ TEST_F(CountedTest, AreThoseOfASlowCount) {
     writes.offset = writes.turn_stride = 0;
     writes.stride = 1;
     EXPECT_EQ(of(only(counts, false, 1)), slow_sectors(trace_of(writes)));
-    std::set<uint64_t> read, written;
-    for (const WarpAccess& access : trace_of(p))
-      for (const Access& a : access)
-        for (int b = 0; b < a.bytes; ++b) read.insert(a.address + b);
-    for (const WarpAccess& access : trace_of(writes))
-      for (const Access& a : access)
-        for (int b = 0; b < a.bytes; ++b) written.insert(a.address + b);
-    EXPECT_EQ(counts.read_bytes, read.size());
-    EXPECT_EQ(counts.written_bytes, written.size());
+    EXPECT_EQ(counts.read_bytes, bytes_of_sectors(trace_of(p)));
+    EXPECT_EQ(counts.written_bytes, bytes_of_sectors(trace_of(writes)));
+    EXPECT_EQ(counts.block_sectors * 32, counts.read_bytes);
     // Threads of a block write apart: a turn is a whole block's elements further.
     p.stride = std::max<int64_t>(p.stride, 1);
     p.turns = std::min(p.turns, 2);
@@ -262,7 +265,7 @@ TEST_F(CountedTest, Atomics) {
   const KernelCounts counts = counted();
   EXPECT_EQ(of(only(counts, false, 2)), (Expected{8, 256, 1024, 8, 8}));
   EXPECT_EQ(counts.blocks, 4u);
-  EXPECT_EQ(counts.written_bytes, 4u);
+  EXPECT_EQ(counts.written_bytes, 32u) << "a sector";
 }
 
 TEST_F(CountedTest, TurnsBeyondThoseKeptCountAsThose) {
@@ -273,12 +276,29 @@ TEST_F(CountedTest, TurnsBeyondThoseKeptCountAsThose) {
   EXPECT_EQ(of(reads), (Expected{2 * kTurns, 64 * kTurns, 256ull * kTurns, 8 * kTurns, 8 * kTurns}));
 }
 
-TEST_F(CountedTest, ReadsThatMayBeInFlightTogether) {
+TEST_F(CountedTest, IntervalsInWhichThreadsRead) {
   BRAID_NEEDS_OBSERVED_ACCESSES();
-  ASSERT_EQ(run_counted_batches(5), nullptr);
-  EXPECT_EQ(counted().load_batches, 32u * 5);
   ASSERT_EQ(run_counted_long(7), nullptr);
-  EXPECT_EQ(counted().load_batches, 64u * 7) << "a read that repeats waits for the one before";
+  EXPECT_EQ(counted().read_intervals, 64u) << "nothing synchronises the turns";
+  ASSERT_EQ(run_counted_halves(), nullptr);
+  const KernelCounts halves = counted();
+  EXPECT_EQ(halves.read_intervals, 32u);
+  EXPECT_EQ(halves.warp_operations, 2u);
+  ASSERT_EQ(run_counted_tile(33), nullptr);
+  EXPECT_EQ(counted().read_intervals, 256u) << "none behind the barrier";
+}
+
+TEST_F(CountedTest, SectorsThatABlockReadsAgainCountOnce) {
+  BRAID_NEEDS_OBSERVED_ACCESSES();
+  ASSERT_EQ(run_counted_reads({.bytes = 4, .threads = 64, .turns = 3}), nullptr);
+  KernelCounts counts = counted();
+  EXPECT_EQ(only(counts, false, 0).units, 24u);
+  EXPECT_EQ(counts.block_sectors, 8u);
+  ASSERT_EQ(run_counted_columns(), nullptr);
+  counts = counted();
+  EXPECT_EQ(of(only(counts, false, 0)), (Expected{16, 512, 2048, 512, 64})) << "a sector for each element";
+  EXPECT_EQ(counts.block_sectors, 512u) << "blocks of one column each share no sector within themselves";
+  EXPECT_EQ(counts.read_bytes, 64u * 32) << "but DRAM delivers it once";
 }
 
 TEST_F(CountedTest, CountsAddUpAndAreTaken) {
