@@ -14,6 +14,7 @@ struct BraidSiteCounts {
   uint64_t bytes;     // of all threads
   uint64_t units;     // sectors of 32 bytes; of shared memory wavefronts
   uint64_t least;     // the fewest that the bytes need
+  uint64_t lines;     // lines of 128 bytes; of shared memory 0
 };
 
 // One kernel of one rank under one label, in all its launches.
@@ -23,10 +24,9 @@ struct BraidKernelCounts {
   const char* name;
   const char* label;  // ONNX nodes
   uint64_t launches, blocks, threads;
-  uint64_t barriers;         // of blocks
-  uint64_t warp_operations;  // of warps
-  uint64_t read_intervals;   // of threads: between two synchronisations, with a read of global memory
-  uint64_t block_sectors;    // read, each once per block
+  uint64_t barriers;        // of blocks
+  uint64_t read_intervals;  // of threads: between two synchronisations, with a read of global memory
+  uint64_t block_sectors;   // read, each once per block
   uint64_t read_bytes,
       written_bytes;  // of device memory: all of each sector that is touched, once per launch
   const BraidSiteCounts* sites;

@@ -40,15 +40,19 @@ std::vector<LaneAccess> joined(std::vector<LaneAccess> lanes) {
 }  // namespace
 
 SiteTotals sectors_of(const std::vector<LaneAccess>& lanes) {
-  SiteTotals totals{1, lanes.size(), 0, 0, 0};
+  SiteTotals totals{.accesses = 1, .lanes = lanes.size()};
   for (const LaneAccess& lane : lanes) totals.bytes += lane.size;
   uint64_t distinct = 0;
-  uintptr_t counted = 0;  // sectors below it are
+  uintptr_t sectors = 0, lines = 0;  // those below are counted
+  const auto count = [](const LaneAccess& range, size_t unit, uintptr_t& below, uint64_t& units) {
+    const uintptr_t first = std::max(range.address / unit, below);
+    const uintptr_t end = (range.address + range.size - 1) / unit + 1;
+    if (end > first) units += end - first;
+    below = std::max(below, end);
+  };
   for (const LaneAccess& range : joined(lanes)) {
-    const uintptr_t first = std::max(range.address / kSectorBytes, counted);
-    const uintptr_t end = (range.address + range.size - 1) / kSectorBytes + 1;
-    if (end > first) totals.units += end - first;
-    counted = std::max(counted, end);
+    count(range, kSectorBytes, sectors, totals.units);
+    count(range, kLineBytes, lines, totals.lines);
     distinct += range.size;
   }
   totals.least = divided_up(distinct, kSectorBytes);
@@ -57,7 +61,7 @@ SiteTotals sectors_of(const std::vector<LaneAccess>& lanes) {
 
 // Lanes go together as long as they move 128 bytes: all 32 of up to 4 bytes each, 16 of 8 bytes, 8 of 16.
 SiteTotals wavefronts_of(const std::vector<LaneAccess>& lanes, const std::vector<int>& lane_numbers) {
-  SiteTotals totals{1, lanes.size(), 0, 0, 0};
+  SiteTotals totals{.accesses = 1, .lanes = lanes.size()};
   uint32_t widest = 1;
   for (const LaneAccess& lane : lanes) totals.bytes += lane.size, widest = std::max(widest, lane.size);
   const int together = widest <= 4 ? 32 : widest <= 8 ? 16 : 8;
@@ -170,10 +174,7 @@ void AccessCounter::arrive() {
   close(index, 0xffffffffu);
 }
 
-void AccessCounter::warp_operation(unsigned lane_mask) {
-  ++warp_operations_;
-  close(thread_ / kLaneCount, lane_mask);
-}
+void AccessCounter::warp_operation(unsigned lane_mask) { close(thread_ / kLaneCount, lane_mask); }
 
 void AccessCounter::close(unsigned index, unsigned lane_mask) {
   Warp& warp = warps_[index];
@@ -224,7 +225,8 @@ void AccessCounter::close(size_t index, SiteOfWarp& site, unsigned lane_mask) {
                                     (1 + static_cast<double>(beyond) / static_cast<double>(totals.lanes)));
     };
     const uint64_t lanes_before = totals.lanes;
-    scaled(totals.accesses), scaled(totals.bytes), scaled(totals.units), scaled(totals.least);
+    scaled(totals.accesses), scaled(totals.bytes), scaled(totals.units), scaled(totals.least),
+        scaled(totals.lines);
     totals.lanes = lanes_before + beyond;
   }
   totals_[index].add(totals);

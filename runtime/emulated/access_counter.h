@@ -22,13 +22,13 @@
 
 namespace braid::emulated {
 
-constexpr size_t kSectorBytes = 32;
+constexpr size_t kSectorBytes = 32, kLineBytes = 128;
 
 struct SiteTotals {
-  uint64_t accesses = 0, lanes = 0, bytes = 0, units = 0, least = 0;
+  uint64_t accesses = 0, lanes = 0, bytes = 0, units = 0, least = 0, lines = 0;
   void add(const SiteTotals& other) {
     accesses += other.accesses, lanes += other.lanes, bytes += other.bytes;
-    units += other.units, least += other.least;
+    units += other.units, least += other.least, lines += other.lines;
   }
 };
 
@@ -70,7 +70,6 @@ class AccessCounter {
   uint64_t blocks() const { return blocks_; }
   uint64_t threads() const { return blocks_ * block_threads_; }
   uint64_t barriers() const { return barriers_; }
-  uint64_t warp_operations() const { return warp_operations_; }
   uint64_t read_intervals() const { return read_intervals_; }
   uint64_t block_sectors() const { return block_sectors_; }
   uint64_t read_bytes() { return bytes_of(reads_); }
@@ -119,7 +118,7 @@ class AccessCounter {
 
   unsigned block_threads_;
   unsigned thread_ = 0;
-  uint64_t blocks_ = 0, barriers_ = 0, warp_operations_ = 0, read_intervals_ = 0, block_sectors_ = 0;
+  uint64_t blocks_ = 0, barriers_ = 0, read_intervals_ = 0, block_sectors_ = 0;
   std::vector<SiteKey> sites_;
   std::vector<SiteTotals> totals_;
   std::map<SiteKey, size_t> site_numbers_;

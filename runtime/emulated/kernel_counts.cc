@@ -38,7 +38,6 @@ void add_counts(int rank, const std::string& name, const std::string& label, Acc
   counts.blocks += counter.blocks();
   counts.threads += counter.threads();
   counts.barriers += counter.barriers();
-  counts.warp_operations += counter.warp_operations();
   counts.read_intervals += counter.read_intervals();
   counts.block_sectors += counter.block_sectors();
   counts.read_bytes += counter.read_bytes();
@@ -66,7 +65,7 @@ std::vector<KernelCounts> take_kernel_counts() {
     for (const auto& [site, t] : kernel.sites) {
       const auto& [shared, kind, address] = site;
       counts.sites.push_back(
-          {places.at(address), shared, kind, t.accesses, t.lanes, t.bytes, t.units, t.least});
+          {places.at(address), shared, kind, t.accesses, t.lanes, t.bytes, t.units, t.least, t.lines});
     }
     result.push_back(std::move(counts));
   }
@@ -83,7 +82,7 @@ extern "C" void braid_emulated_take_kernel_counts(void* self,
     std::vector<BraidSiteCounts> sites;
     for (const auto& s : k.sites)
       sites.push_back(
-          {s.place.c_str(), s.shared ? 1 : 0, s.kind, s.accesses, s.lanes, s.bytes, s.units, s.least});
+          {s.place.c_str(), s.shared ? 1 : 0, s.kind, s.accesses, s.lanes, s.bytes, s.units, s.least, s.lines});
     const BraidKernelCounts counts{sizeof(BraidKernelCounts),
                                    k.rank,
                                    k.name.c_str(),
@@ -92,7 +91,6 @@ extern "C" void braid_emulated_take_kernel_counts(void* self,
                                    k.blocks,
                                    k.threads,
                                    k.barriers,
-                                   k.warp_operations,
                                    k.read_intervals,
                                    k.block_sectors,
                                    k.read_bytes,

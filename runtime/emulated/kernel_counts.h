@@ -15,13 +15,13 @@ struct SiteCounts {
   std::string place;  // "line 12 of model.cu"
   bool shared = false;
   int kind = 0;  // 0: reads, 1: writes, 2: atomic accesses
-  uint64_t accesses = 0, lanes = 0, bytes = 0, units = 0, least = 0;
+  uint64_t accesses = 0, lanes = 0, bytes = 0, units = 0, least = 0, lines = 0;
 };
 
 struct KernelCounts {
   int rank = 0;
   std::string name, label;
-  uint64_t launches = 0, blocks = 0, threads = 0, barriers = 0, warp_operations = 0;
+  uint64_t launches = 0, blocks = 0, threads = 0, barriers = 0;
   uint64_t read_intervals = 0, block_sectors = 0, read_bytes = 0, written_bytes = 0;
   std::vector<SiteCounts>
       sites;  // global reads, writes and atomics, then shared ones; in order of the program's code
