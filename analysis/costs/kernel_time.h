@@ -45,7 +45,7 @@ bool can_predict(const GpuDescription& gpu);
 // Of all launches together. `gpu` must satisfy can_predict.
 PredictedTime predicted_time(const KernelCounts& counts, const KernelCard& card, const GpuDescription& gpu);
 
-// No kernel that makes these accesses takes less, whatever its machine code is.
+// The time that DRAM needs for these accesses, whatever the machine code is.
 double least_us(const KernelCounts& counts, const GpuDescription& gpu);
 
 }  // namespace braid::analysis

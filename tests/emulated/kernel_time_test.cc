@@ -1,12 +1,16 @@
 // The model of kernels' times (analysis/costs/kernel_time.h) held against every timing of bench/gpu/RESULTS.md.
 #include "analysis/costs/kernel_time.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "analysis/costs/machine.h"
+#include "analysis/costs/roofline.h"
 #include "cli/model_counts.h"
 #include "runtime/emulated/kernel_counts.h"
 #include "tests/emulated/measured_kernels.h"
@@ -17,8 +21,21 @@ namespace {
 
 constexpr double kTolerance = 0.25;
 
-// Rows that the model misses, and its part of the measured time. A row that comes within the tolerance must leave this list.
-const std::map<std::string, double> kMissed = {};
+// Rows that the model misses: the predicted part of the measured time. A row within the tolerance must leave the list.
+const std::map<std::string, double> kMissed = {
+    // A lane stride of 4 KiB camps on few of L2's slices, of 2 KiB less so; no term of the model knows slices.
+    {"kernel_transpose_f32", 0.55},
+    // The library's kernels for small matrices, of halves with accesses of 2 bytes, are far from the roofline.
+    {"kernel_batched_product_f32", 0.66},
+    {"kernel_batched_product_f16", 0.31},
+    {"kernel_batched_product_bf16", 0.21},
+};
+
+// Models, of which there is no card: the generator no longer writes the kernels of then, and most of their time were products and
+// convolutions by loops that it wrote instead of calling the library.
+const std::set<std::string> kNotModelled = {"gpt2_f32", "gpt2_f16",     "gpt2_bf16",    "bert_f32",
+                                            "bert_f16", "bert_bf16",    "vit_f32",      "vit_f16",
+                                            "vit_bf16", "resnet50_f32", "resnet50_f16", "resnet50_bf16"};
 
 struct Row {
   std::string name;  // kernel_add_f32
@@ -59,30 +76,52 @@ class KernelTime : public EmulatedTest {
     emulated::options().count_accesses = true;
     emulated::take_kernel_counts();
   }
-  static analysis::PredictedTime predicted(const std::string& kernel, const std::string& type) {
+
+  // Of a row "kernel_add_f32".
+  double predicted_us(const std::string& row) const {
+    const size_t end = row.rfind('_');
+    const std::string kernel = row.substr(7, end - 7), type = row.substr(end + 1);
+    if (kernel.ends_with("product")) return product_us(kernel == "product", type);
     const MeasuredRun run = run_measured_kernel(kernel, type);
     EXPECT_EQ(run.error, nullptr) << run.error;
     analysis::KernelCounts counts;
-    braid_emulated_take_kernel_counts(&counts, [](void* self, const BraidKernelCounts* kernel) {
-      *static_cast<analysis::KernelCounts*>(self) = cli::model_counts(*kernel);
+    braid_emulated_take_kernel_counts(&counts, [](void* self, const BraidKernelCounts* counted) {
+      *static_cast<analysis::KernelCounts*>(self) = cli::model_counts(*counted);
     });
     counts *= run.factor;
-    return analysis::predicted_time(counts, card_of("kernel_" + kernel + "_" + type),
-                                    *analysis::load_machine("h200").gpu);
+    counts.read_bytes = run.read_bytes;
+    return analysis::predicted_time(counts, card_of(row), *h200_.gpu).us;
   }
+
+ private:
+  // By the library, so only by the roofline: 4096 x 4096 x 4096, or 384 of 512 x 64 x 512.
+  double product_us(bool one, const std::string& type) const {
+    const double batch = one ? 1 : 384, m = one ? 4096 : 512, k = one ? 4096 : 64;
+    const double bytes = batch * (2 * m * k + m * m) * (type == "f32" ? 4 : 2);
+    const ir::DType dtype = type == "f32" ? ir::DType::f32 : type == "f16" ? ir::DType::f16 : ir::DType::bf16;
+    return analysis::roofline(h200_, {analysis::KernelClass::gemm, dtype, 2 * batch * m * m * k, bytes}).us();
+  }
+
+  const analysis::Machine h200_ = analysis::load_machine("h200");
 };
 
-TEST_F(KernelTime, IsThatOfEveryMeasuredRowButThoseNamed) {
+TEST_F(KernelTime, IsWithinAQuarterOfEveryMeasuredRowButThoseNamed) {
   BRAID_NEEDS_OBSERVED_ACCESSES();
+  std::set<std::string> seen;
   for (const Row& row : measured_rows()) {
-    if (!row.name.starts_with("kernel_") || row.name.find("product") != std::string::npos) continue;
-    const std::string kernel = row.name.substr(7, row.name.rfind('_') - 7),
-                      type = row.name.substr(row.name.rfind('_') + 1);
-    const auto t = predicted(kernel, type);
-    printf("%-24s measured %7.1f predicted %7.1f ratio %.2f  mem %.1f l2 %.1f l1 %.1f lat %.1f issue %.1f\n",
-           row.name.c_str(), row.us, t.us, t.us / row.us, t.memory_us, t.l2_us, t.l1_us, t.latency_us,
-           t.issue_us);
+    seen.insert(row.name);
+    if (kNotModelled.contains(row.name)) continue;
+    ASSERT_TRUE(row.name.starts_with("kernel_")) << row.name << " is neither predicted nor named";
+    const double part = predicted_us(row.name) / row.us;
+    RecordProperty(row.name, fmt::format("{:.2f}", part));
+    const auto missed = kMissed.find(row.name);
+    if (missed == kMissed.end())
+      EXPECT_NEAR(part, 1, kTolerance) << row.name;
+    else
+      EXPECT_TRUE(std::abs(part - 1) > kTolerance && std::abs(part - missed->second) < 0.02)
+          << row.name << " is named with " << missed->second << "; now it is " << part;
   }
+  EXPECT_EQ(seen.size(), 27u + kNotModelled.size());
 }
 
 }  // namespace

@@ -6,25 +6,28 @@ namespace {
 
 using namespace braid::rt::device;
 
+// All elements in the order of the launch: of its 1,056 blocks of 256 threads only some run.
+constexpr int kWidth = 1024, kRows = 32768, kCount = kRows * kWidth;
+constexpr int kStride = 1056 * 256;
+
 template <class T>
-__global__ void add_kernel(const T* in0, const T* in1, T* out0, int count) {
-  for (int i = math::first_index<int>(); i < count; i += math::index_stride<int>())
-    out0[i] = math::add(in0[i], in1[i]);
+__global__ void add_kernel(const T* in0, const T* in1, T* out0) {
+  for (int i = math::first_index<int>(); i < kCount; i += kStride) out0[i] = math::add(in0[i], in1[i]);
 }
 
 template <class T>
-__global__ void mul_erf_add_kernel(const T* in0, T* out0, int count) {
-  for (int i = math::first_index<int>(); i < count; i += math::index_stride<int>()) {
+__global__ void mul_erf_add_kernel(const T* in0, T* out0) {
+  for (int i = math::first_index<int>(); i < kCount; i += kStride) {
     const float v = math::convert<float>(in0[i]);
     out0[i] = math::convert<T>(v * 0.5f * (math::erf(v * 0.70710677f) + 1.0f));
   }
 }
 
 template <class T>
-__global__ void copy_kernel(const T* in0, T* out0, int columns, int rows) {
-  for (int i = math::first_index<int>(); i < columns * rows; i += math::index_stride<int>()) {
-    const int i0 = i / rows, i1 = i % rows;
-    out0[rows * i0 + i1] = in0[i0 + 1024 * i1];
+__global__ void copy_kernel(const T* in0, T* out0) {
+  for (int i = math::first_index<int>(); i < kCount; i += kStride) {
+    const int i0 = i / kRows, i1 = i % kRows;
+    out0[kRows * i0 + i1] = in0[i0 + kWidth * i1];
   }
 }
 
@@ -81,19 +84,15 @@ __global__ void layer_norm_kernel(const T* in0, T* out0, int rows) {
   }
 }
 
-// Of the measured 1,056 blocks, which go round 31 rows each or, a thread of 256, 124 elements, two run here. A column is the work of a
-// block; the 16 columns of a sector of halves run.
-constexpr int kBlocks = 2, kWidth = 1024, kRows = 32768, kTurns = 31, kColumns = 16;
-constexpr int kCount = kBlocks * kTurns * kWidth;  // elements
+// Of 1,056 blocks two run. A block has 31 rows, or a column; the 16 columns of a sector of halves run.
+constexpr int kBlocks = 2, kBlockRows = 31, kColumns = 16;
 
 template <class T>
-cudaError_t launch(const std::string& kernel, cudaStream_t stream, const T* in, T* out) {
-  constexpr int rows = kBlocks * kTurns;
-  if (kernel == "add")
-    return BRAID_LAUNCH(add_kernel<T>, kBlocks, 256, 0, stream, in, in + kCount, out, kCount);
-  if (kernel == "gelu") return BRAID_LAUNCH(mul_erf_add_kernel<T>, kBlocks, 256, 0, stream, in, out, kCount);
-  if (kernel == "transpose")
-    return BRAID_LAUNCH(copy_kernel<T>, kBlocks, 256, 0, stream, in, out, 64, kCount / 64);
+cudaError_t launch(const std::string& kernel, cudaStream_t stream, const T* in, const T* other, T* out) {
+  constexpr int rows = kBlocks * kBlockRows;
+  if (kernel == "add") return BRAID_LAUNCH(add_kernel<T>, kBlocks, 256, 0, stream, in, other, out);
+  if (kernel == "gelu") return BRAID_LAUNCH(mul_erf_add_kernel<T>, kBlocks, 256, 0, stream, in, out);
+  if (kernel == "transpose") return BRAID_LAUNCH(copy_kernel<T>, kBlocks, 256, 0, stream, in, out);
   if (kernel == "row_sum")
     return BRAID_LAUNCH(sum_kernel<T>, kBlocks, 512, 0, stream, in, out, rows, kWidth, kWidth, 1);
   if (kernel == "column_sum")
@@ -105,18 +104,16 @@ cudaError_t launch(const std::string& kernel, cudaStream_t stream, const T* in, 
 }
 
 template <class T>
-const char* run(const std::string& kernel) {
-  constexpr size_t kBytes = size_t{kRows} * kWidth * sizeof(T);
-  T *in = nullptr, *out = nullptr;
+const char* run(const std::string& kernel, size_t elements) {
+  const size_t bytes = elements * sizeof(T);
+  T *in = nullptr, *other = nullptr, *out = nullptr;
   cudaStream_t stream;
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  CHECK_CUDA(cudaMalloc(&in, kBytes));
-  CHECK_CUDA(cudaMalloc(&out, kBytes));
-  CHECK_CUDA(cudaMemsetAsync(in, 0, kBytes, stream));
-  CHECK_CUDA(launch<T>(kernel, stream, in, out));
+  for (T** array : {&in, &other, &out}) CHECK_CUDA(cudaMalloc(array, bytes));
+  for (T* array : {in, other}) CHECK_CUDA(cudaMemsetAsync(array, 0, bytes, stream));
+  CHECK_CUDA(launch<T>(kernel, stream, in, other, out));
   CHECK_CUDA(cudaStreamSynchronize(stream));
-  CHECK_CUDA(cudaFree(in));
-  CHECK_CUDA(cudaFree(out));
+  for (T* array : {in, other, out}) CHECK_CUDA(cudaFree(array));
   CHECK_CUDA(cudaStreamDestroy(stream));
   return nullptr;
 }
@@ -125,10 +122,12 @@ const char* run(const std::string& kernel) {
 
 MeasuredRun run_measured_kernel(const std::string& kernel, const std::string& type) {
   MeasuredRun result;
-  result.error = type == "f32"   ? run<float>(kernel)
-                 : type == "f16" ? run<__half>(kernel)
-                                 : run<__nv_bfloat16>(kernel);
-  const double elements = kernel == "column_sum" ? kColumns * kRows : kCount;
-  result.factor = static_cast<double>(kRows) * kWidth / elements;
+  const auto run_type = type == "f32" ? run<float> : type == "f16" ? run<__half> : run<__nv_bfloat16>;
+  result.error = run_type(kernel, kCount);
+  const bool rows = kernel == "row_sum" || kernel == "softmax" || kernel == "layer_norm";
+  result.factor = kernel == "column_sum" ? static_cast<double>(kWidth) / kColumns
+                  : rows                 ? static_cast<double>(kRows) / (kBlocks * kBlockRows)
+                                         : static_cast<double>(kStride) / (kBlocks * 256);
+  result.read_bytes = (kernel == "add" ? 2.0 : 1.0) * kCount * (type == "f32" ? 4 : 2);
   return result;
 }

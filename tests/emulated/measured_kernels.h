@@ -4,12 +4,13 @@
 
 #include <string>
 
-// The share of the measured launch that runs: the whole takes `factor` times as many counts.
+// A few blocks of a measured launch, whose threads make the accesses that they made there.
 struct MeasuredRun {
   const char* error = nullptr;  // null: none
-  double factor = 0;
+  double factor = 0;            // the whole launch has so many times the counts
+  double read_bytes = 0;        // by the whole launch, each byte once: blocks that do not run share sectors
 };
 
 // `kernel`: "add", "gelu", "transpose", "row_sum", "column_sum", "softmax" or "layer_norm" of 32,768 rows of 1,024 elements of `type`:
-// "f32", "f16" or "bf16". Threads go as often round their loops as in the measured launch, but fewer blocks run.
+// "f32", "f16" or "bf16".
 MeasuredRun run_measured_kernel(const std::string& kernel, const std::string& type);
