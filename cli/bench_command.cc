@@ -35,6 +35,7 @@ struct Options {
   ExecuteOptions execute;
   bool serve = false;
   bool profile = false;
+  std::string cards;
 };
 
 // Runs one step per line "run" on standard input and prints its nanoseconds, so that a driver can alternate
@@ -124,9 +125,12 @@ int run(const Options& o, Report& report) {
       tell_times(result, report);
     }
   }
-  if (!o.profile) return 0;
   const std::map<std::string, std::int64_t> dims = dim_values(opened.table, o.model.dim_bounds());
   const ir::Schedule* schedule = opened.schedule ? &*opened.schedule : nullptr;
+  if (program.emulated)
+    tell_predicted(program, inputs.ranks, execution, schedule, dims,
+                   o.model.machine.empty() ? "h200" : o.model.machine, o.cards, report);
+  if (!o.profile) return 0;
   if (cuda) {
     execution.profile = true;
     tell_cuda_profile(program, execute(program, inputs.ranks, execution), schedule, dims,
@@ -153,6 +157,11 @@ void add_bench(CLI::App& app, Invocation& chosen) {
   command->add_flag("--profile", o->profile,
                     "Also time each kernel, and, of a model, compare it with what the machine can do; on the "
                     "emulated device, count launches, operations and bytes");
+  command
+      ->add_option("--cards", o->cards,
+                   "Kernel cards of the program, for predicted times on the emulated device: what "
+                   "scripts/kernel_cards.py --json prints")
+      ->type_name("FILE");
   command->add_flag("--serve", o->serve,
                     "Run one step per line 'run' on standard input and print its nanoseconds");
   o->execute.add(*command);

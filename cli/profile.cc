@@ -37,6 +37,7 @@ void add_work(const ir::Schedule& schedule, const ir::ScheduleNode& node, const 
     const analysis::KernelWork k = analysis::kernel_work(
         schedule.graph, op, [&](const ir::Expr& e) { return model.value(e); }, inside);
     work.flops += k.flops;
+    work.product = work.product || op.as<ir::Gemm>() != nullptr;
     work.bytes += k.bytes;
     work.f32 = work.f32 && k.dtype == ir::DType::f32;
     roof += analysis::roofline(model.machine(), k);

@@ -15,8 +15,9 @@ namespace braid::cli {
 // What the cost model counts of a node.
 struct NodeWork {
   double flops = 0, bytes = 0;
-  bool f32 = true;      // all of it: the roof of the CPU is of f32
-  double roof_us = -1;  // what `machine` needs at least, without the launch
+  bool f32 = true;       // all of it: the roof of the CPU is of f32
+  bool product = false;  // by the matrix library
+  double roof_us = -1;   // what `machine` needs at least, without the launch
 };
 // By the name of the node or operation. Nodes with regions, collectives and waits are missing: how often the first run is
 // not known, and the others compute nothing.
@@ -34,5 +35,13 @@ void tell_profile(const ProgramFiles& program, const std::vector<RankResult>& re
 void tell_cuda_profile(const ProgramFiles& program, const std::vector<RankResult>& results,
                        const ir::Schedule* schedule, const std::map<std::string, std::int64_t>& dims,
                        const std::string& machine, Report& report);
+
+// Runs a step of a CUDA program on the emulated device and prints the predicted time of each kernel of rank 0 on the GPU `machine`
+// (analysis/costs/kernel_time.h; predicted_profile.cc). `cards` is a file of kernel cards or empty: kernels without a card
+// have no time. Products have that of the roofline, if `schedule` is not null. UserErrors: of the machine and the cards.
+void tell_predicted(const ProgramFiles& program, const std::vector<std::vector<ir::Tensor>>& inputs,
+                    const ExecuteOptions& options, const ir::Schedule* schedule,
+                    const std::map<std::string, std::int64_t>& dims, const std::string& machine,
+                    const std::string& cards, Report& report);
 
 }  // namespace braid::cli

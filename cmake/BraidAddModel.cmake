@@ -120,7 +120,7 @@ function(_braid_cuda_runtime out emulated)
   if(emulated)
     set_source_files_properties(${sources} PROPERTIES LANGUAGE CXX)
     # -fsanitize only makes the compiler call functions at accesses and overflows; the emulated device has them.
-    target_compile_options(${name} PRIVATE -x c++ -O2 -fsanitize=thread,signed-integer-overflow -fstack-clash-protection)
+    target_compile_options(${name} PRIVATE -x c++ -O2 -g1 -fsanitize=thread,signed-integer-overflow -fstack-clash-protection)
     target_link_libraries(${name} PUBLIC braid::emulated_device)
     return()
   endif()

@@ -42,6 +42,25 @@ const BraidCudaSessionCalls& CudaLibrary::session_calls() const {
   return calls;
 }
 
+void CudaLibrary::count_kernels(const std::function<void()>& steps,
+                                const std::function<void(const BraidKernelCounts&)>& visit) const {
+  const auto count = reinterpret_cast<BraidCountAccesses>(symbol("braid_emulated_count_accesses"));
+  const auto take = reinterpret_cast<BraidTakeKernelCounts>(symbol("braid_emulated_take_kernel_counts"));
+  struct Counting {
+    BraidCountAccesses count;
+    explicit Counting(BraidCountAccesses function) : count(function) { count(1); }
+    ~Counting() { count(0); }
+  };
+  {
+    const Counting counting(count);
+    steps();
+  }
+  using Visit = std::function<void(const BraidKernelCounts&)>;
+  take(const_cast<Visit*>(&visit), [](void* self, const BraidKernelCounts* counts) {
+    if (counts->struct_size == sizeof(BraidKernelCounts)) (*static_cast<Visit*>(self))(*counts);
+  });
+}
+
 void CudaLibrary::report_leaks() const {
   if (const auto report = reinterpret_cast<void (*)()>(find("braid_emulated_report_leaks"))) report();
 }

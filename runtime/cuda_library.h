@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "runtime/cuda_host.h"
 #include "runtime/cuda_session.h"
+#include "runtime/kernel_counts.h"
 
 namespace braid::rt {
 
@@ -19,6 +21,9 @@ class CudaLibrary {
   const BraidCudaSessionCalls& session_calls() const;
   // Of the emulated device: what its checkers have found since the last call, by any program of this process. Empty on GPUs.
   std::string take_findings() const;
+  // The emulated device only: runs `steps` and calls `visit` with what it has counted of each kernel meanwhile. Call when nothing runs.
+  void count_kernels(const std::function<void()>& steps,
+                     const std::function<void(const BraidKernelCounts&)>& visit) const;
   // The emulated device only: resources that programs of this process have left are findings from now on. Call when none is open.
   void report_leaks() const;
 

@@ -18,7 +18,7 @@
 
 # -fsanitize=thread only makes the compiler call a function at each access; the emulated device has those functions, so libtsan
 # is not linked. A kernel whose stack overflows touches each of its pages, so that the overflow is found.
-set(BRAID_EMULATED_FLAGS -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow -fstack-clash-protection
+set(BRAID_EMULATED_FLAGS -x c++ -std=c++20 -O2 -fPIC -g1 -fsanitize=thread,signed-integer-overflow -fstack-clash-protection
     -DBRAID_EMULATED_DEVICE)
 # The emulated device knows the locks that a host thread holds: these functions call it.
 set(BRAID_EMULATED_LINK_FLAGS LINKER:--wrap=pthread_mutex_lock,--wrap=pthread_mutex_trylock,--wrap=pthread_mutex_unlock)

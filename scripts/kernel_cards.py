@@ -33,6 +33,8 @@ class Region:
 
     kind: str  # loop, tail, kernel
     instructions: int
+    loads: int  # of global memory
+    stores: int
     load_bytes: int
     store_bytes: int
     wide_bytes: int  # by accesses of 16 bytes
@@ -58,6 +60,7 @@ class Card:
     local: dict  # LDL and STL
     widths: dict  # of global loads and stores: {"load": {"U16": 1}, "store": ..}
     atomics: int
+    barriers: int  # of blocks
     instructions: int
     threads: int  # of a block
     threads_from: str  # launch, most, option
@@ -120,7 +123,7 @@ def region(kind, instructions):
              for i in instructions if i.name == "CALL"]  # fmt: skip
     wide = _bytes(i for i in loads + stores if i.access[2] >= 16)
     # A second round finds loads that are used in the next one.
-    return Region(kind, len(instructions), _bytes(loads), _bytes(stores), wide,
+    return Region(kind, len(instructions), len(loads), len(stores), _bytes(loads), _bytes(stores), wide,
                   *ahead(instructions, 1 if kind == "kernel" else 2), calls, matrix)  # fmt: skip
 
 
@@ -182,7 +185,8 @@ def card(kernel, name, resources, launch, block, gpu):
     local = {n: sum(i.name == n for i in instructions) for n in ("LDL", "STL")}
     return Card(*name, resources.registers, resources.spill_stores + resources.spill_loads, resources.stack,
                 resources.shared, launch.shared if launch else 0, local, {d: dict(sorted(w.items())) for d, w in widths.items()},
-                sum(i.name in ("ATOM", "ATOMG", "RED", "REDG") for i in instructions), len(instructions), threads, source,
+                sum(i.name in ("ATOM", "ATOMG", "RED", "REDG") for i in instructions),
+                sum(i.name == "BAR" for i in instructions), len(instructions), threads, source,
                 resident_threads(resources, threads, launch.shared or 0 if launch else 0, gpu), regions(kernel))  # fmt: skip
 
 

@@ -42,6 +42,8 @@ class Gpu:
     copy_gb_s: float | None = None
     l2_gb_s: float | None = None
     dram_latency_us: float | None = None
+    l2_latency_us: float | None = None
+    l1_latency_us: float | None = None
     origin: dict = dataclasses.field(default_factory=dict)  # of each constant: data_sheet, measured or fitted
 
 

@@ -1,4 +1,4 @@
-// Numbers of the user errors of machine descriptions, cost files, prices and measured timelines
+// Numbers of the user errors of machine descriptions, cost files, prices, measured timelines and kernel cards
 // (docs/errors.md).
 #pragma once
 
@@ -14,5 +14,7 @@ inline constexpr int kCostFileNotJson = 556;
 inline constexpr int kBadCostFile = 557;
 inline constexpr int kTimelineNotJson = 558;
 inline constexpr int kBadTimeline = 559;
+inline constexpr int kCardsNotJson = 548;
+inline constexpr int kBadCards = 549;
 
 }  // namespace braid::analysis

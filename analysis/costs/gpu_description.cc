@@ -60,6 +60,8 @@ GpuDescription gpu_description(JsonObject object) {
   gpu.copy_gb_s = measured("copy_gb_s");
   gpu.l2_gb_s = measured("l2_gb_s");
   gpu.dram_latency_us = measured("dram_latency_us");
+  gpu.l2_latency_us = measured("l2_latency_us");
+  gpu.l1_latency_us = measured("l1_latency_us");
   object.finish();
   return gpu;
 }

@@ -37,6 +37,7 @@ struct GpuDescription {
   std::optional<GpuConstant> copy_gb_s;        // bytes read and bytes written of a large copy, together
   std::optional<GpuConstant> l2_gb_s;          // sectors of 32 bytes
   std::optional<GpuConstant> dram_latency_us;  // of a load while the memory is busy
+  std::optional<GpuConstant> l2_latency_us, l1_latency_us;  // of a load that is found there
 };
 
 // User errors of the document for keys that are missing, unknown or out of range.

@@ -75,7 +75,7 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
   // -fsanitize only instruments: the emulated device provides the called functions, so the linker does not
   // get the option.
   const std::string compile = fmt::format(
-      "{} -x c++ -std=c++20 -O2 -fPIC -fsanitize=thread,signed-integer-overflow -fstack-clash-protection "
+      "{} -x c++ -std=c++20 -O2 -g1 -fPIC -fsanitize=thread,signed-integer-overflow -fstack-clash-protection "
       "-DBRAID_EMULATED_DEVICE -I{}",
       compiler, word(runtime.headers));
   const auto fail = [&](const std::string& command, const std::string& lines) {

@@ -12,18 +12,21 @@ struct alignas(kPackAlignment<T, n>) Pack {
   T values[n];
 };
 
-// The packs that begin at `pointer`, which must be aligned as they are.
+// The pack at `pointer`, which must be aligned as it is; to be written as a whole.
 template <int n, class T>
-__device__ auto* as_packs(T* pointer) {
+__device__ auto* as_pack(T* pointer) {
 #ifdef BRAID_EMULATED_DEVICE
-  emulated::check_alignment(pointer, kPackAlignment<T, n>);
+  for (int e = 0; e < n; e += kPackAlignment<T, n> / sizeof(T))
+    emulated::begin_pack(pointer + e, kPackAlignment<T, n>, true);
 #endif
   return reinterpret_cast<Pack<T, n>*>(pointer);
 }
+// The same, to be read as a whole.
 template <int n, class T>
-__device__ auto* as_packs(const T* pointer) {
+__device__ auto* as_pack(const T* pointer) {
 #ifdef BRAID_EMULATED_DEVICE
-  emulated::check_alignment(pointer, kPackAlignment<T, n>);
+  for (int e = 0; e < n; e += kPackAlignment<T, n> / sizeof(T))
+    emulated::begin_pack(pointer + e, kPackAlignment<T, n>, false);
 #endif
   return reinterpret_cast<const Pack<T, n>*>(pointer);
 }
@@ -31,7 +34,7 @@ __device__ auto* as_packs(const T* pointer) {
 // The n elements at `pointer`, which must be aligned as their pack is.
 template <int n, class T>
 __device__ Pack<T, n> load_pack(const T* pointer) {
-  return *as_packs<n>(pointer);
+  return *as_pack<n>(pointer);
 }
 // The first `valid` of them, at least one; the others are 0.
 template <int n, class T, class Index>
@@ -47,7 +50,7 @@ __device__ Pack<T, n> load_pack(const T* pointer, Index valid) {
 
 template <class T, int n>
 __device__ void store_pack(T* pointer, const Pack<T, n>& pack) {
-  *as_packs<n>(pointer) = pack;
+  *as_pack<n>(pointer) = pack;
 }
 template <class T, int n, class Index>
 __device__ void store_pack(T* pointer, const Pack<T, n>& pack, Index valid) {

@@ -85,7 +85,7 @@ __device__ T narrowed(PeerAccumulator<T> value) {
 template <class Op, class T, int n>
 __device__ Pack<T, n> reduced(const PeerGroup& group, uint64_t offset, int64_t index) {
   using A = PeerAccumulator<T>;
-  const auto load = [&](int peer) { return as_packs<n>(at_peer<const T>(group, offset, peer))[index]; };
+  const auto load = [&](int peer) { return load_pack<n>(at_peer<const T>(group, offset, peer) + index * n); };
   A sums[n];
   const Pack<T, n> first = load(0);
   for (int k = 0; k < n; ++k) sums[k] = widened(first.values[k]);
@@ -110,7 +110,7 @@ __device__ Pack<T, n> reduced_up_to(const PeerGroup& group, uint64_t offset, int
 template <class T, int n>
 __device__ void store_up_to(T* output, const Pack<T, n>& pack, int64_t index, int64_t count) {
   if ((index + 1) * n <= count) {
-    as_packs<n>(output)[index] = pack;
+    store_pack(output + index * n, pack);
   } else {
     for (int64_t i = index * n; i < count; ++i) output[i] = pack.values[i - index * n];
   }
@@ -150,7 +150,7 @@ __device__ void copy_packs(const PeerGroup& group, int peer, uint64_t input, T* 
   const T* from = at_peer<const T>(group, input, peer);
   for_packs<n>(count, [&](int64_t i) {
     if ((i + 1) * n <= count) {
-      as_packs<n>(output)[i] = as_packs<n>(from)[i];
+      store_pack(output + i * n, load_pack<n>(from + i * n));
     } else {
       for (int64_t k = i * n; k < count; ++k) output[k] = from[k];
     }

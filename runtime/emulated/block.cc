@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include "runtime/emulated/access_counter.h"
 #include "runtime/emulated/flags.h"
 #include "runtime/emulated/kernel_operation.h"
 #include "runtime/emulated/options.h"
@@ -50,6 +51,7 @@ const Fault* BlockRunner::run(const Launch& launch, const LaunchParameters& para
   current_shared = &checks_.shared();
   current_races = checks_.races();
   current_memory = &memory_;
+  current_counter = operation.counter();
   atomic_scope = Scope::kSystem;
   uint3 index;
   for (index.z = 0; index.z < grid.z && !fault_; ++index.z) {
@@ -61,6 +63,7 @@ const Fault* BlockRunner::run(const Launch& launch, const LaunchParameters& para
         }
         checks_.begin_block();
         watch_.begin_block();
+        if (current_counter != nullptr) current_counter->begin_block();
         operation.begin_block((index.z * grid.y + index.y) * grid.x + index.x);
         run_block(count_);
         if (!fault_) operation.end_block();
@@ -73,6 +76,7 @@ const Fault* BlockRunner::run(const Launch& launch, const LaunchParameters& para
   current_shared = nullptr;
   current_races = nullptr;
   current_memory = nullptr;
+  current_counter = nullptr;
   current_kernel_thread = nullptr;
   current_accesses = nullptr;
   if (fault_) {  // fibers that hold abandoned threads are restarted
@@ -158,6 +162,7 @@ void BlockRunner::switch_to(unsigned thread) {
   watch_.run_thread();
   current_accesses = &operation_->accesses();
   checks_.ordering().run_thread(thread);
+  if (current_counter != nullptr) current_counter->run_thread(thread);
 }
 
 void BlockRunner::fiber_main() {
@@ -165,6 +170,7 @@ void BlockRunner::fiber_main() {
     while (ready_count_ == 0 && next_ < count_) {
       switch_to(next_++);
       call_kernel();
+      if (current_counter != nullptr) current_counter->arrive();
       threads_[running_].ended = true;
       ++ended_;
     }
@@ -245,6 +251,7 @@ void BlockRunner::give_up() {
 }
 
 int BlockRunner::barrier(const char* what, Place place, BarrierResult result, int predicate) {
+  if (current_counter != nullptr) current_counter->arrive();
   barrier_and_ &= predicate != 0;
   barrier_or_ |= predicate != 0;
   barrier_count_ += predicate != 0;
@@ -260,6 +267,7 @@ int BlockRunner::barrier(const char* what, Place place, BarrierResult result, in
         });
     }
     checks_.ordering().barrier();
+    if (current_counter != nullptr) current_counter->barrier();
     operation_->barrier();
     barrier_results_[0] = std::exchange(barrier_and_, 1);
     barrier_results_[1] = std::exchange(barrier_or_, 0);
@@ -317,6 +325,7 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, Place place,
   if (exchange->arrived != mask) {
     wait(what, place, mask);
   } else {
+    if (current_counter != nullptr) current_counter->warp_operation(mask);
     if (all != nullptr) {  // on the kernel's own stack, as kernels may not touch other memory of the host
       uint64_t values[kLanes];
       std::copy_n(exchange->values, kLanes, values);

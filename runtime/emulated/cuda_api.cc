@@ -159,7 +159,7 @@ cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim
   if (const cudaError_t error = implicit_while_capturing(*stream, name); error != cudaSuccess) return error;
   stream->enqueue({WorkKind::kKernel, name,
                    [=, name = std::string(name), parameters = std::move(parameters)](TaskContext& context) {
-                     KernelOperation operation(context, name);
+                     KernelOperation operation(context, name, block);
                      const Fault* fault = block_runner().run(
                          {function, grid, block, shared_bytes, shared_limit}, parameters, operation);
                      operation.finish();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "runtime/emulated/access_counter.h"
 #include "runtime/emulated/access_set.h"
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/finding_list.h"
@@ -16,6 +17,9 @@
 #include "runtime/emulated/host_variables.h"
 #include "runtime/emulated/kernel_memory.h"
 #include "runtime/emulated/kernel_operation.h"
+
+// Behind the call of a hook: it tells accesses of different instructions apart.
+#define BRAID_CALLER reinterpret_cast<uintptr_t>(__builtin_return_address(0))
 
 namespace braid::emulated {
 
@@ -41,13 +45,16 @@ __attribute__((noinline)) void outside_kernel(uintptr_t address, size_t size, Ac
                      text + std::to_string(size) + " bytes of device memory by itself: " + where);
 }
 
-__attribute__((noinline)) void in_shared(uintptr_t address, size_t size, AccessKind kind) {
+__attribute__((noinline)) void in_shared(uintptr_t code, uintptr_t address, size_t size, AccessKind kind) {
   BlockRunner* runner = BlockRunner::current();
   if (runner == nullptr) return;
   if (runner->overdue()) runner->fail_overdue();
   const std::string* fault = runner->checks().shared_access(address, size, kind);
   if (fault != nullptr) runner->fail(FindingKind::kIllegalAccess, [&] { return *fault; });
   if (current_races != nullptr) current_races->shared(address, size, kind);
+  if (current_counter == nullptr) return;
+  const uintptr_t begin = runner->checks().shared().begin_of_array(address);
+  current_counter->shared(code, begin, address - begin, size, kind);
 }
 
 [[noreturn]] __attribute__((noinline)) void fail_access(const std::string& fault) {
@@ -61,11 +68,11 @@ inline void in_host_memory(uintptr_t address, size_t size, AccessKind kind) {
   if (is_watched_variable(address)) touch_variable(address, size, kind);
 }
 
-inline void observe(const void* pointer, size_t size, AccessKind kind) {
+inline void observe(uintptr_t code, const void* pointer, size_t size, AccessKind kind) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(pointer);
   if (__builtin_expect(address - device_region_begin >= kRegionBytes, 1)) {
     if (__builtin_expect(address - shared_region_begin < kSharedRegionBytes, 0))
-      in_shared(address, size, kind);
+      in_shared(code, address, size, kind);
     else if (current_kernel_thread == nullptr)
       in_host_memory(address, size, kind);
     else if (!current_memory->holds(address, size, kind))
@@ -79,6 +86,7 @@ inline void observe(const void* pointer, size_t size, AccessKind kind) {
   }
   const std::string* fault = accesses->record(address, size, kind);
   if (fault != nullptr) fail_access(*fault);
+  if (__builtin_expect(current_counter != nullptr, 0)) current_counter->global(code, address, size, kind);
   if (current_races == nullptr) return;
   current_races->global(address, size, kind);
   if (current_log != nullptr) current_log->add(address, size, current_races->thread(), kind);
@@ -92,23 +100,23 @@ inline void saw_byte(const volatile void* pointer, bool set) {
 
 // For accesses of one instruction. GCC reports those of types with a smaller alignment as ranges.
 template <size_t size>
-inline void observe_aligned(const void* pointer, AccessKind kind) {
+inline void observe_aligned(uintptr_t code, const void* pointer, AccessKind kind) {
   if (__builtin_expect(reinterpret_cast<uintptr_t>(pointer) % size != 0, 0)) check_alignment(pointer, size);
-  observe(pointer, size, kind);
+  observe(code, pointer, size, kind);
 }
 
 // An atomic access by the compiler's hooks or ours.
 template <class T, class Function>
-void hooked_atomic(const char* what, const volatile T* pointer, AccessKind kind, int order, unsigned patience,
-                   const Function& access) {
-  observe_aligned<sizeof(T)>(const_cast<const T*>(pointer), kind);
+void hooked_atomic(uintptr_t code, const char* what, const volatile T* pointer, AccessKind kind, int order,
+                   unsigned patience, const Function& access) {
+  observe_aligned<sizeof(T)>(code, const_cast<const T*>(pointer), kind);
   atomic_access(what, reinterpret_cast<uintptr_t>(pointer), order, patience, access);
 }
 
 template <class T>
-uint64_t compare_and_swap(T* p, T compare, T value) {
+uint64_t compare_and_swap(uintptr_t code, T* p, T compare, T value) {
   T before = compare;
-  hooked_atomic<T>("atomicCAS", p, AccessKind::kAtomic, __ATOMIC_RELAXED, 2, [&] {
+  hooked_atomic<T>(code, "atomicCAS", p, AccessKind::kAtomic, __ATOMIC_RELAXED, 2, [&] {
     const bool done =
         __atomic_compare_exchange_n(p, &before, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     return AtomicEffect{true, done, before, value};
@@ -120,13 +128,14 @@ uint64_t compare_and_swap(T* p, T compare, T value) {
 
 uint64_t compare_and_swap(void* address, size_t size, uint64_t compare, uint64_t value, Scope scope) {
   const WithScope with(scope);
+  const uintptr_t code = BRAID_CALLER;
   if (size == 4)
-    return compare_and_swap(static_cast<uint32_t*>(address), static_cast<uint32_t>(compare),
+    return compare_and_swap(code, static_cast<uint32_t*>(address), static_cast<uint32_t>(compare),
                             static_cast<uint32_t>(value));
   if (size == 2)
-    return compare_and_swap(static_cast<uint16_t*>(address), static_cast<uint16_t>(compare),
+    return compare_and_swap(code, static_cast<uint16_t*>(address), static_cast<uint16_t>(compare),
                             static_cast<uint16_t>(value));
-  return compare_and_swap(static_cast<uint64_t*>(address), compare, value);
+  return compare_and_swap(code, static_cast<uint64_t*>(address), compare, value);
 }
 
 }  // namespace braid::emulated
@@ -141,15 +150,17 @@ using braid::emulated::saw_byte;
 extern "C" {
 
 void* braid_emulated_memcpy(void* to, const void* from, size_t size) {
-  if (size > 0) observe(from, size, AccessKind::kRead), observe(to, size, AccessKind::kWrite);
+  if (size > 0)
+    observe(BRAID_CALLER, from, size, AccessKind::kRead), observe(BRAID_CALLER, to, size, AccessKind::kWrite);
   return std::memcpy(to, from, size);
 }
 void* braid_emulated_memmove(void* to, const void* from, size_t size) {
-  if (size > 0) observe(from, size, AccessKind::kRead), observe(to, size, AccessKind::kWrite);
+  if (size > 0)
+    observe(BRAID_CALLER, from, size, AccessKind::kRead), observe(BRAID_CALLER, to, size, AccessKind::kWrite);
   return std::memmove(to, from, size);
 }
 void* braid_emulated_memset(void* to, int value, size_t size) {
-  if (size > 0) observe(to, size, AccessKind::kWrite);
+  if (size > 0) observe(BRAID_CALLER, to, size, AccessKind::kWrite);
   return std::memset(to, value, size);
 }
 
@@ -168,13 +179,13 @@ void __tsan_func_exit() {}
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
-#define BRAID_HOOKS(size)                                                                   \
-  void __tsan_read##size(void* p) { observe_aligned<size>(p, AccessKind::kRead); }          \
-  void __tsan_write##size(void* p) { observe_aligned<size>(p, AccessKind::kWrite); }        \
-  void __tsan_unaligned_read##size(void* p) { observe(p, size, AccessKind::kRead); }        \
-  void __tsan_unaligned_write##size(void* p) { observe(p, size, AccessKind::kWrite); }      \
-  void __tsan_volatile_read##size(void* p) { observe_aligned<size>(p, AccessKind::kRead); } \
-  void __tsan_volatile_write##size(void* p) { observe_aligned<size>(p, AccessKind::kWrite); }
+#define BRAID_HOOKS(size)                                                                                 \
+  void __tsan_read##size(void* p) { observe_aligned<size>(BRAID_CALLER, p, AccessKind::kRead); }          \
+  void __tsan_write##size(void* p) { observe_aligned<size>(BRAID_CALLER, p, AccessKind::kWrite); }        \
+  void __tsan_unaligned_read##size(void* p) { observe(BRAID_CALLER, p, size, AccessKind::kRead); }        \
+  void __tsan_unaligned_write##size(void* p) { observe(BRAID_CALLER, p, size, AccessKind::kWrite); }      \
+  void __tsan_volatile_read##size(void* p) { observe_aligned<size>(BRAID_CALLER, p, AccessKind::kRead); } \
+  void __tsan_volatile_write##size(void* p) { observe_aligned<size>(BRAID_CALLER, p, AccessKind::kWrite); }
 BRAID_HOOKS(1)
 BRAID_HOOKS(2)
 BRAID_HOOKS(4)
@@ -182,10 +193,10 @@ BRAID_HOOKS(8)
 BRAID_HOOKS(16)
 #undef BRAID_HOOKS
 void __tsan_read_range(void* p, size_t size) {
-  if (size > 0) observe(p, size, AccessKind::kRead);
+  if (size > 0) observe(BRAID_CALLER, p, size, AccessKind::kRead);
 }
 void __tsan_write_range(void* p, size_t size) {
-  if (size > 0) observe(p, size, AccessKind::kWrite);
+  if (size > 0) observe(BRAID_CALLER, p, size, AccessKind::kWrite);
 }
 
 // Hooks of atomics replace the instruction, so they execute it, always with the strongest order. A load of a flag that
@@ -193,7 +204,7 @@ void __tsan_write_range(void* p, size_t size) {
 #define BRAID_ATOMICS(bits, type)                                                                            \
   type __tsan_atomic##bits##_load(const volatile type* p, int order) {                                       \
     type value = 0;                                                                                          \
-    hooked_atomic<type>("an atomic load", p, AccessKind::kAtomic, order, 64, [&] {                           \
+    hooked_atomic<type>(BRAID_CALLER, "an atomic load", p, AccessKind::kAtomic, order, 64, [&] {             \
       value = __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                          \
       return AtomicEffect{true, false, static_cast<uint64_t>(value), 0};                                     \
     });                                                                                                      \
@@ -201,13 +212,13 @@ void __tsan_write_range(void* p, size_t size) {
     return value;                                                                                            \
   }                                                                                                          \
   void __tsan_atomic##bits##_store(volatile type* p, type v, int order) {                                    \
-    hooked_atomic<type>("an atomic store", p, AccessKind::kAtomicStore, order, 0, [&] {                      \
+    hooked_atomic<type>(BRAID_CALLER, "an atomic store", p, AccessKind::kAtomicStore, order, 0, [&] {        \
       __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                              \
       return AtomicEffect{false, true, 0, static_cast<uint64_t>(v)};                                         \
     });                                                                                                      \
   }                                                                                                          \
   type __tsan_atomic##bits##_compare_exchange_val(volatile type* p, type expected, type v, int order, int) { \
-    hooked_atomic<type>("an atomic exchange", p, AccessKind::kAtomic, order, 2, [&] {                        \
+    hooked_atomic<type>(BRAID_CALLER, "an atomic exchange", p, AccessKind::kAtomic, order, 2, [&] {          \
       const type wanted = expected;                                                                          \
       const bool done = __atomic_compare_exchange_n(const_cast<type*>(p), &expected, v, false,               \
                                                     __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);                     \
@@ -226,15 +237,15 @@ void __tsan_write_range(void* p, size_t size) {
                                                   int on_failure) {                                          \
     return __tsan_atomic##bits##_compare_exchange_strong(p, expected, v, order, on_failure);                 \
   }
-#define BRAID_FETCH(bits, type, name, builtin)                                          \
-  type __tsan_atomic##bits##_##name(volatile type* p, type v, int order) {              \
-    type before = 0;                                                                    \
-    hooked_atomic<type>("an atomic update", p, AccessKind::kAtomic, order, 0, [&] {     \
-      before = builtin(p, v, __ATOMIC_SEQ_CST);                                         \
-      return AtomicEffect{true, true, static_cast<uint64_t>(before),                    \
-                          static_cast<uint64_t>(__atomic_load_n(p, __ATOMIC_SEQ_CST))}; \
-    });                                                                                 \
-    return before;                                                                      \
+#define BRAID_FETCH(bits, type, name, builtin)                                                    \
+  type __tsan_atomic##bits##_##name(volatile type* p, type v, int order) {                        \
+    type before = 0;                                                                              \
+    hooked_atomic<type>(BRAID_CALLER, "an atomic update", p, AccessKind::kAtomic, order, 0, [&] { \
+      before = builtin(p, v, __ATOMIC_SEQ_CST);                                                   \
+      return AtomicEffect{true, true, static_cast<uint64_t>(before),                              \
+                          static_cast<uint64_t>(__atomic_load_n(p, __ATOMIC_SEQ_CST))};           \
+    });                                                                                           \
+    return before;                                                                                \
   }
 #define BRAID_ALL_ATOMICS(bits, type)                    \
   BRAID_ATOMICS(bits, type)                              \

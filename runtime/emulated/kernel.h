@@ -96,6 +96,8 @@ unsigned warp_ballot(const char* what, Place place, unsigned mask, bool predicat
 int lane_of_warp();
 // An access at a device or shared address that is no multiple of `alignment` is an error.
 void check_alignment(const void* pointer, size_t alignment);
+// The calling thread reads or writes the aligned `bytes` there with one instruction.
+void begin_pack(const void* pointer, size_t bytes, bool write);
 // The first lane of the calling lane's section of `width` lanes.
 int section_start(const char* what, int width);
 

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "runtime/emulated/kernel_counts.h"
 #include "runtime/emulated/options.h"
 
 namespace braid::emulated {
@@ -30,11 +31,12 @@ LogicalThread logical_thread_of(const Lane& lane, unsigned block, size_t slot) {
 
 }  // namespace
 
-KernelOperation::KernelOperation(TaskContext& context, std::string name)
+KernelOperation::KernelOperation(TaskContext& context, std::string name, dim3 block)
     : context_(context),
       name_(std::move(name)),
       whole_(checker().begin(context.lane.thread, context.clock, name_, context.label)),
-      begin_(context.clock) {}
+      begin_(context.clock),
+      counter_(options().count_accesses ? std::make_unique<AccessCounter>(block) : nullptr) {}
 
 std::string KernelOperation::describe() const {
   std::string text = name_;
@@ -58,7 +60,7 @@ bool KernelOperation::goes_by_blocks() {
   block_clock_ = begin_;
   log_.limit = std::numeric_limits<size_t>::max();
   // What came before the last barrier precedes all that follows.
-  AccessRanges before = context_.accesses.finish();
+  AccessRanges before = take_accesses();
   if (!log_.overflown) {
     auto uninitialized = std::move(before.uninitialized);
     before = replay(interval_begin_);
@@ -77,6 +79,12 @@ void KernelOperation::add_operation(LogicalThread thread, VectorClock& clock, Ac
   if (ranges.empty() && ranges.uninitialized.empty()) return;
   const auto part = checker().begin(thread, clock, name_, context_.label);
   checker().finish(part, std::move(ranges));
+}
+
+AccessRanges KernelOperation::take_accesses() {
+  AccessRanges ranges = context_.accesses.finish();
+  if (counter_ != nullptr) counter_->touched(ranges);
+  return ranges;
 }
 
 AccessRanges KernelOperation::replay(size_t count) {
@@ -181,7 +189,7 @@ void KernelOperation::barrier() {
     flush(index, thread);
     after.join(thread.clock);
   }
-  auto uninitialized = context_.accesses.finish().uninitialized;
+  auto uninitialized = take_accesses().uninitialized;
   AccessRanges ranges = replay(log_.entries.size());
   ranges.uninitialized = std::move(uninitialized);
   add_operation(context_.lane.of_block(block_), block_clock_, std::move(ranges));
@@ -206,7 +214,8 @@ void KernelOperation::finish() {
   end_block();  // of a kernel that was given up: its present block
   current_log = nullptr;
   context_.clock.join(end_);
-  checker().finish(whole_, context_.accesses.finish());
+  checker().finish(whole_, take_accesses());
+  if (counter_ != nullptr) add_counts(context_.stream.device.index, name_, context_.label, *counter_);
 }
 
 }  // namespace braid::emulated

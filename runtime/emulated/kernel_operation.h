@@ -10,9 +10,11 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "runtime/emulated/access_counter.h"
 #include "runtime/emulated/kernel.h"
 #include "runtime/emulated/stream.h"
 
@@ -50,11 +52,13 @@ struct ReleaseClocks {
 
 class KernelOperation {
  public:
-  KernelOperation(TaskContext& context, std::string name);
+  KernelOperation(TaskContext& context, std::string name, dim3 block);
   // Hands everything to the checker, also for an aborted kernel.
   void finish();
 
   AccessSet& accesses() { return context_.accesses; }
+  // Null if nothing is counted.
+  AccessCounter* counter() { return counter_.get(); }
   const char* name() const { return name_.c_str(); }
   // "kernel [node] on rank 0 stream 1"
   std::string describe() const;
@@ -93,6 +97,8 @@ class KernelOperation {
   // The thread's accesses since it last synchronised become an operation.
   void flush(unsigned index, Thread& thread);
   void add_operation(LogicalThread thread, VectorClock& clock, AccessRanges ranges);
+  // The accesses so far, which the counter is told of.
+  AccessRanges take_accesses();
   // The first `count` entries of the log, without those that are part of an operation already.
   AccessRanges replay(size_t count);
 
@@ -107,6 +113,7 @@ class KernelOperation {
   AccessLog log_;
   size_t interval_begin_ = 0;  // in the log
   AccessSet part_;
+  std::unique_ptr<AccessCounter> counter_;
 };
 
 }  // namespace braid::emulated

@@ -34,6 +34,7 @@ Options from_environment() {
 #ifdef __SANITIZE_THREAD__
   o.check_accesses = false;  // libtsan has the hooks, so kernels' accesses are unknown
 #endif
+  o.count_accesses = number(kCount, 0) != 0;
   o.print_findings = number(kPrint, 1) != 0;
   return o;
 }

@@ -36,6 +36,7 @@ class SharedMemory {
 
   // "byte 4 of shared memory 'partial' (128 bytes)"; the address lies within an array.
   std::string describe(uintptr_t address) const;
+  uintptr_t begin_of_array(uintptr_t address) const { return array_at(address).begin; }
   const std::string& name_at(uintptr_t address) const { return array_at(address).name; }
 
  private:

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/emulated/access_counter.h"
 #include "runtime/emulated/block.h"
 #include "runtime/emulated/device_memory.h"
 #include "runtime/emulated/finding_list.h"
@@ -34,6 +35,13 @@ void check_alignment(const void* pointer, size_t alignment) {
     return "misaligned access at " + place + ": it must be aligned to " + std::to_string(alignment) +
            " bytes";
   });
+}
+
+void begin_pack(const void* pointer, size_t bytes, bool write) {
+  check_alignment(pointer, bytes);
+  if (current_counter != nullptr)
+    current_counter->pack(reinterpret_cast<uintptr_t>(pointer), bytes,
+                          write ? AccessKind::kWrite : AccessKind::kRead);
 }
 
 #ifndef BRAID_REAL_UBSAN

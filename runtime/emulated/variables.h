@@ -20,9 +20,10 @@ inline constexpr rt::NumberVariable kSharedKb{"BRAID_EMULATED_SHARED_KB", 48, 22
 inline constexpr rt::NumberVariable kSymmetric{"BRAID_EMULATED_SYMMETRIC", 0, 1};
 inline constexpr rt::NumberVariable kMisalignedPointers{"BRAID_EMULATED_MISALIGNED_POINTERS", 0, 1};
 inline constexpr rt::NumberVariable kCheck{"BRAID_EMULATED_CHECK", 0, 1};
+inline constexpr rt::NumberVariable kCount{"BRAID_EMULATED_COUNT", 0, 1};
 inline constexpr rt::NumberVariable kPrint{"BRAID_EMULATED_PRINT", 0, 1};
 inline constexpr rt::NumberVariable kVariables[] = {
     kDevices,  kMemoryMb,  kTimeoutMs,          kHangMs, kDelayUs, kSeed, kDeterministic,
-    kSharedKb, kSymmetric, kMisalignedPointers, kCheck,  kPrint};
+    kSharedKb, kSymmetric, kMisalignedPointers, kCheck,  kCount,   kPrint};
 
 }  // namespace braid::emulated

@@ -91,7 +91,7 @@ constexpr Change kChanges[] = {
     {"an atomic of the device only", "atomicCAS_system(", "atomicCAS("},
     {"no barrier of the ranks", "if (!peer_barrier(group)) return;", ""},
     {"no barrier of the ranks", "  peer_barrier(group);", ""},
-    {"a pack at an odd place", "as_packs<n>(output)[", "as_packs<n>(output + 1)["},
+    {"a pack at an odd place", "store_pack(output + ", "store_pack(output + 1 + "},
 };
 
 struct Base {
