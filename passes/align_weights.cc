@@ -12,17 +12,6 @@ namespace {
 
 using namespace ir;
 
-// [batch..., n, k], with one matrix where a batch dimension repeats it.
-TensorRef transposed_matrices(TensorRef b) {
-  const std::size_t n = b.sizes.size();
-  for (std::size_t d = 0; d + 2 < n; ++d) {
-    if (b.strides[d].is_constant(0)) b.sizes[d] = 1;
-  }
-  std::swap(b.sizes[n - 2], b.sizes[n - 1]);
-  std::swap(b.strides[n - 2], b.strides[n - 1]);
-  return b;
-}
-
 // Of rows as RowPacker made them, for a product whose operand was `given`.
 TensorRef as_operand(TensorRef rows, const TensorRef& given) {
   const std::size_t n = given.sizes.size();

@@ -13,6 +13,7 @@
 #include "passes/compact.h"
 #include "passes/fusion_graph.h"
 #include "passes/joined_constants.h"
+#include "passes/pack_rows.h"
 #include "passes/product_epilogue.h"
 #include "passes/row_slices.h"
 
@@ -36,16 +37,6 @@ struct Group {
   std::vector<bool> collectives;  // of all starts, those that depend on it
   std::int64_t last = 0;          // the number of the last member among all products
 };
-
-TensorRef transposed_matrices(TensorRef b) {
-  const std::size_t n = b.sizes.size();
-  for (std::size_t d = 0; d + 2 < n; ++d) {
-    if (b.strides[d].is_constant(0)) b.sizes[d] = 1;
-  }
-  std::swap(b.sizes[n - 2], b.sizes[n - 1]);
-  std::swap(b.strides[n - 2], b.strides[n - 1]);
-  return b;
-}
 
 bool mentions(Expr e, Expr symbol) {
   bool found = false;

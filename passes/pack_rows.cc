@@ -18,6 +18,16 @@ bool aligned(Expr bytes) { return provably_multiple(bytes, kRowUnit); }
 
 }  // namespace
 
+TensorRef transposed_matrices(TensorRef b) {
+  const std::size_t n = b.sizes.size();
+  for (std::size_t d = 0; d + 2 < n; ++d) {
+    if (b.strides[d].is_constant(0)) b.sizes[d] = 1;
+  }
+  std::swap(b.sizes[n - 2], b.sizes[n - 1]);
+  std::swap(b.strides[n - 2], b.strides[n - 1]);
+  return b;
+}
+
 TensorRef RowPacker::rows(const TensorRef& from, std::size_t outer, std::vector<OpId>& copies) {
   if (const std::optional<TensorRef> stored = as_rows(from, outer)) return *stored;
   std::vector<std::pair<TensorRef, TensorRef>>& earlier = packed_[from.buffer];

@@ -11,6 +11,9 @@
 
 namespace braid::passes {
 
+// The matrices [..., k, n] as [..., n, k], with one where a batch dimension repeats it.
+ir::TensorRef transposed_matrices(ir::TensorRef b);
+
 class RowPacker {
  public:
   explicit RowPacker(ir::Graph& graph) : graph_(graph) {}

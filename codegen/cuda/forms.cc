@@ -40,7 +40,7 @@ Form form_of_quotient(const LoopPlan& plan, const Member& m, std::size_t k) {
     return literal_reciprocal(literal_value(by)) != 0 ? Form::literal_product : Form::ieee;
   const Level of_divisor = m.values[static_cast<std::size_t>(divisor.index)].level;
   // Without packs, only what is the same for a whole row is computed less often than the quotient.
-  const bool of_row = of_divisor == Level::point && plan.shape != LoopPlan::Shape::points;
+  const bool of_row = of_divisor == Level::point && plan.by_rows();
   if (of_divisor >= m.values[k].level || (plan.pack == 1 && !of_row)) return Form::ieee;
   const bool is_f16 =
       by.dtype == DType::f16 || (by.code == OpCode::cast && m.loops.body.operand_dtype(by) == DType::f16);

@@ -162,9 +162,10 @@ class Planner {
       if (const std::int64_t bytes = contiguous_bytes(d); bytes >= most) most = bytes, plan_.lane = d;
     }
     const bool rows = std::any_of(members().begin(), members().end(), [](const Member& m) { return m.row; });
-    std::int64_t folded = 0, beside = 0, along = 0;  // elements, bytes
+    std::int64_t folds = 0, folded = 0, beside = 0, along = 0;  // members, elements, bytes
     for (const Member& m : members()) {
       if (!m.folds) continue;
+      ++folds;
       folded = std::max(folded, ir::bounds(ir::numel(std::span(m.loops.sizes).subspan(outer()))).max);
       beside += loaded_bytes(m, m.loops.sizes.size() - 1);
       along += plan_.lane < outer() ? loaded_bytes(m, plan_.lane) : 0;
@@ -174,13 +175,15 @@ class Planner {
     const bool in_threads = points >= kEnoughPoints || folded <= kShortColumn;
     if (!rows && (folded <= kShortFold || (along > beside && in_threads)))
       plan_.shape = Shape::points;
-    else if (!rows && along > beside && points >= kPointsOfColumns)
+    else if (!rows && along > beside && points >= kPointsOfColumns && folds <= kMostColumnFolds)
       plan_.shape = Shape::columns;
     if (plan_.shape == Shape::points) choose_across();
   }
 
   // Points that occupy a GPU when each thread takes a pack of them, and a warp.
   static constexpr std::int64_t kEnoughPoints = 1 << 19, kPointsOfColumns = 1 << 8;
+  // Each kind of fold has up to 16 KiB of shared memory (column_reduce), and a kernel 48 KiB without asking.
+  static constexpr std::int64_t kMostColumnFolds = 3;
 
   // Whether a tile may take the load: its index is one of the loop alone, and the load reads at every point.
   bool may_be_tiled(const Member& m, std::size_t k, std::size_t across) const {

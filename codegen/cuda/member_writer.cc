@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "codegen/cuda/forms.h"
 #include "codegen/cuda/scalar.h"
@@ -262,7 +263,10 @@ std::optional<MemberWriter::FoldEnd> MemberWriter::fold_end(const Member& m) con
   const ir::Scalar given = ir::to_scalar(other.literal), neutral = ir::neutral(m.loops.reduce, other.dtype);
   if (ir::is_float(other.dtype) ? given.d != neutral.d : given.i != neutral.i) return std::nullopt;
   const ir::Instr &lhs = body[body[condition].operands[0]], &rhs = body[body[condition].operands[1]];
-  if (lhs.code != OpCode::index || rhs.code != OpCode::index) return std::nullopt;
+  const auto exact = [](const ir::Instr& instr) {
+    return instr.code == OpCode::index && instr.dtype == DType::i64;
+  };
+  if (!exact(lhs) || !exact(rhs)) return std::nullopt;  // those of other types wrap
   for (std::size_t d = m.thread_begin; d < m.loops.sizes.size(); ++d) {
     const Expr i = graph_.pool->index(d), size = rhs.index - (lhs.index - i);
     bool of_values = false;
@@ -270,7 +274,9 @@ std::optional<MemberWriter::FoldEnd> MemberWriter::fold_end(const Member& m) con
     if (of_values || ir::has_index(size, m.lane_begin, m.lane_end) ||
         ir::has_index(size, m.thread_begin, m.loops.sizes.size()))
       continue;
-    return FoldEnd{d, condition, ir::min(m.loops.sizes[d], size)};
+    const FoldEnd end{d, condition, ir::min(m.loops.sizes[d], size)};
+    if (index_ == std::string_view("int") && !fits_int32(end.size, m.loops.sizes)) return std::nullopt;
+    return end;
   }
   return std::nullopt;
 }

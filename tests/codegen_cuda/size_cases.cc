@@ -177,6 +177,17 @@ fused fused_weights {
 %z: f32[a, 1] output = pointwise { %0 = load %scaled %1 = load %y %2 = sub %0, %1 store %2 }
 output %z)";
 
+// Elements are left out by a number that wraps: 0 to 199 of every 256.
+constexpr const char* kWrappingBound = R"(graph g
+dim a in [0, 600]
+input %x: f32[a, 512]
+%y: f32[512] output = reduction sum [512] over [a] {
+  %0 = index u8 i1 %1 = index u8 200 %2 = lt %0, %1
+  %3 = load %x[512*i1 + i0] if %2 %4 = constant f32 0.0 %5 = where %2, %3, %4 store %5
+}
+output %y
+)";
+
 ir::Schedule planned_text(const char* text) {
   ir::Schedule schedule = ir::parse_schedule(text, "case");
   passes::run_passes(schedule, passes::parse_pass_list("plan_memory"));
@@ -256,6 +267,7 @@ std::vector<SizeCase> size_cases() {
   for (std::int64_t columns : {0, 1, 2})
     add(fmt::format("short_rows_{}", columns), {0, 1, 4}, 1e-5, [=] { return short_rows(columns); });
   add("one_key", {0, 1, 4}, 1e-5, [] { return planned_text(kOneKey); });
+  add("wrapping_bound", {0, 1, 600}, 0, [] { return planned_text(kWrappingBound); });
   add("one_in_place", {0, 1, 4}, 1e-5, [] { return planned_text(kInPlace); });
   constexpr std::pair<const char*, Epilogue> kEpilogues[] = {
       {"none", Epilogue::none},           {"bias", Epilogue::bias},
