@@ -35,7 +35,7 @@ struct Options {
   ExecuteOptions execute;
   bool serve = false;
   bool profile = false;
-  std::string cards;
+  std::string cards, predicted_costs;
 };
 
 // Runs one step per line "run" on standard input and prints its nanoseconds, so that a driver can alternate
@@ -98,10 +98,22 @@ void tell_times(const RankResult& result, Report& report) {
                                     {"steps_per_second", 1e9 / mean}});
 }
 
+void check_prediction(const Options& o, const ProgramFiles& program) {
+  if (o.cards.empty() && o.predicted_costs.empty()) return;
+  if (!program.emulated)
+    ir::user_error(kBadOption, {.file = o.model.model},
+                   "--cards and --predicted-costs are for CUDA programs on the emulated device",
+                   "add --device emulated");
+  if (o.cards.empty())
+    ir::user_error(kBadOption, {.file = o.model.model}, "--predicted-costs needs --cards",
+                   "scripts/kernel_cards.py --json prints them");
+}
+
 int run(const Options& o, Report& report) {
   codegen::TempDir temporary;
   const OpenedModel opened = open_model(o.model, o.execute.device, temporary, report);
   const ProgramFiles& program = opened.files;
+  check_prediction(o, program);
   const GivenInputs inputs = make_inputs_or_draw(opened.table, o.model, o.inputs, report);
   if (o.serve) {
     if (opened.table.ranks != 1 || program.abi != codegen::ProgramAbi::host)
@@ -129,7 +141,7 @@ int run(const Options& o, Report& report) {
   const ir::Schedule* schedule = opened.schedule ? &*opened.schedule : nullptr;
   if (program.emulated)
     tell_predicted(program, inputs.ranks, execution, schedule, dims,
-                   o.model.machine.empty() ? "h200" : o.model.machine, o.cards, report);
+                   {o.model.machine.empty() ? "h200" : o.model.machine, o.cards, o.predicted_costs}, report);
   if (!o.profile) return 0;
   if (cuda) {
     execution.profile = true;
@@ -161,6 +173,11 @@ void add_bench(CLI::App& app, Invocation& chosen) {
       ->add_option("--cards", o->cards,
                    "Kernel cards of the program, for predicted times on the emulated device: what "
                    "scripts/kernel_cards.py --json prints")
+      ->type_name("FILE");
+  command
+      ->add_option("--predicted-costs", o->predicted_costs,
+                   "Write the predicted times of nodes as a cost file for --costs of explain, opt and compile "
+                   "(emulated device)")
       ->type_name("FILE");
   command->add_flag("--serve", o->serve,
                     "Run one step per line 'run' on standard input and print its nanoseconds");

@@ -36,12 +36,17 @@ void tell_cuda_profile(const ProgramFiles& program, const std::vector<RankResult
                        const ir::Schedule* schedule, const std::map<std::string, std::int64_t>& dims,
                        const std::string& machine, Report& report);
 
-// Runs a step of a CUDA program on the emulated device and prints the predicted time of each kernel of rank 0 on the GPU `machine`
-// (analysis/costs/kernel_time.h; predicted_profile.cc). `cards` is a file of kernel cards or empty: kernels without a card
-// have no time. Products have that of the roofline, if `schedule` is not null. UserErrors: of the machine and the cards.
+struct Prediction {
+  std::string machine;  // of the GPU
+  std::string cards;    // a file of kernel cards, or empty: then no kernel has a time
+  std::string costs;    // where the times are written to as a cost file (analysis/costs/cost_file.h), or empty
+};
+// Runs a step of a CUDA program on the emulated device and prints the predicted time of each kernel of rank 0
+// (analysis/costs/kernel_time.h; predicted_profile.cc). Products have that of the roofline, if `schedule` is not null.
+// UserErrors: of the machine and the cards, and of a prediction that is to be written and cannot be made.
 void tell_predicted(const ProgramFiles& program, const std::vector<std::vector<ir::Tensor>>& inputs,
                     const ExecuteOptions& options, const ir::Schedule* schedule,
-                    const std::map<std::string, std::int64_t>& dims, const std::string& machine,
-                    const std::string& cards, Report& report);
+                    const std::map<std::string, std::int64_t>& dims, const Prediction& prediction,
+                    Report& report);
 
 }  // namespace braid::cli

@@ -197,6 +197,13 @@ class Legaliser {
     bool rounds = true;  // sums may be stored in the type of the operands
   };
 
+  // Storage of the arena that holds nothing but the buffer; invalid: it has none.
+  StorageId own_activation(BufferId id) const {
+    const StorageId s = graph_[id].storage;
+    if (!s.valid() || graph_[s].kind != StorageKind::activation || graph_[s].alias_of.valid()) return {};
+    return s;
+  }
+
   // Makes the product store its value after so many steps; the returned operation computes the result from it.
   OpId split_epilogue(OpId id, const Split& split) {
     changed_ = true;
@@ -220,9 +227,17 @@ class Legaliser {
     } else {
       Buffer sums = graph_[result];
       sums.name += ".sum";
-      stored.buffer = graph_.add_buffer(std::move(sums));
-      graph_[result].layout = MutationOutput{stored.buffer};
-      graph_[result].storage = {};
+      if (const StorageId own = own_activation(result); own.valid()) {
+        // The plan lets both share memory. In a fused node that alone reads the result, it needs none.
+        Storage copy = graph_[own];
+        copy.name = sums.name;
+        sums.storage = graph_.add_storage(std::move(copy));
+        stored.buffer = graph_.add_buffer(std::move(sums));
+      } else {
+        stored.buffer = graph_.add_buffer(std::move(sums));
+        graph_[result].layout = MutationOutput{stored.buffer};
+        graph_[result].storage = {};
+      }
     }
     const BufferId sums = stored.buffer;
     product.out = stored;

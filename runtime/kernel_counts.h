@@ -17,10 +17,11 @@ struct BraidSiteCounts {
   uint64_t lines;     // lines of 128 bytes; of shared memory 0
 };
 
-// One kernel of one rank under one label, in all its launches.
+// One kernel of one node of one rank, in all its launches.
 struct BraidKernelCounts {
   uint32_t struct_size;
   int32_t rank;
+  int32_t node;  // of the program's table; -1: none
   const char* name;
   const char* label;  // ONNX nodes
   uint64_t launches, blocks, threads;

@@ -275,6 +275,13 @@ def read_cards(paths, gpu, block, nvcc, nvdisasm):
     return sorted(found, key=lambda c: (c.program, c.kernel))
 
 
+def json_text(cards, gpu, nvcc, nvdisasm):
+    """What `braid bench --cards` reads."""
+    found = {"machine": gpu.name, "nvcc": cubin.version(nvcc), "nvdisasm": cubin.version(nvdisasm),
+             "cards": [dataclasses.asdict(c) for c in cards]}  # fmt: skip
+    return json.dumps(found, indent=1) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -291,8 +298,7 @@ def main():
     nvcc, nvdisasm = cubin.tools()
     found = read_cards(options.paths, gpu, options.block, nvcc, nvdisasm)
     if options.json:
-        print(json.dumps({"machine": gpu.name, "nvcc": cubin.version(nvcc), "nvdisasm": cubin.version(nvdisasm),
-                          "cards": [dataclasses.asdict(c) for c in found]}, indent=1))  # fmt: skip
+        print(json_text(found, gpu, nvcc, nvdisasm), end="")
     else:
         print(table(found))
     return 0

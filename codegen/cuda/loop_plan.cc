@@ -357,9 +357,6 @@ class Planner {
     if (const std::vector<std::int64_t> sizes = streamed_sizes(); !sizes.empty()) {
       const auto [narrowest, widest] = std::ranges::minmax(sizes);
       most = std::min(kPackBytes / narrowest, 2 * kPackBytes / widest);
-      // Loads of a fold may wait for a condition; then two of them are in flight at once.
-      if (plan_.shape == Shape::columns)
-        most = std::max(most, std::min<std::int64_t>(8, 2 * kPackBytes / widest));
     }
     const std::int64_t all = single_bytes(1, false);
     std::int64_t best = 1;

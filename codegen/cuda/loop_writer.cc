@@ -276,7 +276,7 @@ class LoopWriter {
   void write_tiled_load(const TiledLoad& load) {
     const Member& member = plan_.members[load.member];
     const ir::Instr& instr = member.loops.body.instrs[load.instr];
-    k_.line(fmt::format("{}.pack_at(at / packs, at % packs) = load_pack<pack>({} + {}{});",
+    k_.line(fmt::format("{}.store(at / packs, at % packs, load_pack<pack>({} + {}{}));",
                         MemberWriter::tile_name(load.member, load.instr), k_.input(instr.buffer),
                         k_.operand(instr.index, member.loops.sizes), across_whole() ? "" : ", valid"));
   }

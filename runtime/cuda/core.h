@@ -70,7 +70,7 @@ class InstanceCore : private Reporter {
   Instance::Collective begin_collective();
   bool end_collective(bool good);
   void comes_to_collective();
-  void begin_node();
+  int begin_node();  // its place in the table
   cudaStream_t profiled_communication() const {
     return layout_.collectives ? program_.communication_ : nullptr;
   }
@@ -105,6 +105,7 @@ class InstanceCore : private Reporter {
   NodeProfile profile_;
   bool graphs_ = false;
   Collectives collectives_ = Collectives::kCalled;  // of the present step
+  int next_node_ = 0;  // of the present step
   size_t next_collective_ = 0;
   uint32_t collective_ = 0;  // the latest of the present step, from 1; kernels that read peers' memory count
   std::vector<const void*> pointers_;  // of the present run: inputs, then outputs

@@ -18,8 +18,7 @@ bool Instance::failed(ncclResult_t e, const char* call) { return core_->ok(e, ca
 
 void Instance::at_node(const char* node) {
   core_->failure_.node = node;
-  core_->begin_node();
-  BRAID_LABEL(node);
+  set_label(node, core_->begin_node());
 }
 
 Instance::Collective Instance::begin_collective() { return core_->begin_collective(); }

@@ -106,12 +106,14 @@ bool InstanceCore::enqueue(cudaStream_t stream) {
   return !executed || watch_.announce();
 }
 
-void InstanceCore::begin_node() {
+int InstanceCore::begin_node() {
   if (profile_.on()) profile_.next_node(program_.compute_, profiled_communication());
+  return next_node_++;
 }
 
 // The step's own calls, from the streams' meeting at its beginning to that at its end.
 bool InstanceCore::enqueue_calls() {
+  next_node_ = 0;
   next_collective_ = 0;
   collective_ = 0;
   if (watched_ && layout_.collectives) watch_.comes_to(0, program_.communication_);

@@ -61,7 +61,8 @@ emulated::LaunchResult launch(const char* name, void (*kernel)(Parameters...), d
 }
 
 // Names the ONNX node (or other origin) of this thread's next launches, copies and collectives.
-inline void set_label(const char* label) { emulated::set_label(label); }
+// `node`: where a program's table has it.
+inline void set_label(const char* label, int node = -1) { emulated::set_label(label, node); }
 using emulated::StepScope;
 
 #else
@@ -84,7 +85,7 @@ cudaError_t launch(const char*, void (*kernel)(Parameters...), dim3 grid, dim3 b
       parameters);
 }
 
-inline void set_label(const char*) {}
+inline void set_label(const char*, int = -1) {}
 
 // From its construction to done() a step is enqueued, before and after other work of the stream; see
 // runtime/emulated/step_scope.h.

@@ -1,6 +1,6 @@
 // A square of elements in shared memory: a block writes it by rows and reads it by columns, both without bank conflicts.
 //
-//   transposes:  16 bytes from each lane to tile.pack_at(row, column), __syncthreads(), then tile.element(k, row)
+//   transposes:  tile.store(row, column, the 16 bytes that a lane has loaded), __syncthreads(), then tile.element(k, row)
 //
 // Element (row, column) lies in pack column / pack of its row. The packs of a row change places by an exclusive or with row / pack. So lanes that take
 // the same column of rows `pack` apart find them in different banks, and a row needs no padding.
@@ -28,11 +28,18 @@ struct Tile {
   static constexpr int kSide = tile_side(pack), kPacks = kSide / pack, kSize = kSide * kPacks;
   Pack<T, pack>* packs;
 
-  __device__ Pack<T, pack>& pack_at(int row, int column) const {
-    return packs[row * kPacks + (column ^ (row / pack % kPacks))];
+  // `column` counts packs.
+  __device__ void store(int row, int column, const Pack<T, pack>& values) const {
+    store_pack(packs[place_of(row, column)].values, values);
   }
+  // `column` counts elements.
   __device__ T element(int row, int column) const {
-    return pack_at(row, column / pack).values[column % pack];
+    return packs[place_of(row, column / pack)].values[column % pack];
+  }
+
+ private:
+  static __device__ int place_of(int row, int column) {
+    return row * kPacks + (column ^ (row / pack % kPacks));
   }
 };
 

@@ -134,7 +134,10 @@ bool release(void* pointer, AllocationKind kind) {
   return device_memory().free(pointer, kind);
 }
 
-void set_label(const char* label) { host_thread().label = label == nullptr ? "" : label; }
+void set_label(const char* label, int node) {
+  host_thread().label = label == nullptr ? "" : label;
+  host_thread().node = node;
+}
 
 cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim3 block, size_t shared_bytes,
                           cudaStream_t handle, LaunchParameters parameters) {

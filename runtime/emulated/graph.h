@@ -24,6 +24,7 @@
 struct CUgraphNode_st {
   braid::emulated::WorkKind kind;
   std::string name, label;
+  int node = -1;
   size_t lane = 0;                              // of the graph
   std::set<size_t> after;                       // nodes
   bool asynchronous = false;                    // may wait for other ranks

@@ -51,7 +51,7 @@ struct LaunchParameters {
 };
 cudaError_t launch_kernel(const char* name, const void* function, dim3 grid, dim3 block, size_t shared_bytes,
                           cudaStream_t stream, LaunchParameters parameters);
-void set_label(const char* label);
+void set_label(const char* label, int node);
 void* static_shared(const void* site, const char* name, size_t size, size_t alignment);
 void* dynamic_shared();
 void* peer_pointer(ncclWindow_vidmem* window, size_t offset_bytes, int peer);

@@ -19,7 +19,7 @@ struct Kernel {
 
 struct All {
   std::mutex mutex;
-  std::map<std::tuple<int, std::string, std::string>, Kernel> kernels;
+  std::map<CountedKernel, Kernel> kernels;
 };
 // Never destroyed: streams may still run while the process ends.
 All& all() {
@@ -29,10 +29,10 @@ All& all() {
 
 }  // namespace
 
-void add_counts(int rank, const std::string& name, const std::string& label, AccessCounter& counter) {
+void add_counts(const CountedKernel& launched, AccessCounter& counter) {
   counter.finish();
   const std::lock_guard lock(all().mutex);
-  Kernel& kernel = all().kernels[{rank, name, label}];
+  Kernel& kernel = all().kernels[launched];
   KernelCounts& counts = kernel.counts;
   ++counts.launches;
   counts.blocks += counter.blocks();
@@ -49,7 +49,7 @@ void add_counts(int rank, const std::string& name, const std::string& label, Acc
 }
 
 std::vector<KernelCounts> take_kernel_counts() {
-  std::map<std::tuple<int, std::string, std::string>, Kernel> kernels;
+  std::map<CountedKernel, Kernel> kernels;
   {
     const std::lock_guard lock(all().mutex);
     kernels = std::exchange(all().kernels, {});
@@ -61,7 +61,7 @@ std::vector<KernelCounts> take_kernel_counts() {
   std::vector<KernelCounts> result;
   for (auto& [key, kernel] : kernels) {
     KernelCounts& counts = kernel.counts;
-    std::tie(counts.rank, counts.name, counts.label) = key;
+    counts.kernel = key;
     for (const auto& [site, t] : kernel.sites) {
       const auto& [shared, kind, address] = site;
       counts.sites.push_back(
@@ -84,9 +84,10 @@ extern "C" void braid_emulated_take_kernel_counts(void* self,
       sites.push_back(
           {s.place.c_str(), s.shared ? 1 : 0, s.kind, s.accesses, s.lanes, s.bytes, s.units, s.least, s.lines});
     const BraidKernelCounts counts{sizeof(BraidKernelCounts),
-                                   k.rank,
-                                   k.name.c_str(),
-                                   k.label.c_str(),
+                                   k.kernel.rank,
+                                   k.kernel.node,
+                                   k.kernel.name.c_str(),
+                                   k.kernel.label.c_str(),
                                    k.launches,
                                    k.blocks,
                                    k.threads,

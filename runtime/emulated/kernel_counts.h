@@ -18,9 +18,15 @@ struct SiteCounts {
   uint64_t accesses = 0, lanes = 0, bytes = 0, units = 0, least = 0, lines = 0;
 };
 
-struct KernelCounts {
+struct CountedKernel {
   int rank = 0;
+  int node = -1;  // of the program's table; -1: none
   std::string name, label;
+  auto operator<=>(const CountedKernel&) const = default;
+};
+
+struct KernelCounts {
+  CountedKernel kernel;
   uint64_t launches = 0, blocks = 0, threads = 0, barriers = 0;
   uint64_t read_intervals = 0, block_sectors = 0, read_bytes = 0, written_bytes = 0;
   std::vector<SiteCounts>
@@ -28,9 +34,9 @@ struct KernelCounts {
 };
 
 // A launch that is done.
-void add_counts(int rank, const std::string& name, const std::string& label, AccessCounter& counter);
+void add_counts(const CountedKernel& launched, AccessCounter& counter);
 
-// Sorted by rank, name and label; then forgotten. Complete once all streams are synchronised.
+// Sorted by rank, node, name and label; then forgotten. Complete once all streams are synchronised.
 std::vector<KernelCounts> take_kernel_counts();
 
 }  // namespace braid::emulated

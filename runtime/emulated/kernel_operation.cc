@@ -215,7 +215,8 @@ void KernelOperation::finish() {
   current_log = nullptr;
   context_.clock.join(end_);
   checker().finish(whole_, take_accesses());
-  if (counter_ != nullptr) add_counts(context_.stream.device.index, name_, context_.label, *counter_);
+  if (counter_ != nullptr)
+    add_counts({context_.stream.device.index, context_.node, name_, context_.label}, *counter_);
 }
 
 }  // namespace braid::emulated

@@ -126,6 +126,7 @@ CUgraphNode_st node_of(std::vector<PendingCollective> pending) {
   CUgraphNode_st node{WorkKind::kCollective,
                       name_of(pending.front().call.kind),
                       pending.front().call.label,
+                      -1,
                       0,
                       {},
                       true,

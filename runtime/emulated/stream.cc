@@ -194,6 +194,7 @@ void reset_devices() {
   take_findings();
   host_thread().last_error = cudaSuccess;
   host_thread().label.clear();
+  host_thread().node = -1;
   host_thread().step = nullptr;
   host_thread().declared = nullptr;
 }
@@ -242,7 +243,8 @@ void CUstream_st::enqueue(Work work) {
   if (host_thread().declared != nullptr)  // also in replays
     work.task = in_step(host_thread().declared, std::move(work.task));
   if (const auto captured = capture()) {
-    CUgraphNode_st node{work.kind, work.name, host_thread().label, 0, {}, work.asynchronous, {}, nullptr};
+    CUgraphNode_st node{
+        work.kind, work.name, host_thread().label, host_thread().node, 0, {}, work.asynchronous, {}, nullptr};
     node.make = [work = std::move(work)] { return work; };
     captured->add(*this, std::move(node));
     return;
@@ -312,7 +314,7 @@ void CUstream_st::wait_for(std::shared_ptr<Recording> recording) {
 void CUstream_st::push(Task task, bool asynchronous, std::function<void()> if_failed) {
   HostThread& host = host_thread();
   std::unique_lock lock(mutex_);
-  queue_.push_back({std::move(task), std::move(if_failed), host.now(), host.label});
+  queue_.push_back({std::move(task), std::move(if_failed), host.now(), host.label, host.node});
   const uint64_t target = ++enqueued_;
   if (asynchronous) pending_asynchronous_ = enqueued_;
   changed_.notify_all();
@@ -337,7 +339,7 @@ void CUstream_st::work() {
           std::chrono::microseconds(delays_() % static_cast<uint64_t>(options().max_delay.count())));
     clock.join(next.host_clock);
     if (device.error.load() == cudaSuccess) {
-      TaskContext context{*this, lane, accesses, clock, std::move(next.label)};
+      TaskContext context{*this, lane, accesses, clock, std::move(next.label), next.node};
       if (!next.task(context)) device.fail(cudaErrorUnknown);  // unless it has said why: because of a peer
     } else if (next.if_failed) {
       next.if_failed();

@@ -62,6 +62,7 @@ struct TaskContext {
   AccessSet& accesses;
   VectorClock& clock;  // the lane's
   std::string label;
+  int node;  // of the program's table; -1: none
 };
 
 // Returns false if the stream has failed (the task has reported why); later tasks on this device are not run.
@@ -120,6 +121,7 @@ struct CUstream_st {
     std::function<void()> if_failed;
     braid::emulated::VectorClock host_clock;
     std::string label;
+    int node = -1;
   };
   void work();
   std::vector<CUstream_st*> implicitly_before();

@@ -312,7 +312,7 @@ TEST_F(CountedTest, CountsAddUpAndAreTaken) {
   const KernelCounts counts = counted();
   EXPECT_EQ(counts.launches, 3u);
   EXPECT_EQ(counts.read_bytes, 3u * 4096);
-  EXPECT_EQ(counts.name, "tile_kernel<33>");
+  EXPECT_EQ(counts.kernel.name, "tile_kernel<33>");
   EXPECT_TRUE(emulated::take_kernel_counts().empty());
 }
 

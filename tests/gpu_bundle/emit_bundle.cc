@@ -1,6 +1,7 @@
 // Writes what a GPU bundle runs: emit_bundle OUT MODELS.txt [NAME...]
 //
 //   OUT/programs/*.cu                   the programs of tests/codegen_cuda, the kernels of kernels.cc, and the models
+//   OUT/kernels/*.braid                 the graphs of kernels.cc, before passes
 //   OUT/cases.txt, OUT/cases.data       what they are run with and must give (bench/gpu/case_file.h)
 //   OUT/runtime/...                     the sources of Braid's runtime that they need
 //
@@ -18,6 +19,7 @@
 
 #include "codegen/cuda/standalone.h"
 #include "driver/compile.h"
+#include "ir/printer.h"
 #include "tests/codegen_cuda/cases.h"
 #include "tests/gpu_bundle/bundle_case.h"
 #include "tests/gpu_bundle/kernels.h"
@@ -50,6 +52,11 @@ class Bundle {
     } catch (const std::exception& e) {
       throw std::runtime_error(program.emitted.name + ": " + e.what());
     }
+  }
+
+  void write_graph(const std::string& name, const ir::Schedule& schedule) const {
+    fs::create_directories(out_ / "kernels");
+    std::ofstream(out_ / "kernels" / (name + ".braid")) << ir::print(schedule);
   }
 
   bool has(const std::string& program) const { return added_.contains(program); }
@@ -132,6 +139,7 @@ void add_kernels(Bundle& bundle, const Names& wanted) {
     CompileOptions options;
     options.target = "cuda";
     ir::Schedule schedule = k.build();
+    bundle.write_graph(k.name, schedule);
     optimise(schedule, options);
     bundle.add("kernels",
                {schedule,
