@@ -148,7 +148,7 @@ void add_kernels(Bundle& bundle, const Names& wanted) {
                 dtype_of(schedule),
                 loosest_type(schedule.graph),
                 {},
-                std::move(flops)},
+                flops_of(k.build())},
                {k.small}, {k.large});
   }
 }
