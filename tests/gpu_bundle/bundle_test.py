@@ -338,6 +338,37 @@ expected 0 0 f32 2 1 {offset}
         self.assertNotEqual(self.made().expected["correct/a"], before)
 
 
+class Torch(Folder):
+    """Rows of PyTorch that share processes, with a script that plays PyTorch."""
+
+    PLAY = """import json, os, sys
+for id in sys.argv[2:]:
+    if id == "crash":
+        os.abort()
+    print("{ a line of the library }")
+    print(json.dumps({"id": id, "error": "no"} if id == "error" else {"id": id, "median_us": 1}), flush=True)
+"""
+
+    def states(self, *ids, script=PLAY):
+        (self.folder / "torch_rows.py").write_text(script)
+        check = self.made()
+        rows = [
+            gpu_check.Row(f"torch_graph/{id_}", "torch", [argparse.Namespace(id=id_)], None, "")
+            for id_ in ids
+        ]
+        with unittest.mock.patch.object(gpu_check, "HARNESS", self.folder):
+            check.torch("graph", rows)
+        return {name.split("/")[1]: row["state"] for name, row in check.state["rows"].items()}
+
+    def test_a_row_that_ends_the_process_takes_no_other_along(self):
+        found = self.states("a", "crash", "error", "b")
+        self.assertEqual(found, {"a": "pass", "crash": "fail", "error": "fail", "b": "pass"})
+
+    def test_without_pytorch_all_are_skipped(self):
+        script = "print('SKIP PyTorch is not installed'); raise SystemExit(3)"
+        self.assertEqual(self.states("a", "b", script=script), {"a": "skip", "b": "skip"})
+
+
 class Tools(unittest.TestCase):
     """What the outputs of tools say."""
 
