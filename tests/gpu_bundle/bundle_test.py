@@ -68,16 +68,20 @@ class Bundle(unittest.TestCase):
         self.assertEqual(again.returncode, 0, again.stdout)
         self.assertEqual(again.stdout.strip(), f"{len(self.rows())} pass")
 
-    def test_rows_are_of_one_bundle(self):
-        data = self.folder / "cases.data"
-        kept = data.read_bytes()
-        data.write_bytes(kept + b"\0")
+    def test_only_rows_whose_program_has_changed_run_again(self):
+        text = self.folder / "cases.txt"
+        kept = text.read_text()
+        source = next(c.source for c in self.cases if c.program == "app_sum")
+        self.assertRegex(source, "^[0-9a-f]{16}$")
+        text.write_text(kept.replace(source, "0" * 16))
         try:
-            again = self.check("--only", "correct/app_sum", "--results", str(self.copy_of_results()))
+            again = self.check("--only", "correct/", "--results", str(self.copy_of_results()))
         finally:
-            data.write_bytes(kept)
-        self.assertIn("is of another bundle", again.stdout)
-        self.assertIn("pass     correct/app_sum", again.stdout)
+            text.write_text(kept)
+        rows = len(self.rows())
+        self.assertIn(f"is of another bundle: {rows - 2} of its {rows} rows are still", again.stdout)
+        ran = [line.split()[1] for line in again.stdout.splitlines() if line.startswith("pass")]
+        self.assertEqual(ran, [f"correct/{c.id}" for c in self.cases if c.program == "app_sum"])
 
     def test_a_wrong_output_is_reported_with_its_place(self):
         case = next(c for c in self.cases if c.program == "app_layer" and c.kind != "timing")
