@@ -342,6 +342,40 @@ expected 0 0 f32 2 1 {offset}
         self.assertNotEqual(self.made().expected["correct/a"], before)
 
 
+class Sanitized(Folder):
+    """Rows of compute-sanitizer, with a tool that prints what a test wants about one case that passes."""
+
+    def row(self, output, api_errors, status=sanitizer.EXIT_CODE):
+        check = self.made()
+        script = self.folder / "compute-sanitizer"
+        script.write_text(
+            f"#!/bin/bash\necho BEGIN gemm_f32\ncat <<'END'\n{output}\nEND\necho END gemm_f32 pass\nexit {status}\n"
+        )
+        script.chmod(0o755)
+        row = gpu_check.Row("memcheck/gemm", "sanitizer", [argparse.Namespace(id="gemm_f32")], None, "")
+        with unittest.mock.patch.object(sanitizer, "program", lambda: script if output else None):
+            check.sanitize("memcheck", api_errors, row)
+        found = check.state["rows"]["memcheck/gemm"]
+        return found["state"], found["detail"]
+
+    def test_expected_errors_of_calls_pass(self):
+        self.assertEqual(self.row(tool_outputs.LIBRARY_CALLS_FAIL, True), ("pass", "1 of 1"))
+
+    def test_other_errors_of_calls_fail(self):
+        state, detail = self.row(tool_outputs.OUR_CALL_FAILS, True)
+        self.assertEqual(state, "fail")
+        self.assertIn("calls failed that are not expected to", detail)
+
+    def test_findings_fail_whatever_the_status(self):
+        self.assertEqual(self.row(tool_outputs.HAZARDS, False, status=0), ("fail", "1 of 1 pass; 3 findings"))
+
+    def test_no_findings_pass(self):
+        self.assertEqual(self.row(tool_outputs.NO_ERRORS, False, status=0), ("pass", "1 of 1"))
+
+    def test_without_the_tool_the_row_is_skipped(self):
+        self.assertEqual(self.row("", False), ("skip", "compute-sanitizer is not installed"))
+
+
 class Torch(Folder):
     """Rows of PyTorch that share processes, with a script that plays PyTorch."""
 
