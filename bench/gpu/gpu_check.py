@@ -449,9 +449,10 @@ class Check:
         self.json_row(row, [self.harness, "time", row.cases[0].id])
 
     def is_built(self, row):
-        # A build is no result that another machine could have brought. One that ran out of time goes on.
+        # A build is no result that another machine could have brought. One that ran out of time goes on. Of other programs it would
+        # give results to the wrong ones, so --only and --keep do not matter.
         unfinished = self.state["rows"].get(row.name, {}).get("state") == "timeout"
-        if not self.harness.exists() or unfinished or self.wanted(row.name):
+        if not self.harness.exists() or unfinished or not self.is_current(row.name) or self.wanted(row.name):
             self.build_all(row)
         return self.harness.exists() and self.state["rows"].get(row.name, {}).get("state") != "timeout"
 
