@@ -4,7 +4,7 @@
 #   scripts/gpu_bundle.sh [--small|--sample] [OUT]  default: out/gpu_bundle; --small without the large models, --sample with a few
 #                                                  programs of each kind only, without Python packages
 #   scripts/gpu_bundle.sh --results OUT            writes bench/gpu/RESULTS.md with the results in OUT/results
-# On the GPU machine: cmake -S . -B build && cmake --build build -j, or just ./run_gpu_check.sh, which builds and runs all rows.
+# On the GPU machine: cmake -S . -B build && cmake --build build -j, or just ./run_gpu_check.sh, which builds and runs rows.
 # BRAID_BUILD names the build folder with bin/emit_bundle (default: build/release, which is built if need be).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -94,7 +94,7 @@ if ((bytes >= limit)); then
   echo "gpu_bundle.sh: the bundle has $bytes bytes, $limit is the limit" >&2
   exit 1
 fi
-# Results of the same bundle stay.
+# Results stay: rows that are still of these programs are not run again.
 [[ ! -d $out/results ]] || mv "$out/results" "$out.part/results"
 rm -rf "$out"
 mv "$out.part" "$out"

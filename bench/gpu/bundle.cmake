@@ -26,7 +26,8 @@ find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS "${BRAID_CUDA_ROOT}" 
 message(STATUS "cuDNN: ${CUDNN_LIBRARY}")
 
 set(harness "${CMAKE_CURRENT_SOURCE_DIR}/harness")
-add_executable(gpu_check "${harness}/gpu_check.cc" "${harness}/rank_run.cc" "${harness}/processes.cc" "${harness}/machine.cc")
+add_executable(gpu_check "${harness}/gpu_check.cc" "${harness}/rank_run.cc" "${harness}/processes.cc" "${harness}/machine.cc"
+               "${harness}/device_properties.cc")
 target_link_libraries(gpu_check PRIVATE braid_cuda_runtime)
 set(BUNDLE_PROGRAMS "*" CACHE STRING "Patterns of names: only these sources of programs/ are built")
 list(TRANSFORM BUNDLE_PROGRAMS REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/programs/\\1.cu" OUTPUT_VARIABLE patterns)

@@ -2,11 +2,13 @@
 //
 //   gpu_check list                                  a line per case: id, library, kind, dtype, ranks
 //   gpu_check run [--graph|--processes] ID...       prints "BEGIN id", then "END id pass|fail|skip: why" for each
-//   gpu_check time [--repeat N] ID                  one line of JSON: medians of CUDA events, eager and from a graph
-//   gpu_check machine                               one line of JSON: device, versions, copy bandwidth, peaks of products
+//   gpu_check time [--repeat N] ID                  one line of JSON: medians of CUDA events, enqueued and from a graph
+//   gpu_check step ID                               two steps, the second for a profiler (cudaProfilerStart to cudaProfilerStop)
+//   gpu_check machine                               one line of JSON: device, its properties, versions, copy bandwidth, peaks of products
 //
 // With --graph the step runs once, then from a CUDA graph, and the outputs of the replay count. Ranks are threads with a device
-// each, or with --processes processes that share one GPU and speak NCCL over sockets.
+// each, or with --processes processes that share one GPU and speak NCCL over sockets. Timed and profiled steps are enqueued without the
+// program's own graphs, and inputs and outputs take turns in timings (rotation.h).
 // It reads cases.txt and cases.data in the working directory, and libraries beside itself. Exit status 0: nothing failed.
 #include <dlfcn.h>
 
@@ -14,16 +16,21 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <thread>
 
+#include "device_properties.h"
 #include "machine.h"
 #include "processes.h"
 #include "rank_run.h"
+#include "rotation.h"
 
 #ifdef BRAID_EMULATED_DEVICE
 extern "C" int braid_emulated_findings(char* text, unsigned long size, int take);
+#else
+#include <cuda_profiler_api.h>
 #endif
 
 namespace braid::gpu_bundle {
@@ -139,8 +146,8 @@ int run(const std::map<std::string, Case>& cases, const Options& o) {
   return failed > 0 ? 1 : 0;
 }
 
-int time(const std::map<std::string, Case>& cases, const Options& o) {
-  const Case& c = cases.at(o.ids.at(0));
+// Calls `use` with a run of a program of one rank that enqueues its steps, after a first step.
+void with_one_rank(const Case& c, const std::function<void(RankRun&)>& use) {
   if (c.ranks != 1) throw Skipped("timings are of one rank");
   device_count();
   ncclUniqueId id;
@@ -148,18 +155,49 @@ int time(const std::map<std::string, Case>& cases, const Options& o) {
   GPU_CHECK(ncclGetUniqueId(&id));
   GPU_CHECK(ncclCommInitRank(&comm, 1, id, 0));
   {
-    RankRun run(c, program_of(c), "cases.data", 0, comm);
+    RankRun run(c, program_of(c), "cases.data", 0, comm, -1);
     run.step();
     run.wait();
     run.compare();
-    const Times eager = time_on(run.stream(), o.repeat, [&] { run.step(); });
-    const Times graph = time_on(run.stream(), o.repeat, [&] { run.replay(); });
-    run.wait();
-    std::printf("{\"id\": \"%s\", \"bytes\": %llu, \"flops\": %llu, \"eager\": %s, \"graph\": %s}\n",
-                c.id.c_str(), static_cast<unsigned long long>(c.bytes),
-                static_cast<unsigned long long>(c.flops), to_json(eager).c_str(), to_json(graph).c_str());
+    use(run);
   }
   ncclCommDestroy(comm);
+}
+
+int time(const Case& c, const Options& o) {
+  with_one_rank(c, [&](RankRun& run) {
+    const L2Memory memory = l2_and_free_memory();
+    const auto copies = static_cast<size_t>(
+        rotation_copies(run.weight_bytes(), run.rotated_bytes(), memory.l2_bytes, memory.free_bytes));
+    run.rotate(copies);
+    size_t next = 0;
+    const auto turn = [&] { return next++ % copies; };
+    const Times eager = time_on(run.stream(), o.repeat, [&] { run.step(turn()); });
+    for (size_t k = 0; k < copies; ++k) run.replay(k);  // captured now
+    const Times graph = time_on(run.stream(), o.repeat, [&] { run.replay(turn()); });
+    run.wait();
+    std::printf(
+        "{\"id\": \"%s\", \"bytes\": %llu, \"flops\": %llu, \"copies\": %zu, \"rotated_bytes\": %llu, "
+        "\"l2_bytes\": %llu, "
+        "\"eager\": %s, \"graph\": %s}\n",
+        c.id.c_str(), static_cast<unsigned long long>(c.bytes), static_cast<unsigned long long>(c.flops),
+        copies, static_cast<unsigned long long>(run.rotated_bytes()),
+        static_cast<unsigned long long>(memory.l2_bytes), to_json(eager).c_str(), to_json(graph).c_str());
+  });
+  return 0;
+}
+
+int step(const Case& c) {
+  with_one_rank(c, [](RankRun& run) {
+#ifndef BRAID_EMULATED_DEVICE
+    GPU_CHECK(cudaProfilerStart());
+#endif
+    run.step();
+    run.wait();
+#ifndef BRAID_EMULATED_DEVICE
+    GPU_CHECK(cudaProfilerStop());
+#endif
+  });
   return 0;
 }
 
@@ -186,8 +224,10 @@ int main_(int argc, char** argv) {
     return 0;
   }
   if (verb == "run") return run(cases, o);
-  if (verb == "time" && o.ids.size() == 1) return time(cases, o);
-  std::cerr << "usage: gpu_check list | run [--graph|--processes] ID... | time [--repeat N] ID | machine\n";
+  if (verb == "time" && o.ids.size() == 1) return time(cases.at(o.ids[0]), o);
+  if (verb == "step" && o.ids.size() == 1) return step(cases.at(o.ids[0]));
+  std::cerr << "usage: gpu_check list | run [--graph|--processes] ID... | time [--repeat N] ID | step ID | "
+               "machine\n";
   return 2;
 }
 

@@ -1,25 +1,29 @@
 #!/usr/bin/env python3
 """Checks and times Braid's CUDA programs on this machine's GPU, row by row, and reports.
 
-    run_gpu_check.sh                     all rows that have no result yet, into results/
-    run_gpu_check.sh --seconds 500       no row is begun later than that; the next call goes on
+    run_gpu_check.sh                     rows that have no result yet, into results/, for at most 8 minutes; the next call goes on
+    run_gpu_check.sh --seconds 900       for at most 900 seconds, building and reporting included; 0, and with --emulated: no limit
     run_gpu_check.sh --again             failed rows too
-    run_gpu_check.sh --keep time/        results of another bundle are kept for rows that begin so, and named in the report
+    run_gpu_check.sh --keep time/        rows that begin so keep their results although their programs have changed; the report says so
     run_gpu_check.sh --only time/,torch  rows whose name begins with one of these
     run_gpu_check.sh --emulated          builds for the emulated device: only the build and correctness
     run_gpu_check.sh --report            writes the report of what there is
 
-A row takes at most 10 minutes. Its result and log are kept, so that a finished row is not run again, also if results/ was brought
-from another machine with the same kind of GPU. results/results.json has everything, results/RESULTS.md is the table,
-results/logs.tar.gz all logs. Needs Python 3.8, CMake and nvcc; PyTorch for the rows that compare with it.
+A row begins only if the time that it may take is left. Its result and log are kept with a fingerprint of what they depend on: the
+program's source, the runtime that it includes, the case, and the harness where it measures. A row is run again when that changes, also if
+results/ was brought from an earlier bundle or from another machine with the same kind of GPU. results/results.json has everything,
+results/RESULTS.md is the table, results/device.json describes the device, results/logs.tar.gz has all logs. Needs Python 3.8, CMake and
+nvcc; PyTorch for the rows that compare with it; compute-sanitizer and ncu for their rows.
 """
 
 import argparse
 import collections
 import concurrent.futures
 import datetime
-import hashlib
+import functools
+import itertools
 import json
+import math
 import os
 import pathlib
 import re
@@ -31,73 +35,73 @@ import tarfile
 import threading
 import time
 
-LIMIT = 600  # seconds that a row may take
+import counters
+import device_description
+import sanitizer
+from bundle_files import HARNESS, Fingerprints, read_cases, short_hash
+from report import Report
+
+CALL = 480  # seconds that a call may take
+RESERVE = 15  # of it, for ending processes and writing the report
+BUILD = 600  # seconds that a build may take, if the call has them
 BATCH = 20  # cases that one process runs
-AT_ONCE = max(1, min(12, (os.cpu_count() or 1) - 2))  # rows that are not timed: most of their time is a process's start
+AT_ONCE = max(
+    1, min(12, (os.cpu_count() or 1) - 2)
+)  # rows that are not timed: most of their time is a process's start
 SANITIZED = 10  # cases of a kind that run under each tool of compute-sanitizer
-TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
-NOT_YET = "not yet measured"
-TORCH_MODES = ("graph", "compile")
+SMALL = 4 << 20  # bytes of a case that is small
 
-Case = collections.namedtuple("Case", "id library program kind dtype ranks bytes flops")
-Row = collections.namedtuple("Row", "name section cases run")
+# Seconds that a row may take, by section. The longest is what a call must have.
+LIMITS = {"correctness": 120, "machine": 90, "timings": 90, "torch": 150, "counters": 120, "sanitizer": 240}
+LIMITS.update({"compile": 300, "graphs": 240, "NCCL": 240})
+# The most telling rows first.
+ORDER = ("correctness", "machine", "timings", "torch", "counters", "sanitizer", "compile", "graphs", "NCCL")
+ALONE = ("machine", "timings", "torch", "counters", "compile")  # they measure
+TIMED_BY = ("gpu_check.cc", "rank_run.cc", "rank_run.h", "rotation.h", "machine.cc")
+EMULATED = 600  # seconds that a batch of cases may take on the emulated device
+TORCH_EACH = 15  # seconds for a row of a process of PyTorch after the first one
 
-
-def read_cases(path):
-    cases, current = [], {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        words = line.split()
-        if words[0] == "case":
-            current = {"id": words[1]}
-        elif words[0] == "program":
-            current.update(library=words[1], program=words[2])
-        elif words[0] == "about":
-            current.update(kind=words[1], dtype=words[2], ranks=int(words[3]))
-        elif words[0] == "work":
-            cases.append(Case(bytes=int(words[1]), flops=int(words[2]), **current))
-    return cases
+Row = collections.namedtuple("Row", "name section cases run fingerprint")
 
 
 class Check:
     def __init__(self, options):
         self.options = options
-        self.bundle = pathlib.Path(__file__).resolve().parent.parent
+        self.bundle = HARNESS.parent
+        root = options.cases.parent if options.cases else self.bundle
         self.cases = read_cases(options.cases or self.bundle / "cases.txt")
         suffix = "-emulated" if options.emulated else ""
         self.build = self.bundle / ("build" + suffix)
         self.results = pathlib.Path(options.results or self.bundle / ("results" + suffix))
         self.harness = self.build / "bin" / "gpu_check"
-        self.begun = time.monotonic()
-        self.state = {"bundle": self.fingerprint(), "machine": {}, "rows": {}}
+        self.prints = Fingerprints(root, HARNESS, options.emulated)
+        seconds = options.seconds
+        if seconds is None:
+            seconds = 0 if options.emulated else CALL
+        self.limits = {**LIMITS, "correctness": EMULATED} if options.emulated else LIMITS
+        self.deadline = time.monotonic() + seconds - RESERVE if seconds > 0 else math.inf
+        self.state = {"bundle": self.prints.bundle(), "machine": {}, "rows": {}}
+        self.expected = {row.name: row.fingerprint for row in self.rows()}
         self.lock = threading.Lock()  # of self.state
-
-    def fingerprint(self):
-        """Of all that decides a result but the machine and the harness."""
-        root = self.options.cases.parent if self.options.cases else self.bundle
-        digest = hashlib.sha256()
-        sources = [
-            path
-            for folder in ("programs", "runtime")
-            for path in (root / folder).rglob("*")
-            if path.is_file()
-        ]
-        for path in sorted([root / "cases.txt", root / "cases.data", *sources]):
-            digest.update(f"{path.relative_to(root)} {path.stat().st_size}\n".encode())
-            digest.update(path.read_bytes())
-        return digest.hexdigest()[:16]
 
     # ---- results
 
     def load(self):
         path = self.results / "results.json"
-        if path.exists():
-            kept = json.loads(path.read_text(encoding="utf-8"))
-            if kept.get("bundle") == self.state["bundle"]:
-                self.state = kept
-            else:  # PyTorch's rows run nothing of it
-                keep = ("torch_", *(part for part in (self.options.keep or "").split(",") if part))
-                self.state["rows"] = {n: r for n, r in kept["rows"].items() if n.startswith(keep)}
-                print(f"{path} is of another bundle: its rows are measured again but for {len(self.state['rows'])}")
+        if not path.exists():
+            return
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        self.state.update(machine=kept["machine"], rows=kept["rows"])
+        if kept.get("bundle") != self.state["bundle"]:
+            current = sum(self.is_current(name) for name in kept["rows"])
+            print(
+                f"{path} is of another bundle: {current} of its {len(kept['rows'])} rows are still of these programs"
+            )
+
+    def is_current(self, name):
+        """Whether the row's result is of the present programs, runtime and cases."""
+        known = self.state["rows"].get(name, {})
+        return "fingerprint" in known and known["fingerprint"] == self.expected.get(name)
 
     def save(self):
         self.results.mkdir(parents=True, exist_ok=True)
@@ -112,6 +116,7 @@ class Check:
                 "seconds": round(seconds, 1),
                 "detail": detail,
                 "bundle": self.state["bundle"],
+                "fingerprint": self.expected.get(name),
                 **more,
             }
             self.save()
@@ -122,16 +127,27 @@ class Check:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
+    def new_log(self, name):
+        path = self.log_path(name)
+        path.unlink(missing_ok=True)
+        return path
+
     def wanted(self, name):
+        def begins(option):
+            return name.startswith(tuple(part for part in (option or "").split(",") if part))
+
         known = self.state["rows"].get(name)
-        if known and not (self.options.again and known["state"] not in ("pass", "skip")):
-            return False
-        only = [part for part in (self.options.only or "").split(",") if part]
-        return not only or name.startswith(tuple(only))
+        if known and (self.is_current(name) or begins(self.options.keep)):
+            if not (self.options.again and known["state"] not in ("pass", "skip")):
+                return False
+        return not self.options.only or begins(self.options.only)
 
     # ---- running
 
-    def command(self, words, log, limit=LIMIT, env=None):
+    def left(self):
+        return self.deadline - time.monotonic()
+
+    def command(self, words, log, limit, env=None):
         """Returns status (None: it ran out of time), output and seconds. The process and its children end with it."""
         begin = time.monotonic()
         with open(log, "a", encoding="utf-8", errors="replace") as file:
@@ -146,7 +162,7 @@ class Check:
                 start_new_session=True,
             )
             try:
-                output, _ = process.communicate(timeout=max(1, limit))
+                output, _ = process.communicate(timeout=None if math.isinf(limit) else max(1, limit))
                 status = process.returncode
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -156,7 +172,7 @@ class Check:
             file.write(text + f"[status {'time-out' if status is None else status}]\n")
         return status, text, time.monotonic() - begin
 
-    def run_cases(self, ids, log, words=(), prefix=(), limit=LIMIT):
+    def run_cases(self, ids, log, words=(), prefix=(), limit=math.inf):
         """Each id's (state, why), as far as the time goes. A case that ends its process does not take the others along."""
         found, left, end, clean = {}, list(ids), time.monotonic() + limit, True
         while left and time.monotonic() < end:
@@ -177,8 +193,8 @@ class Check:
 
     def build_all(self, row):
         jobs = str(os.cpu_count() or 1)
-        log = self.log_path(row.name)
-        log.unlink(missing_ok=True)
+        log = self.new_log(row.name)
+        limit = min(BUILD, self.left())
         configure = [
             "cmake",
             "-G",
@@ -191,14 +207,13 @@ class Check:
         ]
         if self.options.emulated:
             configure.append("-DBRAID_EMULATED=ON")
-        status, text, seconds = self.command(configure, log)
+        build = ["cmake", "--build", self.build, "-j", jobs]
+        status, text, seconds = self.command(configure, log, limit)
         if status == 0:
-            status, more, building = self.command(
-                ["cmake", "--build", self.build, "-j", jobs], log, LIMIT - seconds
-            )
+            status, more, building = self.command(build, log, limit - seconds)
             text, seconds = text + more, seconds + building
             if status is not None and status != 0:  # what can be built is run
-                self.command(["cmake", "--build", self.build, "-j", jobs, "--", "-k"], log, LIMIT - seconds)
+                self.command([*build, "--", "-k"], log, limit - seconds)
         errors = [line for line in text.splitlines() if re.search(r"error|Error", line)]
         state = "pass" if status == 0 else "timeout" if status is None else "fail"
         self.record(row.name, state, seconds, "" if status == 0 else " ".join(errors)[:500])
@@ -207,112 +222,141 @@ class Check:
         """Rows that are not timed, several at a time. Those of single cases share processes."""
         single = [row for row in rows if row.run is None]
         batches = [single[k : k + BATCH] for k in range(0, len(single), BATCH)]
-        work = [lambda batch=batch: self.correctness(batch) for batch in batches]
-        work += [lambda row=row: row.run(row) for row in rows if row.run is not None]
+        work = [
+            (self.limits["correctness"], lambda batch=batch: self.correctness(batch)) for batch in batches
+        ]
+        work += [
+            (self.limits[row.section], lambda row=row: row.run(row)) for row in rows if row.run is not None
+        ]
+
+        def begin(limit, run):
+            if limit <= self.left():
+                run()
+
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-            for done in [pool.submit(lambda begin=begin: self.in_time() and begin()) for begin in work]:
+            for done in [pool.submit(begin, limit, run) for limit, run in work]:
                 done.result()
 
     def correctness(self, batch):
-        log = self.log_path(batch[0].name)
-        log.unlink(missing_ok=True)
+        log = self.new_log(batch[0].name)
         begin = time.monotonic()
-        found, _ = self.run_cases([row.cases[0].id for row in batch], log)
+        found, _ = self.run_cases([row.cases[0].id for row in batch], log, limit=self.limits["correctness"])
         each = (time.monotonic() - begin) / len(batch)
         for row in batch:
             if row.cases[0].id in found:
-                self.record(row.name, *found[row.cases[0].id][:1], each, found[row.cases[0].id][1])
+                state, why = found[row.cases[0].id]
+                self.record(row.name, state, each, why)
 
-    def group(self, row, words=(), prefix=()):
-        log = self.log_path(row.name)
-        log.unlink(missing_ok=True)
+    def group(self, row, words=(), prefix=(), judge=None):
+        """A row of several cases. `judge` says of the whole output what is wrong with it, where the status of the process does not."""
+        log = self.new_log(row.name)
         begin = time.monotonic()
-        found, clean = self.run_cases([c.id for c in row.cases], log, words, prefix)
+        found, clean = self.run_cases([c.id for c in row.cases], log, words, prefix, self.limits[row.section])
         seconds = time.monotonic() - begin
         by_state = collections.Counter(state for state, _ in found.values())
         bad = [f"{id_}: {why}" for id_, (state, why) in found.items() if state == "fail"]
-        if prefix and not bad and not clean:
-            summary = re.findall(r"ERROR SUMMARY: .*|RACECHECK SUMMARY: .*", log.read_text(errors="replace"))
-            bad = [f"{prefix[0]}: {summary[-1] if summary else 'see the log'}"]
+        if judge and len(found) == len(row.cases):
+            bad += filter(None, [judge(log.read_text(errors="replace"))])
+        elif len(found) == len(row.cases) and not bad and not clean:
+            bad.append("the process ended with an error")
+        count = f"{by_state['pass']} of {len(row.cases)}"
         if bad:
-            self.record(
-                row.name,
-                "fail",
-                seconds,
-                f"{by_state['pass']} of {len(row.cases)} pass; " + "; ".join(bad[:5]),
-            )
+            self.record(row.name, "fail", seconds, f"{count} pass; " + "; ".join(bad[:5]))
         elif len(found) < len(row.cases):
-            self.record(
-                row.name, "timeout", seconds, f"{by_state['pass']} of {len(row.cases)} within {LIMIT} s"
-            )
+            self.record(row.name, "timeout", seconds, f"{count} within {self.limits[row.section]} s")
         elif by_state["skip"] == len(found):
             self.record(row.name, "skip", seconds, next(iter(found.values()))[1])
         else:
             skipped = [why for state, why in found.values() if state == "skip"]
             why = f"; {len(skipped)} skip: {skipped[0]}" if skipped else ""
-            self.record(row.name, "pass", seconds, f"{by_state['pass']} of {len(row.cases)}{why}")
+            self.record(row.name, "pass", seconds, f"{count}{why}")
 
-    def sanitize(self, tool, row):
-        program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-        if not os.access(program, os.X_OK):
+    def group_of(self, words, row):
+        self.group(row, words)
+
+    def sanitize(self, tool, api_errors, row):
+        program = sanitizer.program()
+        if program is None:
             self.record(row.name, "skip", 0, "compute-sanitizer is not installed")
             return
-        # NCCL asks for kernels and memory that a GPU may not have, and goes on without; Braid checks what its own calls return.
-        options = ("--report-api-errors", "no") if tool == "memcheck" else ()
-        self.group(row, prefix=(program, "--tool", tool, *options, "--error-exitcode", "9"))
+        prefix = sanitizer.command(program, tool, api_errors)
+        self.group(row, prefix=prefix, judge=lambda text: sanitizer.verdict(text, api_errors))
 
-    def json_row(self, row, words, **more):
+    def json_row(self, row, words):
         """A row whose command prints one line of JSON."""
-        log = self.log_path(row.name)
-        log.unlink(missing_ok=True)
         clocks = self.clocks()
-        status, text, seconds = self.command(words, log)
-        lines = [line for line in text.splitlines() if line.startswith("{")]
+        status, text, seconds = self.command(words, self.new_log(row.name), self.limits[row.section])
+        lines = json_lines(text)
         if status == 0 and lines:
-            self.record(row.name, "pass", seconds, values=json.loads(lines[-1]), clocks=clocks, **more)
+            self.record(row.name, "pass", seconds, values=lines[-1], clocks=clocks)
         elif status == 3:
             self.record(row.name, "skip", seconds, text.strip().splitlines()[-1])
         else:
             self.record(row.name, "timeout" if status is None else "fail", seconds, text.strip()[-300:])
 
+    def count(self, row):
+        """Hardware counters of the kernels of a step."""
+        program = counters.program()
+        if program is None:
+            self.record(row.name, "skip", 0, "ncu (Nsight Compute) is not installed")
+            return
+        words = counters.command(program, self.harness, row.cases[0].id)
+        status, text, seconds = self.command(words, self.new_log(row.name), self.limits[row.section])
+        kernels = counters.parse(text)
+        if counters.missing_permission(text):
+            why = "ncu may not read the counters here (ERR_NVGPUCTRPERM)"
+            self.record(row.name, "skip", seconds, why)
+        elif status == 0 and kernels:
+            self.record(row.name, "pass", seconds, f"{len(kernels)} kernels", values={"kernels": kernels})
+        else:
+            self.record(row.name, "timeout" if status is None else "fail", seconds, text.strip()[-300:])
+
     def torch(self, mode, rows):
-        """Rows of one process, most of whose time is the start of PyTorch."""
-        log = self.log_path(rows[0].name)
-        log.unlink(missing_ok=True)
-        clocks = self.clocks()
-        script = self.bundle / "harness" / "torch_rows.py"
-        ids = [row.cases[0].id for row in rows]
-        status, text, seconds = self.command([sys.executable, script, mode, *ids], log)
-        found = {}
-        for line in text.splitlines():
-            if line.startswith("{"):
-                values = json.loads(line)
-                found[values["id"]] = values
-        for row in rows:
-            values = found.get(row.cases[0].id)
-            each = seconds / len(rows)
-            if values is not None and "error" in values:
-                self.record(row.name, "fail", each, values["error"][:300])
-            elif values is not None:
-                self.record(row.name, "pass", each, values=values, clocks=clocks)
-            elif status == 3:
-                self.record(row.name, "skip", each, text.strip().splitlines()[-1])
-            else:
-                self.record(row.name, "timeout" if status is None else "fail", each, text.strip()[-300:])
+        """Rows that share processes, most of whose time is the start of PyTorch. A row that ends its process does not take others along."""
+        script, rows = HARNESS / "torch_rows.py", list(rows)
+        section = rows[0].section
+        while rows and self.left() >= self.limits[section]:
+            fitting = (
+                1 + max(0, int((self.left() - self.limits[section]) // TORCH_EACH))
+                if section == "torch"
+                else 1
+            )
+            batch = rows[:fitting]
+            limit = min(self.left(), self.limits[section] + TORCH_EACH * (len(batch) - 1))
+            clocks, log = self.clocks(), self.new_log(batch[0].name)
+            ids = [row.cases[0].id for row in batch]
+            status, text, seconds = self.command([sys.executable, script, mode, *ids], log, limit)
+            found = {values["id"]: values for values in json_lines(text) if "id" in values}
+            done = [row for row in batch if row.cases[0].id in found]
+            each = seconds / max(1, len(done))
+            for row in done:
+                values = found[row.cases[0].id]
+                if "error" in values:
+                    self.record(row.name, "fail", each, values["error"][:300])
+                else:
+                    self.record(row.name, "pass", each, values=values, clocks=clocks)
+            missing = [row for row in batch if row not in done]
+            if status == 3:  # neither will the others
+                for row in rows:
+                    self.record(row.name, "skip", 0, text.strip().splitlines()[-1])
+                return
+            if missing:  # the first one was running
+                state = "timeout" if status is None else "fail"
+                self.record(missing[0].name, state, each, text.strip()[-300:])
+                done.append(missing[0])
+            rows = [row for row in rows if row not in done]
+
+    def torch_row(self, mode, row):
+        self.torch(mode, [row])
 
     def peer_kernels(self, row):
-        log = self.log_path(row.name)
-        log.unlink(missing_ok=True)
-        status, text, seconds = self.command([self.build / "bin" / "peer_check"], log)
+        words = [self.build / "bin" / "peer_check"]
+        status, text, seconds = self.command(words, self.new_log(row.name), self.limits[row.section])
         bad = re.findall(r"^END (\S+ fail: .*)$", text, re.M)
         passed = len(re.findall(r"^END \S+ pass", text, re.M))
         state = "pass" if status == 0 else "timeout" if status is None else "fail"
-        self.record(
-            row.name,
-            state,
-            seconds,
-            f"{passed} pass; " + "; ".join(bad[:3] or [] if status == 0 else bad[:3] or [text[-200:]]),
-        )
+        why = [] if status == 0 else bad[:3] or [text[-200:]]
+        self.record(row.name, state, seconds, f"{passed} pass; " + "; ".join(why))
 
     def clocks(self):
         fields = "name,driver_version,clocks.sm,clocks.mem,clocks.max.sm,temperature.gpu,power.draw"
@@ -328,227 +372,148 @@ class Check:
 
     # ---- rows
 
+    def of_cases(self, name, section, cases, run, files=()):
+        """A row whose result depends on cases, and on these files of the harness."""
+        parts = [name, *sorted(c.id + self.prints.case(c) for c in cases), self.prints.files(*files)]
+        return Row(name, section, cases, run, short_hash(*parts))
+
+    def of_files(self, name, section, cases, run, *files):
+        """A row whose result depends on nothing of the bundle but files of the harness."""
+        return Row(name, section, cases, run, short_hash(name, self.prints.files(*files)))
+
     def rows(self):
+        """All of them, in the order of ORDER."""
         checked = [c for c in self.cases if c.kind != "timing"]
-        single = [c for c in checked if c.ranks == 1]
-        pairs = [c for c in checked if c.ranks == 2 and c.kind != "peers"]
+        rows = [Row("build", "build", [], self.build_all, self.state["bundle"])]
+        rows += [self.of_cases(f"correct/{c.id}", "correctness", [c], None) for c in checked]
+        if not self.options.emulated:
+            single = [c for c in checked if c.ranks == 1]
+            rows += self.timed_rows() + self.sanitizer_rows(single) + self.graph_rows(single)
+            rows += self.nccl_rows(checked, single)
+        rank = {section: k for k, section in enumerate(("build", *ORDER))}
+        return sorted(rows, key=lambda row: rank[row.section])
 
-        def kinds(cases):
-            return sorted({c.kind for c in cases})
+    def timed_rows(self):
+        timed = [c for c in self.cases if c.kind == "timing"]
+        rows = [self.of_files("machine", "machine", [], self.machine, "machine.cc", "device_properties.cc")]
+        for c in timed:
+            rows.append(self.of_cases(f"time/{c.id}", "timings", [c], self.time_case, TIMED_BY))
+            for mode, section in (("graph", "torch"), ("compile", "compile")):
+                run = functools.partial(self.torch_row, mode)
+                rows.append(
+                    self.of_files(f"torch_{mode}/{c.id}", section, [c], run, "torch_rows.py", "rotation.py")
+                )
+            if c.program in counters.COUNTED:
+                rows.append(self.of_cases(f"counters/{c.id}", "counters", [c], self.count, ["counters.py"]))
+        return rows
 
-        def of(cases, kind):
-            return [c for c in cases if c.kind == kind]
+    def sanitizer_rows(self, single):
+        rows, files = [], ["sanitizer.py"]
 
-        rows = [Row("build", "build", [], self.build_all)]
-        rows += [Row(f"correct/{c.id}", "correctness", [c], None) for c in checked]
-        if self.options.emulated:
-            return rows
-        for tool in TOOLS:
+        def add(name, cases, tool, api_errors=False):
+            run = functools.partial(self.sanitize, tool, api_errors)
+            if cases:
+                rows.append(self.of_cases(name, "sanitizer", cases, run, files))
+
+        for tool in sanitizer.TOOLS:
             for kind in kinds(single):
-                cases = [c for c in of(single, kind)][:SANITIZED]
-                rows.append(
-                    Row(f"{tool}/{kind}", "sanitizer", cases, lambda row, tool=tool: self.sanitize(tool, row))
-                )
-        for kind in kinds(single):
-            rows.append(
-                Row(f"graph/{kind}", "graphs", of(single, kind), lambda row: self.group(row, ["--graph"]))
-            )
+                cases = small_first(sanitizer.checked_by(tool, of_kind(single, kind)))
+                add(f"{tool}/{kind}", cases[:SANITIZED], tool)
+                if tool == "memcheck" and kind in sanitizer.API_KINDS:
+                    add(f"memcheck_api/{kind}", cases[:1], tool, api_errors=True)
+        return rows
+
+    def graph_rows(self, single):
+        run = functools.partial(self.group_of, ["--graph"])
+        return [self.of_cases(f"graph/{k}", "graphs", of_kind(single, k), run) for k in kinds(single)]
+
+    def nccl_rows(self, checked, single):
         alone = [c for c in single if c.library.startswith(("forms", "collectives"))]
-        rows.append(Row("nccl/one_rank", "NCCL", alone, self.group))
-        for way, words in (("two_processes", ["--processes"]), ("two_processes_graph", ["--processes", "--graph"])):
+        pairs = [c for c in checked if c.ranks == 2 and c.kind != "peers"]
+        rows = [self.of_cases("nccl/one_rank", "NCCL", alone, self.group)] if alone else []
+        for way, words in (
+            ("two_processes", ["--processes"]),
+            ("two_processes_graph", ["--processes", "--graph"]),
+        ):
+            run = functools.partial(self.group_of, words)
             for kind in kinds(pairs):
-                rows.append(
-                    Row(
-                        f"nccl/{way}/{kind}",
-                        "NCCL",
-                        of(pairs, kind),
-                        lambda row, words=words: self.group(row, words),
-                    )
-                )
-        rows.append(Row("peers/two_ranks_on_one_gpu", "NCCL", [], self.peer_kernels))
-        rows.append(Row("machine", "timings", [], self.machine))
-        for c in (c for c in self.cases if c.kind == "timing"):
-            rows.append(
-                Row(
-                    f"time/{c.id}",
-                    "timings",
-                    [c],
-                    lambda row: self.json_row(row, [self.harness, "time", row.cases[0].id]),
-                )
-            )
-            for mode in TORCH_MODES:
-                rows.append(
-                    Row(f"torch_{mode}/{c.id}", "timings", [c], lambda row, mode=mode: self.torch(mode, [row]))
-                )
+                rows.append(self.of_cases(f"nccl/{way}/{kind}", "NCCL", of_kind(pairs, kind), run))
+        peers = self.prints.harness_with_runtime("peer_check.cu")
+        rows.append(Row("peers/two_ranks_on_one_gpu", "NCCL", [], self.peer_kernels, peers))
         return rows
 
     def machine(self, row):
         self.json_row(row, [self.harness, "machine"])
 
-    def in_time(self):
-        return self.options.seconds is None or time.monotonic() - self.begun < self.options.seconds
+    def time_case(self, row):
+        self.json_row(row, [self.harness, "time", row.cases[0].id])
+
+    def is_built(self, row):
+        # A build is no result that another machine could have brought. One that ran out of time goes on. Of other programs it would
+        # give results to the wrong ones, so --only and --keep do not matter.
+        unfinished = self.state["rows"].get(row.name, {}).get("state") == "timeout"
+        if not self.harness.exists() or unfinished or not self.is_current(row.name) or self.wanted(row.name):
+            self.build_all(row)
+        return self.harness.exists() and self.state["rows"].get(row.name, {}).get("state") != "timeout"
 
     def run(self):
-        rows = self.rows()
-        together = [r for r in rows if r.section not in ("build", "timings") and self.wanted(r.name)]
-        for row in rows:
-            if not self.in_time():
-                print("out of time: the next call goes on")
-                break
-            if row.name == "build":
-                # A build is no result that another machine could have brought. One that ran out of time goes on.
-                unfinished = self.state["rows"].get(row.name, {}).get("state") == "timeout"
-                if not self.harness.exists() or unfinished or self.wanted(row.name):
-                    self.build_all(row)
-                if (
-                    not self.harness.exists()
-                    or self.state["rows"].get(row.name, {}).get("state") == "timeout"
-                ):
-                    print("not built: the next call goes on")
-                    break
-                self.state["machine"] = {"date": datetime.date.today().isoformat(), "gpu": self.clocks()}
-            elif row.section != "timings":
-                self.together(together)
-                together = []
-            elif row.name.startswith("torch_graph/"):
-                if graphed := [r for r in rows if r.name.startswith("torch_graph/") and self.wanted(r.name)]:
-                    self.torch("graph", graphed)
-            elif self.wanted(row.name):
-                row.run(row)
+        build, *rows = self.rows()
+        if not self.is_built(build):
+            print("not built: the next call goes on")
+            return
+        self.state["machine"] = {"date": datetime.date.today().isoformat(), "gpu": self.clocks()}
+        for section, of_section in itertools.groupby(rows, key=lambda row: row.section):
+            wanted = [row for row in of_section if self.wanted(row.name)]
+            if not wanted:
+                continue
+            if section not in ALONE:
+                self.together(wanted)
+            elif section == "torch":
+                self.torch("graph", wanted)
+            else:
+                for row in wanted:
+                    if self.limits[section] <= self.left():
+                        row.run(row)
+        if left := [row for row in rows if self.wanted(row.name) and not self.is_current(row.name)]:
+            least = max(self.limits[row.section] for row in left) + RESERVE
+            print(f"{len(left)} rows are left: the next call goes on, if it has {least} seconds")
 
     # ---- the report
 
-    def text_of(self, name, text=None):
-        known = self.state["rows"].get(name)
-        if not known:
-            return NOT_YET
-        return (
-            text(known)
-            if text and known["state"] == "pass"
-            else known["state"] + (f": {known['detail']}" if known["detail"] else "")
-        )
-
     def report(self):
-        rows = self.rows()
-        machine = self.state["rows"].get("machine", {}).get("values", {})
-        out = ["# CUDA programs on a GPU", ""]
-        where = ", ".join(
-            filter(
-                None,
-                [
-                    self.state["machine"].get("date"),
-                    self.state["machine"].get("gpu") or machine.get("device"),
-                    f"CUDA {machine['runtime']}, NCCL {machine['nccl']}" if machine else "",
-                ],
-            )
-        )
-        out += [where or f"GPU, driver, versions: {NOT_YET}.", ""]
-        out += [
-            "`scripts/gpu_bundle.sh` makes the bundle, `run_gpu_check.sh` in it runs these rows and writes this page.",
-            "",
-        ]
-        out += [
-            "| row | result |",
-            "|---|---|",
-            f"| build | {self.text_of('build', lambda k: f'''{k['seconds']:.0f} s''')} |",
-            "",
-        ]
-        out += [
-            "## Correctness",
-            "",
-            "Outputs against those of the interpreter, by kind and element type.",
-            "",
-        ]
-        out += ["| kind | type | cases | result |", "|---|---|---|---|"]
-        groups = collections.OrderedDict()
-        for row in rows:
-            if row.section == "correctness":
-                groups.setdefault((row.cases[0].kind, row.cases[0].dtype), []).append(row.name)
-        for (kind, dtype), names in groups.items():
-            known = [self.state["rows"][n] for n in names if n in self.state["rows"]]
-            count = collections.Counter(k["state"] for k in known)
-            result = ", ".join(f"{n} {state}" for state, n in count.items()) if known else NOT_YET
-            if known and len(known) < len(names):
-                result += f", {len(names) - len(known)} {NOT_YET}"
-            out.append(f"| {kind} | {dtype} | {len(names)} | {result} |")
-        for section, title in (
-            ("sanitizer", "compute-sanitizer"),
-            ("graphs", "CUDA graphs"),
-            ("NCCL", "NCCL and peers' memory"),
-        ):
-            if any(r.section == section for r in rows):
-                out += ["", f"## {title}", "", "| row | cases | result |", "|---|---|---|"]
-                out += [
-                    f"| {r.name} | {len(r.cases) or ''} | {self.text_of(r.name, lambda k: k['detail'] or 'pass')} |"
-                    for r in rows
-                    if r.section == section
-                ]
-        out += self.timing_tables(machine) if not self.options.emulated else []
-        results = [(row.name, self.state["rows"].get(row.name)) for row in rows]
-        failed = [(n, k) for n, k in results if k and k["state"] in ("fail", "timeout")]
-        if failed:
-            out += ["", "## Failed rows", ""]
-            out += [f"* `{n}` ({k['state']}): {k['detail'][:400]}" for n, k in failed]
-        older = [
-            n
-            for n, k in results
-            if k and not n.startswith("torch_") and k.get("bundle") != self.state["bundle"]
-        ]
-        if older:
-            out += ["", "## Measured on an earlier bundle", ""]
-            out += [f"* `{n}`" for n in older]
-        return "\n".join(out) + "\n"
-
-    def timing_tables(self, machine):
-        out = [
-            "",
-            "## Timings",
-            "",
-            "Medians in microseconds, between CUDA events; `limit` is what the least bytes and the flops of the step take at"
-            " the bandwidth of a copy and the peak of matrix products, measured in the same run.",
-            "",
-        ]
-        peaks = ("copy_gb_s", "gemm_tflop_s_f32", "gemm_tflop_s_f16", "gemm_tflop_s_bf16")
-        out += ["| " + " | ".join(peaks) + " |", "|" + "---|" * len(peaks)]
-        out += ["| " + " | ".join(str(machine.get(p, NOT_YET)) for p in peaks) + " |", ""]
-        out += [
-            "| program | Braid | Braid, graph | PyTorch, graph | PyTorch, max-autotune | limit | Braid, graph: of the limit |",
-            "|---|---|---|---|---|---|---|",
-        ]
-
-        def us(name, *path):
-            return self.text_of(name, lambda k: f"{self.value(k, path):.1f}")
-
-        for c in (c for c in self.cases if c.kind == "timing"):
-            limit, share = NOT_YET, NOT_YET
-            peak = machine.get(f"gemm_tflop_s_{c.dtype}")
-            if machine.get("copy_gb_s") and peak:
-                limit_us = max(
-                    c.bytes / machine["copy_gb_s"] / 1e3,
-                    c.flops / peak / 1e6 if "product" in c.id or "kernel_" not in c.id else 0,
-                )
-                limit = f"{limit_us:.1f}"
-                own = self.state["rows"].get(f"time/{c.id}")
-                if own and own["state"] == "pass":
-                    share = f"{100 * limit_us / own['values']['graph']['median_us']:.0f}%"
-            out.append(
-                f"| {c.id} | {us('time/' + c.id, 'eager', 'median_us')} | {us('time/' + c.id, 'graph', 'median_us')} | "
-                f"{us('torch_graph/' + c.id, 'median_us')} | {us('torch_compile/' + c.id, 'median_us')} | {limit} | {share} |"
-            )
-        return out
-
-    @staticmethod
-    def value(known, path):
-        value = known["values"]
-        for key in path:
-            value = value[key]
-        return value
+        return Report(self).text()
 
     def pack(self):
         (self.results / "RESULTS.md").write_text(self.report(), encoding="utf-8")
+        if machine := self.state["rows"].get("machine", {}).get("values"):
+            text = json.dumps(device_description.description(machine), indent=1)
+            (self.results / "device.json").write_text(text + "\n", encoding="utf-8")
         if (self.results / "logs").is_dir():
             with tarfile.open(self.results / "logs.tar.gz", "w:gz") as tar:
                 tar.add(self.results / "logs", "logs")
+
+
+def json_lines(text):
+    """The lines that are JSON objects; tools print others."""
+    found = []
+    for line in text.splitlines():
+        try:
+            found += [json.loads(line)] if line.startswith("{") else []
+        except ValueError:
+            pass
+    return found
+
+
+def kinds(cases):
+    return sorted({c.kind for c in cases})
+
+
+def of_kind(cases, kind):
+    return [c for c in cases if c.kind == kind]
+
+
+def small_first(cases):
+    return sorted(cases, key=lambda c: c.bytes > SMALL)
 
 
 def main():
@@ -559,7 +524,7 @@ def main():
     parser.add_argument("--seconds", type=float)
     parser.add_argument("--only", help="beginnings of names of rows, separated by commas")
     parser.add_argument("--again", action="store_true")
-    parser.add_argument("--keep", help="beginnings of names of rows whose results of another bundle are kept")
+    parser.add_argument("--keep", help="beginnings of names of rows whose results are kept")
     parser.add_argument("--emulated", action="store_true")
     parser.add_argument("--report", action="store_true")
     parser.add_argument(

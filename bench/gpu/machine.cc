@@ -1,9 +1,12 @@
 #include "machine.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <vector>
 
+#include "case_file.h"
+#include "device_properties.h"
 #include "runtime/cuda_gemm.h"
 
 namespace braid::gpu_bundle {
@@ -12,6 +15,40 @@ namespace {
 #ifndef BRAID_EMULATED_DEVICE
 constexpr size_t kCopied = size_t{1} << 30;
 constexpr int64_t kSide = 8192;
+constexpr size_t kGenerated = size_t{1} << 26;  // made on the host, then repeated
+
+// Close to normal, with the standard deviation 1 and |x| < 3.5: a sum of four uniform numbers. Constant bytes would be no measure: fewer
+// transistors switch, so that the chip draws less power and keeps a higher clock than with real numbers.
+float normal_number(uint64_t index) {
+  const uint64_t bits = random_bits(1, index);
+  const uint64_t sum =
+      (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48 & 0xffff);
+  return (static_cast<float>(sum) / 65536.0f - 2.0f) * 1.7320508f;
+}
+
+std::vector<unsigned char> normal_numbers(rt::DType dtype) {
+  const auto made = [](auto convert) {
+    using T = decltype(convert(0.0f));
+    std::vector<unsigned char> bytes(kGenerated);
+    for (size_t k = 0; k < kGenerated / sizeof(T); ++k) {
+      const T value = convert(normal_number(k));
+      std::memcpy(bytes.data() + k * sizeof value, &value, sizeof value);
+    }
+    return bytes;
+  };
+  if (dtype == rt::DType::f16) return made(rt::to_half);
+  if (dtype == rt::DType::bf16) return made(rt::to_bfloat16);
+  return made([](float v) { return v; });
+}
+
+// Starts elsewhere in the numbers than the other buffers, so that no two are equal.
+void fill(void* memory, const std::vector<unsigned char>& numbers, size_t shift) {
+  auto* at = static_cast<unsigned char*>(memory);
+  GPU_CHECK(cudaMemcpy(at, numbers.data() + shift, numbers.size() - shift, cudaMemcpyHostToDevice));
+  GPU_CHECK(cudaMemcpy(at + numbers.size() - shift, numbers.data(), shift, cudaMemcpyHostToDevice));
+  for (size_t done = numbers.size(); done < kCopied; done *= 2)
+    GPU_CHECK(cudaMemcpy(at + done, at, std::min(done, kCopied - done), cudaMemcpyDeviceToDevice));
+}
 
 double copy_gb_s(cudaStream_t stream, void* from, void* to) {
   const Times t = time_on(
@@ -81,25 +118,33 @@ int print_machine() {
   cudaDeviceProp properties;
   GPU_CHECK(cudaGetDeviceProperties(&properties, 0));
   std::printf(
-      "{\"device\": \"%s\", \"capability\": \"%d.%d\", \"processors\": %d, \"memory\": %zu, \"runtime\": %d, "
-      "\"driver_api\": %d, \"nccl\": %d",
-      properties.name, properties.major, properties.minor, properties.multiProcessorCount,
-      properties.totalGlobalMem, runtime, driver, nccl);
+      "{\"device\": \"%s\", \"capability\": \"%d.%d\", \"runtime\": %d, \"driver_api\": %d, \"nccl\": %d",
+      properties.name, properties.major, properties.minor, runtime, driver, nccl);
+  std::printf(", \"properties\": %s", device_properties_json().c_str());
   void *a = nullptr, *b = nullptr, *d = nullptr, *workspace = nullptr;
-  for (void** p : {&a, &b, &d}) {
-    GPU_CHECK(cudaMalloc(p, kCopied));
-    GPU_CHECK(cudaMemset(*p, 0x3c, kCopied));
-  }
+  for (void** p : {&a, &b, &d}) GPU_CHECK(cudaMalloc(p, kCopied));
   GPU_CHECK(cudaMalloc(&workspace, size_t{32} << 20));
   cudaStream_t stream = nullptr;
   GPU_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  GPU_CHECK(cudaDeviceSynchronize());
-  std::printf(", \"copy_gb_s\": %.0f", copy_gb_s(stream, a, b));
   using rt::cuda::GemmType;
-  for (const auto& [name, type] : {std::pair{"f32", GemmType::kFloat32}, std::pair{"f16", GemmType::kFloat16},
-                                   std::pair{"bf16", GemmType::kBFloat16}})
+  constexpr struct {
+    const char* name;
+    rt::DType dtype;
+    GemmType type;
+  } kTypes[] = {{"f32", rt::DType::f32, GemmType::kFloat32},
+                {"f16", rt::DType::f16, GemmType::kFloat16},
+                {"bf16", rt::DType::bf16, GemmType::kBFloat16}};
+  bool copied = false;
+  for (const auto& [name, dtype, type] : kTypes) {
+    const std::vector<unsigned char> numbers = normal_numbers(dtype);
+    fill(a, numbers, 0);
+    fill(b, numbers, kGenerated / 2 + 64);
+    GPU_CHECK(cudaDeviceSynchronize());
+    if (!copied) std::printf(", \"copy_gb_s\": %.0f", copy_gb_s(stream, a, d));
+    copied = true;
     std::printf(", \"gemm_tflop_s_%s\": %.1f", name, gemm_tflop_s(stream, type, a, b, d, workspace));
-  std::printf("}\n");
+  }
+  std::printf(", \"numbers\": \"normal\"}\n");
 #endif
   return 0;
 }

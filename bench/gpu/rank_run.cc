@@ -42,7 +42,7 @@ std::string text_of(rt::DType dtype, const unsigned char* at) {
 }  // namespace
 
 RankRun::RankRun(const Case& c, const BraidCudaProgram& program, const std::string& data, int rank,
-                 ncclComm_t comm)
+                 ncclComm_t comm, int graphs)
     : case_(c), program_(program), data_(data), rank_(rank) {
   if (program.abi_version != BRAID_CUDA_ABI_VERSION || program.struct_size != sizeof program)
     throw std::runtime_error("the program has another version of runtime/cuda_abi.h");
@@ -55,6 +55,7 @@ RankRun::RankRun(const Case& c, const BraidCudaProgram& program, const std::stri
   info.rank_weights = own.data();
   info.rank_weights_bytes = own.size();
   info.comm = comm;
+  info.graphs = graphs;
   const BraidStatus created = program.create(&info, &instance_);
   // Ranks that cannot reach each other's memory are the machine's.
   if (created == BRAID_COMM_ERROR &&
@@ -63,22 +64,14 @@ RankRun::RankRun(const Case& c, const BraidCudaProgram& program, const std::stri
   ok(created);
   ok(program.prepare(instance_, c.dims.data()));
   GPU_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  for (int k = 0; k < program.input_count; ++k) {
-    host_inputs_.push_back(image("input", k));
-    inputs_.push_back(allocate(host_inputs_.back().size()));
-  }
-  const std::vector<size_t> bytes = output_bytes();
-  for (int k = 0; k < program.output_count; ++k) {
-    const int alias = program.outputs[k].alias_of_input;
-    outputs_.push_back(alias >= 0 ? const_cast<void*>(inputs_[static_cast<size_t>(alias)])
-                                  : allocate(bytes[static_cast<size_t>(k)]));
-  }
-  reset();
+  for (int k = 0; k < program.input_count; ++k) host_inputs_.push_back(image("input", k));
+  rotate(1);
 }
 
 RankRun::~RankRun() {
 #ifndef BRAID_EMULATED_DEVICE
-  if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+  for (const Copy& copy : copies_)
+    if (copy.graph != nullptr) cudaGraphExecDestroy(copy.graph);
 #endif
   if (instance_ != nullptr) program_.destroy(instance_);
   for (void* memory : memory_) cudaFree(memory);
@@ -120,41 +113,72 @@ std::vector<size_t> RankRun::output_bytes() const {
   return out;
 }
 
+void RankRun::rotate(size_t copies) {
+  const std::vector<size_t> bytes = output_bytes();
+  while (copies_.size() < copies) {
+    Copy copy;
+    for (const std::vector<unsigned char>& input : host_inputs_)
+      copy.inputs.push_back(allocate(input.size()));
+    for (size_t k = 0; k < bytes.size(); ++k) {
+      const int alias = program_.outputs[k].alias_of_input;
+      copy.outputs.push_back(alias >= 0 ? const_cast<void*>(copy.inputs[static_cast<size_t>(alias)])
+                                        : allocate(bytes[k]));
+    }
+    copies_.push_back(std::move(copy));
+  }
+  reset();
+}
+
+uint64_t RankRun::rotated_bytes() const {
+  uint64_t sum = 0;
+  for (const std::vector<unsigned char>& input : host_inputs_) sum += input.size();
+  const std::vector<size_t> bytes = output_bytes();
+  for (size_t k = 0; k < bytes.size(); ++k) sum += program_.outputs[k].alias_of_input < 0 ? bytes[k] : 0;
+  return sum;
+}
+
 void RankRun::reset() {
   const std::vector<size_t> bytes = output_bytes();
-  for (size_t k = 0; k < outputs_.size(); ++k) {
-    if (program_.outputs[k].alias_of_input < 0 && bytes[k] > 0)
-      GPU_CHECK(cudaMemsetAsync(outputs_[k], 0xA5, bytes[k], stream_));
-  }
-  for (size_t k = 0; k < inputs_.size(); ++k) {
-    if (!host_inputs_[k].empty())
-      GPU_CHECK(cudaMemcpyAsync(const_cast<void*>(inputs_[k]), host_inputs_[k].data(), host_inputs_[k].size(),
-                                cudaMemcpyHostToDevice, stream_));
+  for (const Copy& copy : copies_) {
+    for (size_t k = 0; k < copy.outputs.size(); ++k) {
+      if (program_.outputs[k].alias_of_input < 0 && bytes[k] > 0)
+        GPU_CHECK(cudaMemsetAsync(copy.outputs[k], 0xA5, bytes[k], stream_));
+    }
+    for (size_t k = 0; k < copy.inputs.size(); ++k) {
+      if (!host_inputs_[k].empty())
+        GPU_CHECK(cudaMemcpyAsync(const_cast<void*>(copy.inputs[k]), host_inputs_[k].data(),
+                                  host_inputs_[k].size(), cudaMemcpyHostToDevice, stream_));
+    }
   }
   GPU_CHECK(cudaStreamSynchronize(stream_));
 }
 
-void RankRun::step() { ok(program_.run(instance_, inputs_.data(), outputs_.data(), stream_)); }
+void RankRun::step(size_t copy) {
+  const Copy& c = copies_[copy];
+  ok(program_.run(instance_, c.inputs.data(), c.outputs.data(), stream_));
+}
+
 void RankRun::wait() {
   ok(program_.synchronize(instance_, 120'000));
   GPU_CHECK(cudaStreamSynchronize(stream_));
 }
 
-void RankRun::replay() {
+void RankRun::replay([[maybe_unused]] size_t copy) {
 #ifdef BRAID_EMULATED_DEVICE
   throw Skipped("the harness captures no graphs on the emulated device");
 #else
-  if (graph_ == nullptr) {
+  Copy& c = copies_[copy];
+  if (c.graph == nullptr) {
     cudaGraph_t graph = nullptr;
     GPU_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal));
-    const BraidStatus status = program_.run(instance_, inputs_.data(), outputs_.data(), stream_);
+    const BraidStatus status = program_.run(instance_, c.inputs.data(), c.outputs.data(), stream_);
     const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
     ok(status);
     check(ended, "cudaStreamEndCapture");
-    GPU_CHECK(cudaGraphInstantiate(&graph_, graph, 0));
+    GPU_CHECK(cudaGraphInstantiate(&c.graph, graph, 0));
     GPU_CHECK(cudaGraphDestroy(graph));
   }
-  GPU_CHECK(cudaGraphLaunch(graph_, stream_));
+  GPU_CHECK(cudaGraphLaunch(c.graph, stream_));
 #endif
 }
 
@@ -170,7 +194,8 @@ void RankRun::compare() {
       throw std::runtime_error(place + " has another size than expected");
     if (bytes[k] == 0) continue;
     std::vector<unsigned char> got(bytes[k]), want((e.elements + e.stride - 1) / e.stride * item);
-    GPU_CHECK(cudaMemcpyAsync(got.data(), outputs_[k], got.size(), cudaMemcpyDeviceToHost, stream_));
+    GPU_CHECK(
+        cudaMemcpyAsync(got.data(), copies_[0].outputs[k], got.size(), cudaMemcpyDeviceToHost, stream_));
     GPU_CHECK(cudaStreamSynchronize(stream_));
     data.seekg(static_cast<std::streamoff>(e.data_offset));
     data.read(reinterpret_cast<char*>(want.data()), static_cast<std::streamsize>(want.size()));

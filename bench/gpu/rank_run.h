@@ -13,24 +13,38 @@ namespace braid::gpu_bundle {
 
 class RankRun {
  public:
-  // Creates the instance and prepares it; the current device is used. `data` is the path of cases.data.
-  RankRun(const Case& c, const BraidCudaProgram& program, const std::string& data, int rank, ncclComm_t comm);
+  // Creates the instance and prepares it; the current device is used. `data` is the path of cases.data. `graphs` is that of
+  // BraidCudaCreateInfo: -1 enqueues each step.
+  RankRun(const Case& c, const BraidCudaProgram& program, const std::string& data, int rank, ncclComm_t comm,
+          int graphs = 0);
   ~RankRun();
   RankRun(const RankRun&) = delete;
   RankRun& operator=(const RankRun&) = delete;
 
-  void step();  // enqueued
-  void wait();  // until all steps are done, or 120 seconds
-  // The same step from a CUDA graph: captured at the first call. Not on the emulated device.
-  void replay();
-  // Restores the inputs that a step writes, and fills the outputs with other bytes.
+  void step(size_t copy = 0);  // enqueued
+  void wait();                 // until all steps are done, or 120 seconds
+  // The same step from a CUDA graph of this copy: captured at the first call. Not on the emulated device.
+  void replay(size_t copy = 0);
+  // Restores the inputs that a step writes, and fills the outputs with other bytes. Of all copies.
   void reset();
-  // Throws if an output differs from what is expected.
+  // Throws if an output of the first copy differs from what is expected.
   void compare();
+
+  // Gives inputs and outputs so many copies, one at first.
+  void rotate(size_t copies);
+  uint64_t rotated_bytes() const;  // of one copy of inputs and outputs
+  uint64_t weight_bytes() const { return program_.weights_bytes + program_.rank_weights_bytes; }
 
   cudaStream_t stream() const { return stream_; }
 
  private:
+  struct Copy {
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+#ifndef BRAID_EMULATED_DEVICE
+    cudaGraphExec_t graph = nullptr;
+#endif
+  };
   void ok(BraidStatus status) const;
   void* allocate(size_t bytes);
   std::vector<unsigned char> image(const char* what, int index);
@@ -42,13 +56,9 @@ class RankRun {
   const int rank_;
   BraidCudaInstance* instance_ = nullptr;
   cudaStream_t stream_ = nullptr;
-#ifndef BRAID_EMULATED_DEVICE
-  cudaGraphExec_t graph_ = nullptr;
-#endif
   std::vector<void*> memory_;
   std::vector<std::vector<unsigned char>> host_inputs_;
-  std::vector<const void*> inputs_;
-  std::vector<void*> outputs_;
+  std::vector<Copy> copies_;
 };
 
 }  // namespace braid::gpu_bundle

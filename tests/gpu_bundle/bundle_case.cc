@@ -12,12 +12,13 @@
 #include <memory>
 #include <set>
 
-#include "analysis/costs/roofline.h"
 #include "codegen/index_limits.h"
 #include "codegen/weights.h"
 #include "ir/element.h"
 #include "ir/interpreter.h"
+#include "passes/dead_code.h"
 #include "runtime/hash.h"
+#include "tests/gpu_bundle/model_flops.h"
 
 namespace braid::test {
 namespace {
@@ -136,17 +137,18 @@ void add_weights(Case& c, const BundleProgram& program, int rank, const fs::path
   c.images.push_back(std::move(image));
 }
 
-std::vector<std::vector<ir::Tensor>> make_inputs(Case& c, const BundleProgram& program, const Sizes& sizes) {
+// Describes the inputs of all ranks. Only if outputs are computed from them (`checked`) they are made: those of timings are large.
+std::vector<std::vector<ir::Tensor>> make_inputs(Case& c, const BundleProgram& program, const Sizes& sizes,
+                                                 bool checked) {
   const ir::Graph& graph = program.schedule.graph;
   const std::vector<std::optional<ir::Expr>> limits = codegen::index_limits(program.schedule);
   std::vector<std::vector<ir::Tensor>> inputs(static_cast<std::size_t>(graph.ranks));
   for (std::size_t k = 0; k < graph.inputs.size(); ++k) {
     const ir::Buffer& buffer = graph[graph.inputs[k].buffer];
     for (int r = 0; r < graph.ranks; ++r) {
-      ir::Tensor t = ir::make_tensor(buffer.dtype, evaluated(buffer.sizes, sizes));
       Piece p;
       p.dtype = runtime_type(buffer.dtype);
-      p.count = static_cast<std::uint64_t>(t.numel());
+      p.count = static_cast<std::uint64_t>(evaluated(ir::numel(buffer.sizes), sizes));
       // Ranks of a model get the same inputs, as in a real run.
       const int own = program.kind == "model" ? 0 : r;
       p.seed = rt::fnv1a(fmt::format("{}/{}/{}", program.emitted.name, graph.inputs[k].name, own));
@@ -160,16 +162,20 @@ std::vector<std::vector<ir::Tensor>> make_inputs(Case& c, const BundleProgram& p
         p.kind = "below";
         p.parameter = 2;
       }
-      gpu_bundle::generate(p, reinterpret_cast<unsigned char*>(t.bytes.data()));
       Image image{"input",
                   static_cast<int>(k),
                   graph.ranks == 1 ? -1 : r,
-                  t.bytes.size(),
-                  rt::checksum(t.bytes.data(), t.bytes.size()),
+                  p.count * rt::size_of(p.dtype),
+                  gpu_bundle::kNotChecked,
                   {}};
+      if (checked) {
+        ir::Tensor t = ir::make_tensor(buffer.dtype, evaluated(buffer.sizes, sizes));
+        gpu_bundle::generate(p, reinterpret_cast<unsigned char*>(t.bytes.data()));
+        image.checksum = rt::checksum(t.bytes.data(), t.bytes.size());
+        inputs[static_cast<std::size_t>(r)].push_back(std::move(t));
+      }
       if (p.count > 0) image.pieces.push_back(p);
       c.images.push_back(std::move(image));
-      inputs[static_cast<std::size_t>(r)].push_back(std::move(t));
     }
   }
   return inputs;
@@ -292,6 +298,15 @@ std::string float_type(const ir::Graph& graph) {
   return "mixed";
 }
 
+std::function<double(const Sizes&)> flops_of(const ir::Schedule& model) {
+  ir::Schedule used = model;
+  passes::DeadCode().run(used);
+  for (ir::Storage& storage : used.graph.storages) storage.data = {};
+  return [graph = std::move(used.graph)](const Sizes& sizes) {
+    return model_flops(graph, [&](const ir::Expr& e) { return evaluated(e, sizes); });
+  };
+}
+
 Case bundle_case(const BundleProgram& program, const Sizes& sizes, bool checked, std::ostream& data) {
   const ir::Graph& graph = program.schedule.graph;
   Case c;
@@ -314,19 +329,12 @@ Case bundle_case(const BundleProgram& program, const Sizes& sizes, bool checked,
     add_weights(c, program, r, dir / (r < 0 ? "weights.bin" : fmt::format("weights.rank{}.bin", r)), data);
   fs::remove_all(dir);
 
-  const auto inputs = make_inputs(c, program, sizes);
+  const auto inputs = make_inputs(c, program, sizes, checked);
   for (const Image& i : c.images) c.bytes += i.bytes;
   for (const ir::GraphOutput& o : graph.outputs)
     c.bytes += static_cast<std::uint64_t>(evaluated(ir::numel(graph[o.buffer].sizes), sizes) *
                                           ir::size_of(graph[o.buffer].dtype));
-  double flops = 0;
-  for (const ir::Operation& op : graph.ops) {
-    flops += analysis::kernel_work(
-                 graph, op, [&](const ir::Expr& e) { return evaluated(e, sizes); },
-                 [](ir::BufferId) { return false; })
-                 .flops;
-  }
-  c.flops = static_cast<std::uint64_t>(flops);
+  if (program.flops) c.flops = static_cast<std::uint64_t>(program.flops(sizes));
   if (checked) add_expected(c, program.schedule, inputs, data);
   return c;
 }

@@ -2,6 +2,7 @@
 // must give with the interpreter.
 #pragma once
 
+#include <functional>
 #include <iosfwd>
 #include <map>
 #include <string>
@@ -27,7 +28,12 @@ struct BundleProgram {
   std::string kind, dtype;
   double tolerance = 0;
   std::map<ir::StorageId, GeneratedWeight> weights;  // all other constants are stored
+  // The arithmetic of what was compiled (model_flops.h); absent where nothing is timed.
+  std::function<double(const Sizes&)> flops = {};
 };
+
+// The function of a graph that no pass has changed. Keeps the graph, but for the bytes of its constants.
+std::function<double(const Sizes&)> flops_of(const ir::Schedule& model);
 
 // Replaces the large constants that look like trained weights (many different finite numbers) by generated ones of the same
 // magnitude and sign. Tables and masks stay.
@@ -42,7 +48,8 @@ double loosest_type(const ir::Graph& graph);
 // Of the first output that has one.
 std::string float_type(const ir::Graph& graph);
 
-// Appends what cannot be generated to `data`. Without `checked` the case has no expected outputs, only the work that it does.
+// Appends what cannot be generated to `data`. Without `checked` the case has no expected outputs, only the work that it does, and its
+// inputs have no checksum.
 gpu_bundle::Case bundle_case(const BundleProgram& program, const Sizes& sizes, bool checked,
                              std::ostream& data);
 

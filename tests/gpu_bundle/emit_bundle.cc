@@ -16,6 +16,7 @@
 #include <iostream>
 #include <iterator>
 #include <set>
+#include <span>
 
 #include "codegen/cuda/standalone.h"
 #include "driver/compile.h"
@@ -46,9 +47,11 @@ class Bundle {
     if (names.empty() || sources_[names.back()].size() >= kProgramsPerSource)
       names.push_back(names.empty() ? library : fmt::format("{}_{}", library, names.size() + 1));
     sources_[names.back()].push_back(program.emitted);
+    const std::string text = codegen::cuda::cuda_source(std::span(&program.emitted, 1));
+    const std::string source = fmt::format("{:016x}", rt::fnv1a(text));
     try {
-      for (const Sizes& sizes : checked) write(program, names.back(), sizes, true);
-      for (const Sizes& sizes : timed) write(program, names.back(), sizes, false);
+      for (const Sizes& sizes : checked) write(program, {names.back(), source}, sizes, true);
+      for (const Sizes& sizes : timed) write(program, {names.back(), source}, sizes, false);
     } catch (const std::exception& e) {
       throw std::runtime_error(program.emitted.name + ": " + e.what());
     }
@@ -81,9 +84,14 @@ class Bundle {
   }
 
  private:
-  void write(const BundleProgram& program, const std::string& library, const Sizes& sizes, bool checked) {
+  struct Source {
+    std::string library;
+    std::string hash;  // of the program's own source, whatever else its library has
+  };
+  void write(const BundleProgram& program, const Source& source, const Sizes& sizes, bool checked) {
     gpu_bundle::Case c = bundle_case(program, sizes, checked, data_);
-    c.library = library;
+    c.library = source.library;
+    c.source = source.hash;
     gpu_bundle::write_case(text_, c);
   }
 
@@ -147,7 +155,8 @@ void add_kernels(Bundle& bundle, const Names& wanted) {
                 "kernels",
                 dtype_of(schedule),
                 loosest_type(schedule.graph),
-                {}},
+                {},
+                flops_of(k.build())},
                {k.small}, {k.large});
   }
 }
@@ -191,12 +200,14 @@ void add_model(Bundle& bundle, const std::string& line) {
         low, dots == std::string::npos ? low : std::stoll(dim.substr(dots + 2))};
   }
   ir::Schedule schedule = lower(options);
+  auto flops = flops_of(schedule);
   optimise(schedule, options);
   std::map<ir::StorageId, GeneratedWeight> generated = generate_weights(schedule.graph);
   const double tolerance = 10 * loosest_type(schedule.graph);
-  BundleProgram program{schedule,  codegen::cuda::emit_cuda(schedule, {.name = fields[0]}),
-                        "model",   float_type(schedule.graph),
-                        tolerance, std::move(generated)};
+  BundleProgram program{schedule,        codegen::cuda::emit_cuda(schedule, {.name = fields[0]}),
+                        "model",         float_type(schedule.graph),
+                        tolerance,       std::move(generated),
+                        std::move(flops)};
   bundle.add(fields[0], program, parse_sizes(fields[4]),
              fields[5].empty() ? std::vector<Sizes>() : parse_sizes(fields[5]));
 }

@@ -14,6 +14,9 @@ using ir::ReduceKind;
 using ir::TensorBox;
 
 constexpr std::int64_t kWidth = 1024;
+constexpr std::int64_t kMostRows = 1 << 18;  // so that an index of an element has 32 bits
+constexpr std::int64_t kLeastMoved =
+    256'000'000;  // bytes that a timed kernel reads and writes: several times an L2
 
 // In the order of the graph, one node per operation: the passes fuse.
 ir::Schedule finished(Net& net) {
@@ -28,7 +31,7 @@ ir::Schedule finished(Net& net) {
 std::function<ir::Schedule()> of_rows(DType dtype, std::function<TensorBox(Net&, TensorBox)> f) {
   return [=] {
     Net net;
-    const Expr rows = net.graph.add_dim("rows", {1, 65536});
+    const Expr rows = net.graph.add_dim("rows", {1, kMostRows});
     net.lowering.output("y", f(net, net.input("x", dtype, {rows, kWidth})));
     return finished(net);
   };
@@ -79,22 +82,34 @@ ir::Schedule batched_product(DType dtype) {
   return finished(net);
 }
 
+// The least power of two of rows with which a kernel moves kLeastMoved bytes, if it moves `moved` times the bytes of its input.
+std::int64_t rows_to_time(DType dtype, std::int64_t moved) {
+  std::int64_t rows = 1;
+  while (rows * kWidth * moved * ir::size_of(dtype) < kLeastMoved) rows *= 2;
+  return rows;
+}
+
 }  // namespace
 
 std::vector<TimedKernel> timed_kernels() {
   std::vector<TimedKernel> out;
-  using Make = TensorBox (*)(Net&, TensorBox);
-  constexpr std::pair<const char*, Make> kRows[] = {{"add", add},
-                                                    {"gelu", gelu},
-                                                    {"transpose", transpose},
-                                                    {"row_sum", row_sum},
-                                                    {"column_sum", column_sum},
-                                                    {"softmax", softmax},
-                                                    {"layer_norm", layer_norm}};
+  struct OfRows {
+    const char* name;
+    TensorBox (*make)(Net&, TensorBox);
+    std::int64_t moved;  // elements read and written per element of x; what a sum writes is little
+  };
+  constexpr OfRows kRows[] = {{"add", add, 3},
+                              {"gelu", gelu, 2},
+                              {"transpose", transpose, 2},
+                              {"row_sum", row_sum, 1},
+                              {"column_sum", column_sum, 1},
+                              {"softmax", softmax, 2},
+                              {"layer_norm", layer_norm, 2}};
   for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     const auto named = [&](const char* name) { return fmt::format("kernel_{}_{}", name, to_string(dtype)); };
-    for (const auto& [name, make] : kRows)
-      out.push_back({named(name), of_rows(dtype, make), {{"rows", 3}}, {{"rows", 32768}}});
+    for (const auto& [name, make, moved] : kRows)
+      out.push_back(
+          {named(name), of_rows(dtype, make), {{"rows", 3}}, {{"rows", rows_to_time(dtype, moved)}}});
     out.push_back({named("product"),
                    [=] { return product(dtype); },
                    {{"rows", 5}, {"inner", 40}, {"columns", 24}},
