@@ -175,9 +175,10 @@ void add_bench(CLI::App& app, Invocation& chosen) {
                    "scripts/kernel_cards.py --json prints")
       ->type_name("FILE");
   command
-      ->add_option("--predicted-costs", o->predicted_costs,
-                   "Write the predicted times of nodes as a cost file for --costs of explain, opt and compile "
-                   "(emulated device)")
+      ->add_option(
+          "--predicted-costs", o->predicted_costs,
+          "Write the predicted times of nodes as a cost file for --costs of explain, opt and compile "
+          "(emulated device)")
       ->type_name("FILE");
   command->add_flag("--serve", o->serve,
                     "Run one step per line 'run' on standard input and print its nanoseconds");

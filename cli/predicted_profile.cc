@@ -37,16 +37,15 @@ std::vector<Kernel> counted(const ProgramFiles& program, const std::vector<std::
   std::vector<Kernel> kernels;
   const rt::CudaLibrary library = open_cuda_library(program);
   const BraidCudaProgram& table = library.table();
-  library.count_kernels(
-      [&] { execute(program, inputs, options); },
-      [&](const BraidKernelCounts& k) {
-        if (k.rank != 0) return;
-        const bool known = k.node >= 0 && k.node < table.node_count;
-        Kernel kernel{known ? table.nodes[k.node].name : "", k.name, k.label,
-                      static_cast<double>(k.launches), model_counts(k), {}};
-        kernel.counts *= 1 / kernel.launches;
-        kernels.push_back(std::move(kernel));
-      });
+  library.count_kernels([&] { execute(program, inputs, options); },
+                        [&](const BraidKernelCounts& k) {
+                          if (k.rank != 0) return;
+                          const bool known = k.node >= 0 && k.node < table.node_count;
+                          Kernel kernel{known ? table.nodes[k.node].name : "", k.name,          k.label,
+                                        static_cast<double>(k.launches),       model_counts(k), {}};
+                          kernel.counts *= 1 / kernel.launches;
+                          kernels.push_back(std::move(kernel));
+                        });
   return kernels;
 }
 
@@ -89,15 +88,18 @@ void print(const Kernel& kernel, const analysis::GpuDescription& gpu, const Repo
 }
 
 // Why nothing can be predicted; empty if it can.
-std::string obstacle(const analysis::Machine& machine, const std::string& name, const ExecuteOptions& options) {
+std::string obstacle(const analysis::Machine& machine, const std::string& name,
+                     const ExecuteOptions& options) {
   if (!machine.gpu || !analysis::can_predict(*machine.gpu))
     return fmt::format("machine '{}' does not state what a prediction needs of its GPU", name);
-  if (launched() || options.ranks_as == RanksAs::processes) return "accesses are counted where ranks are threads";
+  if (launched() || options.ranks_as == RanksAs::processes)
+    return "accesses are counted where ranks are threads";
   return "";
 }
 
 // A node has a time if all of its kernels have.
-analysis::CostEntries costs_of(const std::vector<Kernel>& kernels, const std::map<std::string, double>& products) {
+analysis::CostEntries costs_of(const std::vector<Kernel>& kernels,
+                               const std::map<std::string, double>& products) {
   analysis::CostEntries ns;
   std::set<std::string> unknown;
   for (const Kernel& kernel : kernels) {

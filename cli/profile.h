@@ -39,7 +39,7 @@ void tell_cuda_profile(const ProgramFiles& program, const std::vector<RankResult
 struct Prediction {
   std::string machine;  // of the GPU
   std::string cards;    // a file of kernel cards, or empty: then no kernel has a time
-  std::string costs;    // where the times are written to as a cost file (analysis/costs/cost_file.h), or empty
+  std::string costs;  // where the times are written to as a cost file (analysis/costs/cost_file.h), or empty
 };
 // Runs a step of a CUDA program on the emulated device and prints the predicted time of each kernel of rank 0
 // (analysis/costs/kernel_time.h; predicted_profile.cc). Products have that of the roofline, if `schedule` is not null.

@@ -105,7 +105,7 @@ class InstanceCore : private Reporter {
   NodeProfile profile_;
   bool graphs_ = false;
   Collectives collectives_ = Collectives::kCalled;  // of the present step
-  int next_node_ = 0;  // of the present step
+  int next_node_ = 0;                               // of the present step
   size_t next_collective_ = 0;
   uint32_t collective_ = 0;  // the latest of the present step, from 1; kernels that read peers' memory count
   std::vector<const void*> pointers_;  // of the present run: inputs, then outputs

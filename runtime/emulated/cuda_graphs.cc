@@ -57,8 +57,9 @@ bool replay(CUgraphExec_st& executable, const std::vector<CUgraphNode_st>& nodes
     done[i] = context.clock;
     for (const size_t before : nodes[i].after) done[i].join(done[before]);
     if (good) {
-      TaskContext own{context.stream, *executable.lanes[nodes[i].lane], context.accesses, done[i],
-                      nodes[i].label, nodes[i].node};
+      TaskContext own{context.stream,   *executable.lanes[nodes[i].lane],
+                      context.accesses, done[i],
+                      nodes[i].label,   nodes[i].node};
       good = works[i].task(own);
     } else if (works[i].if_failed) {
       works[i].if_failed();

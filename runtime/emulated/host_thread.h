@@ -26,7 +26,8 @@ class HostThread {
   ~HostThread();
 
   int device = 0;
-  std::string label;  // of its next operations, and the node of the program's table to which they belong; -1: to none
+  std::string
+      label;  // of its next operations, and the node of the program's table to which they belong; -1: to none
   int node = -1;
   std::shared_ptr<const DeclaredStep> declared;  // step of the plan to which its next operations belong
   int last_error = 0;                            // cudaError_t

@@ -81,8 +81,8 @@ extern "C" void braid_emulated_take_kernel_counts(void* self,
   for (const auto& k : braid::emulated::take_kernel_counts()) {
     std::vector<BraidSiteCounts> sites;
     for (const auto& s : k.sites)
-      sites.push_back(
-          {s.place.c_str(), s.shared ? 1 : 0, s.kind, s.accesses, s.lanes, s.bytes, s.units, s.least, s.lines});
+      sites.push_back({s.place.c_str(), s.shared ? 1 : 0, s.kind, s.accesses, s.lanes, s.bytes, s.units,
+                       s.least, s.lines});
     const BraidKernelCounts counts{sizeof(BraidKernelCounts),
                                    k.kernel.rank,
                                    k.kernel.node,

@@ -18,9 +18,9 @@ using ::testing::Not;
 // Of a run, with the build if it is the first.
 constexpr std::chrono::seconds kLimit{120};
 
-const std::string kCompiler = "CXX=c++ -I" BRAID_SOURCE_DIR
-                              " -DBRAID_EMULATED_DEVICE -include " BRAID_SOURCE_DIR
-                              "/tests/cli/cuda_kernel_fault.h";
+const std::string kCompiler =
+    "CXX=c++ -I" BRAID_SOURCE_DIR " -DBRAID_EMULATED_DEVICE -include " BRAID_SOURCE_DIR
+    "/tests/cli/cuda_kernel_fault.h";
 // Of processor time. Ranks that wait for one another do so in real time, which says nothing on a busy machine, and
 // give up only after BRAID_EMULATED_HANG_MS more.
 const std::string kThreadLimit = "BRAID_EMULATED_TIMEOUT_MS=500", kBlockLimit = "BRAID_EMULATED_HANG_MS=1000";
@@ -98,7 +98,8 @@ TEST(CudaKernelFaults, EndEveryCommandHoweverRanksAreRun) {
         SCOPED_TRACE(fmt::format("{} {} {}", command[0], ranks, kind));
         std::vector<std::string> arguments = command;
         arguments.push_back(ranks);
-        const ProcessResult result = run(arguments, fmt::format("{}:1", kind), {"BRAID_TIMEOUT_MS=20000", kThreadLimit});
+        const ProcessResult result =
+            run(arguments, fmt::format("{}:1", kind), {"BRAID_TIMEOUT_MS=20000", kThreadLimit});
         EXPECT_EQ(result.exit_code, 4);
         EXPECT_THAT(result.err, AllOf(HasSubstr("BR0007"), HasSubstr(kind[0] == 'e' ? "BR0726" : "BR0725"),
                                       ContainsRegex("planted_[a-z]+_kernel [^\n]*on rank 1 stream 0, thread "

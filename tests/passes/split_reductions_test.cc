@@ -73,8 +73,7 @@ TEST(SplitReductions, RandomReductionsInPartsAreTheSame) {
                                    "reduction {3} [{2}] over [{4}] "
                                    "{{ %0 = load %x[{5}] store %0 }}\noutput %s\n",
                                    type, shape, part(0, kept), kind, part(kept, dims), index));
-    const std::vector<std::vector<Tensor>> inputs = {
-        random_inputs(schedule.graph, {{"n", pick(41)}}, seed)};
+    const std::vector<std::vector<Tensor>> inputs = {random_inputs(schedule.graph, {{"n", pick(41)}}, seed)};
     const Tensor want = run(schedule, inputs).outputs[0][0];
     passes::PassContext context = slow_memory();
     split += passes::SplitReductions{.threads = 16, .least = 1}.run(schedule, context);
