@@ -27,6 +27,8 @@ using Value = LoopPlan::Value;
 
 constexpr std::int64_t kPackBytes = 16, kWarp = 32;
 constexpr std::int64_t kMostThreads = 512;      // of a block that takes a row
+constexpr std::int64_t kFewThreads = 128;       // of a block beside many others
+constexpr std::int64_t kManyRows = 2048;        // that occupy a GPU with a block of kFewThreads each
 constexpr std::int64_t kMostWarpElements = 32;  // per lane, so rows of at most 1,024 elements
 constexpr std::int64_t kMostRowRegisters = 96;  // 4 bytes each, for rows that stay in registers
 constexpr std::int64_t kShortFold = 8;          // one thread folds so few elements itself
@@ -144,22 +146,63 @@ class Planner {
     return bytes;
   }
 
-  // Those that all members load or store. Stores count twice.
-  std::int64_t contiguous_bytes(std::size_t d) const {
-    std::int64_t bytes = 0;
+  // Sectors of global memory that a warp touches in one access to elements of `bytes`, if its lanes run along outer dimension d:
+  //
+  //   runs * touched,  runs = ceil(32 / length),  length = min(32, size of d),  touched = min(length, ceil(length * stride * bytes / 32))
+  //
+  // A run of lanes is as long as the dimension, and another run is elsewhere.
+  double sectors(Expr index, std::size_t d, std::int64_t bytes, bool differs) const {
+    const std::int64_t length = std::clamp<std::int64_t>(ir::bounds(plan_.outer[d]).max, 1, kWarp);
+    const std::int64_t runs = (kWarp + length - 1) / length;
+    const std::optional<Expr> stride = ir::stride_of(index, pool_.index(d));
+    std::int64_t touched = length;
+    if (!differs && !ir::contains(index, pool_.index(d)))
+      touched = 1;
+    else if (!differs && stride && stride->is_constant())
+      touched =
+          std::clamp<std::int64_t>((length * std::abs(stride->constant()) * bytes + 31) / 32, 1, length);
+    return static_cast<double>(runs * touched);
+  }
+
+  // Those of all accesses of the members at 32 outer points. Stores count twice.
+  double sectors_along(std::size_t d) const {
+    double all = 0;
     for (const Member& m : plan_.members) {
-      bytes += loaded_bytes(m, d);
-      if (!m.local && steps_by_one(m.loops.store_index, pool_.index(d)))
-        bytes += 2 * ir::size_of(graph_[m.out].dtype);
+      const std::size_t kept = m.loops.kept();
+      const auto points =
+          static_cast<double>(ir::bounds(ir::numel(std::span(m.loops.sizes).subspan(outer()))).max);
+      std::vector<bool> differs(m.values.size());  // from lane to lane
+      const auto in = [&](Expr e) {
+        bool found = false;
+        ir::for_each_symbol(e, [&](Expr s) {
+          found |= s.is_symbol(SymbolKind::value) && differs[static_cast<std::size_t>(s.symbol_number())];
+        });
+        return found;
+      };
+      for (std::size_t k = 0; k < m.values.size(); ++k) {
+        const ir::Instr& instr = m.loops.body.instrs[k];
+        const bool elsewhere = in(instr.index);
+        differs[k] = elsewhere || ir::contains(instr.index, pool_.index(d));
+        for (ir::ValueId v : instr.operands)
+          differs[k] = differs[k] || differs[static_cast<std::size_t>(v.index)];
+        if (instr.code != OpCode::load || m.values[k].writer >= 0) continue;
+        const bool repeated = ir::has_index(instr.index, outer(), m.loops.sizes.size());
+        all += (repeated ? points : 1) *
+               sectors(instr.index, d, ir::size_of(graph_[instr.buffer].dtype), elsewhere);
+      }
+      if (m.local) continue;
+      const bool row = ir::has_index(m.loops.store_index, outer(), kept);
+      all += (row ? points : 1) * 2 *
+             sectors(m.loops.store_index, d, ir::size_of(graph_[m.out].dtype), in(m.loops.store_index));
     }
-    return bytes;
+    return all;
   }
 
   void choose_shape() {
     plan_.lane = outer();
-    std::int64_t most = -1;
+    double least = std::numeric_limits<double>::infinity();
     for (std::size_t d = 0; d < outer(); ++d) {
-      if (const std::int64_t bytes = contiguous_bytes(d); bytes >= most) most = bytes, plan_.lane = d;
+      if (const double found = sectors_along(d); found <= least) least = found, plan_.lane = d;
     }
     const bool rows = std::any_of(members().begin(), members().end(), [](const Member& m) { return m.row; });
     std::int64_t folds = 0, folded = 0, beside = 0, along = 0;  // members, elements, bytes
@@ -326,13 +369,23 @@ class Planner {
         });
         value.packed = uniform && packed(m, instr.buffer, instr.index, value.tiled);
         if (value.tiled && !value.packed && pack > 1) return kNotPossible;
-        if (!value.packed) single += ir::size_of(graph_[instr.buffer].dtype);
+        if (!value.packed) single += loads_per_point(m, instr.index) * ir::size_of(graph_[instr.buffer].dtype);
       }
       m.packed_store = !m.local && !m.folds && packed(m, m.out, m.loops.store_index);
-      if (!m.packed_store && !m.local && !m.folds) single += 2 * ir::size_of(graph_[m.out].dtype);
+      const bool streams = plan_.by_rows() ? m.row : !m.folds;  // not one element per row
+      if (streams && !m.packed_store && !m.local) single += 2 * ir::size_of(graph_[m.out].dtype);
     }
     return single;
   }
+
+  // How often a thread that folds elements loads at this index.
+  static std::int64_t loads_per_point(const Member& m, Expr index) {
+    const std::size_t end = m.loops.sizes.size();
+    if (!ir::has_index(index, m.thread_begin, end)) return 1;
+    const std::int64_t folded = ir::bounds(ir::numel(std::span(m.loops.sizes).subspan(m.thread_begin))).max;
+    return std::clamp<std::int64_t>(folded, 1, kMostLoadsPerPoint);
+  }
+  static constexpr std::int64_t kMostLoadsPerPoint = 1 << 20;
 
   static constexpr std::int64_t kNotPossible = std::numeric_limits<std::int64_t>::max() / 2;
 
@@ -345,7 +398,7 @@ class Planner {
         if (instr.code == OpCode::load && m.values[k].level == Level::element && m.values[k].writer < 0)
           sizes.push_back(ir::size_of(graph_[instr.buffer].dtype));
       }
-      const bool stored = plan_.by_rows() ? m.spans_lanes() : !m.loops.is_reduction();
+      const bool stored = plan_.by_rows() ? m.row : !m.loops.is_reduction();
       if (!m.local && stored) sizes.push_back(ir::size_of(graph_[m.out].dtype));
     }
     return sizes;
@@ -449,13 +502,15 @@ class Planner {
     const auto fits = [&](std::int64_t elements) {
       return elements <= kMostWarpElements && elements * bytes <= 4 * kMostRowRegisters;
     };
-    plan_.shape = longest <= kWarp * kMostWarpElements ? Shape::warp_rows : Shape::block_rows;
-    plan_.elements = plan_.shape == Shape::warp_rows ? per_thread(kWarp) : per_thread(kMostThreads);
-    if (plan_.shape == Shape::warp_rows && !fits(plan_.elements)) {
-      plan_.shape = Shape::block_rows;
-      plan_.elements = per_thread(kMostThreads);
+    plan_.shape = Shape::warp_rows;
+    if (longest <= kWarp * kMostWarpElements && fits(plan_.elements = per_thread(kWarp))) return;
+    // The fewer threads, the less of their time they wait at barriers; many rows occupy the GPU all the same.
+    plan_.shape = Shape::block_rows;
+    const bool many = ir::bounds(ir::numel(plan_.outer)).max >= kManyRows;
+    for (std::int64_t threads = many ? kFewThreads : kMostThreads; threads <= kMostThreads; threads *= 2) {
+      if (fits(plan_.elements = per_thread(threads))) return;
     }
-    if (!fits(plan_.elements)) plan_.elements = 0;
+    plan_.elements = 0;
   }
 
   void keep_nothing_in_registers() {

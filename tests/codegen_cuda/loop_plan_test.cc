@@ -135,7 +135,7 @@ TEST(LoopPlan, SumsOverColumnsAreFoldedByThreadsIfThereAreMany) {
     const OpId op =
         l.emit({"sum", ir::Loops{{columns, 100}, 1, ir::ReduceKind::sum, load, l.i(0)}, {y}, {}, {}});
     EXPECT_EQ(to_string(plan_loops(l.graph, op)),
-              columns == 1 << 10 ? "columns, packs of 8" : "points, packs of 4");
+              columns == 1 << 10 ? "columns, packs of 4" : "points, packs of 4");
   }
   Loop l;  // the neighbours of a sum over rows are its operands, not its results
   const BufferId x = l.input("x", {1 << 17, 1024}, DType::f16), y = l.result("y", {1 << 17}, DType::f16);
@@ -151,7 +151,7 @@ TEST(LoopPlan, ColumnsWaitBetweenReadingMemoryAndStoring) {
   const LoopBody load = body.finish(body.load(x, DType::f32, l.i(1) * 1024 + l.i(0)));
   const OpId sum = l.emit({"sum", ir::Loops{{1024, 100}, 1, ir::ReduceKind::sum, load, l.i(0)}, {s}, {}, {}});
   const LoopPlan plan = l.fused({sum, l.add("t", t, {s}), l.add("y", y, {t, w})});
-  EXPECT_EQ(to_string(plan), "columns, packs of 8");
+  EXPECT_EQ(to_string(plan), "columns, packs of 4");
   EXPECT_FALSE(plan.members[0].barrier);  // its threads have met to fold
   EXPECT_FALSE(plan.members[1].barrier);  // reads only what its own thread holds
   EXPECT_TRUE(plan.members[2].barrier);
@@ -170,6 +170,52 @@ TEST(LoopPlan, ASoftmaxReadsItsRowOnceAndNeedsNoBarrier) {
   for (const LoopPlan::Member& member : plan.members) EXPECT_FALSE(member.barrier);
   // If the sum is stored, it may lie where lanes still read `x`.
   EXPECT_TRUE(l.fused(ops).members[2].barrier);
+}
+
+// A result for each row is no stream.
+TEST(LoopPlan, ARootOfASumLeavesItsRowInPacks) {
+  Loop l;
+  const BufferId x = l.input("x", {4096, 768}, DType::f16), s = l.activation("s", {4096}),
+                 y = l.result("y", {4096}, DType::f16);
+  const LoopPlan plan = l.fused({l.reduce("sum", s, x), l.add("root", y, {s})}, {s});
+  EXPECT_EQ(to_string(plan), "a warp per row, packs of 8, 24 elements per thread in registers");
+}
+
+// Few threads with several packs each wait less at barriers, unless there are too few rows.
+TEST(LoopPlan, ManyLongRowsHaveSmallBlocks) {
+  for (const std::int64_t rows : {16, 4096}) {
+    Loop l;
+    const BufferId x = l.input("x", {rows, 4096}, DType::f16), y = l.result("y", {rows}, DType::f16);
+    EXPECT_EQ(to_string(plan_loops(l.graph, l.reduce("sum", y, x))),
+              rows == 16 ? "a block per row, packs of 8, 8 elements per thread in registers"
+                         : "a block per row, packs of 8, 32 elements per thread in registers");
+  }
+}
+
+// Each index is loaded once for a row, although neighbours of an index are its neighbours in memory.
+TEST(LoopPlan, GatheredRowsAreReadAlongTheRow) {
+  Loop l;
+  const BufferId x = l.input("x", {1000, 768}, DType::f16), at = l.input("at", {128}, DType::i64),
+                 y = l.result("y", {128, 768}, DType::f16);
+  ir::BodyBuilder body(l.pool);
+  const ir::ValueId row = body.load(at, DType::i64, l.i(0));
+  const LoopBody gather = body.finish(body.load(x, DType::f16, body.as_index(row) * 768 + l.i(1)));
+  const OpId op =
+      l.emit({"gather", ir::Loops{{128, 768}, 0, ir::ReduceKind::sum, gather, l.at(y)}, {y}, {}, {}});
+  EXPECT_EQ(to_string(plan_loops(l.graph, op)), "points, packs of 8 along i1");
+}
+
+// y[image, channel, row, column] = max over a window of x[image, row, column, channel]: nine loads, one store.
+TEST(LoopPlan, APoolRunsAlongTheDimensionThatItsWindowsShare) {
+  Loop l;
+  const BufferId x = l.input("x", {8, 56, 56, 64}, DType::f16),
+                 y = l.result("y", {8, 64, 54, 54}, DType::f16);
+  ir::BodyBuilder body(l.pool);
+  const Expr element = ((l.i(0) * 56 + l.i(2) + l.i(4)) * 56 + l.i(3) + l.i(5)) * 64 + l.i(1);
+  const LoopBody window = body.finish(body.load(x, DType::f16, element));
+  const OpId op = l.emit(
+      {"pool", ir::Loops{{8, 64, 54, 54, 3, 3}, 2, ir::ReduceKind::max, window, l.at(y)}, {y}, {}, {}});
+  EXPECT_EQ(to_string(plan_loops(l.graph, op)), "points, packs of 8 along i1");
 }
 
 TEST(LoopPlan, RowsTooLongForRegistersAreShared) {
