@@ -117,6 +117,43 @@ class HalfUses {
   std::vector<bool> rounded_;
 };
 
+// The integer part of a quotient such as 7.5 / 3 changes with its last bit.
+bool takes_integer_part(const Instr& instr) {
+  switch (instr.code) {
+    case OpCode::floor:
+    case OpCode::ceil:
+    case OpCode::round:
+    case OpCode::mod:
+    case OpCode::fmod:
+      return true;
+    case OpCode::cast:
+      return !ir::is_float(instr.dtype);
+    default:
+      return false;
+  }
+}
+
+// By member, the values whose integer part is taken, also by later members.
+std::vector<std::vector<bool>> values_of_integers(const LoopPlan& plan) {
+  std::vector<std::vector<bool>> out;
+  for (const Member& m : plan.members) out.emplace_back(m.values.size());
+  for (std::size_t m = plan.members.size(); m-- > 0;) {
+    const Member& member = plan.members[m];
+    const LoopBody& body = member.loops.body;
+    for (std::size_t k = body.instrs.size(); k-- > 0;) {
+      const Instr& user = body.instrs[k];
+      if (out[m][k] || takes_integer_part(user))
+        for (ir::ValueId v : user.operands) out[m][static_cast<std::size_t>(v.index)] = true;
+      const int writer = member.values[k].writer;
+      if (out[m][k] && writer >= 0) {
+        const auto w = static_cast<std::size_t>(writer);
+        out[w][static_cast<std::size_t>(plan.members[w].loops.body.result.index)] = true;
+      }
+    }
+  }
+  return out;
+}
+
 Form form_of(const LoopPlan& plan, const Member& m, const HalfUses& uses, std::size_t k) {
   const Instr& instr = m.loops.body.instrs[k];
   if (!computes_in_f32(instr.dtype)) return Form::ieee;
@@ -163,10 +200,13 @@ float literal_reciprocal(double divisor) {
 }
 
 void choose_forms(const ir::Graph& graph, LoopPlan& plan) {
-  for (Member& m : plan.members) {
+  const std::vector<std::vector<bool>> of_integers = values_of_integers(plan);
+  for (std::size_t n = 0; n < plan.members.size(); ++n) {
+    Member& m = plan.members[n];
     // A fold adds what is not rounded.
     const HalfUses uses(m.loops.body, is_half(graph[m.out].dtype) && !m.loops.is_reduction());
-    for (std::size_t k = 0; k < m.values.size(); ++k) m.values[k].form = form_of(plan, m, uses, k);
+    for (std::size_t k = 0; k < m.values.size(); ++k)
+      m.values[k].form = of_integers[n][k] ? Form::ieee : form_of(plan, m, uses, k);
   }
 }
 

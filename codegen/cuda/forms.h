@@ -5,7 +5,7 @@
 //   sqrt, rsqrt, reciprocal, sigmoid     no call                                      refined
 //   f16(exp(x)), f16(y * (erf(x) + 1))   fewer terms                                  for_half
 //
-// Types and levels decide: f64 and integers keep their operations. `braid compile --precise` leaves all as they are. The IR's text and
+// Types and levels decide: f64 and integers keep their operations, and so do values whose integer part is taken, as by quantisation. `braid compile --precise` leaves all as they are. The IR's text and
 // the interpreter know nothing of this.
 #pragma once
 

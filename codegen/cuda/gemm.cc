@@ -149,6 +149,9 @@ const char* library_activation(ir::PostOp::Kind kind) {
 std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
   const std::optional<Operands> operands = operands_of(graph, product);
   if (!operands) return kAnyEpilogue;
+  // The library rounds sums to the type of the operands or not at all.
+  const DType in = graph[product.a.buffer].dtype, out = graph[product.out.buffer].dtype;
+  if (out != in && out != DType::f32) return 0;
   // Arrays of pointers come without epilogues.
   const bool by_pointers = unfolded_batches(product, operands->a, operands->d) > 1;
   std::size_t taken = 0;

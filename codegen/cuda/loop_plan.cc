@@ -369,7 +369,8 @@ class Planner {
         });
         value.packed = uniform && packed(m, instr.buffer, instr.index, value.tiled);
         if (value.tiled && !value.packed && pack > 1) return kNotPossible;
-        if (!value.packed) single += loads_per_point(m, instr.index) * ir::size_of(graph_[instr.buffer].dtype);
+        if (!value.packed)
+          single += loads_per_point(m, instr.index) * ir::size_of(graph_[instr.buffer].dtype);
       }
       m.packed_store = !m.local && !m.folds && packed(m, m.out, m.loops.store_index);
       const bool streams = plan_.by_rows() ? m.row : !m.folds;  // not one element per row

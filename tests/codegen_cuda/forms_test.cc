@@ -121,6 +121,30 @@ TEST(Forms, LiteralDivisorsWithANormalReciprocalBecomeProducts) {
   EXPECT_EQ(literal_reciprocal(768), static_cast<float>(1.0 / 768));
 }
 
+// 7.5 / 3 is 2.5 and rounds to 2, 7.5 * 0.33333334 is more.
+TEST(Forms, WhatIsRoundedToIntegersStays) {
+  const auto rounded = [](OpCode code) {
+    return forms_of(DType::f32, DType::f32, [&](auto& b, ValueId x) {
+      return b.unary(code, b.binary(OpCode::add, b.binary(OpCode::div, x, b.constant_of(DType::f32, 3)), x));
+    });
+  };
+  for (OpCode code : {OpCode::round, OpCode::floor, OpCode::ceil}) EXPECT_EQ(rounded(code), "");
+  EXPECT_EQ(rounded(OpCode::neg), "y %2 div literal_product\n");
+  EXPECT_EQ(forms_of(DType::f32, DType::u8,
+                     [](auto& b, ValueId x) { return b.cast(b.unary(OpCode::sqrt, x), DType::u8); }),
+            "");
+  // In a later member.
+  Loop l;
+  const BufferId x = l.input("x", {8, 64}), q = l.activation("q", {8, 64}), y = l.result("y", {8, 64});
+  const auto at = [&](BodyBuilder& b, BufferId from) {
+    return b.load(from, DType::f32, l.i(0) * 64 + l.i(1));
+  };
+  const OpId quotient = l.loop(
+      q, [&](BodyBuilder& b) { return b.binary(OpCode::div, at(b, x), b.constant_of(DType::f32, 3)); });
+  const OpId round = l.loop(y, [&](BodyBuilder& b) { return b.unary(OpCode::round, at(b, q)); });
+  EXPECT_EQ(l.forms_of({quotient, round}), "");
+}
+
 TEST(Forms, FunctionsOfF32AndHalvesMakeNoCalls) {
   for (OpCode code : {OpCode::sqrt, OpCode::rsqrt, OpCode::reciprocal, OpCode::sigmoid}) {
     const auto unary = [&](auto& b, ValueId x) { return b.unary(code, x); };

@@ -206,6 +206,20 @@ output %z  output %s  output %y
   return schedule;
 }
 
+// Rounded to a half type that is not the operands'.
+ir::Schedule rounded_products(const std::string& in, const std::string& out) {
+  ir::Schedule schedule = ir::parse_schedule(fmt::format(R"(graph main  dim rows in [1, 10]
+input %x: {0}[rows, 12]  input %w: {0}[12, 8]  input %b: {1}[8]
+%y: {1}[rows, 8] output = gemm %x, %w epilogue {{ %0 = acc f32  %1 = cast {1} %0  return %1 }}
+%z: {1}[rows, 8] output = gemm %x, %w epilogue {{
+  %0 = acc f32  %1 = load %b[i1]  %2 = cast f32 %1  %3 = add %0, %2  %4 = cast {1} %3  return %4 }}
+output %y  output %z
+)",
+                                                         in, out));
+  passes::run_passes(schedule, passes::default_passes());
+  return schedule;
+}
+
 }  // namespace
 
 void add_gemm_cases(std::vector<Case>& out) {
@@ -235,6 +249,9 @@ void add_gemm_cases(std::vector<Case>& out) {
   for (DType dtype : {DType::f32, DType::f16})
     out.push_back(
         {fmt::format("merged_products_{}", to_string(dtype)), [dtype] { return merged_products(dtype); }});
+  for (const auto& [in, to] : {std::pair{"f32", "f16"}, std::pair{"f32", "bf16"}, std::pair{"f16", "bf16"},
+                               std::pair{"bf16", "f16"}})
+    out.push_back({fmt::format("gemm_rounded_{}_{}", in, to), [in, to] { return rounded_products(in, to); }});
   out.push_back({"padded_results", padded_results});
   out.push_back({"empty_batch", empty_batch});
   out.push_back({"broadcast_and_weights", broadcast_and_weights});

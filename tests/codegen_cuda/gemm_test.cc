@@ -165,6 +165,17 @@ TEST_F(Gemm, TypesThatTheLibraryLacksHaveAKernelOfTheirOwn) {
     expect_equal(run_case(std::string("gemm_naive_") + type), 0);
 }
 
+// The library rounds sums to the type of the operands or not at all.
+TEST_F(Gemm, ResultsOfAnotherHalfTypeAreRoundedByALoop) {
+  RunOptions options;
+  options.integers = false;
+  for (const char* types : {"f32_f16", "f32_bf16", "f16_bf16", "bf16_f16"}) {
+    const std::string name = std::string("gemm_rounded_") + types;
+    expect_equal(run_case(name, {{"rows", 7}}, options), 1e-2);
+    EXPECT_THAT(source_of(name), ::testing::HasSubstr("output_type = GemmType::kFloat32")) << name;
+  }
+}
+
 TEST_F(Gemm, ABatchOfNoMatricesTouchesNothing) { expect_equal(run_case("empty_batch"), 0); }
 
 TEST_F(Gemm, WeightsBroadcastOperandsAndEqualProblems) {
