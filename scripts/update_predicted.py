@@ -43,7 +43,7 @@ those of all warps' accesses, as a multiple of the fewest that hold the bytes.
 MODEL_TEXT = """
 ## Models
 
-Programs for these sizes alone. `kernels`: generated kernels, as above. What the previous kernel leaves in L2 is not counted, which makes small models
+Programs for these sizes alone. `kernels`: generated kernels, as above, and those of the runtime, which have no card, by the least that DRAM needs. What the previous kernel leaves in L2 is not counted, which makes small models
 slower here than they are. `products`: those of the library at the machine's roofline (`analysis/costs/roofline.h`). `launches`, generated kernels and products
 together, at the machine's `launch_us` each; graphs have less. In milliseconds.
 
@@ -134,12 +134,15 @@ def model_rows(tools, launch_us):
         program = f"{name}_{dtype}"
         found = tools.predicted(model_file(tools, name, dtype), program, dims, [])
         kernels, products = found["kernels"], found.get("products", [])
-        kernel_us = sum(k["predicted_us"] * k["launches"] for k in kernels)
+        # Kernels of the runtime, such as that which fills arrays of pointers, have no card: they take what DRAM needs at least.
+        kernel_us = sum(k.get("predicted_us", k["least_us"]) * k["launches"] for k in kernels)
         product_us = sum(p["roofline_us"] for p in products)
         launches = int(sum(k["launches"] for k in kernels)) + len(products)
         both = kernel_us + product_us
-        yield (f"| {program}@{','.join(dims)} | {kernel_us / 1e3:.2f} | {product_us / 1e3:.2f} | {launches} | {both / 1e3:.2f} | "
+        row = (f"| {program}@{','.join(dims)} | {kernel_us / 1e3:.2f} | {product_us / 1e3:.2f} | {launches} | {both / 1e3:.2f} | "
                f"{(both + launches * launch_us) / 1e3:.2f} |")  # fmt: skip
+        print(row, file=sys.stderr, flush=True)
+        yield row
 
 
 def main():

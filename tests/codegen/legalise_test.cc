@@ -11,6 +11,7 @@
 #include "codegen/cuda/emit.h"
 #include "driver/compile.h"
 #include "ir/error.h"
+#include "ir/fused_loops.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
@@ -199,6 +200,21 @@ TEST_P(Legalise, AProductAppliesTheStepsThatItsLibraryHasAndALoopTheRest) {
       "f16");
   EXPECT_EQ(applied(half), "");
   EXPECT_EQ(half.plan->arena_bytes, 40 * 80 * (4 + 2));
+}
+
+// The rest of an epilogue has memory of its own, so that a node in which all its readers are keeps it in registers.
+TEST_P(Legalise, TheRestOfAnEpilogueThatOnlyItsNodeReadsIsNotStored) {
+  const ir::Schedule schedule = optimised(ir::parse_schedule(
+      "graph main dim n in [1, 8] input %x: f32[n, 16] input %w: f32[16, 64]\n"
+      "%y: f32[n, 64] = gemm %x, %w epilogue { %0 = acc f32 %1 = sin %0 return %1 }\n"
+      "%s: f32[n] = reduction sum over [64] { %0 = load %y store %0 }\n"
+      "%z: f32[n, 64] = pointwise { %0 = load %y %1 = load %s[i0] %2 = div %0, %1 store %2 } output %z",
+      "test"));
+  ASSERT_EQ(schedule.nodes.size(), 2u);
+  std::vector<std::string> local;
+  for (ir::BufferId id : ir::local_buffers(schedule)[1]) local.push_back(schedule.graph[id].name);
+  EXPECT_EQ(local, (std::vector<std::string>{"y", "s"}));
+  EXPECT_EQ(schedule.plan->arena_bytes, 8 * 64 * 4);
 }
 
 // Everything that is drawn, and what legalisation rewrites: the plan is the program's arena, exactly enough
