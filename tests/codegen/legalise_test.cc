@@ -211,8 +211,9 @@ TEST_P(Legalise, TheRestOfAnEpilogueThatOnlyItsNodeReadsIsNotStored) {
       "%z: f32[n, 64] = pointwise { %0 = load %y %1 = load %s[i0] %2 = div %0, %1 store %2 } output %z",
       "test"));
   ASSERT_EQ(schedule.nodes.size(), 2u);
+  const std::vector<std::vector<ir::BufferId>> of_nodes = ir::local_buffers(schedule);
   std::vector<std::string> local;
-  for (ir::BufferId id : ir::local_buffers(schedule)[1]) local.push_back(schedule.graph[id].name);
+  for (ir::BufferId id : of_nodes[1]) local.push_back(schedule.graph[id].name);
   EXPECT_EQ(local, (std::vector<std::string>{"y", "s"}));
   EXPECT_EQ(schedule.plan->arena_bytes, 8 * 64 * 4);
 }
