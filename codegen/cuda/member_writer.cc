@@ -231,7 +231,8 @@ void MemberWriter::write_folds_of_threads(std::size_t m) {
   const bool of_columns = plan_.shape == Shape::columns;
   const std::optional<FoldEnd> end = fold_end(member);
   for (std::size_t d = member.thread_begin; d < member.loops.sizes.size(); ++d) {
-    if (d + 1 == member.loops.sizes.size()) k_.line("#pragma unroll 4");
+    // nvcc issues the loads of half of the turns before it uses the first; threads of columns are few.
+    if (d + 1 == member.loops.sizes.size()) k_.line(of_columns ? "#pragma unroll 8" : "#pragma unroll 4");
     const bool shared = of_columns && d == shared_dimension(member);
     const std::string size = end && end->dimension == d ? k_.operand(end->size, member.loops.sizes)
                                                         : k_.operand(member.loops.sizes[d], {});
