@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "analysis/costs/cost_file.h"
 #include "cli/bytes_text.h"
 #include "cli/comm_buffer_table.h"
 #include "cli/command.h"
@@ -37,6 +38,8 @@ namespace {
 
 using ir::OpId;
 using ir::Schedule;
+
+constexpr std::size_t kMostTimes = 20;  // without --kernels
 
 struct Options {
   ModelOptions model;
@@ -108,6 +111,37 @@ void print_kernels(const Report& report, const Schedule& schedule) {
     if (!origins.empty()) report.print("   <- {}", fmt::join(origins, ", "));
     report.print("\n");
   }
+}
+
+// What a cost file says of the kernels, the slowest first.
+void print_times(Report& report, const Schedule& schedule, const std::string& file, bool all) {
+  struct Row {
+    std::string name;
+    double ns;
+  };
+  const analysis::CostEntries known = analysis::read_cost_file(file);
+  std::vector<Row> rows;
+  double total = 0;
+  for (const ir::ScheduleNode& node : schedule.nodes) {
+    const std::string& name =
+        node.kind == ir::ScheduleNode::Kind::single ? schedule.graph[node.op].name : node.name;
+    const auto found = known.find(name);
+    if (found == known.end()) continue;
+    rows.push_back({name, found->second});
+    total += found->second;
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.ns > b.ns; });
+  report.print("\nTimes of {}: {:.1f} us for {} of {} kernels and communication steps\n", file, total / 1e3,
+               rows.size(), schedule.nodes.size());
+  nlohmann::ordered_json& json = report.json()["times"] = nlohmann::ordered_json::array();
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    json.push_back({{"name", rows[k].name}, {"ns", rows[k].ns}});
+    if (k < kMostTimes || all)
+      report.print("  {:>10.1f} us {:>5.1f}%  {}\n", rows[k].ns / 1e3,
+                   total > 0 ? 100 * rows[k].ns / total : 0.0, rows[k].name);
+  }
+  if (rows.size() > kMostTimes && !all)
+    report.print("  and {} more: --kernels lists all\n", rows.size() - kMostTimes);
 }
 
 // Products of simple kernels, with the reason.
@@ -273,6 +307,7 @@ int run(const Options& o, Report& report) {
                execution_order(schedule).size(), schedule.nodes.size());
   if (o.timing) report.print("\nPasses\n{}", passes::to_string(records));
   if (o.all) print_kernels(report, schedule);
+  if (!o.model.costs.empty()) print_times(report, schedule, o.model.costs, o.all);
   print_simple_products(report, schedule, codegen::target_named(options.target));
   print_collectives(report, schedule);
   report.print("{}", comm_buffer_text(schedule));
