@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -155,13 +156,15 @@ class Planner {
     const std::int64_t length = std::clamp<std::int64_t>(ir::bounds(plan_.outer[d]).max, 1, kWarp);
     const std::int64_t runs = (kWarp + length - 1) / length;
     const std::optional<Expr> stride = ir::stride_of(index, pool_.index(d));
-    std::int64_t touched = length;
-    if (!differs && !ir::contains(index, pool_.index(d)))
+    const auto run = static_cast<double>(length);
+    double touched = run;
+    if (!differs && !ir::contains(index, pool_.index(d))) {
       touched = 1;
-    else if (!differs && stride && stride->is_constant())
-      touched =
-          std::clamp<std::int64_t>((length * std::abs(stride->constant()) * bytes + 31) / 32, 1, length);
-    return static_cast<double>(runs * touched);
+    } else if (!differs && stride && stride->is_constant()) {
+      const double step = std::fabs(static_cast<double>(stride->constant()));  // of any size
+      touched = std::clamp(std::ceil(run * step * static_cast<double>(bytes) / 32), 1.0, run);
+    }
+    return static_cast<double>(runs) * touched;
   }
 
   // Those of all accesses of the members at 32 outer points. Stores count twice.

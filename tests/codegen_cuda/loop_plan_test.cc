@@ -205,6 +205,21 @@ TEST(LoopPlan, GatheredRowsAreReadAlongTheRow) {
   EXPECT_EQ(to_string(plan_loops(l.graph, op)), "points, packs of 8 along i1");
 }
 
+// Rows that differ from lane to lane lie apart, although their index names no dimension: two such loads cost more than the store across.
+TEST(LoopPlan, GatheredRowsLieApart) {
+  Loop l;
+  const BufferId x = l.input("x", {1000, 768}, DType::f16), at = l.input("at", {128}, DType::i64),
+                 y = l.result("y", {768, 128}, DType::f16);
+  ir::BodyBuilder body(l.pool);
+  const ir::ValueId row = body.load(at, DType::i64, l.i(0));
+  const ir::ValueId a = body.load(x, DType::f16, body.as_index(row) * 768 + l.i(1)),
+                    b = body.load(x, DType::f16, body.as_index(row) * 384 + l.i(1));
+  const LoopBody sum = body.finish(body.binary(ir::OpCode::add, a, b));
+  const OpId op =
+      l.emit({"sum", ir::Loops{{128, 768}, 0, ir::ReduceKind::sum, sum, l.i(0) + l.i(1) * 128}, {y}, {}, {}});
+  EXPECT_EQ(plan_loops(l.graph, op).lane, 1u);
+}
+
 // y[image, channel, row, column] = max over a window of x[image, row, column, channel]: nine loads, one store.
 TEST(LoopPlan, APoolRunsAlongTheDimensionThatItsWindowsShare) {
   Loop l;
