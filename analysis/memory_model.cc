@@ -11,6 +11,7 @@
 #include "ir/dependencies.h"
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/fused_loops.h"
 #include "ir/in_place_collectives.h"
 
@@ -27,7 +28,7 @@ std::int64_t upper_bytes(const Graph& graph, StorageId s) {
   const ir::Bounds b = bounds(graph[s].bytes);
   internal_check(b.max >= 0, "storage '{}' has a negative size", graph[s].name);
   if (b.max >= kUnbounded) {
-    user_error(545, {.node = graph[s].name},
+    user_error(errors::kUnboundedTensor, {.node = graph[s].name},
                "the size of this tensor has no upper bound, so it cannot be placed",
                "give its dimensions bounds: --dim NAME=MIN..MAX");
   }
@@ -297,7 +298,8 @@ void check_cap(const Schedule& schedule, const MemoryModel& model, OrderView ord
   }
   if (alive.size() > kNamed) names += fmt::format(", and {} more", alive.size() - kNamed);
   user_error(
-      570, {.node = order.empty() ? std::string() : ir::name_of(schedule, order[live.peak_step].index)},
+      errors::kStorageInUse,
+      {.node = order.empty() ? std::string() : ir::name_of(schedule, order[live.peak_step].index)},
       fmt::format("the memory cap of {} bytes cannot be met: {} bytes are planned; the most is live at "
                   "step {}, {} bytes: {}",
                   cap, planned, live.peak_step.index, live.peak, names),

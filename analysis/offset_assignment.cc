@@ -8,13 +8,14 @@
 #include <set>
 
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::analysis {
 
 std::int64_t checked_add(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   if (__builtin_add_overflow(a, b, &sum)) {
-    ir::user_error(546, {}, "the program needs more memory than 64 bits can count",
+    ir::user_error(errors::kMemoryTooLarge, {}, "the program needs more memory than 64 bits can count",
                    "lower the upper bounds of the dynamic dimensions");
   }
   return sum;

@@ -14,7 +14,6 @@
 
 #include "analysis/costs/machine.h"
 #include "cli/command.h"
-#include "cli/errors.h"
 #include "cli/execute.h"
 #include "cli/model_options.h"
 #include "cli/open_model.h"
@@ -24,6 +23,7 @@
 #include "cli/time_text.h"
 #include "codegen/temp_dir.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "runtime/program.h"
 
 namespace braid::cli {
@@ -101,11 +101,11 @@ void tell_times(const RankResult& result, Report& report) {
 void check_prediction(const Options& o, const ProgramFiles& program) {
   if (o.cards.empty() && o.predicted_costs.empty()) return;
   if (!program.emulated)
-    ir::user_error(kBadOption, {.file = o.model.model},
+    ir::user_error(errors::kBadOption, {.file = o.model.model},
                    "--cards and --predicted-costs are for CUDA programs on the emulated device",
                    "add --device emulated");
   if (o.cards.empty())
-    ir::user_error(kBadOption, {.file = o.model.model}, "--predicted-costs needs --cards",
+    ir::user_error(errors::kBadOption, {.file = o.model.model}, "--predicted-costs needs --cards",
                    "scripts/kernel_cards.py --json prints them");
 }
 
@@ -117,8 +117,8 @@ int run(const Options& o, Report& report) {
   const GivenInputs inputs = make_inputs_or_draw(opened.table, o.model, o.inputs, report);
   if (o.serve) {
     if (opened.table.ranks != 1 || program.abi != codegen::ProgramAbi::host)
-      ir::user_error(kBadOption, {.file = o.model.model}, "--serve supports only CPU programs with one rank",
-                     "leave --serve out");
+      ir::user_error(errors::kBadOption, {.file = o.model.model},
+                     "--serve supports only CPU programs with one rank", "leave --serve out");
     return serve(program, inputs.ranks[0], o.execute.omp_threads);
   }
   ExecuteOptions execution = o.execute;

@@ -13,14 +13,13 @@
 
 #include "analysis/check/check_traces.h"
 #include "cli/command.h"
-#include "cli/errors.h"
 #include "cli/execute.h"
 #include "cli/model_options.h"
 #include "cli/report.h"
 #include "codegen/trace_json.h"
-#include "frontend/errors.h"
 #include "frontend/import.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::cli {
 namespace {
@@ -50,7 +49,7 @@ std::vector<std::string> in_rank_order(std::vector<std::string> files) {
                    [](const auto& a, const auto& b) { return *rank_in_name(a) < *rank_in_name(b); });
   for (std::size_t r = 0; r < files.size(); ++r) {
     if (*rank_in_name(files[r]) == static_cast<int>(r)) continue;
-    ir::user_error(kBadOption, {.file = files[r]},
+    ir::user_error(errors::kBadOption, {.file = files[r]},
                    fmt::format("{} files are given, but none is for rank {}", files.size(), r),
                    "give one file for each rank or one for all");
   }
@@ -70,7 +69,7 @@ DimNames dim_names(const Options& o) {
   }
   for (const auto& [name, bounds] : o.model.dim_bounds()) {
     if (all.contains(name)) continue;
-    ir::user_error(frontend::kInvalidDimension, {},
+    ir::user_error(errors::kInvalidDimension, {},
                    fmt::format("none of the {} models has a dimension '{}'", o.files.size(), name),
                    all.empty() ? "all their dimensions are constant"
                                : fmt::format("their dimensions are {}", fmt::join(all, ", ")));

@@ -11,7 +11,6 @@
 #include <set>
 
 #include "cli/command.h"
-#include "cli/errors.h"
 #include "cli/model_options.h"
 #include "cli/option_checks.h"
 #include "cli/output_files.h"
@@ -22,6 +21,7 @@
 #include "cli/tell_split.h"
 #include "driver/split.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/printer.h"
 #include "passes/drop_roundings.h"
 
@@ -66,7 +66,7 @@ void write_text(const Options& o, const CompileOptions& options, const ir::Sched
 // Each rank's model.
 void write_models(const Options& o, const CompileOptions& options, Report& report) {
   if (is_text(options.model)) {
-    ir::user_error(kBadOption, {.file = options.model}, "--emit onnx: IR text is no ONNX model",
+    ir::user_error(errors::kBadOption, {.file = options.model}, "--emit onnx: IR text is no ONNX model",
                    "give the model from which it comes");
   }
   frontend::EmitOnnxOptions emit{.name = options.name};
@@ -84,7 +84,7 @@ void write_plans(const CompileOptions& options, OutputFiles& files) {
     for (int k = 2; !names.insert(own).second; ++k) own = fmt::format("{}.{}", name, k);
     files.write(own + ".plan", text);
   };
-  const frontend::sharding::FoundPlan& plan = options.split_report->plan;
+  const split::FoundPlan& plan = options.split_report->plan;
   write(options.name, options.split_report->plan_text());
   for (std::size_t k = 0; k < options.split.with.size(); ++k)
     write(program_name(options.split.with[k].model),
@@ -138,30 +138,30 @@ int run(const Options& o, Report& report) {
   options.output_dir = o.output;
   options.checked = o.checked;
   if (o.checked && !codegen::target_named(options.target).has_checked) {
-    ir::user_error(kBadOption, {}, "--checked supports only programs for cpu",
+    ir::user_error(errors::kBadOption, {}, "--checked supports only programs for cpu",
                    "run the CUDA program on the emulated device, which checks all accesses");
   }
   options.standalone = o.standalone;
   if (o.standalone && !codegen::target_named(options.target).has_standalone) {
-    ir::user_error(kBadOption, {}, "--standalone supports only programs for cuda",
+    ir::user_error(errors::kBadOption, {}, "--standalone supports only programs for cuda",
                    "docs/generated-code.md says how to build a C++ program without braid");
   }
   if (!o.cpu.empty() && codegen::target_named(options.target).abi != codegen::ProgramAbi::host) {
-    ir::user_error(kBadOption, {}, "--cpu is for programs that run on a processor",
+    ir::user_error(errors::kBadOption, {}, "--cpu is for programs that run on a processor",
                    fmt::format("--target {}:ARCHITECTURE says for which devices", options.target));
   }
   options.name = o.name.empty() ? program_name(o.model.model) : o.name;
 
   if (!o.collectives.empty() && o.emit != "onnx") {
-    ir::user_error(kBadOption, {}, "--collectives says how collectives of ONNX files are written",
+    ir::user_error(errors::kBadOption, {}, "--collectives says how collectives of ONNX files are written",
                    "write --emit onnx");
   }
   if (o.annotate && o.emit != "plan") {
-    ir::user_error(kBadOption, {}, "--annotate writes the plan of a split into the model",
+    ir::user_error(errors::kBadOption, {}, "--annotate writes the plan of a split into the model",
                    "write --emit plan");
   }
   if (o.max_error >= 0 && options.precision == "f32") {
-    ir::user_error(kBadOption, {}, "--max-error is the limit of a narrower --precision",
+    ir::user_error(errors::kBadOption, {}, "--max-error is the limit of a narrower --precision",
                    "write --precision bf16, f16 or int8");
   }
   const std::optional<LimitedPrecision> limited =
@@ -177,7 +177,7 @@ int run(const Options& o, Report& report) {
   tell_split(options, report);
   if (o.emit == "plan") {
     if (!options.split.wanted())
-      ir::user_error(kBadOption, {}, "--emit plan needs a model that is being split",
+      ir::user_error(errors::kBadOption, {}, "--emit plan needs a model that is being split",
                      "give --devices, --tp or --plan");
     OutputFiles files(o.output);
     write_plans(options, files);

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <mutex>
 
-#include "cli/errors.h"
 #include "cli/status_line.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "runtime/capacity.h"
 #include "runtime/comm/settings.h"
 #include "runtime/program.h"
@@ -63,7 +63,7 @@ rt::ProgramError program_error(BraidStatus status, const std::string& message) {
 
 [[noreturn]] void raise(BraidStatus status, const std::string& message) {
   if (status == BRAID_OUT_OF_MEMORY) {
-    ir::user_error(kNoMemory, {}, message,
+    ir::user_error(errors::kNoMemory, {}, message,
                    "give smaller bounds with --dim, or raise the limit of memory (ulimit -v)");
   }
   throw program_error(status, message);
@@ -202,7 +202,7 @@ void CudaRun::run_all() const {
   if (!error.empty() || status != BRAID_OK) {
     const std::string message = fmt::format("program '{}': {}", table_.name, error);
     if (memory_.size() == 1 || status == BRAID_OUT_OF_MEMORY) raise(status, message);
-    ir::user_error(kRankFailed, {}, program_error(status, message).what());
+    ir::user_error(errors::kRankFailed, {}, program_error(status, message).what());
   }
   for (std::size_t r = 0; r < memory_.size() && options_.profile; ++r)
     std::copy_n(costs.data() + r * cost_count(), cost_count(), node_costs(r));

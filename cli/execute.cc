@@ -8,13 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/cuda_library.h"
-#include "cli/errors.h"
 #include "cli/launched.h"
 #include "cli/option_checks.h"
 #include "cli/option_group.h"
 #include "codegen/manifest.h"
 #include "driver/compile.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "runtime/program.h"
 
 namespace braid::cli {
@@ -105,7 +105,8 @@ bool is_program_dir(const std::string& path) {
 
 void check_device(DeviceChoice device, bool cuda, const std::string& shown) {
   if (cuda || device == DeviceChoice::automatic) return;
-  ir::user_error(kBadOption, {.file = shown}, "--device is for CUDA programs, and this one is for the CPU",
+  ir::user_error(errors::kBadOption, {.file = shown},
+                 "--device is for CUDA programs, and this one is for the CPU",
                  "compile it with --target cuda, or leave --device out");
 }
 
@@ -191,7 +192,7 @@ std::vector<RankResult> execute(const ProgramFiles& program,
                                 const std::vector<std::vector<ir::Tensor>>& inputs,
                                 const ExecuteOptions& options) {
   if (program.abi != codegen::ProgramAbi::host && (options.record || options.link)) {
-    ir::user_error(kBadOption, {.file = program.shown},
+    ir::user_error(errors::kBadOption, {.file = program.shown},
                    "--trace, --trace-costs and --link support only CPU programs", "leave the options out");
   }
   const int ranks = interface_of(program).ranks;

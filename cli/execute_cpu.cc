@@ -9,12 +9,12 @@
 #include <span>
 #include <thread>
 
-#include "cli/errors.h"
 #include "cli/execute.h"
 #include "cli/launched.h"
 #include "cli/shared_bytes.h"
 #include "cli/step_inputs.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "runtime/capacity.h"
 #include "runtime/comm/bootstrap.h"
 #include "runtime/program.h"
@@ -127,7 +127,7 @@ RankResult run_launched(const ProgramFiles& program, const BraidProgram& table,
   if (const rt::Status joined =
           rt::join_world_from_environment(world_options(table, options, environment.local_size), &world);
       !joined.ok())
-    ir::user_error(kRankFailed, {}, joined.message);
+    ir::user_error(errors::kRankFailed, {}, joined.message);
   RankMemory memory = make_memory(table, options);
   as_launched_rank([&] {
     run_rank(program, table, world.get(), environment.local_size,
@@ -168,7 +168,7 @@ std::vector<RankResult> execute_cpu(const ProgramFiles& program,
     const rt::Status status = options.ranks_as == RanksAs::threads
                                   ? rt::launch_threads(ranks, launch, function)
                                   : rt::launch_processes(ranks, launch, function);
-    if (!status.ok()) ir::user_error(kRankFailed, {}, status.message);
+    if (!status.ok()) ir::user_error(errors::kRankFailed, {}, status.message);
   }
 
   std::vector<RankResult> results;

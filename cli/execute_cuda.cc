@@ -1,8 +1,8 @@
 // CUDA programs on GPUs and on the emulated device.
 #include "cli/cuda_run.h"
-#include "cli/errors.h"
 #include "cli/launched.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "runtime/comm/control_bootstrap.h"
 #include "runtime/comm/control_peers.h"
 #include "runtime/program.h"
@@ -15,7 +15,7 @@ RankResult run_launched(const CudaRun& run, const rt::RankEnvironment& environme
   rt::Control control;
   if (const rt::Status joined = rt::join_control_from_environment(environment, run.subject(), &control);
       !joined.ok())
-    ir::user_error(kRankFailed, {}, joined.message);
+    ir::user_error(errors::kRankFailed, {}, joined.message);
   as_launched_rank([&] { run.run_rank(rt::control_peers(*control.channel, environment.local_rank)); });
   return run.result(environment.rank);
 }
@@ -29,7 +29,7 @@ void run_processes(const CudaRun& run) {
     run.run_rank(rt::control_peers(*channel, world.rank()));
     return 0;
   });
-  if (!status.ok()) ir::user_error(kRankFailed, {}, status.message);
+  if (!status.ok()) ir::user_error(errors::kRankFailed, {}, status.message);
 }
 
 }  // namespace

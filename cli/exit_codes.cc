@@ -5,9 +5,9 @@
 #include <new>
 #include <system_error>
 
-#include "cli/errors.h"
 #include "cli/launched.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "runtime/program.h"
 
 namespace braid::cli {
@@ -81,7 +81,7 @@ ExitCode exit_code_of(const std::exception& error) {
     return exit_code_of(program->code());
   if (const auto* reported = dynamic_cast<const ReportedError*>(&error)) return reported->exit_code();
   if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return kInputOutput;
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return exit_code_of(kNoMemory);
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return exit_code_of(errors::kNoMemory);
   // fmt::print throws this when it cannot write.
   if (dynamic_cast<const std::system_error*>(&error) != nullptr &&
       (std::ferror(stdout) != 0 || std::ferror(stderr) != 0)) {

@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
-#include "cli/errors.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::cli {
 
@@ -28,7 +28,8 @@ bool choose_emulated(DeviceChoice choice) {
   std::string why;
   if (!find_gpus(&why).empty()) return false;
   if (choice == DeviceChoice::gpu)
-    ir::user_error(kNoGpu, {}, fmt::format("there is no GPU: {}", why), "--device emulated needs none");
+    ir::user_error(errors::kNoGpu, {}, fmt::format("there is no GPU: {}", why),
+                   "--device emulated needs none");
   static bool said = false;
   if (!said) {
     fmt::print(stderr,
@@ -43,7 +44,7 @@ bool choose_emulated(DeviceChoice choice) {
 void require_gpus(int ranks) {
   const std::size_t gpus = find_gpus().size();
   if (gpus >= static_cast<std::size_t>(ranks)) return;
-  ir::user_error(kNoGpu, {},
+  ir::user_error(errors::kNoGpu, {},
                  fmt::format("the program has {} ranks, but the driver shows {} GPU{}", ranks, gpus,
                              gpus == 1 ? "" : "s"),
                  "each rank needs a GPU of its own ($CUDA_VISIBLE_DEVICES may hide some); --device emulated "

@@ -11,7 +11,6 @@
 #include <random>
 #include <set>
 
-#include "cli/errors.h"
 #include "cli/execute.h"
 #include "cli/launched.h"
 #include "cli/model_options.h"
@@ -23,6 +22,7 @@
 #include "frontend/tensor_file.h"
 #include "ir/element.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/parser.h"
 #include "runtime/program.h"
 
@@ -39,7 +39,7 @@ struct Given {
 
 [[noreturn]] void malformed(const std::string& text) {
   ir::user_error(
-      kBadOption, {}, fmt::format("--input {}: malformed", text),
+      errors::kBadOption, {}, fmt::format("--input {}: malformed", text),
       "write --input NAME=FILE.npy, --input NAME@RANK=FILE.npy, or --input FILE.npz with all of them");
 }
 
@@ -47,7 +47,7 @@ int parse_rank(const std::string& text, const std::string& digits) {
   int rank = -1;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
   if (error != std::errc{} || end != digits.data() + digits.size() || rank < 0) {
-    ir::user_error(kBadOption, {}, fmt::format("--input {}: '{}' is not a rank", text, digits),
+    ir::user_error(errors::kBadOption, {}, fmt::format("--input {}: '{}' is not a rank", text, digits),
                    "write --input NAME@RANK=FILE.npy");
   }
   return rank;
@@ -129,7 +129,7 @@ ir::Tensor draw(const InputSpec& spec, const TensorPart* part,
     const InputSpec::Size& s = spec.sizes[d];
     const std::optional<std::int64_t> whole = part != nullptr ? part->whole()[d] : std::nullopt;
     if (!whole && s.constant < 0 && !dims.contains(s.dim)) {
-      ir::user_error(kMissingInput, {}, fmt::format("the size of input '{}' is unknown", spec.name),
+      ir::user_error(errors::kMissingInput, {}, fmt::format("the size of input '{}' is unknown", spec.name),
                      "give the input with --input NAME=FILE.npy");
     }
     sizes.push_back(whole ? *whole : s.constant >= 0 ? s.constant : dims.at(s.dim));
@@ -168,7 +168,8 @@ GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
       std::vector<std::string> names;
       for (const InputSpec& s : specs) names.push_back(s.name);
       const std::string near = k == specs.size() ? nearest(given.name, names) : "";
-      ir::user_error(kMissingInput, {}, fmt::format("--input {}: the program has no such input", given.text),
+      ir::user_error(errors::kMissingInput, {},
+                     fmt::format("--input {}: the program has no such input", given.text),
                      fmt::format("{}inputs are {} on {} rank{}",
                                  near.empty() ? "" : fmt::format("did you mean '{}'? ", near),
                                  fmt::join(names, ", "), ranks, ranks == 1 ? "" : "s"));
@@ -177,7 +178,8 @@ GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
       if (!specs[k].sizes[d].dim.empty()) dims[specs[k].sizes[d].dim] = given.tensor.sizes[d];
     }
     if (!named.emplace(k, given.rank).second)
-      ir::user_error(kBadOption, {}, fmt::format("--input {}: '{}' is given twice", given.text, given.name),
+      ir::user_error(errors::kBadOption, {},
+                     fmt::format("--input {}: '{}' is given twice", given.text, given.name),
                      "give each input once, or once for each rank");
     const std::optional<TensorPart>& part = specs[k].part;
     const bool whole = part && !part->is_term() && part->is_whole(given.tensor);
@@ -205,7 +207,8 @@ GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
       all = all && !slot;
       if (slot) continue;
       if (!options.random) {
-        ir::user_error(kMissingInput, {}, fmt::format("input '{}' of rank {} is missing", specs[k].name, r),
+        ir::user_error(errors::kMissingInput, {},
+                       fmt::format("input '{}' of rank {} is missing", specs[k].name, r),
                        "give it with --input NAME=FILE.npy, or all inputs with --random SEED");
       }
       // One random stream per input, equal on all ranks, since shared inputs must be equal.
@@ -251,7 +254,7 @@ void check_dim_names(const ProgramInterface& table, const ModelOptions& model) {
     const std::string hint = near.empty() ? names.empty() ? "leave it out: all its sizes are fixed"
                                                           : fmt::format("it has {}", fmt::join(names, ", "))
                                           : fmt::format("did you mean '{}'?", near);
-    if (text) ir::user_error(kBadOption, {.file = model.model}, why, hint);
+    if (text) ir::user_error(errors::kBadOption, {.file = model.model}, why, hint);
     if (launched_rank() <= 0) fmt::print(stderr, "note: {}; {}\n", why, hint);
   }
 }

@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "cli/errors.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "runtime/comm/check_environment.h"
 #include "runtime/comm/settings.h"
 
@@ -14,7 +14,8 @@ namespace braid::cli {
 std::optional<rt::RankEnvironment> launched() {
   rt::RankEnvironment environment;
   if (const rt::Status found = rt::find_rank_environment(&environment); !found.ok())
-    ir::user_error(kLaunchedRanks, {}, found.message, "start the ranks with mpirun, torchrun or srun");
+    ir::user_error(errors::kLaunchedRanks, {}, found.message,
+                   "start the ranks with mpirun, torchrun or srun");
   if (environment.size < 2) return std::nullopt;
   return environment;
 }
@@ -41,7 +42,7 @@ void as_launched_rank(const std::function<void()>& steps) {
 
 void check_environment(bool cuda) {
   if (const rt::Status status = rt::check_environment(cuda); !status.ok())
-    ir::user_error(kBadVariable, {}, status.message, "correct or unset the environment variable");
+    ir::user_error(errors::kBadVariable, {}, status.message, "correct or unset the environment variable");
 }
 
 void check_environment(const ProgramFiles& program, int ranks) {
@@ -49,7 +50,7 @@ void check_environment(const ProgramFiles& program, int ranks) {
   rt::EngineChoice engine = rt::EngineChoice::automatic;
   (void)rt::engine_choice(&engine);
   if (engine == rt::EngineChoice::mpi && ranks > 1 && !launched()) {
-    ir::user_error(kBadVariable, {},
+    ir::user_error(errors::kBadVariable, {},
                    "BRAID_ENGINE=mpi requires a launcher, but this process was started without one",
                    fmt::format("start it with: mpirun -n {} braid ...; ranks started by braid itself use "
                                "shared memory",
@@ -60,13 +61,13 @@ void check_environment(const ProgramFiles& program, int ranks) {
 void check_launched(const rt::RankEnvironment& environment, const ProgramFiles& program, int ranks,
                     const ExecuteOptions& options) {
   if (environment.size != ranks) {
-    ir::user_error(kLaunchedRanks, {.file = program.shown},
+    ir::user_error(errors::kLaunchedRanks, {.file = program.shown},
                    fmt::format("{} started {} ranks, but the program is for {}", environment.launcher,
                                environment.size, ranks),
                    fmt::format("start {} ranks, or compile with --ranks {}", ranks, environment.size));
   }
   const auto refuse = [&](const std::string& what) {
-    ir::user_error(kBadOption, {.file = program.shown},
+    ir::user_error(errors::kBadOption, {.file = program.shown},
                    fmt::format("{} requires all ranks in one process, but {} started only this one", what,
                                environment.launcher),
                    "start braid without a launcher: it starts the ranks itself");

@@ -16,13 +16,13 @@
 #include "cli/colour.h"
 #include "cli/command.h"
 #include "cli/command_tree.h"
-#include "cli/errors.h"
 #include "cli/exit_codes.h"
 #include "cli/launched.h"
 #include "cli/report.h"
 #include "cli/usage.h"
 #include "codegen/leftovers.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace {
 
@@ -47,7 +47,7 @@ void ended_by_a_library() {
   complain(
       fmt::format("error BR{:04}: a library has ended the process\n  hint: if it could not start a thread, "
                   "give fewer --threads, or raise the limit of processes\n",
-                  kRankFailed));
+                  braid::errors::kRankFailed));
   std::fflush(nullptr);
   ::_exit(kRunFailed);
 }
@@ -60,7 +60,7 @@ int finished(int code) {
   complain(
       fmt::format("error BR{:04}: standard output cannot be written\n  hint: is the disk full, or was the "
                   "pipe closed?\n",
-                  kCannotWrite));
+                  braid::errors::kCannotWrite));
   return code == kSuccess || code == kNegative ? kInputOutput : code;  // a verdict that nobody saw is none
 }
 
@@ -69,7 +69,7 @@ int failed(const std::exception& error) {
   const ExitCode code = exit_code_of(error);
   if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) {
     complain(fmt::format("error BR{:04}: {}\n  hint: check the path, its permissions and the disk\n",
-                         kCannotWrite, error.what()));
+                         braid::errors::kCannotWrite, error.what()));
   } else if (code == kInternal) {
     complain(fmt::format("internal error: {}\n  Please report this with the model or text that causes it.\n",
                          error.what()));
@@ -85,7 +85,7 @@ int guarded(const std::function<int()>& action, Report& report) {
     return action();
   } catch (const std::bad_alloc&) {
     const braid::ir::UserError error(
-        kNoMemory, {}, "there is not enough memory",
+        braid::errors::kNoMemory, {}, "there is not enough memory",
         "make the model or its bounds (--dim) smaller, or raise the limit of memory");
     report.failed(error);
     return failed(error);

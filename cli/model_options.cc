@@ -9,7 +9,6 @@
 #include <optional>
 #include <sstream>
 
-#include "cli/errors.h"
 #include "cli/option_checks.h"
 #include "cli/option_group.h"
 #include "driver/split_texts.h"
@@ -17,12 +16,13 @@
 #include "frontend/import.h"
 #include "frontend/signature.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::cli {
 namespace {
 
 [[noreturn]] void bad_dim(const std::string& given) {
-  ir::user_error(kBadOption, {}, given + ": malformed",
+  ir::user_error(errors::kBadOption, {}, given + ": malformed",
                  "write --dim NAME=SIZE or --dim NAME=MIN..MAX with sizes of at least 0");
 }
 
@@ -45,7 +45,7 @@ ir::Bounds parse_bounds(std::string_view value, const std::string& given) {
 std::pair<std::string, std::string> split_pair(const std::string& text, const char* option) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-    ir::user_error(kBadOption, {}, fmt::format("{} {}: malformed", option, text), "write NAME=VALUE");
+    ir::user_error(errors::kBadOption, {}, fmt::format("{} {}: malformed", option, text), "write NAME=VALUE");
   }
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
@@ -187,7 +187,8 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
   read_split_texts(options, at, with, [&](const std::string& of) { return default_dims(of); });
   if (!options.split.wanted() &&
       (strict || memory_limit >= 0 || !keep.empty() || !at.empty() || !with.empty()))
-    ir::user_error(kBadOption, {}, "--with, --strict, --memory-limit, --keep and --at are about a split",
+    ir::user_error(errors::kBadOption, {},
+                   "--with, --strict, --memory-limit, --keep and --at are about a split",
                    "give --devices, --tp or --mesh");
   if (!passes.empty()) options.passes = passes;
   options.precision = precision;
@@ -206,17 +207,17 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
   options.target = target.substr(0, colon);
   const codegen::Target& known = codegen::target_named(options.target);
   if (colon != std::string::npos && !known.has_architectures) {
-    ir::user_error(kBadOption, {},
+    ir::user_error(errors::kBadOption, {},
                    fmt::format("--target {}: {} has no architectures", target, options.target),
                    fmt::format("write --target {}", options.target));
   }
   options.precise = precise;
   if (precise && !known.has_precise) {
-    ir::user_error(kBadOption, {}, "--precise supports only programs for cuda",
+    ir::user_error(errors::kBadOption, {}, "--precise supports only programs for cuda",
                    "write --target cuda, or leave it out");
   }
   if (precision == "int8" && known.abi == codegen::ProgramAbi::cuda) {
-    ir::user_error(kBadOption, {}, "--precision int8 supports only programs for cpu",
+    ir::user_error(errors::kBadOption, {}, "--precision int8 supports only programs for cpu",
                    "write --precision bf16 or f16");
   }
   std::istringstream list(colon == std::string::npos ? "" : target.substr(colon + 1));
@@ -227,7 +228,7 @@ CompileOptions ModelOptions::compile_options(const Report& report) const {
 std::optional<CompileOptions::Link> ModelOptions::paced_link() const {
   if (link.empty()) return std::nullopt;
   const auto refuse = [&]() {
-    ir::user_error(kBadOption, {}, fmt::format("--link {}: expected a latency and a bandwidth", link),
+    ir::user_error(errors::kBadOption, {}, fmt::format("--link {}: expected a latency and a bandwidth", link),
                    "write LATENCY,GB/s, for example 100us,1.5 or 2ms,0.5 (units: ns, us, ms)");
   };
   const std::size_t comma = link.find(',');
@@ -258,12 +259,12 @@ std::optional<CompileOptions::Link> ModelOptions::paced_link() const {
 void ModelOptions::refuse_for_text() const {
   if (!is_text(model)) return;
   if (!dims.empty()) {
-    ir::user_error(kBadOption, {.file = model},
+    ir::user_error(errors::kBadOption, {.file = model},
                    fmt::format("--dim {}: IR text has its own dimensions", dims[0]),
                    "write the bounds into the text: dim NAME in [MIN, MAX]");
   }
   if (!aliases.empty()) {
-    ir::user_error(kBadOption, {.file = model},
+    ir::user_error(errors::kBadOption, {.file = model},
                    fmt::format("--alias {}: IR text has its own aliases", aliases[0]),
                    "write the alias into the text: NAME: f32[...] output alias $INPUT");
   }
@@ -286,7 +287,7 @@ std::map<std::string, ir::Bounds> ModelOptions::dim_bounds() const {
   for (const std::string& d : dims) {
     auto [name, bounds] = parse_dim(d);
     if (!all.emplace(name, bounds).second) {
-      ir::user_error(kBadOption, {}, fmt::format("--dim {} is given twice", name),
+      ir::user_error(errors::kBadOption, {}, fmt::format("--dim {} is given twice", name),
                      "give each dimension once");
     }
   }

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cli/errors.h"
 #include "cli/output_files.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/input_file.h"
 
 namespace braid::cli {
@@ -23,7 +23,7 @@ constexpr Descr kDescrs[] = {{"<f4", ir::DType::f32}, {"<f8", ir::DType::f64}, {
                              {"<u4", ir::DType::u32}, {"<u8", ir::DType::u64}, {"|b1", ir::DType::boolean}};
 
 [[noreturn]] void bad(const std::string& path, const std::string& why) {
-  ir::user_error(kBadNpy, {.file = path}, "this is not a readable .npy file: " + why,
+  ir::user_error(errors::kBadNpy, {.file = path}, "this is not a readable .npy file: " + why,
                  "save it with numpy.save, little endian and C-contiguous");
 }
 

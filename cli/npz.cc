@@ -5,11 +5,10 @@
 #include <filesystem>
 #include <memory>
 
-#include "cli/errors.h"
 #include "cli/npy.h"
 #include "codegen/leftovers.h"
-#include "frontend/errors.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 #ifdef BRAID_HAS_LIBZIP
 #include <zip.h>
@@ -25,12 +24,12 @@ namespace {
 using Archive = std::unique_ptr<zip_t, decltype([](zip_t* archive) { zip_discard(archive); })>;
 
 [[noreturn]] void bad(const std::string& path, const std::string& why) {
-  ir::user_error(kBadNpy, {.file = path}, "this is not a readable .npz file: " + why,
+  ir::user_error(errors::kBadNpy, {.file = path}, "this is not a readable .npz file: " + why,
                  "save it with numpy.savez");
 }
 
 [[noreturn]] void not_written(const std::string& path, const std::string& why) {
-  ir::user_error(kCannotWrite, {.file = path}, "cannot be written: " + why,
+  ir::user_error(errors::kCannotWrite, {.file = path}, "cannot be written: " + why,
                  "is the disk full, or the folder read-only?");
 }
 
@@ -58,7 +57,7 @@ NamedTensors read_npz(const std::string& path) {
   int code = 0;
   const Archive archive(zip_open(path.c_str(), ZIP_RDONLY, &code));
   if (!archive && (code == ZIP_ER_NOENT || code == ZIP_ER_OPEN)) {
-    ir::user_error(frontend::kFileNotReadable, {.file = path}, "cannot read the file: " + text_of(code),
+    ir::user_error(errors::kFileNotReadable, {.file = path}, "cannot read the file: " + text_of(code),
                    "check the path");
   }
   if (!archive) bad(path, text_of(code));
@@ -103,7 +102,8 @@ void write_npz(const std::string& path, const NamedTensors& tensors) {
 namespace {
 
 [[noreturn]] void no_library(const std::string& path) {
-  ir::user_error(kNoArchives, {.file = path}, "this braid was built without libzip, which .npz files need",
+  ir::user_error(errors::kNoArchives, {.file = path},
+                 "this braid was built without libzip, which .npz files need",
                  "install libzip-dev and build again, or use .npy files");
 }
 

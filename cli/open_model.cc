@@ -4,8 +4,8 @@
 
 #include "cli/launched.h"
 #include "cli/status_line.h"
-#include "frontend/errors.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::cli {
 
@@ -27,7 +27,7 @@ OpenedModel open_model(const ModelOptions& options, DeviceChoice device, const c
   opened.table = interface_of(opened.files);
   if (compiled && options.ranks != 1 && options.ranks != opened.table.ranks) {
     ir::user_error(
-        frontend::kRankCount, {.file = options.model},
+        errors::kRankCount, {.file = options.model},
         fmt::format("the program is for {} ranks, but --ranks is {}", opened.table.ranks, options.ranks),
         fmt::format("run it with --ranks {}, or compile it again", opened.table.ranks));
   }

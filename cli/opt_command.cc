@@ -8,12 +8,12 @@
 
 #include "analysis/costs/machine.h"
 #include "cli/command.h"
-#include "cli/errors.h"
 #include "cli/model_options.h"
 #include "cli/pass_json.h"
 #include "cli/pipeline_input.h"
 #include "cli/report.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/printer.h"
 
 namespace braid::cli {
@@ -43,7 +43,8 @@ int run(const Options& o, Report& report) {
     return 0;
   }
   if (o.model.model.empty())
-    ir::user_error(kNoInputFile, {}, "no input file is given", "write braid opt FILE.braid --passes=...");
+    ir::user_error(errors::kNoInputFile, {}, "no input file is given",
+                   "write braid opt FILE.braid --passes=...");
   if (!options.passes) options.passes = "";
   ir::Schedule schedule = lower(options);
   const std::vector<passes::PassRecord> records = optimise(schedule, options);

@@ -10,8 +10,8 @@
 #include <fstream>
 #include <system_error>
 
-#include "cli/errors.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::cli {
 
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 [[noreturn]] void cannot_write(const std::string& path, const std::string& why) {
-  ir::user_error(kCannotWrite, {.file = path}, fmt::format("cannot be written: {}", why),
+  ir::user_error(errors::kCannotWrite, {.file = path}, fmt::format("cannot be written: {}", why),
                  "is the disk full, or the folder read-only?");
 }
 

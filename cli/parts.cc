@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "frontend/sharding/mesh.h"
+#include "split/mesh.h"
 
 namespace braid::cli {
 namespace {
 
-using frontend::sharding::AxisSpec;
-using frontend::sharding::KnownSizes;
-using frontend::sharding::Mesh;
+using split::AxisSpec;
+using split::KnownSizes;
+using split::Mesh;
 
 KnownSizes known(const std::vector<ir::Expr>& sizes) {
   KnownSizes all;
@@ -46,7 +46,7 @@ std::optional<TensorPart> TensorPart::of(const std::string& state, Mesh mesh, in
                                          const KnownSizes& local) {
   if (mesh.axes.empty()) mesh = Mesh::line(ranks);
   if (!has_ranks(mesh, ranks)) return std::nullopt;
-  auto axes = frontend::sharding::axis_specs(state, mesh, whole, local);
+  auto axes = split::axis_specs(state, mesh, whole, local);
   if (!axes) return std::nullopt;
   TensorPart part;
   part.state_ = state;
@@ -92,12 +92,12 @@ bool TensorPart::is_whole(const ir::Tensor& tensor) const {
 }
 
 ir::Tensor TensorPart::given(const ir::Tensor& whole, int rank) const {
-  return frontend::sharding::part_of(whole, axes_, rank, true);
+  return split::part_of(whole, axes_, rank, true);
 }
 
 ir::Tensor TensorPart::expected(const ir::Tensor& whole, int rank, ir::Tensor& result) const {
   result = without_padding(std::move(result), rank);
-  return frontend::sharding::part_of(whole, axes_, rank, false);
+  return split::part_of(whole, axes_, rank, false);
 }
 
 ir::Tensor TensorPart::without_padding(ir::Tensor own, int rank) const {
@@ -113,13 +113,12 @@ ir::Tensor TensorPart::without_padding(ir::Tensor own, int rank) const {
   for (const AxisSpec& axis : axes_) {
     if (axis.spec.is_split()) {
       std::int64_t& size = padded[static_cast<std::size_t>(axis.spec.dim)];
-      size = frontend::sharding::part_of(size, axis.ranks);
+      size = split::part_of(size, axis.ranks);
     }
   }
   // What has another size than a part is wrong, which a comparison tells.
   if (own.sizes != padded) return own;
-  return frontend::sharding::without_padding(own,
-                                             frontend::sharding::sizes_without_padding(whole, axes_, rank));
+  return split::without_padding(own, split::sizes_without_padding(whole, axes_, rank));
 }
 
 }  // namespace braid::cli

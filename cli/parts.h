@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "frontend/sharding/mesh.h"
-#include "frontend/sharding/parts.h"
 #include "ir/graph.h"
 #include "ir/tensor.h"
+#include "split/mesh.h"
+#include "split/parts.h"
 
 namespace braid::cli {
 
@@ -24,7 +24,7 @@ class TensorPart {
   static std::optional<TensorPart> of(const nlohmann::json& entry, const nlohmann::json& manifest, int ranks);
 
   // Sizes of the whole tensor, nullopt where they are known only at run time.
-  const frontend::sharding::KnownSizes& whole() const { return whole_; }
+  const split::KnownSizes& whole() const { return whole_; }
   // "S(1) of [1, 12, ?, 64]"
   std::string text() const;
   // Whether it is a term of a sum, of which the whole says nothing.
@@ -39,13 +39,12 @@ class TensorPart {
   ir::Tensor without_padding(ir::Tensor own, int rank) const;
 
  private:
-  static std::optional<TensorPart> of(const std::string& state, frontend::sharding::Mesh mesh, int ranks,
-                                      frontend::sharding::KnownSizes whole,
-                                      const frontend::sharding::KnownSizes& local);
+  static std::optional<TensorPart> of(const std::string& state, split::Mesh mesh, int ranks,
+                                      split::KnownSizes whole, const split::KnownSizes& local);
 
   std::string state_;
-  std::vector<frontend::sharding::AxisSpec> axes_;
-  frontend::sharding::KnownSizes whole_;
+  std::vector<split::AxisSpec> axes_;
+  split::KnownSizes whole_;
 };
 
 }  // namespace braid::cli

@@ -6,7 +6,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/errors.h"
 #include "cli/option_checks.h"
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"

@@ -7,10 +7,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "cli/errors.h"
 #include "cli/option_checks.h"
 #include "cli/output_files.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/input_file.h"
 #include "pipeline/csv.h"
 #include "pipeline/generators.h"
@@ -45,11 +45,11 @@ void PipelineInput::add_generator(CLI::App& command) {
 
 pipeline::PipelineSchedule PipelineInput::read() const {
   if (!file.empty() && !schedule.empty()) {
-    ir::user_error(kBadOption, {.file = file}, fmt::format("--schedule {} and a file are given", schedule),
-                   "give one of them");
+    ir::user_error(errors::kBadOption, {.file = file},
+                   fmt::format("--schedule {} and a file are given", schedule), "give one of them");
   }
   if (schedule.empty() && file.empty()) {
-    ir::user_error(kNoInputFile, {}, "neither a file nor --schedule is given",
+    ir::user_error(errors::kNoInputFile, {}, "neither a file nor --schedule is given",
                    "write braid pipeline show FILE.csv, or --schedule 1F1B --ranks 4 --microbatches 8");
   }
   return schedule.empty() ? read_file() : generate();
@@ -74,7 +74,7 @@ pipeline::PipelineSchedule PipelineInput::read_file() const {
         std::count(text.begin(), text.end(), '\n') + (text.empty() || text.back() == '\n' ? 0 : 1);
     const int rows = static_cast<int>(lines);
     if (ranks != 0 && ranks != rows) {
-      ir::user_error(kBadOption, {.file = file},
+      ir::user_error(errors::kBadOption, {.file = file},
                      fmt::format("--ranks is {}, but the file has {} rows", ranks, rows),
                      "leave --ranks out");
     }
@@ -87,7 +87,7 @@ pipeline::PipelineSchedule PipelineInput::read_file() const {
   pipeline::PipelineSchedule schedule = pipeline::parse_schedule(text, options);
   const auto agree = [&](const char* option, int given, int found) {
     if (given == 0 || given == found) return;
-    ir::user_error(kBadOption, {.file = file},
+    ir::user_error(errors::kBadOption, {.file = file},
                    fmt::format("{} is {}, but the file has {}", option, given, found),
                    fmt::format("leave {} out", option));
   };
@@ -100,14 +100,15 @@ pipeline::PipelineSchedule PipelineInput::read_file() const {
 pipeline::PipelineSchedule PipelineInput::generate() const {
   const pipeline::Generator& generator = pipeline::find_generator(schedule);
   if (ranks == 0 || microbatches == 0) {
-    ir::user_error(kBadOption, {}, fmt::format("--schedule {} requires --ranks and --microbatches", schedule),
+    ir::user_error(errors::kBadOption, {},
+                   fmt::format("--schedule {} requires --ranks and --microbatches", schedule),
                    "--schedule 1F1B --ranks 4 --microbatches 8");
   }
   const int local = generator.sizes.starts_with("S = 2*P") ? 2 : 1;
   pipeline::PipelineSchedule out =
       generator.generate({ranks, stages != 0 ? stages : local * ranks, microbatches});
   if (!placement.empty() && out.rank_of_stage != pipeline::parse_placement(placement, ranks, out.stages())) {
-    ir::user_error(kBadOption, {},
+    ir::user_error(errors::kBadOption, {},
                    fmt::format("--placement {}: {} places its stages {}", placement, generator.name,
                                pipeline::placement_text(out.rank_of_stage, ranks)),
                    "leave --placement out");

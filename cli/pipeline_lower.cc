@@ -7,11 +7,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/errors.h"
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
 #include "cli/report.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "pipeline/csv.h"
 #include "pipeline/lower.h"
 #include "pipeline/validate.h"
@@ -41,7 +41,7 @@ pipeline::UnshardOptions unshard_options(const Options& o) {
     int value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
     if (error != std::errc() || (next != end && *next != ',')) {
-      ir::user_error(kBadOption, {}, fmt::format("--lookahead {}: malformed", o.lookahead),
+      ir::user_error(errors::kBadOption, {}, fmt::format("--lookahead {}: malformed", o.lookahead),
                      "give full, auto, or a number for each rank: 1,2,2,3");
     }
     options.per_rank.push_back(value);
@@ -66,7 +66,7 @@ int lower_schedule(const Options& o, Report& report) {
   const pipeline::LowerOptions options = lower_options(o);
   const pipeline::PipelineSchedule schedule = o.input.read();
   if (has_transfers(schedule)) {
-    ir::user_error(kBadOption, {.file = o.input.file}, "the schedule already has transfers",
+    ir::user_error(errors::kBadOption, {.file = o.input.file}, "the schedule already has transfers",
                    "braid pipeline check proves it, braid pipeline simulate runs it");
   }
   const pipeline::Lowered lowered = lower(schedule, options);

@@ -10,11 +10,11 @@
 #include <optional>
 #include <utility>
 
-#include "cli/errors.h"
 #include "cli/option_checks.h"
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "pipeline/csv.h"
 #include "pipeline/known_schedules.h"
 #include "pipeline/placement.h"
@@ -66,7 +66,7 @@ std::vector<double> numbers(const std::string& option, const std::string& text, 
     auto [next, error] = std::from_chars(at, end, value);
     if (of_bytes && error == std::errc()) value *= unit(next, end);
     if (error != std::errc() || !std::isfinite(value) || value < 0 || (next != end && *next != ',')) {
-      ir::user_error(kBadOption, {}, fmt::format("{} {}: malformed", option, text),
+      ir::user_error(errors::kBadOption, {}, fmt::format("{} {}: malformed", option, text),
                      of_bytes
                          ? "give non-negative numbers, separated by commas; units: kB, MB, GB, KiB, MiB, GiB"
                          : "give non-negative numbers, separated by commas");
@@ -77,7 +77,7 @@ std::vector<double> numbers(const std::string& option, const std::string& text, 
   }
   if (values.size() == 1) values.resize(count, values[0]);
   if (values.size() != count) {
-    ir::user_error(kBadOption, {},
+    ir::user_error(errors::kBadOption, {},
                    fmt::format("{} {}: got {} numbers, expected 1 or {}", option, text, values.size(), count),
                    "give one for all or one for each");
   }
@@ -86,13 +86,14 @@ std::vector<double> numbers(const std::string& option, const std::string& text, 
 
 analysis::Time microseconds(const std::string& option, double us) {
   if (us > 1e12)
-    ir::user_error(kBadOption, {}, fmt::format("{}: {} us is too long", option, us), "give at most 1e12");
+    ir::user_error(errors::kBadOption, {}, fmt::format("{}: {} us is too long", option, us),
+                   "give at most 1e12");
   return analysis::Time::from_us(us);
 }
 
 std::int64_t bytes(const std::string& option, double value) {
   if (value > 9e15 || value != std::floor(value)) {
-    ir::user_error(kBadOption, {}, fmt::format("{}: {} is not a number of bytes", option, value),
+    ir::user_error(errors::kBadOption, {}, fmt::format("{}: {} is not a number of bytes", option, value),
                    "give an integer below 9e15");
   }
   return static_cast<std::int64_t>(value);
@@ -115,7 +116,7 @@ pipeline::PerRank<std::int64_t> byte_caps(const Options& o) {
 Task task(const Options& o) {
   const PipelineInput& z = o.sizes;
   if (z.ranks == 0 || z.microbatches == 0) {
-    ir::user_error(kBadOption, {}, "a search requires --ranks and --microbatches",
+    ir::user_error(errors::kBadOption, {}, "a search requires --ranks and --microbatches",
                    "braid pipeline search --ranks 4 --microbatches 8 --forward 10 --input 11 --weight 9");
   }
   pipeline::SearchProblem p;

@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bytes_text.h"
-#include "cli/errors.h"
 #include "cli/exit_codes.h"
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"

@@ -10,12 +10,12 @@
 #include "analysis/costs/kernel_time.h"
 #include "analysis/costs/machine.h"
 #include "cli/cuda_library.h"
-#include "cli/errors.h"
 #include "cli/launched.h"
 #include "cli/model_counts.h"
 #include "cli/output_files.h"
 #include "cli/profile.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::cli {
 namespace {
@@ -122,7 +122,7 @@ void tell_predicted(const ProgramFiles& program, const std::vector<std::vector<i
   std::vector<analysis::KernelCard> cards;
   if (!prediction.cards.empty()) cards = analysis::read_kernel_cards(prediction.cards);
   if (const std::string why = obstacle(machine, prediction.machine, options); !why.empty()) {
-    if (!prediction.costs.empty()) ir::user_error(kBadOption, {}, "--predicted-costs: " + why);
+    if (!prediction.costs.empty()) ir::user_error(errors::kBadOption, {}, "--predicted-costs: " + why);
     report.print("\nno times predicted: {}\n", why);
     return;
   }

@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bytes_text.h"
-#include "cli/errors.h"
 #include "cli/execute.h"
 #include "codegen/manifest.h"
 #include "driver/program_facts.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "runtime/program.h"
 
 namespace braid::cli {
@@ -67,7 +67,7 @@ void tell_program(const std::string& dir, Report& report) {
   try {
     tell_facts(facts, report);
   } catch (const nlohmann::json::exception& error) {
-    ir::user_error(codegen::kNoProgram, {.file = codegen::manifest_path(dir)},
+    ir::user_error(errors::kNoProgram, {.file = codegen::manifest_path(dir)},
                    fmt::format("a field is not as braid compile writes it: {}", error.what()),
                    "compile the model again");
   }
@@ -86,7 +86,8 @@ void tell_collectives(const std::string& dir, Report& report) {
 void tell_nodes(const std::string& dir, Report& report) {
   const codegen::Manifest manifest = codegen::read_manifest(dir);
   if (codegen::target_named(manifest.target).abi != codegen::ProgramAbi::host) {
-    ir::user_error(kBadOption, {.file = dir}, "--kernels lists those of compiled CPU programs and of models",
+    ir::user_error(errors::kBadOption, {.file = dir},
+                   "--kernels lists those of compiled CPU programs and of models",
                    "explain the model with --target cuda --kernels");
   }
   const ProgramFiles files = find_program(dir, DeviceChoice::automatic, dir);

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "cli/errors.h"
 #include "cli/npy.h"
 #include "cli/npz.h"
 #include "cli/output_names.h"
 #include "codegen/temp_dir.h"
 #include "codegen/toolchain.h"
-#include "frontend/errors.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::cli {
 namespace {
@@ -62,7 +61,8 @@ Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& ta
                             const std::vector<std::vector<ir::Tensor>>& inputs,
                             const std::vector<bool>& wanted, std::size_t first_inner) {
   if (table.ranks != 1 || !model.ends_with(".onnx")) {
-    ir::user_error(kBadOption, {.file = model}, "--reference onnxruntime is for ONNX models on one rank",
+    ir::user_error(errors::kBadOption, {.file = model},
+                   "--reference onnxruntime is for ONNX models on one rank",
                    "store the results of another program, and give --reference DIR");
   }
   const codegen::TempDir temporary;
@@ -81,7 +81,7 @@ Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& ta
   const codegen::CommandResult result = codegen::run_command(command + " 2>&1");
   if (result.status != 0) {
     ir::user_error(
-        kNoReference, {.file = model},
+        errors::kNoReference, {.file = model},
         fmt::format("{} cannot run the model with onnxruntime: {}", python, last_line(result.output)),
         "install it with: python3 -m pip install onnxruntime; $BRAID_PYTHON names another Python");
   }
@@ -121,7 +121,7 @@ StoredOutputs stored_outputs(const std::string& path, const ProgramInterface& ta
       const auto found =
           std::find_if(stored.begin(), stored.end(), [&](const auto& entry) { return entry.first == key; });
       if (found == stored.end())
-        ir::user_error(kBadNpy, {.file = path}, fmt::format("it has no array '{}'", key),
+        ir::user_error(errors::kBadNpy, {.file = path}, fmt::format("it has no array '{}'", key),
                        "braid run -o writes it");
       rank.push_back(found->second);
     }

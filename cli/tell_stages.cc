@@ -11,8 +11,8 @@
 namespace braid::cli {
 namespace {
 
-using frontend::sharding::FoundStage;
-using frontend::sharding::FoundStages;
+using split::FoundStage;
+using split::FoundStages;
 
 // Of so many steps, one after another through the stages.
 pipeline::Simulation simulated(const FoundStages& found, int steps) {

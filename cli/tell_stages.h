@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "cli/report.h"
-#include "frontend/sharding/stages.h"
+#include "split/stages.h"
 
 namespace braid::cli {
 
 // As text, and as JSON under "stages". Nothing if there are none.
-void tell_stages(const std::vector<frontend::sharding::FoundStages>& all, Report& report);
+void tell_stages(const std::vector<split::FoundStages>& all, Report& report);
 
 }  // namespace braid::cli

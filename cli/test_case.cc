@@ -6,11 +6,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/errors.h"
-#include "frontend/errors.h"
 #include "frontend/signature.h"
 #include "frontend/tensor_file.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/input_file.h"
 
 namespace braid::cli {
@@ -23,13 +22,13 @@ bool there(const fs::path& path) {
   std::error_code error;
   const bool found = fs::exists(path, error);
   if (error)
-    ir::user_error(frontend::kFileNotReadable, {.file = path.string()},
+    ir::user_error(errors::kFileNotReadable, {.file = path.string()},
                    fmt::format("cannot read the file: {}", error.message()), "check the path");
   return found;
 }
 
 [[noreturn]] void no_case(const std::string& path, const std::string& why) {
-  ir::user_error(kNoTestCase, {.file = path}, "this is not a test case: " + why,
+  ir::user_error(errors::kNoTestCase, {.file = path}, "this is not a test case: " + why,
                  "a case holds model.onnx and test_data_set_0/input_0.pb, output_0.pb");
 }
 
@@ -95,7 +94,7 @@ void require_tensors(const std::string& model, const char* what,
                      const std::vector<frontend::SignatureValue>& values) {
   for (const frontend::SignatureValue& value : values) {
     if (value.kind == "tensor" || value.kind.empty()) continue;
-    ir::user_error(frontend::kUnsupportedType, {.file = model},
+    ir::user_error(errors::kUnsupportedType, {.file = model},
                    fmt::format("{} '{}' is not a tensor but {} {}", what, value.name,
                                value.kind == "optional" ? "an" : "a", value.kind),
                    "inputs and outputs of a program must be tensors");

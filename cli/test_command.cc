@@ -13,7 +13,6 @@
 
 #include "cli/command.h"
 #include "cli/compare.h"
-#include "cli/errors.h"
 #include "cli/execute.h"
 #include "cli/exit_codes.h"
 #include "cli/launched.h"
@@ -24,8 +23,8 @@
 #include "cli/status_line.h"
 #include "cli/test_case.h"
 #include "codegen/temp_dir.h"
-#include "frontend/errors.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 
 namespace braid::cli {
@@ -50,18 +49,17 @@ constexpr const char* kOutcomeNames[] = {"passed", "failed", "refused"};
 // Error numbers of unsupported features: such a case is refused, not failed. So is a model that cannot be split over
 // the ranks that were asked for.
 bool unsupported(int code) {
-  constexpr int kNotInCpp = 601, kNotInCuda = 640;
-  constexpr int kCodes[] = {frontend::kOpset,
-                            frontend::kUnsupportedOperators,
-                            frontend::kUnknownDomain,
-                            frontend::kUnsupportedType,
-                            frontend::kDataDependentSize,
-                            frontend::kUnknownShape,
-                            frontend::kUnsupportedForm,
-                            frontend::kVersionConversion,
-                            frontend::kIndivisible,
-                            kNotInCpp,
-                            kNotInCuda};
+  constexpr int kCodes[] = {errors::kOpset,
+                            errors::kUnsupportedOperators,
+                            errors::kUnknownDomain,
+                            errors::kUnsupportedType,
+                            errors::kDataDependentSize,
+                            errors::kUnknownShape,
+                            errors::kUnsupportedForm,
+                            errors::kVersionConversion,
+                            errors::kIndivisible,
+                            errors::kNotInCpp,
+                            errors::kNotInCuda};
   return std::ranges::find(kCodes, code) != std::end(kCodes);
 }
 
@@ -145,7 +143,7 @@ struct CaseParts {
     for (const auto* all : {&inputs, &outputs}) {
       const auto term = std::ranges::find_if(*all, [](const auto& part) { return part && part->is_term(); });
       if (term == all->end()) continue;
-      ir::user_error(frontend::kSplitRequest, {.file = program},
+      ir::user_error(errors::kSplitRequest, {.file = program},
                      fmt::format("each rank has a term of the {}put {}, but the case has it whole",
                                  all == &inputs ? "in" : "out", term - all->begin()),
                      "let the plan keep it whole, or split a dimension of it");
@@ -190,7 +188,7 @@ class CaseProgram {
     ranks_ = table.ranks;
     split_ = test.ranks == 1 && ranks_ > 1;
     if (ranks_ != test.ranks && !split_) {
-      ir::user_error(frontend::kRankCount, {.file = test.dir},
+      ir::user_error(errors::kRankCount, {.file = test.dir},
                      fmt::format("the case is for {} ranks, but the program is for {}", test.ranks, ranks_),
                      fmt::format("compile the program with --ranks {}", test.ranks));
     }
@@ -241,7 +239,7 @@ class CaseProgram {
         }
         if (same) continue;
         ir::user_error(
-            frontend::kRankCount, {.file = test.dir},
+            errors::kRankCount, {.file = test.dir},
             fmt::format(
                 "the case is for one rank, and its input '{}' [{}] is none of the program, which is for {}",
                 spec.name, fmt::join(given, ", "), table.ranks),
@@ -269,12 +267,12 @@ Outcome run_case(const Options& o, const Report& output, const std::string& dir,
   options.import.ranks = o.model.ranks > 1 ? o.model.ranks : test.ranks;
   if (options.import.ranks != test.ranks) {
     ir::user_error(
-        frontend::kRankCount, {.file = dir},
+        errors::kRankCount, {.file = dir},
         fmt::format("the case is for {} ranks, but --ranks is {}", test.ranks, options.import.ranks),
         fmt::format("run it with --ranks {}", test.ranks));
   }
   if (options.split.wanted() && test.ranks != 1) {
-    ir::user_error(frontend::kRankCount, {.file = dir},
+    ir::user_error(errors::kRankCount, {.file = dir},
                    fmt::format("the case is for {} ranks and cannot be split", test.ranks),
                    "leave out --devices, --tp and --plan");
   }
@@ -306,7 +304,7 @@ Outcome run_case(const Options& o, const Report& output, const std::string& dir,
 
 int run(const Options& o, Report& output) {
   if (o.target == "interpreter" && o.execute.device != DeviceChoice::automatic)
-    ir::user_error(kBadOption, {}, "--device is for CUDA programs, and the interpreter runs here",
+    ir::user_error(errors::kBadOption, {}, "--device is for CUDA programs, and the interpreter runs here",
                    "choose --target cuda, or leave --device out");
   int counts[3] = {0, 0, 0};
   nlohmann::ordered_json cases = nlohmann::ordered_json::array();

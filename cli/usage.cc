@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cli/errors.h"
+#include "ir/error_numbers.h"
 
 namespace braid::cli {
 namespace {
@@ -38,7 +38,7 @@ std::vector<std::string> option_names(const CLI::App& command, const std::string
 }
 
 [[noreturn]] void refuse(const std::string& message, const std::string& hint) {
-  ir::user_error(kNotUnderstood, {}, message, hint);
+  ir::user_error(errors::kNotUnderstood, {}, message, hint);
 }
 
 [[noreturn]] void unknown_option(const CLI::App& at, const std::string& word) {

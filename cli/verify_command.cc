@@ -10,7 +10,6 @@
 
 #include "cli/command.h"
 #include "cli/compare.h"
-#include "cli/errors.h"
 #include "cli/execute.h"
 #include "cli/exit_codes.h"
 #include "cli/inner_values.h"
@@ -23,8 +22,8 @@
 #include "cli/report.h"
 #include "cli/status_line.h"
 #include "codegen/temp_dir.h"
-#include "frontend/errors.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 
 namespace braid::cli {
@@ -92,7 +91,7 @@ std::vector<ir::Tensor> whole_inputs(const ProgramInterface& table, const GivenI
     const auto whole = inputs.whole.find(k);
     if (whole == inputs.whole.end()) {
       ir::user_error(
-          kBadOption, {},
+          errors::kBadOption, {},
           fmt::format("'{}' is given rank by rank, and the plain model takes one whole tensor",
                       table.inputs[k].name),
           fmt::format("each rank has {}: give the whole tensor without @RANK, or the same one for every rank",
@@ -109,7 +108,7 @@ void require_no_terms(const Options& o, const ProgramInterface& table) {
     for (const auto& tensor : all) {
       if (tensor.part && tensor.part->is_term())
         ir::user_error(
-            frontend::kSplitRequest, {.file = o.model.model},
+            errors::kSplitRequest, {.file = o.model.model},
             fmt::format("each rank has a term of the {} '{}', but it is compared with the plain model", what,
                         tensor.name),
             "let the plan keep it whole, or split a dimension of it");
@@ -138,7 +137,7 @@ Outputs reference_outputs(const Options& o, const Verified& verified, const Prog
   }
   if (onnxruntime) return onnxruntime_outputs(o.model.model, table, inputs.ranks);
   if (!verified.lowered) {
-    ir::user_error(kBadOption, {.file = o.model.model},
+    ir::user_error(errors::kBadOption, {.file = o.model.model},
                    "the interpreter needs the model, and this is a compiled program",
                    "verify the model, or give --reference DIR with results to compare with");
   }

@@ -8,7 +8,7 @@ target_include_directories(braid_compiler PUBLIC $<BUILD_INTERFACE:${PROJECT_SOU
 target_compile_features(braid_compiler PUBLIC cxx_std_20)
 target_link_libraries(braid_compiler
   PUBLIC fmt::fmt nlohmann_json::nlohmann_json
-  PRIVATE braid_options braid_ir braid_analysis braid_passes braid_pipeline braid_frontend braid_codegen braid_driver braid_explain
+  PRIVATE braid_options braid_ir braid_analysis braid_passes braid_solver braid_split braid_pipeline braid_frontend braid_codegen braid_driver braid_explain
           $<LINK_LIBRARY:WHOLE_ARCHIVE,ONNX::onnx> protobuf::libprotobuf ${CMAKE_DL_LIBS})
 set_target_properties(braid_compiler PROPERTIES OUTPUT_NAME braid EXPORT_NAME compiler
                       BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN"

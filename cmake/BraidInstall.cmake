@@ -13,7 +13,7 @@ if(TARGET braid)
   set_target_properties(braid PROPERTIES INSTALL_RPATH "$ORIGIN/${braid_bin_to_lib}")
   install(TARGETS braid EXPORT braidTargets)
 endif()
-foreach(part ir analysis passes pipeline frontend codegen driver explain runtime)
+foreach(part ir analysis passes solver split pipeline frontend codegen driver explain runtime)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${part}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid"
           FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
 endforeach()

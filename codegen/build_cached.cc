@@ -12,6 +12,7 @@
 #include "codegen/object_cache.h"
 #include "codegen/toolchain.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "runtime/hash.h"
 
 namespace braid::codegen {
@@ -140,7 +141,7 @@ void build_with_key(const MakeKey& make_key, const fs::path& output, const std::
       file << *found;
       file.close();
       if (!file) {
-        ir::user_error(10, {.file = output.string()}, "cannot be written",
+        ir::user_error(errors::kCannotWrite, {.file = output.string()}, "cannot be written",
                        "is the disk full, or the folder read-only?");
       }
       return;

@@ -16,6 +16,7 @@
 #include "codegen/trace_json.h"
 #include "ir/capacity.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/written_inputs.h"
 
 namespace braid::codegen {
@@ -195,7 +196,8 @@ std::optional<std::vector<std::string>> files_of_program(const std::string& dir)
 Manifest read_manifest(const std::string& dir) {
   const std::string path = manifest_path(dir);
   const auto refuse = [&](const std::string& why) {
-    ir::user_error(kNoProgram, {.file = path}, why, "create one with: braid compile MODEL.onnx -o DIR");
+    ir::user_error(errors::kNoProgram, {.file = path}, why,
+                   "create one with: braid compile MODEL.onnx -o DIR");
   };
   const std::optional<nlohmann::json> json = manifest_json(path);
   if (!json) {
@@ -205,7 +207,7 @@ Manifest read_manifest(const std::string& dir) {
                       : std::string("there is no compiled program here"));
   }
   if (json->contains("unfinished")) {
-    ir::user_error(kUnfinishedProgram, {.file = dir},
+    ir::user_error(errors::kUnfinishedProgram, {.file = dir},
                    "a compilation into this folder is unfinished, so its files may belong to two programs",
                    "wait for it to finish, or compile the model again");
   }

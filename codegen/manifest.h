@@ -40,7 +40,6 @@ struct Manifest {
   std::vector<std::string> files;  // the program's; libraries may not have been built yet
 };
 
-inline constexpr int kNoProgram = 8, kUnfinishedProgram = 16;
 // User errors BR0008 if the folder holds no program, BR0016 if a compilation into it was interrupted.
 Manifest read_manifest(const std::string& dir);
 // The files named by the manifest in `dir`, finished or not. nullopt if there is no manifest of Braid's.

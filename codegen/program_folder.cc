@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "runtime/weight_file.h"
 
 namespace braid::codegen {
@@ -20,13 +21,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kCannotWrite = 10;
-constexpr int kForeignFile = 15;
 constexpr const char* kHint = "is the disk full, or the folder read-only?";
 constexpr std::string_view kAside = ".braid-";
 
 [[noreturn]] void cannot_write(const std::string& path, const std::string& why) {
-  ir::user_error(kCannotWrite, {.file = path}, fmt::format("cannot be written: {}", why), kHint);
+  ir::user_error(errors::kCannotWrite, {.file = path}, fmt::format("cannot be written: {}", why), kHint);
 }
 
 Descriptor open_folder(const std::string& dir) {
@@ -95,7 +94,7 @@ ProgramFolder::~ProgramFolder() {
 
 void ProgramFolder::refuse_foreign_files() const {
   const auto refuse = [](const fs::path& path) {
-    ir::user_error(kForeignFile, {.file = path.string()},
+    ir::user_error(errors::kForeignFile, {.file = path.string()},
                    "is in the way: it does not belong to a program compiled into this folder",
                    "choose another folder, or move that file");
   };
@@ -176,7 +175,7 @@ std::vector<std::string> ProgramFolder::publish() {
 std::string ProgramFolder::publish_library(const std::string& file, const Manifest& of) {
   const Descriptor lock = lock_folder(dir_);
   if (read_manifest(dir_).id != of.id) {
-    ir::user_error(kUnfinishedProgram, {.file = dir_},
+    ir::user_error(errors::kUnfinishedProgram, {.file = dir_},
                    "another program was compiled into this folder while the library of the first was built",
                    "run the command again");
   }

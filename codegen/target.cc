@@ -8,6 +8,7 @@
 #include "codegen/cpp/target.h"
 #include "codegen/cuda/target.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::codegen {
 
@@ -34,11 +35,10 @@ const Target* find_target(std::string_view name) {
 }
 
 const Target& target_named(std::string_view name) {
-  constexpr int kBadOption = 3;
   if (const Target* target = find_target(name)) return *target;
   std::vector<std::string> names;
   for (const Target& t : targets()) names.push_back(t.name + (t.has_architectures ? "[:sm_80,sm_90]" : ""));
-  ir::user_error(kBadOption, {}, fmt::format("--target {}: unknown target", name),
+  ir::user_error(errors::kBadOption, {}, fmt::format("--target {}: unknown target", name),
                  fmt::format("the targets are {}", fmt::join(names, ", ")));
 }
 

@@ -16,6 +16,7 @@
 
 #include "codegen/toolchain.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::codegen {
 
@@ -23,7 +24,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int kCannotWrite = 10, kBadVariable = 12;
 constexpr mode_t kMode = 0700;
 
 // Of which processes the numbers in names are: those of this boot of this machine, in this container.
@@ -49,7 +49,7 @@ std::string new_name() {
   std::string why;
   const fs::path parent = parent_folder(&why);
   if (!why.empty())
-    ir::user_error(kBadVariable, {}, why, "set TMPDIR to a writable folder, or unset it for /tmp");
+    ir::user_error(errors::kBadVariable, {}, why, "set TMPDIR to a writable folder, or unset it for /tmp");
   std::random_device random;
   return (parent / fmt::format("braid-{}-{}-{:08x}{:08x}", ::getpid(), numbering(), random(), random()))
       .string();
@@ -101,7 +101,7 @@ void remove_abandoned_folders() {
 TempDir::TempDir() : path_(new_name()), leftover_(path_) {
   [[maybe_unused]] static const bool once = (remove_abandoned_folders(), true);
   if (::mkdir(path_.c_str(), kMode) != 0)
-    ir::user_error(kCannotWrite, {.file = path_},
+    ir::user_error(errors::kCannotWrite, {.file = path_},
                    fmt::format("cannot create a temporary folder: {}", std::strerror(errno)),
                    "set TMPDIR to a writable folder");
 }

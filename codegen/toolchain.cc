@@ -16,6 +16,7 @@
 #include "codegen/leftovers.h"
 #include "codegen/temp_dir.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "runtime/environment.h"
 #include "runtime/sealed_file.h"
 
@@ -124,7 +125,7 @@ RuntimeFiles find_runtime(const std::string& given, const std::string& library_f
     if (fs::exists(root, ignored)) tried.push_back(root.lexically_normal().string());
   }
   ir::user_error(
-      604, {},
+      errors::kNoRuntime, {},
       fmt::format("{} is not in {}",
                   library_file.empty() ? "runtime/program_abi.h" : library_file + " with its headers",
                   fmt::join(tried, ", ")),
@@ -156,7 +157,8 @@ void seal_library(const std::string& library, std::uint64_t compilation_id) {
   file.write(reinterpret_cast<const char*>(&seal), sizeof seal);
   file.close();
   if (!file)
-    ir::user_error(10, {.file = library}, "cannot be written", "is the disk full, or the folder read-only?");
+    ir::user_error(errors::kCannotWrite, {.file = library}, "cannot be written",
+                   "is the disk full, or the folder read-only?");
 }
 
 }  // namespace braid::codegen

@@ -5,6 +5,7 @@
 #include "codegen/manifest.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::codegen {
 namespace {
@@ -104,7 +105,8 @@ ir::CollectiveTrace read_program_trace(const std::string& dir) {
     }
     return trace;
   } catch (const std::exception&) {
-    ir::user_error(kNoProgram, {.file = path}, "there is no compiled program with its collectives here",
+    ir::user_error(errors::kNoProgram, {.file = path},
+                   "there is no compiled program with its collectives here",
                    "create one with: braid compile MODEL.onnx -o DIR");
   }
 }

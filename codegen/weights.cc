@@ -18,6 +18,7 @@
 
 #include "codegen/descriptor.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/parallel.h"
 #include "runtime/hash.h"
 #include "runtime/weight_file.h"
@@ -183,7 +184,8 @@ void write_file(const Graph& graph, const WeightLayout& layout, const rt::Weight
                 const std::vector<std::uint64_t>& sums, const std::string& path) {
   const auto check = [&](bool good) {
     if (!good)
-      user_error(10, {.file = path}, "cannot be written", "is the disk full, or the folder read-only?");
+      user_error(errors::kCannotWrite, {.file = path}, "cannot be written",
+                 "is the disk full, or the folder read-only?");
   };
   Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
   check(file.valid());
@@ -232,7 +234,7 @@ WeightLayout layout_weights(const Graph& graph, const std::vector<StorageId>& us
     place.per_rank = !storage.data.same_on_all_ranks();
     const std::size_t copies = place.per_rank ? static_cast<std::size_t>(graph.ranks) : 1;
     if (storage.data.per_rank.size() != copies) {
-      user_error(602, {.node = storage.name},
+      user_error(errors::kConstantWithoutData, {.node = storage.name},
                  "the bytes of this constant are unknown, so no program can be made",
                  "compile from the model, or from IR text that holds its constants");
     }

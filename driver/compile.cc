@@ -8,8 +8,8 @@
 #include "codegen/manifest.h"
 #include "codegen/toolchain.h"
 #include "driver/split.h"
-#include "frontend/sharding/parts.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/input_file.h"
 #include "ir/parser.h"
 #include "ir/verifier.h"
@@ -24,14 +24,10 @@
 #include "passes/merge_loops.h"
 #include "passes/name_post_ops.h"
 #include "passes/plan_memory.h"
+#include "split/parts.h"
 
 namespace braid {
-namespace {
-
-constexpr int kIllegalProgram = 513;
-constexpr int kNoPlan = 547;
-
-}  // namespace
+namespace {}  // namespace
 
 bool is_text(const std::string& model) {
   std::error_code ignored;  // an error: the parser's caller says that the file cannot be read
@@ -64,7 +60,7 @@ ir::Schedule lower(const CompileOptions& options) {
   // An illegal text is the user's error; after a pass the same would be ours.
   std::vector<ir::Violation> violations = ir::verify(schedule);
   if (violations.empty()) {
-    for (std::string& text : frontend::sharding::impossible_parts(schedule.graph))
+    for (std::string& text : split::impossible_parts(schedule.graph))
       violations.push_back({"structure", "part", std::move(text)});
   }
   if (!violations.empty()) {
@@ -72,7 +68,7 @@ ir::Schedule lower(const CompileOptions& options) {
     for (std::size_t k = 0; k < std::min<std::size_t>(violations.size(), 5); ++k) {
       text += fmt::format("\n    {} ({}): {}", violations[k].node, violations[k].rule, violations[k].message);
     }
-    ir::user_error(kIllegalProgram, {.file = options.model}, text, "see the rules in docs/ir.md");
+    ir::user_error(errors::kIllegalProgram, {.file = options.model}, text, "see the rules in docs/ir.md");
   }
   return schedule;
 }
@@ -207,7 +203,7 @@ StagedProgram::StagedProgram(const ir::Schedule& schedule, const CompileOptions&
     : target_(codegen::target_named(options.target)), folder_(options.output_dir) {
   const std::string name = options.name.empty() ? program_name(options.model) : options.name;
   if (!schedule.plan) {
-    ir::user_error(kNoPlan, {.file = options.model}, "no pass has planned the memory of the program",
+    ir::user_error(errors::kNoPlan, {.file = options.model}, "no pass has planned the memory of the program",
                    "end the list of --passes with plan_memory");
   }
   program_ = target_.emit(schedule,
@@ -235,7 +231,7 @@ std::string build_program(const std::string& dir, const BuildRequest& request) {
   const std::string file = manifest.name + target.files.front();
   const fs::path source = fs::path(dir) / file;
   if (ir::read_text_file(source.string()).find(fmt::format("0x{:016x}u", manifest.id)) == std::string::npos) {
-    ir::user_error(codegen::kNoProgram, {.file = source.string()},
+    ir::user_error(errors::kNoProgram, {.file = source.string()},
                    "belongs to another compilation than its manifest", "compile the model again");
   }
   codegen::ProgramFolder folder(dir);

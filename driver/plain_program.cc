@@ -37,8 +37,8 @@ class JoinFinder {
     known_.assign(graph.storages.size(), 0);
   }
 
-  std::vector<frontend::sharding::ProductJoin> run() {
-    std::vector<frontend::sharding::ProductJoin> joins;
+  std::vector<split::ProductJoin> run() {
+    std::vector<split::ProductJoin> joins;
     for (const ir::Operation& op : graph_.ops) {
       const auto* loops = op.as<ir::Loops>();
       if (loops == nullptr || loops->is_reduction()) continue;
@@ -101,7 +101,7 @@ class JoinFinder {
 
 }  // namespace
 
-std::vector<frontend::sharding::ProductJoin> product_joins(ir::Schedule plain) {
+std::vector<split::ProductJoin> product_joins(ir::Schedule plain) {
   // Without these a concatenation lies between the product and the loop.
   passes::DeadCode{}.run(plain);
   passes::ForwardCopies{}.run(plain);

@@ -9,6 +9,7 @@
 #include "codegen/manifest.h"
 #include "codegen/trace_json.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid {
 
@@ -57,7 +58,7 @@ ProgramFacts program_facts(const std::string& dir) {
   try {
     return read_facts(dir);
   } catch (const nlohmann::json::exception& error) {
-    ir::user_error(codegen::kNoProgram, {.file = codegen::manifest_path(dir)},
+    ir::user_error(errors::kNoProgram, {.file = codegen::manifest_path(dir)},
                    fmt::format("not the manifest of a compiled program: {}", error.what()),
                    "compile the model again");
   }

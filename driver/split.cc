@@ -12,29 +12,30 @@
 #include "driver/plain_program.h"
 #include "driver/smaller_limits.h"
 #include "driver/split_with.h"
-#include "frontend/device_errors.h"
-#include "frontend/errors.h"
 #include "frontend/sharding/configuration.h"
-#include "frontend/sharding/mesh.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/input_file.h"
+#include "passes/forward_copies.h"
+#include "passes/fuse_horizontal.h"
+#include "split/mesh.h"
 
 namespace braid {
 
 using frontend::sharding::DeviceConfiguration;
-using frontend::sharding::find_plans;
-using frontend::sharding::FoundPlan;
-using frontend::sharding::FoundPlans;
 using frontend::sharding::plan_request;
-using frontend::sharding::SearchOptions;
 using frontend::sharding::SplitRequest;
+using split::find_plans;
+using split::FoundPlan;
+using split::FoundPlans;
+using split::SearchOptions;
 
 namespace {
 
 void check_request(const CompileOptions& options) {
   const SplitOptions& split = options.split;
   const auto refuse = [&](const std::string& message, const std::string& hint) {
-    ir::user_error(frontend::kSplitRequest, {.file = options.model}, message, hint);
+    ir::user_error(errors::kSplitRequest, {.file = options.model}, message, hint);
   };
   const auto four = [&] {
     return fmt::format("{}, {}, {} and {}", split.option("devices"), split.option("tp"), split.option("mesh"),
@@ -52,16 +53,16 @@ void check_request(const CompileOptions& options) {
     refuse(with_plan("split-caches"), "a plan says what becomes of the caches");
   if (!split.configuration.empty() && !split.plan_file.empty())
     refuse(with_plan("configuration"), "a complete plan leaves nothing to annotations");
-  if (!split.mesh.empty() && frontend::sharding::parse_mesh(split.mesh, split.option("mesh")).find("pp") >= 0)
+  if (!split.mesh.empty() && split::parse_mesh(split.mesh, split.option("mesh")).find("pp") >= 0)
     ir::user_error(
-        frontend::kStages, {.file = options.model},
+        errors::kStages, {.file = options.model},
         split.option("mesh", split.mesh) + ": programs of several pipeline stages are not generated yet",
         "'braid explain --devices N' prints where the model would be cut; leave out the axis pp");
   if (options.import.ranks > 1)
     refuse("a model that is split already is compiled with " + split.option("ranks"),
            fmt::format("leave out {}, or {}", split.option("ranks"), four()));
   if (options.model.find("{rank}") != std::string::npos)
-    ir::user_error(frontend::kCannotSplit, {.file = options.model},
+    ir::user_error(errors::kCannotSplit, {.file = options.model},
                    "a model with one file per rank is split already", "compile it with --ranks");
   if (is_text(options.model))
     refuse("IR text is the program of a rank and cannot be split", "split the ONNX model that it comes from");
@@ -113,7 +114,7 @@ class Chooser {
       std::string why;
       for (const SplitCandidate& c : report_.candidates)
         why += fmt::format("\n    {}: {}", count_of_ranks(c.ranks), c.refused);
-      ir::user_error(frontend::kSplitRequest, {.file = options_.model},
+      ir::user_error(errors::kSplitRequest, {.file = options_.model},
                      "none of the splits that were tried compiles:" + why, "allow other numbers of devices");
     }
     if (options_.split.strict) require_strict();
@@ -135,9 +136,8 @@ class Chooser {
     search.memory = limit_;
     for (int stages = 2; stages <= devices; ++stages) {
       if (devices % stages != 0) continue;
-      model_.with_graph([&](const frontend::sharding::Graph& graph) {
-        report_.stages.push_back(
-            frontend::sharding::find_stages(graph, stages, devices / stages, costs_, search));
+      model_.with_graph([&](const split::Graph& graph) {
+        report_.stages.push_back(split::find_stages(graph, stages, devices / stages, costs_, search));
       });
     }
   }
@@ -152,18 +152,18 @@ class Chooser {
     const SplitCandidate& chosen = report_.candidates[static_cast<std::size_t>(report_.chosen)];
     if (chosen.ranks == 1) return;
     std::string found;
-    for (const frontend::sharding::PlanReplicated& r : report_.plan.replicated) {
+    for (const split::PlanReplicated& r : report_.plan.replicated) {
       if (!r.ruled)
         found += fmt::format("\n    {} {} computed whole on every rank: {}", r.nodes, r.op, r.reason);
     }
-    for (const frontend::sharding::PlanConversion& c : report_.plan.conversions) {
+    for (const split::PlanConversion& c : report_.plan.conversions) {
       const double share = 100.0 * static_cast<double>(c.cost.ps) / static_cast<double>(chosen.simulated.ps);
       if (share > options_.split.conversion_share)
         found += fmt::format("\n    '{}': {} -> {} takes {:.3f} us, {:.1f} % of the step", c.value, c.from,
                              c.to, c.cost.us(), share);
     }
     if (found.empty()) return;
-    ir::user_error(frontend::kNotStrict, {.file = options_.model},
+    ir::user_error(errors::kNotStrict, {.file = options_.model},
                    fmt::format("the split over {} ranks is not strict:{}", chosen.ranks, found),
                    "leave out --strict, or raise --conversion-share");
   }
@@ -174,11 +174,10 @@ class Chooser {
     auto found = frontend::sharding::device_configuration(options_.model, split.configuration);
     if (!found || (found->nodes.empty() && split.configuration.empty())) return nullptr;
     const std::optional<Mesh> mesh =
-        split.mesh.empty() ? std::nullopt
-                           : std::optional(frontend::sharding::parse_mesh(split.mesh, "--mesh"));
+        split.mesh.empty() ? std::nullopt : std::optional(split::parse_mesh(split.mesh, "--mesh"));
     const int asked = mesh ? mesh->ranks() : split.tensor_ranks;
     if (asked > 0 ? asked != found->devices : split.devices > 0 && split.devices < found->devices) {
-      ir::user_error(frontend::kSplitRequest, {.file = options_.model},
+      ir::user_error(errors::kSplitRequest, {.file = options_.model},
                      fmt::format("the configuration '{}' of the model is for {} devices, not for {}",
                                  found->name, found->devices, std::max(asked, split.devices)),
                      fmt::format("give --tp {}, or another split with --plan", found->devices));
@@ -219,19 +218,19 @@ class Chooser {
     int enough = 0;
     const SearchOptions search = search_options(options_.split.tensor_ranks > 0);
     do {
-      model_.with_graph([&](const frontend::sharding::Graph& graph) {
-        enough = frontend::sharding::next_ranks_within(graph, most, *limit_, costs_, search);
+      model_.with_graph([&](const split::Graph& graph) {
+        enough = split::next_ranks_within(graph, most, *limit_, costs_, search);
       });
       most = enough;
     } while (enough > 0 && !fits(enough));
     std::string hint = "raise --memory-limit, or try a mesh of several axes (--mesh)";
     if (enough > 0) {
       hint = fmt::format("{} ranks would do (--tp {})", enough, enough);
-    } else if (tried < frontend::sharding::kMostRanksWithin) {
+    } else if (tried < split::kMostRanksWithin) {
       hint = fmt::format("no number of ranks from {} to {} was found that would do along one axis: {}",
-                         tried + 1, frontend::sharding::kMostRanksWithin, hint);
+                         tried + 1, split::kMostRanksWithin, hint);
     }
-    ir::user_error(frontend::kSplitMemory, {.file = options_.model},
+    ir::user_error(errors::kSplitMemory, {.file = options_.model},
                    fmt::format("no plan fits into {} of a device:{}", analysis::format_bytes(*limit_), why),
                    hint);
   }
@@ -244,6 +243,9 @@ class Chooser {
     search.attention_flops = points_[0].attention_flops;
     search.joins = joins_;
     search.points.assign(points_.begin() + 1, points_.end());
+    // A copy may be made in several loops.
+    search.largest_fused_copy =
+        static_cast<double>(passes::FuseHorizontal{}.small_points * passes::ForwardCopies{}.max_parts);
     search.aliases = !options_.import.aliases.empty();
     search.precision = product_type(options_);
     search.memory = searched_limit_ ? searched_limit_ : limit_;
@@ -251,12 +253,12 @@ class Chooser {
     search.bounds = !explain;
     search.keep = keep_;
     search.keep_file = options_.split.keep_file;
-    search.annotated = annotated_;
+    search.annotated = frontend::sharding::annotations_of(annotated_);
     search.known = known_;
     return search;
   }
 
-  using Mesh = frontend::sharding::Mesh;
+  using Mesh = split::Mesh;
   // Where a search looks, and whether it must split.
   struct Where {
     Mesh mesh;
@@ -274,7 +276,7 @@ class Chooser {
     FoundPlan plan;
     plan.name = "as given";
     plan.text = ir::read_text_file(file);
-    const int ranks = frontend::sharding::mesh_of_plan(plan.text, file).ranks();
+    const int ranks = split::mesh_of_plan(plan.text, file).ranks();
     const auto request = plan_request(plan.text, file, options_.split.weights);
     LimitOutcome outcome;
     consider({ranks, std::move(plan), 0, std::nullopt}, request.get(), outcome);
@@ -284,23 +286,22 @@ class Chooser {
   void search() {
     const SplitOptions& split = options_.split;
     std::optional<Mesh> only;
-    if (!split.mesh.empty()) only = frontend::sharding::parse_mesh(split.mesh, "--mesh");
+    if (!split.mesh.empty()) only = split::parse_mesh(split.mesh, "--mesh");
     if (split.tensor_ranks > 0) only = Mesh::line(split.tensor_ranks);
     annotated_ = annotations();
     if (annotated_) only = annotated_->mesh;
     const bool obey = split.tensor_ranks > 0 || !split.mesh.empty();
     ir::Schedule plain = model_.lower(1, nullptr);
-    for (frontend::sharding::PricePoint& point : points_)
-      point.attention_flops = attention_flops(plain, *point.costs);
+    for (split::PricePoint& point : points_) point.attention_flops = attention_flops(plain, *point.costs);
     joins_ = product_joins(std::move(plain));
     others_->prepare();
     if (!split.keep_file.empty()) {
       keep_ = ir::read_text_file(split.keep_file);
       model_.keep_copies(keep_, split.keep_file);
-      const Mesh kept = frontend::sharding::mesh_of_plan(keep_, split.keep_file);
+      const Mesh kept = split::mesh_of_plan(keep_, split.keep_file);
       if (only ? !(kept == *only) : split.devices % kept.ranks() != 0)
         ir::user_error(
-            frontend::kSplitRequest, {.file = split.keep_file},
+            errors::kSplitRequest, {.file = split.keep_file},
             fmt::format("the lines that are kept are for [{}], but {} are asked for", to_string(kept),
                         only ? to_string(*only) : fmt::format("{} devices", split.devices)),
             "give the ranks of the file, or a multiple of them as --devices");
@@ -337,11 +338,11 @@ class Chooser {
   // More axes are tried as long as the best with so many is faster than with one less.
   void on_several_axes(int ranks) {
     constexpr int kMostAxes = 3;
-    if (frontend::sharding::meshes_of(ranks, 2).empty()) return;
+    if (split::meshes_of(ranks, 2).empty()) return;
     if (report_.chosen >= 0) {
       analysis::Time least;
-      model_.with_graph([&](const frontend::sharding::Graph& graph) {
-        least = frontend::sharding::least_time(graph, ranks, costs_, search_options(false));
+      model_.with_graph([&](const split::Graph& graph) {
+        least = split::least_time(graph, ranks, costs_, search_options(false));
       });
       least.ps = least.ps * points_[0].steps + others_->least_time(ranks, search_options(false)).ps;
       if (options_.cost_file.empty() &&
@@ -350,7 +351,7 @@ class Chooser {
     }
     for (int axes = 2; axes <= kMostAxes; ++axes) {
       const analysis::Time before = report_.fastest(ranks);
-      try_meshes(frontend::sharding::meshes_of(ranks, axes), false);
+      try_meshes(split::meshes_of(ranks, axes), false);
       if (report_.fastest(ranks) >= before) return;
     }
   }
@@ -359,7 +360,7 @@ class Chooser {
   std::optional<analysis::Time> useful(int ranks) const {
     if (options_.passes || !options_.split.sizes.empty() || !others_->empty() || !options_.cost_file.empty())
       return std::nullopt;
-    return report_.useful(ranks, !frontend::sharding::meshes_of(ranks, 2).empty());
+    return report_.useful(ranks, !split::meshes_of(ranks, 2).empty());
   }
 
   // A search of a mesh within a limit of memory.
@@ -434,7 +435,7 @@ class Chooser {
       report_.shared_bytes = others_->shared().bytes;
       return found;
     }
-    model_.with_graph([&](const frontend::sharding::Graph& graph) {
+    model_.with_graph([&](const split::Graph& graph) {
       SearchOptions search = search_options(obey, explain);
       search.cheapest_only = cheapest_only;
       if (cheapest_only) search.priced = priced_;
@@ -447,14 +448,14 @@ class Chooser {
   void explain_choice() {
     if (!chosen_on_ || chosen_on_->mesh.ranks() == 1) return;
     if (!others_->empty()) {
-      for (frontend::sharding::PlanConversion& line : report_.plan.conversions)
+      for (split::PlanConversion& line : report_.plan.conversions)
         line.unpriced = "programs that are split together share their weights";
       return;
     }
     searched_limit_ = chosen_limit_;
-    model_.with_graph([&](const frontend::sharding::Graph& graph) {
-      frontend::sharding::price_alternatives(graph, chosen_on_->mesh, costs_,
-                                             search_options(chosen_on_->obey), report_.plan);
+    model_.with_graph([&](const split::Graph& graph) {
+      split::price_alternatives(graph, chosen_on_->mesh, costs_, search_options(chosen_on_->obey),
+                                report_.plan);
     });
     for (SplitMesh& line : report_.meshes) {
       if (line.ranks == chosen_on_->mesh.ranks())
@@ -562,7 +563,7 @@ class Chooser {
           numbers_.push_back(found.number);
           return;
         }
-        for (const frontend::sharding::PricePoint& point : points_) {
+        for (const split::PricePoint& point : points_) {
           const analysis::Time step =
               analysis::measure(schedule, *point.costs, {.bounds = false, .planned = false}).makespan;
           candidate.at_sizes.push_back(step);
@@ -614,8 +615,8 @@ class Chooser {
   SplitReport& report_;
   frontend::PlainModel model_;
   std::shared_ptr<const analysis::CostModel> costs_;
-  std::vector<frontend::sharding::PricePoint> points_;  // the first with costs_
-  std::optional<std::int64_t> limit_;                   // bytes of a device
+  std::vector<split::PricePoint> points_;  // the first with costs_
+  std::optional<std::int64_t> limit_;      // bytes of a device
   std::optional<SplitPrograms> others_;
   std::optional<std::int64_t> searched_limit_;  // to which the search keeps; less where its plans took more
   std::optional<std::int64_t> chosen_limit_;    // to which the search of the chosen plan kept
@@ -627,10 +628,10 @@ class Chooser {
   std::vector<int> numbers_;                    // of the candidates
   std::string keep_;                            // text of --keep
   std::shared_ptr<const DeviceConfiguration> annotated_;
-  std::vector<frontend::sharding::ProductJoin> joins_;
+  std::vector<split::ProductJoin> joins_;
   std::optional<ir::Schedule> best_;
   std::optional<Where> chosen_on_;
-  frontend::sharding::KnownBounds known_;  // SearchOptions
+  split::KnownBounds known_;  // SearchOptions
   bool bounded_ = false;
   int found_ = 0;
 };

@@ -67,7 +67,7 @@ std::vector<SplitShare> shares(const SplitReport& report) {
   all.push_back({report.model, report.sizes, chosen.at_sizes, report.plan.own, report.plan.alone});
   for (std::size_t k = 0; k < chosen.with.size(); ++k) {
     const SplitProgram& other = chosen.with[k];
-    const frontend::sharding::FoundPlan& plan = report.plan.with.at(k);
+    const split::FoundPlan& plan = report.plan.with.at(k);
     all.push_back({other.model, {other.sizes}, {other.step}, plan.own, plan.alone});
   }
   return all;
@@ -161,14 +161,14 @@ std::string to_string(const SplitReport& report) {
     return text;
   }
   text += "\nLayers\n";
-  for (const frontend::sharding::PlanLayer& layer : report.plan.layers)
+  for (const split::PlanLayer& layer : report.plan.layers)
     text += fmt::format(
         "  {:<28} {:>4} of {:>4} nodes split, {:>2} collectives; {:.3f} us computing, {:.3f} us "
         "communicating\n",
         layer.name.empty() ? "(no layer)" : layer.name, layer.split, layer.nodes, layer.collectives,
         layer.compute.us(), layer.communication.us());
   text += "\nConversions\n";
-  for (const frontend::sharding::PlanConversion& c : report.plan.conversions) {
+  for (const split::PlanConversion& c : report.plan.conversions) {
     std::vector<std::string> readers;
     for (const std::string& reader : c.readers)
       readers.push_back(reader.empty() ? "the program's output" : "'" + reader + "'");
@@ -180,7 +180,7 @@ std::string to_string(const SplitReport& report) {
     text += "\n";
   }
   if (!report.plan.replicated.empty()) text += "\nReplicated\n";
-  for (const frontend::sharding::PlanReplicated& r : report.plan.replicated)
+  for (const split::PlanReplicated& r : report.plan.replicated)
     text +=
         fmt::format("  {:>4} {:<24} {:>10}  {}\n", r.nodes, r.op, analysis::format_bytes(r.bytes), r.reason);
   return text;

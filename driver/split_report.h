@@ -9,8 +9,8 @@
 
 #include "analysis/costs/time.h"
 #include "driver/compile.h"
-#include "frontend/sharding/candidates.h"
-#include "frontend/sharding/stages.h"
+#include "split/candidates.h"
+#include "split/stages.h"
 
 namespace braid {
 
@@ -44,10 +44,9 @@ struct SplitCandidate {
 // A number of ranks that was tried.
 struct SplitMesh {
   int ranks = 1;
-  analysis::Time loads, order;  // no plan is faster (frontend/sharding/bounds.h); 0 if unknown
+  analysis::Time loads, order;  // no plan is faster (split/bounds.h); 0 if unknown
   std::string excluded;         // why it has no candidates; empty if it has
-  frontend::sharding::PlanFlips
-      flips;  // of its cheapest plan, if SplitOptions::explain and the model is split on so many
+  split::PlanFlips flips;  // of its cheapest plan, if SplitOptions::explain and the model is split on so many
 };
 
 // What the choice was made from, for people (to_string) and tests.
@@ -61,11 +60,11 @@ struct SplitReport {
   // collectives are whole. 0 if there is none.
   analysis::Time load_bound, order_bound;
   // With SplitOptions::explain and `devices`: pipelines of all numbers of stages that divide these. Not generated.
-  std::vector<frontend::sharding::FoundStages> stages;
+  std::vector<split::FoundStages> stages;
   std::vector<StepSizes> sizes;   // for which it was chosen (SplitOptions::sizes)
   int shared_weights = 0;         // with SplitOptions::with: weights that all programs have in one layout
   std::int64_t shared_bytes = 0;  // of these, of a whole model
-  frontend::sharding::FoundPlan plan;  // the chosen one; its text is empty if the model is not split
+  split::FoundPlan plan;          // the chosen one; its text is empty if the model is not split
 
   // The chosen plan; of a model that is not split, one that says so.
   std::string plan_text() const;

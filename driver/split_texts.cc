@@ -12,6 +12,7 @@
 #include "frontend/import.h"
 #include "frontend/signature.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid {
 
@@ -28,7 +29,6 @@ std::string SplitOptions::option(std::string_view name, std::string_view given) 
 
 namespace {
 
-constexpr int kBadOption = 3;
 constexpr std::int64_t kMostSteps = 1'000'000;
 
 // "sequence=1,past=512*100" behind an option that was given as `whole`; no sizes only if there may be none.
@@ -36,7 +36,7 @@ StepSizes parse_sizes(std::string_view rest, const std::string& whole, const std
                       bool may_be_empty) {
   StepSizes sizes;
   const auto refuse = [&](const std::string& why) {
-    ir::user_error(kBadOption, {}, fmt::format("{}: {}", whole, why), form);
+    ir::user_error(errors::kBadOption, {}, fmt::format("{}: {}", whole, why), form);
   };
   const auto count = [&](std::string_view digits) {
     std::int64_t value = 0;
@@ -73,7 +73,8 @@ SplitWith parse_with(const std::string& text, const SplitOptions& split) {
   SplitWith with;
   with.model = whole.substr(0, end);
   const std::string form = "write FILE, FILE*STEPS or FILE:NAME=SIZE,NAME=SIZE*STEPS";
-  if (with.model.empty()) ir::user_error(kBadOption, {}, split.option("with", text) + ": no file", form);
+  if (with.model.empty())
+    ir::user_error(errors::kBadOption, {}, split.option("with", text) + ": no file", form);
   std::string_view rest = whole.substr(end);
   if (rest.starts_with(':')) rest.remove_prefix(1);
   with.sizes = parse_sizes(rest, split.option("with", text), form, end != colon);

@@ -9,26 +9,25 @@
 
 #include "analysis/measure.h"
 #include "driver/plain_program.h"
-#include "frontend/device_errors.h"
-#include "frontend/errors.h"
 #include "frontend/sharding/configuration.h"
-#include "frontend/sharding/together.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
+#include "split/together.h"
 
 namespace braid {
 
-using frontend::sharding::FoundPlan;
-using frontend::sharding::FoundPlans;
-using frontend::sharding::Graph;
-using frontend::sharding::PlannedProgram;
-using frontend::sharding::SearchOptions;
+using split::FoundPlan;
+using split::FoundPlans;
+using split::Graph;
+using split::PlannedProgram;
+using split::SearchOptions;
 
 namespace {
 
 void check_programs(const CompileOptions& options) {
   const SplitOptions& split = options.split;
   const auto refuse = [&](const std::string& message, const std::string& hint) {
-    ir::user_error(frontend::kSplitRequest, {.file = options.model}, message, hint);
+    ir::user_error(errors::kSplitRequest, {.file = options.model}, message, hint);
   };
   if (!split.plan_file.empty())
     refuse(fmt::format("{} and {} are given together", split.option("with"), split.option("plan")),
@@ -40,7 +39,7 @@ void check_programs(const CompileOptions& options) {
   std::vector<std::string> files = {options.model};
   for (const SplitWith& with : split.with) {
     if (is_text(with.model) || with.model.find("{rank}") != std::string::npos)
-      ir::user_error(frontend::kSplitWith, {.file = with.model},
+      ir::user_error(errors::kSplitWith, {.file = with.model},
                      split.option("with") + " needs a plain ONNX model",
                      "IR text, and models with one file per rank, are split already");
     const auto same_file = [&](const std::string& other) {
@@ -48,7 +47,7 @@ void check_programs(const CompileOptions& options) {
       return other == with.model || std::filesystem::equivalent(other, with.model, error);
     };
     if (std::ranges::any_of(files, same_file))
-      ir::user_error(frontend::kSplitWith, {.file = with.model},
+      ir::user_error(errors::kSplitWith, {.file = with.model},
                      split.option("with") + " names a model that is given already",
                      "several sizes of one model are " + split.option("at", "NAME=SIZE,...*STEPS"));
     files.push_back(with.model);
@@ -59,7 +58,7 @@ void check_programs(const CompileOptions& options) {
 void refuse_annotations(const std::string& model, const SplitOptions& split) {
   const auto found = frontend::sharding::device_configuration(model, "");
   if (found && !found->nodes.empty())
-    ir::user_error(frontend::kSplitRequest, {.file = model},
+    ir::user_error(errors::kSplitRequest, {.file = model},
                    fmt::format("{} is given, and the model has annotations for the configuration '{}'",
                                split.option("with"), found->name),
                    "annotations are obeyed for one program at a time: remove them, or leave out " +
@@ -83,10 +82,10 @@ void check_sizes(const StepSizes& sizes, const std::map<std::string, ir::Bounds>
     const std::string hint = fmt::format("{} gives sizes within the bounds of {}", split.option(name),
                                          split.python ? "dims=" : "--dim or --default-dim");
     if (known == dims.end())
-      ir::user_error(frontend::kSplitRequest, {.file = model},
+      ir::user_error(errors::kSplitRequest, {.file = model},
                      fmt::format("{}: the dimension has no bounds", given), hint);
     if (size < known->second.min || size > known->second.max)
-      ir::user_error(frontend::kSplitRequest, {.file = model},
+      ir::user_error(errors::kSplitRequest, {.file = model},
                      fmt::format("{}: the dimension is {}..{}", given, known->second.min, known->second.max),
                      hint);
   }
@@ -141,7 +140,7 @@ SearchOptions SplitPrograms::options_of(const Program& program, const SearchOpti
 
 FoundPlans SplitPrograms::find_plans(frontend::PlainModel& first,
                                      const std::shared_ptr<const analysis::CostModel>& costs,
-                                     const SearchOptions& options, const frontend::sharding::Mesh& mesh) {
+                                     const SearchOptions& options, const split::Mesh& mesh) {
   FoundPlans found;
   std::vector<PlannedProgram> planned = {{nullptr, costs, options}};
   for (const Program& program : programs_)
@@ -161,9 +160,9 @@ FoundPlans SplitPrograms::find_plans(frontend::PlainModel& first,
       std::vector<std::string> files = {options_.model};
       for (const PlannedProgram& one : planned) graphs.push_back(one.graph);
       for (const Program& program : programs_) files.push_back(program.with.model);
-      shared_ = frontend::sharding::shared_tensors(graphs, files);
+      shared_ = split::shared_tensors(graphs, files);
     }
-    found = frontend::sharding::find_plans_together(planned, *shared_, mesh);
+    found = split::find_plans_together(planned, *shared_, mesh);
   };
   search(search, 0);
   return found;
@@ -173,9 +172,8 @@ analysis::Time SplitPrograms::least_time(int ranks, const SearchOptions& options
   analysis::Time sum;
   for (Program& program : programs_) {
     program.model.with_graph([&](const Graph& graph) {
-      sum.ps +=
-          program.point.steps *
-          frontend::sharding::least_time(graph, ranks, program.point.costs, options_of(program, options)).ps;
+      sum.ps += program.point.steps *
+                split::least_time(graph, ranks, program.point.costs, options_of(program, options)).ps;
     });
   }
   return sum;

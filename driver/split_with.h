@@ -10,9 +10,9 @@
 #include "driver/compile.h"
 #include "driver/split_report.h"
 #include "frontend/import.h"
-#include "frontend/sharding/candidates.h"
-#include "frontend/sharding/mesh.h"
-#include "frontend/sharding/shared_tensors.h"
+#include "split/candidates.h"
+#include "split/mesh.h"
+#include "split/shared_tensors.h"
 
 namespace braid {
 
@@ -27,35 +27,33 @@ class SplitPrograms {
   void prepare();
   // Plans of `first`, with those of the others. `costs` and `options` are those of the first; the others have the same, but for
   // lines that are kept.
-  frontend::sharding::FoundPlans find_plans(frontend::PlainModel& first,
-                                            const std::shared_ptr<const analysis::CostModel>& costs,
-                                            const frontend::sharding::SearchOptions& options,
-                                            const frontend::sharding::Mesh& mesh);
+  split::FoundPlans find_plans(frontend::PlainModel& first,
+                               const std::shared_ptr<const analysis::CostModel>& costs,
+                               const split::SearchOptions& options, const split::Mesh& mesh);
   // No programs on so many ranks take less for all of their steps together.
-  analysis::Time least_time(int ranks, const frontend::sharding::SearchOptions& options);
+  analysis::Time least_time(int ranks, const split::SearchOptions& options);
 
   // The programs of a plan (FoundPlan::with) on so many ranks.
-  std::vector<ir::Schedule> lower(int ranks, const frontend::sharding::FoundPlan& plan);
+  std::vector<ir::Schedule> lower(int ranks, const split::FoundPlan& plan);
   // Compiles and simulates them.
   std::vector<SplitProgram> measure(std::vector<ir::Schedule> schedules) const;
 
   // What they share with the first; after find_plans.
-  const frontend::sharding::SharedTensors& shared() const { return *shared_; }
+  const split::SharedTensors& shared() const { return *shared_; }
 
  private:
   struct Program {
     explicit Program(const SplitWith& asked);
     const SplitWith& with;
     frontend::PlainModel model;
-    frontend::sharding::PricePoint point;
-    std::vector<frontend::sharding::ProductJoin> joins;
+    split::PricePoint point;
+    std::vector<split::ProductJoin> joins;
   };
-  frontend::sharding::SearchOptions options_of(const Program& program,
-                                               const frontend::sharding::SearchOptions& first) const;
+  split::SearchOptions options_of(const Program& program, const split::SearchOptions& first) const;
 
   const CompileOptions &options_, &quiet_;
   std::deque<Program> programs_;
-  std::optional<frontend::sharding::SharedTensors> shared_;
+  std::optional<split::SharedTensors> shared_;
 };
 
 // UserError BR0484 for sizes that the dimensions of a model do not have.

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "analysis/costs/errors.h"
 #include "analysis/costs/json_document.h"
 #include "explain/overlap_text.h"
+#include "ir/error_numbers.h"
 #include "ir/input_file.h"
 
 namespace braid::explain {
@@ -93,7 +93,7 @@ std::string to_json(const MeasuredTimeline& t) {
 }
 
 MeasuredTimeline parse_timeline(const std::string& text, const std::string& file) {
-  const JsonDocument document(text, file, kTimelineNotJson, kBadTimeline);
+  const JsonDocument document(text, file, errors::kTimelineNotJson, errors::kBadTimeline);
   JsonObject root = document.object();
   const std::optional<JsonValue> part = root.maybe("braid");
   if (!part)

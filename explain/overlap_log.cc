@@ -9,6 +9,7 @@
 
 #include "analysis/measure.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/kernel_parts.h"
 #include "passes/pass_context.h"
 
@@ -17,8 +18,6 @@ namespace {
 
 using namespace ir;
 using namespace analysis;
-
-constexpr int kBadVariable = 12;
 
 std::string class_of(const ScheduleNode& node, const Graph& graph) {
   if (node.kind == ScheduleNode::Kind::grouped) return "group";
@@ -54,7 +53,7 @@ bool overlap_log_wanted() {
   for (std::string_view rest = given != nullptr ? given : ""; !rest.empty();) {
     const std::string_view topic = rest.substr(0, rest.find(','));
     if (topic != "overlap") {
-      user_error(kBadVariable, {},
+      user_error(errors::kBadVariable, {},
                  fmt::format("BRAID_LOG='{}' has the topic '{}', which is unknown", given, topic),
                  "BRAID_LOG=overlap is all there is");
     }

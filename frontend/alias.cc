@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "frontend/cache_update.h"
-#include "frontend/errors.h"
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -19,7 +19,7 @@ using ir::user_error;
 
 [[noreturn]] void fail(const std::string& output, const std::string& input, const std::string& why,
                        const std::string& hint) {
-  user_error(kAlias, {},
+  user_error(errors::kAlias, {},
              fmt::format("output '{}' cannot share the memory of input '{}': {}", output, input, why), hint);
 }
 

@@ -9,8 +9,8 @@
 #include <set>
 #include <unordered_map>
 
-#include "frontend/errors.h"
 #include "frontend/foreign_text.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
@@ -98,7 +98,7 @@ void check_with_onnx(const Model& model) {
     if (at.node == "OpType:") at.node.clear();
     if (at.node.empty() && !at.op.empty()) at.node = find_unnamed(model.proto.graph(), at.op);
     const std::string what = sentence(text);
-    user_error(mentions(what, {"ttribute"}) ? kInvalidAttribute : kInvalidNode, at, what,
+    user_error(mentions(what, {"ttribute"}) ? errors::kInvalidAttribute : errors::kInvalidNode, at, what,
                "export the model again");
   }
 }

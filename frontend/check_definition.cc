@@ -8,6 +8,7 @@
 #include <map>
 
 #include "frontend/attribute_rules.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -41,17 +42,17 @@ void check_types(const OpSchema& schema, OpContext& c) {
   std::map<std::string, std::pair<int, std::string>> bound;  // by type parameter: the first input that has it
   for (int k = 0; k < c.input_count(); ++k) {
     if (!c.has_input(k)) continue;
-    if (formals.empty()) c.fail(kInvalidNode, "the operator has no inputs");
+    if (formals.empty()) c.fail(errors::kInvalidNode, "the operator has no inputs");
     const OpSchema::FormalParameter& formal =
         formals[std::min(static_cast<std::size_t>(k), formals.size() - 1)];
     const std::string type = type_of(c.value(k));
     if (!accepts(formal, type))
-      c.fail(kTypeMismatch, fmt::format("input {} ('{}') is {}", k, formal.GetName(), type),
+      c.fail(errors::kTypeMismatch, fmt::format("input {} ('{}') is {}", k, formal.GetName(), type),
              "check the types of the node's inputs");
     if (!formal.GetIsHomogeneous() || c.value(k).empty_optional || c.value(k).sequence) continue;
     const auto [first, added] = bound.emplace(formal.GetTypeStr(), std::pair(k, type));
     if (!added && first->second.second != type)
-      c.fail(kTypeMismatch,
+      c.fail(errors::kTypeMismatch,
              fmt::format("input {} is {}, but input {} is {}", first->second.first, first->second.second, k,
                          type),
              "check the types of the node's inputs");
@@ -77,7 +78,7 @@ void check_definition(const onnx::NodeProto& node, OpContext& c) {
                            static_cast<std::size_t>(node.input_size()),
                            static_cast<std::size_t>(node.output_size())};
   if (const std::optional<std::string> problem = attribute_problem(facts))
-    c.fail(kInvalidAttribute, *problem);
+    c.fail(errors::kInvalidAttribute, *problem);
   check_types(*schema, c);
 }
 

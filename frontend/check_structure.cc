@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "frontend/errors.h"
 #include "frontend/functions.h"
 #include "frontend/op_registry.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
@@ -18,7 +18,7 @@ Opsets check_versions(const Model& model) {
   const ir::Location at{.file = model.path};
   const std::int64_t newest_ir = onnx::Version::IR_VERSION;
   if (!model.proto.has_ir_version() || model.proto.ir_version() < 3 || model.proto.ir_version() > newest_ir) {
-    user_error(kIrVersion, at,
+    user_error(errors::kIrVersion, at,
                fmt::format("the model has IR version {}; versions 3 to {} are supported",
                            model.proto.ir_version(), newest_ir),
                "export the model with another version of ONNX");
@@ -28,14 +28,15 @@ Opsets check_versions(const Model& model) {
     const std::string domain = import.domain() == "ai.onnx" ? "" : import.domain();
     if (import.version() < 1 || (domain.empty() && import.version() > kNewestOpset)) {
       user_error(
-          kOpset, at,
+          errors::kOpset, at,
           fmt::format("the model imports version {} of operator set '{}'; versions 1 to {} are supported",
                       import.version(), domain.empty() ? "ai.onnx" : domain, kNewestOpset),
           "export the model for another operator set");
     }
     opsets[domain] = static_cast<int>(import.version());
   }
-  if (opsets.empty()) user_error(kOpset, at, "the model imports no operator set", "export the model again");
+  if (opsets.empty())
+    user_error(errors::kOpset, at, "the model imports no operator set", "export the model again");
   return opsets;
 }
 
@@ -59,7 +60,7 @@ class StructureCheck {
   static constexpr int kInput = -1;  // defined before any node
 
   [[noreturn]] void duplicate(const ir::Location& at, const std::string& name) {
-    user_error(kDuplicateName, at, fmt::format("the value '{}' is defined twice", name),
+    user_error(errors::kDuplicateName, at, fmt::format("the value '{}' is defined twice", name),
                "every value needs a name of its own");
   }
 
@@ -81,7 +82,7 @@ class StructureCheck {
       const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
       if (!opsets_.count(domain)) {
         user_error(
-            kUnknownDomain, location_of(model_.path, node),
+            errors::kUnknownDomain, location_of(model_.path, node),
             fmt::format("the model does not import the domain '{}'", domain.empty() ? "ai.onnx" : domain),
             "every domain used by a node needs an entry in opset_import");
       }
@@ -96,7 +97,7 @@ class StructureCheck {
         if (input.empty()) continue;
         const auto found = producer_.find(input);
         if (found == producer_.end()) {
-          user_error(kUndefinedValue, location_of(model_.path, graph_.node(k)),
+          user_error(errors::kUndefinedValue, location_of(model_.path, graph_.node(k)),
                      fmt::format("the input '{}' is not defined", input),
                      "it is not a graph input, an initializer or the output of a node");
         }
@@ -108,7 +109,7 @@ class StructureCheck {
     }
     if (unsorted < 0) return;
     find_cycle();
-    user_error(kNotSorted, location_of(model_.path, graph_.node(unsorted)),
+    user_error(errors::kNotSorted, location_of(model_.path, graph_.node(unsorted)),
                fmt::format("the input '{}' is computed by a later node", unsorted_value),
                "sort the nodes topologically");
   }
@@ -143,7 +144,7 @@ class StructureCheck {
     std::vector<std::string> names;
     const auto first = std::find_if(path.begin(), path.end(), [&](const auto& p) { return p.first == node; });
     for (auto it = path.end(); it != first;) names.push_back(name_of(graph_.node((--it)->first)));
-    user_error(kCyclicGraph, location_of(model_.path, graph_.node(node)),
+    user_error(errors::kCyclicGraph, location_of(model_.path, graph_.node(node)),
                fmt::format("the graph has a cycle: {}", fmt::join(names, " -> ")),
                "no node may depend on its own output");
   }
@@ -152,11 +153,11 @@ class StructureCheck {
     std::unordered_set<std::string> seen;
     for (const onnx::ValueInfoProto& output : graph_.output()) {
       if (!seen.insert(output.name()).second)
-        user_error(kDuplicateName, {.file = model_.path},
+        user_error(errors::kDuplicateName, {.file = model_.path},
                    fmt::format("the graph output '{}' is listed twice", output.name()),
                    "list it once, or let an Identity give its value a second name");
       if (!producer_.count(output.name())) {
-        user_error(kUndefinedValue, {.file = model_.path},
+        user_error(errors::kUndefinedValue, {.file = model_.path},
                    fmt::format("the graph output '{}' is not defined", output.name()),
                    "make a node compute it");
       }
@@ -210,7 +211,7 @@ void check_declarations(const Model& model) {
     const onnx::TypeProto_Tensor& first = found->second;
     const bool typed = first.elem_type() == type.elem_type();
     if (typed && same_shape(first, type)) return;
-    user_error(typed ? kShapeMismatch : kTypeMismatch, {.file = model.path},
+    user_error(typed ? errors::kShapeMismatch : errors::kTypeMismatch, {.file = model.path},
                fmt::format("'{}' is declared twice, as {} and as {}", name, text_of(first), text_of(type)),
                "declare a graph input or initializer that is also a graph output with one type");
   };

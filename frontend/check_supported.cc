@@ -6,10 +6,10 @@
 #include <set>
 #include <utility>
 
-#include "frontend/errors.h"
 #include "frontend/functions.h"
 #include "frontend/inline.h"
 #include "frontend/op_registry.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -136,7 +136,7 @@ std::string text_of(const std::vector<Problem>& problems) {
 }  // namespace
 
 UnsupportedOperators::UnsupportedOperators(const std::string& path, std::vector<UnsupportedOperator> list)
-    : ir::UserError(kUnsupportedOperators, {.file = path}, text_of(list),
+    : ir::UserError(errors::kUnsupportedOperators, {.file = path}, text_of(list),
                     "`braid ops` lists the supported operators with their versions and types"),
       list_(std::move(list)) {}
 

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <set>
 
-#include "frontend/device_errors.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/local.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -81,7 +81,7 @@ class Rewriting {
 
  private:
   [[noreturn]] void refuse(const onnx::NodeProto& node, const std::string& what) const {
-    ir::user_error(kCollectiveForm, location_of(model_.path, node),
+    ir::user_error(errors::kCollectiveForm, location_of(model_.path, node),
                    fmt::format("{} has no form for {}", to_string(form_), what),
                    "write --collectives ai.braid, which has all, or split the model by another plan");
   }

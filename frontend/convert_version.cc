@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "frontend/errors.h"
 #include "frontend/lower_graph.h"
 #include "frontend/op_registry.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -116,7 +116,7 @@ class Converter {
 
  private:
   [[noreturn]] void refuse(const onnx::NodeProto& node, const std::string& why) const {
-    ir::user_error(kVersionConversion, location_of(model_.path, node),
+    ir::user_error(errors::kVersionConversion, location_of(model_.path, node),
                    fmt::format("the model cannot be converted from operator set {} to {}: {}", opset_,
                                kOldestOpset, why),
                    fmt::format("export it for operator set {} or newer", kOldestOpset));
@@ -238,7 +238,7 @@ bool convert_old_model(Model& model, const Opsets& opsets, const DimBounds& dims
   if (own == opsets.end() || own->second >= kOldestOpset) return false;
   if (model.proto.functions_size() > 0) {
     ir::user_error(
-        kVersionConversion, {.file = model.path},
+        errors::kVersionConversion, {.file = model.path},
         fmt::format("the model cannot be converted from operator set {} to {}: it defines functions",
                     own->second, kOldestOpset),
         fmt::format("export it for operator set {} or newer", kOldestOpset));

@@ -6,8 +6,8 @@
 #include <set>
 #include <string_view>
 
-#include "frontend/errors.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/parser.h"
 
 namespace braid::frontend {
@@ -28,12 +28,12 @@ namespace {
 void check_bounds(const Model& model, const DimBounds& bounds, const std::set<std::string>& known) {
   for (const auto& [name, b] : bounds) {
     if (b.min < 0 || b.min > b.max) {
-      user_error(kInvalidDimension, {.file = model.path},
+      user_error(errors::kInvalidDimension, {.file = model.path},
                  fmt::format("dimension '{}' is given the bounds {} to {}", name, b.min, b.max),
                  "the lower bound must be at least 0 and at most the upper bound");
     }
     if (!known.count(name)) {
-      user_error(kInvalidDimension, {.file = model.path},
+      user_error(errors::kInvalidDimension, {.file = model.path},
                  fmt::format("the model has no dimension '{}'", name),
                  known.empty() ? "all its dimensions are constant"
                                : fmt::format("its dimensions are {}", fmt::join(known, ", ")));
@@ -46,15 +46,16 @@ void check_type(const Model& model, const onnx::ValueInfoProto& value) {
     user_error(code, {.file = model.path}, fmt::format("input '{}' {}", value.name(), what), hint);
   };
   if (!value.has_type() || !value.type().has_tensor_type()) {
-    fail(kUnsupportedType, value.has_type() ? "is not a tensor" : "has no type",
+    fail(errors::kUnsupportedType, value.has_type() ? "is not a tensor" : "has no type",
          "graph inputs must be tensors");
   }
   const int type = value.type().tensor_type().elem_type();
   if (!dtype_of_onnx(type)) {
-    fail(kUnsupportedType, fmt::format("has the element type {}", onnx_type_name(type)), kSupportedTypes);
+    fail(errors::kUnsupportedType, fmt::format("has the element type {}", onnx_type_name(type)),
+         kSupportedTypes);
   }
   if (!value.type().tensor_type().has_shape()) {
-    fail(kUnknownShape, "has no shape", "give it a rank in the model; its sizes may be names");
+    fail(errors::kUnknownShape, "has no shape", "give it a rank in the model; its sizes may be names");
   }
 }
 
@@ -108,7 +109,7 @@ void refuse_negative_sizes(const std::string& path, const onnx::GraphProto& grap
     for (const Dimension& dim : value.type().tensor_type().shape().dim()) {
       ++axis;
       if (!dim.has_dim_value() || dim.dim_value() >= -1) continue;
-      user_error(kShapeMismatch, {.file = path},
+      user_error(errors::kShapeMismatch, {.file = path},
                  fmt::format("{} '{}' is declared with the size {} along axis {}", what, value.name(),
                              dim.dim_value(), axis),
                  "sizes must be at least 0; name a size that varies");
@@ -221,7 +222,7 @@ void resolve_dims(Model& model, DimBounds& bounds) {
     for (const std::string& name : known) {
       if (!bounds.count(name)) hint += " --dim " + shell_word(fmt::format("{}=MIN..MAX", name));
     }
-    user_error(kUnboundedDimension, {.file = model.path},
+    user_error(errors::kUnboundedDimension, {.file = model.path},
                fmt::format("unbounded dimension {}", fmt::join(unbounded, ", ")),
                hint + ", or =SIZE for a fixed size; or --default-dim N for all that are not given");
   }

@@ -9,7 +9,6 @@
 
 #include "frontend/collective_forms.h"
 #include "frontend/dead_nodes.h"
-#include "frontend/device_errors.h"
 #include "frontend/rank_model.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/annotate.h"
@@ -247,7 +246,7 @@ void emit_annotated(const std::string& path, const ImportOptions& options, const
                     const WriteParts& write) {
   Model annotated;
   auto request = std::make_shared<sharding::SplitRequest>(*options.split);
-  request->resolved = [&](const Model& plain, const sharding::Graph& graph, const sharding::MeshPlan& plan) {
+  request->resolved = [&](const Model& plain, const split::Graph& graph, const split::MeshPlan& plan) {
     annotated = plain;
     sharding::annotate(annotated, graph, plan);
   };

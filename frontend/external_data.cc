@@ -12,7 +12,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
@@ -22,7 +22,7 @@ using ir::user_error;
 
 std::shared_ptr<const MappedFile> MappedFile::open(const fs::path& path) {
   const auto fail = [&](int error) {
-    user_error(kFileNotReadable, {.file = path.string()},
+    user_error(errors::kFileNotReadable, {.file = path.string()},
                fmt::format("cannot read the file: {}", std::strerror(error)),
                "check the path and the permissions");
   };
@@ -69,7 +69,7 @@ Entries read_entries(const onnx::TensorProto& proto, const Location& at) {
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-      user_error(kExternalDataEntry, at,
+      user_error(errors::kExternalDataEntry, at,
                  fmt::format("external data of '{}': {} is '{}', expected a number of bytes", proto.name(),
                              key, text),
                  "export the model again");
@@ -83,8 +83,8 @@ Entries read_entries(const onnx::TensorProto& proto, const Location& at) {
     if (entry.key() == "length") entries.length = number("length", entry.value());
   }
   if (entries.location.empty()) {
-    user_error(kExternalDataEntry, at, fmt::format("external data of '{}' has no location", proto.name()),
-               "export the model again");
+    user_error(errors::kExternalDataEntry, at,
+               fmt::format("external data of '{}' has no location", proto.name()), "export the model again");
   }
   return entries;
 }
@@ -92,7 +92,7 @@ Entries read_entries(const onnx::TensorProto& proto, const Location& at) {
 fs::path checked_path(const fs::path& folder, const std::string& location, const std::string& tensor,
                       const Location& at) {
   const auto refuse = [&](const char* why) {
-    user_error(kExternalDataPath, at,
+    user_error(errors::kExternalDataPath, at,
                fmt::format("external data of '{}': location '{}' {}", tensor, location, why),
                "use a regular file in the model's folder");
   };
@@ -107,7 +107,7 @@ fs::path checked_path(const fs::path& folder, const std::string& location, const
   const fs::path real_folder = fs::weakly_canonical(folder, error);
   const fs::path real = fs::canonical(path, error);
   if (error) {
-    user_error(kExternalDataMissing, at,
+    user_error(errors::kExternalDataMissing, at,
                fmt::format("external data of '{}': no file '{}' in the model's folder", tensor, location),
                "copy the data file next to the model, with the name that the model gives");
   }
@@ -130,13 +130,13 @@ ExternalBytes FileMap::find(const onnx::TensorProto& proto, std::int64_t expecte
   const std::int64_t length = entries.length < 0 ? expected : entries.length;
   const auto size = static_cast<std::int64_t>(file->bytes().size());
   if (entries.offset > size || length > size - entries.offset) {
-    user_error(kExternalDataShort, at,
+    user_error(errors::kExternalDataShort, at,
                fmt::format("external data of '{}' is {} bytes at offset {} of '{}', which has only {} bytes",
                            proto.name(), length, entries.offset, entries.location, size),
                "the data file is truncated or belongs to another model");
   }
   if (length != expected) {
-    user_error(kInitializerSize, at,
+    user_error(errors::kInitializerSize, at,
                fmt::format("external data of '{}' has {} bytes, but its type and sizes require {}",
                            proto.name(), length, expected),
                "export the model again");

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
@@ -44,7 +44,7 @@ class FunctionCheck {
   void run() {
     for (const onnx::FunctionProto& f : model_.proto.functions()) {
       if (!functions_.emplace(function_key(f), &f).second) {
-        user_error(kDuplicateName, {.file = model_.path},
+        user_error(errors::kDuplicateName, {.file = model_.path},
                    fmt::format("the function '{}' is defined twice", f.name()), "rename one of them");
       }
     }
@@ -63,7 +63,7 @@ class FunctionCheck {
                           kMaxLevels)
             : fmt::format("with all function calls inlined the model has {}{} nodes",
                           all.nodes == Size::kFull ? "more than " : "", all.nodes);
-    user_error(kFunctionExpansion, location_of(model_.path, call), what,
+    user_error(errors::kFunctionExpansion, location_of(model_.path, call), what,
                "call functions less often, or use smaller functions");
   }
 
@@ -121,7 +121,7 @@ class FunctionCheck {
         const onnx::NodeProto& call = *top.calls[top.next++];
         const std::string callee = function_key(call);
         if (marks[callee] == Mark::open) {
-          user_error(kRecursiveFunction, location_of(model_.path, call),
+          user_error(errors::kRecursiveFunction, location_of(model_.path, call),
                      fmt::format("the function '{}' calls itself", call.op_type()), "remove the recursion");
         }
         if (marks[callee] == Mark::none) path.push_back(open(*functions_.at(callee)));

@@ -10,7 +10,6 @@
 #include "frontend/copies.h"
 #include "frontend/dead_nodes.h"
 #include "frontend/dims.h"
-#include "frontend/errors.h"
 #include "frontend/inline.h"
 #include "frontend/load.h"
 #include "frontend/load_ranks.h"
@@ -18,9 +17,10 @@
 #include "frontend/rank_model.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/node_order.h"
-#include "frontend/sharding/plan.h"
 #include "frontend/sharding/split.h"
 #include "frontend/value_needed.h"
+#include "ir/error_numbers.h"
+#include "split/plan.h"
 
 namespace braid::frontend {
 
@@ -108,7 +108,7 @@ ir::Schedule lower_ready(const Ready& ready, int ranks, const ImportOptions& opt
 // The tensors and nodes of which the plan of a request speaks.
 std::set<std::string> names_in(const sharding::SplitRequest& split) {
   if (split.plan.empty()) return {};
-  return sharding::names_in(sharding::parse_mesh_plan(split.plan, split.plan_file));
+  return split::names_in(split::parse_mesh_plan(split.plan, split.plan_file));
 }
 
 // A plain model as it is split: in an order of its own. Lowering it tells all sizes, and what is known while compiling.
@@ -144,12 +144,12 @@ struct Plain {
   Ready ready;
   GraphFacts facts;
   ir::Schedule schedule;  // has the expressions of the facts
-  sharding::Graph graph;
+  split::Graph graph;
 };
 
 void check_ranks(const std::string& path, const ImportOptions& options) {
   if (options.ranks < 1)
-    ir::user_error(kRankCount, {.file = path}, fmt::format("{} ranks", options.ranks),
+    ir::user_error(errors::kRankCount, {.file = path}, fmt::format("{} ranks", options.ranks),
                    "the number of ranks must be at least 1");
 }
 
@@ -238,10 +238,10 @@ ir::Schedule PlainModel::lower() {
 std::string PlainModel::annotations() const { return state_->ready ? state_->ready->annotations : ""; }
 
 void PlainModel::keep_copies(const std::string& plan, const std::string& file) {
-  state_->keep_copies(sharding::names_in(sharding::parse_mesh_plan(plan, file)));
+  state_->keep_copies(split::names_in(split::parse_mesh_plan(plan, file)));
 }
 
-void PlainModel::with_graph(const std::function<void(const sharding::Graph&)>& use) {
+void PlainModel::with_graph(const std::function<void(const split::Graph&)>& use) {
   state_->with_model([&](std::optional<Ready>&, const Model*&) { use(state_->made_plain().graph); });
 }
 

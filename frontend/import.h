@@ -13,11 +13,19 @@
 #include "ir/schedule.h"
 #include "ir/tensor.h"
 
+namespace braid::split {
+struct Graph;
+}
+
 namespace braid::frontend {
 
 namespace sharding {
-struct Graph;
-struct SplitRequest;
+struct SplitRequest;  // frontend/sharding/split.h
+
+// A request for the import of a model (PlainModel) that applies the plan of this text. `file` is for messages; may be empty. Without
+// `weights` it is for a program that is priced only: parts of large weights have any bytes.
+std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file,
+                                                 bool weights = true);
 }  // namespace sharding
 
 struct ImportOptions {
@@ -79,7 +87,7 @@ class PlainModel {
   // UserErrors of parse_mesh_plan; `file` is for messages.
   void keep_copies(const std::string& plan, const std::string& file);
   // The plain graph, which is valid during the call only.
-  void with_graph(const std::function<void(const sharding::Graph&)>& use);
+  void with_graph(const std::function<void(const split::Graph&)>& use);
 
  private:
   struct State;

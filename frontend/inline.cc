@@ -10,11 +10,11 @@
 #include <optional>
 #include <unordered_set>
 
-#include "frontend/errors.h"
 #include "frontend/foreign_text.h"
 #include "frontend/functions.h"
 #include "frontend/lower_graph.h"
 #include "frontend/op_registry.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
@@ -163,10 +163,10 @@ class Inliner {
       if (schema.BuildContextDependentFunction(onnx::FunctionBodyBuildContextImpl(call, inputs), body, opset))
         return body;
     } catch (const std::exception& error) {
-      user_error(kUnsupportedForm, location_of(model_.path, call),
+      user_error(errors::kUnsupportedForm, location_of(model_.path, call),
                  fmt::format("its function body cannot be built: {}", foreign_text(error)));
     }
-    user_error(kUnsupportedForm, location_of(model_.path, call),
+    user_error(errors::kUnsupportedForm, location_of(model_.path, call),
                "ONNX has no function body for this form of the operator");
   }
 
@@ -178,7 +178,7 @@ class Inliner {
       if (added) {
         *model_.proto.add_opset_import() = import;
       } else if (known->second != import.version()) {
-        user_error(kOpset, location_of(model_.path, node),
+        user_error(errors::kOpset, location_of(model_.path, node),
                    fmt::format("the function imports version {} of operator set '{}', the model version {}",
                                import.version(), import.domain().empty() ? "ai.onnx" : import.domain(),
                                known->second),
@@ -226,7 +226,7 @@ class Inliner {
     for (std::string& input : *node.mutable_input()) {
       const auto found = renamed.find(input);
       if (found == renamed.end()) {
-        user_error(kUndefinedValue, location_of(model_.path, node),
+        user_error(errors::kUndefinedValue, location_of(model_.path, node),
                    fmt::format("the input '{}' is not defined in the function", input),
                    "it is not an input of the function or the output of one of its nodes");
       }

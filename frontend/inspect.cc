@@ -7,7 +7,6 @@
 #include "frontend/convert_version.h"
 #include "frontend/dead_nodes.h"
 #include "frontend/dims.h"
-#include "frontend/errors.h"
 #include "frontend/import.h"
 #include "frontend/load.h"
 #include "frontend/load_ranks.h"
@@ -15,6 +14,7 @@
 #include "frontend/schemas.h"
 #include "frontend/signature.h"
 #include "frontend/tensor.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -70,8 +70,8 @@ void lower_small(const std::string& path, ModelFacts& facts) {
     add_unsupported(error.list(), facts);
   } catch (const ir::UserError& error) {
     const bool communicates = std::ranges::any_of(facts.operators, &ModelFacts::Operator::communicates);
-    const bool of_a_node =
-        error.code() == kInvalidAttribute || error.code() == kInvalidNode || error.code() == kTypeMismatch;
+    const bool of_a_node = error.code() == errors::kInvalidAttribute ||
+                           error.code() == errors::kInvalidNode || error.code() == errors::kTypeMismatch;
     if (of_a_node && facts.dims.empty() && !communicates) facts.refused = error;
   }
 }

@@ -5,9 +5,9 @@
 
 #include <limits>
 
-#include "frontend/errors.h"
 #include "frontend/external_data.h"
 #include "frontend/names_utf8.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
@@ -31,9 +31,9 @@ namespace {
 onnx::ModelProto parse(const std::string& path) {
   const std::shared_ptr<const MappedFile> file = MappedFile::open(path);
   const std::size_t size = file->bytes().size();
-  if (size == 0) user_error(kNotOnnx, {.file = path}, "the file is empty", "export the model again");
+  if (size == 0) user_error(errors::kNotOnnx, {.file = path}, "the file is empty", "export the model again");
   if (size > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
-    user_error(kNotOnnx, {.file = path},
+    user_error(errors::kNotOnnx, {.file = path},
                fmt::format("the file has {} bytes; a protobuf message has at most 2 GiB", size),
                "save the model with external data");
   }
@@ -42,11 +42,11 @@ onnx::ModelProto parse(const std::string& path) {
   coded.SetTotalBytesLimit(std::numeric_limits<int>::max());
   onnx::ModelProto proto;
   if (!proto.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage()) {
-    user_error(kNotOnnx, {.file = path}, "this is not an ONNX model, or it is truncated",
+    user_error(errors::kNotOnnx, {.file = path}, "this is not an ONNX model, or it is truncated",
                "export or copy the model again");
   }
   if (!proto.has_graph()) {
-    user_error(kNotOnnx, {.file = path}, "this is not an ONNX model: it has no graph",
+    user_error(errors::kNotOnnx, {.file = path}, "this is not an ONNX model: it has no graph",
                "export or copy the model again");
   }
   check_names(path, proto);
@@ -62,23 +62,23 @@ Model load_model(const std::string& path) {
   onnx::GraphProto& graph = *model.proto.mutable_graph();
   for (onnx::TensorProto& proto : *graph.mutable_initializer()) {
     if (proto.name().empty())
-      user_error(kInvalidNode, at, "an initializer has no name", "export the model again");
+      user_error(errors::kInvalidNode, at, "an initializer has no name", "export the model again");
     std::string name = proto.name();
     bool added = false;
     try {
       added = model.initializers.emplace(name, take_tensor(proto, files, at)).second;
     } catch (const ir::UserError& error) {
-      if (error.code() != kUnsupportedType) throw;
+      if (error.code() != errors::kUnsupportedType) throw;
       added = model.initializers.count(name) == 0 && model.refused.emplace(name, error).second;
     }
     if (!added) {
-      user_error(kDuplicateName, at, fmt::format("two initializers are named '{}'", name),
+      user_error(errors::kDuplicateName, at, fmt::format("two initializers are named '{}'", name),
                  "rename one of them");
     }
   }
   graph.clear_initializer();
   if (graph.sparse_initializer_size() > 0) {
-    user_error(kUnsupportedType, at,
+    user_error(errors::kUnsupportedType, at,
                fmt::format("initializer '{}' is sparse", graph.sparse_initializer(0).values().name()),
                "store it as a dense tensor");
   }

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -32,13 +32,14 @@ void check_files(const std::string& path, int ranks) {
   for (int rank = 0; rank < ranks; ++rank) {
     const std::string file = path_of_rank(path, rank);
     if (!std::filesystem::exists(file)) {
-      user_error(kRankFileMissing, {.file = file}, fmt::format("the file of rank {} does not exist", rank),
+      user_error(errors::kRankFileMissing, {.file = file},
+                 fmt::format("the file of rank {} does not exist", rank),
                  fmt::format("{} ranks require the files of ranks 0 to {}", ranks, ranks - 1));
     }
   }
   const std::string beyond = path_of_rank(path, ranks);
   if (std::filesystem::exists(beyond)) {
-    user_error(kRankCount, {.file = beyond},
+    user_error(errors::kRankCount, {.file = beyond},
                fmt::format("there is a file of rank {}, but there are {} ranks", ranks, ranks),
                "give the number of ranks for which the model was split");
   }
@@ -67,7 +68,8 @@ class GraphComparison {
   [[noreturn]] void differ(const onnx::NodeProto* node, const std::string& what) const {
     Location at{.file = other_.path};
     if (node) at = location_of(other_.path, *node);
-    user_error(kRanksDiffer, at, fmt::format("the graph of rank {} differs from rank 0's: {}", rank_, what),
+    user_error(errors::kRanksDiffer, at,
+               fmt::format("the graph of rank {} differs from rank 0's: {}", rank_, what),
                "only the values of initializers may differ between ranks");
   }
 

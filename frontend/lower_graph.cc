@@ -10,7 +10,6 @@
 #include "frontend/check_definition.h"
 #include "frontend/check_supported.h"
 #include "frontend/dead_nodes.h"
-#include "frontend/errors.h"
 #include "frontend/external_data.h"
 #include "frontend/fold.h"
 #include "frontend/match_attention.h"
@@ -27,6 +26,7 @@
 #include "frontend/value_needed.h"
 #include "ir/capacity.h"
 #include "ir/coordinate.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -74,7 +74,7 @@ class GraphLowering {
       Value& value = values_.at(output.name());
       const bool declared = output.type().value_case() != onnx::TypeProto::VALUE_NOT_SET;
       if (value.sequence || value.empty_optional || (declared && !output.type().has_tensor_type())) {
-        user_error(kUnsupportedType, {.file = model_.path},
+        user_error(errors::kUnsupportedType, {.file = model_.path},
                    fmt::format("the output '{}' is a sequence or an optional value", output.name()),
                    "return its tensors as outputs of their own");
       }
@@ -296,7 +296,7 @@ class GraphLowering {
       user_error(error.code, at, error.message, error.hint);
     } catch (const ir::SizesNeverFit& error) {
       if (!error.are_numbers()) user_error(error.code(), at, error.message(), error.hint());
-      user_error(kShapeMismatch, at, error.message(), "check the shapes of the node's inputs");
+      user_error(errors::kShapeMismatch, at, error.message(), "check the shapes of the node's inputs");
     } catch (const ir::UserError& error) {
       if (!error.location().file.empty()) throw;
       user_error(error.code(), at, error.message(), error.hint());
@@ -322,7 +322,8 @@ class GraphLowering {
       }
       if (lower_branch(node, context) || lower_loop(node, context)) return;
       if (spec->effect && lowering_.depth() > 0) {
-        context.fail(kUnsupportedForm, "it communicates in a branch or loop that is decided at run time",
+        context.fail(errors::kUnsupportedForm,
+                     "it communicates in a branch or loop that is decided at run time",
                      "ranks could decide differently and then wait for each other for ever: communicate "
                      "before or after it");
       }
@@ -374,7 +375,7 @@ class GraphLowering {
     return {[&](const onnx::GraphProto& graph) {
               unrolled_nodes_ += graph.node_size() + 1;
               if (unrolled_nodes_ > kMaxUnrolledNodes) {
-                context.fail(kUnsupportedForm,
+                context.fail(errors::kUnsupportedForm,
                              fmt::format("the iterations of the model's loops have more than {} nodes",
                                          kMaxUnrolledNodes),
                              "every iteration becomes a part of the program");
@@ -435,7 +436,7 @@ class GraphLowering {
       if (k == 0) value.columns = context.columns();
       if (k == 0) value.quantised = context.quantised();
     } else if (uses_.count(value.name)) {
-      context.fail(kUnsupportedForm, fmt::format("output {} is not supported", k), "");
+      context.fail(errors::kUnsupportedForm, fmt::format("output {} is not supported", k), "");
     } else {
       return;
     }
@@ -467,13 +468,13 @@ class GraphLowering {
     for (const Expr& s : value.sizes) {
       largest.push_back(std::max<std::int64_t>(ir::bounds(s).max, 0));
       if (ir::bounds(s).max < 0) {
-        user_error(kShapeMismatch, location_of(model_.path, node),
+        user_error(errors::kShapeMismatch, location_of(model_.path, node),
                    fmt::format("'{}' would have the size {}", value.name, to_string(s)),
                    "check the shapes of the node's inputs");
       }
       if (ir::bounds(s).min < 0) lowering_.require_at_most(0, s);
       if (!ir::depends_on_rank(s)) continue;
-      user_error(kRankWeightDecidesShape, location_of(model_.path, node),
+      user_error(errors::kRankWeightDecidesShape, location_of(model_.path, node),
                  fmt::format("'{}' would have the size {}, which differs between the ranks", value.name,
                              to_string(s)),
                  "all ranks run one program, so sizes must be equal on all ranks");
@@ -492,19 +493,19 @@ class GraphLowering {
                  fmt::format("'{}' is declared {}, but {}", value.name, as, is), hint);
     };
     if (declared.elem_type() != 0 && dtype_of_onnx(declared.elem_type()) != value.dtype)
-      refuse(kTypeMismatch, "as " + onnx_type_name(declared.elem_type()),
+      refuse(errors::kTypeMismatch, "as " + onnx_type_name(declared.elem_type()),
              fmt::format("it is {}", to_string(value.dtype)));
     if (!declared.has_shape()) return;
     const auto rank = static_cast<std::size_t>(declared.shape().dim_size());
     if (rank != value.sizes.size())
-      refuse(kShapeMismatch, fmt::format("with {} dimension{}", rank, rank == 1 ? "" : "s"),
+      refuse(errors::kShapeMismatch, fmt::format("with {} dimension{}", rank, rank == 1 ? "" : "s"),
              fmt::format("it has {}", value.sizes.size()));
     for (std::size_t k = 0; k < rank; ++k) {
       const auto& dim = declared.shape().dim(static_cast<int>(k));
       const Expr size = value.sizes[k];
       if (!dim.has_dim_value() || size.is_constant(dim.dim_value())) continue;
       if (size.is_constant())
-        refuse(kShapeMismatch, fmt::format("with size {} along axis {}", dim.dim_value(), k),
+        refuse(errors::kShapeMismatch, fmt::format("with size {} along axis {}", dim.dim_value(), k),
                fmt::format("on {} rank{} it has {}", options_.ranks, options_.ranks == 1 ? "" : "s",
                            size.constant()),
                "compile for the model's number of ranks (--ranks), or correct the declaration");

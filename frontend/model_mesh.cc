@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
-#include "frontend/errors.h"
-#include "frontend/sharding/graph.h"
-#include "frontend/sharding/mesh.h"
-#include "frontend/sharding/parts.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
+#include "split/graph.h"
+#include "split/mesh.h"
+#include "split/parts.h"
 
 namespace braid::frontend {
 namespace {
@@ -26,13 +26,13 @@ constexpr std::string_view kOf = " of [", kNext = ", ", kUnknown = "?";
 ir::Mesh mesh_of(const Model& model, int ranks, const onnx::NodeProto* communicating) {
   for (const onnx::StringStringEntryProto& property : model.proto.metadata_props()) {
     if (property.key() != kProperty) continue;
-    const sharding::Mesh mesh =
-        sharding::parse_mesh(property.value(), fmt::format("{}: property {}", model.path, kProperty));
+    const split::Mesh mesh =
+        split::parse_mesh(property.value(), fmt::format("{}: property {}", model.path, kProperty));
     if (mesh.ranks() != ranks) {
       if (ranks == 1 && communicating == nullptr) return {};
-      ir::user_error(kRankCount, {.file = model.path},
+      ir::user_error(errors::kRankCount, {.file = model.path},
                      fmt::format("the model's mesh, [{}], has {} ranks, but there {} {}{}",
-                                 sharding::to_string(mesh), mesh.ranks(), ranks == 1 ? "is" : "are", ranks,
+                                 split::to_string(mesh), mesh.ranks(), ranks == 1 ? "is" : "are", ranks,
                                  communicating == nullptr
                                      ? ""
                                      : fmt::format("; '{}' ({}) communicates, or depends on the rank",
@@ -47,14 +47,14 @@ ir::Mesh mesh_of(const Model& model, int ranks, const onnx::NodeProto* communica
 }
 
 void set_mesh(onnx::ModelProto& model, ir::Mesh mesh) {
-  const sharding::Mesh named{std::move(mesh)};
+  const split::Mesh named{std::move(mesh)};
   for (int k = model.metadata_props_size(); k-- > 0;) {
     if (model.metadata_props(k).key() == kProperty) model.mutable_metadata_props()->DeleteSubrange(k, 1);
   }
   if (named.ranks() == 1 || !named.has_names()) return;
   onnx::StringStringEntryProto& property = *model.add_metadata_props();
   property.set_key(kProperty);
-  property.set_value(sharding::to_string(named));
+  property.set_value(split::to_string(named));
 }
 
 std::optional<ir::Part> part_of(const onnx::ValueInfoProto& value, std::span<const ir::Expr> local,
@@ -80,11 +80,11 @@ std::optional<ir::Part> part_of(const onnx::ValueInfoProto& value, std::span<con
       else
         return std::nullopt;
     }
-    sharding::KnownSizes whole, own;
-    for (const ir::Expr& size : part.whole) whole.push_back(sharding::static_size(size));
-    for (const ir::Expr& size : local) own.push_back(sharding::static_size(size));
-    const sharding::Mesh axes = mesh.empty() ? sharding::Mesh::line(ranks) : sharding::Mesh{mesh};
-    if (!sharding::axis_specs(part.state, axes, whole, own)) return std::nullopt;
+    split::KnownSizes whole, own;
+    for (const ir::Expr& size : part.whole) whole.push_back(split::static_size(size));
+    for (const ir::Expr& size : local) own.push_back(split::static_size(size));
+    const split::Mesh axes = mesh.empty() ? split::Mesh::line(ranks) : split::Mesh{mesh};
+    if (!split::axis_specs(part.state, axes, whole, own)) return std::nullopt;
     return part;
   }
   return std::nullopt;
@@ -95,7 +95,7 @@ void clear_part(onnx::ValueInfoProto& value) {
     if (value.metadata_props(k).key() == kPart) value.mutable_metadata_props()->DeleteSubrange(k, 1);
 }
 
-void add_part(onnx::ValueInfoProto& value, const sharding::Spec& state, const ir::MeshAxis& axis,
+void add_part(onnx::ValueInfoProto& value, const split::Spec& state, const ir::MeshAxis& axis,
               std::span<const std::optional<std::int64_t>> sizes) {
   const std::string own =
       axis.name.empty() ? to_string(state) : fmt::format("{} on {}", to_string(state), axis.name);

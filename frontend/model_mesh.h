@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "frontend/load.h"
-#include "frontend/sharding/spec.h"
 #include "ir/comm_group.h"
 #include "ir/graph.h"
+#include "split/spec.h"
 
 namespace braid::frontend {
 
@@ -31,7 +31,7 @@ std::optional<ir::Part> part_of(const onnx::ValueInfoProto& value, std::span<con
 void clear_part(onnx::ValueInfoProto& value);
 // Adds the state on one more axis, which may have no name; `sizes` before it is cut, of which the first call's are kept, nullopt where they
 // are known only at run time.
-void add_part(onnx::ValueInfoProto& value, const sharding::Spec& state, const ir::MeshAxis& axis,
+void add_part(onnx::ValueInfoProto& value, const split::Spec& state, const ir::MeshAxis& axis,
               std::span<const std::optional<std::int64_t>> sizes);
 
 }  // namespace braid::frontend

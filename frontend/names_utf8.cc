@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "frontend/errors.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -40,7 +40,7 @@ void check(const std::string& path, const Message& message) {
       const std::string value = field->is_repeated() ? reflection.GetRepeatedString(message, field, k)
                                                      : reflection.GetString(message, field);
       if (is_utf8(value)) continue;
-      ir::user_error(kNotOnnx, {.file = path},
+      ir::user_error(errors::kNotOnnx, {.file = path},
                      fmt::format("the {} '{}' of a {} is not UTF-8", std::string(field->name()),
                                  escaped(value), std::string(message.GetDescriptor()->name())),
                      "export the model again, with names in UTF-8");

@@ -6,6 +6,7 @@
 #include "frontend/load.h"
 #include "frontend/value_needed.h"
 #include "ir/coordinate.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
@@ -41,14 +42,15 @@ void OpContext::fail_unknown(int k, int code, std::string message, std::string h
 }
 
 Value& OpContext::value(int k) {
-  if (!has_input(k)) fail(kInvalidNode, fmt::format("input {} is missing", k));
+  if (!has_input(k)) fail(errors::kInvalidNode, fmt::format("input {} is missing", k));
   return *inputs_[static_cast<std::size_t>(k)];
 }
 
 const Expr& OpContext::size(int k, int axis) {
   const int from_first = axis < 0 ? axis + rank(k) : axis;
   if (from_first < 0 || from_first >= rank(k))
-    fail(kShapeMismatch, fmt::format("input {} has rank {}, and its axis {} is needed", k, rank(k), axis));
+    fail(errors::kShapeMismatch,
+         fmt::format("input {} has rank {}, and its axis {} is needed", k, rank(k), axis));
   return sizes(k)[static_cast<std::size_t>(from_first)];
 }
 
@@ -56,7 +58,7 @@ std::vector<Expr> OpContext::shape_values(int k, const char* what) {
   std::vector<Expr> values = positions(k, what);
   for (const Expr& e : values) {
     if (!ir::depends_on_rank(e)) continue;
-    fail(kRankWeightDecidesShape,
+    fail(errors::kRankWeightDecidesShape,
          fmt::format("{} come from '{}', which is {} and differs between the ranks", what, value(k).name,
                      to_string(e)),
          "all ranks run one program, so values that determine shapes must be equal on all ranks");
@@ -68,11 +70,11 @@ std::vector<Expr> OpContext::positions(int k, const char* what) {
   Value& v = value(k);
   if (const std::optional<Elements>& elements = elements_of(v)) return elements->values;
   if (v.constant && !v.constant->data.same_on_all_ranks()) {
-    fail(kRankWeightDecidesShape,
+    fail(errors::kRankWeightDecidesShape,
          fmt::format("{} come from '{}', whose values differ between the ranks' files", what, v.name),
          "all ranks run one program, so values that determine shapes must be equal on all ranks");
   }
-  fail_unknown(k, kDataDependentSize,
+  fail_unknown(k, errors::kDataDependentSize,
                fmt::format("{} come from '{}', whose values are known only at run time", what, v.name),
                "sizes may depend on the sizes of inputs, not on their values: make it a constant");
 }
@@ -81,7 +83,7 @@ std::vector<std::int64_t> OpContext::constant_ints(int k, const char* what) {
   std::vector<std::int64_t> numbers;
   for (const Expr& e : shape_values(k, what)) {
     if (!e.is_constant()) {
-      fail(kDataDependentSize, fmt::format("{} depend on a dimension: {}", what, to_string(e)),
+      fail(errors::kDataDependentSize, fmt::format("{} depend on a dimension: {}", what, to_string(e)),
            "fix the dimension to one value");
     }
     numbers.push_back(e.constant());
@@ -112,7 +114,7 @@ std::int64_t OpContext::int_attribute(const char* name, std::int64_t fallback) c
 }
 
 std::int64_t OpContext::int_attribute(const char* name) const {
-  if (!has_attribute(name)) fail(kInvalidAttribute, fmt::format("attribute '{}' is missing", name));
+  if (!has_attribute(name)) fail(errors::kInvalidAttribute, fmt::format("attribute '{}' is missing", name));
   return int_attribute(name, 0);
 }
 
@@ -155,7 +157,7 @@ std::optional<Tensor> OpContext::tensor_attribute(const char* name) const {
 DType OpContext::dtype_of(std::int64_t onnx_type) const {
   const std::optional<DType> dtype = dtype_of_onnx(static_cast<int>(onnx_type));
   if (!dtype) {
-    fail(kUnsupportedType,
+    fail(errors::kUnsupportedType,
          fmt::format("element type {} is not supported", onnx_type_name(static_cast<int>(onnx_type))),
          kSupportedTypes);
   }
@@ -164,7 +166,7 @@ DType OpContext::dtype_of(std::int64_t onnx_type) const {
 
 int OpContext::normalize_axis(std::int64_t axis, int rank, const char* what) const {
   if (axis < -rank || axis >= rank) {
-    fail(kInvalidAttribute, fmt::format("{} is {}, expected {} to {}", what, axis, -rank, rank - 1));
+    fail(errors::kInvalidAttribute, fmt::format("{} is {}, expected {} to {}", what, axis, -rank, rank - 1));
   }
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
@@ -181,7 +183,7 @@ std::vector<int> OpContext::normalize_axes(const std::vector<std::int64_t>& axes
   for (std::int64_t axis : axes) result.push_back(normalize_axis(axis, rank, "an axis"));
   std::sort(result.begin(), result.end());
   if (std::adjacent_find(result.begin(), result.end()) != result.end())
-    fail(kInvalidAttribute, "an axis is given twice");
+    fail(errors::kInvalidAttribute, "an axis is given twice");
   return result;
 }
 

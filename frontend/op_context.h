@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "frontend/errors.h"
 #include "frontend/value.h"
 
 namespace onnx {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/value_needed.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -19,7 +20,7 @@ const onnx::GraphProto& graph_attribute(const onnx::NodeProto& node, OpContext& 
   for (const onnx::AttributeProto& attribute : node.attribute()) {
     if (attribute.name() == name && attribute.has_g()) return attribute.g();
   }
-  c.fail(kInvalidAttribute, fmt::format("attribute '{}' is missing", name));
+  c.fail(errors::kInvalidAttribute, fmt::format("attribute '{}' is missing", name));
 }
 
 Value value_of(TensorBox box) {
@@ -32,7 +33,8 @@ Value value_of(TensorBox box) {
 TensorBox result_of(OpContext& c, const BodyLowering& body, const onnx::GraphProto& graph, int k) {
   Value& value = body.value(graph.output(k).name());
   if (value.sequence || value.empty_optional) {
-    c.fail(kUnsupportedType, fmt::format("'{}' is a sequence or an optional value", graph.output(k).name()),
+    c.fail(errors::kUnsupportedType,
+           fmt::format("'{}' is a sequence or an optional value", graph.output(k).name()),
            "what is decided at run time can only be tensors");
   }
   return box_of(value, c.lowering());
@@ -88,7 +90,7 @@ std::vector<Value> branch_at_run_time(const onnx::NodeProto& node, OpContext& c,
     return [&, name] {
       const onnx::GraphProto& graph = graph_attribute(node, c, name);
       if (graph.output_size() < node.output_size())
-        c.fail(kInvalidNode,
+        c.fail(errors::kInvalidNode,
                fmt::format("its {} has {} outputs for {}", name, graph.output_size(), node.output_size()));
       body.lower(graph);
       std::vector<TensorBox> results;
@@ -193,7 +195,7 @@ std::vector<Value> loop_at_run_time(const onnx::NodeProto& node, OpContext& c, c
     body.lower(graph);
     ir::Lowering::Run result;
     if (joined_count && !always_true(body.value(graph.output(0).name()))) {
-      c.fail(kDataDependentSize,
+      c.fail(errors::kDataDependentSize,
              "its results join as many elements as it has iterations, and its condition is known only at "
              "run time",
              "sizes may depend on the sizes of inputs, not on their values");

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
@@ -21,7 +21,7 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
     if (target[k].is_constant(0) && !allow_zero) {
       if (k >= sizes.size()) {
         throw ShapeRuleError{
-            kShapeMismatch,
+            errors::kShapeMismatch,
             fmt::format("size {} is 0, but the input has only {} dimensions to copy from", k, sizes.size()),
             ""};
       }
@@ -29,10 +29,11 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
       copied[k] = true;
       empty = empty || sizes[k].is_constant(0);
     } else if (target[k].is_constant(-1)) {
-      if (free) throw ShapeRuleError{kShapeMismatch, "two sizes are -1", "at most one size may be -1"};
+      if (free)
+        throw ShapeRuleError{errors::kShapeMismatch, "two sizes are -1", "at most one size may be -1"};
       free = k;
     } else if (ir::bounds(target[k]).max < 0) {
-      throw ShapeRuleError{kShapeMismatch, fmt::format("size {} is {}", k, to_string(target[k])), ""};
+      throw ShapeRuleError{errors::kShapeMismatch, fmt::format("size {} is {}", k, to_string(target[k])), ""};
     } else {
       known = known * target[k];
     }
@@ -42,11 +43,11 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
   }
   if (free) {
     if (known.is_constant(0))
-      throw ShapeRuleError{kShapeMismatch, "size -1 is ambiguous next to a size 0", ""};
+      throw ShapeRuleError{errors::kShapeMismatch, "size -1 is ambiguous next to a size 0", ""};
     const std::optional<Expr> exact = ir::divide_exactly(rest, known);
     if (!exact && known.is_constant() && rest.is_constant()) {
       throw ShapeRuleError{
-          kShapeMismatch,
+          errors::kShapeMismatch,
           fmt::format("{} elements cannot be reshaped to [{}]", to_string(rest), to_string(known) + ", -1"),
           ""};
     }
@@ -54,7 +55,7 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
     target[*free] = exact ? *exact : ir::floor_div(rest, ir::max(known, 1));
   } else if (!empty && known.is_constant() && rest.is_constant() && !(known == rest)) {
     throw ShapeRuleError{
-        kShapeMismatch,
+        errors::kShapeMismatch,
         fmt::format("{} elements cannot be reshaped to {}", to_string(rest), to_string(known)), ""};
   }
   return target;
@@ -84,7 +85,7 @@ Expr from_start(Expr position, Expr size) {
       return position + size;
     default:
       throw ShapeRuleError{
-          kDataDependentSize,
+          errors::kDataDependentSize,
           fmt::format("whether the position {} is negative depends on the sizes", to_string(position)),
           "a position must count from the same end for all sizes within bounds"};
   }
@@ -104,7 +105,7 @@ Range stepped(Expr first, Expr count, std::int64_t step) {
 }  // namespace
 
 Range sliced(Expr size, Expr start, Expr end, std::int64_t step) {
-  if (step == 0) throw ShapeRuleError{kInvalidAttribute, "a step is 0", ""};
+  if (step == 0) throw ShapeRuleError{errors::kInvalidAttribute, "a step is 0", ""};
   constexpr std::int64_t kFar = std::int64_t{1} << 60;
   step = std::clamp(step, -kFar, kFar);
   const Expr from = from_start(tamed(start), size), to = from_start(tamed(end), size);
@@ -118,7 +119,7 @@ Range sliced(Expr size, Expr start, Expr end, std::int64_t step) {
 }
 
 Expr range_count(Expr start, Expr limit, std::int64_t delta) {
-  if (delta == 0) throw ShapeRuleError{kInvalidNode, "delta is 0", ""};
+  if (delta == 0) throw ShapeRuleError{errors::kInvalidNode, "delta is 0", ""};
   return ir::max(delta > 0 ? ir::ceil_div(limit - start, delta) : ir::ceil_div(start - limit, -delta), 0);
 }
 
@@ -126,7 +127,7 @@ Expr wrapped_index(Expr index, Expr size) {
   const Expr wrapped = from_start(index, size);
   if (ir::bounds(wrapped).max < 0 || ir::bounds(size - wrapped).max <= 0) {
     throw ShapeRuleError{
-        kIndexOutOfRange,
+        errors::kIndexOutOfRange,
         fmt::format("index {} is out of range for a dimension of size {}", to_string(index), to_string(size)),
         ""};
   }

@@ -8,6 +8,7 @@
 
 #include "frontend/shape_rules.h"
 #include "frontend/size_fractions.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -563,7 +564,7 @@ std::optional<ShapeValues> shape_values(OpContext& context) {
   } catch (const ir::UserError& error) {
     // Sizes do not wrap around and are short; other integers, which look the same (bounds of a clip, masks), may
     // be anything and are left to the running program.
-    if (error.code() != kSizeOverflow && error.code() != kSizeTooLong) throw;
+    if (error.code() != errors::kSizeOverflow && error.code() != errors::kSizeTooLong) throw;
     return std::nullopt;
   }
   if (!result || !tracked(result->dtype)) return std::nullopt;

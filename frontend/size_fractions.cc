@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "frontend/shape_values.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -204,7 +205,7 @@ std::optional<Fractions> size_fractions(OpContext& context) {
   try {
     return rule->second(context);
   } catch (const ir::UserError& error) {  // as in shape_values
-    if (error.code() != kSizeOverflow && error.code() != kSizeTooLong) throw;
+    if (error.code() != errors::kSizeOverflow && error.code() != errors::kSizeTooLong) throw;
     return std::nullopt;
   }
 }

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "frontend/errors.h"
 #include "frontend/external_data.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
@@ -66,12 +66,6 @@ int onnx_type_of(DType dtype) {
 std::string onnx_type_name(int onnx_type) {
   if (!onnx::TensorProto_DataType_IsValid(onnx_type)) return fmt::format("type {}", onnx_type);
   return onnx::TensorProto_DataType_Name(static_cast<onnx::TensorProto_DataType>(onnx_type));
-}
-
-std::int64_t Tensor::count() const {
-  std::int64_t n = 1;
-  for (std::int64_t s : sizes) n *= s;
-  return n;
 }
 
 namespace {
@@ -220,14 +214,14 @@ std::int64_t checked_bytes(const std::vector<std::int64_t>& sizes, DType dtype, 
   bool overflow = false;
   for (std::int64_t s : sizes) {
     if (s < 0) {
-      user_error(kInvalidDimension, at, fmt::format("tensor '{}' has a negative size {}", name, s),
+      user_error(errors::kInvalidDimension, at, fmt::format("tensor '{}' has a negative size {}", name, s),
                  "export the model again");
     }
     overflow |= __builtin_mul_overflow(bytes, s, &bytes);
   }
   for (std::int64_t s : sizes) overflow &= s != 0;
   if (overflow) {
-    user_error(kSizeOverflow, at, fmt::format("the size of tensor '{}' exceeds 64 bits", name),
+    user_error(errors::kSizeOverflow, at, fmt::format("the size of tensor '{}' exceeds 64 bits", name),
                "check the sizes of the tensor");
   }
   return bytes;
@@ -263,7 +257,7 @@ Tensor take_tensor(TensorProto& proto, FileMap& files, const Location& at) {
   const std::string& name = proto.name();
   const std::optional<DType> dtype = dtype_of_onnx(proto.data_type());
   if (!dtype) {
-    user_error(kUnsupportedType, at,
+    user_error(errors::kUnsupportedType, at,
                fmt::format("tensor '{}' has the element type {}", name, onnx_type_name(proto.data_type())),
                kSupportedTypes);
   }
@@ -294,7 +288,7 @@ Tensor take_tensor(TensorProto& proto, FileMap& files, const Location& at) {
   }
   const auto found = static_cast<std::int64_t>(tensor.data.of_rank(0).size());
   if (found != bytes) {
-    user_error(kInitializerSize, at,
+    user_error(errors::kInitializerSize, at,
                fmt::format("tensor '{}' has {} bytes, but its type and sizes require {}", name, found, bytes),
                "export the model again");
   }

@@ -9,6 +9,7 @@
 #include "ir/dtype.h"
 #include "ir/error.h"
 #include "ir/graph.h"
+#include "ir/known_tensor.h"
 
 namespace onnx {
 class TensorProto;
@@ -26,13 +27,7 @@ std::string onnx_type_name(int onnx_type);
 inline constexpr char kSupportedTypes[] =
     "supported are float, double, float16, bfloat16, (u)int2 to (u)int64, float8, float4e2m1 and bool";
 
-struct Tensor {
-  ir::DType dtype = ir::DType::f32;
-  std::vector<std::int64_t> sizes;
-  ir::ConstantData data;  // row-major, host byte order; types below one byte take one byte per element
-
-  std::int64_t count() const;
-};
+using Tensor = ir::KnownTensor;
 
 // Element `index` of rank 0's data. Integers and bool are returned as such, floats of all widths as double.
 std::int64_t integer_at(const Tensor& tensor, std::int64_t index);

@@ -4,9 +4,9 @@
 
 #include <limits>
 
-#include "frontend/errors.h"
 #include "frontend/external_data.h"
 #include "frontend/tensor.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
@@ -16,7 +16,7 @@ NamedTensor read_tensor_file(const std::string& path) {
   constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<int>::max());
   if (file->bytes().empty() || file->bytes().size() > kMost ||
       !proto.ParseFromArray(file->bytes().data(), static_cast<int>(file->bytes().size()))) {
-    ir::user_error(kNotOnnx, {.file = path}, "this is not an ONNX TensorProto",
+    ir::user_error(errors::kNotOnnx, {.file = path}, "this is not an ONNX TensorProto",
                    "store one TensorProto per file");
   }
   FileMap files(path);

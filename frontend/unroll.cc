@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/regions.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -70,11 +71,11 @@ class Unroller {
     const auto scans = static_cast<int>(c_.int_attribute("num_scan_inputs"));
     const int states = inputs - scans;
     if (scans < 1 || states < 0 || body_.input_size() != inputs || body_.output_size() < states)
-      c_.fail(kInvalidNode,
+      c_.fail(errors::kInvalidNode,
               fmt::format("its body has {} inputs and {} outputs for {} inputs, {} of them scanned",
                           body_.input_size(), body_.output_size(), inputs, scans));
     if (batched && c_.has_input(0))
-      c_.fail(kUnsupportedForm, "lengths of sequences are not supported", "pad the sequences");
+      c_.fail(errors::kUnsupportedForm, "lengths of sequences are not supported", "pad the sequences");
     std::vector<TensorBox> given;
     for (int k = 0; k < inputs; ++k) given.push_back(c_.input(first + k));
     if (!batched) return scan_one(states, given);
@@ -97,8 +98,9 @@ class Unroller {
   void check_loop() const {
     const int states = std::max(node_.input_size() - 2, 0);
     if (body_.input_size() == states + 2 && body_.output_size() >= states + 1) return;
-    c_.fail(kInvalidNode, fmt::format("its body has {} inputs and {} outputs for {} values carried along",
-                                      body_.input_size(), body_.output_size(), states));
+    c_.fail(errors::kInvalidNode,
+            fmt::format("its body has {} inputs and {} outputs for {} values carried along",
+                        body_.input_size(), body_.output_size(), states));
   }
 
   // A copy of the body per iteration. Nothing if their number is not known, or too large, unless it is `required`.
@@ -118,8 +120,8 @@ class Unroller {
             "its results join as many elements as it has iterations, and its condition is known only at run "
             "time";
         const char* hint = "sizes may depend on the sizes of inputs, not on their values";
-        if (step == 0) c_.fail_unknown(1, kDataDependentSize, why, hint);
-        c_.fail(kDataDependentSize, why, hint);
+        if (step == 0) c_.fail_unknown(1, errors::kDataDependentSize, why, hint);
+        c_.fail(errors::kDataDependentSize, why, hint);
       }
       if (!*condition) break;
       check_count(step + 1);
@@ -161,7 +163,7 @@ class Unroller {
 
   void check_count(std::int64_t iterations) const {
     if (iterations <= kMaxIterations) return;
-    c_.fail(kUnsupportedForm, fmt::format("it has more than {} iterations", kMaxIterations),
+    c_.fail(errors::kUnsupportedForm, fmt::format("it has more than {} iterations", kMaxIterations),
             "every iteration becomes a part of the program");
   }
 
@@ -171,7 +173,7 @@ class Unroller {
     if (!c_.has_input(0)) return std::nullopt;
     if (c_.has_input(1) && known_condition(c_.value(1)) != true) return std::nullopt;
     const std::vector<Expr> count = c_.shape_values(0, "the sizes of the results");
-    if (count.size() != 1) c_.fail(kShapeMismatch, "the number of iterations must be one number");
+    if (count.size() != 1) c_.fail(errors::kShapeMismatch, "the number of iterations must be one number");
     return ir::max(count[0], 0);
   }
 
@@ -184,7 +186,7 @@ class Unroller {
 
   std::int64_t fixed(Expr count) const {
     if (!count.is_constant()) {
-      c_.fail(kUnsupportedForm,
+      c_.fail(errors::kUnsupportedForm,
               fmt::format("its number of iterations {} depends on a dimension", to_string(count)),
               "fix the dimension to one value");
     }
@@ -194,7 +196,7 @@ class Unroller {
   std::optional<std::int64_t> trip_count() {
     if (!c_.has_input(0)) return std::nullopt;
     const std::vector<Expr> count = c_.shape_values(0, "the bounds of the loop");
-    if (count.size() != 1) c_.fail(kShapeMismatch, "the number of iterations must be one number");
+    if (count.size() != 1) c_.fail(errors::kShapeMismatch, "the number of iterations must be one number");
     return fixed(count[0]);
   }
 
@@ -204,7 +206,8 @@ class Unroller {
 
   TensorBox joined(const std::vector<TensorBox>& parts, int axis) {
     if (parts.empty())
-      c_.fail(kUnsupportedForm, "it has no iteration, so the sizes of the results that it joins are unknown");
+      c_.fail(errors::kUnsupportedForm,
+              "it has no iteration, so the sizes of the results that it joins are unknown");
     std::vector<TensorBox> slabs;
     for (const TensorBox& part : parts) slabs.push_back(l().unsqueeze(part, axis));
     return l().concat(slabs, axis);
@@ -215,7 +218,7 @@ class Unroller {
     const auto given = c_.ints_attribute(name);
     if (!given) return 0;
     if (k >= given->size())
-      c_.fail(kInvalidAttribute, fmt::format("attribute '{}' has {} elements", name, given->size()));
+      c_.fail(errors::kInvalidAttribute, fmt::format("attribute '{}' has {} elements", name, given->size()));
     return (*given)[k];
   }
 
@@ -230,7 +233,7 @@ class Unroller {
     for (std::size_t k = 0; k < scans; ++k) {
       const TensorBox& x = given[carried.size() + k];
       const auto rank = static_cast<int>(x.rank());
-      if (rank == 0) c_.fail(kShapeMismatch, "a scanned input is a scalar");
+      if (rank == 0) c_.fail(errors::kShapeMismatch, "a scanned input is a scalar");
       axes.push_back(old ? 0 : c_.normalize_axis(entry("scan_input_axes", k), rank, "an axis"));
       const Expr size = x.sizes()[static_cast<std::size_t>(axes[k])];
       if (k > 0) l().require_equal(size, count);
@@ -289,7 +292,7 @@ std::optional<std::vector<Value>> unrolled(const onnx::NodeProto& node, OpContex
                                            const BodyLowering& body) {
   const bool is_loop = node.op_type() == "Loop";
   if ((!is_loop && node.op_type() != "Scan") || !c.domain().empty()) return std::nullopt;
-  if (!Unroller::body_of(node)) c.fail(kInvalidAttribute, "attribute 'body' is missing");
+  if (!Unroller::body_of(node)) c.fail(errors::kInvalidAttribute, "attribute 'body' is missing");
   Unroller unroller(node, c, body);
   return is_loop ? unroller.loop() : unroller.scan();
 }

@@ -11,12 +11,7 @@
 
 namespace braid::frontend {
 
-// Integers that determine shapes, propagated as expressions over dimensions: Shape -> Gather -> Concat ->
-// Reshape needs no tensor at all.
-struct Elements {
-  std::vector<std::int64_t> sizes;
-  std::vector<ir::Expr> values;  // row-major
-};
+using Elements = ir::KnownElements;
 // first, first + step, ... in row-major order.
 struct Progression {
   ir::Expr first = 0;

@@ -10,35 +10,6 @@
 
 namespace braid::frontend {
 
-double WorkOperand::size(int dim) const {
-  const int d = dim < 0 ? dim + rank() : dim;
-  return d < 0 || d >= rank() ? 1 : sizes[static_cast<std::size_t>(d)];
-}
-
-double WorkOperand::elements() const {
-  if (!present) return 0;
-  double product = 1;
-  for (const double size : sizes) product *= size;
-  return product;
-}
-
-const WorkOperand& WorkNode::of(const std::vector<WorkOperand>& list, int k) {
-  static const WorkOperand absent;
-  return k < 0 || static_cast<std::size_t>(k) >= list.size() ? absent : list[static_cast<std::size_t>(k)];
-}
-
-double WorkNode::results() const {
-  double sum = 0;
-  for (const WorkOperand& output : outputs) sum += output.elements();
-  return sum;
-}
-
-double WorkNode::largest_result() const {
-  double most = 0;
-  for (const WorkOperand& output : outputs) most = std::max(most, output.elements());
-  return most;
-}
-
 const onnx::AttributeProto* WorkNode::attribute(const char* name) const {
   const auto& all = proto->attribute();
   const auto found = std::find_if(all.begin(), all.end(), [&](const auto& a) { return a.name() == name; });

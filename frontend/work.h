@@ -1,5 +1,5 @@
 // The work of an operator: a column of its row (op_registry.h). The cost of a node of a split, whether it becomes a kernel of its own and
-// which of its inputs are multiplied follow from it (frontend/sharding/work.h), so nothing is read off an operator's name.
+// which of its inputs are multiplied follow from it (split/work.h), so nothing is read off an operator's name.
 //
 //   {"", "Conv", 1, kNewestOpset, kFloats, lower_convolution<false>, work::convolution(0, 1)},
 //   {"", "QLinearConv", 10, kNewestOpset, kQuantisedBytes, lower_qlinear_conv, work::convolution(0, 3)},
@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "split/work_kind.h"
+
 namespace onnx {
 class AttributeProto;
 class NodeProto;
@@ -20,61 +22,19 @@ class NodeProto;
 
 namespace braid::frontend {
 
-enum class WorkKind : std::uint8_t {
-  // Nothing is computed at run time.
-  sizes,     // only the sizes of its input are looked at
-  view,      // the same elements in the same memory
-  constant,  // what it makes is known while compiling
-  list,      // sequences and optional values are taken apart while compiling
-  control,   // its bodies are computed, which no plan splits
-  // Loops that are fused into what they read or what reads them.
-  reorder,    // each element of the input, elsewhere
-  repeat,     // each element of the input, perhaps several times
-  join,       // the elements of all inputs
-  select,     // some elements of the input, perhaps with constants beside them
-  gather,     // elements at positions that are computed or read
-  pointwise,  // each element from those at its place
-  // Kernels of their own.
-  reduction,  // each element from many
-  softmax,
-  scatter,  // elements are written to positions that are read
-  product,
-  convolution,
-  attention,
-  recurrence,
-  collective,
-};
-
-// An operand of a node at the sizes that count.
-struct WorkOperand {
-  bool present = false;
-  std::vector<double> sizes = {};
-  std::vector<std::int64_t> ints = {};  // of a small tensor of integers that are known
-
-  int rank() const { return static_cast<int>(sizes.size()); }
-  // Negative dimensions count from the end; those that it lacks have size 1.
-  double size(int dim) const;
-  double elements() const;
-};
+using split::Folded;
+using split::WorkKind;
+using WorkOperand = split::Operand;
 
 // A node whose flops are counted.
-struct WorkNode {
+struct WorkNode : split::Operands {
   const onnx::NodeProto* proto = nullptr;
   int version = 1;
-  std::vector<WorkOperand> inputs, outputs;
 
-  const WorkOperand& input(int k) const { return of(inputs, k); }
-  const WorkOperand& output(int k) const { return of(outputs, k); }
-  // The elements of all outputs together, and of the largest.
-  double results() const;
-  double largest_result() const;
   const onnx::AttributeProto* attribute(const char* name) const;
   std::int64_t int_attribute(const char* name, std::int64_t fallback) const;
   std::string string_attribute(const char* name, const char* fallback) const;
   std::vector<std::int64_t> ints_attribute(const char* name) const;
-
- private:
-  static const WorkOperand& of(const std::vector<WorkOperand>& list, int k);  // absent beyond its end
 };
 
 struct Work;
@@ -91,32 +51,16 @@ struct AttentionInputs {
   const char* window = nullptr;  // the attribute with the number of keys before a query that it sees
 };
 
-// Which elements of the first input a node must fold in a loop, whatever is fused with it: what bounds count as a launch.
-enum class Folded : std::uint8_t {
-  unknown,  // perhaps none: a softmax may be a part of an attention kernel
-  rows,     // its last dimension
-  rest,     // what the result does not have
-};
-
 // A literal; made by the functions of namespace work. It has no default, so a row without one does not compile.
-struct Work {
+struct Work : split::WorkFacts {
   constexpr Work(WorkKind what, WorkFormula formula, double per_element = 0)
-      : kind(what), flops(formula), each(per_element) {}
+      : WorkFacts{what}, flops(formula), each(per_element) {}
 
-  WorkKind kind;
   WorkFormula flops;  // of the whole node; null: none
   double each;        // flops per element, of formulas that have it
-  // The inputs that flops follow; -1: none. Products and convolutions: the two that are multiplied; attention: query and key; others: the
-  // input whose elements are counted.
-  int a = -1, b = -1;
   AttentionInputs attends = {};
-  int passes = 1;         // over the input a, where several kernels read it
-  bool looks_up = false;  // reads no more elements of any input than it computes, or than input a has
   // Bytes that kernels of one node pass to each other, and those of tables that the compiler adds, which no plan cuts. Null: none.
   WorkFormula passed_on = nullptr, tables = nullptr;
-  Folded folded = Folded::unknown;
-  // Every program has a kernel of exactly these flops for it where its second factor is a matrix of weights: what bounds count.
-  bool exact = false;
 
   constexpr Work of_inputs(int first, int second = -1) const {
     Work w = *this;
@@ -145,13 +89,6 @@ struct Work {
     return w;
   }
 };
-
-// Whether it costs nothing, and whether it is fused into other kernels.
-constexpr bool is_free(WorkKind kind) { return kind <= WorkKind::control; }
-constexpr bool is_fused(WorkKind kind) { return kind >= WorkKind::reorder && kind <= WorkKind::pointwise; }
-// Whether all that it makes are elements of its inputs, moved by loops.
-constexpr bool is_moved(WorkKind kind) { return kind >= WorkKind::reorder && kind <= WorkKind::gather; }
-constexpr bool multiplies(WorkKind kind) { return kind >= WorkKind::product && kind <= WorkKind::attention; }
 
 namespace work {
 
@@ -304,6 +241,7 @@ constexpr Work attention(const AttentionInputs& inputs) {
                .of_inputs(inputs.query, inputs.key)
                .passing_on(attention_bytes);
   w.attends = inputs;
+  w.weights = inputs.weights;
   return w;
 }
 

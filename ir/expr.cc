@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/expr_internal.h"
 #include "ir/shared_pool.h"
 #include "ir/text_names.h"
@@ -21,18 +22,17 @@ using namespace detail;
 
 namespace {
 
-constexpr int kSizeOverflow = 301, kSizeTooLong = 304;
 // Sizes of real models have a few dozen terms. An expression that doubles with every node of a model is small
 // in memory thanks to sharing, but could not be printed.
 constexpr int kMaxWeight = 4096;
 
 [[noreturn]] void overflow() {
-  user_error(kSizeOverflow, {}, "a size expression overflows 64-bit integers",
+  user_error(errors::kSizeOverflow, {}, "a size expression overflows 64-bit integers",
              "check the shapes and the bounds of the dimensions");
 }
 
 [[noreturn]] void too_long() {
-  user_error(kSizeTooLong, {}, fmt::format("a size expression has more than {} terms", kMaxWeight),
+  user_error(errors::kSizeTooLong, {}, fmt::format("a size expression has more than {} terms", kMaxWeight),
              "fix each of its dimensions to one value");
 }
 

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::ir {
 namespace {
@@ -70,7 +71,7 @@ bool InputFile::may_be_read() {
 }
 
 void InputFile::fail(const std::string& why) const {
-  user_error(kFileNotReadable, {.file = path_}, fmt::format("cannot read the file: {}", why),
+  user_error(errors::kFileNotReadable, {.file = path_}, fmt::format("cannot read the file: {}", why),
              "check the path");
 }
 

@@ -7,8 +7,6 @@
 
 namespace braid::ir {
 
-inline constexpr int kFileNotReadable = 1;
-
 // The limit of a text that is read as a whole.
 inline constexpr std::size_t kMostTextBytes = std::size_t{256} << 20;
 

@@ -7,6 +7,7 @@
 
 #include "ir/element.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/extern_registry.h"
 #include "ir/interpreter_collectives.h"
 #include "ir/interpreter_kernels.h"
@@ -145,7 +146,8 @@ class Rank {
     if (const ExternKernelSpec* spec = find_extern_kernel(k.callee)) {
       const std::string why = spec->refuses(g_, k);
       if (!why.empty())
-        user_error(703, {{}, op.name, {}}, fmt::format("the extern kernel '{}' {}", k.callee, why));
+        user_error(errors::kExternKernel, {{}, op.name, {}},
+                   fmt::format("the extern kernel '{}' {}", k.callee, why));
       return &spec->interpret;
     }
     const auto other = options_.externs.find("");
@@ -156,7 +158,7 @@ class Rank {
     const ExternFn* function = function_of(op, k);
     if (function == nullptr) {
       if (k.writes.empty()) return true;
-      user_error(703, {{}, op.name, {}},
+      user_error(errors::kExternKernel, {{}, op.name, {}},
                  fmt::format("there is no implementation of the extern kernel '{}'", k.callee));
     }
     ExternCall c{op, memory_.rank(), {}, {}};
@@ -260,7 +262,8 @@ void check_constants(const Schedule& schedule) {
     const auto check = [&](BufferId b) {
       const StorageId s = root_storage(g, b);
       if (!s.valid() || g[s].kind != StorageKind::constant || !g[s].data.per_rank.empty()) return;
-      user_error(702, {{}, g[b].name, {}}, fmt::format("the data of constant '{}' is unknown", g[s].name),
+      user_error(errors::kConstantUnknown, {{}, g[b].name, {}},
+                 fmt::format("the data of constant '{}' is unknown", g[s].name),
                  g[s].data.file.empty() ? "the text omits it: print the text with all constants"
                                         : "load the file " + g[s].data.file);
     };
@@ -290,7 +293,7 @@ void run_all(std::vector<std::unique_ptr<Rank>>& ranks, std::uint64_t seed) {
               [](Rank* a, Rank* b) { return a->memory().rank() < b->memory().rank(); });
     std::string who;
     for (Rank* r : left) who += "\n  " + r->blocked_on();
-    user_error(410, {}, "deadlock: the ranks wait for each other:" + who);
+    user_error(errors::kCollectivesDiffer, {}, "deadlock: the ranks wait for each other:" + who);
   }
 }
 
@@ -298,7 +301,8 @@ void run_all(std::vector<std::unique_ptr<Rank>>& ranks, std::uint64_t seed) {
 
 std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<const Tensor> inputs) {
   if (inputs.size() != graph.inputs.size()) {
-    user_error(701, {}, fmt::format("got {} inputs, expected {}", inputs.size(), graph.inputs.size()));
+    user_error(errors::kWrongInputs, {},
+               fmt::format("got {} inputs, expected {}", inputs.size(), graph.inputs.size()));
   }
   std::map<std::string, std::int64_t> dims;
   std::size_t known;
@@ -308,12 +312,12 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
       const Buffer& b = graph[graph.inputs[i].buffer];
       const Location at{{}, graph.inputs[i].name, {}};
       if (inputs[i].dtype != b.dtype) {
-        user_error(701, at,
+        user_error(errors::kWrongInputs, at,
                    fmt::format("the input has type {}, expected {}", to_string(inputs[i].dtype),
                                to_string(b.dtype)));
       }
       if (inputs[i].sizes.size() != b.sizes.size()) {
-        user_error(701, at,
+        user_error(errors::kWrongInputs, at,
                    fmt::format("the input has rank {}, expected {}", inputs[i].sizes.size(), b.sizes.size()));
       }
       for (std::size_t k = 0; k < b.sizes.size(); ++k) solve(b.sizes[k], inputs[i].sizes[k], dims);
@@ -322,7 +326,8 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
   const auto value = [&](Expr s) {
     const auto it = dims.find(s.dim_name());
     if (it == dims.end())
-      user_error(302, {}, fmt::format("dimension '{}' is not determined by the inputs", s.dim_name()));
+      user_error(errors::kSizeOutOfBounds, {},
+                 fmt::format("dimension '{}' is not determined by the inputs", s.dim_name()));
     return it->second;
   };
   for (const Expr& d : graph.dims) {
@@ -331,7 +336,7 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
     const Bounds b = bounds(d);
     if (it->second < b.min || it->second > b.max) {
       user_error(
-          302, {},
+          errors::kSizeOutOfBounds, {},
           fmt::format("dimension '{}' is {}, outside of [{}, {}]", d.dim_name(), it->second, b.min, b.max));
     }
   }
@@ -339,7 +344,7 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
     std::vector<std::int64_t> expected;
     for (const Expr& s : graph[graph.inputs[i].buffer].sizes) expected.push_back(evaluate(s, value));
     if (expected != inputs[i].sizes) {
-      user_error(701, {{}, graph.inputs[i].name, {}},
+      user_error(errors::kWrongInputs, {{}, graph.inputs[i].name, {}},
                  fmt::format("the input has sizes {}, expected {}", sizes_text(inputs[i].sizes),
                              sizes_text(expected)));
     }
@@ -352,7 +357,7 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
     const std::int64_t a = evaluate(g.lhs, value), b = evaluate(g.rhs, value);
     const bool equal = g.relation == Guard::Relation::equal;
     if (equal ? a == b : a <= b) continue;
-    user_error(303, {{}, g.origin, {}},
+    user_error(errors::kGuardViolated, {{}, g.origin, {}},
                fmt::format("{} {} {} does not hold: {} and {}", to_string(g.lhs),
                            equal ? "==" : "<=", to_string(g.rhs), a, b));
   }
@@ -362,7 +367,8 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
 InterpreterResult run(std::span<const Schedule* const> programs, std::span<const std::vector<Tensor>> inputs,
                       const InterpreterOptions& options) {
   if (inputs.size() != programs.size()) {
-    user_error(701, {}, fmt::format("got inputs for {} ranks, expected {}", inputs.size(), programs.size()));
+    user_error(errors::kWrongInputs, {},
+               fmt::format("got inputs for {} ranks, expected {}", inputs.size(), programs.size()));
   }
   Exchanges exchanges;
   std::vector<std::unique_ptr<Rank>> ranks;

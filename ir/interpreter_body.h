@@ -8,6 +8,7 @@
 
 #include "ir/element.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter_memory.h"
 #include "ir/scalar.h"
 
@@ -142,7 +143,8 @@ class BodyEvaluation {
         const Scalar v = values_[s.operands[0]];
         const std::int64_t size = s.index.at(indices, values_.data());
         if (v.i < 0 || v.i >= size) {
-          user_error(711, {{}, op_.name, {}}, fmt::format("index {} is out of range [0, {})", v.i, size));
+          user_error(errors::kStepUndefined, {{}, op_.name, {}},
+                     fmt::format("index {} is out of range [0, {})", v.i, size));
         }
         return v;
       }

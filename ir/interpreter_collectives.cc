@@ -5,6 +5,7 @@
 #include "ir/collective_table.h"
 #include "ir/element.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/scalar.h"
 
 namespace braid::ir {
@@ -149,7 +150,7 @@ Exchange* Exchanges::start(RankMemory& memory, const Operation& op, const Collec
   for (const Exchange::Party& other : e.parties) {
     if (!other.op || &other == &party) continue;
     if (!agree(party, other)) {
-      user_error(410, {{}, op.name, {}},
+      user_error(errors::kCollectivesDiffer, {{}, op.name, {}},
                  fmt::format("collective {} of group '{}' differs between ranks: {}; {}", number,
                              memory.graph()[kernel.group].name, describe(other), describe(party)));
     }

@@ -5,6 +5,7 @@
 
 #include "ir/coordinate.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::ir {
 namespace {
@@ -81,7 +82,8 @@ std::int64_t RankMemory::dim(Expr symbol) const {
   if (is_coordinate(symbol)) return coordinate_of(graph_->mesh, symbol, rank_);
   const auto it = dims_.find(symbol.dim_name());
   if (it == dims_.end()) {
-    user_error(302, {}, fmt::format("dimension '{}' is not determined by the inputs", symbol.dim_name()));
+    user_error(errors::kSizeOutOfBounds, {},
+               fmt::format("dimension '{}' is not determined by the inputs", symbol.dim_name()));
   }
   return it->second;
 }

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <optional>
 
+#include "ir/error_numbers.h"
 #include "ir/interpreter_body.h"
 #include "ir/interpreter_kernels.h"
 
@@ -29,7 +30,7 @@ class Layer {
         const Scalar given = to_scalar(
             read_element(lengths.dtype, byte_at(lengths, lengths.offset + n * lengths.strides[0], op_)));
         if (given.i < 0 || given.i > steps) {
-          user_error(711, {{}, op_.name, {}},
+          user_error(errors::kStepUndefined, {{}, op_.name, {}},
                      fmt::format("index {} is out of range [0, {})", given.i, steps + 1));
         }
         length = given.i;

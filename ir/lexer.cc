@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/parser.h"
 
 namespace braid::ir {
@@ -72,7 +73,7 @@ class Lexer {
       ++at_;
       t.quoted = peek() == '"';
       t.text = t.quoted ? string() : name();
-      if (t.text.empty() && !t.quoted) fail(kSyntaxError, fmt::format("a name must follow '{}'", c));
+      if (t.text.empty() && !t.quoted) fail(errors::kSyntaxError, fmt::format("a name must follow '{}'", c));
     } else {
       t.kind = TokenKind::punct;
       const std::string_view two = text_.substr(at_, 2);
@@ -82,8 +83,8 @@ class Lexer {
         t.text = text_.substr(at_, 1);
       } else {
         const auto u = static_cast<unsigned char>(c);
-        fail(kSyntaxError, u > 0x20 && u < 0x7f ? fmt::format("unexpected character '{}'", c)
-                                                : fmt::format("unexpected byte 0x{:02x}", u));
+        fail(errors::kSyntaxError, u > 0x20 && u < 0x7f ? fmt::format("unexpected character '{}'", c)
+                                                        : fmt::format("unexpected byte 0x{:02x}", u));
       }
       at_ += t.text.size();
     }
@@ -113,14 +114,15 @@ class Lexer {
       if (peek() == '+' || peek() == '-') ++at_;
       while (is_digit(peek())) ++at_;
     }
-    if (is_letter(peek())) fail(kBadLiteral, "a word follows the number without a space");
+    if (is_letter(peek())) fail(errors::kBadLiteral, "a word follows the number without a space");
     return std::string(text_.substr(begin, at_ - begin));
   }
 
   std::string string() {
     std::string out;
     for (++at_;; ++at_) {
-      if (at_ >= text_.size() || peek() == '\n') fail(kBadLiteral, "the string does not end on this line");
+      if (at_ >= text_.size() || peek() == '\n')
+        fail(errors::kBadLiteral, "the string does not end on this line");
       char c = peek();
       if (c == '"') break;
       if (c == '\\') {
@@ -134,7 +136,7 @@ class Lexer {
           c = static_cast<char>(std::stoi(std::string(text_.substr(at_ + 1, 2)), nullptr, 16));
           at_ += 2;
         } else if (c != '"' && c != '\\') {
-          fail(kBadLiteral, "unknown escape in a string; valid ones are \\\\ \\\" \\n \\t \\xHH");
+          fail(errors::kBadLiteral, "unknown escape in a string; valid ones are \\\\ \\\" \\n \\t \\xHH");
         }
       }
       out += c;

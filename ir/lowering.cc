@@ -5,6 +5,7 @@
 
 #include "ir/coordinate.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/lowering_internal.h"
 
 namespace braid::ir {
@@ -197,7 +198,7 @@ TensorBox Lowering::generate(std::vector<Expr> sizes, const GenerateFn& compute)
 }
 
 SizesNeverFit::SizesNeverFit(std::string node, Expr a, Expr b, std::string_view relation)
-    : UserError(kSizesDiffer, {.node = std::move(node)},
+    : UserError(errors::kSizesDiffer, {.node = std::move(node)},
                 fmt::format("the size {} can never be {} {}", to_string(a), relation, to_string(b)),
                 "check the shapes of the inputs and the bounds of the dimensions"),
       numbers_(a.is_constant() && b.is_constant()) {}
@@ -223,7 +224,7 @@ void Lowering::require_at_most(Expr a, Expr b) {
 void Lowering::add_guard(Guard guard) {
   if (depends_on_rank(guard.lhs) || depends_on_rank(guard.rhs)) {
     user_error(
-        kSizesDiffer, {.node = origin_},
+        errors::kSizesDiffer, {.node = origin_},
         fmt::format("whether {} and {} fit depends on the rank", to_string(guard.lhs), to_string(guard.rhs)),
         "sizes must be equal on all ranks");
   }

@@ -4,6 +4,7 @@
 #include "ir/collective_table.h"
 #include "ir/comm_buffer.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/lowering_internal.h"
 
 namespace braid::ir {
@@ -134,7 +135,7 @@ TensorBox Lowering::slabs_first(TensorBox x, int axis, std::int64_t n) {
   const auto a = static_cast<std::size_t>(axis);
   const std::optional<Expr> part = divide_exactly(x.sizes()[a], n);
   if (!part) {
-    user_error(kSizesDiffer, {.node = origin_},
+    user_error(errors::kSizesDiffer, {.node = origin_},
                fmt::format("axis {} of size {} cannot be divided evenly among {} ranks", axis,
                            to_string(x.sizes()[a]), n));
   }
@@ -209,7 +210,7 @@ std::vector<TensorBox> Lowering::reduce_scatter(const std::vector<TensorBox>& xs
     const auto a = static_cast<std::size_t>(axes.at(i));
     const std::optional<Expr> part = divide_exactly(xs[i].sizes()[a], n);
     if (!part) {
-      user_error(kSizesDiffer, {.node = origin_},
+      user_error(errors::kSizesDiffer, {.node = origin_},
                  fmt::format("axis {} of size {} cannot be scattered evenly over {} ranks", axes[i],
                              to_string(xs[i].sizes()[a]), n));
     }
@@ -234,7 +235,7 @@ TensorBox Lowering::all_to_all(TensorBox x, GroupId group, int split_axis, int c
   if (split_axis == 0 && concat_axis == 0) {  // the slabs lie and stay where they are
     if (!divide_exactly(numel(x.sizes()), n)) {
       user_error(
-          kSizesDiffer, {.node = origin_},
+          errors::kSizesDiffer, {.node = origin_},
           fmt::format("{} elements cannot be divided evenly among {} ranks", to_string(numel(x.sizes())), n));
     }
     std::vector<Expr> sizes = x.sizes();

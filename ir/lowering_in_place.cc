@@ -9,6 +9,7 @@
 #include "ir/comm_buffer.h"
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/lowering_internal.h"
 
 namespace braid::ir {
@@ -50,7 +51,8 @@ bool Lowering::covers(const TensorBox& x, const std::optional<TensorRef>& view) 
 
 void Lowering::require_given(const TensorBox& out, DType dtype, const std::vector<Expr>& sizes) {
   if (out.sizes() == sizes && out.dtype() == dtype) return;
-  user_error(580, {.node = origin_}, "the output tensor differs from the result in type or shape",
+  user_error(errors::kInPlaceMemory, {.node = origin_},
+             "the output tensor differs from the result in type or shape",
              "give it the type and shape of the collective's result");
 }
 
@@ -143,7 +145,8 @@ void Lowering::all_reduce_(const std::vector<TensorBox>& xs, GroupId group, Redu
     const TensorRef ref = strided(x).value_or(whole(graph_, id));
     for (const TensorRef& other : changed) {
       if (!may_overlap(graph_, other, ref)) continue;
-      user_error(580, {.node = origin_}, "two operands of an in-place collective share memory");
+      user_error(errors::kInPlaceMemory, {.node = origin_},
+                 "two operands of an in-place collective share memory");
     }
     changed.push_back(ref);
   }

@@ -9,8 +9,6 @@
 
 namespace braid::ir {
 
-inline constexpr int kSizesDiffer = 305;
-
 // Sets the frame to which operations are added, and sets it back at its end.
 class AtDepth {
  public:

@@ -4,16 +4,15 @@
 
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/lowering_internal.h"
 
 namespace braid::ir {
 namespace {
 
-constexpr int kUnsupportedForm = 119;
-
 [[noreturn]] void differ(const std::string& node, std::size_t k, const std::string& what,
                          const std::string& hint) {
-  user_error(kUnsupportedForm, {.node = node}, fmt::format("result {} {}", k, what), hint);
+  user_error(errors::kUnsupportedForm, {.node = node}, fmt::format("result {} {}", k, what), hint);
 }
 
 // Memory is allocated for results before it is known which part runs, or how often.
@@ -138,7 +137,7 @@ std::vector<TensorBox> Lowering::branch(const TensorBox& condition, const Part& 
 std::pair<BufferId, BufferId> Lowering::add_to(const Joined& part, const std::string& name) {
   constexpr std::size_t kMostDimensions = 6;  // extern kernels take 8
   if (part.value.rank() > kMostDimensions) {
-    user_error(kUnsupportedForm, {.node = origin_},
+    user_error(errors::kUnsupportedForm, {.node = origin_},
                fmt::format("a result joins tensors of rank {}, which a loop at run time can do up to rank {}",
                            part.value.rank(), kMostDimensions),
                "fix the number of iterations");

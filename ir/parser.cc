@@ -7,6 +7,7 @@
 
 #include "ir/element.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/parser_impl.h"
 #include "ir/text_defaults.h"
 
@@ -27,7 +28,7 @@ Schedule Parser::parse() {
     } catch (const UserError& e) {
       // Overflowing sizes are found deep inside expressions: report where they are written.
       if (e.location().line > 0) throw;
-      fail(kBadExpression, start, e.message(), e.hint());
+      fail(errors::kBadExpression, start, e.message(), e.hint());
     }
   }
   resolve_aliases();
@@ -52,9 +53,9 @@ bool Parser::header_statement() {
     const Token t = peek();
     graph_.ranks = small_integer();
     if (graph_.ranks < 1 || graph_.ranks > kMaxRanks)
-      fail(kBadStructure, t, fmt::format("the number of ranks must lie in [1, {}]", kMaxRanks));
+      fail(errors::kBadStructure, t, fmt::format("the number of ranks must lie in [1, {}]", kMaxRanks));
     if (!graph_.mesh.empty() || !graph_.groups.empty())
-      fail(kBadStructure, t, "the number of ranks comes before the mesh and the groups");
+      fail(errors::kBadStructure, t, "the number of ranks comes before the mesh and the groups");
     return true;
   }
   if (accept_word("channels")) {
@@ -81,10 +82,10 @@ void Parser::dim() {
   b.max = integer();
   expect_punct("]");
   if (b.min < 0 || b.max < b.min || b.max > kUnbounded)
-    fail(kBadStructure, t, fmt::format("invalid bounds [{}, {}] of a dimension", b.min, b.max),
+    fail(errors::kBadStructure, t, fmt::format("invalid bounds [{}, {}] of a dimension", b.min, b.max),
          "0 <= MIN <= MAX <= 2^62");
   if (dims_.count(dim_name))
-    fail(kDuplicateName, t, fmt::format("dimension '{}' is declared twice", dim_name));
+    fail(errors::kDeclaredTwice, t, fmt::format("dimension '{}' is declared twice", dim_name));
   dims_.emplace(dim_name, graph_.add_dim(dim_name, b));
 }
 
@@ -103,7 +104,7 @@ void Parser::guard() {
 
 void Parser::mesh() {
   const Token t = peek();
-  if (!graph_.mesh.empty()) fail(kDuplicateName, t, "the program has a mesh already");
+  if (!graph_.mesh.empty()) fail(errors::kDeclaredTwice, t, "the program has a mesh already");
   expect_punct("[");
   comma_separated([&] {
     MeshAxis axis;
@@ -114,7 +115,7 @@ void Parser::mesh() {
   });
   expect_punct("]");
   if (const std::string fault = mesh_fault(graph_.mesh, graph_.ranks); !fault.empty())
-    fail(kBadStructure, t, fault, "declare the number of ranks before the mesh: ranks N");
+    fail(errors::kBadStructure, t, fault, "declare the number of ranks before the mesh: ranks N");
 }
 
 // The index of an axis of the mesh.
@@ -124,7 +125,7 @@ int Parser::axis_ref() {
   const auto found =
       std::find_if(graph_.mesh.begin(), graph_.mesh.end(), [&](const MeshAxis& a) { return a.name == axis; });
   if (found == graph_.mesh.end()) {
-    fail(kUnknownName, t, fmt::format("the mesh has no axis '{}'", axis),
+    fail(errors::kUnknownName, t, fmt::format("the mesh has no axis '{}'", axis),
          "declare it before its use: mesh [NAME=SIZE, ...]");
   }
   return static_cast<int>(found - graph_.mesh.begin());
@@ -132,7 +133,7 @@ int Parser::axis_ref() {
 
 void Parser::group() {
   const Token t = next();
-  if (t.kind != TokenKind::group) fail(kSyntaxError, t, "expected a group: @name");
+  if (t.kind != TokenKind::group) fail(errors::kSyntaxError, t, "expected a group: @name");
   expect_punct("=");
   CommGroup group{t.text, {}};
   if (accept_word("axis")) {
@@ -141,7 +142,7 @@ void Parser::group() {
       const Token at = peek();
       const int axis = axis_ref();
       if (std::find(axes.begin(), axes.end(), axis) != axes.end())
-        fail(kBadStructure, at, fmt::format("axis '{}' occurs twice in the group", at.text));
+        fail(errors::kBadStructure, at, fmt::format("axis '{}' occurs twice in the group", at.text));
       axes.push_back(axis);
     });
     group.parts = parts_along(graph_.mesh, axes);
@@ -156,9 +157,11 @@ void Parser::group() {
     } else {
       group.parts.push_back(rank_list());
     }
-    if (const std::string fault = group.fault(graph_.ranks); !fault.empty()) fail(kBadStructure, t, fault);
+    if (const std::string fault = group.fault(graph_.ranks); !fault.empty())
+      fail(errors::kBadStructure, t, fault);
   }
-  if (groups_.count(t.text)) fail(kDuplicateName, t, fmt::format("group '@{}' is declared twice", t.text));
+  if (groups_.count(t.text))
+    fail(errors::kDeclaredTwice, t, fmt::format("group '@{}' is declared twice", t.text));
   groups_.emplace(t.text, graph_.add_partition(t.text, std::move(group.parts)));
 }
 
@@ -170,11 +173,12 @@ std::vector<int> Parser::rank_list() {
     const Token at = peek();
     const int rank = small_integer();
     if (rank < 0 || rank >= graph_.ranks) {
-      fail(kBadStructure, at, fmt::format("rank {} is out of range: there are {} ranks", rank, graph_.ranks),
+      fail(errors::kBadStructure, at,
+           fmt::format("rank {} is out of range: there are {} ranks", rank, graph_.ranks),
            "declare the number of ranks before the groups: ranks N");
     }
     if (!seen.insert(rank).second)
-      fail(kBadStructure, at, fmt::format("rank {} occurs twice in the group", rank));
+      fail(errors::kBadStructure, at, fmt::format("rank {} occurs twice in the group", rank));
     ranks.push_back(rank);
   });
   expect_punct("]");
@@ -210,7 +214,7 @@ std::optional<StorageKind> storage_kind_of(const Token& t) {
 
 void Parser::storage() {
   const Token t = next();
-  if (t.kind != TokenKind::storage) fail(kSyntaxError, t, "expected a storage: $name");
+  if (t.kind != TokenKind::storage) fail(errors::kSyntaxError, t, "expected a storage: $name");
   expect_punct(":");
   Storage s;
   s.name = t.text;
@@ -220,7 +224,7 @@ void Parser::storage() {
   s.kind = *kind;
   if (*kind == StorageKind::comm) std::tie(s.comm_kind, s.groups) = comm_clause();
   const std::vector<Expr> bytes = size_list();
-  if (bytes.size() != 1) fail(kWrongCount, t, "a storage has one size: [BYTES]");
+  if (bytes.size() != 1) fail(errors::kWrongCount, t, "a storage has one size: [BYTES]");
   s.bytes = bytes[0];
   const StorageId id = new_storage(std::move(s), t);
   if (accept_word("alias")) aliases_.emplace_back(id, next());
@@ -228,7 +232,7 @@ void Parser::storage() {
 
 StorageId Parser::new_storage(Storage storage, const Token& at) {
   if (storages_.count(storage.name))
-    fail(kDuplicateName, at, fmt::format("storage '${}' is declared twice", storage.name));
+    fail(errors::kDeclaredTwice, at, fmt::format("storage '${}' is declared twice", storage.name));
   const std::string wanted = storage.name;
   const StorageId id = graph_.add_storage(std::move(storage));
   graph_[id].name = wanted;  // the table of names may have given it a suffix
@@ -238,7 +242,7 @@ StorageId Parser::new_storage(Storage storage, const Token& at) {
 
 BufferId Parser::new_buffer(Buffer buffer, const Token& at) {
   if (buffers_.count(buffer.name))
-    fail(kDuplicateName, at, fmt::format("buffer '%{}' is declared twice", buffer.name));
+    fail(errors::kDeclaredTwice, at, fmt::format("buffer '%{}' is declared twice", buffer.name));
   const std::string wanted = buffer.name;
   const BufferId id = graph_.add_buffer(std::move(buffer));
   graph_[id].name = wanted;
@@ -252,21 +256,21 @@ void Parser::resolve_aliases() {
     StorageId s = id;
     for (std::size_t steps = 0; graph_[s].alias_of.valid(); s = graph_[s].alias_of) {
       if (++steps > graph_.storages.size())
-        fail(kBadStructure, target, "storages alias each other in a cycle");
+        fail(errors::kBadStructure, target, "storages alias each other in a cycle");
     }
   }
 }
 
 StorageId Parser::storage_ref(const Token& t) const {
-  if (t.kind != TokenKind::storage) fail(kSyntaxError, t, "expected a storage: $name");
+  if (t.kind != TokenKind::storage) fail(errors::kSyntaxError, t, "expected a storage: $name");
   const auto it = storages_.find(t.text);
-  if (it == storages_.end()) fail(kUnknownName, t, fmt::format("unknown storage '${}'", t.text));
+  if (it == storages_.end()) fail(errors::kUnknownName, t, fmt::format("unknown storage '${}'", t.text));
   return it->second;
 }
 
 BufferId Parser::buffer_declaration(StorageKind context) {
   const Token t = next();
-  if (t.kind != TokenKind::value) fail(kSyntaxError, t, "expected a buffer: %name");
+  if (t.kind != TokenKind::value) fail(errors::kSyntaxError, t, "expected a buffer: %name");
   Buffer b;
   b.name = t.text;
   b.layout = FixedLayout{};
@@ -284,7 +288,7 @@ BufferId Parser::buffer_declaration(StorageKind context) {
       b.dtype = graph_[of].dtype;
       b.sizes = graph_[of].sizes;
     } else if (b.dtype != graph_[of].dtype) {
-      fail(kWrongType, t, "a mutation must have the type of the buffer that it mutates");
+      fail(errors::kWrongType, t, "a mutation must have the type of the buffer that it mutates");
     }
     return new_buffer(std::move(b), t);
   }
@@ -319,11 +323,13 @@ void Parser::layout_clauses(Buffer& b, StorageKind context, const Token& at) {
       const Token t = peek();
       strides = uniform_list();
       if (strides->size() != b.sizes.size())
-        fail(kWrongCount, t, fmt::format("got {} strides for {} sizes", strides->size(), b.sizes.size()));
+        fail(errors::kWrongCount, t,
+             fmt::format("got {} strides for {} sizes", strides->size(), b.sizes.size()));
     } else if (accept_word("in")) {
       NonOwningLayout view{buffer_ref(), 0, {}};
       if (accept_word("at")) view.offset = expr();
-      if (graph_[view.base].dtype != b.dtype) fail(kWrongType, at, "a view must have the type of its base");
+      if (graph_[view.base].dtype != b.dtype)
+        fail(errors::kWrongType, at, "a view must have the type of its base");
       b.layout = std::move(view);
     } else if (accept_word("comm")) {
       auto [comm_kind, groups] = comm_clause();
@@ -347,7 +353,7 @@ void Parser::layout_clauses(Buffer& b, StorageKind context, const Token& at) {
     make_storage(b, kind, context, on ? &*on : nullptr, alias ? &*alias : nullptr, at);
   } else if (on || alias || kind) {
     if (owns(b) || alias || kind)
-      fail(kBadStructure, at, "a buffer without memory of its own cannot name a storage");
+      fail(errors::kBadStructure, at, "a buffer without memory of its own cannot name a storage");
     b.storage = storage_ref(*on);
   }
 }
@@ -355,7 +361,8 @@ void Parser::layout_clauses(Buffer& b, StorageKind context, const Token& at) {
 void Parser::make_storage(Buffer& b, std::optional<StorageKind> kind, StorageKind context, const Token* on,
                           const Token* alias, const Token& at) {
   if (on) {
-    if (kind || alias) fail(kBadStructure, at, "kind and alias of a storage belong in its declaration");
+    if (kind || alias)
+      fail(errors::kBadStructure, at, "kind and alias of a storage belong in its declaration");
     b.storage = storage_ref(*on);
     return;
   }
@@ -405,7 +412,7 @@ void Parser::constant() {
   const BufferId b = buffer_declaration(StorageKind::constant);
   const StorageId s = graph_[b].storage;
   if (!s.valid() || graph_[s].kind != StorageKind::constant)
-    fail(kBadStructure, at, "a constant requires a storage of kind constant");
+    fail(errors::kBadStructure, at, "a constant requires a storage of kind constant");
   if (accept_punct("=")) graph_[s].data = constant_data(b, at);
 }
 
@@ -413,7 +420,7 @@ ConstantData Parser::constant_data(BufferId b, const Token& at) {
   Expr numel = 1;
   for (const Expr& s : graph_[b].sizes) numel = numel * s;
   if (!numel.is_constant() || !graph_[graph_[b].storage].bytes.is_constant())
-    fail(kBadConstant, at, "the sizes of a constant must be constant");
+    fail(errors::kBadConstant, at, "the sizes of a constant must be constant");
   ConstantData data;
   if (accept_word("file")) {
     expect_punct("(");
@@ -422,7 +429,7 @@ ConstantData Parser::constant_data(BufferId b, const Token& at) {
     data.file_offset = integer();
     expect_punct(")");
     if (data.file_offset < 0 || data.file.empty())
-      fail(kBadConstant, at, "a file requires a name and an offset of at least 0");
+      fail(errors::kBadConstant, at, "a file requires a name and an offset of at least 0");
     return data;
   }
   std::vector<std::vector<std::byte>> entries;
@@ -441,13 +448,14 @@ ConstantData Parser::constant_data(BufferId b, const Token& at) {
     expect_punct(")");
     const std::size_t count = entries.size() + data.elided.size();
     if (count != static_cast<std::size_t>(graph_.ranks)) {
-      fail(kBadConstant, at, fmt::format("the constant has {} entries for {} ranks", count, graph_.ranks));
+      fail(errors::kBadConstant, at,
+           fmt::format("the constant has {} entries for {} ranks", count, graph_.ranks));
     }
   } else {
     entry();
   }
   if (!entries.empty() && !data.elided.empty())
-    fail(kBadConstant, at, "all entries of a constant must be elided, or none");
+    fail(errors::kBadConstant, at, "all entries of a constant must be elided, or none");
   if (!entries.empty()) {
     auto owner = std::make_shared<const std::vector<std::vector<std::byte>>>(std::move(entries));
     for (const std::vector<std::byte>& e : *owner) data.per_rank.emplace_back(e);
@@ -471,7 +479,7 @@ std::vector<std::byte> Parser::constant_values(DType dtype, std::int64_t count) 
       typed.instrs.push_back({OpCode::constant, dtype});
       typed.instrs[0].literal = literal(dtype);
       if (check_instr(graph_, typed, 0, {}))
-        fail(kBadConstant, t, fmt::format("the value does not fit {}", to_string(dtype)));
+        fail(errors::kBadConstant, t, fmt::format("the value does not fit {}", to_string(dtype)));
       write_element(dtype, element, typed.instrs[0].literal);
     }
     bytes.insert(bytes.end(), element, element + item);
@@ -481,7 +489,7 @@ std::vector<std::byte> Parser::constant_values(DType dtype, std::int64_t count) 
     value();
     expect_punct(")");
     if (static_cast<std::uint64_t>(count) > kMaxSplatBytes / item)
-      fail(kBadConstant, at, fmt::format("a splat of {} elements is too large", count));
+      fail(errors::kBadConstant, at, fmt::format("a splat of {} elements is too large", count));
     const std::vector<std::byte> one = bytes;
     bytes.clear();
     for (std::int64_t i = 0; i < count; ++i) bytes.insert(bytes.end(), one.begin(), one.end());
@@ -493,7 +501,7 @@ std::vector<std::byte> Parser::constant_values(DType dtype, std::int64_t count) 
     expect_punct("]");
   }
   if (bytes.size() / item != static_cast<std::uint64_t>(count)) {
-    fail(kBadConstant, at, fmt::format("got {} values for {} elements", bytes.size() / item, count));
+    fail(errors::kBadConstant, at, fmt::format("got {} values for {} elements", bytes.size() / item, count));
   }
   return bytes;
 }
@@ -525,7 +533,7 @@ void Parser::plan() {
     expect_punct("..");
     at.last_step = small_integer();
     if (!p.placements.emplace(s, at).second)
-      fail(kDuplicateName, t, fmt::format("storage '${}' is placed twice", t.text));
+      fail(errors::kDeclaredTwice, t, fmt::format("storage '${}' is placed twice", t.text));
   }
   schedule_.plan = std::move(p);
 }
@@ -535,25 +543,26 @@ void Parser::plan() {
 
 BufferId Parser::buffer_ref() {
   const Token t = next();
-  if (t.kind != TokenKind::value) fail(kSyntaxError, t, "expected a buffer: %name");
+  if (t.kind != TokenKind::value) fail(errors::kSyntaxError, t, "expected a buffer: %name");
   const auto it = buffers_.find(t.text);
-  if (it == buffers_.end()) fail(kUnknownName, t, fmt::format("unknown buffer '%{}'", t.text));
+  if (it == buffers_.end()) fail(errors::kUnknownName, t, fmt::format("unknown buffer '%{}'", t.text));
   return it->second;
 }
 
 GroupId Parser::group_ref() {
   const Token t = next();
-  if (t.kind != TokenKind::group) fail(kSyntaxError, t, "expected a group: @name");
+  if (t.kind != TokenKind::group) fail(errors::kSyntaxError, t, "expected a group: @name");
   const auto it = groups_.find(t.text);
   if (it == groups_.end())
-    fail(kUnknownName, t, fmt::format("unknown group '@{}'", t.text), "declare it: group @NAME = [RANKS]");
+    fail(errors::kUnknownName, t, fmt::format("unknown group '@{}'", t.text),
+         "declare it: group @NAME = [RANKS]");
   return it->second;
 }
 
 OpId Parser::op_ref() {
   const Token t = peek();
   const auto it = ops_.find(name());
-  if (it == ops_.end()) fail(kUnknownName, t, fmt::format("unknown operation '{}'", t.text));
+  if (it == ops_.end()) fail(errors::kUnknownName, t, fmt::format("unknown operation '{}'", t.text));
   return it->second;
 }
 
@@ -562,7 +571,7 @@ TensorRef Parser::tensor_ref() {
     expect_punct("(");
     const Token t = peek();
     const std::optional<TensorRef> r = transposed(whole(graph_, buffer_ref()));
-    if (!r) fail(kShapeMismatch, t, "only tensors of rank 2 and above can be transposed");
+    if (!r) fail(errors::kOperandShapes, t, "only tensors of rank 2 and above can be transposed");
     expect_punct(")");
     return *r;
   }
@@ -577,7 +586,8 @@ TensorRef Parser::tensor_ref() {
     const Token t = peek();
     r.strides = uniform_list();
     if (r.strides.size() != r.sizes.size())
-      fail(kWrongCount, t, fmt::format("got {} strides for {} sizes", r.strides.size(), r.sizes.size()));
+      fail(errors::kWrongCount, t,
+           fmt::format("got {} strides for {} sizes", r.strides.size(), r.sizes.size()));
   }
   return r;
 }

@@ -11,21 +11,6 @@
 
 namespace braid::ir {
 
-enum ParseErrorCode : int {
-  kSyntaxError = 501,     // unexpected token
-  kBadLiteral = 502,      // a number or string that is malformed or out of range
-  kUnknownName = 503,     // buffer, group, storage, dimension, operation or value that is not declared before
-  kDuplicateName = 504,   // declared twice
-  kWrongType = 505,       // operand or result of the wrong type
-  kWrongCount = 506,      // number of operands, results, sizes or constants
-  kBadExpression = 507,   // a divisor that may not be positive, overflow, unbounded growth
-  kBadIndex = 508,        // unknown loop index, value that cannot be an index
-  kNestingTooDeep = 509,  // more than kMaxNesting levels
-  kBadConstant = 510,     // data that does not fit the constant's type and sizes
-  kBadStructure = 511,    // parts that do not fit together: a wait without a collective, a rank out of range
-  kShapeMismatch = 512,   // operands whose sizes cannot agree
-};
-
 inline constexpr int kMaxNesting = 64;
 
 // The schedule that the text describes. Constants in files are not read: they keep the file's name and have

@@ -4,6 +4,7 @@
 
 #include "ir/coordinate.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/parser_impl.h"
 
 namespace braid::ir {
@@ -54,7 +55,7 @@ Expr parse_expr(std::string_view text, Graph& graph) { return Parser(text, graph
 
 Expr Parser::checked(Expr e, const Token& at) const {
   if (count_nodes(e, kMaxExprNodes) > kMaxExprNodes)
-    fail(kBadExpression, at, "the expression grows too large");
+    fail(errors::kBadExpression, at, "the expression grows too large");
   return e;
 }
 
@@ -66,7 +67,7 @@ Expr Parser::times(Expr a, Expr b, const Token& at) const {
   };
   const std::vector<Term> x = terms(a), y = terms(b);
   if (x.size() * y.size() > kMaxTerms || degree(x) + degree(y) > kMaxRank) {
-    fail(kBadExpression, at, "the expression grows too large");
+    fail(errors::kBadExpression, at, "the expression grows too large");
   }
   return checked(a * b, at);
 }
@@ -78,7 +79,7 @@ Expr Parser::expr() {
     return sum();
   } catch (const UserError& e) {
     if (e.location().line > 0) throw;
-    fail(kBadExpression, start, e.message(), e.hint());
+    fail(errors::kBadExpression, start, e.message(), e.hint());
   }
 }
 
@@ -96,7 +97,7 @@ Expr Parser::sum() {
     } else {
       return e;
     }
-    if (terms(e).size() > kMaxTerms) fail(kBadExpression, start, "the expression grows too large");
+    if (terms(e).size() > kMaxTerms) fail(errors::kBadExpression, start, "the expression grows too large");
   }
 }
 
@@ -146,7 +147,7 @@ Expr Parser::call(const Token& function) {
   if (function.text == "min") return checked(min(a, b), function);
   if (function.text == "max") return checked(max(a, b), function);
   if (bounds(b).min < 1)
-    fail(kBadExpression, function, fmt::format("the divisor {} may be smaller than 1", to_string(b)));
+    fail(errors::kBadExpression, function, fmt::format("the divisor {} may be smaller than 1", to_string(b)));
   if (function.text == "mod") return checked(mod(a, b), function);
   return checked(function.text == "floordiv" ? floor_div(a, b) : ceil_div(a, b), function);
 }
@@ -157,15 +158,15 @@ Expr Parser::symbol(const Token& t) {
       // Outside a body only parse_expr accepts values, and they are numbers there.
       if (named_ || t.text.empty() || t.text.size() > 6 ||
           t.text.find_first_not_of("0123456789") != std::string::npos) {
-        fail(kBadIndex, t, fmt::format("value %{} is used outside a loop body", t.text));
+        fail(errors::kBadIndex, t, fmt::format("value %{} is used outside a loop body", t.text));
       }
       return graph_.pool->value(std::stoi(t.text));
     }
     const auto it = scope_.values->find(t.text);
     if (it == scope_.values->end())
-      fail(kUnknownName, t, fmt::format("value %{} is not defined before its use", t.text));
+      fail(errors::kUnknownName, t, fmt::format("value %{} is not defined before its use", t.text));
     if (!is_integer((*scope_.body)[it->second].dtype)) {
-      fail(kBadIndex, t,
+      fail(errors::kBadIndex, t,
            fmt::format("value %{} of type {} cannot be an index: it must be an integer", t.text,
                        to_string((*scope_.body)[it->second].dtype)));
     }
@@ -177,7 +178,7 @@ Expr Parser::symbol(const Token& t) {
   if (index) {
     const int k = std::stoi(t.text.substr(1));
     if (scope_.context ? static_cast<std::size_t>(k) >= scope_.context->indices : named_) {
-      fail(kBadIndex, t,
+      fail(errors::kBadIndex, t,
            fmt::format("index i{} is out of range in a loop with {} indices", k,
                        scope_.context ? scope_.context->indices : 0));
     }
@@ -185,7 +186,7 @@ Expr Parser::symbol(const Token& t) {
   }
   const auto it = dims_.find(t.text);
   if (it == dims_.end()) {
-    fail(kUnknownName, t, fmt::format("unknown dimension '{}'", t.text),
+    fail(errors::kUnknownName, t, fmt::format("unknown dimension '{}'", t.text),
          "declare it: dim NAME in [MIN, MAX]");
   }
   return it->second;
@@ -207,7 +208,8 @@ std::vector<Expr> Parser::list_of(const std::function<Expr()>& item) {
   comma_separated([&] { out.push_back(item()); });
   expect_punct("]");
   if (out.size() > kMaxRank)
-    fail(kWrongCount, start, fmt::format("got {} entries, expected at most {}", out.size(), kMaxRank));
+    fail(errors::kWrongCount, start,
+         fmt::format("got {} entries, expected at most {}", out.size(), kMaxRank));
   return out;
 }
 
@@ -215,7 +217,7 @@ Expr Parser::uniform_expr() {
   const Token start = peek();
   const Expr e = expr();
   if (depends_on_rank(e)) {
-    fail(kBadExpression, start, fmt::format("{} depends on the rank", to_string(e)),
+    fail(errors::kBadExpression, start, fmt::format("{} depends on the rank", to_string(e)),
          "it must be equal on all ranks: coordinates may stand in offsets and in the indices of loops");
   }
   return e;
@@ -227,8 +229,10 @@ std::vector<Expr> Parser::size_list() {
   for (const Expr& s : sizes) {
     bool indexed = false;
     for_each_symbol(s, [&](Expr e) { indexed |= !e.is_symbol(SymbolKind::dim); });
-    if (indexed) fail(kBadExpression, start, fmt::format("size {} depends on a loop index", to_string(s)));
-    if (bounds(s).max < 0) fail(kBadExpression, start, fmt::format("size {} is negative", to_string(s)));
+    if (indexed)
+      fail(errors::kBadExpression, start, fmt::format("size {} depends on a loop index", to_string(s)));
+    if (bounds(s).max < 0)
+      fail(errors::kBadExpression, start, fmt::format("size {} is negative", to_string(s)));
   }
   row_major(sizes, start);
   return sizes;
@@ -246,7 +250,7 @@ std::vector<Expr> Parser::row_major(const std::vector<Expr>& sizes, const Token&
     times(stride, 16, at);  // the bytes must fit, too
   } catch (const UserError& e) {
     if (e.location().line > 0) throw;
-    fail(kBadExpression, at, e.message(), e.hint());
+    fail(errors::kBadExpression, at, e.message(), e.hint());
   }
   return strides;
 }

@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ir/error_numbers.h"
 #include "ir/lexer.h"
 #include "ir/parser.h"
 #include "ir/typing.h"
@@ -144,7 +145,8 @@ class Parser {
 
   struct Nest {  // counts levels of recursion
     Nest(Parser& parser) : parser(parser) {
-      if (++parser.depth_ > kMaxNesting) parser.fail(kNestingTooDeep, parser.peek(), "nested too deeply");
+      if (++parser.depth_ > kMaxNesting)
+        parser.fail(errors::kNestingTooDeep, parser.peek(), "nested too deeply");
     }
     ~Nest() { --parser.depth_; }
     Parser& parser;

@@ -4,6 +4,7 @@
 
 #include "ir/collective_table.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/operation_check.h"
 #include "ir/parser_impl.h"
 #include "ir/text_defaults.h"
@@ -23,11 +24,11 @@ ScheduleNode Parser::schedule_node() {
       const Token t = peek();
       node.after.push_back(name());
       if (!node_groups_.contains(node.after.back()))
-        fail(kUnknownName, t, fmt::format("there is no earlier group '{}'", node.after.back()),
+        fail(errors::kUnknownName, t, fmt::format("there is no earlier group '{}'", node.after.back()),
              "name an earlier group at the top level");
     });
     if (depth_ > 1)
-      fail(kBadStructure, start,
+      fail(errors::kBadStructure, start,
            "'after' applies only to groups at the top level: the order of members is fixed");
   }
   expect_punct("{");
@@ -53,9 +54,9 @@ OpId Parser::operation() {
   op.kernel = kernel(op, given);
   op.name = given.empty() ? default_op_name(graph_, op) : given;
   if (op.name.empty())
-    fail(kSyntaxError, start, "an operation without results requires a name", "add: as NAME");
+    fail(errors::kSyntaxError, start, "an operation without results requires a name", "add: as NAME");
   if (ops_.count(op.name))
-    fail(kDuplicateName, start, fmt::format("operation '{}' is declared twice", op.name));
+    fail(errors::kDeclaredTwice, start, fmt::format("operation '{}' is declared twice", op.name));
   const std::string wanted = op.name;
   const OpId id = graph_.add_op(std::move(op));
   graph_[id].name = wanted;
@@ -111,7 +112,7 @@ Kernel Parser::loops(Operation& op, std::string& given, bool reduction) {
   Loops k;
   const Token start = peek();
   if (op.outputs.size() != 1)
-    fail(kWrongCount, start, fmt::format("a loop must have one result, got {}", op.outputs.size()));
+    fail(errors::kWrongCount, start, fmt::format("a loop must have one result, got {}", op.outputs.size()));
   if (reduction) {
     const std::optional<ReduceKind> kind = reduce_kind_of(peek());
     if (!kind) fail_expected("sum, prod, max or min");
@@ -123,7 +124,7 @@ Kernel Parser::loops(Operation& op, std::string& given, bool reduction) {
   if (reduction) {
     expect_word("over");
     const std::vector<Expr> over = size_list();
-    if (over.empty()) fail(kWrongCount, start, "a reduction must reduce at least one index");
+    if (over.empty()) fail(errors::kWrongCount, start, "a reduction must reduce at least one index");
     k.reduced = static_cast<int>(over.size());
     k.sizes.insert(k.sizes.end(), over.begin(), over.end());
     row_major(k.sizes, start);
@@ -141,7 +142,7 @@ Kernel Parser::loops(Operation& op, std::string& given, bool reduction) {
   } else if (const std::optional<Expr> index = default_index(graph_, op.outputs[0], kept)) {
     k.store_index = *index;
   } else {
-    fail(kShapeMismatch, at, "the loop's sizes differ from its result's: say where to store",
+    fail(errors::kOperandShapes, at, "the loop's sizes differ from its result's: say where to store",
          "store %VALUE at INDEX");
   }
   values_.clear();
@@ -165,23 +166,24 @@ LoopBody Parser::body(const BodyContext& context, std::span<const Expr> sizes, s
 
 ValueId Parser::value_ref() {
   const Token t = next();
-  if (t.kind != TokenKind::value) fail(kSyntaxError, t, "expected a value: %NUMBER");
+  if (t.kind != TokenKind::value) fail(errors::kSyntaxError, t, "expected a value: %NUMBER");
   const auto it = values_.find(t.text);
   if (it == values_.end())
-    fail(kUnknownName, t, fmt::format("value %{} is not defined before its use", t.text));
+    fail(errors::kUnknownName, t, fmt::format("value %{} is not defined before its use", t.text));
   return it->second;
 }
 
 void Parser::instr(LoopBody& body, const BodyContext& context, std::span<const Expr> sizes) {
   const Token target = next();
-  if (target.kind != TokenKind::value) fail(kSyntaxError, target, "expected an instruction: %NUMBER = ...");
+  if (target.kind != TokenKind::value)
+    fail(errors::kSyntaxError, target, "expected an instruction: %NUMBER = ...");
   if (values_.count(target.text))
-    fail(kDuplicateName, target, fmt::format("value %{} is defined twice", target.text));
+    fail(errors::kDeclaredTwice, target, fmt::format("value %{} is defined twice", target.text));
   expect_punct("=");
   const Token code = next();
   const std::optional<OpCode> known =
       code.kind == TokenKind::word ? opcode_from_string(code.text) : std::nullopt;
-  if (!known) fail(kSyntaxError, code, fmt::format("'{}' is not an instruction", code.text));
+  if (!known) fail(errors::kSyntaxError, code, fmt::format("'{}' is not an instruction", code.text));
   Instr i;
   i.code = *known;
   std::optional<DType> type;
@@ -215,7 +217,7 @@ void Parser::instr(LoopBody& body, const BodyContext& context, std::span<const E
       for (int n = 0; n < operands; ++n) {
         if (n > 0) {
           if (!at_punct(","))
-            fail(kWrongCount, code, fmt::format("{} takes {} operands", code.text, operands));
+            fail(errors::kWrongCount, code, fmt::format("{} takes {} operands", code.text, operands));
           next();
         }
         i.operands.push_back(value_ref());
@@ -224,7 +226,7 @@ void Parser::instr(LoopBody& body, const BodyContext& context, std::span<const E
         expect_punct(",");
         i.index = expr();
       } else if (at_punct(",")) {
-        fail(kWrongCount, code, fmt::format("{} takes {} operands", code.text, operands));
+        fail(errors::kWrongCount, code, fmt::format("{} takes {} operands", code.text, operands));
       }
     }
   }
@@ -240,7 +242,7 @@ Expr Parser::load_index(BufferId buffer, std::span<const Expr> sizes, const Toke
   if (!at_punct("[")) {
     const std::optional<Expr> index = default_index(graph_, buffer, sizes);
     if (!index) {
-      fail(kShapeMismatch, at,
+      fail(errors::kOperandShapes, at,
            fmt::format("the loop's sizes differ from those of '%{}': say which element to load",
                        graph_[buffer].name),
            "load %BUFFER[INDEX]");
@@ -251,7 +253,7 @@ Expr Parser::load_index(BufferId buffer, std::span<const Expr> sizes, const Toke
   if (indices.size() == 1) return indices[0];
   const std::vector<Expr> strides = strides_of(graph_, buffer);
   if (indices.size() != strides.size()) {
-    fail(kWrongCount, at,
+    fail(errors::kWrongCount, at,
          fmt::format("got {} indices for a tensor of rank {}", indices.size(), strides.size()));
   }
   Expr index = 0;
@@ -274,7 +276,7 @@ Gemm Parser::named_kernel(Operation& op, std::string& given) {
   expect_punct(",");
   k.b = tensor_ref();
   if (op.outputs.size() != 1)
-    fail(kWrongCount, start, fmt::format("a gemm must have one result, got {}", op.outputs.size()));
+    fail(errors::kWrongCount, start, fmt::format("a gemm must have one result, got {}", op.outputs.size()));
   k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
   given = clauses(op);
   epilogue(k);
@@ -308,7 +310,7 @@ std::vector<Window> Parser::windows(std::size_t count, const std::vector<std::in
   const Token start = peek();
   const auto check = [&](std::size_t given) {
     if (given != count)
-      fail(kWrongCount, start, fmt::format("got {} numbers for {} spatial dimensions", given, count));
+      fail(errors::kWrongCount, start, fmt::format("got {} numbers for {} spatial dimensions", given, count));
   };
   const auto fill = [&](std::int64_t Window::*member, const std::vector<std::int64_t>& numbers) {
     check(numbers.size());
@@ -339,16 +341,17 @@ Convolution Parser::named_kernel(Operation& op, std::string& given) {
   expect_punct(",");
   k.b = tensor_ref();
   if (op.outputs.size() != 1)
-    fail(kWrongCount, start, fmt::format("a convolution must have one result, got {}", op.outputs.size()));
+    fail(errors::kWrongCount, start,
+         fmt::format("a convolution must have one result, got {}", op.outputs.size()));
   if (k.a.sizes.size() < 3 || k.b.sizes.size() != k.a.sizes.size() + 1) {
-    fail(kShapeMismatch, start,
+    fail(errors::kOperandShapes, start,
          "the operands of a convolution are [n, spatial..., channels] and [groups, taps..., channels, "
          "results]");
   }
   std::vector<std::int64_t> taps;
   for (std::size_t d = 1; d + 2 < k.b.sizes.size(); ++d) {
     if (!k.b.sizes[d].is_constant())
-      fail(kShapeMismatch, start, "the number of taps of a window must be known");
+      fail(errors::kOperandShapes, start, "the number of taps of a window must be known");
     taps.push_back(k.b.sizes[d].constant());
   }
   k.windows = windows(taps.size(), &taps);
@@ -363,7 +366,7 @@ Pooling Parser::named_kernel(Operation& op, std::string& given) {
   Pooling k;
   const Token start = peek();
   if (op.outputs.size() != 1)
-    fail(kWrongCount, start, fmt::format("a pool must have one result, got {}", op.outputs.size()));
+    fail(errors::kWrongCount, start, fmt::format("a pool must have one result, got {}", op.outputs.size()));
   const PoolKind kinds[] = {PoolKind::max, PoolKind::arg_max, PoolKind::sum, PoolKind::average};
   const auto kind = std::find_if(std::begin(kinds), std::end(kinds),
                                  [&](PoolKind candidate) { return at_word(to_string(candidate)); });
@@ -371,7 +374,8 @@ Pooling Parser::named_kernel(Operation& op, std::string& given) {
   next();
   k.kind = *kind;
   k.x = tensor_ref();
-  if (k.x.sizes.size() < 3) fail(kShapeMismatch, start, "the operand of a pool is [n, spatial..., channels]");
+  if (k.x.sizes.size() < 3)
+    fail(errors::kOperandShapes, start, "the operand of a pool is [n, spatial..., channels]");
   k.windows = windows(k.x.sizes.size() - 2, nullptr);
   k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
   given = clauses(op);
@@ -415,7 +419,8 @@ template <>
 Attention Parser::named_kernel(Operation& op, std::string& given) {
   Attention k;
   if (op.outputs.size() != 1)
-    fail(kWrongCount, peek(), fmt::format("an attention must have one result, got {}", op.outputs.size()));
+    fail(errors::kWrongCount, peek(),
+         fmt::format("an attention must have one result, got {}", op.outputs.size()));
   k.query = tensor_ref();
   expect_punct(",");
   k.key = tensor_ref();
@@ -447,7 +452,7 @@ UndefinedRows Parser::undefined_rows() {
   for (const UndefinedRows rows : {UndefinedRows::zero_if_masked, UndefinedRows::nan, UndefinedRows::zero}) {
     if (to_string(rows) == name.text) return rows;
   }
-  fail(kSyntaxError, name,
+  fail(errors::kSyntaxError, name,
        fmt::format("undefined rows are zero_if_masked, nan or zero, not '{}'", name.text));
 }
 
@@ -459,7 +464,8 @@ PostOp Parser::post_op() {
   constexpr auto kLast = static_cast<int>(PostOp::Kind::add_matrix);
   int kind = 0;
   while (kind <= kLast && to_string(static_cast<PostOp::Kind>(kind)) != name.text) ++kind;
-  if (kind > kLast) fail(kSyntaxError, name, fmt::format("'{}' is not a step of an epilogue", name.text));
+  if (kind > kLast)
+    fail(errors::kSyntaxError, name, fmt::format("'{}' is not a step of an epilogue", name.text));
   op.kind = static_cast<PostOp::Kind>(kind);
   if (op.kind == PostOp::Kind::scale) op.factor = std::get<double>(literal(DType::f64));
   if (PostOp::takes_operand(op.kind)) op.operand = value_ref();
@@ -498,7 +504,7 @@ ExternKernel Parser::named_kernel(Operation& op, std::string& given) {
           }
         }
         if (!k.attributes.emplace(key, std::move(value)).second)
-          fail(kDuplicateName, t, fmt::format("attribute '{}' is given twice", key));
+          fail(errors::kDeclaredTwice, t, fmt::format("attribute '{}' is given twice", key));
         if (!at_punct(")")) expect_punct(",");
       }
     } else {
@@ -531,7 +537,7 @@ Kernel Parser::collective(Operation& op, std::string& given, CollectiveKind kind
       const std::string asked = name();
       const std::optional<Algorithm> known = algorithm_named(asked);
       if (!known) {
-        fail(kBadStructure, t, fmt::format("{} has no algorithm '{}'", to_string(kind), asked));
+        fail(errors::kBadStructure, t, fmt::format("{} has no algorithm '{}'", to_string(kind), asked));
       }
       k.algorithm = *known;
     } else if (accept_word("blocking")) {
@@ -584,7 +590,7 @@ Kernel Parser::kernel(Operation& op, std::string& given) {
     if (t.text == to_string(k)) return region_kernel(op, given, k);
   }
   if (const auto kind = collective_kind(t.text)) return collective(op, given, *kind);
-  fail(kSyntaxError, t, fmt::format("'{}' is neither a statement nor an operation", t.text));
+  fail(errors::kSyntaxError, t, fmt::format("'{}' is neither a statement nor an operation", t.text));
 }
 
 Region Parser::region(std::size_t results) {
@@ -600,7 +606,8 @@ Region Parser::region(std::size_t results) {
   const Token t = peek();
   if (accept_word("yield")) comma_separated([&] { r.yields.push_back(buffer_ref()); });
   if (r.yields.size() != results)
-    fail(kWrongCount, t, fmt::format("the region yields {} values for {} results", r.yields.size(), results));
+    fail(errors::kWrongCount, t,
+         fmt::format("the region yields {} values for {} results", r.yields.size(), results));
   expect_punct("}");
   return r;
 }

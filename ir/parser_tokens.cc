@@ -6,6 +6,7 @@
 
 #include "ir/element.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/parser_impl.h"
 
 namespace braid::ir {
@@ -65,23 +66,23 @@ void Parser::fail(int code, const Token& at, std::string message, std::string hi
 }
 
 void Parser::fail_expected(std::string_view what) const {
-  fail(kSyntaxError, peek(), fmt::format("expected {}, got {}", what, describe(peek())));
+  fail(errors::kSyntaxError, peek(), fmt::format("expected {}, got {}", what, describe(peek())));
 }
 
 void Parser::fail(const Token& at, const TypeError& error) const {
-  int code = kBadStructure;
+  int code = errors::kBadStructure;
   switch (error.kind) {
     case TypeError::Kind::type:
-      code = kWrongType;
+      code = errors::kWrongType;
       break;
     case TypeError::Kind::operands:
-      code = kWrongCount;
+      code = errors::kWrongCount;
       break;
     case TypeError::Kind::index:
-      code = kBadIndex;
+      code = errors::kBadIndex;
       break;
     case TypeError::Kind::shape:
-      code = kShapeMismatch;
+      code = errors::kOperandShapes;
       break;
     case TypeError::Kind::structure:
       break;
@@ -97,13 +98,13 @@ std::string Parser::name() {
 std::int64_t Parser::integer() {
   const bool negative = accept_punct("-");
   const Token t = next();
-  if (t.kind != TokenKind::number) fail(kSyntaxError, t, "expected an integer, got " + describe(t));
+  if (t.kind != TokenKind::number) fail(errors::kSyntaxError, t, "expected an integer, got " + describe(t));
   std::uint64_t magnitude = 0;
   const auto [end, error] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), magnitude);
   const std::uint64_t limit = std::uint64_t{1} << 63;
   if (error != std::errc() || end != t.text.data() + t.text.size() || magnitude > limit ||
       (!negative && magnitude == limit)) {
-    fail(kBadLiteral, t, fmt::format("'{}' is not a 64-bit integer", t.text));
+    fail(errors::kBadLiteral, t, fmt::format("'{}' is not a 64-bit integer", t.text));
   }
   return static_cast<std::int64_t>(negative ? 0 - magnitude : magnitude);
 }
@@ -112,7 +113,7 @@ int Parser::small_integer() {
   const Token t = peek();
   const std::int64_t value = integer();
   if (value < std::numeric_limits<int>::min() || value > std::numeric_limits<int>::max()) {
-    fail(kBadLiteral, t, fmt::format("{} is out of range", value));
+    fail(errors::kBadLiteral, t, fmt::format("{} is out of range", value));
   }
   return static_cast<int>(value);
 }
@@ -137,9 +138,9 @@ double Parser::floating() {
     const auto [end, error] =
         std::from_chars(begin, last, value, hex ? std::chars_format::hex : std::chars_format::general);
     if (error != std::errc() || end != last)
-      fail(kBadLiteral, t, fmt::format("'{}' is not a number in range", t.text));
+      fail(errors::kBadLiteral, t, fmt::format("'{}' is not a number in range", t.text));
   } else {
-    fail(kSyntaxError, t, "expected a number, got " + describe(t));
+    fail(errors::kSyntaxError, t, "expected a number, got " + describe(t));
   }
   return negative ? -value : value;
 }
@@ -149,7 +150,7 @@ DType Parser::dtype() {
   if (t.kind != TokenKind::word) fail_expected("a type");
   const std::optional<DType> d = dtype_from_string(t.text);
   if (!d) {
-    fail(kSyntaxError, t, fmt::format("'{}' is not a type", t.text),
+    fail(errors::kSyntaxError, t, fmt::format("'{}' is not a type", t.text),
          "types are f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 bool");
   }
   next();
@@ -162,10 +163,10 @@ std::uint64_t Parser::hexadecimal() {
   std::uint64_t value = 0;
   const bool prefixed = t.kind == TokenKind::number && t.text.size() > 2 && t.text[1] == 'x';
   const char* last = t.text.data() + t.text.size();
-  if (!prefixed) fail(kBadLiteral, t, "expected a hexadecimal number: 0x...");
+  if (!prefixed) fail(errors::kBadLiteral, t, "expected a hexadecimal number: 0x...");
   const auto [end, error] = std::from_chars(t.text.data() + 2, last, value, 16);
   if (error != std::errc() || end != last)
-    fail(kBadLiteral, t, "expected a hexadecimal number of at most 64 bits");
+    fail(errors::kBadLiteral, t, "expected a hexadecimal number of at most 64 bits");
   expect_punct(")");
   return value;
 }
@@ -186,7 +187,7 @@ Literal Parser::literal(DType dtype) {
     std::uint64_t value = 0;
     const auto [end, error] = std::from_chars(t.text.data(), t.text.data() + t.text.size(), value);
     if (error != std::errc() || end != t.text.data() + t.text.size())
-      fail(kBadLiteral, t, fmt::format("'{}' is not a u64", t.text));
+      fail(errors::kBadLiteral, t, fmt::format("'{}' is not a u64", t.text));
     next();
     return static_cast<std::int64_t>(value);
   }

@@ -10,6 +10,7 @@
 
 #include "ir/element.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 #pragma GCC diagnostic error "-Wswitch"  // an op without a case does not compile
 
@@ -25,7 +26,8 @@ Scalar of_int(std::int64_t i) { return {0, i}; }
 Scalar of_bool(bool b) { return {0, b}; }
 
 [[noreturn]] void division_by_zero() {
-  user_error(711, {}, "an integer was divided by zero", "the program's result is undefined for these inputs");
+  user_error(errors::kStepUndefined, {}, "an integer was divided by zero",
+             "the program's result is undefined for these inputs");
 }
 
 double quotient(double a, double b) { return a / b; }

@@ -8,6 +8,7 @@
 #include "analysis/collectives_of.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/id_vector.h"
 #include "passes/kernel_choice.h"
 #include "passes/make_blocking.h"
@@ -61,7 +62,7 @@ ForcedKernel parse_forced_kernel(const std::string& text) {
     out.kernel.resize(out.blocking ? colon : 0);
   }
   if (out.collective.empty() || out.kernel.empty()) {
-    user_error(kBadForcedKernel, {}, fmt::format("--force-kernel {}: cannot be read", text),
+    user_error(errors::kBadForcedKernel, {}, fmt::format("--force-kernel {}: cannot be read", text),
                "write COLLECTIVE=KERNEL or COLLECTIVE=KERNEL:blocking, for example all_reduce=two_shot");
   }
   return out;
@@ -85,7 +86,7 @@ bool ForceKernels::run(Schedule& schedule, PassContext& context) const {
         only_not_blocking |= has;
         if (f.collective == "*") continue;
         user_error(
-            kNoSuchKernel, {.node = graph[id].name},
+            errors::kNoSuchKernel, {.node = graph[id].name},
             has ? fmt::format("--force-kernel: this {} cannot be blocking: ranks could wait for each other",
                               to_string(kernel.kind))
                 : fmt::format("--force-kernel: {} has no kernel '{}' for {}", to_string(engine), f.kernel,
@@ -98,21 +99,21 @@ bool ForceKernels::run(Schedule& schedule, PassContext& context) const {
       applied = true;
     }
     if (!known) {
-      user_error(kNoSuchCollective, {},
+      user_error(errors::kNoSuchCollective, {},
                  fmt::format("--force-kernel: the program has no collective '{}'", f.collective),
                  collectives.empty()
                      ? "it has none at all"
                      : fmt::format("write *, a kind, or one of: {}", names_of(graph, collectives)));
     }
     if (!applied && only_not_blocking) {
-      user_error(kNoSuchKernel, {},
+      user_error(errors::kNoSuchKernel, {},
                  fmt::format("--force-kernel: none of the program's collectives with the kernel '{}' can be "
                              "blocking",
                              f.kernel),
                  "transfers from one rank to another have a wait: leave out :blocking");
     }
     if (!applied) {
-      user_error(kNoSuchKernel, {},
+      user_error(errors::kNoSuchKernel, {},
                  fmt::format("--force-kernel: none of the program's collectives has the kernel '{}' on {}",
                              f.kernel, to_string(engine)),
                  "braid explain lists the kernels of each");

@@ -19,10 +19,6 @@ struct Machine;
 namespace braid::passes {
 
 // Numbers of the user errors of kernel selection (docs/errors.md).
-inline constexpr int kBadKernelOption = 585;
-inline constexpr int kBadForcedKernel = 586;
-inline constexpr int kNoSuchCollective = 587;
-inline constexpr int kNoSuchKernel = 588;
 
 // What executes the collectives of a program.
 enum class CommEngine : std::uint8_t {

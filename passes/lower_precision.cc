@@ -9,6 +9,7 @@
 
 #include "analysis/costs/roofline.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/kernel_parts.h"
 #include "passes/constant_weights.h"
 #include "passes/narrow_operands.h"
@@ -26,7 +27,8 @@ DType operand_type(const std::string& type) {
   if (type == "bf16") return DType::bf16;
   if (type == "f16") return DType::f16;
   if (type == "int8") return DType::i8;
-  user_error(542, {}, fmt::format("option 'type' of pass '{}' cannot be '{}'", LowerPrecision::kName, type),
+  user_error(errors::kBadPassOption, {},
+             fmt::format("option 'type' of pass '{}' cannot be '{}'", LowerPrecision::kName, type),
              "write bf16, f16 or int8");
 }
 

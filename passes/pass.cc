@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "passes/default_passes.h"
 #include "passes/pass_context.h"
 
@@ -42,7 +43,8 @@ void assign_option(const std::string& pass, const std::string& option, OptionRef
                    std::string_view text) {
   const bool ok = std::visit([&](auto* p) { return parse_value(text, *p); }, target);
   if (!ok) {
-    ir::user_error(542, {}, fmt::format("option '{}' of pass '{}' cannot be '{}'", option, pass, text),
+    ir::user_error(errors::kBadPassOption, {},
+                   fmt::format("option '{}' of pass '{}' cannot be '{}'", option, pass, text),
                    fmt::format("it is {}", kTypeNames[target.index()]));
   }
 }
@@ -55,7 +57,7 @@ void unknown_option(const std::string& pass, const std::string& option, std::spa
   std::vector<std::string> names;
   for (const OptionInfo& o : known) names.push_back(o.name);
   ir::user_error(
-      541, {}, fmt::format("pass '{}' has no option '{}'", pass, option),
+      errors::kUnknownPassOption, {}, fmt::format("pass '{}' has no option '{}'", pass, option),
       names.empty() ? "it has no options" : fmt::format("its options are: {}", fmt::join(names, ", ")));
 }
 
@@ -107,7 +109,7 @@ Pass PassRegistry::make(const std::string& name) const {
   if (found != passes_.end()) return found->second;
   std::vector<std::string> names;
   for (const auto& [known, pass] : passes_) names.push_back(known);
-  ir::user_error(540, {}, fmt::format("there is no pass '{}'", name),
+  ir::user_error(errors::kUnknownPass, {}, fmt::format("there is no pass '{}'", name),
                  fmt::format("passes: {}", fmt::join(names, ", ")));
 }
 
@@ -133,13 +135,13 @@ void load_plugin(const std::string& path) {
   const auto status = std::filesystem::status(file, ignored);
   if (std::filesystem::exists(status) &&
       !std::filesystem::is_regular_file(status)) {  // a pipe would wait for its writer
-    ir::user_error(543, {.file = path}, "cannot load the plug-in: it is not a file",
+    ir::user_error(errors::kBadPlugin, {.file = path}, "cannot load the plug-in: it is not a file",
                    "a plug-in is a shared library built against this version of braid::compiler");
   }
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
-    ir::user_error(543, {.file = path},
+    ir::user_error(errors::kBadPlugin, {.file = path},
                    fmt::format("cannot load the plug-in: {}", reason != nullptr ? reason : "unknown reason"),
                    "a plug-in is a shared library built against this version of braid::compiler");
   }
@@ -169,7 +171,9 @@ std::vector<std::string_view> split_list(std::string_view text) {
     }
     if (depth < 0 || depth > 1) break;
   }
-  if (depth != 0) ir::user_error(544, {}, fmt::format("braces do not match in the pass list '{}'", text), {});
+  if (depth != 0)
+    ir::user_error(errors::kPassListSyntax, {},
+                   fmt::format("braces do not match in the pass list '{}'", text), {});
   out.push_back(trim(text.substr(begin)));
   return out;
 }
@@ -179,7 +183,7 @@ std::vector<std::string_view> options_of(std::string_view item, std::size_t mark
   std::string_view inside = item.substr(mark + 1);
   if (item[mark] == '{') {
     if (item.back() != '}') {
-      ir::user_error(544, {}, fmt::format("'{}' is not a pass with options", item),
+      ir::user_error(errors::kPassListSyntax, {}, fmt::format("'{}' is not a pass with options", item),
                      "write name{option=value,...} or name:option=value:...");
     }
     inside = trim(inside.substr(0, inside.size() - 1));
@@ -206,7 +210,8 @@ std::vector<Pass> parse_pass_list(std::string_view text, const PassRegistry& reg
       for (std::string_view option : options_of(item, mark)) {
         const std::size_t equals = option.find('=');
         if (equals == std::string_view::npos) {
-          ir::user_error(544, {}, fmt::format("'{}' of pass '{}' is not an option", option, pass.name()),
+          ir::user_error(errors::kPassListSyntax, {},
+                         fmt::format("'{}' of pass '{}' is not an option", option, pass.name()),
                          "write name{option=value,...} or name:option=value:...");
         }
         pass.set_option(std::string(trim(option.substr(0, equals))), trim(option.substr(equals + 1)));

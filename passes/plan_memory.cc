@@ -5,6 +5,7 @@
 #include "analysis/memory_model.h"
 #include "analysis/problem.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "passes/pass_context.h"
 
 namespace braid::passes {
@@ -34,7 +35,7 @@ bool PlanMemory::run(Schedule& schedule) {
        {std::pair{arena_alignment, kArenaAlignment}, {comm_alignment, kCommAlignment}}) {
     if (alignment < least || (alignment & (alignment - 1)) != 0) {
       user_error(
-          542, {},
+          errors::kBadPassOption, {},
           fmt::format("alignment must be a power of two of at least {} bytes, got {}", least, alignment));
     }
   }

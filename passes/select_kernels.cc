@@ -11,6 +11,7 @@
 #include "ir/collective_table.h"
 #include "ir/comm_buffer.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/in_place_collectives.h"
 #include "passes/kernel_choice.h"
 #include "passes/make_blocking.h"
@@ -26,7 +27,7 @@ CommEngine engine_named(const std::string& name, const PassContext& context) {
   for (const CommEngine e : {CommEngine::shared_memory, CommEngine::nccl}) {
     if (name == to_string(e)) return e;
   }
-  user_error(kBadKernelOption, {.node = std::string(SelectKernels::kName)},
+  user_error(errors::kBadKernelOption, {.node = std::string(SelectKernels::kName)},
              fmt::format("there is no engine '{}'", name), "engines are shared_memory and nccl");
 }
 
@@ -222,8 +223,8 @@ class Chooser {
 
 std::vector<KernelChoice> SelectKernels::choose(const Schedule& schedule, const PassContext& context) const {
   if (policy != "cost" && policy != "inductor" && policy != "engine") {
-    user_error(kBadKernelOption, {.node = std::string(kName)}, fmt::format("there is no policy '{}'", policy),
-               "policies are cost, inductor and engine");
+    user_error(errors::kBadKernelOption, {.node = std::string(kName)},
+               fmt::format("there is no policy '{}'", policy), "policies are cost, inductor and engine");
   }
   Chooser chooser(*this, schedule, context);
   std::vector<KernelChoice> out;

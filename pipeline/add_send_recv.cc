@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "ir/error.h"
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 #include "pipeline/transfers.h"
 #include "pipeline/validate.h"
 
@@ -125,7 +125,7 @@ class Inserter {
       for (const Action a : members(row, p))
         if (!ready(a)) text += " needs " + missing(a);
     }
-    ir::user_error(kNoProgress, {}, "the ranks wait for each other:" + text,
+    ir::user_error(errors::kNoProgress, {}, "the ranks wait for each other:" + text,
                    "order the rows so that no action waits, through other ranks, for one behind it");
   }
 

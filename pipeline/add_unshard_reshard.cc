@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "ir/error.h"
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 
 namespace braid::pipeline {
 namespace {
@@ -118,17 +118,18 @@ Row with_residency(const Row& row, int residency, int lookahead, PerStage<std::s
 
 PipelineSchedule add_unshard_reshard(const PipelineSchedule& schedule, const UnshardOptions& options) {
   if (options.residency < 1)
-    ir::user_error(kBadLoweringOption, {},
+    ir::user_error(errors::kBadLoweringOption, {},
                    fmt::format("residency must be at least 1 stage, got {}", options.residency),
                    "a rank must hold the parameters of at least one stage");
   if (options.lookahead == UnshardOptions::Lookahead::per_rank) {
     if (options.per_rank.size() != schedule.rows.size())
-      ir::user_error(kBadLoweringOption, {},
+      ir::user_error(errors::kBadLoweringOption, {},
                      fmt::format("got look-aheads for {} ranks, expected {}", options.per_rank.size(),
                                  schedule.ranks()));
     for (const int n : options.per_rank)
       if (n < 1)
-        ir::user_error(kBadLoweringOption, {}, fmt::format("look-ahead must be at least 1 stage, got {}", n));
+        ir::user_error(errors::kBadLoweringOption, {},
+                       fmt::format("look-ahead must be at least 1 stage, got {}", n));
   }
   PerStage<std::size_t> scratch(schedule.rank_of_stage.ids(), kNever);
   return with_rows(schedule, [&](int rank, const Row& row) {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "analysis/costs/json_document.h"
+#include "ir/error_numbers.h"
 #include "ir/input_file.h"
-#include "pipeline/errors.h"
 
 namespace braid::pipeline {
 namespace {
@@ -105,7 +105,7 @@ PipelineCosts unit_costs(const PipelineSchedule& schedule) {
 }
 
 PipelineCosts parse_costs(const std::string& text, const std::string& file, int stages) {
-  const JsonDocument document(text, file, kCostsNotJson, kBadCosts);
+  const JsonDocument document(text, file, errors::kCostsNotJson, errors::kBadCosts);
   JsonObject root = document.object();
   root.integer("version", 1, 1);
   PipelineCosts costs;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 #include "pipeline/text.h"
 
 namespace braid::pipeline {
@@ -36,9 +36,10 @@ class LineParser {
     const std::size_t begin = at_;
     if (at_ < line_.size() && line_[at_] == '"') {
       const std::size_t close = line_.find('"', at_ + 1);
-      if (close == std::string_view::npos) fail(kBadCell, "the closing '\"' is missing");
+      if (close == std::string_view::npos) fail(errors::kBadCell, "the closing '\"' is missing");
       at_ = close + 1;
-      if (at_ < line_.size() && line_[at_] != ',') fail(kBadCell, "unexpected text after the closing '\"'");
+      if (at_ < line_.size() && line_[at_] != ',')
+        fail(errors::kBadCell, "unexpected text after the closing '\"'");
       ++location_.column;
       return line_.substr(begin + 1, close - begin - 1);
     }
@@ -49,10 +50,11 @@ class LineParser {
   void check_dialect(Action a, std::string_view cell) {
     if (dialect_ == CsvDialect::compute_only && a.kind != ActionKind::idle && !is_compute(a.kind) &&
         a.kind != ActionKind::overlap_f_b) {
-      fail(kWrongDialect, fmt::format("'{}' is not a computation, but the file must be compute-only", cell));
+      fail(errors::kWrongDialect,
+           fmt::format("'{}' is not a computation, but the file must be compute-only", cell));
     }
     if (dialect_ == CsvDialect::compute_comms && a.kind == ActionKind::idle) {
-      fail(kWrongDialect, "a lowered schedule must not have idle cells");
+      fail(errors::kWrongDialect, "a lowered schedule must not have idle cells");
     }
   }
 
@@ -98,13 +100,13 @@ void count(PipelineSchedule& schedule, const CsvOptions& options, std::int32_t& 
   each_action(schedule, [&](int, std::size_t, Action) { ++actions; });
   // Nothing would be wrong with it: no rank waits, and nothing is missing.
   if (actions == 0)
-    fail(kNoActions, options, 0, "the schedule has no action",
+    fail(errors::kNoActions, options, 0, "the schedule has no action",
          "each line has the actions of one rank: 0F0,0B0");
   each_action(schedule, [&](int rank, std::size_t cell, Action a) {
     const bool stage = options.rank_of_stage.empty() && a.stage >= actions;
     if (stage || a.microbatch >= actions) {
       fail(
-          kMissingStage, options, rank,
+          errors::kMissingStage, options, rank,
           fmt::format("rank {}, cell {}: {}: {} {} is too large for a schedule of {} actions", rank, cell,
                       to_string(a), stage ? "stage" : "micro-batch", stage ? a.stage : a.microbatch, actions),
           "stages and micro-batches count from 0 without gaps");
@@ -115,7 +117,7 @@ void count(PipelineSchedule& schedule, const CsvOptions& options, std::int32_t& 
   // Every micro-batch goes through every stage. Small files pass: validate names what is missing.
   constexpr std::int64_t kSmall = 1 << 20;
   if (std::int64_t{stages} * schedule.microbatches > std::max(actions, kSmall)) {
-    fail(kMissingStage, options, 0,
+    fail(errors::kMissingStage, options, 0,
          fmt::format("{} stages and {} micro-batches are too many for a schedule of {} actions", stages,
                      schedule.microbatches, actions),
          "every micro-batch goes through every stage");
@@ -127,7 +129,7 @@ void place_stages(PipelineSchedule& schedule, const CsvOptions& options, std::in
   schedule.rank_of_stage = given ? options.rank_of_stage : RankOfStage(first_ids<int>(stages), -1);
   each_action(schedule, [&](int rank, std::size_t cell, Action a) {
     if (a.stage >= schedule.stages()) {
-      fail(kStageOnTwoRanks, options, rank,
+      fail(errors::kStageOnTwoRanks, options, rank,
            fmt::format("rank {}, cell {}: {}: the placement has only {} stages", rank, cell, to_string(a),
                        schedule.stages()),
            "stages count from 0");
@@ -135,7 +137,7 @@ void place_stages(PipelineSchedule& schedule, const CsvOptions& options, std::in
     std::int32_t& owner = schedule.rank_of_stage[a.stage];
     if (owner == -1) owner = rank;
     if (owner != rank) {
-      fail(kStageOnTwoRanks, options, rank,
+      fail(errors::kStageOnTwoRanks, options, rank,
            fmt::format("rank {}, cell {}: {}: stage {} {} rank {}", rank, cell, to_string(a), a.stage,
                        given ? "is placed on" : "appears on", owner),
            "all actions of a stage must be in the row of one rank");
@@ -143,7 +145,7 @@ void place_stages(PipelineSchedule& schedule, const CsvOptions& options, std::in
   });
   for (const int s : schedule.rank_of_stage.ids()) {
     if (schedule.rank_of_stage[s] == -1) {
-      fail(kMissingStage, options, 0,
+      fail(errors::kMissingStage, options, 0,
            fmt::format("stage {} appears on no rank, but there are {} stages", s, stages),
            "stages count from 0 without gaps");
     }

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "ir/error.h"
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 #include "pipeline/rendezvous.h"
 #include "pipeline/validate.h"
 
@@ -70,7 +70,7 @@ std::string describe(const PipelineSchedule& s, const RowAction& a) {
 
 Proof prove_deadlock_free(const PipelineSchedule& schedule, QueuePolicy policy) {
   if (policy.buffered < 0)
-    ir::user_error(kBadLoweringOption, {},
+    ir::user_error(errors::kBadLoweringOption, {},
                    fmt::format("expected at least 0 buffered messages, got {}", policy.buffered));
   validate(schedule, {.transfers = true});
   const ChannelLayout layout(schedule, policy.kind);
@@ -103,9 +103,9 @@ PassingOrder require_deadlock_free(const PipelineSchedule& schedule, QueuePolicy
   Proof proof = prove_deadlock_free(schedule, policy);
   if (auto* c = std::get_if<PassingOrder>(&proof)) return std::move(*c);
   if (std::holds_alternative<ChannelMismatch>(proof))
-    ir::user_error(kChannelMismatch, {}, to_text(schedule, proof),
+    ir::user_error(errors::kChannelMismatch, {}, to_text(schedule, proof),
                    "a channel has no tags: its SENDs and RECVs must have the same order");
-  ir::user_error(kRendezvousCycle, {}, to_text(schedule, proof),
+  ir::user_error(errors::kRendezvousCycle, {}, to_text(schedule, proof),
                  "move a RECV before the SEND that precedes it, or let fewer transfers share a channel");
 }
 

@@ -3,13 +3,13 @@
 #include <utility>
 
 #include "ir/error.h"
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 #include "pipeline/validate.h"
 
 namespace braid::pipeline {
 
 void refuse_sizes(std::string_view name, const GeneratorOptions& o, std::string_view what) {
-  ir::user_error(kScheduleSizes, {},
+  ir::user_error(errors::kScheduleSizes, {},
                  fmt::format("{} with {} ranks, {} stages and {} micro-batches: {}", name, o.ranks, o.stages,
                              o.microbatches, what),
                  "braid pipeline generate --list shows the valid sizes of each schedule");
@@ -28,7 +28,7 @@ void check_sizes(std::string_view name, const GeneratorOptions& o, std::int32_t 
   const std::int64_t idle = 4 * std::int64_t{o.ranks};
   if (o.stages >= kMostStageMicrobatches / (o.microbatches + idle)) {
     ir::user_error(
-        kScheduleTooLarge, {},
+        errors::kScheduleTooLarge, {},
         fmt::format("{} with {} ranks, {} stages and {} micro-batches has too many cells", name, o.ranks,
                     o.stages, o.microbatches),
         fmt::format("stages * (micro-batches + 4 * ranks) must be below {}", kMostStageMicrobatches));

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "ir/error.h"
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 #include "pipeline/published_schedules.h"
 
 namespace braid::pipeline {
@@ -46,7 +46,7 @@ const Generator& find_generator(std::string_view name) {
     known += g.name;
     if (!g.alias.empty()) known += fmt::format(" ({})", g.alias);
   }
-  ir::user_error(kUnknownSchedule, {}, fmt::format("there is no schedule '{}'", name), known);
+  ir::user_error(errors::kUnknownSchedule, {}, fmt::format("there is no schedule '{}'", name), known);
 }
 
 }  // namespace braid::pipeline

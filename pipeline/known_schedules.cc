@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 #include "pipeline/generators.h"
 
 namespace braid::pipeline {
@@ -27,7 +27,7 @@ std::vector<NamedSchedule> known_schedules(const SearchProblem& p) {
       if (schedule.rank_of_stage == p.rank_of_stage && goes_backward(schedule))
         out.push_back({std::string(generator.name), std::move(schedule)});
     } catch (const ir::UserError& e) {
-      if (e.code() != kScheduleSizes) throw;
+      if (e.code() != errors::kScheduleSizes) throw;
     }
   }
   return out;

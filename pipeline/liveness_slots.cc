@@ -8,7 +8,7 @@
 #include <queue>
 
 #include "ir/error.h"
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 #include "pipeline/validate.h"
 
 namespace braid::pipeline {
@@ -84,7 +84,7 @@ class Collector {
     l.end = cell;
   }
 
-  [[noreturn]] void fail(const std::string& what) const { ir::user_error(kBadLifetime, {}, what); }
+  [[noreturn]] void fail(const std::string& what) const { ir::user_error(errors::kBadLifetime, {}, what); }
   [[noreturn]] void fail(Action a, const char* what) const {
     fail(fmt::format("{}: {}: {}", location_text(s_, rank_, position_), to_string(a), what));
   }

@@ -3,13 +3,13 @@
 #include <charconv>
 
 #include "ir/error.h"
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 
 namespace braid::pipeline {
 namespace {
 
 [[noreturn]] void fail(const std::string& what) {
-  ir::user_error(kBadPlacementText, {}, what, "loop, v, or a rank for every stage: 0,1,1,0");
+  ir::user_error(errors::kBadPlacementText, {}, what, "loop, v, or a rank for every stage: 0,1,1,0");
 }
 
 void check_blocks(std::string_view name, int ranks, int stages) {

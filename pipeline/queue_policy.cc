@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "ir/error.h"
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 
 namespace braid::pipeline {
 namespace {
@@ -17,7 +17,7 @@ constexpr std::pair<std::string_view, QueuePolicy::Kind> kKinds[] = {
 QueuePolicy parse_queue_policy(std::string_view text) {
   const auto bad = [&] {
     ir::user_error(
-        kBadChannelPolicy, {}, fmt::format("'{}' is not a channel policy", text),
+        errors::kBadChannelPolicy, {}, fmt::format("'{}' is not a channel policy", text),
         "rank (one queue per rank), pair (one per pair of ranks) or edge (one per direction), each with :K "
         "for K buffered messages: edge:2");
   };

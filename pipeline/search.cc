@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "pipeline/list_schedules.h"
 #include "pipeline/search_costs.h"
 #include "pipeline/widening_beam.h"
@@ -112,11 +113,11 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
     if (found.improved) out.orders = std::move(found.orders);
     incumbent = found.makespan;
     if (incumbent == kNever && found.complete)
-      ir::user_error(882, {}, "no order of the actions satisfies the byte caps",
+      ir::user_error(errors::kCapsTooSmall, {}, "no order of the actions satisfies the byte caps",
                      "raise the caps of ranks that own several stages, or move stages");
     if (incumbent == kNever)
       ir::user_error(
-          883, {},
+          errors::kSearchBudget, {},
           fmt::format("the budget of {} states was spent before a schedule was found", out.node_budget),
           "raise the budget or the byte caps");
     out.lower_bound.ps = found.lower_bound;

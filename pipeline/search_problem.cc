@@ -6,6 +6,7 @@
 #include <span>
 
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::pipeline {
 namespace {
@@ -15,7 +16,7 @@ constexpr std::int64_t kMostActions = std::int64_t{1} << 24;
 
 [[noreturn]] void bad(std::string message) {
   ir::user_error(
-      880, {}, message,
+      errors::kBadSearch, {}, message,
       "give every stage a rank, three costs and its bytes, and every pair of neighbours two delays");
 }
 
@@ -66,7 +67,7 @@ void check(const SearchProblem& p) {
     const std::int32_t rank = p.rank_of_stage[s];
     // A rank with several stages may have to hold one micro-batch in all of them; the search detects that.
     if (p.stages[s].activation_bytes > p.cap(rank))
-      ir::user_error(881, {},
+      ir::user_error(errors::kCapTooSmall, {},
                      fmt::format("one micro-batch of stage {} takes {} bytes, but rank {} may hold only {}",
                                  s, p.stages[s].activation_bytes, rank, p.cap(rank)),
                      "raise the cap, use smaller micro-batches or move the stage");

@@ -11,7 +11,7 @@
 
 #include "analysis/costs/event_engine.h"
 #include "ir/error.h"
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 #include "pipeline/transfer_queues.h"
 #include "pipeline/transfers.h"
 
@@ -103,7 +103,7 @@ class Engine {
     const double dearer =
         costs_.slowdown * (costs_.shared_links ? static_cast<double>(s_.rows.size()) : 1.0) / 1000;
     if (sum * dearer > 1e18) {
-      ir::user_error(kTimesTooLarge, {}, "the times of all actions add up to more than eleven days",
+      ir::user_error(errors::kTimesTooLarge, {}, "the times of all actions add up to more than eleven days",
                      "give the costs in the units named by the keys");
     }
   }
@@ -342,7 +342,7 @@ class Engine {
       }
     }
     if (!stuck.empty()) {
-      ir::user_error(kSimulationStuck, {}, "the ranks wait for each other:" + stuck,
+      ir::user_error(errors::kSimulationStuck, {}, "the ranks wait for each other:" + stuck,
                      "'braid pipeline check' shows the cycle");
     }
     result_.makespan = {last_};

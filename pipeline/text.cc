@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "ir/error.h"
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 
 namespace braid::pipeline {
 namespace {
@@ -65,7 +65,7 @@ class CellParser {
       row.push_back(action());
     }
     if (at_ != text_.size())
-      fail(kBadCell, at_, fmt::format("{} follows the action", quoted(text_.substr(at_))));
+      fail(errors::kBadCell, at_, fmt::format("{} follows the action", quoted(text_.substr(at_))));
   }
 
  private:
@@ -74,13 +74,13 @@ class CellParser {
     const std::size_t name = at_;
     const ActionKind kind = this->kind();
     if (is_container(kind))
-      fail(kBadContainer, name, "the members of a container must precede its name in parentheses");
+      fail(errors::kBadContainer, name, "the members of a container must precede its name in parentheses");
     const bool more = at_ < text_.size() && is_digit(text_[at_]);
     if (!has_microbatch(kind)) {
-      if (more) fail(kBadCell, at_, fmt::format("{} takes no micro-batch", kind_name(kind)));
+      if (more) fail(errors::kBadCell, at_, fmt::format("{} takes no micro-batch", kind_name(kind)));
       return {kind, stage, -1};
     }
-    if (!more) fail(kBadCell, at_, fmt::format("the micro-batch of {} is missing", kind_name(kind)));
+    if (!more) fail(errors::kBadCell, at_, fmt::format("the micro-batch of {} is missing", kind_name(kind)));
     return {kind, stage, number("a micro-batch")};
   }
 
@@ -89,20 +89,22 @@ class CellParser {
     row.push_back({});
     do {
       ++at_;
-      if (at_ < text_.size() && text_[at_] == '(') fail(kBadContainer, at_, "containers do not nest");
+      if (at_ < text_.size() && text_[at_] == '(') fail(errors::kBadContainer, at_, "containers do not nest");
       row.push_back(action());
     } while (at_ < text_.size() && text_[at_] == ';');
     if (at_ == text_.size() || text_[at_] != ')')
-      fail(kBadContainer, at_, "expected ';' or ')' after a member");
+      fail(errors::kBadContainer, at_, "expected ';' or ')' after a member");
     const std::size_t name = ++at_;
     const ActionKind kind = this->kind();
-    if (!is_container(kind)) fail(kBadContainer, name, fmt::format("{} is not a container", kind_name(kind)));
+    if (!is_container(kind))
+      fail(errors::kBadContainer, name, fmt::format("{} is not a container", kind_name(kind)));
     const std::size_t members = row.size() - header - 1;
-    if (members < 2) fail(kBadContainer, open, "a container must have at least two members");
+    if (members < 2) fail(errors::kBadContainer, open, "a container must have at least two members");
     for (std::size_t k = header + 1; k < row.size(); ++k) {
       const ActionKind m = row[k].kind;
       if (kind == ActionKind::overlap_f_b ? !is_compute(m) : !is_send(m) && !is_recv(m)) {
-        fail(kBadContainer, open, fmt::format("{} cannot be in {}", to_string(row[k]), kind_name(kind)));
+        fail(errors::kBadContainer, open,
+             fmt::format("{} cannot be in {}", to_string(row[k]), kind_name(kind)));
       }
     }
     row[header] = {kind, -1, static_cast<std::int32_t>(members)};
@@ -115,13 +117,13 @@ class CellParser {
     while (at_ < text_.size() && is_kind_letter(text_[at_])) ++at_;
     const std::string_view name = text_.substr(begin, at_ - begin);
     if (name.empty()) {
-      fail(kBadCell, begin,
+      fail(errors::kBadCell, begin,
            begin == text_.size() ? "the kind of action is missing"
                                  : fmt::format("{} is not a kind of action", quoted(text_.substr(begin))));
     }
     const auto found = std::find(kNames.begin() + 1, kNames.end(), name);
     if (found == kNames.end()) {
-      fail(kBadCell, begin, fmt::format("{} is not a kind of action", quoted(name)),
+      fail(errors::kBadCell, begin, fmt::format("{} is not a kind of action", quoted(name)),
            name == "BW" ? "files of 2024 write B for I, and BW for B: rename both" : kForms);
     }
     return static_cast<ActionKind>(found - kNames.begin());
@@ -132,16 +134,16 @@ class CellParser {
     while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
     const std::string_view digits = text_.substr(begin, at_ - begin);
     if (digits.empty()) {
-      fail(kBadCell, begin,
+      fail(errors::kBadCell, begin,
            begin == text_.size() ? fmt::format("expected {}", what)
                                  : fmt::format("expected {} at {}", what, quoted(text_.substr(begin))));
     }
     if (digits.size() > 1 && digits[0] == '0')
-      fail(kBadCell, begin, fmt::format("{} has leading zeros", quoted(digits)));
+      fail(errors::kBadCell, begin, fmt::format("{} has leading zeros", quoted(digits)));
     std::int32_t value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (error != std::errc() || value == std::numeric_limits<std::int32_t>::max()) {
-      fail(kNumberTooLarge, begin, fmt::format("{} is too large for {}", quoted(digits), what),
+      fail(errors::kNumberTooLarge, begin, fmt::format("{} is too large for {}", quoted(digits), what),
            fmt::format("the largest is {}", std::numeric_limits<std::int32_t>::max() - 1));
     }
     return value;
@@ -185,8 +187,8 @@ Action parse_action(std::string_view text) {
   Row row;
   parse_cell(text, row);
   if (row.size() != 1 || row[0].kind == ActionKind::idle) {
-    ir::user_error(kBadCell, {.line = 1, .column = 1}, fmt::format("{}: expected one action", quoted(text)),
-                   kForms);
+    ir::user_error(errors::kBadCell, {.line = 1, .column = 1},
+                   fmt::format("{}: expected one action", quoted(text)), kForms);
   }
   return row[0];
 }

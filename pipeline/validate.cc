@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ir/error.h"
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 #include "pipeline/text.h"
 #include "pipeline/transfers.h"
 
@@ -23,9 +23,10 @@ bool has_actions(const PipelineSchedule& s) {
 
 void check_placement(const PipelineSchedule& s) {
   if (s.microbatches < 0)
-    ir::user_error(kTooLarge, {}, fmt::format("the number of micro-batches is {}", s.microbatches));
+    ir::user_error(errors::kTooManyActions, {},
+                   fmt::format("the number of micro-batches is {}", s.microbatches));
   if (std::int64_t{s.stages()} * s.microbatches >= kMostStageMicrobatches)
-    ir::user_error(kTooLarge, {},
+    ir::user_error(errors::kTooManyActions, {},
                    fmt::format("{} stages with {} micro-batches are too many", s.stages(), s.microbatches),
                    fmt::format("stages * micro-batches must be below {}", kMostStageMicrobatches));
   PerRank<bool> owns(s.rows.ids());
@@ -33,16 +34,16 @@ void check_placement(const PipelineSchedule& s) {
     const int rank = s.rank_of_stage[stage];
     if (rank < 0 || rank >= s.ranks())
       ir::user_error(
-          kBadPlacement, {},
+          errors::kBadPlacement, {},
           fmt::format("stage {} is placed on rank {}, but there are {} ranks", stage, rank, s.ranks()));
     owns[rank] = true;
   }
   if (s.ranks() > s.stages() && (s.stages() > 0 || has_actions(s)))
-    ir::user_error(kBadPlacement, {},
+    ir::user_error(errors::kBadPlacement, {},
                    fmt::format("{} ranks are too many for {} stages", s.ranks(), s.stages()),
                    "every rank needs a stage: use fewer ranks or split the model into more stages");
   for (int rank = 0; rank < s.ranks() && s.stages() > 0; ++rank)
-    if (!owns[rank]) ir::user_error(kBadPlacement, {}, fmt::format("rank {} owns no stage", rank));
+    if (!owns[rank]) ir::user_error(errors::kBadPlacement, {}, fmt::format("rank {} owns no stage", rank));
 }
 
 class FormCheck {
@@ -71,13 +72,14 @@ class FormCheck {
     const char* name = header.kind == overlap_f_b ? "OVERLAP_F_B" : "BATCH_P2P";
     if (header.microbatch < 1 || static_cast<std::size_t>(header.microbatch) > row.size() - p - 1)
       ir::user_error(
-          kBadAction, {},
+          errors::kBadAction, {},
           fmt::format("{}: {} cannot have {} members", location_text(s_, rank_, p), name, header.microbatch));
     for (const Action a : members(row, p)) {
       const bool fits = header.kind == overlap_f_b ? is_compute(a.kind) : is_send(a.kind) || is_recv(a.kind);
       if (!fits)
         ir::user_error(
-            kBadAction, {}, fmt::format("{}: {} holds '{}'", location_text(s_, rank_, p), name, to_string(a)),
+            errors::kBadAction, {},
+            fmt::format("{}: {} holds '{}'", location_text(s_, rank_, p), name, to_string(a)),
             header.kind == overlap_f_b ? "its members are F, I, W and B" : "its members are SEND and RECV");
       check_action(p, a);
     }
@@ -85,24 +87,25 @@ class FormCheck {
 
   void check_action(std::size_t p, Action a) const {
     if (a.stage < 0 || a.stage >= s_.stages())
-      fail(p, a, kBadAction, fmt::format("there are {} stages", s_.stages()));
+      fail(p, a, errors::kBadAction, fmt::format("there are {} stages", s_.stages()));
     if (has_microbatch(a.kind) ? a.microbatch < 0 || a.microbatch >= s_.microbatches : a.microbatch != -1)
-      fail(p, a, kBadAction, fmt::format("there are {} micro-batches", s_.microbatches));
+      fail(p, a, errors::kBadAction, fmt::format("there are {} micro-batches", s_.microbatches));
     const int owner = s_.rank_of_stage[a.stage];
-    if (owner != rank_) fail(p, a, kWrongRank, fmt::format("stage {} belongs to rank {}", a.stage, owner));
+    if (owner != rank_)
+      fail(p, a, errors::kWrongRank, fmt::format("stage {} belongs to rank {}", a.stage, owner));
     if (!is_send(a.kind) && !is_recv(a.kind) && !is_wait_send(a.kind)) return;
     const ActionKind k = is_wait_send(a.kind) ? send_of(a).kind : a.kind;
     const bool up = k == send_forward || k == recv_backward;  // between a.stage and the next one
     const int lower = up ? a.stage : a.stage - 1;
     if (sent_between(s_, lower)) return;
-    fail(p, a, kBadAction,
+    fail(p, a, errors::kBadAction,
          handed_over_between(s_, lower)
              ? fmt::format("stages {} and {} are on the same rank, so nothing is sent", lower, lower + 1)
              : fmt::format("there is no stage {}", up ? lower + 1 : lower));
   }
 
   [[noreturn]] void fail(std::size_t p, const char* what) const {
-    ir::user_error(kBadAction, {}, fmt::format("{}: {}", location_text(s_, rank_, p), what));
+    ir::user_error(errors::kBadAction, {}, fmt::format("{}: {}", location_text(s_, rank_, p), what));
   }
   [[noreturn]] void fail(std::size_t p, Action a, int code, const std::string& what) const {
     ir::user_error(code, {}, fmt::format("{}: {}: {}", location_text(s_, rank_, p), to_string(a), what));
@@ -175,12 +178,12 @@ class Validator {
   }
 
   void need(bool have, Action a, Action needed) const {
-    if (!have) fail(a, kWrongOrder, fmt::format("{} must come before it", to_string(needed)));
+    if (!have) fail(a, errors::kWrongOrder, fmt::format("{} must come before it", to_string(needed)));
   }
 
   void check_order(Action a) {
     if (!options_.transfers && (is_send(a.kind) || is_recv(a.kind) || is_wait_send(a.kind)))
-      fail(a, kBadAction, "the rows must not contain transfers");
+      fail(a, errors::kBadAction, "the rows must not contain transfers");
     const int s = a.stage;
     const int m = a.microbatch;
     switch (a.kind) {
@@ -215,40 +218,42 @@ class Validator {
     if (options_.transfers)
       if (const Action r = recv_before(s_, a); r.kind != idle) need((done(s, m) & bit(r.kind)) != 0, a, r);
     if (is_compute(a.kind) && shard_[s] == Shard::freed)
-      fail(a, kWrongOrder, fmt::format("the parameters of stage {} were freed before it", s));
+      fail(a, errors::kWrongOrder, fmt::format("the parameters of stage {} were freed before it", s));
   }
 
   void record(Action a) {
     const int stage = a.stage;
     switch (a.kind) {
       case unshard:
-        if (shard_[stage] == Shard::gathered) fail(a, kTwice, "the parameters are already gathered");
+        if (shard_[stage] == Shard::gathered)
+          fail(a, errors::kActionTwice, "the parameters are already gathered");
         if (shard_[stage] == Shard::unknown && computed_[stage])
-          fail(a, kWrongOrder, fmt::format("stage {} computes before it", a.stage));
+          fail(a, errors::kWrongOrder, fmt::format("stage {} computes before it", a.stage));
         shard_[stage] = Shard::gathered;
         gathered_.push_back(a);
         return;
       case reshard:
         if (shard_[stage] != Shard::gathered)
-          fail(a, kWrongOrder, "there is nothing to free: no UNSHARD before it");
+          fail(a, errors::kWrongOrder, "there is nothing to free: no UNSHARD before it");
         shard_[stage] = Shard::freed;
         return;
       case reduce_grad:
-        if (reduced_[stage] != Reduction::none) fail(a, kTwice, "the gradients were already reduced");
+        if (reduced_[stage] != Reduction::none)
+          fail(a, errors::kActionTwice, "the gradients were already reduced");
         if (weights_[stage] < s_.microbatches)
-          fail(a, kWrongOrder,
+          fail(a, errors::kWrongOrder,
                fmt::format("only {} of {} weight gradients are computed", weights_[stage], s_.microbatches));
         reduced_[stage] = Reduction::begun;
         return;
       case wait_reduce_grad:
-        if (reduced_[stage] == Reduction::awaited) fail(a, kTwice, "it occurs twice");
+        if (reduced_[stage] == Reduction::awaited) fail(a, errors::kActionTwice, "it occurs twice");
         reduced_[stage] = Reduction::awaited;
         return;
       case wait_send_forward:
       case wait_send_backward: {
         if (waited_.empty()) waited_.assign(stage_microbatches(s_), 0);
         KindSet& waited = waited_[stage_microbatch(s_, a)];
-        if ((waited & bit(send_of(a).kind)) != 0) fail(a, kTwice, "it occurs twice");
+        if ((waited & bit(send_of(a).kind)) != 0) fail(a, errors::kActionTwice, "it occurs twice");
         waited |= bit(send_of(a).kind);
         return;
       }
@@ -259,7 +264,7 @@ class Validator {
     KindSet excluded = bit(a.kind);
     if (a.kind == full_backward) excluded |= bit(backward_input) | bit(backward_weight);
     if (a.kind == backward_input || a.kind == backward_weight) excluded |= bit(full_backward);
-    if ((set & excluded) != 0) fail(a, kTwice, "it occurs twice");
+    if ((set & excluded) != 0) fail(a, errors::kActionTwice, "it occurs twice");
     set |= bit(a.kind);
     if (!is_compute(a.kind)) return;
     computed_[stage] = true;
@@ -267,14 +272,14 @@ class Validator {
     if (gives_weight_gradient(a.kind)) {
       ++weights_[stage];
       if (reduced_[stage] != Reduction::none)
-        fail(a, kWrongOrder, "it comes after the REDUCE_GRAD of its stage");
+        fail(a, errors::kWrongOrder, "it comes after the REDUCE_GRAD of its stage");
     }
   }
 
   void check_complete() const {
     using Phases = ValidateOptions::Phases;
     if (options_.phases == Phases::forward_only && backward_)
-      ir::user_error(kBadAction, {}, "a forward-only schedule has backward actions");
+      ir::user_error(errors::kBadAction, {}, "a forward-only schedule has backward actions");
     const bool training =
         options_.phases == Phases::training || (options_.phases == Phases::either && backward_);
     for (int s = 0; s < s_.stages(); ++s) {
@@ -301,7 +306,7 @@ class Validator {
   }
   [[noreturn]] void fail_missing(Action a) const {
     const int rank = s_.rank_of_stage[a.stage];
-    ir::user_error(kMissing, {},
+    ir::user_error(errors::kActionMissing, {},
                    fmt::format("rank {}, {} cells: {} is missing", rank, cells(rank), to_string(a)));
   }
   std::size_t cells(int rank) const {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "ir/error.h"
-#include "python/errors.h"
+#include "ir/error_numbers.h"
 #include "python/launched_rank.h"
 #include "runtime/capacity.h"
 #include "runtime/comm/control_bootstrap.h"
@@ -107,7 +107,8 @@ class CudaRunner : public Runner {
   void follow(std::int64_t stream) override {
     check_owner();
     if (calls_.follow(session_, reinterpret_cast<void*>(stream)) != BRAID_OK)
-      ir::user_error(kWrongStream, {}, calls_.last_error(session_), "pass a stream of the session's device");
+      ir::user_error(errors::kWrongStream, {}, calls_.last_error(session_),
+                     "pass a stream of the session's device");
   }
 
   void run(const Step& step) override {
@@ -198,7 +199,7 @@ class CudaRunner : public Runner {
 
   void check_stream(int device, void* stream) const {
     if (calls_.check_stream(device, stream) == 0) return;
-    ir::user_error(kWrongStream, {},
+    ir::user_error(errors::kWrongStream, {},
                    fmt::format("stream {} is not one of CUDA device {}",
                                reinterpret_cast<std::uintptr_t>(stream), device),
                    "pass the number of a stream of that device that still exists, or leave stream= out");
@@ -206,7 +207,7 @@ class CudaRunner : public Runner {
 
   void check_owner() const {
     if (owner_ == ::getpid()) return;
-    ir::user_error(kClosed, {}, "the session belongs to the process from which this one was forked",
+    ir::user_error(errors::kClosed, {}, "the session belongs to the process from which this one was forked",
                    "call program.session() in this process, or start it with another method than fork");
   }
 

@@ -7,7 +7,7 @@
 
 #include "codegen/cuda/gpus.h"
 #include "ir/error.h"
-#include "python/errors.h"
+#include "ir/error_numbers.h"
 #include "runtime/program.h"
 
 namespace braid::python {
@@ -27,14 +27,14 @@ void check_device(const std::string& device) {
     const auto [at, error] = numbered ? std::from_chars(device.data() + 4, end, number)
                                       : std::from_chars_result{end, std::errc::invalid_argument};
     if (error != std::errc() || at != end || number < 0) {
-      ir::user_error(kBadOption, {}, fmt::format("device='{}' is not a device", device),
+      ir::user_error(errors::kBadOption, {}, fmt::format("device='{}' is not a device", device),
                      "write 'gpu', 'gpu:N' or 'emulated'");
     }
   }
   std::string why;
   const auto gpus = static_cast<int>(codegen::cuda::find_gpus_here(&why).size());
   if (number < gpus) return;
-  ir::user_error(kNoGpu, {},
+  ir::user_error(errors::kNoGpu, {},
                  gpus == 0 ? fmt::format("there is no GPU: {}", why)
                            : fmt::format("there is no GPU {}: the driver shows {}", number, gpus),
                  "device='emulated' needs none");
@@ -61,7 +61,8 @@ std::shared_ptr<void> TensorDevice::allocate(const std::shared_ptr<const TensorD
 void TensorDevice::precede(std::int64_t stream) const {
   if (event_ == nullptr || stream < 0) return;
   if (calls_.precede(number_, event_, reinterpret_cast<void*>(stream)) == 0) return;
-  ir::user_error(kWrongStream, {}, fmt::format("stream {} is not one of CUDA device {}", stream, number_),
+  ir::user_error(errors::kWrongStream, {},
+                 fmt::format("stream {} is not one of CUDA device {}", stream, number_),
                  "pass a stream of the tensor's device");
 }
 

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "ir/error.h"
-#include "python/errors.h"
+#include "ir/error_numbers.h"
 
 namespace braid::python {
 namespace {
@@ -408,10 +408,10 @@ void Borrowed::take(nb::handle object, const Expected& expected) {
                     take_array_interface(object))) {
     if (fault_.empty() && device_.empty()) fault_ = fault_of(view_);
     if (fault_.empty()) return;
-    ir::user_error(kNotATensor, {}, fmt::format("{} '{}' {}", expected.role, expected.name, fault_),
+    ir::user_error(errors::kNotATensor, {}, fmt::format("{} '{}' {}", expected.role, expected.name, fault_),
                    "pass a tensor that describes its own memory");
   }
-  ir::user_error(kNotATensor, {},
+  ir::user_error(errors::kNotATensor, {},
                  fmt::format("{} '{}' is a {}, not a tensor that can be passed{}", expected.role,
                              expected.name, type_text(object), why_not_),
                  "pass an array with the buffer protocol or __dlpack__, for example numpy.asarray(value)");
@@ -422,14 +422,14 @@ std::optional<Borrowed::Refusal> Borrowed::refusal(const Expected& expected, boo
   const Places& places = expected.places;
   if (!device_.empty()) {
     if (places.cuda < 0)
-      return Refusal{kNotPassable, "is on " + device_, "move it to the processor's memory"};
-    return Refusal{kNotPassable,
+      return Refusal{errors::kNotPassable, "is on " + device_, "move it to the processor's memory"};
+    return Refusal{errors::kNotPassable,
                    fmt::format("is on {}, but the session is on CUDA device {}", device_, places.cuda),
                    fmt::format("move it to CUDA device {}", places.cuda)};
   }
   if (!on_device_ && !places.host && !copy) {
     return Refusal{
-        kNotPassable,
+        errors::kNotPassable,
         fmt::format("is in this process's memory, but the session is on CUDA device {}", places.cuda),
         fmt::format("pass a tensor on CUDA device {}", places.cuda)};
   }
@@ -443,7 +443,7 @@ std::optional<Borrowed::Refusal> Borrowed::refusal(const Expected& expected, boo
   if (!expected.capacities.empty()) {
     if (!is_corner(view_.shape, strides_, item / stride_unit_, expected.capacities)) {
       return Refusal{
-          kNotPassable,
+          errors::kNotPassable,
           fmt::format(
               "has shape ({}) and is no slice of an array of shape ({}), which the program needs for it to "
               "grow in place",
@@ -456,7 +456,7 @@ std::optional<Borrowed::Refusal> Borrowed::refusal(const Expected& expected, boo
       bytes.push_back(static_cast<std::int64_t>(static_cast<std::uint64_t>(strides_[k]) *
                                                 static_cast<std::uint64_t>(stride_unit_)));
     return Refusal{
-        kNotPassable,
+        errors::kNotPassable,
         fmt::format("has shape ({}) with strides of ({}) bytes, but programs take dense row-major tensors",
                     fmt::join(view_.shape, ", "), fmt::join(bytes, ", ")),
         on_device_ ? "pass value.contiguous()" : "pass numpy.ascontiguousarray(value)"};
@@ -465,11 +465,11 @@ std::optional<Borrowed::Refusal> Borrowed::refusal(const Expected& expected, boo
   const std::int64_t alignment = on_device_ ? BRAID_CUDA_ALIGNMENT : item;
   if (reinterpret_cast<std::uintptr_t>(view_.data) % static_cast<std::uintptr_t>(alignment) != 0) {
     return Refusal{
-        kNotPassable, fmt::format("lies at an address that is no multiple of {} bytes", alignment),
+        errors::kNotPassable, fmt::format("lies at an address that is no multiple of {} bytes", alignment),
         on_device_ ? "pass a copy, which the device's allocator aligns" : "pass memory of the allocator"};
   }
   if (expected.written && readonly_)
-    return Refusal{kNotPassable, "is read-only, but a step writes it", "pass a writable copy"};
+    return Refusal{errors::kNotPassable, "is read-only, but a step writes it", "pass a writable copy"};
   return std::nullopt;
 }
 

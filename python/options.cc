@@ -7,8 +7,8 @@
 #include "driver/split_texts.h"
 #include "explain/overlap_log.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "passes/pass.h"
-#include "python/errors.h"
 #include "python/exchange.h"
 #include "python/program.h"
 
@@ -23,7 +23,7 @@ T value(const nb::dict& options, const char* name, T otherwise) {
   try {
     return nb::cast<T>(given);
   } catch (const nb::cast_error&) {
-    ir::user_error(kBadOption, {},
+    ir::user_error(errors::kBadOption, {},
                    fmt::format("{}={} has the wrong type, or is too large", name,
                                nb::cast<std::string>(nb::repr(given))),
                    "see help(braid.compile)");
@@ -51,7 +51,7 @@ CompileOptions compile_options(const nb::dict& given) {
   options.split.caches = value(given, "split_caches", false);
   const auto at = value(given, "at", Names{}), with = value(given, "with", Names{});
   if (!options.split.wanted() && (options.split.caches || !at.empty() || !with.empty()))
-    ir::user_error(kBadOption, {}, "with_=, at= and split_caches= are about a split",
+    ir::user_error(errors::kBadOption, {}, "with_=, at= and split_caches= are about a split",
                    "give devices=, tp= or mesh=");
   read_split_texts(options, at, with);
   for (const auto& [name, tensor] : value(given, "bindable", nb::dict())) {
@@ -72,7 +72,8 @@ CompileOptions compile_options(const nb::dict& given) {
   const codegen::Target& known = codegen::target_named(options.target);
   if (colon == std::string::npos) return options;
   if (!known.has_architectures) {
-    ir::user_error(kBadOption, {}, "target='" + target + "': " + options.target + " has no architectures",
+    ir::user_error(errors::kBadOption, {},
+                   "target='" + target + "': " + options.target + " has no architectures",
                    "write target='" + options.target + "'");
   }
   std::istringstream list(target.substr(colon + 1));

@@ -13,10 +13,10 @@
 #include "codegen/target.h"
 #include "driver/compile.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "python/compiled_runner.h"
 #include "python/cuda_runner.h"
-#include "python/errors.h"
 #include "python/exchange.h"
 #include "runtime/capacity.h"
 
@@ -26,7 +26,7 @@ namespace {
 // What only CUDA programs have.
 void refuse_device(const SessionOptions& options, const std::string& target) {
   const auto refuse = [&](const std::string& what) {
-    ir::user_error(kBadOption, {},
+    ir::user_error(errors::kBadOption, {},
                    fmt::format("{} is for CUDA programs, and this one is for the {}", what, target),
                    "leave it out, or compile with target='cuda'");
   };
@@ -192,7 +192,7 @@ void Program::read_manifest_of(const std::string& dir) {
   try {
     read_interface();
   } catch (const nlohmann::json::exception& error) {
-    ir::user_error(codegen::kNoProgram, {.file = codegen::manifest_path(dir)},
+    ir::user_error(errors::kNoProgram, {.file = codegen::manifest_path(dir)},
                    fmt::format("not the manifest of a compiled program: {}", error.what()),
                    "compile the model again");
   }
@@ -204,14 +204,14 @@ void Program::read_interface() {
     const auto type = tensor.at("dtype").get<std::string>();
     if (!ir::dtype_from_string(type)) {
       ir::user_error(
-          codegen::kNoProgram, {},
+          errors::kNoProgram, {},
           fmt::format("not the manifest of a compiled program: there is no element type '{}'", type),
           "compile the model again");
     }
     TensorInfo read{tensor.at("name"), dtype_from_ir_name(type), tensor.value("written", false), -1};
     read.capacities = tensor.value("capacities", std::vector<std::int64_t>{});
     if (!read.capacities.empty() && read.capacities.size() != tensor.at("shape").size()) {
-      ir::user_error(codegen::kNoProgram, {},
+      ir::user_error(errors::kNoProgram, {},
                      fmt::format("not the manifest of a compiled program: '{}' has {} capacities", read.name,
                                  read.capacities.size()),
                      "compile the model again");
@@ -256,7 +256,7 @@ InterpretedProgram::InterpretedProgram(ir::Schedule schedule, const std::string&
 std::unique_ptr<Runner> InterpretedProgram::open(const SessionOptions& options) {
   refuse_device(options, "interpreter");
   if (schedule_.graph.ranks > 1) {
-    ir::user_error(kOnlyLaunched, {},
+    ir::user_error(errors::kOnlyLaunched, {},
                    fmt::format("the program has {} ranks, which the interpreter runs all in one process",
                                schedule_.graph.ranks),
                    "use program.launch()");

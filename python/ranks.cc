@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "python/bindings.h"
-#include "python/errors.h"
 #include "python/launched_rank.h"
 #include "runtime/comm/rank_programs.h"
 #include "runtime/comm/settings.h"
@@ -35,7 +35,8 @@ std::unique_ptr<rt::RankPrograms> start_ranks(const std::vector<nb::bytes>& argu
     status = rt::RankPrograms::start(ranks, timeout_ms, &started);
   }
   if (!status.ok())
-    ir::user_error(kRankFailed, {}, status.message, "check the limits of processes and memory (ulimit -a)");
+    ir::user_error(errors::kRankFailed, {}, status.message,
+                   "check the limits of processes and memory (ulimit -a)");
   return started;
 }
 

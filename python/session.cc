@@ -5,8 +5,8 @@
 #include <atomic>
 
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "python/bindings.h"
-#include "python/errors.h"
 #include "python/exchange.h"
 #include "python/program.h"
 #include "python/tensor.h"
@@ -90,12 +90,12 @@ class Session {
    public:
     explicit InUse(Session& session) : session_(session) {
       if (session.busy_.exchange(true)) {
-        ir::user_error(kInUse, {}, "the session is running a step in another thread",
+        ir::user_error(errors::kInUse, {}, "the session is running a step in another thread",
                        "give each thread a session of its own");
       }
       if (!session.runner_) {
         session.busy_ = false;
-        ir::user_error(kClosed, {}, "the session is closed", "call program.session() again");
+        ir::user_error(errors::kClosed, {}, "the session is closed", "call program.session() again");
       }
     }
     ~InUse() {
@@ -138,9 +138,10 @@ class Session {
     const std::string known = names.empty() ? fmt::format("the program has no {}s", role)
                                             : fmt::format("its {}s are {}", role, fmt::join(names, ", "));
     if (!unknown.empty())
-      ir::user_error(kMissingInput, {}, fmt::format("there is no {} '{}'", role, unknown.front()), known);
-    ir::user_error(kMissingInput, {}, fmt::format("{} '{}' is missing", role, fmt::join(missing, "', '")),
-                   known);
+      ir::user_error(errors::kMissingInput, {}, fmt::format("there is no {} '{}'", role, unknown.front()),
+                     known);
+    ir::user_error(errors::kMissingInput, {},
+                   fmt::format("{} '{}' is missing", role, fmt::join(missing, "', '")), known);
   }
 
   void borrow_inputs(const nb::dict& inputs, bool copy) {
@@ -168,7 +169,7 @@ class Session {
   void refuse_shared(std::size_t k) const {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       if (i == k || !overlap(inputs_[k], inputs_[i])) continue;
-      ir::user_error(kNotPassable, {},
+      ir::user_error(errors::kNotPassable, {},
                      fmt::format("input '{}', which the program writes, shares memory with input '{}'",
                                  expected_inputs_[k].name, expected_inputs_[i].name),
                      "pass memory of its own for an input that is written");
@@ -177,7 +178,7 @@ class Session {
 
   nb::dict borrow_outputs(const nb::object& out) {
     if (!nb::isinstance<nb::dict>(out))
-      ir::user_error(kNotATensor, {}, "out= is not a dictionary", "pass out={'name': array}");
+      ir::user_error(errors::kNotATensor, {}, "out= is not a dictionary", "pass out={'name': array}");
     auto given = nb::borrow<nb::dict>(out);
     std::size_t found = 0;
     for (std::size_t k = 0; k < outputs_.size(); ++k) {
@@ -196,7 +197,7 @@ class Session {
     const int alias = program_->outputs()[k].alias_of_input;
     const auto overlaps = [&](const Borrowed& other) { return other.held() && overlap(outputs_[k], other); };
     const auto refuse = [&](const Expected& other) {
-      ir::user_error(kNotPassable, {},
+      ir::user_error(errors::kNotPassable, {},
                      fmt::format("output '{}' shares memory with {} '{}'", expected_outputs_[k].name,
                                  other.role, other.name),
                      "pass memory of its own for each output");
@@ -250,7 +251,7 @@ class Session {
     const rt::TensorView& from = in_[alias];
     if (!shape.empty() && !from.shape.empty() && shape[0] > from.shape[0]) {
       ir::user_error(
-          kNotPassable, {},
+          errors::kNotPassable, {},
           fmt::format("output '{}' has {} elements along its first axis, but the array that input '{}' "
                       "is has {}",
                       expected_outputs_[k].name, shape[0], expected_inputs_[alias].name, from.shape[0]),
@@ -298,7 +299,7 @@ std::int64_t stream_number(nb::handle stream) {
   if (nb::isinstance<nb::bool_>(value) || !nb::isinstance<nb::int_>(value) || !nb::try_cast(value, number) ||
       number < 0) {
     ir::user_error(
-        kWrongStream, {}, fmt::format("stream={} is not a CUDA stream", nb::repr(stream).c_str()),
+        errors::kWrongStream, {}, fmt::format("stream={} is not a CUDA stream", nb::repr(stream).c_str()),
         "pass a number, such as torch.cuda.current_stream().cuda_stream, or an object that has it");
   }
   return number;

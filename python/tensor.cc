@@ -9,8 +9,8 @@
 #include <new>
 
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "python/bindings.h"
-#include "python/errors.h"
 #include "python/exchange.h"
 #include "runtime/capacity.h"
 
@@ -72,7 +72,7 @@ nb::object array_of(nb::handle self) {
 }
 
 [[noreturn]] void refuse_on_device(const Tensor& t, const char* what) {
-  ir::user_error(kNotPassable, {},
+  ir::user_error(errors::kNotPassable, {},
                  fmt::format("the tensor is on CUDA device {}; {}", t.device->number(), what),
                  "t.cpu() copies it to this process's memory, DLPack passes it on as it is");
 }
@@ -122,7 +122,7 @@ nb::object dlpack_of(nb::pointer_and_handle<Tensor> of, const nb::kwargs& option
       if (value.is_none()) continue;
       if (!nb::try_cast(value, stream) || stream < -1 || (stream == 0 && t.device != nullptr)) {
         ir::user_error(
-            kWrongStream, {},
+            errors::kWrongStream, {},
             fmt::format("stream={} is not a stream as DLPack numbers them", nb::repr(value).c_str()),
             "pass None, -1, 1 or 2, or a stream's address");
       }

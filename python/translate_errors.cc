@@ -5,13 +5,13 @@
 #include <string_view>
 
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "python/bindings.h"
 #include "runtime/program.h"
 
 namespace braid::python {
 namespace {
 
-constexpr int kCannotWrite = 10;
 // What the interpreter says of inputs, without a hint of its own.
 constexpr int kInterpretersInput = 701, kInterpretersBounds = 302, kInterpretersGuard = 303,
               kInterpretersSizes = 305;
@@ -66,7 +66,7 @@ void translate(const std::exception_ptr& thrown, void*) {
   } catch (const rt::ProgramError& error) {
     raise_error(error.code(), without_number(error.what(), ""), hint_for(error.code()));
   } catch (const std::filesystem::filesystem_error& error) {
-    raise_error(kCannotWrite, error.what(), "check the path, its permissions and the disk");
+    raise_error(errors::kCannotWrite, error.what(), "check the path, its permissions and the disk");
   } catch (const ir::InternalError& error) {
     raise("InternalError", readable(error.what()));
   }

@@ -2,9 +2,8 @@
 """Holds error numbers and docs/errors.md to each other: every number in the source has its section, every section a
 number in the source, no number has two names, and every number is seen in a test. Prints what is missing, one per line.
 
-A number is named where it is defined, `constexpr int kSizeOverflow = 301;` or `kSyntaxError = 501,`, or stands as a literal
-in user_error(301, ...). A test sees it as "BR0301", by its name, or as the number 301 on a line that speaks of an error
-or a code, or as an argument of such a function: expect_user_error(301, ...).
+Numbers are named in the tables of HEADERS and nowhere else; no call has a literal. A test sees a number as "BR0301", by its name, or as
+the number 301 on a line that speaks of an error or a code, or as an argument of such a function: expect_user_error(301, ...).
 """
 
 import pathlib
@@ -12,12 +11,11 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SOURCE_FOLDERS = ("ir", "analysis", "passes", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "cli", "python")
-# The functions and types that take a number: their first argument.
-USE = re.compile(r"\b(?:user_error|refused\.report|UserError(?:\s+\w+)?|ShapeRuleError|ProgramError|fail)\s*[({]\s*(?:(\d+)\s*,|((?:\w+::)*k[A-Z]\w*)\b)")
-# A constant that is used elsewhere, in a conditional or through a helper: its name is known to be an error's by its header.
-DEFINITION = re.compile(r"\b(k[A-Z]\w*)\s*=\s*(\d+)\b")
-ERROR_HEADERS = ("ir/parser.h", "analysis/costs/errors.h", "passes/kernel_choice.h", "frontend/errors.h", "frontend/device_errors.h", "runtime/program.h", "cli/errors.h", "pipeline/errors.h", "python/errors.h")
+SOURCE_FOLDERS = ("ir", "analysis", "passes", "solver", "split", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "cli", "python")
+HEADERS = ("ir/error_numbers.h", "runtime/program.h")
+DEFINITION = re.compile(r"constexpr int (k[A-Z]\w*) = (\d+);")
+# A call of what takes a number, with a literal.
+LITERAL = re.compile(r"\b(?:user_error|refused\.report|UserError(?:\s+\w+)?|ShapeRuleError|ProgramError|fail)\s*[({]\s*(\d+)\s*,")
 
 
 def sources(folders):
@@ -29,37 +27,17 @@ def sources(folders):
 
 def used_numbers():
     """number -> the files that use it, number -> its names, and what is wrong with them."""
-    texts = dict(sources(SOURCE_FOLDERS))
-    definitions = {}  # (file or folder or None, name) -> number; a name is looked up in its file first
-    for path, text in texts.items():
-        for name, number in DEFINITION.findall(text):
-            for scope in (path, path.relative_to(ROOT).parts[0], None):
-                definitions.setdefault((scope, name), int(number))
+    texts = {path.relative_to(ROOT): text for path, text in sources(SOURCE_FOLDERS)}
     places, names, problems = {}, {}, []
-
-    def note(path, number, name):
-        places.setdefault(number, set()).add(str(path.relative_to(ROOT)))
-        names.setdefault(number, set())
-        if name:
-            names[number].add(name)
-
+    for header in map(pathlib.Path, HEADERS):
+        for name, number in DEFINITION.findall(texts[header]):
+            using = [str(path) for path, text in texts.items() if path != header and re.search(rf"\b{name}\b", text)]
+            if not using and header.parts[0] != "runtime":
+                problems.append(f"{header}: {name} is used nowhere")
+            places.setdefault(int(number), set()).update(using or [str(header)])
+            names.setdefault(int(number), set()).add(name)
     for path, text in texts.items():
-        where = path.relative_to(ROOT)
-        if str(where) in ERROR_HEADERS:
-            for name, number in DEFINITION.findall(text):
-                if int(number) >= 100 or "errors" in path.name:  # not a limit that stands in the same header
-                    if sum(len(re.findall(rf"\b{name}\b", t)) for t in texts.values()) < 2:
-                        problems.append(f"{where}: {name} is used nowhere")
-                    note(path, int(number), name)
-        for literal, name in USE.findall(text):
-            name = name.split("::")[-1]
-            scopes = (path, where.parts[0], None)
-            number = int(literal) if literal else next(
-                (definitions[s, name] for s in scopes if (s, name) in definitions), None)  # fmt: skip
-            if number is None:
-                problems.append(f"{where}: the value of {name} is not found")
-            else:
-                note(path, number, name)
+        problems += [f"{path}: {literal} stands as a literal: HEADERS name the numbers" for literal in LITERAL.findall(text)]
     return places, names, problems
 
 

@@ -16,7 +16,7 @@ import statistics
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ("ir", "analysis", "passes", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "cli", "python")
+ROOMS = ("ir", "analysis", "passes", "solver", "split", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "cli", "python")
 NEARLY_ALL = 0.75
 COMMENT = re.compile(r"//[^\n]*")
 INCLUDE = re.compile(r'#include "([^"]+)"')

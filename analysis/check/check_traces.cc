@@ -9,6 +9,7 @@
 #include "analysis/check/event_graph.h"
 #include "analysis/check/projection.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::check {
 namespace {
@@ -143,7 +144,8 @@ class Proof {
       k = next;
     }
     ir::user_error(
-        kDeadlock, {}, fmt::format("ranks wait for each other (channels {}):{}", to_string(channels), lines),
+        errors::kDeadlock, {},
+        fmt::format("ranks wait for each other (channels {}):{}", to_string(channels), lines),
         channels == ChannelPolicy::global
             ? "start these collectives in one order on all ranks, or give them channels of their own "
               "(channels communicator, pair or edge)"

@@ -18,9 +18,6 @@
 namespace braid::check {
 
 // Numbers of its user errors (docs/errors.md).
-inline constexpr int kRanksDisagree = 900;
-inline constexpr int kDeadlock = 901;
-inline constexpr int kNotOneProgram = 902;
 
 // Communicator::kMaxInFlight of the runtime.
 inline constexpr int kInFlight = 32;

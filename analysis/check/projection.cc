@@ -9,6 +9,7 @@
 #include "analysis/check/check_traces.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::check {
 namespace {
@@ -27,19 +28,19 @@ void same_world(const std::vector<CollectiveTrace>& traces) {
   const CollectiveTrace& first = traces[0];
   for (const CollectiveTrace& t : traces) {
     if (t.ranks != first.ranks) {
-      ir::user_error(kNotOneProgram, {.file = t.source},
+      ir::user_error(errors::kNotOneProgram, {.file = t.source},
                      fmt::format("is for {} ranks, {} is for {}", t.ranks, first.source, first.ranks),
                      kCompileAlike);
     }
     if (t.channels != first.channels) {
-      ir::user_error(kNotOneProgram, {.file = t.source},
+      ir::user_error(errors::kNotOneProgram, {.file = t.source},
                      fmt::format("has channels {}, {} has {}", to_string(t.channels), first.source,
                                  to_string(first.channels)),
                      kCompileAlike);
     }
   }
   if (traces.size() != 1 && std::ssize(traces) != first.ranks) {
-    ir::user_error(kNotOneProgram, {.file = first.source},
+    ir::user_error(errors::kNotOneProgram, {.file = first.source},
                    fmt::format("is for {} ranks, but {} programs were given", first.ranks, traces.size()),
                    "give one program for all ranks, or one for each");
   }
@@ -63,7 +64,7 @@ void same_groups(const Projection& p) {
     std::string text = fmt::format("the ranks mean different groups by '{}':", name);
     for (const auto& [parts, who] : all)
       text += fmt::format("\n  {}: ranks {}", ranks_text(who), ir::parts_text(parts));
-    ir::user_error(kRanksDisagree, {}, text, "give groups of different ranks different names");
+    ir::user_error(errors::kRanksDisagree, {}, text, "give groups of different ranks different names");
   }
 }
 
@@ -156,7 +157,7 @@ void compare(const Projection& p) {
                                       : fmt::format("nothing: stops after number {}, {}", length - 1,
                                                     describe(p.event(who[0], s.events[first][length - 1]))));
       }
-      ir::user_error(kRanksDisagree, {}, text, kCompileAlike);
+      ir::user_error(errors::kRanksDisagree, {}, text, kCompileAlike);
     }
   }
 }

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "analysis/costs/errors.h"
 #include "analysis/costs/json_document.h"
+#include "ir/error_numbers.h"
 #include "ir/input_file.h"
 
 namespace braid::analysis {
@@ -14,7 +14,7 @@ constexpr double kMaxNs = 1e15;  // eleven days
 }  // namespace
 
 CostEntries parse_cost_file(const std::string& text, const std::string& file) {
-  const JsonDocument doc(text, file, kCostFileNotJson, kBadCostFile);
+  const JsonDocument doc(text, file, errors::kCostFileNotJson, errors::kBadCostFile);
   JsonObject root = doc.object();
   root.integer("version", 1, 1);
   CostEntries result;

@@ -5,10 +5,10 @@
 
 #include "analysis/costs/collective_model.h"
 #include "analysis/costs/cost_file.h"
-#include "analysis/costs/errors.h"
 #include "ir/collective_table.h"
 #include "ir/comm_buffer.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::analysis {
 namespace {
@@ -35,7 +35,7 @@ std::int64_t CostModel::value(const ir::Expr& e) const {
   }
   const std::int64_t most = ir::bounds(chosen).max;
   if (most >= ir::kUnbounded) {
-    ir::user_error(kNoUpperBound, {},
+    ir::user_error(errors::kNoUpperBound, {},
                    fmt::format("the size {} has no upper bound, so nothing can be priced", ir::to_string(e)),
                    "give its dimensions an upper bound or a value");
   }
@@ -45,8 +45,8 @@ std::int64_t CostModel::value(const ir::Expr& e) const {
 std::optional<double> CostModel::explicit_ns(const ir::Graph& graph, ir::OpId op) const {
   const auto checked = [&](double ns, const char* by) {
     if (!(ns >= 0 && ns <= kMaxNs)) {
-      ir::user_error(kBadTime, {.node = graph[op].name}, fmt::format("{} says that it takes {} ns", by, ns),
-                     "a time is 0 to 1e15 ns");
+      ir::user_error(errors::kBadTime, {.node = graph[op].name},
+                     fmt::format("{} says that it takes {} ns", by, ns), "a time is 0 to 1e15 ns");
     }
     return ns;
   };

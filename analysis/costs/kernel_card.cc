@@ -1,7 +1,7 @@
 #include "analysis/costs/kernel_card.h"
 
-#include "analysis/costs/errors.h"
 #include "analysis/costs/json_document.h"
+#include "ir/error_numbers.h"
 #include "ir/input_file.h"
 
 namespace braid::analysis {
@@ -37,7 +37,7 @@ KernelCard card_of(JsonObject object) {
 }  // namespace
 
 std::vector<KernelCard> parse_kernel_cards(const std::string& text, const std::string& file) {
-  const JsonDocument doc(text, file, kCardsNotJson, kBadCards);
+  const JsonDocument doc(text, file, errors::kCardsNotJson, errors::kBadCards);
   std::vector<KernelCard> cards;
   JsonObject root = doc.object();
   for (const JsonValue& value : root.value("cards").array()) cards.push_back(card_of(JsonObject(value)));

@@ -6,10 +6,10 @@
 #include <set>
 
 #include "analysis/costs/embedded_machines.h"
-#include "analysis/costs/errors.h"
 #include "analysis/costs/json_document.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/input_file.h"
 
 namespace braid::analysis {
@@ -121,7 +121,7 @@ CollectiveSettings collective_settings(JsonObject object) {
 }  // namespace
 
 Machine parse_machine(const std::string& text, const std::string& file) {
-  const JsonDocument doc(text, file, kMachineNotJson, kBadMachine);
+  const JsonDocument doc(text, file, errors::kMachineNotJson, errors::kBadMachine);
   JsonObject root = doc.object();
   root.integer("version", 1, 1);
   Machine m;
@@ -162,7 +162,7 @@ Machine load_machine(const std::string& name_or_file) {
   for (const EmbeddedMachine& m : embedded_machines()) {
     if (name_or_file == m.name) return parse_machine(std::string(m.json), std::string(m.name) + ".json");
   }
-  ir::user_error(kUnknownMachine, {}, fmt::format("no machine is called '{}'", name_or_file),
+  ir::user_error(errors::kUnknownMachine, {}, fmt::format("no machine is called '{}'", name_or_file),
                  fmt::format("one of {}, or the path of a machine file that ends in .json",
                              fmt::join(machine_names(), ", ")));
 }
@@ -202,12 +202,13 @@ GroupTopology place_of(const Machine& machine, std::span<const int> ranks) {
 
 GroupTopology topology(const Machine& machine, std::span<const int> ranks, int siblings) {
   for (int r : ranks) {
-    if (r < 0) ir::user_error(kOutsideOfMachine, {}, fmt::format("rank {} of a group is negative", r));
+    if (r < 0)
+      ir::user_error(errors::kOutsideOfMachine, {}, fmt::format("rank {} of a group is negative", r));
   }
   GroupTopology result = place_of(machine, ranks);
   result.siblings = siblings;
   if (result.nodes > 1 && !machine.collectives.network) {
-    ir::user_error(kOutsideOfMachine, {},
+    ir::user_error(errors::kOutsideOfMachine, {},
                    fmt::format("a group spans {} nodes, but machine '{}' is one node of {}", result.nodes,
                                machine.name, machine.devices_per_node),
                    "choose a machine with a network, or give this one a 'network' in its file");

@@ -15,15 +15,16 @@
 #include <nlohmann/json.hpp>
 
 #include "frontend/import.h"
-#include "frontend/sharding/candidates.h"
-#include "frontend/sharding/mesh.h"
-#include "frontend/sharding/problem.h"
 #include "ir/error.h"
+#include "solver/problem.h"
+#include "split/candidates.h"
+#include "split/mesh.h"
 
 namespace braid {
 namespace {
 
-using namespace frontend::sharding;
+using namespace solver;
+using namespace split;
 
 // The contest marks what is impossible with this cost.
 constexpr Cost kImpossible = 1'000'000'000'000'000'000;

@@ -10,6 +10,7 @@
 #include "codegen/build_cached.h"
 #include "codegen/toolchain.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "runtime/hash.h"
 
 namespace braid::codegen::cpp {
@@ -33,7 +34,7 @@ std::string build_library(const std::string& dir, const std::string& name, const
         fmt::format("{} -shared {} {} {} -o {}", compile, shell_word(source.string()),
                     shell_word(runtime.library.string()), link, shell_word(partial.string()));
     run_compiler(command, partial, target, options.verbose, [&](const std::string& lines) {
-      ir::user_error(603, {.file = source.string()},
+      ir::user_error(errors::kCompilerFailed, {.file = source.string()},
                      fmt::format("the host compiler failed:\n    {}{}", command, lines),
                      "set CXX and BRAID_CXXFLAGS for another compiler and other flags (default: c++ and -O3 "
                      "-march=native)");

@@ -17,6 +17,7 @@
 #include "ir/effects.h"
 #include "ir/element.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "ir/typing.h"
 #include "ir/written_inputs.h"
 #include "runtime/program_abi.h"
@@ -91,7 +92,7 @@ void ProgramEmitter::refuse_unsupported() const {
         refuse(id, fmt::format("the {} algorithm", to_string(c->algorithm)));
     }
   }
-  refused.report(601, "C++");
+  refused.report(errors::kNotInCpp, "C++");
 }
 
 void ProgramEmitter::index_interface() {

@@ -15,15 +15,13 @@
 #include "codegen/temp_dir.h"
 #include "codegen/toolchain.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::codegen::cuda {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr int kNoNvcc = 643;
-constexpr int kNvccFailed = 644;
 
 // The emulated device knows the locks that a host thread holds.
 constexpr const char* kWrapped =
@@ -79,7 +77,7 @@ std::string build_emulated(const std::string& dir, const std::string& name, cons
       "-DBRAID_EMULATED_DEVICE -I{}",
       compiler, word(runtime.headers));
   const auto fail = [&](const std::string& command, const std::string& lines) {
-    ir::user_error(603, {.file = source.string()},
+    ir::user_error(errors::kCompilerFailed, {.file = source.string()},
                    fmt::format("the host compiler failed on the source for the emulated device:\n    {}{}",
                                command, lines),
                    "set CXX to another compiler: g++ 12 or later");
@@ -121,7 +119,7 @@ std::string build_nvcc(const std::string& dir, const std::string& name,
     const std::optional<std::string> number = architecture(text);
     constexpr int kOldest = 80;
     if (!number || std::stoi(*number) < kOldest)
-      ir::user_error(kNoNvcc, {}, fmt::format("'{}' is not a GPU architecture from sm_80 on", text),
+      ir::user_error(errors::kNoNvcc, {}, fmt::format("'{}' is not a GPU architecture from sm_80 on", text),
                      "give for example sm_80 or sm_90a");
     numbers.push_back(*number);
   }
@@ -142,7 +140,8 @@ std::string build_nvcc(const std::string& dir, const std::string& name,
   }
   const std::optional<std::string> found = find_nvcc();
   if (!found) {
-    ir::user_error(kNoNvcc, {}, "nvcc was not found in $CUDA_HOME, $CUDA_PATH, $PATH or /usr/local/cuda",
+    ir::user_error(errors::kNoNvcc, {},
+                   "nvcc was not found in $CUDA_HOME, $CUDA_PATH, $PATH or /usr/local/cuda",
                    "install the CUDA toolkit (or the wheels nvidia-*-cu13) and set CUDA_HOME; the emulated "
                    "device needs neither");
   }
@@ -162,7 +161,7 @@ std::string build_nvcc(const std::string& dir, const std::string& name,
       *found, host,
       fmt::format("-std=c++20 -O2{} -Xcompiler=-fPIC -I{}{}", targets, word(runtime.headers), nccl_headers)};
   const auto fail = [&](const std::string& command, const std::string& lines) {
-    ir::user_error(kNvccFailed, {.file = source.string()},
+    ir::user_error(errors::kNvccFailed, {.file = source.string()},
                    fmt::format("nvcc failed:\n    {}{}", command, lines),
                    "use CUDA 12.3 and NCCL 2.18 or later; NCCL_ROOT gives the path of NCCL");
   };

@@ -9,6 +9,7 @@
 #include "ir/comm_buffer.h"
 #include "ir/effects.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::codegen::cuda {
 namespace {
@@ -41,7 +42,7 @@ void check_peer_kernel(const ir::Graph& graph, ir::OpId id) {
   const std::string hint = "use --force-kernel '" + graph[id].name + "=library'";
   const auto check_place = [&](const ir::TensorRef& ref, bool is_read) {
     if (ir::reachable_by_peers(graph, ref, k.group, is_read)) return;
-    ir::user_error(kNoSuchKernel, where,
+    ir::user_error(errors::kCudaCollectiveKernel, where,
                    fmt::format("'{}' is not in symmetric memory of group '{}', where peers' '{}' "
                                "kernels could reach it",
                                graph[ref.buffer].name, graph[k.group].name, to_string(k.algorithm)),
@@ -55,7 +56,7 @@ void check_peer_kernel(const ir::Graph& graph, ir::OpId id) {
       const bool in_place =
           i == j && k.kind == CollectiveKind::all_reduce && same_place(k.inputs[i], k.outputs[i], graph);
       if (in_place || !overlap(k.inputs[i], k.outputs[j], graph)) continue;
-      ir::user_error(kNoSuchKernel, where,
+      ir::user_error(errors::kCudaCollectiveKernel, where,
                      fmt::format("a result of a '{}' kernel may not overlap its operand '{}'",
                                  to_string(k.algorithm), graph[k.inputs[i].buffer].name),
                      hint);

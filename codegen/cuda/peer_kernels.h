@@ -9,7 +9,6 @@
 namespace braid::codegen::cuda {
 
 // User error: a kernel for a collective that does not exist or cannot reach the operands.
-inline constexpr int kNoSuchKernel = 645;
 
 // True for a supported one_shot or two_shot; everything else is left to NCCL or refused.
 bool is_peer_kernel(const ir::CollectiveKernel& k);

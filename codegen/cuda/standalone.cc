@@ -10,14 +10,13 @@
 
 #include "codegen/toolchain.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::codegen::cuda {
 
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr int kNoRuntime = 604;
 
 // Follows #include "runtime/..." from file to file, through both sides of every #ifdef.
 class Closure {
@@ -30,7 +29,7 @@ class Closure {
     std::ostringstream text;
     text << file.rdbuf();
     if (!file) {
-      ir::user_error(kNoRuntime, {.file = (root_ / name).string()},
+      ir::user_error(errors::kNoRuntime, {.file = (root_ / name).string()},
                      "a source of Braid's runtime is missing, so the folder would not build alone",
                      "install Braid again, or set BRAID_RUNTIME_DIR to a folder that holds all of runtime/");
     }

@@ -12,13 +12,10 @@
 #include "codegen/refused_operations.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::codegen::cuda {
 namespace {
-
-constexpr int kNoSuchOperation = 640;
-constexpr int kNoSuchCollective = 641;
-constexpr int kNoSuchPolicy = 642;
 
 void check_collective(const ir::Graph& graph, ir::OpId id, const ir::CollectiveKernel& k) {
   const ir::Location where{.node = node_names(graph, std::span(&id, 1)),
@@ -37,7 +34,7 @@ void check_collective(const ir::Graph& graph, ir::OpId id, const ir::CollectiveK
   const bool chosen = k.algorithm != ir::Algorithm::unasked && k.algorithm != ir::Algorithm::automatic;
   if (chosen && !row.nccl.contains(k.algorithm)) {
     ir::user_error(
-        kNoSuchKernel, where,
+        errors::kCudaCollectiveKernel, where,
         fmt::format("the CUDA target has no '{}' kernel for {}, and NCCL takes no algorithm per call",
                     to_string(k.algorithm), to_string(k.kind)),
         "leave 'algorithm' out, or use --force-kernel '*=automatic' or --target cpu");
@@ -51,7 +48,7 @@ void check_collective(const ir::Graph& graph, ir::OpId id, const ir::CollectiveK
         dtype == ir::DType::boolean && k.reduce != ir::ReduceKind::max && k.reduce != ir::ReduceKind::min;
     const bool mean = k.reduce == ir::ReduceKind::avg && !ir::is_float(dtype);
     if (small || truth || mean) {
-      ir::user_error(kNoSuchCollective, where,
+      ir::user_error(errors::kCudaReduction, where,
                      fmt::format("NCCL has no '{}' reduction of {}", to_string(k.reduce), to_string(dtype)),
                      "cast to f32 or i32 before the collective, or use --target cpu");
     }
@@ -101,17 +98,17 @@ void check_supported(const ir::Schedule& schedule, const std::vector<Unit>& unit
       refused.add(node_names(graph, std::span(&id, 1)), what);
     }
   }
-  refused.report(kNoSuchOperation, "CUDA");
+  refused.report(errors::kNotInCuda, "CUDA");
   if (const auto parted = parted_transfer(schedule)) {
     ir::user_error(
-        kNoSuchPolicy, {.node = node_names(graph, std::span(&parted->send, 1)), .op = "send"},
+        errors::kCudaChannelPolicy, {.node = node_names(graph, std::span(&parted->send, 1)), .op = "send"},
         fmt::format("'{}' is between '{}' and its receive '{}': on one stream they would deadlock",
                     graph[parted->between].name, graph[parted->send].name, graph[parted->receive].name),
         "move the receive next to the send");
   }
   if (schedule.channels == ir::ChannelPolicy::pair || schedule.channels == ir::ChannelPolicy::edge) {
     ir::user_error(
-        kNoSuchPolicy, {},
+        errors::kCudaChannelPolicy, {},
         fmt::format(
             "the CUDA target issues collectives in one order, but the program's channel policy is '{}'",
             to_string(schedule.channels)),

@@ -2,6 +2,7 @@
 // dimension of a float32 tensor. Attribute `descending` (0 or 1, default 0). NaNs come last.
 #include <frontend/op_context.h>
 #include <frontend/op_registry.h>
+#include <ir/error_numbers.h>
 #include <ir/extern_registry.h>
 
 #include <algorithm>
@@ -117,7 +118,7 @@ const braid::ir::RegisterExternKernel kKernel{{
 
 void lower(braid::frontend::OpContext& c) {
   const braid::ir::TensorBox x = c.input(0);
-  if (x.rank() == 0) c.fail(braid::frontend::kShapeMismatch, "a scalar has no rows");
+  if (x.rank() == 0) c.fail(braid::errors::kShapeMismatch, "a scalar has no rows");
   const std::int64_t descending = c.int_attribute("descending", 0);
   c.set_output(0, c.lowering().extern_call("row_sort", {x}, {{x.dtype(), x.sizes()}},
                                            {{"descending", descending}})[0]);

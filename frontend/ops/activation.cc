@@ -1,5 +1,6 @@
 // Activation functions that are more than one instruction.
 #include "frontend/ops/activation_formulas.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -20,7 +21,7 @@ void lower_leaky_relu(OpContext& c) {
 void lower_gelu(OpContext& c) {
   const std::string approximate = c.string_attribute("approximate", "none");
   if (approximate != "none" && approximate != "tanh") {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'approximate' is '{}', expected 'none' or 'tanh'", approximate));
   }
   set_elementwise(c, approximate == "tanh" ? gelu_by_tanh : gelu);
@@ -34,7 +35,7 @@ void lower_clip(OpContext& c) {
     if (c.version() >= 11) {
       if (!c.has_input(k)) return;
       if (c.rank(k) != 0)
-        c.fail(kShapeMismatch, fmt::format("input {} ('{}') is not a scalar", k, attribute));
+        c.fail(errors::kShapeMismatch, fmt::format("input {} ('{}') is not a scalar", k, attribute));
       x = binary(c.lowering(), code, x, c.input(k));
     } else if (c.has_attribute(attribute)) {
       x = binary(c.lowering(), code, x, c.lowering().scalar(dtype, c.float_attribute(attribute, 0)));

@@ -6,13 +6,14 @@
 #include <utility>
 
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
 
 void require_rank(OpContext& c, const TensorBox& x, std::size_t rank, const char* what) {
   if (x.rank() != rank)
-    c.fail(kShapeMismatch, fmt::format("{} has rank {}, expected {}", what, x.rank(), rank));
+    c.fail(errors::kShapeMismatch, fmt::format("{} has rank {}, expected {}", what, x.rank(), rank));
 }
 
 // How many query heads share a key head. The numbers of heads must be known.
@@ -20,11 +21,11 @@ std::int64_t heads_per_key_head(OpContext& c, const AttentionOperands& a) {
   const Expr heads = a.query.sizes()[1], key_heads = a.key.sizes()[1];
   if (heads == key_heads) return 1;
   if (!heads.is_constant() || !key_heads.is_constant()) {
-    c.fail(kUnknownShape, fmt::format("the numbers of heads, {} and {}, are not known", to_string(heads),
-                                      to_string(key_heads)));
+    c.fail(errors::kUnknownShape, fmt::format("the numbers of heads, {} and {}, are not known",
+                                              to_string(heads), to_string(key_heads)));
   }
   if (key_heads.constant() <= 0 || heads.constant() <= 0 || heads.constant() % key_heads.constant() != 0) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("{} heads of the query for {} of the key", to_string(heads), to_string(key_heads)),
            "the heads of the key must divide those of the query");
   }
@@ -39,13 +40,14 @@ void check(OpContext& c, AttentionOperands& a) {
   require_rank(c, a.value, 4, "the value");
   for (const TensorBox* x : {&a.query, &a.key, &a.value}) {
     if (!is_float(x->dtype()))
-      c.fail(kTypeMismatch, fmt::format("attention of {}, expected a float type", to_string(x->dtype())));
+      c.fail(errors::kTypeMismatch,
+             fmt::format("attention of {}, expected a float type", to_string(x->dtype())));
   }
   const auto same = [&](const TensorBox& x, std::size_t i, const TensorBox& y, std::size_t k,
                         const char* what) {
     const Expr p = x.sizes()[i], q = y.sizes()[k];
     if (p.is_constant() && q.is_constant() && !(p == q))
-      c.fail(kShapeMismatch, fmt::format("{} differ: {} and {}", what, to_string(p), to_string(q)));
+      c.fail(errors::kShapeMismatch, fmt::format("{} differ: {} and {}", what, to_string(p), to_string(q)));
     l.require_equal(p, q);
   };
   same(a.query, 0, a.key, 0, "the batches of query and key");
@@ -56,23 +58,25 @@ void check(OpContext& c, AttentionOperands& a) {
   heads_per_key_head(c, a);
   for (const auto& [value, what] : {std::pair{a.scale, "scale"}, std::pair{a.softcap, "softcap"}}) {
     if (!std::isfinite(value))
-      c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}, expected a finite number", what, value));
+      c.fail(errors::kInvalidAttribute,
+             fmt::format("attribute '{}' is {}, expected a finite number", what, value));
   }
   if (a.mask) {
     TensorBox& mask = *a.mask;
     if (mask.dtype() != DType::boolean && !is_float(mask.dtype()))
-      c.fail(kTypeMismatch,
+      c.fail(errors::kTypeMismatch,
              fmt::format("a mask of {}, expected bool or a float type", to_string(mask.dtype())));
     if (mask.rank() > 4)
-      c.fail(kShapeMismatch, fmt::format("the mask has rank {}, expected at most 4", mask.rank()));
+      c.fail(errors::kShapeMismatch, fmt::format("the mask has rank {}, expected at most 4", mask.rank()));
     while (mask.rank() < 4) mask = l.unsqueeze(mask, 0);
     const Expr wanted[] = {a.query.sizes()[0], a.query.sizes()[1], a.query.sizes()[2], a.key.sizes()[2]};
     for (std::size_t d = 0; d < 4; ++d) {
       const Expr have = mask.sizes()[d];
       if (have.is_constant(1)) continue;
       if (have.is_constant() && wanted[d].is_constant() && !(have == wanted[d])) {
-        c.fail(kShapeMismatch, fmt::format("the mask has size {} in dimension {} of 4, expected {} or 1",
-                                           to_string(have), d, to_string(wanted[d])));
+        c.fail(errors::kShapeMismatch,
+               fmt::format("the mask has size {} in dimension {} of 4, expected {} or 1", to_string(have), d,
+                           to_string(wanted[d])));
       }
       l.require_equal(have, wanted[d]);
     }
@@ -81,7 +85,7 @@ void check(OpContext& c, AttentionOperands& a) {
     if (!*row) continue;
     require_rank(c, **row, 1, "a number per row");
     if ((*row)->dtype() != DType::i32 && (*row)->dtype() != DType::i64)
-      c.fail(kTypeMismatch,
+      c.fail(errors::kTypeMismatch,
              fmt::format("numbers per row of {}, expected i32 or i64", to_string((*row)->dtype())));
     same(a.query, 0, **row, 0, "the batches of query and numbers per row");
   }

@@ -6,6 +6,7 @@
 
 #include "frontend/ops/broadcast.h"
 #include "frontend/ops/statistics.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -15,7 +16,7 @@ bool is_training(OpContext& c) {
   const bool training = c.version() >= 7 ? c.has_output(1)  // only training updates the statistics
                                          : c.int_attribute("is_test", 0) == 0;
   if (training) {
-    c.fail(kUnsupportedForm, "this BatchNormalization is for training",
+    c.fail(errors::kUnsupportedForm, "this BatchNormalization is for training",
            "export the model for inference, or for operator set 14 or newer");
   }
   return false;
@@ -37,7 +38,7 @@ TensorBox running(OpContext& c, int k, const TensorBox& current) {
 void lower_with_own_statistics(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const DType compute = compute_type(c.dtype(0));
-  if (c.rank(0) < 2) c.fail(kShapeMismatch, "the input must have at least two dimensions");
+  if (c.rank(0) < 2) c.fail(errors::kShapeMismatch, "the input must have at least two dimensions");
   std::vector<int> axes;
   for (int k = 0; k < c.rank(0); ++k) {
     if (k != 1) axes.push_back(k);
@@ -103,7 +104,7 @@ void lower_batch_normalization(OpContext& c) {
   if (is_training(c)) return lower_with_own_statistics(c);
   ir::Lowering& l = c.lowering();
   const DType dtype = c.dtype(0), compute = compute_type(dtype);
-  if (c.rank(0) < 1) c.fail(kShapeMismatch, "the input must have at least one dimension");
+  if (c.rank(0) < 1) c.fail(errors::kShapeMismatch, "the input must have at least one dimension");
   const double epsilon = c.float_attribute("epsilon", 1e-5f);
   std::vector<TensorBox> parameters;
   for (int k = 1; k < 5; ++k) parameters.push_back(l.cast(parameter(c, k), compute));

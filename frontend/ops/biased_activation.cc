@@ -2,6 +2,7 @@
 #include "frontend/ops/activation_formulas.h"
 #include "frontend/ops/operand_sizes.h"
 #include "frontend/schemas.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -13,7 +14,7 @@ template <Formula formula>
 void lower_biased(OpContext& c) {
   if (!c.has_input(1)) return set_elementwise(c, formula);
   require_rank(c, 1, {1});
-  if (c.rank(0) == 0) c.fail(kShapeMismatch, "the input is a scalar");
+  if (c.rank(0) == 0) c.fail(errors::kShapeMismatch, "the input is a scalar");
   require_sizes(c, 1, {c.size(0, -1)}, "the size of the last axis");
   const DType dtype = c.dtype(0), compute = compute_type(dtype);
   c.set_output(
@@ -47,7 +48,7 @@ void lower_bias_split_gelu(OpContext& c) {
   require_rank(c, 0, {3});
   require_sizes(c, 1, {c.size(0, 2)}, "the hidden size");
   const std::int64_t hidden = known_size(c, c.size(0, 2), "the hidden size");
-  if (hidden % 2 != 0) c.fail(kShapeMismatch, fmt::format("the hidden size {} is odd", hidden));
+  if (hidden % 2 != 0) c.fail(errors::kShapeMismatch, fmt::format("the hidden size {} is odd", hidden));
   const DType dtype = c.dtype(0), compute = compute_type(dtype);
   const TensorBox sum = binary(l, OpCode::add, l.cast(c.input(0), compute), l.cast(c.input(1), compute));
   c.set_output(0, l.pointwise({l.slice(sum, 2, 0, hidden / 2), l.slice(sum, 2, hidden / 2, hidden / 2)},

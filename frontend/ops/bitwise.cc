@@ -1,5 +1,6 @@
 // Operators on the bits of numbers.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -14,7 +15,7 @@ void lower_not(OpContext& c) { c.set_output(0, unary(c.lowering(), OpCode::bit_n
 void lower_shift(OpContext& c) {
   const std::string direction = c.string_attribute("direction", "");
   if (direction != "LEFT" && direction != "RIGHT")
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'direction' is '{}', expected LEFT or RIGHT", direction));
   c.set_output(0, binary(c.lowering(), direction == "LEFT" ? OpCode::shift_left : OpCode::shift_right,
                          c.input(0), c.input(1)));
@@ -23,7 +24,7 @@ void lower_shift(OpContext& c) {
 void lower_bit_cast(OpContext& c) {
   const DType from = c.dtype(0), to = c.dtype_of(c.int_attribute("to"));
   if (size_of(from) != size_of(to)) {
-    c.fail(kTypeMismatch,
+    c.fail(errors::kTypeMismatch,
            fmt::format("attribute 'to' is {}, whose elements have {} bytes; those of {} have {}",
                        to_string(to), size_of(to), to_string(from), size_of(from)));
   }

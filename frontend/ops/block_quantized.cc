@@ -9,6 +9,7 @@
 #include "frontend/ops/operand_sizes.h"
 #include "frontend/schemas.h"
 #include "ir/element.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -16,13 +17,13 @@ namespace {
 std::int64_t bits_attribute(OpContext& c) {
   const std::int64_t bits = c.int_attribute("bits", 4);
   if (bits != 2 && bits != 4 && bits != 8)
-    c.fail(kInvalidAttribute, fmt::format("attribute 'bits' is {}, expected 2, 4 or 8", bits));
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute 'bits' is {}, expected 2, 4 or 8", bits));
   return bits;
 }
 
 std::int64_t block_size_attribute(OpContext& c, std::int64_t size) {
   if (size < 16 || (size & (size - 1)) != 0)
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'block_size' is {}, expected a power of two from 16 on", size));
   return size;
 }
@@ -52,7 +53,7 @@ class QuantizedRows {
         block_(block_size_attribute(c, c.int_attribute("block_size"))),
         blocks_((columns_ + block_ - 1) / block_) {
     if (c.int_attribute("weight_prepacked", 0) != 0)
-      c.fail(kUnsupportedForm,
+      c.fail(errors::kUnsupportedForm,
              "attribute 'weight_prepacked': weights in the layout of a device are not supported");
     const std::int64_t blob = block_ * bits_ / 8, zeros = (blocks_ * bits_ + 7) / 8;
     require_count(weights, {rows_, blocks_, blob});
@@ -62,7 +63,8 @@ class QuantizedRows {
       require_rank(c, group_index, {1});
       const std::int64_t given = known_size(c, c.size(group_index, 0), "the length of g_idx");
       if (given != columns_ && given != blocks_ * block_)
-        c.fail(kShapeMismatch, fmt::format("input 4 (g_idx) has {} numbers, expected {}", given, columns_));
+        c.fail(errors::kShapeMismatch,
+               fmt::format("input 4 (g_idx) has {} numbers, expected {}", given, columns_));
     }
   }
 
@@ -150,7 +152,8 @@ class QuantizedRows {
   static std::int64_t positive(OpContext& c, const char* name) {
     const std::int64_t value = c.int_attribute(name);
     if (value < 1)
-      c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}, expected at least 1", name, value));
+      c.fail(errors::kInvalidAttribute,
+             fmt::format("attribute '{}' is {}, expected at least 1", name, value));
     return value;
   }
   bool packed_zeros() { return c_.dtype(zero_points) == DType::u8; }
@@ -213,7 +216,7 @@ class QuantizedRows {
         for (std::int64_t column = 0; column < columns_; ++column) {
           const std::int64_t block = groups ? integer_at(*groups, column) : column / block_;
           if (block < 0 || block >= blocks_)
-            c_.fail(kIndexOutOfRange,
+            c_.fail(errors::kIndexOutOfRange,
                     fmt::format("g_idx has {} at {}, but there are {} blocks", block, column, blocks_));
           float zero = static_cast<float>(1 << (bits_ - 1));
           if (zeros) {
@@ -237,7 +240,7 @@ class QuantizedRows {
 void lower_matmul_nbits(OpContext& c) {
   ir::Lowering& l = c.lowering();
   QuantizedRows rows(c);
-  if (c.rank(input) == 0) c.fail(kShapeMismatch, "the input is a scalar");
+  if (c.rank(input) == 0) c.fail(errors::kShapeMismatch, "the input is a scalar");
   const Expr inner = c.size(input, -1);
   check_product(c, inner, rows.columns());
   l.require_equal(inner, rows.columns());
@@ -262,14 +265,16 @@ void lower_matmul_nbits(OpContext& c) {
 void lower_gather_block_quantized(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const int rank = c.rank(0);
-  if (rank < 2) c.fail(kShapeMismatch, fmt::format("the data have rank {}, expected at least 2", rank));
+  if (rank < 2)
+    c.fail(errors::kShapeMismatch, fmt::format("the data have rank {}, expected at least 2", rank));
   const std::int64_t bits = bits_attribute(c),
                      block = block_size_attribute(c, c.int_attribute("block_size", 128));
   const int quantized =
       c.normalize_axis(c.int_attribute("quantize_axis", 1), rank, "attribute 'quantize_axis'");
   if (c.normalize_axis(c.int_attribute("gather_axis", 0), rank, "attribute 'gather_axis'") != 0 ||
       quantized != rank - 1)
-    c.fail(kUnsupportedForm, "only rows of data that are quantised along the last axis can be gathered");
+    c.fail(errors::kUnsupportedForm,
+           "only rows of data that are quantised along the last axis can be gathered");
   const TensorBox data = c.input(0), indices = c.input(1), scales = c.input(2);
   const std::int64_t size = known_size(c, data.sizes().back(), "the last size of the data") * (8 / bits);
   const std::int64_t blocks = (size + block - 1) / block;

@@ -1,5 +1,7 @@
 #include "frontend/ops/broadcast.h"
 
+#include "ir/error_numbers.h"
+
 namespace braid::frontend {
 namespace {
 
@@ -14,8 +16,8 @@ std::string list_of(const std::vector<Expr>& sizes) {
 void require_broadcast_to_first(OpContext& c, int k) {
   const std::vector<Expr>&sizes = c.sizes(0), &own = c.sizes(k);
   const auto fail = [&] {
-    c.fail(kShapeMismatch, fmt::format("input {} of sizes [{}] cannot be broadcast to [{}]", k, list_of(own),
-                                       list_of(sizes)));
+    c.fail(errors::kShapeMismatch, fmt::format("input {} of sizes [{}] cannot be broadcast to [{}]", k,
+                                               list_of(own), list_of(sizes)));
   };
   if (own.size() > sizes.size()) fail();
   for (std::size_t d = 0; d < own.size(); ++d) {
@@ -32,8 +34,9 @@ TensorBox per_channel(OpContext& c, int k) {
   const bool fits =
       c.rank(k) == 1 && (!c.size(k, 0).is_constant() || !channels.is_constant() || c.size(k, 0) == channels);
   if (!fits) {
-    c.fail(kShapeMismatch, fmt::format("input {} has the sizes [{}], expected [{}]: one number per channel",
-                                       k, list_of(c.sizes(k)), to_string(channels)));
+    c.fail(errors::kShapeMismatch,
+           fmt::format("input {} has the sizes [{}], expected [{}]: one number per channel", k,
+                       list_of(c.sizes(k)), to_string(channels)));
   }
   c.lowering().require_equal(c.size(k, 0), channels);
   TensorBox x = c.input(k);

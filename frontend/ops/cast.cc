@@ -1,5 +1,6 @@
 // Changes of the element type.
 #include "frontend/ops/small_types.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -12,7 +13,7 @@ CastOptions options_of(const OpContext& c) {
   } else if (mode == "nearest") {
     options.rounding = PowerRounding::nearest;
   } else if (mode != "up") {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'round_mode' is '{}', expected up, down or nearest", mode));
   }
   return options;

@@ -1,6 +1,7 @@
 // CausalConvWithState: a convolution of each channel with its own window, which sees only present and past. What came
 // before the input is a state, zero if it is absent.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -17,26 +18,28 @@ void lower_causal_conv(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const std::string activation = c.string_attribute("activation", "none");
   if (activation != "none" && activation != "silu" && activation != "swish") {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'activation' is '{}', expected none, silu or swish", activation));
   }
   if (c.rank(0) != 3 || c.rank(1) != 3) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("input of rank {} and weights of rank {}, expected 3", c.rank(0), c.rank(1)));
   }
   const TensorBox x = c.input(0), weights = c.input(1);
   const Expr window = weights.sizes()[2], past = window - 1;
-  if (ir::bounds(window).min < 1) c.fail(kShapeMismatch, "the window is empty");
+  if (ir::bounds(window).min < 1) c.fail(errors::kShapeMismatch, "the window is empty");
   l.require_equal(weights.sizes()[0], x.sizes()[1]);
   l.require_equal(weights.sizes()[1], 1);
   std::optional<TensorBox> state, bias;
   if (c.has_input(2)) {
-    if (c.rank(2) != 1) c.fail(kShapeMismatch, fmt::format("the bias has rank {}, expected 1", c.rank(2)));
+    if (c.rank(2) != 1)
+      c.fail(errors::kShapeMismatch, fmt::format("the bias has rank {}, expected 1", c.rank(2)));
     bias = c.input(2);
     l.require_equal(bias->sizes()[0], x.sizes()[1]);
   }
   if (c.has_input(3)) {
-    if (c.rank(3) != 3) c.fail(kShapeMismatch, fmt::format("the state has rank {}, expected 3", c.rank(3)));
+    if (c.rank(3) != 3)
+      c.fail(errors::kShapeMismatch, fmt::format("the state has rank {}, expected 3", c.rank(3)));
     state = c.input(3);
     l.require_equal(state->sizes()[0], x.sizes()[0]);
     l.require_equal(state->sizes()[1], x.sizes()[1]);

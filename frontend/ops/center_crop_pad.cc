@@ -1,5 +1,6 @@
 // CenterCropPad: the middle of axes that are too long, zeros around axes that are too short.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -16,15 +17,15 @@ void lower_center_crop_pad(OpContext& c) {
     for (std::size_t k = 0; k < x.rank(); ++k) axes.push_back(k);
   }
   if (wanted.size() != axes.size())
-    c.fail(kShapeMismatch, fmt::format("got {} sizes for {} axes", wanted.size(), axes.size()));
+    c.fail(errors::kShapeMismatch, fmt::format("got {} sizes for {} axes", wanted.size(), axes.size()));
   std::vector<Expr> sizes = x.sizes(), begin(x.rank(), 0);  // of the input that is read
   std::vector<bool> changed(x.rank(), false);
   for (std::size_t k = 0; k < axes.size(); ++k) {
     const std::size_t axis = axes[k];
-    if (changed[axis]) c.fail(kInvalidAttribute, "an axis is given twice");
+    if (changed[axis]) c.fail(errors::kInvalidAttribute, "an axis is given twice");
     changed[axis] = true;
     if (ir::bounds(wanted[k]).min < 0)
-      c.fail(kShapeMismatch, fmt::format("axis {} would have size {}", axis, to_string(wanted[k])));
+      c.fail(errors::kShapeMismatch, fmt::format("axis {} would have size {}", axis, to_string(wanted[k])));
     sizes[axis] = wanted[k];
     // At most one of the two is positive. Of an odd difference, the larger half is at the end.
     const Expr cropped = ir::max(ir::floor_div(x.sizes()[axis] - wanted[k], 2), 0);

@@ -1,5 +1,6 @@
 // Col2Im: overlapping blocks, given as columns, are added up to the image that they cover.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -20,11 +21,12 @@ std::vector<Window> windows_of(OpContext& c) {
   const std::vector<std::int64_t> block = c.constant_ints(2, "the sizes of a block");
   const std::size_t n = block.size();
   if (image.size() != n || n == 0)
-    c.fail(kShapeMismatch, fmt::format("{} sizes of the image for {} sizes of a block", image.size(), n));
+    c.fail(errors::kShapeMismatch,
+           fmt::format("{} sizes of the image for {} sizes of a block", image.size(), n));
   const auto list = [&](const char* name, std::size_t count, std::int64_t fallback) {
     const auto given = c.ints_attribute(name).value_or(std::vector<std::int64_t>(count, fallback));
     if (given.size() != count)
-      c.fail(kInvalidAttribute,
+      c.fail(errors::kInvalidAttribute,
              fmt::format("attribute '{}' has {} elements, expected {}", name, given.size(), count));
     return given;
   };
@@ -33,17 +35,19 @@ std::vector<Window> windows_of(OpContext& c) {
   std::vector<Window> windows;
   for (std::size_t k = 0; k < n; ++k) {
     if (strides[k] < 1 || dilations[k] < 1 || block[k] < 1 || pads[k] < 0 || pads[k + n] < 0)
-      c.fail(kInvalidAttribute, "strides, dilations and blocks must be at least 1, pads at least 0");
+      c.fail(errors::kInvalidAttribute, "strides, dilations and blocks must be at least 1, pads at least 0");
     windows.push_back({block[k], strides[k], dilations[k], pads[k], pads[k + n], image[k]});
     if (ir::bounds(windows.back().blocks()).min < 0)
-      c.fail(kShapeMismatch, fmt::format("a block is larger than the image along spatial axis {}", k));
+      c.fail(errors::kShapeMismatch,
+             fmt::format("a block is larger than the image along spatial axis {}", k));
   }
   return windows;
 }
 
 void lower_col2im(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  if (c.rank(0) != 3) c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected 3", c.rank(0)));
+  if (c.rank(0) != 3)
+    c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected 3", c.rank(0)));
   const std::vector<Window> windows = windows_of(c);
   const std::size_t n = windows.size();
   const std::vector<Expr>& in = c.sizes(0);

@@ -11,6 +11,7 @@
 #include "frontend/schemas.h"
 #include "ir/collective_table.h"
 #include "ir/element.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -63,16 +64,16 @@ Parts parts_of(OpContext& c, const char* attribute, const std::vector<std::int64
   std::set<std::int64_t> seen;
   for (const std::int64_t r : listed) {
     if (r < 0 || r >= c.ranks()) {
-      c.fail(kInvalidGroup,
+      c.fail(errors::kInvalidGroup,
              fmt::format("attribute '{}' has rank {}, but there are {} ranks", attribute, r, c.ranks()),
              "compile for the number of ranks for which the model was split (--ranks)");
     }
     if (!seen.insert(r).second)
-      c.fail(kInvalidGroup, fmt::format("attribute '{}' has rank {} twice", attribute, r));
+      c.fail(errors::kInvalidGroup, fmt::format("attribute '{}' has rank {} twice", attribute, r));
   }
   if (each < 1 || static_cast<std::int64_t>(listed.size()) % each != 0) {
-    c.fail(kInvalidGroup, fmt::format("attribute '{}' lists {} ranks, which cannot form groups of {}",
-                                      attribute, listed.size(), each));
+    c.fail(errors::kInvalidGroup, fmt::format("attribute '{}' lists {} ranks, which cannot form groups of {}",
+                                              attribute, listed.size(), each));
   }
   Parts parts;
   for (auto at = listed.begin(); at != listed.end(); at += each) parts.emplace_back(at, at + each);
@@ -91,9 +92,9 @@ Parts group_of(OpContext& c) {
   const std::vector<std::int64_t> several = c.ints_attribute("groups").value_or(std::vector<std::int64_t>{});
   const bool has_size = c.domain() == kBraidDomain && c.has_attribute("group_size");
   if (!several.empty()) {
-    if (!listed.empty()) c.fail(kInvalidGroup, "attributes 'group' and 'groups' exclude each other");
+    if (!listed.empty()) c.fail(errors::kInvalidGroup, "attributes 'group' and 'groups' exclude each other");
     if (!has_size)
-      c.fail(kInvalidGroup, "attribute 'groups' requires 'group_size', the number of ranks in each");
+      c.fail(errors::kInvalidGroup, "attribute 'groups' requires 'group_size', the number of ranks in each");
     return parts_of(c, "groups", several, c.int_attribute("group_size"));
   }
   if (listed.empty()) listed = all_ranks(c);
@@ -101,7 +102,7 @@ Parts group_of(OpContext& c) {
   if (!has_size) return parts;
   if (const std::int64_t size = c.int_attribute("group_size");
       size != static_cast<std::int64_t>(listed.size())) {
-    c.fail(kInvalidGroup,
+    c.fail(errors::kInvalidGroup,
            fmt::format("attribute 'group_size' is {}, but the group has {} ranks", size, listed.size()));
   }
   return parts;
@@ -112,10 +113,11 @@ Parts world(OpContext& c, bool has_group_size) {
   if (has_group_size) {
     const std::int64_t size = c.int_attribute("group_size", 1);
     if (size < 1)
-      c.fail(kInvalidAttribute,
+      c.fail(errors::kInvalidAttribute,
              fmt::format("attribute 'group_size' is {}; a group must have at least one rank", size));
     if (size != c.ranks()) {
-      c.fail(kRankCount, fmt::format("attribute 'group_size' is {}, but there are {} ranks", size, c.ranks()),
+      c.fail(errors::kRankCount,
+             fmt::format("attribute 'group_size' is {}, but there are {} ranks", size, c.ranks()),
              fmt::format("compile with --ranks {}", size));
     }
   }
@@ -128,7 +130,7 @@ ReduceKind reduce_kind(OpContext& c, const std::string& name) {
        {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min, ReduceKind::avg}) {
     if (name == to_string(kind)) return kind;
   }
-  c.fail(kInvalidAttribute,
+  c.fail(errors::kInvalidAttribute,
          fmt::format("attribute 'reduce_op' is '{}', expected sum, prod, max, min or avg", name));
 }
 ReduceKind reduce_op(OpContext& c) { return reduce_kind(c, c.string_attribute("reduce_op", "sum")); }
@@ -138,8 +140,8 @@ ir::Algorithm algorithm(OpContext& c, ir::CollectiveKind kind) {
   const std::string name = c.string_attribute("algorithm", "");
   const std::optional<ir::Algorithm> asked = ir::algorithm_named(name);
   if (!asked || !ir::has_algorithm(kind, *asked)) {
-    c.fail(kInvalidAttribute, fmt::format("attribute 'algorithm' is '{}', expected {}", name,
-                                          fmt::join(ir::row_of(kind).algorithms.names(), ", ")));
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute 'algorithm' is '{}', expected {}", name,
+                                                  fmt::join(ir::row_of(kind).algorithms.names(), ", ")));
   }
   return *asked == ir::Algorithm::automatic ? ir::Algorithm::unasked : *asked;
 }
@@ -169,18 +171,19 @@ void with_algorithm(OpContext& c, ir::Algorithm asked, const F& lower) {
 void require_divisible(OpContext& c, Expr size, std::int64_t ranks, int axis) {
   if (!size.is_constant()) {
     if (!ir::divide_exactly(size, ranks)) {
-      c.fail(kShapeMismatch, fmt::format("the size {} of axis {} is not provably divisible by {} ranks",
-                                         to_string(size), axis, ranks));
+      c.fail(errors::kShapeMismatch,
+             fmt::format("the size {} of axis {} is not provably divisible by {} ranks", to_string(size),
+                         axis, ranks));
     }
   } else if (size.constant() % ranks != 0) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("the size {} of axis {} is not divisible by {} ranks", to_string(size), axis, ranks));
   }
 }
 
 void check_counts(OpContext& c) {
   if (c.input_count() != c.output_count()) {
-    c.fail(kInvalidNode, fmt::format("{} inputs, but {} outputs", c.input_count(), c.output_count()));
+    c.fail(errors::kInvalidNode, fmt::format("{} inputs, but {} outputs", c.input_count(), c.output_count()));
   }
 }
 
@@ -203,7 +206,7 @@ void coalesced(OpContext& c, const Parts& parts, const F& lower) {
   const std::vector<TensorBox> inputs = inputs_of(c);
   for (const TensorBox& x : inputs) {
     if (x.dtype() == inputs[0].dtype()) continue;
-    c.fail(kTypeMismatch,
+    c.fail(errors::kTypeMismatch,
            fmt::format("coalesced tensors have the types {} and {}", to_string(inputs[0].dtype()),
                        to_string(x.dtype())),
            "a collective moves tensors of one type: use one node per type");
@@ -250,7 +253,7 @@ void reduce_scatter(OpContext& c, const Parts& parts, ReduceKind kind) {
 void all_to_all(OpContext& c, const Parts& parts, std::int64_t split, std::int64_t concat,
                 bool blocking = false) {
   for_each_tensor(c, parts, [&](int k, GroupId group) {
-    if (c.rank(k) == 0) c.fail(kShapeMismatch, "a scalar cannot be split into slabs");
+    if (c.rank(k) == 0) c.fail(errors::kShapeMismatch, "a scalar cannot be split into slabs");
     const int from = c.normalize_axis(split, c.rank(k)), to = c.normalize_axis(concat, c.rank(k));
     require_divisible(c, c.sizes(k)[static_cast<std::size_t>(from)],
                       static_cast<std::int64_t>(parts[0].size()), from);
@@ -280,7 +283,7 @@ void braid_all_to_all(OpContext& c) {
   const auto sizes = c.ints_attribute("split_sizes");
   if (!sizes || sizes->empty()) return all_to_all(c, parts, split, concat);
   if (split != 0 || concat != 0) {
-    c.fail(kUnsupportedForm, "attribute 'split_sizes' requires split_axis 0 and concat_axis 0");
+    c.fail(errors::kUnsupportedForm, "attribute 'split_sizes' requires split_axis 0 and concat_axis 0");
   }
   for_each_tensor(c, parts,
                   [&](int k, GroupId group) { return uneven_all_to_all(c, c.input(k), group, *sizes); });
@@ -295,10 +298,10 @@ void braid_shard_dim_all_to_all(OpContext& c) {
 void braid_of_rank(OpContext& c) {
   const std::optional<Tensor>& table = c.value(0).constant;
   if (!table || !table->data.same_on_all_ranks())
-    c.fail(kUnsupportedForm, "its table must be a constant, the same on all ranks");
+    c.fail(errors::kUnsupportedForm, "its table must be a constant, the same on all ranks");
   if (table->sizes.empty() || table->sizes[0] != c.ranks()) {
     c.fail(
-        kRankCount,
+        errors::kRankCount,
         fmt::format("its table has the sizes [{}], but there are {} ranks", fmt::join(table->sizes, ", "),
                     c.ranks()),
         "the first dimension has one row per rank: compile for the number of ranks of the model (--ranks)");
@@ -326,8 +329,8 @@ void braid_wait_tensor(OpContext& c) { c.set_output(0, c.input(0)); }
 int member(OpContext& c, const char* attribute, const Parts& parts) {
   const std::int64_t position = c.int_attribute(attribute, 0);
   if (position < 0 || position >= static_cast<std::int64_t>(parts[0].size())) {
-    c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}, but the group has {} ranks", attribute,
-                                          position, parts[0].size()));
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute '{}' is {}, but the group has {} ranks",
+                                                  attribute, position, parts[0].size()));
   }
   return static_cast<int>(position);
 }
@@ -350,7 +353,7 @@ void braid_recv(OpContext& c) {
   const std::vector<Expr> sizes = c.shape_values(0, "the sizes");
   for (const Expr& size : sizes) {
     if (ir::bounds(size).min < 0)
-      c.fail(kShapeMismatch, fmt::format("size {} may be negative", to_string(size)));
+      c.fail(errors::kShapeMismatch, fmt::format("size {} may be negative", to_string(size)));
   }
   c.set_output(0, c.lowering().recv(dtype, sizes, make_group(c, parts), member(c, "peer", parts)));
 }
@@ -361,7 +364,7 @@ void braid_batch_send_recv(OpContext& c) {
   const auto n = static_cast<std::int64_t>(parts[0].size());
   const auto given = c.ints_attribute("pairs");
   if (!given || given->empty() || given->size() % 2 != 0) {
-    c.fail(kInvalidAttribute, "attribute 'pairs' must alternate sources and targets");
+    c.fail(errors::kInvalidAttribute, "attribute 'pairs' must alternate sources and targets");
   }
   std::vector<GroupId> pairs;
   std::vector<std::int64_t> from(static_cast<std::size_t>(c.ranks()), -1);  // the pair that ends at a rank
@@ -370,7 +373,7 @@ void braid_batch_send_recv(OpContext& c) {
   for (std::size_t k = 0; k < given->size(); k += 2) {
     const std::int64_t source = (*given)[k], target = (*given)[k + 1];
     if (source < 0 || source >= n || target < 0 || target >= n) {
-      c.fail(kInvalidAttribute,
+      c.fail(errors::kInvalidAttribute,
              fmt::format("attribute 'pairs' has {} -> {}, but the group has {} ranks", source, target, n));
     }
     Parts ways;
@@ -378,7 +381,7 @@ void braid_batch_send_recv(OpContext& c) {
       ways.push_back({part[static_cast<std::size_t>(source)], part[static_cast<std::size_t>(target)]});
       std::int64_t& which = from[static_cast<std::size_t>(ways.back()[1])];
       if (which != -1)
-        c.fail(kInvalidAttribute, fmt::format("attribute 'pairs' has two sources for {}", target));
+        c.fail(errors::kInvalidAttribute, fmt::format("attribute 'pairs' has two sources for {}", target));
       which = source == target ? kItself : static_cast<std::int64_t>(pairs.size());
     }
     some_keep |= source == target;
@@ -402,7 +405,8 @@ void braid_batch_send_recv(OpContext& c) {
 int dist_root(OpContext& c, const Parts& parts) {
   const std::int64_t root = c.int_attribute("root", -1);
   if (root < 0 || root >= c.ranks()) {
-    c.fail(kInvalidAttribute, fmt::format("attribute 'root' is {}, but there are {} ranks", root, c.ranks()));
+    c.fail(errors::kInvalidAttribute,
+           fmt::format("attribute 'root' is {}, but there are {} ranks", root, c.ranks()));
   }
   std::optional<std::int64_t> position;  // of rank `root`
   for (const std::vector<int>& part : parts) {
@@ -411,11 +415,11 @@ int dist_root(OpContext& c, const Parts& parts) {
   }
   if (parts.size() == 1) {
     if (!position)
-      c.fail(kInvalidAttribute, fmt::format("attribute 'root' is {}, which is not in the group {}", root,
-                                            fmt::join(parts[0], ",")));
+      c.fail(errors::kInvalidAttribute, fmt::format("attribute 'root' is {}, which is not in the group {}",
+                                                    root, fmt::join(parts[0], ",")));
   } else if (root >= static_cast<std::int64_t>(parts[0].size()) || position.value_or(root) != root) {
     c.fail(
-        kInvalidAttribute,
+        errors::kInvalidAttribute,
         fmt::format("attribute 'root' is {}, which does not name the same position in each of the groups {}",
                     root, ir::parts_text(parts)),
         "use ai.braid's Broadcast, whose 'root' is a position in each group");
@@ -428,7 +432,8 @@ int dist_root(OpContext& c, const Parts& parts) {
 void dist_collective(OpContext& c) {
   std::int64_t declared = c.int_attribute("nb_rank", -1);
   if (declared > 0 && declared != c.ranks()) {
-    c.fail(kRankCount, fmt::format("attribute 'nb_rank' is {}, but there are {} ranks", declared, c.ranks()),
+    c.fail(errors::kRankCount,
+           fmt::format("attribute 'nb_rank' is {}, but there are {} ranks", declared, c.ranks()),
            fmt::format("compile with --ranks {}", declared));
   }
   std::vector<std::int64_t> listed = c.ints_attribute("groups").value_or(std::vector<std::int64_t>{});
@@ -443,7 +448,7 @@ void dist_collective(OpContext& c) {
   constexpr std::string_view kOperations[] = {"all_reduce", "all_gather", "reduce_scatter",
                                               "all_to_all", "broadcast",  "reduce"};
   if (std::find(std::begin(kOperations), std::end(kOperations), operation) == std::end(kOperations)) {
-    c.fail(kUnsupportedForm,
+    c.fail(errors::kUnsupportedForm,
            fmt::format("collective_operation '{}': expected all_reduce, all_gather, reduce_scatter, "
                        "all_to_all, broadcast or reduce; results of gather and scatter would have another "
                        "shape on each rank",
@@ -453,7 +458,7 @@ void dist_collective(OpContext& c) {
   const TensorBox x = c.input(0);
   if (each == 1) return c.set_output(0, x);
   if (c.rank(0) == 0 && operation != "all_reduce" && operation != "broadcast" && operation != "reduce")
-    c.fail(kShapeMismatch, "a scalar cannot be split into slabs");
+    c.fail(errors::kShapeMismatch, "a scalar cannot be split into slabs");
   if (operation == "reduce_scatter" || operation == "all_to_all") require_divisible(c, c.size(0, 0), each, 0);
   const GroupId group = make_group(c, parts);
   ir::Lowering& l = c.lowering();

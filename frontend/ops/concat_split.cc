@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -12,7 +13,7 @@ void lower_concat(OpContext& c) {
   std::vector<TensorBox> parts;
   for (int k = 0; k < c.input_count(); ++k) {
     if (c.rank(k) != rank) {
-      c.fail(kShapeMismatch,
+      c.fail(errors::kShapeMismatch,
              fmt::format("input {} has rank {}, but input 0 has rank {}", k, c.rank(k), rank));
     }
     parts.push_back(c.input(k));
@@ -29,22 +30,23 @@ std::vector<Expr> part_sizes(OpContext& c, Expr size) {
   if (const auto given = c.ints_attribute("split")) return {given->begin(), given->end()};
   if (c.has_input(1)) return c.shape_values(1, "the sizes of the parts");
   const std::int64_t parts = c.int_attribute("num_outputs", c.output_count());
-  if (parts < 1) c.fail(kInvalidAttribute, fmt::format("attribute 'num_outputs' is {}", parts));
+  if (parts < 1) c.fail(errors::kInvalidAttribute, fmt::format("attribute 'num_outputs' is {}", parts));
   if (parts != c.output_count()) {
-    c.fail(kInvalidNode,
+    c.fail(errors::kInvalidNode,
            fmt::format("attribute 'num_outputs' is {}, but there are {} outputs", parts, c.output_count()));
   }
   // Since version 18 the last part may be smaller.
   const std::optional<Expr> exact = ir::divide_exactly(size, parts);
   if (!exact && (c.version() < 18 || !size.is_constant())) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("size {} cannot be split into {} equal parts", to_string(size), parts));
   }
   const Expr part = exact ? *exact : ir::ceil_div(size, parts);
   std::vector<Expr> sizes(static_cast<std::size_t>(parts), part);
   sizes.back() = size - part * (parts - 1);
   if (ir::bounds(sizes.back()).min < 0) {
-    c.fail(kShapeMismatch, fmt::format("size {} cannot be split into {} parts", to_string(size), parts));
+    c.fail(errors::kShapeMismatch,
+           fmt::format("size {} cannot be split into {} parts", to_string(size), parts));
   }
   return sizes;
 }
@@ -56,18 +58,19 @@ void lower_split(OpContext& c) {
   const Expr size = x.sizes()[static_cast<std::size_t>(axis)];
   const std::vector<Expr> parts = part_sizes(c, size);
   if (static_cast<int>(parts.size()) != c.output_count()) {
-    c.fail(kShapeMismatch, fmt::format("got {} sizes for {} outputs", parts.size(), c.output_count()));
+    c.fail(errors::kShapeMismatch,
+           fmt::format("got {} sizes for {} outputs", parts.size(), c.output_count()));
   }
   Expr start = 0;
   for (std::size_t k = 0; k < parts.size(); ++k) {
     if (ir::bounds(parts[k]).min < 0)
-      c.fail(kShapeMismatch, fmt::format("part {} has size {}", k, to_string(parts[k])));
+      c.fail(errors::kShapeMismatch, fmt::format("part {} has size {}", k, to_string(parts[k])));
     c.set_output(static_cast<int>(k), l.slice(x, axis, start, parts[k]));
     start = start + parts[k];
   }
   if (start.is_constant() && size.is_constant() && !(start == size)) {
-    c.fail(kShapeMismatch, fmt::format("the parts have {} elements in all, but the axis has {}",
-                                       to_string(start), to_string(size)));
+    c.fail(errors::kShapeMismatch, fmt::format("the parts have {} elements in all, but the axis has {}",
+                                               to_string(start), to_string(size)));
   }
   l.require_equal(start, size);
 }

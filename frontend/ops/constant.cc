@@ -1,5 +1,6 @@
 // Tensors that are part of the model or consist of one value.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -16,17 +17,19 @@ void lower_constant(OpContext& c) {
   } else if (const auto floats = c.floats_attribute("value_floats")) {
     c.set_output(0, float_tensor({static_cast<std::int64_t>(floats->size())}, *floats));
   } else {
-    c.fail(kUnsupportedType, "strings and sparse tensors are not supported");
+    c.fail(errors::kUnsupportedType, "strings and sparse tensors are not supported");
   }
 }
 
 void lower_constant_of_shape(OpContext& c) {
   const std::vector<Expr> sizes = c.shape_values(0, "the sizes");
   for (const Expr& s : sizes) {
-    if (ir::bounds(s).min < 0) c.fail(kShapeMismatch, fmt::format("size {} may be negative", to_string(s)));
+    if (ir::bounds(s).min < 0)
+      c.fail(errors::kShapeMismatch, fmt::format("size {} may be negative", to_string(s)));
   }
   const std::optional<Tensor> value = c.tensor_attribute("value");
-  if (value && value->count() != 1) c.fail(kInvalidAttribute, "attribute 'value' must have one element");
+  if (value && value->count() != 1)
+    c.fail(errors::kInvalidAttribute, "attribute 'value' must have one element");
   c.set_output(0, fill(c.lowering(), sizes, value ? value->dtype : DType::f32,
                        value ? literal_at(*value, 0) : ir::Literal(0.0)));
 }

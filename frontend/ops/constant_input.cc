@@ -1,13 +1,14 @@
 #include "frontend/ops/constant_input.h"
 
 #include "ir/element.h"
+#include "ir/error_numbers.h"
 #include "ir/scalar.h"
 
 namespace braid::frontend {
 
 void fail_unknown_value(OpContext& c, int k, const char* what) {
   c.fail_unknown(
-      k, kDataDependentSize,
+      k, errors::kDataDependentSize,
       fmt::format("{} come from '{}', whose values are known only at run time", what, c.value(k).name),
       "make it a constant");
 }
@@ -31,7 +32,7 @@ std::vector<double> constant_numbers(OpContext& c, int k, const char* what) {
 double constant_number(OpContext& c, int k, const char* what) {
   const std::vector<double> numbers = constant_numbers(c, k, what);
   if (numbers.size() != 1)
-    c.fail(kShapeMismatch, fmt::format("{} must be one number, got {}", what, numbers.size()));
+    c.fail(errors::kShapeMismatch, fmt::format("{} must be one number, got {}", what, numbers.size()));
   return numbers[0];
 }
 

@@ -1,11 +1,14 @@
 // If, Loop and Scan are lowered with their bodies: frontend/lower_graph.cc takes the branch of an If whose condition is known,
 // frontend/unroll.cc copies bodies, and frontend/regions.cc leaves to the program what is known only at run time.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
 
-void lower_without_body(OpContext& c) { c.fail(kUnsupportedForm, "it cannot be lowered without its body"); }
+void lower_without_body(OpContext& c) {
+  c.fail(errors::kUnsupportedForm, "it cannot be lowered without its body");
+}
 
 const OpSpec kOps[] = {
     {"", "If", 1, kNewestOpset, kBool, lower_without_body, work::control()},

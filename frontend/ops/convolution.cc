@@ -2,6 +2,7 @@
 #include "frontend/ops/convolution.h"
 
 #include "frontend/ops/windows.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -14,7 +15,7 @@ struct Filters {
 
 std::int64_t known(OpContext& c, Expr size) {
   if (!size.is_constant())
-    c.fail(kUnsupportedForm,
+    c.fail(errors::kUnsupportedForm,
            fmt::format("the weights have the size '{}', which must be known", to_string(size)));
   return size.constant();
 }
@@ -22,28 +23,29 @@ std::int64_t known(OpContext& c, Expr size) {
 Filters filters_of(OpContext& c, const TensorBox& x, const TensorBox& w, bool transposed) {
   const std::vector<Expr>& sizes = w.sizes();
   if (w.rank() != x.rank()) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("the input has rank {}, but the weights have rank {}", x.rank(), w.rank()));
   }
   Filters f{{}, c.int_attribute("group", 1), 0, 0};
   for (std::size_t d = 2; d < sizes.size(); ++d) f.taps.push_back(known(c, sizes[d]));
   const std::int64_t outer = known(c, sizes[0]), inner = known(c, sizes[1]);
   if (f.groups < 1 || outer % f.groups != 0) {
-    c.fail(kInvalidAttribute, fmt::format("attribute 'group' is {}, which does not divide the {} {}",
-                                          f.groups, outer, transposed ? "channels" : "filters"));
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute 'group' is {}, which does not divide the {} {}",
+                                                  f.groups, outer, transposed ? "channels" : "filters"));
   }
   f.channels = transposed ? outer / f.groups : inner;
   f.per_group = transposed ? inner : outer / f.groups;
   const Expr channels = x.sizes()[1];
   if (channels.is_constant() && channels.constant() != f.groups * f.channels) {
-    c.fail(kShapeMismatch, fmt::format("the input has {} channels, but the weights are for {} groups of {}",
-                                       channels.constant(), f.groups, f.channels));
+    c.fail(errors::kShapeMismatch,
+           fmt::format("the input has {} channels, but the weights are for {} groups of {}",
+                       channels.constant(), f.groups, f.channels));
   }
   for (std::int64_t taps : f.taps) {
-    if (taps < 1) c.fail(kShapeMismatch, "a window of the weights has no elements");
+    if (taps < 1) c.fail(errors::kShapeMismatch, "a window of the weights has no elements");
   }
   if (const auto shape = c.ints_attribute("kernel_shape"); shape && *shape != f.taps) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("attribute 'kernel_shape' is [{}], but the weights have windows of [{}]",
                        fmt::join(*shape, ", "), fmt::join(f.taps, ", ")));
   }
@@ -79,10 +81,11 @@ TensorBox convolution(OpContext& c, bool transposed) {
   ir::Lowering& l = c.lowering();
   const TensorBox y = convolved(c, c.input(0), c.input(1), transposed);
   if (!c.has_input(2)) return y;
-  if (c.rank(2) != 1) c.fail(kShapeMismatch, fmt::format("the bias has rank {}, expected 1", c.rank(2)));
+  if (c.rank(2) != 1)
+    c.fail(errors::kShapeMismatch, fmt::format("the bias has rank {}, expected 1", c.rank(2)));
   const Expr filters = y.sizes()[1], given = c.size(2, 0);
   if (given.is_constant() && !(given == filters)) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("the bias has {} values for {} filters", to_string(given), to_string(filters)));
   }
   l.require_equal(given, filters);
@@ -106,7 +109,7 @@ TensorBox centered(OpContext& c, TensorBox x, int k, bool per_filter) {
   if (!c.has_input(k)) return x;
   TensorBox zero = l.cast(c.input(k), DType::i32);
   if (zero.rank() > 1 || (zero.rank() == 1 && !per_filter && !zero.sizes()[0].is_constant(1)))
-    c.fail(kShapeMismatch, fmt::format("the zero point of input {} must be a scalar", k - 2));
+    c.fail(errors::kShapeMismatch, fmt::format("the zero point of input {} must be a scalar", k - 2));
   if (zero.rank() == 1 && !zero.sizes()[0].is_constant(1)) {
     l.require_equal(zero.sizes()[0], c.size(k - 2, 0));
     for (std::size_t d = 1; d < x.rank(); ++d) zero = l.unsqueeze(zero, static_cast<int>(d));

@@ -1,6 +1,7 @@
 // CumSum and CumProd, as a sum or product over all elements up to the present one. Quadratic in the length of the
 // axis: meant for the short axes on which models use them (positions from an attention mask).
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -10,7 +11,7 @@ void lower(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const TensorBox x = c.input(0);
   const std::vector<std::int64_t> given = c.constant_ints(1, "the axis");
-  if (given.size() != 1) c.fail(kInvalidNode, "the axis must be one number");
+  if (given.size() != 1) c.fail(errors::kInvalidNode, "the axis must be one number");
   const auto axis = static_cast<std::size_t>(c.normalize_axis(given[0], c.rank(0)));
   const bool exclusive = c.int_attribute("exclusive", 0) != 0, reverse = c.int_attribute("reverse", 0) != 0;
   const DType dtype = x.dtype(), compute = compute_type(dtype);

@@ -6,6 +6,7 @@
 
 #include "frontend/ops/constant_input.h"
 #include "ir/element.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -14,7 +15,8 @@ constexpr const char* kWhat = "the sizes of the result";  // what comes from val
 
 void lower_compress(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  if (c.rank(1) != 1) c.fail(kShapeMismatch, fmt::format("the condition has rank {}, expected 1", c.rank(1)));
+  if (c.rank(1) != 1)
+    c.fail(errors::kShapeMismatch, fmt::format("the condition has rank {}, expected 1", c.rank(1)));
   std::vector<std::int64_t> kept;
   const std::vector<double> condition = constant_numbers(c, 1, kWhat);
   for (std::size_t k = 0; k < condition.size(); ++k) {
@@ -26,7 +28,7 @@ void lower_compress(OpContext& c) {
   const std::int64_t last = kept.empty() ? -1 : kept.back();
   const Expr size = x.sizes()[axis];
   if (ir::provably_less(size, last + 1))
-    c.fail(kShapeMismatch, fmt::format("element {} is kept of {}", last, to_string(size)));
+    c.fail(errors::kShapeMismatch, fmt::format("element {} is kept of {}", last, to_string(size)));
   l.require_equal(ir::max(size, last + 1), size);
   std::vector<Expr> sizes = x.sizes();
   sizes[axis] = kept.size();
@@ -91,7 +93,7 @@ void lower_non_max_suppression(OpContext& c) {
       c.has_input(4) ? std::optional(constant_number(c, 4, kWhat)) : std::nullopt;
   if (c.rank(0) != 3 || c.rank(1) != 3 || !c.size(0, 2).is_constant(4) || !(c.size(0, 0) == c.size(1, 0)) ||
       !(c.size(0, 1) == c.size(1, 2)))
-    c.fail(kShapeMismatch, "expected boxes [batch, n, 4] and scores [batch, classes, n]");
+    c.fail(errors::kShapeMismatch, "expected boxes [batch, n, 4] and scores [batch, classes, n]");
   const bool by_center = c.int_attribute("center_point_box", 0) != 0;
   const std::int64_t batches = c.size(1, 0).constant(), classes = c.size(1, 1).constant();
   const auto n = static_cast<std::size_t>(c.size(1, 2).constant());
@@ -148,7 +150,7 @@ void lower_unique(OpContext& c) {
   const bool is_nan = std::any_of(x.begin(), x.end(), [](const ir::Literal& v) {
     return std::holds_alternative<double>(v) && std::isnan(std::get<double>(v));
   });
-  if (is_nan) c.fail(kUnsupportedForm, "an element is not a number");
+  if (is_nan) c.fail(errors::kUnsupportedForm, "an element is not a number");
   std::vector<std::int64_t> sizes;
   for (const Expr& size : c.sizes(0)) sizes.push_back(size.constant());
   std::size_t axis = 0;

@@ -1,6 +1,7 @@
 // DeformConv: a convolution whose window positions are moved by offsets. Every position of every window is sampled
 // linearly into a column; the columns are then multiplied with the weights, one product per group.
 #include "frontend/ops/real.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -20,12 +21,12 @@ Windows windows_of(OpContext& c) {
                         std::int64_t* to) {
     const auto given = c.ints_attribute(name);
     if (given && given->size() != count)
-      c.fail(kInvalidAttribute,
+      c.fail(errors::kInvalidAttribute,
              fmt::format("attribute '{}' has {} elements, expected {}", name, given->size(), count));
     for (std::size_t k = 0; k < count; ++k) {
       to[k] = given ? (*given)[k] : fallback(k);
       if (to[k] < lowest)
-        c.fail(kInvalidAttribute,
+        c.fail(errors::kInvalidAttribute,
                fmt::format("attribute '{}' has the element {}, expected at least {}", name, to[k], lowest));
     }
   };
@@ -35,7 +36,8 @@ Windows windows_of(OpContext& c) {
       [&](std::size_t k) {
         const Expr size = c.sizes(1)[2 + k];
         if (!size.is_constant())
-          c.fail(kUnsupportedForm, fmt::format("the window size {} depends on a dimension", to_string(size)));
+          c.fail(errors::kUnsupportedForm,
+                 fmt::format("the window size {} depends on a dimension", to_string(size)));
         return size.constant();
       },
       w.kernel);
@@ -45,7 +47,7 @@ Windows windows_of(OpContext& c) {
   w.groups = c.int_attribute("group", 1);
   w.offset_groups = c.int_attribute("offset_group", 1);
   if (w.groups < 1 || w.offset_groups < 1)
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attributes 'group' and 'offset_group' are {} and {}, expected at least 1", w.groups,
                        w.offset_groups));
   return w;
@@ -64,11 +66,12 @@ void check_sizes(OpContext& c, const Windows& w) {
     const Expr span = (w.kernel[k] - 1) * w.dilations[k] + 1;
     const Expr room = x[2 + k] + w.pads[k] + w.pads[k + kAxes] - span;
     if (ir::bounds(room).max < 0)
-      c.fail(kShapeMismatch, fmt::format("the window is larger than the input along axis {}", 2 + k));
+      c.fail(errors::kShapeMismatch, fmt::format("the window is larger than the input along axis {}", 2 + k));
     l.require_equal(offset[2 + k], ir::floor_div(room, w.strides[k]) + 1);
   }
   if (c.has_input(4)) {
-    if (c.rank(4) != 4) c.fail(kShapeMismatch, fmt::format("the mask has rank {}, expected 4", c.rank(4)));
+    if (c.rank(4) != 4)
+      c.fail(errors::kShapeMismatch, fmt::format("the mask has rank {}, expected 4", c.rank(4)));
     const std::vector<Expr>& mask = c.sizes(4);
     l.require_equal(mask[0], x[0]);
     l.require_equal(mask[1], w.offset_groups * w.positions());
@@ -131,11 +134,11 @@ TensorBox columns_of(OpContext& c, const Windows& w, DType compute) {
 void lower_deform_conv(OpContext& c) {
   ir::Lowering& l = c.lowering();
   if (c.rank(0) != 4) {
-    c.fail(c.rank(0) < 3 ? kShapeMismatch : kUnsupportedForm,
+    c.fail(c.rank(0) < 3 ? errors::kShapeMismatch : errors::kUnsupportedForm,
            fmt::format("the input has rank {}; supported are images, which have rank 4", c.rank(0)));
   }
   if (c.rank(1) != 4 || c.rank(2) != 4)
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("weights of rank {} and offsets of rank {}, expected 4", c.rank(1), c.rank(2)));
   const Windows w = windows_of(c);
   check_sizes(c, w);

@@ -1,5 +1,6 @@
 // DepthToSpace and SpaceToDepth: blocks of pixels become channels and back. Both only reorder elements.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -9,7 +10,8 @@ struct Image {
 };
 
 Image image_of(OpContext& c) {
-  if (c.rank(0) != 4) c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected 4", c.rank(0)));
+  if (c.rank(0) != 4)
+    c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected 4", c.rank(0)));
   const std::vector<Expr>& s = c.sizes(0);
   return {s[0], s[1], s[2], s[3]};
 }
@@ -17,7 +19,7 @@ Image image_of(OpContext& c) {
 std::int64_t block_of(OpContext& c) {
   const std::int64_t block = c.int_attribute("blocksize");
   if (block < 1)
-    c.fail(kInvalidAttribute, fmt::format("attribute 'blocksize' is {}, expected at least 1", block));
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute 'blocksize' is {}, expected at least 1", block));
   return block;
 }
 
@@ -25,7 +27,7 @@ std::int64_t block_of(OpContext& c) {
 Expr divided(OpContext& c, Expr size, Expr by, const char* what) {
   if (const std::optional<Expr> exact = ir::divide_exactly(size, by)) return *exact;
   if (size.is_constant() && by.is_constant()) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("the number {} of {} is not divisible by {}", size.constant(), what, by.constant()));
   }
   const Expr quotient = ir::floor_div(size, by);
@@ -40,7 +42,7 @@ void lower_depth_to_space(OpContext& c) {
   const Expr depth = divided(c, i.channels, Expr(block) * block, "channels");
   const std::string mode = c.string_attribute("mode", "DCR");
   if (mode != "DCR" && mode != "CRD")
-    c.fail(kInvalidAttribute, fmt::format("attribute 'mode' is '{}', expected DCR or CRD", mode));
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute 'mode' is '{}', expected DCR or CRD", mode));
   const bool depth_last = mode == "DCR";
   const TensorBox blocks =
       depth_last ? l.permute(l.reshape(c.input(0), {i.batch, block, block, depth, i.height, i.width}),
@@ -56,7 +58,7 @@ void lower_space_to_depth(OpContext& c) {
   const std::int64_t block = block_of(c);
   const std::string mode = c.string_attribute("mode", "DCR");
   if (mode != "DCR" && mode != "CRD")
-    c.fail(kInvalidAttribute, fmt::format("attribute 'mode' is '{}', expected DCR or CRD", mode));
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute 'mode' is '{}', expected DCR or CRD", mode));
   const Expr height = divided(c, i.height, block, "rows"), width = divided(c, i.width, block, "columns");
   const TensorBox pixels = l.reshape(c.input(0), {i.batch, i.channels, height, block, width, block});
   const TensorBox blocks =

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -13,20 +14,20 @@ void lower_det(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const TensorBox x = c.input(0);
   const std::size_t rank = x.rank();
-  if (rank < 2) c.fail(kShapeMismatch, "the input must be a matrix or a stack of matrices");
+  if (rank < 2) c.fail(errors::kShapeMismatch, "the input must be a matrix or a stack of matrices");
   const Expr rows = x.sizes()[rank - 2], columns = x.sizes()[rank - 1];
   if (!rows.is_constant() || !columns.is_constant()) {
-    c.fail(kUnsupportedForm,
+    c.fail(errors::kUnsupportedForm,
            fmt::format("the size {} x {} of the matrices depends on a dimension", to_string(rows),
                        to_string(columns)),
            "fix the dimension to one value");
   }
   if (!(rows == columns))
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("the matrices have {} rows and {} columns", rows.constant(), columns.constant()));
   const std::int64_t n = rows.constant();
   if (n > kLargest) {
-    c.fail(kUnsupportedForm,
+    c.fail(errors::kUnsupportedForm,
            fmt::format("the matrices have {} rows; determinants of up to {} are supported", n, kLargest));
   }
   const std::vector<Expr> sizes(x.sizes().begin(), x.sizes().end() - 2);

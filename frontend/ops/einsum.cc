@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -31,13 +32,13 @@ std::vector<int> parse_labels(OpContext& c, const std::string& term, int ellipsi
   for (std::size_t k = 0; k < term.size(); ++k) {
     if (term[k] == '.') {
       if (term.compare(k, 3, "...") != 0)
-        c.fail(kInvalidAttribute, fmt::format("'{}' is not a term of an equation", term));
+        c.fail(errors::kInvalidAttribute, fmt::format("'{}' is not a term of an equation", term));
       for (int d = ellipsis_rank; d > 0; --d) labels.push_back(-d);
       k += 2;
     } else if (std::isalpha(static_cast<unsigned char>(term[k]))) {
       labels.push_back(term[k]);
     } else {
-      c.fail(kInvalidAttribute, fmt::format("'{}' is not a term of an equation", term));
+      c.fail(errors::kInvalidAttribute, fmt::format("'{}' is not a term of an equation", term));
     }
   }
   return labels;
@@ -171,7 +172,7 @@ Labelled product(OpContext& c, Labelled a, Labelled b, const std::vector<int>& n
 void lower_einsum(OpContext& c) {
   const Equation equation = parse_equation(c.string_attribute("equation", ""));
   if (static_cast<int>(equation.terms.size()) != c.input_count()) {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("the equation has {} terms for {} inputs", equation.terms.size(), c.input_count()));
   }
   std::vector<Labelled> operands;
@@ -183,7 +184,7 @@ void lower_einsum(OpContext& c) {
     ellipsis_rank = std::max(ellipsis_rank, hidden);
     Labelled x{c.input(k), parse_labels(c, term, hidden)};
     if (x.labels.size() != x.box.rank()) {
-      c.fail(kShapeMismatch,
+      c.fail(errors::kShapeMismatch,
              fmt::format("the term '{}' does not match input {} of rank {}", term, k, x.box.rank()));
     }
     operands.push_back(with_distinct_labels(c, std::move(x)));
@@ -216,7 +217,7 @@ void lower_einsum(OpContext& c) {
   product_so_far = summed(c, std::move(product_so_far), result);
   for (int label : result) {
     if (!product_so_far.axis_of(label))
-      c.fail(kInvalidAttribute, "the result has an index that occurs in no term");
+      c.fail(errors::kInvalidAttribute, "the result has an index that occurs in no term");
   }
   c.set_output(0, permuted(c, product_so_far, result));
 }

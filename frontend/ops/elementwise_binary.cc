@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -32,7 +33,7 @@ void lower_mod(OpContext& c) {
     return;
   }
   if (c.version() < 28) {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'fmod' must be 1 for floating-point types in operator set {}", c.version()),
            "operator set 28 defines it");
   }

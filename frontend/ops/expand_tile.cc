@@ -1,5 +1,6 @@
 // Repetition: Expand, Tile. Both are views.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -7,7 +8,8 @@ namespace {
 void lower_expand(OpContext& c) {
   const std::vector<Expr> sizes = c.shape_values(1, "the sizes");
   for (const Expr& s : sizes) {
-    if (ir::bounds(s).min < 0) c.fail(kShapeMismatch, fmt::format("size {} may be negative", to_string(s)));
+    if (ir::bounds(s).min < 0)
+      c.fail(errors::kShapeMismatch, fmt::format("size {} may be negative", to_string(s)));
   }
   c.set_output(0, c.lowering().expand(c.input(0), sizes));
 }
@@ -17,11 +19,11 @@ void lower_tile(OpContext& c) {
   const TensorBox x = c.input(0);
   const std::vector<Expr> repeats = c.shape_values(1, "the repeats");
   if (repeats.size() != x.rank())
-    c.fail(kShapeMismatch, fmt::format("got {} repeats for rank {}", repeats.size(), x.rank()));
+    c.fail(errors::kShapeMismatch, fmt::format("got {} repeats for rank {}", repeats.size(), x.rank()));
   std::vector<Expr> sizes, map;
   for (std::size_t k = 0; k < x.rank(); ++k) {
     if (ir::bounds(repeats[k]).min < 0)
-      c.fail(kShapeMismatch, fmt::format("repeats {} may be negative", to_string(repeats[k])));
+      c.fail(errors::kShapeMismatch, fmt::format("repeats {} may be negative", to_string(repeats[k])));
     const Expr index = l.pool().index(k);
     sizes.push_back(x.sizes()[k] * repeats[k]);
     map.push_back(repeats[k].is_constant(1) ? index : ir::mod(index, ir::max(x.sizes()[k], 1)));

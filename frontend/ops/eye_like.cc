@@ -1,12 +1,13 @@
 // EyeLike: ones on a diagonal.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
 
 void lower_eye_like(OpContext& c) {
   if (c.rank(0) != 2)
-    c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected a matrix", c.rank(0)));
+    c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected a matrix", c.rank(0)));
   const DType dtype = c.has_attribute("dtype") ? c.dtype_of(c.int_attribute("dtype")) : c.dtype(0);
   const std::int64_t k = c.int_attribute("k", 0);
   c.set_output(0, c.lowering().generate(c.sizes(0), [&](BodyBuilder& b, std::span<const Expr> at) {

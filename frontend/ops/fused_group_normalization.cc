@@ -4,6 +4,7 @@
 #include "frontend/ops/operand_sizes.h"
 #include "frontend/ops/statistics.h"
 #include "frontend/schemas.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -20,13 +21,13 @@ struct Layout {
 Layout layout_of(OpContext& c) {
   const std::vector<Expr>& sizes = c.sizes(input);
   if (sizes.size() < 3)
-    c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected at least 3", sizes.size()));
+    c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected at least 3", sizes.size()));
   Layout layout;
   layout.channel = c.int_attribute("channels_last", 1) != 0 ? sizes.size() - 1 : 1;
   const std::int64_t groups = c.int_attribute("groups"),
                      channels = known_size(c, sizes[layout.channel], "the number of channels");
   if (groups < 1 || channels % groups != 0) {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'groups' is {}, which does not divide the {} channels", groups, channels));
   }
   layout.grouped = sizes;
@@ -77,7 +78,8 @@ void lower_group_norm(OpContext& c) {
   const Layout layout = layout_of(c);
   const std::int64_t activation = c.int_attribute("activation");
   if (activation != 0 && activation != 1)
-    c.fail(kInvalidAttribute, fmt::format("attribute 'activation' is {}, expected 0 or 1", activation));
+    c.fail(errors::kInvalidAttribute,
+           fmt::format("attribute 'activation' is {}, expected 0 or 1", activation));
   const DType dtype = c.dtype(input);
   const TensorBox sum = skips ? with_residual(c, layout) : l.cast(c.input(input), DType::f32);
   l.mark_reuse(sum, 3);

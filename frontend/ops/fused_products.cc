@@ -7,6 +7,7 @@
 #include "frontend/ops/named_activation.h"
 #include "frontend/ops/operand_sizes.h"
 #include "frontend/schemas.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 // Vectors stay as they are.
 TensorBox operand(OpContext& c, int k, const char* transposed, const char* batch_transposed) {
   const int rank = c.rank(k);
-  if (rank == 0) c.fail(kShapeMismatch, "an operand is a scalar");
+  if (rank == 0) c.fail(errors::kShapeMismatch, "an operand is a scalar");
   std::vector<int> order(static_cast<std::size_t>(rank));
   for (int d = 0; d < rank; ++d) order[static_cast<std::size_t>(d)] = d;
   if (rank >= 3 && c.int_attribute(batch_transposed, 0) != 0)
@@ -44,7 +45,7 @@ void lower_fused_gemm(OpContext& c) {
 
 void lower_gemm_fast_gelu(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  if (c.rank(0) == 0 || c.rank(1) != 2) c.fail(kShapeMismatch, "the second operand must be a matrix");
+  if (c.rank(0) == 0 || c.rank(1) != 2) c.fail(errors::kShapeMismatch, "the second operand must be a matrix");
   check_product(c, c.size(0, -1), c.size(1, 0));
   TensorBox y = l.matmul(c.input(0), c.input(1));
   if (c.has_input(2)) {
@@ -76,7 +77,8 @@ void lower_fused_conv(OpContext& c) { c.set_output(0, fused_convolution(c)); }
 // Input k with its channels, which are last, after the first axis.
 Value channels_second(OpContext& c, int k) {
   const int rank = c.rank(k);
-  if (rank < 3) c.fail(kShapeMismatch, fmt::format("input {} has rank {}, expected at least 3", k, rank));
+  if (rank < 3)
+    c.fail(errors::kShapeMismatch, fmt::format("input {} has rank {}, expected at least 3", k, rank));
   std::vector<int> order = {0, rank - 1};
   for (int d = 1; d < rank - 1; ++d) order.push_back(d);
   Value v{c.value(k).name, c.dtype(k)};

@@ -6,6 +6,7 @@
 #include "frontend/ops/padding_mask.h"
 #include "frontend/ops/real.h"
 #include "frontend/schemas.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -24,20 +25,21 @@ HiddenSizes hidden_sizes(OpContext& c) {
   HiddenSizes sizes{columns / 3, columns / 3, columns / 3};
   if (const auto given = c.ints_attribute("qkv_hidden_sizes"); given && !given->empty()) {
     if (given->size() != 3 || (*given)[0] < 1 || (*given)[1] < 1 || (*given)[2] < 1) {
-      c.fail(kInvalidAttribute,
+      c.fail(errors::kInvalidAttribute,
              fmt::format("attribute 'qkv_hidden_sizes' is [{}], expected three positive numbers",
                          fmt::join(*given, ", ")));
     }
     if ((*given)[0] != (*given)[1]) {
-      c.fail(kInvalidAttribute,
+      c.fail(errors::kInvalidAttribute,
              fmt::format("attribute 'qkv_hidden_sizes' is [{}], but query and key must have one size",
                          fmt::join(*given, ", ")));
     }
     sizes = {(*given)[0], (*given)[1], (*given)[2]};
   }
   if (sizes.sum() != columns) {
-    c.fail(kShapeMismatch, fmt::format("the weights have {} columns, but the hidden sizes add up to {}",
-                                       columns, sizes.sum()));
+    c.fail(
+        errors::kShapeMismatch,
+        fmt::format("the weights have {} columns, but the hidden sizes add up to {}", columns, sizes.sum()));
   }
   require_sizes(c, weights, {c.size(input, 2), columns},
                 "(input hidden size, hidden sizes of query, key and value)");
@@ -53,7 +55,7 @@ TensorBox rotated_by_position(OpContext& c, const TensorBox& x, const MaskedSpac
   std::int64_t turned = c.int_attribute("rotary_embedding_dim", 0);
   if (turned == 0) turned = size;
   if (turned < 2 || turned > size || turned % 2 != 0) {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'rotary_embedding_dim' is {}, expected an even number up to the head "
                        "size {}",
                        turned, size));
@@ -96,11 +98,11 @@ void lower_fused_qkv_attention(OpContext& c) {
 
   const bool shared = c.int_attribute("past_present_share_buffer", 0) != 0;
   if (shared && (!c.has_input(past) || !c.has_input(past_length)))
-    c.fail(kInvalidNode,
+    c.fail(errors::kInvalidNode,
            "attribute 'past_present_share_buffer' requires inputs 4 (past) and 6 (past_sequence_length)");
   const bool stacked = c.has_input(past) || c.has_output(1);
   if (stacked && sizes.value != sizes.key) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("a cache holds keys and values in one tensor, but their hidden sizes are {} and {}",
                        sizes.key, sizes.value));
   }
@@ -111,7 +113,7 @@ void lower_fused_qkv_attention(OpContext& c) {
     space.past = shared ? Expr(0) : c.size(past, 3);
   }
   if (shared && !ir::numel(c.sizes(past_length)).is_constant(1))
-    c.fail(kShapeMismatch, "input 6 (past_sequence_length) must have one element");
+    c.fail(errors::kShapeMismatch, "input 6 (past_sequence_length) must have one element");
   const auto first = [&](BodyBuilder& b, const Expr&) {
     return shared ? only_element(c, b, past_length) : b.index(space.past);
   };
@@ -142,7 +144,7 @@ void lower_fused_qkv_attention(OpContext& c) {
     space.shorter_masks = true;
   }
   if (shared && c.has_input(mask_index) && c.rank(mask_index) == 4)
-    c.fail(kUnsupportedForm, "a mask of four dimensions with a shared cache is not supported");
+    c.fail(errors::kUnsupportedForm, "a mask of four dimensions with a shared cache is not supported");
   a.mask = padding_mask(c, mask_index, space, c.float_attribute("mask_filter_value", -10000), true);
   if (c.has_input(score_bias)) a.mask = both(c, a.mask, attention_bias(c, score_bias, space));
   a.scale = score_scale(c, own[3]);

@@ -2,6 +2,7 @@
 #include "frontend/ops/index.h"
 #include "frontend/shape_rules.h"
 #include "ir/coordinate.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -60,14 +61,15 @@ void lower_gather_elements(OpContext& c) {
   const auto axis = static_cast<std::size_t>(c.axis_attribute(c.rank(0), 0));
   const TensorBox x = c.input(0), indices = c.input(1);
   if (x.rank() != indices.rank())
-    c.fail(kShapeMismatch, fmt::format("ranks {} and {} differ", x.rank(), indices.rank()));
+    c.fail(errors::kShapeMismatch, fmt::format("ranks {} and {} differ", x.rank(), indices.rank()));
   for (std::size_t k = 0; k < x.rank(); ++k) {
     if (k == axis) continue;
     // Along the other axes an element of the indices reads at its own position, so there must be data.
     const Expr there = x.sizes()[k], wanted = indices.sizes()[k];
     if (ir::provably_less(there, wanted)) {
-      c.fail(kShapeMismatch, fmt::format("the indices have size {} along axis {}, but the data has only {}",
-                                         to_string(wanted), k, to_string(there)));
+      c.fail(errors::kShapeMismatch,
+             fmt::format("the indices have size {} along axis {}, but the data has only {}",
+                         to_string(wanted), k, to_string(there)));
     }
     l.require_equal(ir::min(there, wanted), wanted);
   }
@@ -84,21 +86,21 @@ void lower_gather_nd(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const std::int64_t batch = c.version() < 12 ? 0 : c.int_attribute("batch_dims", 0);
   const int rank = c.rank(0), q = c.rank(1);
-  if (rank == 0 || q == 0) c.fail(kShapeMismatch, "neither the data nor the indices may be a scalar");
+  if (rank == 0 || q == 0) c.fail(errors::kShapeMismatch, "neither the data nor the indices may be a scalar");
   if (batch < 0 || batch >= std::min(rank, q)) {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'batch_dims' is {}, but the ranks are {} and {}", batch, rank, q));
   }
   const Expr length = c.size(1, -1);
   if (!length.is_constant()) {
-    c.fail(kDataDependentSize,
+    c.fail(errors::kDataDependentSize,
            fmt::format("the length {} of the index vectors depends on a dimension", to_string(length)),
            "fix the dimension to one value");
   }
   const auto b0 = static_cast<std::size_t>(batch), vector = static_cast<std::size_t>(q - 1);
   const std::int64_t n = length.constant();
   if (n < 1 || n > rank - batch) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("index vectors of length {} for data of rank {}, {} of which are batch dimensions", n,
                        rank, batch));
   }

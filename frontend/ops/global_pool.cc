@@ -1,5 +1,6 @@
 // Pooling over all positions of an image: reductions that keep the axes.
 #include "frontend/ops/statistics.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -8,7 +9,7 @@ using ir::ReduceKind;
 
 std::vector<int> image_axes(OpContext& c) {
   if (c.rank(0) < 2)
-    c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected [N, C, ...]", c.rank(0)));
+    c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected [N, C, ...]", c.rank(0)));
   return axes_from(2, c.rank(0));
 }
 
@@ -28,7 +29,8 @@ void lower_lp(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const double p = c.version() < 2 ? static_cast<double>(c.float_attribute("p", 2))
                                    : static_cast<double>(c.int_attribute("p", 2));
-  if (!(p > 0)) c.fail(kInvalidAttribute, fmt::format("attribute 'p' is {}, expected a positive number", p));
+  if (!(p > 0))
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute 'p' is {}, expected a positive number", p));
   const auto raised = [&](const TensorBox& x, double exponent) {
     return l.pointwise({x}, [&](BodyBuilder& b, std::span<const ValueId> v) {
       if (exponent == 1) return v[0];

@@ -1,6 +1,7 @@
 // GridSample: images sampled at positions that are read at run time. AffineGrid: such positions, from an affine
 // transformation.
 #include "frontend/ops/real.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -20,11 +21,11 @@ Options options_of(OpContext& c) {
   const std::string mode = c.string_attribute("mode", linear),
                     padding = c.string_attribute("padding_mode", "zeros");
   if (mode != linear && mode != cubic && mode != "nearest") {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'mode' is '{}', expected {}, nearest or {}", mode, linear, cubic));
   }
   if (padding != "zeros" && padding != "border" && padding != "reflection") {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'padding_mode' is '{}', expected zeros, border or reflection", padding));
   }
   return {mode == linear  ? Mode::linear
@@ -132,19 +133,20 @@ void lower_grid_sample(OpContext& c) {
   const std::size_t n = x.rank() - std::min<std::size_t>(x.rank(), 2);  // spatial axes
   const bool ranks_fit = n >= 1 && grid.rank() == x.rank() && (c.version() >= 20 || n == 2);
   if (!ranks_fit) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("the input has rank {} and the grid has rank {}, expected equal ones{}", x.rank(),
                        grid.rank(), c.version() < 20 ? " of 4" : ""));
   }
   constexpr std::size_t kMostAxes = 3;
-  if (n > kMostAxes) c.fail(kUnsupportedForm, fmt::format("{} spatial axes are not supported", n));
+  if (n > kMostAxes) c.fail(errors::kUnsupportedForm, fmt::format("{} spatial axes are not supported", n));
   l.require_equal(grid.sizes()[0], x.sizes()[0]);
   l.require_equal(grid.sizes().back(), static_cast<std::int64_t>(n));
   std::vector<Axis> axes;
   std::vector<Expr> sizes{x.sizes()[0], x.sizes()[1]};
   for (std::size_t k = 0; k < n; ++k) {
     axes.push_back({o, x.sizes()[2 + k]});
-    if (axes[k].size.is_constant(0)) c.fail(kShapeMismatch, fmt::format("axis {} has no elements", 2 + k));
+    if (axes[k].size.is_constant(0))
+      c.fail(errors::kShapeMismatch, fmt::format("axis {} has no elements", 2 + k));
     l.require_equal(ir::max(axes[k].size, 1), axes[k].size);
     sizes.push_back(grid.sizes()[1 + k]);
   }
@@ -180,9 +182,9 @@ void lower_affine_grid(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const std::vector<Expr> size = c.shape_values(1, "the sizes");
   if (size.size() != 4 && size.size() != 5)
-    c.fail(kShapeMismatch, fmt::format("got {} sizes, expected 4 or 5", size.size()));
+    c.fail(errors::kShapeMismatch, fmt::format("got {} sizes, expected 4 or 5", size.size()));
   const std::size_t n = size.size() - 2;
-  if (c.rank(0) != 3) c.fail(kShapeMismatch, fmt::format("theta has rank {}, expected 3", c.rank(0)));
+  if (c.rank(0) != 3) c.fail(errors::kShapeMismatch, fmt::format("theta has rank {}, expected 3", c.rank(0)));
   const TensorBox theta = c.input(0);
   l.require_equal(theta.sizes()[0], size[0]);
   l.require_equal(theta.sizes()[1], n);

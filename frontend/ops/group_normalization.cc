@@ -1,13 +1,14 @@
 // Normalisations over the positions of an image, per channel or per group of channels.
 #include "frontend/ops/broadcast.h"
 #include "frontend/ops/statistics.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
 
 void require_image(OpContext& c) {
   if (c.rank(0) < 2)
-    c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected [N, C, ...]", c.rank(0)));
+    c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected [N, C, ...]", c.rank(0)));
 }
 
 // scale * x + bias, in the type of x
@@ -33,7 +34,7 @@ void lower_group_normalization(OpContext& c) {
   const Expr channels = c.size(0, 1);
   const std::optional<Expr> group_size = ir::divide_exactly(channels, groups);
   if (!group_size) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("{} channels cannot be divided into {} groups", to_string(channels), groups));
   }
   const bool per_group = c.version() < 21;
@@ -50,7 +51,7 @@ void lower_group_normalization(OpContext& c) {
   }
   const auto of_group = [&](int k) {
     if (c.rank(k) != 1 || !c.size(k, 0).is_constant(groups)) {
-      c.fail(kShapeMismatch,
+      c.fail(errors::kShapeMismatch,
              fmt::format("input {} must be a vector with one number for each of {} groups", k, groups));
     }
     TensorBox p = c.input(k);

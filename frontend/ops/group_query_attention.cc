@@ -9,6 +9,7 @@
 #include "frontend/ops/statistics.h"
 #include "frontend/schemas.h"
 #include "ir/coordinate.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -22,17 +23,17 @@ void refuse_unsupported(OpContext& c) {
   for (const char* name : {"k_quant_type", "v_quant_type"}) {
     const std::string kind = c.string_attribute(name, "NONE");
     if (kind != "NONE") {
-      c.fail(kUnsupportedForm,
+      c.fail(errors::kUnsupportedForm,
              fmt::format("attribute '{}' is '{}': quantised caches are not supported", name, kind));
     }
   }
   if (c.has_input(key_scale) || c.has_input(value_scale) || c.int_attribute("kv_cache_bit_width", 0) != 0)
-    c.fail(kUnsupportedForm, "quantised caches are not supported");
+    c.fail(errors::kUnsupportedForm, "quantised caches are not supported");
   if (c.int_attribute("sliding_window_cache", 0) != 0)
-    c.fail(kUnsupportedForm,
+    c.fail(errors::kUnsupportedForm,
            "attribute 'sliding_window_cache' is 1: caches that drop keys are not supported");
   if (c.int_attribute("qk_output", 0) != 0 || c.has_output(3))
-    c.fail(kUnsupportedForm, "output 3 (the scores) is not supported");
+    c.fail(errors::kUnsupportedForm, "output 3 (the scores) is not supported");
 }
 
 class GroupQuery {
@@ -43,7 +44,7 @@ class GroupQuery {
         heads_(positive_attribute(c, "num_heads")),
         key_heads_(positive_attribute(c, "kv_num_heads")) {
     if (heads_ % key_heads_ != 0) {
-      c.fail(kInvalidAttribute,
+      c.fail(errors::kInvalidAttribute,
              fmt::format("attribute 'kv_num_heads' is {}, which does not divide the {} heads of the query",
                          key_heads_, heads_));
     }
@@ -73,12 +74,12 @@ class GroupQuery {
   void project() {
     require_rank(c_, query, {3});
     if (c_.has_input(key) != c_.has_input(value))
-      c_.fail(kInvalidNode, "inputs 1 (key) and 2 (value) must be given together");
+      c_.fail(errors::kInvalidNode, "inputs 1 (key) and 2 (value) must be given together");
     const std::int64_t hidden = known_size(c_, c_.size(query, 2), "the hidden size");
     if (!c_.has_input(key)) {
       const std::int64_t all = heads_ + 2 * key_heads_;
       if (hidden % all != 0) {
-        c_.fail(kShapeMismatch,
+        c_.fail(errors::kShapeMismatch,
                 fmt::format("the packed hidden size {} is not divisible by {} heads of query, key and value",
                             hidden, all));
       }
@@ -107,9 +108,9 @@ class GroupQuery {
       require_sizes(c_, last_keys, {batch_}, "(batch)");
     }
     if (!ir::numel(c_.sizes(total_length)).is_constant(1))
-      c_.fail(kShapeMismatch, "input 6 (total_sequence_length) must have one element");
+      c_.fail(errors::kShapeMismatch, "input 6 (total_sequence_length) must have one element");
     if (c_.has_input(past_key) != c_.has_input(past_value))
-      c_.fail(kInvalidNode, "the past of key and value, inputs 3 and 4, must be given together");
+      c_.fail(errors::kInvalidNode, "the past of key and value, inputs 3 and 4, must be given together");
     if (const std::optional<Elements>& known = elements_of(c_.value(total_length));
         known && !ir::depends_on_rank(known->values[0]))
       total_ = known->values[0];
@@ -133,7 +134,8 @@ class GroupQuery {
   void normalise_heads() {
     if (!c_.has_input(query_norm) && !c_.has_input(key_norm)) return;
     if (!c_.has_input(query_norm) || !c_.has_input(key_norm))
-      c_.fail(kInvalidNode, "inputs 14 (q_norm_weight) and 15 (k_norm_weight) must be given together");
+      c_.fail(errors::kInvalidNode,
+              "inputs 14 (q_norm_weight) and 15 (k_norm_weight) must be given together");
     const auto normalised = [&](TensorBox& x, int weight) {
       require_sizes(c_, weight, {x.sizes()[3]}, "the head size");
       const DType type = x.dtype();
@@ -152,7 +154,7 @@ class GroupQuery {
   void rotate() {
     if (c_.int_attribute("do_rotary", 0) == 0) return;
     if (!c_.has_input(cos) || !c_.has_input(sin))
-      c_.fail(kInvalidNode,
+      c_.fail(errors::kInvalidNode,
               "attribute 'do_rotary' is 1, which requires inputs 7 (cos_cache) and 8 (sin_cache)");
     require_rank(c_, cos, {2});
     require_sizes(c_, sin, c_.sizes(cos), "(positions, half of the rotated elements)");
@@ -178,7 +180,7 @@ class GroupQuery {
     const Expr past = c_.size(past_key, 2);
     if (total_) return ir::max(past, *total_);
     if (!c_.has_output(1) && !c_.has_output(2)) return past + length_;
-    c_.fail_unknown(total_length, kDataDependentSize,
+    c_.fail_unknown(total_length, errors::kDataDependentSize,
                     fmt::format("input 6 (total_sequence_length), '{}', decides the size of the caches, but "
                                 "its value is known only "
                                 "at run time",
@@ -212,17 +214,19 @@ class GroupQuery {
     a_.scale = score_scale(c_, a_.query.sizes()[3]);
     a_.softcap = c_.float_attribute("softcap", 0);
     if (a_.softcap < 0)
-      c_.fail(kInvalidAttribute, fmt::format("attribute 'softcap' is {}, expected at least 0", a_.softcap));
+      c_.fail(errors::kInvalidAttribute,
+              fmt::format("attribute 'softcap' is {}, expected at least 0", a_.softcap));
     a_.valid_keys = of_row(&GroupQuery::valid_keys);
     a_.first_query = 0;
     a_.causal = c_.int_attribute("causal", 1) != 0;
     if (a_.causal && c_.has_input(past_key)) a_.first_query_of_row = of_row(&GroupQuery::begin);
     const std::int64_t window = c_.int_attribute("local_window_size", -1);
     if (window < -1)
-      c_.fail(kInvalidAttribute,
+      c_.fail(errors::kInvalidAttribute,
               fmt::format("attribute 'local_window_size' is {}, expected -1 or more", window));
     if (window >= 0 && !a_.causal)
-      c_.fail(kInvalidAttribute, "attribute 'local_window_size' requires that attribute 'causal' is 1");
+      c_.fail(errors::kInvalidAttribute,
+              "attribute 'local_window_size' requires that attribute 'causal' is 1");
     if (window >= 0) a_.window = window;
     if (c_.has_input(score_bias)) {
       const MaskedSpace space{batch_, heads_, length_, a_.key.sizes()[2], 0, true};
@@ -234,7 +238,8 @@ class GroupQuery {
     const bool smooth = c_.int_attribute("smooth_softmax", -1) > 0;
     if (!c_.has_input(head_sink)) return smooth;
     if (smooth)
-      c_.fail(kInvalidAttribute, "attribute 'smooth_softmax' is 1, but there is an input 11 (head_sink)");
+      c_.fail(errors::kInvalidAttribute,
+              "attribute 'smooth_softmax' is 1, but there is an input 11 (head_sink)");
     require_sizes(c_, head_sink, {heads_}, "one number per head of the query");
     return true;
   }

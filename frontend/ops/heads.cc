@@ -3,13 +3,14 @@
 #include <cmath>
 
 #include "frontend/ops/operand_sizes.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
 TensorBox split_heads(OpContext& c, const TensorBox& x, std::int64_t heads) {
   const std::int64_t hidden = known_size(c, x.sizes()[2], "the hidden size");
   if (hidden % heads != 0)
-    c.fail(kShapeMismatch, fmt::format("{} heads do not divide the hidden size {}", heads, hidden));
+    c.fail(errors::kShapeMismatch, fmt::format("{} heads do not divide the hidden size {}", heads, hidden));
   ir::Lowering& l = c.lowering();
   return l.permute(l.reshape(x, {x.sizes()[0], x.sizes()[1], heads, hidden / heads}), {0, 2, 1, 3});
 }
@@ -26,7 +27,7 @@ TensorBox rotated(OpContext& c, const TensorBox& x, const Rotation& rotation) {
   const std::int64_t size = known_size(c, sizes[3], "the head size"),
                      half = known_size(c, rotation.cos.sizes()[1], "the width of the cache");
   if (2 * half > size)
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("{} elements of each head are rotated, but a head has {}", 2 * half, size));
   // Each pair (a, b) becomes (a cos - b sin, b cos + a sin).
   const TensorBox turned = l.slice(x, 3, 0, 2 * half);
@@ -62,15 +63,15 @@ TensorBox write_cache(OpContext& c, const TensorBox& past, const TensorBox& fres
                       const std::function<ValueId(BodyBuilder&, const Expr& batch)>& begin) {
   ir::Lowering& l = c.lowering();
   if (past.dtype() != fresh.dtype()) {
-    c.fail(kTypeMismatch, fmt::format("new elements are {}, but the cache is {}", to_string(fresh.dtype()),
-                                      to_string(past.dtype())));
+    c.fail(errors::kTypeMismatch, fmt::format("new elements are {}, but the cache is {}",
+                                              to_string(fresh.dtype()), to_string(past.dtype())));
   }
   const std::size_t axis = past.rank() - 2, batch = past.rank() - 4;
   std::vector<Expr> sizes = past.sizes();
   sizes[axis] = capacity;
   const Expr had = past.sizes()[axis], count = fresh.sizes()[axis];
   if (ir::provably_less(capacity, count)) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("{} new elements for a cache of {}", to_string(count), to_string(capacity)));
   }
   l.require_at_most(count, capacity);
@@ -101,7 +102,7 @@ ValueId only_element(OpContext& c, BodyBuilder& b, int k) {
 std::int64_t positive_attribute(OpContext& c, const char* name) {
   const std::int64_t value = c.int_attribute(name);
   if (value < 1)
-    c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}, expected at least 1", name, value));
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute '{}' is {}, expected at least 1", name, value));
   return value;
 }
 

@@ -1,5 +1,6 @@
 // Operators that pass their input on: Identity, Dropout in inference.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -14,10 +15,11 @@ void lower_dropout(OpContext& c) {
   if (c.has_input(2)) {
     const std::optional<double> training = c.constant_scalar(2);
     if (!training) {
-      c.fail_unknown(2, kUnsupportedForm, "training_mode is known only at run time",
+      c.fail_unknown(2, errors::kUnsupportedForm, "training_mode is known only at run time",
                      "export the model for inference");
     }
-    if (*training != 0) c.fail(kUnsupportedForm, "training_mode is true", "export the model for inference");
+    if (*training != 0)
+      c.fail(errors::kUnsupportedForm, "training_mode is true", "export the model for inference");
   }
   c.set_output(0, c.input(0));
   if (!c.has_output(1)) return;

@@ -1,5 +1,6 @@
 // MatMulInteger: the product of 8-bit matrices without their zero points, in int32.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -13,7 +14,7 @@ TensorBox without_zero_point(OpContext& c, int k, bool per_row) {
   const bool is_column = per_row && zero.rank() == 1 && x.rank() >= 2 && !zero.sizes()[0].is_constant(1);
   if (is_column) zero = l.unsqueeze(zero, 1);
   if (zero.rank() > x.rank() && !(zero.rank() == 1 && zero.sizes()[0].is_constant(1)))
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("zero point of rank {} for an operand of rank {}", zero.rank(), x.rank()));
   if (zero.rank() > x.rank()) zero = l.squeeze(zero, 0);
   return binary(l, OpCode::sub, x, zero);
@@ -21,11 +22,11 @@ TensorBox without_zero_point(OpContext& c, int k, bool per_row) {
 
 void lower_matmul_integer(OpContext& c) {
   const int a = c.rank(0), b = c.rank(1);
-  if (a == 0 || b == 0) c.fail(kShapeMismatch, "an operand is a scalar");
+  if (a == 0 || b == 0) c.fail(errors::kShapeMismatch, "an operand is a scalar");
   const Expr inner = c.sizes(0)[static_cast<std::size_t>(a - 1)],
              other = c.sizes(1)[static_cast<std::size_t>(b == 1 ? 0 : b - 2)];
   if (inner.is_constant() && other.is_constant() && !(inner == other))
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("the inner sizes {} and {} differ", to_string(inner), to_string(other)));
   c.set_output(0, c.lowering().matmul(without_zero_point(c, 0, true), without_zero_point(c, 1, false)));
 }

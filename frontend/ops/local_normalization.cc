@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -12,7 +13,8 @@ using ir::ReduceKind;
 void lower_lp_normalization(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const std::int64_t p = c.int_attribute("p", 2);
-  if (p != 1 && p != 2) c.fail(kInvalidAttribute, fmt::format("attribute 'p' is {}, expected 1 or 2", p));
+  if (p != 1 && p != 2)
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute 'p' is {}, expected 1 or 2", p));
   const int axis = c.axis_attribute(c.rank(0), -1);
   const TensorBox x = l.cast(c.input(0), compute_type(c.dtype(0)));
   l.mark_reuse(x, 2);
@@ -30,9 +32,10 @@ void lower_lp_normalization(OpContext& c) {
 void lower_lrn(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const std::int64_t size = c.int_attribute("size");
-  if (size < 1) c.fail(kInvalidAttribute, fmt::format("attribute 'size' is {}, expected at least 1", size));
+  if (size < 1)
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute 'size' is {}, expected at least 1", size));
   if (c.rank(0) < 2)
-    c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected [N, C, ...]", c.rank(0)));
+    c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected [N, C, ...]", c.rank(0)));
   const double alpha = c.float_attribute("alpha", 1e-4f), beta = c.float_attribute("beta", 0.75f),
                bias = c.float_attribute("bias", 1);
   const DType compute = compute_type(c.dtype(0));

@@ -1,6 +1,7 @@
 // NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss. ONNX's function bodies of both are valid in single operator
 // sets only.
 #include "frontend/ops/index.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -15,7 +16,7 @@ struct Losses {
 Losses losses(OpContext& c, const TensorBox& x) {
   ir::Lowering& l = c.lowering();
   if (x.rank() < 2 || c.rank(1) + 1 != static_cast<int>(x.rank())) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("ranks {} and {} of input and target, expected [N, C, ...] and [N, ...]", x.rank(),
                        c.rank(1)));
   }
@@ -24,7 +25,7 @@ Losses losses(OpContext& c, const TensorBox& x) {
   sizes.erase(sizes.begin() + 1);
   const auto require_equal = [&](Expr size, Expr expected, const char* what) {
     if (size.is_constant() && expected.is_constant() && !(size == expected)) {
-      c.fail(kShapeMismatch,
+      c.fail(errors::kShapeMismatch,
              fmt::format("{} has size {}, expected {}", what, to_string(size), to_string(expected)));
     }
     l.require_equal(size, expected);
@@ -35,7 +36,7 @@ Losses losses(OpContext& c, const TensorBox& x) {
   std::optional<TensorBox> weights;
   if (c.has_input(2)) {
     if (c.rank(2) != 1)
-      c.fail(kShapeMismatch, fmt::format("the weights have rank {}, expected 1", c.rank(2)));
+      c.fail(errors::kShapeMismatch, fmt::format("the weights have rank {}, expected 1", c.rank(2)));
     require_equal(c.size(2, 0), classes, "the vector of weights");
     weights = l.cast(c.input(2), x.dtype());
   }
@@ -66,7 +67,7 @@ void set_loss(OpContext& c, const TensorBox& x) {
   ir::Lowering& l = c.lowering();
   const std::string reduction = c.string_attribute("reduction", "mean");
   if (reduction != "none" && reduction != "sum" && reduction != "mean") {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'reduction' is '{}', expected none, sum or mean", reduction));
   }
   const Losses all = losses(c, x);
@@ -83,7 +84,7 @@ void lower_likelihood(OpContext& c) { set_loss(c, c.lowering().cast(c.input(0), 
 void lower_cross_entropy(OpContext& c) {
   ir::Lowering& l = c.lowering();
   if (c.rank(0) < 2)
-    c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected [N, C, ...]", c.rank(0)));
+    c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected [N, C, ...]", c.rank(0)));
   const TensorBox x = l.cast(c.input(0), compute_type(c.dtype(0)));
   l.mark_reuse(x, 2);
   const TensorBox shifted = binary(l, OpCode::sub, x, l.reduce(x, ReduceKind::max, {1}, true));

@@ -1,12 +1,14 @@
 #include "frontend/ops/matmul.h"
 
 #include "frontend/ops/packed_weights.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
 void check_product(OpContext& c, Expr a, Expr b) {
   if (a.is_constant() && b.is_constant() && !(a == b)) {
-    c.fail(kShapeMismatch, fmt::format("the inner sizes {} and {} differ", to_string(a), to_string(b)),
+    c.fail(errors::kShapeMismatch,
+           fmt::format("the inner sizes {} and {} differ", to_string(a), to_string(b)),
            "the first operand must have as many columns as the second has rows");
   }
 }
@@ -23,7 +25,7 @@ TensorBox scaled_by(ir::Lowering& l, const TensorBox& x, float factor) {
 
 TensorBox gemm(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  if (c.rank(0) != 2 || c.rank(1) != 2) c.fail(kShapeMismatch, "operands must be matrices");
+  if (c.rank(0) != 2 || c.rank(1) != 2) c.fail(errors::kShapeMismatch, "operands must be matrices");
   const auto operand = [&](int k, const char* transposed) {
     return c.int_attribute(transposed, 0) != 0 ? l.permute(c.input(k), {1, 0}) : c.input(k);
   };
@@ -39,7 +41,7 @@ namespace {
 
 void lower_matmul(OpContext& c) {
   const int a = c.rank(0), b = c.rank(1);
-  if (a == 0 || b == 0) c.fail(kShapeMismatch, "an operand is a scalar");
+  if (a == 0 || b == 0) c.fail(errors::kShapeMismatch, "an operand is a scalar");
   check_product(c, c.sizes(0)[static_cast<std::size_t>(a - 1)],
                 c.sizes(1)[static_cast<std::size_t>(b == 1 ? 0 : b - 2)]);
   const auto packed = packed_product(c, c.input(0), false);

@@ -1,6 +1,7 @@
 // MaxUnpool: elements go to the positions that MaxPool took them from, zeros elsewhere. Indices count through the
 // whole unpooled tensor, without padding.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -8,7 +9,7 @@ namespace {
 std::vector<std::int64_t> list(OpContext& c, const char* name, std::size_t count, std::int64_t fallback) {
   const auto given = c.ints_attribute(name).value_or(std::vector<std::int64_t>(count, fallback));
   if (given.size() != count)
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute '{}' has {} elements, expected {}", name, given.size(), count));
   return given;
 }
@@ -17,15 +18,18 @@ std::vector<std::int64_t> list(OpContext& c, const char* name, std::size_t count
 std::vector<Expr> unpooled_sizes(OpContext& c) {
   const std::vector<Expr>& in = c.sizes(0);
   const std::size_t n = in.size() - 2;
-  if (!c.has_attribute("kernel_shape")) c.fail(kInvalidAttribute, "attribute 'kernel_shape' is missing");
+  if (!c.has_attribute("kernel_shape"))
+    c.fail(errors::kInvalidAttribute, "attribute 'kernel_shape' is missing");
   const auto kernel = list(c, "kernel_shape", n, 1), strides = list(c, "strides", n, 1),
              pads = list(c, "pads", 2 * n, 0);
   std::vector<Expr> sizes(in.begin(), in.begin() + 2);
   for (std::size_t k = 0; k < n; ++k) {
-    if (kernel[k] < 1 || strides[k] < 1) c.fail(kInvalidAttribute, "windows and strides must be at least 1");
+    if (kernel[k] < 1 || strides[k] < 1)
+      c.fail(errors::kInvalidAttribute, "windows and strides must be at least 1");
     sizes.push_back((in[2 + k] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + n]);
     if (ir::bounds(sizes.back()).min < 0)
-      c.fail(kShapeMismatch, fmt::format("axis {} would have size {}", 2 + k, to_string(sizes.back())));
+      c.fail(errors::kShapeMismatch,
+             fmt::format("axis {} would have size {}", 2 + k, to_string(sizes.back())));
   }
   return sizes;
 }
@@ -34,18 +38,19 @@ void lower_max_unpool(OpContext& c) {
   ir::Lowering& l = c.lowering();
   if (c.rank(0) < 3 || c.rank(1) != c.rank(0)) {
     c.fail(
-        kShapeMismatch,
+        errors::kShapeMismatch,
         fmt::format("the input has rank {} and the indices have rank {}, expected equal ones of at least 3",
                     c.rank(0), c.rank(1)));
   }
   const std::vector<Expr> inner = unpooled_sizes(c);
   const std::vector<Expr> sizes = c.has_input(2) ? c.shape_values(2, "the sizes of the output") : inner;
   if (sizes.size() != inner.size())
-    c.fail(kShapeMismatch, fmt::format("{} sizes of the output, expected {}", sizes.size(), inner.size()));
+    c.fail(errors::kShapeMismatch,
+           fmt::format("{} sizes of the output, expected {}", sizes.size(), inner.size()));
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     if (ir::provably_less(sizes[k], inner[k])) {
-      c.fail(kShapeMismatch, fmt::format("axis {} of the output has size {}, expected at least {}", k,
-                                         to_string(sizes[k]), to_string(inner[k])));
+      c.fail(errors::kShapeMismatch, fmt::format("axis {} of the output has size {}, expected at least {}", k,
+                                                 to_string(sizes[k]), to_string(inner[k])));
     }
     l.require_equal(ir::max(sizes[k], inner[k]), sizes[k]);
     l.require_equal(c.sizes(0)[k], c.sizes(1)[k]);

@@ -7,6 +7,7 @@
 #include "frontend/ops/operand_sizes.h"
 #include "frontend/ops/padding_mask.h"
 #include "frontend/schemas.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -31,19 +32,21 @@ Projected projections(OpContext& c, std::int64_t heads) {
   require_rank(c, query, {3, 5});
   if (c.rank(query) == 5) {
     if (c.has_input(key) || c.has_input(value))
-      c.fail(kInvalidNode, "input 0 holds query, key and value, but there is an input 1 or 2");
+      c.fail(errors::kInvalidNode, "input 0 holds query, key and value, but there is an input 1 or 2");
     return {packed_part(c, query, heads, 3, 0), packed_part(c, query, heads, 3, 1),
             packed_part(c, query, heads, 3, 2)};
   }
-  if (!c.has_input(key)) c.fail(kInvalidNode, "input 1 is missing: the query has three dimensions");
+  if (!c.has_input(key)) c.fail(errors::kInvalidNode, "input 1 is missing: the query has three dimensions");
   require_rank(c, key, {3, 4, 5});
   if (c.rank(key) == 5) {
-    if (c.has_input(value)) c.fail(kInvalidNode, "input 1 holds key and value, but there is an input 2");
+    if (c.has_input(value))
+      c.fail(errors::kInvalidNode, "input 1 holds key and value, but there is an input 2");
     return {c.input(query), packed_part(c, key, heads, 2, 0), packed_part(c, key, heads, 2, 1)};
   }
-  if (!c.has_input(value)) c.fail(kInvalidNode, "input 2 is missing: input 1 holds the key alone");
+  if (!c.has_input(value)) c.fail(errors::kInvalidNode, "input 2 is missing: input 1 holds the key alone");
   if (c.rank(value) != c.rank(key))
-    c.fail(kShapeMismatch, fmt::format("key and value have the ranks {} and {}", c.rank(key), c.rank(value)));
+    c.fail(errors::kShapeMismatch,
+           fmt::format("key and value have the ranks {} and {}", c.rank(key), c.rank(value)));
   return {c.input(query), c.input(key), c.input(value)};
 }
 
@@ -74,9 +77,10 @@ void lower_multi_head_attention(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const std::int64_t heads = positive_attribute(c, "num_heads");
   if (c.has_input(indirection))
-    c.fail(kUnsupportedForm, "input 9 (cache_indirection) chooses keys by beam, which is not supported");
+    c.fail(errors::kUnsupportedForm,
+           "input 9 (cache_indirection) chooses keys by beam, which is not supported");
   if (c.has_input(past_key) != c.has_input(past_value))
-    c.fail(kInvalidNode, "the past of key and value, inputs 6 and 7, must be given together");
+    c.fail(errors::kInvalidNode, "the past of key and value, inputs 6 and 7, must be given together");
   Projected p = projections(c, heads);
   add_bias_and_split(c, p, heads);
 
@@ -91,7 +95,7 @@ void lower_multi_head_attention(OpContext& c) {
     const Expr past = c.size(past_key, 2);
     if (c.has_input(past_length)) {  // a cache with room for the new elements
       if (!ir::numel(c.sizes(past_length)).is_constant(1))
-        c.fail(kShapeMismatch, "input 8 (past_sequence_length) must have one element");
+        c.fail(errors::kShapeMismatch, "input 8 (past_sequence_length) must have one element");
       const auto begin = [&](BodyBuilder& b, const Expr&) { return only_element(c, b, past_length); };
       const Expr count = p.key.sizes()[2];
       p.key = write_cache(c, c.input(past_key), p.key, past, begin);
@@ -111,7 +115,7 @@ void lower_multi_head_attention(OpContext& c) {
     }
     space.keys = p.key.sizes()[2];
   } else if (c.has_input(past_length)) {
-    c.fail(kInvalidNode, "input 8 (past_sequence_length) is given without the past of key and value");
+    c.fail(errors::kInvalidNode, "input 8 (past_sequence_length) is given without the past of key and value");
   }
 
   std::optional<TensorBox> mask =

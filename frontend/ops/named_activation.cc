@@ -1,6 +1,7 @@
 #include "frontend/ops/named_activation.h"
 
 #include "frontend/ops/activation_formulas.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -57,7 +58,7 @@ std::function<ValueId(BodyBuilder&, ValueId)> named_activation(
   if (name.empty()) return [](BodyBuilder&, ValueId x) { return x; };
   const auto parameter = [&](std::size_t k) {
     if (k >= parameters.size() || !parameters[k])
-      c.fail(kInvalidAttribute, fmt::format("the activation {} has no parameter {}", name, k));
+      c.fail(errors::kInvalidAttribute, fmt::format("the activation {} has no parameter {}", name, k));
     return *parameters[k];
   };
   for (const Row& row : kRows) {
@@ -69,12 +70,12 @@ std::function<ValueId(BodyBuilder&, ValueId)> named_activation(
     Parameters given;
     for (std::size_t k = 0; k < row.parameters; ++k) given.push_back(parameter(k));
     if (name == "Celu" && given[0] == 0)
-      c.fail(kInvalidAttribute, "Celu divides by its parameter, which is 0");
+      c.fail(errors::kInvalidAttribute, "Celu divides by its parameter, which is 0");
     return [given, apply = row.apply](BodyBuilder& b, ValueId x) { return apply(b, x, given); };
   }
   std::vector<std::string> names;
   for (const Row& row : kRows) names.emplace_back(row.name);
-  c.fail(kInvalidAttribute,
+  c.fail(errors::kInvalidAttribute,
          fmt::format("attribute 'activation' is '{}', expected one of {}", name, fmt::join(names, ", ")));
 }
 

@@ -1,5 +1,6 @@
 // OneHot: a new axis along which the indexed position has one value and all others another.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -10,7 +11,7 @@ Expr depth_of(OpContext& c) {
     if (const std::optional<double> depth = c.constant_scalar(1)) return static_cast<std::int64_t>(*depth);
   }
   const std::vector<Expr> depth = c.shape_values(1, "the depth");
-  if (depth.size() != 1) c.fail(kShapeMismatch, "the depth must be one number");
+  if (depth.size() != 1) c.fail(errors::kShapeMismatch, "the depth must be one number");
   return depth[0];
 }
 

@@ -5,6 +5,7 @@
 
 #include "frontend/ops/attention.h"
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -16,12 +17,13 @@ enum Output { kResult, kPresentKey, kPresentValue, kScores };
 TensorBox split_heads(OpContext& c, const TensorBox& x, const char* attribute) {
   const std::int64_t heads = c.int_attribute(attribute, 0);
   if (heads < 1) {
-    c.fail(kInvalidAttribute, fmt::format("attribute '{}' is {}", attribute, heads),
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute '{}' is {}", attribute, heads),
            "inputs of rank 3 need the numbers of heads");
   }
   const Expr hidden = x.sizes()[2];
   if (hidden.is_constant() && hidden.constant() % heads != 0)
-    c.fail(kShapeMismatch, fmt::format("{} heads do not divide a size of {}", heads, to_string(hidden)));
+    c.fail(errors::kShapeMismatch,
+           fmt::format("{} heads do not divide a size of {}", heads, to_string(hidden)));
   const Expr size = ir::divide_exactly(hidden, heads).value_or(floor_div(hidden, heads));
   return c.lowering().permute(c.lowering().reshape(x, {x.sizes()[0], x.sizes()[1], heads, size}),
                               {0, 2, 1, 3});
@@ -29,12 +31,12 @@ TensorBox split_heads(OpContext& c, const TensorBox& x, const char* attribute) {
 
 // The mask with a last dimension of `keys`: keys behind its end are not attended to.
 TensorBox padded_mask(OpContext& c, const TensorBox& mask, const Expr& keys) {
-  if (mask.rank() == 0) c.fail(kShapeMismatch, "the mask is a scalar");
+  if (mask.rank() == 0) c.fail(errors::kShapeMismatch, "the mask is a scalar");
   const std::size_t last = mask.rank() - 1;
   const Expr have = mask.sizes()[last];
   if (have == keys) return mask;
   if (ir::provably_less(keys, have)) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("the mask is for {} keys, but there are {}", to_string(have), to_string(keys)));
   }
   ir::Lowering& l = c.lowering();
@@ -54,25 +56,26 @@ TensorBox padded_mask(OpContext& c, const TensorBox& mask, const Expr& keys) {
 void check_form(OpContext& c) {
   const int rank = c.rank(kQuery);
   if (rank != 3 && rank != 4)
-    c.fail(kShapeMismatch, fmt::format("the query has rank {}, expected 3 or 4", rank));
+    c.fail(errors::kShapeMismatch, fmt::format("the query has rank {}, expected 3 or 4", rank));
   for (int k : {kKey, kValue}) {
-    if (c.rank(k) != rank) c.fail(kShapeMismatch, "query, key and value must have equal ranks");
+    if (c.rank(k) != rank) c.fail(errors::kShapeMismatch, "query, key and value must have equal ranks");
   }
   if (rank == 4 && c.version() >= 25 && (c.has_attribute("q_num_heads") || c.has_attribute("kv_num_heads")))
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            "inputs of rank 4 have their numbers of heads, which no attribute may give too");
   if (c.has_input(kPastKey) != c.has_input(kPastValue))
-    c.fail(kInvalidNode, "the past of the key and that of the value must be given together");
+    c.fail(errors::kInvalidNode, "the past of the key and that of the value must be given together");
   if (c.has_input(kPastKey) && c.has_input(kValidKeys))
-    c.fail(kInvalidNode, "inputs 'past_key' and 'nonpad_kv_seqlen' exclude each other");
+    c.fail(errors::kInvalidNode, "inputs 'past_key' and 'nonpad_kv_seqlen' exclude each other");
   const std::int64_t mode = c.int_attribute("qk_matmul_output_mode", 0);
   if (mode < 0 || mode > 3)
-    c.fail(kInvalidAttribute, fmt::format("attribute 'qk_matmul_output_mode' is {}, expected 0 to 3", mode));
+    c.fail(errors::kInvalidAttribute,
+           fmt::format("attribute 'qk_matmul_output_mode' is {}, expected 0 to 3", mode));
   if (c.has_attribute("softmax_precision")) {
     // We compute in f32 or f64, which is at least as precise as what rounds to the types of the operands.
     const std::int64_t precision = c.int_attribute("softmax_precision");
     if (!is_float(c.dtype_of(precision)))
-      c.fail(kInvalidAttribute,
+      c.fail(errors::kInvalidAttribute,
              fmt::format("attribute 'softmax_precision' is {}, not a float type", precision));
   }
 }
@@ -86,7 +89,8 @@ void lower_attention(OpContext& c) {
   a.key = flat ? split_heads(c, c.input(kKey), "kv_num_heads") : c.input(kKey);
   a.value = flat ? split_heads(c, c.input(kValue), "kv_num_heads") : c.input(kValue);
   if (c.has_input(kPastKey)) {
-    if (c.rank(kPastKey) != 4 || c.rank(kPastValue) != 4) c.fail(kShapeMismatch, "a past must have rank 4");
+    if (c.rank(kPastKey) != 4 || c.rank(kPastValue) != 4)
+      c.fail(errors::kShapeMismatch, "a past must have rank 4");
     a.first_query = c.size(kPastKey, 2);
     a.key = l.concat({c.input(kPastKey), a.key}, 2);
     a.value = l.concat({c.input(kPastValue), a.value}, 2);
@@ -103,7 +107,7 @@ void lower_attention(OpContext& c) {
   } else if (size.is_constant() && size.constant() > 0) {
     a.scale = 1 / std::sqrt(static_cast<double>(size.constant()));
   } else if (!size.is_constant(0)) {
-    c.fail(kUnknownShape,
+    c.fail(errors::kUnknownShape,
            fmt::format("the scale depends on a head size of {}, which is not known", to_string(size)),
            "give the attribute 'scale'");
   }
@@ -121,7 +125,8 @@ void lower_attention(OpContext& c) {
   const std::int64_t left = c.int_attribute("left_window_size", -1),
                      right = c.int_attribute("right_window_size", -1);
   if (left < -1 || right < -1)
-    c.fail(kInvalidAttribute, fmt::format("the window sizes are {} and {}; at least -1", left, right));
+    c.fail(errors::kInvalidAttribute,
+           fmt::format("the window sizes are {} and {}; at least -1", left, right));
   if (left >= 0) a.before = Expr(left);
   if (right >= 0) a.after = Expr(right);
   if (!a.causal && !a.before && !a.after) a.first_query_of_row.reset();

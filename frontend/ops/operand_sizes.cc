@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/error_numbers.h"
+
 namespace braid::frontend {
 
 std::string text_of_sizes(const std::vector<Expr>& sizes) {
@@ -16,8 +18,8 @@ void require_sizes(OpContext& c, int k, const std::vector<Expr>& expected, const
   for (std::size_t d = 0; fits && d < sizes.size(); ++d)
     fits = !sizes[d].is_constant() || !expected[d].is_constant() || sizes[d] == expected[d];
   if (!fits) {
-    c.fail(kShapeMismatch, fmt::format("input {} has the sizes {}, expected {}: {}", k, text_of_sizes(sizes),
-                                       text_of_sizes(expected), layout));
+    c.fail(errors::kShapeMismatch, fmt::format("input {} has the sizes {}, expected {}: {}", k,
+                                               text_of_sizes(sizes), text_of_sizes(expected), layout));
   }
   for (std::size_t d = 0; d < sizes.size(); ++d) c.lowering().require_equal(sizes[d], expected[d]);
 }
@@ -26,8 +28,8 @@ TensorBox one_element(OpContext& c, int k, const char* what) {
   ir::Lowering& l = c.lowering();
   for (const Expr& size : c.sizes(k)) {
     if (size.is_constant() && !size.is_constant(1))
-      c.fail(kShapeMismatch, fmt::format("{} '{}' has a dimension of size {}, expected one element", what,
-                                         c.value(k).name, to_string(size)));
+      c.fail(errors::kShapeMismatch, fmt::format("{} '{}' has a dimension of size {}, expected one element",
+                                                 what, c.value(k).name, to_string(size)));
     l.require_equal(size, 1);
   }
   return l.view(c.input(k), {}, std::vector<Expr>(c.sizes(k).size(), 0));
@@ -35,13 +37,13 @@ TensorBox one_element(OpContext& c, int k, const char* what) {
 
 void require_rank(OpContext& c, int k, std::initializer_list<int> ranks) {
   if (std::find(ranks.begin(), ranks.end(), c.rank(k)) != ranks.end()) return;
-  c.fail(kShapeMismatch,
+  c.fail(errors::kShapeMismatch,
          fmt::format("input {} has rank {}, expected {}", k, c.rank(k), fmt::join(ranks, " or ")));
 }
 
 std::int64_t known_size(OpContext& c, const Expr& size, const char* what) {
   if (!size.is_constant())
-    c.fail(kUnsupportedForm, fmt::format("{} is '{}', which must be known", what, to_string(size)));
+    c.fail(errors::kUnsupportedForm, fmt::format("{} is '{}', which must be known", what, to_string(size)));
   return size.constant();
 }
 

@@ -1,6 +1,7 @@
 // Pad: more (or, for negative numbers, fewer) elements at both ends of axes.
 #include "frontend/ops/common.h"
 #include "frontend/ops/operand_sizes.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -27,7 +28,7 @@ Pads pads_of(OpContext& c) {
     for (int k = 0; k < rank; ++k) axes.push_back(static_cast<std::size_t>(k));
   }
   if (numbers.size() != 2 * axes.size()) {
-    c.fail(kShapeMismatch, fmt::format("got {} pads for {} axes", numbers.size(), axes.size()));
+    c.fail(errors::kShapeMismatch, fmt::format("got {} pads for {} axes", numbers.size(), axes.size()));
   }
   Pads pads{std::vector<Expr>(static_cast<std::size_t>(rank), 0),
             std::vector<Expr>(static_cast<std::size_t>(rank), 0)};
@@ -51,7 +52,7 @@ void lower_pad(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const std::string mode = c.string_attribute("mode", "constant");
   if (mode != "constant" && mode != "edge" && mode != "reflect" && mode != "wrap") {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'mode' is '{}', expected constant, edge, reflect or wrap", mode));
   }
   const Pads pads = pads_of(c);
@@ -60,14 +61,15 @@ void lower_pad(OpContext& c) {
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     sizes[k] = sizes[k] + pads.before[k] + pads.after[k];
     if (ir::bounds(sizes[k]).min < 0) {
-      c.fail(kShapeMismatch, fmt::format("axis {} would have size {}", k, to_string(sizes[k])));
+      c.fail(errors::kShapeMismatch, fmt::format("axis {} would have size {}", k, to_string(sizes[k])));
     }
   }
   const bool constant = mode == "constant";
   for (std::size_t k = 0; !constant && k < sizes.size(); ++k) {
     if (pads.before[k].is_constant(0) && pads.after[k].is_constant(0)) continue;
     if (x.sizes()[k].is_constant(0))
-      c.fail(kShapeMismatch, fmt::format("axis {} has no elements that the mode '{}' could repeat", k, mode));
+      c.fail(errors::kShapeMismatch,
+             fmt::format("axis {} has no elements that the mode '{}' could repeat", k, mode));
     l.require_at_most(1, x.sizes()[k]);
   }
   TensorBox fill;

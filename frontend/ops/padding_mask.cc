@@ -1,6 +1,7 @@
 #include "frontend/ops/padding_mask.h"
 
 #include "frontend/ops/operand_sizes.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -20,8 +21,8 @@ Expr keys_of_mask(OpContext& c, int k, const MaskedSpace& space) {
   const Expr have = c.size(k, -1);
   if (!space.shorter_masks) return space.keys;
   if (ir::provably_less(space.keys, have)) {
-    c.fail(kShapeMismatch, fmt::format("input {} is for {} keys, but there are at most {}", k,
-                                       to_string(have), to_string(space.keys)));
+    c.fail(errors::kShapeMismatch, fmt::format("input {} is for {} keys, but there are at most {}", k,
+                                               to_string(have), to_string(space.keys)));
   }
   c.lowering().require_at_most(have, space.keys);
   return have;
@@ -34,7 +35,7 @@ TensorBox mask_of_positions(OpContext& c, int k, const MaskedSpace& space, doubl
   const bool begins = starts && length == 2 * space.batch;
   if (!begins && !(length == space.batch) && !(length == 3 * space.batch + 2)) {
     if (length.is_constant()) {
-      const int code = space.batch.is_constant() ? kShapeMismatch : kUnsupportedForm;
+      const int code = space.batch.is_constant() ? errors::kShapeMismatch : errors::kUnsupportedForm;
       c.fail(code,
              fmt::format("input {} has {} elements, expected {}, {}{} + 2", k, to_string(length),
                          to_string(space.batch), starts ? to_string(2 * space.batch) + " or " : "or ",
@@ -64,7 +65,8 @@ std::optional<TensorBox> padding_mask(OpContext& c, int k, const MaskedSpace& sp
   ir::Lowering& l = c.lowering();
   const int rank = c.rank(k);
   if (rank < 1 || rank > (starts ? 4 : 3)) {
-    c.fail(kShapeMismatch, fmt::format("input {} has rank {}, expected 1 to {}", k, rank, starts ? 4 : 3));
+    c.fail(errors::kShapeMismatch,
+           fmt::format("input {} has rank {}, expected 1 to {}", k, rank, starts ? 4 : 3));
   }
   if (rank == 1) return mask_of_positions(c, k, space, filter, starts);
   if (starts && rank == 2 && c.size(k, 1).is_constant(1)) return std::nullopt;

@@ -1,5 +1,6 @@
 // Pools with windows; those over everything are reductions (reduction.cc).
 #include "frontend/ops/windows.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -81,7 +82,8 @@ void lower_lp_pool(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const std::vector<Expr> spatial = spatial_sizes(c, c.sizes(0));
   const std::int64_t p = c.int_attribute("p", 2);
-  if (p < 1) c.fail(kInvalidAttribute, fmt::format("attribute 'p' is {}, expected a positive number", p));
+  if (p < 1)
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute 'p' is {}, expected a positive number", p));
   const Windows w = windows_of_pool(c, spatial, kernel_shape(c, spatial.size()));
   const DType dtype = c.dtype(0), wide = compute_type(dtype);
   const auto power = [&](const TensorBox& x, double exponent) {

@@ -4,6 +4,7 @@
 
 #include "frontend/ops/operand_sizes.h"
 #include "frontend/ops/small_types.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
@@ -13,7 +14,7 @@ void check_scale(OpContext& c, int k) {
   for (std::int64_t i = 0; i < v.constant->count(); ++i) {
     const double scale = float_at(*v.constant, i);
     if (scale > 0 && std::isfinite(scale)) continue;
-    c.fail(kQuantisationScale,
+    c.fail(errors::kQuantisationScale,
            fmt::format("element {} of the scale '{}' is {}, expected a positive number", i, v.name, scale),
            "quantise the model again: a tensor of zeros may have any positive scale");
   }
@@ -43,7 +44,7 @@ TensorBox one_scale(OpContext& c, int k, bool keep_type) {
 
 void require_zero_type(OpContext& c, int k, DType type) {
   if (c.dtype(k) == type) return;
-  c.fail(kTypeMismatch,
+  c.fail(errors::kTypeMismatch,
          fmt::format("the zero point '{}' is {}, but what it belongs to is {}", c.value(k).name,
                      to_string(c.dtype(k)), to_string(type)),
          "a tensor and its zero point have one type");

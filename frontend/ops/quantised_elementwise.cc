@@ -4,6 +4,7 @@
 #include "frontend/ops/statistics.h"
 #include "frontend/ops/windows.h"
 #include "frontend/schemas.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -82,7 +83,8 @@ void lower_average_pool(OpContext& c) {
 
 void lower_global_average_pool(OpContext& c) {
   const int rank = c.rank(0);
-  if (rank < 3) c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected at least 3", rank));
+  if (rank < 3)
+    c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected at least 3", rank));
   const TensorBox x = to_channels_first(c, dequantised(c, {0, 1, 2}));
   set_unary(c, from_channels_first(c, mean(c.lowering(), x, axes_from(2, rank))));
 }
@@ -90,7 +92,7 @@ void lower_global_average_pool(OpContext& c) {
 void lower_where(OpContext& c) {
   ir::Lowering& l = c.lowering();
   if (c.dtype(4) != c.dtype(1)) {
-    c.fail(kTypeMismatch,
+    c.fail(errors::kTypeMismatch,
            fmt::format("the alternatives are {} and {}", to_string(c.dtype(1)), to_string(c.dtype(4))));
   }
   const TensorBox y =
@@ -104,7 +106,8 @@ void lower_where(OpContext& c) {
 void lower_concat(OpContext& c) {
   const int first = 2, each = 3;
   if (c.input_count() < first + each || (c.input_count() - first) % each != 0)
-    c.fail(kInvalidNode, fmt::format("got {} inputs, expected 2 and 3 for each part", c.input_count()));
+    c.fail(errors::kInvalidNode,
+           fmt::format("got {} inputs, expected 2 and 3 for each part", c.input_count()));
   const DType to = c.dtype(1);
   const auto same = [&](int a, int b) {
     const std::optional<double> x = c.constant_scalar(a), y = c.constant_scalar(b);
@@ -113,21 +116,21 @@ void lower_concat(OpContext& c) {
   std::vector<TensorBox> parts;
   for (int k = first; k < c.input_count(); k += each) {
     if (c.rank(k) != c.rank(first))
-      c.fail(kShapeMismatch, fmt::format("parts have ranks {} and {}", c.rank(first), c.rank(k)));
+      c.fail(errors::kShapeMismatch, fmt::format("parts have ranks {} and {}", c.rank(first), c.rank(k)));
     const bool moved = c.dtype(k) == to && same(k + 1, 0) && same(k + 2, 1);
     const QuantisedInput part{k, k + 1, k + 2};
     if (moved) one_scale(c, k + 1);
     parts.push_back(moved ? c.input(k) : quantised(c, dequantised(c, part), {-1, 0, 1}, to));
   }
-  if (c.rank(first) == 0) c.fail(kShapeMismatch, "the parts are scalars");
+  if (c.rank(first) == 0) c.fail(errors::kShapeMismatch, "the parts are scalars");
   const int axis = c.normalize_axis(c.int_attribute("axis"), c.rank(first));
   for (const TensorBox& part : parts) {
     for (std::size_t d = 0; d < part.rank(); ++d) {
       if (static_cast<int>(d) == axis) continue;
       const Expr size = part.sizes()[d], expected = parts[0].sizes()[d];
       if (size.is_constant() && expected.is_constant() && !(size == expected))
-        c.fail(kShapeMismatch, fmt::format("parts have sizes {} and {} along axis {}", to_string(expected),
-                                           to_string(size), d));
+        c.fail(errors::kShapeMismatch, fmt::format("parts have sizes {} and {} along axis {}",
+                                                   to_string(expected), to_string(size), d));
       c.lowering().require_equal(size, expected);
     }
   }

@@ -8,6 +8,7 @@
 #include "frontend/ops/quantised.h"
 #include "frontend/schemas.h"
 #include "ir/element.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -27,7 +28,7 @@ TensorBox of_matrix(OpContext& c, int k, const std::vector<Expr>& matrix, Side s
   const std::vector<Expr> given = c.sizes(k);
   if (one_each(given)) return one_element(c, k, what);
   const auto refuse = [&](const std::string& why) {
-    c.fail(kShapeMismatch, fmt::format("{} {}", what, why));
+    c.fail(errors::kShapeMismatch, fmt::format("{} {}", what, why));
   };
   const auto require = [&](Expr size, Expr expected) {
     if (size.is_constant() && expected.is_constant() && !(size == expected))
@@ -58,7 +59,7 @@ struct Matrix {
 
 Matrix matrix_of(OpContext& c, const QuantisedInput& in, Side side, bool transposed = false) {
   ir::Lowering& l = c.lowering();
-  if (c.rank(in.tensor) == 0) c.fail(kShapeMismatch, "an operand is a scalar");
+  if (c.rank(in.tensor) == 0) c.fail(errors::kShapeMismatch, "an operand is a scalar");
   check_scale(c, in.scale);
   TensorBox x = c.input(in.tensor);
   if (transposed) x = l.permute(x, {1, 0});
@@ -74,7 +75,7 @@ Matrix matrix_of(OpContext& c, const QuantisedInput& in, Side side, bool transpo
 void check_inner(OpContext& c, const TensorBox& a, const TensorBox& b) {
   const Expr inner = a.sizes().back(), other = b.sizes()[b.rank() == 1 ? 0 : b.rank() - 2];
   if (inner.is_constant() && other.is_constant() && !(inner == other))
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("the inner sizes {} and {} differ", to_string(inner), to_string(other)));
 }
 
@@ -134,7 +135,7 @@ void lower_qlinear_matmul(OpContext& c) {
   const Matrix a = matrix_of(c, {0, 1, 2}, Side::rows), b = matrix_of(c, {3, 4, 5}, Side::columns);
   check_inner(c, a.centred, b.centred);
   if (!kQuantisedBytes.contains(c.dtype(3)))
-    c.fail(kUnsupportedType,
+    c.fail(errors::kUnsupportedType,
            fmt::format("the second operand is {}, expected i8 or u8", to_string(c.dtype(3))));
   const TensorBox sums = l.matmul(a.centred, b.centred);
   check_scale(c, 6);
@@ -149,7 +150,7 @@ void lower_qlinear_matmul(OpContext& c) {
 // (A B + C) * alpha * the scales; a result without a scale is a number.
 void lower_qgemm(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  if (c.rank(0) != 2 || c.rank(3) != 2) c.fail(kShapeMismatch, "operands must be matrices");
+  if (c.rank(0) != 2 || c.rank(3) != 2) c.fail(errors::kShapeMismatch, "operands must be matrices");
   const Matrix a = matrix_of(c, {0, 1, 2}, Side::rows, c.int_attribute("transA", 0) != 0),
                b = matrix_of(c, {3, 4, 5}, Side::columns, c.int_attribute("transB", 0) != 0);
   check_inner(c, a.centred, b.centred);
@@ -181,7 +182,7 @@ void lower_matmul_integer_to_float(OpContext& c) {
 
 void lower_dynamic_quantize_matmul(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  if (c.rank(0) == 0) c.fail(kShapeMismatch, "an operand is a scalar");
+  if (c.rank(0) == 0) c.fail(errors::kShapeMismatch, "an operand is a scalar");
   const Matrix b = matrix_of(c, {1, 2, 3}, Side::columns);
   check_inner(c, c.input(0), b.centred);
   const DynamicallyQuantised a = dynamically_quantised(l, c.input(0));
@@ -196,10 +197,10 @@ TensorBox per_filter(OpContext& c, int k, Expr filters, std::size_t filter, std:
   ir::Lowering& l = c.lowering();
   if (one_each(c.sizes(k))) return one_element(c, k, what);
   if (c.rank(k) != 1)
-    c.fail(kShapeMismatch, fmt::format("{} has rank {}, expected at most 1", what, c.rank(k)));
+    c.fail(errors::kShapeMismatch, fmt::format("{} has rank {}, expected at most 1", what, c.rank(k)));
   const Expr given = c.size(k, 0);
   if (given.is_constant() && filters.is_constant() && !(given == filters)) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("{} has {} values for {} filters", what, to_string(given), to_string(filters)));
   }
   l.require_equal(given, filters);
@@ -214,15 +215,17 @@ void lower_qlinear_conv(OpContext& c) {
   TensorBox x = c.input(0);
   const TensorBox w = c.input(3);
   const int rank = static_cast<int>(x.rank());
-  if (rank < 3) c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected at least 3", rank));
+  if (rank < 3)
+    c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected at least 3", rank));
   if (last) {
     std::vector<int> order = axes_from(1, rank - 1);
     order.insert(order.begin(), {0, rank - 1});
     x = l.permute(x, order);
   }
-  if (w.rank() == 0) c.fail(kShapeMismatch, "the weights are a scalar");
+  if (w.rank() == 0) c.fail(errors::kShapeMismatch, "the weights are a scalar");
   if (!kQuantisedBytes.contains(w.dtype()))
-    c.fail(kUnsupportedType, fmt::format("the weights are {}, expected i8 or u8", to_string(w.dtype())));
+    c.fail(errors::kUnsupportedType,
+           fmt::format("the weights are {}, expected i8 or u8", to_string(w.dtype())));
   const Expr filters = w.sizes()[0];
   check_scale(c, 4);
   std::optional<TensorBox> zero;
@@ -234,7 +237,7 @@ void lower_qlinear_conv(OpContext& c) {
   TensorBox sums = convolved(c, centred(l, x, one_zero(c, 2, x.dtype())), centred(l, w, zero), false);
   if (c.has_input(8)) {
     if (c.dtype(8) != DType::i32)
-      c.fail(kTypeMismatch, fmt::format("the bias is {}, expected i32", to_string(c.dtype(8))));
+      c.fail(errors::kTypeMismatch, fmt::format("the bias is {}, expected i32", to_string(c.dtype(8))));
     sums = binary(l, OpCode::add, sums, per_filter(c, 8, filters, 1, x.rank(), "the bias"));
   }
   const DType to = c.dtype(7);

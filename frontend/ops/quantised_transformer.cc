@@ -7,13 +7,14 @@
 #include "frontend/ops/quantised.h"
 #include "frontend/ops/statistics.h"
 #include "frontend/schemas.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
 
 void require_size(OpContext& c, const char* what, Expr size, Expr expected) {
   if (size.is_constant() && expected.is_constant() && !(size == expected)) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("{} has size {}, expected {}", what, to_string(size), to_string(expected)));
   }
   c.lowering().require_equal(size, expected);
@@ -21,7 +22,7 @@ void require_size(OpContext& c, const char* what, Expr size, Expr expected) {
 
 void require_rank(OpContext& c, int k, const char* what, int rank) {
   if (c.rank(k) != rank)
-    c.fail(kShapeMismatch, fmt::format("{} has rank {}, expected {}", what, c.rank(k), rank));
+    c.fail(errors::kShapeMismatch, fmt::format("{} has rank {}, expected {}", what, c.rank(k), rank));
 }
 
 // Queries, keys and values are the columns of one product of integers. Inputs: input, weight, bias, their scales, mask
@@ -36,14 +37,16 @@ class Attention {
     require_rank(c_, 2, "the bias", 1);
     heads_ = c_.int_attribute("num_heads");
     if (c_.int_attribute("do_rotary", 0) != 0)
-      c_.fail(kUnsupportedForm, "attribute 'do_rotary' is set", "export RotaryEmbedding as nodes of its own");
+      c_.fail(errors::kUnsupportedForm, "attribute 'do_rotary' is set",
+              "export RotaryEmbedding as nodes of its own");
     const Expr columns = c_.size(1, 1);
     if (!columns.is_constant())
-      c_.fail(kUnsupportedForm,
+      c_.fail(errors::kUnsupportedForm,
               fmt::format("the weights have '{}' columns, which must be known", to_string(columns)));
     if (heads_ < 1 || heads_ > columns.constant() || columns.constant() % (3 * heads_) != 0)
-      c_.fail(kInvalidAttribute, fmt::format("attribute 'num_heads' is {}, but the weights have {} columns",
-                                             heads_, columns.constant()));
+      c_.fail(errors::kInvalidAttribute,
+              fmt::format("attribute 'num_heads' is {}, but the weights have {} columns", heads_,
+                          columns.constant()));
     width_ = columns.constant() / (3 * heads_);
     require_size(c_, "the last axis of the input", c_.size(0, 2), c_.size(1, 0));
     require_size(c_, "the bias", c_.size(2, 0), columns);
@@ -81,7 +84,8 @@ class Attention {
   TensorBox projected() {
     const TensorBox x = centred(l_, c_.input(0), one_zero(c_, 6, c_.dtype(0)));
     if (!kQuantisedBytes.contains(c_.dtype(1)))
-      c_.fail(kUnsupportedType, fmt::format("the weights are {}, expected i8 or u8", to_string(c_.dtype(1))));
+      c_.fail(errors::kUnsupportedType,
+              fmt::format("the weights are {}, expected i8 or u8", to_string(c_.dtype(1))));
     std::optional<TensorBox> zero;
     if (c_.has_input(7)) {
       require_zero_type(c_, 7, c_.dtype(1));
@@ -141,7 +145,7 @@ class Attention {
     if (c_.has_input(5)) {
       mask = c_.input(5);
       if (mask->rank() < 1 || mask->rank() > 3)
-        c_.fail(kUnsupportedForm, fmt::format("the mask has rank {}, expected 1 to 3", mask->rank()));
+        c_.fail(errors::kUnsupportedForm, fmt::format("the mask has rank {}, expected 1 to 3", mask->rank()));
       const Expr rows = mask->sizes()[0];
       if (mask->rank() != 1 || !(rows == batch_ * 2)) require_size(c_, "axis 0 of the mask", rows, batch_);
     }

@@ -6,6 +6,7 @@
 #include "frontend/ops/quantised.h"
 #include "frontend/ops/small_types.h"
 #include "frontend/schemas.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -16,7 +17,7 @@ constexpr int kAxisSince = 13;
 class Parameters {
  public:
   explicit Parameters(OpContext& c) : c_(c), sizes_(c.sizes(0)), block_(c.int_attribute("block_size", 0)) {
-    if (block_ < 0) c.fail(kInvalidAttribute, fmt::format("attribute 'block_size' is {}", block_));
+    if (block_ < 0) c.fail(errors::kInvalidAttribute, fmt::format("attribute 'block_size' is {}", block_));
     check_scale(c, 1);
     if (c.has_input(2)) check_same_shape();
   }
@@ -43,7 +44,7 @@ class Parameters {
       same = !scale[d].is_constant() || !zero[d].is_constant() || scale[d] == zero[d];
     }
     if (!same)
-      c_.fail(kShapeMismatch,
+      c_.fail(errors::kShapeMismatch,
               fmt::format("the scale has sizes [{}], but the zero point [{}]", text(scale), text(zero)),
               "scale and zero point have one shape");
     for (std::size_t d = 0; d < scale.size(); ++d) c_.lowering().require_equal(scale[d], zero[d]);
@@ -58,8 +59,8 @@ class Parameters {
   void require_size(const char* what, int k, std::size_t dim, Expr expected) {
     const Expr size = c_.sizes(k)[dim];
     if (size.is_constant() && expected.is_constant() && !(size == expected)) {
-      c_.fail(kShapeMismatch, fmt::format("dimension {} of {} has size {}, expected {}", dim, what,
-                                          to_string(size), to_string(expected)));
+      c_.fail(errors::kShapeMismatch, fmt::format("dimension {} of {} has size {}, expected {}", dim, what,
+                                                  to_string(size), to_string(expected)));
     }
     c_.lowering().require_equal(size, expected);
   }
@@ -73,7 +74,7 @@ class Parameters {
     if (block_ == 0) {
       const bool has_axis = !c_.domain().empty() || c_.version() >= kAxisSince;
       if (given.size() != 1 || !has_axis)
-        c_.fail(kShapeMismatch,
+        c_.fail(errors::kShapeMismatch,
                 fmt::format("{} has sizes [{}], expected {}", what, text(given),
                             has_axis ? "one element or, along an axis, rank 1" : "one element"));
       const int axis = c_.normalize_axis(c_.int_attribute("axis", 1), rank, "attribute 'axis'");
@@ -83,7 +84,7 @@ class Parameters {
       return box;
     }
     if (given.size() != sizes_.size())
-      c_.fail(kShapeMismatch,
+      c_.fail(errors::kShapeMismatch,
               fmt::format("{} in blocks has rank {}, but the input has rank {}", what, given.size(), rank));
     const auto axis =
         static_cast<std::size_t>(c_.normalize_axis(c_.int_attribute("axis", 1), rank, "attribute 'axis'"));
@@ -115,7 +116,7 @@ DType division_type(OpContext& c) {
   const DType type = given.value_or(c.dtype(1));
   if (is_float(type)) return type;
   if (given)
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'precision' is {}, expected a floating-point type", to_string(type)));
   return type == DType::i32 ? DType::f64 : DType::f32;  // of f8e8m0
 }
@@ -125,10 +126,10 @@ void lower_quantize(OpContext& c) {
   const std::optional<DType> asked = type_attribute(c, "output_dtype");
   const DType to = c.has_input(2) ? c.dtype(2) : asked.value_or(DType::u8);
   if (asked && *asked != to)
-    c.fail(kTypeMismatch, fmt::format("attribute 'output_dtype' is {}, but the zero point is {}",
-                                      to_string(*asked), to_string(to)));
+    c.fail(errors::kTypeMismatch, fmt::format("attribute 'output_dtype' is {}, but the zero point is {}",
+                                              to_string(*asked), to_string(to)));
   if (!kStored.contains(to) || to == DType::f8e8m0)
-    c.fail(kUnsupportedType, fmt::format("the result would be {}", to_string(to)),
+    c.fail(errors::kUnsupportedType, fmt::format("the result would be {}", to_string(to)),
            "quantise to (u)int2 to (u)int16, float8 or float4e2m1");
   Parameters parameters(c);
   const TensorBox x = c.input(0), scale = parameters.scale();
@@ -185,7 +186,7 @@ void lower_dequantize(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const DType to = type_attribute(c, "output_dtype").value_or(c.dtype(1));
   if (!is_float(to))
-    c.fail(kUnsupportedType, fmt::format("the result would be {}", to_string(to)),
+    c.fail(errors::kUnsupportedType, fmt::format("the result would be {}", to_string(to)),
            "set attribute 'output_dtype' to a floating-point type");
   if (c.has_input(2)) require_zero_type(c, 2, c.dtype(0));
   Parameters parameters(c);

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 std::uint64_t seed_of(OpContext& c) {
   const float seed = c.float_attribute("seed", std::nanf(""));
   if (std::isnan(seed)) {
-    c.fail(kUnsupportedForm, "attribute 'seed' is missing: its values would differ from run to run",
+    c.fail(errors::kUnsupportedForm, "attribute 'seed' is missing: its values would differ from run to run",
            "set the attribute 'seed', or make the random numbers an input of the model");
   }
   return std::bit_cast<std::uint32_t>(seed);
@@ -69,7 +70,7 @@ using Distribution = ValueId (*)(BodyBuilder&, OpContext&, std::uint64_t seed, E
 template <Distribution distribution>
 void fill_with(OpContext& c, const std::vector<Expr>& sizes, DType dtype) {
   if (!is_float(dtype)) {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("the result would be {}, expected a floating-point type", to_string(dtype)),
            "give its type with attribute 'dtype'");
   }
@@ -82,9 +83,9 @@ void fill_with(OpContext& c, const std::vector<Expr>& sizes, DType dtype) {
 template <Distribution distribution>
 void lower(OpContext& c) {
   const auto shape = c.ints_attribute("shape");
-  if (!shape) c.fail(kInvalidAttribute, "attribute 'shape' is missing");
+  if (!shape) c.fail(errors::kInvalidAttribute, "attribute 'shape' is missing");
   for (const std::int64_t size : *shape) {
-    if (size < 0) c.fail(kInvalidAttribute, fmt::format("attribute 'shape' has the size {}", size));
+    if (size < 0) c.fail(errors::kInvalidAttribute, fmt::format("attribute 'shape' has the size {}", size));
   }
   fill_with<distribution>(c, {shape->begin(), shape->end()}, c.dtype_of(c.int_attribute("dtype", 1)));
 }
@@ -115,13 +116,14 @@ void lower_multinomial(OpContext& c) {
   const std::uint64_t seed = seed_of(c);
   const std::int64_t samples = c.int_attribute("sample_size", 1);
   if (samples < 1)
-    c.fail(kInvalidAttribute, fmt::format("attribute 'sample_size' is {}, expected at least 1", samples));
+    c.fail(errors::kInvalidAttribute,
+           fmt::format("attribute 'sample_size' is {}, expected at least 1", samples));
   const DType dtype = c.dtype_of(c.int_attribute("dtype", 6));
   if (dtype != DType::i32 && dtype != DType::i64)
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'dtype' is {}, expected int32 or int64", to_string(dtype)));
   if (c.rank(0) != 2)
-    c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected a matrix", c.rank(0)));
+    c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected a matrix", c.rank(0)));
   const TensorBox x = l.cast(c.input(0), DType::f64);
   l.mark_reuse(x, 2);
   const Expr batch = x.sizes()[0], classes = x.sizes()[1];

@@ -6,6 +6,7 @@
 
 #include "frontend/ops/index.h"
 #include "frontend/rank_values.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -71,33 +72,34 @@ TensorBox uneven_all_to_all(OpContext& c, const TensorBox& x, ir::GroupId group,
   const ir::Parts parts = c.lowering().graph()[group].parts;
   const std::size_t n = parts[0].size();
   if (split.size() != n * n) {
-    c.fail(kInvalidAttribute, fmt::format("attribute 'split_sizes' has {} entries, expected {} times {}: how "
-                                          "much each rank of the group sends to each",
-                                          split.size(), n, n));
+    c.fail(errors::kInvalidAttribute,
+           fmt::format("attribute 'split_sizes' has {} entries, expected {} times {}: how "
+                       "much each rank of the group sends to each",
+                       split.size(), n, n));
   }
-  if (x.rank() == 0) c.fail(kShapeMismatch, "a scalar cannot be split into slabs");
+  if (x.rank() == 0) c.fail(errors::kShapeMismatch, "a scalar cannot be split into slabs");
   std::vector<std::int64_t> out(n, 0), in(n, 0);
   std::int64_t block = 0;
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j < n; ++j) {
       const std::int64_t rows = split[i * n + j];
-      if (rows < 0) c.fail(kInvalidAttribute, fmt::format("attribute 'split_sizes' has {}", rows));
+      if (rows < 0) c.fail(errors::kInvalidAttribute, fmt::format("attribute 'split_sizes' has {}", rows));
       if (__builtin_add_overflow(out[i], rows, &out[i]) || __builtin_add_overflow(in[j], rows, &in[j]))
-        c.fail(kInvalidAttribute, "the sum of attribute 'split_sizes' exceeds 64 bits");
+        c.fail(errors::kInvalidAttribute, "the sum of attribute 'split_sizes' exceeds 64 bits");
       block = std::max(block, rows);
     }
   }
   const Expr size = x.sizes()[0];
   for (std::size_t i = 0; i < n; ++i) {
     if (!size.is_constant() || size.constant() != out[i]) {
-      c.fail(kShapeMismatch,
+      c.fail(errors::kShapeMismatch,
              fmt::format("'split_sizes' lets position {} of the group send {} rows, but axis 0 "
                          "has size {}",
                          i, out[i], to_string(size)));
     }
     if (in[i] != in[0]) {
       c.fail(
-          kShapeMismatch,
+          errors::kShapeMismatch,
           fmt::format("'split_sizes' gives {} rows to position 0 of the group and {} to position {}: there "
                       "is one program for all ranks, so their results have one shape",
                       in[0], in[i], i));

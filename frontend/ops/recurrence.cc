@@ -7,6 +7,7 @@
 
 #include "frontend/ops/quantised.h"
 #include "frontend/schemas.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -97,7 +98,7 @@ class Layers {
     read_sizes();
     read_activations();
     const float clip = c_.float_attribute("clip", 0);
-    if (!(clip >= 0)) c_.fail(kInvalidAttribute, fmt::format("attribute 'clip' is {}", clip));
+    if (!(clip >= 0)) c_.fail(errors::kInvalidAttribute, fmt::format("attribute 'clip' is {}", clip));
     const bool batch_first = c_.int_attribute("layout", 0) != 0;
     TensorBox x = c_.input(0);
     if (batch_first) x = l_.permute(x, {1, 0, 2});
@@ -133,7 +134,7 @@ class Layers {
     reverse_first_ = text == "reverse";
     directions_ = text == "bidirectional" ? 2 : 1;
     if (text != "forward" && !reverse_first_ && directions_ == 1) {
-      c_.fail(kInvalidAttribute,
+      c_.fail(errors::kInvalidAttribute,
               fmt::format("attribute 'direction' is '{}', expected forward, reverse or bidirectional", text));
     }
   }
@@ -148,23 +149,24 @@ class Layers {
       std::vector<std::string> has, wants;
       for (const Expr& e : given) has.push_back(to_string(e));
       for (const Expr& e : sizes) wants.push_back(to_string(e));
-      c_.fail(kShapeMismatch, fmt::format("{} have sizes [{}], expected [{}]", what, fmt::join(has, ", "),
-                                          fmt::join(wants, ", ")));
+      c_.fail(errors::kShapeMismatch, fmt::format("{} have sizes [{}], expected [{}]", what,
+                                                  fmt::join(has, ", "), fmt::join(wants, ", ")));
     }
     for (std::size_t d = 0; d < sizes.size(); ++d) l_.require_equal(given[d], sizes[d]);
   }
 
   void read_sizes() {
     if (c_.rank(0) != 3)
-      c_.fail(kShapeMismatch, fmt::format("the input has rank {}, expected 3", c_.rank(0)));
+      c_.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected 3", c_.rank(0)));
     if (c_.rank(2) != 3)
-      c_.fail(kShapeMismatch, fmt::format("the recurrent weights have rank {}, expected 3", c_.rank(2)));
+      c_.fail(errors::kShapeMismatch,
+              fmt::format("the recurrent weights have rank {}, expected 3", c_.rank(2)));
     const bool batch_first = c_.int_attribute("layout", 0) != 0;
     const Expr batch = c_.sizes(0)[batch_first ? 0 : 1], inputs = c_.size(0, 2);
     hidden_ = c_.sizes(2)[quantised_ ? 1 : 2];
     if (const std::int64_t given = c_.int_attribute("hidden_size", 0);
         given != 0 && hidden_.is_constant() && given != hidden_.constant()) {
-      c_.fail(kInvalidAttribute,
+      c_.fail(errors::kInvalidAttribute,
               fmt::format("attribute 'hidden_size' is {}, but the recurrent weights are for {}", given,
                           to_string(hidden_)));
     }
@@ -204,7 +206,7 @@ class Layers {
     }
     const std::size_t count = cell_.activations.size() * static_cast<std::size_t>(directions_);
     if (names.size() != count) {
-      c_.fail(kInvalidAttribute,
+      c_.fail(errors::kInvalidAttribute,
               fmt::format("attribute 'activations' has {} names, expected {}", names.size(), count));
     }
     const std::vector<float> alphas = c_.floats_attribute("activation_alpha").value_or(std::vector<float>{}),
@@ -220,7 +222,8 @@ class Layers {
           std::find_if(std::begin(kActivations), std::end(kActivations),
                        [&](const Activation& a) { return equal_ignoring_case(a.name, name); });
       if (found == std::end(kActivations))
-        c_.fail(kInvalidAttribute, fmt::format("attribute 'activations' has '{}', which is unknown", name));
+        c_.fail(errors::kInvalidAttribute,
+                fmt::format("attribute 'activations' has '{}', which is unknown", name));
       // Values are consumed by the functions that take them, in order.
       const double a = found->takes_alpha && alpha < alphas.size() ? alphas[alpha++] : found->alpha;
       const double b = found->takes_beta && beta < betas.size() ? betas[beta++] : found->beta;
@@ -238,7 +241,7 @@ class Layers {
   void read_scale(int k) {
     check_scale(c_, k);
     if (c_.rank(k) > 2)
-      c_.fail(kShapeMismatch, fmt::format("a scale has rank {}, expected 1 or 2", c_.rank(k)));
+      c_.fail(errors::kShapeMismatch, fmt::format("a scale has rank {}, expected 1 or 2", c_.rank(k)));
   }
 
   // Weights of a direction less their zero points: [inputs, columns], i32.
@@ -354,7 +357,8 @@ void lower_lstm(OpContext& c) { Layers(c, {CellKind::lstm, 4, {"Sigmoid", "Tanh"
 void lower_dynamic_quantize_lstm(OpContext& c) {
   for (int k : {1, 2}) {
     if (!kQuantisedBytes.contains(c.dtype(k)))
-      c.fail(kUnsupportedType, fmt::format("the weights are {}, expected i8 or u8", to_string(c.dtype(k))));
+      c.fail(errors::kUnsupportedType,
+             fmt::format("the weights are {}, expected i8 or u8", to_string(c.dtype(k))));
   }
   Layers(c, {CellKind::lstm, 4, {"Sigmoid", "Tanh", "Tanh"}}, true).lower();
 }

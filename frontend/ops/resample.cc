@@ -6,6 +6,7 @@
 
 #include "frontend/ops/constant_input.h"
 #include "frontend/ops/real.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -205,8 +206,8 @@ Sampling static_sampling(OpContext& c, const ResizeOptions& o, const ResizeAxis&
   const Taps taps = taps_of(o, axis.known_scale());
   constexpr std::int64_t kLargestTable = std::int64_t{1} << 22;
   if (taps.count > kLargestTable / std::max<std::int64_t>(axis.out.constant(), 1)) {
-    c.fail(kUnsupportedForm, fmt::format("antialiasing of axis {} takes {} elements for each of {}",
-                                         axis.index, taps.count, axis.out.constant()));
+    c.fail(errors::kUnsupportedForm, fmt::format("antialiasing of axis {} takes {} elements for each of {}",
+                                                 axis.index, taps.count, axis.out.constant()));
   }
   Row all;
   for (std::int64_t at = 0; at < axis.out.constant(); ++at) {
@@ -229,12 +230,13 @@ Sampling static_sampling(OpContext& c, const ResizeOptions& o, const ResizeAxis&
 
 Sampling dynamic_sampling(OpContext& c, const ResizeOptions& o, const ResizeAxis& axis, DType compute) {
   if (o.antialias && axis.is_static()) {
-    c.fail(kUnsupportedForm, fmt::format("attribute 'antialias' is 1, but axis {} has more than {} elements",
-                                         axis.index, kLongestTable));
+    c.fail(errors::kUnsupportedForm,
+           fmt::format("attribute 'antialias' is 1, but axis {} has more than {} elements", axis.index,
+                       kLongestTable));
   }
   if (o.antialias) {
     c.fail(
-        kUnsupportedForm,
+        errors::kUnsupportedForm,
         fmt::format("attribute 'antialias' is 1, but the size of axis {} depends on a dimension", axis.index),
         "fix the dimension to one value");
   }
@@ -333,7 +335,7 @@ TensorBox resized(OpContext& c, const ResizeOptions& o, const std::vector<Resize
   const TensorBox x = c.input(0);
   for (const ResizeAxis& axis : axes) {
     if (axis.in.is_constant(0) && !axis.out.is_constant(0))
-      c.fail(kShapeMismatch, fmt::format("axis {} has no elements to resize", axis.index));
+      c.fail(errors::kShapeMismatch, fmt::format("axis {} has no elements to resize", axis.index));
     // A fixed size has elements even if the input, whose size is known later, has none.
     if (!axis.scale) l.require_equal(ir::max(axis.in, 1), axis.in);
   }

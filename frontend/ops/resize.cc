@@ -4,6 +4,7 @@
 
 #include "frontend/ops/constant_input.h"
 #include "frontend/ops/resample.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 void require_one_of(OpContext& c, const char* name, const std::string& value,
                     std::initializer_list<std::string_view> allowed) {
   if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return;
-  c.fail(kInvalidAttribute,
+  c.fail(errors::kInvalidAttribute,
          fmt::format("attribute '{}' is '{}', expected {}", name, value, fmt::join(allowed, ", ")));
 }
 
@@ -39,9 +40,9 @@ ResizeOptions options_of(OpContext& c) {
   o.cubic_a = c.float_attribute("cubic_coeff_a", -0.75F);
   o.extrapolation = c.float_attribute("extrapolation_value", 0);
   if (!std::isfinite(o.cubic_a))
-    c.fail(kInvalidAttribute, "attribute 'cubic_coeff_a' is not a finite number");
+    c.fail(errors::kInvalidAttribute, "attribute 'cubic_coeff_a' is not a finite number");
   if (o.mode == ResizeMode::nearest && (o.antialias || o.exclude_outside)) {
-    c.fail(kUnsupportedForm,
+    c.fail(errors::kUnsupportedForm,
            fmt::format("attribute '{}' is 1 in mode nearest, which has no weights",
                        o.antialias ? "antialias" : "exclude_outside"),
            "use mode linear or cubic");
@@ -58,7 +59,7 @@ std::vector<std::size_t> listed_axes(OpContext& c) {
     std::vector<std::size_t> sorted = axes;
     std::sort(sorted.begin(), sorted.end());
     if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
-      c.fail(kInvalidAttribute, "an axis is given twice");
+      c.fail(errors::kInvalidAttribute, "an axis is given twice");
   } else {
     for (int k = 0; k < c.rank(0); ++k) axes.push_back(static_cast<std::size_t>(k));
   }
@@ -68,11 +69,12 @@ std::vector<std::size_t> listed_axes(OpContext& c) {
 // floor(size * scale), exactly: a binary fraction has a power of two as its denominator.
 Expr scaled_size(OpContext& c, Expr size, double scale) {
   if (!(scale > 0) || !(scale < 1e6))
-    c.fail(kInvalidNode, fmt::format("a scale is {}, expected a positive number below 1000000", scale));
+    c.fail(errors::kInvalidNode,
+           fmt::format("a scale is {}, expected a positive number below 1000000", scale));
   if (size.is_constant()) {
     const double scaled = std::floor(static_cast<double>(size.constant()) * scale);
     if (!(scaled < 9e15))
-      c.fail(kSizeOverflow, fmt::format("size {} times {} is too large", size.constant(), scale));
+      c.fail(errors::kSizeOverflow, fmt::format("size {} times {} is too large", size.constant(), scale));
     return static_cast<std::int64_t>(scaled);
   }
   int exponent = 0;
@@ -84,12 +86,13 @@ Expr scaled_size(OpContext& c, Expr size, double scale) {
   }
   if (shift <= 0) return size * (numerator << -shift);
   constexpr int kLongestShift = 40;
-  if (shift > kLongestShift) c.fail(kInvalidNode, fmt::format("a scale is {}, which is too small", scale));
+  if (shift > kLongestShift)
+    c.fail(errors::kInvalidNode, fmt::format("a scale is {}, which is too small", scale));
   return ir::floor_div(size * numerator, std::int64_t{1} << shift);
 }
 
 void require_count(OpContext& c, const char* what, std::size_t count, std::size_t axes) {
-  if (count != axes) c.fail(kShapeMismatch, fmt::format("{} {} for {} axes", count, what, axes));
+  if (count != axes) c.fail(errors::kShapeMismatch, fmt::format("{} {} for {} axes", count, what, axes));
 }
 
 // The sizes asked for, with the ratio of all axes the same if the policy says so.
@@ -100,26 +103,28 @@ void apply_sizes(OpContext& c, std::vector<ResizeAxis>& axes, const std::vector<
   for (std::size_t k = 0; k < axes.size(); ++k) {
     axes[k].out = wanted[k];
     if (ir::bounds(wanted[k]).max < 0)
-      c.fail(kShapeMismatch, fmt::format("axis {} would have size {}", axes[k].index, to_string(wanted[k])));
+      c.fail(errors::kShapeMismatch,
+             fmt::format("axis {} would have size {}", axes[k].index, to_string(wanted[k])));
   }
   if (policy == "stretch" || axes.empty()) return;
   std::optional<double> scale;
   for (const ResizeAxis& axis : axes) {
     if (!axis.is_static()) {
-      c.fail(kUnsupportedForm,
+      c.fail(errors::kUnsupportedForm,
              fmt::format("attribute 'keep_aspect_ratio_policy' is '{}', but the size of axis {} depends on a "
                          "dimension",
                          policy, axis.index),
              "fix the dimension to one value");
     }
-    if (axis.in.is_constant(0)) c.fail(kShapeMismatch, fmt::format("axis {} has no elements", axis.index));
+    if (axis.in.is_constant(0))
+      c.fail(errors::kShapeMismatch, fmt::format("axis {} has no elements", axis.index));
     const double own = axis.known_scale();
     scale = !scale ? own : policy == "not_larger" ? std::min(*scale, own) : std::max(*scale, own);
   }
   for (ResizeAxis& axis : axes) {
     axis.scale = scale;
     const double size = std::floor(*scale * static_cast<double>(axis.in.constant()) + 0.5);
-    if (!(size < 9e15)) c.fail(kSizeOverflow, fmt::format("axis {} becomes too large", axis.index));
+    if (!(size < 9e15)) c.fail(errors::kSizeOverflow, fmt::format("axis {} becomes too large", axis.index));
     axis.out = static_cast<std::int64_t>(size);
   }
 }
@@ -133,7 +138,7 @@ void apply_scales(OpContext& c, std::vector<ResizeAxis>& axes, const std::vector
 }
 
 void apply_roi(OpContext& c, std::vector<ResizeAxis>& axes) {
-  if (!has_elements(c, 1)) c.fail(kInvalidNode, "mode tf_crop_and_resize needs the input 'roi'");
+  if (!has_elements(c, 1)) c.fail(errors::kInvalidNode, "mode tf_crop_and_resize needs the input 'roi'");
   const std::vector<double> roi = constant_numbers(c, 1, "the regions");
   require_count(c, "ends of regions", roi.size(), 2 * axes.size());
   for (std::size_t k = 0; k < axes.size(); ++k) {
@@ -158,7 +163,7 @@ void lower_resize(OpContext& c) {
   std::vector<ResizeAxis> axes = axes_of(c);
   const bool by_scales = has_elements(c, 2), by_sizes = has_elements(c, 3);
   if (by_scales == by_sizes)
-    c.fail(kInvalidNode, "exactly one of the inputs 'scales' and 'sizes' must be given");
+    c.fail(errors::kInvalidNode, "exactly one of the inputs 'scales' and 'sizes' must be given");
   if (by_scales)
     apply_scales(c, axes, constant_numbers(c, 2, "the scales"));
   else
@@ -182,7 +187,7 @@ void lower_by_scales(OpContext& c) {
     scales = constant_numbers(c, 1, "the scales");
   for (const double scale : scales) {
     if (upsample && !(scale >= 1))
-      c.fail(kInvalidNode, fmt::format("a scale is {}, expected at least 1", scale));
+      c.fail(errors::kInvalidNode, fmt::format("a scale is {}, expected at least 1", scale));
   }
   std::vector<ResizeAxis> axes = axes_of(c);
   apply_scales(c, axes, scales);

@@ -1,5 +1,6 @@
 // ReverseSequence: the first elements of every sequence in reverse order, the rest as they are.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -9,13 +10,13 @@ void lower_reverse_sequence(OpContext& c) {
   const std::int64_t time_axis = c.int_attribute("time_axis", 0),
                      batch_axis = c.int_attribute("batch_axis", 1);
   if (time_axis < 0 || time_axis > 1 || batch_axis != 1 - time_axis) {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attributes 'time_axis' and 'batch_axis' are {} and {}, expected 0 and "
                        "1 or 1 and 0",
                        time_axis, batch_axis));
   }
   if (c.rank(0) < 2 || c.rank(1) != 1) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("the input has rank {} and the lengths have rank {}, expected at least 2 "
                        "and 1",
                        c.rank(0), c.rank(1)));

@@ -2,6 +2,7 @@
 // their output once, so each element searches the update that hits it: cheap for the few positions of a cache that
 // a step writes, expensive (elements times updates) for many updates of a large tensor.
 #include "frontend/ops/index.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -16,7 +17,7 @@ std::optional<ReduceKind> reduction(OpContext& c) {
   if (name == "mul") return ReduceKind::prod;
   if (name == "max") return ReduceKind::max;
   if (name == "min") return ReduceKind::min;
-  c.fail(kInvalidAttribute,
+  c.fail(errors::kInvalidAttribute,
          fmt::format("attribute 'reduction' is '{}', expected none, add, mul, max or min", name));
 }
 
@@ -81,7 +82,7 @@ TensorBox combined(OpContext& c, const TensorBox& data, const Updates& updates, 
 void set_scattered(OpContext& c, const TensorBox& data, const Updates& updates) {
   const std::optional<ReduceKind> kind = reduction(c);
   if (kind && data.dtype() == DType::boolean)
-    c.fail(kUnsupportedType, "a reduction of bool is not supported");
+    c.fail(errors::kUnsupportedType, "a reduction of bool is not supported");
   c.set_output(0, kind ? combined(c, data, updates, *kind) : replaced(c, data, updates));
 }
 
@@ -89,17 +90,18 @@ void set_scattered(OpContext& c, const TensorBox& data, const Updates& updates) 
 void lower_scatter_nd(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const int rank = c.rank(0), q = c.rank(1);
-  if (rank == 0 || q == 0) c.fail(kShapeMismatch, "neither the data nor the indices may be a scalar");
+  if (rank == 0 || q == 0) c.fail(errors::kShapeMismatch, "neither the data nor the indices may be a scalar");
   if (!c.size(1, -1).is_constant()) {
-    c.fail(kDataDependentSize, "the length of the index vectors depends on a dimension",
+    c.fail(errors::kDataDependentSize, "the length of the index vectors depends on a dimension",
            "fix the dimension to one value");
   }
   const std::int64_t n = c.size(1, -1).constant();
   if (n < 1 || n > rank) {
-    c.fail(kShapeMismatch, fmt::format("index vectors of length {} for data of rank {}", n, rank));
+    c.fail(errors::kShapeMismatch, fmt::format("index vectors of length {} for data of rank {}", n, rank));
   }
   if (c.rank(2) != q - 1 + rank - static_cast<int>(n)) {
-    c.fail(kShapeMismatch, fmt::format("updates of rank {}, expected {}", c.rank(2), q - 1 + rank - n));
+    c.fail(errors::kShapeMismatch,
+           fmt::format("updates of rank {}, expected {}", c.rank(2), q - 1 + rank - n));
   }
   const TensorBox data = c.input(0);
   const std::vector<Expr>&sizes = data.sizes(), &update_sizes = c.sizes(2);
@@ -142,7 +144,7 @@ void lower_scatter_elements(OpContext& c) {
   const auto axis = static_cast<std::size_t>(c.axis_attribute(c.rank(0), 0));
   const TensorBox data = c.input(0), indices = c.input(1), values = c.input(2);
   if (indices.rank() != data.rank() || values.rank() != data.rank()) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("ranks {}, {} and {} differ", data.rank(), indices.rank(), values.rank()));
   }
   Updates updates;

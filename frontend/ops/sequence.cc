@@ -1,13 +1,15 @@
 // Sequences and optional values, which exist only while compiling: lists of tensors whose length and positions are
 // known, and values of which it is known whether they are there.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
 
 const std::vector<Value>& sequence(OpContext& c) {
   const Value& value = c.value(0);
-  if (!value.sequence) c.fail(kUnsupportedForm, "the elements of its sequence are known only at run time");
+  if (!value.sequence)
+    c.fail(errors::kUnsupportedForm, "the elements of its sequence are known only at run time");
   return *value.sequence;
 }
 
@@ -29,11 +31,12 @@ Value element(const TensorBox& box) {
 std::size_t position(OpContext& c, int k, std::size_t length, std::size_t count, std::size_t fallback) {
   if (!c.has_input(k)) return fallback;
   const std::vector<std::int64_t> given = c.constant_ints(k, "the position");
-  if (given.size() != 1) c.fail(kInvalidNode, fmt::format("the position has {} elements", given.size()));
+  if (given.size() != 1)
+    c.fail(errors::kInvalidNode, fmt::format("the position has {} elements", given.size()));
   const auto n = static_cast<std::int64_t>(length);
   const std::int64_t at = given[0] < 0 ? given[0] + n : given[0];
   if (given[0] < -n || at >= static_cast<std::int64_t>(count)) {
-    c.fail(kIndexOutOfRange,
+    c.fail(errors::kIndexOutOfRange,
            fmt::format("the position {} is out of range: the sequence has {} elements", given[0], length));
   }
   return static_cast<std::size_t>(at);
@@ -54,7 +57,7 @@ void lower_length(OpContext& c) {
 
 void lower_at(OpContext& c) {
   const std::vector<Value>& elements = sequence(c);
-  if (!c.has_input(1)) c.fail(kInvalidNode, "the position is missing");
+  if (!c.has_input(1)) c.fail(errors::kInvalidNode, "the position is missing");
   c.set_output(0, elements[position(c, 1, elements.size(), elements.size(), 0)]);
 }
 
@@ -67,7 +70,7 @@ void lower_insert(OpContext& c) {
 
 void lower_erase(OpContext& c) {
   std::vector<Value> elements = sequence(c);
-  if (elements.empty()) c.fail(kIndexOutOfRange, "the sequence is empty");
+  if (elements.empty()) c.fail(errors::kIndexOutOfRange, "the sequence is empty");
   const std::size_t at = position(c, 1, elements.size(), elements.size(), elements.size() - 1);
   elements.erase(elements.begin() + static_cast<std::ptrdiff_t>(at));
   set_sequence(c, std::move(elements));
@@ -76,14 +79,14 @@ void lower_erase(OpContext& c) {
 void lower_concat(OpContext& c) {
   ir::Lowering& l = c.lowering();
   std::vector<Value> elements = sequence(c);
-  if (elements.empty()) c.fail(kInvalidNode, "the sequence is empty");
+  if (elements.empty()) c.fail(errors::kInvalidNode, "the sequence is empty");
   const bool stack = c.int_attribute("new_axis", 0) != 0;
   const int rank = static_cast<int>(elements[0].sizes.size()) + (stack ? 1 : 0);
   const int axis = c.normalize_axis(c.int_attribute("axis"), rank);
   std::vector<TensorBox> parts;
   for (Value& e : elements) {
     if (static_cast<int>(e.sizes.size()) + (stack ? 1 : 0) != rank)
-      c.fail(kShapeMismatch, "the elements of the sequence have different ranks");
+      c.fail(errors::kShapeMismatch, "the elements of the sequence have different ranks");
     parts.push_back(stack ? l.unsqueeze(box_of(e, l), axis) : box_of(e, l));
   }
   c.set_output(0, parts.size() == 1 ? parts[0] : l.concat(parts, axis));
@@ -93,10 +96,12 @@ void lower_concat(OpContext& c) {
 std::vector<Expr> part_sizes(OpContext& c, Expr size) {
   if (c.has_input(1) && c.rank(1) != 0) return c.shape_values(1, "the sizes of the parts");
   const std::int64_t part = c.has_input(1) ? c.constant_ints(1, "the size of the parts")[0] : 1;
-  if (part < 1) c.fail(kInvalidNode, fmt::format("the size of the parts is {}, expected at least 1", part));
+  if (part < 1)
+    c.fail(errors::kInvalidNode, fmt::format("the size of the parts is {}, expected at least 1", part));
   constexpr std::int64_t kMost = 1 << 16;
   if (!size.is_constant() || size.constant() / part > kMost) {
-    c.fail(kDataDependentSize, fmt::format("the number of parts depends on the size {}", to_string(size)),
+    c.fail(errors::kDataDependentSize,
+           fmt::format("the number of parts depends on the size {}", to_string(size)),
            size.is_constant() ? fmt::format("at most {} parts are supported", kMost)
                               : "fix the dimension to one value");
   }
@@ -114,14 +119,15 @@ void lower_split(OpContext& c) {
   std::vector<Value> elements;
   Expr start = 0;
   for (const Expr part : part_sizes(c, size)) {
-    if (ir::bounds(part).min < 0) c.fail(kShapeMismatch, fmt::format("a part has size {}", to_string(part)));
+    if (ir::bounds(part).min < 0)
+      c.fail(errors::kShapeMismatch, fmt::format("a part has size {}", to_string(part)));
     TensorBox box = l.slice(x, axis, start, part);
     elements.push_back(element(squeeze ? l.squeeze(box, axis) : box));
     start = start + part;
   }
   if (start.is_constant() && size.is_constant() && !(start == size)) {
-    c.fail(kShapeMismatch, fmt::format("the parts have {} elements in all, but the axis has {}",
-                                       to_string(start), to_string(size)));
+    c.fail(errors::kShapeMismatch, fmt::format("the parts have {} elements in all, but the axis has {}",
+                                               to_string(start), to_string(size)));
   }
   l.require_equal(start, size);
   set_sequence(c, std::move(elements));
@@ -139,7 +145,7 @@ void lower_has_element(OpContext& c) {
 }
 
 void lower_get_element(OpContext& c) {
-  if (c.value(0).empty_optional) c.fail(kInvalidNode, "the optional value is empty");
+  if (c.value(0).empty_optional) c.fail(errors::kInvalidNode, "the optional value is empty");
   c.set_output(0, c.value(0));
 }
 

@@ -3,6 +3,7 @@
 
 #include "frontend/ops/common.h"
 #include "frontend/shape_rules.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -42,7 +43,7 @@ void lower_squeeze(OpContext& c) {
   for (std::size_t k = axes->size(); k-- > 0;) {
     const Expr size = x.sizes()[static_cast<std::size_t>((*axes)[k])];
     if (size.is_constant() && !size.is_constant(1)) {
-      c.fail(kShapeMismatch,
+      c.fail(errors::kShapeMismatch,
              fmt::format("axis {} has size {} and cannot be removed", (*axes)[k], to_string(size)));
     }
     x = c.lowering().squeeze(x, (*axes)[k]);
@@ -57,21 +58,23 @@ void lower_unsqueeze(OpContext& c) {
   std::vector<int> axes;
   for (std::int64_t axis : *given) {
     if (axis < 0 && c.version() < 11) {
-      c.fail(kInvalidAttribute, fmt::format("axis {} of operator set {}", axis, c.version()),
+      c.fail(errors::kInvalidAttribute, fmt::format("axis {} of operator set {}", axis, c.version()),
              "axes count from the end from operator set 11 on");
     }
     axes.push_back(c.normalize_axis(axis, rank, "an axis"));
   }
   std::sort(axes.begin(), axes.end());
   if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
-    c.fail(kInvalidAttribute, "an axis is given twice");
+    c.fail(errors::kInvalidAttribute, "an axis is given twice");
   TensorBox x = c.input(0);
   for (int axis : axes) x = c.lowering().unsqueeze(x, axis);
   c.set_output(0, x);
 }
 
 // Shape and Size need no lowering: their results are expressions (frontend/shape_values.cc).
-void known_while_compiling(OpContext& c) { c.fail(kDataDependentSize, "the shape of the input is unknown"); }
+void known_while_compiling(OpContext& c) {
+  c.fail(errors::kDataDependentSize, "the shape of the input is unknown");
+}
 
 const OpSpec kOps[] = {
     {"", "Flatten", 1, kNewestOpset, kAllTypes | kStorage, lower_flatten, work::view()},

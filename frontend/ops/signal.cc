@@ -5,6 +5,7 @@
 
 #include "frontend/ops/constant_input.h"
 #include "frontend/ops/real.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -15,8 +16,9 @@ namespace {
 void lower_window(OpContext& c, const std::vector<double>& a) {
   const std::vector<Expr> size = c.shape_values(0, "the size");
   if (size.size() != 1)
-    c.fail(kShapeMismatch, fmt::format("the size must be one number, got {}", size.size()));
-  if (ir::bounds(size[0]).min < 0) c.fail(kInvalidNode, fmt::format("the size is {}", to_string(size[0])));
+    c.fail(errors::kShapeMismatch, fmt::format("the size must be one number, got {}", size.size()));
+  if (ir::bounds(size[0]).min < 0)
+    c.fail(errors::kInvalidNode, fmt::format("the size is {}", to_string(size[0])));
   constexpr std::int64_t kOnnxFloat = 1;
   const DType dtype = c.dtype_of(c.int_attribute("output_datatype", kOnnxFloat));
   const Expr period = c.int_attribute("periodic", 1) != 0 ? size[0] : size[0] - 1;
@@ -66,7 +68,7 @@ double entry(const Transform& t, std::int64_t n, int p, std::int64_t k, int q) {
 TensorBox matrix_of(OpContext& c, const Transform& t, DType dtype) {
   constexpr std::int64_t kMostEntries = std::int64_t{1} << 25;
   if (t.rows() > 0 && t.columns() > kMostEntries / t.rows()) {
-    c.fail(kUnsupportedForm,
+    c.fail(errors::kUnsupportedForm,
            fmt::format("a transform of {} points is too long, its matrix would have more than {} "
                        "entries",
                        t.length, kMostEntries));
@@ -97,7 +99,7 @@ TensorBox transformed(OpContext& c, const Transform& t, const TensorBox& x) {
 
 std::int64_t fixed(OpContext& c, Expr size, const char* what) {
   if (!size.is_constant()) {
-    c.fail(kDataDependentSize, fmt::format("{} {} depends on a dimension", what, to_string(size)),
+    c.fail(errors::kDataDependentSize, fmt::format("{} {} depends on a dimension", what, to_string(size)),
            "fix the dimension to one value");
   }
   return size.constant();
@@ -106,7 +108,8 @@ std::int64_t fixed(OpContext& c, Expr size, const char* what) {
 bool is_complex(OpContext& c, const std::vector<Expr>& sizes) {
   const std::int64_t parts = fixed(c, sizes.back(), "the last size");
   if (parts != 1 && parts != 2)
-    c.fail(kShapeMismatch, fmt::format("the last axis has size {}, expected 1 (real) or 2 (complex)", parts));
+    c.fail(errors::kShapeMismatch,
+           fmt::format("the last axis has size {}, expected 1 (real) or 2 (complex)", parts));
   return parts == 2;
 }
 
@@ -115,19 +118,19 @@ int transform_axis(OpContext& c) {
   std::int64_t axis = c.version() < 20 ? c.int_attribute("axis", 1) : -2;
   if (c.version() >= 20 && c.has_input(2)) {
     const std::vector<std::int64_t> given = c.constant_ints(2, "the axis");
-    if (given.size() != 1) c.fail(kShapeMismatch, "the axis must be one number");
+    if (given.size() != 1) c.fail(errors::kShapeMismatch, "the axis must be one number");
     axis = given[0];
   }
   const int normal = c.normalize_axis(axis, rank);
   if (normal == rank - 1)
-    c.fail(kInvalidAttribute, "the axis is the last one, which holds the parts of numbers");
+    c.fail(errors::kInvalidAttribute, "the axis is the last one, which holds the parts of numbers");
   return normal;
 }
 
 void lower_dft(OpContext& c) {
   ir::Lowering& l = c.lowering();
   if (c.rank(0) < 2)
-    c.fail(kShapeMismatch, fmt::format("the input has rank {}, expected at least 2", c.rank(0)));
+    c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected at least 2", c.rank(0)));
   const int axis = transform_axis(c), last = c.rank(0) - 1;
   const bool inverse = c.int_attribute("inverse", 0) != 0, onesided = c.int_attribute("onesided", 0) != 0;
   const std::int64_t given = fixed(c, c.sizes(0)[static_cast<std::size_t>(axis)], "the length of the signal");
@@ -135,19 +138,19 @@ void lower_dft(OpContext& c) {
   t.inverse = inverse;
   t.complex_input = is_complex(c, c.sizes(0));
   if (onesided && t.complex_input != inverse) {
-    c.fail(kInvalidNode, inverse ? "attribute 'onesided' of an inverse transform needs complex input"
-                                 : "attribute 'onesided' needs real input");
+    c.fail(errors::kInvalidNode, inverse ? "attribute 'onesided' of an inverse transform needs complex input"
+                                         : "attribute 'onesided' needs real input");
   }
   t.half_spectrum = onesided && inverse;
   t.complex_output = !t.half_spectrum;
   t.length = t.half_spectrum ? 2 * (given - 1) : given;
   if (c.has_input(1)) {
     const std::vector<std::int64_t> length = c.constant_ints(1, "the length of the transform");
-    if (length.size() != 1) c.fail(kShapeMismatch, "the length of the transform must be one number");
+    if (length.size() != 1) c.fail(errors::kShapeMismatch, "the length of the transform must be one number");
     t.length = length[0];
   }
   if (t.length < 1)
-    c.fail(kInvalidNode, fmt::format("the transform has length {}, expected at least 1", t.length));
+    c.fail(errors::kInvalidNode, fmt::format("the transform has length {}, expected at least 1", t.length));
   // A shorter signal is followed by zeros, which contribute nothing.
   t.inputs = std::min(given, t.half_spectrum ? t.length / 2 + 1 : t.length);
   t.outputs = onesided && !inverse ? t.length / 2 + 1 : t.length;
@@ -167,31 +170,32 @@ void lower_dft(OpContext& c) {
 
 void lower_stft(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  if (c.rank(0) != 3) c.fail(kShapeMismatch, fmt::format("the signal has rank {}, expected 3", c.rank(0)));
+  if (c.rank(0) != 3)
+    c.fail(errors::kShapeMismatch, fmt::format("the signal has rank {}, expected 3", c.rank(0)));
   const TensorBox signal = c.input(0);
   const auto scalar = [&](int k, const char* what) {
     const std::vector<std::int64_t> given = c.constant_ints(k, what);
     if (given.size() != 1 || given[0] < 1)
-      c.fail(kInvalidNode, fmt::format("{} must be one positive number", what));
+      c.fail(errors::kInvalidNode, fmt::format("{} must be one positive number", what));
     return given[0];
   };
   const std::int64_t step = scalar(1, "the step");
   const bool has_window = c.has_input(2);
   if (has_window && c.rank(2) != 1)
-    c.fail(kShapeMismatch, fmt::format("the window has rank {}, expected 1", c.rank(2)));
+    c.fail(errors::kShapeMismatch, fmt::format("the window has rank {}, expected 1", c.rank(2)));
   const std::int64_t length = c.has_input(3) ? scalar(3, "the length of a frame")
                               : has_window   ? fixed(c, c.size(2, 0), "the length of the window")
                                              : fixed(c, c.size(0, 1), "the length of the signal");
   if (has_window) l.require_equal(c.size(2, 0), length);
   const Expr frames = ir::floor_div(c.size(0, 1) - length, step) + 1;
   if (ir::bounds(frames).max < 1)
-    c.fail(kShapeMismatch, fmt::format("the signal of length {} is shorter than a frame of length {}",
-                                       to_string(c.size(0, 1)), length));
+    c.fail(errors::kShapeMismatch, fmt::format("the signal of length {} is shorter than a frame of length {}",
+                                               to_string(c.size(0, 1)), length));
   Transform t{};
   t.complex_input = is_complex(c, c.sizes(0));
   t.complex_output = true;
   const bool onesided = c.int_attribute("onesided", 1) != 0;
-  if (onesided && t.complex_input) c.fail(kInvalidNode, "attribute 'onesided' needs real input");
+  if (onesided && t.complex_input) c.fail(errors::kInvalidNode, "attribute 'onesided' needs real input");
   t.length = t.inputs = length;
   t.outputs = onesided ? length / 2 + 1 : length;
   const DType dtype = signal.dtype(), compute = compute_type(dtype);
@@ -220,7 +224,7 @@ std::vector<std::int64_t> edges_of(OpContext& c, std::int64_t bins, std::int64_t
     const double hertz = 700 * std::expm1(at / 2595 * std::log(10.0));
     const double edge = std::floor(static_cast<double>(length + 1) * hertz / rate);
     if (!(edge >= 0) || !(edge <= static_cast<double>(length / 2))) {
-      c.fail(kInvalidNode,
+      c.fail(errors::kInvalidNode,
              fmt::format("mel bin {} lies at spectrogram bin {}, expected 0 to {}", k, edge, length / 2),
              "the edges must lie between 0 and half of the sample rate");
     }
@@ -234,14 +238,14 @@ void lower_mel_weight_matrix(OpContext& c) {
   const auto whole = [&](int k, const char* what) {
     const double number = constant_number(c, k, what);
     if (!(number >= 0) || !(number <= static_cast<double>(kMostEntries)))
-      c.fail(kInvalidNode, fmt::format("{} is {}, expected 0 to {}", what, number, kMostEntries));
+      c.fail(errors::kInvalidNode, fmt::format("{} is {}, expected 0 to {}", what, number, kMostEntries));
     return static_cast<std::int64_t>(number);
   };
   const std::int64_t bins = whole(0, "the number of mel bins"),
                      length = whole(1, "the length of the transform");
   const std::int64_t rows = length / 2 + 1;
   if (bins > kMostEntries / rows)
-    c.fail(kSizeOverflow, fmt::format("{} times {} weights are too many", rows, bins));
+    c.fail(errors::kSizeOverflow, fmt::format("{} times {} weights are too many", rows, bins));
   const std::vector<std::int64_t> edges = edges_of(c, bins, length);
   std::vector<double> weights(static_cast<std::size_t>(rows * bins), 0);
   for (std::int64_t bin = 0; bin < bins; ++bin) {

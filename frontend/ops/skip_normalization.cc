@@ -3,6 +3,7 @@
 #include "frontend/ops/operand_sizes.h"
 #include "frontend/ops/statistics.h"
 #include "frontend/schemas.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -34,7 +35,7 @@ TensorBox skip_sum(OpContext& c, int bias) {
 double epsilon(OpContext& c) {
   const float value = c.float_attribute("epsilon", 1e-12f);
   if (value < 0)
-    c.fail(kInvalidAttribute, fmt::format("attribute 'epsilon' is {}, expected at least 0", value));
+    c.fail(errors::kInvalidAttribute, fmt::format("attribute 'epsilon' is {}, expected at least 0", value));
   return value;
 }
 
@@ -55,7 +56,8 @@ void lower_skip_layer_normalization(OpContext& c) {
 
 void lower_skip_simplified_layer_normalization(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  if (c.has_output(1)) c.fail(kUnsupportedForm, "output 1 (mean) is not defined: the mean is not subtracted");
+  if (c.has_output(1))
+    c.fail(errors::kUnsupportedForm, "output 1 (mean) is not defined: the mean is not subtracted");
   const TensorBox sum = skip_sum(c, 3);
   l.mark_reuse(sum, 3);
   const TensorBox inverse = inverse_deviation(l, sum, {c.rank(0) - 1}, epsilon(c));
@@ -82,7 +84,7 @@ class Embeddings {
       if (c.has_input(table)) require_sizes(c, table, {c.size(table, 0), hidden_}, "(rows, hidden size)");
     }
     if (c.has_input(1) != c.has_input(4))
-      c.fail(kInvalidNode, "inputs 1 (segment_ids) and 4 (segment_embedding) must be given together");
+      c.fail(errors::kInvalidNode, "inputs 1 (segment_ids) and 4 (segment_embedding) must be given together");
   }
 
   const Expr& hidden() const { return hidden_; }

@@ -3,6 +3,7 @@
 
 #include "frontend/ops/common.h"
 #include "frontend/shape_rules.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -28,14 +29,14 @@ void lower_slice(OpContext& c) {
   }
   if (steps.empty()) steps.assign(starts.size(), 1);
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
-    c.fail(kInvalidNode, fmt::format("{} starts, {} ends, {} axes and {} steps", starts.size(), ends.size(),
-                                     axes.size(), steps.size()));
+    c.fail(errors::kInvalidNode, fmt::format("{} starts, {} ends, {} axes and {} steps", starts.size(),
+                                             ends.size(), axes.size(), steps.size()));
   }
   TensorBox x = c.input(0);
   std::set<int> seen;
   for (std::size_t k = 0; k < starts.size(); ++k) {
     const int axis = c.normalize_axis(axes[k], rank, "an axis");
-    if (!seen.insert(axis).second) c.fail(kInvalidNode, fmt::format("axis {} is given twice", axis));
+    if (!seen.insert(axis).second) c.fail(errors::kInvalidNode, fmt::format("axis {} is given twice", axis));
     const Range range = sliced(x.sizes()[static_cast<std::size_t>(axis)], starts[k], ends[k], steps[k]);
     x = c.lowering().slice(x, axis, range.start, range.count, range.step);
   }

@@ -1,5 +1,6 @@
 // Activation functions made of exponentials. They use expm1 and log1p, which keep the digits of small arguments.
 #include "frontend/ops/activation_formulas.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -11,7 +12,7 @@ void lower_elu(OpContext& c) {
 
 void lower_celu(OpContext& c) {
   const double alpha = c.float_attribute("alpha", 1);
-  if (alpha == 0) c.fail(kInvalidAttribute, "attribute 'alpha' is 0, by which the input is divided");
+  if (alpha == 0) c.fail(errors::kInvalidAttribute, "attribute 'alpha' is 0, by which the input is divided");
   set_elementwise(c, [&](BodyBuilder& b, ValueId x) { return exponential_linear(b, x, alpha, alpha); });
 }
 

@@ -1,5 +1,6 @@
 // TensorScatter: a cache into which each sequence of a batch writes a run of elements, from a position of its own.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -8,25 +9,26 @@ void lower_tensor_scatter(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const std::string mode = c.string_attribute("mode", "linear");
   if (mode != "linear" && mode != "circular")
-    c.fail(kInvalidAttribute, fmt::format("attribute 'mode' is '{}', expected linear or circular", mode));
+    c.fail(errors::kInvalidAttribute,
+           fmt::format("attribute 'mode' is '{}', expected linear or circular", mode));
   const TensorBox cache = c.input(0), update = c.input(1);
   const auto axis = static_cast<std::size_t>(c.axis_attribute(c.rank(0), -2));
-  if (axis == 0) c.fail(kInvalidAttribute, "attribute 'axis' is that of the batch");
+  if (axis == 0) c.fail(errors::kInvalidAttribute, "attribute 'axis' is that of the batch");
   if (update.rank() != cache.rank())
-    c.fail(kShapeMismatch, fmt::format("ranks {} and {} differ", cache.rank(), update.rank()));
+    c.fail(errors::kShapeMismatch, fmt::format("ranks {} and {} differ", cache.rank(), update.rank()));
   const Expr size = cache.sizes()[axis], count = update.sizes()[axis];
   for (std::size_t k = 0; k < cache.rank(); ++k) {
     if (k != axis) l.require_equal(cache.sizes()[k], update.sizes()[k]);
   }
   if (ir::provably_less(size, count)) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("an update of {} elements for a cache of {}", to_string(count), to_string(size)));
   }
   l.require_equal(ir::max(size, count), size);
   std::optional<TensorBox> begins;
   if (c.has_input(2)) {
     if (c.rank(2) != 1)
-      c.fail(kShapeMismatch, fmt::format("the positions have rank {}, expected 1", c.rank(2)));
+      c.fail(errors::kShapeMismatch, fmt::format("the positions have rank {}, expected 1", c.rank(2)));
     begins = c.input(2);
     l.require_equal(begins->sizes()[0], cache.sizes()[0]);
   }

@@ -1,6 +1,7 @@
 // TopK: the largest or smallest elements along an axis, in order, and their positions. Of equal elements the one
 // with the lower index comes first. NaN counts as larger than any number.
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -8,21 +9,21 @@ namespace {
 Expr count_of(OpContext& c) {
   if (c.version() < 10) {
     const std::int64_t k = c.int_attribute("k");
-    if (k < 0) c.fail(kInvalidAttribute, fmt::format("attribute 'k' is {}, expected at least 0", k));
+    if (k < 0) c.fail(errors::kInvalidAttribute, fmt::format("attribute 'k' is {}, expected at least 0", k));
     return k;
   }
   const std::vector<Expr> k = c.shape_values(1, "the values of k");
-  if (k.size() != 1) c.fail(kShapeMismatch, fmt::format("k must be one number, got {}", k.size()));
+  if (k.size() != 1) c.fail(errors::kShapeMismatch, fmt::format("k must be one number, got {}", k.size()));
   return k[0];
 }
 
 void lower_top_k(OpContext& c) {
   ir::Lowering& l = c.lowering();
-  if (c.rank(0) == 0) c.fail(kShapeMismatch, "a scalar has no axis");
+  if (c.rank(0) == 0) c.fail(errors::kShapeMismatch, "a scalar has no axis");
   const int axis = c.axis_attribute(c.rank(0), -1), rank = c.rank(0);
   const Expr k = count_of(c), size = c.sizes(0)[static_cast<std::size_t>(axis)];
   if (ir::bounds(k).min < 0 || ir::provably_less(size, k)) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("{} elements along axis {}, which has size {}", to_string(k), axis, to_string(size)));
   }
   l.require_equal(ir::max(size, k), size);

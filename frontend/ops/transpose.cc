@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "frontend/ops/common.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -14,8 +15,9 @@ void lower_transpose(OpContext& c) {
     std::vector<int> sorted = order;
     std::sort(sorted.begin(), sorted.end());
     if (sorted != axes_from(0, rank)) {
-      c.fail(kInvalidAttribute, fmt::format("attribute 'perm' is [{}], expected a permutation of 0 to {}",
-                                            fmt::join(*given, ", "), rank - 1));
+      c.fail(errors::kInvalidAttribute,
+             fmt::format("attribute 'perm' is [{}], expected a permutation of 0 to {}",
+                         fmt::join(*given, ", "), rank - 1));
     }
   } else {
     for (int k = rank; k-- > 0;) order.push_back(k);

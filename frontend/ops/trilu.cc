@@ -1,6 +1,7 @@
 // Trilu: one triangle of the last two dimensions, zero elsewhere.
 #include "frontend/ops/common.h"
 #include "frontend/ops/operand_sizes.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -8,7 +9,7 @@ namespace {
 void lower_trilu(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const TensorBox x = c.input(0);
-  if (x.rank() < 2) c.fail(kShapeMismatch, "the input must be a matrix or a stack of matrices");
+  if (x.rank() < 2) c.fail(errors::kShapeMismatch, "the input must be a matrix or a stack of matrices");
   const bool upper = c.int_attribute("upper", 1) != 0;
   Expr known_diagonal = 0;
   std::optional<TensorBox> diagonal;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "ir/error_numbers.h"
+
 namespace braid::frontend {
 namespace {
 
@@ -13,12 +15,12 @@ std::vector<std::int64_t> numbers(OpContext& c, const char* name, std::size_t co
                                   std::int64_t fallback) {
   std::vector<std::int64_t> out = c.ints_attribute(name).value_or(std::vector<std::int64_t>(count, fallback));
   if (out.size() != count) {
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute '{}' has {} numbers, expected {}", name, out.size(), count));
   }
   for (std::int64_t n : out) {
     if (n < least || n > kMost) {
-      c.fail(kInvalidAttribute,
+      c.fail(errors::kInvalidAttribute,
              fmt::format("attribute '{}' has {}, expected numbers in [{}, {}]", name, n, least, kMost));
     }
   }
@@ -33,7 +35,7 @@ AutoPad auto_pad(OpContext& c) {
   if (text == "SAME_UPPER") return AutoPad::same_upper;
   if (text == "SAME_LOWER") return AutoPad::same_lower;
   if (text == "VALID") return AutoPad::valid;
-  c.fail(kInvalidAttribute,
+  c.fail(errors::kInvalidAttribute,
          fmt::format("attribute 'auto_pad' is '{}', expected NOTSET, SAME_UPPER, SAME_LOWER or VALID", text));
 }
 
@@ -44,7 +46,7 @@ std::vector<ir::Window> windows_without_pads(OpContext& c, const std::vector<std
   std::vector<ir::Window> windows;
   for (std::size_t d = 0; d < count; ++d) {
     if ((taps[d] - 1) * dilations[d] > kMost) {
-      c.fail(kInvalidAttribute,
+      c.fail(errors::kInvalidAttribute,
              fmt::format("a window of {} taps with dilation {} is too large", taps[d], dilations[d]));
     }
     windows.push_back({taps[d], strides[d], dilations[d], 0});
@@ -58,7 +60,7 @@ Expr extent_of(const ir::Window& w) { return (w.taps - 1) * w.dilation + 1; }
 
 std::vector<Expr> spatial_sizes(OpContext& c, const std::vector<Expr>& sizes) {
   if (sizes.size() < 3) {
-    c.fail(kShapeMismatch,
+    c.fail(errors::kShapeMismatch,
            fmt::format("the input has rank {}, expected batch, channels and at least one spatial "
                        "dimension",
                        sizes.size()));
@@ -67,7 +69,8 @@ std::vector<Expr> spatial_sizes(OpContext& c, const std::vector<Expr>& sizes) {
 }
 
 std::vector<std::int64_t> kernel_shape(OpContext& c, std::size_t spatial) {
-  if (!c.has_attribute("kernel_shape")) c.fail(kInvalidAttribute, "attribute 'kernel_shape' is missing");
+  if (!c.has_attribute("kernel_shape"))
+    c.fail(errors::kInvalidAttribute, "attribute 'kernel_shape' is missing");
   return numbers(c, "kernel_shape", spatial, 1, 1);
 }
 
@@ -105,7 +108,7 @@ Windows windows_of(OpContext& c, const std::vector<Expr>& spatial, const std::ve
     // Rounded up, a window that reaches beyond the end counts if its last stride begins inside.
     const std::int64_t beyond = ceil_mode ? window.stride - 1 : 0;
     if (ir::bounds(room).max + beyond < 0) {
-      c.fail(kShapeMismatch,
+      c.fail(errors::kShapeMismatch,
              fmt::format("a window of {} is larger than the {} elements of spatial dimension {}",
                          to_string(extent_of(window)), to_string(spatial[d] + before + after), d));
     }
@@ -146,7 +149,7 @@ Windows transposed_windows_of(OpContext& c, const std::vector<Expr>& spatial,
   const auto wanted = c.ints_attribute("output_shape");
   if (wanted && wanted->size() != count) {
     // Some exporters also give batch and channels.
-    c.fail(kInvalidAttribute,
+    c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'output_shape' has {} numbers, expected {}", wanted->size(), count));
   }
   for (std::size_t d = 0; d < count; ++d) {
@@ -167,7 +170,7 @@ Windows transposed_windows_of(OpContext& c, const std::vector<Expr>& spatial,
     w.pads_after.push_back(after);
     w.sizes.push_back(full - before - after);
     if (ir::bounds(w.sizes[d]).max < 1 && !spatial[d].is_constant(0)) {
-      c.fail(kShapeMismatch,
+      c.fail(errors::kShapeMismatch,
              fmt::format("spatial dimension {} of the result would have size {}", d, to_string(w.sizes[d])));
     }
     c.lowering().require_at_most(0, w.sizes[d]);

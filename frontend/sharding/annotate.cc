@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "frontend/device_errors.h"
-#include "frontend/sharding/choose.h"
 #include "frontend/sharding/device_layout.h"
+#include "ir/error_numbers.h"
+#include "split/space.h"
 
 namespace braid::frontend::sharding {
 namespace {
@@ -53,7 +53,7 @@ class Writer {
     const SplitSpace space(graph_, mesh_, options);
     for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v) {
       const GraphNode& node = graph_.nodes[at(space.node_of(v))];
-      onnx::NodeProto& own = *nodes.at(name_of_first(*node.proto));
+      onnx::NodeProto& own = *nodes.at(name_of_first(proto_of(node)));
       write(node, own);
       check_unique(space, v, own);
     }
@@ -68,7 +68,7 @@ class Writer {
   }
 
   [[noreturn]] void refuse(const onnx::NodeProto* node, const std::string& what) const {
-    ir::user_error(kAnnotationForm,
+    ir::user_error(errors::kAnnotationForm,
                    node == nullptr ? ir::Location{.file = model_.path} : location_of(model_.path, *node),
                    what, "ONNX's annotations cannot express this plan: keep it as text");
   }

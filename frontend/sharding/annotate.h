@@ -2,8 +2,9 @@
 #pragma once
 
 #include "frontend/load.h"
-#include "frontend/sharding/graph.h"
-#include "frontend/sharding/plan.h"
+#include "frontend/sharding/onnx_graph.h"
+#include "frontend/sharding/split_names.h"
+#include "split/plan.h"
 
 namespace braid::frontend::sharding {
 

@@ -6,10 +6,10 @@
 #include <map>
 #include <set>
 
-#include "frontend/device_errors.h"
 #include "frontend/sharding/apply.h"
-#include "frontend/sharding/conversion_steps.h"
 #include "frontend/sharding/statement.h"
+#include "ir/error_numbers.h"
+#include "split/conversion_steps.h"
 
 namespace braid::frontend::sharding {
 namespace {
@@ -27,17 +27,17 @@ MeshSpec reduced(MeshSpec spec) {
   return spec;
 }
 
-class Annotations {
+class Reading {
  public:
-  Annotations(const Graph& graph, const DeviceConfiguration& configuration, const Mesh& mesh)
+  Reading(const Graph& graph, const DeviceConfiguration& configuration, const Mesh& mesh)
       : path_(configuration.path), graph_(graph), configuration_(configuration), mesh_(mesh) {
     lines_.plan = MeshPlan(mesh);
   }
 
-  AnnotatedLines run() {
+  FixedLines run() {
     for (const GraphNode& node : graph_.nodes) {
       stated_.emplace_back(node.inputs.size() + node.outputs.size());
-      if (const onnx::NodeDeviceConfigurationProto* own = of(*node.proto)) read(node, *own);
+      if (const onnx::NodeDeviceConfigurationProto* own = of(proto_of(node))) read(node, *own);
     }
     check_kept();
     check_stages();
@@ -70,7 +70,7 @@ class Annotations {
     for (const onnx::NodeDeviceConfigurationProto& own : node.device_configurations()) {
       if (own.configuration_id() != configuration_.name) continue;
       if (found != nullptr)
-        ir::user_error(kAnnotation, location_of(path_, node),
+        ir::user_error(errors::kAnnotation, location_of(path_, node),
                        fmt::format("it is annotated twice for the configuration '{}'", configuration_.name),
                        "keep one of the annotations");
       found = &own;
@@ -79,13 +79,14 @@ class Annotations {
   }
 
   void read(const GraphNode& node, const onnx::NodeDeviceConfigurationProto& own) {
-    if (own.has_pipeline_stage()) stages_.emplace(own.pipeline_stage(), node.proto);
+    if (own.has_pipeline_stage()) stages_.emplace(own.pipeline_stage(), &proto_of(node));
     States& states = stated_.back();
     std::set<std::string> seen;
     for (const onnx::ShardingSpecProto& proto : own.sharding_spec()) {
       const std::string& name = proto.tensor_name();
       const auto fail = [&](const std::string& what) {
-        ir::user_error(kAnnotation, location_of(path_, *node.proto), what, "correct the annotation");
+        ir::user_error(errors::kAnnotation, location_of(path_, proto_of(node)), what,
+                       "correct the annotation");
       };
       if (name.empty()) fail("an annotation has no tensor_name");
       if (!seen.insert(name).second) fail(fmt::format("it has two annotations of '{}'", name));
@@ -109,14 +110,14 @@ class Annotations {
 
   MeshSpec read(const GraphNode& node, const onnx::ShardingSpecProto& proto, int v) {
     const GraphValue& value = graph_.values[at(v)];
-    const StatedState stated = stated_state(path_, *node.proto, proto, value, mesh_);
+    const StatedState stated = stated_state(path_, proto_of(node), proto, value, mesh_);
     for (std::size_t k = 0; k < stated.whole.size(); ++k) {
       const Spec& spec = stated.whole[k];
       std::string why = fault(value, spec, mesh_.axes[k].size);
       if (why.empty() && !spec.is_replicated() && node.compile_time)
         why = "it is computed while compiling and must be whole";
       if (!why.empty())
-        ir::user_error(kAnnotation, location_of(path_, *node.proto),
+        ir::user_error(errors::kAnnotation, location_of(path_, proto_of(node)),
                        fmt::format("the annotation of '{}': it cannot be {}: {}", value.name,
                                    in_words(stated.state, mesh_), why),
                        "correct the annotation");
@@ -146,10 +147,10 @@ class Annotations {
     for (const std::string& output : configuration_.nodes) {
       const int v = graph_.find(output);
       if (v < 0 || graph_.values[at(v)].producer < 0) continue;  // nothing needs it
-      const onnx::NodeProto& node = *graph_.nodes[at(graph_.values[at(v)].producer)].proto;
+      const onnx::NodeProto& node = proto_of(graph_.nodes[at(graph_.values[at(v)].producer)]);
       if (of(node) == nullptr)
         ir::user_error(
-            kAnnotationForm, location_of(path_, node),
+            errors::kAnnotationForm, location_of(path_, node),
             fmt::format("the annotated node that computes '{}' is a function, or of an old operator set, "
                         "and has been replaced",
                         output),
@@ -161,7 +162,7 @@ class Annotations {
   void check_stages() const {
     if (stages_.size() < 2) return;
     const auto first = stages_.begin(), second = std::next(first);
-    ir::user_error(kAnnotationForm, location_of(path_, *second->second),
+    ir::user_error(errors::kAnnotationForm, location_of(path_, *second->second),
                    fmt::format("it is in pipeline stage {}, and '{}' in stage {}", second->first,
                                name_of(*first->second), first->first),
                    "programs of several stages are not generated yet: leave out pipeline_stage");
@@ -290,7 +291,7 @@ class Annotations {
     }
     if (choices > kMostListed) possible.push_back(fmt::format("and {} others", choices - kMostListed));
     ir::user_error(
-        kAnnotation, location_of(path_, *node.proto),
+        errors::kAnnotation, location_of(path_, proto_of(node)),
         fmt::format("the annotations contradict the operator: it cannot take {}{}", taken_so, more),
         fmt::format("it can: {}", fmt::join(possible, "; ")));
   }
@@ -299,7 +300,7 @@ class Annotations {
   const Graph& graph_;
   const DeviceConfiguration& configuration_;
   const Mesh& mesh_;
-  AnnotatedLines lines_;
+  FixedLines lines_;
   std::optional<SplitSpace> space_;  // whose choices of a node are what its rule can
   std::map<int, int> variable_of_;   // by node
   std::vector<States> stated_;       // by node: inputs, then outputs
@@ -310,9 +311,16 @@ class Annotations {
 
 }  // namespace
 
-AnnotatedLines annotated_lines(const Graph& graph, const DeviceConfiguration& configuration,
-                               const Mesh& mesh) {
-  return Annotations(graph, configuration, mesh).run();
+FixedLines annotated_lines(const Graph& graph, const DeviceConfiguration& configuration, const Mesh& mesh) {
+  return Reading(graph, configuration, mesh).run();
+}
+
+std::shared_ptr<const Annotations> annotations_of(std::shared_ptr<const DeviceConfiguration> configuration) {
+  if (configuration == nullptr) return nullptr;
+  const auto lines = [configuration](const Graph& graph, const Mesh& mesh) {
+    return annotated_lines(graph, *configuration, mesh);
+  };
+  return std::make_shared<const Annotations>(Annotations{configuration->mesh, lines});
 }
 
 }  // namespace braid::frontend::sharding

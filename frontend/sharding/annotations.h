@@ -12,22 +12,17 @@
 // Nodes that state nothing are solved by the search, also where it must choose between several results of a rule.
 #pragma once
 
-#include "frontend/sharding/choose.h"
 #include "frontend/sharding/configuration.h"
-#include "frontend/sharding/graph.h"
-#include "frontend/sharding/plan.h"
+#include "frontend/sharding/onnx_graph.h"
+#include "frontend/sharding/split_names.h"
+#include "split/fixed_lines.h"
+#include "split/plan.h"
 
 namespace braid::frontend::sharding {
-
-struct AnnotatedLines {
-  MeshPlan plan;
-  BlockCandidates blocks;  // that they ask for
-};
 
 // The lines that the annotations of the graph's nodes fix on a mesh of the configuration's devices. UserErrors: kAnnotation for what is
 // malformed, does not fit its tensor, or contradicts itself or the rules, with tensor, axis and devices; kAnnotationForm for what
 // no program on that mesh can do.
-AnnotatedLines annotated_lines(const Graph& graph, const DeviceConfiguration& configuration,
-                               const Mesh& mesh);
+FixedLines annotated_lines(const Graph& graph, const DeviceConfiguration& configuration, const Mesh& mesh);
 
 }  // namespace braid::frontend::sharding

@@ -4,45 +4,16 @@
 
 #include <algorithm>
 
-#include "frontend/errors.h"
 #include "frontend/schemas.h"
-#include "frontend/sharding/conversion_steps.h"
 #include "frontend/sharding/convert.h"
 #include "frontend/sharding/local.h"
+#include "ir/error_numbers.h"
+#include "split/conversion_steps.h"
 
 namespace braid::frontend::sharding {
 namespace {
 
 std::size_t index(int k) { return static_cast<std::size_t>(k); }
-
-}  // namespace
-
-std::string fault(const GraphValue& value, const Spec& spec, int ranks) {
-  if (spec.is_replicated()) return {};
-  if (value.pinned)
-    return "it decides sizes, is no tensor, or is read by the body of a branch or loop, and so must be R";
-  if (spec.is_pending()) {
-    if (value.dtype == ir::DType::boolean || is_storage(value.dtype))
-      return "its element type is not reduced";
-    return {};
-  }
-  if (spec.dim >= value.rank()) return fmt::format("it has {} dimensions", value.rank());
-  const auto size = static_size(value.sizes[index(spec.dim)]);
-  if (!size) return fmt::format("the size of dimension {} is known only at run time", spec.dim);
-  if (*size == 0) return fmt::format("dimension {} has no elements", spec.dim);
-  std::int64_t sum = 0;
-  for (const std::int64_t block : spec.blocks) {
-    sum += block;
-    if (block % ranks != 0) return fmt::format("a block of {} cannot be cut into {} parts", block, ranks);
-  }
-  if (!spec.blocks.empty() && sum != *size)
-    return fmt::format("the blocks add up to {}, but dimension {} has size {}", sum, spec.dim, *size);
-  if (*size % ranks != 0 && !(spec.blocks.empty() && can_pad(*size, ranks)))
-    return fmt::format("dimension {} of size {} cannot be cut into {} parts", spec.dim, *size, ranks);
-  return {};
-}
-
-namespace {
 
 class Resolution {
  public:
@@ -51,10 +22,10 @@ class Resolution {
 
   ResolvedPlan run() {
     if (plan_.ranks != ranks_)
-      ir::user_error(kPlanMismatch, {.file = file_},
+      ir::user_error(errors::kPlanMismatch, {.file = file_},
                      fmt::format("the plan is for {} ranks, but there are {}", plan_.ranks, ranks_),
                      "give the number of ranks of the plan");
-    check_names();
+    check_names(graph_, plan_, file_);
     check_states();
     ResolvedPlan result;
     for (const GraphValue& value : graph_.values) result.produced.push_back(plan_.of_value(value.name));
@@ -66,47 +37,13 @@ class Resolution {
     return result;
   }
 
-  // Lines about values and readers that the model does not have.
-  void check_names() const {
-    for (const auto& [name, spec] : plan_.values) {
-      if (graph_.find(name) < 0)
-        fail(line_of(name), fmt::format("the model has no value '{}' that is used", name));
-    }
-    for (const auto& [key, spec] : plan_.readers) {
-      const auto& [name, reader] = key;
-      const int line = line_of(name, reader.node, reader.input);
-      const int v = graph_.find(name);
-      if (v < 0) fail(line, fmt::format("the model has no value '{}' that is used", name));
-      const GraphValue& value = graph_.values[index(v)];
-      const bool reads =
-          std::any_of(value.readers.begin(), value.readers.end(), [&, r = reader](const GraphUse& use) {
-            if (use.node < 0) return r.node.empty();
-            return plan_name(graph_, graph_.nodes[index(use.node)]) == r.node &&
-                   (r.input < 0 || r.input == use.input);
-          });
-      if (reads) continue;
-      const std::string who =
-          reader.node.empty() ? "no output of the model" : fmt::format("not read for '{}'", reader.node);
-      fail(line, fmt::format("'{}' is {}", name, who));
-    }
-  }
-
  private:
   [[noreturn]] void fail(int line, const std::string& what, const std::string& hint = "") const {
-    const std::string place = line > 0 ? fmt::format("line {} of the plan: ", line) : "plan: ";
-    ir::user_error(kPlanMismatch, {.file = file_}, place + what, hint);
+    refuse_line(file_, line, what, hint);
   }
-
-  int line_of(const std::string& value) const {
-    const auto found = plan_.value_lines.find(value);
-    return found == plan_.value_lines.end() ? 0 : found->second;
-  }
+  int line_of(const std::string& value) const { return split::line_of(plan_, value); }
   int line_of(const std::string& value, const std::string& node, int input) const {
-    for (const int k : {input, -1}) {
-      const auto found = plan_.reader_lines.find({value, {node, k}});
-      if (found != plan_.reader_lines.end()) return found->second;
-    }
-    return line_of(value);
+    return split::line_of(plan_, value, node, input);
   }
 
   void check_states() const {
@@ -141,7 +78,7 @@ class Resolution {
 
   void require_conversion(const GraphValue& value, const Spec& from, const Spec& to, int line) const {
     const bool possible = value.is_constant()
-                              ? can_shard(*value.constant, to)
+                              ? can_shard(value.dtype, to)
                               : conversion_steps(from, to, value.dtype, 0, ranks_).has_value();
     if (!possible)
       fail(line, fmt::format("'{}' is {} and cannot be converted to {}", value.name,
@@ -182,7 +119,7 @@ class Resolution {
         same &= s.outputs[k] == produced[index(v)];
       }
       if (!same) continue;
-      if (s.letter >= 0) result.letter = factors_of(graph_, node).letters[index(s.letter)];
+      if (s.letter >= 0) result.letter = node.factors.letters[index(s.letter)];
       result.strategy = std::move(s);
       return result;
     }
@@ -195,9 +132,7 @@ class Resolution {
         text += (k == 0 ? "" : ", ") + to_string(s.outputs[k]);
       legal += (legal.empty() ? "" : "; ") + text;
     }
-    fail(line,
-         fmt::format("the node of '{}' ({}) cannot compute {} from {}", name, node.proto->op_type(), results,
-                     states),
+    fail(line, fmt::format("the node of '{}' ({}) cannot compute {} from {}", name, node.op, results, states),
          "it can: " + legal);
   }
 
@@ -371,17 +306,16 @@ class Application {
     }
     if (is_collective(node)) {
       model_.widen_groups(own.emit());
-    } else if (node.rule != nullptr && node.rule->rewrite != nullptr && any_split(states.strategy)) {
-      node.rule->rewrite(own);
+    } else if (const Rule* rule = rule_of(node);
+               rule != nullptr && rule->rewrite != nullptr && any_split(states.strategy)) {
+      rule->rewrite(own);
     } else {
       own.emit();
     }
   }
 
   // Of an axis before this one.
-  static bool is_collective(const GraphNode& node) {
-    return node.domain == kBraidDomain && node.rule != nullptr && node.rule->factors != nullptr;
-  }
+  static bool is_collective(const GraphNode& node) { return node.domain == kBraidDomain && node.has_letters; }
 
   static bool any_split(const Strategy& s) {
     const auto split = [](const Spec& spec) { return spec.is_split(); };
@@ -460,10 +394,6 @@ class Application {
 
 ResolvedPlan resolve(const Graph& graph, const Plan& plan, int ranks, const std::string& file) {
   return Resolution(graph, plan, ranks, file).run();
-}
-
-void check_names(const Graph& graph, const Plan& plan, const std::string& file) {
-  Resolution(graph, plan, plan.ranks, file).check_names();
 }
 
 LocalProgram apply(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks, int before,

@@ -9,9 +9,10 @@
 
 #include "frontend/load.h"
 #include "frontend/sharding/convert.h"
-#include "frontend/sharding/parts.h"
-#include "frontend/sharding/plan.h"
 #include "frontend/sharding/rules.h"
+#include "frontend/sharding/split_names.h"
+#include "split/parts.h"
+#include "split/plan.h"
 
 namespace braid::frontend::sharding {
 
@@ -29,10 +30,6 @@ struct ResolvedPlan {
 // Holds the plan to the rules. UserError kPlanMismatch with line and tensor: an unknown value or reader, a state that does not
 // fit the value's sizes, states that no rule of the node allows, a conversion that does not exist, another number of ranks.
 ResolvedPlan resolve(const Graph& graph, const Plan& plan, int ranks, const std::string& file);
-// Only that the model has the values and readers.
-void check_names(const Graph& graph, const Plan& plan, const std::string& file);
-// Why a tensor of these sizes cannot be in that state; empty if it can.
-std::string fault(const GraphValue& value, const Spec& spec, int ranks);
 
 // What became of a node.
 struct Emitted {

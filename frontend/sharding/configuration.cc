@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "frontend/device_errors.h"
 #include "frontend/load_ranks.h"
 #include "frontend/sharding/statement.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend::sharding {
 namespace {
@@ -17,7 +17,7 @@ constexpr int kFirstIrVersion = 11;
 std::int64_t known_devices(const std::string& path, const onnx::DeviceConfigurationProto& proto) {
   constexpr int kMostDevices = 1024;
   const auto fail = [&](const std::string& what) {
-    ir::user_error(kAnnotation, {.file = path}, what, "correct the model's configuration");
+    ir::user_error(errors::kAnnotation, {.file = path}, what, "correct the model's configuration");
   };
   if (proto.name().empty()) fail("a configuration of devices has no name");
   if (!proto.has_num_devices() || proto.num_devices() < 1 || proto.num_devices() > kMostDevices)
@@ -33,7 +33,7 @@ void refuse_inside(const std::string& path, const google::protobuf::RepeatedPtrF
                    bool inside) {
   for (const onnx::NodeProto& node : nodes) {
     if (inside && node.device_configurations_size() > 0)
-      ir::user_error(kAnnotationForm, location_of(path, node),
+      ir::user_error(errors::kAnnotationForm, location_of(path, node),
                      "it is annotated inside of a branch, a loop or a function",
                      "annotate nodes of the model's own graph");
     for (const onnx::AttributeProto& attribute : node.attribute()) {
@@ -70,7 +70,7 @@ std::optional<DeviceConfiguration> device_configuration(const std::string& path,
   for (const onnx::DeviceConfigurationProto& own : proto.configuration()) {
     const auto devices = static_cast<int>(known_devices(path, own));
     if (!all.emplace(own.name(), DeviceConfiguration{path, own.name(), devices, {}, {}}).second)
-      ir::user_error(kAnnotation, {.file = path},
+      ir::user_error(errors::kAnnotation, {.file = path},
                      fmt::format("two configurations are named '{}'", own.name()), "rename one of them");
     names.push_back(own.name());
   }
@@ -81,7 +81,7 @@ std::optional<DeviceConfiguration> device_configuration(const std::string& path,
       const auto found = all.find(own.configuration_id());
       if (found == all.end())
         ir::user_error(
-            kAnnotation, location_of(path, node),
+            errors::kAnnotation, location_of(path, node),
             fmt::format("it is annotated for the configuration '{}', which the model does not have",
                         own.configuration_id()),
             fmt::format("the model's configurations are: {}", fmt::join(names, ", ")));
@@ -95,16 +95,17 @@ std::optional<DeviceConfiguration> device_configuration(const std::string& path,
   if (names.empty() && name.empty()) return std::nullopt;
   if (!names.empty() && proto.ir_version() < kFirstIrVersion)
     ir::user_error(
-        kAnnotation, {.file = path},
+        errors::kAnnotation, {.file = path},
         fmt::format("the model has configurations of devices, but IR version {}", proto.ir_version()),
         fmt::format("they came with version {}", kFirstIrVersion));
   if (name.empty() && names.size() > 1)
-    ir::user_error(kAnnotation, {.file = path},
+    ir::user_error(errors::kAnnotation, {.file = path},
                    fmt::format("the model has the configurations {}", fmt::join(names, ", ")),
                    "name one with --configuration");
   const auto found = all.find(name.empty() ? names.front() : name);
   if (found == all.end())
-    ir::user_error(kAnnotation, {.file = path}, fmt::format("the model has no configuration '{}'", name),
+    ir::user_error(errors::kAnnotation, {.file = path},
+                   fmt::format("the model has no configuration '{}'", name),
                    names.empty() ? "it has none" : fmt::format("it has {}", fmt::join(names, ", ")));
   DeviceConfiguration& own = found->second;
   const auto declared = std::find_if(proto.configuration().begin(), proto.configuration().end(),

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "frontend/schemas.h"
-#include "frontend/sharding/conversion_steps.h"
+#include "split/conversion_steps.h"
 
 namespace braid::frontend::sharding {
 namespace {
@@ -121,10 +121,6 @@ void emit_conversion(LocalModel& model, const std::string& name, const Spec& fro
     if (permutes(from)) e.gather(from.dim, {back(from)});
   }
   e.finish();
-}
-
-bool can_shard(const Tensor& tensor, const Spec& spec) {
-  return !spec.is_pending() || (spec.reduce == ir::ReduceKind::sum && can_reduce(tensor.dtype));
 }
 
 namespace {

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "frontend/sharding/local.h"
-#include "frontend/sharding/spec.h"
+#include "frontend/sharding/split_names.h"
+#include "split/spec.h"
 
 namespace braid::frontend::sharding {
 
@@ -19,10 +20,8 @@ enum class Weights : std::uint8_t { cut, any_bytes };
 // Whether parts of a tensor may have any bytes then.
 bool is_large(const Tensor& tensor);
 // What each rank has of a constant of `before` ranks: rank q * ranks + r has part r of what rank q had. Pending sums: the whole tensor
-// in part 0 and zeros elsewhere.
+// in part 0 and zeros elsewhere. Requires can_shard (split/conversion_steps.h).
 Tensor shard(const Tensor& tensor, const Spec& spec, int ranks, int before = 1,
              Weights weights = Weights::cut);
-// Whether shard() can.
-bool can_shard(const Tensor& tensor, const Spec& spec);
 
 }  // namespace braid::frontend::sharding

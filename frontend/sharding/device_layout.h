@@ -17,7 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "frontend/sharding/mesh.h"
+#include "frontend/sharding/split_names.h"
+#include "split/mesh.h"
 
 namespace braid::frontend::sharding {
 

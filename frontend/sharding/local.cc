@@ -253,7 +253,7 @@ void set_ints(onnx::NodeProto& node, const char* name, const std::vector<std::in
 }
 
 onnx::NodeProto& LocalNode::emit() {
-  onnx::NodeProto& node = model.add_node(*view.node().proto);
+  onnx::NodeProto& node = model.add_node(view.proto());
   node.clear_input();
   node.clear_output();
   for (const std::string& name : inputs) node.add_input(name);

@@ -7,6 +7,7 @@
 
 #include "frontend/load.h"
 #include "frontend/sharding/rules.h"
+#include "frontend/sharding/split_names.h"
 
 namespace braid::frontend::sharding {
 

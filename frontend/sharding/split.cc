@@ -4,11 +4,12 @@
 
 #include <algorithm>
 
-#include "frontend/errors.h"
+#include "frontend/import.h"
 #include "frontend/model_mesh.h"
 #include "frontend/op_registry.h"
 #include "frontend/schemas.h"
-#include "frontend/sharding/choose.h"
+#include "ir/error_numbers.h"
+#include "split/space.h"
 
 namespace braid::frontend::sharding {
 
@@ -28,11 +29,12 @@ const onnx::NodeProto* find_communication(const onnx::GraphProto& graph, const O
 
 void require_plain(const Model& model, const Opsets& opsets) {
   if (const onnx::NodeProto* node = find_communication(model.proto.graph(), opsets))
-    ir::user_error(kCannotSplit, location_of(model.path, *node), "a model that communicates is split already",
+    ir::user_error(errors::kCannotSplit, location_of(model.path, *node),
+                   "a model that communicates is split already",
                    "compile it with --ranks, or split a model without collectives");
   for (const auto& [name, tensor] : model.initializers) {
     if (!tensor.data.same_on_all_ranks())
-      ir::user_error(kCannotSplit, {.file = model.path},
+      ir::user_error(errors::kCannotSplit, {.file = model.path},
                      fmt::format("the weight '{}' differs between the ranks' files", name),
                      "a model with one file per rank is split already: compile it with --ranks");
   }
@@ -64,13 +66,13 @@ std::optional<StepKind> collective(const GraphNode& node) {
   for (const auto& [name, kind] :
        {std::pair("AllReduce", StepKind::all_reduce), std::pair("AllGather", StepKind::all_gather),
         std::pair("ReduceScatter", StepKind::reduce_scatter), std::pair("AllToAll", StepKind::all_to_all)}) {
-    if (node.domain == kBraidDomain && node.proto->op_type() == name) return kind;
+    if (node.domain == kBraidDomain && node.op == name) return kind;
   }
   return std::nullopt;
 }
 
 int group_size(const GraphNode& node, int world) {
-  for (const onnx::AttributeProto& a : node.proto->attribute()) {
+  for (const onnx::AttributeProto& a : proto_of(node).attribute()) {
     if (a.name() == "group_size") return static_cast<int>(a.i());
   }
   return world;
@@ -146,7 +148,7 @@ void Splitter::begin(const Graph& graph, const std::string& path) {
     plan_ = request_.choose ? request_.choose(graph, mesh) : MeshPlan(mesh);
   }
   if (plan_.ranks() != ranks_)
-    ir::user_error(kPlanMismatch, {.file = file_},
+    ir::user_error(errors::kPlanMismatch, {.file = file_},
                    fmt::format("the plan is for {} ranks, but there are {}", plan_.ranks(), ranks_),
                    "give the number of ranks of the plan");
   for (int k = 0; k < plan_.mesh.size(); ++k) {
@@ -159,7 +161,7 @@ void Splitter::begin(const Graph& graph, const std::string& path) {
     PlainNode& own = nodes_.emplace_back();
     if (node.compile_time) continue;
     own.name = plan_name(graph, node);
-    own.op = node.proto->op_type();
+    own.op = node.op;
     for (const int v : node.inputs) {
       own.inputs.push_back(v < 0 ? "" : graph.values[at(v)].name);
       own.constants.push_back(v >= 0 && graph.values[at(v)].constant.has_value());
@@ -178,13 +180,13 @@ void Splitter::begin(const Graph& graph, const std::string& path) {
 Splitter::Wanted Splitter::wanted(const Model& model, const Graph& graph, const Plan& plan) const {
   Wanted wanted;
   std::map<const onnx::NodeProto*, int> index;
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) index[graph.nodes[n].proto] = static_cast<int>(n);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) index[&proto_of(graph.nodes[n])] = static_cast<int>(n);
   const auto check = [&](int v, const std::string& name, const Spec& spec) {
     const std::string why = fault(graph.values[at(v)], spec, plan.ranks);
     if (why.empty() || !request_.obey) return;
     const auto line = plan.value_lines.find(name);
     ir::user_error(
-        kPlanMismatch, {.file = file_},
+        errors::kPlanMismatch, {.file = file_},
         fmt::format("{}'{}' cannot be {} on axis {}: after the axes before, {}",
                     line == plan.value_lines.end() ? "" : fmt::format("line {} of the plan: ", line->second),
                     name, to_string(spec), plan_.mesh.axes[at(axes_[at(stage_)])].name, why));
@@ -255,7 +257,7 @@ Plan Splitter::completed(const Graph& graph, const Plan& plan, const Wanted& wan
     unmet = "a conversion does not exist";
   }
   if (request_.obey)
-    ir::user_error(kPlanMismatch, {.file = file_},
+    ir::user_error(errors::kPlanMismatch, {.file = file_},
                    fmt::format("plan, on axis {}: {} after the axes before",
                                plan_.mesh.axes[at(axes_[at(stage_)])].name, unmet),
                    "give it a state that its rule allows for what the axes before leave");
@@ -273,7 +275,7 @@ Plan Splitter::completed(const Graph& graph, const Plan& plan, const Wanted& wan
 // Where the plain model's nodes and values are after this axis.
 void Splitter::follow(const Model& before, const Graph& graph, const LocalProgram& program) {
   std::map<const onnx::NodeProto*, int> index;
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) index[graph.nodes[n].proto] = static_cast<int>(n);
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) index[&proto_of(graph.nodes[n])] = static_cast<int>(n);
   for (std::size_t p = 0; p < nodes_.size(); ++p) {
     PlainNode& node = nodes_[p];
     if (node.name.empty()) continue;
@@ -337,6 +339,16 @@ Model Splitter::next(const Model& model, const Opsets& opsets, const GraphFacts&
   ++stage_;
   if (done()) set_mesh(program.model.proto, plan_.mesh.axes);
   return std::move(program.model);
+}
+
+std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file,
+                                                 bool weights) {
+  auto request = std::make_shared<SplitRequest>();
+  request->plan = text;
+  request->plan_file = file;
+  request->obey = !file.empty();
+  request->weights = weights ? Weights::cut : Weights::any_bytes;
+  return request;
 }
 
 }  // namespace braid::frontend::sharding

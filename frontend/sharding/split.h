@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "frontend/sharding/apply.h"
+#include "frontend/sharding/split_names.h"
 
 namespace braid::frontend::sharding {
 

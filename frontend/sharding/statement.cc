@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "frontend/device_errors.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend::sharding {
 namespace {
@@ -125,11 +125,11 @@ class Statement {
   static constexpr const char* kCorrect = "correct the annotation";
 
   [[noreturn]] void fail(const std::string& what, const std::string& hint = kCorrect) const {
-    ir::user_error(kAnnotation, location_of(path_, node_),
+    ir::user_error(errors::kAnnotation, location_of(path_, node_),
                    fmt::format("the annotation of '{}': {}", value_.name, what), hint);
   }
   [[noreturn]] void lack(const std::string& what, const std::string& hint) const {
-    ir::user_error(kAnnotationForm, location_of(path_, node_),
+    ir::user_error(errors::kAnnotationForm, location_of(path_, node_),
                    fmt::format("the annotation of '{}': {}", value_.name, what), hint);
   }
 

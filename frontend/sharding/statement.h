@@ -6,7 +6,8 @@
 
 #include "frontend/load.h"
 #include "frontend/sharding/device_layout.h"
-#include "frontend/sharding/graph.h"
+#include "frontend/sharding/onnx_graph.h"
+#include "frontend/sharding/split_names.h"
 
 namespace braid::frontend::sharding {
 

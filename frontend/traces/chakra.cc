@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <bit>
 
-#include "frontend/errors.h"
 #include "frontend/traces/json_scanner.h"
 #include "frontend/traces/kineto.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -92,7 +92,7 @@ class BinaryReader {
     return reinterpret_cast<const std::uint8_t*>(bytes_.data()) + at;
   }
   [[noreturn]] void cut(std::size_t at) const {
-    ir::user_error(kTraceSyntax, {.file = file_},
+    ir::user_error(errors::kTraceSyntax, {.file = file_},
                    fmt::format("byte {}: the message is malformed or truncated", at),
                    "record or copy the trace again");
   }
@@ -231,7 +231,7 @@ class BinaryReader {
     }
     if (!in.ConsumedEntireMessage()) cut(at);
     builder_.add(std::move(n), [&](const std::string& message) {
-      ir::user_error(kBadTraceEvent, {.file = file_}, fmt::format("byte {}: {}", at, message));
+      ir::user_error(errors::kBadTraceEvent, {.file = file_}, fmt::format("byte {}: {}", at, message));
     });
   }
 
@@ -404,7 +404,7 @@ void ChakraBuilder::add(ChakraNode node, const Fail& fail) {
     fail(fmt::format("node {} ('{}') sends {} bytes", node.id, node.name, *node.comm_size));
   const auto [at, added] = index_.emplace(node.id, static_cast<int>(nodes_.size()));
   if (!added) {
-    ir::user_error(kTraceDependency, {.file = trace_.file},
+    ir::user_error(errors::kTraceDependency, {.file = trace_.file},
                    fmt::format("the nodes '{}' and '{}' have the same id {}",
                                nodes_[static_cast<std::size_t>(at->second)].name, node.name, node.id));
   }
@@ -428,7 +428,7 @@ RecordedTrace ChakraBuilder::finish() && {
       const auto found = index_.find(d);
       if (found == index_.end()) {
         ir::user_error(
-            kTraceDependency, {.file = trace_.file},
+            errors::kTraceDependency, {.file = trace_.file},
             fmt::format("node {} ('{}') depends on node {}, which is not in the trace", n.id, n.name, d));
       }
       op.deps.push_back(found->second);

@@ -3,12 +3,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "frontend/errors.h"
 #include "frontend/external_data.h"
 #include "frontend/traces/chakra.h"
 #include "frontend/traces/kineto.h"
 #include "frontend/traces/make_schedule.h"
 #include "frontend/traces/recorded_op.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -79,9 +79,9 @@ ImportedTrace import_trace(const std::string& path) {
     case Format::chakra:
       return make_schedule(read_chakra(text, path));
     case Format::gzip:
-      ir::user_error(kNotATrace, {.file = path}, "the file is compressed", "unpack it with gunzip");
+      ir::user_error(errors::kNotATrace, {.file = path}, "the file is compressed", "unpack it with gunzip");
     case Format::host:
-      ir::user_error(kNotATrace, {.file = path},
+      ir::user_error(errors::kNotATrace, {.file = path},
                      "this is a host execution trace of PyTorch, which has no device times",
                      "turn it and the Kineto trace into a Chakra trace (chakra_trace_link, "
                      "chakra_converter), or give the "
@@ -89,7 +89,7 @@ ImportedTrace import_trace(const std::string& path) {
     case Format::other:
       break;
   }
-  ir::user_error(kNotATrace, {.file = path},
+  ir::user_error(errors::kNotATrace, {.file = path},
                  "this is neither a trace of the PyTorch profiler nor a Chakra trace",
                  "give a Chrome trace (JSON with 'traceEvents') or an .et file");
 }

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <cmath>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
@@ -96,7 +96,7 @@ ir::Location JsonScanner::location(std::size_t offset) const {
 }
 
 void JsonScanner::fail(std::size_t offset, const std::string& message) const {
-  ir::user_error(kTraceSyntax, location(offset), message, "record or copy the trace again");
+  ir::user_error(errors::kTraceSyntax, location(offset), message, "record or copy the trace again");
 }
 
 TraceEntry::TraceEntry(const JsonScanner& scanner, std::size_t offset, nlohmann::json value)
@@ -105,7 +105,7 @@ TraceEntry::TraceEntry(const JsonScanner& scanner, std::size_t offset, nlohmann:
 }
 
 void TraceEntry::fail(const std::string& message, const std::string& hint) const {
-  ir::user_error(kBadTraceEvent, scanner_->location(offset_), message, hint);
+  ir::user_error(errors::kBadTraceEvent, scanner_->location(offset_), message, hint);
 }
 
 const nlohmann::json* TraceEntry::find(std::initializer_list<const char*> keys) const {

@@ -4,8 +4,8 @@
 #include <cctype>
 #include <map>
 
-#include "frontend/errors.h"
 #include "frontend/traces/json_scanner.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -123,7 +123,7 @@ class Reader {
       scanner_.expect('}');
     }
     if (!found) {
-      ir::user_error(kNotATrace, {.file = trace_.file}, "the JSON object has no 'traceEvents'",
+      ir::user_error(errors::kNotATrace, {.file = trace_.file}, "the JSON object has no 'traceEvents'",
                      "give a trace of the PyTorch profiler or a Chakra trace");
     }
   }

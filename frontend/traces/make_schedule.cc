@@ -5,10 +5,10 @@
 #include <map>
 #include <queue>
 
-#include "frontend/errors.h"
 #include "frontend/traces/recorded_class.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
@@ -45,7 +45,7 @@ double position(const RecordedOp& op) { return op.collective ? op.begin_ns : op.
     names += "'" + trace.ops[static_cast<std::size_t>(path[k])].name + "', ";
   }
   names.resize(names.size() - 2);
-  ir::user_error(kTraceDependency, {.file = trace.file},
+  ir::user_error(errors::kTraceDependency, {.file = trace.file},
                  "the dependencies of operations form a cycle: " + names);
 }
 
@@ -147,7 +147,7 @@ class Builder {
       work |= !op.host;
     }
     if (!work) {
-      ir::user_error(kEmptyTrace, {.file = trace_.file},
+      ir::user_error(errors::kEmptyTrace, {.file = trace_.file},
                      "the trace has no kernels or collectives of a device",
                      "record with ProfilerActivity.CUDA on the rank of interest");
     }

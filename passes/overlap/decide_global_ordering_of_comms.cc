@@ -6,6 +6,7 @@
 #include "analysis/order_analysis.h"
 #include "ir/collective_trace.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 
 namespace braid::passes {
 
@@ -37,8 +38,8 @@ bool DecideGlobalOrderingOfComms::run(ir::Schedule& schedule) {
     schedule.channels = p;
     return true;
   }
-  ir::user_error(542, {.node = std::string(kName)}, "there is no channel policy '" + policy + "'",
-                 "policies: global, communicator, pair, edge");
+  ir::user_error(errors::kBadPassOption, {.node = std::string(kName)},
+                 "there is no channel policy '" + policy + "'", "policies: global, communicator, pair, edge");
 }
 
 }  // namespace braid::passes

@@ -8,6 +8,7 @@
 #include "analysis/measure.h"
 #include "ir/dependencies.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "passes/fusion_graph.h"
 #include "passes/overlap/groups.h"
 
@@ -185,7 +186,8 @@ Measurement measured(const Schedule& schedule, const PassContext& context) {
 
 bool GroupFsdpCollectives::run(Schedule& schedule, PassContext& context) {
   if (depth < 1) {
-    user_error(542, {.node = std::string(kName)}, "depth must be at least 1, got " + std::to_string(depth),
+    user_error(errors::kBadPassOption, {.node = std::string(kName)},
+               "depth must be at least 1, got " + std::to_string(depth),
                "use depth=1 for one gather in flight");
   }
   std::vector<NewGroup> groups = Finder(schedule).run(depth);

@@ -7,6 +7,7 @@
 #include "analysis/measure.h"
 #include "analysis/order_analysis.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "passes/overlap/splitting.h"
 #include "passes/pass_context.h"
 
@@ -16,7 +17,7 @@ using namespace analysis;
 
 bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
   if ((chunks == 0) == (max_bytes == 0)) {
-    ir::user_error(571, {.node = std::string(kName)},
+    ir::user_error(errors::kCollectivePieces, {.node = std::string(kName)},
                    chunks == 0 ? "exactly one of chunks and max_bytes must be given, got neither"
                                : "exactly one of chunks and max_bytes must be given, got both",
                    "split_collectives{chunks=K} or split_collectives{max_bytes=N}");
@@ -24,7 +25,7 @@ bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
   constexpr std::int64_t kMostChunks = 1024;
   if (max_bytes < 0 || min_bytes < 0 || (max_bytes == 0 && (chunks < 2 || chunks > kMostChunks))) {
     ir::user_error(
-        572, {.node = std::string(kName)},
+        errors::kCollectivePieceCount, {.node = std::string(kName)},
         fmt::format("chunks={}, max_bytes={}, min_bytes={}", chunks, max_bytes, min_bytes),
         fmt::format("use chunks from 2 to {}, max_bytes from 1 and min_bytes from 0 on", kMostChunks));
   }

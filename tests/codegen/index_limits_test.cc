@@ -5,7 +5,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "frontend/sharding/candidates.h"
+#include "split/candidates.h"
 #include "tests/frontend/models.h"
 
 namespace braid::codegen {

@@ -15,7 +15,6 @@
 #include "driver/program_facts.h"
 #include "explain/measured_timeline_json.h"
 #include "frontend/inspect.h"
-#include "frontend/sharding/plan.h"
 #include "frontend/signature.h"
 #include "frontend/tensor_file.h"
 #include "frontend/traces/import_trace.h"
@@ -23,6 +22,7 @@
 #include "ir/parser.h"
 #include "pipeline/costs.h"
 #include "pipeline/csv.h"
+#include "split/plan.h"
 #include "tests/frontend/models.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/support/limited_child.h"
@@ -48,7 +48,7 @@ const std::vector<Reader>& readers() {
       {"IR text", [](const std::string& f) { ir::parse_schedule(ir::read_text_file(f), f); }},
       {"tensor", [](const std::string& f) { frontend::read_tensor_file(f); }},
       {"trace", [](const std::string& f) { frontend::import_trace(f); }},
-      {"plan", [](const std::string& f) { frontend::sharding::parse_plan(ir::read_text_file(f), f); }},
+      {"plan", [](const std::string& f) { split::parse_plan(ir::read_text_file(f), f); }},
       {"costs", [](const std::string& f) { analysis::read_cost_file(f); }},
       {"machine", [](const std::string& f) { analysis::parse_machine(ir::read_text_file(f), f); }},
       {"timeline", [](const std::string& f) { explain::read_timeline(f); }},

@@ -9,10 +9,10 @@
 #include "analysis/measure.h"
 #include "driver/plain_program.h"
 #include "driver/split.h"
-#include "frontend/sharding/bounds.h"
-#include "frontend/sharding/machine_costs.h"
-#include "frontend/sharding/work.h"
 #include "ir/input_file.h"
+#include "split/bounds.h"
+#include "split/machine_costs.h"
+#include "split/work.h"
 #include "tests/driver/split_models.h"
 #include "tests/frontend/sharding/chosen.h"
 
@@ -154,8 +154,7 @@ class Bounded {
   }
 
   // The cheapest plan and some that no sensible machine would want. `cells`: of the tables of a space that is searched as a whole.
-  void try_plans(const frontend::sharding::Mesh& mesh, unsigned seeds,
-                 std::size_t cells = std::size_t{1} << 22) {
+  void try_plans(const split::Mesh& mesh, unsigned seeds, std::size_t cells = std::size_t{1} << 22) {
     using namespace frontend::sharding;
     std::vector<std::pair<std::string, PlanBounds>> tried;
     PlanBounds all, far;
@@ -225,12 +224,12 @@ class Bounded {
   frontend::PlainModel model_;
   std::shared_ptr<const analysis::CostModel> costs_;
   std::map<std::string, double> attention_;
-  std::vector<frontend::sharding::ProductJoin> joins_;
+  std::vector<split::ProductJoin> joins_;
 };
 
 // None is simulated faster than its own bounds, and none than those of all plans.
 TEST_F(SplitModel, NoPlanIsFasterThanTheBounds) {
-  using frontend::sharding::Mesh;
+  using split::Mesh;
   Bounded::reset();
   int attended = 0;
   for (const std::string& text :
@@ -252,7 +251,7 @@ TEST_F(SplitModel, NoPlanIsFasterThanTheBounds) {
 
 // What becomes one kernel on one device may be two in a split program, of which one is cut and the other is whole.
 TEST_F(SplitModel, NoPlanOfHalvesOfAttentionIsFasterThanTheBounds) {
-  using frontend::sharding::Mesh;
+  using split::Mesh;
   Bounded::reset();
   for (const int inner : {64, 256}) {
     for (const int columns : {16, 256}) {
@@ -321,7 +320,7 @@ TEST_F(SplitModel, NoKernelOfACollectiveIsFasterThanTheBounds) {
     if (seed % 2 == 0) collectives.erase("measured");
     const std::string file = folder_.write("machine.json", machine.dump());
     Bounded model(options(text), file.c_str());
-    for (const int ranks : {2, 8}) model.try_plans(frontend::sharding::Mesh::line(ranks), 4);
+    for (const int ranks : {2, 8}) model.try_plans(split::Mesh::line(ranks), 4);
   }
 }
 
@@ -349,7 +348,7 @@ TEST_F(SplitModel, WhatIsNotComputedHasNoBounds) {
 
 // Rows so short that launches are most of the time.
 TEST_F(SplitModel, NoPlanOfRandomStepsIsFasterThanTheBounds) {
-  using frontend::sharding::Mesh;
+  using split::Mesh;
   Bounded::reset();
   for (unsigned seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -362,7 +361,7 @@ TEST_F(SplitModel, NoPlanOfRandomStepsIsFasterThanTheBounds) {
 
 // The same on two and three axes, searched as a whole and not.
 TEST_F(SplitModel, NoPlanOnSeveralAxesIsFasterThanTheBounds) {
-  using frontend::sharding::parse_mesh;
+  using split::parse_mesh;
   Bounded::reset();
   for (const std::string& text : {network(1, 256, 128), layer(16, 32, 4), cached_layer(200, 32, 4)}) {
     for (const char* machine : {"cpu", "h100"}) {

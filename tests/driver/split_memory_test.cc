@@ -204,7 +204,7 @@ TEST_F(SplitModel, AlternativesUnderLimitsHaveAPriceOrAReason) {
   const auto explain = [&] {
     lower_split(o, report);
     const std::string text = to_string(report);
-    for (const frontend::sharding::PlanConversion& c : report.plan.conversions) {
+    for (const split::PlanConversion& c : report.plan.conversions) {
       EXPECT_NE(c.otherwise.has_value(), !c.unpriced.empty()) << c.value << "\n" << text;
       priced += c.otherwise ? 1 : 0;
       if (c.otherwise) continue;

@@ -166,7 +166,7 @@ TEST_F(SplitPair, AlternativesAreNotPricedAndItIsSaid) {
   SplitReport report;
   lower_split(o, report);
   ASSERT_FALSE(report.plan.conversions.empty());
-  for (const frontend::sharding::PlanConversion& c : report.plan.conversions) {
+  for (const split::PlanConversion& c : report.plan.conversions) {
     EXPECT_FALSE(c.otherwise);
     EXPECT_NE(c.unpriced.find("share their weights"), std::string::npos) << c.unpriced;
   }

@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "driver/plain_program.h"
-#include "frontend/sharding/machine_costs.h"
-#include "frontend/sharding/work.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
+#include "split/machine_costs.h"
+#include "split/work.h"
 #include "tests/driver/split_models.h"
 
 namespace braid {
@@ -192,7 +192,7 @@ TEST_F(SplitModel, PlansWithoutPaddingAreTriedToo) {
 
 // Rows that are looked up while the program runs are no constants, nor is what is joined with something computed.
 TEST_F(SplitModel, OnlyConstantsMoveForNothing) {
-  using namespace frontend::sharding;
+  using namespace split;
   const CompileOptions o =
       options("g (int64[4] ids, float[2,8] x) => (float[4,8] rows, float[8,8] joined, float[2,6] y) <" +
               weight("table", 6, 8) +
@@ -211,7 +211,7 @@ TEST_F(SplitModel, OnlyConstantsMoveForNothing) {
       if (node.compile_time) continue;
       const Strategy whole{{{}, {}}, {{}}, -1, {}};
       const Cost cost = costs.node(graph, node, whole, 1);
-      EXPECT_EQ(cost == 0, node.proto->op_type() == "Transpose") << node.proto->op_type();
+      EXPECT_EQ(cost == 0, node.op == "Transpose") << node.op;
     }
   });
 }

@@ -8,9 +8,9 @@
 #include <random>
 
 #include "driver/compile.h"
-#include "frontend/errors.h"
 #include "ir/capacity.h"
 #include "ir/effects.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
@@ -132,7 +132,7 @@ class RefusedAlias : public ::testing::TestWithParam<Refused> {};
 
 TEST_P(RefusedAlias, SaysWhy) {
   const ir::UserError error = error_in(GetParam().graph, GetParam().options);
-  EXPECT_EQ(error.code(), kAlias);
+  EXPECT_EQ(error.code(), errors::kAlias);
   EXPECT_THAT(error.what(), HasSubstr(GetParam().why));
 }
 

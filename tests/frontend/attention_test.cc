@@ -6,8 +6,8 @@
 #include <cmath>
 #include <random>
 
-#include "frontend/errors.h"
 #include "ir/element.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "ir/scalar.h"
@@ -382,15 +382,15 @@ TEST(AttentionOperator, WhatDoesNotFitNamesTheNode) {
     return e.code();
   };
   EXPECT_EQ(code(error("float[1, 3, 3, 2] q, float[1, 2, 5, 2] k, float[1, 2, 5, 6] v", "(q, k, v)")),
-            kShapeMismatch);
-  EXPECT_EQ(code(error(q + ", float[2, 1, 3, 5] m", "(q, k, v, m)")), kShapeMismatch);
-  EXPECT_EQ(code(error(q + ", float[1, 1, 3, 6] m", "(q, k, v, m)")), kShapeMismatch);
-  EXPECT_EQ(code(error(q + ", int32[1, 1, 3, 5] m", "(q, k, v, m)")), kTypeMismatch);
-  EXPECT_EQ(code(error(q, "<qk_matmul_output_mode = 4> (q, k, v)")), kInvalidAttribute);
+            errors::kShapeMismatch);
+  EXPECT_EQ(code(error(q + ", float[2, 1, 3, 5] m", "(q, k, v, m)")), errors::kShapeMismatch);
+  EXPECT_EQ(code(error(q + ", float[1, 1, 3, 6] m", "(q, k, v, m)")), errors::kShapeMismatch);
+  EXPECT_EQ(code(error(q + ", int32[1, 1, 3, 5] m", "(q, k, v, m)")), errors::kTypeMismatch);
+  EXPECT_EQ(code(error(q, "<qk_matmul_output_mode = 4> (q, k, v)")), errors::kInvalidAttribute);
   EXPECT_EQ(code(error("float[1, 3, 8] q, float[1, 5, 4] k, float[1, 5, 6] v",
                        "<q_num_heads = 3, kv_num_heads = 2> (q, k, v)")),
-            kShapeMismatch);
-  EXPECT_EQ(code(error(q + ", int64[2] n", "(q, k, v, , , , n)")), kShapeMismatch);
+            errors::kShapeMismatch);
+  EXPECT_EQ(code(error(q + ", int64[2] n", "(q, k, v, , , , n)")), errors::kShapeMismatch);
 }
 
 }  // namespace

@@ -8,45 +8,45 @@
 #include <ostream>
 #include <regex>
 
-#include "frontend/errors.h"
 #include "frontend/functions.h"
+#include "ir/error_numbers.h"
 #include "tests/frontend/models.h"
 
 namespace braid::frontend {
 namespace {
 
 const std::map<std::string, int> kCodes = {
-    {"cyclic_graph", kCyclicGraph},
-    {"data_dependent_size", kDataDependentSize},
-    {"duplicate_name", kDuplicateName},
-    {"external_data_entry", kExternalDataEntry},
-    {"external_data_missing", kExternalDataMissing},
-    {"external_data_path", kExternalDataPath},
-    {"external_data_short", kExternalDataShort},
-    {"file_not_readable", kFileNotReadable},
-    {"function_expansion", kFunctionExpansion},
-    {"initializer_size", kInitializerSize},
-    {"invalid_attribute", kInvalidAttribute},
-    {"invalid_dimension", kInvalidDimension},
-    {"invalid_node", kInvalidNode},
-    {"ir_version", kIrVersion},
-    {"not_onnx", kNotOnnx},
-    {"not_sorted", kNotSorted},
-    {"opset", kOpset},
-    {"rank_count", kRankCount},
-    {"rank_file_missing", kRankFileMissing},
-    {"rank_weight_decides_shape", kRankWeightDecidesShape},
-    {"ranks_differ", kRanksDiffer},
-    {"recursive_function", kRecursiveFunction},
-    {"shape_mismatch", kShapeMismatch},
-    {"size_overflow", kSizeOverflow},
-    {"type_mismatch", kTypeMismatch},
-    {"unbounded_dimension", kUnboundedDimension},
-    {"undefined_value", kUndefinedValue},
-    {"unknown_domain", kUnknownDomain},
-    {"unknown_op", kUnsupportedOperators},
-    {"unknown_shape", kUnknownShape},
-    {"unsupported_type", kUnsupportedType},
+    {"cyclic_graph", errors::kCyclicGraph},
+    {"data_dependent_size", errors::kDataDependentSize},
+    {"duplicate_name", errors::kDuplicateName},
+    {"external_data_entry", errors::kExternalDataEntry},
+    {"external_data_missing", errors::kExternalDataMissing},
+    {"external_data_path", errors::kExternalDataPath},
+    {"external_data_short", errors::kExternalDataShort},
+    {"file_not_readable", errors::kFileNotReadable},
+    {"function_expansion", errors::kFunctionExpansion},
+    {"initializer_size", errors::kInitializerSize},
+    {"invalid_attribute", errors::kInvalidAttribute},
+    {"invalid_dimension", errors::kInvalidDimension},
+    {"invalid_node", errors::kInvalidNode},
+    {"ir_version", errors::kIrVersion},
+    {"not_onnx", errors::kNotOnnx},
+    {"not_sorted", errors::kNotSorted},
+    {"opset", errors::kOpset},
+    {"rank_count", errors::kRankCount},
+    {"rank_file_missing", errors::kRankFileMissing},
+    {"rank_weight_decides_shape", errors::kRankWeightDecidesShape},
+    {"ranks_differ", errors::kRanksDiffer},
+    {"recursive_function", errors::kRecursiveFunction},
+    {"shape_mismatch", errors::kShapeMismatch},
+    {"size_overflow", errors::kSizeOverflow},
+    {"type_mismatch", errors::kTypeMismatch},
+    {"unbounded_dimension", errors::kUnboundedDimension},
+    {"undefined_value", errors::kUndefinedValue},
+    {"unknown_domain", errors::kUnknownDomain},
+    {"unknown_op", errors::kUnsupportedOperators},
+    {"unknown_shape", errors::kUnknownShape},
+    {"unsupported_type", errors::kUnsupportedType},
 };
 
 std::string root() { return std::string(BRAID_SOURCE_DIR) + "/tests/corpus/bad_models"; }

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "tests/frontend/models.h"
 
@@ -69,7 +69,7 @@ TEST(BindInputs, WithoutAValueTheSizeStaysUnknown) {
     import_text("g (float[6] x, int64[2] sizes) => (float[r, c] y) { y = Reshape(x, sizes) }",
                 {.bindable = {{"x", floats({1, 2, 3, 4, 5, 6})}}});
   });
-  EXPECT_EQ(error.code(), kDataDependentSize);
+  EXPECT_EQ(error.code(), errors::kDataDependentSize);
 }
 
 TEST(BindInputs, AValueOfAnotherTypeOrSizeIsRefused) {
@@ -80,8 +80,8 @@ TEST(BindInputs, AValueOfAnotherTypeOrSizeIsRefused) {
            })
         .code();
   };
-  EXPECT_EQ(code(floats({3, 2})), kTypeMismatch);
-  EXPECT_EQ(code(ints({1, 3, 2})), kShapeMismatch);
+  EXPECT_EQ(code(floats({3, 2})), errors::kTypeMismatch);
+  EXPECT_EQ(code(ints({1, 3, 2})), errors::kShapeMismatch);
 }
 
 // A dimension that only the bound input has needs no bounds and may have some.

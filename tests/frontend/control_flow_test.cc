@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
@@ -106,7 +106,7 @@ TEST(IfAtRunTime, ResultsOfDifferentSizesAreRefused) {
         "a = Abs(x) }, "
         "else_branch = f () => (float[4] b) { b = Concat <axis = 0> (x, x) }> }");
   });
-  EXPECT_EQ(error.code(), kUnsupportedForm);
+  EXPECT_EQ(error.code(), errors::kUnsupportedForm);
   EXPECT_THAT(error.what(),
               HasSubstr("result 0 has size 4 where the condition is false along axis 0, and 2 otherwise"));
   EXPECT_THAT(error.what(), HasSubstr("choice"));
@@ -131,7 +131,7 @@ TEST(IfAtRunTime, CommunicationInsideIsRefused) {
         "[talk] a = com.microsoft.AllReduce(x) }, else_branch = f () => (float[2] b) { b = Neg(x) }> }",
         options);
   });
-  EXPECT_EQ(error.code(), kUnsupportedForm);
+  EXPECT_EQ(error.code(), errors::kUnsupportedForm);
   EXPECT_THAT(error.what(), HasSubstr("it communicates in a branch or loop"));
 }
 
@@ -318,7 +318,7 @@ TEST(LoopAtRunTime, ValuesWhoseSizesChangeAreRefused) {
         "d, float[o] t) { d "
         "= Identity(c) t = Concat <axis = 0> (s, s) }> (n, \"\", x) }");
   });
-  EXPECT_EQ(error.code(), kUnsupportedForm);
+  EXPECT_EQ(error.code(), errors::kUnsupportedForm);
   EXPECT_THAT(error.what(),
               HasSubstr("result 0 has size 4 after a run of the body along axis 0, and 2 otherwise"));
 }

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "tests/frontend/models.h"
 
@@ -61,14 +61,14 @@ TEST(OldModels, ASecondOperandThatDoesNotFitIsRefused) {
         "g (float[2, 3] x, float[3] b) => (float[2, 3] y) { [sum] y = Add <broadcast = 1, axis = 2> (x, b) }",
         {}, 6);
   });
-  EXPECT_EQ(error.code(), kVersionConversion);
+  EXPECT_EQ(error.code(), errors::kVersionConversion);
   EXPECT_THAT(error.what(), HasSubstr("sum"));
 }
 
 TEST(OldModels, AnOperatorWithoutARuleIsRefused) {
   const ir::UserError error = error_of(
       [] { import_text("g (float[2] x, float t, float a) => (float[4] y) { y = Tile(x, t, a) }", {}, 5); });
-  EXPECT_EQ(error.code(), kVersionConversion);
+  EXPECT_EQ(error.code(), errors::kVersionConversion);
   EXPECT_THAT(error.what(), HasSubstr("Tile had operands of another form"));
 }
 
@@ -77,7 +77,7 @@ TEST(OldModels, UnsupportedOperatorsAreNamedBeforeTheConversion) {
     import_text("g (float[2] x, float t, float a) => (float[4] y) { r = Tile(x, t, a) [old] y = Cropped(r) }",
                 {}, 5);
   });
-  EXPECT_EQ(error.code(), kUnsupportedOperators);
+  EXPECT_EQ(error.code(), errors::kUnsupportedOperators);
   EXPECT_THAT(error.what(), HasSubstr("old"));
 }
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "tests/frontend/models.h"
 
@@ -96,7 +96,7 @@ TEST(Copies, OfWrongBodiesAreRefused) {
                       "(float[2] p) {{ {} }}, else_branch = f () => (float[2] r) {{ r = Abs(x) }}> (c) }}",
                       body));
     });
-    EXPECT_EQ(error.code(), kInvalidNode) << body << ": " << error.what();
+    EXPECT_EQ(error.code(), errors::kInvalidNode) << body << ": " << error.what();
   }
 }
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "passes/default_passes.h"
 #include "passes/runner.h"
 #include "tests/frontend/models.h"
@@ -178,7 +178,7 @@ TEST(Einsum, EquationsOfDotsAndOtherCharactersAreRefused) {
     const int code =
         error_in(fmt::format("g (float[2,3] x) => (y) {{ y = Einsum <equation = \"{}\"> (x) }}", equation))
             .code();
-    EXPECT_TRUE(code == kInvalidAttribute || code == kShapeMismatch) << code;
+    EXPECT_TRUE(code == errors::kInvalidAttribute || code == errors::kShapeMismatch) << code;
   }
 }
 
@@ -260,7 +260,9 @@ TEST(NegativeSizes, ThatAreKnownAreRefused) {
                             "e = Constant <value = int64[2] {-1, 4}> () y = Split <axis = 1> (x, e)"}) {
     SCOPED_TRACE(nodes);
     const int code = error_in(fmt::format("g (float[2,3] x) => (y) {{ {} }}", nodes)).code();
-    EXPECT_TRUE(code == kShapeMismatch || code == kInvalidAttribute || code == kInvalidNode) << code;
+    EXPECT_TRUE(code == errors::kShapeMismatch || code == errors::kInvalidAttribute ||
+                code == errors::kInvalidNode)
+        << code;
   }
 }
 
@@ -286,7 +288,7 @@ TEST(NegativeSizes, OfSomeStepsEndThem) {
           import(fmt::format("g (float[n,4] x) => (y) {{ {} {} }}", size, nodes), options);
       error_of_step(schedule, {ir::f32({1, 4}, {0, 0, 0, 0})});
     } catch (const ir::UserError& error) {
-      EXPECT_TRUE(error.code() == kShapeMismatch) << error.what();
+      EXPECT_TRUE(error.code() == errors::kShapeMismatch) << error.what();
     }
   }
 }
@@ -320,7 +322,7 @@ TEST(Pad, OfNothingHasNoElementToRepeat) {
           "\"{}\"> (x, p) }}",
           rows, mode);
     };
-    EXPECT_EQ(error_in(text("0")).code(), kShapeMismatch);
+    EXPECT_EQ(error_in(text("0")).code(), errors::kShapeMismatch);
     const ir::Schedule schedule = import(text("n"), options);
     EXPECT_THAT(error_of_step(schedule, {ir::f32({0, 2}, {})}).what(), HasSubstr("does not hold"));
     EXPECT_THAT(
@@ -338,7 +340,7 @@ TEST(Pad, FillsWithOneElement) {
   EXPECT_THAT(result(text("[1]"), {ir::f32({2}, {1, 2}), ir::f32({1}, {7})}).values<float>(),
               ElementsAre(7, 1, 2));
   for (const char* sizes : {"[0]", "[2]", "[1,0]"})
-    EXPECT_EQ(error_in(text(sizes)).code(), kShapeMismatch) << sizes;
+    EXPECT_EQ(error_in(text(sizes)).code(), errors::kShapeMismatch) << sizes;
   ImportOptions options;
   options.dims = {{"n", {0, 3}}};
   EXPECT_THAT(error_of_step(import(text("[n]"), options), {ir::f32({2}, {1, 2}), ir::f32({0}, {})}).what(),
@@ -358,7 +360,7 @@ TEST(MaxPool, PositionsInAnImageOfNothing) {
 TEST(Trilu, TheDiagonalIsOneElement) {
   for (const char* sizes : {"[0]", "[2]", "[1,0]"}) {
     EXPECT_EQ(error_in(fmt::format("g (float[2,2] x, int64{} k) => (y) {{ y = Trilu(x, k) }}", sizes)).code(),
-              kShapeMismatch)
+              errors::kShapeMismatch)
         << sizes;
   }
 }
@@ -372,7 +374,7 @@ TEST(Ranks, AScalarHasNoAxis) {
         "g (int32[1,2] i, float[5,4] w, float p, float[4] g, float[4] b) => (y) { y, m = "
         "com.microsoft.EmbedLayerNormalization(i, \"\", w, p, \"\", g, b) }"}) {
     SCOPED_TRACE(graph);
-    EXPECT_EQ(error_in(graph).code(), kShapeMismatch);
+    EXPECT_EQ(error_in(graph).code(), errors::kShapeMismatch);
   }
   constexpr const char* kScan =
       "g (float{} initial, float{} x) => (y, z) {{ y, z = Scan <num_scan_inputs = 1, body = f (float s, "
@@ -380,13 +382,14 @@ TEST(Ranks, AScalarHasNoAxis) {
       "float w) {{ t = Add(s, v) w = Identity(t) }}> (\"\", initial, x) }}";
   for (const auto& [initial, x] : {std::pair("[1]", ""), std::pair("", "[1,3]")}) {
     const std::string graph = fmt::format(fmt::runtime(kScan), initial, x);
-    EXPECT_EQ(error_of([&] { import_text(graph, {}, 8); }).code(), kShapeMismatch) << graph;
+    EXPECT_EQ(error_of([&] { import_text(graph, {}, 8); }).code(), errors::kShapeMismatch) << graph;
   }
 }
 
 TEST(Variadic, NeedsOneInput) {
   for (const char* op : {"Max", "Mean", "Min", "Sum"}) {
-    EXPECT_EQ(error_in(fmt::format("g (float[2] x) => (y) {{ y = {}(\"\") }}", op)).code(), kInvalidNode)
+    EXPECT_EQ(error_in(fmt::format("g (float[2] x) => (y) {{ y = {}(\"\") }}", op)).code(),
+              errors::kInvalidNode)
         << op;
   }
 }
@@ -398,7 +401,7 @@ TEST(Caches, HaveTheTypeOfWhatIsAdded) {
                      "kv_num_heads = 1> "
                      "(x, \"\", \"\", k, v, n, t) }")
                 .code(),
-            kTypeMismatch);
+            errors::kTypeMismatch);
 }
 
 TEST(SizesBeyond31Bits, AreRefusedOrLowered) {

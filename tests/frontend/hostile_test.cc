@@ -1,8 +1,8 @@
 // Small models that say large things: time and memory follow the file, not what it says.
 #include <gmock/gmock.h>
 
-#include "frontend/errors.h"
 #include "frontend/functions.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "tests/frontend/models.h"
 #include "tests/support/limited_child.h"
@@ -67,14 +67,14 @@ TEST(FunctionsThatCallFunctions, AreExpandedWhereTheResultIsReasonable) {
 TEST(FunctionsThatCallFunctions, AreRefusedWhereTheyStandForTooManyNodes) {
   for (const auto& [levels, calls] : {std::pair(30, 2), {8, 8}, {60, 60}}) {
     const ir::UserError error = error_of([&] { import_proto(tower(levels, calls)); });
-    EXPECT_EQ(error.code(), kFunctionExpansion) << error.what();
+    EXPECT_EQ(error.code(), errors::kFunctionExpansion) << error.what();
     EXPECT_THAT(error.what(), HasSubstr("with all function calls inlined the model has"));
   }
 }
 
 TEST(FunctionsThatCallFunctions, AreRefusedWhereTheyAreNestedTooDeeply) {
   const ir::UserError error = error_of([] { import_proto(tower(2000, 1)); });
-  EXPECT_EQ(error.code(), kFunctionExpansion);
+  EXPECT_EQ(error.code(), errors::kFunctionExpansion);
   EXPECT_THAT(error.what(), HasSubstr("2000 levels deep"));
 }
 
@@ -91,7 +91,7 @@ TEST(FunctionsThatCallFunctions, AreRecursiveAlsoThroughABranch) {
   onnx::NodeProto& call = *branch.mutable_g()->add_node();
   call.set_domain("local");
   call.set_op_type("f0");
-  EXPECT_EQ(error_of([&] { import_proto(model); }).code(), kRecursiveFunction);
+  EXPECT_EQ(error_of([&] { import_proto(model); }).code(), errors::kRecursiveFunction);
 }
 
 TEST(FunctionsThatCallFunctions, AreToldApartByTheirOverload) {
@@ -107,7 +107,7 @@ TEST(FunctionsThatCallFunctions, AreToldApartByTheirOverload) {
   const ir::InterpreterResult result = ir::run(import_proto(model), inputs);
   EXPECT_THAT(result.outputs[0][0].values<float>(), ::testing::ElementsAre(1, 2, 3, 4));
   *model.add_functions() = other;
-  EXPECT_EQ(error_of([&] { import_proto(model); }).code(), kDuplicateName);
+  EXPECT_EQ(error_of([&] { import_proto(model); }).code(), errors::kDuplicateName);
 }
 
 TEST(LongTensors, CostNoMemoryPerElement) {
@@ -139,7 +139,7 @@ TEST(LongTensors, AShapeThatDoublesWithEveryNodeIsNotFollowed) {
                          parse_model("g (float[2] x) => (int64[n] y) " + text + "y = Neg(s30) }"));
   text = "g (float[2] x) => (float[n] y) " + text + "p = ReduceProd(s30) y = ConstantOfShape(p) }";
   const ir::UserError error = error_of([&] { import_text(text); });
-  EXPECT_EQ(error.code(), kDataDependentSize) << error.what();
+  EXPECT_EQ(error.code(), errors::kDataDependentSize) << error.what();
 }
 
 // ONNX adds sizes in 32 bits: -2^31, 0, and for three parts a small positive number.
@@ -162,7 +162,7 @@ TEST(LongTensors, ASizeThatDoublesWithEveryNodeIsNotFollowed) {
   const ir::UserError error = error_of([&] {
     import_text(text + "y = ConstantOfShape(s40) }", {.dims = {{"a", {1, 100}}}});
   });
-  EXPECT_EQ(error.code(), kDataDependentSize) << error.what();
+  EXPECT_EQ(error.code(), errors::kDataDependentSize) << error.what();
 }
 
 TEST(Attributes, AreCheckedBeforeInferenceUsesThem) {
@@ -181,7 +181,7 @@ TEST(Attributes, AreCheckedBeforeInferenceUsesThem) {
         {"g (float[2,4] x, float[4] s) => (float[2,4] y) { y = LayerNormalization <stash_type = 3> (x, s) }",
          "'stash_type' is 3"}}) {
     const ir::UserError error = error_of([&] { import_text(text, {}, 18); });
-    EXPECT_EQ(error.code(), kInvalidAttribute) << error.what();
+    EXPECT_EQ(error.code(), errors::kInvalidAttribute) << error.what();
     EXPECT_THAT(error.what(), HasSubstr(mention));
   }
 }
@@ -194,7 +194,7 @@ TEST(Attributes, AreCheckedInFunctionsAndBranchesToo) {
   axis.set_name("axis");
   axis.set_type(onnx::AttributeProto::INT);
   axis.set_i(std::int64_t{1} << 31);
-  EXPECT_EQ(error_of([&] { import_proto(model); }).code(), kInvalidAttribute);
+  EXPECT_EQ(error_of([&] { import_proto(model); }).code(), errors::kInvalidAttribute);
   EXPECT_EQ(
       error_of([] {
         import_text(
@@ -202,7 +202,7 @@ TEST(Attributes, AreCheckedInFunctionsAndBranchesToo) {
             "{ a = Softmax <axis = 2147483648> (x) }, else_branch = e () => (float[2,3] b) { b = Neg(x) }> "
             "}");
       }).code(),
-      kInvalidAttribute);
+      errors::kInvalidAttribute);
 }
 
 TEST(ShapesThatDoNotFit, AreErrorsOfTheUser) {
@@ -213,13 +213,13 @@ TEST(ShapesThatDoNotFit, AreErrorsOfTheUser) {
         "g (float[2,4] x, float[3,2,4] s) => (float[2,4] y) { y = SimplifiedLayerNormalization(x, s) }",
         "g (float[2,4] x, int64[3,4] i) => (float[3,4] y) { y = GatherElements <axis = 1> (x, i) }"}) {
     const ir::UserError error = error_of([&] { import_text(text); });
-    EXPECT_EQ(error.code(), kShapeMismatch) << text << error.what();
+    EXPECT_EQ(error.code(), errors::kShapeMismatch) << text << error.what();
   }
 }
 
 TEST(ShapesThatDoNotFit, AreErrorsOfTheUserAlsoInBodiesThatONNXWrites) {
   const char* text = "g (float[2,4] x, int64[3] l) => (float z) { z = SoftmaxCrossEntropyLoss(x, l) }";
-  EXPECT_EQ(error_of([&] { import_text(text, {}, 13); }).code(), kShapeMismatch);
+  EXPECT_EQ(error_of([&] { import_text(text, {}, 13); }).code(), errors::kShapeMismatch);
 }
 
 // A view of one row checks no index when it is read.

@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include "frontend/errors.h"
 #include "ir/printer.h"
 #include "tests/frontend/models.h"
 

@@ -9,8 +9,8 @@
 #include <numeric>
 #include <set>
 
-#include "frontend/errors.h"
 #include "frontend/op_registry.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "passes/default_passes.h"
@@ -135,7 +135,7 @@ TEST(Mod, FloatsTakeTheSignOfTheDivisor) {
   EXPECT_THAT(y, ElementsAre(-1, 1, 0, 0, 0, -infinity));
   for (const std::size_t k : {2, 4}) EXPECT_TRUE(std::signbit(y[k])) << k;
   EXPECT_FALSE(std::signbit(y[3]));
-  EXPECT_EQ(error_of([&] { import_text(graph, {}, 27); }).code(), kInvalidAttribute);
+  EXPECT_EQ(error_of([&] { import_text(graph, {}, 27); }).code(), errors::kInvalidAttribute);
 }
 
 TEST(Softmax, LargeInputsDoNotOverflow) {

@@ -2,7 +2,7 @@
 // run-time positions, the form of the lowered program, and what is refused.
 #include <gmock/gmock.h>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "tests/frontend/models.h"
 
@@ -89,7 +89,7 @@ TEST(GroupQueryAttention, TheSizeOfACacheMustNotDependOnAValue) {
         "(q, k, v, pk, pv, last, total) }",
         {.dims = {{"n", {1, 9}}}});
   });
-  EXPECT_EQ(error.code(), kDataDependentSize);
+  EXPECT_EQ(error.code(), errors::kDataDependentSize);
   EXPECT_EQ(error.location().node, "attend");
   EXPECT_THAT(error.message(), HasSubstr("total_sequence_length"));
 }
@@ -201,91 +201,93 @@ TEST_P(Refused, WithNumberAndNode) {
 }
 
 const Refusal kRefusals[] = {
-    {"HeadsThatDoNotDivide", "MultiHeadAttention <num_heads = 3> (q, k, v)", kShapeMismatch,
+    {"HeadsThatDoNotDivide", "MultiHeadAttention <num_heads = 3> (q, k, v)", errors::kShapeMismatch,
      "3 heads do not divide"},
-    {"NoHeads", "MultiHeadAttention <num_heads = 0> (q, k, v)", kInvalidAttribute, "'num_heads' is 0"},
-    {"KeyAlone", "MultiHeadAttention <num_heads = 2> (q, k)", kInvalidNode, "input 2 is missing"},
-    {"LengthsOfTooManyRows", "MultiHeadAttention <num_heads = 2> (q, k, v, , five)", kShapeMismatch,
+    {"NoHeads", "MultiHeadAttention <num_heads = 0> (q, k, v)", errors::kInvalidAttribute,
+     "'num_heads' is 0"},
+    {"KeyAlone", "MultiHeadAttention <num_heads = 2> (q, k)", errors::kInvalidNode, "input 2 is missing"},
+    {"LengthsOfTooManyRows", "MultiHeadAttention <num_heads = 2> (q, k, v, , five)", errors::kShapeMismatch,
      "input 4 has 5"},
-    {"MaskOfOtherKeys", "MultiHeadAttention <num_heads = 2> (q, k, v, , ids)", kShapeMismatch,
+    {"MaskOfOtherKeys", "MultiHeadAttention <num_heads = 2> (q, k, v, , ids)", errors::kShapeMismatch,
      "input 4 has the sizes"},
-    {"BiasOfOtherSize", "MultiHeadAttention <num_heads = 2> (q, k, v, h)", kShapeMismatch, "input 3"},
-    {"HalfAPast", "MultiHeadAttention <num_heads = 2> (q, k, v, , , , past)", kInvalidNode, "inputs 6 and 7"},
-    {"PastOfOtherHeads", "MultiHeadAttention <num_heads = 2> (q, k, v, , , , other, other)", kShapeMismatch,
-     "input 6"},
-    {"Beams", "MultiHeadAttention <num_heads = 2> (q, k, v, , , , , , , lengths)", kUnsupportedForm,
+    {"BiasOfOtherSize", "MultiHeadAttention <num_heads = 2> (q, k, v, h)", errors::kShapeMismatch, "input 3"},
+    {"HalfAPast", "MultiHeadAttention <num_heads = 2> (q, k, v, , , , past)", errors::kInvalidNode,
+     "inputs 6 and 7"},
+    {"PastOfOtherHeads", "MultiHeadAttention <num_heads = 2> (q, k, v, , , , other, other)",
+     errors::kShapeMismatch, "input 6"},
+    {"Beams", "MultiHeadAttention <num_heads = 2> (q, k, v, , , , , , , lengths)", errors::kUnsupportedForm,
      "cache_indirection"},
-    {"BiasOfScoresOfOtherSize", "MultiHeadAttention <num_heads = 2> (q, k, v, , , other)", kShapeMismatch,
-     "input 5"},
+    {"BiasOfScoresOfOtherSize", "MultiHeadAttention <num_heads = 2> (q, k, v, , , other)",
+     errors::kShapeMismatch, "input 5"},
     {"HiddenSizesThatDoNotAddUp", "Attention <num_heads = 2, qkv_hidden_sizes = [8, 8, 4]> (q, w)",
-     kShapeMismatch, "add up to 20"},
+     errors::kShapeMismatch, "add up to 20"},
     {"HiddenSizesOfQueryAndKey", "Attention <num_heads = 2, qkv_hidden_sizes = [4, 8, 12]> (q, w)",
-     kInvalidAttribute, "query and key"},
-    {"SharedWithoutLength", "Attention <num_heads = 2, past_present_share_buffer = 1> (q, w)", kInvalidNode,
-     "requires inputs 4"},
+     errors::kInvalidAttribute, "query and key"},
+    {"SharedWithoutLength", "Attention <num_heads = 2, past_present_share_buffer = 1> (q, w)",
+     errors::kInvalidNode, "requires inputs 4"},
     {"OddRotation", "Attention <num_heads = 2, do_rotary = 1, rotary_embedding_dim = 3> (q, w)",
-     kInvalidAttribute, "'rotary_embedding_dim' is 3"},
+     errors::kInvalidAttribute, "'rotary_embedding_dim' is 3"},
     {"KeyHeadsThatDoNotDivide",
-     "GroupQueryAttention <num_heads = 4, kv_num_heads = 3> (q, q, q, , , lengths, total)", kInvalidAttribute,
-     "'kv_num_heads' is 3"},
+     "GroupQueryAttention <num_heads = 4, kv_num_heads = 3> (q, q, q, , , lengths, total)",
+     errors::kInvalidAttribute, "'kv_num_heads' is 3"},
     {"PackedThatDoesNotDivide",
-     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2> (q, , , , , lengths, total)", kShapeMismatch,
-     "not divisible by 6"},
+     "GroupQueryAttention <num_heads = 2, kv_num_heads = 2> (q, , , , , lengths, total)",
+     errors::kShapeMismatch, "not divisible by 6"},
     {"RotationWithoutCaches",
      "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, do_rotary = 1> (q, q, q, , , lengths, total)",
-     kInvalidNode, "inputs 7"},
+     errors::kInvalidNode, "inputs 7"},
     {"QuantisedCache",
      "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, k_quant_type = \"PER_TENSOR\"> (q, q, q, , , "
      "lengths, total)",
-     kUnsupportedForm, "PER_TENSOR"},
+     errors::kUnsupportedForm, "PER_TENSOR"},
     {"WindowOfBothSides",
      "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, causal = 0, local_window_size = 2> (q, q, q, , , "
      "lengths, total)",
-     kInvalidAttribute, "local_window_size"},
+     errors::kInvalidAttribute, "local_window_size"},
     {"WindowOfNegativeSize",
      "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, local_window_size = -2> (q, q, q, , , lengths, "
      "total)",
-     kInvalidAttribute, "'local_window_size' is -2"},
+     errors::kInvalidAttribute, "'local_window_size' is -2"},
     {"CacheOfAWindow",
      "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, sliding_window_cache = 1> (q, q, q, , , lengths, "
      "total)",
-     kUnsupportedForm, "sliding_window_cache"},
-    {"EndlessScale", "MultiHeadAttention <num_heads = 2, scale = inf> (q, k, v)", kInvalidAttribute,
+     errors::kUnsupportedForm, "sliding_window_cache"},
+    {"EndlessScale", "MultiHeadAttention <num_heads = 2, scale = inf> (q, k, v)", errors::kInvalidAttribute,
      "'scale' is inf"},
     {"SoftcapThatIsNoNumber",
      "GroupQueryAttention <num_heads = 2, kv_num_heads = 2, softcap = nan> (q, q, q, , , lengths, total)",
-     kInvalidAttribute, "'softcap' is nan"},
+     errors::kInvalidAttribute, "'softcap' is nan"},
     {"LengthsOfOtherRows", "GroupQueryAttention <num_heads = 2, kv_num_heads = 2> (q, q, q, , , five, total)",
-     kShapeMismatch, "input 5"},
-    {"PackedBatches", "RotaryEmbedding <is_packed_batching = 1> (q, at, table, table)", kUnsupportedForm,
-     "is_packed_batching"},
+     errors::kShapeMismatch, "input 5"},
+    {"PackedBatches", "RotaryEmbedding <is_packed_batching = 1> (q, at, table, table)",
+     errors::kUnsupportedForm, "is_packed_batching"},
     {"RotationOfMoreThanAHead",
-     "RotaryEmbedding <num_heads = 4, rotary_embedding_dim = 8> (q, at, table, table)", kShapeMismatch,
-     "a head has 2"},
-    {"SkipOfOtherSize", "SkipLayerNormalization(q, k, h)", kShapeMismatch, "input 1"},
-    {"GammaOfOtherSize", "SkipSimplifiedLayerNormalization(q, q, odd)", kShapeMismatch, "input 2"},
-    {"SegmentsWithoutTable", "EmbedLayerNormalization(ids, ids, table, table, , odd, odd)", kInvalidNode,
-     "inputs 1"},
-    {"BiasOfOtherChannels", "BiasGelu(q, odd)", kShapeMismatch, "input 1"},
-    {"InnerSizes", "FusedMatMul <transB = 1> (q, w)", kShapeMismatch, "8 and 24"},
-    {"UnknownActivation", "FusedGemm <transB = 1, activation = \"Sine\"> (table, table)", kInvalidAttribute,
-     "'Sine'"},
-    {"UnknownActivationOfConvolution", "FusedConv <activation = \"Sine\"> (image, filter)", kInvalidAttribute,
-     "'Sine'"},
+     "RotaryEmbedding <num_heads = 4, rotary_embedding_dim = 8> (q, at, table, table)",
+     errors::kShapeMismatch, "a head has 2"},
+    {"SkipOfOtherSize", "SkipLayerNormalization(q, k, h)", errors::kShapeMismatch, "input 1"},
+    {"GammaOfOtherSize", "SkipSimplifiedLayerNormalization(q, q, odd)", errors::kShapeMismatch, "input 2"},
+    {"SegmentsWithoutTable", "EmbedLayerNormalization(ids, ids, table, table, , odd, odd)",
+     errors::kInvalidNode, "inputs 1"},
+    {"BiasOfOtherChannels", "BiasGelu(q, odd)", errors::kShapeMismatch, "input 1"},
+    {"InnerSizes", "FusedMatMul <transB = 1> (q, w)", errors::kShapeMismatch, "8 and 24"},
+    {"UnknownActivation", "FusedGemm <transB = 1, activation = \"Sine\"> (table, table)",
+     errors::kInvalidAttribute, "'Sine'"},
+    {"UnknownActivationOfConvolution", "FusedConv <activation = \"Sine\"> (image, filter)",
+     errors::kInvalidAttribute, "'Sine'"},
     {"ActivationWithoutParameter", "FusedConv <activation = \"LeakyRelu\"> (image, filter)",
-     kInvalidAttribute, "LeakyRelu has no parameter 0"},
-    {"ResidualOfOtherSize", "FusedConv(image, filter, , image)", kShapeMismatch, "input 3"},
+     errors::kInvalidAttribute, "LeakyRelu has no parameter 0"},
+    {"ResidualOfOtherSize", "FusedConv(image, filter, , image)", errors::kShapeMismatch, "input 3"},
     {"BitsThatDoNotPack", "MatMulNBits <K = 8, N = 4, bits = 3, block_size = 16> (q, bytes, scales)",
-     kInvalidAttribute, "'bits' is 3"},
-    {"BlockSize", "MatMulNBits <K = 8, N = 4, block_size = 24> (q, bytes, scales)", kInvalidAttribute,
+     errors::kInvalidAttribute, "'bits' is 3"},
+    {"BlockSize", "MatMulNBits <K = 8, N = 4, block_size = 24> (q, bytes, scales)", errors::kInvalidAttribute,
      "'block_size' is 24"},
-    {"TooFewWeights", "MatMulNBits <K = 8, N = 5, block_size = 16> (q, bytes, scales)", kShapeMismatch,
-     "input 1"},
-    {"OtherInnerSize", "MatMulNBits <K = 7, N = 4, block_size = 16> (q, bytes, scales)", kShapeMismatch,
-     "8 and 7"},
-    {"ZeroColumns", "MatMulNBits <K = 0, N = 4, block_size = 16> (q, bytes, scales)", kInvalidAttribute,
-     "'K' is 0"},
-    {"GroupsThatDoNotDivide", "GroupNorm <groups = 3, activation = 0> (q, h, h)", kInvalidAttribute,
+    {"TooFewWeights", "MatMulNBits <K = 8, N = 5, block_size = 16> (q, bytes, scales)",
+     errors::kShapeMismatch, "input 1"},
+    {"OtherInnerSize", "MatMulNBits <K = 7, N = 4, block_size = 16> (q, bytes, scales)",
+     errors::kShapeMismatch, "8 and 7"},
+    {"ZeroColumns", "MatMulNBits <K = 0, N = 4, block_size = 16> (q, bytes, scales)",
+     errors::kInvalidAttribute, "'K' is 0"},
+    {"GroupsThatDoNotDivide", "GroupNorm <groups = 3, activation = 0> (q, h, h)", errors::kInvalidAttribute,
      "'groups' is 3"},
 };
 INSTANTIATE_TEST_SUITE_P(MicrosoftOperators, Refused, testing::ValuesIn(kRefusals),
@@ -295,7 +297,7 @@ TEST(MicrosoftOperators, AttributesThatTheyDoNotHaveAreRefused) {
   const ir::UserError error = error_of([] {
     import_text("g (float[2,3] x) => (float[2,3] y) { [it] y = com.microsoft.FastGelu <alpha = 1.0> (x) }");
   });
-  EXPECT_EQ(error.code(), kInvalidAttribute);
+  EXPECT_EQ(error.code(), errors::kInvalidAttribute);
   EXPECT_EQ(error.location().node, "it");
 }
 
@@ -307,7 +309,7 @@ TEST(MicrosoftOperators, LayoutsOfOneProcessorAreRefusedWithAReason) {
   import.set_domain("com.microsoft.nchwc");
   import.set_version(1);
   const ir::UserError error = error_of([&] { import_proto(model); });
-  EXPECT_EQ(error.code(), kUnsupportedOperators);
+  EXPECT_EQ(error.code(), errors::kUnsupportedOperators);
   EXPECT_THAT(error.message(), HasSubstr("ORT_ENABLE_EXTENDED"));
 }
 

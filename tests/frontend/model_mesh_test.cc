@@ -8,7 +8,7 @@
 namespace braid::frontend {
 namespace {
 
-using sharding::Spec;
+using split::Spec;
 
 TEST(ModelParts, AreAddedAxisByAxisAndReadAgain) {
   ir::Graph graph;

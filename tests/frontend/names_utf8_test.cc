@@ -4,9 +4,9 @@
 
 #include <functional>
 
-#include "frontend/errors.h"
 #include "frontend/import.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "tests/frontend/models.h"
 
 namespace braid::frontend {
@@ -58,7 +58,7 @@ TEST(Names, ThatAreNotUtf8AreRefusedWhereverTheyAre) {
   for (const auto& fault : faults) {
     onnx::ModelProto bad = good;
     fault(bad);
-    EXPECT_EQ(error_of(bad), kNotOnnx);
+    EXPECT_EQ(error_of(bad), errors::kNotOnnx);
   }
   onnx::ModelProto commented = good;
   commented.set_doc_string("\xff");

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "passes/default_passes.h"
 #include "passes/runner.h"
@@ -112,7 +112,7 @@ TEST(RmsNormalization, HasTheTypeOfItsScale) {
       error_in("g (float[1,2] x, float[2] s) => (float[1,2] y) { y = RMSNormalization <axis = 2> (x, s) }",
                23)
           .code(),
-      kInvalidAttribute);
+      errors::kInvalidAttribute);
 }
 
 TEST(RandomNumbers, AreThoseOfTheDocumentedGenerator) {
@@ -161,7 +161,7 @@ TEST(RandomNumbers, WithoutASeedAreRefused) {
   for (const std::string op : {"RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}) {
     const ir::UserError error =
         error_in("g (float[2, 2] x) => (float[n, m] z) { [drawn] y = " + op + "(x) z = Cast <to = 1> (y) }");
-    EXPECT_EQ(error.code(), kUnsupportedForm);
+    EXPECT_EQ(error.code(), errors::kUnsupportedForm);
     EXPECT_THAT(error.what(), HasSubstr("drawn"));
     EXPECT_THAT(error.what(), HasSubstr("'seed' is missing"));
   }
@@ -173,26 +173,26 @@ TEST(OperatorErrors, TrainingIsRefusedBeforeItWasAnAttribute) {
                          "y, rm, rv, sm, sv = BatchNormalization (x, s, b, m, v) }",
                      9)
                 .code(),
-            kUnsupportedForm);
+            errors::kUnsupportedForm);
 }
 
 TEST(OperatorErrors, ImpossibleAttributes) {
   const auto code = [](const std::string& type, const std::string& op, int opset = 18) {
     return error_in("g (" + type + " x) => (" + type + " y) { y = " + op + " (x) }", opset).code();
   };
-  EXPECT_EQ(code("float[2]", "Celu <alpha = 0.0>"), kInvalidAttribute);
-  EXPECT_EQ(code("float[2]", "LpNormalization <p = 3>"), kInvalidAttribute);
-  EXPECT_EQ(code("float[1, 2, 1]", "GlobalLpPool <p = 0>"), kInvalidAttribute);
-  EXPECT_EQ(code("float[1, 2, 2]", "LRN <size = 0>"), kInvalidAttribute);
+  EXPECT_EQ(code("float[2]", "Celu <alpha = 0.0>"), errors::kInvalidAttribute);
+  EXPECT_EQ(code("float[2]", "LpNormalization <p = 3>"), errors::kInvalidAttribute);
+  EXPECT_EQ(code("float[1, 2, 1]", "GlobalLpPool <p = 0>"), errors::kInvalidAttribute);
+  EXPECT_EQ(code("float[1, 2, 2]", "LRN <size = 0>"), errors::kInvalidAttribute);
   EXPECT_EQ(error_in("g (uint8[2] x) => (uint8[2] y) { y = BitShift <direction = \"UP\"> (x, x) }").code(),
-            kInvalidAttribute);
+            errors::kInvalidAttribute);
   EXPECT_EQ(error_in("g (uint8[2] x) => (int16[2] y) { y = BitCast <to = 5> (x) }", 26).code(),
-            kTypeMismatch);
+            errors::kTypeMismatch);
   EXPECT_EQ(
       error_in("g (float[2, 3] x, int64[2] t) => (float y) { y = NegativeLogLikelihoodLoss <reduction = "
                "\"max\"> (x, t) }")
           .code(),
-      kInvalidAttribute);
+      errors::kInvalidAttribute);
 }
 
 TEST(OperatorErrors, ShapesThatDoNotFit) {
@@ -200,12 +200,12 @@ TEST(OperatorErrors, ShapesThatDoNotFit) {
   EXPECT_EQ(
       code("g (float[1, 4, 2] x, float[4] s) => (float[n, m, k] y) { y = GroupNormalization <num_groups = 3> "
            "(x, s, s) }"),
-      kShapeMismatch);
+      errors::kShapeMismatch);
   EXPECT_EQ(
       code("g (float[1, 4, 2] x, float[3] s) => (float[n, m, k] y) { y = InstanceNormalization (x, s, s) }"),
-      kShapeMismatch);
-  EXPECT_EQ(code("g (float[2] x, float[3] s) => (float[n] y) { y = PRelu (x, s) }"), kShapeMismatch);
-  EXPECT_EQ(code("g (float[7, 7] x) => (float y) { y = Det (x) }"), kUnsupportedForm);
+      errors::kShapeMismatch);
+  EXPECT_EQ(code("g (float[2] x, float[3] s) => (float[n] y) { y = PRelu (x, s) }"), errors::kShapeMismatch);
+  EXPECT_EQ(code("g (float[7, 7] x) => (float y) { y = Det (x) }"), errors::kUnsupportedForm);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "tests/frontend/models.h"
@@ -49,7 +49,7 @@ TEST(Quantisation, ScalesMustBePositiveNumbers) {
   for (const float bad :
        {0.0f, -1.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     const ir::UserError error = scale_error({1, bad, 1});
-    EXPECT_EQ(error.code(), kQuantisationScale) << bad;
+    EXPECT_EQ(error.code(), errors::kQuantisationScale) << bad;
     EXPECT_THAT(error.message(), HasSubstr("element 1 of the scale 's'"));
     EXPECT_EQ(error.location().node, "q");
   }
@@ -57,7 +57,7 @@ TEST(Quantisation, ScalesMustBePositiveNumbers) {
 
 TEST(Quantisation, ScalesMustFitTheirTensor) {
   const ir::UserError error = scale_error({1, 1});
-  EXPECT_EQ(error.code(), kShapeMismatch);
+  EXPECT_EQ(error.code(), errors::kShapeMismatch);
   EXPECT_THAT(error.message(), HasSubstr("has size 2, expected 3"));
 }
 
@@ -70,20 +70,21 @@ TEST(Quantisation, ParametersThatDoNotFitAreRefused) {
   const Refused kCases[] = {
       // The zero point has another shape than the scale.
       {"g (float[2,3] x, float[3] s, uint8[2] z) => (uint8[2,3] y) { y = QuantizeLinear(x, s, z) }", 21,
-       kShapeMismatch},
+       errors::kShapeMismatch},
       {"g (float[2,3] x, float s, uint8[3] z) => (uint8[2,3] y) { y = QuantizeLinear(x, s, z) }", 21,
-       kShapeMismatch},
+       errors::kShapeMismatch},
       // Blocks: of another rank, and too few of them.
       {"g (float[2,6] x, float[6] s) => (uint8[2,6] y) { y = QuantizeLinear <block_size = 2> (x, s) }", 21,
-       kShapeMismatch},
+       errors::kShapeMismatch},
       {"g (float[2,6] x, float[2,2] s) => (uint8[2,6] y) { y = QuantizeLinear <block_size = 2> (x, s) }", 21,
-       kShapeMismatch},
+       errors::kShapeMismatch},
       {"g (uint8[2,6] x, float[2,3] s) => (float[2,6] y) { y = DequantizeLinear <block_size = -2> (x, s) }",
-       21, kInvalidAttribute},
+       21, errors::kInvalidAttribute},
       // Version 10 has one scale for the tensor.
-      {"g (float[2,3] x, float[3] s) => (uint8[2,3] y) { y = QuantizeLinear(x, s) }", 10, kShapeMismatch},
+      {"g (float[2,3] x, float[3] s) => (uint8[2,3] y) { y = QuantizeLinear(x, s) }", 10,
+       errors::kShapeMismatch},
       {"g (float[2,3] x, float[3] s) => (uint8[2,3] y) { y = QuantizeLinear <axis = 2> (x, s) }", 13,
-       kInvalidAttribute},
+       errors::kInvalidAttribute},
       {"g (uint8[2,3] a, float[2] s, uint8[2] z, uint8[3,4] b, float t, uint8 u, float v, uint8 w) => "
        "(uint8[2,4] y) "
        "{ y = QLinearMatMul(a, s, z, b, t, u, v, w) }",
@@ -91,14 +92,14 @@ TEST(Quantisation, ParametersThatDoNotFitAreRefused) {
       {"g (uint8[2,3] a, float[3] s, uint8[3] z, uint8[3,4] b, float t, uint8 u, float v, uint8 w) => "
        "(uint8[2,4] y) "
        "{ y = QLinearMatMul(a, s, z, b, t, u, v, w) }",
-       21, kShapeMismatch},
+       21, errors::kShapeMismatch},
       {"g (uint8[1,2,4,4] x, float s, uint8 z, int8[3,2,1,1] w, float[2] t, int8[2] u, float v, uint8 o) => "
        "(uint8[1,3,4,4] y) { y = QLinearConv(x, s, z, w, t, u, v, o) }",
-       21, kShapeMismatch},
+       21, errors::kShapeMismatch},
       {"g (uint8[2] a, float[2] s, uint8[2] b, float t, float u) => (uint8[2] y) { y = "
        "com.microsoft.QLinearAdd(a, s, "
        ", b, t, , u) }",
-       17, kShapeMismatch},
+       17, errors::kShapeMismatch},
   };
   for (const Refused& c : kCases) {
     if (c.code == 0) {
@@ -117,13 +118,13 @@ TEST(Quantisation, ZeroPointsOfOtherTypesAreRefused) {
         "g (float[2] x, float s, uint8 z) => (int8[2] y) { y = QuantizeLinear <output_dtype = 3> (x, s, z) }",
         {}, 21);
   });
-  EXPECT_EQ(error.code(), kTypeMismatch);
+  EXPECT_EQ(error.code(), errors::kTypeMismatch);
   const ir::UserError concat = error_of([] {
     import_text(
         "g (float s, uint8 z, uint8[2] x, float t, int8 u) => (uint8[2] y) "
         "{ y = com.microsoft.QLinearConcat <axis = 0> (s, z, x, t, u) }");
   });
-  EXPECT_EQ(concat.code(), kTypeMismatch);
+  EXPECT_EQ(concat.code(), errors::kTypeMismatch);
 }
 
 // round(x / 2) to even, with ties and values beyond the range.
@@ -230,7 +231,7 @@ TEST(SmallTypes, PowersOfTwoRoundAsAsked) {
   EXPECT_THAT(cast(", round_mode = \"nearest\"", x), ElementsAre(127, 127, 128, 128, 0, 254, 255, 254));
   EXPECT_THAT(cast(", round_mode = \"nearest\", saturate = 0", x),
               ElementsAre(127, 127, 128, 128, 255, 255, 255, 255));
-  EXPECT_EQ(error_of([&] { cast(", round_mode = \"even\"", x); }).code(), kInvalidAttribute);
+  EXPECT_EQ(error_of([&] { cast(", round_mode = \"even\"", x); }).code(), errors::kInvalidAttribute);
 }
 
 TEST(SmallTypes, AreNotComputedWith) {

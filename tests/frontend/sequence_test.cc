@@ -1,7 +1,7 @@
 // Sequences and optional values disappear while compiling; what is left are tensors.
 #include <gmock/gmock.h>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "tests/frontend/models.h"
 
@@ -81,7 +81,7 @@ TEST(Sequences, PositionsAtRunTimeAreRefused) {
   const ir::UserError error = error_in(
       "g (float[5] x, int64 p) => (float[n] y) { s = SequenceConstruct(x, x) [choice] y = SequenceAt(s, p) "
       "}");
-  EXPECT_EQ(error.code(), kDataDependentSize);
+  EXPECT_EQ(error.code(), errors::kDataDependentSize);
   EXPECT_THAT(error.what(), HasSubstr("choice"));
 }
 
@@ -93,25 +93,26 @@ TEST(Sequences, PositionsOutOfRangeAreRefused) {
                op + " }")
         .code();
   };
-  EXPECT_EQ(code("y = SequenceAt(s, p)"), kIndexOutOfRange);
-  EXPECT_EQ(code("t = SequenceErase(s, p) y = ConcatFromSequence <axis = 0> (t)"), kIndexOutOfRange);
-  EXPECT_EQ(code("t = SequenceInsert(s, x, p) y = ConcatFromSequence <axis = 0> (t)"), kIndexOutOfRange);
+  EXPECT_EQ(code("y = SequenceAt(s, p)"), errors::kIndexOutOfRange);
+  EXPECT_EQ(code("t = SequenceErase(s, p) y = ConcatFromSequence <axis = 0> (t)"), errors::kIndexOutOfRange);
+  EXPECT_EQ(code("t = SequenceInsert(s, x, p) y = ConcatFromSequence <axis = 0> (t)"),
+            errors::kIndexOutOfRange);
 }
 
 TEST(Sequences, EmptyOnesHaveNothingToGive) {
   EXPECT_EQ(
       error_in("g (float[5] x) => (float[n] y) { s = SequenceEmpty() y = ConcatFromSequence <axis = 0> (s) }")
           .code(),
-      kInvalidNode);
+      errors::kInvalidNode);
   EXPECT_EQ(error_in("g (float[5] x) => (float[n] y) { s = SequenceEmpty() t = SequenceErase(s) "
                      "y = ConcatFromSequence <axis = 0> (t) }")
                 .code(),
-            kIndexOutOfRange);
+            errors::kIndexOutOfRange);
 }
 
 TEST(Sequences, AreNoOutputsOfAProgram) {
   const ir::UserError error = error_in("g (float[5] x) => (seq(float[5]) y) { y = SequenceConstruct(x, x) }");
-  EXPECT_EQ(error.code(), kUnsupportedType);
+  EXPECT_EQ(error.code(), errors::kUnsupportedType);
   EXPECT_THAT(error.what(), HasSubstr("'y'"));
 }
 

@@ -2,7 +2,7 @@
 // that ONNX defines.
 #include <gmock/gmock.h>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "tests/frontend/models.h"
 
@@ -60,7 +60,7 @@ TEST(FractionsOfSizes, AreFollowedWhereRoundingCannotBeSeen) {
        {third + "u = Add(t, t) " + end,
         "k = Constant <value = float {0.3}> () f = Cast <to = 1> (size) u = Mul(f, k) " + end,
         "f = Cast <to = 10> (size) u = Cast <to = 1> (f) " + end}) {
-    EXPECT_EQ(error_of([&] { of_size("float[a]", nodes); }).code(), kDataDependentSize) << nodes;
+    EXPECT_EQ(error_of([&] { of_size("float[a]", nodes); }).code(), errors::kDataDependentSize) << nodes;
   }
 }
 

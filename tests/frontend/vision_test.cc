@@ -4,7 +4,7 @@
 #include <limits>
 #include <string_view>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "ir/parser.h"
 #include "ir/printer.h"
@@ -92,26 +92,27 @@ TEST(Resize, AnAxisThatTurnsOutToKeepItsSizeKeepsItsElements) {
 
 TEST(Resize, WhatCannotBeResizedIsRefused) {
   const Refused models[] = {
-      {"g (float[n] x, float[1] s) => (float[a] y) { y = Resize (x, \"\", s) }", 17, kDataDependentSize,
-       "the scales come from 's', whose values are known only at run time"},
+      {"g (float[n] x, float[1] s) => (float[a] y) { y = Resize (x, \"\", s) }", 17,
+       errors::kDataDependentSize, "the scales come from 's', whose values are known only at run time"},
       {"g (float[4] x) => (float[a] y) { s = Constant <value = float[1] {-2}> () y = Resize (x, \"\", s) }",
-       17, kInvalidNode, "a scale is -2"},
+       17, errors::kInvalidNode, "a scale is -2"},
       {"g (float[4,4] x) => (float[a,b] y) { s = Constant <value = int64[1] {3}> () y = Resize <axes = [0, "
        "0]> (x, "
        "\"\", \"\", s) }",
-       18, kInvalidAttribute, "an axis is given twice"},
+       18, errors::kInvalidAttribute, "an axis is given twice"},
       {"g (float[4] x) => (float[a] y) { s = Constant <value = int64[1] {3}> () y = Resize <mode = "
        "\"bogus\"> (x, \"\", "
        "\"\", s) }",
-       17, kInvalidAttribute, "attribute 'mode' is 'bogus', expected nearest, linear, cubic"},
+       17, errors::kInvalidAttribute, "attribute 'mode' is 'bogus', expected nearest, linear, cubic"},
       {"g (float[4] x) => (float[a] y) { s = Constant <value = int64[1] {3}> () y = Resize <exclude_outside "
        "= 1> (x, "
        "\"\", \"\", s) }",
-       17, kUnsupportedForm, "attribute 'exclude_outside' is 1 in mode nearest"},
+       17, errors::kUnsupportedForm, "attribute 'exclude_outside' is 1 in mode nearest"},
       {"g (float[n] x) => (float[a] y) { s = Constant <value = int64[1] {3}> () y = Resize <antialias = 1, "
        "mode = "
        "\"linear\"> (x, \"\", \"\", s) }",
-       18, kUnsupportedForm, "attribute 'antialias' is 1, but the size of axis 0 depends on a dimension"},
+       18, errors::kUnsupportedForm,
+       "attribute 'antialias' is 1, but the size of axis 0 depends on a dimension"},
   };
   for (const Refused& model : models) expect_refused(model);
 }
@@ -119,11 +120,11 @@ TEST(Resize, WhatCannotBeResizedIsRefused) {
 // Rounded up, a window may reach beyond the end if its last stride begins inside (op_cases.py computes such pools).
 TEST(Pools, AWindowThatFitsNowhereIsRefused) {
   const Refused models[] = {
-      {"g (float[1,1,3] x) => (float[1,1,a] y) { y = MaxPool <kernel_shape = [4]> (x) }", 17, kShapeMismatch,
-       "a window of 4 is larger than the 3 elements of spatial dimension 0"},
+      {"g (float[1,1,3] x) => (float[1,1,a] y) { y = MaxPool <kernel_shape = [4]> (x) }", 17,
+       errors::kShapeMismatch, "a window of 4 is larger than the 3 elements of spatial dimension 0"},
       {"g (float[1,1,3] x) => (float[1,1,a] y) { y = MaxPool <kernel_shape = [5], strides = [2], ceil_mode = "
        "1> (x) }",
-       17, kShapeMismatch, "a window of 5 is larger than the 3 elements of spatial dimension 0"},
+       17, errors::kShapeMismatch, "a window of 5 is larger than the 3 elements of spatial dimension 0"},
   };
   for (const Refused& model : models) expect_refused(model);
 }
@@ -139,24 +140,24 @@ TEST(TopK, NaNIsLargestAndTheFirstOfEqualsComesFirst) {
 TEST(TopK, WhatCannotBeSelectedIsRefused) {
   const Refused models[] = {
       {"g (float[3] x, int64[1] k) => (float[a] y, int64[a] i) { y, i = TopK (x, k) }", 17,
-       kDataDependentSize, "the values of k come from 'k'"},
+       errors::kDataDependentSize, "the values of k come from 'k'"},
       {"g (float[n] x) => (float[a] y, int64[a] i) { k = Constant <value = int64[1] {9}> () y, i = TopK (x, "
        "k) }",
-       17, kShapeMismatch, "9 elements along axis 0, which has size n"},
+       17, errors::kShapeMismatch, "9 elements along axis 0, which has size n"},
   };
   for (const Refused& model : models) expect_refused(model);
 }
 
 TEST(DataDependentSizes, AreRefusedByName) {
   const Refused models[] = {
-      {"g (float[3] x) => (int64[1,a] y) { y = NonZero (x) }", 17, kDataDependentSize,
+      {"g (float[3] x) => (int64[1,a] y) { y = NonZero (x) }", 17, errors::kDataDependentSize,
        "the sizes of the result come from 'x'"},
-      {"g (float[3] x, bool[3] c) => (float[a] y) { y = Compress (x, c) }", 17, kDataDependentSize,
+      {"g (float[3] x, bool[3] c) => (float[a] y) { y = Compress (x, c) }", 17, errors::kDataDependentSize,
        "the sizes of the result come from 'c'"},
-      {"g (float[3] x) => (float[a] y) { y = Unique (x) }", 17, kDataDependentSize,
+      {"g (float[3] x) => (float[a] y) { y = Unique (x) }", 17, errors::kDataDependentSize,
        "the sizes of the result come from 'x'"},
       {"g (float[1,3,4] b, float[1,1,3] s) => (int64[a,3] y) { y = NonMaxSuppression (b, s) }", 17,
-       kDataDependentSize, "the sizes of the result come from 'b'"},
+       errors::kDataDependentSize, "the sizes of the result come from 'b'"},
   };
   for (const Refused& model : models) expect_refused(model);
 }
@@ -197,8 +198,9 @@ TEST(Loops, ThatJoinResultsAreRefusedWhenTheirNumberIsNotKnown) {
   const std::string by_data = model(", int64 n", "") + " (n, \"\", x) }",
                     by_condition =
                         model(", bool go", "n = Constant <value = int64 {3}> ()") + " (n, go, x) }";
-  expect_refused({by_data.c_str(), 17, kDataDependentSize, "the sizes of the results come from 'n'"});
-  expect_refused({by_condition.c_str(), 17, kDataDependentSize, "its condition is known only at run time"});
+  expect_refused({by_data.c_str(), 17, errors::kDataDependentSize, "the sizes of the results come from 'n'"});
+  expect_refused(
+      {by_condition.c_str(), 17, errors::kDataDependentSize, "its condition is known only at run time"});
   const std::string by_body =
       "g (float[2] x) => (float[2] y, float[a,2] z) { n = Constant <value = int64 {3}> () y, z = Loop <body "
       "= "
@@ -206,7 +208,8 @@ TEST(Loops, ThatJoinResultsAreRefusedWhenTheirNumberIsNotKnown) {
       "(s) "
       "one = Constant <value = float {1.0}> () d = Less(m, one) t = Add(s, s) u = Add(s, x) }> (n, \"\", x) "
       "}";
-  expect_refused({by_body.c_str(), 17, kDataDependentSize, "its condition is known only at run time"});
+  expect_refused(
+      {by_body.c_str(), 17, errors::kDataDependentSize, "its condition is known only at run time"});
 }
 
 }  // namespace

@@ -8,11 +8,11 @@
 
 #include "analysis/costs/cost_model.h"
 #include "frontend/import.h"
-#include "frontend/sharding/candidates.h"
 #include "frontend/sharding/configuration.h"
-#include "frontend/sharding/mesh.h"
 #include "frontend/sharding/split.h"
 #include "ir/error.h"
+#include "split/candidates.h"
+#include "split/mesh.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const std::string folder = [] {
@@ -35,13 +35,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     namespace sharding = braid::frontend::sharding;
     auto configuration = sharding::device_configuration(file, "");
     if (configuration && configuration->devices <= 8) {
-      sharding::SearchOptions search;
-      search.annotated = std::make_shared<const sharding::DeviceConfiguration>(*configuration);
+      braid::split::SearchOptions search;
+      search.annotated =
+          sharding::annotations_of(std::make_shared<const sharding::DeviceConfiguration>(*configuration));
       braid::frontend::PlainModel model(file, {});
-      sharding::FoundPlans found;
-      model.with_graph([&](const sharding::Graph& graph) {
-        found = sharding::find_plans(graph, {configuration->mesh}, braid::analysis::cost_model_for("cpu"),
-                                     search);
+      braid::split::FoundPlans found;
+      model.with_graph([&](const braid::split::Graph& graph) {
+        found = braid::split::find_plans(graph, {configuration->mesh}, braid::analysis::cost_model_for("cpu"),
+                                         search);
       });
       if (!found.plans.empty())
         model.lower(configuration->devices, sharding::plan_request(found.plans.front().text, "").get());

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "pipeline/csv.h"
-#include "pipeline/errors.h"
 #include "pipeline/lower.h"
 #include "pipeline/memory_timeline.h"
 #include "pipeline/simulate.h"
@@ -30,7 +30,7 @@ inline CsvOutcome check_pipeline_csv(std::string_view text) {
   try {
     schedule = parse_schedule(text);
   } catch (const ir::UserError& error) {
-    require(((error.code() >= 800 && error.code() <= 805) || error.code() == kNoActions) &&
+    require(((error.code() >= 800 && error.code() <= 805) || error.code() == errors::kNoActions) &&
                 error.location().line > 0,
             "an error without a place", text);
     return CsvOutcome::not_read;

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/errors.h"
+#include "ir/error_numbers.h"
 #include "tests/pipeline/expect_error.h"
 
 namespace braid::pipeline {
@@ -44,11 +44,12 @@ TEST(PipelineCsv, PrintsWhatItRead) {
 TEST(PipelineCsv, AFileWithoutAnActionIsRefused) {
   for (const char* text : {"", "\n", "\r\n\r\n", "\"\"\n", ",\n", " , ,\n\n", ",,\n\"\",\n"}) {
     const ir::UserError error = error_of([&] { parse_schedule(text, {.file = "s.csv"}); });
-    EXPECT_EQ(error.code(), kNoActions) << text;
+    EXPECT_EQ(error.code(), errors::kNoActions) << text;
     EXPECT_EQ(error.location().line, 1);
   }
   const RankOfStage placement(first_ids<int>(2), 0);
-  EXPECT_EQ(error_of([&] { parse_schedule("\n\n", {.rank_of_stage = placement}); }).code(), kNoActions);
+  EXPECT_EQ(error_of([&] { parse_schedule("\n\n", {.rank_of_stage = placement}); }).code(),
+            errors::kNoActions);
 }
 
 TEST(PipelineCsv, AnEmptyLineHasNoCellsAndTwoQuotesOneIdleCell) {

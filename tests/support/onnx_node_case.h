@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "frontend/errors.h"
 #include "frontend/import.h"
 #include "frontend/signature.h"
 #include "ir/error.h"
+#include "ir/error_numbers.h"
 #include "tests/support/onnx_cases.h"
 
 namespace braid::test {
@@ -54,8 +54,8 @@ inline NodeCase read_node_case(const fs::path& folder) {
     result.schedule = frontend::import_model(model, options);
   } catch (const ir::UserError& error) {
     const int code = error.code();
-    if (code != frontend::kUnsupportedOperators && code != frontend::kUnsupportedType &&
-        code != frontend::kUnsupportedForm && code != frontend::kDataDependentSize)
+    if (code != errors::kUnsupportedOperators && code != errors::kUnsupportedType &&
+        code != errors::kUnsupportedForm && code != errors::kDataDependentSize)
       throw;
     result.refused = error.what();
     return result;

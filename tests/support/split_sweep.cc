@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "driver/split.h"
-#include "frontend/sharding/candidates.h"
-#include "frontend/sharding/plan.h"
 #include "frontend/sharding/rules.h"
 #include "frontend/signature.h"
+#include "split/candidates.h"
+#include "split/plan.h"
 
 namespace braid::test {
 

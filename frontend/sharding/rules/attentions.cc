@@ -5,8 +5,8 @@
 #include <initializer_list>
 
 #include "frontend/schemas.h"
-#include "frontend/sharding/conversion_steps.h"
 #include "frontend/sharding/local.h"
+#include "split/conversion_steps.h"
 
 namespace braid::frontend::sharding {
 namespace {

@@ -1,8 +1,8 @@
 // Quantised operators: what a split of the numbers does to scales and zero points. These are whole where they are one number, and
 // follow rows, columns or channels where there is one for each. A sum is split only if nothing rounds it before it is complete.
 #include "frontend/schemas.h"
-#include "frontend/sharding/conversion_steps.h"
 #include "frontend/sharding/local.h"
+#include "split/conversion_steps.h"
 
 namespace braid::frontend::sharding {
 namespace {

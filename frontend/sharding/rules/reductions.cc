@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "frontend/schemas.h"
-#include "frontend/sharding/conversion_steps.h"
 #include "frontend/sharding/local.h"
+#include "split/conversion_steps.h"
 
 namespace braid::frontend::sharding {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "frontend/sharding/annotations.h"
-#include "frontend/sharding/fixed_lines.h"
 #include "ir/interpreter.h"
+#include "split/fixed_lines.h"
 #include "tests/frontend/models.h"
 #include "tests/frontend/sharding/chosen.h"
 #include "tests/frontend/sharding/proof.h"
@@ -74,7 +74,7 @@ inline std::shared_ptr<const SplitRequest> obeying_request(const DeviceConfigura
   auto request = std::make_shared<SplitRequest>();
   request->mesh = configuration.mesh;
   request->choose = [&plan, configuration, seed](const Graph& graph, const Mesh& mesh) {
-    const AnnotatedLines fixed = annotated_lines(graph, configuration, mesh);
+    const FixedLines fixed = annotated_lines(graph, configuration, mesh);
     const SplitSpace space(graph, mesh, with_lines(graph, fixed.plan, fixed.blocks, Caches::whole));
     require_kept(graph, space);
     const SplitChoice choice = choose_split(space, test_costs(seed));

@@ -1,4 +1,4 @@
-#include "frontend/sharding/caches.h"
+#include "split/caches.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

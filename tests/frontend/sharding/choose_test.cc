@@ -1,6 +1,4 @@
 // The choice of states against figures that can be computed on paper.
-#include "frontend/sharding/choose.h"
-
 #include <fmt/format.h>
 
 #include <array>
@@ -9,8 +7,9 @@
 
 #include "../models.h"
 #include "chosen.h"
-#include "frontend/sharding/machine_costs.h"
 #include "frontend/sharding/split.h"
+#include "split/machine_costs.h"
+#include "split/space.h"
 
 namespace braid::frontend::sharding {
 namespace {
@@ -31,7 +30,7 @@ void with_graph(const std::string& text, const std::function<void(const Graph&)>
   EXPECT_TRUE(called);
 }
 
-bool is_product(const GraphNode& node) { return node.proto->op_type() == "MatMul"; }
+bool is_product(const GraphNode& node) { return node.op == "MatMul"; }
 
 // An all-reduce of n bytes on r ranks costs 1 + 2 (r-1)/r n, a gather or a scatter half of the bytes' part.
 Cost ring(const ConversionStep& step, int ranks) {
@@ -376,7 +375,7 @@ TEST(ShardingChoose, ReadersThatAreFixedGetAllTheirStates) {
                                                {"Cos", Spec::replicated()}};
     SpaceOptions options;
     options.keeps = [&](int node, Combination axes) {
-      return axes[0]->outputs[0] == fixed.at(graph.nodes[static_cast<std::size_t>(node)].proto->op_type());
+      return axes[0]->outputs[0] == fixed.at(graph.nodes[static_cast<std::size_t>(node)].op);
     };
     const SplitSpace space(graph, Mesh::line(2), options);
     EXPECT_TRUE(space.unmet().empty());

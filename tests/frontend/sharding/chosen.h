@@ -5,8 +5,8 @@
 #include <initializer_list>
 #include <memory>
 
-#include "frontend/sharding/choose.h"
 #include "frontend/sharding/split.h"
+#include "split/space.h"
 
 namespace braid::frontend::sharding {
 

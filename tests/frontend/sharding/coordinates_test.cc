@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
@@ -111,7 +111,7 @@ TEST(SplitCoordinates, FilesOfRanksAreTheSameProgram) {
 TEST(SplitCoordinates, NoSizeFollowsFromThem) {
   const auto refused = [](const std::string& graph) {
     const ir::UserError error = error_of([&] { import_text(graph, {.ranks = 2}); });
-    EXPECT_EQ(error.code(), kRankWeightDecidesShape) << error.what();
+    EXPECT_EQ(error.code(), errors::kRankWeightDecidesShape) << error.what();
     return std::string(error.message());
   };
   const std::string head =
@@ -165,11 +165,11 @@ TEST(SplitCoordinates, AMeshOfAnotherNumberOfRanksIsRefused) {
   property.set_key("ai.braid.mesh");
   property.set_value("dp=2, tp=3");
   const ir::UserError error = error_of([&] { import_proto(model, {.ranks = 4}); });
-  EXPECT_EQ(error.code(), kRankCount);
+  EXPECT_EQ(error.code(), errors::kRankCount);
   EXPECT_THAT(error.message(), HasSubstr("[dp=2, tp=3], has 6 ranks, but there are 4"));
   EXPECT_THAT(ir::print(import_proto(model, {.ranks = 6})), HasSubstr("mesh [dp=2, tp=3]"));
   const ir::UserError split = error_of([&] { import_proto(model); });
-  EXPECT_EQ(split.code(), kRankCount);
+  EXPECT_EQ(split.code(), errors::kRankCount);
   EXPECT_THAT(split.message(), HasSubstr("'y' (AllReduce) communicates"));
 }
 
@@ -189,7 +189,7 @@ TEST(SplitCoordinates, AMeshWithoutCollectivesMayBeSplitAgain) {
   EXPECT_THAT(split, HasSubstr("mesh [tp=2]"));
   EXPECT_EQ(split.find("dp"), std::string::npos);
   property.set_value("dp=2, tp");
-  EXPECT_EQ(error_of([&] { import_proto(model); }).code(), kSplitRequest);
+  EXPECT_EQ(error_of([&] { import_proto(model); }).code(), errors::kSplitRequest);
 }
 
 }  // namespace

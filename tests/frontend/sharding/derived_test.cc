@@ -36,9 +36,9 @@ Subject subject_of(const ProofCase& c, const std::string& path) {
   auto request = std::make_shared<SplitRequest>();
   request->choose = [&](const Graph& graph, const Mesh& mesh) {
     for (const GraphNode& node : graph.nodes) {
-      if (node.compile_time || node.proto->op_type() != c.op) continue;
-      s.factors = factors_of(graph, node);
-      s.has_inner = node.rule->inner != nullptr;
+      if (node.compile_time || node.op != c.op) continue;
+      s.factors = node.factors;
+      s.has_inner = rule_of(node)->inner != nullptr;
       const auto note = [&](const std::vector<int>& values, std::map<int, Operand>& to, bool outputs) {
         for (std::size_t k = 0; k < values.size(); ++k) {
           if (values[k] < 0) continue;

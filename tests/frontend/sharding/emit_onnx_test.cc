@@ -5,8 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "frontend/device_errors.h"
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "tests/frontend/sharding/chosen.h"
@@ -38,7 +37,7 @@ std::string refusal(const std::string& path, const ImportOptions& options, Colle
   try {
     emitted(path, options, {.form = form});
   } catch (const ir::UserError& error) {
-    EXPECT_EQ(error.code(), kCollectiveForm) << error.what();
+    EXPECT_EQ(error.code(), errors::kCollectiveForm) << error.what();
     return error.what();
   }
   return "";
@@ -78,7 +77,7 @@ void check_models(const char* part, const std::vector<int>& all_ranks, std::size
           for (const test::DataSet& of_rank : sets.at(0)) inputs.push_back(of_rank.inputs);
           expect_same_results(direct, again, inputs, to_string(form));
         } catch (const ir::UserError& error) {
-          EXPECT_EQ(error.code(), kCollectiveForm) << error.what();
+          EXPECT_EQ(error.code(), errors::kCollectiveForm) << error.what();
           EXPECT_NE(form, CollectiveForm::braid) << error.what();
         }
       }
@@ -306,17 +305,17 @@ TEST(OfRank, IsARowPerRank) {
     }
     return 0;
   };
-  EXPECT_EQ(code(text, 3), kRankCount);
-  EXPECT_EQ(code("g (float[2] x) => (float y) { y = ai.braid.OfRank(x) }", 2), kUnsupportedForm);
+  EXPECT_EQ(code(text, 3), errors::kRankCount);
+  EXPECT_EQ(code("g (float[2] x) => (float y) { y = ai.braid.OfRank(x) }", 2), errors::kUnsupportedForm);
   // A coordinate decides no shape: ranks run one program.
   EXPECT_EQ(code("g (float[a] x) => (float[b] y) { t = Constant <value = int64[2, 1] {1, 2}> () n = "
                  "ai.braid.OfRank(t) y = Expand(x, n) }",
                  2),
-            kUnboundedDimension);
+            errors::kUnboundedDimension);
   EXPECT_EQ(code("g (float[1] x) => (float[b] y) { t = Constant <value = int64[2, 1] {1, 2}> () n = "
                  "ai.braid.OfRank(t) y = Expand(x, n) }",
                  2),
-            kRankWeightDecidesShape);
+            errors::kRankWeightDecidesShape);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <random>
 
-#include "frontend/sharding/candidates.h"
-#include "frontend/sharding/machine_costs.h"
+#include "split/candidates.h"
+#include "split/machine_costs.h"
 #include "tests/support/random.h"
 #include "two_products.h"
 

@@ -1,5 +1,5 @@
 // What is found about a graph once: kinds of nodes and values, moved constants.
-#include "frontend/sharding/graph.h"
+#include "split/graph.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

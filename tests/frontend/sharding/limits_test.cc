@@ -5,11 +5,11 @@
 #include <map>
 
 #include "chosen.h"
-#include "frontend/sharding/candidates.h"
-#include "frontend/sharding/found_plan.h"
-#include "frontend/sharding/keep.h"
-#include "frontend/sharding/machine_costs.h"
-#include "frontend/sharding/memory.h"
+#include "split/candidates.h"
+#include "split/found_plan.h"
+#include "split/keep.h"
+#include "split/machine_costs.h"
+#include "split/memory.h"
 #include "two_products.h"
 
 namespace braid::frontend::sharding {

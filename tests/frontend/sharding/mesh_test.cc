@@ -1,5 +1,5 @@
 // Meshes as text, states that several axes cut in turn, plans on meshes, and every conversion on two axes.
-#include "frontend/sharding/mesh.h"
+#include "split/mesh.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -9,9 +9,9 @@
 #include <random>
 #include <set>
 
-#include "frontend/errors.h"
-#include "frontend/sharding/conversion_costs.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
+#include "split/conversion_costs.h"
 #include "tests/frontend/models.h"
 #include "tests/frontend/sharding/chosen.h"
 #include "tests/frontend/sharding/proof.h"
@@ -33,7 +33,7 @@ TEST(MeshText, RoundTrips) {
 TEST(MeshText, ErrorsSayWhatIsWrong) {
   const auto message = [](const std::string& text) {
     const ir::UserError error = error_of([&] { parse_mesh(text, "--mesh"); });
-    EXPECT_EQ(error.code(), kSplitRequest);
+    EXPECT_EQ(error.code(), errors::kSplitRequest);
     return std::string(error.what());
   };
   EXPECT_THAT(message(""), HasSubstr("'' is no axis with a size"));
@@ -184,24 +184,25 @@ TEST(MeshPlans, ThatDoNotFitNameLineTensorAndAxis) {
     return std::string(error.what());
   };
   const std::string head = "plan 1\nmesh [dp=2, tp=2]\n";
-  EXPECT_THAT(message(head + "\"h\" = S(1) on xp\n", 4, kPlanSyntax),
+  EXPECT_THAT(message(head + "\"h\" = S(1) on xp\n", 4, errors::kPlanSyntax),
               HasSubstr("line 3: the mesh has no axis 'xp', only dp=2, tp=2"));
-  EXPECT_THAT(message(head + "\"h\" = S(1) on tp, S(0) on tp\n", 4, kPlanSyntax),
+  EXPECT_THAT(message(head + "\"h\" = S(1) on tp, S(0) on tp\n", 4, errors::kPlanSyntax),
               HasSubstr("line 3: axis 'tp' is given twice"));
-  EXPECT_THAT(message(head + "\"h\" = S(1)\n", 4, kPlanSyntax),
+  EXPECT_THAT(message(head + "\"h\" = S(1)\n", 4, errors::kPlanSyntax),
               HasSubstr("on which axis of dp=2, tp=2 is it S(1)"));
-  EXPECT_THAT(message("plan 1\nmesh [dp=2, dp=2]\n", 4, kSplitRequest),
+  EXPECT_THAT(message("plan 1\nmesh [dp=2, dp=2]\n", 4, errors::kSplitRequest),
               HasSubstr("axis 'dp' is given twice"));
-  EXPECT_THAT(message(kMlpPlan, 8, kPlanMismatch), HasSubstr("the plan is for 4 ranks, but there are 8"));
-  EXPECT_THAT(message(head + "\"q\" = S(0) on tp\n", 4, kPlanMismatch),
+  EXPECT_THAT(message(kMlpPlan, 8, errors::kPlanMismatch),
+              HasSubstr("the plan is for 4 ranks, but there are 8"));
+  EXPECT_THAT(message(head + "\"q\" = S(0) on tp\n", 4, errors::kPlanMismatch),
               HasSubstr("line 3 of the plan: the model has no value 'q'"));
   // 4 rows are cut into 2 and 4 parts.
   EXPECT_THAT(
       message("plan 1\nmesh [dp=2, tp=4]\n\"x\" = S(0) on dp, S(0) on tp\n\"h\" = S(0) on dp, S(0) on tp\n"
               "\"h\" -> \"r\" = R\n",
-              8, kPlanMismatch),
+              8, errors::kPlanMismatch),
       HasSubstr("cannot be S(0) on axis tp: after the axes before, dimension 0 of size 2 cannot be cut"));
-  EXPECT_THAT(message(head + "\"r\" = P(sum) on tp\n", 4, kPlanMismatch),
+  EXPECT_THAT(message(head + "\"r\" = P(sum) on tp\n", 4, errors::kPlanMismatch),
               HasSubstr("on axis tp: the node of 'r' cannot take or compute its states"));
 }
 

@@ -1,5 +1,5 @@
 // part_of against the parts that the proofs of rules make (proof.h), axis after axis.
-#include "frontend/sharding/parts.h"
+#include "split/parts.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

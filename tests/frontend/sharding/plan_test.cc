@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "frontend/errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "tests/frontend/models.h"
@@ -49,7 +49,7 @@ TEST(PlanText, RoundTrips) {
 TEST(PlanText, ErrorsNameTheLine) {
   const auto message = [](const std::string& text) {
     const ir::UserError error = error_of([&] { parse_plan(text, "file"); });
-    EXPECT_EQ(error.code(), kPlanSyntax);
+    EXPECT_EQ(error.code(), errors::kPlanSyntax);
     return std::string(error.what());
   };
   EXPECT_THAT(message(""), HasSubstr("line 0"));
@@ -79,7 +79,7 @@ ir::Schedule with_plan(const std::string& graph, const std::string& lines, int r
 
 std::string mismatch(const std::string& lines, int ranks = 2) {
   const ir::UserError error = error_of([&] { with_plan(kMlp, lines, ranks); });
-  EXPECT_EQ(error.code(), kPlanMismatch) << error.what();
+  EXPECT_EQ(error.code(), errors::kPlanMismatch) << error.what();
   return error.what();
 }
 
@@ -99,7 +99,7 @@ TEST(Plans, ThatDoNotFitNameLineAndTensor) {
 TEST(Plans, OfAModelThatCommunicatesAreRefused) {
   const ir::UserError error =
       error_of([&] { with_plan("g (float[4] x) => (float[4] y) { y = ai.braid.AllReduce(x) }", ""); });
-  EXPECT_EQ(error.code(), kCannotSplit);
+  EXPECT_EQ(error.code(), errors::kCannotSplit);
 }
 
 TEST(Plans, WithoutLinesChangeNothing) {
@@ -133,7 +133,7 @@ TEST(Plans, MayNameCopies) {
   EXPECT_EQ(ir::print(with_plan(copied, lines + "\"h\" -> \"c\" = S(1)\n\"c\" = S(1)\n")), program);
   EXPECT_EQ(ir::print(with_plan(copied, split + "\"p\" -> \"t\" = R\n")), program);
   const ir::UserError error = error_of([&] { with_plan(copied, lines + "\"c\" = R\n"); });
-  EXPECT_EQ(error.code(), kPlanMismatch);
+  EXPECT_EQ(error.code(), errors::kPlanMismatch);
   EXPECT_THAT(error.what(), HasSubstr("the node of 'c' (Identity) cannot compute R from S(1)"));
 }
 

@@ -1,5 +1,5 @@
 // One plan for several sets of sizes against trying all plans.
-#include "frontend/sharding/price_points.h"
+#include "split/price_points.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <random>
 
-#include "frontend/sharding/memory.h"
+#include "split/memory.h"
 #include "tests/support/random.h"
 #include "two_products.h"
 

@@ -282,7 +282,7 @@ Subject subject_of(const Graph& graph, const std::string& op, int ranks) {
   Subject s;
   const BlockCandidates candidates = block_candidates(graph, ranks);
   for (const GraphNode& node : graph.nodes) {
-    if (node.compile_time || node.proto->op_type() != op) continue;
+    if (node.compile_time || node.op != op) continue;
     s.all = strategies(graph, node, ranks, candidates);
     s.node = plan_name(graph, node);
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {

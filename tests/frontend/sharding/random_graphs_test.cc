@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "frontend/device_errors.h"
+#include "ir/error_numbers.h"
 #include "ir/interpreter.h"
 #include "ir/printer.h"
 #include "tests/frontend/models.h"
@@ -362,7 +362,7 @@ TEST(RandomGraphs, EmittedAreTheSameProgram) {
         EXPECT_EQ(ir::run(again, all).outputs, ir::run(direct, all).outputs) << to_string(form);
         ++other_forms;
       } catch (const ir::UserError& error) {
-        EXPECT_EQ(error.code(), kCollectiveForm) << error.what();
+        EXPECT_EQ(error.code(), errors::kCollectiveForm) << error.what();
         EXPECT_EQ(form, CollectiveForm::microsoft) << error.what();
       }
     }
@@ -405,7 +405,7 @@ int annotated_again(int graphs, unsigned first_seed, const std::vector<Mesh>& me
       ++same;
       split += chosen.split_nodes > 0 ? 1 : 0;
     } catch (const ir::UserError& error) {
-      EXPECT_EQ(error.code(), kAnnotationForm) << error.what() << "\n" << to_string(chosen.plan);
+      EXPECT_EQ(error.code(), errors::kAnnotationForm) << error.what() << "\n" << to_string(chosen.plan);
     } catch (const std::exception& error) {
       ADD_FAILURE() << error.what() << "\n" << to_string(chosen.plan);
     }

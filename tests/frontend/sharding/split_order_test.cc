@@ -49,11 +49,10 @@ SplitRun split_run(const std::string& path, ImportOptions options, int ranks) {
       const Strategy& s = *chosen.axes.at(0);
       const auto pending = [](const Spec& spec) { return spec.is_pending(); };
       run.split += s.letter >= 0 ? 1 : 0;
-      const bool exchanges = s.letter >= 0 && node.rule->inner != nullptr &&
-                             !node.rule->inner(NodeView(graph, node), s, n).empty();
+      const bool exchanges = s.letter >= 0 && !node.operation->inner(graph, node, s, n).empty();
       run.only_products &= !exchanges;
       if (std::none_of(s.outputs.begin(), s.outputs.end(), pending)) continue;
-      const std::string& op = node.proto->op_type();
+      const std::string& op = node.op;
       if (op == "Gather" && std::none_of(s.inputs.begin(), s.inputs.end(), pending)) continue;  // adds zeros
       if ((op != "MatMul" && op != "Gemm") || s.letter < 0) {
         run.only_products = false;

@@ -1,5 +1,5 @@
 // Plans of pipeline stages against all cuts and all plans.
-#include "frontend/sharding/stages.h"
+#include "split/stages.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -10,8 +10,9 @@
 
 #include "../models.h"
 #include "annotated.h"
-#include "frontend/sharding/machine_costs.h"
+#include "frontend/sharding/configuration.h"
 #include "frontend/sharding/split.h"
+#include "split/machine_costs.h"
 #include "tests/support/random.h"
 
 namespace braid::frontend::sharding {
@@ -208,7 +209,8 @@ TEST(Stages, ObeyAnnotations) {
   const TemporaryFolder folder;
   const std::string path = folder.write("model.onnx", model);
   SearchOptions options;
-  options.annotated = std::make_shared<const DeviceConfiguration>(*device_configuration(path, "c"));
+  options.annotated =
+      annotations_of(std::make_shared<const DeviceConfiguration>(*device_configuration(path, "c")));
   auto request = std::make_shared<SplitRequest>();
   int searched = 0;
   request->choose = [&](const Graph& graph, const Mesh& mesh) {

@@ -1,5 +1,5 @@
 // Plans of several programs with one layout of their weights, against trying all plans.
-#include "frontend/sharding/together.h"
+#include "split/together.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -9,10 +9,10 @@
 #include <random>
 
 #include "../models.h"
-#include "frontend/device_errors.h"
-#include "frontend/sharding/machine_costs.h"
-#include "frontend/sharding/memory.h"
 #include "frontend/sharding/split.h"
+#include "ir/error_numbers.h"
+#include "split/machine_costs.h"
+#include "split/memory.h"
 #include "tests/support/random.h"
 
 namespace braid::frontend::sharding {
@@ -69,8 +69,7 @@ std::map<Layout, Cost> by_trying_all(const Graph& graph, const SplitSpace& space
   const MemoryRows rows(graph, space, costs.size);
   std::vector<int> products;
   for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v) {
-    if (graph.nodes[static_cast<std::size_t>(space.node_of(v))].proto->op_type() == "MatMul")
-      products.push_back(v);
+    if (graph.nodes[static_cast<std::size_t>(space.node_of(v))].op == "MatMul") products.push_back(v);
   }
   std::map<Layout, Cost> best;
   std::vector<int> choice(problem.variables.size(), 0);
@@ -249,7 +248,7 @@ TEST(Together, WeightsOfOneNameThatDifferAreRefused) {
   const auto refused = [&](const std::string& a, const std::string& b, const char* what) {
     with_graphs({a, b}, [&](const std::vector<const Graph*>& graphs) {
       const ir::UserError error = error_of([&] { shared_tensors(graphs, files(2)); });
-      EXPECT_EQ(error.code(), kSplitWith);
+      EXPECT_EQ(error.code(), errors::kSplitWith);
       EXPECT_THAT(error.message(), HasSubstr(what));
     });
   };

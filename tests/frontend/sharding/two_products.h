@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "frontend/sharding/problem.h"
 #include "frontend/sharding/split.h"
+#include "split/space.h"
 #include "tests/frontend/models.h"
 
 namespace braid::frontend::sharding {

@@ -1,5 +1,5 @@
 // The work that operators declare (frontend/work.h), against that of the kernels that they are lowered to.
-#include "frontend/sharding/work.h"
+#include "split/work.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,6 +11,7 @@
 #include "analysis/costs/cost_model.h"
 #include "analysis/costs/roofline.h"
 #include "frontend/op_registry.h"
+#include "frontend/sharding/split_names.h"
 #include "passes/default_passes.h"
 #include "passes/runner.h"
 #include "tests/frontend/models.h"

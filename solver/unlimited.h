@@ -1,0 +1,32 @@
+// Problems without limits of memory, by elimination; equal layers are folded (fold.h), and where that suffices, with copies of what all
+// of them see.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "solver/fold.h"
+#include "solver/network.h"
+
+namespace braid::solver {
+
+// The cheapest choice, if it follows from a relaxed problem: the layers' copies of what is outside agree with each other and with what
+// is chosen outside, for no more. `cells` counts.
+std::optional<std::vector<int>> choose_with_copies(const Problem& problem, const FoldedProblem& folded,
+                                                   std::int64_t table, std::int64_t& cells);
+
+// What elimination makes of a problem without limits.
+struct Eliminated {
+  bool infeasible = false;
+  std::optional<std::vector<int>> choice;  // the cheapest one
+  // Otherwise what a search is to solve.
+  std::optional<FoldedProblem> folded;
+  std::optional<Network> left;
+  std::int64_t cells = 0;
+};
+
+// The problem's largest costs of all tables add up to `total`. Tables of at most `table` cells.
+Eliminated eliminate(const Problem& problem, Cost total, std::int64_t table);
+
+}  // namespace braid::solver

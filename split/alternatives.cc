@@ -1,0 +1,94 @@
+// What the conversions of a plan could be instead (candidates.h).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/parallel.h"
+#include "ir/shared_pool.h"
+#include "split/machine_costs.h"
+#include "split/plan_space.h"
+
+namespace braid::split {
+
+namespace {
+
+// The readers of each conversion forbidden to take what it makes. Conversions that are alike, as those of equal layers, cost the
+// same otherwise.
+void price_alternatives(const SplitSpace& space, const Graph& graph, const SplitChoice& choice,
+                        const Problem& problem, const Restrict& restrict, FoundPlan& found) {
+  std::map<std::string, int> variable_of;
+  for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v)
+    variable_of[plan_name(graph, graph.nodes[static_cast<std::size_t>(space.node_of(v))])] = v;
+  constexpr int kMostSolves = 24;
+  std::vector<std::size_t> asked;
+  for (std::size_t k = 0; k < found.conversions.size(); ++k) {
+    PlanConversion& line = found.conversions[k];
+    if (std::ranges::any_of(choice.conversions[k].readers, [&](const std::string& reader) {
+          return reader.empty() || variable_of.count(reader) == 0;
+        })) {
+      line.unpriced = "what the program returns has one state";
+    } else if (asked.size() == kMostSolves) {
+      line.unpriced = fmt::format("after {} others", kMostSolves);
+    } else {
+      asked.push_back(k);
+    }
+  }
+  ir::parallel_for(asked.size(), most_searches(), [&](std::size_t n) {
+    const ChosenConversion& conversion = choice.conversions[asked[n]];
+    PlanConversion& line = found.conversions[asked[n]];
+    Problem other = problem;
+    if (restrict) restrict(other);
+    for (const std::string& reader : conversion.readers) {
+      const int v = variable_of.at(reader);
+      const GraphNode& node = graph.nodes[static_cast<std::size_t>(space.node_of(v))];
+      std::vector<Cost>& costs = other.variables[static_cast<std::size_t>(v)].edit();
+      for (std::size_t c = 0; c < costs.size(); ++c) {
+        for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+          if (node.inputs[i] == conversion.value &&
+              space.taken_state(v, static_cast<int>(c), static_cast<int>(i)) == conversion.to)
+            costs[c] = kForbidden;
+        }
+      }
+    }
+    SolveOptions effort;
+    if (restrict) effort.budget >>= 3;
+    // Taken otherwise it cannot cost less than the cheapest plan.
+    // Other variants weight collectives or shares in a way that `problem` does not.
+    if (choice.solution.proved() && choice.solution.cost == found.predicted.ps)
+      effort.enough = choice.solution.cost;
+    const Solution solution = solve(other, effort);
+    if (solution.feasible()) {
+      line.otherwise = analysis::Time{solution.cost} - found.predicted;
+    } else {
+      line.unpriced = solution.status == Status::kInfeasible ? "no plan that is allowed takes it otherwise"
+                                                             : "the search has found no plan that does";
+    }
+  });
+}
+
+}  // namespace
+
+void price_alternatives(const Graph& graph, const Mesh& mesh,
+                        const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options,
+                        FoundPlan& plan) {
+  PlanSpace plans(graph, mesh, costs, options);
+  plans.make_problem(options, true);
+  if (!plans.problem) {
+    for (PlanConversion& line : plan.conversions)
+      line.unpriced = "its axes are too many choices together, and were chosen one after another";
+    return;
+  }
+  Solution solution;
+  solution.status = plan.proved ? Status::kOptimal : Status::kFeasible;
+  solution.choice = plan.choice;
+  solution.cost = plan.predicted.ps;
+  const SplitChoice choice = plans.space.described(split_costs(costs), {std::move(solution)});
+  const ir::SharedPool shared(sizes_of_all(graph));
+  price_alternatives(plans.space, graph, choice, *plans.problem, plans.restrict, plan);
+}
+
+}  // namespace braid::split

@@ -1,0 +1,180 @@
+#include "split/caches.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "split/work.h"
+
+namespace braid::split {
+namespace {
+
+// The graph input that value `v` carries on; -1 if there is none. Each value is looked at once.
+int carried_input(const Graph& graph, int v, int steps, std::set<int>& seen) {
+  const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
+  if (value.graph_input) return v;
+  if (value.producer < 0 || steps == 0 || !seen.insert(v).second) return -1;
+  const GraphNode& node = graph.nodes[static_cast<std::size_t>(value.producer)];
+  for (const Carried& c : node.carried) {
+    if (c.output >= static_cast<int>(node.outputs.size()) ||
+        node.outputs[static_cast<std::size_t>(c.output)] != v)
+      continue;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      if ((c.input >= 0 && static_cast<int>(k) != c.input) || node.inputs[k] < 0) continue;
+      const int found = carried_input(graph, node.inputs[k], steps - 1, seen);
+      if (found >= 0) return found;
+    }
+  }
+  return -1;
+}
+
+const GraphNode* producer_of(const Graph& graph, int v) {
+  const int producer = v < 0 ? -1 : graph.values[static_cast<std::size_t>(v)].producer;
+  return producer < 0 ? nullptr : &graph.nodes[static_cast<std::size_t>(producer)];
+}
+
+// The operands of a product of two tensors that are computed: not weights.
+std::vector<int> factors(const Graph& graph, const GraphNode& node) {
+  const WorkFacts& work = node.work;
+  if (work.kind != WorkKind::product || has_weights(graph, node)) return {};
+  if (value_of(graph, node.inputs, work.a) == nullptr || value_of(graph, node.inputs, work.b) == nullptr)
+    return {};
+  return {node.inputs[static_cast<std::size_t>(work.a)], node.inputs[static_cast<std::size_t>(work.b)]};
+}
+
+bool is_softmax(const GraphNode& node) { return node.work.kind == WorkKind::softmax; }
+
+// Passes all elements of its input on, perhaps in another order.
+bool keeps_elements(const GraphNode& node) {
+  return node.work.kind == WorkKind::view || node.work.kind == WorkKind::reorder;
+}
+
+// What may stand between a product and Softmax: scales, masks, casts, and other orders of the same elements.
+bool passes_on(const GraphNode& node) {
+  return keeps_elements(node) || node.work.kind == WorkKind::pointwise || node.work.kind == WorkKind::repeat;
+}
+
+constexpr int kMostSteps = 8;
+
+using Values = std::vector<int>;
+
+// Whether `holds` of `v`, or of a value to which at most kMostSteps of `next` lead. Each is looked at once.
+bool holds_near(int v, const std::function<bool(int)>& holds, const std::function<Values(int)>& next) {
+  std::set<int> seen = {v};
+  Values now = {v};
+  for (int step = 0; v >= 0 && step <= kMostSteps && !now.empty(); ++step) {
+    Values later;
+    for (const int value : now) {
+      if (holds(value)) return true;
+      for (const int other : next(value))
+        if (other >= 0 && seen.insert(other).second) later.push_back(other);
+    }
+    now = std::move(later);
+  }
+  return false;
+}
+
+std::vector<std::pair<const GraphNode*, int>> readers_of(const Graph& graph, int v) {
+  std::vector<std::pair<const GraphNode*, int>> readers;
+  for (const GraphUse& use : graph.values[static_cast<std::size_t>(v)].readers)
+    if (use.node >= 0) readers.emplace_back(&graph.nodes[static_cast<std::size_t>(use.node)], use.input);
+  return readers;
+}
+
+// What passes `v` on, as it passes on.
+Values passed_on(const Graph& graph, int v) {
+  Values values;
+  for (const auto& [node, input] : readers_of(graph, v))
+    if (passes_on(*node)) values.insert(values.end(), node->outputs.begin(), node->outputs.end());
+  return values;
+}
+
+bool becomes_softmax(const Graph& graph, int v) {
+  return holds_near(
+      v,
+      [&](int value) {
+        return std::ranges::any_of(readers_of(graph, value),
+                                   [](const auto& reader) { return is_softmax(*reader.first); });
+      },
+      [&](int value) { return passed_on(graph, value); });
+}
+
+bool comes_from_softmax(const Graph& graph, int v) {
+  return holds_near(
+      v,
+      [&](int value) {
+        const GraphNode* node = producer_of(graph, value);
+        return node != nullptr && is_softmax(*node);
+      },
+      [&](int value) {
+        const GraphNode* node = producer_of(graph, value);
+        return node != nullptr && passes_on(*node) ? node->inputs : Values();
+      });
+}
+
+// Whether attention reads value `v`, or what passes it on, as its keys or values.
+bool is_attended(const Graph& graph, int v) {
+  const auto reads = [&](const auto& reader) {
+    const auto& [node, input] = reader;
+    const WorkFacts& work = node->work;
+    if (work.kind == WorkKind::attention) return input == 1 || input == 2;
+    const std::vector<int> of = factors(graph, *node);
+    if (of.empty() || (input != work.a && input != work.b)) return false;
+    if (input == work.b && becomes_softmax(graph, node->outputs.front())) return true;
+    return comes_from_softmax(graph, of[input == work.a ? 1 : 0]);
+  };
+  return holds_near(
+      v, [&](int value) { return std::ranges::any_of(readers_of(graph, value), reads); },
+      [&](int value) { return passed_on(graph, value); });
+}
+
+// What has the same elements as `v` and is computed before it, perhaps in another order.
+Values same_elements(const Graph& graph, int v) {
+  const GraphNode* node = producer_of(graph, v);
+  if (node == nullptr || node->inputs.empty()) return {};
+  return keeps_elements(*node) ? Values{node->inputs[0]} : Values();
+}
+
+// Whether attention returns `v` as its keys or values.
+bool is_present(const Graph& graph, int v) {
+  const GraphNode* node = producer_of(graph, v);
+  return node != nullptr && node->work.kind == WorkKind::attention &&
+         std::ranges::any_of(node->carried, [&](const Carried& c) {
+           return c.output < static_cast<int>(node->outputs.size()) &&
+                  node->outputs[static_cast<std::size_t>(c.output)] == v;
+         });
+}
+
+bool is_keys_or_values(const Graph& graph, int v) {
+  return holds_near(
+      v, [&](int value) { return is_attended(graph, value) || is_present(graph, value); },
+      [&](int value) { return same_elements(graph, value); });
+}
+
+}  // namespace
+
+std::vector<Cache> caches_of(const Graph& graph) {
+  constexpr int kLeastRank = 3;
+  std::vector<Cache> caches;
+  std::set<int> taken, begun;
+  for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
+    const int v = graph.outputs[k];
+    const GraphValue& output = graph.values[static_cast<std::size_t>(v)];
+    if (output.rank() < kLeastRank || output.producer < 0 || output.pinned) continue;
+    std::set<int> seen;
+    const int input = carried_input(graph, v, kMostSteps, seen);
+    if (input < 0) {
+      if (is_keys_or_values(graph, v) && begun.insert(v).second) caches.push_back({-1, static_cast<int>(k)});
+      continue;
+    }
+    const GraphValue& past = graph.values[static_cast<std::size_t>(input)];
+    // An input that is returned as it is stays whole.
+    const bool returned = std::ranges::any_of(past.readers, [](const GraphUse& use) { return use.node < 0; });
+    if (past.dtype != output.dtype || past.rank() != output.rank() || past.pinned || returned) continue;
+    if (taken.insert(input).second) caches.push_back({input, static_cast<int>(k)});
+  }
+  return caches;
+}
+
+}  // namespace braid::split

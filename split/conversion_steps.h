@@ -1,0 +1,118 @@
+// Which steps lead from one state of a tensor to another, and the cheapest of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "ir/dtype.h"
+#include "ir/expr.h"
+#include "split/mesh.h"
+
+namespace braid::split {
+
+// One step of a conversion. `slice` and `permute` move no data between ranks.
+enum class StepKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, slice, permute };
+const char* to_string(StepKind kind);
+
+struct ConversionStep {
+  StepKind kind = StepKind::slice;
+  std::int64_t bytes = 0;  // what one rank has before the step
+  ir::DType dtype = ir::DType::f32;
+  int axis = 0;    // of the mesh
+  int stride = 1;  // between the ranks of a group along it
+};
+// What a step on so many ranks costs, in picoseconds.
+using StepCost = std::function<std::int64_t(const ConversionStep& step, int ranks)>;
+
+// Whether collectives reduce elements of the type.
+bool can_reduce(ir::DType dtype);
+// Whether each rank's part of a constant is known while compiling.
+bool can_shard(ir::DType dtype, const Spec& spec);
+
+// The steps from one state to another; empty if they are equal. nullopt: impossible (R -> P, P -> another P, element types
+// that no collective takes). `bytes` are those of the whole tensor.
+std::optional<std::vector<ConversionStep>> conversion_steps(const Spec& from, const Spec& to, ir::DType dtype,
+                                                            std::int64_t bytes, int ranks);
+
+// The cheapest steps from one state on a mesh to another, each on one axis (Dijkstra through the states that lie between). Between them
+// an axis is in its first state, whole, in its last one or, of a pending tensor, scattered; an axis moves only while no later axis cuts
+// its parts of a dimension further, or is pending with another reduction. The first axis moves at once, since the model is split along it
+// before the others (apply.h).
+//
+// Of all tensors of one type and these sizes: what a step costs is asked once.
+class CheapestSteps {
+ public:
+  // `bytes` and `sizes` are those of the whole tensor. `mesh` and `cost` must outlive it.
+  CheapestSteps(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes, const Mesh& mesh,
+                const StepCost& cost);
+
+  // What they cost together; nullopt: it is impossible.
+  std::optional<std::int64_t> cost(const MeshSpec& from, const MeshSpec& to);
+  // The steps; empty if the states are equal.
+  std::optional<std::vector<ConversionStep>> steps(const MeshSpec& from, const MeshSpec& to);
+
+ private:
+  using Number = std::uint8_t;  // of a state on one axis
+  struct Own {
+    Spec spec;
+    bool split = false, pending = false;
+    std::vector<std::int64_t> moves;  // costs, by the state to which it moves and the other axes that split
+  };
+  struct Place {
+    std::size_t cell = 0;
+    std::int64_t cost = 0;
+    int before = -1, axis = -1;  // from where, and what has moved
+    bool done = false;
+  };
+
+  // The states of an axis during a search; those into which only a sum is scattered are the last ones.
+  struct Reach {
+    std::vector<Number> states;
+    std::size_t unscattered = 0;
+    std::size_t stride = 1;  // of cells
+  };
+  enum class Fits : std::uint8_t { unknown, yes, no };
+  static constexpr std::uint16_t kNone = 0xffff;
+
+  std::size_t axes() const { return mesh_.axes.size(); }
+  const Own& own(std::size_t axis, Number number) const { return owns_[axis][number]; }
+  const Number* state(std::size_t place) const { return &states_[place * axes()]; }
+  Number number(std::size_t axis, const Spec& spec);
+  void forget();  // all numbers
+  std::size_t cell_of(const std::vector<Number>& state) const;
+  std::size_t place_at(std::size_t cell) const;
+  std::size_t add_place(std::size_t cell, const std::vector<Number>& state, int axis);
+  std::optional<std::int64_t> search(const MeshSpec& from, const MeshSpec& to);
+  void find_reach();
+  bool may_move(std::size_t axis, Number target) const;
+  bool may_pad(const std::vector<Number>& state, std::size_t axis, std::int64_t size) const;
+  bool fits(const std::vector<Number>& state) const;
+  bool fits_at(std::size_t cell);
+  std::int64_t move_cost(std::size_t axis, Number target);
+  template <class Add>
+  bool each_move(const Number* state, std::size_t axis, Number target, const Add& add) const;
+
+  ir::DType dtype_;
+  std::int64_t bytes_;
+  std::vector<std::int64_t> sizes_;  // -1: only known at run time
+  std::vector<char> free_;           // per dimension: whether it can be cut along all axes
+  const Mesh& mesh_;
+  const StepCost& cost_;
+  std::vector<std::vector<Own>> owns_;  // per axis, by number; the first one is whole
+  std::vector<std::vector<Number>>
+      scattered_;  // per axis: split along each dimension, once a sum has been met
+  // Of one search.
+  std::vector<Place> places_;
+  std::vector<Number> states_;  // of the places, one after another
+  std::vector<Number> from_, to_, here_, next_;
+  std::vector<Reach> reach_;          // by axis
+  bool is_small_ = true;              // whether the next two are used
+  std::vector<std::uint16_t> known_;  // by cell: its place
+  std::vector<Fits> fits_;            // by cell
+  std::size_t last_ = 0;
+};
+
+}  // namespace braid::split

@@ -1,0 +1,112 @@
+// A plain model as the splitter sees it: values with sizes, types and constants, nodes with the values that they read and
+// compute. Dead ones are left out. frontend/sharding/onnx_graph.h makes it of an ONNX model.
+//
+// Shape code, the integers that determine sizes, is known here as expressions: it stays as it is, on every rank, with the
+// sizes of the whole tensors.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/known_tensor.h"
+#include "split/conversion_steps.h"
+#include "split/factors.h"
+#include "split/spec.h"
+#include "split/work_kind.h"
+
+namespace braid::split {
+
+struct GraphUse {
+  int node = -1;  // -1: a graph output
+  int input = 0;  // of the node; of a graph output: its index
+};
+
+struct GraphValue {
+  std::string name;
+  ir::DType dtype = ir::DType::f32;
+  std::vector<ir::Expr> sizes;
+  std::optional<ir::KnownTensor> constant;    // bytes known at compile time
+  std::optional<ir::KnownElements> elements;  // integers known at compile time, possibly as expressions
+  int producer = -1;                          // node; -1: a graph input or an initializer
+  bool graph_input = false;
+  std::vector<GraphUse> readers;
+  // Must be whole on every rank and is never converted: shape code, sequences, what the body of an If, Loop or Scan reads.
+  bool pinned = false;
+  // Consists of elements of constants only, such as a transposed table of embeddings: programs have it in that form, and do nothing for
+  // it.
+  bool moved_constant = false;
+  // Values of one kind differ only in names, bytes and what they are connected to.
+  int kind = -1;
+
+  int rank() const { return static_cast<int>(sizes.size()); }
+  // Values that a reader may have in any state without a conversion: the compiler cuts their bytes.
+  bool is_constant() const { return constant.has_value() && !pinned; }
+};
+
+// The operator of a node: what follows from its attributes.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+  // Of the whole node at these sizes: flops, bytes that its kernels pass to each other, and bytes of tables that the compiler adds, which
+  // no plan cuts.
+  virtual double flops(const Operands& operands) const = 0;
+  virtual double passed_on(const Operands& operands) const = 0;
+  virtual double tables(const Operands& operands) const = 0;
+  // The collectives that the local form of the node has in it, to be priced with the node.
+  virtual std::vector<ConversionStep> inner(const Graph& graph, const GraphNode& node,
+                                            const Strategy& strategy, int ranks) const = 0;
+  // Texts of the attributes: equal ones have equal texts.
+  virtual std::vector<std::string> attributes() const = 0;
+};
+
+// An input whose elements go on in an output, with others beside them or in their place, such as a past of keys.
+struct Carried {
+  int output = 0, input = 0;  // input -1: each of them
+};
+
+struct GraphNode {
+  std::string name;                  // "": it has none
+  std::string label;                 // by which its kernels are named
+  std::string op, domain;            // of the operator; domain "" is ONNX's own
+  int version = 1;                   // of the domain's operator set
+  std::vector<int> inputs, outputs;  // values; -1: absent
+  std::shared_ptr<const Operation> operation;
+  WorkFacts work{WorkKind::view};
+  Factors factors;       // none: the node is replicated
+  bool has_rule = true;  // whether anything is known about how the operator can be split
+  bool has_letters = false;
+  std::string reason;  // why it has no letters, where a rule says it
+  std::vector<Carried> carried;
+  // Computes shape code or constants only: no variable of a search, costs nothing.
+  bool compile_time = false;
+  // Nodes of one kind differ only in names, and in values of one kind: those of equal layers.
+  int kind = -1;
+};
+
+struct Graph {
+  std::vector<GraphValue> values;
+  std::vector<GraphNode> nodes;      // live ones, in the order in which they are in the model
+  std::vector<int> inputs, outputs;  // values, in the model's order
+  int onnx_version = 1;              // of ONNX's own operator set
+  int value_kinds = 0;
+
+  int find(const std::string& name) const;  // -1: none
+  std::unordered_map<std::string, int> index;
+  // What block_candidates has found (factors.h), by ranks: every mesh asks again. The graph is not changed once it is asked.
+  mutable std::map<int, std::shared_ptr<const BlockCandidates>> known_candidates;
+};
+
+// Finds kinds and moved constants: again after a graph was changed.
+void find_kinds(Graph& graph);
+
+// A size that is the same in every run; nullopt if it depends on a dimension.
+std::optional<std::int64_t> static_size(const ir::Expr& size);
+// Why a tensor of these sizes cannot be in that state; empty if it can.
+std::string fault(const GraphValue& value, const Spec& spec, int ranks);
+
+}  // namespace braid::split

@@ -1,0 +1,82 @@
+#include "split/plan_space.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "ir/error.h"
+#include "ir/error_numbers.h"
+#include "split/fixed_lines.h"
+#include "split/found_plan.h"
+#include "split/machine_costs.h"
+
+namespace braid::split {
+
+PlanSpace::PlanSpace(const Graph& own, const Mesh& mesh,
+                     const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options)
+    : graph(own),
+      fixed(options.annotated ? options.annotated->lines(graph, mesh) : FixedLines{}),
+      space(graph, mesh,
+            with_lines(graph, fixed.plan, fixed.blocks, options.caches ? Caches::in_parts : Caches::whole)),
+      points(costs, options) {
+  require_kept(graph, space);
+}
+
+void PlanSpace::make_problem(const SearchOptions& options, bool wanted) {
+  const bool limited =
+      options.memory && std::any_of(points.all().begin(), points.all().end(), [&](const PricePoint& p) {
+        return bytes_of_all(graph, split_costs(p.costs)) > *options.memory;
+      });
+  // On several axes it is large, and needed for what is asked in addition only.
+  if (!space.large() &&
+      (space.mesh().size() == 1 || wanted || limited || !options.keep.empty() || points.several()))
+    problem = points.problem(space, {});
+  if (!options.keep.empty()) {
+    if (!problem)
+      ir::user_error(
+          errors::kSplitRequest, {.file = options.keep_file},
+          fmt::format("the model has too many choices on [{}] for lines to be kept", to_string(space.mesh())),
+          "give a complete plan, or fewer axes");
+    kept.emplace(graph, space, parse_mesh_plan(options.keep, options.keep_file), options.keep_file);
+    kept->require_possible(*problem);
+  }
+  if (limited) {
+    for (const PricePoint& point : points.all())
+      rows.emplace_back(graph, space, split_costs(point.costs).size);
+  }
+  if (problem && (kept || !rows.empty())) {
+    restrict = [this, limit = options.memory](Problem& restricted) {
+      if (kept) kept->restrict(restricted);
+      for (const MemoryRows& own : rows) own.limit(restricted, *limit);
+    };
+  }
+}
+
+Problem PlanSpace::allowed() const {
+  Problem own = *problem;
+  if (kept) kept->restrict(own);
+  return own;
+}
+
+std::vector<int> PlanSpace::completed(const std::vector<int>& choice) const {
+  Problem restricted = *problem;
+  restrict(restricted);
+  for (std::size_t v = 0; v < choice.size(); ++v) {
+    std::vector<Cost>& costs = restricted.variables[v].edit();
+    for (std::size_t c = 0; c < costs.size(); ++c)
+      if (static_cast<int>(c) != choice[v]) costs[c] = kForbidden;
+  }
+  return solve(restricted).choice;
+}
+
+std::vector<ir::Expr> sizes_of_all(const Graph& graph) {
+  std::vector<ir::Expr> sizes;
+  for (const GraphValue& value : graph.values)
+    sizes.insert(sizes.end(), value.sizes.begin(), value.sizes.end());
+  return sizes;
+}
+
+std::size_t most_searches() { return std::min<std::size_t>(std::thread::hardware_concurrency(), 4); }
+
+}  // namespace braid::split

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace braid::split {
+
+// A loop that makes one element from several of a product's result and otherwise reads nothing that is multiplied, so that neither
+// this product nor another one can do it: by the names of the nodes that it and the product were made of.
+struct ProductJoin {
+  std::string product;
+  std::vector<std::string> nodes;
+};
+
+}  // namespace braid::split

@@ -1,0 +1,504 @@
+#include "split/stages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "solver/stage_cuts.h"
+#include "split/fixed_lines.h"
+#include "split/keep.h"
+#include "split/machine_costs.h"
+#include "split/memory.h"
+#include "split/space.h"
+#include "split/work.h"
+
+namespace braid::split {
+
+using solver::cut_stages;
+using solver::StageChain;
+using solver::StageCuts;
+
+namespace {
+
+std::size_t at(int k) { return static_cast<std::size_t>(k); }
+
+// The nodes of a plan as a chain.
+class Chain {
+ public:
+  Chain(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs)
+      : graph_(graph), choice_(choice), costs_(costs), mesh_(choice.plan.mesh) {
+    position_.assign(graph.nodes.size(), -1);
+    for (std::size_t k = 0; k < choice.nodes.size(); ++k)
+      position_[at(choice.nodes[k].node)] = static_cast<int>(k);
+  }
+
+  StageChain run() {
+    const std::size_t nodes = choice_.nodes.size();
+    for (const ChosenNode& node : choice_.nodes) chain_.nodes.push_back(node.cost);
+    chain_.live.assign(nodes, 0);
+    chain_.passing.assign(nodes, 0);
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) add_value(static_cast<int>(v));
+    for (std::size_t k = 1; k < nodes; ++k) {
+      chain_.live[k] += chain_.live[k - 1];
+      chain_.passing[k] += chain_.passing[k - 1];
+    }
+    add_conversions();
+    limit_cuts();
+    return std::move(chain_);
+  }
+
+ private:
+  std::int64_t bytes(const GraphValue& value, const MeshSpec& spec) const {
+    return static_cast<std::int64_t>(local_bytes(value, costs_, parts_of(spec, mesh_)));
+  }
+
+  // Nodes of the chain that read it; once each.
+  std::vector<int> readers_of(const GraphValue& value) const {
+    std::vector<int> readers;
+    for (const GraphUse& use : value.readers) {
+      if (use.node >= 0 && position_[at(use.node)] >= 0) readers.push_back(position_[at(use.node)]);
+    }
+    std::sort(readers.begin(), readers.end());
+    readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
+    return readers;
+  }
+
+  // Whether a node does nothing but move constants, which programs then have in that form.
+  bool only_moves(int k) const {
+    const std::vector<int>& outputs = graph_.nodes[at(choice_.nodes[at(k)].node)].outputs;
+    return !outputs.empty() && outputs[0] >= 0 && graph_.values[at(outputs[0])].moved_constant;
+  }
+
+  void add_value(int v) {
+    const GraphValue& value = graph_.values[at(v)];
+    std::vector<int> readers = readers_of(value);
+    if (value.constant || value.moved_constant) std::erase_if(readers, [&](int k) { return only_moves(k); });
+    const int producer = value.producer < 0 ? -1 : position_[at(value.producer)];
+    if (producer < 0) {
+      // A copy in each stage that reads it, in the state in which its first reader there takes it.
+      if (readers.empty()) return;
+      const ChosenNode& first = choice_.nodes[at(readers[0])];
+      const std::vector<int>& inputs = graph_.nodes[at(first.node)].inputs;
+      const auto k = static_cast<std::size_t>(std::find(inputs.begin(), inputs.end(), v) - inputs.begin());
+      MeshSpec spec;
+      for (const Strategy* s : first.axes) spec.push_back(value.constant ? s->inputs[k] : Spec::replicated());
+      chain_.shared.push_back({0, bytes(value, spec), readers});
+      return;
+    }
+    const bool returned = std::any_of(value.readers.begin(), value.readers.end(),
+                                      [](const GraphUse& use) { return use.node < 0; });
+    if (readers.empty() && !returned) return;
+    const std::int64_t own = bytes(value, choice_.plan.of_value(value.name));
+    if (value.moved_constant) {
+      if (!readers.empty()) chain_.shared.push_back({0, own, readers});
+      return;
+    }
+    const int last = readers.empty() ? producer : std::max(producer, readers.back());
+    add(chain_.live, producer, last + 1, own);
+    add(chain_.passing, producer + 1, last + 1, own);
+  }
+
+  // A range, as differences.
+  static void add(std::vector<std::int64_t>& sums, int begin, int end, std::int64_t bytes) {
+    if (begin >= end || begin >= static_cast<int>(sums.size())) return;
+    sums[at(begin)] += bytes;
+    if (end < static_cast<int>(sums.size())) sums[at(end)] -= bytes;
+  }
+
+  // Once in each stage that has a reader; what the program returns is converted where it is produced.
+  void add_conversions() {
+    std::map<std::string, int> position;
+    for (std::size_t k = 0; k < choice_.nodes.size(); ++k)
+      position[plan_name(graph_, graph_.nodes[at(choice_.nodes[k].node)])] = static_cast<int>(k);
+    for (const ChosenConversion& c : choice_.conversions) {
+      std::vector<int> readers;
+      for (const std::string& reader : c.readers) {
+        const auto found = position.find(reader);
+        if (found != position.end()) readers.push_back(found->second);
+        const int producer = graph_.values[at(c.value)].producer;
+        if (found == position.end() && producer >= 0 && position_[at(producer)] >= 0)
+          readers.push_back(position_[at(producer)]);
+      }
+      std::sort(readers.begin(), readers.end());
+      readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
+      if (!readers.empty()) chain_.shared.push_back({c.cost, 0, readers});
+    }
+  }
+
+  void limit_cuts() {
+    constexpr std::size_t kMostCuts = 2000;
+    const std::size_t nodes = chain_.nodes.size();
+    chain_.may_cut.assign(nodes, nodes <= kMostCuts ? 1 : 0);
+    if (nodes <= kMostCuts) return;
+    std::vector<std::size_t> order;
+    for (std::size_t k = 1; k < nodes; ++k) order.push_back(k);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return chain_.passing[a] < chain_.passing[b]; });
+    for (std::size_t k = 0; k < kMostCuts; ++k) chain_.may_cut[order[k]] = 1;
+  }
+
+  const Graph& graph_;
+  const SplitChoice& choice_;
+  const SplitCosts& costs_;
+  const Mesh& mesh_;
+  std::vector<int> position_;  // by node of the graph; -1: not in the chain
+  StageChain chain_;
+};
+
+std::string name_in_model(const Graph& graph, const ChosenNode& chosen) {
+  const GraphNode& node = graph.nodes[at(chosen.node)];
+  return node.name.empty() ? plan_name(graph, node) : node.name;
+}
+
+// The model's nodes outside of a stage count as known: what they compute is given to the stage.
+Graph graph_of_stage(const Graph& graph, const std::vector<int>& position, int begin, int end) {
+  Graph own = graph;
+  std::vector<char> inside(graph.nodes.size(), 0);
+  for (std::size_t n = graph.nodes.size(); n-- > 0;) {
+    const GraphNode& node = graph.nodes[n];
+    inside[n] = inside[n] != 0 || (position[n] >= begin && position[n] < end);
+    if (inside[n] == 0) continue;
+    // Constants that are moved have a copy in each stage.
+    for (const int v : node.inputs) {
+      if (v >= 0 && graph.values[at(v)].producer >= 0 && graph.values[at(v)].moved_constant)
+        inside[at(graph.values[at(v)].producer)] = 1;
+    }
+  }
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    if (position[n] >= 0 && inside[n] == 0) own.nodes[n].compile_time = true;
+  }
+  const auto is_read = [&](const GraphValue& value) {
+    return std::ranges::any_of(
+        value.readers, [&](const GraphUse& use) { return use.node >= 0 && inside[at(use.node)] != 0; });
+  };
+  for (GraphValue& value : own.values) {
+    if (value.producer < 0 || position[at(value.producer)] < 0 || inside[at(value.producer)] != 0 ||
+        !is_read(value))
+      continue;
+    value.producer = -1;
+    value.graph_input = true;
+  }
+  std::erase_if(own.inputs, [&](int v) { return !is_read(graph.values[at(v)]); });
+  std::erase_if(own.outputs, [&](int v) {
+    const int producer = graph.values[at(v)].producer;
+    return producer < 0 || inside[at(producer)] == 0;
+  });
+  find_kinds(own);
+  return own;
+}
+
+class StageSearch {
+ public:
+  StageSearch(const Graph& graph, int stages, const Mesh& mesh,
+              const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options)
+      : graph_(graph),
+        stages_(stages),
+        mesh_(mesh),
+        model_(costs),
+        costs_(split_costs(costs)),
+        options_(options),
+        position_(graph.nodes.size(), -1) {
+    if (options.annotated) fixed_ = options.annotated->lines(graph, mesh);
+    if (!options.keep.empty()) kept_ = parse_mesh_plan(options.keep, options.keep_file);
+  }
+
+  FoundStages run() {
+    FoundStages found{stages_, mesh_.ranks(), {}, {}, {}, {}};
+    const SplitSpace space(graph_, mesh_, space_options());
+    require_kept(graph_, space);
+    if (space.large()) {
+      found.excluded = "the axes of the mesh are too many choices together";
+      return found;
+    }
+    Best best;
+    std::optional<KeptLines> kept;
+    if (kept_) kept.emplace(graph_, space, *kept_, options_.keep_file);
+    if (kept) kept->require_possible(space.problem(costs_));
+    best.choice = space.choose(costs_, {}, kept ? [&](Problem& p) { kept->restrict(p); } : Restrict());
+    if (!best.choice.solution.feasible()) require_kept(best.choice.solution);
+    for (std::size_t k = 0; k < best.choice.nodes.size(); ++k)
+      position_[at(best.choice.nodes[k].node)] = static_cast<int>(k);
+    if (static_cast<int>(best.choice.nodes.size()) < stages_) {
+      found.excluded = "the model has fewer nodes";
+      return found;
+    }
+    best.fits = cut(best, options_.memory);
+    if (best.fits) {
+      found.shared.ps = best.cuts.longest;
+    } else {
+      cut(best, std::nullopt);
+    }
+    constexpr int kMostRounds = 4;
+    for (int round = 0; mesh_.ranks() > 1 && round < kMostRounds; ++round) {  // one rank has one plan
+      if (!improve(best, false) && !improve(best, true)) break;
+    }
+    if (!best.fits) {
+      found.excluded = "no cut that was tried keeps the memory limit";
+      return found;
+    }
+    found.longest.ps = best.cuts.longest;
+    for (int s = 0; s < stages_; ++s) found.each.push_back(told(best, s));
+    return found;
+  }
+
+ private:
+  using Restrict = std::function<void(Problem&)>;
+  struct Best {
+    SplitChoice choice;  // of the whole graph, each stage's nodes with the stage's plan
+    StageCuts cuts;
+    bool fits = false;
+  };
+
+  SpaceOptions space_options() const { return with_lines(graph_, fixed_.plan, fixed_.blocks, Caches::whole); }
+
+  // Rank r of a stage sends to rank r of the next one.
+  Cost transfer(int stage, std::int64_t bytes) const {
+    const std::array<int, 2> pair = {stage * mesh_.ranks(), (stage + 1) * mesh_.ranks()};
+    analysis::CollectiveShape shape;
+    shape.kind = ir::CollectiveKind::send;
+    shape.bytes = bytes;
+    shape.ranks = pair;
+    return model_->collective(shape).time.ps;
+  }
+
+  bool cut(Best& best, std::optional<std::int64_t> memory) const {
+    const StageChain chain = Chain(graph_, best.choice, costs_).run();
+    std::optional<StageCuts> cuts = cut_stages(
+        chain, stages_, [&](int s, std::int64_t bytes) { return transfer(s, bytes); }, memory);
+    if (cuts) best.cuts = std::move(*cuts);
+    return cuts.has_value();
+  }
+
+  // Own plans for the stages, and cuts for these. `closed`: what passes a cut stays in its state, so that no stage becomes longer.
+  // Rows of memory count less than stages do, so less is tried too.
+  bool improve(Best& best, bool closed) const {
+    std::vector<std::optional<std::int64_t>> limits = {std::nullopt};
+    if (options_.memory) limits.insert(limits.end(), {*options_.memory, *options_.memory * 3 / 4});
+    bool better = false;
+    for (const std::optional<std::int64_t>& limit : limits) {
+      std::optional<SplitChoice> choice = own_plans(best, closed, limit);
+      if (!choice) continue;
+      Best next{std::move(*choice), {}, false};
+      next.fits = cut(next, options_.memory);
+      if (!next.fits) continue;
+      if (!best.fits || next.cuts.longest < best.cuts.longest) {
+        best = std::move(next);
+        better = true;
+      }
+      break;
+    }
+    return better;
+  }
+
+  // nullopt: some stage has none within the limit.
+  std::optional<SplitChoice> own_plans(const Best& best, bool closed,
+                                       std::optional<std::int64_t> memory) const {
+    SplitChoice merged = best.choice;
+    merged.conversions.clear();
+    for (int s = 0; s < stages_; ++s) {
+      const StageCuts::Stage& stage = best.cuts.stages[at(s)];
+      const Graph own = graph_of_stage(graph_, position_, stage.begin, stage.end);
+      const std::optional<SplitChoice> choice = own_plan(own, merged, s, stage, closed, memory);
+      if (!choice) return std::nullopt;
+      const auto inside = [&](int node) {
+        return node >= 0 && position_[at(node)] >= stage.begin && position_[at(node)] < stage.end;
+      };
+      for (const ChosenNode& node : choice->nodes) {
+        if (inside(node.node)) merged.nodes[at(position_[at(node.node)])] = node;
+      }
+      merged.conversions.insert(merged.conversions.end(), choice->conversions.begin(),
+                                choice->conversions.end());
+      std::set<std::string> computed, nodes;
+      for (const ChosenNode& node : choice->nodes) {
+        if (!inside(node.node)) continue;
+        nodes.insert(plan_name(graph_, graph_.nodes[at(node.node)]));
+        for (const int v : graph_.nodes[at(node.node)].outputs)
+          if (v >= 0) computed.insert(graph_.values[at(v)].name);
+      }
+      for (std::size_t a = 0; a < merged.plan.axes.size(); ++a) {
+        Plan& all = merged.plan.axes[a];
+        std::erase_if(all.values, [&](const auto& line) { return computed.count(line.first) > 0; });
+        std::erase_if(all.readers, [&](const auto& line) { return nodes.count(line.first.second.node) > 0; });
+        for (const auto& line : choice->plan.axes[a].values)
+          if (computed.count(line.first) > 0) all.values.insert(line);
+        for (const auto& [key, spec] : choice->plan.axes[a].readers) all.readers[key] = spec;
+      }
+    }
+    return merged;
+  }
+
+  std::optional<SplitChoice> own_plan(const Graph& own, const SplitChoice& so_far, int number,
+                                      const StageCuts::Stage& stage, bool closed,
+                                      std::optional<std::int64_t> memory) const {
+    SpaceOptions options = space_options();
+    for (std::size_t v = 0; v < own.values.size(); ++v) {
+      if (own.values[v].producer < 0 && graph_.values[v].producer >= 0)
+        options.given[static_cast<int>(v)] = so_far.plan.of_value(own.values[v].name);
+    }
+    const SplitSpace space(own, mesh_, std::move(options));
+    std::optional<KeptLines> kept;
+    if (kept_) kept.emplace(own, space, kept_inside(own, stage), options_.keep_file);
+    std::optional<MemoryRows> rows;
+    if (memory) rows.emplace(own, space, costs_.size);
+    SplitChoice choice = space.choose(costs_, {}, [&](Problem& problem) {
+      if (kept) kept->restrict(problem);
+      if (rows) rows->limit(problem, *memory);
+      if (number + 1 < stages_) send(space, so_far, number, stage, closed, problem);
+    });
+    if (!choice.solution.feasible()) return std::nullopt;
+    return choice;
+  }
+
+  // What the stage computes for later ones costs what it takes to be sent, in each state, beside what passes through the stage.
+  void send(const SplitSpace& space, const SplitChoice& so_far, int number, const StageCuts::Stage& stage,
+            bool closed, Problem& problem) const {
+    std::int64_t through = 0;
+    struct Sent {
+      int variable, output, value;
+    };
+    std::vector<Sent> sent;
+    std::vector<int> variable_of(graph_.nodes.size(), -1);
+    for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v)
+      variable_of[at(space.node_of(v))] = v;
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      const GraphValue& value = graph_.values[v];
+      const int producer = value.producer < 0 ? -1 : position_[at(value.producer)];
+      const bool later = std::ranges::any_of(value.readers, [&](const GraphUse& use) {
+        return use.node >= 0 && position_[at(use.node)] >= stage.end;
+      });
+      if (producer < 0 || producer >= stage.end || !later || value.moved_constant) continue;
+      if (producer < stage.begin) {
+        through += bytes(value, so_far.plan.of_value(value.name));
+        continue;
+      }
+      const std::vector<int>& outputs = graph_.nodes[at(value.producer)].outputs;
+      sent.push_back({variable_of[at(value.producer)],
+                      static_cast<int>(std::ranges::find(outputs, static_cast<int>(v)) - outputs.begin()),
+                      static_cast<int>(v)});
+    }
+    const Cost before = through == 0 ? 0 : transfer(number, through);
+    for (const Sent& one : sent) {
+      const GraphValue& value = graph_.values[at(one.value)];
+      const MeshSpec known = so_far.plan.of_value(value.name);
+      std::vector<Cost>& costs = problem.variables[at(one.variable)].edit();
+      for (std::size_t c = 0; c < costs.size(); ++c) {
+        if (costs[c] == kForbidden) continue;
+        const MeshSpec& state = space.produced_state(one.variable, static_cast<int>(c), one.output);
+        if (closed && state != known) {
+          costs[c] = kForbidden;
+        } else {
+          costs[c] += transfer(number, through + bytes(value, state)) - before;
+        }
+      }
+    }
+  }
+
+  std::int64_t bytes(const GraphValue& value, const MeshSpec& state) const {
+    return static_cast<std::int64_t>(local_bytes(value, costs_, parts_of(state, mesh_)));
+  }
+
+  // The lines about what the stage computes and reads.
+  MeshPlan kept_inside(const Graph& own, const StageCuts::Stage& stage) const {
+    const auto inside = [&](int node) {
+      return node >= 0 && position_[at(node)] >= stage.begin && position_[at(node)] < stage.end;
+    };
+    std::set<std::string> nodes;
+    for (std::size_t n = 0; n < own.nodes.size(); ++n)
+      if (inside(static_cast<int>(n))) nodes.insert(plan_name(own, own.nodes[n]));
+    const auto is_computed = [&](const std::string& name) {
+      const int v = graph_.find(name);
+      return v >= 0 && inside(graph_.values[at(v)].producer);
+    };
+    const auto other_value = [&](const auto& line) { return !is_computed(line.first); };
+    const auto other_reader = [&](const auto& line) {
+      const std::string& node = line.first.second.node;
+      return node.empty() ? !is_computed(line.first.first) : nodes.count(node) == 0;
+    };
+    MeshPlan plan = *kept_;
+    for (Plan& axis : plan.axes) {
+      std::erase_if(axis.values, other_value);
+      std::erase_if(axis.value_lines, other_value);
+      std::erase_if(axis.readers, other_reader);
+      std::erase_if(axis.reader_lines, other_reader);
+    }
+    return plan;
+  }
+
+  FoundStage told(const Best& best, int number) const {
+    const StageCuts::Stage& stage = best.cuts.stages[at(number)];
+    FoundStage told;
+    told.first = name_in_model(graph_, best.choice.nodes[at(stage.begin)]);
+    told.last = name_in_model(graph_, best.choice.nodes[at(stage.end - 1)]);
+    told.nodes = stage.end - stage.begin;
+    told.compute.ps = stage.compute;
+    told.transfer.ps = stage.transfer;
+    told.bytes = stage.bytes;
+    told.sent = stage.sent;
+    std::set<std::string> nodes, values;
+    for (int k = stage.begin; k < stage.end; ++k) {
+      const ChosenNode& chosen = best.choice.nodes[at(k)];
+      told.split += chosen.is_split() ? 1 : 0;
+      nodes.insert(plan_name(graph_, graph_.nodes[at(chosen.node)]));
+      for (const int v : graph_.nodes[at(chosen.node)].outputs)
+        if (v >= 0) values.insert(graph_.values[at(v)].name);
+    }
+    for (const ChosenConversion& c : best.choice.conversions) {
+      const bool here = std::ranges::any_of(c.readers, [&](const std::string& reader) {
+        return reader.empty() ? values.count(graph_.values[at(c.value)].name) > 0 : nodes.count(reader) > 0;
+      });
+      if (here)
+        told.collectives += static_cast<int>(std::ranges::count_if(
+            c.steps, [](const ConversionStep& step) { return moves_between_ranks(step.kind); }));
+    }
+    MeshPlan plan = best.choice.plan;
+    for (Plan& axis : plan.axes) {
+      std::erase_if(axis.values, [&](const auto& line) { return values.count(line.first) == 0; });
+      std::erase_if(axis.readers, [&](const auto& line) {
+        const std::string& node = line.first.second.node;
+        return node.empty() ? values.count(line.first.first) == 0 : nodes.count(node) == 0;
+      });
+    }
+    told.plan = to_string(plan);
+    return told;
+  }
+
+  const Graph& graph_;
+  int stages_;
+  Mesh mesh_;
+  std::shared_ptr<const analysis::CostModel> model_;
+  SplitCosts costs_;
+  const SearchOptions& options_;
+  FixedLines fixed_;
+  std::optional<MeshPlan> kept_;
+  std::vector<int> position_;  // by node of the graph, in the chain; -1: not in it
+};
+
+}  // namespace
+
+FoundStages find_stages(const Graph& graph, int stages, int ranks,
+                        const std::shared_ptr<const analysis::CostModel>& costs,
+                        const SearchOptions& options) {
+  Mesh mesh = Mesh::line(ranks);
+  FoundStages found{stages, ranks, {}, {}, {}, {}};
+  const auto fits = [&](const Mesh& own, const char* what) {
+    if (own.ranks() == ranks) {
+      mesh = own;
+      return true;
+    }
+    found.excluded = fmt::format("{} are for {} ranks", what, own.ranks());
+    return false;
+  };
+  if (options.annotated && !fits(options.annotated->mesh, "the annotations of the model")) return found;
+  if (!options.keep.empty() &&
+      !fits(mesh_of_plan(options.keep, options.keep_file), "the lines that are kept"))
+    return found;
+  return StageSearch(graph, stages, mesh, costs, options).run();
+}
+
+}  // namespace braid::split
