@@ -12,7 +12,7 @@
 // not named by a manifest of Braid's are never touched.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>

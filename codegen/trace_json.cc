@@ -1,6 +1,7 @@
 #include "codegen/trace_json.h"
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "codegen/manifest.h"
 #include "ir/collective_table.h"

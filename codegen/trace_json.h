@@ -1,7 +1,7 @@
 // The collective trace in a manifest, which `braid check` reads.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "ir/collective_trace.h"

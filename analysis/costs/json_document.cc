@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 namespace braid::analysis {
@@ -174,12 +175,14 @@ void JsonObject::finish() const {
   }
 }
 
+JsonDocument::~JsonDocument() = default;
+
 JsonDocument::JsonDocument(std::string text, std::string file, int syntax, int schema)
     : text_(std::move(text)), file_(std::move(file)), schema_(schema) {
   if (text_.starts_with("\xEF\xBB\xBF")) text_.erase(0, 3);  // a byte order mark
   if (too_deep(text_)) ir::user_error(syntax, {.file = file_}, "nested too deeply");
   try {
-    root_ = nlohmann::json::parse(text_);
+    root_ = std::make_unique<const nlohmann::json>(nlohmann::json::parse(text_));
   } catch (const nlohmann::json::exception& e) {
     const auto* parse = dynamic_cast<const nlohmann::json::parse_error*>(&e);
     const std::size_t byte = parse ? parse->byte : 0;

@@ -11,7 +11,7 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -78,8 +78,9 @@ class JsonDocument {
   // `schema`.
   JsonDocument(std::string text, std::string file, int syntax, int schema);
   JsonDocument(const JsonDocument&) = delete;
+  ~JsonDocument();
 
-  JsonObject object() const { return JsonObject(JsonValue(*this, "", root_)); }
+  JsonObject object() const { return JsonObject(JsonValue(*this, "", *root_)); }
   ir::Location location(const std::string& pointer) const;
   int schema_code() const { return schema_; }
 
@@ -89,7 +90,7 @@ class JsonDocument {
   std::string text_;
   std::string file_;
   int schema_;
-  nlohmann::json root_;
+  std::unique_ptr<const nlohmann::json> root_;
   std::map<std::string, std::size_t> offsets_;  // JSON pointer -> byte at which the value begins
 };
 

@@ -8,7 +8,6 @@
 // (runtime/cuda_host.h).
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>

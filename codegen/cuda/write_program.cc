@@ -1,5 +1,7 @@
 #include "codegen/cuda/write_program.h"
 
+#include <nlohmann/json.hpp>
+
 #include "codegen/cuda/standalone.h"
 #include "codegen/manifest.h"
 #include "runtime/cuda_abi.h"

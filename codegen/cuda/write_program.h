@@ -1,7 +1,7 @@
 // The files of an emitted program.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "codegen/cuda/emit.h"
 #include "codegen/program_folder.h"
