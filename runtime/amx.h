@@ -3,7 +3,8 @@
 
 namespace braid::rt {
 
-// Whether processor and operating system have them, which asks the system for their use by this process, once.
+// Returns whether the processor and the operating system support them. The first call asks the system to let
+// this process use them.
 bool has_amx_int8();
 bool has_amx_bf16();
 

@@ -1,10 +1,12 @@
-// Attention of generated CPU programs; ir::Attention (ir/graph.h) has its meaning. `kernel` plans one actual shape: queries are
-// split into tasks of up to 64 rows, each of which goes over its keys in blocks and keeps a maximum, a sum and a weighted sum of
-// values per row (the online softmax of Milakov and Gimelshein), so that no more than a block of scores ever exists. Where there are
-// few tasks, as in decoding, the keys are split too and the parts combined in order. The split depends on the shape alone:
-// results have the same bits for every number of threads.
+// Attention of generated CPU programs; ir::Attention (ir/graph.h) defines its meaning. `kernel` plans one
+// actual shape: queries are split into tasks of up to 64 rows. Each task goes over its keys in blocks and
+// keeps a maximum, a sum and a weighted sum of values per row (the online softmax of Milakov and Gimelshein),
+// so no more than a block of scores ever exists. Where there are few tasks, as in decoding, the keys are
+// split too and the parts are combined in order. The split depends on the shape alone: results have the same
+// bits for every number of threads.
 //
-// The loops (attention_kernels.inc) are built once per instruction set; the processor decides which of them run.
+// The loops (attention_kernels.inc) are built once per instruction set; the processor decides which of them
+// run.
 #pragma once
 
 #include <array>
@@ -50,8 +52,8 @@ struct AttentionArgs {
   void* out = nullptr;
 };
 
-// A kernel for one shape. It allocates nothing when it runs, and uses up to as many threads as omp_get_max_threads() returned
-// when it was made. One runs at a time.
+// A kernel for one shape. It allocates nothing when it runs, and uses at most the number of threads that
+// omp_get_max_threads() returned when it was made. One run at a time.
 class AttentionKernel {
  public:
   virtual ~AttentionKernel() = default;

@@ -23,7 +23,7 @@ struct AttentionTask {
   int64_t rows() const { return heads * queries; }
 };
 
-// What a task leaves behind, for up to kAttentionRows rows.
+// The intermediate result of a task, for up to kAttentionRows rows.
 struct AttentionPart {
   float* sums = nullptr;   // of exp(score - most) * value: [rows, padded(value_size)]
   float* most = nullptr;   // the largest score: [rows]
@@ -36,7 +36,8 @@ inline AttentionPart attention_part(const AttentionShape& s, float* at) {
   const int64_t sums = kAttentionRows * padded(s.value_size);
   return {at, at + sums, at + sums + kAttentionRows};
 }
-// Floats that a thread works in. In this order: queries, scores, masks of a block and these transposed, keys, values.
+// Returns the floats of a thread's work memory. It holds, in this order: queries, scores, masks of a block
+// and these transposed, keys, values.
 inline int64_t attention_work_floats(const AttentionShape& s) {
   return kAttentionRows * padded(s.head_size) + 3 * kAttentionRows * kAttentionKeys +
          kAttentionKeys * (padded(s.head_size) + padded(s.value_size));
@@ -77,8 +78,8 @@ inline float bool_mask(const AttentionShape& shape, uint8_t element) {
   if (shape.adds_fill) return element != 0 ? 0.0f : static_cast<float>(shape.fill);
   return element != 0 ? 1.0f : 0.0f;
 }
-// Whether the results of a row are 0, by the total of its exponentials. That of a row without a softmax is 0 or NaN; its sums may be
-// NaN, too.
+// Returns whether the results of a row are 0, given the total of its exponentials. A row without a softmax
+// has a total of 0 or NaN; its sums may be NaN, too.
 inline bool is_zero_row(const AttentionShape& shape, double total) {
   return !(total > 0) && (shape.keys == 0 || shape.undefined == UndefinedRows::zero ||
                           (shape.undefined == UndefinedRows::zero_if_masked && total == 0));

@@ -1,12 +1,13 @@
-// Products of f32 rows by weights of 4 or 8 bits that are quantised in blocks, which stay packed in memory: the extern kernel
-// `block_product`. Bits are the same on every processor and for every number of threads.
+// Products of f32 rows by weights of 4 or 8 bits that are quantised in blocks and stay packed in memory: the
+// extern kernel `block_product`. The bits are the same on every processor and for every number of threads.
 //
 //   y[r, c] = sum over k of x[r, k] * (q[c, k] - zero[c, k / block]) * scale[c, k / block]
 //
-// Element (c, k) of the weights lies in byte k * bits / 8 of row c, the first of two in the low bits. The sum is made of 16 sums,
-// each f32 and rounded after every operation:
+// Element (c, k) of the weights lies in byte k * bits / 8 of row c, the first of two in the low bits. The sum
+// is made of 16 sums, each f32 and rounded after every operation:
 //
-//   group   4 bits: 32 elements; lane l adds x[2l] * d[2l] + x[2l + 1] * d[2l + 1], where d = q - zero is exact
+//   group   4 bits: 32 elements; lane l adds x[2l] * d[2l] + x[2l + 1] * d[2l + 1], where d = q - zero
+//                   is exact
 //           8 bits: 16 elements; lane l adds x[l] * d[l]
 //   block   the groups of a block in order, beginning with 0; times the scale it is added to the lane's sum
 //   row     lanes l and l + 8, then l + 4, l + 2, l + 1
@@ -51,7 +52,8 @@ namespace avx512 {
 void block_columns(const BlockProduct& product, int64_t begin, int64_t end);
 }
 #endif
-// Fills `work`: the rows, padded with zeros, in each group of 4-bit weights the even elements before the odd ones.
+// Fills `work` with the rows, padded with zeros; for 4-bit weights, each group has its even elements before
+// its odd ones.
 void arrange_rows(const BlockProduct& product);
 
 }  // namespace braid::rt

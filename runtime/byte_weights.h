@@ -1,5 +1,5 @@
-// Products of f32 rows with constant weights of 8-bit integers or halves, which are widened to f32 in registers: with few rows,
-// reading the weights is all that counts. Private to the runtime library.
+// Products of f32 rows with constant weights of 8-bit integers or halves, which are widened to f32 in
+// registers: with few rows, reading the weights is all that counts. Private to the runtime library.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// The memory of tensors that have capacities (BraidTensorInfo::capacities), for callers that hold such tensors dense.
+// The memory of tensors that have capacities (BraidTensorInfo::capacities), for callers that hold such
+// tensors densely.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +33,8 @@ inline std::vector<int64_t> strides_of(std::span<const int64_t> room) {
   return strides;
 }
 
-// Calls copy(offset in the memory, offset in a dense tensor, bytes) for each piece of a tensor that is together in both.
+// Calls copy(offset in the memory, offset in a dense tensor, bytes) for each piece of a tensor that is
+// contiguous in both.
 template <class Copy>
 void for_each_piece(std::span<const int64_t> room, std::span<const int64_t> shape, size_t item,
                     const Copy& copy) {

@@ -68,11 +68,13 @@ class Gemm {
   Gemm(Gemm&&) noexcept;
   Gemm& operator=(Gemm&&) noexcept;
 
-  // Unless it returns cudaSuccess, nothing was prepared, and error() says why: cudaErrorNotSupported if the library lacks a type, an epilogue
-  // or, before version 13, arrays of pointers to halves that are no multiples of 16 bytes. The library's choice of an algorithm is the first of at most `most_algorithms`.
+  // Unless it returns cudaSuccess, nothing was prepared, and error() says why. Returns cudaErrorNotSupported
+  // if the library lacks a type or an epilogue. Arrays of pointers to halves with an alignment below 16 bytes
+  // need cuBLASLt 13.1. The library proposes at most `most_algorithms` algorithms, of which the first is
+  // chosen.
   cudaError_t prepare(const GemmProblem& problem, int most_algorithms = 1);
   int algorithms() const;
-  // What the next `run` uses; from 0. Changes workspace_bytes().
+  // Selects the algorithm of the next `run`; indices begin at 0. Changes workspace_bytes().
   void choose(int algorithm);
   size_t workspace_bytes() const;
   cudaError_t run(const GemmOperands& operands, cudaStream_t stream) const;

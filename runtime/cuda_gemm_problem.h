@@ -1,4 +1,4 @@
-// What a matrix product computes; runtime/cuda_gemm.h runs it.
+// The description of a matrix product; runtime/cuda_gemm.h runs it.
 #pragma once
 
 #include <compare>
@@ -44,12 +44,14 @@ struct GemmBatch {
 
 inline constexpr int kMostGemmBatches = 8;
 
-// A product of a step at the present dims, as its operands lie in memory. runtime/cuda/batches.h makes calls of the library of it.
+// A product of a step at the present dims, as its operands lie in memory. runtime/cuda/batches.h turns it
+// into calls of the library.
 struct BatchedGemm {
   GemmProblem matrices;  // of one pair: without batch, strides and alignments
   int levels = 0;        // batch dimensions, outermost first
   GemmBatch level[kMostGemmBatches] = {};
-  // Bytes from a multiple of 16 to the first element. C, which is read if `beta` is not 0, has the layout of D.
+  // Bytes from a multiple of 16 to the first element. C, which is read if `beta` is not 0, has the layout of
+  // D.
   int64_t offset_a = 0, offset_b = 0, offset_c = 0, offset_d = 0;
 };
 

@@ -1,6 +1,6 @@
-// What a generated CUDA program includes: device functions, the base of its class, and its table of functions. It is
-// parsed once per architecture, so it includes few standard headers; the sources in runtime/cuda/ are built once and
-// not with each program.
+// The header that a generated CUDA program includes: device functions, the base of its class, and its table
+// of functions. It is parsed once per architecture, so it includes few standard headers. The sources in
+// runtime/cuda/ are built once and not with each program.
 #pragma once
 
 #include "runtime/cuda/instance.h"

@@ -13,18 +13,22 @@ namespace braid::rt {
 
 class CudaLibrary {
  public:
-  // `id`: of the compilation. It stays loaded, as threads of the device may still run. ProgramError kCannotOpen.
+  // `id`: of the compilation. The library stays loaded, as threads of the device may still run. Throws
+  // ProgramError kCannotOpen.
   CudaLibrary(const std::string& path, const std::string& name, uint64_t id);
 
   const BraidCudaProgram& table() const { return *table_; }
   decltype(&braid_cuda_host_run) host_run() const;
   const BraidCudaSessionCalls& session_calls() const;
-  // Of the emulated device: what its checkers have found since the last call, by any program of this process. Empty on GPUs.
+  // Returns the findings of the emulated device's checkers since the last call, for all programs of this
+  // process. Empty on GPUs.
   std::string take_findings() const;
-  // The emulated device only: runs `steps` and calls `visit` with what it has counted of each kernel meanwhile. Call when nothing runs.
+  // The emulated device only: runs `steps` and calls `visit` with the counts of each kernel meanwhile. Call
+  // when nothing runs.
   void count_kernels(const std::function<void()>& steps,
                      const std::function<void(const BraidKernelCounts&)>& visit) const;
-  // The emulated device only: resources that programs of this process have left are findings from now on. Call when none is open.
+  // The emulated device only: from now on, resources that programs of this process have not released are
+  // findings. Call when no program is open.
   void report_leaks() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a program declares about its memory: the buffers of its plan and, for each step, which of their bytes the
+// A program's declarations about its memory: the buffers of its plan and, for each step, the bytes that the
 // step touches.
 //
 //   BRAID_STEP(plan_, 3, compute_, reads(buffer_h, 0, 32 * dim_rows), writes(buffer_y, 0, 4 * dim_rows));
@@ -6,8 +6,8 @@
 //   ...
 //   BRAID_STEPS_END(plan_, compute_, true);
 //
-// The emulated device holds every access against it (runtime/emulated/planned_memory.h). On a GPU the macros are
-// empty.
+// The emulated device checks every access against them (runtime/emulated/planned_memory.h). On a GPU the
+// macros are empty.
 #pragma once
 
 #include <cstdint>
@@ -75,13 +75,14 @@ constexpr bool step(Touches...) {
 
 namespace braid::emulated {
 
-// This thread's next operations, until the next call, belong to the step. What is born at it is born on `stream`.
+// This thread's operations belong to step `number` until the next call. Buffers whose lives begin at the step
+// are born on `stream`.
 void begin_step(const rt::cuda::PlannedMemory& plan, int number, cudaStream_t stream,
                 std::initializer_list<rt::cuda::Touch> touches);
-// After the last step of a run. If the run is complete, what is still alive in arena and segment dies on `stream`,
-// which must follow all that the run has enqueued.
+// Call after the last step of a run. If the run is complete, the buffers in arena and segment die on
+// `stream`, which must follow everything that the run has enqueued.
 void end_steps(const rt::cuda::PlannedMemory& plan, cudaStream_t stream, bool complete);
-// The program gives up what it has enqueued, because a peer is lost: what a step should have written may be missing.
+// The program gives up the steps that it has enqueued, because a peer is lost: their writes may be missing.
 void abandon_plan(const rt::cuda::PlannedMemory& plan);
 // Before the memory is freed.
 void forget_plan(const rt::cuda::PlannedMemory& plan);

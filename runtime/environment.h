@@ -1,6 +1,6 @@
-// Environment variables: each is declared once, by its name and its valid values, and read by these functions. An empty value
-// counts as unset. An invalid one is an error that names the variable, so that, say, a mistyped time-out is not silently
-// replaced. docs/communication.md lists all variables.
+// Environment variables: each is declared once, with its name and its valid values, and read by these
+// functions. An empty value counts as unset. An invalid one is an error that names the variable: for example,
+// a mistyped time-out is not silently replaced. docs/communication.md lists all variables.
 #pragma once
 
 #include <array>

@@ -8,12 +8,14 @@
 //   tiles           the same with AVX-512 (tile_kernels.h)
 //   matrix-vector   few rows: our own kernels, which stream b (or its packed form) once; no set-up per shape
 //   oneDNN sgemm    other f32 operands with a unit stride in each matrix, one call per batch matrix
-//   byte tiles      8-bit integers with sums in int32 (integer_gemm.h): constant b packed once, any other for each call
+//   byte tiles      8-bit integers with sums in int32 (integer_gemm.h): constant b packed once, any other
+//                   for each call
 //   halves          f16 and bf16 with a constant b and sums in f32 (half_gemm.h)
 //   widened bytes   f32 rows with a constant b of 8-bit integers (byte_weights.h), which are read as they are
 //   generic loops   all other types and strides
 //
-// Our own kernels (gemm_kernels.inc) are built once per instruction set; the processor decides which of them run.
+// Our own kernels (gemm_kernels.inc) are built once per instruction set; the processor decides which of them
+// run.
 #pragma once
 
 #include <array>
@@ -29,8 +31,8 @@ namespace braid::rt {
 inline constexpr int kMaxGemmBatchRank = 6;
 inline constexpr int kMaxPostOps = 4;
 
-// What happens to the sum before it is stored, in this order. Vectors have n elements; the matrix is laid
-// out like c, with which it shares no memory. Both have c's type.
+// The operations on the sum before it is stored, in this order. Vectors have n elements; the matrix is laid
+// out like c and shares no memory with it. Both have c's type.
 enum class PostOp : uint8_t {
   none,
   scale,
@@ -78,15 +80,16 @@ struct GemmShape {
 inline constexpr int64_t kTileColumns = 256;  // at most
 inline constexpr int64_t kWholeColumns = 64;
 
-// Sums of a product: rows [row, row + rows), counted over all batch matrices, and columns [column, column + columns). Of products, and of
-// convolutions of one group or of one filter per group, that have up to kWholeColumns columns, these are all columns.
+// Sums of a product: rows [row, row + rows), counted over all batch matrices, and columns [column, column +
+// columns). A tile has all columns if the product, or the convolution of one group or of one filter per
+// group, has up to kWholeColumns columns.
 struct GemmTile {
   const int32_t* sums = nullptr;
   int64_t sums_row = 0;  // elements from row to row
   int64_t row = 0, rows = 0, column = 0, columns = 0;
 };
-// Computes the result from tiles of sums while they lie in the first-level cache, on several threads at once. `f` must
-// outlive the call that it is given to.
+// Computes the result from tiles of sums while they lie in the first-level cache, on several threads at once.
+// `f` must outlive the call that receives this object.
 struct FinishTile {
   void (*call)(const void* context, const GemmTile& tile) = nullptr;
   const void* context = nullptr;
@@ -149,8 +152,8 @@ class GemmLibrary {
   // result is invalid if the library would use b unchanged: the caller then keeps using b.
   PackedMatrix pack(int64_t k, int64_t n, const float* b, int64_t b_row, int64_t b_col, int64_t typical_m);
 
-  // The same for 8-bit integers (`type`: i8 or u8), for products with rows of `a_type`: 8-bit integers or f32; and for halves
-  // of `a_type`. The result is always valid if b has elements.
+  // The same for 8-bit integers (`type`: i8 or u8), for products with rows of `a_type`: 8-bit integers or
+  // f32; and for halves of `a_type`. The result is always valid if b has elements.
   PackedMatrix pack(DType a_type, DType type, int64_t k, int64_t n, const void* b, int64_t b_row,
                     int64_t b_col);
 

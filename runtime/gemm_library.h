@@ -1,4 +1,5 @@
-// What gemm.cc shares with the file that calls oneDNN, or stands in for it. Private to the runtime library.
+// Declarations shared by gemm.cc and the file that calls oneDNN, or the one that replaces it in builds
+// without oneDNN. Private to the runtime library.
 #pragma once
 
 #include <omp.h>
@@ -25,7 +26,8 @@ struct PackedMatrix::Impl {
 // Those of this processor.
 const GemmKernels& own_kernels();
 
-// A library's kernels for packed and for plain f32 operands. Throws std::runtime_error with the library's message.
+// A library's kernels for packed and for plain f32 operands. Throws std::runtime_error with the library's
+// message.
 class LibraryGemm {
  public:
   virtual ~LibraryGemm() = default;

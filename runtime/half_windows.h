@@ -1,5 +1,5 @@
-// Convolutions of halves (f16 or bf16) by f32 kernels, for processors and libraries that have none: operands become f32, the result
-// is rounded once. Private to the runtime library.
+// Convolutions of halves (f16 or bf16) by f32 kernels, for processors and libraries without kernels for
+// halves: operands become f32, the result is rounded once. Private to the runtime library.
 #pragma once
 
 #include <memory>

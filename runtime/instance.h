@@ -102,8 +102,8 @@ class Instance {
     if (times_ != nullptr) [[unlikely]]
       begin_node(index);
   }
-  // Starts collective `index` of the table with `count` elements (CollectiveCall::count). True for a rank that is
-  // not in the group.
+  // Starts collective `index` of the table with `count` elements (CollectiveCall::count). True for a rank
+  // that is not in the group.
   bool start(size_t index, int64_t count, const void* input, void* output);
   bool wait(size_t index);
   bool release(size_t index);
@@ -169,7 +169,8 @@ namespace abi {
 
 BraidStatus report(BraidStatus status, const char* message);  // for last_error(null)
 const char* reported();
-// BRAID_INVALID_ARGUMENT if this processor lacks one of the features (runtime/processor.h) that a program was built for.
+// Returns BRAID_INVALID_ARGUMENT if this processor lacks one of the features (runtime/processor.h) that a
+// program was built for.
 BraidStatus check_processor(uint32_t features);
 // Converts the exception being handled to a status and reports its message.
 BraidStatus current_exception() noexcept;

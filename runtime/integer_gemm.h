@@ -1,11 +1,13 @@
-// Products of 8-bit integers with sums in int32 that wrap, exact on every processor. Private to the runtime library.
+// Products of 8-bit integers with sums in int32 that wrap, exact on every processor. Private to the runtime
+// library.
 //
-// The kernels multiply unsigned rows by signed columns, which is what processors have instructions for. With x' the stored form of
-// an element (signed rows plus 128, unsigned columns minus 128):
+// The kernels multiply unsigned rows by signed columns, because processors have instructions for these. With
+// x' the stored form of an element (signed rows plus 128, unsigned columns minus 128):
 //
 //   sum a*b = sum a'*b' - [a is signed] 128 * sum_k b'[k, n] + [b is unsigned] 128 * sum_k a[m, k]
 //
-// The sums of columns are made once for a constant b, those of rows while the rows are brought into their stored form.
+// The sums of columns are made once for a constant b, those of rows while the rows are brought into their
+// stored form.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +39,8 @@ struct BytePanels {
 inline size_t panel_bytes(int64_t k, int64_t n) {
   return static_cast<size_t>(byte_depth(k) * byte_panels(n) * kBytePanel);
 }
-// Panels [begin, end) of b and their sums, into memory of panel_bytes(k, n) and of byte_panels(n) * 64 numbers.
+// Packs panels [begin, end) of b and their sums into memory of panel_bytes(k, n) bytes and of byte_panels(n)
+// * 64 numbers.
 void pack_panels(DType type, int64_t k, int64_t n, const void* b, int64_t b_row, int64_t b_col, int64_t begin,
                  int64_t end, int8_t* data, int32_t* column_sums);
 
@@ -66,8 +69,8 @@ struct ByteTile {
   const int8_t* ahead = nullptr;
   int64_t ahead_bytes = 0;
 };
-// Positions of a depthwise convolution: sums[r * sums_row + c] = sum over taps k of a[r * taps + k][first + c] * weights[k, c], for 64 channels at
-// most.
+// Positions of a depthwise convolution: sums[r * sums_row + c] = sum over taps k of a[r * taps + k][first +
+// c] * weights[k, c], for at most 64 channels.
 struct ByteTaps {
   const uint8_t* const* a = nullptr;  // per position and tap; zeros for what is outside
   int64_t positions = 0, first = 0, taps = 0, channels = 0;
@@ -111,7 +114,7 @@ class ByteRows {
   virtual int64_t direct_stride() const { return 0; }
   virtual void copy(int64_t row, uint8_t* to) const = 0;
 };
-// What becomes of a tile.
+// The consumer of finished tiles.
 class ByteSums {
  public:
   virtual ~ByteSums() = default;

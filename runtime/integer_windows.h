@@ -1,5 +1,5 @@
-// Convolutions of 8-bit integers with constant weights (integer_gemm.h): windows become rows of a product, depthwise ones are summed
-// directly. Private to the runtime library.
+// Convolutions of 8-bit integers with constant weights (integer_gemm.h): windows become rows of a product,
+// depthwise ones are summed directly. Private to the runtime library.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ inline bool is_byte_convolution(const ConvolutionShape& s) {
   return s.type == DType::i8 || s.type == DType::u8;
 }
 
-// Of one library. Packed weights are shared by shapes with other sizes of the image.
+// The kernels of one library. Shapes that differ only in the size of the image share packed weights.
 class ByteWindows {
  public:
   // The kernel must not outlive this object. `b` are weights that never change.

@@ -1,5 +1,5 @@
-// Counts of a program's kernels by the emulated device (runtime/emulated/README.md, "Counts"), for a caller that opens the
-// program by name.
+// Counts of a program's kernels by the emulated device (runtime/emulated/README.md, "Counts"), for a caller
+// that opens the program by name.
 #pragma once
 
 #include <cstdint>

@@ -54,8 +54,8 @@ inline int64_t check_index(int64_t value, int64_t size, IndexError* error, int32
   return static_cast<uint64_t>(value) < static_cast<uint64_t>(size) ? value
                                                                     : bad_index(value, size, error, site);
 }
-// An index that is made of truth values, hidden from the compiler: GCC (12.2, -O3) reads a[truth ? 1 : 0] with the vector's mask as
-// offsets, all ones for 1.
+// Hides an index that is made of truth values from the compiler: GCC (12.2, -O3) reads a[truth ? 1 : 0] with
+// the vector's mask, which is all ones for 1, as offsets.
 template <class T>
 inline T opaque_index(T x) {
   asm("" : "+r"(x));
@@ -208,10 +208,11 @@ inline int64_t min_key(double x) { return x != x ? -0x7fffffffffffffff - 1 : ord
 inline float from_key(int32_t k) { return std::bit_cast<float>(k ^ ((k >> 31) & 0x7fffffff)); }
 inline double from_key(int64_t k) { return std::bit_cast<double>(k ^ ((k >> 63) & 0x7fffffffffffffff)); }
 
-// ------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------------------
 // casts
 
-// a or b. Without a branch, whose ways compilers would follow through what comes after it, and not make vectors of them.
+// Returns a or b without a branch. Compilers would follow both ways of a branch through the code after it,
+// and not vectorise that code.
 template <class T>
 inline T either(bool condition, T a, T b) {
   using Bits = std::conditional_t<sizeof(T) == 8, int64_t, int32_t>;
@@ -219,8 +220,9 @@ inline T either(bool condition, T a, T b) {
   return std::bit_cast<T>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
 }
 
-// A floating point number as a number of the narrow integer type To: truncates and saturates, NaN becomes 0. Both bounds are numbers of From,
-// and what is between them is one of int32, so that this is a minimum and a maximum.
+// Converts a floating point number to a number of the narrow integer type To: truncates and saturates, NaN
+// becomes 0. Both bounds are numbers of From, and all values between them fit int32, so this is a minimum and
+// a maximum.
 template <class To, class From>
 inline int32_t saturated(From x) {
   constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min()),

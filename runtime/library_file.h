@@ -15,9 +15,9 @@ enum class SealNeed { required, if_present };
 // their own libraries from generated source have no seal.
 void check_library(const std::string& path, SealNeed need, uint64_t id = 0);
 
-// Loads a checked library, for good. The dynamic linker answers a path under which it has loaded a library with that one, even
-// if the file is another one by now, because the model has been compiled again; `is_it` says whether a handle is the file's.
-// The path must have a folder, such as "./". Throws ProgramError(kCannotOpen).
+// Loads a checked library, for good. For a path that it has loaded before, the dynamic linker returns the old
+// library, even if the file has been replaced because the model was compiled again; `is_it` says whether a
+// handle belongs to the file. The path must have a folder, such as "./". Throws ProgramError(kCannotOpen).
 void* open_library(const std::string& path, const std::function<bool(void* handle)>& is_it);
 
 }  // namespace braid::rt

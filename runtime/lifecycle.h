@@ -24,7 +24,7 @@ struct PlannedBuffer {
   int64_t offset, bytes;
   int32_t first_step, last_step;
 };
-// What one step does to one buffer.
+// How one step uses one buffer.
 struct PlannedTouch {
   int32_t buffer;
   bool reads, writes;

@@ -1,5 +1,5 @@
-// What the kernels that call oneDNN have in common, and what differs between its versions 2.6 and 3. Private to the runtime
-// library.
+// Code shared by the kernels that call oneDNN, and the differences between its versions 2.6 and 3. Private to
+// the runtime library.
 #pragma once
 
 #include <cstddef>
@@ -94,8 +94,8 @@ inline bool is_reference(const char* implementation) {
   return std::string(implementation).find("ref") != std::string::npos;
 }
 
-// The arguments of a primitive. oneDNN's own execute takes them in an unordered_map; the C interface underneath takes a
-// plain array.
+// The arguments of a primitive. oneDNN's own execute takes them in an unordered_map; the C interface
+// underneath takes a plain array.
 class PrimitiveArgs {
  public:
   void add(int id, const dnnl::memory::desc& desc, const dnnl::engine& engine) {

@@ -1,4 +1,5 @@
-// Convolutions by plain loops, slow: what neither the library takes nor a kernel of our own (window_kernels_own.h).
+// Convolutions by plain, slow loops, for shapes that neither the library nor a kernel of our own
+// (window_kernels_own.h) supports.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,7 @@
 
 namespace braid::rt {
 
-// Of f32.
+// For f32 operands.
 std::unique_ptr<WindowKernel> plain_convolution(const ConvolutionShape& shape, int threads);
 
 }  // namespace braid::rt

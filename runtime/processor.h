@@ -1,4 +1,4 @@
-// What this processor executes.
+// The instruction sets and features of this processor.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// The dims and shapes of a program's tensors, and checks of what a step is given: for the tables of both kinds of programs
-// (BraidProgram, BraidCudaProgram), which have these members under the same names.
+// The dims and shapes of a program's tensors, and checks of the tensors that a step is given. They serve the
+// tables of both kinds of programs (BraidProgram, BraidCudaProgram), which have these members under the same
+// names.
 #pragma once
 
 #include <algorithm>

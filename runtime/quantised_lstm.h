@@ -1,7 +1,8 @@
-// The recurrent part of a layer with 8-bit weights (com.microsoft's DynamicQuantizeLSTM), for the extern kernel
-// `quantised_lstm` and the interpreter. At each step the states of all sequences are quantised together, as
-// DynamicQuantizeLinear does, and multiplied by the weights as integers. A loop of the IR cannot do that: it would need the
-// extremes of a step before its product. Sizes are in elements; tensors are row-major.
+// The recurrent part of a layer with 8-bit weights (com.microsoft's DynamicQuantizeLSTM), for the extern
+// kernel `quantised_lstm` and the interpreter. At each step the states of all sequences are quantised
+// together, as DynamicQuantizeLinear does, and multiplied by the weights as integers. A loop of the IR cannot
+// do that: it would need the extremes of a step before its product. Sizes are in elements; tensors are
+// row-major.
 #pragma once
 
 #include <cmath>

@@ -1,9 +1,9 @@
-// Recurrent layers of generated CPU programs, in one direction; ir::Recurrence (ir/graph.h) has their meaning. Only generated
-// source includes it: activations are functors that the compiler inlines.
+// Recurrent layers of generated CPU programs, in one direction; ir::Recurrence (ir/graph.h) defines their
+// meaning. Only generated source includes this file: activations are functors that the compiler inlines.
 //
-// The recurrent products are matrix products of the program (RecurrentProducts). A thread computes the same columns of the state
-// in every step, with those of the products that they need: half of the weights stay in its cache, and there is one barrier
-// per step.
+// The recurrent products are matrix products of the program (RecurrentProducts). A thread computes the same
+// columns of the state in every step, and the columns of the products that these need. So its part of the
+// weights stays in its cache, and there is one barrier per step.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,8 @@ using Vector = float;  // there are none
 inline constexpr int64_t kVectorElements = 1;
 #endif
 
-// The usual activations, of a value and of a vector of values. Others are functors of the program, which have no kVectors.
+// The usual activations, of a value and of a vector of values. Others are functors of the program, without
+// kVectors.
 struct Sigmoid {
   static constexpr bool kVectors = kVectorElements > 1;
   template <class T>
@@ -71,8 +72,8 @@ void write(T* p, V value) {
   if constexpr (!std::is_same_v<V, Vector> || kVectorElements == 1) store(*p, value);
 }
 
-// What a layer has, known when the program is compiled: a test of it within the loop over the columns of the state would
-// keep that loop from being vectorised.
+// The variants of a layer, known when the program is compiled: testing them within the loop over the columns
+// of the state would keep that loop from being vectorised.
 struct RecurrenceForm {
   bool reverse = false;
   bool linear_before_reset = false;  // gru
@@ -131,8 +132,9 @@ struct RecurrenceArgs {
   }
 };
 
-// run(part, rows, work, begin, end): rows [batch, hidden] times columns [begin, end) of the weights of a part of the gates, into the same
-// columns of `work`; `end` 0: all columns, by as many threads as are useful.
+// run(part, rows, work, begin, end) multiplies rows [batch, hidden] by columns [begin, end) of the weights of
+// a part of the gates, and writes the same columns of `work`. `end` 0: all columns, by as many threads as are
+// useful.
 template <class Run>
 struct RecurrentProducts {
   int64_t block;  // parts begin at multiples of it; 0: there are none
@@ -141,7 +143,7 @@ struct RecurrentProducts {
 template <class Run>
 RecurrentProducts(int64_t, Run) -> RecurrentProducts<Run>;
 
-// Of the state, for one thread.
+// The columns of the state that one thread computes.
 struct Columns {
   int64_t begin = 0, end = 0;
   bool all = true;
@@ -149,7 +151,8 @@ struct Columns {
 
 // Multiplications in a step below which a second thread costs more than it saves.
 inline constexpr int64_t kParallelProducts = 100000;
-// Of the team. Without one there must be none: the caller's threads may be a team of their own.
+// A barrier of the team. Without a team there must be no barrier: the caller's threads may be a team of their
+// own.
 inline void wait_for_team(const Columns& columns) {
   if (columns.all) return;
 #pragma omp barrier
@@ -193,8 +196,8 @@ void for_each_step(const Args& args, const Products& products, int64_t gates, co
   for (int64_t k = 0; k < cells; ++k) args.h[k] = last[k];
 }
 
-// The state before step t. It is the y of the step before, which no other step writes: one barrier per step is enough. With lengths, y
-// is 0 behind the end of a row, and h keeps the state.
+// The state before step t. It is the y of the step before, which no other step writes: one barrier per step
+// is enough. With lengths, y is 0 after the end of a row, and h keeps the state.
 template <class Args>
 const typename Args::Storage* state_before(const Args& args, int64_t t) {
   if constexpr (Args::kForm.lengths) return args.h;
@@ -203,7 +206,8 @@ const typename Args::Storage* state_before(const Args& args, int64_t t) {
   return first ? args.initial_h : args.y + before * args.batch * args.hidden;
 }
 
-// Asks for what lies in another thread's cache before it is needed: all lines together take about the time of one.
+// Prefetches elements that lie in another thread's cache: fetching all lines together takes about the time of
+// one.
 template <class T>
 void prefetch(const T* first, int64_t elements) {
   constexpr int64_t kLine = 64;
@@ -213,8 +217,8 @@ void prefetch(const T* first, int64_t elements) {
 }
 inline constexpr int64_t kMostPrefetched = 8192;  // elements
 
-// Where `work` has column j of gate k of `gates`: what one thread computes is adjacent within a row. Between columns of other threads
-// its lines would be fetched ahead by them and lost again.
+// The position in `work` of column j of gate k of `gates`: one thread's columns are adjacent within a row.
+// Between columns of other threads, their prefetches would take its lines, which would then be lost again.
 struct WorkColumns {
   int64_t gates;
   Columns columns;
@@ -239,8 +243,8 @@ void multiply(const Args& args, const Products& products, int part, int64_t gate
   }
 }
 
-// Calls f(row) for all rows, by as many threads as are useful. A region that turns out to need one thread would make a team of it,
-// which takes longer than the work of a step.
+// Calls f(row) for all rows, by as many threads as are useful. A parallel region that turns out to need one
+// thread would still make a team of it, which takes longer than the work of a step.
 template <class Args, class F>
 void for_each_row(const Args& args, const Columns& columns, const F& f) {
   if (!columns.all || args.batch == 1 || args.batch * args.hidden < kParallelCells) {
@@ -251,9 +255,9 @@ void for_each_row(const Args& args, const Columns& columns, const F& f) {
   for (int64_t row = 0; row < args.batch; ++row) f(row);
 }
 
-// Calls cell(row, column, before) for every element, or vector of them if kVectors, of the columns of the state of active rows
-// and stores what it returns, the new state, in y; rows that are not active keep their state. On return all threads may
-// read the new state.
+// Calls cell(row, column, before) for each of `columns` of the state of active rows, or for vectors of them
+// if kVectors. Stores the new state, which `cell` returns, in y; rows that are not active keep their state.
+// On return all threads may read the new state.
 template <bool kVectors, class Args, class Cell>
 void update_state(const Args& args, int64_t t, const Columns& columns, const Cell& cell) {
   using T = typename Args::Storage;
@@ -288,15 +292,15 @@ void update_state(const Args& args, int64_t t, const Columns& columns, const Cel
   wait_for_team(columns);
 }
 
-// Whether the loop over the columns of the state has vectors that are written out. Compilers vectorise the other one too, with
-// twice as many instructions for these activations.
+// Returns whether the loop over the columns of the state uses explicit vectors. Compilers vectorise the other
+// loop too, with twice as many instructions for these activations.
 template <class Args, class... F>
 constexpr bool vectors() {
   return std::is_same_v<typename Args::Storage, float> && !Args::kForm.clip && (OfVectors<F> && ...);
 }
 
-// Replaces the sums of gate k of `gates` by their activation, peephole included. A loop of its own for each gate: a cell's whole chain
-// of dependent instructions is longer than what a processor looks ahead.
+// Replaces the sums of gate k of `gates` by their activation, peephole included. Each gate has a loop of its
+// own: a cell's whole chain of dependent instructions is longer than the processor's instruction window.
 template <class Args, class F>
 void activate(const Args& args, int64_t t, const Columns& columns, int64_t gates, int64_t k, const F& f) {
   using Sum = typename Args::Value;

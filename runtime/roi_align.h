@@ -1,6 +1,6 @@
-// One element of RoiAlign, for the extern kernel `roi_align` on host and device: the mean or the maximum over a grid
-// of bilinear samples in one bin of a region. How many samples a bin has may depend on the region, therefore this
-// is no loop of the IR. The arithmetic is that of ONNX's definition, in T.
+// One element of RoiAlign, for the extern kernel `roi_align` on host and device: the mean or the maximum over
+// a grid of bilinear samples in one bin of a region. The number of samples of a bin may depend on the region,
+// therefore this is no loop of the IR. The arithmetic is that of ONNX's definition, in T.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,9 @@ BRAID_HOST_DEVICE inline bool roi_align_neighbours(T at, int64_t size, int64_t& 
   return true;
 }
 
-// The samples of a bin that may lie inside of an image of this size, and at most two beside them on each side. A bin that has as many
-// samples as pixels may be much larger than the image, or infinite.
+// Returns the samples of a bin that may lie inside of an image of this size, and at most three more on each
+// side; all `count` if `sampling_ratio` is positive. A bin that has as many samples as pixels may be much
+// larger than the image, or infinite.
 struct RoiAlignSamples {
   int64_t begin, end;
 };

@@ -30,7 +30,7 @@ std::string guard_error(const Table& table, const int64_t* dims, const char* gua
   return text;
 }
 
-// Of a BraidCudaProgram: either of them, or empty.
+// Returns the error of either kind for a BraidCudaProgram, or an empty text.
 template <class Table>
 std::string size_error(const Table& table, const int64_t* dims) {
   std::string error = bounds_error(table, dims);

@@ -1,5 +1,6 @@
-// Our own kernels for products with packed weights and for depthwise convolutions of channels-last images, f32, with 512-bit
-// vectors. They compute a tile of the result in registers and apply the epilogue while it lies in the first-level cache.
+// Our own kernels for products with packed weights and for depthwise convolutions of channels-last images,
+// f32, with 512-bit vectors. They compute a tile of the result in registers and apply the epilogue while it
+// lies in the first-level cache.
 #pragma once
 
 #include <omp.h>
@@ -17,14 +18,15 @@ namespace braid::rt {
 
 inline constexpr int64_t kTilePixels = 7;  // at most; sizes of images are often multiples of it
 
-// A convolution of each channel with its own taps; two spatial dimensions, channels adjacent. Strides count elements.
+// A convolution of each channel with its own taps; two spatial dimensions, channels adjacent. Strides count
+// elements.
 struct DepthwiseShape {
   int64_t channels = 0;
   std::array<int64_t, 2> in = {}, out = {}, taps = {}, stride = {}, dilation = {}, pad = {};
   int64_t a_batch = 0, out_batch = 0;
   std::array<int64_t, 2> a_spatial = {}, out_spatial = {};
   Epilogue epilogue;
-  // Of a row of the result, from left to right.
+  // A tile of a row of the result; tiles go from left to right.
   struct Tile {
     int64_t x = 0, pixels = 0;
     bool border = false;  // some taps are outside of the image
@@ -70,9 +72,10 @@ inline bool suits_tiles(int64_t width) {
   return tile_kernels() != nullptr && width > 0 && width % 16 == 0 && width <= 64;
 }
 
-// Calls run(part) for parts of `rows` times `columns`, one per thread, split where the busiest thread has the least to do. Each thread
-// reads all rows, or all columns, from memory: if columns are panels of `panel_width` columns, of which there are more than rows, they
-// are what is split unless the busiest thread then has much more to do.
+// Calls run(part) for parts of `rows` times `columns`, one per thread, split where the busiest thread has the
+// least to do. Each thread reads all rows, or all columns, from memory. Therefore the columns are split if
+// they are panels of `panel_width` columns with more columns than rows, unless the busiest thread then has
+// much more to do.
 template <class Run>
 void split_tiles(int threads, int64_t rows, int64_t columns, const Run& run, int64_t panel_width = 0) {
   if (threads <= 1) return run(TilePart{0, rows, 0, columns});

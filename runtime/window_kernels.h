@@ -1,7 +1,9 @@
-// Convolutions and pools of generated CPU programs, f32, in any dense layout; ir::Convolution and ir::Pooling (ir/graph.h)
-// have their meaning. oneDNN computes them, or plain loops where it has no kernel and in a build without it. Weights that are constant are packed once per
-// layout. Convolutions of halves with constant weights are oneDNN's where the processor multiplies such, and f32 ones otherwise
-// (half_windows.h). Convolutions of 8-bit integers with constant weights, which are not transposed, have kernels of our own (integer_windows.h).
+// Convolutions and pools of generated CPU programs, f32, in any dense layout; ir::Convolution and ir::Pooling
+// (ir/graph.h) define their meaning. oneDNN computes them; plain loops do where it has no kernel and in a
+// build without it. Constant weights are packed once per layout. Convolutions of halves with constant weights
+// use oneDNN where the processor multiplies halves, and f32 kernels otherwise (half_windows.h). Convolutions
+// of 8-bit integers with constant weights, which are not transposed, have kernels of our own
+// (integer_windows.h).
 #pragma once
 
 #include <array>
@@ -66,7 +68,7 @@ class WindowKernel {
  public:
   virtual ~WindowKernel() = default;
   virtual void run(const WindowArgs& args) const = 0;
-  // What oneDNN calls its implementation, for tests and tuning.
+  // The implementation's name, oneDNN's own one if it computes this shape, for tests and tuning.
   virtual const char* name() const = 0;
 };
 

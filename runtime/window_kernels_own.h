@@ -1,6 +1,6 @@
-// Convolutions that we compute ourselves where the processor has 512-bit vectors (tile_kernels.h): those with one tap and
-// depthwise ones, of channels-last images, with constant weights. Against oneDNN 2.6, which has kernels for both, they gain most
-// where an activation follows: its exponential takes twice as long.
+// Convolutions that we compute ourselves where the processor has 512-bit vectors (tile_kernels.h): those with
+// one tap and depthwise ones, of channels-last images, with constant weights. oneDNN 2.6 has kernels for
+// both; ours gain most where an activation follows, because oneDNN's exponential takes twice as long.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace braid::rt {
 
-// Of one library. Packed weights are shared by shapes with other sizes of the image.
+// The kernels of one library. Shapes that differ only in the size of the image share packed weights.
 class OwnWindows {
  public:
   // Null for all other convolutions. The kernel must not outlive this object.

@@ -1,6 +1,7 @@
-// The GPU's approximations of 1/x, 1/sqrt(x) and 2^x: one instruction each, without a call. NVIDIA states their errors: 1, 2 and 2 ulp.
-// Denormal operands and results of the first and the last count as 0. The emulated device errs by as much, up or down as the operand's
-// bits say. So tests on it hold what is built on these.
+// The GPU's approximations of 1/x, 1/sqrt(x) and 2^x: one instruction each, without a call. NVIDIA states
+// their errors as 1, 2 and 2 ulp. The first and the last treat denormal operands and results as 0. The
+// emulated device errs by as much, up or down as the operand's bits say, so tests on it cover code that is
+// built on these.
 #pragma once
 
 #include <cmath>

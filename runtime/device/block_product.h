@@ -1,5 +1,5 @@
-// The extern kernel `block_product` on the device (runtime/host/block_product.h says what it computes): 16 threads, its lanes, make
-// one element of the result, with the same bits.
+// The extern kernel `block_product` on the device (runtime/host/block_product.h says what it computes): 16
+// threads, its lanes, make one element of the result, with the same bits.
 #pragma once
 
 #include "runtime/device/shared_memory.h"

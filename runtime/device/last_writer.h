@@ -1,5 +1,5 @@
-// The extern kernel `last_writer` on the device (runtime/host/last_writer.h says what it computes): each thread
-// searches the writer of its position, last one first, so that the result does not depend on timing.
+// The extern kernel `last_writer` on the device (runtime/host/last_writer.h says what it computes): each
+// thread searches the writers from the last one for its position, so the result does not depend on timing.
 #pragma once
 
 #include "runtime/extern_kernel.h"

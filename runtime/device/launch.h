@@ -19,8 +19,8 @@
 
 namespace braid::rt::cuda {
 
-// Bytes of a kernel's parameters, each at its alignment. CUDA 12.1 and later pass up to 32,764 on every device that
-// Braid supports.
+// Returns the bytes of a kernel's parameters, each at its alignment. CUDA 12.1 and later pass up to 32,764 on
+// every device that Braid supports.
 template <class... Parameters>
 constexpr size_t parameter_bytes() {
   size_t bytes = 0;

@@ -344,7 +344,7 @@ BRAID_DEVICE_MATH(round, ::rintf(x), ::rint(x))  // ties to even
 // --------------------------------------------------------------------------------------------- threads and
 // checks
 
-// Of a grid-stride loop over [0, n) in one dimension.
+// This thread's first index, and the stride, of a one-dimensional grid-stride loop over [0, n).
 template <class Index>
 __device__ inline Index first_index() {
   return static_cast<Index>(blockIdx.x) * static_cast<Index>(blockDim.x) + static_cast<Index>(threadIdx.x);

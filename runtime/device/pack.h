@@ -3,7 +3,7 @@
 
 namespace braid::rt::device {
 
-// Of a pack of n elements, in bytes: one access moves no more than 16.
+// The alignment in bytes of a pack of n elements: one access moves at most 16 bytes.
 template <class T, int n>
 constexpr size_t kPackAlignment = sizeof(T) * n < 16 ? sizeof(T) * n : 16;
 

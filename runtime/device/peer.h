@@ -5,10 +5,11 @@
 // A pointer implies no order: only stream order, events, collectives and flags ensure that a peer has written
 // what is read, and that it is not overwritten before it is read.
 //
-// A program whose kernels read peers' memory defines BRAID_PEER_ACCESS before including cuda_program.h, and is given the
-// peers' pointers (peer_group.h). Those come from NCCL's device API (NCCL 2.28), which costs seconds of compile time, in one
-// kernel that is built once (runtime/cuda/peer_segments.cu). A source that defines BRAID_PEER_WINDOWS may ask for them by
-// itself. Peers are the ranks reachable by load and store (NCCL's LSA team), which on one node is the whole communicator.
+// A program whose kernels read peers' memory defines BRAID_PEER_ACCESS before including cuda_program.h, and
+// is given the peers' pointers (peer_group.h). The pointers come from NCCL's device API (NCCL 2.28), which
+// costs seconds of compile time. Therefore one kernel asks for them, and is built once
+// (runtime/cuda/peer_segments.cu). A source that defines BRAID_PEER_WINDOWS may ask for them itself. Peers
+// are the ranks reachable by load and store (NCCL's LSA team), which on one node is the whole communicator.
 #pragma once
 
 #if defined(BRAID_EMULATED_DEVICE) || defined(BRAID_PEER_WINDOWS)

@@ -1,10 +1,10 @@
 // Collectives whose kernels read peers' memory: one-shot and two-shot all-reduce, all-gather and
 // reduce-scatter.
 //
-// What peers read or write lies at equal offsets in their segments, which are a symmetric window. Every kernel begins with a barrier of
-// all ranks, after which operands are written and results may be, and ends with another one, after which
-// operands may be overwritten. Each block synchronises only with the block of the same index on the other
-// ranks; a kernel is done when all its blocks are.
+// Operands and results lie at equal offsets in all ranks' segments, which are a symmetric window. Every
+// kernel begins with a barrier of all ranks, after which operands are written and results may be, and ends
+// with another one, after which operands may be overwritten. Each block synchronises only with the block of
+// the same index on the other ranks; a kernel is done when all its blocks are.
 //
 // Reductions apply the operation in rank order, in float for half types, so all ranks get the same bits.
 #pragma once

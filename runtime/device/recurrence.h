@@ -1,8 +1,9 @@
-// Recurrent layers in one direction, a block per row of the batch; ir::Recurrence (ir/graph.h) has their meaning. Not fast: every
-// block reads all weights in every step.
+// Recurrent layers in one direction, one block per row of the batch; ir::Recurrence (ir/graph.h) defines
+// their meaning. Not fast: every block reads all weights in every step.
 //
-// The threads of a block share the columns of the state, and each always has the same ones. The old h is y of the step
-// before, which nobody overwrites: a step needs one barrier, and one more where a gate of all columns is needed (gru).
+// The threads of a block share the columns of the state, and each thread always has the same ones. The old h
+// is the y of the step before, which no later step overwrites. So a step needs one barrier, and one more if a
+// gate of all columns is needed (gru).
 #pragma once
 
 #include "runtime/device/math.h"
@@ -55,7 +56,7 @@ struct RecurrentLayer {
   }
 };
 
-// What a step of one row has at hand.
+// The operands of one step of one row.
 template <class T, class Sum>
 struct RecurrentStep {
   const RecurrentLayer<T, Sum>& layer;
@@ -75,8 +76,8 @@ struct RecurrentStep {
   }
 };
 
-// Calls step(RecurrentStep) for the steps of this block's rows; it computes `after`, whose other columns are there after the
-// barrier that follows.
+// Calls step(RecurrentStep) for each step of this block's rows. `step` computes this thread's columns of
+// `after`; those of other threads are valid after the barrier that follows.
 template <class T, class Sum, class Step>
 __device__ void for_each_step(const RecurrentLayer<T, Sum>& l, int64_t gates, const Step& step) {
   const int64_t width = gates * l.hidden;

@@ -48,8 +48,9 @@ struct Limits<unsigned long> : UnsignedLimits<unsigned long> {};  // uint64_t of
 template <>
 struct Limits<unsigned long long> : UnsignedLimits<unsigned long long> {};
 
-// An operation is a struct with a neutral element and a binary apply. Integers wrap. Maximum and Minimum propagate NaN, as
-// ONNX's ReduceMax and ReduceMin do; for floats the GPU has an instruction, which differs in the sign of zero at most.
+// An operation is a struct with a neutral element and a binary apply. Integers wrap. Maximum and Minimum
+// propagate NaN, as ONNX's ReduceMax and ReduceMin do; for floats the GPU has an instruction, which differs
+// in the sign of zero at most.
 struct Sum {
   template <class T>
   static __device__ T neutral() {
@@ -111,7 +112,8 @@ constexpr int kColumnParts = 8;  // warps that share the elements of the same co
 __device__ inline int thread_in_block() {
   return static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
 }
-// threadIdx.y in blocks whose rows are warps. The shuffle tells nvcc that all lanes have the same, so that loops over it diverge nowhere.
+// Returns threadIdx.y in blocks whose rows are warps. The shuffle tells nvcc that all lanes have the same
+// value, so that loops over it do not diverge.
 __device__ inline int warp_in_block() {
 #ifdef BRAID_EMULATED_DEVICE
   return static_cast<int>(threadIdx.y);
@@ -165,8 +167,8 @@ __device__ T block_reduce(T value) {
   return value;
 }
 
-// Reduces over the threads with the same threadIdx.x of a block of kWarpSize x kColumnParts, element by element and in the order of
-// threadIdx.y.
+// Reduces over the threads with the same threadIdx.x of a block of kWarpSize x kColumnParts, element by
+// element and in the order of threadIdx.y.
 template <class Op, class T, int n>
 __device__ Pack<T, n> column_reduce(Pack<T, n> value) {
   using Elements = Pack<T, n>;

@@ -1,4 +1,5 @@
-// The extern kernel `roi_align` on the device (runtime/host/roi_align.h has its operands): a thread per element.
+// The extern kernel `roi_align` on the device (runtime/host/roi_align.h defines its operands): a thread per
+// element.
 #pragma once
 
 #include "runtime/extern_kernel.h"

@@ -24,7 +24,7 @@
 
 namespace braid::rt::device {
 
-// The rows of a block of `bytes` bytes: in dynamic shared memory, or where the block has its part of `spilled`.
+// Returns the block's rows of `bytes` bytes: in dynamic shared memory, or in the block's part of `spilled`.
 template <bool in_shared>
 __device__ inline unsigned char* block_rows(unsigned char* spilled, int64_t bytes) {
   if constexpr (in_shared) {

@@ -1,9 +1,12 @@
-// A square of elements in shared memory: a block writes it by rows and reads it by columns, both without bank conflicts.
+// A square of elements in shared memory: a block writes it by rows and reads it by columns, both without bank
+// conflicts.
 //
-//   transposes:  tile.store(row, column, the 16 bytes that a lane has loaded), __syncthreads(), then tile.element(k, row)
+//   transposes:  tile.store(row, column, the 16 bytes that a lane has loaded), __syncthreads(),
+//                then tile.element(k, row)
 //
-// Element (row, column) lies in pack column / pack of its row. The packs of a row change places by an exclusive or with row / pack. So lanes that take
-// the same column of rows `pack` apart find them in different banks, and a row needs no padding.
+// Element (row, column) lies in pack column / pack of its row. The packs of a row are permuted by an
+// exclusive or with row / pack. So lanes that read the same column of rows `pack` apart use different banks,
+// and a row needs no padding.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +25,7 @@ __host__ __device__ constexpr int64_t tile_count(int64_t others, int64_t a, int6
   return others * ((a + side - 1) / side) * ((b + side - 1) / side);
 }
 
-// Of memory for kSize packs, one per block.
+// A tile in the block's memory for kSize packs.
 template <class T, int pack>
 struct Tile {
   static constexpr int kSide = tile_side(pack), kPacks = kSide / pack, kSize = kSide * kPacks;

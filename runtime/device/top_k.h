@@ -1,5 +1,5 @@
-// The extern kernel `top_k` on the device (runtime/host/top_k.h says what it computes): each thread counts how many
-// elements of its row come before its own. Quadratic in the length of a row.
+// The extern kernel `top_k` on the device (runtime/host/top_k.h says what it computes): each thread counts
+// how many elements of its row come before its own. Quadratic in the length of a row.
 #pragma once
 
 #include "runtime/extern_kernel.h"

@@ -1,4 +1,5 @@
-// The extern kernel `write_rows` on the device (runtime/host/write_rows.h says what it computes): a thread per element.
+// The extern kernel `write_rows` on the device (runtime/host/write_rows.h says what it computes): one thread
+// per element.
 #pragma once
 
 #include "runtime/dtype.h"
