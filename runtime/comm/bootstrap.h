@@ -33,7 +33,7 @@ Status find_rank_environment(RankEnvironment* out);
 // The World of this process as its launcher set it up. All ranks must be on this machine.
 Status join_world_from_environment(const WorldOptions& options, std::unique_ptr<World>* out);
 
-// What each rank runs. Returns 0 on success, like main.
+// The function that each rank runs. Returns 0 on success, like main.
 using RankFunction = std::function<int(World&)>;
 
 struct LaunchOptions {

@@ -1,5 +1,5 @@
-// Checks all environment variables that a run of a compiled program reads, for callers that report errors before they start
-// anything. Those that describe the ranks are read by find_rank_environment().
+// Checks all environment variables that a run of a compiled program reads, for callers that report errors
+// before they start anything. find_rank_environment() reads those that describe the ranks.
 #pragma once
 
 #include "runtime/comm/status.h"

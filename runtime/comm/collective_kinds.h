@@ -10,7 +10,7 @@
 
 namespace braid::rt {
 
-// What one member contributes or receives, in multiples of CollectiveCall::count.
+// The data that one member contributes or receives, in multiples of CollectiveCall::count.
 enum class Blocks : uint8_t {
   none,
   one,

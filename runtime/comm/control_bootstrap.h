@@ -1,4 +1,4 @@
-// How the ranks of a run get their control channel: at MASTER_ADDR and MASTER_PORT where the launcher gives both, as
+// Sets up the control channel of a run's ranks: at MASTER_ADDR and MASTER_PORT if the launcher gives both, as
 // torchrun does, otherwise through a World, whose engine (shared memory or MPI) lets the ranks meet.
 #pragma once
 
@@ -16,11 +16,12 @@ namespace braid::rt {
 inline constexpr NumberVariable kMasterPort{"MASTER_PORT", 1, 65535};
 inline constexpr NumberVariable kPortVariables[] = {{"BRAID_MASTER_PORT", 1, 65535}, kMasterPort};
 
-// Where rank 0 listens, from MASTER_ADDR and MASTER_PORT; *out stays empty without both. torchrun's own store may have that port
-// (TORCHELASTIC_USE_AGENT_STORE), which then does not count. BRAID_MASTER_PORT counts before MASTER_PORT.
+// Returns where rank 0 listens, from MASTER_ADDR and MASTER_PORT; *out stays empty without both.
+// BRAID_MASTER_PORT has precedence over MASTER_PORT. torchrun's own store may use MASTER_PORT
+// (TORCHELASTIC_USE_AGENT_STORE), which is then ignored.
 Status master_address(std::optional<control::Address>* out);
 
-// What this process must keep for as long as the channel.
+// The objects that this process must keep as long as the channel.
 struct Control {
   std::unique_ptr<World> world;  // null if it was not needed
   std::unique_ptr<ControlChannel> channel;

@@ -1,5 +1,5 @@
-// The CUDA runtime API and NCCL for the runtime's own sources, which the host compiler builds: once, not with each
-// program. Standard headers are included before it: on the emulated device CUDA's qualifiers are macros.
+// The CUDA runtime API and NCCL for the runtime's own sources, which the host compiler builds: once, not with
+// each program. Standard headers are included before it: on the emulated device CUDA's qualifiers are macros.
 #pragma once
 
 #ifdef BRAID_EMULATED_DEVICE

@@ -9,7 +9,7 @@ namespace {
 
 int64_t size_of(GemmType type) { return type == GemmType::kFloat32 ? 4 : 2; }
 
-// What the addresses of all matrices are multiples of, at most 16 bytes.
+// Returns the largest power of two, at most 16, that divides the addresses of all matrices in bytes.
 int alignment(const BatchedGemm& product, int64_t offset, GemmType type, int64_t GemmBatch::*step) {
   int64_t common = std::gcd(int64_t{16}, offset);
   for (int k = 0; k < product.levels; ++k) common = std::gcd(common, product.level[k].*step * size_of(type));
@@ -45,7 +45,8 @@ BatchedGemm folded(const BatchedGemm& product) {
     }
     out.level[out.levels++] = next;
   }
-  // Rows of all matrices in one, if they have the right operand in common, or columns, if they have the left one.
+  // Merges the rows of all matrices into one if they share the right operand, or the columns if they share
+  // the left one.
   GemmProblem& p = out.matrices;
   const auto pitch = [](int64_t leading, int64_t dense) { return leading == 0 ? dense : leading; };
   while (out.levels > 0) {

@@ -1,16 +1,17 @@
-// Products with batch dimensions as calls of the matrix library. Sizes and steps are numbers here: whether dimensions merge and how operands are
-// aligned is decided for the present dims, not proved from symbols.
+// Products with batch dimensions as calls of the matrix library. Sizes and steps are numbers here: whether
+// dimensions merge and how operands are aligned is decided for the present dims, not proved from symbols.
 #pragma once
 
 #include "runtime/cuda_gemm_problem.h"
 
 namespace braid::rt::cuda {
 
-// Without dimensions of size 1; neighbours are merged if one step describes both, and the innermost becomes rows or columns of one matrix if
-// that has the same products.
+// Removes dimensions of size 1 and merges neighbours that one step describes. The innermost dimensions become
+// rows or columns of one matrix if that matrix has the same products.
 BatchedGemm folded(const BatchedGemm& product);
 
-// One call, or several of one problem. Each dimension is a stride of the problem, in arrays of pointers, or repeats the call.
+// One call, or several calls of one problem. Each dimension is a stride of the problem, part of the arrays of
+// pointers, or a repetition of the call.
 struct GemmCalls {
   GemmProblem problem;
   int pointers = 0, repeats = 0;  // dimensions, outermost first

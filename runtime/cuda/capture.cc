@@ -7,8 +7,8 @@
 
 namespace braid::rt::cuda {
 
-// Of a run that is to be enqueued: decides what comes out of a graph, captures what is due, and returns the whole step's
-// graph, or null.
+// Called for a run before it is enqueued: decides which parts come from a graph, captures those that are due,
+// and returns the whole step's graph, or null.
 cudaGraphExec_t InstanceCore::captured_step() {
   CapturedSteps& captured = current_->captured;
   const uint64_t run = captured.next_run();
@@ -23,7 +23,7 @@ cudaGraphExec_t InstanceCore::captured_step() {
   return captured.find(pointers_);
 }
 
-// What cannot be captured is enqueued instead: the caller gets no error.
+// A step that cannot be captured is enqueued instead: the caller gets no error.
 void InstanceCore::capture_step(CapturedSteps& captured) {
   const cudaStream_t compute = program_.compute_, communication = program_.communication_;
   const Failure before = failure_;

@@ -1,9 +1,9 @@
-// What is captured for one set of dims: whole steps, by the caller's pointers, and each collective alone.
+// The graphs captured for one set of dims: whole steps, by the caller's pointers, and each collective alone.
 //
-// NCCL requires that all ranks capture a collective, or none. When something is captured therefore depends on nothing but
-// how often the dims have been used, which is the same on all ranks. The pointers of a run, which may recur on one rank
-// and not on another, decide only whether this rank launches a whole step or its kernels one by one: the collectives come
-// out of a graph in either case.
+// NCCL requires that all ranks capture a collective, or none. So the time of a capture depends only on how
+// often the dims have been used, which is the same on all ranks. The pointers of a run may recur on one rank
+// and not on another. They decide only whether this rank launches a whole step or its kernels one by one: the
+// collectives come from a graph in either case.
 #pragma once
 
 #include <cstddef>
@@ -27,14 +27,15 @@ class CapturedSteps {
  public:
   // Counts a run.
   uint64_t next_run() { return ++runs_; }
-  // Whether that run's step is to be captured. Which pointers the caller alternates between, or that it has changed them,
-  // shows in two successive runs, so those are captured, at growing distances.
+  // Returns whether the step of that run is to be captured. Two successive runs show the pointers that the
+  // caller alternates between, or that it has changed them. So pairs of successive runs are captured, at
+  // growing distances.
   static bool due(uint64_t run, uint64_t first);
 
   // The step that was captured with these pointers, or null.
   cudaGraphExec_t find(const std::vector<const void*>& pointers);
-  // Keeps the step, in place of the one that was launched least recently, whose graph takes over the new addresses if it
-  // may be updated. False if the step cannot be instantiated.
+  // Keeps the step, if necessary in place of the one that was launched least recently. That one's graph takes
+  // over the new addresses if it may be updated. Returns false if the step cannot be instantiated.
   bool keep(cudaGraph_t graph, const std::vector<const void*>& pointers, bool may_update);
 
   std::vector<Graph> collectives;  // in the order of the calls

@@ -1,5 +1,5 @@
-// The part of an instance that its generated code does not see: what `create` makes, what is prepared per dims,
-// the step's way onto the streams, and what has gone wrong.
+// The part of an instance that its generated code does not see: the resources made by `create`, the state
+// prepared per dims, the enqueuing of steps on the streams, and the errors.
 #pragma once
 
 #include <map>
@@ -47,7 +47,8 @@ class InstanceCore : private Reporter {
     uint64_t used = 0;  // count of prepare() at the last use
   };
   static constexpr size_t kMostPrepared = 1024, kMostCaptured = 32;
-  // How a step's collectives reach their stream: as calls; each captured, and launched from its graph; from that graph.
+  // How a step's collectives reach their stream: as calls; each captured and launched from its graph;
+  // launched from graphs captured earlier.
   enum class Collectives { kCalled, kCaptured, kLaunched };
 
   bool read_options(const BraidCudaCreateInfo& info);

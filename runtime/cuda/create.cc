@@ -33,12 +33,14 @@ bool InstanceCore::set_up(const BraidCudaCreateInfo& info) {
     if (info.comm == nullptr) return fail(BRAID_INVALID_ARGUMENT, "create: the program needs a communicator");
     if (!groups_.join(static_cast<ncclComm_t>(info.comm), timeout_ms_)) return lost_peer();
   }
-  // What a rank cannot have by itself keeps the others from waiting for it in the collectives that follow.
+  // A rank may fail here by itself. Then the others must not wait for it in the collectives that follow, so
+  // all agree first.
   const bool has_all = check_device() && make_memory() && upload(info, false) && upload(info, true) &&
                        program_.set_up_kernels() && (!peers || watch_.make(timeout_ms_));
   if (!groups_.all_agree(has_all, host_flag_, program_.error_flag_, program_.compute_)) return lost_peer();
   if (!groups_.make() || !segment_.register_with(groups_, program_.compute_)) return lost_peer();
-  // A rank that is done may destroy its instance at once, and with it the window whose address others are still asking for.
+  // A rank that is done may destroy its instance at once, and with it the window whose address others still
+  // ask for.
   if (layout_.peer_groups != nullptr &&
       !groups_.all_agree(true, host_flag_, program_.error_flag_, program_.compute_))
     return lost_peer();

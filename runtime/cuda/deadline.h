@@ -1,4 +1,4 @@
-// How long something may take: a time-out that began at construction; negative: for ever.
+// A time limit that begins at construction; negative: without end.
 #pragma once
 
 #include <chrono>

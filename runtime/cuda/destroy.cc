@@ -6,7 +6,7 @@ namespace braid::rt::cuda {
 
 namespace {
 
-// Weights that a step may still read for ever.
+// Keeps weights for the rest of the process, because a step may still read them.
 void keep(std::vector<std::shared_ptr<DeviceWeights>> weights) {
   static auto& kept = *new std::pair<std::mutex, std::vector<std::vector<std::shared_ptr<DeviceWeights>>>>();
   const std::lock_guard lock(kept.first);
@@ -27,11 +27,12 @@ void InstanceCore::tear_down() {
   const int64_t timeout = timeout_ms_ < 0 ? kTimeoutMs : timeout_ms_;
   (void)cudaSetDevice(device_);
   if (overdue_) give_up();
-  // After a failure, peers may have work that never ends because of it, and that looks at this rank's segment.
+  // After a failure, peers may have work that never ends because of it, and that reads this rank's segment.
   if (!idle(timeout) || broken_) give_up();
   for (auto& [dims, prepared] : prepared_) prepared->captured.clear();
   if (!idle(timeout)) {
-    // Something else keeps the device from the step, such as the caller's stream. Freeing memory would wait for it.
+    // Something else delays the step on the device, such as the caller's stream. Freeing memory would wait
+    // for it.
     groups_.abort();
     keep(std::move(weights_));
     return;

@@ -1,4 +1,4 @@
-// What went wrong last in an instance, and how its parts say so.
+// An instance's latest error, and how the parts of the instance report one.
 #pragma once
 
 #include <string>

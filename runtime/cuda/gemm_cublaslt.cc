@@ -1,10 +1,11 @@
-// Matrix multiplication on a GPU by cuBLASLt. Arrays of pointers go to cuBLAS, whose kernels for halves read 16 bytes at once without a look at
-// the addresses; for halves that lie otherwise cuBLASLt takes such arrays since version 13.1.
+// Matrix multiplication on a GPU by cuBLASLt. Arrays of pointers go to cuBLAS. Its kernels for halves read 16
+// bytes at once without checking the addresses; for halves with a smaller alignment cuBLASLt takes such
+// arrays since version 13.1.
 //
-// cuBLASLt's epilogues require a bias along the rows of a column-major D. A row-major D[m,n] is a column-major
-// [n,m], so we compute D' = B' * A' with the operands exchanged: each row-major matrix is passed as the
-// column-major matrix of the same bytes, and our bias[n] lies along the rows.
-// The emulated device has products of its own.
+// cuBLASLt's epilogues require a bias along the rows of a column-major D. A row-major D[m,n] is a
+// column-major [n,m], so we compute D' = B' * A' with the operands exchanged: each row-major matrix is passed
+// as the column-major matrix of the same bytes, and our bias[n] lies along the rows. The emulated device has
+// its own products.
 #ifndef BRAID_EMULATED_DEVICE
 
 #include <cublasLt.h>
@@ -21,8 +22,9 @@
 namespace braid::rt::cuda {
 namespace {
 
-// A library's handles: each is bound to one device's context, so there is one per device, made at first use and never
-// destroyed (the library may be unloaded before static objects are).
+// Returns a library's handle for the current device. Each handle is bound to one device's context, so there
+// is one per device. It is made at first use and never destroyed, because the library may be unloaded before
+// static objects are.
 template <class Handle, cublasStatus_t (*Create)(Handle*)>
 Handle handle_of_device(cublasStatus_t* status) {
   static std::mutex mutex;

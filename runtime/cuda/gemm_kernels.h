@@ -1,5 +1,6 @@
-// Kernels beside the matrix library's: the matrices of a batched product whose batch dimensions no single stride describes, as
-// arrays of pointers; and products over an axis of size 0, which the library may refuse.
+// Kernels in addition to the matrix library's. One makes arrays of pointers to the matrices of a batched
+// product whose batch dimensions no single stride describes. The other computes products over an axis of size
+// 0, which the library may refuse.
 #pragma once
 
 #include "runtime/cuda/api.h"

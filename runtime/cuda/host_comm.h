@@ -1,5 +1,6 @@
-// The communicator that a host program makes for its ranks. No call of it waits for a peer for ever: it is made with
-// `blocking = 0` and asked for its state, until the caller gives up; then it is aborted.
+// The communicator that a host program makes for its ranks. No call waits for a peer without end: the
+// communicator is made with `blocking = 0` and its state is polled until the caller gives up; then it is
+// aborted.
 #pragma once
 
 #include <chrono>
@@ -28,7 +29,8 @@ class HostComm {
     return e == ncclInProgress || e == ncclSuccess ? settle(give_up) : e;
   }
 
-  // Of ranks that have all come to this end; otherwise it is aborted.
+  // Finalizes and destroys the communicator if `well`, i.e. if all ranks come to this end; otherwise aborts
+  // it.
   void release(bool well, const GiveUp& give_up) {
     if (comm_ == nullptr) return;
     if (well) well = finished(ncclCommFinalize(comm_), give_up);

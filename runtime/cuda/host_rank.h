@@ -1,5 +1,6 @@
-// One rank of a program for host code that has no CUDA of its own: device, communicator and instance, how it waits for the
-// device and for other ranks, and what went wrong. braid_cuda_host_run and sessions (runtime/cuda_session.h) are made of it.
+// One rank of a program for host code that has no CUDA of its own: device, communicator and instance, its
+// waits for the device and for other ranks, and its errors. braid_cuda_host_run and sessions
+// (runtime/cuda_session.h) are built from it.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +35,8 @@ class HostRank {
       : options_(options), program_(*options.program), peers_(options.peers), rank_(peers_.rank) {}
   HostRank(const HostRank&) = delete;
   HostRank& operator=(const HostRank&) = delete;
-  // Members of derived classes, such as device memory, go before the instance: release_instance() in their destructors.
+  // Derived classes call release_instance() in their destructors: their members, such as device memory, end
+  // before this destructor runs.
   ~HostRank() {
     release_instance();
     comm_.release(status_ == BRAID_OK, giving_up());
@@ -70,13 +72,13 @@ class HostRank {
     message_ = options_.name_the_rank ? "rank " + std::to_string(rank_) + ": " + message : message;
     return false;
   }
-  // What may have failed because of another rank.
+  // Reports a failure that another rank may have caused.
   bool fail_together(const std::string& message, bool consequence = false) {
     char text[kText] = "";
     const int found = peers_.missing(peers_.user, overdue(), text, sizeof text);
     const bool missing = found > 0;  // negative: the others wait for this rank
     const bool said = found == 0 || message.find(text) != std::string::npos;
-    // What fails in `create` fails on all ranks because of the first.
+    // If one rank fails in `create`, all ranks fail because of it.
     const bool after = instance_ == nullptr && peers_.lost(peers_.user) != 0;
     return fail(BRAID_COMM_ERROR, said ? message : message + ": " + text, consequence || missing || after);
   }
@@ -112,13 +114,15 @@ class HostRank {
 
   // In milliseconds, how long this many steps may take together.
   int64_t time_of(int steps) const {
-    constexpr int64_t kYearMs = 365LL * 24 * 3600 * 1000;  // as good as for ever, and may be added to a time
+    // practically without end, and may be added to a time
+    constexpr int64_t kYearMs = 365LL * 24 * 3600 * 1000;
     const int64_t count = std::max(steps, 1);
     return options_.timeout_ms < 0 ? kYearMs : std::min(options_.timeout_ms, kYearMs / count) * count;
   }
 
-  // Waits for the latest `steps` steps. One that is overdue has failed if a rank is missing; otherwise all of them may
-  // together take as long as that many. Looks are short, as a lost rank is known here before the step is overdue.
+  // Waits for the latest `steps` steps. A step that is overdue has failed if a rank is missing; otherwise all
+  // of them may together take `steps` times the time-out. It looks at short intervals, because a lost rank is
+  // known here before the step is overdue.
   bool await(int steps = 1) {
     wait_for(time_of(steps));
     for (;;) {
@@ -153,7 +157,8 @@ class HostRank {
   void wait_no_more() { question_ = Clock::time_point::max(); }
   bool overdue() const { return Clock::now() > question_; }
 
-  // BraidCudaCreateInfo's: nobody is missing before a rank is lost or a wait is overdue.
+  // The callback of BraidCudaCreateInfo. It reports missing ranks only after a rank is lost or a wait is
+  // overdue.
   static int missing(void* user, int step_overdue, char* text, uint64_t bytes) {
     HostRank& self = *static_cast<HostRank*>(user);
     const BraidCudaHostPeers& peers = self.peers_;
@@ -206,7 +211,7 @@ class HostRank {
   }
 
   BraidStatus status_ = BRAID_OK;
-  Clock::time_point question_ = Clock::time_point::max();  // from when on a wait asks who is missing
+  Clock::time_point question_ = Clock::time_point::max();  // from when on a wait asks for missing ranks
   bool consequence_ = false;                               // of another rank's failure
   std::string message_;
 };

@@ -20,7 +20,8 @@ class Rank : public braid::rt::cuda::HostRank {
       : HostRank(options_of(run, peers)), run_(run), mine_(run.peers != nullptr ? 0 : rank_) {}
   ~Rank() {
     release_instance();
-    // What the device may still run uses the rest, and freeing it would wait for ever: it is left to the end of the process.
+    // The device may still run work that uses the rest, and freeing it would wait without end. It is left to
+    // the end of the process.
     if (run_.peers != nullptr && status() != BRAID_OK && running_) return;
     for (void* memory : memory_) cudaFree(memory);
     for (const auto* events : {&begins_, &ends_}) {

@@ -1,4 +1,5 @@
-// What ranks that are threads of one process know of each other: the same as processes do (BraidCudaHostPeers).
+// Connects ranks that are threads of one process, with the same functions that processes have
+// (BraidCudaHostPeers).
 #pragma once
 
 #include <algorithm>

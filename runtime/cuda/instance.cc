@@ -1,4 +1,4 @@
-// What generated code calls in a step, and the functions of a program's table.
+// The functions that generated code calls in a step, and the functions of a program's table.
 #include <algorithm>
 #include <memory>
 #include <new>
@@ -77,7 +77,7 @@ device::PeerGroup Instance::peers(int index) const { return core_->segment_.peer
 
 namespace {
 
-// Of the last create that failed on this thread.
+// The message of the last create that failed on this thread.
 std::string& reported() {
   thread_local std::string message;
   return message;
@@ -93,7 +93,7 @@ BraidStatus report(BraidStatus status, const char* function, const char* why) no
 
 InstanceCore& core(BraidCudaInstance* i) { return reinterpret_cast<Instance*>(i)->core(); }
 
-// What `call` of the core returns. Nothing is thrown out of a function of the table.
+// Returns the result of `call` on the core. The functions of the table throw nothing.
 template <class Call>
 BraidStatus guarded(BraidCudaInstance* i, const char* function, Call call) noexcept {
   if (i == nullptr) return report(BRAID_INVALID_ARGUMENT, function, "null instance");

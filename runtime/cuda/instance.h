@@ -1,5 +1,5 @@
-// The base of a generated program's class, which declares what its step may call. The rest of an instance is its core
-// (core.h).
+// The base of a generated program's class, which declares the functions that its step may call. The rest of
+// an instance is its core (core.h).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class InstanceCore;
 
 class Instance {
  public:
-  // What a generated program describes besides its table.
+  // The parts of a generated program's description that its table does not have.
   struct Layout {
     int oldest_architecture = 0;
     int events = 0;
@@ -84,13 +84,14 @@ class Instance {
   // Comes before one that is a kernel of our own.
   void comes_to_collective();
 
-  // Rows of a kernel that spills: whether they fit into a block's shared memory, otherwise how many blocks to launch.
+  // For a kernel that spills: whether its rows fit into a block's shared memory, otherwise how many blocks to
+  // launch.
   bool fits_shared(int64_t bytes) const { return bytes <= most_shared_; }
   unsigned spill_blocks(int64_t count) const {
     return static_cast<unsigned>(count < most_spilling_ ? count : most_spilling_);
   }
   unsigned char* spilled() const { return static_cast<unsigned char*>(workspace_); }
-  // Of these, those that do not fit.
+  // The rows of a kernel; spilled_bytes returns the memory for those that do not fit.
   struct Rows {
     int64_t count, bytes;
   };
@@ -104,8 +105,9 @@ class Instance {
   bool compute_records(int event);
   bool communication_records(int event);
 
-  // Runs number `index` of `products`, as prepared for the current dims. Operands: their first matrices; those that the product lacks are
-  // null. `residual` is added to the sums and has the layout of D.
+  // Runs product `index` of `products`, as prepared for the current dims. The operands are their first
+  // matrices, or null if the product has no such operand. `residual` is added to the sums and has the layout
+  // of D.
   bool gemm(int index, const void* a, const void* b, const void* bias, const void* residual, void* d);
 
   bool call_extern(BraidExternKernel kernel, std::initializer_list<BraidTensorView> reads,

@@ -1,4 +1,5 @@
-// What each node of a step costs: its nodes run one after the other, on both streams, with an event between them.
+// The cost of each node of a step: its nodes run one after the other, on both streams, with an event between
+// them.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +17,12 @@ class NodeProfile : private Reporter {
   // Where costs of so many nodes are written to; null: no longer.
   bool start(BraidCudaNodeCost* costs, int nodes);
   bool on() const { return costs_ != nullptr; }
-  // A step begins; its next node does; it has enqueued all of them. `communication` is null without collectives.
+  // `begin` starts a step, `next_node` its next node, and `end` follows its last node. `communication` is
+  // null without collectives.
   void begin();
   void next_node(cudaStream_t compute, cudaStream_t communication);
   bool end(cudaStream_t compute, cudaStream_t communication);
-  // Of a step that is done.
+  // Writes the costs of a step that is done.
   bool write();
   void release();
 

@@ -1,4 +1,4 @@
-// What the caller knows about the other ranks (BraidCudaCreateInfo).
+// The caller's knowledge of the other ranks (BraidCudaCreateInfo).
 #pragma once
 
 #include <string>
@@ -16,7 +16,8 @@ class OtherRanks {
 
   bool known() const { return missing_ != nullptr; }
   bool lost() const { return lost_ != nullptr && lost_(user_) != 0; }
-  // ": " and which are missing; empty if nobody knows of one. May wait until it is known.
+  // Returns ": " and the names of the missing ranks; empty if none is known to be missing. May wait until
+  // this is known.
   std::string missing(bool overdue) const {
     char text[512] = "";
     if (missing_ == nullptr || missing_(user_, overdue ? 1 : 0, text, sizeof(text)) == 0) return "";

@@ -23,8 +23,9 @@ class Products : private Reporter {
  public:
   Products(const BraidCudaProgram& table, Failure& failure) : Reporter(failure), table_(table) {}
 
-  // A problem that is prepared already, for other dims, is not prepared again. With BRAID_CUDA_TUNE=1 the algorithm of a new one is the
-  // fastest of those that the library proposes, measured on `stream`.
+  // Prepares `products` for the current dims, except problems that are already prepared for other dims. With
+  // BRAID_CUDA_TUNE=1 a new problem gets the fastest of the algorithms that the library proposes, measured on
+  // `stream`.
   bool prepare(const std::vector<BatchedGemm>& products, std::vector<PreparedProduct>& out,
                cudaStream_t stream);
   // `operands`: the first matrices.

@@ -46,7 +46,8 @@ bool InstanceCore::check_operands(const void* const* inputs, void* const* output
   return true;
 }
 
-// What is not memory of this device would end the process's use of the GPU at the first access.
+// Checks that the pointer is memory of this device: otherwise the first access would end the process's use of
+// the GPU.
 bool InstanceCore::check_memory(const char* what, const BraidTensorInfo& tensor, bool empty,
                                 const void* pointer, const void** known) {
   if (empty || pointer == *known) return true;
@@ -79,7 +80,7 @@ bool InstanceCore::enqueue(cudaStream_t stream) {
   watched_ = executed;
   collectives_ = Collectives::kCalled;
   const cudaGraphExec_t graph = graphs_ && executed && !profile_.on() ? captured_step() : nullptr;
-  // What is captured now allocates.
+  // Capturing collectives allocates memory, so such a run has no StepScope.
   std::optional<StepScope> scope;
   if (collectives_ != Collectives::kCaptured) scope.emplace(stream != nullptr ? stream : compute);
   if (stream != nullptr) {

@@ -23,8 +23,8 @@ int reachable_peers([[maybe_unused]] ncclComm_t comm) {
 #endif
 }
 
-// Without symmetric memory NCCL 2.28 answers with a local registration, which is no window that a kernel can read: it lies in
-// the host's memory.
+// Without symmetric memory NCCL 2.28 returns a local registration, which lies in the host's memory and is no
+// window that a kernel can read.
 bool is_symmetric(ncclWindow_t window) {
   if (window == nullptr) return false;
 #ifdef BRAID_EMULATED_DEVICE

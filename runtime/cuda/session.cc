@@ -45,7 +45,7 @@ class HostSession : private Alone, public HostRank {
     if (instance_ != nullptr && status() == BRAID_OK && await(steps_) && threads == nullptr)
       (void)all_at(kFinished, time_of(1));
     release_instance();
-    // What the device may still run uses them, and freeing them would wait for ever.
+    // The device may still run work that uses them, and freeing them would wait without end.
     if (threads == nullptr && status() != BRAID_OK && running_) return;
     if (own_stream_) (void)cudaStreamDestroy(stream_);
     if (mark_ != nullptr) (void)cudaEventDestroy(mark_);

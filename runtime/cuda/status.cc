@@ -1,4 +1,4 @@
-// What has gone wrong on the device or with a peer, and waiting for a step.
+// Errors of the device or of a peer, and waiting for a step.
 #include "runtime/cuda/core.h"
 #include "runtime/cuda/deadline.h"
 
@@ -29,14 +29,15 @@ bool InstanceCore::healthy() {
 
 namespace {
 
-// Whether a kernel of this rank has failed, after which NCCL's calls fail as well: an illegal address (700), a launch that took
-// too long (702), an assertion (710), and from 714 on the stack, instructions, alignment and what is not specified.
+// Returns whether a kernel of this rank has failed, after which NCCL's calls fail as well: an illegal address
+// (700), a launch that took too long (702), an assertion (710), and from 714 to 719 errors of the stack, of
+// instructions, of alignment and unspecified ones.
 bool is_fault(cudaError_t e) { return e == 700 || e == 702 || e == 710 || (e >= 714 && e <= 719); }
 
 }  // namespace
 
-// After a failure: if peers are its cause, names those that are missing, and gives up what waits for them. Returns false.
-// `overdue`: because the device takes too long.
+// Called after a failure. If peers are its cause, names the missing ones, and gives up the work that waits
+// for them. Returns false. `overdue`: the reason is that the device takes too long.
 bool InstanceCore::lost_peer(bool overdue) {
   if (failure_.status != BRAID_COMM_ERROR) return false;
   if (const cudaError_t own = cudaPeekAtLastError(); is_fault(own))
@@ -47,7 +48,7 @@ bool InstanceCore::lost_peer(bool overdue) {
   return false;
 }
 
-// Ends whatever waits for a peer. What is enqueued runs to its end, on data that means nothing.
+// Ends all waits for peers. Enqueued work runs to its end, on data that means nothing.
 void InstanceCore::give_up() {
   if (gave_up_) return;
   gave_up_ = true;
@@ -88,7 +89,7 @@ BraidStatus InstanceCore::synchronize(int64_t timeout_ms) {
   if (gave_up_) return failure_.status;
   const cudaStream_t compute = program_.compute_, communication = program_.communication_;
   Deadline deadline(timeout_ms);
-  // Of a step that failed midway nobody watches what is enqueued.
+  // Nothing else watches the enqueued work of a step that failed midway.
   const Deadline rest(broken_ ? timeout_ms_ : -1);
   // The compute stream ends with everything. Polled, because NCCL reports a lost peer only on request.
   for (;;) {

@@ -1,9 +1,9 @@
 // Notices a step that has begun on the device and does not end: neither CUDA nor NCCL has a time-out.
 //
-// A stream of its own copies the number of each step to the host, when the step begins and when it is done. The
-// communication stream writes there which collective of the step it has come to: a rank whose device hangs has come less
-// far than the ranks that wait for it. The host looks at the numbers only when it is asked, so that no thread is needed, and
-// no step waits for a look.
+// A stream of its own copies the number of each step to the host, when the step begins and when it is done.
+// The communication stream writes the number of the collective that it has reached to the same place: a rank
+// whose device hangs is less far than the ranks that wait for it. The host reads the numbers only when it is
+// asked, so no thread is needed, and no step waits for a read.
 #pragma once
 
 #include <chrono>
@@ -29,16 +29,18 @@ class StepWatch : private Reporter {
   explicit StepWatch(Failure& failure) : Reporter(failure) {}
 
   bool make(int64_t timeout_ms);
-  // The next step begins, or ends, with the last work on the stream. After the end, `announce`: then it is watched.
+  // `begins` and `ends` mark the begin and the end of the next step, after the last work on the stream.
+  // `announce`, after `ends`, starts watching the step.
   bool begins(cudaStream_t stream);
   bool ends(cudaStream_t stream);
   bool announce();
-  // The stream of a step's collectives has come to this one: 0 at the begin of the step, 1 before the first, and so on. Also
-  // while it is captured.
+  // Records that the stream of a step's collectives has reached this one: 0 at the begin of the step, 1
+  // before the first, and so on. Called while a step is captured, too.
   void comes_to(uint32_t collective, cudaStream_t communication);
   // Nothing before a step has been announced.
   std::optional<DevicePlace> place() const;
-  // Whether the device has been within one step for longer than the time-out, since the first look that found it there.
+  // Returns whether the device has been within one step for longer than the time-out, since the first look
+  // that found it there.
   bool overdue();
   void release();
 
@@ -47,7 +49,7 @@ class StepWatch : private Reporter {
  private:
   static constexpr int kNumbers = 65536;  // of steps; then they begin anew
 
-  // What the device writes, in pinned memory.
+  // The numbers that the device writes, in pinned memory.
   struct Progress {
     uint16_t begun, done;  // the latest steps
     uint32_t collective;   // of the step that runs

@@ -34,7 +34,7 @@ class Scratch {
     for (cudaEvent_t event : {begin, end})
       if (event != nullptr) cudaEventDestroy(event);
   }
-  // Of ordinary numbers: what is computed with zeros takes less power, and time.
+  // Fills the memory with ordinary numbers: computing with zeros takes less power, and time.
   cudaError_t take(size_t bytes, cudaStream_t stream, void** out) {
     *out = nullptr;
     if (bytes == 0) return cudaSuccess;

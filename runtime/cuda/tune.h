@@ -8,8 +8,9 @@ namespace braid::rt::cuda {
 
 constexpr int kTunedAlgorithms = 8;
 
-// Times each algorithm of a prepared product on scratch memory, in their order, and leaves the fastest one chosen; the
-// earlier one of two that take the same time. Waits for `stream`. If it fails, the library's own choice stays.
+// Times each algorithm of a prepared product on scratch memory, in their order, and chooses the fastest one,
+// the earlier one of two that take the same time. Waits for `stream`. If it fails, the library's own choice
+// stays.
 cudaError_t tune(Gemm& gemm, const GemmProblem& problem, cudaStream_t stream);
 
 }  // namespace braid::rt::cuda

@@ -15,7 +15,7 @@ namespace braid::rt::cuda {
 
 namespace {
 
-// Of the file's blocks that go over at once, through memory that the device reads by itself.
+// Blocks of the file that are copied at once, through pinned memory.
 constexpr uint64_t kPieceBlocks = 128;
 constexpr uint64_t kPieceBytes = kPieceBlocks * kWeightBlock;
 constexpr uint64_t kMostThreads = 4;

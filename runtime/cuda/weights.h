@@ -20,8 +20,9 @@ class DeviceWeights {
   DeviceWeights& operator=(const DeviceWeights&) = delete;
   ~DeviceWeights();
 
-  // The copy on the current device of a file whose header, `head`, has been checked. What is enqueued on `stream` later
-  // follows the copying. Null if a call failed, or the file is damaged: then *error is cudaSuccess.
+  // Returns the copy, on the current device, of a file whose header `head` has been checked. Work enqueued on
+  // `stream` later follows the copying. Returns null if a call failed, or if the file is damaged: then *error
+  // is cudaSuccess.
   static std::shared_ptr<DeviceWeights> of(const void* file, const WeightFileHeader& head,
                                            cudaStream_t stream, const UploadProgress& progress,
                                            cudaError_t* error);
