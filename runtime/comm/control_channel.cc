@@ -179,7 +179,7 @@ void ControlChannel::take_roster(const std::string& fields) {
   }
   if (!in.whole()) return;
   for (size_t r = 0; r < peers_.size(); ++r) {
-    // What one knows oneself is newer.
+    // A rank's knowledge of itself is newer.
     if (r == static_cast<size_t>(rank())) continue;
     if (r == 0) told[r].life = std::max(told[r].life, peers_[r].life), told[r].silent_ns = 0;
     peers_[r] = std::move(told[r]);
@@ -272,7 +272,8 @@ bool ControlChannel::lost() const {
 int ControlChannel::missing(bool overdue, std::string* text) {
   std::unique_lock lock(mutex_);
   tell();
-  // A collective may fail before it is known here that its peer has ended, and a rank that is behind may soon be silent.
+  // A collective may fail before this rank knows that its peer has ended, and a rank that is behind may soon
+  // be silent.
   changed_.wait_for(lock, std::chrono::nanoseconds(silence_ns_ + 4 * beat_ns_), [&] {
     return std::any_of(peers_.begin(), peers_.end(),
                        [&](const Peer& each) { return each.life > Life::gave_up || silent(each); });
@@ -309,8 +310,9 @@ int ControlChannel::count_missing(bool overdue, std::string* text) const {
   return *text = gone, gone_count;
 }
 
-// Of ranks that all answer. Whoever is least far waits for none of the others, as all have the same collectives in the same
-// order; those in between may wait for it. A device tells more than what its host has issued, which may run ahead of it.
+// Counts the ranks that are behind, when all ranks answer. All ranks have the same collectives in the same
+// order, so the rank that is least far waits for none of the others; those in between may wait for it. A
+// device's place says more than the steps that its host has issued, because the host may run ahead.
 int ControlChannel::count_behind(std::string* text) const {
   const bool devices = std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) {
     return peer.device > 0 || peer.progress == kFinished;

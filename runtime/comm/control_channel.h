@@ -1,8 +1,9 @@
-// What the processes of a run tell each other beside their collectives: a TCP connection of every rank to rank 0, open
-// from the beginning of a run to its end, with a thread on either side. A closed connection says that a process has
-// ended, silence that it is stopped, and its progress that it hangs; rank 0 passes on what it knows to all. So when a
-// collective does not complete, every rank can say for whom it waits. Only the meeting is proved by the secret
-// (control_meeting.h): whoever can change what goes over the network can change what is said later.
+// The channel on which the processes of a run report their state to each other, in addition to their
+// collectives. Every rank has a TCP connection to rank 0, open from the beginning of a run to its end, with a
+// thread on either side. A closed connection shows that a process has ended, silence that it is stopped, and
+// its progress that it hangs; rank 0 passes its knowledge on to all. So when a collective does not complete,
+// every rank can name the ranks that it waits for. The secret protects only the meeting (control_meeting.h):
+// an attacker that can change the network's data can change later messages.
 //
 // For ranks that communicate by other means, such as NCCL, which does not know its peers' processes.
 #pragma once
@@ -27,8 +28,8 @@ class ControlChannel {
  public:
   static constexpr uint64_t kFinished = UINT64_MAX;  // progress of a rank that has nothing more to do
 
-  // Returns when all ranks are there, or with an error at the time-out (control_meeting.h). Rank 0 gives its listener,
-  // the others its address.
+  // Returns when all ranks are there, or with an error at the time-out (control_meeting.h). Rank 0 gives its
+  // listener, the others its address.
   static Status host(const ControlOptions& options, const Socket& listener,
                      std::unique_ptr<ControlChannel>* out);
   static Status join(const ControlOptions& options, const control::Address& address,
@@ -43,28 +44,31 @@ class ControlChannel {
   // Every rank gets the bytes of rank 0: at most 64 KiB. Fails if rank 0 is lost or the time-out passes.
   Status broadcast(std::span<std::byte> data);
 
-  // How far this rank is: 0 at first, 1 when it is ready for its first step, 2 when it has issued that one, and so on.
-  // kFinished is the most. Told to the others with the next beat, as steps may be short, and when one waits.
+  // Reports this rank's progress: 0 at first, 1 when it is ready for its first step, 2 when it has issued
+  // that one, and so on; at most kFinished. Steps may be short, so the others learn it with the next beat,
+  // and when a rank waits.
   void reached(uint64_t progress);
-  // How far the device of this rank is, for ranks that have one: in step number `step`, from 1, nothing is left to do
-  // before the first `collectives` collectives; UINT64_MAX: nothing at all. Step 0: before the first.
+  // Reports the progress of this rank's device, if it has one: in step number `step`, from 1, nothing is left
+  // to do before the first `collectives` collectives; UINT64_MAX: nothing at all. Step 0: before the first
+  // step.
   void device_at(uint64_t step, uint64_t collectives);
-  // Waits until all ranks are that far, at most `timeout_ms`; negative: for ever. Fails, and names it, if one is lost, late
-  // or has been silent for as long as the time-out of the options.
+  // Waits until all ranks have reached `progress`, at most `timeout_ms`; negative: without end. Fails, and
+  // names the rank, if one is lost, late or has been silent for as long as the time-out of the options.
   Status await_all(uint64_t progress, int64_t timeout_ms);
 
   // Whether a rank has ended or failed. Does not wait.
   bool lost() const;
-  // For a rank that waits in vain: how many ranks are missing, and in `text` which and why: those that have ended, failed
-  // or fallen silent; otherwise, if they are `overdue`, those that are least far, by what they have issued, then by their
-  // devices; otherwise those that have left. -1: this rank is the one that is least far, and `text` says so. Waits for the
-  // first as long as it takes to notice silence.
+  // For a rank that waits in vain: returns how many ranks are missing; `text` says which and why. These are
+  // the ranks that have ended, failed or fallen silent. If there are none and the ranks are `overdue`, they
+  // are those that are least far, by their devices if all report one, then by the steps issued. Otherwise
+  // they are those that have left. -1: this rank is the one that is least far, and `text` says so. Waits for
+  // ranks of the first kind as long as it takes to notice silence.
   int missing(bool overdue, std::string* text);
 
-  // The end of this rank's part; with an error if it has failed, which the others then give as the reason unless it is a
-  // consequence of another rank's. Rank 0 first
-  // waits for the others, at most as long as the time-out, as they learn from it about each other. The destructor does so
-  // without an error, if nobody has.
+  // Ends this rank's part, with an error if it has failed. The others then give that error as the reason,
+  // unless it is a consequence of another rank's. Rank 0 first waits for the others, at most as long as the
+  // time-out, because they learn about each other from it. The destructor calls it without an error, if it
+  // has not been called.
   void leave(const std::string& error = {}, bool consequence = false);
 
  private:

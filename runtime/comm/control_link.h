@@ -49,8 +49,8 @@ struct Address {
   std::string text() const { return host + ":" + std::to_string(port); }
 };
 
-// Listens until it is closed. If the host's address is none of this machine's, listens on all of them: a name may stand
-// for another address outside.
+// Listens until it is closed. If the host's address is none of this machine's, listens on all addresses: a
+// name may stand for another address outside.
 Status listen_at(const Address& address, Socket* out);
 int port_of(const Socket& listener);
 // A connection, or an empty socket with what went wrong, at the latest at the deadline.

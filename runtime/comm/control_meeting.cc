@@ -17,9 +17,9 @@ namespace braid::rt::control {
 namespace {
 
 constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kHelloNs = 5'000 * kMs;  // in which a connection must say who it is
+constexpr int64_t kHelloNs = 5'000 * kMs;  // in which a connection must identify itself
 constexpr size_t kMostStrangers = 128;     // connections that have not said so; the oldest go first
-constexpr int64_t kGraceNs = 2'000 * kMs;  // after its deadline rank 0 still says who is missing
+constexpr int64_t kGraceNs = 2'000 * kMs;  // after its deadline rank 0 still names the missing ranks
 constexpr int64_t kAgainUs = 10'000;       // between two attempts to reach rank 0
 constexpr int64_t kChallengeNs =
     3'000 * kMs;  // in which rank 0 speaks; longer: it does not listen yet, or another does
@@ -180,7 +180,7 @@ class Reception {
     const std::optional<std::string> fields = proved(options_, *message, stranger.nonce);
     if (!fields) {
       note_ = "; a process at " + stranger.link.peer_address() + " has not proved that it knows the secret";
-      // It can see that this answer does not come from somebody with its secret.
+      // The receiver can see that the sender of this answer does not have its secret.
       reply(stranger.link, stranger.nonce, Status::error(StatusCode::disagreement, "unknown secret"), {});
       return;
     }
@@ -258,8 +258,8 @@ class Reception {
 // The side of another rank: one connection.
 class Visit {
  public:
-  // no: what listens there is not rank 0 of this run, or not yet; `why` says what was seen. doubt: it is like rank 0, but
-  // has not proved that it is.
+  // no: the process that listens there is not rank 0 of this run, or not yet; `why` says what was seen.
+  // doubt: it is like rank 0, but has not proved that it is.
   enum class End { no, doubt, answered };
 
   Visit(const ControlOptions& options, Link link, int64_t deadline)

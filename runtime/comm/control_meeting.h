@@ -1,13 +1,16 @@
 // How the processes of a run find each other over TCP: rank 0 listens, the others connect.
 //
-//   rank 0 -> challenge (version, nonce)     to whoever connects
-//   rank r -> hello (run, rank, size, subject, process, nonce) + proof of the secret over it and the challenge
-//   rank 0 -> welcome (all processes) or refusal (why) + proof over it and the hello's nonce, once all are there
+//   rank 0 -> challenge (version, nonce)     to every process that connects
+//   rank r -> hello (run, rank, size, subject, process, nonce)
+//             + proof of the secret over it and the challenge
+//   rank 0 -> welcome (all processes) or refusal (why) + proof over it and the hello's nonce, once all are
+//             there
 //
-// Anyone may connect, send anything or nothing, and stay; anyone may listen at rank 0's address. So rank 0 serves all
-// connections at once, forgets those that say nothing, and believes nothing without a proof; the secret itself is never
-// sent. What differs among ranks that have proved it (size, subject, a rank twice) fails all of them, with both sides in
-// the message. A rank that meets something else at the address comes again until its time is over.
+// Any process may connect, send anything or nothing, and stay; any process may listen at rank 0's address. So
+// rank 0 serves all connections at once, forgets silent ones, and believes nothing without a proof; the
+// secret itself is never sent. If ranks that have proved it differ (in size or subject, or one rank comes
+// twice), all of them fail, with both sides in the message. A rank that finds another process at the address
+// tries again until its time is over.
 #pragma once
 
 #include <cstdint>

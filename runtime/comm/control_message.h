@@ -1,5 +1,6 @@
-// Messages between the ranks' processes (control_channel.h): a frame of magic, kind and length, then fields, all of a
-// fixed byte order. What arrives may be anything, so a Reader never reads beyond its text, and says whether it was whole.
+// Messages between the ranks' processes (control_channel.h): a frame of magic, kind and length, then fields,
+// all of a fixed byte order. A message may contain anything, so a Reader never reads beyond its text, and
+// reports whether it was whole.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +10,12 @@
 namespace braid::rt::control {
 
 enum class Kind : uint32_t {
-  challenge,  // rank 0 to whoever connects: version, nonce
-  hello,      // the answer: who I am, what I run, my nonce, proof that I know the secret
-  welcome,    // rank 0, once all are there: who the ranks are, proof
+  challenge,  // rank 0 to every process that connects: version, nonce
+  hello,      // the answer: my rank, run, subject and nonce, proof that I know the secret
+  welcome,    // rank 0, once all are there: the ranks' processes, proof
   refusal,    // rank 0: code and text, proof
   beat,       // to rank 0: how far I am, and my device
-  roster,     // rank 0: how far all are, and who is lost
+  roster,     // rank 0: the progress of all ranks, and which are lost
   data,       // rank 0: bytes for all
   bye,        // my connection ends; with an error if I have failed
   count

@@ -8,7 +8,8 @@
 namespace braid::rt {
 namespace {
 
-// The folder of the file that this code is in, and that of the program, which may have been started by a bare name.
+// Returns the folder of the file that contains this code. folder_of_program() returns that of the program,
+// which may have been started by a bare name.
 std::string folder_of_this_code() {
   Dl_info info;
   if (::dladdr(reinterpret_cast<const void*>(&folder_of_this_code), &info) == 0 || info.dli_fname == nullptr)
@@ -23,7 +24,8 @@ std::string folder_of_program() {
   return file.substr(0, file.rfind('/') + 1);
 }
 
-// Null, and the system's reason, if there is none. MPI's own plug-ins look for its symbols among the global ones.
+// Loads the engine. Returns null, and the system's reason, if there is none. MPI's own plug-ins look for its
+// symbols among the global ones.
 void* load_engine(std::string* why) {
   for (const std::string& folder : {folder_of_this_code(), folder_of_program()}) {
     for (const char* below : {"", "lib/", "../lib/"}) {

@@ -72,8 +72,8 @@ Status MpiCommunicator::start(const CollectiveCall& call, Ticket* ticket) {
 bool MpiCommunicator::progress() {
   bool busy = false;
   for (Stream& s : streams_) {
-    // Reductions take two transfers, and MPI requires those of one communicator in one order on all ranks: one
-    // collective after another.
+    // Reductions take two transfers, and MPI requires those of one communicator in one order on all ranks:
+    // one collective after another.
     bool may_move = true;
     for (auto& [seq, op] : s.pending) {
       if (op->state() == Operation::State::done) continue;

@@ -13,7 +13,7 @@
 
 namespace braid::rt::mpi {
 
-// What members exchange before data moves.
+// The header that members exchange before data moves.
 struct Header {
   uint8_t kind, dtype, op, algorithm;
   int32_t peer;

@@ -46,8 +46,8 @@ MpiWorld::MpiWorld(const WorldOptions& options, int64_t timeout_ms)
 
 MpiWorld::~MpiWorld() {
   {
-    // No rank leaves before all are done: a peer may still need this rank's thread. After an error, ranks may be
-    // missing, so the wait is short.
+    // No rank leaves before all are done: a peer may still need this rank's thread. After an error, ranks may
+    // be missing, so the wait is short.
     const Lock held = lock();
     const auto now = [] { return std::chrono::steady_clock::now(); };
     auto deadline = now() + std::chrono::milliseconds(timeout_ms_);
@@ -225,8 +225,8 @@ Status join(const WorldOptions& options, std::unique_ptr<World>* out) {
   if (ready) {
     MPI_Query_thread(&level);
   } else {
-    // Open MPI's blocking calls (making and freeing communicators) spin. If ranks and their threads outnumber the
-    // cores, nothing else runs; this setting lets others run. A setting of the user's stays.
+    // Open MPI's blocking calls (making and freeing communicators) spin. If ranks and their threads outnumber
+    // the cores, nothing else runs; this setting lets others run. A setting of the user's stays.
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level);
     mpi::we_finalize = true;

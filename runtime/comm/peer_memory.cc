@@ -77,9 +77,9 @@ bool PeerMemory::reachable(int peer) {
 #ifdef __x86_64__
 namespace {
 
-// From this size on, copying four pages at a time around the caches is faster than memcpy, measured on one of two
-// cores that both copy: the memory reads of one page are hidden behind those of the others, and no line is read
-// only to be written.
+// From this size on, copying four pages at a time around the caches is faster than memcpy, measured on one of
+// two cores that both copy: the memory reads of one page are hidden behind those of the others, and no line
+// is read only to be written.
 constexpr size_t kAround = 1 << 19;
 constexpr size_t kPages = 4;
 

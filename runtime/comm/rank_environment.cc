@@ -105,8 +105,8 @@ std::string job_id_of(const Variables& variables) {
   return id;
 }
 
-// Two concurrent runs of one user must not meet. A launcher numbers its jobs; without a number, the ranks of one
-// run are children of one process.
+// Two concurrent runs of one user must not meet. A launcher numbers its jobs; without a number, the ranks of
+// one run are children of one process.
 std::string run_id_of(const Variables& variables) {
   std::string id = job_id_of(variables);
   for (const char* name : variables.job) {

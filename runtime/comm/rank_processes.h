@@ -1,11 +1,12 @@
-// Supervises ranks that are children of this process: reports how each has ended and ensures that all end in time.
-// Both launchers use it: launch_processes(), whose ranks are functions, and RankPrograms, whose ranks are programs.
+// Supervises ranks that are children of this process: reports how each has ended and ensures that all end in
+// time. Both launchers use it: launch_processes(), whose ranks are functions, and RankPrograms, whose ranks
+// are programs.
 //
 // A rank that computes may be silent for any time. It is killed and named if the run waits for it and
 //   - it is stopped (SIGSTOP, an abandoned debugger) and the run has failed, or it has been stopped for twice
 //     the time-out: by then the ranks that wait for it have reported it;
-//   - it still runs one time-out and a little after the run has failed, that is, a rank has ended with an error, or
-//     ranks have said so. By then it has timed out on its peers as well.
+//   - it still runs one time-out and a little after the run has failed, that is, a rank has ended with an
+//     error, or ranks have said so. By then it has timed out on its peers as well.
 // Time counts only while this process runs, so suspending all of them is harmless.
 #pragma once
 
@@ -44,8 +45,9 @@ class RankProcesses {
   // Returns when all have ended, with endings() as the error.
   Status wait();
 
-  // One step of wait(): false if all have ended. Then to sleep: until a rank ends, `wake` becomes readable, or it is time
-  // for the next look; with `idle` ranks are not looked at without a reason.
+  // One step of wait(): returns false if all have ended. Otherwise call sleep_until_news(), which sleeps
+  // until a rank ends, `wake` becomes readable, or it is time for the next look. With `idle` it looks at
+  // ranks only for a reason.
   bool look();
   void sleep_until_news(int wake = -1, bool idle = false) const;
 

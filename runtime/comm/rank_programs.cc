@@ -18,7 +18,7 @@
 namespace braid::rt {
 namespace {
 
-// A counter that wakes who polls it.
+// A counter that wakes the threads that poll it.
 class Bell {
  public:
   Bell() : descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -61,8 +61,8 @@ class RankPrograms::Supervision final : public SupervisedRun {
   Supervision(const std::vector<RankProgram>& ranks, int64_t timeout_ms)
       : timeout_ms_(timeout_ms), processes_(*this), waits_for_(ranks.size(), true) {}
 
-  // The kernel ends a rank with the thread that has started it: the main thread, or else the one that supervises and
-  // lives as long as the ranks.
+  // The kernel ends a rank with the thread that has started it. This is the main thread, or else the thread
+  // that supervises the ranks and lives as long as they do.
   Status start(const std::vector<RankProgram>& ranks) {
     Status started;
     const bool in_main_thread = static_cast<pid_t>(syscall(SYS_gettid)) == owner_;

@@ -1,8 +1,9 @@
-// Ranks that are programs of their own (Python's program.launch()), with the same promises as launch_processes(): they end
-// with this process, even if they are stopped, and a step that they do not finish ends in time and names the rank.
+// Ranks that are programs of their own (Python's program.launch()), with the same promises as
+// launch_processes(): they end with this process, even if they are stopped. A step that they do not finish
+// ends in time and names the rank.
 //
-// This process may have any number of threads. A thread of its own supervises the ranks (rank_processes.h). The ranks
-// serve one step after another: between steps they may be silent, or stopped, for any time.
+// This process may have any number of threads. A thread of its own supervises the ranks (rank_processes.h).
+// The ranks serve one step after another: between steps they may be silent, or stopped, for any time.
 #pragma once
 
 #include <sys/types.h>
@@ -25,8 +26,8 @@ struct RankProgram {
 
 class RankPrograms {
  public:
-  // Starts the ranks, each in a session of its own; the first step has begun. `timeout_ms`: how long a step waits for a
-  // stopped rank, and for ranks that still run after it has failed.
+  // Starts the ranks, each in a session of its own; the first step has begun. `timeout_ms`: how long a step
+  // waits for a stopped rank, and for ranks that still run after it has failed.
   static Status start(const std::vector<RankProgram>& ranks, int64_t timeout_ms,
                       std::unique_ptr<RankPrograms>* out);
   ~RankPrograms();  // end(0)
@@ -43,10 +44,12 @@ class RankPrograms {
   // Readable if a rank has ended since the last call of endings().
   int news() const { return news_; }
   bool has_ended(int rank) const;
-  // The ranks that ended although they should not, or were killed, causes before consequences; empty if there are none.
+  // Returns the ranks that ended although they should not, or were killed, causes before consequences; empty
+  // if there are none.
   std::string endings();
 
-  // The ranks may end. Returns when they have; those that still run after `patience_ms` are killed, stopped ones at once.
+  // Lets the ranks end. Returns when they have; those that still run after `patience_ms` are killed, stopped
+  // ones at once.
   void end(int64_t patience_ms);
 
  private:

@@ -44,8 +44,9 @@ size_t available_memory() {
   return static_cast<size_t>(kib) * 1024;
 }
 
-// Reserves the memory now: a file that only promises it would cause a SIGBUS at the first touch. The file itself
-// has no limit, so reserving more than is available would make the kernel kill a process; hence the check first.
+// Reserves the memory now: a file that only promises it would cause a SIGBUS at the first touch. The file
+// itself has no limit, so reserving more than is available would make the kernel kill a process; hence the
+// check first.
 Status reserve(int fd, size_t offset, size_t bytes) {
   const size_t available = available_memory();
   if (available > 0 && bytes > available) {
@@ -140,8 +141,8 @@ Status Arena::map_file(int fd, int size, int64_t timeout_ms, std::shared_ptr<Are
 Status Arena::lock_groups() {
   pthread_mutex_t* mutex = &header().groups_mutex;
   const int error = pthread_mutex_lock(mutex);
-  // The dead owner can have left at most an appended block without an entry, or an entry not yet counted: both are
-  // as if it had not begun.
+  // The dead owner can have left at most an appended block without an entry, or an entry not yet counted:
+  // both are as if it had not begun.
   if (error == EOWNERDEAD) pthread_mutex_consistent(mutex);
   if (error == 0 || error == EOWNERDEAD) return {};
   return Status::error(StatusCode::system, std::string("lock of the group table: ") + std::strerror(error));

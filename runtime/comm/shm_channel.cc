@@ -9,8 +9,9 @@
 namespace braid::rt::shm {
 namespace {
 
-// From this many bytes on, reducing one slice per rank costs less than reducing everything on all ranks. Measured
-// by bench/collectives/collectives_bench.cc for two ranks; the saved traffic grows with their number.
+// From this many bytes on, reducing one slice per rank costs less than reducing everything on all ranks.
+// Measured by bench/collectives/collectives_bench.cc for two ranks; the saved traffic grows with their
+// number.
 size_t two_shot_threshold(int members) { return members == 2 ? 32 * 1024 : 16 * 1024; }
 
 // From this many bytes of a block on, reading a peer's ordinary memory costs less than staging: a system call
@@ -75,7 +76,7 @@ Status Channel::check_call(const CollectiveCall& call, size_t in_bytes, size_t o
   return overlap && !in_place ? invalid("input and output overlap") : Status{};
 }
 
-// All members choose alike, since the choice uses only what they have agreed on.
+// All members make the same choice, since the choice uses only values that they have agreed on.
 void Channel::choose_rounds(Op& op, Algorithm hint) const {
   const size_t element = size_of(op.dtype);
   const size_t fit = staging_slot_ / staged_blocks(op.kind, members_.size()) / kLine * kLine / element;

@@ -4,8 +4,8 @@
 // member's segment (direct) or in its staging area, through which it passes in rounds of at most one staging
 // slot. Rounds are numbered over the life of the channel, and a collective has the same number of rounds on
 // every member, whether or not a member stages. So two counters per member (ProgressLine::avail, ::consumed)
-// determine which members may read and overwrite what. Round r uses staging slot r % kStagingSlots, which is free
-// once all have consumed round r - kStagingSlots.
+// determine which members may read and overwrite what. Round r uses staging slot r % kStagingSlots, which is
+// free once all have consumed round r - kStagingSlots.
 //
 // Algorithms of all-reduce:
 //   one-shot      post -> reduce

@@ -18,7 +18,8 @@ void Channel::copy_to_staging(const Op& op, uint32_t round) {
   const size_t offset = (round - op.begin_round) * op.chunk;
   const size_t count = std::min(op.chunk, op.count - offset);
   std::byte* slot = staging(me_, round);
-  // Data in the segment is copied because the result takes its place; that is part of the algorithm, not staging.
+  // Data in the segment is copied because the result takes its place; that is part of the algorithm, not
+  // staging.
   if (op.misplaced) core_.count_staged(staged_blocks(op.kind, members_.size()) * count * element);
   for (size_t block = 0; block < staged_blocks(op.kind, members_.size()); ++block) {
     std::memcpy(slot + block * op.chunk * element, op.input + (block * op.count + offset) * element,

@@ -115,9 +115,9 @@ int Channel::advance_remote_all_reduce(Op& op) {
   return kReady;
 }
 
-// A message, or a broadcast to one rank. Whichever side is present copies the next piece: the receiver reads it,
-// the sender writes it. A sender that does not wait costs the receiver nothing. A message of one piece is left to
-// the receiver if it arrives soon: reading is cheaper than writing, and only one side can copy it.
+// A message, or a broadcast to one rank. Whichever side is present copies the next piece: the receiver reads
+// it, the sender writes it. A sender that does not wait costs the receiver nothing. A message of one piece is
+// left to the receiver if it arrives soon: reading is cheaper than writing, and only one side can copy it.
 int Channel::advance_remote_message(Op& op) {
   const size_t bytes = op.count * size_of(op.dtype);
   const size_t piece = claim_bytes(bytes);
@@ -132,8 +132,8 @@ int Channel::advance_remote_message(Op& op) {
   std::atomic<uint64_t>& claims = progress_line(op.root).claims;
   const uint32_t tag = op.seq + 1;
   const uint64_t base = static_cast<uint64_t>(tag) << 32;
-  // The number of claimed pieces of this message. If the claims belong to a later message, which is at most a ring
-  // ahead, the receiver has taken all of this one and proceeded: its memory is its own again.
+  // The number of claimed pieces of this message. If the claims belong to a later message, which is at most a
+  // ring ahead, the receiver has taken all of this one and proceeded: its memory is its own again.
   const auto claimed = [&](uint64_t seen) -> uint64_t {
     const uint32_t ahead = static_cast<uint32_t>(seen >> 32) - tag;
     if (ahead == 0) return seen & 0xffffffff;

@@ -49,7 +49,7 @@ enum class RankState : uint32_t { absent, attached, left };
 
 inline constexpr int kCoreWords = 16;
 
-// What a blocked rank waits for (shm_waiting.h).
+// The reason why a blocked rank waits (shm_waiting.h).
 struct alignas(128) WaitLine {
   std::atomic<uint32_t> number;  // odd while a wait is published
   std::atomic<uint32_t> looks;   // in this wait

@@ -1,7 +1,7 @@
-// How independent processes get shared memory. Rank 0 makes an anonymous file (memfd) and listens on a socket in
-// the abstract namespace; every other rank connects and receives the file once all are present. Neither has an
-// entry in a file system: a killed run leaves nothing behind, a later run cannot meet a dead one, and the size of
-// /dev/shm does not matter.
+// Gives independent processes shared memory. Rank 0 makes an anonymous file (memfd) and listens on a socket
+// in the abstract namespace; every other rank connects and receives the file once all are present. Neither
+// has an entry in a file system: a killed run leaves nothing behind, a later run cannot meet a dead one, and
+// the size of /dev/shm does not matter.
 //
 // Any process on the machine can listen on such a name or connect to it. So both sides ask the kernel for the
 // other's user before they send or trust anything, and a rank that meets another user keeps looking for its
@@ -311,7 +311,8 @@ Status Meeting::reach_rank_0(Socket* out) {
 Status Meeting::ask(const Socket& rank_0, int* file, bool* again) const {
   *again = send(rank_0.fd(), &hello_, sizeof hello_, MSG_NOSIGNAL) != sizeof hello_;
   if (*again) return {};
-  // Rank 0 gives up at its own deadline and then says which ranks are missing; this leaves it the time to do so.
+  // Rank 0 gives up at its own deadline and then says which ranks are missing; this leaves it the time to do
+  // so.
   if (!wait_readable(rank_0.fd(), deadline_ + 2'000'000'000)) {
     return Status::error(StatusCode::timed_out, "rendezvous: rank 0 of " + run_ + " (" +
                                                     process(peer_of(rank_0).pid) + ") does not answer");

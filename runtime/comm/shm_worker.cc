@@ -46,7 +46,8 @@ void Worker::enter() {
   wanted_.store(false, std::memory_order_relaxed);
 }
 
-// A sleeping worker may have missed what this use began, and the events for which this use slept in its place.
+// A sleeping worker may have missed what this use began, and the events for which this use slept in its
+// place.
 void Worker::leave() {
   const bool wake = asleep_ && core_.unfinished();
   if (wake) asleep_ = false;

@@ -16,8 +16,8 @@
 namespace braid::rt::shm {
 namespace {
 
-// If every rank has a core, spinning for some tens of microseconds saves the two system calls of a sleep. If ranks
-// share cores, spinning only keeps the peer from running.
+// If every rank has a core, spinning for some tens of microseconds saves the two system calls of a sleep. If
+// ranks share cores, spinning only keeps the peer from running.
 constexpr int kSpinsOwnCore = 2000;
 constexpr int kSpinsSharedCore = 100;
 

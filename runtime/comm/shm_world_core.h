@@ -52,7 +52,7 @@ class WorldCore {
 
   // A rank announces news by storing a flag with store_flag and then calling ring(), which wakes those of
   // `ranks` that sleep until this rank has news. No wake-up is lost: a sleeper first announces that it
-  // sleeps, then polls once more; the other side first stores, then checks who sleeps. This needs a full
+  // sleeps, then polls once more; the other side first stores, then checks for sleepers. This needs a full
   // barrier between the two steps on each side. Sleeping is rare and storing is not, so the sleeper pays for
   // both with membarrier(2) if the kernel has it: a full barrier here would wait until the peer's cache has
   // given up the line, just when we want to read the peer's.

@@ -34,7 +34,8 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return out;
 }
 
-// The child shares the parent's memory, and handlers would run in it: all signals are blocked until it has none.
+// The child shares the parent's memory, and handlers would run in it: all signals are blocked until it has
+// none.
 void forget_handlers() {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction now {};

@@ -1,4 +1,5 @@
-// Starts a program as a child that ends with this process, from a process that may have any number of threads.
+// Starts a program as a child that ends with this process, from a process that may have any number of
+// threads.
 #pragma once
 
 #include <sys/types.h>
