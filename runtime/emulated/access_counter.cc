@@ -119,7 +119,7 @@ void AccessCounter::pack(uintptr_t address, size_t bytes, AccessKind kind) {
   if (bytes > kWidest) return;
   std::vector<OpenPack>& open = open_[thread_];
   if (open.size() == kMostOpen)
-    open.erase(open.begin());  // parts of it that nobody needs were never accessed
+    open.erase(open.begin());  // parts of it that the program does not use were never accessed
   open.push_back({address, bytes, kind_of(kind)});
 }
 

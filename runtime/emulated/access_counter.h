@@ -1,13 +1,14 @@
-// How the warps of one launch use memory: 32-byte sectors of global memory and wavefronts of shared memory, by the instruction
-// that accesses it.
+// Counts the memory use of the warps of one launch: 32-byte sectors of global memory and wavefronts of shared
+// memory, by the instruction that accesses it.
 //
-// Lanes run one after another, so a warp's access is put together: the k-th access that each lane makes at an instruction
-// between two synchronisations of its warp. A barrier, or the end, of all its lanes is one, and so is a warp operation for the
-// lanes of its mask. So lanes that leave out a turn of a loop are taken to have made their later turns together with others'
-// earlier ones, and lanes that synchronise apart from others count as apart.
+// Lanes run one after another, so a warp's access is put together from the k-th access that each lane makes
+// at an instruction between two synchronisations of its warp. A barrier, or the end, of all its lanes is one
+// synchronisation, and so is a warp operation for the lanes of its mask. So if a lane skips a turn of a loop,
+// its later turns count as made together with earlier turns of other lanes. Lanes that synchronise separately
+// from others count as separate.
 //
-// A pack (runtime/device/pack.h) is one access, also where the compiler reads or writes it in parts: the thread has announced
-// it. Accesses of more than 16 bytes are several.
+// A pack (runtime/device/pack.h) is one access, even if the compiler reads or writes it in parts: the thread
+// has announced it. An access of more than 16 bytes counts as several.
 #pragma once
 
 #include <array>
@@ -44,7 +45,7 @@ struct LaneAccess {
   uintptr_t address;
   uint32_t size;
 };
-// What one access of a warp costs; at least one lane, each at most 16 bytes.
+// The cost of one access of a warp; at least one lane, each at most 16 bytes.
 SiteTotals sectors_of(const std::vector<LaneAccess>& lanes);
 SiteTotals wavefronts_of(const std::vector<LaneAccess>& lanes, const std::vector<int>& lane_numbers);
 
@@ -54,10 +55,12 @@ class AccessCounter {
 
   void begin_block();
   void run_thread(unsigned thread) { thread_ = thread; }
-  // Of the running thread. `address` in shared memory: an offset in its array, which begins at `array`.
+  // An access of the running thread. For shared memory the address is an offset in the array that begins at
+  // `array`.
   void global(uintptr_t code, uintptr_t address, size_t size, AccessKind kind);
   void shared(uintptr_t code, uintptr_t array, uintptr_t offset, size_t size, AccessKind kind);
-  // The running thread reads or writes all `bytes` at `address`, of device or shared memory, with one instruction.
+  // The running thread reads or writes all `bytes` at `address`, of device or shared memory, with one
+  // instruction.
   void pack(uintptr_t address, size_t bytes, AccessKind kind);
 
   void arrive();                            // the running thread is at a barrier of the block, or has ended
@@ -131,7 +134,7 @@ class AccessCounter {
   std::vector<int> group_lanes_;
 };
 
-// Of the kernel that runs on this host thread; null if nothing is counted.
+// The counter of the kernel that runs on this host thread; null if nothing is counted.
 extern __thread AccessCounter* current_counter __attribute__((tls_model("initial-exec")));
 
 }  // namespace braid::emulated

@@ -305,8 +305,8 @@ BlockRunner::Exchange& BlockRunner::join_exchange(const char* what, Place place,
   auto& exchanges = warps_[warp].exchanges;
   Exchange* exchange = nullptr;
   for (Exchange& candidate : exchanges) {
-    // Lanes may wait at other operations that this lane reaches later; those that never get here are found at the
-    // end.
+    // Lanes may wait at other operations that this lane reaches later; those that never get here are found at
+    // the end.
     if (candidate.what != nullptr && candidate.arrived != candidate.mask && candidate.mask == mask &&
         same(candidate.what, what) && same(candidate.place, place))
       exchange = &candidate;
@@ -374,7 +374,7 @@ unsigned BlockRunner::ballot(const char* what, Place place, unsigned mask, bool 
 }
 
 void BlockRunner::warp_barrier(unsigned mask) {
-  // Of different lines, too: from sm_70 on the lanes need not be at the same one.
+  // Lanes may come from different lines, too: from sm_70 on they need not be at the same one.
   Exchange& e = join_exchange("__syncwarp", {}, mask, 0);
   // The last lane to come, which orders the accesses, is the first to go on.
   if (e.left == 0) checks_.ordering().warp_barrier(running_ / kLanes, mask);

@@ -53,7 +53,8 @@ class BlockRunner {
     record_fault(kind, text(), running_);
     give_up();
   }
-  // For the watch. Until another thread runs, each access to memory gives the kernel up. Safe within a signal handler.
+  // For the watch: until another thread runs, each access to memory gives the kernel up. Safe within a signal
+  // handler.
   void refuse_accesses();
   void record_overdue();
   [[noreturn]] void fail_overdue() {
@@ -71,8 +72,9 @@ class BlockRunner {
   BlockChecks& checks() { return checks_; }
   unsigned running() const { return running_; }
   bool overdue() const { return watch_.overdue(); }
-  // The running thread has read an atomic variable without changing it. Where it finds the same value again and again it
-  // waits for another block or rank: lets others run, and fails after the time-out. `patience`: how often at once.
+  // The running thread has read an atomic variable without changing it. If it finds the same value again and
+  // again, it waits for another block or rank: it lets others run, and fails after the time-out. `patience`:
+  // the number of reads before it lets others run.
   void spin(const char* what, uintptr_t address, uint64_t value, unsigned patience);
   // Whether the address lies in the stack of any thread of the block.
   bool is_stack(uintptr_t address) const;

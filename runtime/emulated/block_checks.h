@@ -1,4 +1,4 @@
-// What is checked of the blocks of a launch while they run: races between and within blocks, and shared memory.
+// Checks of the blocks of a launch while they run: races between and within blocks, and shared memory.
 #pragma once
 
 #include <cstdint>

@@ -104,8 +104,9 @@ BlockRaces::List& BlockRaces::list_of(Cell& cell, bool fresh) {
   return list;
 }
 
-// What precedes me matters no more: who follows me follows it. Beyond one of another block, or two of different
-// warps, no more are needed: whatever comes later races with one of them or follows a barrier.
+// Stamps that precede me are dropped: accesses that follow me follow them too. Beyond one stamp of another
+// block, or two of different warps, no more are needed: any later access races with one of them or follows a
+// barrier.
 void BlockRaces::add(std::vector<Stamp>& stamps) const {
   std::erase_if(stamps, [&](Stamp s) { return ordered(s); });
   for (const Stamp s : stamps)

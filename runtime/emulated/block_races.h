@@ -1,14 +1,14 @@
 // Races within a launch: between threads of one block, and between blocks.
 //
-// Order within a block comes from its barriers and, among the lanes that take part, from __syncwarp. Shuffles and
-// votes order nothing, and neither do atomics. Blocks are not ordered at all. Two accesses of the same byte that
-// nothing orders race if one of them is a write and not both are atomic. In which order the fibers happened to run
-// does not matter.
+// Order within a block comes from its barriers and, among the lanes that take part, from __syncwarp. Shuffles
+// and votes order nothing, and neither do atomics. Blocks are not ordered at all. Two unordered accesses of
+// the same byte race if one of them is a write and not both are atomic. The order in which the fibers
+// happened to run does not matter.
 //
-// Time is counted per launch in events: a new block, a barrier, a __syncwarp. An access is stamped with the latest
-// event of its warp and its thread. Each word (each byte, in a page where smaller accesses are seen) keeps the stamp
-// of its last write and those of enough reads since then to find every race with a later write: FastTrack
-// (Flanagan and Freund, 2009) with barriers in place of vector clocks.
+// Time is counted per launch in events: a new block, a barrier, a __syncwarp. An access is stamped with the
+// latest event of its warp and its thread. Each word (each byte, in a page with smaller accesses) keeps the
+// stamp of its last write and those of enough reads since then to find every race with a later write:
+// FastTrack (Flanagan and Freund, 2009) with barriers in place of vector clocks.
 #pragma once
 
 #include <array>
@@ -65,9 +65,9 @@ class BlockRaces {
   struct Cell {
     Stamp write = 0;
     Stamp read = 0;  // of one reader since the write
-    // The other readers. 0: none; kMask | lanes: of the same warp and event, `read` included; kList | index: in
-    // lists_, with all readers and atomic accesses; otherwise the stamp of a reader of another warp, and then no more
-    // are kept, as every later write races with one of the two or follows a barrier.
+    // The other readers. 0: none; kMask | lanes: of the same warp and event, `read` included; kList | index:
+    // in lists_, with all readers and atomic accesses; otherwise the stamp of a reader of another warp, and
+    // then no more are kept, as every later write races with one of the two or follows a barrier.
     uint64_t more = 0;
   };
   struct Page {
@@ -158,7 +158,8 @@ class BlockRaces {
   bool check_blocks_ = true;
   std::vector<uint64_t> block_events_;  // of this launch
   std::vector<uint64_t> warp_time_;     // a warp's latest event
-  // What __syncwarp has ordered since the last barrier: a lane's accesses before event lanes[me][lane] precede mine.
+  // The order that __syncwarp has made since the last barrier: a lane's accesses before event known[me][lane]
+  // precede mine.
   struct Lanes {
     uint64_t since = 0;  // the barrier; of another one: nothing ordered
     std::array<std::array<uint64_t, 32>, 32> known;
@@ -166,7 +167,8 @@ class BlockRaces {
   std::vector<Lanes> warps_;
 };
 
-// Of the block that runs on this host thread; null outside kernels and where accesses are not checked.
+// The checker of the block that runs on this host thread; null outside kernels and where accesses are not
+// checked.
 extern __thread BlockRaces* current_races __attribute__((tls_model("initial-exec")));
 
 }  // namespace braid::emulated

@@ -6,10 +6,10 @@
 // that it has synchronised; a collective orders its ranks (nccl_meeting.cc). How the streams happened to run
 // does not matter.
 //
-// Every operation stays in the history, so the pairs found depend on the program alone. A new one is compared
-// only with those that its clock does not cover, the latest few of each logical thread, and that touched an allocation
-// which it touches too: the history is indexed by allocation. Allocations are never numbered anew, so those that are freed
-// cost nothing any more.
+// Every operation stays in the history, so the pairs found depend on the program alone. A new operation is
+// compared only with the latest few of each logical thread that its clock does not cover and that touched a
+// common allocation: the history is indexed by allocation. Allocations are never numbered anew, so those that
+// are freed cost nothing any more.
 #pragma once
 
 #include <cstdint>

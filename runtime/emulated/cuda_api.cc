@@ -114,8 +114,8 @@ bool release(void* pointer, AllocationKind kind) {
   if (allocation.begin != reinterpret_cast<uintptr_t>(pointer) || allocation.freed || allocation.kind != kind)
     return false;
   report_registered(allocation);
-  // Freeing waits for the device's own work only, as on a GPU. Freeing host memory implies no order; that it waits
-  // as well makes a race with a copy the same finding in each run.
+  // Freeing waits for the device's own work only, as on a GPU. Freeing host memory implies no order; here it
+  // waits as well, so that a race with a copy is the same finding in each run.
   static const char* const names[] = {"cudaFree", "ncclMemFree", "cudaFreeHost"};
   Device& device = device_at(allocation.device);
   std::vector<CUstream_st*> streams;

@@ -28,7 +28,7 @@ Graphs& graphs() {
   return *instance;
 }
 
-// What an executable graph takes of the device's memory, about.
+// Device memory that an executable graph takes per node, approximately.
 constexpr size_t kNodeBytes = 1024;
 
 bool is_graph(CUgraph_st* graph) {
@@ -136,7 +136,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* out) {
                          "the capture began on another thread");
   auto graph = std::make_unique<CUgraph_st>();
   const std::string left = capture->end(graph.get());
-  // What made it invalid has been reported.
+  // The reason why it is invalid has been reported.
   if (!capture->valid()) return result(cudaErrorStreamCaptureInvalidated);
   if (!left.empty())
     return capture_error(capture.get(), cudaErrorStreamCaptureUnjoined, __func__,

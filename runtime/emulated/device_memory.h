@@ -18,7 +18,8 @@ namespace braid::emulated {
 
 constexpr unsigned char kPoison = 0xCB;  // 0xCBCBCBCB as a float is -2.67e7, as bfloat16 the same
 
-// Pinned host memory is in the region as well: what copies, kernels and host code do with it is checked alike.
+// Pinned host memory is in the region as well, so accesses of it by copies, kernels and host code are checked
+// in the same way.
 enum class AllocationKind { kCuda, kNccl, kPinned };
 
 struct Allocation {

@@ -1,4 +1,5 @@
-// What the emulated device has of the CUDA driver's interface, which is reached through cudaGetDriverEntryPointByVersion.
+// The part of the CUDA driver's interface that the emulated device has. It is reached through
+// cudaGetDriverEntryPointByVersion.
 #include <cstring>
 #include <memory>
 

@@ -19,8 +19,8 @@
 
 namespace braid::emulated {
 #if defined(__x86_64__)
-// Saves the registers that a function must preserve, switches stacks, and returns on the other one. A switch is a
-// call, so the compiler has saved all other registers.
+// Saves the registers that a function must preserve, switches stacks, and returns on the other one. A switch
+// is a call, so the compiler has saved all other registers.
 extern "C" void braid_emulated_switch(void** save, void* load);
 extern "C" void braid_emulated_fiber_entry();
 asm(R"(
@@ -66,7 +66,8 @@ Fiber::Fiber(std::function<void()> entry) : entry_(std::move(entry)) {
   void* memory = mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  // Stacks lie 128 KiB apart: with the same frame on all of them, they would compete for one set of the cache.
+  // Stacks lie 128 KiB apart: with the same frame on all of them, they would compete for one set of the
+  // cache.
   static std::atomic<size_t> made{0};
   color_ = made++ % 32 * 128;
   mprotect(memory, kGuardBytes, PROT_NONE);  // optional: it may fail if mappings are scarce

@@ -36,7 +36,8 @@ class Fiber {
 
   uintptr_t stack_begin() const { return reinterpret_cast<uintptr_t>(stack_) + kGuardBytes; }
   uintptr_t stack_end() const { return stack_begin() + kStackBytes; }
-  // Where code may go on that abandons all frames of the fiber, on which it runs. Safe within a signal handler.
+  // Returns a stack address at which code that runs on this fiber may continue after abandoning all its
+  // frames. Safe within a signal handler.
   uintptr_t abandoned_stack();
 
   static constexpr size_t kStackBytes = 64 * 1024;

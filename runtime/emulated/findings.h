@@ -1,6 +1,6 @@
-// What the emulated device found wrong with a program. Texts name ranks, streams, kernels, ONNX labels,
-// allocations and offsets, never addresses or times: the same program gives the same findings however its
-// streams happened to run.
+// The faults that the emulated device has found in a program. Texts name ranks, streams, kernels, ONNX
+// labels, allocations and offsets, never addresses or times: the same program gives the same findings however
+// its streams happened to run.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ enum class FindingKind {
   kUndeclaredAccess,  // bytes that the step does not declare (runtime/cuda_plan.h)
   kMemoryPlan,        // the plan contradicts itself or the step
   kStepScope,         // what a step must not do or leave behind
-  kUnchecked,         // an error at which nobody looks
+  kUnchecked,         // an error that the program does not check
   kCollectiveOrder,   // ranks order two collectives differently: a deadlock, if only sometimes
   kGraph,             // a violated rule of capture, or a replay of what has become stale
   kKernelFault,       // a trap, a division by zero, a stack that overflows

@@ -1,11 +1,12 @@
-// Atomic accesses of kernels to device memory, by which threads of different blocks and ranks wait for each other.
+// Atomic accesses of kernels to device memory, by which threads of different blocks and ranks wait for each
+// other.
 //
-// Order follows CUDA's memory model: what a thread has done before a release precedes what another does after the
-// acquire that has read the released value, or one that later atomic updates have made of it. A release is an atomic
-// write of that order, or a fence before a relaxed one; an acquire is an atomic read of that order, or a relaxed one
-// before a fence. Both must have a scope that includes the other thread: __threadfence and atomicAdd order nothing
-// between two ranks, __threadfence_system and atomicAdd_system do. Relaxed atomics alone order nothing, which an x86
-// processor would hide.
+// Order follows CUDA's memory model. A thread's accesses before a release precede another thread's accesses
+// after the acquire that has read the released value, or a value that later atomic updates have made of it. A
+// release is an atomic write of that order, or a fence before a relaxed one; an acquire is an atomic read of
+// that order, or a relaxed one before a fence. Both must have a scope that includes the other thread:
+// __threadfence and atomicAdd order nothing between two ranks, __threadfence_system and atomicAdd_system do.
+// Relaxed atomics alone order nothing, which an x86 processor would hide.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +18,13 @@
 
 namespace braid::emulated {
 
-// An atomic access of the running thread. Lives while the memory is changed, which other ranks may do at the same time.
+// An atomic access of the running thread. It lives while the memory is changed, which other ranks may do at
+// the same time.
 class AtomicAccess {
  public:
   // `order`: as of __atomic_load_n.
   AtomicAccess(BlockRunner& runner, uintptr_t address, int order);
-  // Call after the access. What the memory held before, and what it holds now if it was written.
+  // Call one of these after the access, with the value before it and, if it has written, the value after it.
   void did_read(uint64_t before);
   void did_write(uint64_t before, uint64_t after, bool read);
 
@@ -33,7 +35,7 @@ class AtomicAccess {
   bool acquires_, releases_;
 };
 
-// What an atomic access has done.
+// The effect of an atomic access.
 struct AtomicEffect {
   bool read, wrote;
   uint64_t before, after;  // `before` if it has read

@@ -1,4 +1,4 @@
-// What the matrix products of the emulated device tell its tests.
+// Counts of the emulated device's matrix products, for its tests.
 #pragma once
 
 namespace braid::emulated {

@@ -1,11 +1,12 @@
 // CUDA graphs: streams that are being captured, what they captured, and its replay.
 //
-// What is enqueued on a capturing stream becomes a node instead: a function that makes the work of one replay.
+// Work enqueued on a capturing stream becomes a node instead: a function that makes the work of one replay.
 // Kernel arguments and addresses are therefore those of the capture. In a replay every captured stream is a
-// lane of its own, so that the checker sees the order that the graph has, not that in which its nodes run here.
+// lane of its own, so that the checker sees the order of the graph, not the order in which its nodes run
+// here.
 //
-// CUDA's prohibitions hold per device, as ranks are threads that stand for processes. What is prohibited invalidates the capture,
-// returns CUDA's error, and is a finding.
+// CUDA's prohibitions hold per device, as ranks are threads that stand for processes. A prohibited call
+// invalidates the capture, returns CUDA's error, and is a finding.
 #pragma once
 
 #include <functional>
@@ -56,7 +57,7 @@ class Capture {
   Capture(CUstream_st& origin, cudaStreamCaptureMode mode);
 
   void add(CUstream_st& stream, CUgraphNode_st node);
-  // What an event that is recorded now stands for: the nodes after which the stream's next one comes.
+  // Returns the nodes that an event recorded now stands for: those after which the stream's next node comes.
   std::set<size_t> frontier(CUstream_st& stream);
   // The stream's next node comes after these; a stream that was not captured is from now on.
   void join(CUstream_st& stream, const std::set<size_t>& nodes);
@@ -89,8 +90,8 @@ class Capture {
 // Whether there is a graph, or an executable one, with collectives of the communicator.
 bool has_graphs(const ncclComm* communicator);
 
-// cudaSuccess, or the error of a call that must not be made while this device has captures: because it waits or
-// allocates, unless all captures of this thread and device are relaxed.
+// Returns cudaSuccess, or the error of a call that must not be made while this device has captures, because
+// it waits or allocates. If all captures of this thread and device are relaxed, it may be made.
 cudaError_t unsafe_while_capturing(const char* call = __builtin_FUNCTION());
 // The same, of a call that uses stream 0 if a blocking stream is being captured.
 cudaError_t implicit_while_capturing(const CUstream_st& stream, const char* call = __builtin_FUNCTION());

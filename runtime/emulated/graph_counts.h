@@ -1,4 +1,4 @@
-// What graphs tell tests.
+// Counts of graphs, for tests.
 #pragma once
 
 namespace braid::emulated {

@@ -2,8 +2,8 @@
 // with that instrumentation and linked with this library instead of libtsan, so that the actual accesses of
 // its kernels and host code are observed here.
 //
-// With the real thread sanitizer on, libtsan has these names: then nothing is observed here, and it checks the
-// emulated device itself.
+// With the real thread sanitizer on, libtsan has these names: then nothing is observed here, and it checks
+// the emulated device itself.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -199,8 +199,8 @@ void __tsan_write_range(void* p, size_t size) {
   if (size > 0) observe(BRAID_CALLER, p, size, AccessKind::kWrite);
 }
 
-// Hooks of atomics replace the instruction, so they execute it, always with the strongest order. A load of a flag that
-// has not been raised is repeated some times before others run.
+// Hooks of atomics replace the instruction, so they execute it, always with the strongest order. A load of a
+// flag that has not been raised is repeated some times before others run.
 #define BRAID_ATOMICS(bits, type)                                                                            \
   type __tsan_atomic##bits##_load(const volatile type* p, int order) {                                       \
     type value = 0;                                                                                          \

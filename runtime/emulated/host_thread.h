@@ -2,9 +2,9 @@
 //
 // The process's initial thread is the main one; until it uses the device, the first other thread that does.
 // When another thread first uses the device, it knows what the main one knows, as after std::thread's
-// constructor. What it knew when it ended, the main thread knows from its own next use of the device, as
-// after join. Threads started one after another without such a use in between count as siblings. Barriers and
-// the like between host threads imply no order here; collectives and streams do.
+// constructor. When that thread has ended, the main thread learns its knowledge at its own next use of the
+// device, as after join. Threads started one after another without such a use in between count as siblings.
+// Barriers and other synchronisation between host threads imply no order here; collectives and streams do.
 #pragma once
 
 #include <memory>
@@ -33,7 +33,7 @@ class HostThread {
   int last_error = 0;                            // cudaError_t
   StepScope* step = nullptr;                     // null: none
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
-  // What this thread knows to have finished, as counts of enqueued work by stream.
+  // The operations that this thread knows to have finished, as counts of enqueued work by stream.
   VectorClock issued;
 
   void set_device(int device);

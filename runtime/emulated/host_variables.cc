@@ -22,7 +22,7 @@ namespace braid::emulated {
 namespace {
 
 using Locks = std::set<const void*>;
-const char kAtomically = 0;  // stands for a lock among those who access a variable atomically
+const char kAtomically = 0;  // stands for a lock among threads that access a variable atomically
 
 // Ranges of addresses, to which some are added and none removed. Ranges without room are not watched.
 class Ranges {
@@ -56,7 +56,7 @@ class Ranges {
 struct Watched {
   Ranges objects, variables;
   std::atomic<uintptr_t> begin{UINTPTR_MAX}, end{0};  // around all variables
-  std::mutex mutex;                                   // of those who add
+  std::mutex mutex;                                   // held while ranges are added
 };
 constinit Watched watched;
 
@@ -72,7 +72,7 @@ struct Toucher {
 struct Variable {
   enum class State : uint8_t { kOwned, kShared, kModified } state = State::kOwned;
   uint64_t latest = 0;           // when it was touched last
-  std::vector<uint64_t> owners;  // one, or those who share it
+  std::vector<uint64_t> owners;  // one, or all threads that share it
   bool written_in_step = false;
   Locks locks;  // that all have held since it is shared
 };

@@ -1,10 +1,11 @@
-// Static variables of a program's host code that several host threads touch at the same time. Ranks that are threads share
-// them; ranks that are processes do not.
+// Static variables of a program's host code that several host threads touch at the same time. Ranks that are
+// threads share them; ranks that are processes do not.
 //
-// A variable is one thread's until a second one comes; from then on all who touch it must hold one lock, or do so
-// atomically, if any of them writes (Eraser: Savage et al., 1997). Accesses of the first thread until then count as
-// its initialisation, unless it was a write within a step. A thread that began after the other's latest access, or
-// after its end, takes the variable over. The order in which the threads happened to run does not matter.
+// A variable belongs to one thread until a second one touches it. From then on all threads that touch it must
+// hold one lock, or do so atomically, if any of them writes (Eraser: Savage et al., 1997). Accesses of the
+// first thread until then count as its initialisation, unless it was a write within a step. A thread that
+// began after the other's latest access, or after its end, takes the variable over. The order in which the
+// threads happened to run does not matter.
 #pragma once
 
 #include <cstddef>

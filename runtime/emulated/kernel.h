@@ -65,7 +65,7 @@ enum class Scope { kBlock, kDevice, kSystem };
 void fence(Scope scope);
 // Returns what was there. A thread that finds the same wrong value again lets others run.
 uint64_t compare_and_swap(void* address, size_t size, uint64_t compare, uint64_t value, Scope scope);
-// Of the atomic accesses of the running thread; the compiler's own are of the system.
+// The scope of the running thread's atomic accesses; the compiler's own ones have system scope.
 extern __thread Scope atomic_scope __attribute__((tls_model("initial-exec")));
 struct WithScope {
   explicit WithScope(Scope scope) { atomic_scope = scope; }
@@ -151,8 +151,8 @@ inline int __syncthreads_count(int predicate, ::braid::emulated::Place place = :
 }
 [[noreturn]] inline void __trap() { __builtin_trap(); }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { ::braid::emulated::warp_barrier(mask); }
-// Which lanes run together is up to the hardware: no more than the caller is certain, and a kernel that builds a mask
-// from this is wrong.
+// The hardware decides which lanes run together: only the caller itself is certain, and a kernel that builds
+// a mask from this is wrong.
 inline unsigned __activemask() { return 1u << ::braid::emulated::lane_of_warp(); }
 inline void __threadfence_block() { ::braid::emulated::fence(::braid::emulated::Scope::kBlock); }
 inline void __threadfence() { ::braid::emulated::fence(::braid::emulated::Scope::kDevice); }

@@ -1,4 +1,5 @@
-// What kernels have done to memory since counting began (Options::count_accesses), by kernel and instruction.
+// Counts of the kernels' memory accesses since counting began (Options::count_accesses), by kernel and
+// instruction.
 #pragma once
 
 #include <cstdint>

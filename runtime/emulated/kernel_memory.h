@@ -1,6 +1,7 @@
-// Memory outside of the device that the running thread of a kernel may touch: its own stack, the launch's parameters, what
-// threadIdx and the like are read from, and constants of the program, for which nvcc has instructions or constant memory.
-// All other memory is the host's, at which a GPU fails.
+// Memory outside of the device that the running thread of a kernel may touch: its own stack, the launch's
+// parameters, the variables that threadIdx and the like are read from, and constants of the program, for
+// which nvcc has instructions or constant memory. All other memory is the host's, and a GPU fails when it
+// accesses it.
 #pragma once
 
 #include <cstddef>

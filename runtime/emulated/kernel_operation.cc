@@ -18,8 +18,8 @@ namespace {
 constexpr size_t kLogBeforeFlags = size_t{1} << 18;
 constexpr uint16_t kDone = 0xffff;  // no thread: the entry is part of an operation already
 
-// The logical thread for thread `slot` to synchronise in a block of a stream's kernels. Named like the stream: findings
-// do not mention threads, and a name per thread would give many findings.
+// Returns the logical thread for thread `slot` to synchronise in a block of a stream's kernels. It has the
+// stream's name: findings do not mention threads, and a name per thread would give many findings.
 LogicalThread logical_thread_of(const Lane& lane, unsigned block, size_t slot) {
   static std::mutex mutex;
   static auto* threads = new std::map<std::tuple<LogicalThread, unsigned, size_t>, LogicalThread>;
@@ -59,7 +59,7 @@ bool KernelOperation::goes_by_blocks() {
   by_blocks_ = true;
   block_clock_ = begin_;
   log_.limit = std::numeric_limits<size_t>::max();
-  // What came before the last barrier precedes all that follows.
+  // Accesses before the last barrier precede all later ones.
   AccessRanges before = take_accesses();
   if (!log_.overflown) {
     auto uninitialized = std::move(before.uninitialized);

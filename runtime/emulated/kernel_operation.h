@@ -1,11 +1,11 @@
 // A kernel in the checker's view.
 //
-// A kernel without fences, releases and acquires is one operation of its stream. A kernel that has them synchronises
-// midway with other blocks, streams and ranks. So each of its blocks becomes a logical thread, and what a block does
-// between two barriers becomes one operation. A thread that synchronises between them is a logical thread of its own
-// until the next barrier: it releases what it has done and what its block had done before the last barrier, not what
-// other threads of the block do at the time. Blocks of one kernel are otherwise unordered. The stream continues after
-// all of them.
+// A kernel without fences, releases and acquires is one operation of its stream. A kernel that has them
+// synchronises midway with other blocks, streams and ranks. So each of its blocks becomes a logical thread,
+// and a block's accesses between two barriers become one operation. A thread that synchronises between them
+// is a logical thread of its own until the next barrier: it releases its own accesses and those of its block
+// before the last barrier, not those that other threads of the block make at the time. Blocks of one kernel
+// are otherwise unordered. The stream continues after all of them.
 #pragma once
 
 #include <array>
@@ -20,7 +20,8 @@
 
 namespace braid::emulated {
 
-// The accesses of a block since its last barrier; of a first block that has not synchronised yet, since its beginning.
+// The accesses of a block since its last barrier; for a first block that has not synchronised yet, since its
+// beginning.
 class AccessLog {
  public:
   struct Entry {
@@ -39,10 +40,11 @@ class AccessLog {
   size_t limit = 0;
   bool overflown = false;
 };
-// Of the kernel that runs on this host thread; null if it needs none.
+// The log of the kernel that runs on this host thread; null if it needs none.
 extern __thread AccessLog* current_log __attribute__((tls_model("initial-exec")));
 
-// What the readers of an atomic variable follow: readers of the same device, and those of all.
+// The clocks that readers of an atomic variable follow: those of readers on the same device, and of all
+// readers.
 struct ReleaseClocks {
   VectorClock device, system;
   int device_index = -1;  // -1: nothing released at that scope
@@ -69,11 +71,11 @@ class KernelOperation {
   void barrier();  // of all threads of the block
   void end_block();
 
-  // Call before the running block's first fence, release or acquire. False if the first block of the kernel had none:
-  // then the accesses of this block cannot be told from its predecessors'.
+  // Call before the running block's first fence, release or acquire. Returns false if the first block of the
+  // kernel had none: then the accesses of this block cannot be told from its predecessors'.
   bool goes_by_blocks();
 
-  // Of the thread `thread` of the running block:
+  // The following are called for thread `thread` of the running block.
   void fence(unsigned thread, Scope scope);
   // It has read a value that was released so.
   void saw(unsigned thread, const ReleaseClocks& clocks, Scope scope, bool acquires);
@@ -84,7 +86,7 @@ class KernelOperation {
   struct Thread {
     LogicalThread logical_thread;
     LogicalThread
-        of_flags;           // its accesses to flags that it has written: who reads the new value follows them
+        of_flags;           // its accesses to flags that it has written: readers of the new value follow them
     unsigned interval = 0;  // in which `clock` holds; in a later one it begins with the block's
     VectorClock clock;
     VectorClock fenced_device, fenced_system;  // as of the last fence

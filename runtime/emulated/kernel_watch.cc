@@ -24,7 +24,8 @@
 namespace braid::emulated {
 namespace {
 
-// The handler changes where the interrupted code goes on. The real thread sanitizer calls handlers later than that.
+// The handler changes where the interrupted code continues. The real thread sanitizer calls handlers too late
+// for that.
 #if (defined(__x86_64__) || defined(__aarch64__)) && !defined(__SANITIZE_THREAD__)
 constexpr bool kDiverts = true;
 #else
@@ -177,7 +178,7 @@ void KernelWatch::on_tick(int, siginfo_t*, void* context) {
 
 bool KernelWatch::takes(int signal, const siginfo_t& info, void* context) {
   const uintptr_t at = program_counter(context);
-  if (info.si_code <= 0) {  // sent: by the kernel's own call of abort, or by somebody else
+  if (info.si_code <= 0) {  // sent: by the kernel's own call of abort, or from elsewhere
     if (signal != SIGABRT || info.si_pid != getpid()) return false;
   } else {
     call_ = at == reinterpret_cast<uintptr_t>(info.si_addr);

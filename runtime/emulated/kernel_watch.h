@@ -1,14 +1,15 @@
 // Kernels that fault or never end.
 //
-// A fault of the processor in a kernel (a null pointer of which no hook has told, a trap, a division by zero, a call of
-// abort, a stack that overflows) raises a signal, and so does a timer that counts the processor time of the host thread.
-// The handler lets the host thread go on, on the fiber's stack, where the kernel is given up with a finding. That is
-// possible at every instruction of the program itself, which holds no locks, but not within libraries: of a kernel that
-// does not end, the next tick may find a better place.
+// A fault of the processor in a kernel raises a signal: a null pointer that no hook has reported, a trap, a
+// division by zero, a call of abort, a stack that overflows. So does a timer that counts the processor time
+// of the host thread. The handler lets the host thread continue on the fiber's stack, where the kernel is
+// given up with a finding. That is possible at every instruction of the program itself, which holds no locks,
+// but not within libraries. If a kernel that does not end is found within a library, it is given up at its
+// next access to memory or at a later tick.
 //
-// A kernel does not end if one of its threads takes longer than the time-out without a barrier or an end, or one of its
-// blocks longer than BRAID_EMULATED_HANG_MS, both in processor time. All other signals are the host's: what handled them
-// before does so.
+// A kernel does not end if one of its threads takes longer than the time-out without a barrier or an end, or
+// one of its blocks longer than BRAID_EMULATED_HANG_MS (or the time-out, if that is longer), both in
+// processor time. All other signals belong to the host: they go to their previous handlers.
 #pragma once
 
 #include <signal.h>

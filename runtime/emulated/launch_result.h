@@ -1,5 +1,5 @@
-// What BRAID_LAUNCH returns on the emulated device: an error that somebody must look at. A launch that nobody
-// checks is wrong even where it succeeds, so that it is found in every run.
+// The result of BRAID_LAUNCH on the emulated device: an error that the caller must check. An unchecked launch
+// is a finding even if the launch succeeds, so that it is found in every run.
 #pragma once
 
 #include "runtime/emulated/cuda_api.h"

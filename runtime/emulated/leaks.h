@@ -1,9 +1,11 @@
-// Resources that a program which is done has left: a caller who opens programs again and again would run out of them.
+// Resources that a program has not released at its end: a caller that opens programs again and again would
+// run out of them.
 #pragma once
 
 namespace braid::emulated {
 
-// Reports memory that is not freed, and streams, events and graphs that are not destroyed. Call when no program is open.
+// Reports memory that is not freed, and streams, events and graphs that are not destroyed. Call when no
+// program is open.
 void report_leaks();
 
 // Executable graphs that there are.

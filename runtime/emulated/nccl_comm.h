@@ -1,9 +1,9 @@
 // Communicators of the emulated NCCL and how ranks meet in them.
 //
-// Ranks are threads, of one process or of several. For collectives and sends they meet on the streams, matched by
-// each rank's call number in the communicator; for blocking calls (creation, split, registration) they meet on
-// the host. Each process has a group of its own, in which ranks of other processes arrive by message
-// (nccl_remote.h).
+// Ranks are threads, of one process or of several. For collectives and sends they meet on the streams,
+// matched by each rank's call number in the communicator; for blocking calls (creation, split, registration)
+// they meet on the host. Each process has a group of its own, in which ranks of other processes arrive by
+// message (nccl_remote.h).
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ enum class CollectiveKind {
   kRecv
 };
 
-// What a rank sends and receives, in multiples of CollectiveCall::count.
+// The data that a rank sends and receives, in multiples of CollectiveCall::count.
 struct CollectiveRow {
   CollectiveKind kind;
   const char* name;
@@ -147,7 +147,7 @@ struct CommGroup {
   int size() const { return static_cast<int>(devices.size()); }
   bool here(int rank) const { return processes[static_cast<size_t>(rank)].empty(); }
   bool across_processes() const;
-  // What ncclCommGetAsyncError says, and why.
+  // The result of ncclCommGetAsyncError, and its reason.
   ncclResult_t asynchronous_error() const;
   const std::string& asynchronous_text() const { return error == ncclSuccess ? lost_text : error_text; }
   void fail(ncclResult_t result, std::string text);  // with the mutex held
@@ -158,13 +158,13 @@ struct CommGroup {
 bool run_collectives(struct ::ncclComm* const* comms, const CollectiveCall* calls, const uint64_t* numbers,
                      int count, TaskContext& context);
 
-// A rank of another process comes: to a collective, with a copy of what it sends, or to a call on the host. With
-// the group's mutex held.
+// A rank of another process arrives: at a collective, with a copy of the data that it sends, or at a call on
+// the host. With the group's mutex held.
 void arrive_from_elsewhere(CommGroup& group, int rank, const CollectiveCall& call, uint64_t number,
                            std::string copy);
 void arrive_from_elsewhere(CommGroup& group, int rank, uint64_t number, std::string what,
                            std::vector<int64_t> payload);
-// It gives its part up: those who wait for it go on waiting.
+// The rank gives up its part: ranks that wait for it go on waiting.
 void withdraw(CommGroup& group, int rank, const CollectiveCall& call, uint64_t number);
 
 // Reports a finding for each live window or registration of memory about to be freed.
@@ -195,8 +195,8 @@ struct ncclComm {
   int outstanding = 0;  // collectives that have not ended on their streams
   bool released() const { return life == Life::kAborted || life == Life::kRevoked; }
 
-  // Of a communicator with blocking = 0: what is under way. It is over at the second look with
-  // ncclCommGetAsyncError at the earliest, so that a program which does not look is found in every run.
+  // For a communicator with blocking = 0: its unfinished calls. They are over at the second look with
+  // ncclCommGetAsyncError at the earliest, so that a program that does not look is found in every run.
   ncclResult_t state = ncclSuccess;
   int looks = 0;
   std::vector<braid::emulated::HostCall> under_way;

@@ -88,8 +88,8 @@ void end_as(ncclComm& comm, ncclComm::Life life, const char* given_up = "") {
   await_sent(told, [&] { return std::chrono::steady_clock::now() >= deadline; });
 }
 
-// What a rank says of its device on arrival: the number, and what identifies the machine's GPU in other processes.
-// As with NCCL, processes with different NCCL_HOSTID count as on different machines.
+// Returns a rank's description of its device on arrival: its number, and a hash that identifies the machine's
+// GPU in other processes. As with NCCL, processes with different NCCL_HOSTID count as on different machines.
 std::vector<int64_t> device_payload(int device) {
   const char* host = std::getenv("NCCL_HOSTID");
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");

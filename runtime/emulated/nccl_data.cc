@@ -38,8 +38,8 @@ T combine(ncclRedOp_t op, T a, T b) {
   }
 }
 
-// `sources[r]` is rank r's operand; every destination gets the result. Works element by element, so it may be in
-// place.
+// `sources[r]` is rank r's operand; every destination gets the result. Works element by element, so it may be
+// in place.
 template <class T>
 void reduce_typed(const std::vector<const void*>& sources, const std::vector<void*>& destinations,
                   size_t count, ncclRedOp_t op) {

@@ -8,8 +8,8 @@
 namespace braid::emulated {
 
 // Moves and reduces the data of all ranks' calls, which must agree. Reductions are in rank order, so all
-// ranks get the same bits; float16 and bfloat16 are summed in float32 and rounded once. Ranks without `recv`, which
-// are in another process, receive nothing.
+// ranks get the same bits; float16 and bfloat16 are summed in float32 and rounded once. Ranks without `recv`,
+// which are in another process, receive nothing.
 void move_data(const std::vector<CollectiveCall>& calls);
 
 // Whether `move_data` can reduce the type.

@@ -13,14 +13,15 @@
 
 namespace braid::emulated {
 
-// Run in each process when the last rank has arrived, with the group's mutex held: fills `outcome`, for the ranks
-// of this process, and `result` from `payload`.
+// Runs in each process when the last rank has arrived, with the group's mutex held: fills `outcome`, for the
+// ranks of this process, and `result` from `payload`.
 using CompleteMeeting = std::function<void(CommGroup&, CommGroup::HostMeeting&)>;
 
 // A rank's part of a meeting on the host: `arrive` never blocks, `wait` does.
 //
-// Blocking, it returns an error when the time-out is over: other than NCCL, which waits for ever, as the program
-// has no communicator to abort yet. With blocking = 0 the call stays under way until somebody aborts.
+// If blocking, it returns an error when the time-out is over, because the program has no communicator to
+// abort yet; NCCL waits without end. With blocking = 0 the call stays under way until the communicator is
+// aborted.
 class HostCall {
  public:
   HostCall(std::shared_ptr<CommGroup> group, int rank, uint64_t number, std::string what,

@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kLengthBytes = sizeof(uint64_t);
 constexpr std::string_view kHello =
-    "braid-nccl-1 ";  // then who it is; the number is that of the messages' form
+    "braid-nccl-1 ";  // then the sender's address; the number is the version of the messages' form
 constexpr uint64_t kMostBytes = uint64_t{1} << 40;
 constexpr int kRetryMs = 10;  // where a process has too many connections waiting
 
@@ -275,7 +275,7 @@ std::vector<std::string> Links::wait() {
 void Links::run() {
   for (;;) {
     const std::vector<std::string> ended = wait();
-    // What a process has sent comes before its end, which may have been noticed first.
+    // Messages of a process come before its end, which may have been noticed first.
     receive_all();
     for (const std::string& address : ended) drop(address);
     send_to_all();

@@ -1,10 +1,10 @@
 // Connections between the processes of one user on this machine: messages that arrive in order, and word of
 // processes that have ended.
 //
-// Each process listens on a socket without a file (Linux' abstract namespace), so that nothing is left behind by
-// whatever end. Its name is random, and sockets of other users are refused. A connection has one direction, lives
-// as long as both processes do, and is closed by the kernel when one of them ends, however it does. One thread per
-// process sends and receives, so that nobody waits for a process that is stopped.
+// Each process listens on a socket without a file (Linux' abstract namespace), so that nothing is left
+// behind, however the process ends. Its name is random, and sockets of other users are refused. A connection
+// has one direction, lives as long as both processes do, and is closed by the kernel when one of them ends in
+// any way. One thread per process sends and receives, so that no caller waits for a process that is stopped.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace braid::emulated {
 
-// What is sent to one or several processes.
+// A message to one or several processes.
 struct Message {
   explicit Message(std::string body);
   std::string bytes;           // the length, then the body
@@ -30,7 +30,7 @@ struct Message {
 // Called on the thread of the connections.
 struct LinkEvents {
   std::function<void(const std::string& from, std::string_view body)> received;
-  // It has ended, or nobody listens there. May be called more than once.
+  // The process has ended, or no process listens there. May be called more than once.
   std::function<void(const std::string& address)> lost;
 };
 
@@ -38,10 +38,10 @@ class Links {
  public:
   explicit Links(LinkEvents events);
 
-  // Of this process, random; empty if it cannot listen.
+  // The address of this process, random; empty if it cannot listen.
   const std::string& address() const { return address_; }
 
-  // Never waits. What is for a process that has ended is dropped.
+  // Never waits. Drops a message to a process that has ended.
   void post(const std::string& to, std::shared_ptr<Message> message);
   // Notices from now on if that process ends.
   void watch(const std::string& address);

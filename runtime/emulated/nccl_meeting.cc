@@ -1,8 +1,8 @@
 // Collectives on the streams: ranks meet, their calls are compared, data moves, clocks are joined.
 //
-// A collective proves only this: a rank's result depends on the inputs of its source ranks, so everything that
-// those had done on the stream before is ordered before the later work here. It does not prove that a peer has
-// finished its collective or anything later.
+// A collective proves only this: a rank's result depends on the inputs of its source ranks, so everything
+// that those had done on the stream before is ordered before the later work here. It does not prove that a
+// peer has finished its collective or anything later.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -179,8 +179,9 @@ std::shared_ptr<Meeting> arrive(ncclComm& comm, CollectiveCall call, uint64_t nu
   return join(group, comm.rank, call, number, clock, std::nullopt);
 }
 
-// As on a GPU, a collective whose peers do not come waits until its own rank gives it up. That they do not come
-// is reported once; a process in which nobody gives up ends. False if the ranks disagree, or one has failed.
+// As on a GPU, a collective whose peers do not come waits until its own rank gives it up. The missing peers
+// are reported once; if no rank of the process gives up, the process ends. Returns false if the ranks
+// disagree, or one has failed.
 bool wait_for_peers(ncclComm& comm, const CollectiveCall& call, uint64_t number, Meeting& meeting) {
   CommGroup& group = *comm.group;
   std::unique_lock lock(group.mutex);
@@ -204,7 +205,7 @@ bool released(ncclComm& comm) {
   return comm.released();
 }
 
-// What an aborted collective leaves in its receive buffer is anything.
+// Makes the receive buffer of an aborted collective undefined.
 void leave_undefined(void* pointer, size_t bytes) {
   if (bytes == 0) return;  // the pointer may be null
   const uintptr_t begin = reinterpret_cast<uintptr_t>(pointer), end = begin + bytes;

@@ -39,7 +39,7 @@ class MessageWriter {
   std::string bytes_;
 };
 
-// What is missing reads as zeros.
+// Missing fields read as zeros.
 class MessageReader {
  public:
   explicit MessageReader(std::string_view bytes) : bytes_(bytes) {}

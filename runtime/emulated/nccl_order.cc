@@ -58,7 +58,8 @@ void CollectiveOrder::issue(int device, std::vector<Call> calls) {
   if (queues_[device].size() == 1) play({device});
 }
 
-// The first call in front of `device`'s queue that `other` has issued behind something else.
+// Returns the first call at the head of `device`'s queue that `other` has issued after another call that
+// still waits.
 const CollectiveOrder::Call* CollectiveOrder::waits_for(int device, int other) const {
   const auto queue = queues_.find(device);
   if (queue == queues_.end() || queue->second.empty()) return nullptr;

@@ -1,11 +1,11 @@
 // Whether all ranks order their collectives in a way that can complete, from the order of the calls alone.
 //
-// NCCL with NCCL_LAUNCH_ORDER_IMPLICIT runs a device's collectives in the order in which the host issued them,
-// over all communicators and streams; transfers of one group run together. So this plays them: a queue per
-// device, and a collective that is in front of the queues of all its ranks leaves them. Which ones remain does
-// not depend on the timing. If some of them wait for each other in a circle, ranks use communicators (or sends
-// and receives) in different orders: on a GPU that is a deadlock, even where here, or there on most days, the
-// streams happen to let it pass.
+// NCCL with NCCL_LAUNCH_ORDER_IMPLICIT runs a device's collectives in the order in which the host issued
+// them, over all communicators and streams; transfers of one group run together. This class simulates that:
+// it has a queue per device, and a collective that is at the head of the queues of all its ranks leaves them.
+// The calls that remain do not depend on the timing. If some of them wait for each other in a circle, ranks
+// use communicators (or sends and receives) in different orders. On a GPU that is a deadlock, even if the
+// streams happen to let it pass here, or there on most days.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,8 @@ class CollectiveOrder {
 
   // The next calls of a device, which run together.
   void issue(int device, std::vector<Call> calls);
-  // Reports a circle, if there is one. For a text that is the same in each run, all calls must have been made.
+  // Reports a circle, if there is one. For a text that is the same in each run, all calls must have been
+  // made.
   void report();
   // No rank of the communicator will call any more. Its calls that wait are kept until `forget_ended`.
   void ended(const void* group);

@@ -32,7 +32,7 @@ struct Process {
 
   std::mutex mutex;  // the rest, but not `links`; before no other but those of the links
   std::map<std::string, std::shared_ptr<CommGroup>> groups;  // by key
-  // Of groups that are not here yet: a split is complete in other processes first.
+  // Messages for groups that are not here yet: a split may be complete in other processes first.
   std::map<std::string, std::vector<std::string>> early;
   std::map<std::string, Rendezvous> rendezvous;  // by key, of ids made here
   Links links;

@@ -1,9 +1,9 @@
-// Communicators whose ranks are in several processes: what a process tells the others of its ranks, and what it
-// does on hearing of theirs.
+// Communicators whose ranks are in several processes: the messages by which a process tells the others about
+// its ranks, and their effects.
 //
-// Where a communicator's ranks are, the process that made its id finds out: each rank goes there first, and when
-// all have come, each process gets the list (nccl_rendezvous.cc). From then on processes tell each other directly.
-// Ranks that are all in one process exchange no message.
+// The process that made a communicator's id finds out where its ranks are: each rank contacts it first, and
+// when all have come, each process gets the list (nccl_rendezvous.cc). From then on processes send messages
+// directly. Ranks that are all in one process exchange no message.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,17 @@
 
 namespace braid::emulated {
 
-// Null: there was nobody to tell.
+// Null: there was no process to tell.
 using Told = std::shared_ptr<Message>;
 
-// The text of a new id, which is also the key of its communicator. The part before the first space is its name.
+// The text of a new id, which is also the key of its communicator. The part before " @" is its name.
 std::string make_id_text(int number);
 std::string name_of_key(const std::string& key);
 
 // Messages with the group's key reach it from now on, those that have come already as well.
 void add_group(const std::shared_ptr<CommGroup>& group);
-// A rank of this process is there, of a communicator that is being made from an id. Not with the group's mutex.
+// A rank of this process has come to a communicator that is being made from an id. Call without the group's
+// mutex.
 void seek_peers(const std::shared_ptr<CommGroup>& group, int rank, const std::vector<int64_t>& payload);
 
 // The rest with the group's mutex held.

@@ -1,5 +1,6 @@
-// How the ranks of a communicator find each other from an id. It names the process that made it, as NCCL's names
-// the root of its bootstrap: that process gathers the ranks and tells all of them where the others are.
+// How the ranks of a communicator find each other from an id. The id names the process that made it, as
+// NCCL's id names the root of its bootstrap. That process gathers the ranks and tells all of them where the
+// others are.
 #include <algorithm>
 #include <cstdlib>
 #include <utility>

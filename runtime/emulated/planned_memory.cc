@@ -18,7 +18,7 @@ using rt::cuda::PlannedMemory;
 using rt::cuda::Touch;
 using Bytes = DeclaredStep::Bytes;
 
-// Of one instance, over all its runs.
+// The state of one instance, over all its runs.
 struct PlanState {
   std::mutex mutex;
   // By buffer: bytes taken over in place that its own steps have not written yet.
@@ -292,8 +292,8 @@ bool DeclaredStep::alive(int index) const {
   return b.first_step <= number_ && (b.last_step < 0 || number_ <= b.last_step);
 }
 
-// Whose byte it is: of the buffers there the one that is alive, else the last to have died, else the next to be
-// born; -1: nobody's.
+// Returns the owner of a byte. Among the buffers there it is the one that is alive, else the last to have
+// died, else the next to be born; -1 if there is none.
 int DeclaredStep::owner(uintptr_t address) const {
   int best = -1;
   const auto rank = [&](int k) {
@@ -434,7 +434,8 @@ void DeclaredStep::report_unwritten(const std::string& who, OperationId operatio
   }
 }
 
-// Bytes that the step does not declare have a finding of their own, and what a dead buffer holds is not defined.
+// Checks declared bytes only: undeclared bytes have a finding of their own, and the contents of a dead buffer
+// are not defined.
 void DeclaredStep::check_unwritten(const std::string& who, OperationId operation,
                                    const std::vector<AccessRange>& ranges) const {
   for (const AccessRange& range : ranges) {

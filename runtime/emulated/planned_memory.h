@@ -1,10 +1,10 @@
-// Holds what operations touch against what their step declares (runtime/cuda_plan.h).
+// Checks the accesses of operations against the declarations of their step (runtime/cuda_plan.h).
 //
-// A byte of a buffer is born on the stream of the first step that touches it (parts of a buffer may be written on
-// two streams): it becomes poison and counts as never written, except where the buffer takes it over in place from
-// one that dies at this step. At the end of a run whatever is left in arena and segment becomes poison. Both are writes for the race checker, so an access that is not ordered with
-// them is a race. In between, lives are decided by the numbers of the steps and not by time, so the findings are
-// the same in every run.
+// A byte of a buffer is born on the stream of the first step that touches it (parts of a buffer may be
+// written on two streams). It becomes poison and counts as never written, unless the buffer takes it over in
+// place from one that dies at this step. At the end of a run all bytes in arena and segment become poison.
+// Both are writes for the race checker, so an access that is not ordered with them is a race. In between, the
+// numbers of the steps decide the lives, not time, so the findings are the same in every run.
 #pragma once
 
 #include <cstddef>
@@ -29,12 +29,12 @@ class DeclaredStep {
   DeclaredStep(const rt::cuda::PlannedMemory& plan, int number, const std::string& label,
                std::initializer_list<rt::cuda::Touch> touches);
 
-  // Reports what the operation `who` touched although the step does not declare it, and what it read although
-  // nobody had written it. Empties `ranges.uninitialized`.
+  // Reports the bytes that an operation touched although the step does not declare them, and those that it
+  // read although no operation had written them. Empties `ranges.uninitialized`.
   void check(const std::string& who, OperationId operation, AccessRanges& ranges) const;
 
-  // For an operand that begins in declared bytes and must not leave them: by how many bytes it does, and whose
-  // they are. Empty: it does not.
+  // For an operand that begins in declared bytes and must not leave them: returns by how many bytes it does,
+  // and the buffer that it leaves. Empty: it does not.
   std::string overrun(uintptr_t begin, uintptr_t end) const;
 
   struct Bytes {
@@ -42,7 +42,7 @@ class DeclaredStep {
   };
   struct Birth {
     int buffer;
-    std::vector<Bytes> fresh;       // those that are nobody's
+    std::vector<Bytes> fresh;       // those without a previous owner
     std::vector<Bytes> taken_over;  // in place, from a buffer that dies at this step
   };
   const std::vector<Birth>& births() const { return births_; }
@@ -76,7 +76,7 @@ class DeclaredStep {
   void check_unwritten(const std::string& who, OperationId operation,
                        const std::vector<AccessRange>& ranges) const;
   void check_taken_over(const std::string& who, OperationId operation, const AccessRanges& ranges) const;
-  // Of memory in a peer's segment: what to add for the same place in this rank's.
+  // For memory in a peer's segment: the distance to the same place in this rank's segment.
   struct Peer {
     uintptr_t distance = 0;
     std::string text;

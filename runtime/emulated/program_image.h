@@ -17,12 +17,13 @@ struct AddressRange {
   }
 };
 
-// The segment of an object that holds the address; empty if there is none of that kind. They take the loader's lock.
+// Return the segment of an object that holds the address; empty if there is none of that kind. They take the
+// loader's lock.
 AddressRange code_at(uintptr_t address);
 AddressRange constants_at(uintptr_t address);  // not writable once the object is loaded
 AddressRange variables_at(uintptr_t address);
 
-// Whether an access to the address would find memory, whoever's it is.
+// Returns whether an access to the address would find memory of any kind.
 bool is_mapped(uintptr_t address);
 
 }  // namespace braid::emulated

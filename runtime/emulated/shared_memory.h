@@ -1,5 +1,5 @@
-// The shared memory of the block that runs on a host thread. Each array has addresses of its own, far from those of
-// the others, so that every access beside one is found and told by the array's name.
+// The shared memory of the block that runs on a host thread. Each array has its own addresses, far from those
+// of the others, so that every access beside an array is found and reported with the array's name.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ class SharedMemory {
   void* array(const void* site, const char* name, size_t size, size_t alignment, std::string* fault);
   void* dynamic() { return reinterpret_cast<void*>(arrays_[0].begin); }
 
-  // Null, or why the access is illegal. Sets `uninitialized` to the array if it reads what nobody has written.
+  // Returns null, or why the access is illegal. Sets `uninitialized` to the array's name if it reads bytes
+  // that have not been written.
   const std::string* access(uintptr_t address, size_t size, AccessKind kind,
                             const std::string** uninitialized);
 
@@ -57,7 +58,7 @@ class SharedMemory {
   std::string fault_;
 };
 
-// Of the block that runs on this host thread; null outside kernels.
+// The memory of the block that runs on this host thread; null outside kernels.
 extern __thread SharedMemory* current_shared __attribute__((tls_model("initial-exec")));
 
 }  // namespace braid::emulated

@@ -26,7 +26,8 @@ std::string quoted(const std::string& text) {
   return result + "'";
 }
 
-// The answer for one address: the places, the innermost first, of functions that were inlined into each other.
+// Returns the answer for one address from the places, the innermost first, of functions that were inlined
+// into each other.
 std::string place_of(const std::vector<std::string>& frames) {
   std::string inner, outer;
   for (const std::string& frame : frames) {

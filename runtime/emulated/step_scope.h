@@ -1,11 +1,12 @@
-// A step of a program, as the program's runtime announces it: what the host may not do meanwhile, and what must
-// hold at its end.
+// A step of a program, as the program's runtime announces it: calls that the host must not make meanwhile,
+// and conditions that must hold at its end.
 //
-// Within a step the host only enqueues. Allocating, registering, waiting for the device, copies through pageable
-// memory, and making communicators, streams or events stall the device or the peers, so each of them is a
-// finding. The step's first work on each stream follows all that was enqueued before on the caller's stream,
-// and the caller's stream follows all that the step enqueues: held against the events that were recorded and
-// waited for, not against the timing. A step that reports success has had no call that failed.
+// Within a step the host only enqueues. Allocating, registering, waiting for the device, copies through
+// pageable memory, and making communicators, streams or events stall the device or the peers, so each of them
+// is a finding. The step's first work on each stream must follow all work that was enqueued before on the
+// caller's stream, and the caller's stream must follow all work that the step enqueues. Both are checked
+// against the events that were recorded and waited for, not against the timing. A step that reports success
+// must have had no call that failed.
 #pragma once
 
 #include <cstdint>

@@ -212,7 +212,7 @@ CUstream_st::CUstream_st(Device& device, int ordinal, unsigned flags, int priori
            (ordinal < 0 ? std::string("0 (legacy default)") : std::to_string(ordinal))),
       delays_(options().seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(device.index) * 1000003u +
               static_cast<uint64_t>(ordinal + 1)) {
-  worker_ = std::thread([this] { work(); });  // may throw: then nobody knows the stream
+  worker_ = std::thread([this] { work(); });  // may throw: then the stream is not registered yet
   {
     std::lock_guard lock(handles().mutex);
     handles().streams.insert(this);

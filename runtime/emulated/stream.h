@@ -32,7 +32,7 @@ struct Recording {
   bool done = false;
   VectorClock clock;   // once done
   VectorClock issued;  // what was enqueued before it, by stream
-  // Of an event that is recorded while its stream is captured: it never happens, and stands for these nodes.
+  // For an event that is recorded while its stream is captured: it never happens, and stands for these nodes.
   std::shared_ptr<Capture> capture;
   std::set<size_t> nodes;
   std::chrono::steady_clock::time_point time;
@@ -44,14 +44,14 @@ struct Recording {
 
 struct Device;
 
-// What the checker takes for a thread: the operations of one stream, which follow each other.
+// A thread in the checker's view: the operations of one stream, which follow each other.
 struct Lane {
   LogicalThread thread;
   std::string text;  // how findings name it
   std::vector<LogicalThread> block_threads;
 
   explicit Lane(std::string text);
-  // Of block `block` of its kernels.
+  // Returns the logical thread of block `block` of its kernels.
   LogicalThread of_block(unsigned block);
 };
 
@@ -68,7 +68,7 @@ struct TaskContext {
 // Returns false if the stream has failed (the task has reported why); later tasks on this device are not run.
 using Task = std::function<bool(TaskContext&)>;
 
-// What a graph must keep when it is updated.
+// The kind of a graph's node, which an update of the graph must keep.
 enum class WorkKind { kKernel, kOperation, kHostFunction, kCollective, kGraph };
 
 struct Work {
@@ -96,8 +96,8 @@ struct CUstream_st {
   bool idle();
   braid::emulated::VectorClock clock_when_idle();
   std::shared_ptr<braid::emulated::Recording> record();
-  // Between the two calls, a collective that the host has called is not on the stream yet: what uses the stream
-  // meanwhile does not follow it.
+  // Between the two calls, a collective that the host has called is not on the stream yet: work that uses the
+  // stream meanwhile does not follow it.
   void begin_launch(const void* by, std::string what);
   void end_launch(const void* by);
   void must_be_launched(const std::string& use);  // reports a use that comes too early
@@ -106,7 +106,7 @@ struct CUstream_st {
   std::shared_ptr<braid::emulated::Capture> capture();
   void set_capture(std::shared_ptr<braid::emulated::Capture> capture);
 
-  // What precedes the next work here, as counts of enqueued work by stream.
+  // Returns the work that precedes the next work here, as counts of enqueued work by stream.
   braid::emulated::VectorClock issued();
 
   braid::emulated::Device& device;

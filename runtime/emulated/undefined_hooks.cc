@@ -1,6 +1,6 @@
-// The functions that code compiled by g++ -fsanitize=signed-integer-overflow,alignment calls when an integer has
-// overflowed or an object lies at an address that its type does not allow. Only kernels are checked: an index that
-// overflows wraps on a GPU too, and an access that is not aligned to its size fails there.
+// The functions that code compiled by g++ -fsanitize=signed-integer-overflow,alignment calls when an integer
+// has overflowed or an object lies at an address that its type does not allow. Only kernels are checked: an
+// index that overflows wraps on a GPU too, and an access that is not aligned to its size fails there.
 //
 // Where our own code is built with the real sanitizer, libubsan has these names.
 #include <cstddef>
