@@ -1,6 +1,6 @@
-// Products of bf16 matrices with AVX-512 BF16 (half_gemm.h). A tile of up to 6 rows and 64 columns stays in registers over all of
-// k; with one or two rows, where reading the weights is the limit, several panels are read at once. With AMX, tiles have 32 rows and 32
-// columns; what is left of k is added as without it.
+// Products of bf16 matrices with AVX-512 BF16 (half_gemm.h). A tile of up to 6 rows and 64 columns stays in
+// registers over all of k. With one or two rows, where reading the weights is the limit, several panels are
+// read at once. With AMX, tiles have 32 rows and 32 columns; the rest of k is added as without AMX.
 #include "runtime/half_gemm.h"
 
 #ifdef __x86_64__
@@ -24,8 +24,8 @@ constexpr int64_t kWidth = 64;
 constexpr int kVectors = 4;
 constexpr int kMostRows = 6;
 constexpr int64_t kAhead = 2048;  // bytes of b that are prefetched, as in gemm_kernels.inc
-// Of rows of a and of what a panel writes of c, which stay in the second-level cache: each block of rows reads all weights again.
-// Processors with AMX have 2 MB of it.
+// Bytes of the rows of a and of the part of c that a panel writes. They stay in the second-level cache: each
+// block of rows reads all weights again. Processors with AMX have 2 MB of it.
 constexpr int64_t kBlockBytes = 512 * 1024, kBlockBytesOfUnits = 1024 * 1024;
 constexpr int64_t kFewestRows = 24;
 constexpr int64_t kLine = 64;
@@ -37,8 +37,8 @@ struct Operands {
   const uint16_t* b;
   int64_t panel_stride;
   float* sums;  // [panel][row][64]
-  // Weights that are needed next: fetched into the second-level cache, so many bytes with every pair of k, or lines with every
-  // instruction of AMX for one tile of columns.
+  // Weights that are needed next are fetched into the second-level cache: so many bytes with every pair of k,
+  // or so many lines with every instruction of AMX for one tile of columns.
   const char* ahead;
   int64_t ahead_step, ahead_lines;
 };
@@ -169,7 +169,8 @@ constexpr TileFunction kStreams[kMostRows] = {tile<1, 4, true>, tile<2, 2, true>
                                               tile<4, 1, true>, tile<5, 1, true>, tile<6, 1, true>};
 constexpr int64_t kStreamPanels[kMostRows] = {4, 2, 1, 1, 1, 1};
 
-// Rounds a vector to bf16, nearest even, as half.h does; the processor's own conversion takes subnormals as 0.
+// Rounds a vector to bf16, nearest even, as half.h does; the processor's own conversion takes subnormals as
+// 0.
 inline __m256i rounded(__m512 x) {
   const __m512i u = _mm512_castps_si512(x), high = _mm512_srli_epi32(u, 16);
   const __m512i even = _mm512_and_si512(high, _mm512_set1_epi32(1));

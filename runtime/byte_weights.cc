@@ -35,7 +35,7 @@ class ByteWeightsGemm final : public GemmKernel {
       GemmArgs one = args;
       one.a = static_cast<const float*>(args.a) + a;
       one.c = static_cast<float*>(args.c) + c;
-      // Of the operands of the epilogue, matrices lie as c does.
+      // Among the operands of the epilogue, matrices have the layout of c.
       for (int p = 0; p < kMaxPostOps; ++p) {
         if (s_.epilogue.ops[static_cast<size_t>(p)] == PostOp::add_matrix)
           one.vectors[p] = static_cast<const float*>(args.vectors[p]) + c;

@@ -1,7 +1,8 @@
-// Depthwise convolutions of channels-last images, with 512-bit vectors (tile_kernels.h). A tile is some adjacent pixels of a
-// row of the result and up to 3 vectors of channels. It reads an element of the image per multiplication, which the
-// first-level cache has time for. Rows of taps outside of the image are left out; in tiles at the left and right border, a mask
-// per tap and pixel leaves out what is outside.
+// Depthwise convolutions of channels-last images, with 512-bit vectors (tile_kernels.h). A tile is some
+// adjacent pixels of a row of the result and up to 3 vectors of channels. It reads one element of the image
+// per multiplication, which the first-level cache can keep up with. Rows of taps outside of the image are
+// skipped; in tiles at the left and right border, a mask per tap and pixel excludes elements outside of the
+// image.
 #include <algorithm>
 #include <cstdint>
 #include <limits>

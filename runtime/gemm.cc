@@ -62,8 +62,8 @@ int64_t GemmShape::batches() const {
 
 namespace {
 
-// Drops batch dimensions of extent 1; those over which b does not change and whose rows are contiguous in a and c
-// become rows of one taller matrix.
+// Drops batch dimensions of extent 1; those over which b does not change and whose rows are contiguous in a
+// and c become rows of one taller matrix.
 GemmShape normalise(GemmShape s) {
   int kept = 0;
   for (int d = 0; d < s.batch_rank; ++d) {

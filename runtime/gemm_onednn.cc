@@ -129,8 +129,9 @@ class SgemmKernel final : public GemmKernel {
   int threads_;
 };
 
-// A product as the library's matmul, or as its convolution with one tap: rows are pixels, columns are channels. Without
-// matrix instructions only the latter has kernels for packed weights (ConvolutionForm).
+// A product as the library's matmul, or as its convolution with one tap: rows are pixels, columns are
+// channels. Without matrix instructions only the convolution has kernels for packed weights
+// (ConvolutionForm).
 struct MatmulForm {
   using Primitive = dnnl::matmul;
   static constexpr const char* kName = "matmul";

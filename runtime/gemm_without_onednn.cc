@@ -1,5 +1,5 @@
-// Stands in for gemm_onednn.cc where oneDNN is not installed: our own kernels compute all products, slowly if they have many
-// rows.
+// Replaces gemm_onednn.cc where oneDNN is not installed: our own kernels compute all products, slowly if they
+// have many rows.
 #include "runtime/gemm_library.h"
 
 namespace braid::rt {

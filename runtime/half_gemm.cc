@@ -52,7 +52,7 @@ Offsets offsets_of(const GemmShape& s, int64_t index) {
   return at;
 }
 
-// The operands of one batch matrix, from row `row` on. Of the operands of the epilogue, matrices lie as c does.
+// Returns the arguments with the epilogue's matrices, which have the layout of c, moved to offset `c_at`.
 GemmArgs part_of(const GemmShape& s, const GemmArgs& args, int64_t c_at) {
   GemmArgs part = args;
   for (int p = 0; p < kMaxPostOps; ++p) {

@@ -40,7 +40,7 @@ std::unique_ptr<World> world_of_one(const BraidProgram& table) {
   return world;
 }
 
-// What the members of a group must agree on.
+// Returns the properties of a group's collectives on which its members must agree.
 std::string trace_of(const BraidProgram& table, int32_t group) {
   std::string text;
   for (int32_t k = 0; k < table.collective_count; ++k) {
@@ -279,7 +279,8 @@ BraidStatus Instance::prepare(const int64_t* dims) noexcept {
 
 namespace {
 
-// OpenMP's number of threads belongs to the calling thread, so a step may find more than the instance was made for.
+// OpenMP's number of threads belongs to the calling thread, so a step may find more threads than the instance
+// was made for.
 class AtMostThreads {
  public:
   explicit AtMostThreads(int most) : before_(omp_get_max_threads()), lowered_(before_ > most) {

@@ -253,7 +253,8 @@ class ByteGemm final : public GemmKernel {
     const size_t sums = packed_ ? 0 : static_cast<size_t>(byte_panels(s_.n) * kBytePanel) * sizeof(int32_t);
     work_ = (byte_scratch(s_.k) + 63) / 64 * 64;
     packed_bytes_ = panels + sums;
-    // Few matrices are packed by all threads one after another, each of many by the thread that multiplies it.
+    // Few matrices are packed by all threads one after another. If there are many, each is packed by the
+    // thread that multiplies it.
     by_matrix_ = s_.batches() > 1 && s_.batches() >= threads;
     copies_ = packed_ ? 0 : by_matrix_ ? static_cast<size_t>(threads) : 1;
     memory_ = aligned_bytes(work_ * static_cast<size_t>(threads) + packed_bytes_ * copies_);

@@ -1,5 +1,5 @@
-// Tiles of products of 8-bit integers with AMX: one instruction multiplies 16 rows of 64 bytes by 16 columns. What is left of the
-// depth, up to 60 bytes, is added with VNNI.
+// Tiles of products of 8-bit integers with AMX: one instruction multiplies 16 rows of 64 bytes by 16 columns.
+// The rest of the depth, up to 60 bytes, is added with VNNI.
 #include "runtime/integer_gemm.h"
 
 #ifdef __x86_64__

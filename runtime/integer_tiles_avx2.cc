@@ -1,5 +1,5 @@
-// Tiles of products of 8-bit integers with 256-bit vectors. Both operands are widened to 16 bits: the instruction that multiplies
-// bytes saturates the sum of two products.
+// Tiles of products of 8-bit integers with 256-bit vectors. Both operands are widened to 16 bits: the
+// instruction that multiplies bytes saturates the sum of two products.
 #include "runtime/integer_gemm.h"
 
 #ifdef __x86_64__

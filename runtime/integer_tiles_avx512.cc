@@ -1,4 +1,5 @@
-// Tiles of products of 8-bit integers with VNNI: one instruction adds four products to each of sixteen sums, without saturation.
+// Tiles of products of 8-bit integers with VNNI: one instruction adds four products to each of sixteen sums,
+// without saturation.
 #include "runtime/integer_gemm.h"
 
 #ifdef __x86_64__

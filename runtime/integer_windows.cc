@@ -59,7 +59,8 @@ void advance(const ConvolutionShape& s, RowAt& r) {
 
 }  // namespace
 
-// What each tap of a window reads, from the window's first element on: distances along the dimensions, and in elements.
+// The elements that each tap of a window reads, counted from the window's first element: distances along the
+// dimensions, and in elements.
 struct WindowTaps {
   explicit WindowTaps(const ConvolutionShape& s) : along(static_cast<size_t>(volume(s, s.taps))) {
     for (size_t t = 0; t < along.size(); ++t) {

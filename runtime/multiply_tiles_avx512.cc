@@ -1,6 +1,7 @@
-// Matrix products with packed weights, with 512-bit vectors (tile_kernels.h). A tile of up to 8 rows and 4 vectors of columns
-// stays in registers over a part of k: weights are read once per tile from the second-level cache, rows once per panel, and sums of
-// the parts before from c. Meanwhile the next panel's weights are fetched: a model's weights come from memory, one after another.
+// Matrix products with packed weights, with 512-bit vectors (tile_kernels.h). A tile of up to 8 rows (6 with
+// 4 vectors) and 4 vectors of columns stays in registers over a part of k. Weights are read once per tile
+// from the second-level cache, rows once per panel, and the sums of earlier parts from c. Meanwhile the next
+// panel's weights are fetched: a model's weights come from memory, one after another.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -19,8 +20,8 @@ namespace braid::rt::avx512 {
 namespace {
 
 constexpr int64_t kMostVectors = 4;
-// A second-level cache, of 1 MB at least, keeps two panels and a block of rows, each a part of k long. Each block of rows reads all
-// weights again.
+// A second-level cache of at least 1 MB keeps two panels and a block of rows, each a part of k long. Each
+// block of rows reads all weights again.
 constexpr int64_t kMostK = 768;
 constexpr int64_t kBlockBytes = 512 * 1024;
 constexpr int64_t kFewestRows = 24;  // of a block; whole tiles of 6 and of 8 rows
@@ -136,7 +137,8 @@ void multiply_tiles(const GemmShape& shape, const GemmArgs& args, const float* b
         o.to_row = direct ? shape.c_row : vectors * kLanes;
         // Tiles of equal heights, as far as possible.
         const int64_t tiles = (rows + most_rows(vectors) - 1) / most_rows(vectors);
-        // The panel that follows, or the first one's next part; behind the last one nothing is read that is not there.
+        // The next panel, or the first panel's next part. After the last panel of the last part it is the
+        // present panel, so that nothing beyond the weights is read.
         const bool follows = p + 1 < part.column_end;
         const float* const next =
             follows ? o.b + panels.panel_stride

@@ -47,7 +47,8 @@ class PlainPool final : public WindowKernel {
   int threads_;
 };
 
-// Whether an image holds NaN. Rows are those of the last dimension or, where these are adjacent, of the channels.
+// Finds out whether an image holds NaN. Its rows are those of the last dimension or, where channels are
+// adjacent, of the channels.
 class NanSearch {
  public:
   NanSearch(const PoolShape& shape, int threads) : threads_(threads) {

@@ -16,7 +16,8 @@ namespace {
 
 std::string number(int64_t v) { return std::to_string(v); }
 
-// Zero pages that take no memory until they are touched: steps with smaller sizes use only a part of the plan.
+// Zero pages that take no memory until they are touched: steps with smaller sizes use only a part of the
+// plan.
 class Arena {
  public:
   Arena() = default;

@@ -56,8 +56,8 @@ Dims dense(const Dims& sizes, const std::vector<size_t>& order) {
   return strides;
 }
 
-// What the library's kernels look for is channels-last or row-major in every dimension, and strides of dimensions of one
-// element may be anything.
+// The library's kernels look for layouts that are channels-last or row-major in every dimension. Strides of
+// dimensions of one element may have any value, so this replaces them.
 Desc activations(const Dims& sizes, Dims strides, Type type) {
   std::vector<size_t> channels_first(sizes.size());
   std::iota(channels_first.begin(), channels_first.end(), size_t{0});
@@ -184,9 +184,9 @@ std::optional<Chosen> pooling(const PoolShape& s, const Operands& layouts, const
   return pd ? std::optional(chosen<PoolPrimitive>(pd)) : std::nullopt;
 }
 
-// Kernels without matrix instructions read the rows that a window covers once per block of filters. If all channels of an
-// element are adjacent and the rows do not stay in the first-level caches, blocks of channels are faster, copies included
-// (oneDNN 2.6 with AVX2: 50 to 60 instead of 80 GFLOP/s).
+// Kernels without matrix instructions read the rows that a window covers once per block of filters. If all
+// channels of an element are adjacent and the rows do not stay in the first-level caches, blocks of channels
+// are faster, copies included (oneDNN 2.6 with AVX2: 50 to 60 instead of 80 GFLOP/s).
 bool rereads_rows(const ConvolutionShape& s, const Chosen& direct) {
   constexpr int64_t kCached = 96 * 1024;
   const int last = s.spatial - 1;
@@ -198,10 +198,11 @@ bool rereads_rows(const ConvolutionShape& s, const Chosen& direct) {
          direct.name.find("brg") == std::string::npos && plain && plain->inner_blocks.empty();
 }
 
-// Winograd's algorithm multiplies 2.25 to 4 times less often and rounds more: errors of some 1e-6 of the largest element,
-// where direct sums have 1e-7 to 1e-6. oneDNN 2.6 has it for AVX-512, in blocked layouts: copies included it takes 40 to 90 %
-// of the direct kernel's time from 16 channels and filters on. The transformed weights, up to four times as large, are kept:
-// they must be constant, and not so many that reading them takes the time that is won.
+// Winograd's algorithm needs 2.25 to 4 times fewer multiplications but rounds more: errors of some 1e-6 of
+// the largest element, where direct sums have 1e-7 to 1e-6. oneDNN 2.6 has it for AVX-512, in blocked
+// layouts: copies included it takes 40 to 90 % of the direct kernel's time from 16 channels and filters on.
+// The transformed weights, up to four times as large, are kept. So they must be constant, and not so many
+// that reading them takes the time that is won.
 bool suits_winograd(const ConvolutionShape& s) {
   constexpr int64_t kFewest = 16, kMostWeights = 256 * 256, kSmallest = 7;
   bool suits = s.spatial == 2 && !s.transposed && s.groups == 1 &&
@@ -211,8 +212,8 @@ bool suits_winograd(const ConvolutionShape& s) {
   return suits && word_of(kWinogradVariable) != "0";
 }
 
-// The same by Winograd's algorithm; nullopt if the library does not have it for this processor, or not with these
-// post-operations.
+// The same by Winograd's algorithm; nullopt if the library does not have it for this processor, or not with
+// these post-operations.
 std::optional<Chosen> winograd(const ConvolutionShape& s, const Operands& given, const dnnl::engine& engine) {
   const auto chosen_for = [&](const ConvolutionShape& shape) -> std::optional<Chosen> {
     try {
@@ -344,16 +345,17 @@ class Kernel final : public WindowKernel {
   bool has_weights_ = false;
 };
 
-// oneDNN 2.6's convolutions by products of unfolded images add a matrix wrongly to channels-last images, and if there are
-// groups. It chooses them for groups, for pads as large as the taps, and always without AVX2.
+// oneDNN 2.6's convolutions by products of unfolded images add a matrix wrongly to channels-last images, and
+// if there are groups. oneDNN chooses them for groups, for pads as large as the taps, and always without
+// AVX2.
 bool adds_wrongly(const ConvolutionShape& s, const Chosen& c) {
   const auto& ops = s.epilogue.ops;
   return std::find(ops.begin(), ops.end(), PostOp::add_matrix) != ops.end() &&
          c.name.find("gemm") != std::string::npos;
 }
 
-// The same take a convolution for a product of the image if there is one tap and the sizes are equal, whatever the stride: with
-// enough padding behind the image, they are.
+// The same kernels take a convolution for a product of the image if there is one tap and the sizes are equal,
+// whatever the stride. With enough padding after the image, the sizes are equal.
 bool ignores_stride(const ConvolutionShape& s, const Chosen& c) {
   bool one_tap = true, strides = false;
   for (int d = 0; d < s.spatial; ++d) {
@@ -460,8 +462,8 @@ struct WindowLibrary::Impl {
     return packed.back().bytes.get();
   }
 
-  // The library's kernel for halves; null if it would not be faster than one for f32. Those by products of unfolded images are not,
-  // and err (adds_wrongly, ignores_stride).
+  // Returns the library's kernel for halves, or null if it would not be faster than one for f32. Kernels by
+  // products of unfolded images are not faster, and are wrong in some cases (adds_wrongly, ignores_stride).
   std::unique_ptr<WindowKernel> half_kernel(const ConvolutionShape& s, const void* weights) {
     if (s.type != DType::bf16 || !has_bf16_units()) return nullptr;
     const Operands given = operands_of(s, s.groups * s.channels, s.groups * s.filters, library_type(s.type),
@@ -482,8 +484,8 @@ struct WindowLibrary::Impl {
     return std::make_unique<Kernel>(*c, given, given_weights(s), packed, &s, engine, stream, &scratch);
   }
 
-  // In the given layouts if a fast kernel takes them and `prefers_own` does not say otherwise of that kernel, else in those
-  // that suit the library best. nullopt: the library has none.
+  // Returns the kernel for the given layouts if a fast one takes them and `prefers_own` does not reject it,
+  // otherwise one for the layouts that suit the library best. nullopt: the library has none.
   template <class Make, class PrefersOwn>
   std::optional<Chosen> best(const Operands& given, const Make& make, const PrefersOwn& prefers_own) {
     std::optional<Chosen> direct;

@@ -1,4 +1,5 @@
-// Stands in for window_kernels_onednn.cc where oneDNN is not installed: plain loops, slow, for what we have no kernels for (window_kernels_own.h).
+// Replaces window_kernels_onednn.cc where oneDNN is not installed: plain, slow loops for shapes without
+// kernels of our own (window_kernels_own.h).
 #include <omp.h>
 
 #include <algorithm>

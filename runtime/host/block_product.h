@@ -1,5 +1,6 @@
-// The extern kernel `block_product` on the host (runtime/block_product.h). Operands: x [m, k], weights (u8) [n, bytes], scales
-// [n, blocks] and, optionally, zero points (u8) [n, blocks]; results: y [m, n], work [m, blocks * block]. Attributes `bits`, `block`.
+// The extern kernel `block_product` on the host (runtime/block_product.h). Operands: x [m, k], weights (u8)
+// [n, bytes], scales [n, blocks] and, optionally, zero points (u8) [n, blocks]; results: y [m, n], work [m,
+// blocks * block]. Attributes `bits`, `block`.
 #pragma once
 
 #include "runtime/block_product.h"

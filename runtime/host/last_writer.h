@@ -1,6 +1,6 @@
-// The extern kernel `last_writer` on the host: for each of m positions the last k with positions[k] equal to it,
-// or -1. Operand: positions (int64, in [0, m)) [n]; result: writers (int64) [m]. Loops, which write every element
-// once, read through it what was scattered.
+// The extern kernel `last_writer` on the host: for each of m positions the last k with positions[k] equal to
+// it, or -1. Operand: positions (int64, in [0, m)) [n]; result: writers (int64) [m]. Loops write every
+// element once, and use the result to read scattered elements.
 #pragma once
 
 #include "runtime/extern_kernel.h"

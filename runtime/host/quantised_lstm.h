@@ -1,6 +1,7 @@
-// The extern kernel `quantised_lstm` on the host. Operands: gates (f32), weights (i8 or u8) [hidden, 4 hidden], their scales
-// (f32) and zero points (i32), initial h and c (f32), lengths (i32); results y, h, c (f32), and the memory of a step, codes
-// and sums (i32). Attribute: reverse. Shapes: runtime/quantised_lstm.h.
+// The extern kernel `quantised_lstm` on the host. Operands: gates (f32), weights (i8 or u8) [hidden, 4
+// hidden], their scales (f32) and zero points (i32), initial h and c (f32), lengths (i32). Results: y, h, c
+// (f32), and the work memory of a step, codes and sums (i32). Attribute: reverse. Shapes:
+// runtime/quantised_lstm.h.
 #pragma once
 
 #include "runtime/extern_kernel.h"

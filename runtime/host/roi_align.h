@@ -1,5 +1,6 @@
-// The extern kernel `roi_align` on the host. Operands: x [n, c, h, w], regions [r, 4] of the same type, images (int64,
-// in [0, n)) [r]; result [r, c, ph, pw]. Attributes: half_pixel, maximum, sampling_ratio, spatial_scale.
+// The extern kernel `roi_align` on the host. Operands: x [n, c, h, w], regions [r, 4] of the same type,
+// images (int64, in [0, n)) [r]; result [r, c, ph, pw]. Attributes: half_pixel, maximum, sampling_ratio,
+// spatial_scale.
 #pragma once
 
 #include "runtime/extern_kernel.h"

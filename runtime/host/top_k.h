@@ -1,13 +1,14 @@
 // The extern kernel `top_k` on the host: the k largest or smallest elements of each row, in order, and their
-// positions. Operands: x [rows, n]; results: values [rows, k], positions (int64) [rows, k]. Attribute `largest`.
+// positions. Operands: x [rows, n]; results: values [rows, k], positions (int64) [rows, k]. Attribute
+// `largest`.
 #pragma once
 
 #include "runtime/extern_kernel.h"
 
 namespace braid::rt {
 
-// Whether element a at position i comes before b at j. NaN is larger than any number; of equal elements the first
-// comes first. Other types than floats have no element that differs from itself.
+// Returns whether element a at position i comes before b at j. NaN is larger than any number; equal elements
+// keep their order. Types other than floats have no element that differs from itself.
 template <class T>
 bool top_k_before(T a, int64_t i, T b, int64_t j, bool largest) {
   const bool a_nan = a != a, b_nan = b != b;

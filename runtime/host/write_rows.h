@@ -1,8 +1,9 @@
-// The extern kernel `write_rows` on the host: a cache with new rows. Operands: the old cache [batch, ...], the new rows (the same
-// sizes, but n along `axis`) and the position of the first one for each element of the batch (int64) [batch]; result: the
-// new cache. Row j of element b takes position first[b] + j along `axis`, in a `ring` modulo the cache's size. If the new cache
-// is the memory of the old one, only the rows are written. One that `grows` may have more positions along `axis` than the old one; what
-// is neither a row nor before the first row in the old cache becomes 0.
+// The extern kernel `write_rows` on the host: writes new rows into a cache. Operands: the old cache [batch,
+// ...], the new rows (the same sizes, but n along `axis`) and the position of the first one for each element
+// of the batch (int64) [batch]; result: the new cache. Row j of element b takes position first[b] + j along
+// `axis`, in a `ring` modulo the cache's size. If the new cache is the memory of the old one, only the rows
+// are written. A cache that `grows` may have more positions along `axis` than the old one. Elements that are
+// neither in a row nor before the first row in the old cache become 0.
 #pragma once
 
 #include <cstring>
