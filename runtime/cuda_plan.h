@@ -37,7 +37,7 @@ struct PlannedMemory {
   int buffer_count = 0;
   const void* arena = nullptr;
   const void* segment = nullptr;
-  int64_t segment_bytes = 0;  // planned; what lies behind belongs to the runtime
+  int64_t segment_bytes = 0;  // planned; the bytes after them belong to the runtime
   const void* weights = nullptr;
   const void* rank_weights = nullptr;
   const void* const* inputs = nullptr;
@@ -58,7 +58,7 @@ constexpr Touch reads(int buffer, int64_t first = 0, int64_t bytes = kWholeBuffe
                       int64_t pitch = 0) {
   return {buffer, false, first, bytes, rows, pitch};
 }
-// Reads of what it writes are included.
+// A step may also read bytes that it declares as written.
 constexpr Touch writes(int buffer, int64_t first = 0, int64_t bytes = kWholeBuffer, int64_t rows = 1,
                        int64_t pitch = 0) {
   return {buffer, true, first, bytes, rows, pitch};
@@ -84,7 +84,7 @@ void begin_step(const rt::cuda::PlannedMemory& plan, int number, cudaStream_t st
 void end_steps(const rt::cuda::PlannedMemory& plan, cudaStream_t stream, bool complete);
 // The program gives up the steps that it has enqueued, because a peer is lost: their writes may be missing.
 void abandon_plan(const rt::cuda::PlannedMemory& plan);
-// Before the memory is freed.
+// Call before the memory is freed.
 void forget_plan(const rt::cuda::PlannedMemory& plan);
 
 }  // namespace braid::emulated

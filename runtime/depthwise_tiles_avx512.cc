@@ -49,7 +49,7 @@ void tile(const Operands& o) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) sums[p][v] = bias[v];
   }
-  // Behind the last channel may be the end of memory.
+  // The memory may end after the last channel.
   const int64_t behind = o.channels % kLanes;
   const auto tail = static_cast<__mmask16>(behind == 0 ? 0xffffu : (1u << behind) - 1);
   const auto add_taps = [&](auto has_tail) {

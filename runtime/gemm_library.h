@@ -23,7 +23,7 @@ struct PackedMatrix::Impl {
   Panels panels;  // width 0: another layout
 };
 
-// Those of this processor.
+// The kernels of this processor.
 const GemmKernels& own_kernels();
 
 // A library's kernels for packed and for plain f32 operands. Throws std::runtime_error with the library's

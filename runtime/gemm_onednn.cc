@@ -245,7 +245,7 @@ class PackedKernel final : public GemmKernel {
   std::vector<int> operands_;
 };
 
-// How the library lays out b for products of about `m` rows with this form, and what computes them.
+// The library's primitive, and its layout of b, for products of about `m` rows with this form.
 template <class Form>
 typename Form::Primitive::primitive_desc typical(int64_t m, int64_t k, int64_t n,
                                                  const dnnl::engine& engine) {

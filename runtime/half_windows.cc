@@ -8,7 +8,7 @@
 namespace braid::rt {
 namespace {
 
-// From the first element to the last, whatever lies between.
+// The number of elements from the first one to the last one, gaps included.
 int64_t extent_of_images(const ConvolutionShape& s) {
   int64_t last = (s.batch - 1) * s.a_batch + (s.groups * s.channels - 1) * s.a_channel;
   for (size_t d = 0; d < static_cast<size_t>(s.spatial); ++d) last += (s.in[d] - 1) * s.a_spatial[d];

@@ -102,14 +102,15 @@ namespace amx {
 extern const ByteKernels kByteKernels;  // if has_amx_int8()
 }
 #endif
-// Those of this processor. BRAID_BYTE_KERNELS=baseline|avx2|avx512 asks for narrower ones, to test them.
+// The kernels of this processor. BRAID_BYTE_KERNELS=baseline|avx2|avx512 asks for narrower ones, to test
+// them.
 const ByteKernels& byte_kernels();
 
-// Where the rows of a product come from.
+// Gives the rows of a product.
 class ByteRows {
  public:
   virtual ~ByteRows() = default;
-  // Row `row` in its stored form and, behind it, zeros up to the depth; null if it must be copied.
+  // Row `row` in its stored form, followed by zeros up to the depth; null if it must be copied.
   virtual const uint8_t* direct(int64_t /*row*/) const { return nullptr; }
   virtual int64_t direct_stride() const { return 0; }
   virtual void copy(int64_t row, uint8_t* to) const = 0;

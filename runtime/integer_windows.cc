@@ -318,10 +318,11 @@ class ByteDepthwise final : public WindowKernel {
   int threads_;
   int64_t taps_;
   WindowTaps window_;
-  std::vector<uint8_t> zeros_;                    // what a tap outside reads
-  mutable std::vector<const uint8_t*> pointers_;  // to what each tap of a few positions reads, per thread
-  mutable std::vector<int32_t> sums_;             // per thread
-  mutable std::vector<uint8_t> copied_;           // images whose channels are not adjacent
+  std::vector<uint8_t> zeros_;  // the elements of taps outside of the image
+  // per thread: the addresses of the elements that each tap of a few positions reads
+  mutable std::vector<const uint8_t*> pointers_;
+  mutable std::vector<int32_t> sums_;    // per thread
+  mutable std::vector<uint8_t> copied_;  // images whose channels are not adjacent
 };
 
 ConvolutionShape only_weights(const ConvolutionShape& s) {

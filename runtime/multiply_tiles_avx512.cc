@@ -43,7 +43,7 @@ struct Operands {
   const float* matrix;  // may be null
   float* to;
   int64_t to_row;
-  const char* ahead;  // what is fetched, so many bytes with every element of k
+  const char* ahead;  // the address to prefetch from, so many bytes with every element of k
   int64_t ahead_step;
 };
 

@@ -1,4 +1,4 @@
-// Pools by plain loops: what no kernel of the library takes, or computes wrongly.
+// Pools by plain loops, for shapes that no kernel of the library supports, or that it computes wrongly.
 #pragma once
 
 #include <memory>

@@ -41,7 +41,7 @@ enum ProcessorFeature : uint32_t {
   kFeatureAvx512fp16 = 1 << 22,
 };
 
-// Those for which the including translation unit is built.
+// The features for which the including translation unit is built.
 static constexpr uint32_t kCompiledFeatures = 0
 #ifdef __AVX__
                                               | kFeatureAvx

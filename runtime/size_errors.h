@@ -20,7 +20,7 @@ std::string bounds_error(const Table& table, const int64_t* dims) {
   return {};
 }
 
-// That the relation `guard` does not hold.
+// Returns the error that the relation `guard` does not hold.
 template <class Table>
 std::string guard_error(const Table& table, const int64_t* dims, const char* guard) {
   std::string text = std::string(guard) + " does not hold";

@@ -39,7 +39,7 @@ Status invite(bool one_machine, Invitation* invitation, Socket* listener) {
   return {};
 }
 
-// After it all ranks are there.
+// Broadcasts the invitation; afterwards all ranks are there.
 Status spread(World& world, Invitation* invitation) {
   std::vector<int> ranks(static_cast<size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);

@@ -120,7 +120,7 @@ void ControlChannel::wait_for_sockets() {
   (void)!read(wake_.fd(), &ignored, sizeof ignored);
 }
 
-// Only rank 0 hears all others; they know what it says.
+// Only rank 0 hears all others; they learn the rest from it.
 void ControlChannel::pass_time(int64_t ns) {
   for (size_t r = rank() == 0 ? 1 : 0; r < links_.size(); ++r) peers_[r].silent_ns += ns;
 }
@@ -186,7 +186,7 @@ void ControlChannel::take_roster(const std::string& fields) {
   }
 }
 
-// Where this rank is; rank 0 tells where all are.
+// Sends this rank's state to rank 0; rank 0 sends the state of all ranks.
 void ControlChannel::tell() {
   if (rank() == 0) {
     const std::string all = roster();

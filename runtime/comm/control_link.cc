@@ -38,7 +38,7 @@ void set(const Socket& socket, int level, int option) {
   setsockopt(socket.fd(), level, option, &on, sizeof on);
 }
 
-// To a free port of this machine one may connect from that very port, to oneself.
+// A connection to a free port of this machine may come from that very port: it then connects to itself.
 bool is_own_end(const Socket& socket) {
   sockaddr_storage ends[2] = {};
   socklen_t lengths[2] = {sizeof ends[0], sizeof ends[1]};

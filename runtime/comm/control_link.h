@@ -31,7 +31,7 @@ class Link {
   // Reads what has arrived. Messages that came before the end can still be taken.
   void receive();
   std::optional<Message> next();
-  // The peer has closed it, or what came was no message.
+  // The peer has closed the connection, or has sent something that is no message.
   bool ended() const { return ended_; }
   bool nonsense() const { return nonsense_; }
 

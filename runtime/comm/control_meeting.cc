@@ -32,7 +32,7 @@ std::string nonce() {
   return bytes;
 }
 
-// Which message it is about is part of what is proved.
+// The kind of the message is part of the proof.
 Digest proof(const ControlOptions& options, Kind kind, std::string_view nonce, std::string_view fields) {
   return keyed_digest(options.secret,
                       Writer().number(static_cast<uint32_t>(kind), 4).raw(nonce).raw(fields).done());
@@ -118,7 +118,8 @@ class Reception {
       if (guest) reply(guest->link, guest->nonce, status, fields);
     }
     for (Stranger& refused : refused_) reply(refused.link, refused.nonce, status, fields);
-    // An answer that a socket does not take at once is lost: it is far smaller than what any socket takes.
+    // An answer that a socket does not take at once is lost: answers are far smaller than any socket's
+    // buffer.
   }
 
   std::vector<Link> take_links() {

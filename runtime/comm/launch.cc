@@ -64,7 +64,7 @@ class WaitableChildren {
   bool changed_ = false;
 };
 
-// The World tells what becomes of the run.
+// The World reports the state of the run.
 class RunOfWorld final : public SupervisedRun {
  public:
   explicit RunOfWorld(const SharedMemory& memory) : memory_(memory) {}

@@ -103,7 +103,7 @@ bool InstanceCore::check_device() {
 bool InstanceCore::make_streams() {
   int low = 0, high = 0;
   BRAID_TRY(cudaDeviceGetStreamPriorityRange(&low, &high));
-  // Communication first: its few blocks must not wait behind the many of a kernel.
+  // Communication has the higher priority: its few blocks must not wait for the many of a kernel.
   BRAID_TRY(cudaStreamCreateWithPriority(&program_.compute_, cudaStreamNonBlocking, low));
   BRAID_TRY(cudaStreamCreateWithPriority(&program_.communication_, cudaStreamNonBlocking, high));
   events_.assign(static_cast<size_t>(layout_.events), nullptr);

@@ -97,7 +97,7 @@ bool Groups::split(ncclComm_t parent, int color, int key, ncclComm_t* out) {
   return child == nullptr || wait_for(child, "ncclCommSplit", timeout_ms_);
 }
 
-// How what this communicator does has ended; nothing: not yet.
+// Returns whether the communicator's current call has succeeded; nothing if it is not done yet.
 std::optional<bool> Groups::settled(ncclComm_t comm, const char* call) {
   ncclResult_t state = ncclSuccess;
   BRAID_TRY(ncclCommGetAsyncError(comm, &state));

@@ -66,7 +66,7 @@ class HostRank {
     peers_.failed(peers_.user, message.c_str(), consequence);
     return false;
   }
-  // Without an end of this rank's part.
+  // Records an error without ending this rank's part.
   bool note(BraidStatus status, const std::string& message) {
     status_ = status;
     message_ = options_.name_the_rank ? "rank " + std::to_string(rank_) + ": " + message : message;

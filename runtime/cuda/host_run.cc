@@ -274,7 +274,7 @@ extern "C" BraidStatus braid_cuda_host_run(const BraidCudaHostRun* run, char* me
     });
   }
   for (std::thread& thread : threads) thread.join();
-  // A rank that says what is wrong with itself before those that miss it.
+  // A rank that reports its own failure comes before the ranks that miss it.
   const auto first = [&](auto&& counts) -> const Ending* {
     const auto found = std::find_if(endings.begin(), endings.end(), [&](const Ending& ending) {
       return ending.status != BRAID_OK && counts(ending);

@@ -45,7 +45,7 @@ class Instance {
   virtual bool set_up_kernels() { return true; }
   // Fills in Layout::products of them, for the current dims.
   virtual void products(BatchedGemm* products) { (void)products; }
-  // For the current dims, besides what products need.
+  // Bytes for the current dims, in addition to those of products.
   virtual int64_t workspace_bytes() { return 0; }
   virtual bool step() = 0;
 

@@ -14,7 +14,7 @@ class NodeProfile : private Reporter {
  public:
   explicit NodeProfile(Failure& failure) : Reporter(failure) {}
 
-  // Where costs of so many nodes are written to; null: no longer.
+  // Sets where the costs of so many nodes are written; null: ends profiling.
   bool start(BraidCudaNodeCost* costs, int nodes);
   bool on() const { return costs_ != nullptr; }
   // `begin` starts a step, `next_node` its next node, and `end` follows its last node. `communication` is

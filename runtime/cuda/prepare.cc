@@ -68,7 +68,8 @@ void InstanceCore::use(Prepared* prepared) {
   if (prepared != nullptr) prepared->used = prepare_count_;
 }
 
-// Drops what was prepared for the dims that were used least recently, and the products that no others have.
+// Drops the state prepared for the dims that were used least recently, and the products that no other dims
+// have.
 void InstanceCore::forget_oldest() {
   prepared_.erase(std::min_element(prepared_.begin(), prepared_.end(), [](const auto& a, const auto& b) {
     return a.second->used < b.second->used;

@@ -25,7 +25,7 @@ const char* moved(const void* from, int64_t elements, GemmType type) {
   return static_cast<const char*>(from) + elements * static_cast<int64_t>(bytes_of(type));
 }
 
-// At the beginning of the workspace: the addresses of a product's matrices.
+// Bytes at the beginning of the workspace for the addresses of a product's matrices.
 size_t pointer_bytes(const GemmCalls& calls) {
   if (calls.pointers == 0) return 0;
   return (3 * sizeof(void*) * static_cast<size_t>(calls.problem.batch) + 255) / 256 * 256;

@@ -73,7 +73,7 @@ bool InstanceCore::check_memory(const char* what, const BraidTensorInfo& tensor,
 bool InstanceCore::enqueue(cudaStream_t stream) {
   const cudaStream_t compute = program_.compute_, communication = program_.communication_;
   BRAID_TRY(cudaSetDevice(device_));
-  // Whose stream is captured captures this step with it.
+  // If the caller's stream is being captured, this step becomes part of the capture.
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   if (stream != nullptr) BRAID_TRY(cudaStreamIsCapturing(stream, &capture));
   const bool executed = capture == cudaStreamCaptureStatusNone;
@@ -92,7 +92,7 @@ bool InstanceCore::enqueue(cudaStream_t stream) {
     BRAID_TRY(cudaGraphLaunch(graph, compute));
   } else {
     if (layout_.collectives) {
-      // No collective of this step before the kernels of the step before it.
+      // Collectives of this step must follow the kernels of the step before it.
       BRAID_TRY(cudaEventRecord(fork_, compute));
       BRAID_TRY(cudaStreamWaitEvent(communication, fork_, 0));
     }

@@ -78,7 +78,8 @@ bool Segment::register_with(Groups& groups, cudaStream_t stream) {
       known = true;
     }
     if (known) continue;
-    // In its place before the call: one that does not wait may write to it after it has been given up.
+    // The registration is in the list before the call: a call that does not wait may write to it after it has
+    // been given up.
     Registration& r = registrations_.emplace_back(Registration{groups.comm(g), nullptr, nullptr});
 #if NCCL_VERSION_CODE >= 22700
     if (layout_.symmetric_groups[g]) {

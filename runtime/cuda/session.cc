@@ -10,7 +10,7 @@
 
 namespace braid::rt::cuda {
 
-// While it lives, another device is the thread's current one.
+// Makes a device the thread's current one for its lifetime.
 class CurrentDevice {
  public:
   explicit CurrentDevice(int device) {

@@ -24,7 +24,7 @@ bool StepWatch::make(int64_t timeout_ms) {
   return true;
 }
 
-// From the runtime, so that programs need not be linked with the driver's library.
+// Gets the function from the runtime, so that programs need not be linked with the driver's library.
 void StepWatch::find_write_value() {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;

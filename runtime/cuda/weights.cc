@@ -108,7 +108,7 @@ bool DeviceWeights::upload(const void* file, const WeightFileHeader& head, cudaS
   try {
     for (uint64_t k = 1; k < std::min(pieces, kMostThreads); ++k) others.emplace_back(work);
   } catch (const std::system_error&) {
-    // The system starts no more: this thread copies what the others do not.
+    // The system starts no more threads: this thread copies the pieces that the others do not.
   }
   work();
   for (std::thread& thread : others) thread.join();

@@ -34,7 +34,7 @@ struct SiteTotals {
 };
 
 struct SiteKey {
-  uintptr_t code;  // behind the call of the hook
+  uintptr_t code;  // the return address of the hook's call
   bool shared;
   uint8_t kind;  // 0: read, 1: write, 2: atomic
   auto operator<=>(const SiteKey&) const = default;

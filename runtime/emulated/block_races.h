@@ -79,7 +79,7 @@ class BlockRaces {
     std::vector<Stamp> reads, atomics;
   };
 
-  static constexpr Stamp kNobody = 0x8000;  // a thread that there is not
+  static constexpr Stamp kNobody = 0x8000;  // a thread that does not exist
 
   static Stamp stamp(uint64_t event, unsigned thread) { return event << 16 | thread; }
   static uint64_t event_of(Stamp s) { return s >> 16; }
@@ -137,7 +137,7 @@ class BlockRaces {
     if (!ordered(other)) conflict(other, kind, address, mine);
   }
   void conflict(Stamp other, AccessKind kind, uintptr_t address, AccessKind mine);
-  // Whether what was stamped so is ordered before what the running thread does now.
+  // Returns whether an access with this stamp is ordered before the running thread's present ones.
   bool ordered(Stamp other) const;
   List& list_of(Cell& cell, bool fresh);
   void add(std::vector<Stamp>& stamps) const;

@@ -33,7 +33,7 @@ struct Allocation {
 
   uintptr_t end() const { return begin + size; }
   std::string describe() const;
-  // Whose memory it takes; a device, or -1: the host.
+  // The device whose memory it takes, or -1: the host.
   int owner() const { return kind == AllocationKind::kPinned ? -1 : device; }
 };
 

@@ -22,13 +22,13 @@ enum class FindingKind {
   kIntegerOverflow,   // of signed integers in a kernel, where they are indices
   kUndeclaredAccess,  // bytes that the step does not declare (runtime/cuda_plan.h)
   kMemoryPlan,        // the plan contradicts itself or the step
-  kStepScope,         // what a step must not do or leave behind
+  kStepScope,         // a violated rule of steps (step_scope.h)
   kUnchecked,         // an error that the program does not check
   kCollectiveOrder,   // ranks order two collectives differently: a deadlock, if only sometimes
-  kGraph,             // a violated rule of capture, or a replay of what has become stale
+  kGraph,             // a violated rule of capture or of graphs, e.g. a launch of one that no longer exists
   kKernelFault,       // a trap, a division by zero, a stack that overflows
   kKernelTimeOut,     // a kernel that does not end
-  kLeak,              // what a program that is done has left
+  kLeak,              // resources that a program has not released at its end
 };
 
 const char* name_of(FindingKind kind);

@@ -8,7 +8,7 @@
 namespace braid::emulated {
 namespace {
 
-// Those that have not ended.
+// Captures that have not ended.
 struct Captures {
   std::mutex mutex;
   std::vector<Capture*> active;

@@ -18,7 +18,7 @@
 #include "runtime/emulated/kernel_memory.h"
 #include "runtime/emulated/kernel_operation.h"
 
-// Behind the call of a hook: it tells accesses of different instructions apart.
+// The return address of a hook's call, which tells accesses of different instructions apart.
 #define BRAID_CALLER reinterpret_cast<uintptr_t>(__builtin_return_address(0))
 
 namespace braid::emulated {

@@ -77,9 +77,10 @@ class KernelOperation {
 
   // The following are called for thread `thread` of the running block.
   void fence(unsigned thread, Scope scope);
-  // It has read a value that was released so.
+  // The thread has read a value that was released with `clocks`.
   void saw(unsigned thread, const ReleaseClocks& clocks, Scope scope, bool acquires);
-  // It has written the atomic variable at `address`: adds to `clocks` what it releases by that.
+  // The thread has written the atomic variable at `address`: adds the clock that it releases by that to
+  // `clocks`.
   void publish(unsigned thread, uintptr_t address, ReleaseClocks& clocks, Scope scope, bool releases);
 
  private:

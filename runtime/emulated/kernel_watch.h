@@ -85,7 +85,7 @@ class KernelWatch {
   // The signal of the latest diversion; 0: a kernel that does not end.
   int signal_ = 0;
   bool overflow_ = false;
-  bool call_ = false;  // of what is no code
+  bool call_ = false;  // a call of an address that is no code
   uintptr_t address_ = 0;
 };
 

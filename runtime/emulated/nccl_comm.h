@@ -129,7 +129,7 @@ struct CommGroup {
   std::vector<std::shared_ptr<WindowSet>> windows;
   ncclResult_t error = ncclSuccess;  // of the whole group, once set it stays
   std::string error_text;
-  std::string lost_text;  // a rank's process has ended: what needs it hangs
+  std::string lost_text;  // a rank's process has ended: calls that need it hang
 
   // Host-side meetings: creation, split, registration.
   struct HostMeeting {

@@ -51,7 +51,7 @@ uint64_t next_number(ncclComm& comm, const CollectiveCall& call) {
   }
 }
 
-// In the order of the calls, but transfers of one communicator together.
+// Reports the calls in their order, but transfers of one communicator together.
 void note_order(const std::vector<PendingCollective>& pending) {
   std::vector<std::pair<const ncclComm*, std::vector<CollectiveOrder::Call>>> batches;
   for (const PendingCollective& each : pending) {

@@ -48,8 +48,8 @@ class HostCall {
   std::chrono::steady_clock::time_point deadline_;
 };
 
-// Deferred to the end within ncclGroupStart/End, otherwise executed at once; under way afterwards, if the
-// communicator is not blocking.
+// Defers the call to the end within ncclGroupStart/End, otherwise executes it at once. If the communicator is
+// not blocking, the call is under way afterwards.
 ncclResult_t submit(ncclComm* comm, HostCall call);
 ncclResult_t submit(ncclComm* comm, const CollectiveCall& call, CUstream_st* stream);
 ncclResult_t group_start();
@@ -63,7 +63,7 @@ ncclResult_t ensure_ready(ncclComm* comm, const std::string& call);
 void await_collectives(ncclComm& comm);
 // Returns `result`; within a group, ncclGroupEnd returns it as well and launches nothing.
 ncclResult_t fail_group(ncclResult_t result);
-// As well, with a finding.
+// The same, with a finding.
 ncclResult_t refuse(ncclComm* comm, ncclResult_t result, std::string text);
 
 }  // namespace braid::emulated

@@ -149,7 +149,7 @@ void Links::accept_all() {
 bool Links::read_all(Incoming& in) {
   bool open = true;
   while (open) {
-    // As much as is missing, if that is known.
+    // Reads the missing bytes, if their number is known.
     uint64_t length = 0;
     if (in.bytes.size() >= kLengthBytes) std::memcpy(&length, in.bytes.data(), kLengthBytes);
     if (length > kMostBytes) return false;  // not one of us

@@ -22,9 +22,10 @@ struct Options {
   bool symmetric = true;  // BRAID_EMULATED_SYMMETRIC: 0: no hardware for it, windows are local registrations
   bool misaligned_pointers =
       true;  // BRAID_EMULATED_MISALIGNED_POINTERS: 0: arrays of pointers as before cuBLASLt 13.1
-  bool check_accesses = true;   // BRAID_EMULATED_CHECK: 0 leaves out races and first reads
-  bool count_accesses = false;  // BRAID_EMULATED_COUNT: what kernels' accesses cost (kernel_counts.h)
-  bool print_findings = true;   // BRAID_EMULATED_PRINT: to stderr, as they are found
+  bool check_accesses = true;  // BRAID_EMULATED_CHECK: 0 leaves out races and first reads
+  // BRAID_EMULATED_COUNT: counts the cost of kernels' accesses (kernel_counts.h)
+  bool count_accesses = false;
+  bool print_findings = true;  // BRAID_EMULATED_PRINT: to stderr, as they are found
 };
 
 // Read from the environment once; a test changes it while no stream exists.

@@ -61,7 +61,7 @@ class DeclaredStep {
     uintptr_t end() const { return first + static_cast<uintptr_t>((rows - 1) * pitch + bytes); }
     // The end of the declared bytes that hold the address; 0: it is not declared.
     uintptr_t end_from(uintptr_t address) const;
-    // The first declared byte behind the address; the greatest address: none.
+    // The first declared byte after the address; the greatest address: none.
     uintptr_t next_from(uintptr_t address) const;
   };
   enum class Access { kRead, kWrite, kAtomic };

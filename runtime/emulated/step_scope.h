@@ -45,7 +45,7 @@ class StepScope {
   std::string failure_;
 };
 
-// Reports `call`, which makes or waits for what a step must not, if this host thread is within a step.
+// Reports a `call` that a step must not make if this host thread is within a step.
 void not_within_step(const char* call = __builtin_FUNCTION());
 
 }  // namespace braid::emulated
