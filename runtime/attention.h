@@ -1,9 +1,9 @@
 // Attention of generated CPU programs; ir::Attention (ir/graph.h) defines its meaning. `kernel` plans one
 // actual shape: queries are split into tasks of up to 64 rows. Each task goes over its keys in blocks and
-// keeps a maximum, a sum and a weighted sum of values per row (the online softmax of Milakov and Gimelshein),
-// so no more than a block of scores ever exists. Where there are few tasks, as in decoding, the keys are
-// split too and the parts are combined in order. The split depends on the shape alone: results have the same
-// bits for every number of threads.
+// keeps a maximum, a sum and a weighted sum of values per row. This is the online softmax of Milakov and
+// Gimelshein: no more than a block of scores ever exists. Where there are few tasks, as in decoding, the keys
+// are split too and the parts are combined in order. The split depends on the shape alone: results have the
+// same bits for every number of threads.
 //
 // The loops (attention_kernels.inc) are built once per instruction set; the processor decides which of them
 // run.

@@ -7,9 +7,10 @@
 // but not within libraries. If a kernel that does not end is found within a library, it is given up at its
 // next access to memory or at a later tick.
 //
-// A kernel does not end if one of its threads takes longer than the time-out without a barrier or an end, or
-// one of its blocks longer than BRAID_EMULATED_HANG_MS (or the time-out, if that is longer), both in
-// processor time. All other signals belong to the host: they go to their previous handlers.
+// A kernel counts as endless if one of its threads takes longer than the time-out without a barrier or an
+// end. It also does if one of its blocks takes longer than BRAID_EMULATED_HANG_MS (or the time-out, if that
+// is longer). Both are measured in processor time. All other signals belong to the host: they go to their
+// previous handlers.
 #pragma once
 
 #include <signal.h>
