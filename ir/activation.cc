@@ -24,8 +24,8 @@ constexpr std::size_t kLongestFormula = 128;
 const double kRootTwoOverPi = std::sqrt(2 / std::numbers::pi);
 constexpr double kCubic = 0.044715;
 
-// The constants of activations that a half type cannot hold. If the result has that type, a constant that rounds
-// like one of these counts as that one.
+// The constants of activations that a half type cannot hold. If the result has that type, a constant that
+// rounds like one of these counts as that one.
 const std::array<double, 7> kConstants = {
     std::numbers::sqrt2, 1 / std::numbers::sqrt2,   kRootTwoOverPi, kCubic, kRootTwoOverPi* kCubic,
     2 * kRootTwoOverPi,  2 * kRootTwoOverPi* kCubic};
@@ -57,8 +57,8 @@ Formula square_root(FormulaAlgebra& f, const Formula& p) {
   return value && *value > 0 ? f.constant(std::sqrt(*value)) : Formula::unknown();
 }
 
-// A comparison with NaN is false and takes the second value, which then has to be NaN, too. Constants are never
-// NaN, so a formula in which x only chooses between two of them is no activation.
+// A comparison with NaN is false and takes the second value, which then has to be NaN, too. Constants are
+// never NaN, so a formula in which x only chooses between two of them is no activation.
 Formula selected(FormulaAlgebra& f, OpCode condition, const Formula& chosen, const Formula& yes,
                  const Formula& no) {
   if (!compares(condition) || (no.as_constant() && !yes.as_constant())) return Formula::unknown();

@@ -8,13 +8,13 @@
 
 namespace braid::ir {
 
-// The function that instruction `to` is of instruction `from`, if that is the identity or an activation: it must
-// have the activation's formula (ir/formula.h), however that is written. A clip at 10, a leaky ReLU or
-// x*sigmoid(1.702*x) agree with an activation for many x but are none.
+// Returns the function that maps the value of instruction `from` to that of instruction `to`, if it is the
+// identity or an activation. It must have the activation's formula (ir/formula.h), however it is written. A
+// clip at 10, a leaky ReLU or x*sigmoid(1.702*x) agree with an activation for many x but are none.
 //
 // Constants may be rounded to float32, or to the type of the value that is finally stored, `result`: then the
-// computation differs from the activation only by roundings. For the same reason no instruction may round to less
-// than `result`. Selections that turn NaN into a number are no activations either.
+// computation differs from the activation only by roundings. For the same reason no instruction may round to
+// less than `result`. Selections that turn NaN into a number are no activations either.
 std::optional<PostOp::Kind> activation_between(const LoopBody& body, std::size_t from, std::size_t to,
                                                DType result);
 

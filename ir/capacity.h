@@ -1,14 +1,15 @@
 // Tensors that grow in place: caches.
 //
-// A cache that has room to grow lies in a larger row-major tensor, whose sizes are its *capacities*: its element (i0, i1, ...)
-// is element (i0, i1, ...) of the larger tensor. Then no element moves if a size changes, whichever it is, so that an
-// output may be an input with more elements:
+// A cache that has room to grow lies in a larger row-major tensor, whose sizes are its *capacities*. Element
+// (i0, i1, ...) of the cache is element (i0, i1, ...) of the larger tensor. No element moves if any size
+// changes, so an output may be an input with more elements:
 //
 //   past    f32[b, 8, p, 64]      strides [8*512*64, 512*64, 64, 1]
 //   present f32[b, 8, p + s, 64]  the same strides, the same memory
 //
-// The IR has no clause of its own for this: the strides say it. All capacities but the first are theirs, constants:
-// capacity k is strides[k - 1] / strides[k]. The first one is the largest size that any name of the memory has.
+// The IR has no clause for this: the strides express it. All capacities but the first follow from the
+// strides, which are constants: capacity k is strides[k - 1] / strides[k]. The first one is the largest size
+// that any name of the memory has.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ std::vector<Expr> capacity_strides(std::span<const std::int64_t> capacities);
 // Whether the strides are those of capacities that no size exceeds.
 bool has_capacity_strides(std::span<const Expr> sizes, std::span<const Expr> strides);
 
-// The capacities of an input or output: of one whose strides are not those of its sizes, and of those that share
-// memory and have different sizes. nullopt for all others, which are row-major and dense.
+// Returns the capacities of an input or output if its strides are not those of its sizes, or if another name
+// of its memory has different sizes. Returns nullopt for all others, which are row-major and dense.
 std::optional<std::vector<std::int64_t>> capacities(const Graph& graph, BufferId buffer);
 
 // Bytes of an input's or output's memory at the upper bounds of all dimensions.

@@ -1,9 +1,9 @@
 // The order in which a program starts its collectives, and which part of it a pass must keep.
 //
 //   any program                   the order within each group, unless the pass declares that it may change it
-//   one with a send or receive    the order within each queue of the channel policy, and all messages of a pair, whatever the
-//                                 pass declares. A pass sees one rank's program only, and the message that the other side
-//                                 expects is known by its number
+//   one with a send or receive    the order within each queue of the channel policy, and all messages of a
+//                                 pair, whatever the pass declares. A pass sees one rank's program only, and
+//                                 the message that the other side expects is known by its number
 #pragma once
 
 #include <array>
@@ -16,13 +16,14 @@
 
 namespace braid::ir {
 
-// A queue of one rank, in which collectives begin in the order of their starts: group, member and direction as far as
-// the channel policy tells queues apart; -1 elsewhere.
+// A queue of one rank, in which collectives begin in the order of their starts: group, member and direction.
+// A component by which the channel policy does not tell queues apart is -1.
 using Queue = std::array<int, 3>;
 std::vector<Queue> queues_of(const Schedule& schedule, OpId start);
 
-// Whether both sides of each transfer are started before either is waited for, and it is received before its send is released.
-// Then no rank that runs this program waits for another one that has yet to get there.
+// Whether both sides of each transfer are started before either is waited for, and each transfer is received
+// before its send is released. Then no rank that runs this program waits for another one that has yet to get
+// there. False for transfers in groups of more than two ranks.
 bool transfers_meet(const Schedule& schedule);
 
 class CollectiveOrder {

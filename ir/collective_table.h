@@ -15,7 +15,7 @@
 
 namespace braid::ir {
 
-// What one member holds of an operand or a result.
+// The blocks that one member holds of an operand or a result.
 enum class Blocks : std::uint8_t {
   none,
   one,
@@ -43,9 +43,9 @@ struct CollectiveRow {
   bool reduces;         // combines operands with a ReduceKind
   bool rooted;          // CollectiveKernel::root names the sender or the peer
   bool point_to_point;  // between two members; all others skip it
-  // What a program may ask for, what the shared-memory engine executes, and what CUDA programs execute. CUDA
-  // programs have kernels of their own that read peers' memory. NCCL takes no algorithm per call, so all that
-  // it does, including its kernels on symmetric memory, is `library`.
+  // The algorithms that a program may ask for, those that the shared-memory engine executes, and those that
+  // CUDA programs execute. CUDA programs have kernels of their own that read peers' memory. NCCL takes no
+  // algorithm per call, so everything it does, including its kernels on symmetric memory, is `library`.
   Algorithms algorithms, shared_memory, nccl;
 
   // All members receive from one, whose operand alone counts.

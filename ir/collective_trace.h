@@ -1,5 +1,5 @@
-// What a program does with its peers and nothing else: the starts and waits of its collectives in program
-// order. A trace is small enough for a manifest and is all that `braid check` needs.
+// A program's communication with its peers: the starts and waits of its collectives in program order. A trace
+// is small enough for a manifest and is all that `braid check` needs.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct TraceEvent {
   int group = 0;          // index into CollectiveTrace::groups
   int peer = -1;          // broadcast: root; send, recv: the other side; within the group
   bool blocking = false;  // complete when issued
-  // What all members must agree on besides kind and root: the reduction and the algorithm, or empty; then
-  // type and number of elements of each operand; "" for a send's partner to compare as well.
+  // All members must agree on these, besides kind and root: the reduction and the algorithm, or empty; then
+  // type and number of elements of each operand. The payload must also be equal on both sides of a transfer.
   std::string reduce, algorithm;
   std::vector<std::string> payload;  // "f32 x 4*n", one for each operand
   std::string place;                 // offsets in the communication segment, where planned

@@ -14,9 +14,9 @@ inline constexpr int kMaxRanks = 65536;
 // Disjoint lists of ranks, all of one length.
 using Parts = std::vector<std::vector<int>>;
 
-// A communicator, or several that never see each other: each part runs the group's collectives among its own members, with
-// results of their own in one buffer of the program. The ordinary group has one part. Position in the part is the rank
-// within the group. A rank in no part skips the group's collectives.
+// A communicator, or several independent ones: each part runs the group's collectives among its own members,
+// with results of their own in one buffer of the program. The ordinary group has one part. Position in the
+// part is the rank within the group. A rank in no part skips the group's collectives.
 struct CommGroup {
   std::string name;
   Parts parts;
@@ -29,8 +29,8 @@ struct CommGroup {
   }  // of all parts together
   // The part with this rank, null if there is none. Linear in members().
   const std::vector<int>* part_of(int rank) const;
-  // What is wrong with the group in a world of `world` ranks: no ranks, parts of different lengths, a rank that occurs twice
-  // or is out of range. Empty if it is valid.
+  // Returns what is wrong with the group in a world of `world` ranks: no ranks, parts of different lengths, a
+  // rank that occurs twice or is out of range. Empty if it is valid.
   std::string fault(int world) const;
   friend bool operator==(const CommGroup&, const CommGroup&) = default;
 };
@@ -45,14 +45,15 @@ struct MeshAxis {
 };
 using Mesh = std::vector<MeshAxis>;
 
-// What is wrong with the mesh in a world of `world` ranks: two axes of one name, a size below 1, sizes whose product is not
-// `world`. Empty if it is valid, or has no axes.
+// Returns what is wrong with the mesh in a world of `world` ranks: two axes of one name, a size below 1,
+// sizes whose product is not `world`. Empty if it is valid, or has no axes.
 std::string mesh_fault(const Mesh& mesh, int world);
-// Ranks that differ only along `axes` (indices into a valid mesh, none twice) form a part. The first of the axes is the outermost in
-// each part, the last varies fastest; parts are in the order of their first ranks.
+// Splits the ranks into parts that differ only along `axes` (indices into a valid mesh, none twice). In each
+// part the first of the axes is the outermost, and the last varies fastest. Parts are in the order of their
+// first ranks.
 Parts parts_along(const Mesh& mesh, std::span<const int> axes);
-// The axes, in the mesh's order, along which the parts are, if these are what parts_along() makes of them. Axes of size 1 are left
-// out, so parts of one rank are along none.
+// Returns the axes, in the mesh's order, from which parts_along() makes `parts`; nullopt if there are none.
+// Axes of size 1 are left out, so parts of one rank give nullopt.
 std::optional<std::vector<int>> axes_of(const Mesh& mesh, const Parts& parts);
 
 }  // namespace braid::ir

@@ -5,8 +5,9 @@
 
 namespace braid::ir {
 
-// Whether the loop sums a[...] * b[...] where each factor is the same along a kept index along which the other changes: then every
-// element of both is read many times, which a loop over the result does one by one. Not sums of squares, nor depthwise convolutions.
+// Whether the loop sums a[...] * b[...] where each factor is constant along a kept index along which the
+// other varies. Then every element of both is read many times, and a loop over the result repeats each of
+// these reads. False for sums of squares and depthwise convolutions.
 bool is_contraction(const Loops& loops);
 
 }  // namespace braid::ir

@@ -66,7 +66,8 @@ std::optional<Expr> in_coordinates(ExprPool& pool, const Mesh& mesh, std::span<c
   constexpr std::int64_t kLargest = std::int64_t{1} << 40;
   if (std::ranges::any_of(values, [](std::int64_t v) { return v > kLargest || v < -kLargest; }))
     return std::nullopt;
-  // The candidate follows from where the value first changes along each axis through rank 0; all ranks must agree.
+  // The candidate follows from where the value first changes along each axis through rank 0. It must be right
+  // on all ranks.
   Expr e = values[0];
   for (std::size_t k = 0; k < mesh.size(); ++k) {
     const auto stride = static_cast<std::size_t>(stride_of(mesh, static_cast<int>(k)));

@@ -2,10 +2,11 @@
 //
 //   mesh [dp=2, tp=4]        rank 4*i + j:  rank(dp) = i, in [0, 1];  rank(tp) = j, in [0, 3]
 //
-// A coordinate is a symbol of SymbolKind::dim: an integer with bounds that stays the same during a step. Unlike a dimension it
-// differs between the ranks of one program. So it may stand in offsets and in the indices of loops, but not in sizes, strides,
-// guards or trip counts, nor in the offsets of what collectives read and write: these are equal on all ranks. The verifier
-// (ir/verifier.h) refuses it there.
+// A coordinate is a symbol of SymbolKind::dim: an integer with bounds that stays the same during a step.
+// Unlike a dimension it differs between the ranks of one program. So it may stand in offsets and in the
+// indices of loops. It may not stand in sizes, strides, guards or trip counts, nor in the offsets of memory
+// that collectives read and write: these are equal on all ranks. The verifier (ir/verifier.h) refuses it
+// there.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,8 @@ namespace braid::ir {
 Expr coordinate(ExprPool& pool, std::string_view axis, int size);
 bool is_coordinate(Expr symbol);
 bool depends_on_rank(Expr e);
-// Whether it is made of dimensions and numbers only: as sizes and strides are, fixed during a step and equal on all ranks.
+// Whether `e` consists of dimensions and numbers only, like sizes and strides: fixed during a step and equal
+// on all ranks.
 bool of_dimensions(Expr e);
 
 // The axis of `mesh` that the coordinate is along; nullopt if the mesh has no axis of that name and size.
@@ -34,8 +36,9 @@ int coordinate_of(const Mesh& mesh, int axis, int rank);
 // The value of the coordinate on that rank. Requires an axis of the mesh.
 std::int64_t coordinate_of(const Mesh& mesh, Expr coordinate, int rank);
 
-// The expression whose value on rank r is values[r], one value per rank of the mesh, if it is linear in the coordinates or in
-// whole quotients of them, floordiv(rank(tp), k), and no value is beyond 2^40.
+// Returns the expression whose value on rank r is values[r], one value per rank of the mesh. It is linear in
+// the coordinates or in whole quotients of them, floordiv(rank(tp), k). Returns nullopt if there is none, or
+// if the magnitude of a value is above 2^40.
 std::optional<Expr> in_coordinates(ExprPool& pool, const Mesh& mesh, std::span<const std::int64_t> values);
 
 }  // namespace braid::ir

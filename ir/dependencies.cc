@@ -229,9 +229,10 @@ class Finder {
     }
   }
 
-  // Where a rank may wait for a transfer whose other side stands elsewhere (a lone send or receive, a program for one rank),
-  // what it has not done by then may be what others wait for: a wait needs their starts, a release their waits. So waits and
-  // releases keep their order, and no start moves below one; starts that move up only help.
+  // Applies where a rank may wait for a transfer whose other side is elsewhere (a lone send or receive, a
+  // program for one rank). Other ranks may then be waiting for operations this rank has not reached: a wait
+  // needs their starts, a release their waits. So waits and releases keep their order, and no start moves
+  // below one; starts that move up only help.
   void keep_progress(int node, const Effects& e) {
     const auto after = [&](int before) { add(before, node, DepKind::weak, Hazard::channel_order, {}); };
     for (const CommEffect& c : e.comm) {

@@ -1,9 +1,9 @@
 // Element types. Names follow the text format: f32, bf16, i64, bool.
 //
-// Types below one byte and the 8-bit floats are storage types: programs move their elements and reinterpret them as
-// bytes (bitcast), and compute with none of them. An element takes one byte in memory; of types with fewer bits the low
-// bits count, and integers are extended to the byte. A conversion is arithmetic on bytes that the frontend writes out
-// (frontend/ops/small_types.h), so that every target computes the same bits.
+// Types below one byte and the 8-bit floats are storage types: programs move their elements and reinterpret
+// them as bytes (bitcast), but never compute with them. An element takes one byte in memory. A type with
+// fewer bits uses the low bits; integers are extended to the byte. The frontend writes a conversion out as
+// arithmetic on bytes (frontend/ops/small_types.h), so that every target computes the same bits.
 #pragma once
 
 #include <cstdint>

@@ -127,7 +127,7 @@ void of_kernel(const Graph& graph, OpId, const Operation& op, const RegionKernel
       }
     }
   }
-  // What the region kernel defines stays live after it.
+  // The results of the region kernel stay live after it.
   for (BufferId b : op.outputs) inside.erase(root_storage(graph, b));
   Collector c(graph, out);
   for (BufferId b : k.operands) c.add(whole(graph, b), AccessKind::read);

@@ -1,5 +1,6 @@
-// What an operation touches. Effects are derived from the operation's structure, never declared separately;
-// dependencies, memory planning, verifier, interpreter and code generation all use this one model.
+// The memory that an operation touches, and its communication. Effects are derived from the operation's
+// structure, never declared separately. Dependencies, memory planning, verifier, interpreter and code
+// generation all use this one model.
 //
 //   start    reads its inputs, writes its outputs; both stay in flight (by_peers)
 //   wait     modifies the start's outputs (the second mutation) and reads the start's inputs, which are

@@ -1,9 +1,9 @@
 // The two kinds of errors.
 //
 // A user error is caused by what the user supplied: it has a number with a section in docs/errors.md, says
-// where the error is, what was expected and what to do, and ends the program with an exit code that follows from
-// the number (cli/exit_codes.h). An internal error is a broken invariant of the compiler: it names the pass and
-// the node and ends the program with exit code 70.
+// where the error is, what was expected and what to do, and ends the program with an exit code that follows
+// from the number (cli/exit_codes.h). An internal error is a broken invariant of the compiler: it names the
+// pass and the node and ends the program with exit code 70.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
-// The numbers of all user errors of the compiler, the command line and the Python package; docs/errors.md has a section on each. A number keeps
-// its meaning forever. runtime/program.h has those of compiled programs, which do not need the compiler.
+// The numbers of all user errors of the compiler, the command line and the Python package; docs/errors.md has
+// a section on each. A number keeps its meaning forever. runtime/program.h has the numbers of compiled
+// programs, which do not need the compiler.
 #pragma once
 
 namespace braid::errors {

@@ -128,7 +128,8 @@ struct ExprPool::Impl {
   // The same few sizes are added, multiplied and compared for every buffer of a graph.
   std::unordered_map<MemoKey, Expr, MemoHash> memo;
   std::unordered_multimap<std::size_t, const ExprNode*> index;
-  // Nodes do not change, so that only what finds them is guarded, and only while others may make some (SharedPool).
+  // Nodes are immutable, so only the lookup tables are guarded, and only while several threads may make nodes
+  // (SharedPool).
   std::atomic<int> sharers = 0;
   std::mutex mutex;
 

@@ -25,8 +25,9 @@ class ExprPool;
 
 enum class ExprKind : std::uint8_t { constant, symbol, polynomial, floor_div, mod, min, max };
 
-// dim: a dimension, or a coordinate of the rank (ir/coordinate.h): named, with bounds, fixed during a step. index: i0, i1, ...
-// of the enclosing loop. value: the SSA value %k of the enclosing loop body, used as an index (indirect addressing).
+// dim: a dimension, or a coordinate of the rank (ir/coordinate.h): named, with bounds, fixed during a step.
+// index: i0, i1, ... of the enclosing loop. value: the SSA value %k of the enclosing loop body, used as an
+// index (indirect addressing).
 enum class SymbolKind : std::uint8_t { dim, index, value };
 
 class Expr {

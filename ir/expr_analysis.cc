@@ -78,8 +78,9 @@ Bounds bounds(Expr e, Extents extents) {
 
 namespace {
 
-// A lower bound of `e` with one quotient less: a - c + 1 <= c floor(a / c) <= a, for a constant c that divides the coefficient, beside
-// factors that are not negative. nullopt if there is no such quotient.
+// Returns a lower bound of `e` that has one quotient less, by a - c + 1 <= c floor(a / c) <= a. The constant
+// c must divide the term's coefficient, and the term's other factors must be non-negative. Returns nullopt if
+// there is no such quotient.
 std::optional<Expr> without_quotient(Expr e, Extents extents) {
   for (const Term& t : terms(e)) {
     for (std::size_t k = 0; k < t.atoms.size(); ++k) {
@@ -104,9 +105,9 @@ std::optional<Expr> without_quotient(Expr e, Extents extents) {
 
 bool prove_non_negative(Expr e, Extents extents) {
   if (bounds(e, extents).min >= 0) return true;
-  // A term with a loop index or a coordinate of the rank whose factors are all non-negative takes its smallest value at 0
-  // (positive coefficient) or at extent - 1 (negative one); what is left holds only dimensions. Indices of a loop with an empty
-  // extent do not run, so extent >= 1 may be assumed.
+  // A term with a loop index or a coordinate of the rank whose factors are all non-negative takes its
+  // smallest value at 0 (positive coefficient) or at extent - 1 (negative one). Afterwards only dimensions
+  // are left. Indices of a loop with an empty extent do not run, so extent >= 1 may be assumed.
   for (const Term& t : terms(e)) {
     for (const Expr& a : t.atoms) {
       Expr last;

@@ -10,8 +10,8 @@
 //       .sources = {{"cpu", "static const char* row_sort(const BraidExternCall* call) { ... }"}},
 //   }};
 //
-// An operator of the plug-in (frontend/op_registry.h) lowers to it with Lowering::extern_call; in IR text it is
-// `%y: f32[n] = extern "row_sort" reads(%x)`.
+// An operator of the plug-in (frontend/op_registry.h) lowers to it with Lowering::extern_call; in IR text it
+// is `%y: f32[n] = extern "row_sort" reads(%x)`.
 #pragma once
 
 #include <cstdint>
@@ -47,21 +47,24 @@ struct ExternKernelSpec {
   // Operands may have any strides; otherwise they are row-major, and others are copied before the call.
   bool strided = false;
   ExternFn interpret;
-  // Why the kernel cannot take such a call (operands, types, sizes, attributes): "takes one f32 tensor"; empty if it
-  // can. The interpreter and the targets ask before they call it: `interpret` and `sources` need not check.
+  // Says why the kernel cannot take a call (operands, types, sizes, attributes), e.g. "takes one f32 tensor";
+  // empty if it can. The interpreter and the targets ask before they call it: `interpret` and `sources` need
+  // not check.
   std::function<std::string(const Graph&, const ExternKernel&)> refuses;
   // Decides which share of the machine's peaks it reaches.
   DeclaredClass kernel_class;
-  // Floating-point operations of one call; none where it is empty. The bytes of its operands are counted anyway.
+  // Returns the floating-point operations of one call; 0 if unset. The bytes of its operands are counted
+  // anyway.
   std::function<double(const ExternShapes&)> flops;
   // By the name of the target (`--target`): text at file scope that defines
-  // `static const char* SYMBOL(const BraidExternCall*)` (runtime/extern_kernel.h). It may include headers. Other
-  // names that it defines begin with the symbol, since all extern kernels of a program share one file. A
-  // target whose source is missing refuses programs that call the kernel.
+  // `static const char* SYMBOL(const BraidExternCall*)` (runtime/extern_kernel.h). It may include headers.
+  // Other names that it defines begin with the symbol, since all extern kernels of a program share one file.
+  // A target whose source is missing refuses programs that call the kernel.
   std::map<std::string, std::string> sources;
 };
 
-// Internal error where the symbol is no C identifier, is taken, or a function is missing: `interpret`, `refuses`.
+// Throws an internal error if the symbol is no C identifier or is taken, or if `interpret` or `refuses` is
+// missing.
 void register_extern_kernel(ExternKernelSpec spec);
 // Null where there is none.
 const ExternKernelSpec* find_extern_kernel(const std::string& symbol);

@@ -7,13 +7,13 @@ namespace braid::ir {
 
 namespace {
 
-// Activations have coefficients from 0.0357 (GELU's cubic term) to 2. Within these bounds, cancellation leaves an
-// error of a few roundings.
+// Activations have coefficients from 0.0357 (GELU's cubic term) to 2. Within these bounds, cancellation
+// leaves an error of a few roundings.
 constexpr double kSmallest = 0x1p-10, kLargest = 16;
 constexpr std::size_t kMostTerms = 32;
 constexpr int kHighestPower = 4;
-// Float32 rounds by 6e-8, and a coefficient may be a product of several constants. The nearest coefficients with
-// another meaning differ from GELU's by 3e-4.
+// Float32 rounds by 6e-8, and a coefficient may be a product of several constants. The nearest coefficients
+// with another meaning differ from GELU's by 3e-4.
 constexpr double kSameCoefficient = 1e-6;
 
 Formula term(Formula::Monomial monomial, double coefficient) {
@@ -126,7 +126,7 @@ Formula FormulaAlgebra::atom(Function function, const Formula& argument) {
   return term({{index, 1}}, 1);
 }
 
-// Of a number, or of 1 + exp(p): that is sigmoid(-p), even if exp(p) is infinite.
+// Known for a number, and for 1 + exp(p): its reciprocal is sigmoid(-p), even if exp(p) is infinite.
 Formula FormulaAlgebra::reciprocal(const Formula& p) {
   if (const auto value = p.as_constant()) return *value == 0 ? Formula::unknown() : constant(1 / *value);
   if (p.known && p.terms.size() == 2) {
@@ -155,7 +155,8 @@ Formula FormulaAlgebra::tanh(const Formula& p) {
   return subtract(scale(sigmoid(scale(p, 2)), 2), constant(1));
 }
 
-// Of an argument that begins with +1.
+// Scales the argument so that its first coefficient is +1. Callers pass one that begins with a positive
+// coefficient.
 Formula FormulaAlgebra::step(Function function, const Formula& argument) {
   if (!argument.known || argument.as_constant()) return Formula::unknown();
   const Formula p = scale(argument, 1 / std::fabs(argument.terms.begin()->second));

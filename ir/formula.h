@@ -1,14 +1,14 @@
-// Formulas of one real variable in a normal form, in which different spellings are equal: 0.5*x*(1 + tanh(y)),
-// x/2 + tanh(y)*x*0.5 and x*sigmoid(2*y) are one formula.
+// Formulas of one real variable in a normal form, in which different spellings are equal:
+// 0.5*x*(1 + tanh(y)), x/2 + tanh(y)*x*0.5 and x*sigmoid(2*y) are one formula.
 //
-// A formula is a polynomial over atoms: the variable, and functions of formulas. tanh is expressed by sigmoid;
-// max, min, abs and selections by the steps [p > 0] and [p >= 0]; the argument of an odd function or a step begins
-// with a positive coefficient. Two equal formulas have equal values for all finite x, up to the rounding of the
-// arithmetic they come from:
+// A formula is a polynomial over atoms: the variable, and functions of formulas. tanh is expressed by
+// sigmoid; max, min, abs and selections by the steps [p > 0] and [p >= 0]; the argument of an odd function or
+// a step begins with a positive coefficient. Two equal formulas have equal values for all finite x, up to the
+// rounding of the arithmetic they come from:
 //
-//   * Results that depend on the order of floating-point additions are not tracked: terms cancel only in sums that
-//     are homogeneous in x. (x + 12582912) - 12582912 is unknown, and so are coefficients that no activation
-//     has.
+//   * Results that depend on the order of floating-point additions are not tracked: terms cancel only in sums
+//     that are homogeneous in x. (x + 12582912) - 12582912 is unknown, and so are coefficients that no
+//     activation has.
 //   * If x is NaN, so is every known formula that depends on x other than by a step alone.
 //
 // Anything not tracked is unknown, and so is every formula made of it; an unknown formula equals nothing.

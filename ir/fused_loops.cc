@@ -35,8 +35,8 @@ std::optional<Store> store_of(const Graph& graph, OpId op) {
   return s;
 }
 
-// The load's element index, counted from the same element as the store's index. nullopt if the elements are not
-// aligned.
+// Returns the load's element index, counted from the same element as the store's index; nullopt if the
+// elements are not aligned.
 std::optional<Expr> in_units_of(const Graph& graph, const Store& store, const Instr& load) {
   const MemoryRegion r = region(graph, load.buffer);
   if (size_of(graph[load.buffer].dtype) != store.item) return std::nullopt;
@@ -261,8 +261,8 @@ bool may_reuse_in_place(const Graph& graph, const ScheduleNode& node, StorageId 
       if (k < *writer) {
         ok = r != Relation::other;
       } else {
-        // Within one loop the order of points is unknown, so only the element itself may be read; after the loop,
-        // none.
+        // Within one loop the order of points is unknown, so only the element itself may be read; after the
+        // loop, none.
         ok = k == *writer && r == Relation::same_point && !loops.is_reduction();
       }
     });

@@ -1,4 +1,4 @@
-// What a fused node means: the contract between fusion, memory planning and the code generators.
+// The meaning of a fused node: the contract between fusion, memory planning and the code generators.
 //
 // Members are loops (`Loops`) that run in order at every point of a common outer iteration space:
 //
@@ -23,8 +23,8 @@
 //
 // Members run in order even if they share no buffer by name: the memory plan may give a later member's output
 // the bytes of an input that earlier members read (`may_reuse_in_place`). If several threads work on one
-// outer point, all of them finish a member before any begins the next; and if all of them compute the only element of a
-// member, they have read its operands before one of them stores it, as it may lie in place of one.
+// outer point, all of them finish a member before any begins the next. If all of them compute the only
+// element of a member, all have read its operands before any stores it: it may lie in place of one of them.
 #pragma once
 
 #include <optional>

@@ -42,7 +42,7 @@ enum class StorageKind : std::uint8_t {
   comm,        // the communication segment
 };
 
-// What the communication library is told about a communication buffer.
+// The kind of a communication buffer, as the communication library is told.
 enum class CommBufferKind : std::uint8_t {
   symmetric,   // peers read or write it directly
   registered,  // the library works on it
@@ -131,8 +131,9 @@ struct TensorRef {
 };
 
 // ------------------------------------------------------------------------------------------------------
-// operations: a kernel is what one does. kName is the word for it in texts and reports; kReads and kWrites are its members that
-// are views of tensors (one, an optional one, or a list), for all code that treats kernels alike (ir/kernel_parts.h).
+// operations. A kernel defines what an operation does. kName is its word in texts and reports. kReads and
+// kWrites are its members that are views of tensors (one, an optional one, or a list), for code that treats
+// all kernels the same (ir/kernel_parts.h).
 
 enum class ReduceKind : std::uint8_t { sum, prod, max, min, avg };  // avg: collectives only
 
@@ -161,8 +162,8 @@ struct Loops {
 };
 
 // A step of an epilogue in the form of matrix libraries. Its operand is the accumulator or the result of the
-// previous step; its result is value `result` of the epilogue's body, up to rounding: intermediate values may be
-// kept in float32 or better and rounded once.
+// previous step; its result is value `result` of the epilogue's body, up to rounding: intermediate values may
+// be kept in float32 or better and rounded once.
 struct PostOp {
   enum class Kind : std::uint8_t {
     identity,  // rounds; only if the epilogue does nothing else
@@ -187,8 +188,9 @@ struct PostOp {
   friend bool operator==(const PostOp&, const PostOp&) = default;
 };
 
-// What matrix products and convolutions have in common: out = epilogue(sum of products of a and b). Accumulates in
-// f32 (f64 for f64, i32 for integers). The epilogue's indices are those of `out`, its `acc` the accumulator.
+// The common part of matrix products and convolutions: out = epilogue(sum of products of a and b).
+// Accumulates in f32 (f64 for f64, i32 for integers). The epilogue's indices are those of `out`, its `acc`
+// the accumulator.
 struct Product {
   TensorRef a, b, out;
   std::optional<LoopBody> epilogue;
@@ -221,8 +223,8 @@ struct Window {
 //   b   [groups, taps..., c, m]
 //   out[n, p, g*m + j] = epilogue(sum over taps t and channels i of a[n, q, g*c + i] * b[g, t, i, j])
 //
-// where q is the element that tap t of the window at p reads; elements outside of `a` are 0. Transposed: of the windows
-// over `out`, tap t of the one at q writes p (what a convolution's gradient computes).
+// where q is the element that tap t of the window at p reads; elements outside of `a` are 0. Transposed: the
+// windows are over `out`, and tap t of the window at q writes p (a convolution's gradient).
 struct Convolution : Product {
   std::vector<Window> windows;  // one per spatial dimension
   bool transposed = false;
@@ -231,8 +233,8 @@ struct Convolution : Product {
 };
 
 enum class PoolKind : std::uint8_t {
-  max,  // of no element: the lowest value
-  arg_max,  // i64: where the first maximum is, counted in row-major order over the spatial dimensions of x; -1: nowhere
+  max,      // of no element: the lowest value
+  arg_max,  // i64: row-major position of the first maximum in the spatial dimensions of x; -1: nowhere
   sum,
   average,  // of the elements inside of x
 };
@@ -250,16 +252,18 @@ struct Pooling {
 
 enum class CellKind : std::uint8_t { rnn, gru, lstm };
 
-// A recurrent layer in one direction, t = 0, 1, ... (or backwards), h hidden values per element of the batch, and g = 1, 3,
-// 4 gates in ONNX's order: rnn; gru z r h; lstm i o f c. The products of the input are computed before, for all t at once.
+// A recurrent layer in one direction, t = 0, 1, ... (or backwards), h hidden values per element of the batch,
+// and g = 1, 3, 4 gates in ONNX's order: rnn; gru z r h; lstm i o f c. The products of the input are computed
+// before, for all t at once.
 //
 //   gates    [t, batch, g * h]  input times weights, and what is added to it
 //   weights  [h, g * h]         recurrent
 //   bias     [g * h]            added to the recurrent product
-//   results  y [t, batch, h], the last h [batch, h], lstm: the last c [batch, h], and work [batch, g * h], whose contents
-//            are undefined; its type is that of the sums
+//   results  y [t, batch, h], the last h [batch, h], lstm: the last c [batch, h], and work
+//            [batch, g * h], whose contents are undefined; its type is that of the sums
 //
-// All but the weights are row-major. From position lengths[batch] on (backwards: before it), y is 0 and the state stays.
+// All but the weights are row-major. From position lengths[batch] on (backwards: before it), y is 0 and the
+// state stays.
 struct Recurrence {
   CellKind cell = CellKind::rnn;
   bool reverse = false;
@@ -278,10 +282,10 @@ struct Recurrence {
   friend bool operator==(const Recurrence&, const Recurrence&) = default;
 };
 
-// The weights of a row of scores that has no softmax: all scores are -inf, or one of them is NaN or +inf. A row without keys is 0 in any
-// case.
+// The weights of a row of scores that has no softmax: all scores are -inf, or one of them is NaN or +inf. A
+// row without keys is 0 in any case.
 enum class UndefinedRows : std::uint8_t {
-  zero_if_masked,  // zeros if all scores are -inf, otherwise NaN: ONNX's and com.microsoft's attention operators
+  zero_if_masked,  // zeros if all scores are -inf, else NaN: ONNX's and com.microsoft's attention
   nan,             // NaN: a softmax and a product
   zero,            // zeros: a softmax whose NaN are replaced by zeros
 };
@@ -289,20 +293,24 @@ std::string_view to_string(UndefinedRows rows);
 
 // Scaled dot-product attention; head h of the query reads head h * key_heads / heads of key and value:
 //
-//   query [batch, heads, queries, d]      key [batch, key_heads, keys, d]      value [batch, key_heads, keys, e]
-//   score[b, h, i, j] = scale * (sum over k of query[b, h, i, k] * key[b, h', j, k]), with a softcap c: c * tanh(score / c)
+//   query [batch, heads, queries, d]    key [batch, key_heads, keys, d]    value [batch, key_heads, keys, e]
+//   score[b, h, i, j] = scale * (sum over k of query[b, h, i, k] * key[b, h', j, k])
+//                       with a softcap c: c * tanh(score / c)
 //   out[b, h, i] = sum over attended j of softmax(score[b, h, i])[j] * value[b, h', j]
 //
-// Any strides, all of one float type; scores and sums are f32 (f64 for f64). `undefined` says what a row is whose scores have no
-// softmax. Which keys a query attends to:
+// Any strides, all of one float type; scores and sums are f32 (f64 for f64). `undefined` gives the weights of
+// a row whose scores have no softmax. Which keys a query attends to:
 //
-//   mask        [batch, heads, queries, keys], of a float type: added to the score; of bool: where it is false, a score becomes `fill`,
-//               or `fill` is added to it. The weight of a key whose score is -inf is 0.
+//   mask        [batch, heads, queries, keys], of a float type: added to the score; of bool: where it is
+//               false, a score becomes `fill`, or `fill` is added to it. The weight of a key whose score is
+//               -inf is 0.
 //   valid_keys  [batch], i32 or i64: only the keys before this one
-//   before, after  of the query at position p only keys in [p - before, p + after]; causal attention is `after` 0. Query i is at
-//               positions[batch] + i (i32 or i64), without these at first_position + i.
+//   before, after  for the query at position p only keys in [p - before, p + after]; causal attention is
+//               `after` 0. Query i is at positions[batch] + i (i32 or i64), without these at
+//               first_position + i.
 //
-// A key that the last two exclude has the score -inf; it may be read or not. Where its value is not finite, the row is NaN if it is read.
+// A key that the last two exclude has the score -inf; it may be read or not. If its value is not finite and
+// it is read, the row is NaN.
 struct Attention {
   TensorRef query, key, value, out;
   std::optional<TensorRef> mask, valid_keys, positions;
@@ -394,12 +402,14 @@ struct Region {
   friend bool operator==(const Region&, const Region&) = default;
 };
 enum class RegionKind : std::uint8_t {
-  call,        // one region, run once
-  branch,      // two regions, chosen by a bool scalar in operands[0]; no collective inside
-  repeat,      // one region, run `trips` times
-  while_true,  // one region, run as long as the bool scalar in operands[0], which result 0 mutates, is true; no collective inside
+  call,    // one region, run once
+  branch,  // two regions, chosen by a bool scalar in operands[0]; no collective inside
+  repeat,  // one region, run `trips` times
+  // One region without collectives, run as long as the bool scalar in operands[0], which result 0 mutates, is
+  // true.
+  while_true,
 };
-// Whether values that are computed while the program runs decide what runs, so that ranks may decide differently.
+// Whether values computed at run time decide what runs, so that ranks may decide differently.
 constexpr bool depends_on_data(RegionKind kind) {
   return kind == RegionKind::branch || kind == RegionKind::while_true;
 }
@@ -443,7 +453,8 @@ struct Guard {
   friend bool operator==(const Guard&, const Guard&) = default;
 };
 
-// What each rank has of a tensor that is whole in the plain model of which a split program was made.
+// The part that each rank has of a tensor that is whole in the plain model from which a split program was
+// made.
 struct Part {
   std::string state;        // on the axes of the mesh, as plans write it (docs/sharding.md): "S(1) on tp"
   std::vector<Expr> whole;  // sizes of the whole tensor

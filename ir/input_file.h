@@ -1,5 +1,5 @@
-// Reads files that users give, without waiting or reading for ever: a pipe without a writer is an error, as is a device, and what
-// has no end is too long.
+// Reads files that users give, without waiting or reading forever. A pipe without a writer is an error, as is
+// a device; an endless stream exceeds the limit on the length.
 #pragma once
 
 #include <cstddef>

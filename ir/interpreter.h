@@ -9,11 +9,11 @@
 // die. Every access is then checked against the plan (ir/plan_watch.h); a violation is an InternalError that
 // names storage and step.
 //
-// Ranks run one after another until they block, in an order set by `order_seed`. Collectives use all the freedom
-// of a real engine: a start poisons its outputs, and peers may read a rank's input as late as in their own wait,
-// until the release. Touching memory in flight therefore gives wrong numbers. A deadlock is a user error
-// that says which rank waits for which. A rank outside a collective's group skips it, and so does a rank that
-// would send to or receive from itself.
+// Ranks run one after another until they block, in an order set by `order_seed`. Collectives use all the
+// freedom of a real engine: a start poisons its outputs, and peers may read a rank's input as late as in
+// their own wait, until the release. Touching memory in flight therefore gives wrong numbers. A deadlock is a
+// user error that says which rank waits for which. A rank outside a collective's group skips it, and so does
+// a rank that would send to or receive from itself.
 #pragma once
 
 #include <functional>

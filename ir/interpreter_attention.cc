@@ -9,8 +9,9 @@
 namespace braid::ir {
 namespace {
 
-// One row of the result after the other: all scores, their softmax, the weighted sum of values. Scores are rounded to their type
-// after every step, because a mask such as -3e38 hides what is added to it; sums are double.
+// Computes one row of the result after the other: all scores, their softmax, the weighted sum of values.
+// Scores are rounded to their type after every step, because a mask such as -3e38 hides what is added to it;
+// sums are double.
 class Rows {
  public:
   Rows(RankMemory& memory, const Operation& op, const Attention& k)

@@ -14,7 +14,8 @@
 
 namespace braid::ir {
 
-// An expression with actual dimensions: its part linear in the indices is a dot product, the rest a small tree.
+// An expression with actual dimensions: its part linear in the indices is a dot product, the rest a small
+// tree.
 class IndexEvaluation {
  public:
   IndexEvaluation() = default;

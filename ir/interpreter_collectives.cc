@@ -53,7 +53,7 @@ Bytes slab(const Bytes& bytes, std::size_t k, std::size_t of) {
   return {begin, begin + each};
 }
 
-// What party `me` gets in output i, from input i of all parties.
+// Returns what party `me` gets in output i, given input i of all parties.
 Bytes result(const Exchange& e, std::size_t me, std::size_t i, std::vector<Bytes> inputs) {
   const Exchange::Party& party = e.parties[me];
   const CollectiveRow& row = row_of(e.kind);
@@ -67,7 +67,7 @@ Bytes result(const Exchange& e, std::size_t me, std::size_t i, std::vector<Bytes
   return out;
 }
 
-// Of a party that only receives, what it receives.
+// Returns the inputs of a party, or the outputs of one that only receives.
 const std::vector<ByteView>& operands(const Exchange::Party& p) {
   return row_of(p.kernel->kind).in == Blocks::none ? p.outputs : p.inputs;
 }

@@ -10,8 +10,8 @@
 
 namespace braid::ir {
 
-// One collective in execution. Parties are the ranks of a group, or of one of its parts, in order; for send and recv, source and
-// destination.
+// One collective in execution. Parties are the ranks of a group, or of one of its parts, in order; for send
+// and recv, source and destination.
 struct Exchange {
   struct Party {
     int rank = -1;

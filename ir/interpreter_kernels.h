@@ -1,4 +1,4 @@
-// What kernels compute in the interpreter, as their definitions in ir/graph.h say.
+// The interpreter's kernels, as ir/graph.h defines them.
 #pragma once
 
 #include "ir/interpreter_memory.h"

@@ -51,8 +51,8 @@ class RankMemory {
   ByteView view(const TensorRef& ref);
   ByteView view(BufferId buffer);
 
-  // Elements are in row-major order of the view. An access outside the storage is an InternalError that names
-  // `who`.
+  // Elements are in row-major order of the view. An access outside the storage is an InternalError that
+  // contains the last argument, which names the operation.
   std::vector<std::byte> read(const ByteView& view, const std::string& who) const;
   void write(const ByteView& view, std::span<const std::byte> bytes, const std::string& who);
   void poison(const ByteView& view, const std::string& who);

@@ -8,7 +8,8 @@
 namespace braid::ir {
 namespace {
 
-// The element of a spatial dimension of `size` that tap `tap` of the window at `position` reads; nullopt: outside.
+// Returns the element, in a spatial dimension of `size`, that tap `tap` of the window at `position` reads;
+// nullopt if that is outside.
 std::optional<std::int64_t> tapped(const Window& w, std::int64_t pad, bool transposed, std::int64_t position,
                                    std::int64_t tap, std::int64_t size) {
   std::int64_t at =
@@ -21,8 +22,8 @@ std::optional<std::int64_t> tapped(const Window& w, std::int64_t pad, bool trans
   return at;
 }
 
-// The operand of a window at one position: calls fn(taps, offset) for each tap that reads inside of x, where offset is
-// that of the spatial position in bytes.
+// Calls fn(tap, offset, index) for each tap of the window at one position that reads inside of x. `offset` is
+// that of the spatial position in bytes, `index` its number in row-major order.
 template <class Fn>
 void for_each_tap(const RankMemory& memory, const std::vector<Window>& windows, bool transposed,
                   const ByteView& x, const std::int64_t* position, const Fn& fn) {

@@ -5,8 +5,9 @@
 
 namespace braid::ir {
 
-// The iterations of all loops, products, windows and attentions and the elements of all buffers, at the upper bounds of the dimensions. At
-// least what it takes, but for regions, which may run often, and kernels of plug-ins.
+// Returns an upper bound on the iterations of all loops, products, windows, attentions and recurrent layers
+// plus the elements of all buffers, at the upper bounds of the dimensions. Exceptions: regions, which may run
+// often, count once, and kernels of plug-ins count 0.
 double iterations_at_most(const Graph& graph);
 
 }  // namespace braid::ir

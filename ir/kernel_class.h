@@ -1,5 +1,6 @@
-// Classes of kernels by what limits them: a machine's description has an efficiency for each (analysis/costs/machine.h). The class of
-// a kernel with a body follows from its body; one without a body declares it (ir/extern_registry.h, or `cost` in IR text).
+// Classes of kernels by what limits them: a machine's description has an efficiency for each
+// (analysis/costs/machine.h). The class of a kernel with a body follows from its body; one without a body
+// declares it (ir/extern_registry.h, or `cost` in IR text).
 #pragma once
 
 #include <array>

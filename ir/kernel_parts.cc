@@ -58,7 +58,8 @@ constexpr bool names_all_views() {
   }
 }
 
-// What is left out would be missing in effects and dependencies, and passes would not rename it.
+// A member left out of the lists would be missing in effects and dependencies, and passes would not rename
+// it.
 template <class K>
 constexpr bool check() {
   static_assert(names_all_views<K>(),

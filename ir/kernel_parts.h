@@ -1,5 +1,6 @@
-// The parts of a kernel, whatever its kind, so that code that treats all kernels alike is written once. Operands are those that a
-// kernel names in kReads and kWrites; one that has loop bodies is added to for_each_body().
+// The parts of a kernel of any kind, so that code that treats all kernels the same is written once. Operands
+// are the members that a kernel names in kReads and kWrites; one that has loop bodies is added to
+// for_each_body().
 #pragma once
 
 #include <optional>
@@ -12,8 +13,8 @@
 
 namespace braid::ir {
 
-// Calls operand(TensorRef&, bool written) for every strided view that the kernel names, first for those that it
-// reads. Buffers that a kernel defines without naming a view of them (Loops, RegionKernel) are in
+// Calls operand(TensorRef&, bool written) for every strided view that the kernel names, first for those that
+// it reads. Buffers that a kernel defines without naming a view of them (Loops, RegionKernel) are in
 // Operation::outputs.
 template <class AnyKernel, class Fn>
 void for_each_operand(AnyKernel& kernel, const Fn& operand) {

@@ -22,7 +22,8 @@ struct KnownTensor {
   }
 };
 
-// Integers that determine shapes, propagated as expressions over dimensions: Shape -> Gather -> Concat -> Reshape needs no tensor.
+// Integers that determine shapes, propagated as expressions over dimensions: Shape -> Gather -> Concat ->
+// Reshape needs no tensor.
 struct KnownElements {
   std::vector<std::int64_t> sizes;
   std::vector<Expr> values;  // row-major

@@ -50,8 +50,8 @@ struct LoopBody {
   friend bool operator==(const LoopBody&, const LoopBody&) = default;
 };
 
-// An instruction of one body as it reads in another one, in which value v is value(v) and index k, if `indices` go so far,
-// indices[k].
+// Rewrites an instruction of one body for another body: value v becomes value(v), and index k becomes
+// indices[k] if `indices` has that many.
 Instr in_terms_of(Instr instr, ExprPool& pool, const std::function<ValueId(ValueId)>& value,
                   std::span<const Expr> indices = {});
 

@@ -157,7 +157,8 @@ ValueId Lowering::load(BodyBuilder& body, const TensorBox& x, std::span<const Ex
                        std::optional<ValueId> mask) {
   internal_check(index.size() == x.rank(), "load of a rank {} tensor with {} indices", x.rank(),
                  index.size());
-  // A checked index that is out of range becomes 0, and the step an error, but there is no element 0 where the tensor has none.
+  // A checked index that is out of range becomes 0, and the step an error. An empty tensor has no element 0:
+  // its load is masked.
   for (std::size_t k = 0; k < index.size(); ++k) {
     const Expr size = x.sizes()[k];
     if (bounds(size).min > 0 || !depends_on_values(index[k])) continue;

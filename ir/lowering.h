@@ -25,7 +25,7 @@
 
 namespace braid::ir {
 
-// What a StorageBox holds before it has memory. Bodies are over indices i0.. of `sizes`.
+// The contents of a StorageBox before it has memory. Bodies are over indices i0.. of `sizes`.
 struct Pointwise {
   std::vector<Expr> sizes;
   LoopBody body;
@@ -64,7 +64,8 @@ class TensorBox {
   std::vector<Expr> map_;  // index into the box per dimension of the box, over i0.. of this view
 };
 
-// Two sizes that must be equal, or one of them at most the other, and for no values of the dimensions are (BR0305).
+// Thrown if two sizes must be equal, or one at most the other, but are so for no values of the dimensions
+// (BR0305).
 class SizesNeverFit final : public UserError {
  public:
   SizesNeverFit(std::string node, Expr a, Expr b, std::string_view relation);
@@ -126,25 +127,25 @@ class Lowering {
   // Each part is written into its slice of the result (NonOwningLayout).
   TensorBox concat(std::vector<TensorBox> parts, int axis);
   TensorBox matmul(TensorBox a, TensorBox b);  // numpy's matmul, 1-D operands included
-  // The kernels of ir/graph.h, with operands and results in its order of dimensions (channels last); in memory the channels
-  // of results are in front of the spatial dimensions, whose sizes are `spatial`.
+  // The kernels of ir/graph.h, with operands and results in its order of dimensions (channels last). In
+  // memory the channels of results come before the spatial dimensions, whose sizes are `spatial`.
   TensorBox convolution(TensorBox a, TensorBox b, std::vector<Window> windows, std::vector<Expr> spatial,
                         bool transposed = false);
   TensorBox pool(PoolKind kind, TensorBox x, std::vector<Window> windows, std::vector<Expr> spatial);
-  // A recurrent layer in one direction: y, the last h and, of an lstm, the last c. Operands that are not valid() are absent;
-  // `layer` has all that is no operand.
+  // A recurrent layer in one direction. Returns y, the last h and, for an lstm, the last c. Operands that are
+  // not valid() are absent; `layer` has everything that is not an operand.
   struct RecurrenceOperands {
     TensorBox gates, weights, initial_h, bias, initial_c, peepholes, lengths;
   };
   std::vector<TensorBox> recurrence(Recurrence layer, const RecurrenceOperands& operands);
-  // Operands are views of existing memory; a mask has their sizes, or 1 where it repeats. Heads of key and value that
-  // repeat (views that expand) are read once. Operands and views of `kernel` are set here.
+  // Operands are views of existing memory; a mask has their sizes, or 1 where it repeats. Heads of key and
+  // value that repeat (views that expand) are read once. Sets the operands and views of `kernel`.
   struct AttentionViews {
     TensorBox query, key, value, mask, valid_keys, positions;  // the last three may be absent
   };
   TensorBox attention(Attention kernel, AttentionViews operands);
-  // Calls a registered extern kernel (ir/extern_registry.h) and returns its results, each with memory of its own.
-  // Operands are views of existing memory where the kernel takes any strides, and otherwise row-major.
+  // Calls a registered extern kernel (ir/extern_registry.h) and returns its results, each with memory of its
+  // own. Operands are views of existing memory where the kernel takes any strides, and otherwise row-major.
   struct ExternResult {
     DType dtype;
     std::vector<Expr> sizes;
@@ -153,25 +154,28 @@ class Lowering {
       const std::string& symbol, const std::vector<TensorBox>& operands,
       const std::vector<ExternResult>& results,
       std::map<std::string, std::variant<std::int64_t, double, std::string>> attributes = {});
-  // Allocates a buffer for the box now and returns the same view of it. What only widens a narrower tensor, as DequantizeLinear does,
-  // gets memory of its own: later loops that read `x` go on reading the narrow tensor.
+  // Allocates a buffer for the box now and returns the same view of it. A box that only widens a narrower
+  // tensor (DequantizeLinear) is realized as a copy: later loops that read `x` go on reading the narrow
+  // tensor.
   TensorBox realize(TensorBox x);
-  // The same for a tensor that holds the elements of `before` where these are, and more: if `before` is a graph input with room to
-  // grow (ir/capacity.h), x gets its layout and may come to lie in its memory.
+  // Like realize(), for a tensor that holds the elements of `before` at the same indices, and more. If
+  // `before` is a graph input with room to grow (ir/capacity.h), x gets its layout and may come to lie in its
+  // memory.
   TensorBox realize_grown(TensorBox x, const TensorBox& before);
   // Names the buffer that x may get (an ONNX value name). The first name stays.
   void set_name(const TensorBox& x, const std::string& name);
-  // Realizes x if recomputing it for each of `uses` users costs more than memory (Inductor's mark_reuse). If it is a function of a value that
-  // was rounded to a byte, the bytes are what is realized.
+  // Realizes x if recomputing it for each of `uses` users costs more than memory (Inductor's mark_reuse). If
+  // x is a cheap function of a value that was rounded to a byte, realizes the bytes instead.
   void mark_reuse(const TensorBox& x, int uses);
 
-  // ---- regions: parts of the program that run or not, as values decide that are known only at run time
-  // The results of one of two parts. Each part is called once and returns boxes of the same types and sizes as the
-  // other (BR0119). Operations that it asks for become part of the region, those of boxes made outside stay outside.
+  // ---- regions: parts of the program that run or not, depending on values that are known only at run time
+  // Returns the results of one of two parts. Each part is called once and returns boxes of the same types and
+  // sizes as the other (BR0119). Operations that a part creates belong to its region; those of boxes made
+  // outside stay outside.
   using Part = std::function<std::vector<TensorBox>()>;
   std::vector<TensorBox> branch(const TensorBox& condition, const Part& if_true, const Part& if_false);
-  // What a run of a loop adds to one of its results: element `position` (i64 scalar, less than `count`) along `axis` of a tensor
-  // that has `count` of them.
+  // The element that one run of a loop adds to one of its results: element `position` (i64 scalar, less than
+  // `count`) along `axis` of a tensor with `count` of them.
   struct Joined {
     TensorBox value;  // without the axis
     std::size_t axis = 0;
@@ -183,10 +187,10 @@ class Lowering {
     std::vector<TensorBox> carried;
     std::vector<Joined> joined;
   };
-  // Runs `body` as long as the bool scalar `condition` is true, beginning with `initial`. It is called once, with what is
-  // carried from run to run, and returns the next condition, the next values, which have the types and sizes
-  // of the initial ones (BR0119), and what it adds to other results. The result is the values after the last run, and then
-  // the joined tensors, whose elements are 0 where no run has written.
+  // Runs `body` as long as the bool scalar `condition` is true, beginning with `initial`. `body` is called
+  // once, with the values carried from run to run. It returns the next condition, the next values, which have
+  // the types and sizes of the initial ones (BR0119), and the elements it adds to other results. Returns the
+  // values after the last run, and then the joined tensors, whose elements are 0 where no run has written.
   using Body = std::function<Run(const std::vector<TensorBox>& carried)>;
   std::vector<TensorBox> repeat_while(const TensorBox& condition, const std::vector<TensorBox>& initial,
                                       const Body& body);
@@ -243,7 +247,8 @@ class Lowering {
  private:
   Graph& graph_;
   std::string origin_;
-  // Operations in order of creation: of the program, and of the regions that are being lowered, innermost last.
+  // Operations in order of creation: those of the program, then those of each region being lowered, innermost
+  // last.
   std::vector<std::vector<OpId>> frames_ = {{}};
   std::size_t depth_ = 0;  // the frame to which operations are added
   // For values that cannot lie in the segment: views of them and their copies in the segment.

@@ -97,7 +97,9 @@ std::vector<TensorBox> Lowering::recurrence(Recurrence layer, const RecurrenceOp
   return boxes;
 }
 
-// Key heads that several heads of a view share: dimension 1 of such a view appears only in quotients by their number.
+// Removes repeated key heads: returns a view with one head for each group of heads that read the same
+// elements. Requires that dimension 1 of the view appears only in quotients by the size of the group;
+// otherwise returns x.
 TensorBox Lowering::without_repeated_heads(const TensorBox& x) {
   if (x.rank() != 4 || !x.sizes()[1].is_constant()) return x;
   const std::int64_t heads = x.sizes()[1].constant();

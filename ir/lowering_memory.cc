@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kMaxSharedLoads = 2;  // loads that every user of a shared body may repeat
 
-// Calls visit(value) for values that the result needs, from the last to the first. What a value is computed from is followed if visit
-// returns true.
+// Calls visit(value) for values that the result needs, from the last to the first. Follows the operands of a
+// value if visit returns true.
 template <class Visit>
 void for_each_needed(const LoopBody& body, const Visit& visit) {
   std::vector<bool> needed(body.instrs.size());
@@ -100,7 +100,8 @@ BufferId Lowering::realize_box(StorageBox& box) {
                           ? std::get<Pointwise>(box.data).body.result_dtype()
                           : std::get<Reduction>(box.data).body.result_dtype();
   const std::string name = !box.name.empty() ? box.name : !box.origins.empty() ? box.origins.back() : "buf";
-  // What was made outside of a region may be read after it, or by another one: it is computed where it was made.
+  // A box made outside of a region may be read after it, or by another region: it is computed where it was
+  // made.
   const AtDepth at(depth_, std::min(box.depth, depth_));
   return realize_into(box, graph_.add_owned(name, dtype, std::move(sizes)));
 }
@@ -317,7 +318,8 @@ std::vector<TensorBox> Lowering::extern_call(
   return boxes;
 }
 
-// If `before` is a whole input with room for the elements of `buffer`: the layout that leaves its elements where they are.
+// Gives `buffer` the layout that leaves the elements of `before` where they are, if `before` is a whole input
+// that has room for the elements of `buffer`.
 void Lowering::grow_in_place(BufferId buffer, const TensorBox& before) {
   const auto* input = std::get_if<BufferId>(&before.box_->data);
   if (input == nullptr) return;

@@ -150,7 +150,7 @@ std::pair<BufferId, BufferId> Lowering::add_to(const Joined& part, const std::st
     before = copy_of(full(sizes, part.value.dtype(), 0), name + ".joined");
   }
   const BufferId after = graph_.add_mutation(before, graph_[before].name);
-  // Of write_rows, which counts positions by row of a batch: one row.
+  // Adds a batch of one row, because write_rows counts positions by row of a batch.
   const auto row = [&](TensorRef x, bool one_position) {
     if (one_position) {
       x.sizes.insert(x.sizes.begin() + static_cast<std::ptrdiff_t>(part.axis), 1);
@@ -194,7 +194,7 @@ std::vector<TensorBox> Lowering::repeat_while(const TensorBox& condition,
     std::vector<BufferId> yields;
     for (std::size_t k = 0; k < next.size(); ++k) {
       const Buffer& is = graph_[carried[k]];
-      // Behind the condition, which is a scalar, they are counted from 0.
+      // Messages count the values after the condition, which is a scalar, from 0.
       require_like(origin, k > 0 ? k - 1 : 0, next[k], is.dtype, is.sizes, "after a run of the body");
       // A yielded value is copied after the ones before it, so it must not be what they are copied into.
       const std::optional<BufferId> existing = buffer_of(next[k]);

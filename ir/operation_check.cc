@@ -39,8 +39,8 @@ class OperationCheck {
   }
 
  private:
-  // The program is one for all ranks: loops run equally often, and operands have the same sizes and strides. A rank finds what
-  // its peers have where its own lies.
+  // All ranks run one program: loops run equally often, and operands have the same sizes and strides. A rank
+  // finds its peers' operands of a collective at the same offsets as its own.
   Result check_coordinates() {
     Result found;
     const auto equal_on_all_ranks = [&](Expr e, std::string_view what) {

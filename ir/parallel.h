@@ -10,8 +10,8 @@
 
 namespace braid::ir {
 
-// call(0) to call(count - 1), on at most `threads` threads, of which this one is the first; where the system starts no more, on fewer.
-// If some throw, what the one with the lowest number threw is thrown again, after all calls.
+// Calls call(0) to call(count - 1) on at most `threads` threads, this one included; on fewer if the system
+// starts no more. If some throw, rethrows the exception of the lowest number after all calls.
 template <class Call>
 void parallel_for(std::size_t count, std::size_t threads, const Call& call) {
   std::vector<std::exception_ptr> failures(count);

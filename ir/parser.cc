@@ -296,8 +296,8 @@ BufferId Parser::buffer_declaration(StorageKind context) {
   return new_buffer(std::move(b), t);
 }
 
-// "input", "constant" and "output" are also the first words of statements, in which a buffer follows. An output's
-// buffer has no type, while an operation's result, which may follow the clause, has one.
+// "input", "constant" and "output" are also the first words of statements, in which a buffer follows. An
+// output's buffer has no type, while an operation's result, which may follow the clause, has one.
 bool Parser::starts_statement() const {
   if (peek(1).kind != TokenKind::value) return false;
   if (!at_word("output")) return at_word("input") || at_word("constant");
@@ -538,7 +538,7 @@ void Parser::plan() {
   schedule_.plan = std::move(p);
 }
 
-// -------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------------------
 // uses
 
 BufferId Parser::buffer_ref() {

@@ -124,12 +124,13 @@ class Parser {
   std::string clauses(Operation& op);  // the name, if one is given
   Kernel kernel(Operation& op, std::string& name);
   Kernel loops(Operation& op, std::string& name, bool reduction);
-  // What follows the kernel's kName: a specialisation for each that has operands or attributes.
+  // Parses the text after the kernel's kName; specialised for each kernel that has operands or attributes.
   template <class K>
   K named_kernel(Operation& op, std::string& name);
   void epilogue(Product& product);
   std::vector<std::int64_t> integers();  // "[" ... "]"
-  // "window [...] stride [...] dilation [...] pad [...]", one number per window; the first only if `taps` is null.
+  // "window [...] stride [...] dilation [...] pad [...]", one number per window. "window" is read only if
+  // `taps` is null.
   std::vector<Window> windows(std::size_t count, const std::vector<std::int64_t>* taps);
   UndefinedRows undefined_rows();
   PostOp post_op();

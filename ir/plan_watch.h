@@ -22,7 +22,7 @@ class PlanWatch {
   void begin_step(int step) { step_ = step; }
   // The tenant of a root storage; -1 if it is not planned.
   int tenant(StorageId storage) const { return tenant_of_[static_cast<std::size_t>(storage.index)]; }
-  // `offset` counts bytes from the storage's first; `who` names the accessing operation.
+  // `offset` counts bytes from the storage's first; the last argument names the accessing operation.
   void touch(int tenant, std::int64_t offset, std::int64_t bytes, bool write, const std::string& who);
 
  private:

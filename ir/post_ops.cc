@@ -71,7 +71,8 @@ Expr in_result(const Graph& graph, const TensorRef& out) {
   return index;
 }
 
-// The offset of an operand if the load is the same in every row (vectors) or has the layout of the result (add_matrix).
+// Returns the offset of an operand if the load is the same in every row (vectors) or has the layout of the
+// result (add_matrix).
 std::optional<Expr> offset_of(const Instr& load, PostOp::Kind kind, const Graph& graph,
                               const TensorRef& out) {
   ExprPool& pool = *graph.pool;

@@ -9,8 +9,8 @@
 
 namespace braid::ir {
 
-// The steps with which the epilogue begins, in order; empty if its first step has no name. Each step extends as
-// far as possible: roundings that follow belong to it.
+// Returns the steps with which the epilogue begins, in order; empty if its first step has no name. Each step
+// extends as far as possible: roundings that follow belong to it.
 std::vector<PostOp> find_post_ops(const Graph& graph, const Product& product);
 
 // Whether the epilogue begins with these steps. A matrix of one row is a vector, too.
@@ -19,8 +19,8 @@ bool begins_with(const Graph& graph, const Product& product, std::span<const Pos
 // Whether the named steps are the whole epilogue.
 bool named_to_the_end(const Product& product);
 
-// The added operand of add_vector or add_matrix. The vector has the product's last size and stride 1; the matrix
-// has the sizes and strides of the result.
+// The added operand of add_vector or add_matrix. The vector has the product's last size and stride 1; the
+// matrix has the sizes and strides of the result.
 BufferId operand_buffer(const Product& product, const PostOp& op);
 // The offset of its first element, in elements from the buffer's first.
 Expr operand_offset(const Graph& graph, const Product& product, const PostOp& op);

@@ -7,8 +7,8 @@
 
 namespace braid::ir {
 
-// While one lives, several threads may make expressions of the pool to which one of these belongs. Which thread is first does not matter:
-// expressions are ordered by what they are.
+// While a SharedPool lives, several threads may make expressions in the pool of the given expressions. The
+// order of the threads does not matter: expressions are ordered by content.
 class SharedPool {
  public:
   explicit SharedPool(std::span<const Expr> expressions);

@@ -14,8 +14,9 @@ Expr strided_index(ExprPool& pool, std::span<const Expr> sizes, std::span<const 
 // The element of its buffer that the view's element (i0, i1, ...) is.
 Expr element_of(const Graph& graph, const TensorRef& view);
 
-// The view whose element (i0, i1, ...) is element `at` of the buffer, an expression over these indices. nullopt if there is none:
-// its strides are equal on all ranks, and only its offset may depend on where a rank is.
+// Returns the view whose element (i0, i1, ...) is element `at` of the buffer, an expression over these
+// indices. Returns nullopt if there is none: strides must be equal on all ranks, and only the offset may
+// depend on the rank.
 std::optional<TensorRef> strided_view(const Graph& graph, BufferId buffer, Expr at, std::vector<Expr> sizes);
 
 }  // namespace braid::ir

@@ -1,4 +1,5 @@
-// Types of values in loop bodies: one set of rules for parser and verifier. Those of operations: ir/operation_check.h.
+// Types of values in loop bodies: one set of rules for parser and verifier. ir/operation_check.h has those of
+// operations.
 #pragma once
 
 #include <fmt/format.h>
@@ -45,8 +46,8 @@ struct BodyContext {
 // Whether the table column `types` admits operands of that type.
 bool accepts(OperandTypes types, DType dtype);
 
-// The type in which a product of such operands is accumulated: f32 for floats of up to 32 bits, i32 for integers of up to 32 bits,
-// the operand's own type for f64, i64 and u64.
+// Returns the type in which a product of such operands is accumulated: f32 for floats of up to 32 bits, i32
+// for integers of up to 32 bits, the operand's own type for f64, i64 and u64.
 DType accumulator_of(DType operand);
 
 // The type of the value that the instruction defines, derived from its operands. nullopt if only the

@@ -1,8 +1,9 @@
 // The invariants of every schedule, checked after every pass.
 //
-//   structure  every operation occurs at most once; types, operands and shapes are valid (ir/operation_check.h);
-//              indices and operands stay within their memory, as far as that is decidable; constants are
-//              never written; ranks and groups exist; fused nodes follow ir/fused_loops.h
+//   structure  every operation occurs at most once; types, operands and shapes are valid
+//              (ir/operation_check.h); indices and operands stay within their memory, as far as that is
+//              decidable; constants are never written; ranks and groups exist; fused nodes follow
+//              ir/fused_loops.h
 //   order      a name identifies a version of memory: a read of it comes after everything that makes this
 //              version and before anything that overwrites its bytes (RAW, WAR, WAW over byte ranges)
 //   flight     every start has one wait after it; nothing touches its outputs in between, and nothing writes

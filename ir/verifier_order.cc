@@ -109,7 +109,7 @@ class OrderCheck {
       if (const auto it = position_.find(g_[piece].producer); it != position_.end())
         out.push_back(it->second);
     }
-    // What an input held before a step, of a cache that grows in it.
+    // The view reads what an input held before a step; a cache grows in that input.
     if (!any && g_[root_storage(g_, b.storage)].kind == StorageKind::input) return out;
     // Memory that is never filled can still be passed on, e.g. to be mutated as a whole.
     return any ? std::optional(out) : std::nullopt;
