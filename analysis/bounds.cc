@@ -10,7 +10,7 @@
 namespace braid::analysis {
 namespace {
 
-// What runs on one resource.
+// A piece of work on one resource.
 struct Task {
   Time head, work, tail;
   Permille slowdown = 1000;
@@ -182,9 +182,9 @@ class Contention {
   struct Amount {
     double slowdown, work;
   };
-  // The work left for the window: the most slowed down leaves first, as far as it may lie outside. Amounts x can
-  // leave if they split into early and late parts: sum((x - late)+) <= before, sum((x - early)+) <= after,
-  // sum(x) <= both.
+  // Returns the work left for the window: the most slowed-down work leaves first, as far as it may lie
+  // outside. Amounts x can leave if they split into early and late parts: sum((x - late)+) <= before,
+  // sum((x - early)+) <= after, sum(x) <= both.
   static std::vector<Amount> left(const Resource& resource, std::size_t r, std::size_t q) {
     const double before = resource.before[r], after = resource.after[q];
     double must_be_early = 0, must_be_late = 0, gone = 0;
@@ -236,8 +236,8 @@ class Contention {
     double lo = 0, hi = 0;
     for (const Amount& a : compute) hi += std::isinf(a.slowdown) ? 0 : a.work * a.slowdown;
     if (time_of(compute, fabrics, last_both_) <= needed) return 0;
-    // Convex: of two points, the minimum is not beyond the worse one. Slopes are at most 1, so the error within
-    // the last interval is less than its length.
+    // Convex: of two points, the minimum is not beyond the worse one. Slopes are at most 1, so the error
+    // within the last interval is less than its length.
     while (hi - lo > 0.25) {
       const double third = (hi - lo) / 3;
       const double a = lo + third, b = hi - third;
@@ -318,7 +318,7 @@ Time input_bound(const Problem& problem) {
 
 Time one_machine_bound(std::vector<Job> jobs) {
   std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.head < b.head; });
-  // Of the jobs that may run, the one with the longest tail runs first.
+  // Among the jobs that may run, the one with the longest tail runs first.
   using Entry = std::pair<Time, std::int64_t>;  // tail, work left
   std::priority_queue<Entry> ready;
   Time now, bound;

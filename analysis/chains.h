@@ -17,7 +17,7 @@ struct ChainOptions {
   bool floors = false;        // collectives take their floor; of several tensors, that of the smallest
 };
 HeadsAndTails heads_and_tails(const Problem& problem, const ChainOptions& options = {});
-// What can run concurrently, by the dependencies alone.
+// The work that can run concurrently, by the dependencies alone.
 struct Beside {
   // Per collective: how much of its work, at most, can overlap compute; all other compute work is before or
   // after it.

@@ -1,5 +1,5 @@
-// How much of a collective is not covered by compute, found by a walk from its start, for passes that move one
-// node at a time.
+// Finds how much of a collective is not covered by compute, by a walk from its start; for passes that move
+// one node at a time.
 #pragma once
 
 #include "analysis/live_order.h"

@@ -1,6 +1,6 @@
-// Bytes alive while a program is reordered: what a search can afford to ask at every step. The placement is left
-// out, and so is in-place reuse unless asked for, so it stands for the planned bytes (memory_model.h) but is not
-// them: a search keeps a limit in live bytes, and its result is measured in planned ones.
+// Bytes alive while a program is reordered: cheap enough for a search to ask at every step. The placement is
+// left out, and so is in-place reuse unless asked for. So this is only an estimate of the planned bytes
+// (memory_model.h): a search keeps a limit in live bytes, and its result is measured in planned ones.
 //
 // Arena and communication segment have bytes of their own, so the peaks of both count, not the peak of their
 // sum.
@@ -38,7 +38,7 @@ class LiveBytes {
   std::span<const MemoryModel::Reuse> reuses(NodeId node) const { return reuses_[node]; }
   IdRange<NodeId> nodes() const { return touched_.ids(); }
   bool empty() const { return tenants_.empty(); }
-  // Of the reversed problem (tails.h), without in-place reuse.
+  // Returns the live bytes of the reversed problem (tails.h), without in-place reuse.
   LiveBytes reversed(int virtuals) const;
 
  private:

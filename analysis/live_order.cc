@@ -60,7 +60,7 @@ void LiveOrder::update(Position first, Position last) {
   before_[last] = now;
 }
 
-// A first touch in front of the range stays, and so does a last touch behind it. All others are among `nodes`.
+// A first touch before the range stays, and so does a last touch after it. All others are among `nodes`.
 void LiveOrder::find_lives(Position first, std::span<const NodeId> nodes, Lives& lives) const {
   const Position last = first + count_of(nodes);
   for (Position p = first; const NodeId n : nodes) {
@@ -81,8 +81,8 @@ SpaceBytes LiveOrder::execute(NodeId node, Position position, const Lives& lives
     if (lives[t].first == position) now[tenant.space] += tenant.bytes;
     if (lives[t].last == position) dead[tenant.space] += tenant.bytes;
   }
-  // What one hands to another here counts once.
-  TenantId served;  // the reuses stand in the order of who takes
+  // Bytes that one tenant hands to another at this node count once.
+  TenantId served;  // the reuses are sorted by `out`
   std::vector<TenantId> taken;
   for (const MemoryModel::Reuse& r : live_->reuses(node)) {
     if (lives[r.out].first != position || lives[r.in].last != position || lives[r.in].first == position)

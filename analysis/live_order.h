@@ -1,7 +1,8 @@
 // An order of the nodes and the bytes alive along it, kept while ranges of it are replaced.
 //
-// What is alive at a position depends on the set of nodes before it and on the node itself, so a range that is
-// replaced by a permutation of its nodes changes nothing outside: O(tenants that the nodes of the range touch).
+// The bytes alive at a position depend only on the set of nodes before it and on the node itself. So a range
+// that is replaced by a permutation of its nodes changes nothing outside: O(tenants that the nodes of the
+// range touch).
 #pragma once
 
 #include <span>
@@ -22,28 +23,30 @@ class LiveOrder {
 
   bool empty() const { return live_ == nullptr; }
   const LiveBytes& bytes() const { return *live_; }  // not of an empty one
-  // Alive in front of a position, or of the end; and while its node executes.
+  // Bytes alive before a position, or before the end; and while the node at a position executes.
   const SpaceBytes& before(Position position) const { return before_[position]; }
   const SpaceBytes& during(Position position) const { return during_[position]; }
   // The most that was alive while a node executed, in any order since set().
   const SpaceBytes& peaks() const { return peaks_; }
-  // The first and the last touch of a tenant. One that is alive before all nodes has its first at -1, one that
-  // stays alive has its last at the end.
+  // The first and the last touch of a tenant. One that is alive before all nodes has its first at -1, one
+  // that stays alive has its last at the end.
   struct Life {
     Position first, last;
   };
   Life life(TenantId tenant) const { return lives_[tenant]; }
 
-  // What peaks() would be after replace(first, nodes).
+  // Returns what peaks() would be after replace(first, nodes).
   SpaceBytes peaks_with(Position first, std::span<const NodeId> nodes);
   // Puts `nodes`, a permutation of those that stand there, at first, first + 1, ...
   void replace(Position first, std::span<const NodeId> nodes);
 
  private:
   using Lives = IdVector<TenantId, Life>;
-  // Of all tenants that `nodes` touch, if these stand at first, first + 1, ...; `lives` may be lives_.
+  // Finds the lives of all tenants that `nodes` touch, if these stand at first, first + 1, ...; `lives` may
+  // be lives_.
   void find_lives(Position first, std::span<const NodeId> nodes, Lives& lives) const;
-  // What is alive while the node executes at the position; `now` goes from in front of it to behind it.
+  // Returns the bytes alive while the node executes at the position. Updates `now` from the bytes before it
+  // to those after it.
   SpaceBytes execute(NodeId node, Position position, const Lives& lives, SpaceBytes& now) const;
   void update(Position first, Position last);
 

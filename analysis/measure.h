@@ -35,7 +35,7 @@ struct MeasureOptions {
   bool planned = true;  // placement is the most expensive part
 };
 
-// Of the schedule in its present order, on the costs' machine.
+// Measures the schedule in its present order, on the costs' machine.
 Measurement measure(const ir::Schedule& schedule, const CostModel& costs, const MeasureOptions& options = {});
 // The same with parts that the caller has already.
 Measurement measure(const ir::Schedule& schedule, const Problem& problem, const MemoryModel& memory,
@@ -45,8 +45,8 @@ Measurement measure(const ir::Schedule& schedule, const Problem& problem, const 
 std::string describe_collective(const ir::Graph& graph, ir::OpId start);
 std::string format_bytes(std::int64_t bytes);  // "512 B", "64.0 MiB"
 
-// The report of a pass from the measurements before and after it. Collectives are matched by name; one that the
-// pass made was not exposed before.
+// Makes the report of a pass from the measurements before and after it. Collectives are matched by name; one
+// that the pass made was not exposed before.
 OverlapReport make_report(std::string pass, const Measurement& before, const Measurement& after);
 
 }  // namespace braid::analysis

@@ -130,7 +130,7 @@ MemoryModel::MemoryModel(const Schedule& schedule, const MemoryOptions& options)
           if (may_reuse_in_place(graph, n, from.storage, tenants_[out].storage)) reuses.push_back({in, out});
         }
       }
-      // Of those that fit, the smallest comes first.
+      // For each `out`, the smallest `in` that fits comes first.
       std::ranges::sort(reuses, {},
                         [&](const Reuse& r) { return std::tuple(r.out, tenants_[r.in].bytes, r.in); });
     }

@@ -1,12 +1,13 @@
-// What an order of the nodes costs in memory: the one model for passes, memory plan, bounds and reports.
+// The memory that an order of the nodes needs: the one model for passes, memory plan, bounds and reports.
 //
-// A tenant is a root storage that the plan places (activation or communication): its bytes at upper bounds, and
-// the nodes that touch it (by any view, alias or version; a collective touches until its wait or release). It is
-// born before its first toucher runs and dies after its last one; an untouched storage has no memory. A graph
-// output that the caller does not own lives to the end. So a node has three phases: births, execution, deaths; the
-// live peak is at an execution. In-place reuse: if one tenant dies at the node at which another is born, and each
-// element is read before it is overwritten, both share their bytes, which count once. The operand and the result
-// of a collective that runs in place (ir/in_place_collectives.h) are one tenant.
+// A tenant is a root storage that the plan places (activation or communication): its bytes at upper bounds,
+// and the nodes that touch it (by any view, alias or version; a collective touches until its wait or
+// release). It is born before its first toucher runs and dies after its last one; an untouched storage has no
+// memory. A graph output that the caller does not own lives to the end. So a node has three phases: births,
+// execution, deaths; the live peak is at an execution. In-place reuse: if one tenant dies at the node at
+// which another is born, and each element is read before it is overwritten, both share their bytes, which
+// count once. The operand and the result of a collective that runs in place (ir/in_place_collectives.h) are
+// one tenant.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ struct Tenant {
 
 struct MemoryOptions {
   bool in_place = true;
-  // Collectives of at least this size run in place: the shared-memory engine moves a smaller all-reduce where it
-  // lies, and would first copy what the result overwrites.
+  // Collectives of at least this size run in place. The shared-memory engine reads the operand of a smaller
+  // all-reduce where it lies; it would first have to copy an operand that the result overwrites.
   std::int64_t in_place_collective_bytes = 32 * 1024;
   std::int64_t arena_alignment = 64;
   std::int64_t comm_alignment = 256;
@@ -42,7 +43,8 @@ class MemoryModel {
  public:
   explicit MemoryModel(const ir::Schedule& schedule, const MemoryOptions& options = {});
 
-  // Of the same nodes in another order that keeps all dependencies: node k is the former node order[k].
+  // Returns the model of the same nodes in another order that keeps all dependencies: node k is the former
+  // node order[k].
   MemoryModel permuted(OrderView order) const;
 
   IdRange<NodeId> nodes() const { return touched_.ids(); }
@@ -63,7 +65,7 @@ class MemoryModel {
   ir::MemoryPlan plan(OrderView order) const;
   std::int64_t planned_bytes(OrderView order) const;  // of it, without making it
 
-  // At the node, `out` may take the bytes of `in` if one is born and the other dies there. The first pair in the
+  // At the node, `out` may take the bytes of `in` if `out` is born and `in` dies there. The first pair in the
   // list whose tenants are both still free is taken.
   struct Reuse {
     TenantId in, out;
@@ -78,8 +80,8 @@ class MemoryModel {
   Lives lives(OrderView order) const;
   IdVector<TenantId, TenantId> takes(OrderView order, const Lives& lives) const;
   Live live(OrderView order, const Lives& lives, const IdVector<TenantId, TenantId>& takes) const;
-  // Where the tenants of the communication segment or of the arena lie. By tenant: which block is its own; `where` has a
-  // block's place. A tenant that takes another's bytes has its block.
+  // The places of the tenants of the communication segment or of the arena. `block_of` gives each tenant's
+  // block, `where` the place of each block. A tenant that takes another's bytes has its block.
   struct Places {
     IdVector<TenantId, std::size_t> block_of;
     Assignment where;
@@ -92,7 +94,7 @@ class MemoryModel {
   MemoryOptions options_;
 };
 
-// Of one storage: the nodes that touch it, ascending, and whether it lives to the end.
+// The nodes that touch one storage, ascending, and whether it lives to the end.
 struct Touches {
   std::vector<NodeId> nodes;
   bool to_end = false;
@@ -100,8 +102,8 @@ struct Touches {
 // Empty for storages that are not planned: memory of the caller, constants, storages local to a fused node.
 IdVector<ir::StorageId, Touches> touches(const ir::Schedule& schedule);
 
-// User error 570 if the plan of this order needs more than the cap. Names the step with the most live bytes, their
-// number, and the largest storages that are alive there.
+// User error 570 if the plan of this order needs more than the cap. Names the step with the most live bytes,
+// their number, and the largest storages that are alive there.
 void check_cap(const ir::Schedule& schedule, const MemoryModel& model, OrderView order, std::int64_t cap);
 
 }  // namespace braid::analysis

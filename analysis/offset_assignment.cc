@@ -186,7 +186,8 @@ std::vector<std::vector<std::size_t>> neighbours_of(std::span<const Block> block
   return out;
 }
 
-// One after another, each as low as possible. Of many blocks of which few are alive at the same time.
+// Places the blocks one after another, each as low as possible. Suits many blocks of which few are alive at
+// the same time.
 Assignment assign_lowest(const std::vector<std::vector<std::size_t>>& neighbours,
                          const std::vector<std::int64_t>& bytes, std::span<const std::size_t> order) {
   Assignment out;
@@ -209,7 +210,8 @@ Assignment assign_lowest(const std::vector<std::vector<std::size_t>>& neighbours
   return out;
 }
 
-// The same, of blocks of which many are alive at the same time: it looks at all that are placed, from the lowest one on.
+// The same, for blocks of which many are alive at the same time: looks at all placed blocks, from the lowest
+// one on.
 Assignment assign_lowest(std::span<const Block> blocks, const std::vector<std::int64_t>& bytes,
                          std::span<const std::size_t> order) {
   struct Placed {

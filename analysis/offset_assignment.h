@@ -1,5 +1,5 @@
-// Offsets for blocks with sizes and lifetimes, so that no two that are alive at once share bytes (dynamic storage
-// allocation).
+// Offsets for blocks with sizes and lifetimes, so that no two that are alive at once share bytes (dynamic
+// storage allocation).
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,13 @@ Assignment assign_largest_first(std::span<const Block> blocks, std::int64_t alig
 Assignment assign_by_time(std::span<const Block> blocks, std::int64_t alignment);
 // The most bytes alive at once, with every block rounded up to the alignment: no assignment needs less.
 std::int64_t most_alive(std::span<const Block> blocks, std::int64_t alignment);
-// The longest lifetimes first, each block as low as possible; then up to `rounds` times again, with the blocks
-// that ended above most_alive moved forward a little ("squeaky wheel" optimisation, Joslin and Clements, 1999).
-// The same beginning with the largest areas (bytes times steps). Returns the best. O(pairs alive at once) a round.
+// Places the longest lifetimes first, each block as low as possible. Then tries up to `rounds` times again,
+// with the blocks that ended above most_alive moved forward a little ("squeaky wheel" optimisation, Joslin
+// and Clements, 1999). Does the same beginning with the largest areas (bytes times steps). Returns the best.
+// O(pairs alive at once) a round.
 Assignment assign_troubled_first(std::span<const Block> blocks, std::int64_t alignment, int rounds);
-// The better of by-time and largest-first; only the former for more than `exact_limit` blocks. If that is above
-// most_alive, a `thorough` search also tries troubled-first.
+// Returns the better of by-time and largest-first; only the former for more than `exact_limit` blocks. If the
+// better one is above most_alive, a `thorough` search also tries troubled-first.
 Assignment assign_offsets(std::span<const Block> blocks, std::int64_t alignment, std::int64_t exact_limit,
                           bool thorough = false);
 

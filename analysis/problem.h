@@ -37,8 +37,9 @@ struct Collective {
   NodeId start, wait, release;  // wait and release are invalid if there are none
   ChannelId channel{0};
   CollectiveCost cost;
-  // The least cost of a chain through it, however it is split: the floor of its smallest tensor, or 0 if that can
-  // be cut (an all-reduce, a broadcast) and some operation touches a part of it.
+  // The least cost of a chain through it, however it is split: the floor of its smallest tensor. 0 if it can
+  // be cut (an all-reduce, a broadcast) and some operation touches a part of it, or several collectives touch
+  // it.
   Time smallest_floor;
 };
 
@@ -58,30 +59,32 @@ struct Problem {
   std::span<const Step> steps_of(NodeId n) const { return steps.slice(first_step[n], first_step[n + 1]); }
   std::span<const NodeId> predecessors(NodeId n) const { return preds[n]; }
   std::span<const NodeId> successors(NodeId n) const { return succs[n]; }
-  // The compute time of a node, without contention, and the collective that it starts or waits for, if any (the
-  // first one of a group).
+  // The compute time of a node, without contention, and the collective that it starts or waits for, if any
+  // (the first one of a group).
   Time compute_time(NodeId n) const;
   CollectiveId started_by(NodeId n) const;
   CollectiveId waited_by(NodeId n) const;
 };
 
 struct ProblemOptions {
-  // Keeps the order of collectives that the channel policy requires (weak dependencies between them). Without it
-  // they may change places, for passes that may reorder them; a FIFO still completes in the order of issue.
+  // Keeps the order of collectives that the channel policy requires (weak dependencies between them). Without
+  // it they may change places, for passes that may reorder them; a FIFO still completes in the order of
+  // issue.
   bool channel_order = true;
 };
 Problem make_problem(const ir::Schedule& schedule, const CostModel& costs,
                      const ProblemOptions& options = {});
 Problem make_problem(const ir::Schedule& schedule, const ir::Dependencies& deps, const CostModel& costs);
-// Of a schedule whose order is fixed: each node depends on the one before it. For measuring and simulating;
-// finding dependencies is most of the cost of make_problem().
+// Makes the problem of a schedule whose order is fixed: each node depends on the one before it. For measuring
+// and simulating; finding dependencies is most of the cost of make_problem().
 Problem make_fixed_problem(const ir::Schedule& schedule, const CostModel& costs);
 
-// The problem of the same nodes in another order that keeps all dependencies: node k is the former node order[k].
+// Returns the problem of the same nodes in another order that keeps all dependencies: node k is the former
+// node order[k].
 Problem permuted(const Problem& problem, OrderView order);
 
-// Puts the nodes of the schedule into this order and, unless it is the identity, drops the memory plan. Returns
-// whether the schedule changed.
+// Puts the nodes of the schedule into this order and, unless it is the identity, drops the memory plan.
+// Returns whether the schedule changed.
 bool apply_order(ir::Schedule& schedule, OrderView order);
 
 }  // namespace braid::analysis

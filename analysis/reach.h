@@ -36,8 +36,8 @@ void each_block(const Problem& p, Visit visit) {
     visit(first, std::min(end, first + CollectiveSet::kSize));
 }
 
-// Per node n: the collectives in [first, last) with a marked step in a node that n depends on, directly or not
-// (`behind`: that depends on n).
+// Per node n: the collectives in [first, last) with a marked step in a node on which n depends, directly or
+// not (`behind`: in a node that depends on n).
 enum class Side : std::uint8_t { before, behind };
 template <class Marked>
 void gather(const Problem& p, Side side, CollectiveId first, CollectiveId last, Marked marked,

@@ -1,4 +1,4 @@
-// What a scheduling pass did and why it did not do more; machine-readable.
+// The report of a scheduling pass: what it did and why it did not do more; machine-readable.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace braid::analysis {
 
-// What keeps a collective where it is. explain/order_limits.h says what each reason claims.
+// The reason why a collective stays where it is. explain/order_limits.h says what each reason claims.
 enum class LimitReason : std::uint8_t {
   none,      // nothing keeps it from another place
   data,      // a dependency on `other`
@@ -34,7 +34,7 @@ struct Limit {
 // "data dependency on 'mm3'", "memory: 1048576 bytes too many at step 17", ...
 std::string to_string(const Limit& limit);
 
-// What a pass may move, and what it must keep: possible limits of a collective.
+// The moves that a pass may make and the limits that it must keep: possible limits of a collective.
 struct Freedom {
   bool starts = false, waits = false;  // it moves them
   bool collectives = false;            // collectives may change places with each other
@@ -48,11 +48,11 @@ struct CollectiveReport {
   // Its share of the time in which the stream is blocked (simulator.h), before and after the pass.
   Time initial_exposed, final_exposed;
   int moves = 0;  // positions that the start went up and the wait down
-  Limit
-      limit;  // why it did not go further (explain/order_limits.h); a pass sets only what it alone knows (form)
+  // Why it did not go further (explain/order_limits.h); a pass sets only a reason that it alone knows (form).
+  Limit limit;
 };
 
-// Of one pass.
+// The report of one pass.
 struct OverlapReport {
   std::string pass;
   Time makespan_before, makespan_after;

@@ -11,7 +11,7 @@
 //   * Exposure: while the stream waits for a collective, the time is charged to the transfers that hold that
 //     collective up: in equal parts to the head of its channel and to the heads of other channels that share
 //     a fabric with it; the remaining picoseconds go one by one to them in the order in which they began.
-//     What is in flight after the last step is charged as in a wait for the collective that ends last. So the
+//     Collectives in flight after the last step are charged as in a wait for the one that ends last. So the
 //     charges add up to the time blocked, and none exceeds the time that its collective spends at the head of
 //     its channel.
 //   * Exact in whole picoseconds; the state after a prefix depends on the prefix only.
@@ -34,7 +34,8 @@ class Simulator {
   explicit Simulator(const Problem& problem);  // which must outlive it
   // Runs the steps of a node.
   void append(NodeId node);
-  // When the compute stream is free again, and when everything issued is complete, if nothing more is appended.
+  // When the compute stream is free again, and when everything issued is complete, if nothing more is
+  // appended.
   Time now() const { return engine_.now(); }
   Time finish() const;
   // Time that the compute stream was blocked so far.
@@ -43,7 +44,8 @@ class Simulator {
   bool complete(CollectiveId collective) const { return !is_in_flight(collective); }
   // The number of collectives that are issued and not complete.
   int in_flight() const { return in_flight_; }
-  // Whether the same collectives are in flight with the same work left, so that the same steps take equally long.
+  // Whether the same collectives are in flight with the same work left, so that the same steps take equally
+  // long.
   bool same_in_flight(const Simulator& other) const;
   // The work left of the collectives in flight on a channel, if nothing slows them down.
   Time backlog(ChannelId channel) const;

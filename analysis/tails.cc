@@ -63,7 +63,8 @@ NodeTails channel_tails(const Problem& p, OrderView order) {
 }
 
 NodeTails aged_tails(const NodeTails& tails, OrderView reference, int window) {
-  // The most urgent from each position on; strictly decreasing, so that a window of 0 gives the reference itself.
+  // The largest tail from each position on. It strictly decreases, so that a window of 0 gives the reference
+  // itself.
   const Position end = reference.end_id();
   IdVector<Position, std::int64_t> most(reference.size() + 1, 0);
   NodeTails aged(reference.size(), 0);

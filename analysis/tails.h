@@ -1,5 +1,5 @@
-// How long the rest of a program takes from a node on: the priorities of the list scheduler and the estimates of
-// the local search. All in picoseconds, without contention.
+// How long the rest of a program takes from a node on: the priorities of the list scheduler and the estimates
+// of the local search. All in picoseconds, without contention.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ NodeTails path_tails(const Problem& problem);
 // The same, but each channel also runs its collectives one after another in the given order.
 NodeTails channel_tails(const Problem& problem, OrderView order);
 
-// Tails with bounded patience: no node is less urgent than the most urgent one at least `window` positions further
-// down in the reference. 0: in the order of the reference; a large window: `tails` themselves. A node that is
-// put off holds memory.
+// Tails with bounded patience: no node is less urgent than the most urgent one at least `window` positions
+// further down in the reference. 0: in the order of the reference; a large window: `tails` themselves. A
+// delayed node holds memory.
 NodeTails aged_tails(const NodeTails& tails, OrderView reference, int window);
 
 // For one order: how long the rest takes from each position on, on the compute stream and on the channels.

@@ -39,8 +39,8 @@ class Readiness {
   IdVector<NodeId, std::size_t> missing_;
 };
 
-// Takes the ready node with the least key, of equal ones the first in the input. Calls key(node) when the node
-// becomes ready and taken(node) as soon as it is taken.
+// Takes the ready node with the least key, of equal ones the first in the input. Calls key(node) when the
+// node becomes ready and taken(node) as soon as it is taken.
 template <class KeyOf, class Taken>
 Order topological_order(const Problem& p, KeyOf key, Taken taken) {
   using Entry = std::pair<decltype(key(NodeId{})), NodeId>;

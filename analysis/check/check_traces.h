@@ -1,10 +1,11 @@
-// Whether all ranks of a program start the same collectives, and whether they can wait for each other forever.
+// Checks whether all ranks of a program start the same collectives, and whether they can wait for each other
+// forever.
 //
 // The model. A collective begins when all its members have started it; then it completes. A rank goes through
-// its trace in order. It blocks in a wait, or in the start of a blocking collective, until the collective has begun
-// everywhere, and in a start while kInFlight earlier ones of the same communicator are unfinished.
-// A channel is a queue of one rank: a collective begins on it after those before it have begun; the channel
-// policy decides which collectives share a queue. A send meets its receive (nothing is buffered).
+// its trace in order. It blocks in a wait, or in the start of a blocking collective, until the collective has
+// begun everywhere. It also blocks in a start while kInFlight earlier ones of the same communicator are
+// unfinished. A channel is a queue of one rank: a collective begins on it after those before it have begun;
+// the channel policy decides which collectives share a queue. A send meets its receive (nothing is buffered).
 //
 // This holds for every engine: one that buffers, or that has more queues than the policy requires, only waits
 // less.
@@ -22,7 +23,7 @@ namespace braid::check {
 // Communicator::kMaxInFlight of the runtime.
 inline constexpr int kInFlight = 32;
 
-// What was proved, as `braid check` prints it.
+// The proved facts, as `braid check` prints them.
 struct Certificate {
   int ranks = 1;
   ir::ChannelPolicy channels = ir::ChannelPolicy::global;

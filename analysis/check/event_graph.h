@@ -22,9 +22,9 @@ class EventGraph {
   // An order in which all events can happen (the smallest numbers first), or none. O((V + E) log V).
   std::optional<std::vector<int>> order() const;
 
-  // A cycle with the fewest events; each has an edge to the next, the last to the first. Empty if there is none.
-  // The search begins at no more than `sources` events of a cyclic component, so in a huge component the cycle is
-  // only the shortest through these.
+  // Returns a cycle with the fewest events; each has an edge to the next, the last to the first. Empty if
+  // there is none. The search begins at no more than `sources` of the events that may lie on cycles. In a
+  // huge component the cycle is therefore only the shortest through these.
   std::vector<int> shortest_cycle(int sources = 2000) const;
 
  private:

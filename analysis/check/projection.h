@@ -10,7 +10,8 @@
 
 namespace braid::check {
 
-// A sequence in which collectives are numbered: one part of a group, or one direction between two of its members.
+// A sequence in which collectives are numbered: one part of a group, or one direction between two of its
+// members.
 struct Stream {
   std::string group;
   std::vector<int> ranks;                      // world ranks of the part
@@ -36,7 +37,7 @@ Projection project(const std::vector<ir::CollectiveTrace>& traces);
 // User error BR0900 if members of a stream do different things.
 void compare(const Projection& projection);
 
-// What a member does, as text without names: what its peers must agree on.
+// Returns what a member does, as text without names: everything on which its peers must agree.
 std::string agreement_key(const Stream& stream, const ir::TraceEvent& event);
 
 }  // namespace braid::check

@@ -98,8 +98,8 @@ const MeasuredTable* measured(const CollectiveSettings& c, const CollectiveShape
   return result && result->symmetric == symmetric ? result : nullptr;
 }
 
-// Between the first and the last point: latency plus bytes over bandwidth, like every algorithm. (A line through
-// the logarithms would be 2.4 times too high halfway between 1 MiB and 1 GiB.)
+// Between the first and the last point: latency plus bytes over bandwidth, like every algorithm. (A line
+// through the logarithms would be 2.4 times too high halfway between 1 MiB and 1 GiB.)
 double interpolate(const MeasuredTable& table, double bytes) {
   const auto& p = table.points;
   std::size_t k = 1;

@@ -1,11 +1,12 @@
-// What a collective costs on a machine: NCCL's tuner and its relatives.
+// The cost of a collective on a machine: NCCL's tuner and related models.
 //
-// Every algorithm that may run is a candidate, and the cheapest is taken. For a fixed group a candidate's time
-// never falls with the size, and its time per byte never rises. Both properties carry over to the minimum, hence
+// Every algorithm that may run is a candidate, and the cheapest is taken. For a fixed group a candidate's
+// time never falls with the size, and its time per byte never rises. Both properties carry over to the
+// minimum, hence
 //   * more bytes never cost less;
 //   * one collective never costs more than the two it replaces: t(a + b) <= t(a) + t(b).
-// Where a published formula breaks this (NCCL's correction of trees by size), the time is capped by the cheapest
-// smaller message repeated, and is at least that of any smaller message.
+// A published formula may break this (NCCL's correction of trees by size). Then the time is capped by the
+// cheapest smaller message repeated, and is at least that of any smaller message.
 //
 // Sources: NCCL 2.28.9 src/graph/tuning.cc and sym_kernels.cc; torch/_inductor/comm_analysis.py of 2023 and
 // of mid-2026; network cards by ranks per node as in XLA's sol_gpu_cost_model.cc.
@@ -42,8 +43,8 @@ struct CollectiveCandidate {
   double limit_gb_s() const;
 };
 
-// All candidates that the shape's `algorithm` allows, in a fixed order; never empty. If the machine cannot run
-// the algorithm (one-shot over several nodes), the library chooses.
+// Returns all candidates that the shape's `algorithm` allows, in a fixed order; never empty. If the machine
+// cannot run the algorithm (one-shot over several nodes), the library chooses.
 std::vector<CollectiveCandidate> collective_candidates(const Machine& machine, const CollectiveShape& shape,
                                                        const GroupTopology& group);
 

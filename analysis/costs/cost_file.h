@@ -1,10 +1,11 @@
-// Cost files: times of single operations and nodes, measured (`braid run --trace-costs` writes one) or made up.
+// Cost files: times of single operations and nodes, measured (`braid run --trace-costs` writes one) or made
+// up.
 //
 //   {"version": 1, "ns": {"layer0.qkv": 12345.5, "layer0.all_gather": 87000}}
 //
-// A name is that of an operation or of a fused node. For a collective the time is that in flight; "NAME.issue" is
-// the time that its start takes in the calling thread, and the names of its wait and release give theirs. Names
-// that a graph does not have are ignored, so that one file serves a graph before and after passes.
+// A name is that of an operation or of a fused node. A collective's time is the time in flight; "NAME.issue"
+// is the time that its start takes in the calling thread, and the names of its wait and release give theirs.
+// Names that a graph does not have are ignored, so that one file serves a graph before and after passes.
 #pragma once
 
 #include <map>

@@ -1,8 +1,9 @@
-// What kernels and collectives cost: a pure function of the graph and a machine description (machine.h).
+// The costs of kernels and collectives: a pure function of the graph and a machine description (machine.h).
 //
-// Nothing is measured and no clock is read, so all ranks decide alike. In order of precedence, the cost of an
-// operation is given by:
+// Nothing is measured and no clock is read, so all ranks make the same decisions. In order of precedence, the
+// cost of an operation is given by:
 //   1. the caller's function, if it returns a value;
+//   2. the cost file, if it has the operation's name (cost_file.h);
 //   3. `cost(ns T)` of the operation in the IR;
 //   4. the machine: roofline with an efficiency per kernel class (roofline.h) from the operation's body, or
 //      from its `cost(flops F, bytes B)`; NCCL's tuner model for collectives (collective_model.h).
@@ -42,7 +43,7 @@ struct CollectiveCost {
   std::string algorithm;       // "ring LL128", ...; empty for explicit costs
 };
 
-// What the price of a collective depends on.
+// The facts on which the price of a collective depends.
 struct CollectiveShape {
   ir::CollectiveKind kind = ir::CollectiveKind::all_reduce;
   ir::ReduceKind reduce = ir::ReduceKind::sum;
@@ -70,15 +71,17 @@ class CostModel {
 
   const Machine& machine() const { return machine_; }
   // One kernel: a single operation, or the members of a fused node (whose internal storages cause no memory
-  // traffic). Collectives, waits, releases and views are free here. A region costs the sum of its operations, a
-  // branch its more expensive side. Linear in the graph for several operations; for many kernels use KernelCosts.
+  // traffic). Collectives, waits, releases and views are free here. A region costs the sum of its operations,
+  // a branch its more expensive side. Linear in the graph for several operations; for many kernels use
+  // KernelCosts.
   KernelCost kernel(const ir::Graph& graph, std::span<const ir::OpId> ops) const;
-  // Of a CollectiveKernel.
+  // The cost of a CollectiveKernel. `start` is its operation.
   CollectiveCost collective(const ir::Graph& graph, ir::OpId start) const;
   CollectiveCost collective(const CollectiveShape& shape) const;
   CollectiveShape shape(const ir::Graph& graph, ir::OpId start) const;
-  // What a start, wait or release costs the compute stream itself, if an engine moves data in the calling thread.
-  // Only a cost file gives it: under the name of the wait or release, or of the start with ".issue".
+  // Returns the time that a start, wait or release takes on the compute stream itself, if an engine moves
+  // data in the calling thread. Only a cost file gives it: under the name of the wait or release, or of the
+  // start with ".issue".
   Time call_overhead(const ir::Graph& graph, ir::OpId op) const;
   // Value of an expression at the chosen dims. User error 552 if it has no upper bound.
   std::int64_t value(const ir::Expr& e) const;
@@ -93,7 +96,8 @@ class CostModel {
   std::map<std::string, double> entries_;  // of the cost file: operation or node name -> ns
 };
 
-// Costs of many kernels of one graph, which must outlive this unchanged: the users of storages are looked up once.
+// Costs of many kernels of one graph, which must outlive this unchanged: the users of storages are looked up
+// once.
 class KernelCosts {
  public:
   KernelCosts(const CostModel& model, const ir::Graph& graph);
@@ -109,8 +113,8 @@ class KernelCosts {
   mutable std::optional<StorageUsers> users_;
 };
 
-// The model of the machine of this name or file (machine.h); the same object for the same name, while files are read again.
-// Empty: the default one. Safe to call from several threads.
+// Returns the cost model of the machine of this name or file (machine.h); empty: the default one. A name
+// gives the same object each time, while files are read again. Safe to call from several threads.
 std::shared_ptr<const CostModel> cost_model_for(const std::string& machine);
 
 }  // namespace braid::analysis

@@ -1,6 +1,6 @@
-// The event engine of both simulators (analysis/simulator.h: one rank of a program whose ranks all do the same;
-// pipeline/simulate.h: many ranks). It knows what runs concurrently on the modelled machine, how fast, and what
-// ends next; the simulators decide what begins.
+// The event engine of both simulators (analysis/simulator.h: one rank of a program whose ranks all do the
+// same; pipeline/simulate.h: many ranks). It knows which works run concurrently on the modelled machine, how
+// fast, and which ends next; the simulators decide what begins.
 //
 //   * A Work has `remaining` (whole picoseconds of work) and `resources`, an array of numbers below
 //     `resources` of the engine (-1: none), which it occupies from its begin to its end.
@@ -44,8 +44,8 @@ class EventEngine {
     }
   }
 
-  // Advances to the end of the first work, but by at most `at_most`; returns by how much. Then calls ended(work)
-  // for each that is complete; it may begin others, which end at once if they have no work.
+  // Advances to the end of the first work, but by at most `at_most`; returns by how much. Then calls
+  // ended(work) for each that is complete; it may begin others, which end at once if they have no work.
   template <class Factor, class Ended>
   Time advance(Time at_most, const Factor& factor, const Ended& ended) {
     Time elapsed = at_most;

@@ -1,5 +1,5 @@
-// The multiprocessors of a GPU: the part "gpu" of a machine description. The cost model does without it; kernel cards
-// (scripts/kernel_cards.py) and models of single kernels need it.
+// The multiprocessors of a GPU: the part "gpu" of a machine description. The cost model does without it;
+// kernel cards (scripts/kernel_cards.py) and models of single kernels need it.
 #pragma once
 
 #include <optional>
@@ -33,7 +33,7 @@ struct GpuDescription {
   GpuConstant block_shared_bytes;  // the most that one block may have
   GpuConstant issue_per_cycle;     // instructions of a warp
   GpuConstant l1_wavefronts_per_cycle;
-  // Absent where nobody has measured them.
+  // Absent if they have not been measured.
   std::optional<GpuConstant> copy_gb_s;        // bytes read and bytes written of a large copy, together
   std::optional<GpuConstant> l2_gb_s;          // sectors of 32 bytes
   std::optional<GpuConstant> dram_latency_us;  // of a load while the memory is busy

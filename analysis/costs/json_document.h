@@ -1,5 +1,5 @@
-// Our JSON files (machine descriptions, cost files), read strictly: every error names the file, line and column of
-// the mistake, and unknown keys are refused.
+// Our JSON files (machine descriptions, cost files), read strictly: every error names the file, line and
+// column of the mistake, and unknown keys are refused.
 //
 //   JsonDocument doc(text, "h100.json", 550, 551);      // 550: not JSON; 551: JSON, but not what is expected
 //   JsonObject root = doc.object();

@@ -1,4 +1,5 @@
-// Kernel cards: what nvcc has made of a program's kernels, as scripts/kernel_cards.py --json writes it (docs/cuda.md).
+// Kernel cards: facts about the machine code that nvcc made of a program's kernels, as
+// scripts/kernel_cards.py --json writes them (docs/cuda.md).
 #pragma once
 
 #include <string>

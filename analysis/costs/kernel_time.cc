@@ -20,8 +20,8 @@ struct Work {
   double batches = 0;  // of loads: the next one begins when the one before has come
 };
 
-// How often a thread goes round a loop follows from its accesses between two synchronisations. A loop that nvcc has unrolled beyond them
-// is never entered; accesses that are left over are made one by one.
+// A thread's accesses between two synchronisations give the number of rounds of a loop. A loop that nvcc has
+// unrolled beyond that number of accesses is never entered; accesses that are left over are made one by one.
 Work work_of(const KernelCounts& counts, const KernelCard& card) {
   Work work;
   const bool reads = counts.lane_reads > 0;
@@ -54,7 +54,8 @@ Work work_of(const KernelCounts& counts, const KernelCard& card) {
   return work;
 }
 
-// Of a load: from DRAM if the launch has not touched the sector before, from L2 if the block has not, else from L1.
+// Mean wait of a load: DRAM serves it if the launch has not touched the sector before, L2 if the block has
+// not, else L1.
 double mean_wait_us(const KernelCounts& counts, const GpuDescription& gpu) {
   const double of_dram = std::min(counts.read_bytes / kSectorBytes, counts.read_sectors);
   const double of_l2 = std::clamp(counts.block_sectors, of_dram, counts.read_sectors) - of_dram;

@@ -1,19 +1,20 @@
-// The time of one kernel on one GPU, predicted from its counts on the emulated device and its machine code. A prediction, never a
-// measurement: who prints it says so, and names the machine.
+// The time of one kernel on one GPU, predicted from its counts on the emulated device and its machine code. A
+// prediction is never a measurement: a text that prints it says so, and names the machine.
 //
 //   t = (memory^3 + l2^3 + l1^3 + latency^3 + issue^3)^(1/3)
 //
 //   memory    bytes that DRAM must move, at the bandwidth of a copy
 //   l2        sectors that blocks ask L2 for, at its bandwidth
 //   l1        lines of global accesses and wavefronts of shared memory, one per cycle and multiprocessor
-//   latency   waits of a thread for its loads, one batch after the other, with as many threads at once as reside
+//   latency   waits of a thread for its loads, one batch after the other; as many threads at once as reside
 //   issue     instructions of warps, at the rate of the schedulers
 //
-// Each of the five may overlap with the others, but not always: their sum would be too much and their maximum too little.
-// The norm lies between. docs/cuda.md tells what it explains of measured kernels, and what it does not.
+// Each of the five may overlap with the others, but not always: their sum would be too much and their maximum
+// too little. The norm lies between. docs/cuda.md says what it explains of measured kernels, and what it does
+// not.
 //
-// Left out: the launch, slow paths of divisions, conflicts of L2's slices and of DRAM's pages, the order of blocks, and what the
-// kernel before has left in L2.
+// Left out: the launch, slow paths of divisions, conflicts of L2's slices and of DRAM's pages, the order of
+// blocks, and the data that the previous kernel has left in L2.
 #pragma once
 
 #include "analysis/costs/gpu_description.h"
@@ -42,7 +43,7 @@ struct PredictedTime {
 // Whether a machine states all that a prediction needs.
 bool can_predict(const GpuDescription& gpu);
 
-// Of all launches together. `gpu` must satisfy can_predict.
+// Returns the time of all launches together. `gpu` must satisfy can_predict.
 PredictedTime predicted_time(const KernelCounts& counts, const KernelCard& card, const GpuDescription& gpu);
 
 // The time that DRAM needs for these accesses, whatever the machine code is.

@@ -1,9 +1,9 @@
 // A machine as the cost model sees it: one device, a node of several, and the network between nodes.
 //
 // A machine is a JSON file (analysis/costs/machines, or the user's own; docs/scheduling.md describes every
-// key). It says nothing about the number of ranks: the ranks of a group decide how many nodes it spans (rank r
-// lives on node r / devices_per_node). GB/s are 1e9 bytes per second, TFLOPS 1e12 per second; bandwidths are
-// achieved ones, not those of the data sheet.
+// key). It says nothing about the number of ranks: the ranks of a group decide how many nodes it spans (rank
+// r lives on node r / devices_per_node). GB/s are 1e9 bytes per second, TFLOPS 1e12 per second; bandwidths
+// are achieved ones, not those of the data sheet.
 #pragma once
 
 #include <array>
@@ -51,9 +51,9 @@ struct Network {
   double nic_gb_s = 0;  // each, one direction
 };
 
-// Measured times, for groups of exactly this form; they replace the model. Between points: a straight line; below
-// the first and after the last one: the model, scaled to meet the point. Neither time nor bandwidth may fall from
-// one point to the next, so that one large collective never costs more than two small ones.
+// Measured times, for groups of exactly this form; they replace the model. Between points: a straight line;
+// below the first and after the last one: the model, scaled to meet the point. Neither time nor bandwidth may
+// fall from one point to the next, so that one large collective never costs more than two small ones.
 struct MeasuredTable {
   struct Point {
     std::int64_t bytes = 0;
@@ -123,8 +123,8 @@ struct GroupTopology {
 };
 GroupTopology topology(const Machine& machine, std::span<const int> ranks, int siblings = 1);
 
-// The part of a group that its place makes the slowest, on the most nodes and then with the fewest ranks on one of them, and how
-// many parts share the network cards of the node with the most.
+// The part of a group that is the slowest by its place: on the most nodes, then with the fewest ranks on one
+// of them. `siblings` is the largest number of parts that share the network cards of one node.
 struct SlowestPart {
   const std::vector<int>* ranks = nullptr;
   int siblings = 1;

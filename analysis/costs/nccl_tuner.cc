@@ -146,8 +146,8 @@ class Tuner {
     }
     return std::min(0.92 * bus_, channels * kTreeSimple[generation_][row_]);
   }
-  // LL128 requires that stores of 128 bytes arrive whole. NCCL uses it over network cards behind the same PCIe
-  // switch (as on all our machines); PyTorch's estimate never does over a network.
+  // LL128 requires that stores of 128 bytes arrive whole. NCCL uses it over network cards behind the same
+  // PCIe switch (as on all our machines); PyTorch's estimate never does over a network.
   bool enabled(int p) const { return p != kLL128 || g_.nodes == 1 || !inductor_; }
 
   void add(const char* algorithm, int p, Curve curve, double latency, double gb_s) {

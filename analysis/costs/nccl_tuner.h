@@ -16,12 +16,14 @@ namespace braid::analysis {
 std::vector<CollectiveCandidate> tuner_candidates(const CollectiveSettings& settings,
                                                   const CollectiveShape& shape, const GroupTopology& group);
 
-// Whether the group is on one node, the operands are in symmetric memory, the collective is an all-gather or a sum
-// of f32, f16 or bf16, and the program does not ask for another algorithm.
+// Whether NCCL's symmetric kernels can run: the machine has them, the group is on one node, and the operands
+// are in symmetric memory. The collective is an all-gather or a sum of f32, f16 or bf16, and the program does
+// not ask for another algorithm.
 bool symmetric_kernels_apply(const CollectiveSettings& settings, const CollectiveShape& shape,
                              const GroupTopology& group);
 
-// How many of a node's network cards serve so many ranks of one part, while its siblings use the node's cards too.
+// Returns how many of a node's network cards serve `ranks` ranks of one part, while its siblings use the
+// node's cards too.
 double cards(const Network& network, const GroupTopology& group, int ranks);
 
 // The steps of a ring in a collective.

@@ -26,8 +26,8 @@ double points_of(const ir::TensorRef& ref, const SizeOf& size) {
   return points;
 }
 
-// The work of a body. Each load touches as many elements as the indices in its address have points, at most those
-// of the buffer.
+// The work of a body. Each load touches as many elements as the indices in its address have points, at most
+// those of the buffer.
 struct BodyWork {
   double flops = 0;  // per point
   double bytes = 0;
@@ -153,7 +153,8 @@ double attended_pairs(const ir::Attention& k, const SizeOf& size) {
   const std::int64_t queries = size(k.query.sizes[2]), keys = size(k.key.sizes[2]);
   if (k.positions || (!k.before && !k.after)) return static_cast<double>(queries) * static_cast<double>(keys);
   const std::int64_t first = size(k.first_position);
-  // Sum over i of clamp(first + i + offset, 0, keys), the number of keys before a limit that moves with the query.
+  // Sum over i of clamp(first + i + offset, 0, keys), the number of keys before a limit that moves with the
+  // query.
   const auto below = [&](std::int64_t offset) {
     const std::int64_t at = first + offset;
     const std::int64_t begin = std::clamp<std::int64_t>(-at, 0, queries);          // limits from 0 on

@@ -2,10 +2,11 @@
 //
 //   time = launch + max(flops / (peak of the type * efficiency), bytes / (memory bandwidth * efficiency))
 //
-// Each element touched counts once, however often a loop reads it; storages inside a fused node count no bytes.
-// Flops: one per arithmetic instruction of a loop body and point, ten per transcendental one; 2 M N K per product.
-// A kernel without a body has the work of its cost(flops F, bytes B), or else moves its operands; its class is that of its cost(CLASS),
-// or else of the extern kernel that is registered under its name (ir/extern_registry.h), or else `other`.
+// Each element touched counts once, however often a loop reads it; storages inside a fused node count no
+// bytes. Flops: one per arithmetic instruction of a loop body and point, ten per transcendental one; 2 M N K
+// per product. A kernel without a body has the work of its cost(flops F, bytes B), or else moves its
+// operands. Its class is that of its cost(CLASS), or else of the extern kernel registered under its name
+// (ir/extern_registry.h), or else `other`.
 // Source: S. Williams, A. Waterman, D. Patterson, Roofline, CACM 2009.
 #pragma once
 
@@ -31,8 +32,8 @@ struct KernelWork {
 class StorageUsers {
  public:
   explicit StorageUsers(const ir::Graph& graph);
-  // Whether it is an activation that no operation outside of `ops` (ascending) touches and that is no output of
-  // the graph or a region.
+  // Whether the storage is an activation that no operation outside of `ops` (ascending) touches and that is
+  // no output of the graph or a region.
   bool only_inside(ir::StorageId root, std::span<const ir::OpId> ops) const;
 
  private:
@@ -43,12 +44,13 @@ class StorageUsers {
 
 using SizeOf = std::function<std::int64_t(const ir::Expr&)>;
 
-// Of one loop nest, product or kernel without a body; memory for which `inside` holds is not counted.
+// Returns the work of one loop nest, product or kernel without a body. Memory for which `inside` holds is not
+// counted.
 KernelWork kernel_work(const ir::Graph& graph, const ir::Operation& op, const SizeOf& size,
                        const std::function<bool(ir::BufferId)>& inside);
 
-// What limits a kernel. The work of several in one kernel adds up, so that a fused node never costs more than its
-// members.
+// The two times that limit a kernel. Those of several kernels in one add up, so that a fused node never costs
+// more than its members.
 struct Roofline {
   double compute_us = 0;
   double memory_us = 0;

@@ -1,5 +1,5 @@
 // Time on the modelled machine, in whole picoseconds, so that sums do not depend on their order and all ranks
-// decide alike.
+// make the same decisions.
 #pragma once
 
 #include <cmath>
@@ -26,12 +26,14 @@ struct Time {
   constexpr Time& operator-=(Time b) { return ps -= b.ps, *this; }
 };
 
-// How much longer something takes while something else runs beside it, in thousandths; 1000 means no slow-down.
+// How much longer an activity takes while another one runs beside it, in thousandths; 1000 means no
+// slow-down.
 using Permille = std::int32_t;
 
-// The rates of the event engine (event_engine.h): the time that `work` takes at a factor, rounded up, and the work
-// done in a time, rounded down. The factor is in thousandths; it may be a slow-down times the number of sharers.
-// So the work done in stretched(w, f) is never less than w. 128-bit division is used only if the product needs it.
+// The rates of the event engine (event_engine.h): the time that `work` takes at a factor, rounded up, and the
+// work done in a time, rounded down. The factor is in thousandths; it may be a slow-down times the number of
+// sharers. So the work done in stretched(w, f) is never less than w. 128-bit division is used only if the
+// product needs it.
 constexpr std::int64_t kSmallPs = std::int64_t{1} << 46;
 
 constexpr Time stretched(Time work, std::int64_t factor) {
