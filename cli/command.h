@@ -14,8 +14,8 @@ class Report;
 // Returns the exit code (cli/exit_codes.h).
 using Invocation = std::function<int(Report&)>;
 
-// Each adds one subcommand with its options; selecting it on the command line sets `chosen`. main.cc gives all of
-// them --json.
+// Each adds one subcommand with its options; selecting it on the command line sets `chosen`. main.cc gives
+// all of them --json.
 void add_compile(CLI::App& app, Invocation& chosen);
 void add_run(CLI::App& app, Invocation& chosen);
 void add_bench(CLI::App& app, Invocation& chosen);

@@ -1,5 +1,5 @@
-// All commands with their options: what main parses, and what the shell completion and the manual pages are made
-// from.
+// All commands with their options: main parses them, and the shell completion and the manual pages are made
+// from them.
 #pragma once
 
 #include <functional>

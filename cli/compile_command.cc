@@ -118,7 +118,7 @@ void report_precision(const CompileOptions& options, const ir::Schedule& schedul
              products, options.precision, error);
 }
 
-// What drop_roundings did.
+// Reports the roundings that drop_roundings left out.
 void report_roundings(const passes::PassContext& context, Report& report) {
   if (context.dropped_roundings == 0) return;
   report.json()["roundings_left_out"] = context.dropped_roundings;

@@ -12,7 +12,7 @@
 namespace braid::cli {
 namespace {
 
-// Of "TEXT:{ir,schedule,source}": the values; empty if any is accepted.
+// Returns the values of a type name such as "TEXT:{ir,schedule,source}"; empty if any is accepted.
 std::vector<std::string> choices(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t open = type.find('{'), close = type.find('}');

@@ -1,4 +1,4 @@
-// What is generated from the tree of commands: shell completion and manual pages.
+// Texts generated from the tree of commands: shell completion and manual pages.
 #pragma once
 
 #include <string>

@@ -16,7 +16,6 @@
 namespace braid::cli {
 namespace {
 
-// What these commands ask for; `app` is the whole tree, which outlives the invocation.
 void tell(Report& report, const char* key, const std::string& text) {
   report.json()[key] = text;
   report.text(text);
@@ -48,6 +47,7 @@ const CLI::App& named(const CLI::App& app, const std::vector<std::string>& names
 
 }  // namespace
 
+// `app` is the whole tree of commands, which outlives the invocation.
 void add_completion(CLI::App& app, Invocation& chosen) {
   auto shell = std::make_shared<std::string>("bash");
   CLI::App* command = app.add_subcommand("completion", "Print the completion of a shell");

@@ -93,7 +93,8 @@ CudaRun::CudaRun(const ProgramFiles& files, const std::vector<std::vector<ir::Te
   }
 }
 
-// Sizes, then inputs: as a CPU program does. Results can only be as large as the sizes say if these are right.
+// Checks sizes, then inputs, as a CPU program does. The memory for results depends on the sizes, so these
+// must be right first.
 void CudaRun::check_rank(std::size_t rank) {
   if (const std::string error = rt::size_error(table_, dims_.data()); !error.empty())
     throw program_error(BRAID_BAD_SIZE, fmt::format("program '{}': {}", table_.name, error));

@@ -1,5 +1,5 @@
-// One execution of a CUDA program: what all ranks are given, and memory for their results, which processes made by fork
-// share with this one.
+// One execution of a CUDA program: the inputs of all ranks, and memory for their results, which processes
+// made by fork share with this one.
 #pragma once
 
 #include <exception>
@@ -23,16 +23,16 @@ class CudaRun {
           const ExecuteOptions& options);
 
   int ranks() const { return table_.ranks; }
-  // What must be the same for all ranks.
+  // Describes the data that must be the same for all ranks.
   std::string subject() const;
 
-  // Before ranks are started that would wait for each other: the error of the first one whose sizes or inputs are wrong, an
-  // rt::ProgramError BR0723 or BR0724.
+  // Call before starting ranks that would wait for each other. Throws the error of the first rank whose sizes
+  // or inputs are wrong, an rt::ProgramError BR0723 or BR0724.
   void refuse() const;
   // All ranks, as threads of this process. If there are several: UserError BR0007.
   void run_all() const;
-  // One rank, in this process. Throws rt::ProgramErrors: BR0723 if its inputs are not the program's, BR0724, BR0725, BR0726;
-  // UserError BR0019.
+  // One rank, in this process. Throws rt::ProgramErrors: BR0723 if its inputs are not the program's, BR0724,
+  // BR0725, BR0726; UserError BR0019.
   void run_rank(const BraidCudaHostPeers& peers) const;
 
   RankResult result(int rank) const;

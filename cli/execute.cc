@@ -56,7 +56,7 @@ bool fits(const InputSpec& spec, const nlohmann::json& shape) {
   return true;
 }
 
-// What the manifest tells beyond the program's table.
+// Adds the facts of the manifest that the program's table does not have.
 void read_manifest_of(const ProgramFiles& program, ProgramInterface& table) {
   std::ifstream file(codegen::manifest_path(program.dir));
   const nlohmann::json manifest = nlohmann::json::parse(file, nullptr, false);

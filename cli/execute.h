@@ -32,13 +32,13 @@ struct ProgramFiles {
   std::uint64_t id = 0;   // of the compilation; must match the library's
 };
 bool is_program_dir(const std::string& path);
-// UserErrors: BR0008 if the folder holds no program, BR0016 if a compilation into it was interrupted, BR0003 and BR0013
-// if the program cannot run on the chosen device.
+// UserErrors: BR0008 if the folder holds no program, BR0016 if a compilation into it was interrupted, BR0003
+// and BR0013 if the program cannot run on the chosen device.
 ProgramFiles find_program(const std::string& dir, DeviceChoice device, const std::string& shown);
 // BR0003 if the choice is not for this kind of program, before one is compiled.
 void check_device(DeviceChoice device, bool cuda, const std::string& shown);
 
-// What a program's table contains for every target.
+// The facts that a program's table contains for every target.
 struct ProgramInterface {
   struct Dim {
     std::string name;
@@ -76,7 +76,7 @@ struct ExecuteOptions {
   void add_steps(CLI::App& command);  // --repeat --warmup
 };
 
-// What a CPU rank computes with, of `ranks_here` on this machine.
+// Returns the number of threads with which a CPU rank computes, if `ranks_here` ranks run on this machine.
 int threads_of_rank(const ExecuteOptions& options, int ranks_here);
 
 // A line about the device for what is printed with times; empty on the CPU.
@@ -102,9 +102,9 @@ std::vector<RankResult> execute(const ProgramFiles& program,
 std::vector<RankResult> execute_cpu(const ProgramFiles& program,
                                     const std::vector<std::vector<ir::Tensor>>& inputs,
                                     const ExecuteOptions& options);
-// Runs on GPUs, a rank on each, or on the emulated device. Ranks in processes of their own know of each other by a control
-// channel (runtime/comm/control_channel.h). What the latter's checkers find (races, accesses out of
-// bounds, poison) is an error too.
+// Runs on GPUs, a rank on each, or on the emulated device. Ranks in processes of their own are connected by a
+// control channel (runtime/comm/control_channel.h). Findings of the emulated device's checkers (races,
+// accesses out of bounds, poison) are errors too.
 std::vector<RankResult> execute_cuda(const ProgramFiles& program,
                                      const std::vector<std::vector<ir::Tensor>>& inputs,
                                      const ExecuteOptions& options);

@@ -113,7 +113,7 @@ void print_kernels(const Report& report, const Schedule& schedule) {
   }
 }
 
-// What a cost file says of the kernels, the slowest first.
+// Prints the times of kernels and communication steps from a cost file, the slowest first.
 void print_times(Report& report, const Schedule& schedule, const std::string& file, bool all) {
   struct Row {
     std::string name;
@@ -259,7 +259,7 @@ int explain_trace(const Options& o, Report& report) {
   return 0;
 }
 
-// Of a compiled program: what its folder tells, without the model.
+// Explains a compiled program from its folder, without the model.
 int explain_program(const Options& o, Report& report) {
   tell_program(o.model.model, report);
   tell_collectives(o.model.model, report);

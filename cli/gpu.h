@@ -22,8 +22,8 @@ enum class DeviceChoice { automatic, gpu, emulated };
 // --device gpu|emulated
 void add_device(CLI::App& command, DeviceChoice& choice);
 
-// Whether CUDA programs run on the emulated device. If nothing was chosen, they do so if there is no GPU, and a line on
-// standard error says it once. UserError BR0013 if a GPU was chosen but there is none.
+// Whether CUDA programs run on the emulated device. If nothing was chosen, they do so if there is no GPU, and
+// a line on standard error says it once. UserError BR0013 if a GPU was chosen but there is none.
 bool choose_emulated(DeviceChoice choice);
 
 // UserError BR0013 if there are fewer GPUs than ranks.

@@ -13,7 +13,7 @@
 namespace braid::cli {
 namespace {
 
-// Of a text: every buffer with memory of its own that no later operation changes.
+// Makes outputs of an IR text's buffers: of all that are contiguous and changed by no later operation.
 void keep_buffers(ir::Schedule& schedule) {
   ir::Graph& graph = schedule.graph;
   std::set<int> taken, changed;
@@ -35,7 +35,7 @@ void keep_buffers(ir::Schedule& schedule) {
   }
 }
 
-// What computes an output.
+// Returns the node that computes an output.
 frontend::ValueSource source_of(const ir::Schedule& schedule, std::size_t output,
                                 const std::map<std::string, frontend::ValueSource>& sources) {
   const ir::GraphOutput& kept = schedule.graph.outputs[output];

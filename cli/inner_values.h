@@ -1,8 +1,9 @@
-// Which node of a model is the first whose value deviates from a reference: what `verify` tells after outputs that differ.
+// Finds the first node of a model whose value deviates from a reference; `verify` prints it after outputs
+// that differ.
 //
-// The model is compiled again with every inner value as an output, by the same passes and for the same target, and each is
-// compared in the order of the nodes. Nodes whose values are stored may be fused otherwise than in the program itself, so the
-// deviation may be gone.
+// The model is compiled again with every inner value as an output, by the same passes and for the same
+// target. The values are compared in the order of the nodes. Nodes whose values are stored may be fused
+// otherwise than in the program itself, so the deviation may be gone.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +37,8 @@ struct InnerReference {
   std::function<bool(const ir::Tensor& result, const Difference& difference)> agrees;
 };
 
-// `options` are those of the model; `inputs` are per rank. UserErrors of compiling and running, for instance of a model too
-// large to keep all values.
+// `options` are those of the model; `inputs` are per rank. UserErrors of compiling and running, for instance
+// of a model too large to keep all values.
 InnerComparison compare_inner_values(const CompileOptions& options, const ExecuteOptions& execution,
                                      const std::vector<std::vector<ir::Tensor>>& inputs,
                                      const InnerReference& reference);

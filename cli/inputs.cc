@@ -158,7 +158,7 @@ GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
   std::vector<std::vector<std::optional<ir::Tensor>>> found(
       static_cast<std::size_t>(ranks), std::vector<std::optional<ir::Tensor>>(specs.size()));
   GivenInputs inputs;
-  // Of inputs of which ranks have parts: the whole tensor that each was given, by rank.
+  // For inputs of which ranks have parts: the whole tensor given to each rank, by rank.
   std::map<std::size_t, std::vector<std::optional<ir::Tensor>>> wholes;
   std::set<std::pair<std::size_t, int>> named;
   for (const Given& given : read_files(options.files)) {
@@ -240,8 +240,8 @@ GivenInputs make_inputs_or_draw(const ProgramInterface& table, const ModelOption
 
 namespace {
 
-// Names that the program does not have. A text has all of its dimensions; those of a compiled model may have been fixed, so
-// that they are no longer there.
+// Reports names in --dim that the program does not have. A text has all of its dimensions, so this is an
+// error. Those of a compiled model may have been fixed, so this is only a note.
 void check_dim_names(const ProgramInterface& table, const ModelOptions& model) {
   const bool text = is_text(model.model);
   if (!text && !is_program_dir(model.model)) return;
@@ -275,7 +275,8 @@ std::string sizes_text(const ProgramInterface& table, const InputSpec& spec) {
   return fmt::format("[{}]{}", fmt::join(sizes, ", "), bounds);
 }
 
-// Types and sizes that no values of the dimensions make right. Whether sizes agree with each other, the step finds out.
+// Refuses types and sizes that no values of the dimensions make right. The step finds out whether sizes agree
+// with each other.
 void check_given(const ProgramInterface& table, const GivenInputs& inputs) {
   for (std::size_t rank = 0; rank < inputs.ranks.size(); ++rank) {
     for (std::size_t k = 0; k < table.inputs.size(); ++k) {

@@ -46,8 +46,9 @@ struct GivenInputs {
   std::vector<std::string> random;             // names of those that were drawn, on any rank
 };
 
-// `dims` are the dimensions for random inputs; files override them. What is drawn is whole, and so may be what is given: every rank
-// gets its part of it. UserErrors: BR0003 for a malformed option, BR0006 for a missing or unknown input.
+// `dims` are the dimensions for random inputs; files override them. Drawn inputs are whole, and given ones
+// may be: every rank gets its part. UserErrors: BR0003 for a malformed option, BR0006 for a missing or
+// unknown input.
 GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
                         std::map<std::string, std::int64_t> dims, const InputOptions& options);
 

@@ -61,7 +61,8 @@ int finished(int code) {
       fmt::format("error BR{:04}: standard output cannot be written\n  hint: is the disk full, or was the "
                   "pipe closed?\n",
                   braid::errors::kCannotWrite));
-  return code == kSuccess || code == kNegative ? kInputOutput : code;  // a verdict that nobody saw is none
+  // A verdict that was not printed does not count.
+  return code == kSuccess || code == kNegative ? kInputOutput : code;
 }
 
 // Prints the error; finished() does so where standard output is what failed.

@@ -1,4 +1,5 @@
-// What this machine reaches at this moment, measured with small loops: the roof beside which --profile puts kernels.
+// The speed that this machine reaches now, measured with small loops: --profile compares kernels with this
+// roof.
 #pragma once
 
 namespace braid::cli {

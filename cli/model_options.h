@@ -48,19 +48,18 @@ struct ModelOptions {
   std::vector<std::string> force_kernels;  // COLLECTIVE=KERNEL[:blocking]
   std::string link;                        // LATENCY,BANDWIDTH of a paced link; empty: none
 
-  void add_dimensions(
-      CLI::App&
-          command);  // --ranks --devices --tp --mesh --plan --with --keep --strict --memory-limit --dim --default-dim --alias
-  void add_passes(
-      CLI::App&
-          command);  // --precision --precise --passes --disable --print-after --plugin --bisect --no-verify --machine
-                     // --costs --memory-cap --force-kernel --link
+  // --ranks --devices --tp --mesh --plan --with --keep --strict --memory-limit --dim --default-dim --alias
+  void add_dimensions(CLI::App& command);
+  // --precision --precise --passes --disable --print-after --plugin --bisect --no-verify --machine --costs
+  // --memory-cap --force-kernel --link
+  void add_passes(CLI::App& command);
   void add_target(CLI::App& command);  // --target
 
-  // Loads the plug-ins. --print-after prints through the report, which must outlive the result. UserError BR0003 for a
-  // malformed option.
+  // Loads the plug-ins. --print-after prints through the report, which must outlive the result. UserError
+  // BR0003 for a malformed option.
   CompileOptions compile_options(const Report& report) const;
-  // What --default-dim gives the dimensions of a model that --dim leaves out, said on standard error.
+  // Returns the bounds by --default-dim of the dimensions of a model that --dim leaves out. Prints them on
+  // standard error.
   std::map<std::string, ir::Bounds> default_dims(const std::string& of) const;
   // UserError BR0003 if MODEL is IR text and options are given that apply only to models (--dim, --alias): a
   // text has its own dimensions and aliases.

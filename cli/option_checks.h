@@ -1,4 +1,4 @@
-// What values of options must be, beside what CLI11 checks: each a reason, or empty.
+// Checks of option values beyond those of CLI11. Each returns a reason, or an empty text.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 namespace braid::cli {
 
-// A number from `least` to `most`; a limit that is the type's own is no news to anybody, and not named.
+// A number from `least` to `most`. Messages do not name a limit that is the type's own.
 template <class Number>
 CLI::Validator number_from(Number least, Number most = std::numeric_limits<Number>::max()) {
   const bool open = most == std::numeric_limits<Number>::max();
@@ -20,7 +20,7 @@ CLI::Validator number_from(Number least, Number most = std::numeric_limits<Numbe
     Number value{};
     const bool read = CLI::detail::lexical_cast(text, value);
     if (read && value >= least && value <= most) return std::string();  // NaN is not
-    // Too large for the type: then its limit is news.
+    // Too large for the type: then the message names its limit.
     const bool too_large = open && std::is_integral_v<Number> && !read && !text.empty() &&
                            text.find_first_not_of("0123456789") == std::string::npos;
     return open && !too_large ? fmt::format("must be a {} of at least {}, got {}", kind, least, text)

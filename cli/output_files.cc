@@ -61,7 +61,7 @@ void OutputFiles::write(const std::string& name, std::span<const std::string_vie
   const fs::path path = aside_ / name;
   fs::create_directories(path.parent_path(), error);  // an error: then the file cannot be written
   write_in_place(path, parts, shown);
-  struct stat before {};  // who may read a file does not change with its contents
+  struct stat before {};  // the new file keeps the permissions of the old one
   if (::stat((folder_ / name).c_str(), &before) == 0) (void)::chmod(path.c_str(), before.st_mode & 0777);
   names_.push_back(name);
 }

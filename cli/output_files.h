@@ -37,8 +37,8 @@ class OutputFiles {
   std::vector<std::string> names_;
 };
 
-// Writes one file, the parts one after another. UserError BR0010 if it cannot be written; then a file that was there before
-// stays. A device, a pipe or a link to nothing is written as it is.
+// Writes one file, the parts one after another. UserError BR0010 if it cannot be written; then an existing
+// file stays. A device, a pipe or a dangling link is written directly.
 void write_file(const std::string& path, std::span<const std::string_view> parts);
 inline void write_file(const std::string& path, std::string_view text) {
   write_file(path, std::span(&text, 1));

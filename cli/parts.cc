@@ -116,7 +116,7 @@ ir::Tensor TensorPart::without_padding(ir::Tensor own, int rank) const {
       size = split::part_of(size, axis.ranks);
     }
   }
-  // What has another size than a part is wrong, which a comparison tells.
+  // A tensor that has another size than a part is wrong; the comparison reports it.
   if (own.sizes != padded) return own;
   return split::without_padding(own, split::sizes_without_padding(whole, axes_, rank));
 }

@@ -1,5 +1,5 @@
-// What a rank of a split program has of a tensor that is whole in the plain model, for inputs and outputs that are given, drawn or
-// compared whole.
+// The part that a rank of a split program has of a tensor that is whole in the plain model. For inputs and
+// outputs that are given, drawn or compared whole.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,11 @@ namespace braid::cli {
 
 class TensorPart {
  public:
-  // nullopt for what is not told to be a part, or wrongly. Of an input or output of a lowered program, in this buffer:
+  // Returns nullopt if the tensor is not described as a part, or is described wrongly. This one is for an
+  // input or output of a lowered program, in the buffer `local`.
   static std::optional<TensorPart> of(const std::optional<ir::Part>& part, const ir::Graph& graph,
                                       ir::BufferId local);
-  // Of an entry of the manifest of a program of so many ranks.
+  // The same for an entry of the manifest of a program of `ranks` ranks.
   static std::optional<TensorPart> of(const nlohmann::json& entry, const nlohmann::json& manifest, int ranks);
 
   // Sizes of the whole tensor, nullopt where they are known only at run time.
@@ -31,11 +32,12 @@ class TensorPart {
   bool is_term() const;
   bool is_whole(const ir::Tensor& tensor) const;
 
-  // What a rank is given, with padding of zeros. Requires a whole tensor of no terms, as do the others.
+  // Returns the part that a rank is given, padded with zeros. Requires a whole tensor (is_whole) and a part
+  // that is no term (is_term), as expected() does.
   ir::Tensor given(const ir::Tensor& whole, int rank) const;
-  // What a rank must return; `result`, which it has returned, loses its padding.
+  // Returns the part that a rank must return. Removes the padding of `result`, which the rank has returned.
   ir::Tensor expected(const ir::Tensor& whole, int rank, ir::Tensor& result) const;
-  // Of what a rank has returned; nothing of padding means anything.
+  // Removes the padding, which means nothing, of a tensor that a rank has returned.
   ir::Tensor without_padding(ir::Tensor own, int rank) const;
 
  private:

@@ -8,7 +8,7 @@
 
 namespace braid::cli {
 
-// What each pass of a run did.
+// One entry for each pass of a run.
 nlohmann::ordered_json passes_json(std::span<const passes::PassRecord> records);
 // All passes with their options.
 nlohmann::ordered_json known_passes_json();

@@ -37,8 +37,8 @@ struct PipelineInput {
 // Whether the rows already contain SENDs and RECVs.
 bool has_transfers(const pipeline::PipelineSchedule& schedule);
 
-// Writes to the file, or to the terminal for "" and "-". In the JSON, `key` is the text or the file's path. Throws
-// BR0010.
+// Writes to the file, or to the terminal for "" and "-". In the JSON, `key` is the text or the file's path.
+// Throws BR0010.
 void write_output(Report& report, const char* key, const std::string& path, const std::string& text);
 
 }  // namespace braid::cli

@@ -35,7 +35,7 @@ struct Options {
   std::string output;
 };
 
-// What a number of bytes may end with: powers of ten, or of two.
+// A unit of a number of bytes: a power of ten, or of two.
 struct Unit {
   std::string_view name;
   double bytes;
@@ -43,7 +43,7 @@ struct Unit {
 constexpr Unit kUnits[] = {{"B", 1},    {"kB", 1e3},   {"KB", 1e3},      {"MB", 1e6},
                            {"GB", 1e9}, {"KiB", 1024}, {"MiB", 1 << 20}, {"GiB", 1 << 30}};
 
-// The factor of the unit at `at`, which moves behind it; 1 if there is none.
+// The factor of the unit at `at`, which is moved past it; 1 if there is none.
 double unit(const char*& at, const char* end) {
   const std::string_view rest(at, static_cast<std::size_t>(end - at));
   const std::string_view word = rest.substr(0, rest.find(','));

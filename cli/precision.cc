@@ -112,7 +112,8 @@ LimitedPrecision limit_error(CompileOptions& options, const ModelOptions& model,
     for (std::size_t k = 0; k < count; ++k) names.push_back(ranked[k].second);
     return names;
   };
-  // With all of them in f32 the error is 0; errors need not fall with each, but every accepted number has been measured.
+  // With all of them in f32 the error is 0. Errors need not fall with each, but every accepted number has
+  // been measured.
   std::size_t too_few = 0, enough = ranked.size();
   result.error = 0;
   while (enough - too_few > 1) {

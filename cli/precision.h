@@ -16,10 +16,11 @@ struct LimitedPrecision {
   double error = 0;               // of the program that is left, as below
 };
 
-// Sets options.keep_f32 so that no output differs from the f32 program's by more than `max_error`, relative to the output's
-// largest element, for random inputs of seed kDefaultSeed at the upper bounds of the dimensions. The programs are compiled for
-// options.target and run: with all products narrow; if that exceeds the limit, with each product alone, which ranks them; then
-// those with the largest errors are returned to f32, as few as are needed, by bisection.
+// Sets options.keep_f32 so that no output differs from the f32 program's by more than `max_error`. The error
+// is relative to the output's largest element, for random inputs of seed kDefaultSeed at the upper bounds of
+// the dimensions. The programs are compiled for options.target and run, first with all products narrow. If
+// that exceeds the limit, each product is measured as the only narrow one, which ranks them. Then those with
+// the largest errors are returned to f32, as few as are needed, by bisection.
 LimitedPrecision limit_error(CompileOptions& options, const ModelOptions& model, double max_error,
                              Report& report);
 

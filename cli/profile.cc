@@ -46,7 +46,7 @@ void add_work(const ir::Schedule& schedule, const ir::ScheduleNode& node, const 
   all[node.kind == ir::ScheduleNode::Kind::single ? schedule.graph[node.op].name : node.name] = work;
 }
 
-// Of each node, over the steps.
+// Returns the median time of each node over the steps, in ns.
 std::vector<std::int64_t> median_times(const RankResult& result, int nodes) {
   std::vector<std::int64_t> times;
   for (int k = 0; k < nodes; ++k) {

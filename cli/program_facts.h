@@ -1,4 +1,4 @@
-// What the folder of a compiled program tells about it.
+// Facts about a compiled program, read from its folder.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the ranks are that braid itself starts.
+// The kind of the ranks that braid itself starts: processes or threads.
 #pragma once
 
 namespace CLI {

@@ -16,8 +16,9 @@
 namespace braid::cli {
 namespace {
 
-// Arguments: model, folder, names of the inputs, --, of the outputs, --, of inner values that become outputs: a message that is
-// appended to a model's file is merged into it, here graph { output { name } }. Arrays lie in the folder.
+// Arguments: model, folder, names of the inputs, --, of the outputs, --, of inner values that become outputs.
+// A message that is appended to a model's file is merged into it, here graph { output { name } }. Arrays lie
+// in the folder.
 constexpr const char* kScript = R"(
 import os
 import sys

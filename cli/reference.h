@@ -11,18 +11,18 @@ namespace braid::cli {
 
 using Outputs = std::vector<std::vector<ir::Tensor>>;  // per rank, in the order of the program's outputs
 
-// Runs the model with the Python of $BRAID_PYTHON, else python3, which needs onnxruntime. UserErrors: BR0018 if that
-// fails, BR0003 for several ranks.
+// Runs the model with the Python of $BRAID_PYTHON, else python3, which needs onnxruntime. UserErrors: BR0018
+// if that fails, BR0003 for several ranks.
 Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& table,
                             const std::vector<std::vector<ir::Tensor>>& inputs);
-// The same for a table that has inner values of the model from output `first_inner` on, which are made outputs of a copy
-// of the model. Only those in `wanted` (by output) are asked for; the others are empty tensors.
+// The same for a table whose outputs from `first_inner` on are inner values of the model. A copy of the model
+// has them as outputs. Only those in `wanted` (by output) are asked for; the others are empty tensors.
 Outputs onnxruntime_outputs(const std::string& model, const ProgramInterface& table,
                             const std::vector<std::vector<ir::Tensor>>& inputs,
                             const std::vector<bool>& wanted, std::size_t first_inner);
 
-// What `braid run -o` has written into a folder or an .npz file; for several ranks also what a program of one rank has, the same for each of
-// them. UserErrors BR0001 and BR0005.
+// The outputs that `braid run -o` has written into a folder or an .npz file. A program of several ranks may
+// also read those of a program of one rank, the same for each of its ranks. UserErrors BR0001 and BR0005.
 struct StoredOutputs {
   Outputs outputs;
   bool plain = false;  // of a program of one rank, for one of several

@@ -11,7 +11,7 @@
 namespace braid::cli {
 namespace {
 
-// Of what is written: a reader may rely on the keys of one version, to which later ones only add.
+// The version of the JSON. A reader may rely on the keys of a version; later releases only add keys to it.
 constexpr int kJsonVersion = 1;
 
 }  // namespace

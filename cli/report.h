@@ -1,4 +1,4 @@
-// What a command tells: text for people, and the same as JSON where --json is given.
+// The output of a command: text for people, and the same as JSON if --json is given.
 #pragma once
 
 #include <fmt/format.h>

@@ -47,7 +47,8 @@ std::string shape_text(const ir::Tensor& t) {
   return fmt::format("{}[{}]", to_string(t.dtype), fmt::join(t.sizes, ", "));
 }
 
-// One archive for all ranks, whose arrays are then "rank<r>/<name>" as --input takes them; or folders of .npy files.
+// Writes one archive for all ranks, or folders of .npy files. In the archive of several ranks, arrays are
+// named "rank<r>/<name>" as --input takes them.
 void write_outputs(const Options& o, const ProgramInterface& table, const std::vector<RankResult>& results) {
   const std::vector<std::string> names = output_names(table);
   NamedTensors arrays;

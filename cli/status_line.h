@@ -1,4 +1,5 @@
-// What a long command is doing, on one line of a terminal's standard error. Elsewhere nothing is printed.
+// Shows what a long command is doing, on one line of a terminal's standard error. Elsewhere nothing is
+// printed.
 #pragma once
 
 #include <string_view>

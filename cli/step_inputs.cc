@@ -8,7 +8,7 @@
 namespace braid::cli {
 namespace {
 
-// What a cache has beyond its elements: NaN in every float type.
+// The bytes of a cache beyond its elements: NaN in every float type.
 constexpr auto kUnused = std::byte{0xff};
 
 }  // namespace

@@ -13,8 +13,8 @@ namespace braid::cli {
 
 class StepInputs {
  public:
-  // Both must outlive this object and stay unchanged: steps write to copies. So do inputs with capacities, which
-  // have the memory that the program's table asks for.
+  // Both must outlive this object and stay unchanged. Inputs that a step writes are copied, and so are inputs
+  // with capacities; the copies have the memory that the program's table asks for.
   StepInputs(const BraidProgram& table, const std::vector<ir::Tensor>& inputs);
 
   std::span<const rt::TensorView> views() const { return views_; }

@@ -1,4 +1,4 @@
-// What a command says about the choice of a split.
+// The output of a command about the choice of a split.
 #pragma once
 
 #include "cli/report.h"
@@ -7,10 +7,11 @@
 
 namespace braid::cli {
 
-// The choice as JSON, under "split": ranks, simulated time, bound and gap, what was tried. Nothing if none was made.
+// Writes the choice as JSON, under "split": ranks, simulated time, bound and gap, and all candidates. Nothing
+// if none was made.
 void write_split(const SplitReport& split, Report& report);
-// The same, and one line: how many devices of those allowed, and what the other numbers would take. Nothing if no split was
-// asked for.
+// The same, and prints one line: how many of the allowed devices are used, and the times of larger numbers.
+// Nothing if no split was asked for.
 void tell_split(const CompileOptions& options, Report& report);
 
 }  // namespace braid::cli

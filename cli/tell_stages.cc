@@ -14,7 +14,7 @@ namespace {
 using split::FoundStage;
 using split::FoundStages;
 
-// Of so many steps, one after another through the stages.
+// Simulates this many steps, one after another through the stages.
 pipeline::Simulation simulated(const FoundStages& found, int steps) {
   const pipeline::PipelineSchedule schedule =
       pipeline::find_generator("Inference")

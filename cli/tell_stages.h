@@ -1,4 +1,5 @@
-// What braid explain says about pipelines of a model: where it would be cut, and the time of steps in flight together.
+// The output of braid explain about pipelines of a model: where it would be cut, and the time of steps in
+// flight together.
 #pragma once
 
 #include <vector>

@@ -46,8 +46,8 @@ enum class Outcome { passed, failed, refused };
 
 constexpr const char* kOutcomeNames[] = {"passed", "failed", "refused"};
 
-// Error numbers of unsupported features: such a case is refused, not failed. So is a model that cannot be split over
-// the ranks that were asked for.
+// Error numbers of unsupported features: such a case is refused, not failed. So is a model that cannot be
+// split over the ranks that were asked for.
 bool unsupported(int code) {
   constexpr int kCodes[] = {errors::kOpset,
                             errors::kUnsupportedOperators,
@@ -63,7 +63,7 @@ bool unsupported(int code) {
   return std::ranges::find(kCodes, code) != std::end(kCodes);
 }
 
-// What --report writes of a case.
+// The facts about a case that --report writes.
 struct CaseReport {
   std::set<std::string> bound;   // inputs that were bound to their values
   nlohmann::ordered_json error;  // of a case that is refused, or failed before it gave results
@@ -115,7 +115,7 @@ std::map<std::string, ir::Tensor> bindable_inputs(const TestCase& test, const Te
 struct CaseParts {
   std::vector<std::optional<TensorPart>> inputs, outputs;  // in the order of the program's
 
-  // What every rank is given.
+  // Returns the inputs of every rank.
   Inputs given(const std::vector<ir::Tensor>& plain, int ranks) const {
     Inputs all(static_cast<std::size_t>(ranks), plain);
     for (std::size_t r = 0; r < all.size(); ++r) {
@@ -126,7 +126,7 @@ struct CaseParts {
     return all;
   }
 
-  // What every rank must return; the results lose their padding.
+  // Returns the outputs that every rank must return; the results lose their padding.
   std::vector<std::vector<ir::Tensor>> expected(const std::vector<ir::Tensor>& plain, int ranks,
                                                 std::vector<RankResult>& results) const {
     std::vector<std::vector<ir::Tensor>> all(static_cast<std::size_t>(ranks), plain);
@@ -151,7 +151,8 @@ struct CaseParts {
   }
 };
 
-// The model of a case, lowered for the interpreter or compiled for a target; or the compiled program of --program.
+// The model of a case, lowered for the interpreter or compiled for a target; or the compiled program of
+// --program.
 class CaseProgram {
  public:
   CaseProgram(const Options& o, CompileOptions options, const TestCase& test)
@@ -202,7 +203,7 @@ class CaseProgram {
   // The inputs that are constants of the program.
   const std::set<std::string>& bound() const { return bound_; }
 
-  // What the ranks must return; their results lose their padding.
+  // Returns the outputs that the ranks must return; their results lose their padding.
   std::vector<std::vector<ir::Tensor>> expected(const TestData& data,
                                                 std::vector<RankResult>& results) const {
     return split_ ? parts_.expected(data.outputs[0], ranks_, results) : data.outputs;

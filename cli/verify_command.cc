@@ -1,4 +1,5 @@
-// braid verify: compares the compiled program with a reference on the same inputs, and names the first node that differs.
+// braid verify: compares the compiled program with a reference on the same inputs, and names the first node
+// that differs.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -54,7 +55,7 @@ Verified open_verified(const Options& o, const codegen::TempDir& temporary, cons
   CompileOptions options = o.model.compile_options(report);
   ir::Schedule lowered = lower(options);
   ir::Schedule schedule = lowered;
-  // What is split must compute what the plain model does.
+  // A split program must compute the same as the plain model.
   if (options.split.wanted()) {
     CompileOptions plain = options;
     plain.split = {};
@@ -82,7 +83,7 @@ bool is_split(const Verified& verified, const ProgramInterface& table) {
   return verified.lowered && verified.lowered->graph.ranks != table.ranks;
 }
 
-// What the plain model is given.
+// Returns the inputs of the plain model.
 std::vector<ir::Tensor> whole_inputs(const ProgramInterface& table, const GivenInputs& inputs) {
   std::vector<ir::Tensor> all = inputs.ranks[0];
   for (std::size_t k = 0; k < all.size(); ++k) {
@@ -229,7 +230,8 @@ int run(Options o, Report& report) {
   for (RankResult& result : results) {
     const auto r = static_cast<std::size_t>(result.rank);
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
-      // What is whole in the reference is compared with what the rank has of it; what is not, without its padding.
+      // If the reference is whole, the rank's part of it is compared; otherwise both are compared without
+      // their padding.
       const std::optional<TensorPart>& part = table.outputs[k].part;
       ir::Tensor reference = expected[r][k];
       if (part && !part->is_term() && part->is_whole(reference)) {

@@ -1,4 +1,4 @@
-// What this program is made of.
+// The versions of this program and of its components.
 #pragma once
 
 #include <string>
