@@ -83,7 +83,7 @@ int cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurr
 std::unique_ptr<Runner> open_compiled(const CompiledFiles& files, int threads) {
   check_environment(false);
   const int ranks = files.table->ranks;
-  // One rank needs nobody, whoever started this process.
+  // A program of one rank has no peers, however this process was started.
   if (ranks == 1) return std::make_unique<CompiledRunner>(files, nullptr, threads);
   const rt::RankEnvironment environment = launched_rank(files.dir, ranks);
   if (threads == 0) threads = std::max(1, cores() / environment.local_size);

@@ -1,4 +1,5 @@
-// One rank of a compiled CPU program: joins the ranks that a launcher started, opens the program, sets threads.
+// One rank of a compiled CPU program: joins the ranks that a launcher started, opens the program, sets
+// threads.
 #pragma once
 
 #include <memory>

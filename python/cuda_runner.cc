@@ -121,7 +121,7 @@ class CudaRunner : public Runner {
     for (std::size_t k = 0; k < step.outputs.size(); ++k)
       out_[k] = place_output(k, step.outputs[k], step.outputs_on_device[k] != 0);
     good(calls_.run(session_, in_.data(), out_.data(), device_->event()));
-    // What the step has written of host memory.
+    // Copies back the inputs in host memory that the step has written.
     for (std::size_t k = 0; k < step.inputs.size(); ++k) {
       if (table_.inputs[k].written != 0 && step.inputs_on_device[k] == 0)
         host |= copy(table_.inputs[k], step.inputs[k].shape, const_cast<void*>(step.inputs[k].data), in_[k],
@@ -222,7 +222,7 @@ class CudaRunner : public Runner {
                                        findings.empty() ? "" : "\n", findings));
   }
 
-  // What the emulated device's checkers found is an error of the step.
+  // Throws the findings of the emulated device's checkers as an error of the step.
   void refuse_findings() {
     if (!emulated_) return;
     if (const std::string findings = library_->take_findings(); !findings.empty())

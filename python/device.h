@@ -49,7 +49,7 @@ class TensorDevice {
   // Uninitialised memory. rt::ProgramError BR0725 if there is none.
   static std::shared_ptr<void> allocate(const std::shared_ptr<const TensorDevice>& on, std::size_t bytes,
                                         std::shared_ptr<const void> keep);
-  // What `stream` (DLPack's number) is given from now on finds the tensors written. User error BR0735.
+  // Makes later work on `stream` (DLPack's number) wait until the tensors are written. User error BR0735.
   void precede(std::int64_t stream) const;
   // Waits until the tensors are written. rt::ProgramError BR0725.
   void read(void* to, const void* from, std::size_t bytes) const;

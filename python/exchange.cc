@@ -127,7 +127,7 @@ constexpr int kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13;  // DLPack'
 // The limit of NumPy and PyTorch; a count beyond it is taken for nonsense, and no shape is read.
 constexpr int kMostDims = 64;
 
-// The fault of a description of memory, whoever gave it; empty: none.
+// Returns the fault of a description of memory from any source; empty: none.
 std::string fault_of(const rt::TensorView& view) {
   auto bytes = static_cast<std::int64_t>(rt::size_of(view.dtype));
   bool empty = false, too_large = false;
@@ -179,8 +179,9 @@ bool dense(std::span<const std::int64_t> shape, const std::int64_t* strides, std
   return true;
 }
 
-// Whether this is a part of a tensor with these sizes that begins at its first element. Strides count for all dimensions, also
-// for those of size 1 and for tensors without elements: they show that the object has that memory.
+// Whether this is a part of a tensor with these sizes that begins at its first element. Strides count for all
+// dimensions, also for those of size 1 and for tensors without elements: they show that the object has that
+// memory.
 bool is_corner(std::span<const std::int64_t> shape, const std::int64_t* strides, std::int64_t item,
                std::span<const std::int64_t> sizes) {
   if (shape.size() != sizes.size()) return true;  // the rank is checked with the shape
@@ -255,8 +256,8 @@ bool Borrowed::take_buffer(nb::handle object) {
   return true;
 }
 
-// Of an array without elements, or with one along an axis, NumPy's buffers have the strides that it would have if it were
-// dense; the array has its own.
+// For an array without elements, or with one along an axis, NumPy's buffers have the strides of a dense
+// array. The array itself has its own strides.
 void Borrowed::read_strides(nb::handle object) {
   if (capacities_.empty() || buffer_.obj == nullptr || !nb::hasattr(object, "strides")) return;
   std::vector<std::int64_t> strides;
@@ -335,7 +336,8 @@ bool Borrowed::take_dlpack(nb::handle object, const Places& places) {
   return true;
 }
 
-// Of arrays that have no DLPack, such as Numba's. It does not say on which device they are: the step finds out.
+// Takes arrays that have no DLPack, such as Numba's. The interface does not name their device: the step finds
+// it out.
 bool Borrowed::take_cuda_interface(nb::handle object, const Places& places) {
   if (places.cuda < 0 || !nb::hasattr(object, "__cuda_array_interface__")) return false;
   nb::dict interface;
@@ -375,7 +377,7 @@ bool Borrowed::take_array_interface(nb::handle object) {
   return true;
 }
 
-// What both array interfaces have. Their own errors, such as a missing shape, pass as Python's.
+// Reads the fields of both array interfaces. Their own errors, such as a missing shape, pass as Python's.
 void Borrowed::read_interface(const nb::dict& interface, std::optional<rt::DType> dtype,
                               const std::string& type_name) {
   const auto [address, readonly] = nb::cast<std::pair<std::uintptr_t, bool>>(interface["data"]);
@@ -491,7 +493,7 @@ void Borrowed::borrow(nb::handle object, const Expected& expected, bool copy) {
   take(object, expected);
   const bool may_copy = copy && *expected.role == 'i';
   std::optional<Refusal> refused = refusal(expected, may_copy);
-  // What is on a device of the session's kind stays there.
+  // A tensor on a device of the session's kind stays there.
   const bool host_copies = !on_device_ || expected.places.cuda < 0;
   if (refused && may_copy && !expected.written && host_copies) {
     release();

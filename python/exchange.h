@@ -19,7 +19,7 @@ std::optional<rt::DType> dtype_from_name(std::string_view name);
 // From the names of the compiler: "f32".
 rt::DType dtype_from_ir_name(std::string_view name);
 
-// What a program expects of a tensor.
+// The tensor that a program expects.
 struct Expected {
   const char* role = "input";  // or "output"
   std::string name;
@@ -29,8 +29,8 @@ struct Expected {
   Places places = {};
 };
 
-// The memory of a Python object while a step uses it: row-major, dense or a corner of a tensor of the expected capacities, in
-// one of the expected places.
+// The memory of a Python object while a step uses it: row-major, dense or a corner of a tensor of the
+// expected capacities, in one of the expected places.
 class Borrowed {
  public:
   Borrowed() = default;
@@ -38,17 +38,18 @@ class Borrowed {
   Borrowed& operator=(const Borrowed&) = delete;
   ~Borrowed() { release(); }
 
-  // User errors: BR0730 if the object is no tensor, BR0723 if it has another type, BR0731 if it could only be passed
-  // as a copy (strides, device, alignment, read-only memory). With `copy` the last two are copied and converted, but
-  // not where a step writes; and host memory is taken where otherwise only a device's is.
+  // User errors: BR0730 if the object is no tensor, BR0723 if it has another type, BR0731 if it could only be
+  // passed as a copy (strides, device, alignment, read-only memory). With `copy`, objects of the last two
+  // kinds are copied and converted, unless a step writes there. Host memory is then taken where otherwise
+  // only a device's is.
   void borrow(nb::handle object, const Expected& expected, bool copy);
-  // Of whatever type it is.
+  // The same for a tensor of any type.
   void borrow_any(nb::handle object, const std::string& name);
   void release() noexcept;
 
   const rt::TensorView& view() const { return view_; }
   std::size_t bytes() const;
-  // From the first to the last element; with capacities to the end of what they give the rows of its first axis.
+  // Bytes from the first to the last element; with capacities, to the end of the rows of the first axis.
   std::size_t reach() const;
   bool held() const { return held_; }
   bool on_device() const { return on_device_; }

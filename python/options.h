@@ -1,4 +1,5 @@
-// The options of braid.compile, braid.explain and braid.check, as a dictionary (python/braid/_options.py makes it).
+// The options of braid.compile, braid.explain and braid.check, as a dictionary (python/braid/_options.py
+// makes it).
 #pragma once
 
 #include <list>
@@ -12,8 +13,8 @@ namespace braid::python {
 // Loads the plug-ins among them. "interpreter" as the target gives the options of "cpu".
 CompileOptions compile_options(const nb::dict& options);
 
-// While it lives, a signal that ends the process removes what compiling has made so far (codegen/leftovers.h), and the folders
-// among the options that are "temporary".
+// While it lives, a signal that ends the process removes the files that compiling has made so far
+// (codegen/leftovers.h), and the folders of the option "temporary".
 class Unfinished {
  public:
   explicit Unfinished(const nb::dict& options);

@@ -23,7 +23,7 @@
 namespace braid::python {
 namespace {
 
-// What only CUDA programs have.
+// Refuses options that are only for CUDA programs.
 void refuse_device(const SessionOptions& options, const std::string& target) {
   const auto refuse = [&](const std::string& what) {
     ir::user_error(errors::kBadOption, {},

@@ -23,10 +23,10 @@ struct TensorInfo {
   std::vector<std::int64_t> capacities = {};  // BraidTensorInfo::capacities; empty: dense
 };
 
-// What a step is given.
+// The arguments of a step.
 struct Step {
   std::span<const rt::TensorView> inputs, outputs;
-  // Of each: whether it is in the memory of the session's CUDA device.
+  // Per tensor: whether it is in the memory of the session's CUDA device.
   std::span<const std::uint8_t> inputs_on_device, outputs_on_device;
 };
 
@@ -55,10 +55,12 @@ class Program : public std::enable_shared_from_this<Program> {
   const std::string& manifest() const { return manifest_; }  // JSON
   const std::vector<TensorInfo>& inputs() const { return inputs_; }
   const std::vector<TensorInfo>& outputs() const { return outputs_; }
-  // User errors BR0003 options that are not this target's, BR0011, BR0012 and BR0734 if this process is not one of the program's
-  // ranks, BR0013 and BR0735 for a device or stream that is not there; rt::ProgramErrors.
+  // User errors: BR0003 for options that are not this target's; BR0011, BR0012 and BR0734 if this process is
+  // not one of the program's ranks; BR0013 and BR0735 for a device or stream that is not there. Also
+  // rt::ProgramErrors.
   virtual std::unique_ptr<Runner> open(const SessionOptions& options) = 0;
-  // Reads what only the library for that device tells: bytes of inputs and outputs. Builds it if it is missing.
+  // Reads facts that only the library for that device has: bytes of inputs and outputs. Builds it if it is
+  // missing.
   virtual void use_device(const std::string& /*device*/) {}
 
  protected:
@@ -69,8 +71,8 @@ class Program : public std::enable_shared_from_this<Program> {
   std::vector<TensorInfo> inputs_, outputs_;
 };
 
-// The program in `dir`, whose library is built if it is missing; of a CUDA program when a session chooses the device. User errors
-// BR0008, BR0016; rt::ProgramErrors.
+// Loads the program in `dir`, and builds its library if it is missing; that of a CUDA program is built when a
+// session chooses the device. User errors BR0008, BR0016; rt::ProgramErrors.
 std::shared_ptr<Program> load_program(const std::string& dir);
 
 // Runs steps by the interpreter (ir/interpreter.h), in one process for all ranks.
@@ -86,7 +88,7 @@ class InterpretedProgram : public Program {
   ir::Schedule schedule_;
 };
 
-// Of memory with these capacities; empty: dense.
+// Copies a tensor in memory with these capacities; empty: dense.
 ir::Tensor to_ir(const rt::TensorView& view, std::span<const std::int64_t> capacities = {});
 rt::DType to_runtime(ir::DType dtype);
 

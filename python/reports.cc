@@ -131,7 +131,8 @@ std::tuple<std::string, std::string, std::string> explain_model(const nb::dict& 
               story, {{"before the passes", &story.first_view}, {"after the passes", &story.last_view}})};
 }
 
-// What a compiled program's folder tells, as JSON; the kernels of CPU programs, whose library has them.
+// Returns the facts in a compiled program's folder, as JSON. Kernels are only those of CPU programs whose
+// library exists.
 std::string explain_program(const std::string& dir) {
   const nb::gil_scoped_release released;
   ProgramFacts told = program_facts(dir);
@@ -156,7 +157,7 @@ void keep_own_dims(CompileOptions& options) {
   std::erase_if(options.import.dims, [&](const auto& dim) { return !own.contains(dim.first); });
 }
 
-// What braid::check::Certificate holds, and its text.
+// Returns the fields of a braid::check::Certificate, and its text.
 nb::dict check_files(const std::vector<std::string>& files, const nb::dict& given) {
   const CompileOptions all = compile_options(given);
   check::Certificate certificate;

@@ -116,7 +116,7 @@ class Session {
     return value;
   }
 
-  // Of whatever it is; surrogates are escaped.
+  // Returns the text of a key of any type; surrogates are escaped.
   static std::string key_text(nb::handle key) {
     const nb::object bytes =
         nb::steal(PyUnicode_AsEncodedString(nb::str(key).ptr(), "utf-8", "backslashreplace"));

@@ -1,4 +1,4 @@
-// What a step returns: memory that Python's array libraries take over by DLPack or the buffer protocol.
+// A result of a step: memory that Python's array libraries take over by DLPack or the buffer protocol.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace braid::python {
 
-// Row-major, dense and 64-byte aligned, or in the memory of an input that it outgrows. `data` owns the bytes, and keeps the
-// program alive.
+// Row-major, dense and 64-byte aligned, or in the memory of an input that it outgrows. `data` owns the bytes,
+// and keeps the program alive.
 struct Tensor {
   std::shared_ptr<void> data;
   std::vector<std::int64_t> shape;

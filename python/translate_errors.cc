@@ -1,4 +1,5 @@
-// C++ errors as Python's: user errors and those of programs become braid.Error, broken invariants braid.InternalError.
+// C++ errors as Python's: user errors and those of programs become braid.Error, broken invariants
+// braid.InternalError.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -12,7 +13,7 @@
 namespace braid::python {
 namespace {
 
-// What the interpreter says of inputs, without a hint of its own.
+// Numbers of the interpreter's errors about inputs, whose hints are given here.
 constexpr int kInterpretersInput = 701, kInterpretersBounds = 302, kInterpretersGuard = 303,
               kInterpretersSizes = 305;
 
