@@ -16,6 +16,8 @@ import re
 import statistics
 import sys
 
+import cpp_text
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROOMS = ("ir", "analysis", "passes", "solver", "split", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "cli", "python")
 NEARLY_ALL = 0.75
@@ -95,41 +97,6 @@ def without_partner(sources, suffix, other):
     return [path for path in sources if path.endswith(suffix) and path.removesuffix(suffix) + other not in sources]
 
 
-# Literals and comments; comments are replaced by spaces of the same number of lines.
-LITERAL_OR_COMMENT = re.compile(
-    r'R"([^()\\ ]{0,16})\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])*\'|//[^\n]*|/\*(?:.|\n)*?\*/'
-)
-NO_FUNCTION = re.compile(r"^\s*(?:namespace|class|struct|enum|union|extern)\b|=\s*$")
-
-
-def long_functions(text):
-    """(lines, first line) of each function, of its signature and body; lambdas and local classes count as part of theirs."""
-    code = LITERAL_OR_COMMENT.sub(lambda m: "\n" * m.group(0).count("\n"), text)
-    code = re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", lambda m: "\n" * m.group(0).count("\n"), code, flags=re.MULTILINE)
-    found, header, function, depth = [], 0, None, 0
-    for at, c in enumerate(code):
-        if c == "{":
-            if function is None and "(" in code[header:at] and not NO_FUNCTION.search(code[header:at]):
-                begin = header + len(code[header:at]) - len(code[header:at].lstrip())
-                function, depth = begin, 0
-            depth += function is not None
-        elif c == "}" and function is not None:
-            depth -= 1
-            if depth == 0:
-                found.append((code.count("\n", function, at) + 1, code.count("\n", 0, function) + 1))
-                function = None
-        if c in "{};" and function is None:
-            header = at + 1
-    return found
-
-
-def comment_lines(text):
-    return [m.group(0)[2:].strip() for m in LITERAL_OR_COMMENT.finditer(text) if m.group(0).startswith("//")]
-
-
-WORDS = re.compile(r"\b(?:nobody|whoever|somebody|who|alike|for ever|in front of)\b", re.IGNORECASE)
-
-
 def house(sources, report):
     """The figures of rooms, functions and words."""
     sharding = [p for p in sources if re.fullmatch(r"frontend/sharding/[^/]+", p)]
@@ -143,16 +110,16 @@ def house(sources, report):
     private_at = [p for p, (_, code) in sources.items() if re.search(r"\bsize_t at\(int ", code)]
     report.row("private at(int)", "0", len(private_at), private_at)
     functions = [(lines, f"{path}:{line}") for path, (text, _) in sources.items() if path.endswith((".cc", ".h", ".cu"))
-                 for lines, line in long_functions(text)]  # fmt: skip
+                 for lines, line in cpp_text.long_functions(text)]  # fmt: skip
     for limit, asked in ((60, "at most 30"), (100, "at most 1")):
         above = sorted((f for f in functions if f[0] > limit), reverse=True)
         report.row(f"functions of more than {limit} lines", asked, len(above), [f"{lines:4} {where}" for lines, where in above])
     long = [f"{path}:{k}" for path, (text, _) in sources.items() for k, line in enumerate(text.splitlines(), 1) if len(line) > 110]
     report.row("lines of more than 110 columns", "0", len(long), long)
-    comments = [line for path, (text, _) in sources.items() if not path.endswith(".py") for line in comment_lines(text)]
+    comments = [c.text for path, (text, _) in sources.items() if not path.endswith(".py") for c in cpp_text.comments(text)]
     report.row("comment lines that begin with \"Of \"", "below 15", sum(line.startswith("Of ") for line in comments))
     report.row("comment lines that begin with \"What \"", "below 60", sum(line.startswith("What ") for line in comments))
-    report.row("nobody, whoever, somebody, who, ... in comments", "below 15", sum(len(WORDS.findall(line)) for line in comments))
+    report.row("nobody, whoever, somebody, who, ... in comments", "below 15", sum(len(cpp_text.WORDS.findall(line)) for line in comments))
     readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
     report.row("lines of README", "at most 120", len(readme))
     cells = [cell.strip() for line in readme if line.startswith("|") for cell in line.strip("|").split("|")]

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Names every tracked C++ or CUDA file that clang-format 14 would change. With --fix it changes them.
+# Names every tracked C++ or CUDA file that clang-format 14 would change, and every comment that breaks the rules of docs/style.md.
+# With --fix it formats the files.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 formatter=$(command -v clang-format-14 || command -v clang-format || true)
@@ -27,3 +28,4 @@ if [ ${#bad[@]} -gt 0 ]; then
   echo "fix: scripts/format_check.sh --fix"
   exit 1
 fi
+exec scripts/check_comments.py
