@@ -1,9 +1,9 @@
-// Published auto-sharding problems (google/iopddl, the contest of ASPLOS and EuroSys 2025), solved by the search that chooses
-// how to split a model: cost, bound and time on one thread, as Markdown.
+// Solves published auto-sharding problems (google/iopddl, the contest of ASPLOS and EuroSys 2025) with the
+// search that chooses how to split a model. Prints cost, bound and time on one thread as Markdown.
 //   auto_parallel_bench FILE.json... [--budget CELLS]
 //   auto_parallel_bench MODEL.onnx... --ranks 2,4,8 [--mesh dp=2,tp=4]... [--machine NAME] [--dim NAME=SIZE]
-// A file holds one problem in the contest's form: nodes with an interval of life, costs and usages per strategy; edges with
-// costs per combination; a limit of what may be in use at once.
+// A file holds one problem in the contest's form: nodes with an interval of life, costs and usages per
+// strategy; edges with costs per combination; a limit on what may be in use at once.
 #include <fmt/format.h>
 #include <time.h>
 
@@ -57,7 +57,7 @@ Problem read_problem(const std::string& file) {
       problem.edges.push_back({ends[0].get<int>(), ends[1].get<int>(), std::move(costs)});
     }
   }
-  // What is alive together is largest before an end that follows a begin: one row for each such moment.
+  // Live memory has its local maxima just before an end that follows a begin: one row for each such moment.
   struct Event {
     std::int64_t time;
     bool begins;
@@ -114,8 +114,9 @@ struct Stage {
   std::vector<double> processor, seconds;
 };
 
-// A model's plans and bounds on some meshes, without reading the model: all of them together, or those of one axis, and those of several
-// axes with as many ranks, as --devices does; bounds that are known of those before need not be reached again. Each turn reads the model
+// Searches a model's plans and bounds on some meshes, without timing the import. Either all meshes are
+// searched together, or in stages, as --devices does: one-axis meshes, then those of several axes with equal
+// numbers of ranks. A stage need not reach bounds that earlier stages found. Each turn imports the model
 // again.
 void search_model(const std::string& file, const std::vector<Mesh>& meshes, bool at_once,
                   const std::string& machine, const std::vector<std::string>& dims, bool split_caches,

@@ -11,7 +11,7 @@
 //   copies      inputs and outputs are ordinary memory, as MPI has them
 //   MPI         the blocking call on ordinary memory
 // Each takes two inputs in turn, like a program that writes one while the other is under way. It is timed
-// once with inputs that nobody writes between calls, and once with a producer that writes the whole input
+// once with inputs that nothing writes between calls, and once with a producer that writes the whole input
 // before each call (its time counts: the lines that it takes back from a peer's cache are part of the price).
 // The tables show medians over the rounds of the slowest rank's time for one call. A size is that of the
 // larger buffer: all gathered data, all data that is scattered. The root of a broadcast alternates, and a
@@ -139,10 +139,10 @@ void call_mpi(CollectiveKind kind, size_t count, int turn, float* input, float* 
   }
 }
 
-// What a person writes with MPI-3 alone where the data may be born in shared memory.
+// A hand-written MPI-3 alternative for data that may be produced in shared memory.
 class Windows {
  public:
-  // Of each rank: two inputs and an output, `floats` each.
+  // Allocates two inputs and an output of `floats` each for every rank.
   explicit Windows(size_t floats) : floats_(floats) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
@@ -261,8 +261,8 @@ struct Contestant {
   std::function<float*(int turn)> input;  // of this rank
 };
 
-// As the kernel before a collective does it: every element, then the call. What a rank only receives into is
-// left alone.
+// Writes every element of the input, as the kernel before a collective does. Ranks that only receive write
+// nothing.
 void produce(const Contestant& contestant, CollectiveKind kind, size_t count, int turn, int rank, int ranks) {
   const bool of_root = kind == CollectiveKind::broadcast || kind == CollectiveKind::send;
   if (of_root && rank != turn % (kind == CollectiveKind::send ? 2 : ranks)) return;
@@ -369,7 +369,7 @@ std::string mpi_setting(const char* wanted) {
   return value;
 }
 
-// What the figures depend on beside the machine.
+// Prints the conditions, beside the machine, that the figures depend on.
 void print_conditions(const World& world) {
   char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
@@ -386,7 +386,7 @@ void print_conditions(const World& world) {
       CPU_COUNT(&allowed), ::sysconf(_SC_NPROCESSORS_ONLN));
 }
 
-// What is compared, two and two: data in shared memory, ordinary memory.
+// The contestants, compared in pairs: data in shared memory, then data in ordinary memory.
 enum : size_t { kNoCopies, kWindows, kCopies, kMpi, kContestants };
 
 struct Lost {

@@ -166,7 +166,7 @@ class Program {
   }
 };
 
-// Of this thread: the same beside other programs as on an idle machine, nearly.
+// Processor time of this thread: nearly the same beside other programs as on an idle machine.
 double processor_ms() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

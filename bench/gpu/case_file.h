@@ -5,13 +5,15 @@
 //   about collective f32 2 1e-05              kind, dtype, ranks, tolerance
 //   work 4096 0                               least bytes moved in a step, flops
 //   dims 5
-//   image weights 0 -1 640 0123...            what, index, rank (-1: all), bytes, checksum (0: not checked); its pieces follow
+//   image weights 0 -1 640 0123...            what, index, rank (-1: all), bytes, checksum (0: not
+//                                             checked); its pieces follow
 //   generate 64 f32 128 scaled -3 77          offset, dtype, count, kind, parameter, seed
 //   stored 0 64 4096                          offset, bytes, offset in cases.data
-//   expected 0 0 f32 35 1 8192                output, rank, dtype, elements, every how many are stored, offset in cases.data
+//   expected 0 0 f32 35 1 8192                output, rank, dtype, elements, every how many are stored,
+//                                             offset in cases.data
 //
-// Generated elements are a function of seed and index in integers, then exact in every element type, so they have the same bits
-// on every machine.
+// Generated elements are a function of seed and index in integers, then exact in every element type, so they
+// have the same bits on every machine.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +37,8 @@ struct Piece {
   // generated
   rt::DType dtype = rt::DType::f32;
   uint64_t count = 0, seed = 0;
-  std::string
-      kind;  // integers: -3..3 without 0; below: 0..parameter-1; scaled: within 2^parameter; positive: and above 0
+  // integers: -3..3 without 0; below: 0..parameter-1; scaled: within 2^parameter; positive: and above 0
+  std::string kind;
   int64_t parameter = 0;
 };
 inline constexpr uint64_t kNotChecked = 0;  // a checksum: of inputs that no expected output was computed from

@@ -1,4 +1,5 @@
-// The CUDA runtime and NCCL, of the toolkit or of the emulated device, and the errors of their calls as exceptions.
+// The CUDA runtime and NCCL, of the toolkit or of the emulated device, and the errors of their calls as
+// exceptions.
 #pragma once
 
 #ifdef BRAID_EMULATED_DEVICE
@@ -14,7 +15,7 @@
 
 namespace braid::gpu_bundle {
 
-// What this machine cannot run, as opposed to what it runs wrongly.
+// Thrown when this machine cannot run a case, as opposed to running it wrongly.
 struct Skipped : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

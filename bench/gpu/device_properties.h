@@ -1,4 +1,5 @@
-// What the device says of itself, of which the part "gpu" of a machine description is made (analysis/costs/gpu_description.h).
+// Properties that the device reports: the source of the part "gpu" of a machine description
+// (analysis/costs/gpu_description.h).
 #pragma once
 
 #include <cstdint>
@@ -6,8 +7,8 @@
 
 namespace braid::gpu_bundle {
 
-// A JSON object: name, capability, bytes of memory, and one entry per row of the table in device_properties.cc. Of the current device;
-// empty on the emulated one.
+// Returns a JSON object of the current device: name, capability, bytes of memory, and one entry per row of
+// the table in device_properties.cc. Empty on the emulated device.
 std::string device_properties_json();
 
 struct L2Memory {

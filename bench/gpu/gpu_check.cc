@@ -1,15 +1,20 @@
 // Runs the cases of a GPU bundle. gpu_check.py calls it and collects what it prints.
 //
 //   gpu_check list                                  a line per case: id, library, kind, dtype, ranks
-//   gpu_check run [--graph|--processes] ID...       prints "BEGIN id", then "END id pass|fail|skip: why" for each
-//   gpu_check time [--repeat N] ID                  one line of JSON: medians of CUDA events, enqueued and from a graph
-//   gpu_check step ID                               two steps, the second for a profiler (cudaProfilerStart to cudaProfilerStop)
-//   gpu_check machine                               one line of JSON: device, its properties, versions, copy bandwidth, peaks of products
+//   gpu_check run [--graph|--processes] ID...       prints "BEGIN id", then "END id pass|fail|skip: why",
+//                                                   for each
+//   gpu_check time [--repeat N] ID                  one line of JSON: medians of CUDA events, enqueued and
+//                                                   from a graph
+//   gpu_check step ID                               two steps, the second for a profiler (cudaProfilerStart
+//                                                   to cudaProfilerStop)
+//   gpu_check machine                               one line of JSON: device, its properties, versions,
+//                                                   copy bandwidth, peaks of products
 //
-// With --graph the step runs once, then from a CUDA graph, and the outputs of the replay count. Ranks are threads with a device
-// each, or with --processes processes that share one GPU and speak NCCL over sockets. Timed and profiled steps are enqueued without the
-// program's own graphs, and inputs and outputs take turns in timings (rotation.h).
-// It reads cases.txt and cases.data in the working directory, and libraries beside itself. Exit status 0: nothing failed.
+// With --graph the step runs once, then from a CUDA graph, and the outputs of the replay count. Ranks are
+// threads with a device each, or with --processes processes that share one GPU and use NCCL over sockets.
+// Timed and profiled steps are enqueued without the program's own graphs, and inputs and outputs take turns
+// in timings (rotation.h). It reads cases.txt and cases.data in the working directory, and libraries beside
+// itself. Exit status 0: nothing failed.
 #include <dlfcn.h>
 
 #include <cstdio>

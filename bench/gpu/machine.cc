@@ -17,8 +17,9 @@ constexpr size_t kCopied = size_t{1} << 30;
 constexpr int64_t kSide = 8192;
 constexpr size_t kGenerated = size_t{1} << 26;  // made on the host, then repeated
 
-// Close to normal, with the standard deviation 1 and |x| < 3.5: a sum of four uniform numbers. Constant bytes would be no measure: fewer
-// transistors switch, so that the chip draws less power and keeps a higher clock than with real numbers.
+// Close to normal, with the standard deviation 1 and |x| < 3.5: a sum of four uniform numbers. Constant bytes
+// would be no measure: fewer transistors switch, so that the chip draws less power and keeps a higher clock
+// than with real numbers.
 float normal_number(uint64_t index) {
   const uint64_t bits = random_bits(1, index);
   const uint64_t sum =

@@ -14,11 +14,12 @@ struct Times {
 };
 std::string to_json(const Times& times);
 
-// Each of `repeat` calls of `enqueue` between two events of its own, after a tenth as many for warming up. Not on the emulated
-// device, whose time is no time.
+// Times each of `repeat` calls of `enqueue` between two events of its own, after a tenth as many warm-up
+// calls. Not for the emulated device, whose time is no time.
 Times time_on(cudaStream_t stream, int repeat, const std::function<void()>& enqueue);
 
-// Prints device, versions, the bandwidth of a copy and the peak of matrix products as JSON. On the emulated device without times.
+// Prints device, versions, the bandwidth of a copy and the peak of matrix products as JSON. On the emulated
+// device without times.
 int print_machine();
 
 }  // namespace braid::gpu_bundle

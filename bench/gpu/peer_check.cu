@@ -1,8 +1,9 @@
-// Kernels that read peers' memory, with two ranks on one GPU and without NCCL's communicators, which refuse that: the kernels get
-// the addresses of two segments in one allocation, 4 GiB apart, as NCCL would map them for two ranks.
+// Kernels that read peers' memory, with two ranks on one GPU. NCCL's communicators refuse that, so the
+// kernels get the addresses of two segments in one allocation, 4 GiB apart, as NCCL would map them for two
+// ranks.
 //
-// Both kernels have at most 24 blocks, so that they run at once; each waits for the other's flags. Prints a line per kernel, type
-// and size, as gpu_check does.
+// Both kernels have at most 24 blocks, so that they run at once; each waits for the other's flags. Prints a
+// line per kernel, type and size, as gpu_check does.
 #define BRAID_PEER_ACCESS
 #include <chrono>
 #include <cstdio>
@@ -22,7 +23,7 @@ constexpr int kRanks = 2;
 constexpr size_t kApart = size_t{4} << 30, kSegment = size_t{64} << 20, kFlags = 0;
 constexpr uint64_t kInput = 1 << 20, kOutput = uint64_t{32} << 20;
 
-// What both ranks have of one GPU.
+// The resources that both ranks share on one GPU.
 struct Pair {
   char* base = nullptr;
   int* abandoned = nullptr;
@@ -47,7 +48,7 @@ struct Pair {
     return out;
   }
 
-  // Waits at most 20 seconds; then tells the kernels that nobody comes.
+  // Waits at most 20 seconds; then tells the kernels to give up.
   void wait() {
     for (int k = 0; k < 20'000; ++k) {
       bool done = true;

@@ -1,5 +1,5 @@
-// Ranks as processes that share one GPU. NCCL refuses two ranks on one device of a host; with an NCCL_HOSTID each they count as
-// ranks of different hosts and speak over sockets of the loopback interface.
+// Ranks as processes that share one GPU. NCCL refuses two ranks on one device of a host; with an NCCL_HOSTID
+// each they count as ranks of different hosts and speak over sockets of the loopback interface.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace braid::gpu_bundle {
 
-// Forks before anything of CUDA is called, so this process must not have used the device. Throws the first error of a rank; all
-// are killed if they are not done after two minutes.
+// Forks before any CUDA call, so this process must not have used the device. Throws the first error of a
+// rank; all are killed if they are not done after two minutes.
 void run_processes(int ranks, const std::function<void(int rank, const ncclUniqueId&)>& rank);
 
 }  // namespace braid::gpu_bundle

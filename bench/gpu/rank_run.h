@@ -13,8 +13,8 @@ namespace braid::gpu_bundle {
 
 class RankRun {
  public:
-  // Creates the instance and prepares it; the current device is used. `data` is the path of cases.data. `graphs` is that of
-  // BraidCudaCreateInfo: -1 enqueues each step.
+  // Creates the instance and prepares it on the current device. `data` is the path of cases.data. `graphs` is
+  // that of BraidCudaCreateInfo: -1 enqueues each step.
   RankRun(const Case& c, const BraidCudaProgram& program, const std::string& data, int rank, ncclComm_t comm,
           int graphs = 0);
   ~RankRun();
@@ -25,7 +25,7 @@ class RankRun {
   void wait();                 // until all steps are done, or 120 seconds
   // The same step from a CUDA graph of this copy: captured at the first call. Not on the emulated device.
   void replay(size_t copy = 0);
-  // Restores the inputs that a step writes, and fills the outputs with other bytes. Of all copies.
+  // Restores the inputs, which a step may write, and fills the outputs with other bytes, in all copies.
   void reset();
   // Throws if an output of the first copy differs from what is expected.
   void compare();

@@ -1,9 +1,10 @@
-// How many copies of inputs and outputs the steps of a timing take in turn, so that a step does not find in L2 what the step before has
-// left there. rotation.py has the rule for PyTorch; a test holds the two against each other.
+// How many copies of inputs and outputs the steps of a timing take in turn, so that no step finds in L2 the
+// data of the step before. rotation.py has the rule for PyTorch; a test holds the two against each other.
 //
 //   fixed + copies * rotated >= kL2Multiple * L2
 //
-// `fixed` are the bytes of weights, of which there is one copy as in real use, `rotated` those of inputs and outputs.
+// `fixed` is the size of the weights, which have one copy as in real use; `rotated` is that of inputs and
+// outputs.
 #pragma once
 
 #include <algorithm>

@@ -114,7 +114,7 @@ std::optional<Result> run(const Scheduler& scheduler, ir::Schedule schedule,
 std::int64_t resident_alone(const Scheduler& scheduler, ir::Schedule& input,
                             std::shared_ptr<const CostModel> costs, Time input_bound) {
 #ifdef __GLIBC__
-  malloc_trim(0);  // what this process has freed is nobody's need
+  malloc_trim(0);  // returns memory that this process has freed
 #endif
   int ends[2];
   if (pipe(ends) != 0) throw std::runtime_error("cannot make a pipe");

@@ -41,8 +41,8 @@ struct GraphResults {
 
 // Columns that are equal on every run.
 std::string schedule_table(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs);
-// What the scheduler of kind `own` reaches: gap over the graphs that leave room, and how it stands to the
-// rivals.
+// Summarises the scheduler of kind `own`: its gap over the graphs that leave room, and how it compares with
+// its rivals.
 std::string summary(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs);
 // Seconds per scheduler and graph.
 std::string time_table(const std::vector<Scheduler>& schedulers, const std::vector<GraphResults>& graphs);

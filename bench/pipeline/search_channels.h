@@ -1,4 +1,4 @@
-// What queues cost a searched schedule: the model lets transfers pass each other freely.
+// Measures how much queues lengthen a searched schedule: the model lets transfers pass each other freely.
 #pragma once
 
 #include <cstdint>

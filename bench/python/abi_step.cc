@@ -1,5 +1,6 @@
-// abi_step FOLDER NAME STEPS: the median time of a step through the C ABI, in nanoseconds, of the program NAME in FOLDER.
-// For programs without weights and arena, with one input and one output of at most 4096 bytes.
+// abi_step FOLDER NAME STEPS: prints the median time of a step through the C ABI, in nanoseconds, of the
+// program NAME in FOLDER. For programs without weights and arena, with one input and one output of at most
+// 4096 bytes.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

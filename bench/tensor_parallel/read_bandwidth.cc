@@ -1,6 +1,6 @@
-// How fast one core reads memory, and two at once: what bounds a step that reads every weight once, however
-// many ranks share the work. Prints gigabytes per second, "ONE TWO": of the way of reading that is the fastest for one and of that which
-// is the fastest for two, medians over alternating rounds.
+// Measures how fast one core, and two at once, read memory: the bound of a step that reads every weight once,
+// however many ranks share the work. Prints gigabytes per second, "ONE TWO": the fastest way of reading for
+// one core, and the fastest for two; medians over alternating rounds.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -16,8 +16,9 @@ constexpr int kRounds = 3;
 
 using Words = std::vector<std::uint64_t>;
 
-// So many streams side by side, a cache line of each in turn, asked for so many bytes ahead (0: not at all). How many lines a core keeps
-// on their way depends on both, and which is best on the processor: a program must not read faster than what is called the limit.
+// Reads kStreams streams side by side, a cache line of each in turn, prefetching kAhead bytes ahead (0: no
+// prefetch). Both numbers decide how many lines a core keeps in flight, and the best ones depend on the
+// processor. The fastest pair counts, since no program may read faster than the limit that is printed.
 template <std::size_t kStreams, std::size_t kAhead>
 std::uint64_t read(const Words& words) {
   constexpr std::size_t kLine = 64 / sizeof(std::uint64_t);
@@ -41,7 +42,7 @@ using Read = std::uint64_t (*)(const Words&);
 constexpr Read kWays[] = {read<1, 0>, read<1, 1024>, read<1, 2048>, read<2, 0>, read<2, 1024>, read<2, 2048>,
                           read<4, 0>, read<4, 1024>, read<4, 2048>, read<8, 0>, read<8, 1024>, read<8, 2048>};
 
-// Of all readers together.
+// The bandwidth of all readers together.
 double gigabytes_per_second(Read read, const std::vector<Words>& memory, std::size_t readers) {
   std::vector<std::uint64_t> results(readers);
   const auto begin = std::chrono::steady_clock::now();

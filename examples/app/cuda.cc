@@ -1,5 +1,5 @@
-// Runs the layer as a CUDA program on tensors that the application keeps on the device, on a stream of its own. From
-// host memory, and for several ranks, runtime/cuda_host.h does all of this.
+// Runs the layer as a CUDA program on tensors that the application keeps on the device, on a stream of its
+// own. From host memory, and for several ranks, runtime/cuda_host.h does all of this.
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -36,7 +36,7 @@ class Layer {
            good(program_.create(&info, &instance_)) && good(program_.prepare(instance_, &batch));
   }
 
-  // Of what was prepared. Only the last line waits for the device.
+  // Runs a step for the batch that make() prepared. Only the last line waits for the device.
   bool run(const std::vector<float>& x, std::vector<float>* y) {
     const void* inputs[] = {x_};
     void* outputs[] = {y_};

@@ -33,7 +33,7 @@ std::string refuses(const braid::ir::Graph& graph, const braid::ir::ExternKernel
   return {};
 }
 
-// What it means: the interpreter computes it, and folds constants with it.
+// The op's semantics: the interpreter computes it, and folds constants with it.
 void interpret(ExternCall& call) {
   const auto& kernel = *call.op.as<braid::ir::ExternKernel>();
   const bool descending = std::get<std::int64_t>(kernel.attributes.at("descending")) != 0;
@@ -46,14 +46,14 @@ void interpret(ExternCall& call) {
               [&](float a, float b) { return before(a, b, descending); });
 }
 
-// What schedulers take it to cost, beside the bytes of its operands: n log n comparisons.
+// The cost that schedulers assume beside the bytes of its operands: n log n comparisons.
 double flops(const ExternShapes& shapes) {
   double count = 1;
   for (std::int64_t size : shapes.reads[0]) count *= static_cast<double>(size);
   return count * std::log2(std::max<double>(2, static_cast<double>(shapes.reads[0].back())));
 }
 
-// What a program for the CPU calls.
+// The function that a CPU program calls.
 constexpr const char* kCpuSource = R"(#include <algorithm>
 
 static const char* row_sort(const BraidExternCall* call) {
@@ -74,7 +74,8 @@ static const char* row_sort(const BraidExternCall* call) {
 }
 )";
 
-// What a CUDA program calls. Each thread counts how many elements of its row come before its own.
+// The function that a CUDA program calls. Each thread counts how many elements of its row come before its
+// own.
 constexpr const char* kCudaSource =
     R"(__device__ inline bool row_sort_before(float a, float b, bool descending) {
   if (a != a || b != b) return a == a && b != b;
