@@ -19,7 +19,7 @@ int below(int bound, std::mt19937_64& random) {
   return static_cast<int>(random() % static_cast<std::uint64_t>(bound));
 }
 
-// Some are touched by nobody, or are alive at both ends.
+// Draws tenants at random. Some are used by no node, or are alive before the first node or after the last.
 LiveBytes any_memory(int nodes, std::mt19937_64& random) {
   IdVector<TenantId, LiveTenant> tenants(first_ids<TenantId>(below(2 * nodes + 1, random)));
   for (LiveTenant& t : tenants) {

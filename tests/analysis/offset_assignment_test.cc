@@ -89,7 +89,8 @@ TEST(OffsetAssignment, RandomBlocksNeverOverlapAndNeverNeedMoreThanTheirSum) {
   }
 }
 
-// The longest lifetimes or the largest areas first, each at the lowest of all ends of blocks at which it fits.
+// Places the longest lifetimes or the largest areas first, each at the lowest end of a placed block (or 0) at
+// which it fits.
 Assignment lowest_by_hand(const std::vector<Block>& blocks, std::int64_t alignment, bool by_area) {
   const auto bytes = [&](std::size_t b) { return round_up(blocks[b].bytes, alignment); };
   const auto weight = [&](std::size_t b) {
@@ -125,7 +126,7 @@ TEST(OffsetAssignment, TheFirstRoundPutsEachBlockAsLowAsPossible) {
     const std::uint64_t seed = test::first_seed() + static_cast<std::uint64_t>(i);
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
-    // Of few steps many blocks are alive at the same time, of many steps few are: two ways of looking.
+    // With few steps many blocks are alive at the same time, with many steps few are: two search strategies.
     const int steps = i % 2 == 0 ? 20 : 2000;
     std::vector<Block> blocks;
     for (int n = 0; n < 80; ++n) {

@@ -77,9 +77,9 @@ ProcessResult run(int out, const std::vector<std::string>& arguments, const std:
                   const std::vector<std::string>& environment, const std::function<void(int)>& meanwhile,
                   std::chrono::seconds limit) {
   const Folder folder;
-  // Tests start programs from several threads: the child may not allocate, as another thread may have held the
-  // allocator's lock when it was made. So all that it needs is made before.
-  // CUDA programs run emulated, whatever this machine has.
+  // Tests start programs from several threads. The child must not allocate, since another thread may have
+  // held the allocator's lock at the fork, so everything it needs is built before. CUDA programs run
+  // emulated, whatever this machine has.
   std::vector<std::string> changes = {"BRAID_CXXFLAGS=-O0", "CUDA_VISIBLE_DEVICES="};
   changes.insert(changes.end(), environment.begin(), environment.end());
   std::vector<std::string> settings = variables(changes);

@@ -18,7 +18,8 @@ struct ProcessResult {
   std::string err;
 };
 
-// How long a run may take; then it is ended with all that it has started, and the test fails. Never reached by what works.
+// How long a run may take; after that it is ended together with everything it started, and the test fails.
+// Working runs never reach this limit.
 inline constexpr std::chrono::seconds kMostSecondsOfARun{200};
 
 // Runs `braid` with these arguments. Host-compiler runs use -O0 (BRAID_CXXFLAGS): speed is not what these
@@ -35,7 +36,7 @@ ProcessResult braid_into(int standard_output, const std::vector<std::string>& ar
 
 // The ids of the processes that a process has started and that still run.
 std::vector<int> children_of(int process);
-// Is there such a process that has not ended? One that has ended may wait for somebody who collects it.
+// Returns whether this process has not ended. A process that has ended may still wait to be collected.
 bool runs(int process);
 
 // A folder that goes with the object.

@@ -1,5 +1,6 @@
-// Walks all commands as a user finds them, from one --help to the next: each has --json, an example, an entry in the
-// completion and a manual page, and ends with a code of the table. A new command is found without a change here.
+// Walks all commands as a user finds them, from one --help to the next. Each has --json, an example, an entry
+// in the completion and a manual page, and ends with a code of the table. New commands are found without a
+// change here.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -24,7 +25,7 @@ Arguments operator+(Arguments a, const Arguments& b) {
   return a;
 }
 
-// What --help says of a command.
+// The parts of a command's --help.
 struct Help {
   std::string text;
   Arguments commands;
@@ -76,7 +77,7 @@ void for_each_leaf(const std::function<void(const Arguments&, const Help&)>& vis
   EXPECT_GT(leaves, 15);
 }
 
-// What is required, with files that are missing.
+// Returns all required arguments, naming files that are missing.
 Arguments missing_files(const Help& help, const Folder& folder) {
   Arguments arguments;
   for (std::size_t k = 0; k < help.positionals.size(); ++k) arguments.push_back(folder / "missing.onnx");

@@ -151,7 +151,7 @@ TEST(Compile, ALibraryIsBuiltOncePerSourceFlagsAndProcessor) {
   EXPECT_EQ(builds("b", {}, "-O0"), 1u);
   EXPECT_EQ(builds("a", {}), 0u);
   EXPECT_EQ(fs::status(folder / "a/twice.so").permissions(), fs::status(folder / "b/twice.so").permissions());
-  // What the linker may find elsewhere is not known.
+  // Files that the linker may find elsewhere are unknown, so such builds are not cached.
   for (const std::string flags : {"-O1 -Wl,-soname,x", "-O1 -lm", "-O1 -L."}) {
     EXPECT_EQ(builds("c", {}, flags), 1u) << flags;
     EXPECT_EQ(builds("c", {}, flags), 1u) << flags;
@@ -426,7 +426,7 @@ output %y
   EXPECT_THAT(result.err, HasSubstr("late.braid"));
 }
 
-// What the manifest would tell callers of it.
+// Parts that the manifest could not describe truthfully to callers.
 TEST(Compile, PartsThatCannotBeAreTheUsersError) {
   const Folder folder;
   const auto compiled = [&](const std::string& mesh, const std::string& input, const std::string& output) {

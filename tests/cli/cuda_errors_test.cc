@@ -1,4 +1,4 @@
-// What is wrong with a run is the same error with both targets: number, text and exit code.
+// A faulty run gives the same error with both targets: number, text and exit code.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -71,7 +71,7 @@ TEST(CudaErrors, AreThoseOfACpuProgram) {
   }
 }
 
-// The folder of a program that is compiled for one run is nobody's business.
+// Users need not know the folder of a program that is compiled for one run.
 TEST(CudaErrors, DoNotNameTemporaryFolders) {
   const Folder folder;
   const std::string model = folder.file("sizes.braid", kModel);

@@ -1,8 +1,9 @@
-// Given to the host compiler with -include: a CUDA program one of whose ranks comes to grief at a call of NCCL's.
+// Given to the host compiler with -include: a CUDA program with one rank that fails at a call of NCCL's.
 //
-// BRAID_TEST_NCCL_FAULT=KIND:R:N: at its call number N (from 1) rank R is killed (kill), stopped (stop), does not go on
-// (hang), or asks for fewer elements than the others (disagree). With `stall` its device never comes to that call, while the
-// host goes on: at call 1, which is in `create`, to the first step; at call 2 to the first collective.
+// BRAID_TEST_NCCL_FAULT=KIND:R:N: at its call number N (from 1) rank R is killed (kill), stopped (stop), does
+// not go on (hang), or asks for fewer elements than the others (disagree). With `stall` the host goes on, but
+// the device never reaches that call. Call 1 is in `create`: the device then never reaches the first step; at
+// call 2 it never reaches the first collective.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,8 +53,8 @@ inline bool stalls_at(int call) {
   return planted() && strcmp(kind, "stall") == 0 && rank == victim && at == call && calls == 1;
 }
 
-// A step on the instance's own streams begins with an event on the one that computes, for which the one that communicates
-// waits.
+// A step on the instance's own streams begins with an event on the compute stream, for which the
+// communication stream waits.
 inline cudaError_t event_record(cudaEvent_t event, cudaStream_t stream) {
   if (stalls_at(1)) stall(stream);
   return cudaEventRecord(event, stream);
@@ -64,7 +65,7 @@ inline cudaError_t stream_wait_event(cudaStream_t stream, cudaEvent_t event, uns
   return e;
 }
 
-// What follows a collective on its stream.
+// Stalls the stream after the collective that precedes call `at`.
 inline ncclResult_t group_end() {
   const ncclResult_t e = ncclGroupEnd();
   if (!planted() || strcmp(kind, "stall") != 0 || rank != victim || calls < 2 || calls != at - 1) return e;

@@ -1,5 +1,5 @@
-// Given to the host compiler with -include: a CUDA program that launches a kernel which is wrong before each of its own, or
-// leaves out a wait.
+// Given to the host compiler with -include: a CUDA program that launches a faulty kernel before each of its
+// own, or leaves out a wait.
 //
 // BRAID_TEST_KERNEL_FAULT=KIND:R names the fault and the rank that commits it.
 #include <stdio.h>
@@ -77,7 +77,7 @@ inline cudaError_t stream_wait_event(cudaStream_t stream, cudaEvent_t event, uns
   return cudaStreamWaitEvent(stream, event, flags);
 }
 
-// Of host code, which ranks that are threads share.
+// A global of host code, which ranks that run as threads share.
 inline int steps = 0;
 inline void count_step() {
   if (getenv("BRAID_TEST_SHARED_COUNTER") != nullptr) ++steps;

@@ -1,5 +1,5 @@
-// CUDA programs whose kernels fault, touch the host's memory or never end, or whose steps are not joined with their caller's
-// stream: each command says so by name, in time, however ranks are run.
+// CUDA programs whose kernels fault, touch the host's memory or never end, or whose steps are not joined with
+// their caller's stream. Each command reports this by name, in time, however ranks are run.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -15,14 +15,14 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Of a run, with the build if it is the first.
+// The limit of one run, with the build if it is the first.
 constexpr std::chrono::seconds kLimit{120};
 
 const std::string kCompiler =
     "CXX=c++ -I" BRAID_SOURCE_DIR " -DBRAID_EMULATED_DEVICE -include " BRAID_SOURCE_DIR
     "/tests/cli/cuda_kernel_fault.h";
-// Of processor time. Ranks that wait for one another do so in real time, which says nothing on a busy machine, and
-// give up only after BRAID_EMULATED_HANG_MS more.
+// Limits in processor time. Ranks wait for one another in real time, which says nothing on a busy machine, so
+// they give up only after BRAID_EMULATED_HANG_MS more.
 const std::string kThreadLimit = "BRAID_EMULATED_TIMEOUT_MS=500", kBlockLimit = "BRAID_EMULATED_HANG_MS=1000";
 
 std::string twice() {

@@ -1,5 +1,5 @@
-// A CUDA program's rank as one process of several that a launcher started: torchrun's variables on processes of ours, and
-// mpirun where it is. On the emulated device.
+// A CUDA program's rank as one process of several that a launcher started: torchrun's variables on processes
+// of ours, and mpirun where it is installed. On the emulated device.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/socket.h>
@@ -48,7 +48,7 @@ Arguments torchrun(int rank, int port) {
           fmt::format("TORCHELASTIC_RUN_ID={}", port)};
 }
 
-// Both ranks at once. The library is there: building it takes part of nobody's time-out.
+// Runs both ranks at once. The library is built before, so no time-out covers its build.
 struct Ranks {
   ProcessResult first, second;
 };
@@ -96,7 +96,7 @@ TEST(LaunchedCuda, TwoProcessesGiveTheResultsOfBraidRun) {
     });
     EXPECT_EQ(ranks.first.exit_code, 0) << ranks.first.err;
     EXPECT_EQ(ranks.second.exit_code, 0) << ranks.second.err;
-    // What is the same on all ranks is printed once.
+    // Output that is equal on all ranks is printed once.
     EXPECT_THAT(ranks.first.out, HasSubstr("y: f32[2, 3, 6]"));
     EXPECT_THAT(ranks.second.out, Not(HasSubstr("f32")));
     expect_same_outputs(folder);

@@ -1,6 +1,6 @@
-// A rank of a CUDA program, in a process of its own, that is killed, stopped, hangs or disagrees: in each collective, and
-// through every command that starts ranks. The command ends in time, every rank that waits for it names it, and nothing is
-// left behind. scripts/test_deep.sh repeats this.
+// A rank of a CUDA program, in a process of its own, that is killed, stopped, hangs or disagrees: in each
+// collective, and through every command that starts ranks. The command ends in time, every rank that waits
+// for it names it, and nothing is left behind. scripts/test_deep.sh repeats this.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -23,7 +23,8 @@ Arguments operator+(Arguments a, const Arguments& b) {
   return a;
 }
 
-// Of a run: beside the time-outs of the step, of silence and of the parent, the build, if it is the first.
+// The limit of a run: the time-outs of the step, of silence and of the parent, and the build if it is the
+// first.
 constexpr std::chrono::seconds kLimit{120};
 
 int random_below(int n) { return static_cast<int>(std::random_device{}() % static_cast<unsigned>(n)); }
@@ -102,8 +103,8 @@ TEST_P(RankFaultsInCollective, AStoppedRankIsNamedByAllThatWait) {
   expect_named(run_with("stop", GetParam()), kStop, GetParam());
 }
 
-// The process of such a rank lives, answers and has issued as much as the others. Ranks that take no part wait for it at the
-// end. The rank itself says what the others say, if its parent leaves it the time.
+// The process of such a rank lives, answers and has issued as much as the others. Ranks that take no part
+// wait for it at the end. The rank itself says the same as the others, if its parent leaves it the time.
 TEST_P(RankFaultsInCollective, ARankWhoseDeviceStallsIsNamedByAllThatWait) {
   const Collective& collective = GetParam();
   const Struck struck = run_with("stall", collective);

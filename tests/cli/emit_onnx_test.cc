@@ -51,7 +51,7 @@ TEST(EmitOnnx, FilesOfRanksGiveTheSameResults) {
   EXPECT_EQ(run(files, {"--ranks", "2"}, "again"), direct);
 }
 
-// What is written from the files is what they are, even into their own folder.
+// Emitting from emitted files reproduces them, even into their own folder.
 TEST(EmitOnnx, FilesAreWrittenOverThemselves) {
   const Folder folder;
   const std::string files = emit(folder / "out");

@@ -1,5 +1,5 @@
-// Environment variables: an invalid value is an error that names the variable, before anything is written or started; an empty
-// one counts as unset.
+// Environment variables: an invalid value is an error that names the variable, before anything is written or
+// started; an empty one counts as unset.
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
@@ -70,7 +70,7 @@ const Variable kVariables[] = {
 
 class Environment : public ::testing::TestWithParam<Variable> {
  protected:
-  // Of a run whose environment has this value.
+  // Runs the model with this value of the variable in the environment.
   ProcessResult run(const std::string& model, const Folder& folder, const std::string& value) const {
     const Variable& variable = GetParam();
     std::vector<std::string> environment(variable.beside.begin(), variable.beside.end());

@@ -1,5 +1,6 @@
-// Whatever a path leads to, each command answers at once and writes nothing: with a numbered error where it is not what the command reads.
-// (tests/driver/front_doors_test.cc has thousands of small files at the readers themselves.)
+// Whatever a path leads to, each command answers at once and writes nothing. Files that the command does not
+// read give a numbered error. (tests/driver/front_doors_test.cc gives thousands of small files to the readers
+// themselves.)
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 

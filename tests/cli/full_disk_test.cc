@@ -101,7 +101,8 @@ TEST(FullDisk, AClosedOutputIsNotTakenForAFile) {
   EXPECT_EQ(read_text(folder / "out.braid"), braid({"opt", text}).out);
 }
 
-// braid where no file may grow beyond this many blocks of 1024 bytes; what it prints as errors goes through a pipe, which may.
+// Returns the setting for a braid in which no file may grow beyond this many blocks of 1024 bytes. Its
+// standard error goes through a pipe, which has no limit.
 std::string limited_files(const Folder& folder, const std::string& blocks) {
   const std::string path =
       folder.file("limited", "#!/bin/bash\nset -o pipefail\n{ ulimit -f " + blocks +
@@ -122,7 +123,7 @@ TEST(FullDisk, ResultsAppearTogetherOrNotAtAll) {
   EXPECT_EQ(failed.exit_code, 5) << failed.err;
   EXPECT_THAT(failed.err, HasSubstr("BR0010"));
   EXPECT_FALSE(fs::exists(folder / "new")) << "folders that were made for nothing";
-  // What was there stays.
+  // Existing results stay.
   EXPECT_EQ(braid(run).exit_code, 0);
   const std::string before = read_text(folder / "new/er/out/y.npy");
   const std::vector<std::string> names = folder.names();

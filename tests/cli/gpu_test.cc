@@ -1,5 +1,5 @@
-// What braid does where there are GPUs: the driver and nvcc are stand-ins (fake_gpu/), and what they build runs on the
-// emulated device.
+// Runs braid as on a machine with GPUs: the driver and nvcc are stand-ins (fake_gpu/), and the programs that
+// they build run on the emulated device.
 #include <gmock/gmock.h>
 
 #include <sstream>

@@ -1,4 +1,5 @@
-// What nobody means, on the command line and in what it names: an error by the table, in time, and nothing is written.
+// Senseless input, on the command line and in the files that it names: an error by the table, in time, and
+// nothing is written.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <onnx/defs/parser.h>
@@ -220,7 +221,7 @@ TEST(Hostile, SizesWhoseCostsOverflowAreRefusedBySplitting) {
   EXPECT_THAT(result.err, HasSubstr("BR0480"));
 }
 
-// Of an ordinary user; root may read and write everything.
+// Runs as an ordinary user; root may read and write everything.
 TEST(Hostile, FoldersAndFilesWithoutPermissionAreNamed) {
   if (geteuid() == 0 && system("setpriv --reuid 65534 --clear-groups true > /dev/null 2>&1") != 0)
     GTEST_SKIP() << "no setpriv";

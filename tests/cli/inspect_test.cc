@@ -1,4 +1,4 @@
-// braid inspect, explain of a folder, and bounds for dimensions that nobody gave.
+// braid inspect, explain of a folder, and bounds for dimensions that were not given.
 #include <gmock/gmock.h>
 #include <onnx/defs/parser.h>
 #include <onnx/onnx_pb.h>

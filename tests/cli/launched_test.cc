@@ -57,7 +57,7 @@ TEST(Launched, TwoProcessesGiveTheResultsOfBraidRunAndEachWritesItsOwn) {
   const ProcessResult first = ranks[0].get(), second = ranks[1].get();
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(second.exit_code, 0) << second.err;
-  // What is the same on all ranks is printed once.
+  // Output that is equal on all ranks is printed once.
   EXPECT_THAT(first.out, HasSubstr("y: f32[2, 3, 6]\nrank 0: median "));
   EXPECT_THAT(second.out, ::testing::StartsWith("rank 1: median "));
   expect_same_outputs(folder / "got", folder / "want", 2);
@@ -110,8 +110,9 @@ TEST(Launched, EnvironmentVariablesThatMeanNothingAreRefused) {
 }
 
 #ifdef BRAID_MPIEXEC
-// mpirun with arguments of its own; `engine`: shm or mpi. It has a folder of its own: two of Open MPI that begin and end at the
-// same time trip over the one in /tmp, which the one removes while the other makes it.
+// Runs mpirun with these arguments; `engine`: shm or mpi. Each run has a folder of its own: two runs of Open
+// MPI that begin and end at the same time collide over the one in /tmp, which one removes while the other
+// makes it.
 ProcessResult mpirun(const std::vector<std::string>& arguments, const std::string& engine) {
   const Folder session;
   std::vector<std::string> environment = {"BRAID_EXECUTABLE=" BRAID_MPIEXEC, "BRAID_ENGINE=" + engine,

@@ -13,7 +13,8 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-// Two products that pay, and one that is too small to. The second one's weights span more than int8 tells apart.
+// Two products that pay, and one that is too small to. The weights of the second one span more than int8 can
+// tell apart.
 constexpr const char* kThree = R"(graph three
 input %x: f32[64, 256]
 constant %w: f32[256, 256] = splat(0.37)
@@ -141,7 +142,8 @@ output %a
     EXPECT_EQ(checked.exit_code, 0) << checked.out << checked.err;
     EXPECT_EQ(Json::parse(checked.out)["outputs"].size(), 2U);
   }
-  // On a GPU both are too small. Larger ones are products of halves there: one of windows, and two of attention.
+  // On a GPU both are too small. Larger ones are products of halves there: one of windows, and two of
+  // attention.
   const auto on_cuda = [&](const std::string& file) {
     const ProcessResult result = braid({"compile", file, "--emit", "source", "-o", folder / "cuda", "--name",
                                         "others", "--json", "--precision", "bf16", "--target", "cuda"});

@@ -105,7 +105,9 @@ TEST(Predicted, TimesNeedCards) {
   EXPECT_GE(with_card["predicted_us"], greatest);
 }
 
-// Two kernels and a product: times of both kernels and the roofline of the product, by the names that explain uses.
+// Two kernels and a product: times of both kernels and the roofline of the product, by the names that explain
+// uses.
+// that explain uses.
 TEST(Predicted, CostsOfNodesAreReadByExplain) {
   const Folder folder;
   const std::string source = folder.file(

@@ -1,5 +1,5 @@
-// A compiled folder holds one program: whatever ends a compilation, whoever else works in it, and whatever
-// has been done to its files, it runs the old program, the new one, or none.
+// A compiled folder holds one program. Whatever ends a compilation, whatever else works in the folder, and
+// whatever has been done to its files, it runs the old program, the new one, or none.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -314,7 +314,7 @@ TEST_F(ProgramFolder, AKilledCompilationLeavesOneProgramOrARefusal) {
     std::vector<std::string> environment = playing();
     environment.push_back(std::string("LD_PRELOAD=") + BRAID_KILL_AT_CALL);
     environment.push_back("BRAID_TEST_KILL_AT=" + std::to_string(k));
-    const Folder temporary;  // who is killed leaves what is there
+    const Folder temporary;  // a killed process leaves its files there
     environment.push_back("TMPDIR=" + temporary.path().string());
     const ProcessResult killed = compile("3", dir, environment);
     if (killed.exit_code == 0) break;

@@ -1,4 +1,4 @@
-// What run, bench and verify do with inputs and results: drawn inputs, printed values, archives, references.
+// How run, bench and verify treat inputs and results: drawn inputs, printed values, archives, references.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
@@ -57,7 +57,7 @@ TEST(Run, PrintsValues) {
               AllOf(HasSubstr("rank 0 y: f32[4, 16, 6] = [[["), HasSubstr("rank 1 y: ")));
 }
 
-// What the first command writes, the second reads: for one rank and for several.
+// The second command reads the archive that the first one writes: for one rank and for several.
 TEST(Archives, AreWrittenAndRead) {
   const Folder folder;
   write_floats(folder / "x.npy", {2, 2}, {1, 2, 3, 4});
@@ -109,7 +109,7 @@ TEST(Bench, ProfileNamesKernelsWithTheirRoof) {
   ASSERT_EQ(profile["nodes"].size(), 1u);
   EXPECT_EQ(profile["nodes"][0]["name"], "y");
   EXPECT_GT(profile["nodes"][0]["gb_s"], 0);
-  // Of a folder only the times are known.
+  // For a compiled folder only the times are known.
   const ProcessResult program = braid({"bench", twice(), "--repeat", "3", "--profile"});
   EXPECT_THAT(program.out, HasSubstr("compile from the model for GFLOP/s and GB/s"));
 }

@@ -1,4 +1,4 @@
-// A plain model on several ranks: --devices, --tp and --plan, alike in all commands.
+// A plain model on several ranks: --devices, --tp and --plan, with the same meaning in all commands.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -76,7 +76,7 @@ TEST(Split, APlanIsWrittenAndReadByAllCommands) {
   EXPECT_THAT(explained.out, HasSubstr("2 ranks"));
 }
 
-// A step takes and returns the heads of its rank; whoever compares with the plain model is told.
+// A step takes and returns the heads of its rank. Commands that compare with the plain model know this.
 TEST(Split, CachesMayStayInParts) {
   const Folder folder;
   const std::string file = model("transformers/gpt2_decode") + "/model.onnx";
@@ -104,7 +104,8 @@ TEST(Split, CachesMayStayInParts) {
   EXPECT_GT(part, 0);
   EXPECT_EQ(whole, 2 * part);
   EXPECT_EQ(with({"run", file, "--tp", "2", "--split-caches"}).exit_code, 0);
-  // Every rank is given its part of what the plain program is given, and must return its part of what that returns.
+  // Every rank receives its part of the plain program's inputs, and must return its part of that program's
+  // outputs.
   const ProcessResult verified = with({"verify", file, "--tp", "2", "--split-caches"});
   EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
   const ProcessResult tested =
@@ -113,7 +114,8 @@ TEST(Split, CachesMayStayInParts) {
   EXPECT_EQ(with({"verify", file, "--tp", "2"}).exit_code, 0);
 }
 
-// A compiled program says itself what its ranks have, and plain tensors are given to it, drawn for it and compared with it.
+// A compiled program describes the parts of its ranks itself. Plain tensors are given to it, drawn for it and
+// compared with it.
 TEST(Split, ProgramsInPartsTakePlainTensors) {
   const Folder folder;
   const std::string name = "transformers/gpt2_decode", file = model(name) + "/model.onnx";
@@ -160,7 +162,8 @@ TEST(Split, ProgramsInPartsTakePlainTensors) {
   run({"verify", split, "--random", "7", "--reference", folder / "parts"});
 }
 
-// A file of a whole cache is cut, files of parts are taken as they are, and the plain model cannot be compared with these.
+// A file of a whole cache is split, and files of parts are taken as they are; the plain model cannot be
+// compared with these.
 TEST(Split, CachesAreGivenWholeOrInParts) {
   const Folder folder;
   const std::string file = model("transformers/gpt2_decode") + "/model.onnx";
@@ -207,8 +210,8 @@ TEST(Split, CachesAreGivenWholeOrInParts) {
   }
 }
 
-// Limits between what programs take: another limit's plans may need fewer buffers, several readers of one weight are rows of
-// memory, and a pipeline's stages have the limit that was given.
+// Limits between the sizes of programs: the plans of another limit may need fewer buffers, several readers of
+// one weight are rows of memory, and a pipeline's stages have the limit that was given.
 TEST(Split, LimitsOfMemoryThatBind) {
   const Folder folder;
   const std::string prefill = model("transformers/gpt2_static_prefill") + "/model.onnx";
@@ -270,7 +273,7 @@ TEST(Split, PaddingIsNotCompared) {
               HasSubstr("BR0001"));
 }
 
-// What a manifest tells wrongly is not believed.
+// Wrong parts in a manifest are ignored.
 TEST(Split, ManifestsThatTellNoPossiblePartsAreNotBelieved) {
   const Folder folder;
   const std::string file = model("transformers/gpt2_decode") + "/model.onnx", split = folder / "split";
@@ -386,7 +389,7 @@ TEST(Split, ProgramsOfTheSameWeightsAreSplitTogether) {
     const auto other = plans("other", {decode, "--at", "*20", "--with", prefill});
     EXPECT_EQ(one.first, other.second);
     EXPECT_EQ(one.second, other.first);
-    // What one returns the other takes.
+    // The second program takes the caches that the first one returns.
     std::istringstream lines(one.first);
     int caches = 0;
     for (std::string line; std::getline(lines, line);) {

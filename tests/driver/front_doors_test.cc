@@ -1,5 +1,6 @@
-// Small files of every kind at every reader: each answers with a result or a user error, within 2 s of processor time and 300 MB.
-// An empty file, or one without content, is never a result. BRAID_TEST_SEED and BRAID_RANDOM_SCALE as in random_test.cc.
+// Small files of every kind at every reader: each answers with a result or a user error, within 2 s of
+// processor time and 300 MB. An empty file, or one without content, is never a result. BRAID_TEST_SEED and
+// BRAID_RANDOM_SCALE as in random_test.cc.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -108,7 +109,7 @@ std::string content(std::uint64_t seed) {
   return bytes;
 }
 
-// What this process has, and 300 MB.
+// Returns this process's current size plus 300 MB.
 rlim_t most_memory() {
   std::ifstream file("/proc/self/statm");
   rlim_t pages = 0;

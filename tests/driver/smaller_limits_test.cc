@@ -18,7 +18,8 @@ struct Plan {
   std::int64_t counted, takes;
 };
 
-// A search that finds the cheapest of some plans, which are in the order of their times. `careless`: some other one, now and then.
+// A search that finds the cheapest of some plans, which are in the order of their times. `careless`: now and
+// then it finds some other one.
 struct World {
   std::vector<Plan> plans;
   std::int64_t cap = 0;
@@ -128,7 +129,7 @@ TEST(SmallerLimits, BeginWithWhatTheSearchDidNotCount) {
               Optional(920));
 }
 
-// What was found is not the cheapest plan of the limits below it.
+// An unproved plan need not be the cheapest for the limits below it.
 TEST(SmallerLimits, LimitsBelowAPlanThatWasNotProvedStayUnknown) {
   const LimitOutcome outcome = {.found = true, .counted = 10, .missing = 5, .uncounted = 3};
   LimitOutcome proved = outcome;

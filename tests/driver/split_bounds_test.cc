@@ -95,7 +95,7 @@ std::string rotated_layers(int layers, int past, int hidden, int heads) {
                      given, results, weights, nodes, x);
 }
 
-// Random steps over [rows, columns]: products, reductions, halves that change places, what is read later again.
+// Random steps over [rows, columns]: products, reductions, swapped halves, values that are read again later.
 std::string random_steps(unsigned seed, int rows, int columns) {
   std::mt19937 random(seed);
   const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
@@ -141,7 +141,7 @@ std::string random_steps(unsigned seed, int rows, int columns) {
       rows, columns, weights, nodes, made.back(), one_of());
 }
 
-// What is simulated of plans, beside their bounds and those of all plans.
+// Simulates plans and compares them with their own bounds and with the bounds of all plans.
 class Bounded {
  public:
   Bounded(const CompileOptions& options, const char* machine)
@@ -153,7 +153,8 @@ class Bounded {
     joins += static_cast<int>(joins_.size());
   }
 
-  // The cheapest plan and some that no sensible machine would want. `cells`: of the tables of a space that is searched as a whole.
+  // Tries the cheapest plan and some that no sensible machine would want. `cells` limits the tables of a
+  // space that is searched as a whole.
   void try_plans(const split::Mesh& mesh, unsigned seeds, std::size_t cells = std::size_t{1} << 22) {
     using namespace frontend::sharding;
     std::vector<std::pair<std::string, PlanBounds>> tried;
@@ -249,7 +250,8 @@ TEST_F(SplitModel, NoPlanIsFasterThanTheBounds) {
   EXPECT_GT(Bounded::tightest, 0.7);  // a bound that says little would hold as well
 }
 
-// What becomes one kernel on one device may be two in a split program, of which one is cut and the other is whole.
+// A single kernel on one device may become two in a split program, if one part is split and the other is
+// whole.
 TEST_F(SplitModel, NoPlanOfHalvesOfAttentionIsFasterThanTheBounds) {
   using split::Mesh;
   Bounded::reset();
@@ -298,8 +300,8 @@ TEST_F(SplitModel, NoAttentionInANarrowerTypeIsFasterThanTheBounds) {
   }
 }
 
-// Collectives of symmetric memory, of the library's kernels, and of those that passes choose, on machines on which any of them is
-// the fastest.
+// Collectives with symmetric memory, with the library's kernels, and with the kernels that passes choose, on
+// machines on which any of these is the fastest.
 TEST_F(SplitModel, NoKernelOfACollectiveIsFasterThanTheBounds) {
   const std::string text = "g (float[2,64,128] x) => (float[2,64,128] y, float[2,64,512] z) <" +
                            weight("a", 128, 512) + ", " + weight("b", 512, 128) +
@@ -324,8 +326,8 @@ TEST_F(SplitModel, NoKernelOfACollectiveIsFasterThanTheBounds) {
   }
 }
 
-// A program that does less than the model says has no bounds: what is only asked for its sizes, and what has no elements, is not
-// computed.
+// A program that does less than the model says has no bounds: values that are only asked for their sizes, and
+// values without elements, are not computed.
 TEST_F(SplitModel, WhatIsNotComputedHasNoBounds) {
   const std::string cases[] = {
       "g (float[64,256] x) => (float[64,256] y) <" + weight("w", 256, 256) +

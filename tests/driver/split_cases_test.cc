@@ -1,6 +1,8 @@
-// Every operator, split in every way: the cases of ONNX's node suite and random ones (tests/frontend/reference), as the command line asks
-// for splits, and by plans that force each combination of each rule. Whatever is not refused by a numbered error computes what the plain
-// model does, as imported and after all passes. The fast tier takes some cases, the deep one (scripts/test_deep.sh) all.
+// Every operator, split in every way: the cases of ONNX's node suite and random ones
+// (tests/frontend/reference). Splits are requested as on the command line, and by plans that force each
+// combination of each rule. Every split that is not refused by a numbered error computes the same as the
+// plain model, as imported and after all passes. The fast tier takes some cases, the deep one
+// (scripts/test_deep.sh) all.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -71,8 +71,8 @@ TEST_F(SplitModel, LimitsThatOnlySeveralAxesKeep) {
   EXPECT_EQ(lower_split(o, report).graph.ranks, 4);
 }
 
-// The search does not count buffers of collectives. Where they make a plan too large, smaller ones are tried, which the splits of
-// some limits owe to that alone.
+// The search does not count buffers of collectives. Where they make a plan too large, smaller limits are
+// tried; some limits have a split only for that reason.
 TEST_F(SplitModel, SmallerPlansAreTriedWhereBuffersTakeTooMuch) {
   CompileOptions o = options(network(3, 32, 32));
   o.machine = "h100";
@@ -95,7 +95,8 @@ TEST_F(SplitModel, SmallerPlansAreTriedWhereBuffersTakeTooMuch) {
   EXPECT_LT(smaller, limits);
 }
 
-// The number of ranks in the hint is the smallest that is compiled when it is asked for, whatever rounds that takes.
+// The hint's number of ranks is the smallest that compiles when it is requested, however many rounds that
+// takes.
 TEST_F(SplitModel, TheNumberOfRanksThatWouldDoIsTheSmallest) {
   CompileOptions o = options(network(3, 32, 32));
   o.machine = "h100";
@@ -133,7 +134,8 @@ TEST_F(SplitModel, TheNumberOfRanksThatWouldDoIsTheSmallest) {
   EXPECT_GT(smaller, 0);
 }
 
-// What fits on a line of ranks fits on a mesh of several axes: plans that cut the same on all of them take as much.
+// Programs that fit on a line of ranks fit on a mesh of several axes: plans that split the same dimension on
+// all axes take as much memory.
 TEST_F(SplitModel, MeshesHaveAPlanWhereTheirLineHas) {
   CompileOptions o = options(layer(16, 32, 8));
   o.machine = "h100";
@@ -144,7 +146,7 @@ TEST_F(SplitModel, MeshesHaveAPlanWhereTheirLineHas) {
     lower_split(o, report);
     return report.candidates[static_cast<std::size_t>(report.chosen)].bytes;
   };
-  // Each limit is what the plan of the last one does not keep.
+  // Each limit excludes the plan of the limit before.
   std::vector<std::int64_t> limits;
   try {
     for (;;) {
@@ -191,7 +193,7 @@ TEST_F(SplitModel, LargerLimitsHaveAPlanToo) {
   }
 }
 
-// What the readers of a conversion could take instead is priced whatever search has found the plan, or it is said why not.
+// The alternatives to a conversion have a price, or a reason why not, whichever search has found the plan.
 TEST_F(SplitModel, AlternativesUnderLimitsHaveAPriceOrAReason) {
   CompileOptions o = options(network(3, 32, 32));
   o.machine = "h100";

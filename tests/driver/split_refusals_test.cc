@@ -81,8 +81,9 @@ TEST_F(SplitModel, TooManyStepsAreToldANumberThatWouldDo) {
   EXPECT_NO_THROW(lower(o));
 }
 
-// Bounds weigh costs, so that those of a plan may be added up where those of its bounds cannot: then there are none, and the model is
-// split. Only what is too much for the search of plans is refused.
+// Bounds weigh costs, so the sum of a plan's costs may be representable where the sum of its bounds is not.
+// Then there are no bounds, and the model is split all the same. Only costs that are too large for the search
+// of plans are refused.
 TEST_F(SplitModel, BoundsThatCannotBeAddedUpRefuseNoModel) {
   std::string text = network(1, 1, 64);
   for (std::size_t at = 0; (at = text.find("float[1,64]", at)) != std::string::npos;) text[at + 6] = 'n';

@@ -1,4 +1,5 @@
-// Candidates of a split: what is chosen, that plans can be read again, and that results are those of the plain model.
+// Candidates of a split: the choice, plans that can be read again, and results that equal those of the plain
+// model.
 #include "driver/split.h"
 
 #include <fmt/format.h>
@@ -39,7 +40,8 @@ TEST_F(SplitModel, TpObeysAndComputesThePlainModel) {
   }
 }
 
-// Candidates are priced with any bytes in the parts of large weights; what is returned has its own, unless nobody needs them.
+// Candidates are priced with any bytes in the parts of large weights. The returned program has the true
+// bytes, unless o.split.weights is false.
 TEST_F(SplitModel, LargeWeightsAreCutOfTheChosenPlan) {
   CompileOptions o = options(network(2, 3, 128));  // weights of 128 KiB
   const std::vector<ir::Tensor> plain = outputs_of(lower(o), numbers({3, 128}));
@@ -116,7 +118,8 @@ TEST(SplitReport, WhatIsLongerThanUsefulChangesNothing) {
   EXPECT_EQ(report.useful(8, true)->ps, 50);
 }
 
-// Without sizes a candidate that must be longer than the runner-up is not simulated; with sizes, here the same ones, all are.
+// Without sizes a candidate that must be longer than the runner-up is not simulated; with sizes, here equal
+// ones, all are.
 TEST_F(SplitModel, WhatIsNotSimulatedWouldNotBeChosen) {
   int left_out = 0;
   for (const char* machine : {"cpu", "h100"}) {
@@ -190,7 +193,8 @@ TEST_F(SplitModel, PlansWithoutPaddingAreTriedToo) {
   EXPECT_EQ(std::ranges::count_if(report.candidates, without), 0) << to_string(report);
 }
 
-// Rows that are looked up while the program runs are no constants, nor is what is joined with something computed.
+// Rows that are looked up while the program runs are not constants, nor are tensors joined with a computed
+// one.
 TEST_F(SplitModel, OnlyConstantsMoveForNothing) {
   using namespace split;
   const CompileOptions o =
@@ -295,7 +299,7 @@ TEST_F(SplitModel, AMeshIsObeyedAndItsPlanReadAgain) {
   }
 }
 
-// Not every product gains by every axis: where one is better left whole, a mesh finds that without being told.
+// Not every product gains by every axis: if one is better left whole, a mesh finds that by itself.
 TEST_F(SplitModel, NoKeptLineIsFasterThanWhatAMeshChooses) {
   const std::string narrow = fmt::format(
       "g (float[8,128] x) => (float[8,64] y) <{}, {}> {{ m0 = MatMul(x, w0)\n s = Softmax(m0)\n "

@@ -75,7 +75,7 @@ Machine without_contention(Machine m) {
   return m;
 }
 
-// ------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------------------
 // V1: Flux, docs/performance.md. Dense MLP on 8 x L20 (PCIe), fp16, TP 8, M 4096, K 12288, N 49152.
 
 struct FluxRow {
@@ -138,7 +138,7 @@ TEST(Flux, SixteenTilesOverAFasterTransportAreWithinSixPercentOfIt) {
   EXPECT_NEAR(gather.makespan(model).ms() / kGatherGemm.flux_ms, 1, 0.06);
 }
 
-// ------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------------------
 // V2: torchtitan benchmarks, 8 x H100 96 GB per node, one 400 Gb/s card per GPU; sequences of 8192.
 
 // A training step under FSDP: parameters gathered in bf16 for the forward and again for the backward pass,
@@ -249,7 +249,7 @@ TEST(TorchTitan, Llama70BFsdp32TimesTp8IsAbout1400MsFromTopologyAlone) {
   EXPECT_NEAR(c.ms - c.wire_ms, 243 * (8.4 + 31 * 14.0) * 1e-3, 1);
 }
 
-// ------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------------------
 // V3: gpt-fast, tensor-parallel decode, batch 1, bf16, 8 x A100-80GB at 330 W, hybrid cube mesh.
 
 struct Decode {
@@ -297,7 +297,7 @@ TEST(GptFast, LatencyFittedOn7BPredicts70BWithinFivePercent) {
   EXPECT_NEAR(decode_ms(m, kLlama2_70B, 8) / (1e3 / 62.50), 1, 0.05);
 }
 
-// ------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------------------
 // V4: GraphTrainer (torchtitan#3434), expert-parallel all-to-all of DSv3-16B on 32 GPUs, 16384 tokens per
 // rank, balanced routing; 130 all-to-alls, 260 when split in two.
 

@@ -1,5 +1,5 @@
 // Loaded into braid with LD_PRELOAD: ends it, as kill -9 does, before its BRAID_TEST_KILL_AT-th call that
-// changes a file system; with BRAID_TEST_KILL_SIGNAL by that signal. What it starts is spared.
+// changes a file system; with BRAID_TEST_KILL_SIGNAL by that signal. Programs that braid starts are spared.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
