@@ -76,7 +76,8 @@ TEST(Split, APlanIsWrittenAndReadByAllCommands) {
   EXPECT_THAT(explained.out, HasSubstr("2 ranks"));
 }
 
-// A step takes and returns the heads of its rank. Commands that compare with the plain model know this.
+// With --split-caches a step takes and returns only the heads of its rank. verify and test cut the plain
+// tensors to match.
 TEST(Split, CachesMayStayInParts) {
   const Folder folder;
   const std::string file = model("transformers/gpt2_decode") + "/model.onnx";

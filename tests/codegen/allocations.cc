@@ -14,7 +14,7 @@ std::atomic<long> allocations{0};
 thread_local long of_this_thread = 0;
 
 // Where oneDNN's code lies. Its execute puts its arguments into a table that it allocates, a few hundred
-// bytes per call, and nobody can keep it from that; what the program and the runtime themselves allocate is
+// bytes per call, which cannot be prevented. Allocations by the program and the runtime themselves are
 // counted.
 std::uintptr_t dnnl_begin = 0, dnnl_end = 0;
 
@@ -43,8 +43,9 @@ void find_dnnl() {
 
 // A sanitizer's allocator must not be taken from under it.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// glibc's own malloc stays reachable under this name. Both are seen here, from the generated library too; the
-// one does not go through the other, so that the caller is the one who asked.
+// glibc's own malloc stays reachable under this name. Calls of both functions are seen here, also those of
+// the generated library. Neither function calls the other, so the return address is that of the code that
+// asked.
 extern "C" void* __libc_malloc(std::size_t);
 extern "C" void* malloc(std::size_t bytes) {
   count(__builtin_return_address(0));

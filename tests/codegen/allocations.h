@@ -4,11 +4,11 @@
 
 namespace braid::test {
 
-// Of all threads. One at a time.
+// Count the allocations of all threads. Only one count at a time.
 void begin_counting_allocations();
 long end_counting_allocations();
 
-// Of this thread since it began.
+// Returns the number of allocations of this thread since it began.
 long allocations_of_this_thread();
 
 }  // namespace braid::test

@@ -1,4 +1,5 @@
-// Attention: compiled programs, and the products and loops of targets without a kernel, against the interpreter.
+// Attention against the interpreter: compiled programs, and the products and loops of targets without a
+// kernel.
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -31,7 +32,8 @@ double tolerance_of(ir::DType type) {
                                   : 2e-2;
 }
 
-// Of long sums in f32: scores that no scale makes smaller are rounded to 2^-18, and exponentials have that as a relative error.
+// A tolerance for long sums in f32: scores that no scale makes smaller are rounded to 2^-18, which is the
+// relative error of their exponentials.
 constexpr double kTolerance = 5e-5;
 
 std::vector<Program> programs(int count, bool large) {
@@ -81,8 +83,8 @@ TEST(Attention, CompiledBlocksAgreeWithTheInterpreter) {
   compile_and_compare(programs(random_cases(40), true));
 }
 
-// The kernels of every instruction set that this processor has are used by no program but the widest's: runtime tests have
-// them. What a target without a kernel gets computes the same.
+// Programs use only the kernels of the widest instruction set that this processor has; runtime tests cover
+// the others. A target without a kernel gets products and loops that compute the same.
 TEST(Attention, IsLegalisedToProductsAndLoops) {
   const codegen::KernelLimits none{[](const ir::Graph&, const ir::Product&) { return codegen::kAnyEpilogue; },
                                    {}};

@@ -52,7 +52,7 @@ TEST(CollectiveTable, NamesAreReadBack) {
   EXPECT_EQ(ir::algorithm_named("tree"), std::nullopt);
 }
 
-// What an engine executes can be asked for.
+// Every algorithm that an engine executes can be requested.
 TEST(CollectiveTable, EnginesHaveNoAlgorithmThatNobodyCanName) {
   for (const ir::CollectiveRow& row : ir::kCollectiveTable) {
     for (const ir::Algorithms& engine : {row.shared_memory, row.nccl}) {

@@ -14,7 +14,7 @@
 namespace braid::test {
 namespace {
 
-// What one rank hands to its engine.
+// The calls that one rank makes to its engine.
 struct Record {
   std::int64_t groups = 0;
   std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>>
@@ -74,7 +74,7 @@ class RecordingWorld final : public rt::World {
   std::deque<RecordingCommunicator> communicators_;
 };
 
-// What a rank throws is a failure of the test.
+// Turns an exception on a rank into a failure of the test.
 template <class Body>
 auto guarded(Body body) {
   return [body](rt::World& world) {

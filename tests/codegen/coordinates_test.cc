@@ -1,5 +1,5 @@
-// Programs whose indices and offsets depend on the rank's coordinates: compiled, against the interpreter. Random ones:
-// random_collectives_test.cc.
+// Programs whose indices and offsets depend on the rank's coordinates: compiled, against the interpreter.
+// Random ones: random_collectives_test.cc.
 #include "tests/support/coordinates.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
-// Compiled programs at the ends of what they were compiled for: sizes of 0 and 1, indices out of range, numbers that are not finite.
-// Each step gives results or a numbered error. Beside its tensors there is no memory, so nothing else can be read or written.
-// The cases are those of tests/frontend/reference/, with a name for every size that may have one; some operators in the fast tier, all in
-// the deep one.
+// Compiled programs at the limits that they were compiled for: sizes of 0 and 1, indices out of range,
+// numbers that are not finite. Each step gives results or a numbered error. Beside its tensors there is no
+// memory, so nothing else can be read or written. The cases are those of tests/frontend/reference/, with a
+// name for every size that may have one; some operators in the fast tier, all in the deep one.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -56,7 +56,7 @@ TEST(IndexLimits, WhatIsStoredOnTheWayIsFollowed) {
             (Texts{"", "7"}));
 }
 
-// Each rank looks up the rows that it has, and any other index is in range as long as it is one of the whole table.
+// Each rank looks up the rows that it has. Any other index of the whole table is in range, too.
 TEST(IndexLimits, RowsOfATableInPartsCountTogether) {
   for (const std::string type : {"int64", "int32"}) {
     for (const int rows : {12, 11, 5}) {

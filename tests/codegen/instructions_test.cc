@@ -71,7 +71,7 @@ struct Suite {
     text += fmt::format("%y{}: {}[{}] = pointwise {{ {} }}\n", count, type, sizes, body);
     outputs += fmt::format("output %y{}\n", count++);
   }
-  // Of every pair of elements, or of every element.
+  // Applies each op to every pair of elements, or to every element.
   void every_op(const std::string& type) {
     const DType dtype = *ir::dtype_from_string(type);
     for (int operands : {1, 2}) {

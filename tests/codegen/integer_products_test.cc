@@ -1,5 +1,6 @@
-// Products of quantised operands, from their text to the C++ program: random forms of operands, zero points, scales and what
-// follows, with the extreme values of their types. The program before the passes says what is right.
+// Products of quantised operands, from their text to the C++ program: random forms of operands, zero points,
+// scales and following steps, with the extreme values of their types. The program before the passes is the
+// reference.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -114,8 +115,9 @@ std::string operand(Random& random, char name, bool floats, std::int64_t batch, 
                            sizes, body, value);
 }
 
-// What follows a product: nothing, a bias and an activation, or a requantisation, behind which may stand an activation of its bytes or the sum with
-// another quantised tensor. Returns the name of the result.
+// Appends the steps after a product: nothing, a bias and an activation, the low bytes of sums, or a
+// requantisation. An activation of its bytes or the sum with another quantised tensor may follow the
+// requantisation. Returns the name of the result.
 std::string finish(Random& random, std::string& text, bool& exact, bool floats, std::int64_t depth,
                    const std::string& sizes, const std::string& filters, int filter_index) {
   const std::string type = floats ? "f32" : "i32";
@@ -335,7 +337,8 @@ std::vector<ir::Tensor> inputs_of(const ir::Graph& graph, std::int64_t m, Random
   return inputs;
 }
 
-// Integers exactly; floats by their rounding, which the size of the partial sums decides; 8 bits within one step.
+// Compares integers exactly; floats by their rounding, which depends on the size of the partial sums; 8 bits
+// within one step.
 void expect_same(const ir::Tensor& got, const ir::Tensor& want, bool exact, const std::string& what) {
   ASSERT_EQ(got.sizes, want.sizes) << what;
   ASSERT_EQ(got.dtype, want.dtype) << what;

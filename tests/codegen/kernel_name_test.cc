@@ -1,4 +1,4 @@
-// What a reader of a generated program sees: names of kernels, and long statements on several lines.
+// The readable parts of a generated program: names of kernels, and long statements on several lines.
 #include "codegen/kernel_name.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace braid::test {
 namespace {
 
-// Of the program's loops, all as one kernel.
+// Returns the name of all the program's loops as one kernel.
 std::string name_of(const std::string& loops) {
   const ir::Schedule s = ir::parse_schedule(
       "graph main input %x: f32[4, 8] input %r: f32[4, 8] input %i: i64[4] " + loops + " output %y", "test");

@@ -184,7 +184,7 @@ TEST_F(Leftovers, ALaterProcessRemovesWhatKilledOnesLeft) {
   write("else/file");
   stay.push_back(other());
   fs::create_directory_symlink(dir_ / "else", dir_ / stay.back());
-  if (::geteuid() == 0) {  // who may give folders away
+  if (::geteuid() == 0) {  // root may give folders away
     stay.push_back(other());
     write(stay.back() + "/file");
     ASSERT_EQ(::chown((dir_ / stay.back()).c_str(), 65534, 65534), 0);

@@ -1,5 +1,5 @@
-// What a target's kernels need beside their operands is planned: the program's arena is the plan's, and a
-// memory cap holds for it.
+// Memory that a target's kernels need beside their operands is planned: the program's arena is the plan's,
+// and a memory cap holds for it.
 #include "codegen/legalise.h"
 
 #include <fmt/format.h>
@@ -106,7 +106,7 @@ TEST_P(Legalise, ATextThatBringsAPlanIsPlannedAgain) {
   EXPECT_EQ(arena_of_program(schedule), schedule.plan->arena_bytes);
 }
 
-// The sine is a loop behind the product, which joins the softmax of long rows only when it has been made.
+// The sine becomes a loop after the product, and only then can it join the softmax of long rows.
 TEST_P(Legalise, NodesThatLeftoversJoinAreLegalBeforeTheyArePlanned) {
   ir::Schedule schedule = ir::parse_schedule(
       "graph main dim n in [1, 8] input %x: f32[n, 16] input %w: f32[16, 65536]\n"
@@ -131,12 +131,13 @@ TEST_P(Legalise, NodesThatLeftoversJoinAreLegalBeforeTheyArePlanned) {
     if (run.pass.name() == "plan_memory") planned = ir::print(run.after);
   });
   optimise(schedule, options);
-  // The product, the sine, and the sum with its division, which hands no row on until the sine is in the same node.
+  // The product, the sine, and the sum with its division, which hands no row on until the sine is in the same
+  // node.
   EXPECT_EQ(runs, "fuse_vertical: 2 nodes\nlegalise: 3 nodes\nfuse_vertical: 2 nodes" +
                       std::string(GetParam() == "cuda" ? ", illegal\nlegalise: 4 nodes\n"
                                                        : "\nlegalise: 2 nodes\n"));
   EXPECT_TRUE(is_legal(schedule));
-  EXPECT_EQ(ir::print(schedule), planned);  // nothing was left to do behind the passes
+  EXPECT_EQ(ir::print(schedule), planned);  // nothing was left to do after the passes
 }
 
 TEST_P(Legalise, WhatIsLegalStaysAsItIs) {
@@ -202,7 +203,8 @@ TEST_P(Legalise, AProductAppliesTheStepsThatItsLibraryHasAndALoopTheRest) {
   EXPECT_EQ(half.plan->arena_bytes, 40 * 80 * (4 + 2));
 }
 
-// The rest of an epilogue has memory of its own, so that a node in which all its readers are keeps it in registers.
+// The rest of an epilogue has memory of its own, so a node that contains all its readers keeps it in
+// registers.
 TEST_P(Legalise, TheRestOfAnEpilogueThatOnlyItsNodeReadsIsNotStored) {
   const ir::Schedule schedule = optimised(ir::parse_schedule(
       "graph main dim n in [1, 8] input %x: f32[n, 16] input %w: f32[16, 64]\n"

@@ -1,4 +1,5 @@
-// CUDA programs of the tree's transformers and convolutional networks leave no large product of floats to a simple kernel.
+// CUDA programs of the tree's transformers and convolutional networks leave no large product of floats to a
+// simple kernel.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +17,7 @@ bool is_library_type(ir::DType type) {
   return type == ir::DType::f32 || type == ir::DType::f16 || type == ir::DType::bf16;
 }
 
-// Of large products.
+// Checks all large products and returns their number.
 int check(const CompileOptions& options, const std::string& what) {
   ir::Schedule schedule = lower(options);
   optimise(schedule, options);

@@ -81,7 +81,7 @@ TEST_F(Lifecycle, TwoInTheSameBytesAreNamed) {
   EXPECT_THAT(error_of("overlap"), HasSubstr("of 'a', which lives until step 2"));
 }
 
-// What generated code does not do by itself: stray writes, played by hand.
+// Plays stray writes by hand, since generated code makes none.
 struct ByHand {
   // a lives in steps 0..2, b in 1..1, c in 3..3 on the bytes of b.
   const rt::PlannedBuffer buffers[3] = {

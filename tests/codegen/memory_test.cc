@@ -1,4 +1,4 @@
-// What of its weights and its arena a program keeps in memory.
+// Which parts of its weights and its arena a program keeps in memory.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -26,7 +26,7 @@ output %z
 
 std::size_t page() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
 
-// Of anonymous memory.
+// Returns the resident bytes of anonymous memory.
 std::size_t resident_bytes(std::span<const std::byte> memory) {
   std::vector<unsigned char> pages((memory.size() + page() - 1) / page());
   EXPECT_EQ(::mincore(const_cast<std::byte*>(memory.data()), memory.size(), pages.data()), 0);
@@ -61,7 +61,7 @@ class ProgramMemory : public ::testing::Test {
   static void TearDownTestSuite() { compiled_.reset(); }
   static inline std::unique_ptr<Compiled> compiled_;
 
-  // What an instance leaves mapped in of weights.bin, after a program's `create` on it.
+  // Returns how many bytes of weights.bin stay mapped in after a program's `create` on them.
   static std::size_t left_after_create(bool mapped) {
     const BraidProgram* table = compiled_->table("few");
     const int file = ::open((compiled_->folder("few") + "/weights.bin").c_str(), O_RDONLY);

@@ -149,14 +149,14 @@ TEST(MutatedTexts, GiveAProgramOrAUserError) { check_mutants(text_seeds(), test:
 struct ProgramSeed {
   fs::path dir;
   std::map<std::string, std::string> files;
-  // Of one step, the outputs for their shapes; no inputs: a program of several ranks. No program runs before
-  // the cases are forked, for the threads of OpenMP would stay behind.
+  // The tensors of one step; outputs only give their shapes. Without inputs, the program has several ranks.
+  // No program runs before the cases are forked, since the children would lack OpenMP's threads.
   std::vector<ir::Tensor> inputs, outputs;
 };
 
-// One step of the program in a folder, the way `braid run` goes to it, and its collectives, as `braid check`
-// reads them. Nothing where the manifest names a library that is not there: it would be built, and a source
-// is whatever its owner makes of it. What the runtime refuses is the user's error.
+// Runs one step of the program in a folder as `braid run` does, and reads its collectives as `braid check`
+// does. Returns nullopt if the manifest names a library that is not there: it would be built, and its source
+// may be anything. Throws a UserError if the runtime refuses to open the program.
 std::optional<std::vector<ir::Tensor>> step_of(const fs::path& dir, std::vector<ir::Tensor> inputs,
                                                const std::vector<ir::Tensor>& like) {
   const codegen::Manifest manifest = codegen::read_manifest(dir.string());

@@ -130,7 +130,7 @@ TEST_F(Cache, WhatWasUnusedForTheLongestTimeMakesRoom) {
   EXPECT_TRUE(c.find("a") && c.find("c") && !c.find("d"));
   c.store("e", std::string(850, 'e'));
   EXPECT_TRUE(c.find("e") && !c.find("a") && !c.find("c"));
-  // What a killed process has left.
+  // Partial files that a killed process has left.
   write(dir_ / "cache/f.1.partial", "x");
   write(dir_ / "cache/g.1.partial", "x");
   age("f.1.partial", 2);

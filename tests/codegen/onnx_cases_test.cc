@@ -1,7 +1,8 @@
-// ONNX's node cases and random cases of operators, compiled: what the interpreter passes (tests/frontend/
-// onnx_node_suite_test.cc, reference_test.cc) gives the same as a program. Many cases share one library, since the host
-// compiler needs longer for its headers than for a case. The fast tier takes some cases, the deep one
-// (scripts/test_deep.sh) all of ONNX's and several random ones of each operator.
+// ONNX's node cases and random cases of operators, compiled: cases that the interpreter passes
+// (tests/frontend/onnx_node_suite_test.cc, reference_test.cc) give the same results as programs. Many cases
+// share one library, since the host compiler needs longer for its headers than for a case. The fast tier
+// takes some cases, the deep one (scripts/test_deep.sh) all of ONNX's and several random ones of each
+// operator.
 #include <gtest/gtest.h>
 
 #include "driver/compile.h"

@@ -1,5 +1,5 @@
-// Rows times a packed matrix, by both of our own kernels: every panel width, odd and even numbers of rows and panels, narrow
-// last panels.
+// Rows times a packed matrix, by both of our own kernels: every panel width, odd and even numbers of rows and
+// panels, narrow last panels.
 #include <gtest/gtest.h>
 
 #include <random>

@@ -1,5 +1,6 @@
-// Products that lower_precision computes in bf16, f16 and int8, as C++ programs: what follows them, views, batches, every kind of
-// rows. The rewritten text says what is right; the text before it, how far the roundings may lead.
+// Products that lower_precision computes in bf16, f16 and int8, as C++ programs: with the steps after them,
+// views, batches, every kind of rows. The rewritten text says what is right; the text before it says how far
+// the roundings may lead.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -86,8 +87,8 @@ Case random_case(std::uint64_t seed) {
 
 std::int64_t pick(Random& random, std::vector<std::int64_t> of) { return of[random() % of.size()]; }
 
-// Two convolutions, the first of images whose channels come first or last, with bias, activation and residual; the second of the
-// first's result, or of the same images.
+// Two convolutions: the first of images whose channels come first or last, with bias, activation and
+// residual; the second of the first one's result, or of the same images.
 Case random_convolutions(std::uint64_t seed) {
   Random random(seed);
   Case c;
@@ -206,7 +207,7 @@ void compare_with_text(int count, Case (*random_case)(std::uint64_t), std::vecto
         ASSERT_EQ(g.size(), t.size());
         float largest = 0;
         for (const float x : e) largest = std::max(largest, std::fabs(x));
-        // A sum that lies between two steps of the narrow type may be rounded to the other one, as its order is free.
+        // A sum between two steps of the narrow type may be rounded to either, as its order is free.
         const float step = c.type == "bf16" ? 8e-3f : c.type == "f16" ? 1e-3f : 2e-2f;
         // The roundings are relative to the sums, of which an activation that limits them shows less.
         const float bound = c.type == "bf16" ? 1e-1f : c.type == "f16" ? 2e-2f : 3e-1f;
@@ -226,8 +227,8 @@ TEST(LowerPrecision, RandomConvolutionsComputeWhatTheirTextSays) {
   compare_with_text(40, random_convolutions, {-1});
 }
 
-// Convolutions of one shape by other weights, whose results are halves with channels first, and to which a matrix is added: as a
-// model in halves has them.
+// Convolutions of one shape by other weights, whose results are halves with channels first, and to which a
+// matrix is added, as in a model in halves.
 TEST(LowerPrecision, ConvolutionsOfHalvesStoreHalvesInAnyLayout) {
   for (const std::string type : {"f16", "bf16"}) {
     for (const bool first : {true, false}) {
@@ -261,7 +262,8 @@ TEST(LowerPrecision, ConvolutionsOfHalvesStoreHalvesInAnyLayout) {
   }
 }
 
-// Scores that differ much, in two blocks of keys: the first block's sums are scaled when a later one has a larger maximum.
+// Scores that differ much, in two blocks of keys: the first block's sums are scaled when a later one has a
+// larger maximum.
 TEST(LowerPrecision, BlocksOfKeysAreScaledToOneMaximum) {
   Compiled programs("-O1 -march=native");
   ir::Schedule schedule = ir::parse_schedule(R"(graph main
@@ -289,8 +291,8 @@ double growth_of_scores(const ir::Graph& graph) {
   return growth;
 }
 
-// Attention in halves, with several blocks of queries and keys in every second program; results have the same bits for every
-// number of threads.
+// Attention in halves, with several blocks of queries and keys in every second program; results have the same
+// bits for every number of threads.
 TEST(LowerPrecision, RandomAttentionComputesWhatItsTextSays) {
   const int given = omp_get_max_threads();
   Compiled programs("-O1 -march=native");
@@ -333,7 +335,8 @@ TEST(LowerPrecision, RandomAttentionComputesWhatItsTextSays) {
       got.push_back(programs.run(program, inputs[0]));
     }
     EXPECT_EQ(got[0][0].bytes, got[1][0].bytes);
-    // Probabilities may be rounded on the way, and the result is, so that two of the type's steps may be between them.
+    // Intermediate probabilities may be rounded, and the result is, so the two may differ by two of the
+    // type's steps.
     const double step = p.type == "bf16" ? 8e-3 : 1e-3;
     expect_close(got[0][0], text[0], 2 * step, "text");
     expect_close(got[0][0], exact[0], 8 * step * growth_of_scores(p.random.schedule.graph), "exact");
@@ -374,7 +377,8 @@ output %z
   EXPECT_THAT(wide, ::testing::ElementsAre("y"));
 }
 
-// The cast of a product's result joins its epilogue, and that of a loop's the loop: nothing of f32 is stored between.
+// The cast of a product's result joins its epilogue, and a loop's cast joins the loop: no f32 is stored
+// between.
 TEST(LowerPrecision, CastsJoinWhatMakesTheRows) {
   ir::Schedule schedule = ir::parse_schedule(R"(graph main
 input %x: f32[64, 256]

@@ -1,4 +1,5 @@
-// What a generated program promises its caller: errors, no allocation in a step, fixed memory, several ranks.
+// The promises of a generated program to its caller: errors, no allocation in a step, fixed memory, several
+// ranks.
 #include "runtime/program.h"
 
 #include <gmock/gmock.h>
@@ -60,7 +61,7 @@ input %y: f32[b]
 output %z
 )";
 
-// Three dimensions whose names read alike once they are identifiers.
+// Three dimensions whose names become equal once they are identifiers.
 const char* kAlike = R"(graph main
 dim "a b" in [1, 8]
 dim "a-b" in [1, 8]
@@ -171,7 +172,7 @@ TEST_F(CppProgram, WeightsOfAnotherProgramAreRefused) {
   options.weights_dir = "/nowhere";
   expect_program_error(rt::kCannotOpen, "weights.bin",
                        [&] { rt::Program::open(compiled_->table("block"), options); });
-  // Of this process alone: several builds are tested side by side.
+  // A folder of this process alone: several builds are tested side by side.
   const fs::path dir =
       fs::path(::testing::TempDir()) / ("braid_foreign_weights." + std::to_string(::getpid()));
   fs::create_directories(dir);

@@ -136,7 +136,7 @@ TEST(RandomCollectivesFaults, MemoryWrittenBeforeItsReleaseIsFound) {
 TEST(RandomCollectivesFaults, TwoValuesOnOneOffsetAreFound) {
   EXPECT_EQ(found_out(5,
                       [](ir::Schedule& s, EngineRun&, std::uint64_t seed) {
-                        // Somebody is moved onto a neighbour that lives longer.
+                        // Moves a storage onto a neighbour that lives longer.
                         std::vector<std::pair<ir::StorageId, std::int64_t>> moves;
                         for (const auto& [a, p] : s.plan->placements) {
                           for (const auto& [b, q] : s.plan->placements) {

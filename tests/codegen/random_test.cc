@@ -98,7 +98,7 @@ TEST(CppRandom, CompiledProgramsFindTheSameBits) {
   }
 }
 
-// What a recognised epilogue computes in the library, and what is like one in a loop.
+// Recognised epilogues, which the library computes, and similar ones, which a loop computes.
 TEST(CppRandom, ActivationsAndTheirLookAlikesBehindProducts) {
   const std::uint64_t first = first_seed(1);
   Compiled compiled("-O1 -march=native");

@@ -36,7 +36,8 @@ class CppReductions : public ::testing::Test {
     c.add("columns",
           "graph main dim n in [1, 50] input %x: f32[n, 150] %y: f32[150] = reduction sum over [n] { %0 = "
           "load %x[150*i1 + i0] store %0 } output %y");
-    // What follows works on the tile of results: of their own width, of several, and of an unknown number.
+    // The loop that follows works on the tile of results: one tile as wide as the results, several tiles, or
+    // an unknown number.
     for (const int columns : {5, 24, 96, 150, 700}) {
       c.add(fmt::format("mean_of_columns_{}", columns),
             fmt::format(
@@ -104,7 +105,8 @@ TEST_F(CppReductions, NaNWinsInMaxAndMin) {
   compiled_->expect_like_interpreter_on("rows_f32", {ir::make_tensor(ir::DType::f32, {3, 50}, x)}, 1e-5);
 }
 
-// They have no outer loop, and enough to do for several threads; integers and extremes have the same bits in any order.
+// Whole reductions have no outer loop, and enough to do for several threads; integers and extremes have the
+// same bits in any order.
 TEST(CppWholeReductions, OnSeveralThreads) {
   Compiled compiled;
   std::vector<std::string> names;

@@ -1,4 +1,4 @@
-// What stands in the weight files of a program.
+// The contents of a program's weight files.
 #include "codegen/weights.h"
 
 #include <gtest/gtest.h>
@@ -35,8 +35,9 @@ std::string contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Of two ranks: constants below, at and above the sizes in which files are summed and written, together enough for several
-// threads; one after the other, they begin anywhere in these. "rank" differs from rank to rank.
+// A program of two ranks. Its constants are below, at and above the sizes in which files are summed and
+// written, and together enough for several threads. They lie one after the other, so they begin anywhere in
+// these. "rank" differs from rank to rank.
 ir::Schedule large_program() {
   ir::Schedule schedule = ir::parse_schedule(R"(graph main
 ranks 2

@@ -1,5 +1,5 @@
-// Convolutions, pools and recurrent layers: compiled programs and loops that take the place of kernels, against the
-// interpreter.
+// Convolutions, pools and recurrent layers against the interpreter: compiled programs, and loops that take
+// the place of kernels.
 #include <gtest/gtest.h>
 
 #include "codegen/legalise.h"

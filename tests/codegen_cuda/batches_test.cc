@@ -1,5 +1,5 @@
-// Batch dimensions as calls of the library: every element of every result is computed once, from the same row and column, at the promised
-// alignment.
+// Batch dimensions as calls of the library: every element of every result is computed once, from the same row
+// and column, at the promised alignment.
 #include "runtime/cuda/batches.h"
 
 #include <gtest/gtest.h>

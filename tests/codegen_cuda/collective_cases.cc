@@ -85,7 +85,7 @@ ir::Schedule groups() {
   TensorBox x = net.input("x", DType::f32, {6});
   TensorBox a = net.lowering.all_reduce(x, world, ReduceKind::sum);
   net.lowering.output("world", net.unary(OpCode::neg, a));
-  // What a rank outside gets is not defined, so each group's result only counts where it is a member.
+  // The result of a rank outside a group is undefined, so each group's result only counts on its members.
   net.lowering.all_reduce(x, low, ReduceKind::sum);
   net.lowering.all_reduce(net.unary(OpCode::abs, x), odd, ReduceKind::max);
   return net.finish();
@@ -115,7 +115,7 @@ ir::Schedule relay() {
   return net.finish();
 }
 
-// The second message may take the memory of the first, which nobody reads.
+// The second message may take the memory of the first, which nothing reads.
 ir::Schedule two_messages() {
   Net net;
   const GroupId world = everyone(net, 2);
@@ -198,7 +198,8 @@ ir::Schedule golden() {
   return net.finish();
 }
 
-// x + f(x W) V, normalised, with the columns of W and the rows of V on two ranks: a two-layer tensor-parallel network as it is compiled.
+// x + f(x W) V, normalised, with the columns of W and the rows of V on two ranks: a two-layer tensor-parallel
+// network as it is compiled.
 ir::Schedule tensor_parallel() {
   Net net;
   const GroupId world = everyone(net, 2);

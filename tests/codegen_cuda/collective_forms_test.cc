@@ -6,8 +6,8 @@ namespace {
 
 class CollectiveForms : public CudaCase, public ::testing::WithParamInterface<int> {};
 
-// A rank outside of the group holds a result that nobody has written; its step copies it to an output all the
-// same.
+// Returns whether a finding is the read of a rank outside the group. Its result was never written, and its
+// step copies it to an output all the same.
 bool is_of_no_member(const std::string& finding, const CollectiveCase& c) {
   if (finding.rfind("uninitialized read", 0) != 0) return false;
   for (const std::vector<int>& part : c.group.parts) {

@@ -106,7 +106,7 @@ TEST(Emit, NamesCannotBreakOutOfCommentsAndStrings) {
   EXPECT_THAT(body, ::testing::HasSubstr("dimension_a_b_"));
 }
 
-// What the random programs have: messages, and one order per communicator.
+// Uses random programs with messages and one order per communicator.
 TEST(Emit, PassesPutNothingBetweenASendAndItsReceive) {
   const auto refused = [](const ir::Schedule& s) {
     return error_of([&] { emit_cuda(s); }).find("BR0642") != std::string::npos;

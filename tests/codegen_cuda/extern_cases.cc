@@ -30,7 +30,8 @@ ir::Schedule parsed(const char* text) {
   return schedule;
 }
 
-// A collective between two calls: events order the kernels, which the program does not see, and the collective.
+// A collective between two calls: events order the collective and the calls' kernels, which the program does
+// not see.
 ir::Schedule around_a_collective() {
   register_extern_kernels();
   Net net;

@@ -104,7 +104,8 @@ ir::Schedule attention_products(DType dtype, int heads) {
   return net.finish();
 }
 
-// Batches innermost in all operands, which are no matrices then; the right one is the same for all of the first dimension.
+// Batches are innermost in all operands, which are no matrices then; the right one is the same for all of the
+// first dimension.
 ir::Schedule interleaved_products(int n) {
   const std::string text = fmt::format(R"(graph main
 dim batch in [1, 3]
@@ -181,7 +182,8 @@ output %y
   return schedule;
 }
 
-// Three products with a bias whose slices are batches of others, and two, of which one has an odd number of columns, for a loop.
+// Three products with a bias, whose slices are batches of other products, and two products with an odd number
+// of columns, for a loop.
 ir::Schedule merged_products(DType dtype) {
   std::string text = fmt::format("graph main  dim seq in [1, 9]  input %x: {}[seq, 6]\n", to_string(dtype));
   for (const char* name : {"q", "k", "v"}) {

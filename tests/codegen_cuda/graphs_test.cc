@@ -23,7 +23,7 @@ using ::testing::IsEmpty;
 
 using Dims = std::map<std::string, std::int64_t>;
 
-// Two captures and a replay of what the second one captured, also with collectives (runtime/cuda/captured_steps.h).
+// Two captures and a replay of the second capture, also with collectives (runtime/cuda/captured_steps.h).
 constexpr int kSteps = 4;
 
 class Graphs : public CudaCase {
@@ -169,8 +169,8 @@ TEST_F(Pointers, AndDimsMayChangeAtRandom) {
 
 TEST_F(Pointers, DoNotDecideWhatIsCaptured) {
   const auto rows = [](int) -> int64_t { return 5; };
-  // Per rank the collective, and the step in the runs 3, 4, 5, 8, 9, 16 and 17. Each run but the first launches one graph: the
-  // step's, or the collective's.
+  // Per rank the collective, and the step in the runs 3, 4, 5, 8, 9, 16 and 17. Each run but the first
+  // launches one graph: the step's, or the collective's.
   for (const int sets : {1, kRuns}) {
     const emulated::GraphCounts before = emulated::graph_counts();
     play(
@@ -265,7 +265,8 @@ TEST_F(Graphs, WithoutMemoryForThemStepsAreEnqueued) {
   EXPECT_EQ(emulated::graph_counts().instantiated, before);
 }
 
-// One that refuses on one rank: its kernels are enqueued beside the collectives' graphs, the other rank's come out of a graph.
+// A kernel that refuses to be captured on one rank: there the kernels are enqueued beside the collectives'
+// graphs, and the other rank's come out of a graph.
 TEST_F(Graphs, AKernelThatRefusesToBeCapturedIsEnqueued) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);

@@ -1,4 +1,4 @@
-// What an instance refuses before its first step.
+// Errors of an instance before its first step.
 #include "runtime/emulated/cuda_api.h"
 #include "runtime/emulated/nccl_api.h"
 #include "tests/codegen_cuda/planted.h"
@@ -13,7 +13,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Four products of one token and a cache of 5: inputs x[1,24] k[5,16] v[5,16] wq[24,16] wo[16,12], output y[1,12].
+// Four products of one token and a cache of 5: inputs x[1,24] k[5,16] v[5,16] wq[24,16] wo[16,12], output
+// y[1,12].
 class CudaInstance : public CudaCase {
  protected:
   void SetUp() override {

@@ -142,7 +142,7 @@ TEST(LoopPlan, SumsOverColumnsAreFoldedByThreadsIfThereAreMany) {
   EXPECT_EQ(plan_loops(l.graph, l.reduce("sum", y, x)).shape, LoopPlan::Shape::warp_rows);
 }
 
-// The first warp of a block stores a member where the plan may have put it in place of what another one reads.
+// The first warp of a block stores a member's results, perhaps in place of data that another member reads.
 TEST(LoopPlan, ColumnsWaitBetweenReadingMemoryAndStoring) {
   Loop l;
   const BufferId x = l.activation("x", {100, 1024}), w = l.activation("w", {1024}),
@@ -205,7 +205,8 @@ TEST(LoopPlan, GatheredRowsAreReadAlongTheRow) {
   EXPECT_EQ(to_string(plan_loops(l.graph, op)), "points, packs of 8 along i1");
 }
 
-// Rows that differ from lane to lane lie apart, although their index names no dimension: two such loads cost more than the store across.
+// Rows that differ from lane to lane lie apart, although their index names no dimension: two such loads cost
+// more than the store across.
 TEST(LoopPlan, GatheredRowsLieApart) {
   Loop l;
   const BufferId x = l.input("x", {1000, 768}, DType::f16), at = l.input("at", {128}, DType::i64),
@@ -220,7 +221,8 @@ TEST(LoopPlan, GatheredRowsLieApart) {
   EXPECT_EQ(plan_loops(l.graph, op).lane, 1u);
 }
 
-// y[image, channel, row, column] = max over a window of x[image, row, column, channel]: nine loads, one store.
+// y[image, channel, row, column] = max over a window of x[image, row, column, channel]: nine loads, one
+// store.
 TEST(LoopPlan, APoolRunsAlongTheDimensionThatItsWindowsShare) {
   Loop l;
   const BufferId x = l.input("x", {8, 56, 56, 64}, DType::f16),

@@ -1,4 +1,5 @@
-// Programs with collectives of one kind, before and behind a moment at which a test may stall a rank or fail its step.
+// Programs with collectives of one kind, before and after a moment at which a test may stall a rank or fail
+// its step.
 #include "tests/codegen_cuda/lost_peer_cases.h"
 
 #include <fmt/format.h>
@@ -29,8 +30,8 @@ static const char* moment(const BraidExternCall* call) {
   });
 }
 
-// A collective called `name` of %from, with the result %to; of a transfer from rank 0 to rank 1 there is a result on rank 1
-// only, and the name stands for the operand.
+// Returns a collective called `name` of %from, with the result %to. For a transfer from rank 0 to rank 1 only
+// rank 1 has a result, so the program goes on with the operand.
 std::string collective(const LostPeerCase& c, const char* name, const char* from, const char* to) {
   if (c.kind == "transfer") {
     return fmt::format(

@@ -7,8 +7,8 @@
 
 namespace braid::test {
 
-// Called between the two collectives by each rank's host thread that enqueues a step, with the stream. Why the step fails, or
-// null; empty: it does not.
+// Called between the two collectives by each rank's host thread that enqueues a step, with the stream.
+// Returns why the step fails, or null. If the function is empty, the step does not fail.
 inline std::function<const char*(void* stream)> moment;
 
 // One input, of f32[4 * ranks], and one output, of f32[outputs()].

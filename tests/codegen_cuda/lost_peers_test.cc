@@ -1,5 +1,5 @@
-// A rank that stops, or whose step fails, in each kind of collective: the others get an error in time that names it, and
-// everybody can clear up.
+// A rank that stops, or whose step fails, in each kind of collective: the others get an error in time that
+// names it, and all ranks can clear up.
 #include <fmt/format.h>
 
 #include <condition_variable>
@@ -70,7 +70,7 @@ constexpr int kSteps = 6;
 
 class LostPeers : public CudaCase {
  protected:
-  // What each rank's last call returned, and its message.
+  // The result and message of each rank's last call.
   struct Outcome {
     BraidStatus status = BRAID_OK;
     std::string message;

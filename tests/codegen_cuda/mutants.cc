@@ -34,8 +34,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 enum class Functions { kNone, kReductions, kColumns, kWarps, kOneShot, kTwoShot };
 
-// The device functions that a program calls, as far as a change to them is tried. The shuffles of a GPU, not the
-// emulated device's quick way.
+// Returns the device functions that a program calls, as far as a change to them is tried. They use a GPU's
+// shuffles, not the emulated device's fast path.
 std::string device_functions(Functions which) {
   const std::string collectives = read("peer_collectives.h");
   switch (which) {

@@ -1,5 +1,5 @@
-// Generated programs from which one thing is missing: a barrier, a guard, a fence, lanes of a mask. Their kernels and
-// the device functions that they call (runtime/device) are changed as text.
+// Generated programs from which one thing is missing: a barrier, a guard, a fence, lanes of a mask. Their
+// kernels and the device functions that they call (runtime/device) are changed as text.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What is missing from a generated program is found.
+// Every part that is missing from a generated program is found.
 #include "tests/codegen_cuda/mutants.h"
 
 #include "tests/codegen_cuda/run_case.h"

@@ -26,7 +26,7 @@ void check(ncclResult_t result, const char* what) {
     throw std::runtime_error(fmt::format("{}: {}", what, ncclGetErrorString(result)));
 }
 
-// What NCCL calls a type; what it does not have is only moved, as bytes.
+// Returns NCCL's type for `dtype`. Types that NCCL lacks are only moved, as *scale bytes per element.
 ncclDataType_t nccl_type(rt::DType dtype, std::size_t* scale) {
   *scale = 1;
   switch (dtype) {

@@ -11,11 +11,11 @@
 
 namespace braid::test {
 
-// On the device of its number. Make and use it on one thread per rank. The first call that failed is in `error`; later ones
-// are not made.
+// A rank on the device of its number. Make and use it on one thread per rank. The first call that failed is
+// in `error`; later ones are not made.
 class ProgramRank {
  public:
-  // With the caller's fields of `info`: time-out, graphs, who is missing.
+  // Takes the caller's fields of `info`: time-out, graphs, the callback that names missing ranks.
   ProgramRank(const BraidCudaProgram& program, int rank, const ncclUniqueId& id, BraidCudaCreateInfo info);
   ~ProgramRank();
   ProgramRank(const ProgramRank&) = delete;

@@ -144,7 +144,8 @@ ir::Schedule fused_columns() {
   return net.finish_fused();
 }
 
-// Sums in parts, as on a machine on which nothing but the number of threads matters: of columns, whose last piece goes beyond the end, and of a row.
+// Sums in parts, as on a machine on which only the number of threads matters: of columns, whose last piece
+// goes beyond the end, and of a row.
 ir::Schedule split_sums() {
   Net net;
   const Expr rows = net.graph.add_dim("rows", {1, 3000});

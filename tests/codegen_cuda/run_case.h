@@ -44,8 +44,8 @@ CaseResult run_case(const std::string& name, const std::map<std::string, std::in
 // The program of a case: it is part of this executable.
 const BraidCudaProgram* program_of(const std::string& name);
 
-// The first difference between outputs and expectation; empty if there is none. Bitwise where `tolerance` is 0 (NaNs count as equal),
-// else relative.
+// Returns the first difference between outputs and expectation; empty if there is none. Compares bits where
+// `tolerance` is 0 (NaNs count as equal), else relative.
 std::string difference(const CaseResult& result, double tolerance);
 void expect_equal(const CaseResult& result, double tolerance);
 

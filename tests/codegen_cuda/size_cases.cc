@@ -1,5 +1,5 @@
-// Dimensions that may be 0 or 1, in every kind of kernel: rows, columns and folds of that length, products of nothing,
-// collectives of one element or none.
+// Dimensions that may be 0 or 1, in every kind of kernel: rows, columns and folds of that length, products of
+// nothing, collectives of one element or none.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -144,7 +144,8 @@ ir::Schedule product_of_nothing() {
   return net.optimised();
 }
 
-// Attention of one key: rows of one element, whose first member overwrites the sums of the product, which all threads read.
+// Attention of one key: rows of one element, whose first member overwrites the sums of the product, which all
+// threads read.
 constexpr const char* kOneKey = R"(graph g
 dim a in [0, 4]
 storage $scores: activation [4*a]

@@ -1,5 +1,5 @@
-// Sizes 0 and 1 of every dimension, in every kind of kernel, against the interpreter; no thread races, and no kernel reads
-// what nobody has written.
+// Sizes 0 and 1 of every dimension, in every kind of kernel, against the interpreter. No thread races, and no
+// kernel reads memory that was never written.
 #include <fmt/format.h>
 
 #include "tests/codegen_cuda/run_case.h"

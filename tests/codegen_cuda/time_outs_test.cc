@@ -1,4 +1,4 @@
-// How long an instance waits for peers that do not come, whoever asks and whenever it is destroyed.
+// How long an instance waits for missing peers, in every call that waits, and whenever it is destroyed.
 #include <atomic>
 #include <latch>
 
@@ -116,7 +116,7 @@ TEST_F(TimeOuts, TheVariableIsTheDefault) {
   unsetenv("BRAID_TIMEOUT_MS");
 }
 
-// Nor does the time of steps in front of one.
+// Nor does the time of work before a step count: here three times 600 ms, with a time-out of 1000 ms.
 TEST_F(TimeOuts, TimeBeforeAStepBeginsDoesNotCount) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -138,7 +138,7 @@ TEST_F(TimeOuts, TimeBeforeAStepBeginsDoesNotCount) {
   EXPECT_THAT(found(), IsEmpty());
 }
 
-// What the instance does with the caller's communicator ends with `create`.
+// The instance uses the caller's communicator only in `create`.
 TEST_F(TimeOuts, TheCallersCommunicatorMayEndBeforeTheInstance) {
   ncclUniqueId id;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
@@ -157,7 +157,7 @@ TEST_F(TimeOuts, TheCallersCommunicatorMayEndBeforeTheInstance) {
   EXPECT_THAT(found(), IsEmpty());
 }
 
-// What `create` says on rank 0 if rank 1 does not call it.
+// Returns the error text of `create` on rank 0 if rank 1 does not call it.
 std::string create_alone(BraidCudaCreateInfo info) {
   std::string message;
   ncclUniqueId id;

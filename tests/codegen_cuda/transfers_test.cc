@@ -81,7 +81,8 @@ TEST(Transfers, OneThatTakesTheMemoryOfAnotherComesLaterWithItsPartner) {
               ElementsAre("out0 in0", "out1 in1", "y"));
 }
 
-// Otherwise rank 0 would send within its first group to rank 1, and rank 1 to rank 0, and neither would come to its second.
+// Otherwise each rank would send within its first group to the other, and neither would reach its second
+// group.
 TEST(Transfers, AKernelDoesNotPartASendFromItsReceive) {
   const std::string program = kTwoRanks + send("out0", "x") + recv("in0", "v") + send("out1", "n") +
                               send("out2", "n", "back") + kWaitOut0 + wait("in0", "v") +
@@ -98,7 +99,7 @@ TEST(Transfers, MessagesOfAPairStayInOrder) {
               ElementsAre("out0 in0", "z", "out1 in1", "y"));
 }
 
-// What a kernel overwrites must have been sent, even if its receive comes later.
+// Memory that a kernel overwrites must have been sent before, even if its receive comes later.
 TEST(Transfers, AKernelThatNeedsOneHasItBefore) {
   EXPECT_THAT(order_of(kTwoRanks + "%a: f32[4] = pointwise { %0 = load %x store %0 }\n" + send("out0", "a") +
                        kWaitOut0 + sum("b", "x", "n") + recv("in0", "v") + wait("in0", "v") +
@@ -106,8 +107,8 @@ TEST(Transfers, AKernelThatNeedsOneHasItBefore) {
               ElementsAre("a", "out0", "b", "in0", "y"));
 }
 
-// Whatever the passes have made of it: nothing overtakes what it conflicts with or belongs to, and of the transfers only
-// those whose partners must come later are alone.
+// After any passes, nothing overtakes work that it conflicts with or belongs to. A transfer is alone only if
+// its partner must come later.
 TEST(Transfers, GroupsOfRandomProgramsKeepEveryOrderThatMatters) {
   const std::uint64_t first = first_seed();
   std::size_t together = 0, parted = 0;

@@ -1,5 +1,5 @@
-// Two instances of one program on one device, each on a stream of its own: they share nothing that is written, unless
-// their caller makes them.
+// Two instances of one program on one device, each on a stream of its own: they share no written memory,
+// unless their caller makes them.
 #include "runtime/emulated/cuda_api.h"
 #include "tests/codegen_cuda/run_case.h"
 
