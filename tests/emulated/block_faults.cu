@@ -87,7 +87,8 @@ __global__ void lanes_kernel(float* out) {
   if (between == Between::kOtherLanes) __syncwarp(threadIdx.x < 16 ? 0x0000ffffu : 0xffff0000u);
   out[threadIdx.x] = tile[threadIdx.x ^ 16] + value;
 }
-// What a half reads and overwrites after meeting; the reads of three turns are of different events.
+// Each half of a warp reads after meeting, and overwrites in the next turn. With `meet` it meets between the
+// two. The reads of the three turns are different events.
 template <bool meet>
 __global__ void half_warps_kernel(float* out) {
   BRAID_SHARED(float, tile, 32);

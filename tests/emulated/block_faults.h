@@ -5,7 +5,8 @@
 
 struct BlockFault {
   const char* name;
-  // Launches the kernel; null, or what a call returned. `memory`: kBlockFaultBytes of device memory, all zero.
+  // Launches the kernel. Returns null, or the error of a call. `memory`: kBlockFaultBytes of device memory,
+  // all zero.
   const char* (*run)(float* memory, void* stream);
   // The finding's kind, or null if there is nothing to find, and what its text says.
   const char* kind;
@@ -15,8 +16,8 @@ struct BlockFault {
 constexpr unsigned long kBlockFaultBytes = 1 << 16;
 
 const std::vector<BlockFault>& block_faults();
-// Of kernel_faults.cu.
+// The faults of kernel_faults.cu.
 const std::vector<BlockFault>& kernel_faults();
 
-// Runs one; null, or what a call returned.
+// Runs one fault. Returns null, or the error of a call.
 const char* run_block_fault(const BlockFault& fault);

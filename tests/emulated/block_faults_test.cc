@@ -1,5 +1,5 @@
-// Faults inside a kernel are found by name, each with one finding, the same in every run; kernels that are right report
-// nothing.
+// Faults inside a kernel are found by name, each with one finding, the same in every run; kernels that are
+// right report nothing.
 #include "tests/emulated/block_faults.h"
 
 #include <csignal>

@@ -57,7 +57,8 @@ struct Worst {
   std::string at, wrong;
 };
 
-// The largest errors against the exact results. A result that is denormal may err by 2^-149 more, and one beyond the largest number is infinite.
+// Returns the largest errors against the exact results. A denormal result may err by 2^-149 more, and one
+// beyond the largest number is infinite.
 Worst worst(const std::vector<float>& got, const std::function<double(std::size_t)>& exact,
             const std::function<std::string(std::size_t)>& operands) {
   Worst out;
@@ -85,7 +86,7 @@ Worst worst(const std::vector<float>& got, const std::function<double(std::size_
   return out;
 }
 
-// ------------------------------------------------------------------------------------------------------ quotients
+// -------------------------------------------------------------- quotients
 
 // Every exponent of both operands, denormals included, with the mantissas at the ends and random ones.
 Pairs quotients_of_all_exponents() {
@@ -208,7 +209,7 @@ TEST_F(CheapMathTest, QuotientsOfHalvesErrByLittleMoreThanHalfAnUlp) {
   RecordProperty("ulps", std::to_string(worst));
 }
 
-// --------------------------------------------------------------------------------------------- functions of one operand
+// ----------------------------------------------------- functions of one operand
 
 // Every exponent and sign, with mantissas at the ends and random ones.
 std::vector<float> all_exponents(int each) {

@@ -3,7 +3,8 @@
 
 #include <cstdint>
 
-// Thread i, if bit i % 32 of `active` is set, makes `turns` accesses: at element offset + i * stride + turn * turn_stride.
+// Each thread i makes `turns` accesses if bit i % 32 of `active` is set, at element offset + i * stride +
+// turn * turn_stride.
 struct CountedPattern {
   int bytes = 4;  // of an element: 1, 2, 4, 8 or 16
   int threads = 32;
@@ -15,10 +16,12 @@ constexpr int64_t kCountedElements = 1 << 16;
 
 // Global reads of the pattern; each turn's element is also written to element i of another array.
 const char* run_counted_reads(const CountedPattern& pattern);
-// Shared writes of the pattern, a barrier, and shared reads of it, by turns with nothing else in shared memory.
+// Shared writes of the pattern, a barrier, and shared reads of it, by turns with nothing else in shared
+// memory.
 const char* run_counted_shared(const CountedPattern& pattern);
 
-// A tile of 32 x 32 floats through shared memory whose rows have `row` floats, 32 or 33, by 256 threads: columns are read.
+// A tile of 32 x 32 floats through shared memory whose rows have `row` floats, 32 or 33, by 256 threads:
+// columns are read.
 const char* run_counted_tile(int row);
 // Lanes below 16 read at one place, the others at another.
 const char* run_counted_branches();

@@ -80,7 +80,7 @@ Expected slow_wavefronts(const std::vector<WarpAccess>& trace, int bytes) {
   return e;
 }
 
-// Of all sectors that are touched.
+// Returns the size of all sectors that are touched.
 uint64_t bytes_of_sectors(const std::vector<WarpAccess>& trace) {
   std::set<uint64_t> sectors;
   for (const WarpAccess& access : trace)

@@ -10,7 +10,7 @@ namespace braid::test {
 enum class Kind { kAllReduce, kReduce, kAllGather, kReduceScatter, kBroadcast, kAllToAll, kTransfers };
 inline constexpr int kKinds = 7;
 
-// Drawn alike by all ranks.
+// A collective that all ranks draw with the same result.
 struct Draw {
   Kind kind;
   size_t count;

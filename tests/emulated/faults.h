@@ -8,9 +8,9 @@ struct FaultRun {
   const char* id = nullptr;  // 128 bytes, the same on all ranks
 };
 
-// Null, or what a call returned.
-// Each rank reads its right neighbour's window directly. Correct with `exit_barrier`: nobody overwrites its
-// own part before the reader has finished. `sum` gets what was read.
+// Returns null, or the error of a call. Each rank reads its right neighbour's window directly. Correct with
+// `exit_barrier`: no rank overwrites its own part before the reader has finished. `sum` gets the sum of the
+// values read.
 const char* read_peer_directly(const FaultRun& run, bool exit_barrier, float* sum);
 
 enum class SingleFault {

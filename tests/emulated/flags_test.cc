@@ -17,7 +17,7 @@ using ::testing::Not;
 
 class FlagsTest : public EmulatedTest {
  protected:
-  // What each rank returned; `sums_` holds what they found.
+  // Returns the result of each rank; `sums_` holds the sums that they found.
   std::vector<std::string> run(FlagFault fault, int ranks = 3, int abandon_after_ms = 0) {
     char id[128];
     EXPECT_EQ(two_streams_id(id), nullptr);

@@ -1,4 +1,4 @@
-// What the checker takes for ordered between host threads.
+// Orders between host threads that the checker recognises.
 #include <thread>
 
 #include "runtime/emulated/nccl_api.h"

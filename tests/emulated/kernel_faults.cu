@@ -184,7 +184,7 @@ const char* go(const char* name, void (*kernel)(Parameters...), unsigned threads
   BRAID_LABEL("node");
   const cudaError_t error =
       braid::rt::cuda::launch(name, kernel, 1, threads, 0, static_cast<cudaStream_t>(stream), arguments...);
-  // What the kernel gets a pointer to may be the caller's.
+  // The memory that the kernel gets a pointer to may be the caller's.
   const cudaError_t ended = cudaStreamSynchronize(static_cast<cudaStream_t>(stream));
   return error != cudaSuccess   ? cudaGetErrorName(error)
          : ended != cudaSuccess ? cudaGetErrorName(ended)

@@ -1,4 +1,5 @@
-// The model of kernels' times (analysis/costs/kernel_time.h) held against every timing of bench/gpu/RESULTS.md.
+// Holds the model of kernels' times (analysis/costs/kernel_time.h) against every timing of
+// bench/gpu/RESULTS.md.
 #include "analysis/costs/kernel_time.h"
 
 #include <fmt/format.h>
@@ -21,18 +22,21 @@ namespace {
 
 constexpr double kTolerance = 0.25;
 
-// Rows that the model misses: the predicted part of the measured time. A row within the tolerance must leave the list.
+// Rows that the model misses: the predicted part of the measured time. A row within the tolerance must leave
+// the list.
 const std::map<std::string, double> kMissed = {
-    // A lane stride of 4 KiB camps on few of L2's slices, of 2 KiB less so; no term of the model knows slices.
+    // Lane strides of 4 KiB hit only few of L2's slices, strides of 2 KiB less so; no term of the model knows
+    // slices.
     {"kernel_transpose_f32", 0.55},
-    // The library's kernels for small matrices, of halves with accesses of 2 bytes, are far from the roofline.
+    // The library's kernels for small matrices, of halves with accesses of 2 bytes, are far from the
+    // roofline.
     {"kernel_batched_product_f32", 0.66},
     {"kernel_batched_product_f16", 0.31},
     {"kernel_batched_product_bf16", 0.21},
 };
 
-// Models, of which there is no card: the generator no longer writes the kernels of then, and most of their time were products and
-// convolutions by loops that it wrote instead of calling the library.
+// Models, for which there is no card: the generator no longer writes the kernels of that time. Most of the
+// models' time went into products and convolutions by generated loops instead of library calls.
 const std::set<std::string> kNotModelled = {"gpt2_f32", "gpt2_f16",     "gpt2_bf16",    "bert_f32",
                                             "bert_f16", "bert_bf16",    "vit_f32",      "vit_f16",
                                             "vit_bf16", "resnet50_f32", "resnet50_f16", "resnet50_bf16"};
@@ -42,7 +46,7 @@ struct Row {
   double us;         // Braid, graph
 };
 
-// Of the table of timings; rows without a time are left out.
+// Reads the table of timings; rows without a time are left out.
 std::vector<Row> measured_rows() {
   std::ifstream file(BRAID_SOURCE_DIR "/bench/gpu/RESULTS.md");
   std::vector<Row> rows;
@@ -77,7 +81,7 @@ class KernelTime : public EmulatedTest {
     emulated::take_kernel_counts();
   }
 
-  // Of a row "kernel_add_f32".
+  // Returns the predicted time of a row, such as "kernel_add_f32".
   double predicted_us(const std::string& row) const {
     const size_t end = row.rfind('_');
     const std::string kernel = row.substr(7, end - 7), type = row.substr(end + 1);

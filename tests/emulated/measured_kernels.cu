@@ -84,7 +84,7 @@ __global__ void layer_norm_kernel(const T* in0, T* out0, int rows) {
   }
 }
 
-// Of 1,056 blocks two run. A block has 31 rows, or a column; the 16 columns of a sector of halves run.
+// Only two of the 1,056 blocks run. A block has 31 rows, or one column; 16 columns run, a sector of halves.
 constexpr int kBlocks = 2, kBlockRows = 31, kColumns = 16;
 
 template <class T>

@@ -1,5 +1,5 @@
-// Kernels as Braid generated them when bench/gpu/RESULTS.md was measured (4979bdf0): one element per thread, a block per row, threads
-// along the output. measured_cards.json has what nvcc makes of the generated ones.
+// Kernels as Braid generated them when bench/gpu/RESULTS.md was measured (4979bdf0): one element per thread,
+// a block per row, threads along the output. measured_cards.json has nvcc's output for the generated ones.
 #pragma once
 
 #include <string>
@@ -11,6 +11,6 @@ struct MeasuredRun {
   double read_bytes = 0;        // by the whole launch, each byte once: blocks that do not run share sectors
 };
 
-// `kernel`: "add", "gelu", "transpose", "row_sum", "column_sum", "softmax" or "layer_norm" of 32,768 rows of 1,024 elements of `type`:
-// "f32", "f16" or "bf16".
+// `kernel`: "add", "gelu", "transpose", "row_sum", "column_sum", "softmax" or "layer_norm" of 32,768 rows of
+// 1,024 elements of `type`: "f32", "f16" or "bf16".
 MeasuredRun run_measured_kernel(const std::string& kernel, const std::string& type);

@@ -1,4 +1,5 @@
-// What orders memory between kernels and blocks that synchronise by flags, and what an x86 processor would hide.
+// How memory is ordered between kernels and blocks that synchronise by flags, including reorderings that an
+// x86 processor would hide.
 #include "tests/emulated/memory_order.h"
 
 #include "tests/emulated/support.h"

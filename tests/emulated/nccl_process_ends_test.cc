@@ -56,7 +56,8 @@ TEST_F(NcclProcessEnds, WhatARankHasSentArrivesEvenIfItIsLost) {
   expect_good(run_rank_processes(ends_without_farewell, 2));
 }
 
-// While rank 2's part in the split is on its way to rank 1, behind much else, the half of rank 0 works already.
+// While rank 2's part in the split is on its way to rank 1, after much other data, the half of rank 0 works
+// already.
 const RegisteredBody early_child("early child", [](const RankProcess& process) {
   const ncclComm_t comm = join(process.share_id(), process.rank, process.ranks);
   const Work work(4 << 20), small;

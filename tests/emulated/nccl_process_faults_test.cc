@@ -1,5 +1,5 @@
-// Ranks as processes of which one is killed, stopped, stays away or disagrees: what NCCL would leave hanging hangs,
-// until each rank gives it up by itself; who is lost is known.
+// Ranks as processes, one of which is killed, stopped, stays away or disagrees. Calls that would hang in NCCL
+// hang here, until each rank gives up by itself; the lost rank is known.
 #include <signal.h>
 #include <unistd.h>
 
@@ -67,7 +67,7 @@ struct Rank {
     EXPECT_EQ(ncclCommGetAsyncError(comm, &now), ncclSuccess);
     return now;
   }
-  // What it is when nothing is in progress any more.
+  // Returns the state once nothing is in progress any more.
   ncclResult_t settle() const {
     ncclResult_t now = ncclInProgress;
     for (const auto begin = Clock::now(); now == ncclInProgress && Clock::now() - begin < kInTime;)
@@ -103,7 +103,7 @@ struct Rank {
   }
 };
 
-// What the disagreeing rank calls instead.
+// Returns the call that the disagreeing rank makes instead.
 Draw other(const Draw& d, std::mt19937& random) {
   Draw other = d;
   const bool reduces =
@@ -224,7 +224,8 @@ TEST_F(NcclProcessFaults, EachCollectiveOutlivesEachFault) {
   }
 }
 
-// A rank is killed at any time, while all work: once every rank has made its communicator, which it cannot do without the others.
+// Kills a rank at any time while all work, once every rank has made its communicator, for which it needs the
+// others.
 void run_until_killed(const RankProcess& process) {
   std::istringstream argument(process.argument);
   int victim = 0, microseconds = 0;

@@ -1,4 +1,4 @@
-// Communicators whose ranks are processes: how they are made, and who may join.
+// Communicators whose ranks are processes: how they are made, and which processes may join.
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -70,8 +70,8 @@ TEST_F(NcclProcessLife, ProcessesMayHaveSeveralRanks) {
   expect_good(run_rank_processes(threads_of_processes, 3));
 }
 
-// Neither sanitizer's runtime outlives a fork beside another thread: one that holds a lock of the allocator at that moment does not
-// release it in the child.
+// Neither sanitizer's runtime survives a fork beside another thread: if that thread holds a lock of the
+// allocator at that moment, the child never releases it.
 #ifdef __SANITIZE_ADDRESS__
 #define NEEDS_TO_FORK() GTEST_SKIP() << "the address sanitizer's allocator may be locked in the child"
 #else

@@ -1,4 +1,4 @@
-// What bodies of rank processes do with communicators.
+// Work with communicators for the bodies of rank processes.
 #pragma once
 
 #include <signal.h>

@@ -1,4 +1,5 @@
-// Communicators whose ranks are processes: collectives against an oracle, over several communicators and streams.
+// Communicators whose ranks are processes: collectives against an oracle, over several communicators and
+// streams.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -17,7 +18,8 @@ using ::testing::Gt;
 
 // ------------------------------------------------------------------------------------------------- oracle
 
-// What rank `rank` sends at element `i`: small integers, so that the order of sums is nothing.
+// Returns the value that rank `rank` sends at element `i`: small integers, so the order of sums does not
+// matter.
 double element(unsigned seed, int rank, size_t i) {
   return static_cast<double>(
              (seed * 31u + static_cast<unsigned>(rank) * 17u + static_cast<unsigned>(i) * 7u) % 23u) -
@@ -134,7 +136,7 @@ void run_random(const RankProcess& process) {
 }
 const RegisteredBody random_body("random", run_random);
 
-// Of floats that no two orders sum alike.
+// Reduces floats whose sum depends on the order.
 const RegisteredBody bits_body("bits", [](const RankProcess& process) {
   ASSERT_EQ(cudaSetDevice(process.rank), cudaSuccess);
   ncclComm_t comm = nullptr;

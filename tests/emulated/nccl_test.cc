@@ -1,5 +1,5 @@
-// NCCL as it is: what hangs until it is aborted, communicators that do not block, groups, and the order of calls
-// over several communicators.
+// NCCL's behaviour: calls that hang until they are aborted, communicators that do not block, groups, and the
+// order of calls over several communicators.
 #include <array>
 #include <chrono>
 
@@ -73,7 +73,8 @@ void on_ranks(int ranks, const std::function<void(int)>& run) {
 
 class NcclTest : public EmulatedTest {
  protected:
-  // A communicator of all ranks, for tests in which a rank is missing: only from then on is that reported soon.
+  // Returns a communicator of all ranks, for tests in which a rank is missing. The short time-out that
+  // reports a missing rank begins only then.
   static std::vector<ncclComm_t> joined(int ranks) {
     const ncclUniqueId id = new_id();
     std::vector<ncclComm_t> comms(static_cast<size_t>(ranks));

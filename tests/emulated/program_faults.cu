@@ -18,7 +18,7 @@ __global__ void copy_kernel(const float* in, float* out) { out[threadIdx.x] = in
 __global__ void count_kernel(int* counter) { atomicAdd(counter, 1); }
 __global__ void take_kernel(const int* counter, float* out) { out[0] = static_cast<float>(*counter); }
 
-// What a program of one rank has.
+// The resources of a program of one rank.
 struct Rank {
   cudaStream_t first = nullptr, second = nullptr;
   cudaEvent_t event = nullptr, other = nullptr;

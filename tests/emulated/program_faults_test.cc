@@ -1,4 +1,5 @@
-// Faults of host code, each in a program of its own, are found by name; programs that are right report nothing.
+// Faults of host code, each in a program of its own, are found by name; programs that are right report
+// nothing.
 #include "tests/emulated/program_faults.h"
 
 #include <algorithm>

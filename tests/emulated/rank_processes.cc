@@ -103,7 +103,7 @@ void expect_nothing_left(const std::string& folder) {
       ADD_FAILURE() << "left in /dev/shm: " << entry.path();
 }
 
-// Of sockets without a file, of all processes.
+// Counts the sockets of this name without a file, of all processes.
 size_t sockets_named(const std::string& name) {
   std::ifstream table("/proc/net/unix");
   size_t count = 0;

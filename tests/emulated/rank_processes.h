@@ -24,14 +24,14 @@ struct RankProcess {
   // To all other ranks, which `hear` it.
   void tell(const std::string& text) const;
   std::string hear() const;
-  // Of rank `maker`, who tells the others.
+  // Returns the id that rank `maker` makes and tells the others.
   ncclUniqueId share_id(int maker = 0) const;
 };
 
 using RankBody = void (*)(const RankProcess&);
 
-// Makes a function known by name to processes that are started anew; EXPECT in it fails the test of the starting
-// process, and so does a finding that it does not take.
+// Makes a function known by name to processes that are started anew. An EXPECT in it fails the test of the
+// starting process, and so does a finding that the function does not take.
 struct RegisteredBody {
   RegisteredBody(const char* name, RankBody body);
   const char* name;
@@ -47,8 +47,8 @@ struct RankOutcome {
   double seconds = 0;
 };
 
-// Waits for all ranks but those in `stopped`, which are killed once the others have ended. Afterwards none of the
-// processes is left, nor anything else of them: fails the test otherwise.
+// Waits for all ranks but those in `stopped`, which are killed once the others have ended. Fails the test if
+// any of the processes, or anything else of them, is left afterwards.
 std::vector<RankOutcome> run_rank_processes(const RegisteredBody& body, int ranks,
                                             const std::string& argument = "",
                                             const std::vector<int>& stopped = {});

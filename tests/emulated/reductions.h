@@ -4,11 +4,11 @@
 constexpr int kMaxReductionThreads = 1024;
 
 struct ReductionResults {
-  // Of each thread of the block.
+  // Results of each thread of the block.
   float float_sum[kMaxReductionThreads], float_max[kMaxReductionThreads], float_min[kMaxReductionThreads];
   double double_sum[kMaxReductionThreads];
   int int_sum[kMaxReductionThreads], int_max[kMaxReductionThreads], int_min[kMaxReductionThreads];
-  // Of each thread; warp operations.
+  // Results of each thread's warp operations.
   float xored[kMaxReductionThreads], up[kMaxReductionThreads], down[kMaxReductionThreads];
   int broadcast[kMaxReductionThreads], half_warp[kMaxReductionThreads];
   unsigned ballot[kMaxReductionThreads];

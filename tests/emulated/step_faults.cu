@@ -49,7 +49,7 @@ struct Program {
   const char* forbidden(StepFault fault);
 };
 
-// What a step must not do; undone by the caller where it must be.
+// Makes a call that a step must not make; the caller undoes it where necessary.
 const char* Program::forbidden(StepFault fault) {
   float* memory = nullptr;
   void* handle = nullptr;
@@ -149,7 +149,7 @@ const char* run_step(const FaultRun& run, StepFault fault) {
   if (const char* error = program.create(run)) return error;
   CHECK_CUDA(cudaMemsetAsync(program.a, 0, kBytes, program.caller));
   if (const char* error = program.step(fault)) return error;
-  // What the caller's stream does next depends on the step.
+  // The next kernel on the caller's stream depends on the step.
   CHECK_CUDA(BRAID_LAUNCH(scale_kernel, 1, kCount, 0, program.caller, program.b, program.a, 3.0f));
   return program.destroy();
 }

@@ -30,5 +30,6 @@ enum class StepFault {
 };
 // Null, or what a call returned.
 const char* run_step(const FaultRun& run, StepFault fault);
-// A kernel that faults, and then a call of each kind: what the first one returned that was not the sticky error.
+// Runs a kernel that faults, and then a call of each kind. Returns the first call whose result was not the
+// sticky error.
 const char* calls_after_a_fault();

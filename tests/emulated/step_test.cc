@@ -1,4 +1,5 @@
-// Within a step the host only enqueues, and a step lies between what its caller's stream does before and after.
+// Within a step the host only enqueues, and a step lies between the earlier and later work of its caller's
+// stream.
 #include "tests/emulated/step_faults.h"
 #include "tests/emulated/support.h"
 #include "tests/emulated/two_streams.h"

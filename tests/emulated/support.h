@@ -18,7 +18,7 @@ namespace braid::test {
 using emulated::Finding;
 using emulated::FindingKind;
 
-// What `run(rank)` returned on each rank; "" for null.
+// Returns the result of `run(rank)` on each rank; "" for null.
 inline std::vector<std::string> run_ranks(int ranks, const std::function<const char*(int)>& run) {
   const TimeLimit limit;
   std::vector<std::string> results(static_cast<size_t>(ranks));
@@ -32,7 +32,7 @@ inline std::vector<std::string> run_ranks(int ranks, const std::function<const c
   return results;
 }
 
-// Findings of earlier tests do not reach the next one, and one that nobody expected fails the test.
+// Findings of earlier tests do not reach the next one, and an unexpected finding fails the test.
 class EmulatedTest : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -165,7 +165,7 @@ TEST_F(DeviceWeightsTest, InstancesMadeAtTheSameTimeShareACopy) {
       weights = DeviceWeights::of(
           file.data(), header_of(file), own,
           [&](std::uint64_t done, std::uint64_t total) { copied += done == total; }, &error);
-      // What is enqueued later follows the copying: a finding if it does not.
+      // Work that is enqueued later follows the copying; otherwise this gives a finding.
       std::vector<unsigned char> back(64);
       cudaMemcpyAsync(back.data(), weights->memory(), back.size(), cudaMemcpyDeviceToHost, own);
       cudaStreamSynchronize(own);

@@ -124,7 +124,8 @@ struct SameFunction<R (*)(P...) noexcept, S (*)(Q...)> : SameFunction<R (*)(P...
   static_assert(offsetof(::type, member) == offsetof(emulated::type, member), #type "." #member); \
   static_assert(same_shape<decltype(::type::member), decltype(emulated::type::member)>())
 
-#include "api_names.inc"  // made from the declarations by CMakeLists.txt: SAME and SAME_VALUE, a line for each name
+// CMakeLists.txt makes it from the declarations: SAME and SAME_VALUE, a line for each name.
+#include "api_names.inc"
 
 static_assert(sizeof(::cudaPointerAttributes) == sizeof(emulated::cudaPointerAttributes));
 SAME_MEMBER(cudaPointerAttributes, type);

@@ -13,7 +13,8 @@
 
 namespace {
 
-// Every mantissa, at two exponents: the GPU's own approximations instead of the emulated device's. Null, or what went wrong.
+// Every mantissa, at two exponents: the GPU's own approximations instead of the emulated device's. Null, or
+// what went wrong.
 const char* check_cheap_math() {
   constexpr size_t kCount = size_t{1} << 24;
   std::vector<float> x(kCount), got(kCount);
