@@ -54,7 +54,8 @@ bool LimitOracle::takes_time(NodeId node) const {
   return t_.steps[p_.first_step[node]].begin < t_.steps[p_.first_step[node + 1] - 1].end;
 }
 
-// The start in front of a place, with what it needs and takes no time; nothing: it may not stand there.
+// Returns the order in which the start stands before `place`, with the nodes that it needs. Returns nullopt
+// if one of these takes time or is needed only for an order.
 std::optional<LimitOracle::Order> LimitOracle::up(NodeId start, NodeId place, bool orders) const {
   const std::set<NodeId> needed = ancestors(start, orders), by_data = ancestors(start, false);
   Order order, rest;
@@ -72,7 +73,8 @@ std::optional<LimitOracle::Order> LimitOracle::up(NodeId start, NodeId place, bo
   return order;
 }
 
-// The wait behind a place, with what needs it, takes no time and does not communicate.
+// Returns the order in which the wait stands after `place`, with the nodes that need it. Returns nullopt if
+// one of these takes time or communicates.
 std::optional<LimitOracle::Order> LimitOracle::down(NodeId wait, NodeId place) const {
   const std::set<NodeId> need = descendants(wait);
   std::set<NodeId> moved = {wait};

@@ -53,7 +53,7 @@ ir::Schedule random_schedule(Random& random, int nodes) {
   };
   for (int n = 0; n < nodes; ++n) {
     const int kind = random.below(10);
-    // What is near is needed more often.
+    // Recent values are needed more often.
     const Value& a = values[values.size() - 1 -
                             static_cast<std::size_t>(
                                 random.below(static_cast<int>(std::min<std::size_t>(values.size(), 4))))];

@@ -1,4 +1,4 @@
-// What holds for every text that is read as a pipeline schedule; shared by the fuzz target and the test that
+// The property of every text that is read as a pipeline schedule; shared by the fuzz target and the test that
 // runs everywhere.
 #pragma once
 

@@ -57,7 +57,7 @@ std::int64_t elements(const ir::Graph& graph, const Sizes& sizes) {
 
 rt::DType runtime_type(ir::DType dtype) { return gpu_bundle::dtype_named(std::string(to_string(dtype))); }
 
-// What a sample of a constant says about all of it.
+// Statistics of a sample, taken for the whole constant.
 struct Sample {
   bool finite = true, positive = true;
   double largest = 0, square = 0;
@@ -137,7 +137,8 @@ void add_weights(Case& c, const BundleProgram& program, int rank, const fs::path
   c.images.push_back(std::move(image));
 }
 
-// Describes the inputs of all ranks. Only if outputs are computed from them (`checked`) they are made: those of timings are large.
+// Describes the inputs of all ranks. Makes them only if outputs are computed from them (`checked`): those of
+// timings are large.
 std::vector<std::vector<ir::Tensor>> make_inputs(Case& c, const BundleProgram& program, const Sizes& sizes,
                                                  bool checked) {
   const ir::Graph& graph = program.schedule.graph;

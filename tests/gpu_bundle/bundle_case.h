@@ -1,5 +1,5 @@
-// Makes a bundle's case of a program and sizes: describes weights and inputs by how to generate them, computes what the program
-// must give with the interpreter.
+// Makes a bundle's case of a program and sizes: describes how to generate weights and inputs, and computes
+// the program's expected results with the interpreter.
 #pragma once
 
 #include <functional>
@@ -35,21 +35,21 @@ struct BundleProgram {
 // The function of a graph that no pass has changed. Keeps the graph, but for the bytes of its constants.
 std::function<double(const Sizes&)> flops_of(const ir::Schedule& model);
 
-// Replaces the large constants that look like trained weights (many different finite numbers) by generated ones of the same
-// magnitude and sign. Tables and masks stay.
+// Replaces the large constants that look like trained weights (many different finite numbers) by generated
+// ones of the same magnitude and sign. Tables and masks stay.
 std::map<ir::StorageId, GeneratedWeight> generate_weights(ir::Graph& graph);
 
-// Sizes within the bounds that the guards accept: small ones, and a larger one for the dimension with the largest bound. Empty if
-// none are found.
+// Returns sizes within the bounds that the guards accept: small ones, and a larger one for the dimension with
+// the largest bound. Empty if none are found.
 std::vector<Sizes> sizes_to_check(const ir::Graph& graph);
 
-// Of the least exact element type of any buffer; 0 for integers.
+// Returns the tolerance of the least exact element type of any buffer; 0 for integers.
 double loosest_type(const ir::Graph& graph);
-// Of the first output that has one.
+// Returns the float type of the first output that has one.
 std::string float_type(const ir::Graph& graph);
 
-// Appends what cannot be generated to `data`. Without `checked` the case has no expected outputs, only the work that it does, and its
-// inputs have no checksum.
+// Appends data that cannot be generated to `data`. Without `checked` the case has no expected outputs, only
+// the work that it does, and its inputs have no checksum.
 gpu_bundle::Case bundle_case(const BundleProgram& program, const Sizes& sizes, bool checked,
                              std::ostream& data);
 

@@ -1,11 +1,13 @@
 // Writes what a GPU bundle runs: emit_bundle OUT MODELS.txt [NAME...]
 //
-//   OUT/programs/*.cu                   the programs of tests/codegen_cuda, the kernels of kernels.cc, and the models
+//   OUT/programs/*.cu                   the programs of tests/codegen_cuda, the kernels of kernels.cc, and the
+//                                       models
 //   OUT/kernels/*.braid                 the graphs of kernels.cc, before passes
 //   OUT/cases.txt, OUT/cases.data       what they are run with and must give (bench/gpu/case_file.h)
 //   OUT/runtime/...                     the sources of Braid's runtime that they need
 //
-// With names, only these programs of tests/codegen_cuda and kernels.cc. A line of MODELS.txt: name | file | ranks | bounds of dimensions | sizes that are checked | sizes that are timed
+// With names, only these programs of tests/codegen_cuda and kernels.cc. A line of MODELS.txt: name | file |
+// ranks | bounds of dimensions | sizes that are checked | sizes that are timed
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -125,8 +127,9 @@ void add_test_cases(Bundle& bundle, const Names& wanted) {
     if (!is_wanted(wanted, c.name)) continue;
     if (c.options.fault.planted || c.faulty || !c.edits.empty() || c.name == "extern_fails") continue;
     if (c.source == "lost_peers") continue;  // its programs call a function of the test
-    // Ranks outside of a group copy or mask what nobody wrote, which the emulated device and initcheck report. All of these have
-    // more than two ranks, so that a machine with one GPU would skip them.
+    // Ranks outside of a group copy or mask memory that was never written, which the emulated device and
+    // initcheck report. All of these have more than two ranks, so that a machine with one GPU would skip
+    // them.
     if (c.name.ends_with("_some") || c.name.starts_with("random_collectives_")) continue;
     const ir::Schedule schedule = c.build();
     const std::vector<Sizes> sizes = sizes_to_check(schedule.graph);

@@ -82,7 +82,8 @@ ir::Schedule batched_product(DType dtype) {
   return finished(net);
 }
 
-// The least power of two of rows with which a kernel moves kLeastMoved bytes, if it moves `moved` times the bytes of its input.
+// Returns the least power of two of rows with which a kernel moves kLeastMoved bytes, if it moves `moved`
+// times the bytes of its input.
 std::int64_t rows_to_time(DType dtype, std::int64_t moved) {
   std::int64_t rows = 1;
   while (rows * kWidth * moved * ir::size_of(dtype) < kLeastMoved) rows *= 2;

@@ -1,5 +1,5 @@
-// Programs of one kernel each, large enough to be timed: what a GPU check sets beside the bandwidth of a copy, or the peak of
-// products, of the same run.
+// Programs of one kernel each, large enough to be timed. A GPU check compares them with the bandwidth of a
+// copy, or the peak of products, of the same run.
 #pragma once
 
 #include <functional>

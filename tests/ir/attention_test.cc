@@ -1,4 +1,5 @@
-// Attention: text, types, and the interpreter against numbers that can be checked by hand and against products and loops.
+// Attention: text, types, and the interpreter against numbers that can be checked by hand and against
+// products and loops.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -37,7 +38,8 @@ TEST(AttentionKernel, IsReadBackFromItsText) {
   }
 }
 
-// Queries of one element 0: scores are 0, so that weights are equal and the result is the mean of the values attended to.
+// Runs queries of one element 0: scores are 0, so weights are equal and the result is the mean of the values
+// attended to.
 std::vector<float> means(const std::string& form, std::vector<Tensor> more = {}, int queries = 3) {
   const std::string text = fmt::format(
       "graph main input %q: f32[1, 1, {0}, 1] input %k: f32[1, 1, 4, 1] input %v: f32[1, 1, 4, 1]\n{1}\n"

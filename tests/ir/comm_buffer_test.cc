@@ -38,7 +38,7 @@ class CommBuffer : public ::testing::Test {
     schedule = parse_schedule(print(schedule));
     check(schedule, "lowering");
   }
-  // Of all operands, in execution order; results left out.
+  // Returns the reasons for all operands, in execution order; results are left out.
   std::vector<CommBufferReason> operands() {
     std::vector<CommBufferReason> out;
     for (const CommBufferDecision& d : comm_buffer_decisions(schedule)) {
@@ -174,7 +174,7 @@ TEST_F(CommBuffer, AResultIsTheNextCollectivesOperandWhereItLies) {
   EXPECT_THAT(operands(), ElementsAre(R::produced_here, R::already));
 }
 
-// The question that "whoever came first" would answer wrongly.
+// The rule "the first group keeps the slot" would fail here.
 TEST(CommBufferOrder, TwoGroupsShareASlotWhicheverComesFirst) {
   std::vector<std::string> slots;
   for (const bool pair_first : {false, true}) {

@@ -82,7 +82,7 @@ group @alone = [[0], [1], [2]]
   const Schedule s = parse_schedule(text);
   EXPECT_EQ(print(s), text);
   EXPECT_EQ(s.graph.groups[1].parts, (Parts{{0, 1, 2, 3}, {4, 5, 6, 7}}));
-  // What lies along axes is printed as these, and members in another order are listed.
+  // Groups along axes are printed as axes; members in another order are listed.
   const Schedule listed = parse_schedule(
       "graph g ranks 4 mesh [a=2, b=2] group @x = [[0, 2], [1, 3]] group @y = axis b, a group @z = [[0, 1]]");
   EXPECT_EQ(

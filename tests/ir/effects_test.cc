@@ -66,7 +66,7 @@ TEST(Effects, CollectiveStaysInFlightUntilWaitAndRelease) {
   EXPECT_EQ(w.after, std::vector<OpId>{start});
   EXPECT_EQ(e.accesses.size(), 2u);  // pins the input and the symmetric output
   EXPECT_FALSE(e.accesses[0].writes());
-  // Who writes the input next comes after the release; who reads it does not care.
+  // A later writer of the input comes after the release; a later reader does not depend on it.
   const BufferId z = g.add_owned("z", DType::f32, {8});
   const OpId writer = copy(g, z, g.add_mutation(x, "x.1"), 8), reader = copy(g, x, z, 8);
   EXPECT_TRUE(depend(g, release, e, writer, effects(g, writer)));

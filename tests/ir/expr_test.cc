@@ -227,7 +227,7 @@ TEST(RandomExpr, SymbolsAreVisitedOnceAndAllOfThem) {
     std::vector<Expr> seen;
     for_each_symbol(p.e, [&](Expr s) { seen.push_back(s); });
     for (std::size_t i = 1; i < seen.size(); ++i) EXPECT_LT(compare(seen[i - 1], seen[i]), 0);
-    // What is not among them does not matter.
+    // A symbol that is not among them does not matter.
     if (contains(p.e, r.a())) return;
     RandomExpr::for_each_point([&](const Point& at) {
       ASSERT_EQ(p.value(at), p.value({0, at.b, at.i0, at.i1}));

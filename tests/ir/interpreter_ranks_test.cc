@@ -34,7 +34,8 @@ std::vector<std::vector<Tensor>> rank_inputs(int ranks, std::int64_t n) {
   return out;
 }
 
-// Its memory holds nothing that the sender still reads, who may come to its wait much later.
+// The receive's memory holds nothing that the sender still reads, and the sender may reach its wait much
+// later.
 TEST(Collectives, ReleaseOfAReceiveNeedsNoWaitOfTheSender) {
   const auto out = run_ranks(
       "graph g ranks 2 group @g = [0, 1] input %x: f32[2] send @g (%x) peer 1 as to "
@@ -210,8 +211,8 @@ TEST(Collectives, WhatIsInFlightMustNotBeTouched) {
           "%y.1 mutates %y = wait y output %y.1",
       rank_inputs(2, 1));
   EXPECT_NE(input[0][0].values<float>()[0], 300);
-  // Overwriting it before the release, which harms others only: in some order of the ranks somebody reads too
-  // late.
+  // Overwriting it before the release harms only other ranks: in some order of the ranks, one of them reads
+  // too late.
   const std::string late =
       head +
       "%y: f32[1] = all_reduce sum @g (%c) %y.1 mutates %y = wait y "

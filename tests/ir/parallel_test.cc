@@ -45,7 +45,8 @@ TEST(ParallelFor, MayBeNested) {
   EXPECT_EQ(calls, std::vector<std::vector<int>>(6, std::vector<int>(6, 1)));
 }
 
-// Each thread makes the same expressions in another order. Equal ones are one node, with the text that they have in a pool of one thread.
+// Each thread makes the same expressions in another order. Equal ones are one node, with the text that they
+// have in a pool of one thread.
 TEST(SharedPool, ThreadsMakeTheSameExpressions) {
   constexpr int kThreads = 8, kSteps = 300;
   const auto make = [](ExprPool& pool, int begin) {

@@ -1,4 +1,4 @@
-// What is recognised in the epilogue of a product, and what only looks like it.
+// Steps that are recognised in the epilogue of a product, and others that only look like them.
 #include "ir/post_ops.h"
 
 #include <fmt/format.h>

@@ -281,7 +281,8 @@ TEST(VerifierStructure, IndicesThatLeaveTheirBuffer) {
               "%0 = load %x[i0 - 1] if %m store %0 } output %y"));
 }
 
-// The caller brings the memory of what an output returns; nobody brings that of another.
+// The caller provides the memory of a returned output; nothing provides that of an output that is not
+// returned.
 TEST(VerifierStructure, OutputStoragesAreReturned) {
   const std::string text =
       "graph g storage $s: output [16] input %x: f32[4] %y: f32[4] on $s = pointwise { %0 = load %x store %0 "

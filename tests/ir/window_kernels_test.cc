@@ -74,7 +74,7 @@ TEST(Convolutions, AreTheSumsOfTheirDefinition) {
     const std::vector<float> x = whole_numbers(t.n * channels * t.h * t.w, random),
                              w = whole_numbers(outer * inner * taps, random);
     std::vector<float> y(static_cast<std::size_t>(t.n * filters * t.out_h * t.out_w), 0);
-    // Every product of an element of x with a weight goes to the element of y, if there is one, that it belongs to.
+    // Every product of an element of x with a weight is added to its element of y, if there is one.
     for (std::int64_t n = 0; n < t.n; ++n)
       for (std::int64_t g = 0; g < t.groups; ++g)
         for (std::int64_t c = 0; c < t.c; ++c)

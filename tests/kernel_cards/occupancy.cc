@@ -1,5 +1,6 @@
 // NVIDIA's own calculator of occupancy, of which kernel_cards_test.py compares each line with ours:
-//   occupancy MAJOR MINOR SHARED_BYTES BLOCK_SHARED_BYTES     prints registers, threads, shared bytes, resident threads
+//   occupancy MAJOR MINOR SHARED_BYTES BLOCK_SHARED_BYTES
+// prints registers, threads, shared bytes, resident threads.
 #include <cuda_occupancy.h>
 
 #include <cstdio>

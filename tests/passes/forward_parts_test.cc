@@ -1,4 +1,5 @@
-// Random concatenations and readers of them, straight, transposed and by single rows: the interpreter's results keep their bits.
+// Random concatenations and their readers, straight, transposed and by single rows: the interpreter's results
+// keep their bits.
 #include "passes/forward_parts.h"
 
 #include <fmt/format.h>

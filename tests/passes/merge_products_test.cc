@@ -1,4 +1,5 @@
-// Random products of the same rows, with loops, products and results around them, compute the same bits when they are merged.
+// Random products of the same rows, with loops, products and results around them, compute the same bits when
+// they are merged.
 #include "passes/merge_products.h"
 
 #include <fmt/format.h>

@@ -172,7 +172,7 @@ TEST(PlanMemory, AFunctionalCollectiveTakesThePlaceOfItsOperand) {
   EXPECT_EQ(comm_bytes({.call = "all_reduce sum @g (%a) algorithm two_shot"}), kOnePlace);
   EXPECT_EQ(comm_bytes({}, kOnePlace), kOnePlace) << "from so many bytes on";
   EXPECT_EQ(comm_bytes({}, kOnePlace + 1), kTwoPlaces);
-  // Whoever writes the operand comes first in every order, whatever else it reads there.
+  // The writer of the operand comes first in every order, whatever else it reads there.
   EXPECT_EQ(comm_bytes({.call = "all_reduce sum @g (%a.1)",
                         .before_start = "%a.1 mutates %a = pointwise { %0 = load %a %1 = load %x "
                                         "%2 = add %0, %1 store %2 }\n"}),

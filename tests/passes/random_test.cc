@@ -323,8 +323,8 @@ TEST(PlantedFaults, SwappedNeighboursAreCaught) {
   }));
 }
 
-// By the runner alone: two collectives change places as a pass without a thought for the other side would do it, and memory
-// may allow that. Passes that may reorder collectives may not either.
+// Only the runner catches this: two collectives change places as in a careless pass that ignores the other
+// side, and memory may allow that. Passes that may reorder collectives may not do this either.
 TEST(PlantedFaults, CollectivesThatChangePlacesAmongTransfersAreCaught) {
   int tried = 0;
   for (std::uint64_t seed = first_seed(); tried < random_cases(60); ++seed) {

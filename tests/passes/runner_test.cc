@@ -177,7 +177,7 @@ std::string internal_error(const Pass& pass, const RunOptions& options = {},
   return {};
 }
 
-// Moves the second collective (nodes 5 to 7) in front of the first (2 to 4).
+// Moves the second collective (nodes 5 to 7) before the first (2 to 4).
 bool swap_collectives(ir::Schedule& s) {
   std::rotate(s.nodes.begin() + 2, s.nodes.begin() + 5, s.nodes.end());
   return true;
@@ -228,7 +228,7 @@ output %c.1
 output %d.1
 )";
 
-// What is said of a pass that may reorder collectives and puts node `from` in front of node `to`.
+// Returns the error for a pass that may reorder collectives and moves node `from` before node `to`.
 std::string moved(std::size_t from, std::size_t to) {
   const Pass pass(
       "careless",

@@ -1,5 +1,5 @@
-// Tests of passes as text: files of sections, one file per pass. tests/passes/sink_waits.braid holds the tests
-// SinkWaits.*:
+// Tests of passes as text: files of sections, one file per pass. tests/passes/sink_waits.braid holds the
+// tests SinkWaits.*:
 //
 //   === shared two_ranks                  a text that programs begin with
 //   graph main  ranks 2  group @g = [0, 1]
@@ -13,7 +13,7 @@
 //   %a: f32[64] = ...                     one or more of these per section
 //   --- sink_waits{budget=1}: order a g.wait b
 //
-// What passes make of a program is one of
+// The outcome of passes on a program is one of
 //   text          the program after them; loops that fit stand on one line, and the declarations (graph to
 //                 constant) are left out if they are as before
 //   unchanged     the program before them
@@ -64,7 +64,7 @@ struct SectionFile {
 // Throws std::runtime_error "PATH:LINE: what is wrong".
 SectionFile read_sections(const std::string& path, std::string_view text);
 
-// What the passes of a run make of its section; `run.expected` itself where that holds.
+// Returns the outcome of a run's passes on its section; `run.expected` itself where that holds.
 Expectation outcome_of(const Section& section, const SectionRun& run);
 
 // As it stands in a file: the header of the run and what follows it.
@@ -72,7 +72,7 @@ std::vector<std::string> run_lines(const SectionRun& run, const Expectation& exp
 
 // Lines with "-" are expected only, lines with "+" are there only.
 std::string line_diff(const std::vector<std::string>& expected, const std::vector<std::string>& found);
-// What is unchanged is shown too.
+// Unchanged lines are shown too.
 std::string difference(const Section& section, const SectionRun& run, const Expectation& outcome);
 
 // The text of the file with every expectation as it comes out.

@@ -1,4 +1,5 @@
-// What is no file of sections is refused with its line, and what is expected in vain is written as it comes out.
+// Text that is no file of sections is refused with its line, and wrong expectations are replaced by the
+// actual outcome.
 #include "tests/passes/section_file.h"
 
 #include <gtest/gtest.h>
@@ -90,7 +91,7 @@ TEST(SectionFile, RewritingCorrectsWhatIsExpectedInVainAndNothingElse) {
       {"--- dead_code{all=true}: error BR0542\n", option},
   };
   for (const auto& [wrong, right] : cases) {
-    // What stands beside it is as it comes out.
+    // The expectations beside it already hold.
     const std::string before = head + "--- sink_waits: unchanged\n",
                       behind = "--- sink_waits: order dead\n\n  y\n";
     const std::string once = rewritten(read_sections("f.braid", before + wrong + behind));

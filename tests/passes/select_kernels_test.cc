@@ -163,7 +163,7 @@ TEST(SelectKernels, InductorsRuleOnNccl) {
   const SelectKernels rule{.policy = "inductor"};
   EXPECT_EQ(choice(reduction("64"), on("h100"), rule).kernel, "one_shot");
   EXPECT_EQ(choice(reduction("32769"), on("h100"), rule).kernel, "library");
-  // What no peer can read.
+  // An operand that no peer can read.
   const KernelChoice outside = choice(reduction("64", "", "sum", "", ""), on("h100"), rule);
   EXPECT_EQ(outside.kernel, "");
   EXPECT_EQ(outside.reason, KernelReason::outside);

@@ -1,5 +1,5 @@
-// Reductions in parts give what they give as a whole: all kinds and types, kept and folded dimensions in any order, sizes that
-// pieces do not divide.
+// Reductions in parts give the same results as whole ones: all kinds and types, kept and folded dimensions in
+// any order, sizes that pieces do not divide.
 #include "passes/split_reductions.h"
 
 #include <fmt/format.h>

@@ -66,7 +66,7 @@ TEST(ChannelChoice, IsNotLongerThanAnyKnownScheduleUnderTheSameChannels) {
         const PipelineSchedule lowered = add_timed_send_recv(p, from_rows(p, known[j].schedule));
         EXPECT_LE(r.executable.simulated, simulate(lowered, simulation_costs(p), policy).makespan)
             << known[j].name;
-        // What 'braid pipeline simulate --schedule' shows: idle cells move RECVs.
+        // The rows that 'braid pipeline simulate --schedule' shows: idle cells move RECVs.
         const PipelineSchedule published = add_send_recv(in_problem_kinds(p, known[j].schedule));
         EXPECT_LE(r.executable.simulated, simulate(published, simulation_costs(p), policy).makespan)
             << known[j].name;

@@ -1,4 +1,4 @@
-// Mutated schedules: the property of the fuzz target, on texts that every run makes alike.
+// Mutated schedules: the property of the fuzz target, on texts that are the same in every run.
 #include <gtest/gtest.h>
 
 #include <random>

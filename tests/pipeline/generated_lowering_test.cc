@@ -121,7 +121,7 @@ TEST(GeneratedLowering, EveryGeneratedScheduleIsProvedUnderEveryPolicy) {
   EXPECT_GT(proved, 200);
 }
 
-// What the unit-step table passes and a shared queue hangs.
+// These rows pass the unit-step table, but hang on a shared queue.
 TEST(GeneratedLowering, DeferredReceivesPassTheStepTableAndHangOnOneQueuePerRank) {
   for (const auto& [v, m, p] :
        std::vector<std::tuple<int, int, int>>{{2, 2, 2}, {2, 4, 4}, {2, 8, 4}, {4, 8, 4}}) {
@@ -149,8 +149,8 @@ TEST(GeneratedLowering, DeferredReceivesOfAVShapeMixUpTheMessagesOfAnEdge) {
   refused(838, [&] { require_deadlock_free(deferred, {QueuePolicy::Kind::edge, 0}); });  // error BR0838
 }
 
-// Rows whose RECVs stand before what they are an answer to: a rank that waits for each action in turn stands
-// still. On a queue per edge a posted RECV holds up nobody.
+// Rows whose RECVs stand before the SENDs that they answer: a rank that waits for each action in turn hangs.
+// On a queue per edge a posted RECV blocks nothing.
 TEST(GeneratedLowering, G09AndG18HangOnSharedQueuesOnly) {
   const PipelineSchedule g09 = schedule({0, 1}, 2,
                                         {"0RECV_B0,0F0,0SEND_F0,0F1,0SEND_F1,0I0,0W0,0RECV_B1,0I1,0W1",

@@ -25,10 +25,10 @@ struct IdealTimeline {
   bool stuck = false;
 };
 
-// Every cell as early as its rank and what it needs allow: F needs the F of the stage before, I and B the I
-// or B of the stage after (on the last stage their own F), W its I. A container begins when all members can,
-// and runs them in their order. What the rows lack for certain, such as an F that another one needs, counts
-// as stuck. Takes any rows whose form is valid, lowered ones too. Linear.
+// Begins every cell as early as its rank and the cells that it needs allow: F needs the F of the stage
+// before, I and B the I or B of the stage after (on the last stage their own F), W its I. A container begins
+// when all members can, and runs them in their order. Rows that lack a needed cell, such as an F, count as
+// stuck. Takes any rows whose form is valid, lowered ones too. Linear.
 IdealTimeline ideal_timeline(const PipelineSchedule& schedule);
 
 }  // namespace braid::pipeline::test

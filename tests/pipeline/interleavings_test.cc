@@ -19,7 +19,7 @@
 namespace braid::pipeline {
 namespace {
 
-// Where each rank stands, and which transfers are through. What is queued follows from that.
+// The position of each rank, and which transfers are through. The content of the queues follows from these.
 struct State {
   std::vector<std::size_t> position;
   std::vector<char> through;  // by number of the transfer
@@ -94,7 +94,7 @@ class Interleavings {
     return true;
   }
 
-  // What was posted together with it into its queue is through as well.
+  // All transfers that were posted into its queue together with it are through as well.
   bool complete(const State& state, Action transfer) const {
     const Transfer& t = transfers_[number(transfer)];
     for (std::size_t i = 0; i < transfers_.size(); ++i) {
@@ -104,7 +104,8 @@ class Interleavings {
     return true;
   }
 
-  // Of a SEND into a buffer: messages of a connection leave in their order, also out of one batch.
+  // Returns whether a SEND into a buffer may leave: messages of a connection leave in their order, also out
+  // of one batch.
   bool may_leave(const State& state, const Transfer& send) const {
     int under_way = 0;
     for (std::size_t i = 0; i < transfers_.size(); ++i) {

@@ -43,7 +43,7 @@ TEST(PipelineLowering, G05FullLoweringOfInterleaved1F1B) {
                   "1SEND_B1,1REDUCE_GRAD,1RESHARD"));
 }
 
-// What torch 2.15 writes for ZBV of 2 ranks and 2 micro-batches, FSDP and all.
+// The expected rows are those of torch 2.15 for ZBV of 2 ranks and 2 micro-batches, including FSDP.
 TEST(PipelineLowering, WaitsStandWherePyTorchHasThem) {
   const PipelineSchedule zbv = find_generator("ZBV").generate({2, 4, 2});
   const Lowered lowered = lower(zbv, {.unshard = UnshardOptions{}, .reduce_grad = true, .waits = true});

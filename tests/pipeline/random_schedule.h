@@ -15,7 +15,7 @@ struct RandomScheduleOptions {
   bool split_backward = true;
   bool idle = true;
   bool overlap = true;
-  // Of the lowered rows.
+  // Options of the lowered rows.
   int swaps = 0;
   bool batches = false;
   bool waits = false;  // WAIT_SENDs, before swaps and batches

@@ -13,7 +13,7 @@
 namespace braid::pipeline {
 
 // Costs are log-uniform over a factor `spread`, so that ranks are bottlenecks of different strength, or all
-// alike (1). A latency is up to `latency` of a mean cost. Of a micro-batch's bytes any part stays from I to
+// equal (1). A latency is up to `latency` of a mean cost. Any part of a micro-batch's bytes stays from I to
 // W. A cap holds between one and `cap_most` micro-batches of the rank's largest stage, in bytes, not whole
 // micro-batches; a quarter of the problems has no cap.
 struct RandomProblemOptions {

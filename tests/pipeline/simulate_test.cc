@@ -257,7 +257,7 @@ TEST(Simulate, EqualsTimesAsUnknownsOnRandomSchedules) {
   }
 }
 
-// What the proof says of every timing, held against some: rows with neighbours swapped and batches.
+// Holds the proof's claim about every timing against some timings: rows with neighbours swapped and batches.
 TEST(Simulate, EndsForAllTimingsOrForNoneAsTheProofSays) {
   int safe = 0, cycles = 0;
   for (int k = 0; k < random_cases(600); ++k) {

@@ -1,4 +1,5 @@
-// The attention kernels of every instruction set that this processor has, against sums in double written out here.
+// The attention kernels of every instruction set that this processor has, against sums in double written out
+// here.
 #include "runtime/attention.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Products by blocks of weights: all kernels and numbers of threads give the bits of the definition, which agree with float64.
+// Products by blocks of weights: all kernels and numbers of threads give the bits of the definition, which
+// agree with float64.
 #include "runtime/block_product.h"
 
 #include <gtest/gtest.h>

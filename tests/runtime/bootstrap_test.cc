@@ -260,14 +260,14 @@ TEST_F(Environment, two_runs_with_the_same_variables_do_not_meet) {
   EXPECT_EQ(launchers, std::vector<int>(2, 0));
 }
 
-// Of ranks 0, 1 and 1, and of 0, 0 and 1, of Worlds of three.
+// Worlds of three that are joined by ranks 0, 1 and 1, or by 0, 0 and 1.
 TEST_F(Environment, a_rank_that_exists_twice_is_refused_on_all_sides) {
   for (const int twice : {0, 1}) {
     const std::vector<int> codes = run_independent(3, [&](int process) {
       set_torchrun(process < 2 ? process : twice, 3);
       std::unique_ptr<World> world;
       const Status joined = join_world_from_environment({.timeout_ms = 20'000}, &world);
-      // Who comes when all is over finds nobody.
+      // A rank that comes when all is over finds no other.
       if (joined.code == StatusCode::timed_out) return 2;
       EXPECT_EQ(joined.code, StatusCode::disagreement) << joined.message;
       EXPECT_THAT(joined.message, AllOf(HasSubstr("rank " + std::to_string(twice) + " of run"),
@@ -303,7 +303,7 @@ TEST_F(Environment, a_stranger_on_the_address_is_told_nothing_and_named) {
                 listen(listener, 4) == 0;
     (void)!write(ready[1], &good, 1);
     (void)!read(done[0], &good, 1);
-    // Everybody who came: did they say anything?
+    // Counts the peers that connected and sent something.
     int heard = 0;
     for (int peer; (peer = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK)) >= 0; close(peer)) {
       char byte = 0;
@@ -330,7 +330,7 @@ TEST_F(Environment, a_stranger_on_the_address_is_told_nothing_and_named) {
   for (const int fd : {ready[0], ready[1], done[0], done[1]}) close(fd);
 }
 
-// Another user's processes at rank 0's door harm nobody.
+// Processes of another user that connect to rank 0 do no harm.
 TEST_F(Environment, strangers_who_connect_are_not_counted) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can be two users";
   const std::vector<int> codes = run_independent(3, [](int process) {

@@ -30,7 +30,8 @@ inline Status open_control(const Door& door, const ControlOptions& options,
                            : ControlChannel::join(options, door.address(), out);
 }
 
-// A thread for each of the ranks: meets the others and, if that succeeds, runs `body`. How the meeting ended, for each.
+// Runs a thread for each of the ranks, which meets the others and, if that succeeds, runs `body`. Returns how
+// the meeting ended, for each.
 inline std::vector<Status> meet_as_threads(const Door& door, const std::vector<ControlOptions>& ranks,
                                            const std::function<void(ControlChannel&)>& body = {}) {
   std::vector<std::future<Status>> futures;

@@ -1,4 +1,4 @@
-// What the processes of a run know of one that is killed, stopped, behind or failed.
+// Reports by the processes of a run about one that is killed, stopped, behind or failed.
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 
@@ -105,7 +105,8 @@ TEST_P(ControlFaults, ARankThatHangsIsNamedByHowFarItIs) {
   EXPECT_EQ(ended, codes(0));
 }
 
-// All have issued as much. The ranks between the victim and the foremost wait for it, too, so they are not named.
+// All ranks have issued as much. The ranks between the victim and the foremost wait for it, too, so they are
+// not named.
 TEST_P(ControlFaults, ARankWhoseDeviceHangsIsNamedByHowFarItIs) {
   struct Places {
     uint64_t step, collectives;  // of the victim's device
@@ -124,7 +125,7 @@ TEST_P(ControlFaults, ARankWhoseDeviceHangsIsNamedByHowFarItIs) {
             channel.device_at(places.step, places.collectives);
           else
             channel.device_at(2, channel.rank() == (victim() + 1) % kSize ? 3 : 1);
-          // What is told of the devices comes with the progress.
+          // Reports about the devices come with the progress.
           channel.reached(3);
           EXPECT_TRUE(channel.await_all(3, 10'000).ok());
           if (hangs) channel.reached(4);  // this host has run ahead
@@ -154,7 +155,7 @@ TEST_P(ControlFaults, ARankWhoseDeviceIsUnknownIsNotNamed) {
         std::string text;
         EXPECT_EQ(channel.missing(true, &text), 0) << text;
         EXPECT_THAT(text, HasSubstr("all ranks answer, and each has issued 1 step"));
-        // Nobody leaves before all have asked.
+        // No rank leaves before all have asked.
         __atomic_add_fetch(&pids_[kSize], 1, __ATOMIC_SEQ_CST);
         while (__atomic_load_n(&pids_[kSize], __ATOMIC_SEQ_CST) < kSize) usleep(1000);
       },

@@ -47,7 +47,7 @@ std::string random_bytes(std::mt19937_64& random, size_t most) {
   return bytes;
 }
 
-// What one hostile connection sends, before it closes or stays.
+// Returns the bytes that one hostile connection sends, before it closes or stays.
 std::string hostile(std::mt19937_64& random) {
   const std::string noise = random_bytes(random, 300);
   switch (random() % 6) {
@@ -180,7 +180,7 @@ TEST(ControlMeeting, ARankWithAnotherSecretIsMentionedAtTheTimeOut) {
                     HasSubstr("has not proved that it knows the secret"), Not(HasSubstr("guess"))));
 }
 
-// What listens at rank 0's address: sends `bytes`, then closes or stays; what it has heard.
+// Listens at rank 0's address: sends `bytes`, then closes or stays. Returns the bytes that it has received.
 std::string impostor(const Door& door, const std::string& bytes, bool stays) {
   std::string heard;
   if (!wait_readable(door.listener.fd(), in_ms(5000))) return heard;
@@ -240,7 +240,8 @@ TEST(ControlMeeting, AnotherVersionIsNamed) {
   (void)other.get();
 }
 
-// Silent, of another version, without the secret: who listens there before rank 0 does costs only a moment.
+// A listener at rank 0's address before rank 0 that is silent, of another version, or without the secret
+// costs only a moment.
 TEST(ControlMeeting, WhoeverListensBeforeRankZeroIsGivenUp) {
   const std::string mine =
       frame(Kind::challenge, Writer().number(control::kVersion, 4).raw(std::string(16, 'n')).done());

@@ -1,5 +1,6 @@
-// Convolutions with constant weights beside sums in double: where the library may use Winograd's algorithm (3x3 windows, 16 and
-// more channels and filters), and where there are kernels of our own (one tap, depthwise).
+// Convolutions with constant weights beside sums in double: where the library may use Winograd's algorithm
+// (3x3 windows, 16 and more channels and filters), and where there are kernels of our own (one tap,
+// depthwise).
 #include <gtest/gtest.h>
 #include <omp.h>
 #include <sys/mman.h>
@@ -83,7 +84,8 @@ ConvolutionShape random_shape(Random& random, bool depth) {
   return s;
 }
 
-// One tap, as a slice of wider images or not, or with gaps between rows, which our kernels leave to the library.
+// One tap, as a slice of wider images or not, or with gaps between rows, which our kernels leave to the
+// library.
 ConvolutionShape random_pointwise(Random& random) {
   ConvolutionShape s;
   s.spatial = 2;
@@ -230,8 +232,9 @@ class Guarded {
   const float* values_ = nullptr;
 };
 
-// Largest difference from the kernel's result, relative to the largest sum. Elements of the image that no window covers are
-// NaN, so that a result that read beyond the channels would show it, and elements around the result must keep their value.
+// Returns the largest difference from the kernel's result, relative to the largest sum. Elements of the image
+// that no window covers are NaN, so that reads beyond the channels show. Elements around the result must keep
+// their value.
 double difference(const ConvolutionShape& s, Random& random, std::string* name) {
   constexpr float kUntouched = 1e30f;
   const int64_t filters = s.groups * s.filters;

@@ -291,7 +291,7 @@ TEST(Faults, a_group_that_finds_no_memory_is_an_error) {
   });
 }
 
-// Nothing of a World lies there, so one that others have filled harms nobody.
+// No part of a World lies in /dev/shm, so a full one does no harm.
 TEST(Faults, a_full_dev_shm_harms_nobody) {
   constexpr int kNotPermitted = 77;
   const pid_t child = fork();

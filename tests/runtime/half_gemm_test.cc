@@ -1,4 +1,5 @@
-// Products of halves beside sums in float64: kernels of every instruction set on this processor, all strides and epilogues.
+// Products of halves beside sums in float64: kernels of every instruction set on this processor, all strides
+// and epilogues.
 #include "runtime/half_gemm.h"
 
 #include <gtest/gtest.h>

@@ -17,7 +17,8 @@
 
 namespace braid::rt::testing {
 
-// The state of a process that has ended, for waitpid; one that has not at the deadline is killed, and fails the test.
+// Returns the state of a process that has ended, as waitpid gives it. A process that has not ended at the
+// deadline is killed, and fails the test.
 inline int state_of(pid_t child, std::chrono::steady_clock::time_point deadline) {
   int state = 0;
   while (waitpid(child, &state, WNOHANG) == 0) {

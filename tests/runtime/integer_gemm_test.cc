@@ -1,5 +1,5 @@
-// Products of 8-bit integers beside sums in 64 bits: every set of kernels on this processor, all signs, ragged sizes, and the
-// values at which sums of bytes saturate where instructions do.
+// Products of 8-bit integers beside sums in 64 bits: every set of kernels on this processor, all signs,
+// ragged sizes, and the values at which sums of bytes saturate where instructions do.
 #include "runtime/integer_gemm.h"
 
 #include <gtest/gtest.h>

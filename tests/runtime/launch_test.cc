@@ -191,7 +191,8 @@ TEST(LaunchFaults, ignored_children_are_waited_for_all_the_same) {
   EXPECT_THAT(bad.message, AllOf(HasSubstr("rank 1"), HasSubstr("exited with code 1")));
 }
 
-// The limit does not hold for root, and counts all processes of a user: the child becomes one who has no others.
+// The limit does not hold for root, and counts all processes of a user: the child becomes a user without
+// other processes.
 TEST(LaunchFaults, a_thread_that_cannot_be_started_is_a_rank_that_has_failed) {
   const pid_t child = fork();
   if (child == 0) {

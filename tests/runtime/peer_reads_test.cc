@@ -97,7 +97,7 @@ TEST(PeerReads, a_message_that_its_receiver_has_taken_is_not_written_again) {
     };
     run_ranks(Ranks::threads, 2, with_reads(true), [&](World& world) {
       Communicator* pair = make_group(world, {0, 1}, "pair");
-      for (int salt = 0; salt < 2; ++salt)  // until it is known who can read
+      for (int salt = 0; salt < 2; ++salt)  // until it is known which rank can read
         run_case(
             *pair, world,
             {.kind = CollectiveKind::send, .dtype = DType::f32, .count = count, .peer = 0, .salt = salt});
@@ -175,7 +175,7 @@ TEST(PeerReads, a_message_arrives_while_its_receiver_is_in_no_call) {
   }
 }
 
-// The memory of a killed process cannot be read; whoever needs it must learn who it was.
+// The memory of a killed process cannot be read; a rank that needs it must learn which process it was.
 TEST(PeerReads, a_killed_rank_is_named_when_its_memory_is_gone) {
   for (const CollectiveKind kind : kKinds) {
     const Status status = launch_processes(2, with_reads(true), [&](World& world) {

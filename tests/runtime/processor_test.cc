@@ -1,4 +1,4 @@
-// What the runtime says of this processor, beside what the kernel says.
+// Compares the runtime's description of this processor with the kernel's.
 #include "runtime/processor.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Ranks that are programs: started with what they need and nothing else, supervised step by step, and never left behind.
+// Ranks that are programs: started with only the resources that they need, supervised step by step, and never
+// left behind.
 #include "runtime/comm/rank_programs.h"
 
 #include <fcntl.h>

@@ -1,5 +1,6 @@
-// Pools and convolutions of small images in one to three dimensions beside plain sums in double: windows of one tap with gaps, images of one
-// element, windows that exceed the image without its padding. The library takes not all of them.
+// Pools and convolutions of small images in one to three dimensions beside plain sums in double: windows of
+// one tap with gaps, images of one element, windows that exceed the image without its padding. The library
+// does not take all of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,7 +72,8 @@ int64_t offset(const WindowShape& s, const Index& at, const Index& strides) {
   return sum;
 }
 
-// Calls f(the place of an element of the result, the places of its taps inside of the image by number of tap).
+// Calls f with the place of each element of the result, and with the number and place of each of its taps
+// inside of the image.
 template <class F>
 void for_each_window(const WindowShape& s, const F& f) {
   for (int64_t o = 0; o < count(s, s.out); ++o) {

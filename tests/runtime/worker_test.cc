@@ -53,7 +53,7 @@ TEST_P(WorkerSequences, agree_with_the_oracle_with_the_worker_on) {
   }
 }
 
-// In one process, so that each rank sees when the other's output is complete, though nobody waits or tests.
+// In one process, so that each rank sees when the other's output is complete, though no rank waits or tests.
 TEST(Worker, completes_started_collectives_that_nobody_waits_for) {
   constexpr size_t kCount = 100'000;  // many rounds of staging
   std::vector<int32_t> outputs[2];

@@ -1,4 +1,5 @@
-// What braid::runtime brings along: OpenMP and threads, and a World of as many ranks as the argument says.
+// Uses the dependencies that braid::runtime brings along: OpenMP and threads, and a World of as many ranks as
+// the argument says.
 #include <omp.h>
 
 #include <cstdio>

@@ -92,7 +92,8 @@ TEST(BraidSchedule, RandomProgramsAreLegalAndNoLonger) {
   }
 }
 
-// What is too long to be useful is left as it is, with a bound that no order beats; anything else is scheduled as ever.
+// A schedule that is too long to be useful in every order is left as it is, with a bound that no order beats;
+// all others are scheduled as usual.
 TEST(BraidSchedule, LeavesWhatIsTooLongInEveryOrder) {
   int left = 0, kept = 0;
   for (int i = 0; i < random_cases(60); ++i) {

@@ -58,7 +58,7 @@ TEST(Bucketing, ReportsAlsoWhereNothingIsMerged) {
   }
 }
 
-// What buckets are judged by is what the merged schedule takes.
+// The makespan by which buckets are judged is that of the merged schedule.
 TEST(MergedMakespan, IsThatOfTheMergedSchedule) {
   constexpr int kEnough = 10, kMostPrograms = 10'000;
   int merged = 0;

@@ -67,7 +67,7 @@ TEST(ReorderPreservingPeakMemory, SaysWhichStepLacksHowManyBytes) {
   EXPECT_EQ(limit.step, 4);
 }
 
-// What is kept between passes is what would be found anew: same steps, dependencies, collectives, lifetimes.
+// An analysis that is kept between passes equals a new one: same steps, dependencies, collectives, lifetimes.
 TEST(OrderAnalysis, OfAnotherOrderIsThatOfTheScheduleInThatOrder) {
   const std::uint64_t first = first_seed();
   for (std::uint64_t seed = first; seed < first + static_cast<std::uint64_t>(random_cases(100)); ++seed) {

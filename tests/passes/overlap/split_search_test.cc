@@ -1,4 +1,4 @@
-// What braid_schedule splits, and that no bound is beaten by it.
+// Which collectives braid_schedule splits, and that no split beats a bound.
 #include "passes/overlap/split_search.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,5 @@
-// What each rank of mpirun runs: `mpi_app SCENARIO [ARGUMENT]`. Exit code 0 where everything was as expected.
+// The program of each rank of mpirun: `mpi_app SCENARIO [ARGUMENT]`. Exit code 0 where everything was as
+// expected.
 //   kinds, environment    every kind, type, reduction and place; the World from the environment
 //   progress              of collectives while a rank calls nothing
 //   random                random programs of 200 collectives

@@ -20,7 +20,7 @@ void expect(const Status& status, StatusCode code, std::initializer_list<const c
 
 void sleep_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
-// What a rank hears that is in no call when the World fails.
+// Returns the error that a rank outside of any call gets when the World fails.
 Status heard(const World& world) {
   for (int k = 0; k < 10'000 && world.last_error().ok(); ++k) sleep_ms(2);
   return world.last_error();

@@ -1,6 +1,6 @@
-// What each rank of mpirun runs: every form of every collective as a compiled program, on as many ranks as
-// mpirun started and on a subgroup, against the reference of tests/support/collective_forms.h;
-// and random programs of 200 collectives, against the interpreter.
+// The program of each rank of mpirun. It runs every form of every collective as a compiled program, on as
+// many ranks as mpirun started and on a subgroup, against the reference of tests/support/collective_forms.h.
+// It also runs random programs of 200 collectives, against the interpreter.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
