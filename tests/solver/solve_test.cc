@@ -43,7 +43,7 @@ void for_all(const Problem& problem, const Visit& visit) {
   }
 }
 
-// What a choice costs, written without the solver's `price`.
+// Returns the cost of a choice, written without the solver's `price`.
 Cost plain_cost(const Problem& problem, const std::vector<int>& choice, bool with_limits) {
   Cost sum = 0;
   for (std::size_t v = 0; v < choice.size(); ++v) {
@@ -81,7 +81,8 @@ Cost random_cost(Random& random, int most, int forbidden_one_in) {
   return random.below(most);
 }
 
-// Up to 8 variables with up to 6 choices and at most 20,000 combinations; chains, trees, loops, parallel edges, equal costs.
+// Up to 8 variables with up to 6 choices and at most 20,000 combinations; chains, trees, loops, parallel
+// edges, equal costs.
 Problem random_problem(Random& random) {
   Problem problem;
   const int count = 1 + random.below(8);
@@ -414,7 +415,8 @@ TEST(ShardingSolve, EqualTwice) {
   }
 }
 
-// Layers in a chain, each a diamond: the least sum is known in closed form, and equal layers are computed once.
+// Layers in a chain, each of five connected variables: the least sum is known in closed form, and equal
+// layers are computed once.
 Problem layers(int count) {
   constexpr int kChoices = 12;
   Problem problem;
@@ -426,7 +428,8 @@ Problem layers(int count) {
       between[i * kChoices + j] = i == j ? 0 : 1;
     }
   }
-  // Five variables of a layer that are all connected, and the last of one layer is connected to the first of the next.
+  // All five variables of a layer are connected, and the last of one layer is connected to the first of the
+  // next.
   for (int layer = 0; layer < count; ++layer) {
     const int base = layer * 5;
     for (int v = 0; v < 5; ++v) problem.variables.push_back(costs);
@@ -447,8 +450,8 @@ TEST(ShardingSolve, EqualLayersAreComputedOnce) {
   EXPECT_LT(many.cells - few.cells, 10 * 248'832);
 }
 
-// Equal layers of up to three variables, behind a first one and before a last one; all may depend on a variable outside. Variables are
-// numbered in any order.
+// Equal layers of up to three variables, with one variable after the last layer; the first layer lacks the
+// edges from earlier ones. All may depend on a variable outside. Variables are numbered in any order.
 Problem random_layers(Random& random) {
   const int most = random.one_in(3) ? 4 : 1000, forbidden_one_in = random.one_in(2) ? 0 : 4 + random.below(8);
   const int inside = 2 + random.below(2);
@@ -467,7 +470,8 @@ Problem random_layers(Random& random) {
   problem.variables = {costs(outside), costs(ends)};
   std::vector<std::vector<Cost>> own;
   for (const int size : sizes) own.push_back(costs(size));
-  // From a variable of a layer, or outside, to one of a later or the same layer; `turned` as an edge the other way round.
+  // A table from a variable of a layer, or from outside, to a variable of the same or a later layer.
+  // `turned`: the edge runs the other way round.
   enum class From : std::uint8_t { outside, layer };
   struct Pattern {
     From where;
@@ -517,7 +521,7 @@ Problem random_layers(Random& random) {
   return result;
 }
 
-// What is inside of equal layers is reduced once, and nothing else becomes the cheapest.
+// The inside of equal layers is reduced once, and the optimum stays the same.
 TEST(ShardingSolve, FoldedLayersHaveTheSameOptimum) {
   int folded = 0, infeasible = 0;
   SolveOptions small;
@@ -540,8 +544,9 @@ TEST(ShardingSolve, FoldedLayersHaveTheSameOptimum) {
   EXPECT_LT(infeasible, 200);
 }
 
-// Layers whose inside nothing but elimination removes: what they leave is over the border before them, their own, and what is
-// outside. Against a table from border to border, which enumerates each layer.
+// Layers whose inside only elimination removes: it leaves tables over the border before them, their own
+// border, and the variables outside. Compared with a table from border to border, which enumerates each
+// layer.
 TEST(ShardingSolve, LayersLeaveTablesOverSeveralVariables) {
   int with_factors = 0, feasible = 0;
   for (std::uint64_t seed = 840'000; seed < 840'150; ++seed) {
@@ -621,8 +626,9 @@ TEST(ShardingSolve, LayersLeaveTablesOverSeveralVariables) {
   EXPECT_GT(feasible, 75);
 }
 
-// Layers with copies of what is outside, which has costs and tables of its own: where the copies agree, the choice is the cheapest one.
-// Against the least up to each border, for everything that may be chosen outside.
+// Layers with copies of the variables outside, which have costs and tables of their own. Where the copies
+// agree, the choice is the cheapest one. Compared with the least cost up to each border, for every choice
+// outside.
 TEST(ShardingSolve, LayersWithCopiesOfWhatIsOutside) {
   int agreed = 0, disagreed = 0, feasible = 0;
   for (std::uint64_t seed = 870'000; seed < 870'300; ++seed) {
@@ -636,7 +642,8 @@ TEST(ShardingSolve, LayersWithCopiesOfWhatIsOutside) {
       for (int c = 0; c < size; ++c) own.push_back(random_cost(random, largest, forbidden_one_in));
       return own;
     };
-    // What both outside are made of, these, the border before the first layer, and those of a layer.
+    // The variable that both outside depend on, these two, the border before the first layer, and the
+    // variables of a layer.
     constexpr int kOutside = 3, kBorder = 3, kInside = 4;
     std::vector<int> sizes;
     for (int v = 0; v < kInside + inside; ++v) sizes.push_back(2 + random.below(2));
@@ -756,7 +763,8 @@ TEST(ShardingSolve, LimitsThatNothingKeepsAreInfeasible) {
   EXPECT_EQ(solve(problem).status, Status::kInfeasible);
 }
 
-// On a thread that has as much of a stack as some systems give: what is removed is forgotten one after another.
+// Runs on a thread with as small a stack as some systems give: removed variables are forgotten one after
+// another.
 TEST(ShardingSolve, ManyVariablesNeedLittleStack) {
   constexpr int kVariables = 50'000;
   Problem problem;

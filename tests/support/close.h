@@ -7,7 +7,8 @@
 
 namespace braid::test {
 
-// Fails the test unless all elements differ by at most tolerance * max(1, |want|); integers, and what is not finite, must be equal.
+// Fails the test unless all elements differ by at most tolerance * max(1, |want|). Integers, infinities and
+// NaNs must be equal.
 void expect_close(const ir::Tensor& got, const ir::Tensor& want, double tolerance, const std::string& what);
 
 }  // namespace braid::test

@@ -32,7 +32,7 @@ inline ir::Parts odd_and_even(int n) {
   return parts;
 }
 
-// What collectives run over besides all ranks.
+// The groups of collectives that do not run over all ranks.
 struct Subgroup {
   std::string name;  // "some", "parts"
   ir::Parts parts;

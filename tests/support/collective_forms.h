@@ -21,8 +21,8 @@ struct CollectiveCase {
   std::vector<std::vector<std::optional<ir::Tensor>>> expected;
 };
 
-// ONNX nodes of all operator sets, over all ranks, on three and more over all but rank 0, backwards, and on an even number of at
-// least four over odd and even ranks, each on their own.
+// ONNX nodes of all operator sets over these groups: all ranks; on three and more, all but rank 0, backwards;
+// on an even number of at least four, the odd and the even ranks, each on their own.
 std::vector<CollectiveCase> onnx_collective_cases(int ranks);
 // IR text: in place, and into memory that is already there; over the same groups. Or in place by kernels that
 // read peers' memory.

@@ -84,7 +84,7 @@ class InPlace {
     return fill(m.rows, m.cols, [&](int r, int c) { return factor * m.at(r, c); });
   }
 
-  // Who is not in the group keeps what it had.
+  // Ranks outside of the group keep their old values.
   void one(const std::string& name, const std::string& call, const Reference& reference) {
     fresh(name);
     line("%{0}.1 mutates %{0} = {1} as start_{0}", name, fmt::format(fmt::runtime(call), "%" + name));

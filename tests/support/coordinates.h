@@ -1,5 +1,6 @@
-// A program in which everything that may depend on the rank's coordinates does: operands of products, parts of weights, indices of
-// loads and stores, numbers, views, epilogues; with collectives between them. On every engine it computes the interpreter's bits.
+// A program in which everything that may depend on the rank's coordinates does: operands of products, parts
+// of weights, indices of loads and stores, numbers, views, epilogues; with collectives between them. On every
+// engine it computes the interpreter's bits.
 #pragma once
 
 #include <fmt/format.h>

@@ -85,7 +85,7 @@ class EngineRank {
   }
 
   void step() {
-    // Poisoned again: after the releases of the step before, nobody reads this rank's segment.
+    // Poisoned again: after the releases of the step before, no rank reads this rank's segment.
     memory_ = std::make_unique<ir::RankMemory>(schedule_, world_.rank(), ir::bind_dims(graph_, inputs_), true,
                                                world_.segment());
     for (std::size_t k = 0; k < inputs_.size(); ++k)

@@ -12,7 +12,7 @@
 
 namespace braid::test {
 
-// What an engine's program could do wrong, on one rank only; the tests must notice.
+// Possible faults of an engine's program, on one rank only; the tests must notice.
 enum class PlantedFault : std::uint8_t {
   none,
   wrong_offset,     // a collective of more than one element reads one further (around the end)

@@ -1,4 +1,4 @@
-// Cases that may crash, run for ever or eat all memory, each within limits, in forked children.
+// Cases that may crash, run without end or use up all memory, each within limits, in forked children.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,8 +29,8 @@ inline constexpr rlim_t kCaseBytes = rlim_t{4} << 30;
 inline constexpr unsigned kMostSecondsOfACase = 150;  // of waiting: never reached by what works
 
 // Runs f(0) to f(count - 1). A case fails where it throws anything but a UserError, ends its process, needs
-// more than `seconds` of processor time or more than `bytes`. Under the address and the thread sanitizer, which reserve
-// terabytes, memory is unbounded.
+// more than `seconds` of processor time or more than `bytes`. Under the address and the thread sanitizer,
+// which reserve terabytes, memory is unbounded.
 template <class F>
 std::vector<CaseFailure> run_limited(int count, const F& f, rlim_t bytes = kCaseBytes,
                                      int seconds = kCaseSeconds) {

@@ -137,8 +137,8 @@ inline std::string difference(const ir::Tensor& actual, const ir::Tensor& expect
   return {};
 }
 
-// Of the cases of tests/frontend/reference/: their values are rounded once to the type, and a few roundings may lie between
-// them and ours. "" if nothing is wrong.
+// Compares with the cases of tests/frontend/reference/. Their values are rounded once to the type, and a few
+// roundings may lie between them and ours. Returns "" if nothing is wrong.
 inline std::string reference_difference(const std::vector<ir::Tensor>& outputs,
                                         const std::vector<ir::Tensor>& expected) {
   if (outputs.size() != expected.size())

@@ -1,5 +1,5 @@
-// ONNX's node cases (tests/models/make_onnx_cases.py), imported with the inputs that decide sizes bound to their values, and
-// random cases of operators.
+// ONNX's node cases (tests/models/make_onnx_cases.py), imported with the inputs that decide sizes bound to
+// their values, and random cases of operators.
 #pragma once
 
 #include <algorithm>
@@ -85,7 +85,8 @@ inline NodeCase read_reference_case(const fs::path& folder) {
   return result;
 }
 
-// What one rounding of the largest element leaves where a sum should cancel to zero, as in a Fourier transform.
+// Returns the error that one rounding of the largest element leaves where a sum should cancel to zero, as in
+// a Fourier transform.
 inline double noise(const ir::Tensor& expected) {
   double largest = 0;
   if (expected.dtype == ir::DType::f32) {
@@ -96,8 +97,8 @@ inline double noise(const ir::Tensor& expected) {
   return std::max(1e-7, largest * std::numeric_limits<float>::epsilon());
 }
 
-// "" if the outputs are those of the case. ONNX's runner allows 1e-3, and for bf16 two units in the last place; so do
-// we for f16, where 1e-3 is one.
+// Returns "" if the outputs are those of the case. ONNX's runner allows 1e-3, and for bf16 two units in the
+// last place; so do we for f16, where 1e-3 is one.
 inline std::string difference(const std::vector<ir::Tensor>& outputs, const NodeCase& node_case) {
   if (outputs.size() != node_case.expected.size())
     return fmt::format("{} outputs instead of {}", outputs.size(), node_case.expected.size());

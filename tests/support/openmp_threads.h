@@ -3,7 +3,8 @@
 
 namespace braid::test {
 
-// The thread sanitizer sees neither the start nor the end of a team of libgomp, which has none of its hooks: it gets one thread.
+// The thread sanitizer sees neither the start nor the end of a team of libgomp, which lacks its hooks, so the
+// team gets one thread.
 constexpr int team_of(int threads) {
 #ifdef __SANITIZE_THREAD__
   return threads > 0 ? 1 : threads;

@@ -103,8 +103,8 @@ class Generator {
     }
   }
 
-  // Some of it infinite or NaN at times, if it may be; inputs are in [-2, 2]. A value outside of the limits may not: it may be read or
-  // not.
+  // Halves x, whose elements are in [-2, 2]. With `any_number`, some results are infinite or NaN at times.
+  // Values may not be: those outside of the limits may be read or not.
   TensorBox halved(const TensorBox& x, bool any_number) {
     const double special =
         random_.flip() ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();

@@ -21,7 +21,7 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// What has been lowered, in program order.
+// Returns the lowered operations, in program order.
 inline ir::Schedule finished(ir::Lowering& lowering, ir::Graph& graph) {
   ir::Schedule schedule;
   for (ir::OpId op : lowering.order()) schedule.nodes.push_back(ir::ScheduleNode::single(op));

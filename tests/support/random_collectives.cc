@@ -247,7 +247,7 @@ class Writer {
       live_.push_back(out);
       return;
     }
-    // Nobody fits: the value grows an age in place, if nobody reads its memory.
+    // No other value fits: this one gets a new version in place, unless its memory is being read.
     if (pinned(a.storage)) return;
     Value out = a;
     out.name = name("v");
@@ -401,7 +401,7 @@ void Writer::in_place(std::size_t g) {
   f.keeps = true;
   std::vector<std::string> from, results;
   for (int k = reduces && pick(3) == 0 ? 2 : 1; k > 0; --k) {
-    // Of its own: a copy, unless a value can be had that nobody reads.
+    // An operand of its own: a copy, unless there is a value that nothing reads.
     Value in = settled(operand(g, 1, op, kLargest), place(g));
     Value out = in;
     out.name = name("v");
@@ -417,7 +417,8 @@ void Writer::in_place(std::size_t g) {
   launch(std::move(f), fmt::format("{}", fmt::join(results, ", ")), call, pick(6) == 0);
 }
 
-// One message between the two ranks of each part of group 1, into memory that keeps what it had on all others.
+// One message between the two ranks of each part of group 1, into memory that keeps its values on all other
+// ranks.
 void Writer::transfer() {
   const Value sent = operand(1, 1, "", kLargest);
   Value slot = cut(sent.dtype, sent.size, place(1));

@@ -1,5 +1,5 @@
 // Random programs of collectives: all kinds and forms over random groups, sizes, types and reductions,
-// several in flight, with arithmetic between them. What they compute is exact in every type, and defined on
+// several in flight, with arithmetic between them. Their results are exact in every type, and defined on
 // every rank, so that each engine must find the interpreter's bits.
 #pragma once
 

@@ -314,7 +314,8 @@ void RandomLoops::mutation() {
   const BufferId changed = graph().add_mutation(of, "");
   const std::vector<Expr> sizes = graph()[changed].sizes;
   BodyBuilder body(pool());
-  // Of its own old version it reads only the element that it writes: what others held is undefined by then.
+  // The loop reads its own old version only at the element that it writes: other elements are undefined by
+  // then.
   std::vector<ValueId> values;
   if (pick(2) == 0) {
     values.push_back(body.load(of, graph()[of].dtype,

@@ -109,7 +109,7 @@ double slow_makespan(const Problem& p, OrderView order) {
     return std::any_of(flights.begin(), flights.end(), [&](const Flight& f) { return f.collective == c; });
   };
   while (true) {
-    // What takes no time.
+    // First come the events that take no time.
     IdVector<ChannelId, char> channel_busy(p.channel_ids(), 0);
     std::vector<std::size_t> heads;
     for (std::size_t k = 0; k < flights.size(); ++k) {

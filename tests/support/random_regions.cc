@@ -47,7 +47,7 @@ class Generator : RandomLoops {
 
   void region(int depth, bool collectives) {
     const std::vector<Expr> sizes = graph()[any()].sizes;
-    // What is carried from run to run, and what the body yields for it.
+    // The values that are carried from run to run, and the body's yields for them.
     std::vector<BufferId> carried, results;
     for (int k = 1 + pick(2); k > 0; --k) {
       carried.push_back(fresh(sizes, DType::f32));
@@ -88,7 +88,7 @@ class Generator : RandomLoops {
     }
   }
 
-  // What makes a while end: it runs `runs` times.
+  // Ends a while loop after `runs` runs.
   struct Counter {
     BufferId go, count;
     int runs = 0;
@@ -121,7 +121,7 @@ class Generator : RandomLoops {
     for (BufferId c : carried) add(c);
     for (int k = 1 + pick(4); k > 0; --k) step(depth, collectives);
     Region out;
-    // New values first: what changes in place is read under its old name by nobody after it.
+    // New values first: once a value has changed in place, its old name is not read any more.
     const bool in_place = pick(2) == 0;
     for (std::size_t k = in_place ? 1 : 0; k < carried.size(); ++k) {
       out.yields.push_back(fresh(graph()[carried[k]].sizes, DType::f32));
@@ -196,7 +196,7 @@ class Generator : RandomLoops {
     add(done);
   }
 
-  // What the bodies read and nobody in them makes.
+  // Adds the operands: buffers that the bodies read and do not make.
   void add_operands(RegionKernel& kernel) {
     std::set<OpId> inside;
     for (const Region& r : kernel.regions) inside.insert(r.ops.begin(), r.ops.end());

@@ -1,5 +1,5 @@
-// Random models of transfers between ranks: several BatchSendRecv, Send and Recv, of which some depend on scatters, gathers,
-// reductions and products, and some on nothing else, over 2 to 4 ranks.
+// Random models of transfers between ranks: several BatchSendRecv, Send and Recv over 2 to 4 ranks. Some
+// depend on scatters, gathers, reductions and products, and some on nothing else.
 #pragma once
 
 #include <cstdint>

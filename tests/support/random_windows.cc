@@ -59,7 +59,8 @@ class Images {
     }
   }
 
-  // A convolution that keeps the sizes, its bias, and its operand added: what becomes an epilogue of three steps.
+  // A convolution that keeps the sizes, with its bias and its operand added: it becomes an epilogue of three
+  // steps.
   TensorBox residual(const TensorBox& x) {
     std::vector<Window> windows;
     std::vector<Expr> spatial, weights = {1};

@@ -1,4 +1,5 @@
-// Random convolutions, pools and recurrent layers with elementwise loops around them, as a frontend lowers them.
+// Random convolutions, pools and recurrent layers with elementwise loops around them, as a frontend lowers
+// them.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ struct RandomWindows {
 // A chain of such operations on one image, in the type given, some of whose sizes are dynamic.
 RandomWindows random_windows(std::uint64_t seed, ir::DType dtype = ir::DType::f32);
 
-// One recurrent layer with everything optional there or not. A wide one has constant weights, f32, and enough columns for several
-// threads.
+// One recurrent layer, with or without each optional part. A wide one has constant weights, f32, and enough
+// columns for several threads.
 RandomWindows random_recurrence(std::uint64_t seed, ir::DType dtype = ir::DType::f32, bool wide = false);
 
 }  // namespace braid::test

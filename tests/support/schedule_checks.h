@@ -1,4 +1,4 @@
-// What every schedule must stand, whoever made it.
+// Checks that every schedule must pass, whatever made it.
 #pragma once
 
 #include <limits>

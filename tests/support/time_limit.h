@@ -1,4 +1,5 @@
-// A limit for what may hang: a fault then fails its test with a message instead of running into ctest's limit.
+// A limit for code that may hang: a fault then fails its test with a message instead of running into ctest's
+// limit.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a user would read.
+// The text that a user would read.
 #pragma once
 
 #include <string>
