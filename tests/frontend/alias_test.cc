@@ -1,5 +1,6 @@
-// Outputs in the memory of inputs: which layouts they get, that nothing of a cache is copied, that results are those of the
-// copying program, and what is refused. The interpreter fills what a cache has beyond its elements with NaN.
+// Outputs in the memory of inputs: which layouts they get, that nothing of a cache is copied, that results
+// are those of the copying program, and which requests are refused. The interpreter fills a cache beyond its
+// elements with NaN.
 #include "frontend/alias.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +36,7 @@ bool share_memory(const ir::Schedule& schedule, std::size_t output, std::size_t 
          ir::root_storage(schedule.graph, schedule.graph.inputs[input].buffer);
 }
 
-// What a step writes into the memory of an input: the elements of each access that writes.
+// Returns the element count of each access that writes into the memory of an input.
 std::vector<Expr> written_into(const ir::Schedule& schedule, std::size_t input) {
   const ir::StorageId root = ir::root_storage(schedule.graph, schedule.graph.inputs[input].buffer);
   std::vector<Expr> counts;
@@ -119,7 +120,7 @@ TEST(Alias, OutputOfTheSameSizesTakesTheMemoryDense) {
   EXPECT_FALSE(ir::capacities(schedule.graph, schedule.graph.inputs[0].buffer).has_value());
 }
 
-// ---------------------------------------------------------------------------------------------------- refused
+// --------------------------------------------------------------------------------------------------- refused
 
 struct Refused {
   const char* name;
@@ -202,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "exceeds 64 bits"}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// ------------------------------------------------------------------------------------------------ random caches
+// --------------------------------------------------------------------------------------------- random caches
 
 // A cache with one growing axis and other readers of its old and new contents.
 struct RandomCache {
@@ -236,7 +237,7 @@ RandomCache random_cache(std::uint64_t seed) {
     fresh += comma + (k == axis ? (one ? "1" : "count") : size);
   }
   const std::string a = std::to_string(axis);
-  // What an output's sizes are is inferred; names are those of nothing else.
+  // Sizes of outputs are inferred; their names occur nowhere else.
   const auto result = [&](const std::string& name) {
     std::string text = "float[";
     for (std::int64_t k = 0; k < rank; ++k) text += (k == 0 ? "" : ", ") + name + "_" + std::to_string(k);
@@ -301,7 +302,7 @@ TEST(Alias, RandomCachesGiveWhatTheCopyingProgramGives) {
   }
 }
 
-// ------------------------------------------------------------------------------------------ caches of a fixed size
+// ------------------------------------------------------------------------------------ caches of a fixed size
 
 struct FixedCache {
   const char* name;
@@ -363,7 +364,7 @@ INSTANTIATE_TEST_SUITE_P(Alias, FixedCaches,
                                                       {0, 4}}),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// ------------------------------------------------------------------------------------------------- planted faults
+// -------------------------------------------------------------------------------------------- planted faults
 
 // A program that grows a cache, changed in one place: the verifier or the results say so.
 TEST(Alias, FaultsInAGrowingCacheAreFound) {
@@ -402,7 +403,7 @@ TEST(Alias, FaultsInAGrowingCacheAreFound) {
     }
     EXPECT_NE(ir::run(schedule, given).outputs[0][0].bytes, want[0].bytes);
   }
-  // The new part is the only thing that is stored: with the copy of the past, which the alias left out, the order shows it.
+  // Only the new part is stored: with a copy of the past, which the alias left out, the order shows it.
   std::string copies = text;
   const std::string past =
       "%again: f32[batch, 2, past, 3] in %all strides [48, 24, 3, 1] = pointwise { %0 = load %old store %0 "
@@ -411,9 +412,10 @@ TEST(Alias, FaultsInAGrowingCacheAreFound) {
   EXPECT_GT(written_into(ir::parse_schedule(copies), 0).size(), 1u);
 }
 
-// ------------------------------------------------------------------------------------------------------- decoders
+// -------------------------------------------------------------------------------------------------- decoders
 
-// Models of tests/models/decoders.py: attention spelled out, shared key heads, ONNX's operator, other layouts of caches.
+// Models of tests/models/decoders.py: attention spelled out, shared key heads, ONNX's operator, other layouts
+// of caches.
 class Decoders : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Decoders, CopyNothingOfTheirCaches) {
@@ -433,7 +435,8 @@ TEST_P(Decoders, CopyNothingOfTheirCaches) {
   optimise(schedule, {});
   const ir::Graph& graph = schedule.graph;
   for (std::size_t k = 1; k < graph.inputs.size(); ++k) {
-    // One element of each head per token, in one loop or two (halves of a rotary embedding); no copy of what was there.
+    // One element of each head per token, in one loop or two (halves of a rotary embedding); no copy of old
+    // elements.
     std::int64_t elements = 0;
     for (const Expr& written : written_into(schedule, k)) elements += ir::bounds(written).max;
     EXPECT_GT(elements, 0) << graph.inputs[k].name;

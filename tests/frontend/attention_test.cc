@@ -1,5 +1,5 @@
-// Attention in models: the operator, and its spelled-out form, which becomes the same operation whatever names, order and
-// Identities it is written with.
+// Attention in models: the operator, and its spelled-out form. Both become the same operation, whatever
+// names, order and Identities the latter is written with.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::vector<double> numbers(const ir::Tensor& t) {
   return out;
 }
 
-// A model as a list of nodes that may be written in any order that respects who reads what.
+// A model as a list of nodes that may be written in any order in which producers stand before readers.
 class Nodes {
  public:
   explicit Nodes(std::uint64_t seed) : random_(seed) {}

@@ -61,7 +61,7 @@ void fill_tensor(onnx::TensorProto& tensor, int k) {
   }
 }
 
-// Of the attribute's own type; nullopt beyond the last.
+// Returns the k-th attribute of the right type; nullopt beyond the last.
 std::optional<AttributeProto> right_type(const std::string& name, AttributeProto::AttributeType type, int k) {
   AttributeProto a;
   a.set_name(name);

@@ -56,8 +56,8 @@ TEST(IfAtRunTime, TakesTheBranchOfItsCondition) {
   EXPECT_THAT(run(schedule, {flag(false), floats({2}, {1, -2})}, 1), ElementsAre(1, -2));
 }
 
-// A value that is still to be computed when a branch reads it first is computed before the If: after it, or in the other branch,
-// it is read too.
+// A branch may be the first reader of a value that is not computed yet. The value is computed before the If,
+// since it is also read after the If or in the other branch.
 TEST(IfAtRunTime, WhatIsReadInABranchFirstIsThereAfterIt) {
   const ir::Schedule schedule = import_text(
       "g (bool c, float[2,2] x) => (float[2,2] y, float[2,2] w) { e = Neg(x) r = ReduceMax <axes = [1]> (e) "
@@ -201,7 +201,8 @@ TEST(LoopAtRunTime, ValuesThatChangePlacesKeepTheirContents) {
   }
 }
 
-// The model with n fixed, whose iterations are copied, and with n bounded, which the program repeats: the same bits.
+// Compares the model with n fixed, whose iterations are copied, and with n bounded, which the program
+// repeats: the same bits.
 void expect_like_copies(const std::string& graph, int opset = 17) {
   ImportOptions bounded;
   bounded.dims = {{"n", {0, 7}}};

@@ -80,7 +80,7 @@ TEST(Copies, BodiesReadTheOriginal) {
       "b=Identity(x) y=If(c){x=Neg(b) p=Add(x,b):p}{r=Abs(b):r}");
 }
 
-// What is wrong with a copy is found before it is left out.
+// Errors in a copy are found before it is left out.
 TEST(Copies, OfWrongBodiesAreRefused) {
   for (const char* body : {
            "a = Identity(b) b = Identity(a) p = Add(x, b)",

@@ -1,4 +1,5 @@
-// Operators at the edges of their types and sizes. Results are those of ONNX Runtime and of ONNX's reference evaluator, which agree here.
+// Operators at the edges of their types and sizes. Results are those of ONNX Runtime and of ONNX's reference
+// evaluator, which agree here.
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
@@ -534,7 +535,8 @@ void keep_outside(onnx::TensorProto& tensor, const std::string& file, std::int64
   }
 }
 
-// Of a tensor in an attribute, and of an initializer of a branch: the folder of the model counts, not the working directory.
+// External data of a tensor in an attribute, and of an initializer of a branch: the folder of the model
+// counts, not the working directory.
 TEST(ExternalDataInBodies, LiesBesideTheModel) {
   const std::vector<float> weights = {10, 20};
   const std::string bytes(reinterpret_cast<const char*>(weights.data()), sizeof(float) * weights.size());

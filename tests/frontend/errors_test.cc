@@ -214,11 +214,11 @@ TEST(FrontendErrors, TheHintForAnUnboundedDimensionCanBePastedIntoAShell) {
   EXPECT_THAT(
       hint({}),
       HasSubstr("give --dim 'it'\\''s; rm *=MIN..MAX' --dim past=MIN..MAX --dim 'past + 1=MIN..MAX',"));
-  // What is known of 'past' bounds 'past + 1'; the other name is no expression.
+  // The bounds of 'past' bound 'past + 1', too; the other name is no expression.
   EXPECT_THAT(hint({.dims = {{"past", {0, 511}}}}), HasSubstr("give --dim 'it'\\''s; rm *=MIN..MAX',"));
   const ir::Schedule schedule = import_proto(model, {.dims = {{"past", {0, 511}}, {"it's; rm *", {1, 2}}}});
   EXPECT_EQ(ir::bounds(schedule.graph[schedule.graph.inputs[0].buffer].sizes[1]).max, 512);
-  // Fixed sizes fix what is computed from them; what is given counts before what follows.
+  // Fixed sizes fix the sizes computed from them; given bounds count before derived ones.
   const auto size = [&](ir::Bounds past, std::map<std::string, ir::Bounds> more) {
     more.insert({{"past", past}, {"it's; rm *", {1, 2}}});
     const ir::Schedule fixed = import_proto(model, {.dims = more});
@@ -275,7 +275,9 @@ TEST(FrontendErrors, UnsupportedOperatorsAreNamedWithVersionsAndReasons) {
   }
 }
 
-// What is computed from the result of one that is not supported has no type; all others are named at once.
+// The result of an unsupported operator has no type, so its readers are not judged. All other unsupported
+// operators are named at once.
+// operators are named at once.
 TEST(FrontendErrors, UnsupportedElementTypesAreAllNamed) {
   const ir::UserError error = error_in(
       "g (float8e4m3fn[2] x, float8e5m2[2] z) => (bool[2] v, bool[2] w, bool[2] u) { [first] y = IsNaN(x) "

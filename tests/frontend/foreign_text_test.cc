@@ -1,4 +1,4 @@
-// What exceptions of libraries say, without the place in their source.
+// Messages of libraries' exceptions, without the place in their source.
 #include "frontend/foreign_text.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// What models compute, by the interpreter, on numbers small enough to check by head; and what the text of
-// lowered programs says.
+// Results of models, by the interpreter, on numbers small enough to check by head; and the text of lowered
+// programs.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -242,7 +242,7 @@ TEST(ExternalData, WeightsAreSpansOfTheMappedFile) {
   EXPECT_TRUE(found);
 }
 
-// Sizes of 0 are legal: an operator that reads no element needs nobody to have written any.
+// Sizes of 0 are legal: an operator that reads no element needs no writer.
 TEST(EmptySizes, WhatReadsNothingNeedsNoWriter) {
   const ir::Schedule product = import_text(
       "g (float[3, 0] x) => (float[3, 2] y) { a = Neg(x) w = Constant <value = float[0, 2] {}> () y = "

@@ -1,5 +1,5 @@
-// Operators of com.microsoft: what random cases (tests/frontend/reference) do not show. Sizes with names, caches that are written at
-// run-time positions, the form of the lowered program, and what is refused.
+// Operators of com.microsoft where random cases (tests/frontend/reference) do not look: sizes with names,
+// caches that are written at run-time positions, the form of the lowered program, and refusals.
 #include <gmock/gmock.h>
 
 #include "ir/error_numbers.h"
@@ -152,7 +152,8 @@ TEST(MatMulNBits, ConstantWeightsAreUnpackedWhenTheModelIsCompiled) {
   EXPECT_THAT(run_program(schedule, {floats({2, 16}, x)})[0].values<float>(), ElementsAre(-2.5f, -7.5f));
 }
 
-// Weights that the kernel takes are constants of the program as they are in the model, and nothing else is made of them.
+// Weights that the kernel takes are constants of the program as they are in the model, and nothing else is
+// made of them.
 TEST(MatMulNBits, ConstantWeightsStayPacked) {
   const std::string graph =
       "(float[batch,2,64] x) => (float[batch,2,1] y) { w = Constant <value = uint8[1,2,16] "

@@ -1,4 +1,4 @@
-// What inputs and outputs say of the parts that ranks have.
+// Metadata of inputs and outputs about the parts that ranks have.
 #include "frontend/model_mesh.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(ModelParts, OfOneAxisWithoutAName) {
   EXPECT_TRUE(part->whole.empty());
 }
 
-// Whoever wrote it: it only tells, so it is left out.
+// Such metadata only informs, so wrong texts are left out, whatever wrote them.
 TEST(ModelParts, ThatDescribeNoSuchTensorAreLeftOut) {
   for (const char* text :
        {"", "S(0)", "S(0) of", "S(0) of [", "S(0) of [4", "S(0) of []", "S(0) of [4, 4]", "S(0) of [-4]",

@@ -1,5 +1,5 @@
-// ONNX's own node tests, run by the interpreter. None may give a wrong result; docs/onnx-support.md, which a test of its
-// own holds against a run, lists what passes and what is refused.
+// ONNX's own node tests, run by the interpreter. None may give a wrong result. docs/onnx-support.md lists the
+// cases that pass and those that are refused; a test of its own holds it against a run.
 #include <gtest/gtest.h>
 
 #include "ir/interpreter.h"

@@ -1,4 +1,5 @@
-// Models of single operators, each changed in one place: hostile sizes, types, attributes, and constants behind every operand.
+// Models of single operators, each changed in one place: hostile sizes, types and attributes, and
+// constants as operands.
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -16,7 +17,8 @@ struct Mutation {
   std::function<void(onnx::ModelProto&)> apply;
 };
 
-// All changes of a model whose inputs have these values (fewer than it has inputs: of the first ones). In a fixed order.
+// Returns all changes of a model whose inputs have these values (fewer values than inputs: of the first
+// ones), in a fixed order.
 std::vector<Mutation> mutations_of(const onnx::ModelProto& model, const std::vector<ir::Tensor>& inputs);
 
 }  // namespace braid::frontend

@@ -1,6 +1,6 @@
-// Every operator with hostile constants and sizes: ONNX's node cases and those of tests/frontend/reference/, each changed in one place.
-// Every model gives programs for both targets, which the interpreter can run, or a user error. A sample in the fast tier, all in
-// the deep one.
+// Every operator with hostile constants and sizes: ONNX's node cases and those of tests/frontend/reference/,
+// each changed in one place. Every model gives programs for both targets, which the interpreter can run, or a
+// user error. A sample in the fast tier, all in the deep one.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What random cases of operators (reference_test.cc) do not show: accuracy where formulas cancel, the form of the
-// lowered program, random numbers, and what is refused.
+// Operators where random cases (reference_test.cc) do not look: accuracy where formulas cancel, the form of
+// the lowered program, random numbers, and refusals.
 #include <gmock/gmock.h>
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Products by what DequantizeLinear makes of constants (frontend/ops/packed_weights.h): which stay packed, and their values.
+// Products by weights that DequantizeLinear makes of constants (frontend/ops/packed_weights.h): which stay
+// packed, and their values.
 #include "frontend/ops/packed_weights.h"
 
 #include <fmt/format.h>

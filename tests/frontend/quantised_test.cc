@@ -1,5 +1,5 @@
-// Quantised operators and small types where random cases (reference/quantisation.py) do not look: what is refused, what
-// stays packed in memory, the forms that passes look for, and every code of every small float.
+// Quantised operators and small types where random cases (reference/quantisation.py) do not look: refusals,
+// constants that stay packed in memory, the forms that passes look for, and every code of every small float.
 #include <gmock/gmock.h>
 
 #include <cmath>

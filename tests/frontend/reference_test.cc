@@ -1,5 +1,6 @@
-// Operators with random attributes and shapes, which tests/frontend/reference/make_cases.py writes together with what
-// ONNX's reference evaluator or NumPy computes, run by the interpreter, as imported and after the default passes.
+// Operators with random attributes and shapes, run by the interpreter, as imported and after the default
+// passes. tests/frontend/reference/make_cases.py writes them together with the results of ONNX's reference
+// evaluator or NumPy.
 #include <gtest/gtest.h>
 
 #include "frontend/import.h"
@@ -14,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What is wrong with the case; empty if nothing is.
+// Returns the complaint about the case; empty if there is none.
 std::string complaint(const fs::path& folder) {
   std::string path;
   const ImportOptions options = test::import_options_of(folder, path);

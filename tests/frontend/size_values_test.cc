@@ -1,5 +1,5 @@
-// Sizes that models compute with floats and matrices: programs take them as expressions, and the interpreter gives the numbers
-// that ONNX defines.
+// Sizes that models compute with floats and matrices: programs take them as expressions, and the interpreter
+// gives the numbers that ONNX defines.
 #include <gmock/gmock.h>
 
 #include "ir/error_numbers.h"
@@ -20,7 +20,8 @@ std::vector<ir::Tensor> run_sizes(const ir::Schedule& schedule, const std::vecto
   return ir::run(schedule, inputs).outputs[0];
 }
 
-// Values that follow from the size n, from 1 to 20, of the input; `nodes` compute y from `size`, a vector of one int64.
+// Values that follow from the size n, from 1 to 20, of the input; `nodes` compute y from `size`, a vector of
+// one int64.
 ir::Schedule of_size(const std::string& type, const std::string& nodes) {
   return import_text("g (float[n] x) => (" + type + " y) { size = Shape(x) " + nodes + " }",
                      {.dims = {{"n", {1, 20}}}});

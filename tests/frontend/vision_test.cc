@@ -117,7 +117,8 @@ TEST(Resize, WhatCannotBeResizedIsRefused) {
   for (const Refused& model : models) expect_refused(model);
 }
 
-// Rounded up, a window may reach beyond the end if its last stride begins inside (op_cases.py computes such pools).
+// Rounded up, a window may reach beyond the end if its last stride begins inside (op_cases.py computes such
+// pools).
 TEST(Pools, AWindowThatFitsNowhereIsRefused) {
   const Refused models[] = {
       {"g (float[1,1,3] x) => (float[1,1,a] y) { y = MaxPool <kernel_shape = [4]> (x) }", 17,

@@ -1,7 +1,7 @@
 // Writes what a GPU bundle runs: emit_bundle OUT MODELS.txt [NAME...]
 //
-//   OUT/programs/*.cu                   the programs of tests/codegen_cuda, the kernels of kernels.cc, and the
-//                                       models
+//   OUT/programs/*.cu                   the programs of tests/codegen_cuda, the kernels of kernels.cc, and
+//                                       the models
 //   OUT/kernels/*.braid                 the graphs of kernels.cc, before passes
 //   OUT/cases.txt, OUT/cases.data       what they are run with and must give (bench/gpu/case_file.h)
 //   OUT/runtime/...                     the sources of Braid's runtime that they need

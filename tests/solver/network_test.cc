@@ -1,4 +1,4 @@
-// What a problem is reduced to before it is searched.
+// The reductions of a problem before it is searched.
 #include "solver/network.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,8 @@ CostTable one_to_one(int shift) {
   return costs;
 }
 
-// A chain of variables of which each determines the next, all beside one that only it is beside, and all of these under limits:
+// Returns a chain of variables, each determining the next one and each with a neighbour below that has no
+// other; all are under limits:
 //
 //   0 ─ 1 ─ 2 ─ ...      whose pairs with what is below move along the chain as it is merged
 //   │   │   │
@@ -77,7 +78,7 @@ TEST(ShardingNetwork, CostsOfAPairAreComparedByContent) {
     if (shared) own.share();
     EXPECT_TRUE(own == CostTable({1, 2}));
     EXPECT_FALSE(own == CostTable({1, 3}));
-    EXPECT_FALSE(own == CostTable());  // which nobody owns either
+    EXPECT_FALSE(own == CostTable());  // which has no owner either
   }
   PairCosts other = own;
   other.edit()[0] = 5;
@@ -85,8 +86,8 @@ TEST(ShardingNetwork, CostsOfAPairAreComparedByContent) {
   EXPECT_TRUE(other == CostTable({5, 2}));
 }
 
-// Two variables between two others each, with tables of one content, of which one is turned: what the first one leaves is not what
-// the second one does.
+// Two variables with two neighbours each. The tables have the same content, but one is transposed, so
+// eliminating the two variables leaves different tables.
 TEST(ShardingNetwork, TurnedTablesAreOthers) {
   constexpr int kMany = 13;  // so that what is left is worth keeping
   std::vector<Cost> first, second;

@@ -17,7 +17,7 @@ struct Matrix {
 Matrix fill(int rows, int cols, const std::function<float(int, int)>& f);
 
 using Matrices = std::vector<Matrix>;  // one of each member, in the order of the group
-// Returns the result of the member at position `me`.
+// A function that returns the result of the member at position `me`.
 using Reference = std::function<Matrix(const Matrices&, int me)>;
 
 Matrix part(const Matrix& m, int axis, int k, int n);  // the k-th of n

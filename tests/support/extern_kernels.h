@@ -1,8 +1,8 @@
 // Extern kernels for tests.
 //
 //   blend: writes(y) = scale * x + old + shift + the length of `text`, on f32 and any strides, where
-//     reads(x, old) are of the sizes of y; `old` may be absent. Attributes scale (real), shift (integer), text.
-//     It fails where shift is 13.
+//     reads(x, old) are of the sizes of y; `old` may be absent. Attributes scale (real), shift (integer),
+//     text. It fails where shift is 13.
 //   host_only: the same, without a source for the CUDA target, on row-major operands.
 #pragma once
 

@@ -18,8 +18,9 @@
 
 namespace braid::frontend::sharding {
 
-// A graph of ONNX text, whose inputs other than x... are weights of whole numbers, with text of NodeDeviceConfigurationProto for
-// nodes by their first outputs, and with configurations.
+// Makes a model of a graph in ONNX text, with the device configurations of `configurations`. Inputs other
+// than x... become weights of whole numbers. `nodes` has the text of NodeDeviceConfigurationProto for nodes
+// by their first outputs.
 inline onnx::ModelProto annotated_model(const std::string& graph,
                                         const std::vector<std::pair<std::string, std::string>>& nodes,
                                         const std::string& configurations, int ir_version = 11,

@@ -1,5 +1,6 @@
-// ONNX's annotations for several devices: a set of cases for what the specification says, leaves open or contradicts. Each gives the
-// plain model's result with the states that it says, or a named error (docs/sharding.md).
+// ONNX's annotations for several devices: a set of cases for all that the specification says, leaves open or
+// contradicts. Each gives the plain model's result with the states that it says, or a named error
+// (docs/sharding.md).
 #include "frontend/sharding/annotations.h"
 
 #include <fmt/format.h>
@@ -45,7 +46,7 @@ std::string dim(const std::string& text) {
   }
   return result + "} ";
 }
-// Of a tensor over devices, such as {"0", "1"}, or groups: {"-1={0,1}"}.
+// Returns the sharding of a tensor over devices, such as {"0", "1"}, or groups: {"-1={0,1}"}.
 std::string on(const std::string& tensor, const std::vector<std::string>& devices,
                const std::vector<std::string>& dims = {}) {
   std::string text = fmt::format("sharding_spec {{ tensor_name: '{}' ", tensor), map;

@@ -68,7 +68,7 @@ TEST(Caches, GoOnFromTheirPast) {
       testing::ElementsAre("past -> k"));
 }
 
-// What is returned as it was given is whole: it is no cache.
+// An input that is returned unchanged is whole: it is no cache.
 TEST(Caches, AreNotInputsThatAreReturned) {
   EXPECT_THAT(
       caches(

@@ -104,7 +104,7 @@ std::string transformer(int layers, int sequence, int hidden, int heads) {
                      weights, nodes);
 }
 
-// Two products with all weights split: one all-reduce of the result, whose bytes are those of the smaller of the ways.
+// Two products with all weights split: one all-reduce of the result, with the bytes of the cheaper way.
 TEST(ShardingChoose, TwoLayersTakeOneAllReduce) {
   const std::string text = fmt::format(
       "g (float[6,8] x) => (float[6,8] y) <{}, {}> {{ h = MatMul(x, w1)\n r = Relu(h)\n y = MatMul(r, w2) }}",
@@ -120,8 +120,8 @@ TEST(ShardingChoose, TwoLayersTakeOneAllReduce) {
   });
 }
 
-// Megatron's split (Shoeybi et al., 2019): two all-reduces of batch * sequence * hidden per layer, whatever the depth. A
-// reduce-scatter and a gather would move the same bytes with one more latency.
+// Megatron's split (Shoeybi et al., 2019): two all-reduces of batch * sequence * hidden per layer, whatever
+// the depth. A reduce-scatter and a gather would move the same bytes with one more latency.
 TEST(ShardingChoose, TransformersTakeTwoAllReducesPerLayer) {
   for (const int layers : {1, 3}) {
     with_graph(transformer(layers, 5, 8, 4), [&](const Graph& graph) {
@@ -138,7 +138,8 @@ TEST(ShardingChoose, TransformersTakeTwoAllReducesPerLayer) {
   }
 }
 
-// If transfers cost a latency that no splitting earns back, nothing is split; if they cost nothing, everything is.
+// If transfers cost a latency that no splitting earns back, nothing is split; if they cost nothing,
+// everything is.
 TEST(ShardingChoose, SplittingMustPay) {
   with_graph(transformer(2, 5, 8, 4), [](const Graph& graph) {
     const SplitSpace space(graph, 2);
@@ -150,8 +151,8 @@ TEST(ShardingChoose, SplittingMustPay) {
     costs.node = [](const Graph&, const GraphNode& node, const Strategy& strategy, int) -> Cost {
       return is_product(node) ? (strategy.letter >= 0 ? 50 : 100) : 0;
     };
-    // 8 products a layer, of which splitting saves 50 each: 400 a layer. Splitting by sequence needs keys and values whole,
-    // by heads two all-reduces.
+    // A layer has 8 products, and splitting saves 50 on each: 400 a layer. Splitting by sequence needs keys
+    // and values whole, splitting by heads two all-reduces.
     latency = 1000;
     EXPECT_EQ(space.choose(costs).solution.cost, 2 * 8 * 100);
     EXPECT_TRUE(space.choose(costs).conversions.empty());
@@ -164,8 +165,9 @@ TEST(ShardingChoose, SplittingMustPay) {
   });
 }
 
-// On two axes the batch is split along one and the weights along another, or the batch along both, as its size allows: work that both
-// axes share, and one gather of the whole output per axis that splits the batch.
+// On two axes the batch is split along one and the weights along another, or the batch along both, as its
+// size allows. Both axes share the work, and each axis that splits the batch takes one gather of the whole
+// output.
 TEST(ShardingChoose, DataParallelComesOutOfCosts) {
   SplitCosts costs = split_weights();
   costs.node_on_mesh = [](const Graph&, const GraphNode& node, Combination axes, const Mesh& mesh) -> Cost {
@@ -213,7 +215,8 @@ TEST(ShardingChoose, DataParallelComesOutOfCosts) {
   });
 }
 
-// One axis after another finds the same where the axes do not depend on each other, and never less than the optimum.
+// Choosing one axis after another finds the same where the axes do not depend on each other, and never less
+// than the optimum.
 TEST(ShardingChoose, AxisAfterAxisIsNotBetterThanJoint) {
   with_graph(transformer(2, 8, 8, 4), [](const Graph& graph) {
     for (unsigned seed = 1; seed < 6; ++seed) {
@@ -313,7 +316,7 @@ TEST(ShardingChoose, WhatIsLeftOutDependsOnWhatItIs) {
   EXPECT_TRUE(partly);
 }
 
-// What several readers take is converted once.
+// A tensor that several readers take in one state is converted once.
 TEST(ShardingChoose, SharedConversionsArePaidOnce) {
   const std::string text = fmt::format(
       "g (float[4,8] x) => (float[4,8] a, float[4,8] b, float[4,8] c) <{}, {}> {{ h = MatMul(x, w1)\n s = "
@@ -362,7 +365,7 @@ TEST(ShardingChoose, RequiredStates) {
   EXPECT_EQ(required({&three, &any, &one, &always_two, &three}, 1), (std::vector<int>{3, 2}));
 }
 
-// Three readers of a tensor that take one state each, of which none is the one that it has: three conversions.
+// Three readers of a tensor take one state each, none of which is the tensor's own: three conversions.
 TEST(ShardingChoose, ReadersThatAreFixedGetAllTheirStates) {
   const std::string text =
       "g (float[4,8,8] x) => (float[4,8,8] a, float[4,8,8] b, float[4,8,8] c, float[4,8,8] d) { h = Relu(x)\n"
@@ -410,8 +413,9 @@ TEST(ShardingChoose, RenamingAndIdentitiesChangeNothing) {
   });
 }
 
-// Decode of one token: reading weights takes their bytes, so splitting a block of products over t ranks saves (1 - 1/t) of
-// them and costs one all-reduce, that is its latency. Attention has 4 h^2 weights, the two products after it 8 h^2.
+// Decode of one token: reading weights takes their bytes, so splitting a block of products over t ranks saves
+// (1 - 1/t) of them and costs one all-reduce, that is its latency. Attention has 4 h^2 weights, the two
+// products after it 8 h^2.
 TEST(ShardingChoose, BreakEvenOfDecode) {
   with_graph(transformer(2, 1, 8, 4), [](const Graph& graph) {
     const SplitSpace space(graph, 4);

@@ -10,8 +10,9 @@
 
 namespace braid::frontend::sharding {
 
-// Work is elements of inputs and outputs times a constant, products more; transfers are cheap, so that much is split. With a
-// seed every cost is multiplied by a random factor, for plans that no sensible machine would want. What is asked again costs the same.
+// Work is elements of inputs and outputs times a constant, products more; transfers are cheap, so that much
+// is split. With a seed every cost is multiplied by a random factor, for plans that no sensible machine would
+// want. The same question always gets the same cost.
 inline SplitCosts test_costs(unsigned seed = 0) {
   using Key = std::initializer_list<std::uint64_t>;  // what it is the cost of
   const auto noise = [seed](Cost cost, Key key) {

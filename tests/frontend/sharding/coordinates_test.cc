@@ -1,5 +1,5 @@
-// What differs between the ranks of a split model, positions and offsets, is computed from their coordinates: no constant per rank,
-// and a rank's part of a whole tensor is a view.
+// Positions and offsets, which differ between the ranks of a split model, are computed from the ranks'
+// coordinates: no constant per rank, and a rank's part of a whole tensor is a view.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Rules against the index expressions of the loops that operators are lowered to: a letter that passes is carried from the input's
-// dimension to the output's, and one that leaves pending results is folded.
+// Rules against the index expressions of the loops that operators are lowered to: a letter that passes is
+// carried from the input's dimension to the output's, and one that leaves pending results is folded.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

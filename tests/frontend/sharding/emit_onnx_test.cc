@@ -214,7 +214,8 @@ onnx::TensorProto& add_weight(onnx::GraphProto& graph, const char* name, int typ
   return weight;
 }
 
-// A rank's file has its part of a weight and no more; what all ranks share is written once. The same bytes every time.
+// A rank's file has only its own part of a weight; data that all ranks share is written once. Every run
+// writes the same bytes.
 TEST(EmitOnnx, LargeWeightsLieInDataFilesEachRankItsOwn) {
   onnx::ModelProto model =
       parse_model("g (float[4, 64] x) => (float[4, 96] z) { h = MatMul(x, w) z = Add(h, b) }", 18);

@@ -25,7 +25,7 @@ inline Files emitted(const std::string& path, const ImportOptions& options, Emit
   return files;
 }
 
-// What is read of them again, with the same dimensions.
+// Reads the files again, with the same dimensions.
 inline ir::Schedule read_again(const Files& files, const ImportOptions& options) {
   const TemporaryFolder folder;
   for (const auto& [name, bytes] : files) folder.write(name, bytes);

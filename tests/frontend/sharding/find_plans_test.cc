@@ -77,7 +77,8 @@ TEST(FindPlans, OnSeveralMeshesAreThoseOfEach) {
   EXPECT_GT(split, 50);
 }
 
-// One mesh after another, each held to the bounds of those before, that with the most ranks first: what is lost does not add up.
+// One mesh after another, each held to the bounds of those before, the one with the most ranks first: losses
+// do not add up.
 TEST(FindPlans, BoundsHeldToThoseOfOtherMeshesAreAsCloseTogether) {
   int less = 0;
   each_graph([&](const Graph& graph, const std::shared_ptr<const analysis::CostModel>& costs) {
@@ -106,7 +107,8 @@ TEST(FindPlans, BoundsHeldToThoseOfOtherMeshesAreAsCloseTogether) {
   EXPECT_GT(less, 0);
 }
 
-// What is not searched for, because the nodes of the cheapest plan hardly take more than the least, would have gained as little.
+// Plans are not searched for if the nodes of the cheapest plan hardly take more than the least: they would
+// have gained as little.
 TEST(FindPlans, LeaveOutOnlyPlansThatHardlyGain) {
   int left_out = 0;
   each_graph([&](const Graph& graph, const std::shared_ptr<const analysis::CostModel>& costs) {
@@ -132,8 +134,8 @@ TEST(FindPlans, LeaveOutOnlyPlansThatHardlyGain) {
   RecordProperty("left_out", left_out);
 }
 
-// Products and sums of what came before, in some order. `spelled`: every second operator says a default, so that no two neighbours are
-// of one kind.
+// Products and sums of earlier results, in some order. `spelled`: every second operator spells out a default,
+// so that no two neighbours are of one kind.
 std::string random_products(std::uint64_t seed, bool spelled) {
   std::mt19937_64 random(seed);
   constexpr int kNodes = 9, kWeights = 3;
@@ -158,7 +160,8 @@ std::string random_products(std::uint64_t seed, bool spelled) {
   return text + fmt::format("y = Identity({}) }}", last);
 }
 
-// Equal nodes share their choices and tables; the same plans and bounds are found where nothing can be shared.
+// Equal nodes share their choices and tables; the same plans and bounds are found where nothing can be
+// shared.
 TEST(FindPlans, AreThoseOfNodesThatShareNothing) {
   const std::vector<Mesh> meshes = {Mesh::line(2), parse_mesh("a=2,b=2", "mesh")};
   for (int k = 0; k < test::random_cases(8); ++k) {
@@ -183,7 +186,8 @@ TEST(FindPlans, AreThoseOfNodesThatShareNothing) {
   }
 }
 
-// Two equal nodes whose inputs are given in other states: what reading them costs is added to tables that they share.
+// Two equal nodes whose inputs are given in different states: the cost of reading them is added to tables
+// that they share.
 TEST(FindPlans, EqualNodesOfOtherInputsCostWhatTheyDoAlone) {
   const auto costs = split_costs(analysis::cost_model_for("cpu"));
   with_graph(

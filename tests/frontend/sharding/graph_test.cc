@@ -1,4 +1,4 @@
-// What is found about a graph once: kinds of nodes and values, moved constants.
+// Facts about a graph that are found once: kinds of nodes and values, moved constants.
 #include "split/graph.h"
 
 #include <fmt/format.h>

@@ -64,8 +64,8 @@ TEST(ShardingLimits, MemoryLimitsGiveTheCheapestPlanWithin) {
   EXPECT_GT(binding, 20);
 }
 
-// Whatever effort is spent: no plan takes less than the one number, one takes the other, and both meet if there is enough of it. What is
-// said about a limit is true on both sides of the least.
+// For every effort, no plan takes less than `bytes`, and one takes `reached`; both meet if the effort is
+// large enough. The answer about a limit is true on both sides of the least.
 TEST(ShardingLimits, LeastMemoryIsEnclosedByEveryBudget) {
   int open = 0, proved = 0;
   for (const std::string& text : {two_products("2", 8), two_products("32", 8)}) {
@@ -103,7 +103,8 @@ TEST(ShardingLimits, LeastMemoryIsEnclosedByEveryBudget) {
   EXPECT_GT(proved, 4);
 }
 
-// A layer is what a product and its inverse are, so that the least is known: halves of all weights, and beside them a small tensor or two.
+// Each layer is a product and one back to the first width, so the least is known: a rank's parts of all
+// weights, and a small tensor or two beside them.
 TEST(ShardingLimits, LeastMemoryOfManyLayers) {
   constexpr int kLayers = 48, kHidden = 16;
   std::string weights, nodes, x = "x";
@@ -131,8 +132,8 @@ TEST(ShardingLimits, LeastMemoryOfManyLayers) {
              });
 }
 
-// On a space that is searched one axis after another: the least and the plans of a limit against those of all axes at once.
-// More than 2^50 bytes of all rows: as costs they could not be added up. What the largest row needs is known all the same.
+// All rows have more than 2^50 bytes: as costs they could not be added up. The need of the largest row is
+// known all the same.
 TEST(ShardingLimits, OfMoreBytesThanCanBeAddedUpOnlyABoundIsKnown) {
   with_graph(two_products("4", 8), {}, [&](const Graph& graph) {
     const SplitSpace space(graph, 2);
@@ -145,6 +146,8 @@ TEST(ShardingLimits, OfMoreBytesThanCanBeAddedUpOnlyABoundIsKnown) {
   });
 }
 
+// On a space that is searched one axis after another: holds the least, and the plans of a limit, against those
+// of all axes at once.
 TEST(ShardingLimits, AxesInTurnKeepLimits) {
   const Mesh mesh = parse_mesh("dp=2,tp=2", "mesh");
   SpaceOptions few;
@@ -186,8 +189,8 @@ TEST(ShardingLimits, AxesInTurnKeepLimits) {
   EXPECT_GT(limited, 8);
 }
 
-// A weight that two nodes read and that is less than a thousandth of the limit is no row, but counts: no plan that is found takes more than
-// the limit.
+// A weight that two nodes read and that is less than a thousandth of the limit gets no row, but counts: no
+// plan that is found takes more than the limit.
 TEST(ShardingLimits, WhatIsTooSmallForARowCounts) {
   const std::string text = fmt::format(
       "g (float[1,128] x) => (float[1,128] y) <{}, {}, float[16] small = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "
@@ -230,8 +233,8 @@ TEST(ShardingLimits, WhatIsTooSmallForARowCounts) {
   EXPECT_EQ(decided, 2);
 }
 
-// What cuts the same on all axes is what a line of so many ranks has, caches included: no mesh of even sizes takes more at least, and a
-// limit that the line keeps has a plan.
+// A plan that cuts the same on all axes is one of a line of so many ranks, caches included. So the least of a
+// mesh of even sizes is no larger, and a limit that the line keeps has a plan.
 TEST(ShardingLimits, MeshesTakeNoMoreThanTheirLine) {
   const std::string caches =
       "g (float[2,8,4,8] q, float[2,8,4,8] past, float[2,8,1,8] new) => (float[2,8,4,8] y, float[2,8,5,8] "
@@ -338,7 +341,7 @@ TEST(ShardingLimits, KeptLinesAreObeyedAndTheRestIsTheBest) {
   });
 }
 
-// Of all plans in which no reader of the conversion takes what it makes.
+// Returns the least cost of all plans in which no reader of the conversion takes its result.
 Cost cheapest_otherwise(const Graph& graph, const SplitSpace& space, const Problem& problem,
                         const PlanConversion& c) {
   Cost best = kForbidden;
@@ -358,7 +361,8 @@ Cost cheapest_otherwise(const Graph& graph, const SplitSpace& space, const Probl
   return best;
 }
 
-// What is said of a conversion and of changes of the choice, against all plans and the search itself.
+// Holds the explanations of a conversion and of changes of the choice against all plans and the search
+// itself.
 TEST(ShardingLimits, ExplanationsAreThoseOfTheSearch) {
   int conversions = 0, flips = 0;
   for (const char* machine : {"cpu", "h100"}) {
@@ -415,7 +419,8 @@ TEST(ShardingLimits, ExplanationsAreThoseOfTheSearch) {
   EXPECT_GT(flips, 4);
 }
 
-// Under a limit of memory what a conversion would be otherwise keeps it, too, on one axis and on two; or it is said why it has no price.
+// Under a limit of memory the alternative to a conversion keeps the limit, too, on one axis and on two; or
+// there is a reason why it has no price.
 TEST(ShardingLimits, AlternativesKeepTheLimit) {
   int priced = 0, dearer = 0, impossible = 0, several = 0;
   for (const char* machine : {"cpu", "h100"}) {

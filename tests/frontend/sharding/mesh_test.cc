@@ -68,7 +68,7 @@ TEST(MeshText, StatesRoundTrip) {
   for (const char* text :
        {"R", "S(0) on dp", "S(1:12+6) on tp", "S(0:12+6) on dp, S(0:6+3) on tp", "P(max) on tp"})
     same(text, grid);
-  // Programs whose ranks nobody named have the axis `world`.
+  // Programs without named axes have the axis `world`.
   EXPECT_EQ(parse_mesh_spec("S(1)", world), (MeshSpec{Spec::split(1)}));
   for (const char* text :
        {"S(0)", "S(0) on ep", "S(0) on dp, S(1) on dp", "S(0) on dp,", "S() on dp", "S(0)on dp", " "})
@@ -98,7 +98,8 @@ constexpr const char* kMlp =
     "g (float[4, 8] x, float[8, 12] w, float[12, 8] v) => (float[4, 8] y) "
     "{ h = MatMul(x, w) r = Relu(h) p = MatMul(r, v) y = Neg(p) }";
 
-// Data parallel along dp, Megatron's split along tp. The weights are inputs here, so that they are cut at run time.
+// Data parallel along dp, Megatron's split along tp. The weights are inputs here, so that they are cut at run
+// time.
 constexpr const char* kMlpPlan =
     "plan 1\nmesh [dp=2, tp=2]\n"
     "\"x\" -> \"h\" = S(0) on dp\n\"w\" -> \"h\" = S(1) on tp\n\"v\" -> \"p\" = S(0) on tp\n"
@@ -123,7 +124,8 @@ TEST(MeshPlans, RoundTrip) {
   EXPECT_EQ(to_string(parse_mesh_plan(to_string(plan), "plan")), to_string(plan));
 }
 
-// Each key of any axis has a line, in the order of all keys; what an axis does not say is whole, or as the value is produced.
+// Each key of any axis has a line, in the order of all keys. On an axis without the key it is whole, or as
+// the value is produced.
 TEST(MeshPlans, TextSaysWhatEveryAxisSays) {
   for (std::uint64_t seed = 1; seed <= 200; ++seed) {
     std::mt19937_64 random(seed);
@@ -208,9 +210,8 @@ TEST(MeshPlans, ThatDoNotFitNameLineTensorAndAxis) {
 
 // ---- conversions
 
-// Of h, which is a sum over the last dimension of x: it is pending where that is split. Each axis is in every state, and converted
-// into every other one that there is.
-// Of alike conversions one is priced: sizes that all axes cut, that some cut, with blocks and with padding, and any costs of steps.
+// Only one of several equal conversions is priced: sizes that all axes cut, that some cut, with blocks and
+// with padding, and any costs of steps.
 TEST(MeshConversions, AlikeOnesCostWhatEachCosts) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -403,6 +404,8 @@ TEST(MeshConversions, StatesMayBeMany) {
   }
 }
 
+// Converts h, a sum over the last dimension of x, which is pending where that dimension is split. Each axis is
+// in every state, and is converted into every other one.
 TEST(MeshConversions, GiveEveryStateFromEveryOther) {
   const std::string graph =
       "g (int64[12, 12, 12] x) => (int64[12, 12] y) { a = Constant <value = int64[1] {2}> () "

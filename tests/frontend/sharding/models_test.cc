@@ -1,4 +1,5 @@
-// Plain models, split by the search and by plans that are drawn, against the results of the plain model: interpreter, N ranks.
+// Plain models, split by the search and by plans that are drawn, against the results of the plain model:
+// interpreter, N ranks.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +26,8 @@ int collectives_of(const ir::Schedule& schedule) {
   return count;
 }
 
-// Splits one case and compares all its data sets. Every rank is given its part of the inputs; parts of outputs are joined.
+// Splits one case and compares all its data sets. Every rank is given its part of the inputs; parts of
+// outputs are joined.
 void check(const fs::path& folder, const Mesh& mesh, unsigned seed, double rtol, double atol, Totals& totals,
            Caches caches = Caches::whole) {
   const int ranks = mesh.ranks();

@@ -27,7 +27,7 @@ TEST(Parts, EqualCutsOneAxisAfterAnother) {
       axis.ranks = 2 + below(3);
       const int dim = below(static_cast<unsigned>(sizes.size()));
       const std::int64_t size = parts[0].sizes[static_cast<std::size_t>(dim)];
-      // The padding of padded parts is cut by nobody.
+      // No axis cuts the padding of padded parts.
       if (below(4) > 0 && !padded_dims.contains(dim)) {
         const std::int64_t half = size / 2;
         if (size % 2 == 0 && half % axis.ranks == 0 && half > 0 && below(2) == 0) {

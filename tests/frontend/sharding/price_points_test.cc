@@ -114,8 +114,9 @@ TEST(PricePoints, OnePlanIsTheCheapestOfAllForAllStepsTogether) {
   EXPECT_GT(limited, 0);
 }
 
-// What is not searched, because other assumptions about communication lead the same way, would not have found another plan, and what is not
-// because no plan gains by them, none that takes a thousandth less.
+// Some searches are left out because other assumptions about communication lead the same way: they would have
+// found no other plan. Others are left out because no plan gains by them: they would have found none that
+// takes a thousandth less.
 TEST(Candidates, HaveThePlanOfEveryAssumption) {
   ImportOptions open;
   open.dims["n"] = {1, 4096};

@@ -262,7 +262,7 @@ std::vector<std::int64_t> constant_sizes(const GraphValue& value) {
   return sizes;
 }
 
-// What a plan, the inputs and the outputs of the node under test are made of.
+// The parts of a plan, and the inputs and outputs of the node under test.
 struct Subject {
   std::vector<Strategy> all;
   std::string node;

@@ -1,5 +1,5 @@
-// Proves rules by brute force: the local program of every claimed combination of states, run on all ranks with inputs that are
-// cut accordingly, must give parts that make the whole result.
+// Proves rules by brute force: the local program of every claimed combination of states, run on all ranks
+// with inputs that are cut accordingly, must give parts that make the whole result.
 #pragma once
 
 #include <map>
@@ -27,15 +27,16 @@ struct Proof {
   std::vector<std::string> wrong;  // the combinations that fail, and how
 };
 
-// Of all combinations that the rule of the case's operator claims, on that many ranks.
+// Proves all combinations that the rule of the case's operator claims, on that many ranks.
 Proof prove(const ProofCase& c, int ranks, unsigned seed);
 
 // ---- parts of tensors
 
-// What rank r has of a tensor in that state. Pending parts are drawn unevenly; padding is NaN, or a large number.
+// Returns each rank's part of a tensor in that state. Pending parts are drawn unevenly; padding is NaN, or a
+// large number.
 std::vector<ir::Tensor> cut(const ir::Tensor& whole, const Spec& spec, int ranks, unsigned seed);
-// The whole tensor, whose split dimension has so many elements (-1: there is no padding); throws std::runtime_error if replicated
-// parts differ.
+// Returns the whole tensor, whose split dimension has `size` elements (-1: there is no padding). Throws
+// std::runtime_error if replicated parts differ.
 ir::Tensor joined(const std::vector<ir::Tensor>& parts, const Spec& spec, std::int64_t size = -1);
 // Empty if both are equal within the tolerance.
 std::string difference(const ir::Tensor& a, const ir::Tensor& b, double tolerance);

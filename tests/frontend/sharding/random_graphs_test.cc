@@ -1,5 +1,5 @@
-// Random graphs of operators on integers, which wrap and so have no rounding: split by plans of random costs they must equal the
-// plain graph bit for bit.
+// Random graphs of operators on integers, which wrap and so have no rounding: split by plans of random costs
+// they must equal the plain graph bit for bit.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -325,8 +325,8 @@ TEST(RandomGraphs, SplitEqualPlainBitForBit) {
   EXPECT_GT(several, graphs / 2);
 }
 
-// Written as one ONNX file per rank and read again, they are the same program; in other forms of collectives they have the same
-// results, or a collective is refused by name.
+// Graphs that are written as one ONNX file per rank and read again are the same program. In other forms of
+// collectives they have the same results, or a collective is refused by name.
 TEST(RandomGraphs, EmittedAreTheSameProgram) {
   const int graphs = test::random_cases(60);
   int other_forms = 0;
@@ -370,8 +370,8 @@ TEST(RandomGraphs, EmittedAreTheSameProgram) {
   EXPECT_GE(other_forms, graphs);
 }
 
-// Plans that are written as ONNX's annotations and obeyed again are the same programs, if they can express them. Returns how many
-// did and split a node.
+// Plans that are written as ONNX's annotations and obeyed again are the same programs, if these can express
+// them. Returns how many did and split a node.
 int annotated_again(int graphs, unsigned first_seed, const std::vector<Mesh>& meshes) {
   int same = 0, split = 0;
   for (int k = 0; k < graphs; ++k) {

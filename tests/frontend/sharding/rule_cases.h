@@ -1,4 +1,5 @@
-// Models of one node each, in which every rule is proved: sizes that 2, 3 and 4 divide, and sizes of 0, 1 and 5 beside them.
+// Models of one node each, in which every rule is proved: sizes that 2, 3 and 4 divide, and sizes of 0, 1 and
+// 5 beside them.
 #pragma once
 
 #include <vector>

@@ -1,8 +1,9 @@
-// Split models against plain ones whose sums are taken in the split's order: rounding is all that a split may change. The reference
-// is the plain model with each product whose sum is split spelled out as the products of the parts, added in the order of ranks.
-// Both are interpreted; sums of parts are kept in double and rounded once, as the interpreter does in an AllReduce.
+// Split models against plain ones whose sums are taken in the split's order: rounding is all that a split may
+// change. The reference is the plain model in which each product whose sum is split is spelled out as
+// products of the parts, added in the order of ranks. Both are interpreted; sums of parts are kept in double
+// and rounded once, as the interpreter does in an AllReduce.
 //
-// What a model is called, in which order its nodes stand, and nodes that do nothing must not change the result.
+// The names of a model, the order of its nodes, and nodes that do nothing must not change the result.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

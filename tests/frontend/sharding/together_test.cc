@@ -61,7 +61,8 @@ std::vector<std::string> files(std::size_t count) {
   return names;
 }
 
-// By the states in which 'up' and 'down' are taken: the least cost of all choices that take at most so many bytes.
+// Returns the least cost of all choices that take at most `memory` bytes, by the states in which 'up' and
+// 'down' are taken.
 using Layout = std::pair<MeshSpec, MeshSpec>;
 std::map<Layout, Cost> by_trying_all(const Graph& graph, const SplitSpace& space, const SplitCosts& costs,
                                      std::optional<std::int64_t> memory) {
@@ -91,7 +92,7 @@ std::shared_ptr<const analysis::CostModel> machine(const char* name) {
                                                      analysis::CostOptions{});
 }
 
-// What a plan says of the weights.
+// Returns the states of the weights in a plan.
 Layout layout_of(const std::string& plan) {
   const MeshPlan read = parse_mesh_plan(plan, "");
   const auto state = [&](const char* name, const char* reader) {
@@ -207,7 +208,7 @@ TEST(Together, TheLayoutIsTheCheapestOfAll) {
   EXPECT_GT(limited, 0);
 }
 
-// A transposed weight is tied by what it is computed from, and kinds of readers only if all programs have them.
+// A transposed weight is tied by its source, and kinds of readers are tied only if all programs have them.
 TEST(Together, WeightsAreTiedByWhatReadsThem) {
   const std::string table = weight("table", 6, 4);
   const auto model = [&](int rows, bool lookup, bool head) {

@@ -70,7 +70,8 @@ TEST(Kineto, TheScheduleHasTheCollectivesOfTheFile) {
   EXPECT_THAT(text, testing::HasSubstr("bf16[4096] comm(registered, @dp) = all_gather @dp"));
 }
 
-// A trace names the groups of its rank. Those of the others communicate at the same moment, where all ranks lie in a grid.
+// A trace names the groups of its own rank. Those of other ranks communicate at the same moment, where all
+// ranks lie in a grid.
 TEST(Kineto, GroupsOfOtherRanksAreSiblings) {
   const auto groups = [](const std::string& ranks, const std::string& info) {
     const std::string gather = fmt::format(
