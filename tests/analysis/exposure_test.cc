@@ -25,7 +25,7 @@ Problem problem_of(std::uint64_t seed) {
   return random_problem(seed, o);
 }
 
-// Time that the stream stands still: in a wait, in a blocking collective, or behind the last step.
+// Returns the time that the stream stands still: in a wait, in a blocking collective, or after the last step.
 Time blocked(const Problem& p, const Timeline& t) {
   Time sum, last;
   for (const StepId s : p.steps.ids()) {

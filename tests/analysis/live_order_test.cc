@@ -31,7 +31,7 @@ LiveBytes any_memory(int nodes, std::mt19937_64& random) {
   return LiveBytes(nodes, std::move(tenants));
 }
 
-// While the node at a position executes, or behind it.
+// Returns the live bytes while the node at a position executes, or after it (`behind`).
 SpaceBytes alive(const LiveBytes& live, const Order& order, Position p, bool behind) {
   const IdVector<NodeId, Position> position = positions_of(order);
   SpaceBytes bytes{};

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The reduction can run beside `filler`, which the input order puts behind its wait.
+// The reduction can run beside `filler`, which the input order puts after its wait.
 constexpr const char* kHideable = R"(graph hideable
 ranks 2
 group @g = [0, 1]
@@ -170,7 +170,7 @@ TEST(Explain, AFileThatCannotBeWrittenIsAnError) {
 
 TEST(Explain, TellsAPyTorchUserWhatABetterOrderWouldGive) {
   const Folder folder;
-  // A reduction that runs alone although the kernel behind it does not need it.
+  // A reduction that runs alone although the kernel after it does not need it.
   const std::string trace = folder.file("trace.json", R"({"schemaVersion": 1, "traceEvents": [
  {"ph": "X", "cat": "kernel", "name": "first", "pid": 0, "tid": 7, "ts": 0, "dur": 10, "args": {"device": 0, "stream": 7, "correlation": 1}},
  {"ph": "X", "cat": "kernel", "name": "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "pid": 0, "tid": 20, "ts": 10, "dur": 30, "args": {"device": 0, "stream": 20, "correlation": 2, "Collective name": "allreduce", "In msg nelems": 1024, "Out msg nelems": 1024, "Group size": 2, "dtype": "Float", "Process Group Name": "0"}},

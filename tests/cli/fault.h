@@ -1,4 +1,4 @@
-// Given to the host compiler with -include: a compiled program one of whose ranks comes to grief.
+// Given to the host compiler with -include: a compiled program with one rank that fails.
 //
 // BRAID_TEST_FAULT=kill:R:MS:FILE or stop:R:MS:FILE: rank R is killed or stopped MS milliseconds after it has
 // begun, wherever it is then, and makes FILE just before; the others do not begin until FILE is there. So the

@@ -1,4 +1,5 @@
-// An input that a step overwrites: everybody is told, and every step begins with what was given.
+// An input that a step overwrites: descriptions of the program say so, and every step begins with the given
+// values.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::int64_t kSmall = 3;  // a named size may be this, or the case's
 
-// Bytes that end at memory which may not be touched, or begin behind such memory.
+// Bytes that end at memory which may not be touched, or begin after such memory.
 class GuardedBytes {
  public:
   GuardedBytes(std::size_t bytes, bool at_end) {

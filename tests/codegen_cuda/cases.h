@@ -16,7 +16,7 @@
 
 namespace braid::test {
 
-// A fault planted in a source: the first `from` behind `after` becomes `to`.
+// A fault planted in a source: the first `from` after `after` becomes `to`.
 struct Edit {
   std::string after, from, to;
 };

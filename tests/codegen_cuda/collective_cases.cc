@@ -25,7 +25,7 @@ GroupId everyone(Net& net, int ranks) {
   return net.graph.add_group("world", all);
 }
 
-// Two matrix products with an AllReduce behind each, as a tensor-parallel layer has them; a second collective
+// Two matrix products with an AllReduce after each, as a tensor-parallel layer has them; a second collective
 // takes over the memory of the first.
 ir::Schedule layers(int ranks) {
   Net net;

@@ -63,8 +63,8 @@ ir::Schedule peer_kernels(int ranks, DType dtype, std::int64_t elements, const c
   return s;
 }
 
-// Results that are parts of larger buffers: behind their last element, within a pack of it, lies what a loop
-// has written before.
+// Results that are parts of larger buffers: after their last element, within a pack of it, lie values that a
+// loop has written before.
 ir::Schedule peer_kernels_into_parts(const char* algorithm) {
   ir::Schedule s = ir::parse_schedule(fmt::format(R"(graph parts
 ranks 2

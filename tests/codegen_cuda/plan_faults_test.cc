@@ -22,7 +22,7 @@ class PlanFaults : public CudaCase {
   }
 };
 
-// Whether the text has all parts, one behind the other.
+// Returns whether the text has all parts, one after the other.
 bool says(const std::string& text, const std::vector<std::string>& parts) {
   std::size_t at = 0;
   for (const std::string& part : parts) {

@@ -332,7 +332,7 @@ TEST_F(SplitModel, NoKeptLineIsFasterThanWhatAMeshChooses) {
   EXPECT_GT(gained, 0);
 }
 
-// Parts of a tensor without elements begin behind its storage of no bytes.
+// Parts of a tensor without elements begin after its storage of no bytes.
 TEST_F(SplitModel, PartsWithoutElements) {
   CompileOptions o = options(
       "g (float[16,0,4] x) => (float[16,0,0] y) <" + weight("w", 4, 4) +

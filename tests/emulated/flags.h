@@ -8,7 +8,7 @@ enum class FlagFault {
   kNoEntryBarrier,   // peers are read before they are there
   kNoExitBarrier,    // an operand is overwritten while peers may read it
   kOtherBlocksRead,  // a block reads what another block has written, between barriers of blocks
-  kFlagNotReleased,  // data is written behind the flag that says that it is there
+  kFlagNotReleased,  // data is written after the flag that says that it is there
   kRankMissing,      // one rank never launches
   kOnlyASecondBlockWaits,
   kFlagOutsideOfWindow,

@@ -206,8 +206,8 @@ std::string LimitOracle::refute_ungrouped(CollectiveId c, const Limit& limit) co
 std::string LimitOracle::refute_start(CollectiveId c, const Limit& limit) const {
   const Collective& collective = p_.collectives[c];
   const Time now = t_.collectives[c].begin;
-  // Something in its channel up to its begin: no place behind that is earlier, and free of charge it would
-  // let this one begin earlier.
+  // Another collective occupies the channel up to this one's begin: no place after it is earlier, and if it
+  // took no time, this one could begin earlier.
   for (const CollectiveId o : p_.collectives.ids()) {
     const Collective& other = p_.collectives[o];
     if (other.channel != collective.channel || other.start >= collective.start ||

@@ -35,8 +35,7 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// Kernels, some of no time, and collectives on two channels whose waits come at any place behind their
-// starts.
+// Kernels, some of no time, and collectives on two channels whose waits come at any place after their starts.
 ir::Schedule random_schedule(Random& random, int nodes) {
   std::string text = "graph random\nranks 2\n";
   if (random.below(2) == 0) text += "channels communicator\n";

@@ -60,7 +60,7 @@ class Nodes {
     for (std::size_t k = 0; k < inputs.size(); ++k) text += (k ? ", " : "") + inputs[k];
     nodes_.push_back({out, std::move(inputs), text + ")"});
   }
-  // Perhaps behind an Identity.
+  // Adds an Identity at times.
   std::string maybe_copy(const std::string& x) { return below(4) == 0 ? add("Identity", {x}) : x; }
   std::string commuting(const std::string& op, const std::string& x, const std::string& y) {
     return flip() ? add(op, {x, y}) : add(op, {y, x});

@@ -102,7 +102,7 @@ TEST(MultiHeadAttention, ASharedPastIsWrittenAtItsLength) {
       "y, nk, nv = com.microsoft.MultiHeadAttention <num_heads = 1, unidirectional = 1> (q, k, v, , mask, , "
       "pk, pv, length) }",
       {.dims = {{"total", {1, 4}}}});
-  // Keys 0 and 2 count; 3 is behind the new one.
+  // Keys 0 and 2 count; 3 is after the new one.
   const auto out =
       run_program(schedule, {floats({1, 1, 1}, {0}), floats({1, 1, 1}, {5}), floats({1, 1, 1}, {8}),
                              floats({1, 1, 4, 1}, {1, 2, 3, 4}), floats({1, 1, 4, 1}, {2, 100, 100, 100}),

@@ -178,7 +178,7 @@ TEST(Epilogue, ListsOfOperations) {
             "add_vector relu");
 }
 
-// A value that goes on as an index is needed behind the step that it seems to end in.
+// A value that is also used as an index is needed after the step that it seems to end in.
 TEST(Epilogue, AValueThatIsAnIndexPassesBesideTheSteps) {
   EXPECT_EQ(found("%1 = cast i64 %0 %2 = constant i64 0 %3 = max %1, %2 %4 = constant i64 7 %5 = min %3, %4 "
                   "%6 = constant f32 0 %7 = max %0, %6 %8 = load %b[%5] %9 = add %7, %8 return %9"),

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// An all-reduce of n f32 over four ranks; `how` stands behind it.
+// Returns an all-reduce of n f32 over four ranks; `how` follows it.
 std::string reduction(const std::string& sizes, const std::string& how = "", const std::string& op = "sum",
                       const std::string& dim = "", const std::string& place = " comm(symmetric, @g)",
                       const std::string& group = "0, 1, 2, 3") {

@@ -165,7 +165,7 @@ TEST(GeneratedLowering, G09AndG18HangOnSharedQueuesOnly) {
   }
 }
 
-// The hang that was seen on two nodes: each rank at a SEND whose RECV stands behind the other's.
+// The hang that was seen on two nodes: each rank at a SEND whose RECV stands after the other's.
 TEST(GeneratedLowering, TheReportedHangIsNamedOnBothRanks) {
   const PipelineSchedule s =
       schedule({0, 1, 0, 1}, 2,

@@ -20,7 +20,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// "0F0,.,0B0": a cell per step, without the bubbles behind the last one.
+// "0F0,.,0B0": a cell per step, without the bubbles after the last one.
 std::string line(const PipelineSchedule& s, const StepTable& table, std::size_t rank) {
   std::map<int, std::string> cells;
   for (std::size_t p = 0; p < s.rows[rank].size(); p += cell_size(s.rows[rank], p))

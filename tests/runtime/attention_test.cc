@@ -212,7 +212,7 @@ TEST(AttentionKernels, ThreadsDoNotChangeABit) {
   }
 }
 
-// Memory behind the valid keys of a cache may hold anything.
+// Memory after the valid keys of a cache may hold anything.
 TEST(AttentionKernels, KeysThatAreNotValidAreNotRead) {
   AttentionShape s;
   s.batch = 2, s.heads = 2, s.key_heads = 1, s.queries = 1, s.keys = 600, s.head_size = s.value_size = 16;

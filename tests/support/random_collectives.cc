@@ -362,7 +362,7 @@ int Writer::collective() {
     f.storages.push_back(in.storage);
     f.results.push_back(out);
   }
-  // Into memory that is already there, behind and before something that stays; or into fresh memory.
+  // Into memory that is already there, before and after data that stays; or into fresh memory.
   f.keeps = operands == 1 && pick(3) == 0;
   if (f.keeps) {
     Value& v = f.results[0];

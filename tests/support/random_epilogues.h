@@ -1,4 +1,4 @@
-// Products with random loops behind them: activations in the spellings of exporters, and what is like them
+// Products followed by random loops: activations in the spellings of exporters, and others that are like them
 // for small values only, or nearly.
 #pragma once
 

@@ -32,7 +32,7 @@ std::string plan_of(const Graph& graph, const GraphNode& node, const Mesh& mesh,
       const GraphValue& value = graph.values[static_cast<std::size_t>(node.outputs[k])];
       if (value.readers.empty()) continue;
       own.values[value.name] = axes[a].outputs[k];
-      // Whole again for everybody else.
+      // All readers take it whole again.
       for (const GraphUse& use : value.readers) {
         const std::string reader =
             use.node < 0 ? std::string() : plan_name(graph, graph.nodes[static_cast<std::size_t>(use.node)]);

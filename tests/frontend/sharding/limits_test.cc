@@ -146,8 +146,8 @@ TEST(ShardingLimits, OfMoreBytesThanCanBeAddedUpOnlyABoundIsKnown) {
   });
 }
 
-// On a space that is searched one axis after another: holds the least, and the plans of a limit, against those
-// of all axes at once.
+// On a space that is searched one axis after another: holds the least, and the plans of a limit, against
+// those of all axes at once.
 TEST(ShardingLimits, AxesInTurnKeepLimits) {
   const Mesh mesh = parse_mesh("dp=2,tp=2", "mesh");
   SpaceOptions few;

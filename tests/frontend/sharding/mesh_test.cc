@@ -404,8 +404,8 @@ TEST(MeshConversions, StatesMayBeMany) {
   }
 }
 
-// Converts h, a sum over the last dimension of x, which is pending where that dimension is split. Each axis is
-// in every state, and is converted into every other one.
+// Converts h, a sum over the last dimension of x, which is pending where that dimension is split. Each axis
+// is in every state, and is converted into every other one.
 TEST(MeshConversions, GiveEveryStateFromEveryOther) {
   const std::string graph =
       "g (int64[12, 12, 12] x) => (int64[12, 12] y) { a = Constant <value = int64[1] {2}> () "

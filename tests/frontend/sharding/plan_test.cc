@@ -333,7 +333,7 @@ onnx::ModelProto reordered(onnx::ModelProto model, unsigned seed) {
   return model;
 }
 
-// An Identity behind every node.
+// Puts an Identity after every node.
 onnx::ModelProto with_identities(onnx::ModelProto model) {
   onnx::GraphProto& graph = *model.mutable_graph();
   const std::vector<onnx::NodeProto> nodes(graph.node().begin(), graph.node().end());

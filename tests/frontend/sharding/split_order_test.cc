@@ -236,7 +236,7 @@ void permute(onnx::ModelProto& model, unsigned seed) {
   }
 }
 
-// Behind every third result.
+// Puts an Identity after every third result.
 void insert_identities(onnx::ModelProto& model) {
   onnx::GraphProto& graph = *model.mutable_graph();
   const std::vector<onnx::NodeProto> nodes(graph.node().begin(), graph.node().end());

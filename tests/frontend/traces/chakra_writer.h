@@ -1,4 +1,4 @@
-// Binary Chakra traces by hand: protobuf messages, each behind its length.
+// Writes binary Chakra traces by hand: protobuf messages, each after its length.
 #pragma once
 
 #include <cstdint>
