@@ -33,9 +33,9 @@ struct CsvOptions {
 // Parses one line without its line end.
 Row parse_row(std::string_view line);
 
-// Throws BR0800 to BR0805 with line, column, rank and cell, and BR0811 if there is no action. Does not check whether the schedule can run (see
-// validate.h). Stages and micro-batches count from 0; numbers too large for a file of this size are rejected,
-// so that allocations stay proportional to the text. Linear.
+// Throws BR0800 to BR0805 with line, column, rank and cell, and BR0811 if there is no action. Does not check
+// whether the schedule can run (see validate.h). Stages and micro-batches count from 0; numbers too large for
+// a file of this size are rejected, so that allocations stay proportional to the text. Linear.
 PipelineSchedule parse_schedule(std::string_view text, const CsvOptions& options = {});
 
 enum class LineEnd { lf, crlf };

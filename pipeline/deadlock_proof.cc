@@ -22,7 +22,7 @@ void each_transfer(const PipelineSchedule& s, Visit visit) {
   }
 }
 
-// Whether the SENDs and the RECVs of every connection number the messages alike.
+// Whether the k-th SEND and the k-th RECV of every connection carry the same message.
 bool same_order(const PipelineSchedule& s, const ChannelLayout& layout) {
   struct Numbers {
     std::int32_t send = 0, recv = 0;

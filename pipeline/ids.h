@@ -1,4 +1,4 @@
-// What the tables of a pipeline schedule are indexed by.
+// Index types of the tables of a pipeline schedule.
 //
 // Ranks, stages and micro-batches are calculated with (stage + 1, ranks - 1 - rank), so they are plain
 // numbers. A number that only names an entry of a table is an id; a default-constructed one names none.

@@ -19,7 +19,7 @@ struct LowerOptions {
   bool reduce_grad = false;
   bool waits = false;  // add a WAIT_SEND for every SEND, a WAIT_REDUCE_GRAD for every REDUCE_GRAD
   bool defer_recv = false;
-  // What to do with a deferral that the proof rejects: raise an error, or leave it out.
+  // A deferral that the proof rejects raises an error (refuse) or is left out.
   enum class UnsafeDeferral { refuse, leave_out };
   UnsafeDeferral unsafe_deferral = UnsafeDeferral::refuse;
   QueuePolicy channels;

@@ -54,7 +54,7 @@ class WaitGraph {
     return static_cast<std::size_t>(std::ranges::find(row, t) - row.begin());
   }
   int node_of(QueueId queue) const { return s_.ranks() + queue.index; }
-  // What holds up an incomplete transfer: its queue, or its rank if that has not posted it.
+  // Returns the node that holds up an incomplete transfer: its queue, or its rank if that has not posted it.
   int holder(Action t) const {
     const bool posted = position_of(t) < stuck_.position(rank_of(t));
     return posted ? node_of(layout_.queue_of(t)) : rank_of(t);

@@ -45,8 +45,8 @@ struct StepTableOptions {
   bool peek = false;
 };
 
-// Takes rows whose form is valid (BR0830 to BR0833 of validate.h), lowered or not: without transfers, only values within
-// one rank move.
+// Takes rows whose form is valid (BR0830 to BR0833 of validate.h), lowered or not: without transfers, only
+// values within one rank move.
 StepTable step_table(const PipelineSchedule& schedule, const StepTableOptions& options = {});
 
 // A row per step, a column per rank:

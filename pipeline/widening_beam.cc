@@ -167,8 +167,8 @@ class Beam {
     next_.table[slot] = j;
   }
 
-  // Compares a stored state that has the child's counts with the child. -1: it dominates; 0: both are equal; 1:
-  // the child dominates; 2: neither does.
+  // Compares a stored state that has the child's counts with the child. Returns -1 if it dominates, 0 if both
+  // are equal, 1 if the child dominates, 2 if neither does.
   int compare(std::span<std::int64_t> stored_times) {
     const SearchState stored = view(in_, child_counts_, stored_times);
     const SearchState mine = view(in_, child_counts_, child_times_);
