@@ -1,4 +1,4 @@
-// What a program's ranks did and when, as recorded by `braid run --trace`: for viewing, for comparison with a
+// The timeline of a program's ranks as recorded by `braid run --trace`: for viewing, for comparison with a
 // simulated timeline, and as a source of kernel costs.
 //
 // All times are nanoseconds on a clock shared by the ranks, counted from the first begin of a step.

@@ -32,7 +32,7 @@ struct Way {
 
 // A place of the start or wait at which the program is faster.
 struct Place {
-  NodeId node;  // in front of it (start) or behind it (wait)
+  NodeId node;  // the start goes right before this node, the wait right after it
   Time makespan;
   std::int64_t over = 0;  // bytes above the caps
   Position step;          // at which the most is alive
@@ -131,7 +131,8 @@ class Finder {
     return limit;
   }
 
-  // Up from a start, with the nodes that it needs and that take no time. `order`: orders between collectives hold.
+  // The way up of a start, with the nodes that it needs and that take no time. `order`: orders between
+  // collectives hold.
   Way way_up(NodeId start, bool order) const {
     Way way{{start}, {}, false};
     std::map<NodeId, bool> needed;  // node -> only by an order

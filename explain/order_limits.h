@@ -1,9 +1,10 @@
 // Why no more communication of an order is hidden: the reasons that reports print.
 //
-// A pass states what it moves and what it must keep (Freedom), never why it stopped. The reasons are found in the
-// order that it made, in one way for all passes, and each is a claim that can be checked with the simulator. One
-// collective moves at a time while all other nodes keep their order: its start goes up with the nodes that it
-// needs and that take no time; its wait goes down with the nodes that need it and take no time.
+// A pass states what it moves and what it must keep (Freedom), never why it stopped. The reasons are found in
+// the order that it made, in one way for all passes, and each is a claim that can be checked with the
+// simulator. One collective moves at a time while all other nodes keep their order: its start goes up with
+// the nodes that it needs and that take no time; its wait goes down with the nodes that need it and take no
+// time.
 //
 //   none      a place exists that keeps the caps and makes the program faster; `where` names the best
 //   memory    places that make it faster exist, but each exceeds a cap: the nearest by `bytes`, at `step` of
@@ -21,8 +22,9 @@
 // For passes that move only waits, data, order and boundary are about what stops the wait on its way down; a
 // collective that is exposed in another one's wait has the limit `order` with that wait.
 //
-// The number of simulated nodes is limited: on large schedules the most exposed collectives come first, and those
-// beyond the limit say so (none, "not examined"). Tests check every kind of reason against the simulator.
+// The number of simulated nodes is limited: on large schedules the most exposed collectives come first, and
+// those beyond the limit say so (none, "not examined"). Tests check every kind of reason against the
+// simulator.
 #pragma once
 
 #include <map>
@@ -35,7 +37,8 @@
 
 namespace braid::explain {
 
-// Of the schedule in its present order, by the name of the start. `pass` is named in the text of `form`.
+// Returns the limit of every collective of the schedule in its present order, by the name of its start.
+// `pass` is named in the text of `form`.
 std::map<std::string, analysis::Limit> find_limits(const ir::Schedule& schedule,
                                                    const analysis::CostModel& costs,
                                                    const analysis::Freedom& freedom, std::string_view pass);

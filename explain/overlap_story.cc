@@ -117,7 +117,8 @@ void OverlapObserver::observe(const passes::Pass&, const ir::Schedule& before, c
   }
 }
 
-// What all passes did to each collective, and what limits it now, as seen by the last pass.
+// Reports for each collective the moves by all passes together, and the limit that remains after the last
+// pass.
 void OverlapObserver::explain_last(const ir::Schedule& last) {
   const Measurement& first = begun_ ? story_.first : story_.last;
   OverlapReport all = make_report("", first, story_.last);

@@ -1,5 +1,5 @@
-// What the passes of a pass list did to a schedule's communication: figures before and after each pass, and
-// both timelines.
+// The effect of each pass of a pass list on a schedule's communication: figures before and after each pass,
+// and both timelines.
 #pragma once
 
 #include <string>
