@@ -80,8 +80,8 @@ passes::LowerPrecision lower_precision(const CompileOptions& options) {
 namespace {
 constexpr const char* kLegalise = "legalise";
 
-// Legalisation follows the last pass that makes or changes kernels: what the target's kernels leave to others must
-// be known before anything is scheduled or planned.
+// Inserts legalisation after the last pass that makes or changes kernels: the parts of a node that the
+// target's kernels leave to others must be known before anything is scheduled or planned.
 void insert_legalisation(std::vector<passes::Pass>& list, const passes::Pass& legalise) {
   constexpr std::string_view kBefore[] = {passes::FuseEpilogues::kName, passes::FuseVertical::kName,
                                           passes::FuseHorizontal::kName, passes::MergeLoops::kName,
@@ -97,8 +97,9 @@ void insert_legalisation(std::vector<passes::Pass>& list, const passes::Pass& le
   list.insert(last.base(), legalise);
 }
 
-// What legalisation leaves of an epilogue may be one node with its readers: a residual with the norm after it. A node that the
-// target cannot run is divided again.
+// Inserts vertical fusion after legalisation: a part that legalisation split off an epilogue may fuse with
+// its readers, e.g. a residual with the norm after it. The second legalisation divides nodes that the target
+// cannot run.
 void fuse_leftovers(std::vector<passes::Pass>& list) {
   const auto legalise = std::find_if(list.begin(), list.end(),
                                      [](const passes::Pass& pass) { return pass.name() == kLegalise; });
@@ -107,8 +108,8 @@ void fuse_leftovers(std::vector<passes::Pass>& list) {
   list.insert(legalise + 1, {passes::FuseVertical(), again});
 }
 
-// Behind the last pass that fuses, and the first legalisation: a product that stores a step of its epilogue does so in the type to which the model
-// rounds it there.
+// Inserted after the last fusion pass, which fuse_leftovers() put after the first legalisation. A product
+// that stores a step of its epilogue stores it in the type to which the model rounds it there.
 void insert_roundings(std::vector<passes::Pass>& list) {
   constexpr std::string_view kFusing[] = {passes::FuseEpilogues::kName, passes::FuseVertical::kName,
                                           passes::FuseHorizontal::kName};
@@ -118,14 +119,16 @@ void insert_roundings(std::vector<passes::Pass>& list) {
   if (last != list.rend()) list.insert(last.base(), passes::DropRoundings());
 }
 
-// Before everything that changes products and what makes their operands, but not for operations that are unused.
+// Inserted before all passes that change products or the producers of their operands, but after a dead_code
+// at the front of the list, so that unused operations are left out.
 void insert_precision(std::vector<passes::Pass>& list, const CompileOptions& options) {
   if (options.precision == "f32") return;
   const bool first = !list.empty() && list.front().name() == passes::DeadCode::kName;
   list.insert(list.begin() + (first ? 1 : 0), lower_precision(options));
 }
 
-// But those that the list names itself, with options of its own.
+// Inserts the target's passes after choose_layouts, except those that the list names itself, with options of
+// its own.
 void insert_after_layouts(std::vector<passes::Pass>& list, const std::vector<passes::Pass>& added) {
   const auto find = [&](std::string_view name) {
     return std::find_if(list.begin(), list.end(),

@@ -29,15 +29,16 @@ namespace braid {
 
 struct SplitReport;
 
-// Sizes at which a step is priced: of dimensions that the model leaves open, within their bounds; others count with their upper
-// bounds. A plan is chosen for `steps` such steps and those of other sizes together.
+// Sizes at which a step is priced, for dimensions that the model leaves open, within their bounds. Dimensions
+// not named count with their upper bounds. A plan is chosen for `steps` such steps plus the steps of all
+// other sizes.
 struct StepSizes {
   std::map<std::string, std::int64_t> dims;
   std::int64_t steps = 1;
 };
 
-// Another program with the same weights, which runs beside the one that is compiled: one layout of the weights is chosen for both. It is
-// priced at its sizes, `steps` times.
+// Another program with the same weights, which runs beside the one that is compiled: one layout of the
+// weights is chosen for both. It is priced at its sizes, `steps` times.
 struct SplitWith {
   std::string model;  // .onnx
   std::map<std::string, ir::Bounds> dims;
@@ -52,21 +53,23 @@ struct SplitOptions {
   std::string plan_file;  // a plan that is obeyed; empty: none
   bool caches = false;    // caches may stay in parts: each rank takes and returns its own
   std::string mesh;       // exactly on these axes, "dp=2,tp=4"; empty: not asked
-  // Error BR0489 if the chosen split replicates an operator that has no rule, or if one conversion takes more than
-  // `conversion_share` percent of the step.
+  // Throws BR0489 if the chosen split replicates an operator that has no rule, or if one conversion takes
+  // more than `conversion_share` percent of the step.
   bool strict = false;
   double conversion_share = 5;
-  std::optional<std::int64_t> memory_limit =
-      {};  // bytes of a device: weights, inputs, outputs and planned memory; absent: the machine's capacity
+  // Bytes of a device: weights, inputs, outputs and planned memory; absent: the machine's capacity.
+  std::optional<std::int64_t> memory_limit = {};
   std::string keep_file = {};  // a partial plan whose lines are fixed; empty: none
   bool explain = false;        // alternatives and flips, which take more searches
-  // Whether the program needs its weights; without, parts of large ones have the right size and any bytes, and nothing is read.
+  // Whether the program needs its weights. If not, nothing is read, and parts of large weights have the right
+  // size and arbitrary bytes.
   bool weights = true;
 
-  // The configuration of devices whose annotations are obeyed; empty: the only one that the model has, if it is split at all.
+  // The device configuration whose annotations are obeyed; empty: the only one in the model, if it is split
+  // at all.
   std::string configuration = {};
 
-  // At which a step is priced; empty: the upper bounds.
+  // Sizes at which a step is priced; empty: the upper bounds.
   std::vector<StepSizes> sizes = {};
 
   std::vector<SplitWith> with = {};
@@ -85,11 +88,12 @@ struct CompileOptions {
   std::string model;  // .onnx (with "{rank}": one file per rank), or a .braid text
   frontend::ImportOptions import;
   SplitOptions split;
-  std::shared_ptr<SplitReport>
-      split_report;                   // receives what the choice of a split was made from, if it is not null
+  // Receives the data from which a split was chosen, if it is not null.
+  std::shared_ptr<SplitReport> split_report;
   std::optional<std::string> passes;  // a pass list instead of the default one
-  std::string precision =
-      "f32";  // of products, convolutions, attention: f32 (as written), bf16, f16 or int8 (passes/lower_precision.h)
+  // The type in which products, convolutions and attention compute: f32 (as written), bf16, f16 or int8
+  // (passes/lower_precision.h).
+  std::string precision = "f32";
   std::vector<std::string> keep_f32;  // operations that stay in f32
   passes::RunOptions run;             // disable, print_after, bisect, verify
   std::string machine;                // for costs: a name or a file; empty: the target's

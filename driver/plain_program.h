@@ -1,4 +1,4 @@
-// What the search for a split is told of the program on one device.
+// Facts about the program on one device that the search for a split needs.
 #pragma once
 
 #include <map>
@@ -11,10 +11,11 @@
 
 namespace braid {
 
-// Of the attention kernels of the program on one device, in equal shares by the names of their nodes: BoundOptions
-// (split/bounds.h).
+// Returns the floating-point operations of the attention kernels by node name. A kernel made of several nodes
+// counts in equal shares for them (BoundOptions in split/bounds.h).
 std::map<std::string, double> attention_flops(const ir::Schedule& plain, const analysis::CostModel& costs);
-// Of the program on one device, as it was lowered.
+// Finds the loops that combine several elements of a product's result (split/product_join.h). `plain` is the
+// program on one device, as it was lowered.
 std::vector<split::ProductJoin> product_joins(ir::Schedule plain);
 
 }  // namespace braid

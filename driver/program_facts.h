@@ -1,4 +1,5 @@
-// What the folder of a compiled program tells about it, without the model: for `braid explain`, `braid inspect` and Python.
+// Facts about a compiled program, read from its folder without the model: for `braid explain`, `braid
+// inspect` and Python.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,8 +9,8 @@
 namespace braid {
 
 struct ProgramFacts {
-  // name, target, ranks, dims, inputs, outputs, planned as in the manifest; weight_bytes of all ranks; collectives by kind;
-  // files with their bytes, null where one is not built.
+  // name, target, ranks, mesh, dims, inputs, outputs, planned as in the manifest; weight_bytes of all ranks;
+  // collectives by kind; files with their bytes, null where one is not built.
   nlohmann::ordered_json facts;
   nlohmann::ordered_json collectives_in_order;  // kind, group, payload, blocking, nodes
   std::vector<std::string> collectives;         // the same, as a line each

@@ -1,4 +1,5 @@
-// Which limits of memory a search is given where the programs of its plans take more than it counts, such as buffers of collectives.
+// Chooses smaller memory limits for the search if the programs of its plans take more bytes than it counts,
+// e.g. for buffers of collectives.
 #pragma once
 
 #include <cstdint>
@@ -7,26 +8,29 @@
 
 namespace braid {
 
-// What became of the plans that a search found within a limit. Bytes of one rank.
+// The outcome of a search within a limit and of the programs of its plans. Bytes are those of one rank.
 struct LimitOutcome {
-  bool found = false;        // some plan
-  bool proved = false;       // the cheapest one is the cheapest of all within the limit
-  bool fits = false;         // a program of one does, or was not compiled because another one is shorter
-  std::int64_t counted = 0;  // by the search, of the cheapest one; 0: it was not counted
-  std::int64_t missing = 0;  // the least that a program took more than what it may; 0: none was too large
-  std::int64_t uncounted =
-      0;  // the least that one that was too large took beside what the search counts; 0: none was
-  std::int64_t reached = 0;  // if no plan was found: what a plan needs; 0: none is known
+  bool found = false;        // some plan was found
+  bool proved = false;       // the cheapest plan found is proved to be the cheapest within the limit
+  bool fits = false;         // a program fits, or was not compiled because another one is shorter
+  std::int64_t counted = 0;  // bytes that the search counts for the cheapest plan; 0: not counted
+  std::int64_t missing = 0;  // the least excess of a program over the memory limit; 0: none was too large
+  // The least difference, over programs that were too large, between a program's bytes and those that the
+  // search counted; 0: none was too large.
+  std::int64_t uncounted = 0;
+  std::int64_t reached = 0;  // if no plan was found: bytes that a plan needs; 0: none is known
 };
 
-// The cheapest plan within a limit is that of all limits down to what it is counted, and what its program takes beside may be more or
-// less than that of others. So all limits of which the plan is not known are as good.
+// The cheapest plan within a limit is also the cheapest within every smaller limit down to the bytes that the
+// search counts for it. The bytes that a program takes beyond that count vary between plans. So every limit
+// whose plan is still unknown is equally promising.
 class SmallerLimits {
  public:
-  // `limit`: what programs may take, at which the first search was.
+  // `limit`: the bytes that programs may take; the first search was within this limit.
   explicit SmallerLimits(std::int64_t limit) : limit_(limit), unknown_{{1, limit}} {}
 
-  // The next limit to search within, given what became of the last one; nullopt: there is nothing more to find.
+  // Returns the next limit to search within, given the outcome of the last one; nullopt: nothing is left to
+  // find.
   std::optional<std::int64_t> next(const LimitOutcome& last);
 
  private:

@@ -147,7 +147,8 @@ class Chooser {
         costs_->machine(), analysis::CostOptions{.dims = sizes.dims, .cost_file = options_.cost_file});
   }
 
-  // Of the chosen plan, which the search describes.
+  // Throws BR0489 if the chosen plan computes an operator without a rule on every rank, or if one of its
+  // conversions takes more than conversion_share percent of the step.
   void require_strict() const {
     const SplitCandidate& chosen = report_.candidates[static_cast<std::size_t>(report_.chosen)];
     if (chosen.ranks == 1) return;
@@ -182,7 +183,7 @@ class Chooser {
                                  found->name, found->devices, std::max(asked, split.devices)),
                      fmt::format("give --tp {}, or another split with --plan", found->devices));
     }
-    // Its own one otherwise.
+    // Otherwise the configuration keeps its own mesh.
     if (mesh) found->mesh = *mesh;
     return std::make_shared<const DeviceConfiguration>(std::move(*found));
   }
@@ -356,7 +357,9 @@ class Chooser {
     }
   }
 
-  // Of steps at the sizes for which passes are made, so only where these are what is compared.
+  // Returns the step time beyond which another candidate changes nothing (SplitReport::useful). Passes must
+  // see the times that are compared, so the result is nullopt with a pass list, sizes, other programs or a
+  // cost file.
   std::optional<analysis::Time> useful(int ranks) const {
     if (options_.passes || !options_.split.sizes.empty() || !others_->empty() || !options_.cost_file.empty())
       return std::nullopt;
@@ -444,7 +447,8 @@ class Chooser {
     return found;
   }
 
-  // What is asked about the chosen plan takes many searches, so it is answered for that one only.
+  // Adds alternatives and flips of the chosen plan to the report. They take many searches, so other
+  // candidates have none.
   void explain_choice() {
     if (!chosen_on_ || chosen_on_->mesh.ranks() == 1) return;
     if (!others_->empty()) {
@@ -510,7 +514,7 @@ class Chooser {
     } else if (plans == 0) {
       tried.excluded = found.obstacle.empty() ? "the cheapest plan splits nothing" : found.obstacle;
     }
-    // Meshes of several axes are told by their candidates.
+    // For meshes with several axes the report lists candidates instead.
     if (mesh.size() == 1 && round == 0) report_.meshes.push_back(std::move(tried));
   }
 
@@ -520,8 +524,8 @@ class Chooser {
     report_.order_bound = bounded_ ? std::min(report_.order_bound, mesh.order) : mesh.order;
     bounded_ = true;
   }
-  // The next searches need no closer bounds. One that was enough may be less than what it was held to, up to a thousandth: the one that was
-  // searched without that, which has the most ranks, comes first, so that what is lost does not add up.
+  // Later searches may stop at these bounds. A bound is accepted within 0.1 %. The mesh with the most ranks
+  // was searched without that slack and is added first, so the slack does not accumulate.
   void hold_to(const std::vector<Mesh>& meshes, const std::vector<FoundPlans>& plans) {
     std::vector<std::size_t> order(meshes.size());
     std::iota(order.begin(), order.end(), 0);

@@ -75,7 +75,7 @@ std::vector<SplitShare> shares(const SplitReport& report) {
 
 namespace {
 
-// What the programs that were split together take; empty if there is one only.
+// Returns a table of the predicted times of the programs that were split together; empty without such.
 std::string shares_text(const SplitReport& report) {
   std::string text;
   analysis::Time own, alone;

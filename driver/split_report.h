@@ -1,4 +1,4 @@
-// What the choice of a split (driver/split.h) was made from, for people and tests.
+// The data from which a split was chosen (driver/split.h), for people and tests.
 #pragma once
 
 #include <algorithm>
@@ -49,17 +49,18 @@ struct SplitMesh {
   split::PlanFlips flips;  // of its cheapest plan, if SplitOptions::explain and the model is split on so many
 };
 
-// What the choice was made from, for people (to_string) and tests.
+// The data from which a split was chosen, for people (to_string) and tests.
 struct SplitReport {
   std::string model;
   std::vector<SplitCandidate> candidates;
   int chosen = -1;
   std::vector<SplitMesh> meshes;
   bool several_axes = false;  // whether meshes of several axes were searched
-  // Of every plan on the meshes that were searched: from the loads alone, and in every order of a program whose
-  // collectives are whole. 0 if there is none.
+  // Lower bounds on the step over every plan on the meshes that were searched: load_bound from the loads
+  // alone, order_bound over every order of a program whose collectives are whole. 0: no bound.
   analysis::Time load_bound, order_bound;
-  // With SplitOptions::explain and `devices`: pipelines of all numbers of stages that divide these. Not generated.
+  // With SplitOptions::explain and `devices`: pipelines of all numbers of stages that divide these. Not
+  // generated.
   std::vector<split::FoundStages> stages;
   std::vector<StepSizes> sizes;   // for which it was chosen (SplitOptions::sizes)
   int shared_weights = 0;         // with SplitOptions::with: weights that all programs have in one layout
@@ -72,8 +73,9 @@ struct SplitReport {
   int runner_up() const;  // the shortest candidate but the chosen one, of those that were simulated; -1: none
   // The shortest simulated one on so many ranks; Time::max(): none.
   analysis::Time fastest(int ranks) const;
-  // Another candidate on so many ranks that takes longer than this changes nothing: not what is chosen, not the runner-up, and, where
-  // there are meshes of more axes, not whether these are tried, which they are if one is faster than all before. nullopt: any changes something.
+  // Returns the step time beyond which another candidate on so many ranks changes nothing: neither the choice
+  // nor the runner-up. With `more_axes` it does not change either whether meshes of more axes are tried; they
+  // are tried if one candidate is faster than all before. nullopt: any candidate changes something.
   std::optional<analysis::Time> useful(int ranks, bool more_axes) const;
   // The simulated times are those of a sum of steps.
   bool several_sizes() const {
@@ -83,16 +85,18 @@ struct SplitReport {
   double load_gap() const;
 };
 
-// What one of the programs that were split together takes in the chosen plan.
+// The cost of the chosen plan for one of the programs that were split together.
 struct SplitShare {
   std::string model;
   std::vector<StepSizes> sizes;
   std::vector<analysis::Time> steps;  // simulated, at each of the sizes
-  // By the search, of all steps: in this plan, and in the cheapest one on the same mesh that it would have alone; 0 if unknown.
+  // Predicted by the search for all steps: in this plan, and in the cheapest plan on the same mesh that the
+  // program would have alone; 0 if unknown.
   analysis::Time own, alone;
   double excess() const;  // own / alone - 1
 };
-// Of the program that is compiled and of SplitOptions::with; empty without these, or if nothing was chosen.
+// Returns the shares of the program that is compiled and of SplitOptions::with; empty without `with`, or if
+// nothing was chosen.
 std::vector<SplitShare> shares(const SplitReport& report);
 
 // "sequence=1, past=512, 100 steps"

@@ -31,7 +31,8 @@ namespace {
 
 constexpr std::int64_t kMostSteps = 1'000'000;
 
-// "sequence=1,past=512*100" behind an option that was given as `whole`; no sizes only if there may be none.
+// Parses "sequence=1,past=512*100" of an option that was given as `whole`; without sizes only if
+// `may_be_empty`.
 StepSizes parse_sizes(std::string_view rest, const std::string& whole, const std::string& form,
                       bool may_be_empty) {
   StepSizes sizes;
@@ -63,7 +64,7 @@ StepSizes parse_sizes(std::string_view rest, const std::string& whole, const std
   return sizes;
 }
 
-// "decode.onnx:past=512*100": sizes stand behind the last ':' of a text that has a '=' behind it.
+// "decode.onnx:past=512*100": sizes follow the last ':' if a '=' comes after it.
 SplitWith parse_with(const std::string& text, const SplitOptions& split) {
   const std::string_view whole = text;
   const std::size_t star = whole.rfind('*'), colon = whole.rfind(':');
@@ -99,7 +100,7 @@ bool is_one_plain_model(const std::string& model) {
 }
 
 void add_programs(CompileOptions& options, const std::vector<std::string>& with, const MoreDims& more_dims) {
-  // What is no plain model is refused later.
+  // A model that is not one plain ONNX file is refused later.
   if (with.empty() || !is_one_plain_model(options.model)) return;
   const std::optional<Names> own =
       options.model.empty() ? std::nullopt : std::optional<Names>(options.model);  // `test` has many

@@ -10,12 +10,15 @@
 
 namespace braid {
 
-// Dimensions that a model has beside those that are given.
+// Returns the dimensions that a model has in addition to those that are given.
 using MoreDims = std::function<std::map<std::string, ir::Bounds>(const std::string& model)>;
 
-// Adds to options.split: sizes of a step, "sequence=1,past=512*100", and programs, "decode.onnx:past=512*100". Dimensions and aliases
-// are given for all models together: each program has its own of them afterwards, and the model what only it has. UserErrors BR0003 for
-// what is malformed, and of reading the models.
+// Adds to options.split: sizes of a step, "sequence=1,past=512*100", and programs,
+// "decode.onnx:past=512*100".
+//
+// Dimensions and aliases are given for all models together. Each program takes those that it has;
+// options.import loses those that only other programs have. Throws UserErrors BR0003 for malformed texts, and
+// those of reading the models.
 void read_split_texts(CompileOptions& options, const std::vector<std::string>& at,
                       const std::vector<std::string>& with, const MoreDims& more_dims = {});
 

@@ -1,4 +1,5 @@
-// The programs that are split together with the one that is compiled (SplitOptions::with), beside what driver/split.cc knows of that one.
+// The programs that are split together with the compiled one (SplitOptions::with). driver/split.cc holds the
+// compiled one itself.
 #pragma once
 
 #include <deque>
@@ -23,14 +24,14 @@ class SplitPrograms {
   SplitPrograms(const CompileOptions& options, const CompileOptions& quiet, const analysis::CostModel& costs);
 
   bool empty() const { return programs_.empty(); }
-  // Looks at the plain programs; before the others.
+  // Looks at the plain programs; must be called before the functions below.
   void prepare();
-  // Plans of `first`, with those of the others. `costs` and `options` are those of the first; the others have the same, but for
-  // lines that are kept.
+  // Finds plans of `first` together with plans of the others. `costs` and `options` are those of `first`. The
+  // others have their own costs, steps and aliases, the same other options, and no lines that are kept.
   split::FoundPlans find_plans(frontend::PlainModel& first,
                                const std::shared_ptr<const analysis::CostModel>& costs,
                                const split::SearchOptions& options, const split::Mesh& mesh);
-  // No programs on so many ranks take less for all of their steps together.
+  // Returns a lower bound on the time of all steps of these programs together on so many ranks.
   analysis::Time least_time(int ranks, const split::SearchOptions& options);
 
   // The programs of a plan (FoundPlan::with) on so many ranks.
@@ -38,7 +39,7 @@ class SplitPrograms {
   // Compiles and simulates them.
   std::vector<SplitProgram> measure(std::vector<ir::Schedule> schedules) const;
 
-  // What they share with the first; after find_plans.
+  // The tensors that the programs share with the first one; only after find_plans.
   const split::SharedTensors& shared() const { return *shared_; }
 
  private:
