@@ -86,9 +86,9 @@ bool reads_where_it_writes(const Graph& graph, const ir::Operation& op, StorageI
   return std::none_of(loops->body.instrs.begin(), loops->body.instrs.end(), reads_elsewhere);
 }
 
-// Program order: no operation reads an element of the input after the output has overwritten it. One operation may do both
-// only if it reads each element where it writes it. Both lie in one storage already, so that parts that the output
-// adds, beyond the input's elements, count as what they are.
+// Program order: no operation reads an element of the input after the output has overwritten it. One
+// operation may do both only if it reads each element where it writes it. Both lie in one storage already, so
+// elements of the output beyond those of the input are not taken for the input's.
 void check_order(const ir::Schedule& schedule, StorageId out, StorageId in, const std::string& output,
                  const std::string& input) {
   const Graph& graph = schedule.graph;

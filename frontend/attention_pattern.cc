@@ -161,8 +161,8 @@ class Recogniser {
     return !in_tanh;
   }
 
-  // Where(c, 0, x) or Where(c, x, 0) that is added, as c that adds x. Layers often have such a tensor each and share c, which has a
-  // quarter of its bytes.
+  // A Where(c, 0, x) or Where(c, x, 0) that is added counts as c that adds x. Layers often have such a tensor
+  // each and share c, which has a quarter of its bytes.
   std::optional<Mask> mask_of_choices(const std::string& name) const {
     const onnx::NodeProto* const where = g_.producer(name);
     if (where == nullptr || !is(*where, "Where")) return std::nullopt;
@@ -190,7 +190,8 @@ class Recogniser {
     return true;
   }
 
-  // The operand with dimensions in this order, of the type of the result and as near to where it comes from as can be.
+  // Returns the operand with dimensions in this order and the type of the result, as far up the graph as
+  // possible.
   std::optional<Operand> operand(OpContext& c, std::string name, std::vector<int> order, bool scaled) const {
     const Value* const given = g_.value(name);
     if (given == nullptr || given->sizes.size() != rank_) return std::nullopt;
@@ -243,7 +244,8 @@ class Recogniser {
     return best;
   }
 
-  // [a, b, c, d] -> [a * b, c, d] -> [a * b, d, c] -> [a, b, d, c]: the first of these values, given the last node.
+  // [a, b, c, d] -> [a * b, c, d] -> [a * b, d, c] -> [a, b, d, c]: returns the first of these values, given
+  // the last node.
   const std::string* transposed_by_reshapes(const onnx::NodeProto& last) const {
     if (rank_ != 4 || !is(last, "Reshape")) return nullptr;
     const onnx::NodeProto* const transpose = g_.producer(last.input(0));
@@ -262,7 +264,8 @@ class Recogniser {
     return same ? &first->input(0) : nullptr;
   }
 
-  // Heads that Expand or Tile has repeated: [b, heads, 1, n, d] -> [b, heads, copies, n, d] -> [b, heads * copies, n, d].
+  // Returns the heads before Expand or Tile repeated them: [b, heads, 1, n, d] -> [b, heads, copies, n, d] ->
+  // [b, heads * copies, n, d].
   TensorBox distinct_heads(OpContext& c, const std::string& name, const std::vector<int>& order) const {
     const onnx::NodeProto* const reshape = g_.producer(name);
     if (rank_ != 4 || order[1] != 1 || reshape == nullptr || !is(*reshape, "Reshape")) return {};

@@ -1,4 +1,5 @@
-// Lowers attention that match_attention.h has found as one operation, if sizes, types and constants are those of attention.
+// Lowers attention that match_attention.h has found as one operation, if its sizes, types and constants are
+// those of attention.
 #pragma once
 
 #include <functional>

@@ -20,8 +20,8 @@ void bind_inputs(Model& model, const InputValues& values, const std::set<std::st
 
 namespace {
 
-// What each value is computed from. A node of a branch belongs to the node that holds the branch too: whoever
-// needs an output of If needs what its branches read.
+// Finds all values from which a value is computed. The reads of a branch count as reads of the node that
+// holds the branch: an output of If depends on all values that its branches read.
 class Sources {
  public:
   explicit Sources(const onnx::GraphProto& graph) { visit(graph); }

@@ -50,8 +50,8 @@ std::string find_unnamed(const onnx::GraphProto& graph, const std::string& op) {
   return {};
 }
 
-// The graph, of which all weights and outputs have types: the checker knows no initializers that were taken out of the message, and
-// asks for declarations that lowering does without.
+// Returns the graph with types for all weights and outputs. The checker does not know initializers that were
+// taken out of the message, and asks for declarations that lowering does without.
 onnx::GraphProto declared(const Model& model) {
   onnx::GraphProto graph = model.proto.graph();
   std::set<std::string> inputs;

@@ -7,8 +7,9 @@
 
 namespace braid::frontend {
 
-// The schema says which attributes there are (attribute_rules.h), which types each input may have, and which inputs have one type.
-// UserErrors kInvalidAttribute, kTypeMismatch. Operators that ONNX does not know, as those of plug-ins, have no schema and pass.
+// Checks a node against its schema: which attributes there are (attribute_rules.h), which types each input
+// may have, and which inputs have one type. Throws kInvalidAttribute, kInvalidNode or kTypeMismatch.
+// Operators that ONNX does not know, such as those of plug-ins, have no schema and pass.
 void check_definition(const onnx::NodeProto& node, OpContext& context);
 
 }  // namespace braid::frontend

@@ -1,4 +1,4 @@
-// What is checked of a model without its operators: versions, names and edges.
+// Checks of a model that do not depend on its operators: versions, names and edges.
 #pragma once
 
 #include <map>
@@ -18,7 +18,8 @@ Opsets check_versions(const Model& model);
 // domains are imported. ONNX's checker would copy the whole model and name no nodes.
 void check_structure(const Model& model, const Opsets& opsets);
 
-// Checks that repeated declarations of a value (say, a graph input that is also an output) agree. UserErrors kTypeMismatch, kShapeMismatch.
+// Checks that repeated declarations of a value (say, a graph input that is also an output) agree. Throws
+// kTypeMismatch or kShapeMismatch.
 void check_declarations(const Model& model);
 
 }  // namespace braid::frontend

@@ -1,5 +1,5 @@
-// Checks that every operator of a model can be lowered or replaced by a function body. Lowering finds the nodes whose operator is not
-// implemented for their element types.
+// Checks that every operator of a model can be lowered or replaced by a function body. Nodes whose operator
+// is not implemented for their element types are found by lowering.
 #pragma once
 
 #include <string>
@@ -28,12 +28,13 @@ class UnsupportedOperators : public ir::UserError {
   std::vector<UnsupportedOperator> list_;
 };
 
-// The names and versions of all operators: those in function bodies included and, if there are any others, those in branches. An
-// operator that is missing only in a branch is no error until the branch is known to be taken.
+// Throws UnsupportedOperators if an operator's name or version is not supported, in function bodies too. The
+// error also lists the operators that are missing in branches. An operator that is missing only in a branch
+// is no error until the branch is known to be taken.
 void check_supported(const Model& model, const Opsets& opsets);
-// The same as a list, empty if everything is supported.
+// Returns the same as a list, with the operators in branches; empty if everything is supported.
 std::vector<UnsupportedOperator> unsupported_operators(const Model& model, const Opsets& opsets);
-// The nodes of a branch that is taken.
+// Checks the nodes of a branch that is taken.
 void check_supported(const Model& model, const Opsets& opsets, const onnx::GraphProto& branch);
 
 // A node whose operator is not implemented for this element type of its first input.

@@ -18,8 +18,8 @@ namespace {
 
 using Nodes = std::vector<onnx::NodeProto>;
 
-// Before operator set 7, the second operand of these lay along the axes of the first from `axis` on if `broadcast`
-// was set; since then along the last ones.
+// Before operator set 7, the second operand of these lay along the axes of the first from `axis` on if
+// `broadcast` was set; since then along the last ones.
 const std::set<std::string> kBroadcasting = {"Add", "And", "Div", "Equal", "Greater", "Less",
                                              "Mul", "Or",  "Pow", "Sub",   "Xor"};
 

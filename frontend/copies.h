@@ -12,11 +12,16 @@ namespace braid::frontend {
 // The tensors of which annotations for several devices speak.
 std::set<std::string> annotated_names(const onnx::GraphProto& graph);
 
-// Takes Identity nodes out of the graph and of bodies of control flow: what read the copy reads the value that was copied. If the copy is
-// an output of the graph, the node that computes the value computes the output. No name in `keep` goes. Identities stay that are annotated,
-// that return an input, a weight, a value of the graph around or another output, and whose values are declared with different types.
-// Returns the names that the graph has no more, without those of bodies. The model must have passed ONNX's checker, and its functions must be
-// inlined.
+// Removes Identity nodes from the graph and from bodies of control flow: readers of the copy read the value
+// that was copied. If the copy is an output of the graph, the node that computes the value computes the
+// output. Names in `keep` stay.
+//
+// An Identity stays if it is annotated, if it returns an input, a weight, a value of the graph around or
+// another output, or if a body defines one of its names. It also stays if the value that goes is declared
+// with a type that the other one is not declared with.
+//
+// Returns the names that the graph no longer has, without those of bodies. The model must have passed ONNX's
+// checker, and its functions must be inlined.
 std::set<std::string> leave_out_copies(onnx::GraphProto& graph, const std::set<std::string>& keep);
 
 }  // namespace braid::frontend

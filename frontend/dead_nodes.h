@@ -13,11 +13,13 @@ namespace braid::frontend {
 // How often each value of a graph is read, also by the bodies of its nodes; graph outputs count once.
 using Uses = std::unordered_map<std::string, int>;
 
-// Which nodes of the graph an output or an effect (OpSpec::effect) depends on, and the uses of what these read.
+// Returns which nodes of the graph an output or an effect (OpSpec::effect) depends on, and counts in `uses`
+// the readers of the values that they read, graph outputs included.
 std::vector<bool> live_nodes(const onnx::GraphProto& graph, const Opsets& opsets, Uses& uses);
 
-// Leaves out all others, of the model's graph and of bodies in it, and then the initializers of unsupported types. Calls of the model's
-// functions stay if one of these has an effect. UserError kUnsupportedType for an initializer that is read.
+// Drops all other nodes of the model's graph and of bodies in it. Calls of the model's functions stay if one
+// of these functions has an effect. Throws kUnsupportedType if an initializer of an unsupported type is still
+// read.
 void drop_dead_nodes(Model& model, const Opsets& opsets);
 
 }  // namespace braid::frontend

@@ -65,14 +65,14 @@ void collect_names(const onnx::ValueInfoProto& value, std::set<std::string>& nam
   }
 }
 
-// Exporters write these for sizes that they do not know; they name nothing, so that two of them need not be equal.
+// Exporters write these for sizes that they do not know. They name nothing, so two of them need not be equal.
 bool unknown(const Dimension& dim) {
   return (dim.has_dim_value() && dim.dim_value() == -1) || (dim.has_dim_param() && dim.dim_param() == "?") ||
          (!dim.has_dim_value() && dim.dim_param().empty());
 }
 
-// Sizes of results are computed. A name that stands for another size there than in the inputs is a common mistake of
-// exporters, and no reason to refuse the model.
+// Sizes of results are computed. A name that stands for another size there than in the inputs is a common
+// mistake of exporters, and no reason to refuse the model.
 void forget_names(onnx::ValueInfoProto& output) {
   if (!output.type().has_tensor_type() || !output.type().tensor_type().has_shape()) return;
   for (Dimension& dim : *output.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
@@ -102,7 +102,8 @@ void check_total(const Model& model, const onnx::ValueInfoProto& input, const Di
 
 namespace {
 
-// Declared sizes, also of values inside and of branches and bodies. Exporters write -1 for a size that they do not know.
+// Throws kShapeMismatch for a negative declared size, also of inner values and in branches and bodies.
+// Exporters write -1 for a size that they do not know, so -1 passes.
 void refuse_negative_sizes(const std::string& path, const onnx::GraphProto& graph) {
   const auto check = [&](const char* what, const onnx::ValueInfoProto& value) {
     int axis = -1;
@@ -163,8 +164,8 @@ std::string shell_word(const std::string& text) {
 
 bool is_plain(const std::string& name) { return name.find_first_of("+-*/ ") == std::string::npos; }
 
-// Exporters name a dimension by what it is computed from: "past + 1". The bounds of such a name, if those of every
-// dimension in it are known.
+// Exporters name a dimension by the expression that computes it: "past + 1". Returns the bounds of such a
+// name if those of every dimension in it are known.
 std::optional<ir::Bounds> related_bounds(const std::string& name, const DimBounds& bounds) {
   ir::Graph graph;
   try {

@@ -14,9 +14,10 @@ namespace braid::frontend {
 using DimBounds = std::map<std::string, ir::Bounds>;
 
 // Names unnamed dimensions of graph inputs (INPUT_AXIS), replaces dimensions with equal bounds by their value
-// in inputs, outputs and value_infos, and checks the rest. `bounds` gets those that follow from the others, of names like
-// "past + 1". UserErrors: an input without type or shape or with a type that the IR lacks; a dimension without bounds; bounds that
-// are reversed, negative or for an unknown dimension.
+// in inputs, outputs and value_infos, and checks the rest. Adds to `bounds` those that follow from the
+// others, of names like "past + 1". Throws a UserError for an input without type or shape or with a type that
+// the IR lacks, a dimension without bounds, and bounds that are reversed, negative or for an unknown
+// dimension.
 void resolve_dims(Model& model, DimBounds& bounds);
 
 // Bounds for the names without any: `fallback`, or, for a name like "past + 1", what follows from the others.

@@ -33,12 +33,13 @@ struct EmitOnnxOptions {
 // Writes a file, the parts one after another. They are valid during the call.
 using WriteParts = std::function<void(const std::string& name, std::span<const std::string_view> parts)>;
 
-// The model as import_model takes it, split if the options ask for it. UserErrors of rank_model and rewrite_collectives.
+// Writes the model as import_model takes it, split if the options ask for it. Throws the UserErrors of
+// rank_model and rewrite_collectives.
 void emit_onnx(const std::string& path, const ImportOptions& options, const EmitOnnxOptions& emit,
                const WriteParts& write);
 
-// The plain model as one file, NAME.onnx, with the plan of the options' split as ONNX's annotations (sharding/annotate.h).
-// UserErrors of rank_model and annotate.
+// Writes the plain model as one file, NAME.onnx, with the plan of the options' split as ONNX's annotations
+// (sharding/annotate.h). Throws the UserErrors of rank_model and annotate.
 void emit_annotated(const std::string& path, const ImportOptions& options, const EmitOnnxOptions& emit,
                     const WriteParts& write);
 

@@ -42,7 +42,8 @@ bool has_values(const OpContext& lowered) {
                      [](const std::optional<Value>& value) { return value.has_value(); });
 }
 
-// Quantised weights stay integers: what multiplies them may compute in integers, and memory holds a quarter of the bytes.
+// Quantised weights stay integers: their product may compute in integers, and memory holds a quarter of the
+// bytes.
 bool are_quantised_weights(OpContext& context) {
   return context.op_type() == "DequantizeLinear" && context.has_input(0) && context.rank(0) >= 2;
 }

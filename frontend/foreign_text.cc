@@ -6,7 +6,8 @@
 namespace braid::frontend {
 namespace {
 
-// The end of a place that begins before `at`, "file.cc:12: " or "[file.h:12]: ", where ".cc:" stands; npos: it is none.
+// Returns the end of a place such as "file.cc:12: " or "[file.h:12]: ", whose `ending`, ".cc:", stands at
+// `at`; npos: it is none.
 std::size_t end_of_place(const std::string& text, std::size_t at, std::string_view ending) {
   std::size_t end = at + ending.size();
   const auto digit = [&] { return end < text.size() && text[end] >= '0' && text[end] <= '9'; };

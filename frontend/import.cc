@@ -60,7 +60,8 @@ std::string tell_annotations(const onnx::ModelProto& model) {
       names);
 }
 
-// With the inputs in `bound` as constants. Identities of what is `named` stay. The model is in `ready` as far as it has come if this throws.
+// Reads the model with the inputs in `bound` as constants. Identities of values in `named` stay. If this
+// throws, `ready` holds the model as far as it has come.
 void read_model(Ready& ready, const std::string& path, const ImportOptions& options,
                 const std::set<std::string>& bound, std::set<std::string> named) {
   ready = {load_ranks(path, options.ranks), {}, options.dims, {}, {}};
@@ -99,7 +100,7 @@ void read_model(Ready& ready, const std::string& path, const ImportOptions& opti
 ir::Schedule lower_ready(const Ready& ready, int ranks, const ImportOptions& options) {
   LowerOptions lowering{ready.dims, ranks, options.keep_values};
   ir::Schedule schedule = lower_graph(ready.model, ready.opsets, lowering);
-  // What an output's sizes are is known only now.
+  // The sizes of outputs are known only after the first lowering.
   if (!options.aliases.empty()) lowering.capacities = growing_inputs(schedule, options.aliases);
   if (lowering.capacities.empty()) return schedule;
   return lower_graph(ready.model, ready.opsets, lowering);
@@ -111,7 +112,8 @@ std::set<std::string> names_in(const sharding::SplitRequest& split) {
   return split::names_in(split::parse_mesh_plan(split.plan, split.plan_file));
 }
 
-// A plain model as it is split: in an order of its own. Lowering it tells all sizes, and what is known while compiling.
+// A plain model in the order of its own in which it is split. Lowering it determines all sizes and the values
+// that are known at compile time.
 struct Plain {
   explicit Plain(const Ready& given) : ready(given) {
     sharding::order_by_outputs(*ready.model.proto.mutable_graph());
@@ -162,7 +164,8 @@ struct PlainModel::State {
   std::optional<Ready> ready;
   std::unique_ptr<Plain> plain;
 
-  // Calls `use` with the model; again, with more inputs bound, if it needs their values. `use` sets the model that it lowers.
+  // Calls `use` with the model, and again with more inputs bound if it needs their values. `use` sets the
+  // model that it lowers.
   template <class Use>
   auto with_model(const Use& use) {
     for (;;) {

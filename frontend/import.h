@@ -22,8 +22,9 @@ namespace braid::frontend {
 namespace sharding {
 struct SplitRequest;  // frontend/sharding/split.h
 
-// A request for the import of a model (PlainModel) that applies the plan of this text. `file` is for messages; may be empty. Without
-// `weights` it is for a program that is priced only: parts of large weights have any bytes.
+// Returns a request for the import of a model (PlainModel) that applies the plan of this text. `file` is for
+// messages; may be empty. Without `weights` it is for a program that is only priced: parts of large weights
+// have arbitrary bytes.
 std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const std::string& file,
                                                  bool weights = true);
 }  // namespace sharding
@@ -35,13 +36,15 @@ struct ImportOptions {
   int ranks = 1;  // world size
   // Pairs (graph output, graph input): the output shares the input's memory.
   std::vector<std::pair<std::string, std::string>> aliases;
-  // Values of graph inputs, by name. An input becomes a constant with its value if a size, an axis or a choice
-  // depends on it that must be known while compiling; it is then no input of the result. All others stay inputs.
+  // Values of graph inputs, by name. An input becomes a constant with its value if a size, an axis or a
+  // choice depends on it that must be known while compiling. It is then no input of the result. All others
+  // stay inputs.
   std::map<std::string, ir::Tensor> bindable;
-  // Makes every tensor that a node computes at run time an output of the result, after the model's own ones, in the order
-  // of the nodes and by its name: to find the first one that is wrong.
+  // Makes every tensor that a node computes at run time an output of the result, to find the first one that
+  // is wrong. They follow the model's own outputs in the order of the nodes, each under its own name.
   bool keep_values = false;
-  // Is told by import_model, once, what of the model counts for nothing without a split: annotations for several devices.
+  // Called once by import_model with a note about parts of the model that are ignored without a split:
+  // annotations for several devices.
   std::function<void(const std::string& text)> note;
   // Splits a plain model over the ranks (frontend/sharding/split.h); null: the model is one of those ranks as it is.
   std::shared_ptr<const sharding::SplitRequest> split;
@@ -51,13 +54,15 @@ struct ImportOptions {
 struct ValueSource {
   std::string node, op;
 };
-// Of each value that the nodes of the model's own graph compute, as its file (of rank 0) has them.
+// Returns the source of each value that the nodes of the model's own graph compute, as its file (of rank 0)
+// has them.
 std::map<std::string, ValueSource> value_sources(const std::string& path);
 
 // The names of a model's dimensions that accept bounds.
 std::set<std::string> dimension_names(const std::string& path);
 
-// The bounds that --default-dim gives those of them that `given` leaves out. "{rank}" in the path stands for rank 0.
+// Returns the bounds that --default-dim gives the dimensions that `given` leaves out. "{rank}" in the path
+// stands for rank 0.
 std::map<std::string, ir::Bounds> default_dims(const std::string& path,
                                                const std::map<std::string, ir::Bounds>& given,
                                                ir::Bounds fallback);
@@ -70,21 +75,21 @@ ir::Schedule import_model(const std::string& path, const ImportOptions& options)
 // A model that is lowered several times, with different splits: it is read and checked once.
 class PlainModel {
  public:
-  // As import_model; options.ranks is the number of files, options.split counts for nothing.
+  // As import_model; options.ranks is the number of files, options.split is ignored.
   PlainModel(const std::string& path, const ImportOptions& options);
   ~PlainModel();
   PlainModel(const PlainModel&) = delete;
   PlainModel& operator=(const PlainModel&) = delete;
 
-  // The program of a split over so many ranks, or with null that of one device beside which splits are tried: both compute in the order of
-  // sharding/node_order.h.
+  // Returns the program of a split over so many ranks; with null, the program on one device beside which
+  // splits are tried. Both compute in the order of sharding/node_order.h.
   ir::Schedule lower(int ranks, const sharding::SplitRequest* split);
-  // The program of the model as it is, for options.ranks.
+  // Returns the program of the model as it is, for options.ranks.
   ir::Schedule lower();
   // Annotations for several devices that the model has, in a sentence; empty: none.
   std::string annotations() const;
-  // Identity nodes are left out of what is split, but not those of which a plan speaks: one that `lower` is given, or this text of one.
-  // UserErrors of parse_mesh_plan; `file` is for messages.
+  // Keeps the Identity nodes that this plan names. Otherwise a split leaves Identity nodes out, except those
+  // that the plan given to `lower` names. Throws the UserErrors of parse_mesh_plan; `file` is for messages.
   void keep_copies(const std::string& plan, const std::string& file);
   // The plain graph, which is valid during the call only.
   void with_graph(const std::function<void(const split::Graph&)>& use);

@@ -63,8 +63,8 @@ class Inliner {
   using Nodes = std::vector<onnx::NodeProto>;
   using TypeOf = std::function<onnx::TypeProto(const std::string& value)>;
 
-  // Replaces the calls of a graph and of the bodies in it, whatever depends on types left out. Terminates: check_functions has refused
-  // recursion.
+  // Replaces the calls of a graph and of the bodies in it, except, without `types`, those that depend on
+  // types. Terminates: check_functions has refused recursion.
   void inline_in(onnx::GraphProto& graph, const TypeOf* types) {
     std::deque<onnx::NodeProto> next;
     for (onnx::NodeProto& node : *graph.mutable_node()) next.push_back(std::move(node));
@@ -135,7 +135,8 @@ class Inliner {
     return type;
   }
 
-  // The nodes of the function that the node calls. Without types: nullopt also where the body depends on them.
+  // Returns the nodes of the function that the node calls. Without types: nullopt also where the body depends
+  // on them.
   std::optional<Nodes> expanded(const onnx::NodeProto& node, const TypeOf* types) {
     if (const auto local = functions_.find(function_key(node)); local != functions_.end()) {
       import_opsets(node, local->second);

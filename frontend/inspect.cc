@@ -60,8 +60,8 @@ void add_unsupported(std::vector<UnsupportedOperator> all, ModelFacts& facts) {
     facts.unsupported.push_back({std::move(u.op), std::move(u.reason), std::move(u.nodes)});
 }
 
-// Lowers the model for small sizes and one rank: this meets operators that are not implemented for their element types. Another error
-// counts only if it is due to neither the sizes nor the number of ranks.
+// Lowers the model for small sizes and one rank, which finds operators that are not implemented for their
+// element types. Another error counts only if it is due to neither the sizes nor the number of ranks.
 void lower_small(const std::string& path, ModelFacts& facts) {
   constexpr ir::Bounds kSmall{1, 8};
   try {

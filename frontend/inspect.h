@@ -1,4 +1,4 @@
-// What a model is, before anything is decided about it: no dimensions, no number of ranks, no lowering.
+// Facts about a model that need neither bounds of dimensions nor a number of ranks.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,8 @@ struct Model {
   std::string path;        // with "{rank}" where there is one file per rank
   onnx::ModelProto proto;  // its graph has no initializers
   std::map<std::string, Tensor> initializers;
-  // Those of a model that Braid has split which follow from the number of the rank: positions, offsets. No weights.
+  // Names of the initializers of a model split by Braid that follow from the number of the rank: positions
+  // and offsets, no weights.
   std::set<std::string> coordinates = {};
   // Initializers of types that the IR lacks, and why: errors only if something reads them (drop_dead_nodes).
   std::map<std::string, ir::UserError> refused = {};

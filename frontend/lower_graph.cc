@@ -124,7 +124,8 @@ class GraphLowering {
     for (const auto& [name, tensor] : model_.initializers) define_initializer(name, tensor);
   }
 
-  // Lowers the node, or notes why its operator is not supported. Nodes that read the result of one that is not are left out.
+  // Lowers the node, or notes why its operator is not supported. Nodes that read the result of an unsupported
+  // node are left out.
   void lower_supported(const onnx::NodeProto& node) {
     bool known = true;
     for_each_read(node, [&](const std::string& name) { known &= unknown_.count(name) == 0; });
@@ -342,8 +343,8 @@ class GraphLowering {
     throw UnsupportedType{unsupported_type(node, context.version(), value.dtype)};
   }
 
-  // Lowers an If. If its condition is known, as where exporters choose by rank or size: the nodes of the branch taken, as if they
-  // stood in its place.
+  // Lowers an If. If its condition is known, as where exporters choose by rank or size, the nodes of the
+  // branch taken are lowered as if they stood in its place.
   bool lower_branch(const onnx::NodeProto& node, OpContext& context) {
     if (node.op_type() != "If" || domain_of(node) != "" || !context.has_input(0)) return false;
     const std::optional<double> condition = context.constant_scalar(0);

@@ -37,19 +37,23 @@ struct LowerOptions {
   bool keep_values = false;  // ImportOptions
   // Graph inputs that have room to grow: their capacities (ir/capacity.h).
   std::map<std::string, std::vector<std::int64_t>> capacities = {};
-  // Receives the facts if it is not null; attention is then lowered as it is spelled out, so that all values have some.
+  // Receives the facts if it is not null. Attention is then lowered as it is spelled out, so that all its
+  // values have facts.
   GraphFacts* facts = nullptr;
 };
 
-// UserErrors for all that is wrong with a node: attributes and types against its definition (check_definition.h), sizes, what is not
-// supported. One error (kUnsupportedOperators) names all nodes whose element types are not implemented. The model's declarations of values
-// that nodes compute must agree.
+// Throws UserErrors for all mistakes in a node: attributes and types against its definition
+// (check_definition.h), sizes, unsupported forms. One error (kUnsupportedOperators) names all nodes whose
+// element types are not implemented. The model's declarations of values that nodes compute must agree with
+// the actual types and sizes.
 ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const LowerOptions& options);
 
-// The nodes that take the place of a node, given the values of its inputs (null: absent, or computed from what cannot be lowered); nullopt: nothing.
+// Returns the nodes that take the place of a node, given the values of its inputs (null: absent, or computed
+// from a node that cannot be lowered); nullopt: the node stays.
 using Rewrite = std::function<std::optional<std::vector<onnx::NodeProto>>(
     const onnx::NodeProto& node, const std::function<const Value*(const std::string&)>& value)>;
-// Replaces nodes of the model's graph, in order, until `rewrite` knows no other form of any. Nodes that nothing needs are dropped.
+// Replaces nodes of the model's graph, in order, and their replacements in turn, until `rewrite` returns
+// nullopt for all. Nodes that nothing needs are dropped.
 void rewrite_nodes(Model& model, const Opsets& opsets, const DimBounds& dims, int ranks,
                    const Rewrite& rewrite);
 

@@ -108,7 +108,8 @@ class Finder {
     return -1;
   }
 
-  // From the input of the softmax up; steps are added on the way back from the product, nearest to the softmax first.
+  // Follows the edges from the input of the softmax up to the product. Adds the steps on the way, nearest to
+  // the softmax first.
   bool to_product(const std::string& value, AttentionPattern& p, int steps) const {
     const int k = sole_producer(value);
     if (k < 0 || steps == 0) return false;

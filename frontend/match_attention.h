@@ -1,12 +1,14 @@
 // Finds attention that is spelled out, as exporters write it: MatMul, scales, masks, Softmax, MatMul.
 //
-//   scores = MatMul(q, transposed k)                   Identity, Cast, Mul, Div, Add, Where, a softcap in any order
-//   weights = Softmax(scores) along the last axis      Identity, Cast, Dropout, a Where that guards against rows without a key
+//   scores = MatMul(q, transposed k)                Identity, Cast, Mul, Div, Add, Where, a softcap in any order
+//   weights = Softmax(scores) along the last axis   Identity, Cast, Dropout, a Where as a guard for rows
+//                                                   without a key
 //   y = MatMul(weights, v)
 //
-// By structure alone: names, the order of nodes, and that of commuting operands do not matter. Everything between the two products
-// must have no other reader. This part only follows edges; whether sizes, types and constants suit is known when the last node
-// is lowered (attention_pattern.h), so until then the nodes in between are held back.
+// By structure alone: names, the order of nodes, and that of commuting operands do not matter. Everything
+// between the two products must have no other reader. This part only follows edges; whether sizes, types and
+// constants suit is known when the last node is lowered (attention_pattern.h), so until then the nodes in
+// between are held back.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +40,8 @@ struct AttentionPattern {
   std::vector<int> inner() const;    // all but the result, ascending
 };
 
-// By the node that is the result. `live` says which nodes are lowered, `uses` counts the readers of every value, graph outputs
-// included, `version` is that of ONNX's operator set.
+// Returns the patterns by the node that is the result. `live` says which nodes are lowered, `uses` counts the
+// readers of every value, graph outputs included, `version` is that of ONNX's operator set.
 std::map<int, AttentionPattern> find_attention(const onnx::GraphProto& graph, const std::vector<bool>& live,
                                                const std::unordered_map<std::string, int>& uses, int version);
 

@@ -1,5 +1,5 @@
-// Normalisations with a residual or embeddings in front of them; activations of an input and a bias; LayerNormalization of older
-// operator sets.
+// Normalisations after a residual or embeddings; activations of an input and a bias; LayerNormalization of
+// older operator sets.
 #include "frontend/microsoft_schemas.h"
 
 namespace braid::frontend {

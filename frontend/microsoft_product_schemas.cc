@@ -1,4 +1,5 @@
-// Products and convolutions with transposed operands, a residual or an activation, and of block-quantised weights.
+// Products and convolutions with transposed operands, a residual or an activation, and with block-quantised
+// weights.
 #include <algorithm>
 
 #include "frontend/microsoft_schemas.h"

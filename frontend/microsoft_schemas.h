@@ -1,5 +1,6 @@
-// Schemas of the operators that ONNX Runtime's optimiser and other tools write (domain com.microsoft) and of those that it has in
-// ONNX's own domain, where ONNX's library lacks them. Lowering checks sizes and infers them.
+// Schemas of the operators that ONNX Runtime's optimiser and other tools write: those of domain
+// com.microsoft, and those in ONNX's own domain that ONNX's library lacks. Lowering checks sizes and infers
+// them.
 #pragma once
 
 #include <onnx/defs/schema.h>
