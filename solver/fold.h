@@ -1,13 +1,27 @@
-// Equal layers of a problem: what is inside of them is eliminated once, for all of them.
+// Folds equal layers of a problem without limits: the inside of a layer is eliminated once, for all layers.
 //
-//   ... ─ border ─[ inside ]─ border ─[ inside ]─ border ─ ...      borders: the fewest choices between two layers
-//   ... ─ border ─── rest ─── border ─── rest ─── border ─ ...      rest: few tables over borders and what is outside, shared by all;
-//                                                                   where one were too large, variables of the layer
+//  ... ─ border ─[ inside ]─ border ─[ inside ]─ border ─ ...  borders: the fewest choices between two layers
+//  ... ─ border ─── rest ─── border ─── rest ─── border ─ ...  rest: tables over borders and what is outside;
+//                                                              where one would be too large, layer variables
 //
-// Variables are looked at in the problem's order. Layers are runs of variables of equal length with equal tables, to each
-// other, within themselves, and to variables outside of all layers (masks, tables of rotations), which stay; layers see them by the kinds of choices
-// that are alike to them. What is reduced keeps for every choice of
-// those that stay the cheapest of what is inside, so the optimum is that of the whole problem.
+// Layers are runs of equal length in the problem's order. Their tables are equal: within the layer, to
+// neighbouring layers, and to variables outside of all layers (masks, rotation tables), which stay. A layer
+// sees such a variable by its kind of choice: choices of one kind have equal costs in all tables of the
+// layer.
+//
+//   variables    x: all that stay (borders and outside); y_l: the inside of layer l = 1 .. L
+//                b_l(x): the borders of layer l; z(x): the kinds of the outside choices
+//   domains      as in problem.h
+//   objective    min over x, y of  g(x) + sum_l f(b_l(x), z(x), y_l),  the same f for every layer
+//   constraints  no term is forbidden
+//   folded       F(b, z) = min over y of f(b, z, y) is computed once. Each y_l is in one term only, so
+//                min over x of  g(x) + sum_l F(b_l(x), z(x))  is the optimum of the whole problem.
+//   relaxation   with_copies: layer l has a copy z_l of z(x), and z_l = z(x) is dropped. With a share
+//                h(z) >= 0 of what z costs outside, and in units of 1 / L:
+//                min over x, z_l of  L * g(x) - h(z(x)) + sum_l (L * F(b_l(x), z_l) + h(z_l) / L)
+//   bound        If z_l = z(x) for all l, this is L times the cost, or less because h / L is rounded down.
+//                So its least value is at most L times the optimum; it is equal where the copies of a
+//                minimum agree and nothing was rounded (choose_with_copies in unlimited.h).
 #pragma once
 
 #include <cstdint>
@@ -20,34 +34,36 @@ namespace braid::solver {
 
 class FoldedProblem {
  public:
-  // nullopt: it has limits, or too few equal layers. Without tables of more than `table` cells over more than two variables.
+  // Returns nullopt if the problem has limits or too few equal layers. Makes no table over more than two
+  // variables that has more than `table` cells.
   static std::optional<FoldedProblem> of(const Problem& problem, std::int64_t table = 0);
-  // A relaxed problem in which every layer has its own copy of what is outside of all layers, at an equal share of what choosing it
-  // costs there (Lagrangian decomposition; Guignard and Kim 1987): no choice of the whole problem costs less, in units of
-  // 1 / layers(). As `of` if there is nothing to copy. nullopt: also if something of a layer would be left, or costs, which are at
-  // most `total` in all, would become too large.
+  // Returns the relaxed problem above, in which every layer has a copy of what is outside of all layers
+  // (Lagrangian decomposition; Guignard and Kim 1987). Returns the same as `of` if there is nothing to copy.
+  // Returns nullopt also if variables of a layer would be left, or if the costs, at most `total` in all,
+  // would become too large.
   static std::optional<FoldedProblem> with_copies(const Problem& problem, std::int64_t table, Cost total);
 
   const Problem& problem() const { return problem_; }
-  // Of one with copies: problem() in units of 1 / layers(), reduced as far as it does not depend on layers. Without the factors, and
-  // with what layers touch fixed.
+  // Only with copies: problem() in units of 1 / layers(), reduced as far as that does not depend on layers.
+  // It lacks the factors, and the variables that layers touch are fixed.
   const Network& outside() const { return *outside_; }
-  // Of one layer, reduced.
+  // One layer, reduced.
   const Network& inside() const { return *inside_; }
-  // What choices of problem() cost beside: what layers have left over several variables.
+  // Additional costs of choices of problem(): the tables over several variables that the layers have left.
   const std::vector<Factor>& factors() const { return factors_; }
-  // What every choice costs beside what it costs in problem().
+  // The part of every choice's cost that is not in problem().
   Cost constant() const { return constant_; }
   std::int64_t cells() const { return inside_->cells + (outside_ ? outside_->cells : 0); }
   int layers() const { return static_cast<int>(layers_.size()); }
-  // What is copied: the variable in problem() of its choices' kinds, as layers see them, and that of a layer.
+  // A copy: its variable in problem(), whose choices are the kinds that layers see, and its variable in
+  // inside().
   struct Copy {
     int variable = -1;
     int inside = -1;
   };
   const std::vector<Copy>& copies() const { return copies_; }
-  // The choice of the whole problem with that one of problem(), and the cheapest one inside of the layers. `copied`: the kinds of the
-  // copies, layer by layer.
+  // Completes a choice of problem() to one of the whole problem with the cheapest inside of each layer.
+  // `copied` receives the kinds that the copies have, layer by layer.
   std::vector<int> restore(const std::vector<int>& choice,
                            std::vector<std::vector<int>>* copied = nullptr) const;
 
@@ -59,11 +75,13 @@ class FoldedProblem {
   std::vector<Copy> copies_;
   std::vector<Factor> factors_;
   Cost constant_ = 0;
-  std::optional<Network> inside_;  // of one layer, with what it touches
+  std::optional<Network> inside_;  // one layer, with the variables that it touches
   std::optional<Network> outside_;
-  std::vector<int> number_;               // per variable of the whole problem: in problem_; -1: it is inside
-  std::vector<std::vector<int>> layers_;  // per layer and variable of inside_: that of the whole problem
-  std::vector<std::vector<int>> rest_;  // per layer and variable of inside_: in problem_; -1: it was removed
+  // Per variable of the whole problem: its number in problem_; -1: inside of a layer.
+  std::vector<int> number_;
+  // Per layer and variable of inside_: its number in the whole problem, and in problem_ (-1: removed).
+  std::vector<std::vector<int>> layers_;
+  std::vector<std::vector<int>> rest_;
 };
 
 }  // namespace braid::solver

@@ -1,9 +1,19 @@
-// The choice that splitting a model comes down to: one state per variable, with costs per state and per pair of states of two
-// variables, under limits of memory. It knows neither ONNX nor meshes, so that it can be tested alone and on published
-// problems (a cost-function network; compilers know it as PBQP).
+// The optimisation problem that splitting a model comes down to (a cost-function network; compilers know it
+// as PBQP). It knows neither ONNX nor meshes, so it can be tested alone and on published problems.
 //
-// Costs are whole picoseconds, so that sums are exact and equal everywhere. Effort is counted in table cells that are
-// computed, never in seconds: the same problem has the same solution on every machine.
+//   variables    x_v, the choice of each variable v;  usages u, each of one variable var(u)
+//   domains      x_v in {0, ..., variables[v].size() - 1}
+//   objective    min over x of  cost(x) = sum_v variables[v](x_v) + sum_e edges[e](x_from(e), x_to(e))
+//   constraints  no term of cost(x) is kForbidden;
+//                used_r(x) = sum over usages u in row r of bytes_u(x_var(u)) <= limits[r], for each row r
+//   relaxation   L(p) = min over x of  cost(x) + sum_r p_r * (used_r(x) - limits[r]),  prices p_r >= 0:
+//                drops the limits. p = 0 comes first (solve.cc), then subgradient steps (dual.h).
+//   bound        Within the limits every p_r * (used_r(x) - limits[r]) <= 0, so L(p) is at most the optimum.
+//                Moving costs between tables changes no cost(x), and a sum of tables is at least the sum
+//                of their least entries: these sums bound L(p) from below. Branch and bound closes the gap.
+//
+// Costs are whole picoseconds, so sums are exact and equal on every machine. Effort is counted in computed
+// table cells, never in seconds, so the same problem has the same solution on every machine.
 #pragma once
 
 #include <compare>
@@ -20,14 +30,15 @@ namespace braid::solver {
 // Picoseconds, at least 0.
 using Cost = std::int64_t;
 
-// A choice, or a combination of two, that must not be taken.
+// The cost of a choice, or of a combination of two choices, that must not be taken.
 inline constexpr Cost kForbidden = std::numeric_limits<Cost>::max();
 
-// The sum over all tables of their largest allowed cost may not exceed this (20 hours), which leaves room for the sums
-// and differences that a search makes of them.
+// The largest allowed sum of the largest allowed costs of all tables (20 hours). It leaves room for the sums
+// and differences that a search computes.
 inline constexpr Cost kLargestTotal = Cost{1} << 56;
 
-// Costs that many may share: equal layers have the same tables. A copy is the same table until one of both is edited.
+// A table of costs with shared storage, because equal layers have the same tables. Copies share it until one
+// is edited.
 class CostTable {
  public:
   CostTable() = default;
@@ -44,7 +55,7 @@ class CostTable {
     static const std::vector<Cost> none;
     return costs_ ? *costs_ : none;
   }
-  // Tables with one address are one table; the content may be equal anyhow.
+  // Equal addresses mean the same storage. Tables at different addresses may still have equal content.
   const void* address() const { return costs_.get(); }
   std::vector<Cost>& edit() {
     if (costs_.use_count() != 1) costs_ = std::make_shared<std::vector<Cost>>(costs());
@@ -58,11 +69,12 @@ class CostTable {
   }
 
  private:
-  std::shared_ptr<std::vector<Cost>> costs_;  // written to only by its one owner; null: empty
+  // Only a sole owner writes to it; null: empty.
+  std::shared_ptr<std::vector<Cost>> costs_;
 };
 
-// Costs of a pair of variables: costs[i * (choices of `to`) + j] if `from` takes its choice i and `to` its choice j.
-// Several edges may connect the same variables; their costs add up.
+// Costs of a pair of variables: costs[i * (choices of `to`) + j] if `from` takes its choice i and `to` its
+// choice j. Several edges may connect the same variables; their costs add up.
 struct Edge {
   int from = -1;
   int to = -1;
@@ -76,8 +88,8 @@ struct RowRange {
   friend bool operator==(const RowRange&, const RowRange&) = default;
 };
 
-// What a variable occupies: bytes per choice, at least 0, in each of the rows. A row is a moment at which some set of tensors
-// is alive; what lives from one moment to another is in a range of them.
+// The bytes that a variable occupies, per choice, at least 0, in each of the rows. A row is a moment at which
+// some set of tensors is alive; a tensor that lives for several moments is in a range of rows.
 struct Usage {
   int variable = -1;
   std::vector<std::int64_t> bytes;
@@ -89,17 +101,21 @@ struct Problem {
   std::vector<Edge> edges;
   std::vector<Usage> usages;
   std::vector<std::int64_t> limits;  // per memory row: the bytes that may be occupied
-  // All variables, those of equal layers in the same order one layer after another (fold.h); empty: as they are numbered.
+  // A permutation of the variables in which equal layers follow one another, each in the same order (fold.h).
+  // Empty: by number.
   std::vector<int> order;
 };
 
 struct SolveOptions {
-  // Cells of tables that may be computed, in all. When it is spent, the best solution and bound so far are returned.
+  // The most table cells to compute in all. When they are spent, the best solution and bound so far are
+  // returned.
   std::int64_t budget = std::int64_t{1} << 28;
-  // The largest table of the elimination; a problem that needs a larger one is solved by branch and bound.
+  // The most cells of a table of the elimination, twice as many while limits are left out. A problem that
+  // needs a larger one is solved by branch and bound.
   std::int64_t table = std::int64_t{1} << 22;
-  // Of a problem with limits that needs branch and bound: a choice that keeps them, to begin with, and when a search may end before it
-  // is complete: at the first choice that is cheaper than `known`, or that costs at most `enough`.
+  // Only for problems with limits that need branch and bound. `known` is a first choice, which must keep the
+  // limits. The search may end early at the first choice that is cheaper than `known` (any_cheaper) or costs
+  // at most `enough`, if that is above 0.
   std::vector<int> known = {};
   bool any_cheaper = false;
   Cost enough = 0;
@@ -129,14 +145,15 @@ struct Solution {
 
 // The sum of the largest allowed costs of all tables.
 __int128 largest_total(const Problem& problem);
-// UserError BR0480: a total that exceeds kLargestTotal. The hint says by what numbers of steps must be divided.
+// Throws UserError BR0480: the total exceeds kLargestTotal. The hint names the least divisor for the numbers
+// of steps.
 [[noreturn]] void refuse_costs(__int128 total);
-// The cheapest choice. UserError BR0480 if the costs of the problem exceed kLargestTotal.
-// InternalError if it is malformed: a variable without choices, an edge or a usage that does not fit its variables or rows, a
-// negative cost or size.
+// Returns the cheapest choice. Throws UserError BR0480 if the costs of the problem exceed kLargestTotal.
+// Throws InternalError if the problem is malformed: a variable without choices, an edge or a usage that does
+// not fit its variables or rows, a negative cost or size.
 Solution solve(const Problem& problem, const SolveOptions& options = {});
 
-// The cost of a choice: kForbidden if it contains a forbidden combination or breaks a row.
+// Returns the cost of a choice: kForbidden if it contains a forbidden combination or breaks a limit.
 Cost price(const Problem& problem, const std::vector<int>& choice);
 
 }  // namespace braid::solver
