@@ -9,7 +9,7 @@ namespace braid::solver {
 
 namespace {
 
-constexpr int kFraction = 32;  // bits behind the point of prices
+constexpr int kFraction = 32;  // fraction bits of prices
 
 class Ascent {
  public:
@@ -53,8 +53,8 @@ class Ascent {
     average_.assign(network.limits.size(), 0.0);
   }
 
-  // Moves what nodes have towards later nodes (or earlier ones), node by node. Costs of tables between two nodes are at
-  // least 0 afterwards, so the sum of the nodes' smallest entries is a bound.
+  // Moves costs of nodes towards later nodes (or earlier ones), node by node. Afterwards the costs of tables
+  // between two nodes are at least 0, so the sum of the nodes' smallest entries is a bound.
   void sweep(bool forward) {
     const std::size_t count = order_.size();
     for (std::size_t k = 0; k < count; ++k) {
@@ -242,8 +242,8 @@ class Ascent {
   std::vector<std::size_t> links_begin_;  // by place in the order
   std::vector<Cost> tables_;              // of all pairs
   std::vector<int> best_node_;
-  std::vector<std::size_t>
-      places_;  // per pair alive: of what it gave to the choices of `from`, then to those of `to`
+  // Per pair alive: the place of what it gave to the choices of `from`, then to those of `to`.
+  std::vector<std::size_t> places_;
   std::vector<Cost> given_;
   std::vector<std::int64_t> worth_;  // per use: the sum of prices that total_ has
   Cost price_constant_ = 0;

@@ -1,5 +1,6 @@
-// Lower bounds of a network by moving costs between its tables (sequential tree-reweighted message passing, Kolmogorov 2006:
-// the local polytope's bound or near it) and by prices of memory (Lagrangian relaxation with averaged subgradients).
+// Raises the lower bound of a network by moving costs between its tables (sequential tree-reweighted message
+// passing, Kolmogorov 2006: the bound of the local polytope or near it) and by prices of memory (Lagrangian
+// relaxation with averaged subgradients).
 #pragma once
 
 #include "solver/network.h"
@@ -14,8 +15,8 @@ struct AscentOptions {
   int patience = 1 << 30;  // stop after so many sweeps without a gain of 1/100,000 of the distance to `reach`
 };
 
-// Raises network.constant, which is a lower bound before and after. `prices` are those that are part of the costs already and
-// become the new ones. Requires a network as reduce leaves it.
+// Raises network.constant, which is a lower bound before and after. `prices` holds the prices that are
+// already part of the costs and receives the new ones. Requires a network as reduce leaves it.
 void ascend(Network& network, std::vector<std::int64_t>& prices, const AscentOptions& options);
 
 }  // namespace braid::solver

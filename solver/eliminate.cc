@@ -1,8 +1,8 @@
-// Exact elimination (bucket elimination, Dechter 1999): variables are removed one after another, each leaves a table over its
-// neighbours. The order takes the variable with the smallest table next, of equal ones that around which the least has been
-// removed: of a chain of equal layers first every second border, then every second one of those left, and so on. What equal layers of a
-// model leave is computed once: results are kept by the content of the tables that they were computed from, so a chain takes
-// as many tables as its length has bits.
+// Exact elimination (bucket elimination, Dechter 1999): removes variables one after another; each leaves a
+// table over its neighbours. The variable with the smallest table comes next; of equal ones, that around
+// which the least has been removed. In a chain of equal layers these are every second border, then every
+// second one of those left, and so on. Results are kept by the content of the tables that they were computed
+// from. So equal layers are computed once, and a chain takes as many tables as its length has bits.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -101,7 +101,7 @@ struct Order {
   std::int64_t largest = 0;  // cells of the largest table, its own variable included
 };
 
-// What is removed next: the variable with the smallest table, its own choices counted or not.
+// The criterion for the next variable: its smallest table, with or without its own choices.
 enum class Smallest : std::uint8_t { with_own, without_own };
 
 // Ends early when a table becomes larger than `limit`.
@@ -165,7 +165,7 @@ Order best_order(const Network& network, const std::vector<Factor>& more, std::i
   return other.largest < best.largest ? other : best;
 }
 
-// What eliminating a variable leaves: costs without their smallest entry, which is `least`.
+// The table that eliminating a variable leaves, without its smallest entry, which is `least`.
 struct Result {
   Table table;
   std::shared_ptr<const TableSum> sum;

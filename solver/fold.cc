@@ -100,7 +100,7 @@ class Places {
   }
 
   int count() const { return static_cast<int>(order.size()); }
-  // Of the variable of a place.
+  // The edges of the variable at a place.
   std::span<const End> ends(int p) const {
     return std::span(ends_).subspan(begin_[at(p)], begin_[at(p) + 1] - begin_[at(p)]);
   }
@@ -205,7 +205,8 @@ class Layers {
       if (!leads_behind(p, begin + run_.length)) own.inside.push_back(p);
     return own;
   }
-  // What a variable is connected to: outside of the run itself, otherwise by how far behind the layer's beginning it is.
+  // The edges of a variable, sorted: table, place of the other end, whether that is outside of the run, and
+  // whether the edge begins there. Places inside of the run are relative to the layer's beginning.
   using Ends = std::vector<std::tuple<int, int, bool, bool>>;
   void find_ends(int p, int begin, Ends& all) const {
     all.clear();
@@ -237,7 +238,8 @@ class Layers {
   std::vector<int> last_;  // per place of the run: the last one of it to which it is connected
 };
 
-// The choices of a variable as the variables inside of a layer see them: those of one kind cost these the same.
+// The choices of a variable as the variables inside of a layer see them. Choices of one kind cost these the
+// same.
 struct Kinds {
   std::vector<int> of;     // per choice
   std::vector<int> first;  // per kind: a choice
@@ -299,8 +301,9 @@ std::shared_ptr<const std::vector<Cost>> with_all_choices(const Factor& factor, 
 void add(Cost& sum, Cost cost) { sum = sum == kForbidden || cost == kForbidden ? kForbidden : sum + cost; }
 Cost allowed(Cost cost) { return cost >= kForbiddenFrom ? kForbidden : cost; }
 
-// What each choice of the variable and of what it leads to through so many pairs costs at least, along each path by itself; not through
-// one pair. What is forbidden stays so, what would be as much is less.
+// Returns a lower bound on the cost of each choice of the variable with all that it reaches through at most
+// `pairs` pairs, except through the pair `not_through`. Each path counts by itself. Forbidden costs become
+// kInside; allowed sums are capped below kForbiddenFrom.
 std::vector<Cost> least_around(const Network& network, int variable, int pairs, int not_through = -1) {
   static constexpr Cost kMost = kForbiddenFrom - 1;
   const auto add = [](Cost& sum, Cost cost) {
@@ -324,8 +327,9 @@ std::vector<Cost> least_around(const Network& network, int variable, int pairs, 
   return least;
 }
 
-// What the choices of the variable cost at least with what is near them, without what these cost others. Takes it off its own costs, so that
-// any amount would do; the nearer it is to what they cost in all, the more copies agree. kForbidden: nothing is allowed with it.
+// Takes a lower bound on what each choice costs within two pairs, minus the least of these, off the
+// variable's own costs, and returns it. Any amount would give a valid relaxation; the nearer it is to the
+// whole cost, the more copies agree. kForbidden: the choice is not allowed.
 std::vector<Cost> take_costs_of(Network& network, int variable, std::size_t size) {
   constexpr int kPairs = 2;
   constexpr Cost kMost = Cost{1} << 58;  // far below what is forbidden
@@ -421,7 +425,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
     const int a = folded.number_[at(edge.from)], b = folded.number_[at(edge.to)];
     if (a >= 0 && b >= 0) rest.edges.push_back({a, b, edge.costs});
   }
-  // What is outside of all layers is there once more, with its kinds of choices.
+  // Each variable outside of all layers gets a second variable, whose choices are its kinds.
   std::vector<int> kind_of(touched.size(), -1);
   for (std::size_t k = 0; k < touched.size(); ++k) {
     if (kinds[k].first.empty()) continue;
@@ -460,7 +464,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
       }
     }
     outside.reduce(kInside, true);
-    // Of each layer a share.
+    // Each layer gets an equal share.
     for (std::size_t k = 0; k < folded.copies_.size() && !outside.infeasible; ++k) {
       const auto [variable, inside_one] = folded.copies_[k];
       const std::vector<Cost> costs = take_costs_of(outside, variable, rest.variables[at(variable)].size());
@@ -471,12 +475,12 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
   network.reduce(kInside, true);
   std::vector<Factor> left;
   if (!network.infeasible) network.eliminate(table, {}, &left);
-  if (network.infeasible) return std::nullopt;  // as a whole; there it is told
+  if (network.infeasible) return std::nullopt;  // the caller solves the whole problem, which reports it
   if (copied) {
     if (std::any_of(network.nodes.begin(), network.nodes.end(),
                     [](const Node& node) { return node.alive && !node.fixed; }))
       return std::nullopt;
-    // What stays is in the network of what is outside.
+    // The network of the outside is made already, so the costs of the variables that stay become factors.
     for (std::size_t k = 0; k < touched.size(); ++k) {
       const Node& node = network.nodes[k];
       if (node.alive)
@@ -489,7 +493,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
   }
 
   std::vector<CostTable> tables(network.pairs.size());
-  // Tables have all choices of what stays, and those that are left of what was inside.
+  // Tables have all choices of the variables that stay, and the remaining choices of those inside.
   const auto spread = [&](const Pair& pair) {
     const auto choices = [&](int k) {
       return own[at(k)] != 0 ? network.nodes[at(k)].costs.size() : one.variables[at(k)].size();

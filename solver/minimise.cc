@@ -41,8 +41,8 @@ void each_run(std::span<const int> sizes, const std::vector<const View*>& views,
   }
 }
 
-// Those that depend on nothing that another one does not depend on are added to it: it is smaller than the sum of all. New costs
-// are put into `made`.
+// Adds each view to one that depends on all of its variables, if there is one: that is smaller than the sum
+// of all views. New costs are put into `made`.
 std::vector<View> combined(std::vector<View> views, const std::vector<int>& sizes,
                            std::vector<std::vector<Cost>>& made) {
   std::stable_sort(views.begin(), views.end(),
@@ -94,13 +94,14 @@ std::vector<View> combined(std::vector<View> views, const std::vector<int>& size
   return all;
 }
 
-// What a row of a table adds: the same everywhere, or so many consecutive costs.
+// An addend of a row of a table: one cost for the whole row, or consecutive costs.
 struct Input {
   const Cost* costs = nullptr;
   std::size_t next = 0;  // from one choice to the next
 };
 
-// least[j] = min over the choices of least[j] and the sum of all: `rows` begin with cost j, `same` have one cost for all j.
+// least[j] = min(least[j], the least sum of all inputs over the choices). `rows` begin with cost j = 0;
+// `same` have one cost for all j.
 BRAID_CLONES void minimise_rows(Cost* __restrict least, Cost* __restrict sum, std::size_t columns,
                                 std::size_t choices, const Input* rows, std::size_t row_count,
                                 const Input* same, std::size_t same_count) {
@@ -245,7 +246,8 @@ BRAID_CLONES Cost largest_allowed(const Cost* costs, std::size_t count) {
 
 namespace {
 
-// Of each cost, mixed with where it is, the product of its halves, which takes one multiplication of a vector.
+// Hashes costs: each one is mixed with its place, and the product of its 32-bit halves, one multiplication of
+// a vector, is added.
 BRAID_CLONES std::uint64_t sum_of_products(const Cost* __restrict costs, std::size_t count) {
   constexpr std::uint64_t kStep = 0x9e3779b97f4a7c15u;
   std::uint64_t sum = count, place = 0;

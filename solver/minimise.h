@@ -1,7 +1,7 @@
-// Sums of tables minimised over one of their variables: what elimination spends its time in.
+// Sums of tables, minimised over one of their variables. Elimination spends its time here.
 //
-// Tables have their variables in one order, by sizes, so that the innermost loop runs over consecutive cells: of the largest
-// variable that is left, or of the one that is minimised over if that is larger.
+// Tables have their variables in one order, by sizes, so that the innermost loop runs over consecutive cells:
+// those of the largest variable that is left, or of the variable that is minimised over if it is larger.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,27 @@
 
 namespace braid::solver {
 
-// Tables have this for what is forbidden: so many of them can be added up without overflow that sums are cut once in a while.
+// The entry for what is forbidden in these tables. So many of them fit into a sum that sums are capped only
+// now and then.
 inline constexpr Cost kOut = Cost{1} << 59;
 
-// A table, with how far one step of each variable of a scope goes in it (0: it does not depend on it).
+// A table, with its stride for each variable of a scope (0: it does not depend on that variable).
 struct Term {
   std::shared_ptr<const std::vector<Cost>> costs;  // from 0 to kOut
   std::vector<std::size_t> strides;
 };
 
-// Over a scope of variables: those that are left, in the order in which all tables have them, then the one that is minimised over.
+// A scope of variables: those that are left, in the order of all tables, then the one that is minimised over.
 struct TableSum {
   std::vector<int> sizes;
   std::vector<Term> terms;
-  bool own_last = false;  // whether tables have the last of the scope behind all others
+  bool own_last = false;  // whether the last variable of the scope comes last in all tables, too
 };
 
-// Per combination of the variables that are left, row-major: the least sum, kOut if none is allowed.
+// Returns, per combination of the variables that are left, row-major, the least sum; kOut if none is allowed.
 std::vector<Cost> minimise(const TableSum& sum);
-// The first choice of the last variable for which the sum is least, at these choices of the others; -1: none is allowed.
+// Returns the first choice of the last variable with the least sum at these choices of the others; -1: none
+// is allowed.
 int best_choice(const TableSum& sum, std::span<const int> others);
 
 // The least of each row or column of a table.

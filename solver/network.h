@@ -1,9 +1,10 @@
-// A problem while it is being solved: variables disappear from it, and choices of those that remain. What was removed can be
-// computed from what is left (restore).
+// A problem while it is being solved. Variables disappear from it, and so do choices of the remaining
+// variables. The choices of removed variables can be computed from what is left (restore).
 //
-// Costs are scaled by a power of two, so that halves and thirds of them can be moved between tables without rounding: bounds
-// are exact. Prices of memory (multipliers) may be part of the costs; then a choice within all limits has a cost here that is
-// at most its true cost, so a bound of one is a bound of the other. (Lagrangian relaxation; Geoffrion 1974.)
+// Costs are multiplied by a scale, so that fractions of them can be moved between tables; all moves are
+// exact, and so are bounds. Prices of memory (multipliers) may be part of the costs. Then a choice within all
+// limits costs here at most its true cost, so a bound here bounds the true cost. (Lagrangian relaxation;
+// Geoffrion 1974.)
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 
 namespace braid::solver {
 
-// Forbidden entries inside of a network: sums of one with allowed costs and messages stay above kForbiddenFrom.
+// Forbidden entries inside of a network. Sums with allowed costs and messages stay above kForbiddenFrom.
 inline constexpr Cost kInside = Cost{1} << 62;
 inline constexpr Cost kForbiddenFrom = Cost{1} << 61;
 
@@ -32,7 +33,7 @@ class Labels {
   std::size_t size() const { return all_ ? all_->size() : 0; }
   int operator[](std::size_t place) const { return (*all_)[place]; }
   const std::vector<int>& all() const { return *all_; }
-  // nullopt: it is not left.
+  // Returns nullopt if the choice is not left.
   std::optional<std::size_t> place_of(int label) const {
     const auto found = std::ranges::lower_bound(*all_, label);
     if (found == all_->end() || *found != label) return std::nullopt;
@@ -45,16 +46,17 @@ class Labels {
 
 struct Node {
   std::vector<Cost> costs;  // per choice that is left
-  Labels labels;            // of these
+  Labels labels;            // of these choices
   std::vector<int> pairs;   // indices of pairs, alive
   std::vector<int> uses;    // indices of uses, alive
   bool alive = true;
-  // Others than those in the network depend on it: it stays, with all choices that have a partner.
+  // Whether something outside of the network depends on it. Then it stays, with all choices that have a
+  // partner.
   bool fixed = false;
 };
 
-// Costs of a pair: its own, or those of a table that others have, too, as long as they are not edited. Most tables that a reduction makes
-// are nobody else's, and short-lived.
+// Costs of a pair: its own, or a table that others share until it is edited. Most tables a reduction creates
+// have one owner and a short life.
 class PairCosts {
  public:
   PairCosts() = default;
@@ -69,7 +71,7 @@ class PairCosts {
     if (!shared_.empty()) own_ = std::exchange(shared_, CostTable()).costs();
     return own_;
   }
-  // From now on others may have them.
+  // Makes the costs shareable from now on.
   const CostTable& share() {
     if (!own_.empty()) shared_ = CostTable(std::exchange(own_, {}));
     return shared_;
@@ -91,7 +93,7 @@ struct Pair {
   int other(int variable) const { return variable == from ? to : from; }
 };
 
-// Bytes of the choices of a variable above those of its smallest choice; what all choices need is taken off the limits.
+// Bytes per choice of a variable, above those of its smallest choice, which are taken off the limits.
 struct Use {
   int variable = -1;
   std::vector<std::int64_t> bytes;
@@ -108,16 +110,18 @@ struct Factor {
   std::shared_ptr<const std::vector<Cost>> costs;
 };
 
-// Where the choices of these labels are in a table over all choices of several variables, row-major.
+// Returns the cells that the choices with these labels have in a row-major table over all choices of several
+// variables.
 std::vector<std::size_t> cells_of(const std::vector<Labels>& labels, const std::vector<std::size_t>& sizes);
 
-// How to compute the choice of a variable that was removed from those of others, which were removed later or not at all.
+// Computes the choice of a removed variable from the choices of variables that were removed later or not at
+// all.
 struct Step {
   int variable = -1;
   Labels labels;
   // The variables that it depends on, with the choices that they had.
   std::vector<std::pair<int, Labels>> on;
-  // The table over these, row-major: choices of `variable`, -1: none. Null: the best one of the sum.
+  // A row-major table over `on`: the choice of `variable`; -1: none. Null: the best choice by `sum`.
   std::shared_ptr<const std::vector<int>> choice;
   std::shared_ptr<const TableSum> sum;  // over `on` and the variable
   mutable std::shared_ptr<const Step> before;
@@ -125,7 +129,8 @@ struct Step {
   Step() = default;
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
-  // Of all before it that nobody else has, one after another: there are as many as variables, too many for a thread's stack.
+  // Releases the steps before it that only it owns in a loop. There are as many as variables, too many for
+  // recursion on a thread's stack.
   ~Step() {
     for (auto step = std::move(before); step && step.use_count() == 1;) step = std::move(step->before);
   }
@@ -135,9 +140,9 @@ class Network {
  public:
   // `scale` multiplies all costs.
   Network(const Problem& problem, Cost scale);
-  // Before anything is reduced, here and there: what both compute is computed once.
+  // Call before this is reduced: a result that either network has computed is not computed again.
   void share_results(const Network& other) { kept_ = other.kept_; }
-  // Before anything is reduced.
+  // Call before this is reduced.
   void fix(int variable) { nodes[variable].fixed = true; }
   void release(int variable) { nodes[variable].fixed = false; }
 
@@ -149,7 +154,7 @@ class Network {
   bool infeasible = false;
   std::int64_t cells = 0;
 
-  // The table cell of a pair from the view of one of its variables.
+  // Returns the table cell of a pair, seen from one of its variables.
   Cost cost(const Pair& pair, int variable, int mine, int others) const {
     return variable == pair.from ? pair.costs[static_cast<std::size_t>(mine) * size(pair.to) + others]
                                  : pair.costs[static_cast<std::size_t>(others) * size(variable) + mine];
@@ -160,42 +165,47 @@ class Network {
 
   // Removes all choices of the variable but those in `keep` (ascending).
   void keep_choices(int variable, const std::vector<int>& keep);
-  // Removes what cannot be part of a choice that keeps the limits and costs less than `below` (scaled; kInside: any), then
-  // variables of which the rest is a function: those with one choice, those that one neighbour determines, those with at most
-  // two neighbours and no memory. With `dominance`, choices that another one can always replace; only before prices of memory
-  // are part of the costs.
+  // Removes choices that cannot be part of a choice of all variables that keeps the limits and costs less
+  // than `below` (scaled; kInside: any). Then removes variables that are a function of the rest: those with
+  // one choice, those that one neighbour determines, those with at most two neighbours and no memory. With
+  // `dominance`, also removes choices that another one can always replace; only allowed before prices of
+  // memory are part of the costs.
   void reduce(Cost below, bool dominance);
-  // As reduce, but looks only at neighbours of what changed, and not at memory.
+  // The same as reduce, but visits only neighbours of changed variables, and ignores memory.
   void propagate(Cost below);
-  // Lower bounds (scaled) of all that contain each choice of the variable. Requires normalised tables, as reduce leaves them.
+  // Returns for each choice of the variable a lower bound (scaled) on all choices that contain it. Requires
+  // normalised tables, as reduce leaves them.
   std::vector<Cost> bounds_of(int variable) const;
-  // Smallest entries of all tables into the constant, which is a lower bound afterwards.
+  // Moves the smallest entries of all tables into the constant, which is a lower bound afterwards.
   void normalise();
-  // As if all costs had been scaled from the beginning. Only before there are prices.
+  // Has the same effect as a larger scale from the beginning. Only before there are prices.
   void multiply_costs(Cost factor);
-  // Adds prices per byte (2^-32 scaled picoseconds) of the rows to all costs; the sum over time must not be negative.
+  // Adds prices per byte (2^-32 scaled picoseconds) of the rows to all costs. The sum of all prices added to
+  // a row must not be negative.
   void add_prices(const std::vector<std::int64_t>& prices);
 
-  // Leaves out rows that even the largest choices keep, with their prices, which become 0 in `prices`. Whether there was one.
-  // Tables may contain negative costs afterwards (normalise).
+  // Leaves out rows that even the largest choices keep, and takes off their prices, which become 0 in
+  // `prices`. Returns whether there was one. Tables may contain negative costs afterwards (normalise).
   bool relax_rows(std::vector<std::int64_t>& prices);
-  void touch_all();         // so that reduce looks at all variables
-  void lift(int variable);  // the smallest of the variable's own costs into the constant
+  void touch_all();         // makes reduce visit all variables
+  void lift(int variable);  // moves the smallest of the variable's own costs into the constant
 
-  // Eliminates all that is left and not fixed with tables of at most `table` cells. False, and nothing is changed, if that is not
-  // possible or memory is constrained. `more`: what choices cost beside. What is fixed keeps its costs and pairs; what the others
-  // leave over several of them is put into `left`.
+  // Eliminates all variables that are left and not fixed, with tables of at most `table` cells. Returns
+  // false, without a change, if that is not possible or memory is constrained. `more` are additional costs of
+  // choices. Fixed variables keep their costs and pairs. Tables over several fixed variables that the
+  // elimination creates are put into `left`.
   bool eliminate(std::int64_t table, const std::vector<Factor>& more = {},
                  std::vector<Factor>* left = nullptr);
   bool can_eliminate(std::int64_t table) const;
 
-  // A choice for all variables; `choice` holds the labels of those alive, -1 for the others.
+  // Completes `choice`, which holds the labels of the variables that are alive and -1 for the others.
   void restore(std::vector<int>& choice) const;
   void record(int variable, const std::vector<int>& on, std::shared_ptr<const std::vector<int>> choice,
               std::shared_ptr<const TableSum> sum = nullptr);
 
  private:
-  // What removing a variable with at most two pairs leaves, with the tables that it was computed from; copies of a network share it.
+  // The result of removing a variable with at most two pairs, with the tables that it was computed from.
+  // Copies of a network share results.
   struct Removed {
     std::vector<Cost> own;
     CostTable pairs[2];
@@ -207,10 +217,10 @@ class Network {
   std::shared_ptr<std::unordered_multimap<std::uint64_t, Removed>> kept_ =
       std::make_shared<std::unordered_multimap<std::uint64_t, Removed>>();
   std::shared_ptr<const Step> steps_;
-  // Pairs that are not alive, of which variables with many neighbours would leave millions.
+  // Dead pairs, for reuse: removing variables with many neighbours would leave millions.
   std::vector<int> free_;
-  std::vector<std::int64_t>
-      taken_;  // per row, as differences from row to row: what limits lose at settle_limits
+  // Per row, as differences from row to row: the amount that settle_limits takes off the limits.
+  std::vector<std::int64_t> taken_;
   bool taken_any_ = false;
   std::vector<int> queue_;
   std::vector<char> queued_;
@@ -222,7 +232,8 @@ class Network {
   void drop_node(int variable);
   void normalise_use(int use);
   void settle_limits();
-  // Uses of one variable in the same rows become one. The first `distinct` of them are in different rows.
+  // Combines the uses of one variable that are in the same rows. The first `distinct` of them are in
+  // different rows.
   void combine_uses(int variable, std::size_t distinct = 0);
   bool filter_node(int variable, Cost below);
   bool filter_memory();

@@ -1,5 +1,5 @@
-// Removal of choices and variables (network.h). All tables are at least 0 here, so that the constant is a lower bound, and what
-// a removal produces has its smallest entry moved into the constant.
+// Removal of choices and variables (network.h). All tables are at least 0 here, so the constant is a lower
+// bound. The smallest entry of each table that a removal produces is moved into the constant.
 #include <algorithm>
 #include <bit>
 #include <utility>
@@ -319,7 +319,7 @@ bool Network::remove_single(int variable) {
   return true;
 }
 
-// A variable whose choice follows from that of a neighbour: what it costs and occupies becomes the neighbour's.
+// Removes a variable whose choice follows from that of a neighbour, which takes over its costs and bytes.
 bool Network::merge_determined(int variable) {
   int into = -1, through = -1;
   for (int pair : nodes[variable].pairs) {
@@ -389,8 +389,8 @@ bool Network::merge_determined(int variable) {
   return true;
 }
 
-// Variables without memory and with at most two neighbours: their best choice for each combination of the neighbours'. What
-// equal layers of a model leave is computed once.
+// Removes a variable without memory and with at most two neighbours: finds its best choice for each
+// combination of theirs. Equal layers of a model are computed once.
 bool Network::remove_small_degree(int variable) {
   const Node& node = nodes[variable];
   if (!node.uses.empty() || node.pairs.size() > 2) return false;
@@ -498,7 +498,8 @@ bool Network::remove_small_degree(int variable) {
   return true;
 }
 
-// Choices that cost at least as much as another one whatever the neighbours choose, and occupy at least as much.
+// Removes choices that cost at least as much as another one whatever the neighbours choose, and occupy at
+// least as much.
 bool Network::dominate(int variable) {
   const Node& node = nodes[variable];
   const auto n = static_cast<std::size_t>(size(variable));
@@ -533,7 +534,8 @@ bool Network::dominate(int variable) {
     }
     cells += static_cast<std::int64_t>(p.costs.size());
   }
-  // One neighbour after another; of those to come, where the worse choice has its best partner is looked at alone.
+  // Adds the largest loss with each neighbour, one after another. Those still to come count only with the
+  // best partner of the worse choice.
   const auto replaces = [&](std::size_t better, std::size_t worse) {
     if (bound[better] > bound[worse]) return false;
     for (int use : node.uses) {
@@ -623,7 +625,8 @@ void Network::add_prices(const std::vector<std::int64_t>& prices) {
     sums[row + 1] = sums[row] + prices[row];
     total += static_cast<__int128>(prices[row]) * limits[row];
   }
-  // Rounded so that no choice within the limits costs more than without prices: costs down, what the limits are worth up.
+  // Rounded so that no choice within the limits costs more than without prices: costs down, the worth of the
+  // limits up.
   constexpr int kFraction = 32;
   for (const Use& use : uses) {
     if (!use.alive) continue;

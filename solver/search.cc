@@ -90,8 +90,8 @@ class Search {
     return solution_.feasible() ? below() : network.constant + network.constant / 20 + scale_;
   }
 
-  // A first solution: many variables at a time, those first whose best choice is ahead of their second one the most. If that
-  // leaves nothing, fewer at a time.
+  // Finds a first solution. Fixes many variables at a time, beginning with those whose best choice is ahead
+  // of the second by the most. If that leaves no solution, fixes fewer at a time.
   void descend(Network network, std::vector<std::int64_t> prices) {
     int failures = 0;
     std::size_t batch = 0;
@@ -213,7 +213,8 @@ class Search {
     if (!network.infeasible) network.lift(decision.variable);
   }
 
-  // Follows the most promising branch down to a solution or a bound that excludes it, and leaves the others open.
+  // Follows the most promising branch down to a solution or to a bound that excludes it, and leaves the other
+  // branches open.
   void dive(Network network, std::vector<std::int64_t> prices, std::shared_ptr<const Decision> path,
             Cost inherited = 0) {
     std::int64_t counted = network.cells;

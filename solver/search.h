@@ -5,8 +5,9 @@
 
 namespace braid::solver {
 
-// Solves what is left of `root`, which `scale` made. `solution` holds the best choice known before, if any, and receives
-// choice, cost, bound, status, cells and branches. It may end before that where options say what is enough.
+// Solves what is left of `root`, which was made with `scale`. `solution` holds the best choice known before,
+// if any, and receives choice, cost, bound, status, cells and branches. The search ends early where options
+// say what is enough.
 void branch_and_bound(const Problem& problem, Network root, Cost scale, const SolveOptions& options,
                       Solution& solution);
 

@@ -19,7 +19,7 @@ class Segments {
       if (k == 0 || chain.may_cut[at(k)] != 0) cuts_.push_back(k);
     }
     cuts_.push_back(nodes);
-    // Of what a node shares: the reader before it, which is in the stage or not.
+    // Per node: what it shares, and the reader before it, which is in the stage or not.
     std::vector<std::vector<std::pair<int, int>>> first(at(nodes));
     for (std::size_t s = 0; s < chain.shared.size(); ++s) {
       int before = -1;
@@ -66,7 +66,7 @@ class Segments {
  private:
   const StageChain& chain_;
   std::optional<std::int64_t> memory_;
-  std::vector<int> cuts_;  // the first node behind each; the last one is behind all
+  std::vector<int> cuts_;  // the first node after each cut; the last one is the end of the chain
   std::vector<Cost> compute_;
 };
 
@@ -86,7 +86,7 @@ std::optional<StageCuts> cut_stages(const StageChain& chain, int stages, const S
   for (int s = 0; s + 1 < stages; ++s) {
     for (int to = 1; to + 1 < cuts; ++to) transfers[at(s)][at(to)] = sent(s, to).second;
   }
-  // By stage and the cut at its end: the best of what `better` compares, and the cut before it.
+  // By stage and the cut at its end: the best Best by `better`, with the cut before it.
   struct Best {
     Cost longest = kForbidden, transfers = 0;
     int before = -1;
@@ -96,7 +96,7 @@ std::optional<StageCuts> cut_stages(const StageChain& chain, int stages, const S
     for (int s = 0; s < stages; ++s) {
       for (int to = s + 1; to < cuts; ++to) {
         if ((s + 1 == stages) != (to + 1 == cuts))
-          continue;  // the last stage ends behind all nodes, no other does
+          continue;  // only the last stage ends at the end of the chain
         Best& own = table[at(s)][at(to)];
         for (int from = s == 0 ? 0 : s; from < (s == 0 ? 1 : to); ++from) {
           const Cost compute = segments.compute(from, to);

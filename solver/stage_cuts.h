@@ -1,10 +1,12 @@
-// A chain of nodes cut into pipeline stages: which cuts make the longest stage shortest. Knows neither ONNX nor machines.
+// Cuts a chain of nodes into pipeline stages such that the longest stage is as short as possible. Knows
+// neither ONNX nor machines.
 //
-//   nodes      0  1  2 | 3  4 | 5  6        a stage is a run of nodes, in the order of the chain
-//   passes           ->|    ->|             what is computed before a cut and read behind it, from stage to stage
+//   nodes      0  1  2 | 3  4 | 5  6      a stage is a run of nodes, in the order of the chain
+//   passes           ->|    ->|           tensors computed before a cut and read after it, stage to stage
 //
-// A stage takes the sum of its nodes, of what it shares (the conversions that its nodes read, once) and of sending what passes the cut at
-// its end. Exact: dynamic programming over all cuts, O(stages * nodes^2).
+// A stage takes the sum of its nodes, of what they share (the conversions that its nodes read, once) and of
+// sending the tensors that pass the cut at its end. Exact: dynamic programming over all cuts, O(stages *
+// nodes^2).
 #pragma once
 
 #include <cstdint>
@@ -17,16 +19,16 @@
 namespace braid::solver {
 
 struct StageChain {
-  // What a stage has once if any of these nodes is in it: weights, inputs of the program, conversions.
+  // Weights, inputs of the program and conversions, which a stage has once if any of these nodes is in it.
   struct Shared {
     Cost cost = 0;
     std::int64_t bytes = 0;
     std::vector<int> readers;  // ascending, distinct, at least one
   };
-  std::vector<Cost> nodes;         // of each node alone
-  std::vector<std::int64_t> live;  // bytes that are held while a node runs, but for what is shared
-  std::vector<std::int64_t>
-      passing;  // bytes that pass the cut before each node; that of the first one counts for nothing
+  std::vector<Cost> nodes;         // the time of each node alone
+  std::vector<std::int64_t> live;  // bytes that are held while a node runs, without what is shared
+  // Bytes that pass the cut before each node; that of the first node is ignored.
+  std::vector<std::int64_t> passing;
   std::vector<char> may_cut;  // whether there may be a cut before each node
   std::vector<Shared> shared;
 };
@@ -46,8 +48,9 @@ struct StageCuts {
 // The time to send so many bytes from a stage to the next one.
 using StageTransfer = std::function<Cost(int stage, std::int64_t bytes)>;
 
-// Of all cuts into so many stages, each of at least one node, in which no stage takes more bytes than `memory`: those with the shortest
-// longest stage; of these the least transfers in all; of these the earliest cuts. nullopt: there are none.
+// Among all cuts into `stages` stages, each with at least one node and at most `memory` bytes, returns the
+// cuts with the shortest longest stage; of these, those with the least transfers in all; of these, the
+// earliest. Returns nullopt if there are none.
 std::optional<StageCuts> cut_stages(const StageChain& chain, int stages, const StageTransfer& transfer,
                                     std::optional<std::int64_t> memory = std::nullopt);
 

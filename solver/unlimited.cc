@@ -12,7 +12,7 @@ namespace {
 // The factors over the choices of the problem's variables that are left in the network.
 std::vector<Factor> of_choices_left(const Network& network, const Problem& problem,
                                     std::vector<Factor> factors) {
-  // Of layers that have lost the same choices once.
+  // Layers that have lost the same choices share one table.
   std::map<std::pair<const void*, std::vector<std::vector<int>>>, std::shared_ptr<const std::vector<Cost>>>
       known;
   for (Factor& factor : factors) {
@@ -35,7 +35,8 @@ std::vector<Factor> of_choices_left(const Network& network, const Problem& probl
   return factors;
 }
 
-// Reduces the network of the problem without the variables of the factors, and returns these over the choices that are left.
+// Reduces the network of the problem, but keeps the variables of the factors. Returns the factors over the
+// choices that are left.
 std::vector<Factor> reduce(Network& network, const Problem& problem, std::vector<Factor> factors) {
   for (const Factor& factor : factors) {
     for (const int v : factor.variables) network.fix(v);

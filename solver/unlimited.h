@@ -1,5 +1,5 @@
-// Problems without limits of memory, by elimination; equal layers are folded (fold.h), and where that suffices, with copies of what all
-// of them see.
+// Solves problems without limits of memory by elimination. Equal layers are folded (fold.h), where possible
+// with copies of what all of them see.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace braid::solver {
 
-// The cheapest choice, if it follows from a relaxed problem: the layers' copies of what is outside agree with each other and with what
-// is chosen outside, for no more. `cells` counts.
+// Returns the cheapest choice if it follows from a relaxed problem: the layers' copies of what is outside
+// agree with each other and with the choice outside, at no additional cost. Adds to `cells`.
 std::optional<std::vector<int>> choose_with_copies(const Problem& problem, const FoldedProblem& folded,
                                                    std::int64_t table, std::int64_t& cells);
 
-// What elimination makes of a problem without limits.
+// The result of eliminating a problem without limits.
 struct Eliminated {
   bool infeasible = false;
   std::optional<std::vector<int>> choice;  // the cheapest one
