@@ -80,8 +80,8 @@ passes::LowerPrecision lower_precision(const CompileOptions& options) {
 namespace {
 constexpr const char* kLegalise = "legalise";
 
-// Inserts legalisation after the last pass that makes or changes kernels: the parts of a node that the
-// target's kernels leave to others must be known before anything is scheduled or planned.
+// Inserts legalisation after the last pass that makes or changes kernels. The parts of a node that the
+// target's kernels leave to others must be known before scheduling and planning.
 void insert_legalisation(std::vector<passes::Pass>& list, const passes::Pass& legalise) {
   constexpr std::string_view kBefore[] = {passes::FuseEpilogues::kName, passes::FuseVertical::kName,
                                           passes::FuseHorizontal::kName, passes::MergeLoops::kName,
@@ -119,8 +119,8 @@ void insert_roundings(std::vector<passes::Pass>& list) {
   if (last != list.rend()) list.insert(last.base(), passes::DropRoundings());
 }
 
-// Inserted before all passes that change products or the producers of their operands, but after a dead_code
-// at the front of the list, so that unused operations are left out.
+// Inserted before all passes that change products or the producers of their operands. A dead_code at the
+// front of the list stays first, so that unused operations are left out.
 void insert_precision(std::vector<passes::Pass>& list, const CompileOptions& options) {
   if (options.precision == "f32") return;
   const bool first = !list.empty() && list.front().name() == passes::DeadCode::kName;

@@ -121,7 +121,7 @@ ir::Schedule lower(const CompileOptions& options);
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options);
 // The pass that computes in options.precision, which is not f32.
 passes::LowerPrecision lower_precision(const CompileOptions& options);
-// With a context of the caller, which holds the passes' reports afterwards.
+// The same with a context of the caller, which holds the passes' reports afterwards.
 passes::PassContext pass_context(const CompileOptions& options);
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options,
                                          passes::PassContext& context);

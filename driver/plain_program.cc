@@ -49,7 +49,7 @@ class JoinFinder {
   }
 
  private:
-  // Whether it is given, or made by loops from what is given.
+  // Whether the storage is given, or made by loops from given ones.
   bool is_given(ir::StorageId s) {
     if (!s.valid()) return false;
     if (known_[s] != 0) return known_[s] == 1;
@@ -102,7 +102,7 @@ class JoinFinder {
 }  // namespace
 
 std::vector<split::ProductJoin> product_joins(ir::Schedule plain) {
-  // Without these a concatenation lies between the product and the loop.
+  // Without these passes a concatenation lies between the product and the loop.
   passes::DeadCode{}.run(plain);
   passes::ForwardCopies{}.run(plain);
   passes::ForwardParts{}.run(plain);

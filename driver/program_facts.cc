@@ -54,7 +54,7 @@ ProgramFacts read_facts(const std::string& dir) {
 }  // namespace
 
 ProgramFacts program_facts(const std::string& dir) {
-  (void)codegen::read_manifest(dir);  // refuses what is no program
+  (void)codegen::read_manifest(dir);  // throws if the folder has no program
   try {
     return read_facts(dir);
   } catch (const nlohmann::json::exception& error) {

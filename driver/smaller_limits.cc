@@ -6,7 +6,7 @@
 namespace braid {
 
 std::optional<std::int64_t> SmallerLimits::next(const LimitOutcome& last) {
-  // By what was not counted.
+  // The first guess leaves room for the bytes that the search does not count.
   if (std::exchange(first_, false)) wanted_ = limit_ - (last.uncounted > 0 ? last.uncounted : last.missing);
   if (!last.found) {
     forget(1, std::max(limit_, last.reached - 1));
@@ -17,7 +17,8 @@ std::optional<std::int64_t> SmallerLimits::next(const LimitOutcome& last) {
     forget(last.proved && last.counted > 0 ? last.counted : limit_, limit_);
   }
   if (unknown_.empty()) return std::nullopt;
-  // In turn the middle of the first range, which has the smallest plans, and of the largest one.
+  // Alternates between the middle of the first range, which has the smallest plans, and that of the largest
+  // range.
   const Range& range = std::exchange(largest_next_, !largest_next_)
                            ? *std::ranges::max_element(unknown_, {}, &Range::size)
                            : unknown_.front();

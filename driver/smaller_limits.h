@@ -43,7 +43,7 @@ class SmallerLimits {
   void forget(std::int64_t from, std::int64_t to);
 
   std::int64_t limit_;
-  std::int64_t wanted_ = 0;  // before all others, if it is not known
+  std::int64_t wanted_ = 0;  // the next limit, if its plan is unknown
   bool first_ = true;
   bool largest_next_ = false;
   std::vector<Range> unknown_;  // from small to large

@@ -188,7 +188,7 @@ class Chooser {
     return std::make_shared<const DeviceConfiguration>(std::move(*found));
   }
 
-  // Whether a program on so many ranks keeps the limit: the search's rows count less than what is planned.
+  // Whether a program on so many ranks keeps the limit: the search counts fewer bytes than are planned.
   bool fits(int ranks) const {
     CompileOptions options = options_;
     options.split.devices = 0;
@@ -200,13 +200,13 @@ class Chooser {
     chooser.any_ = true;
     try {
       chooser.search();
-    } catch (const ir::UserError&) {  // its sizes cannot be split so
+    } catch (const ir::UserError&) {  // the model's sizes cannot be split over so many ranks
       return false;
     }
     return chooser.best_.has_value();
   }
 
-  // Nothing was found within the limit.
+  // Throws BR0488 if a plan was refused because of the limit, with a number of ranks that would do, if any.
   void require_memory() {
     if (!over_limit_) return;
     std::string why;
@@ -260,7 +260,7 @@ class Chooser {
   }
 
   using Mesh = split::Mesh;
-  // Where a search looks, and whether it must split.
+  // The mesh of a search, and whether it must split.
   struct Where {
     Mesh mesh;
     bool obey = false;
@@ -321,7 +321,7 @@ class Chooser {
       try_meshes(lines, false);
       for (const Mesh& line : lines) on_several_axes(line.ranks());
     }
-    // As they were found, not as they were tried.
+    // Lists candidates in the order in which they were found, not tried.
     std::vector<int> order(report_.candidates.size());
     std::iota(order.begin(), order.end(), 0);
     const auto number = [&](int k) { return numbers_[static_cast<std::size_t>(k)]; };
@@ -622,13 +622,13 @@ class Chooser {
   std::vector<split::PricePoint> points_;  // the first with costs_
   std::optional<std::int64_t> limit_;      // bytes of a device
   std::optional<SplitPrograms> others_;
-  std::optional<std::int64_t> searched_limit_;  // to which the search keeps; less where its plans took more
-  std::optional<std::int64_t> chosen_limit_;    // to which the search of the chosen plan kept
+  std::optional<std::int64_t> searched_limit_;  // limit of the search; less than limit_ for smaller plans
+  std::optional<std::int64_t> chosen_limit_;    // limit of the search that found the chosen plan
   std::vector<std::vector<int>> priced_;        // SearchOptions, of the mesh on which smaller plans are tried
   bool any_ = false;                            // whether a first plan that fits is enough
   bool again_ = false;                          // whether a mesh is searched that was searched with obey
   bool over_limit_ = false;                     // whether some plan was refused because of it
-  std::vector<std::string> too_small_;          // what the meshes need of which no plan keeps it
+  std::vector<std::string> too_small_;          // bytes that a mesh needs on which no plan keeps the limit
   std::vector<int> numbers_;                    // of the candidates
   std::string keep_;                            // text of --keep
   std::shared_ptr<const DeviceConfiguration> annotated_;

@@ -56,8 +56,8 @@ struct SplitReport {
   int chosen = -1;
   std::vector<SplitMesh> meshes;
   bool several_axes = false;  // whether meshes of several axes were searched
-  // Lower bounds on the step over every plan on the meshes that were searched: load_bound from the loads
-  // alone, order_bound over every order of a program whose collectives are whole. 0: no bound.
+  // Lower bounds on the step over every plan on the meshes that were searched. load_bound follows from the
+  // loads alone. order_bound holds in every order of a program whose collectives are whole. 0: no bound.
   analysis::Time load_bound, order_bound;
   // With SplitOptions::explain and `devices`: pipelines of all numbers of stages that divide these. Not
   // generated.
@@ -74,8 +74,8 @@ struct SplitReport {
   // The shortest simulated one on so many ranks; Time::max(): none.
   analysis::Time fastest(int ranks) const;
   // Returns the step time beyond which another candidate on so many ranks changes nothing: neither the choice
-  // nor the runner-up. With `more_axes` it does not change either whether meshes of more axes are tried; they
-  // are tried if one candidate is faster than all before. nullopt: any candidate changes something.
+  // nor the runner-up. With `more_axes` it also does not change whether meshes of more axes are tried. They
+  // are tried if a candidate is faster than all before. nullopt: any candidate changes something.
   std::optional<analysis::Time> useful(int ranks, bool more_axes) const;
   // The simulated times are those of a sum of steps.
   bool several_sizes() const {

@@ -14,7 +14,7 @@ using namespace analysis;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// Where the time of one rank went.
+// The parts of one rank's time.
 struct Sums {
   Time kernels, calls, transfer, skew;
 };

@@ -109,7 +109,7 @@ class Finder {
     return waits_only ? limit_of_wait(c) : limit_of_start(c);
   }
 
-  // Given better places: what keeps the collective from all of them, if anything.
+  // Given better places, returns the reason that keeps the collective from all of them, if there is one.
   Limit limit_by(const std::vector<Place>& up, const std::vector<Place>& down, bool neither) const {
     const auto better = [](const Place& a, const Place& b) {
       return std::pair(a.over, a.makespan) < std::pair(b.over, b.makespan);

@@ -2,8 +2,8 @@
 //
 // A pass states what it moves and what it must keep (Freedom), never why it stopped. The reasons are found in
 // the order that it made, in one way for all passes, and each is a claim that can be checked with the
-// simulator. One collective moves at a time while all other nodes keep their order: its start goes up with
-// the nodes that it needs and that take no time; its wait goes down with the nodes that need it and take no
+// simulator. One collective moves at a time while all other nodes keep their order. Its start goes up with
+// the nodes that it needs and that take no time. Its wait goes down with the nodes that need it and take no
 // time.
 //
 //   none      a place exists that keeps the caps and makes the program faster; `where` names the best

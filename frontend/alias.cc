@@ -179,7 +179,7 @@ void add_alias(ir::Schedule& schedule, const std::string& output, const std::str
     return node.kind == ir::ScheduleNode::Kind::single && copies_onto_itself(graph, graph[node.op]) &&
            writes(node);
   };
-  // If nothing is added to what was given, its copy is what writes the output.
+  // Copies of elements onto themselves are dropped, unless no other node writes the output.
   if (std::any_of(schedule.nodes.begin(), schedule.nodes.end(),
                   [&](const ir::ScheduleNode& node) { return writes(node) && !copies(node); }))
     std::erase_if(schedule.nodes, copies);

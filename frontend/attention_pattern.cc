@@ -39,7 +39,7 @@ class Recogniser {
     if (!read_scores() || !read_weights()) return std::nullopt;
     OpContext c = g_.context(last);
     AttentionOperands a;
-    // As a softmax and a product say, whose guard replaces the NaN of whole rows.
+    // A softmax and a product give NaN for rows that have no softmax; a guard replaces these NaN by 0.
     a.undefined = p_.guards.empty() ? ir::UndefinedRows::nan : ir::UndefinedRows::zero;
     std::optional<Operand> query = operand(c, first.input(0), {0, 1, 2, 3}, true),
                            key = operand(c, first.input(1), {0, 1, 3, 2}, true),
@@ -214,7 +214,7 @@ class Recogniser {
       if (is(*n, "Identity")) {
         name = n->input(0);
       } else if (is(*n, "Cast")) {
-        // Only from a narrower type: the other way, the cast decides what is computed with.
+        // Only a cast from a narrower type: the other way, the cast decides the precision of the computation.
         DType from;
         if (!type_of(n->input(0), from) || size_of(from) >= size_of(type)) break;
         name = n->input(0);
@@ -326,7 +326,7 @@ class Recogniser {
       a.adds_fill = masks_[0].adds_fill;
       return true;
     }
-    // Several are added up. One that replaces a score would hide what is added before it only.
+    // Several masks are added up. A mask that replaces a score hides only the masks that are added before it.
     std::optional<TensorBox> sum;
     const DType type = compute_type(type_);
     for (const Mask& mask : masks_) {

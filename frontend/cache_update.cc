@@ -24,7 +24,7 @@ struct Update {
   ValueId distance;   // of a position from the first new one
   ValueId first;      // the position of that one
   bool ring = false;
-  bool grows = false;  // positions behind the new rows, and those that the old cache does not have, are 0
+  bool grows = false;  // positions after the new rows, and those that the old cache does not have, are 0
   ir::BufferId old;    // the cache before
   ir::TensorRef rows;  // the new rows
 };

@@ -4,7 +4,7 @@
 //
 //   present[b, p] = where(0 <= p - f[b] && p - f[b] < n, rows[b, p - f[b]], past[b, p])   a loop over all p
 //
-//   f = pointwise [b] {...}   present = extern "write_rows" reads(past, rows, f)   (runtime/host/write_rows.h)
+//   f = pointwise [b] {...}   present = extern "write_rows" reads(past, rows, f)  (runtime/host/write_rows.h)
 //
 // `f` is checked to be at most the number of positions minus n, or p - f is taken modulo that number (a
 // ring). If the cache grows, past is read where p < f and p < its size, and elements that are neither there

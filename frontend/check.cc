@@ -84,7 +84,7 @@ void check_with_onnx(const Model& model) {
     for (const onnx::OperatorSetIdProto& import : model.proto.opset_import())
       imports[import.domain()] = static_cast<int>(import.version());
     context.set_opset_imports(imports);
-    // Where external data of tensors in attributes lie.
+    // The folder of the external data of tensors in attributes.
     context.set_model_dir(std::filesystem::path(model.path).parent_path().string());
     const checker::LexicalScopeContext scope;
     checker::check_graph(declared(model), context, scope);

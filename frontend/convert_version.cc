@@ -59,7 +59,7 @@ class Converter {
  public:
   Converter(Model& model, int opset) : model_(model), opset_(opset) {}
 
-  // By the rules that need no sizes of operands, also in bodies.
+  // Converts by the rules that need no sizes of operands, also in bodies.
   void convert(onnx::GraphProto& graph) {
     google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
     nodes.Swap(graph.mutable_node());

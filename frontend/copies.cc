@@ -116,10 +116,10 @@ class Copies {
 
   onnx::GraphProto& graph_;
   const std::set<std::string>& keep_;
-  const std::set<std::string> no_plan_speaks_of_;               // of what is in bodies
+  const std::set<std::string> no_plan_speaks_of_;  // `keep` of bodies: no plan names their values
   std::unordered_set<std::string> outputs_, computed_, inner_;  // of the graph, by its nodes, in bodies
   std::unordered_map<std::string, const onnx::TypeProto*> declared_;
-  std::unordered_map<std::string, std::string> names_;  // by a name that goes: what takes its place
+  std::unordered_map<std::string, std::string> names_;  // from a name that goes to the name that replaces it
 };
 
 }  // namespace

@@ -16,9 +16,9 @@ std::set<std::string> annotated_names(const onnx::GraphProto& graph);
 // that was copied. If the copy is an output of the graph, the node that computes the value computes the
 // output. Names in `keep` stay.
 //
-// An Identity stays if it is annotated, if it returns an input, a weight, a value of the graph around or
-// another output, or if a body defines one of its names. It also stays if the value that goes is declared
-// with a type that the other one is not declared with.
+// An Identity stays if it is annotated or if a body defines one of its names. It stays if it returns an
+// input, a weight, a value of the graph around or another output. It also stays if the value that goes is
+// declared with a type that the other one is not declared with.
 //
 // Returns the names that the graph no longer has, without those of bodies. The model must have passed ONNX's
 // checker, and its functions must be inlined.

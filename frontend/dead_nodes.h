@@ -13,8 +13,8 @@ namespace braid::frontend {
 // How often each value of a graph is read, also by the bodies of its nodes; graph outputs count once.
 using Uses = std::unordered_map<std::string, int>;
 
-// Returns which nodes of the graph an output or an effect (OpSpec::effect) depends on, and counts in `uses`
-// the readers of the values that they read, graph outputs included.
+// Returns which nodes of the graph an output or an effect (OpSpec::effect) depends on. Counts in `uses` the
+// readers of the values that they read, graph outputs included.
 std::vector<bool> live_nodes(const onnx::GraphProto& graph, const Opsets& opsets, Uses& uses);
 
 // Drops all other nodes of the model's graph and of bodies in it. Calls of the model's functions stay if one

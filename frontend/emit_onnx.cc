@@ -20,7 +20,7 @@ namespace {
 
 // ONNX: offsets should be multiples of the page size, so that readers can map the file.
 constexpr std::int64_t kPage = 4096;
-// Protobuf's limit is 2 GiB; what small weights leave of it is for nodes.
+// Protobuf's limit is 2 GiB; the rest, after small weights, is for nodes.
 constexpr std::int64_t kMostInlined = std::int64_t{1} << 30;
 constexpr char kZeros[kPage] = {};
 
@@ -169,7 +169,7 @@ class Emission {
   int ranks_;
   const EmitOnnxOptions& options_;
   const WriteParts& write_;
-  std::vector<Weight> shared_, own_;  // in one file for all ranks; with each rank
+  std::vector<Weight> shared_, own_;  // shared_: in one file for all ranks; own_: in a file of each rank
 };
 
 }  // namespace
@@ -234,7 +234,7 @@ void emit_onnx(const std::string& path, const ImportOptions& options, const Emit
   // ONNX Runtime's collectives have few types.
   const ElementTypes types = emit.form == CollectiveForm::microsoft ? element_types(rank) : ElementTypes();
   Model& model = rank.model;
-  drop_dead_nodes(model, rank.opsets);  // such as shapes of what is cut, whose readers have parts now
+  drop_dead_nodes(model, rank.opsets);  // e.g. shapes of values that are cut, whose readers have parts now
   rewrite_collectives(model, rank.opsets, types, options.ranks, emit.form);
   undeclare(model);
   clear_annotations(model);

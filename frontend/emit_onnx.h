@@ -18,7 +18,8 @@
 
 namespace braid::frontend {
 
-// The operators by which an emitted model communicates: "ai.braid", "com.microsoft", "DistCollective" (collective_forms.h).
+// The operators by which an emitted model communicates: "ai.braid", "com.microsoft", "DistCollective"
+// (collective_forms.h).
 enum class CollectiveForm : std::uint8_t { braid, microsoft, dist };
 const char* to_string(CollectiveForm form);
 // By those names; nullopt for others.

@@ -135,7 +135,8 @@ struct Plain {
         so_far = lower_graph(local.model, local.opsets,
                              {.dims = local.dims, .ranks = splitter.ranks(), .facts = &own});
       local.model = splitter.next(local.model, local.opsets, first ? facts : own);
-      // Those that return what an axis has converted; a model that is read again has none either.
+      // Removes the Identity nodes that return values which an axis has converted, since a model that is read
+      // again has none either.
       if (splitter.done()) leave_out_copies(*local.model.proto.mutable_graph(), {});
       local.opsets = check_versions(local.model);
       check_with_onnx(local.model);
@@ -160,7 +161,7 @@ void check_ranks(const std::string& path, const ImportOptions& options) {
 struct PlainModel::State {
   std::string path;
   ImportOptions options;
-  std::set<std::string> bound, named;  // inputs; what plans speak of
+  std::set<std::string> bound, named;  // bound: inputs; named: values that plans name
   std::optional<Ready> ready;
   std::unique_ptr<Plain> plain;
 

@@ -46,7 +46,8 @@ struct ImportOptions {
   // Called once by import_model with a note about parts of the model that are ignored without a split:
   // annotations for several devices.
   std::function<void(const std::string& text)> note;
-  // Splits a plain model over the ranks (frontend/sharding/split.h); null: the model is one of those ranks as it is.
+  // Splits a plain model over the ranks (frontend/sharding/split.h); null: the model is one of those ranks as
+  // it is.
   std::shared_ptr<const sharding::SplitRequest> split;
 };
 

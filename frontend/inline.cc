@@ -248,7 +248,8 @@ class Inliner {
 
   using AttributeMap = std::unordered_map<std::string, const onnx::AttributeProto*>;
 
-  // Replaces references to the function's attributes by those of the call, and drops those that the call lacks.
+  // Replaces references to the function's attributes by those of the call, and drops those that the call
+  // lacks.
   static void bind_attributes(onnx::NodeProto& node, const AttributeMap& attributes) {
     google::protobuf::RepeatedPtrField<onnx::AttributeProto> bound;
     for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
@@ -263,7 +264,8 @@ class Inliner {
     node.mutable_attribute()->Swap(&bound);
   }
 
-  // A graph inside a function's node reads the function's values by name; values that it defines get new names.
+  // A graph inside a function's node reads the function's values by name; values that it defines get new
+  // names.
   void rename_branch(onnx::GraphProto& branch, const std::string& prefix,
                      std::unordered_map<std::string, std::string> renamed, const AttributeMap& attributes) {
     const auto define = [&](std::string* name) {

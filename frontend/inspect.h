@@ -37,7 +37,7 @@ struct ModelFacts {
   std::vector<Operator> operators;  // the most frequent first
   std::vector<Unsupported> unsupported;
   std::int64_t weights = 0, weight_bytes = 0;
-  // An error for which the model is refused besides.
+  // Another error, for which the model is refused.
   std::optional<ir::UserError> refused;
 };
 

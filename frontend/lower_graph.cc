@@ -199,8 +199,8 @@ class GraphLowering {
     }
   }
 
-  // Attention that is spelled out becomes one operation; if it turns out to be something else, its nodes are lowered one by
-  // one.
+  // Attention that is spelled out becomes one operation; if it turns out to be something else, its nodes are
+  // lowered one by one.
   void lower_attention(const AttentionPattern& pattern) {
     const auto& nodes = model_.proto.graph().node();
     const onnx::NodeProto& result = nodes[pattern.result];
@@ -483,7 +483,8 @@ class GraphLowering {
     checked_bytes(largest, value.dtype, location_of(model_.path, node), value.name);
   }
 
-  // If the model's declaration differs from the actual value, the model is wrong. A size that depends on dimensions becomes a guard.
+  // If the model's declaration differs from the actual value, the model is wrong. A size that depends on
+  // dimensions becomes a guard.
   void compare_with_declaration(const onnx::NodeProto& node, const Value& value) {
     const auto found = declared_.find(value.name);
     if (found == declared_.end()) return;
@@ -527,7 +528,7 @@ class GraphLowering {
   std::unordered_map<std::string, int> producers_;
   Values values_;
   std::vector<UnsupportedOperator> unsupported_;
-  std::unordered_set<std::string> unknown_;  // results of these, and what is computed from them
+  std::unordered_set<std::string> unknown_;  // results of these, and values computed from them
   std::int64_t unrolled_nodes_ = 0;
 };
 

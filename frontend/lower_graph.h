@@ -1,4 +1,5 @@
-// Lowers a normalised model node by node. This is also how types and sizes are inferred: there is no other inference.
+// Lowers a normalised model node by node. This is also how types and sizes are inferred: there is no other
+// inference.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@
 
 namespace braid::frontend {
 
-// The facts that lowering finds about the values of a model's own graph. The expressions belong to the schedule that lower_graph returned
-// with them.
+// The facts that lowering finds about the values of a model's own graph. The expressions belong to the
+// schedule that lower_graph returned with them.
 struct ValueFacts {
   ir::DType dtype = ir::DType::f32;
   std::vector<ir::Expr> sizes;

@@ -1,13 +1,14 @@
 // Finds attention that is spelled out, as exporters write it: MatMul, scales, masks, Softmax, MatMul.
 //
-//   scores = MatMul(q, transposed k)                Identity, Cast, Mul, Div, Add, Where, a softcap in any order
+//   scores = MatMul(q, transposed k)                Identity, Cast, Mul, Div, Add, Where, a softcap, in any
+//                                                   order
 //   weights = Softmax(scores) along the last axis   Identity, Cast, Dropout, a Where as a guard for rows
 //                                                   without a key
 //   y = MatMul(weights, v)
 //
 // By structure alone: names, the order of nodes, and that of commuting operands do not matter. Everything
-// between the two products must have no other reader. This part only follows edges; whether sizes, types and
-// constants suit is known when the last node is lowered (attention_pattern.h), so until then the nodes in
+// between the two products must have no other reader. This part only follows edges. Whether sizes, types and
+// constants suit is known when the last node is lowered (attention_pattern.h); until then the nodes in
 // between are held back.
 #pragma once
 

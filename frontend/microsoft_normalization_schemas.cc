@@ -83,7 +83,8 @@ void register_activations() {
   RegisterSchema(activation("BiasSplitGelu").Input(1, "bias", "(hidden size)", "T"));
 }
 
-// ONNX Runtime's optimiser writes LayerNormalization into models of any operator set; ONNX defines it from 17 on.
+// ONNX Runtime's optimiser writes LayerNormalization into models of any operator set; ONNX defines it from 17
+// on.
 void register_old_layer_normalization() {
   OpSchema schema("LayerNormalization", __FILE__, __LINE__);
   schema.SetDomain(onnx::ONNX_DOMAIN).SinceVersion(1);

@@ -38,12 +38,13 @@ class OpContext {
   ir::TensorBox input(int k) { return box_of(value(k), lowering_); }
   ir::DType dtype(int k) { return value(k).dtype; }
   const std::vector<ir::Expr>& sizes(int k) { return value(k).sizes; }
-  // Along one axis; a negative one counts from the last, which is -1. UserError BR0114 if input k has no such axis.
+  // Returns the size along one axis; a negative axis counts from the last, which is -1. Throws BR0114 if
+  // input k has no such axis.
   const ir::Expr& size(int k, int axis);
   int rank(int k) { return static_cast<int>(sizes(k).size()); }
 
-  // Integers that must be known at compile time and equal on all ranks, as expressions over dimensions. `what` names them in
-  // the error.
+  // Returns integers that must be known at compile time and equal on all ranks, as expressions over
+  // dimensions. `what` names them in the error.
   std::vector<ir::Expr> shape_values(int k, const char* what);
   // The same, but they may depend on the rank's coordinates: positions, of which no size follows.
   std::vector<ir::Expr> positions(int k, const char* what);
@@ -94,8 +95,8 @@ class OpContext {
   const std::vector<std::optional<Value>>& values() const { return values_; }
 
   [[noreturn]] void fail(int code, std::string message, std::string hint = {}) const;
-  // Refuses the node because the values of input k are known only at run time. If the caller has offered values
-  // for the graph inputs behind it (ImportOptions::bindable), the import starts again with these.
+  // Refuses the node because the values of input k are known only at run time. If the caller has offered
+  // values for the graph inputs behind it (ImportOptions::bindable), the import starts again with these.
   [[noreturn]] void fail_unknown(int k, int code, std::string message, std::string hint = {});
 
  private:

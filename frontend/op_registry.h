@@ -56,12 +56,12 @@ struct OpSpec {
   int last_version;
   TypeSet types;  // of input 0
   LowerFn lower;
-  Work work;            // what it computes (work.h)
+  Work work;            // kind and cost of the computation (work.h)
   bool effect = false;  // communicates: lowered even if its outputs are unused
 };
 
-// The newest supported operator set of ONNX's own domain, and the oldest one whose definitions are lowered: older
-// models are converted to it (convert_version.h).
+// The newest supported operator set of ONNX's own domain, and the oldest one whose definitions are lowered:
+// older models are converted to it (convert_version.h).
 inline constexpr int kNewestOpset = 28;
 inline constexpr int kOldestOpset = 7;
 

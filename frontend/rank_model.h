@@ -18,11 +18,12 @@ struct RankModel {
   int ranks;
 };
 
-// Loaded, checked, normalised and, if the options ask for it, split: one graph for all ranks, weights with one entry per rank
-// where they differ. Options that concern lowering are ignored. UserErrors of import_model up to there.
+// Loads, checks, normalises and, if the options ask for it, splits a model. The result is one graph for all
+// ranks; weights have one entry per rank where they differ. Options that concern lowering are ignored. Throws
+// the UserErrors of import_model up to there.
 RankModel rank_model(const std::string& path, const ImportOptions& options);
 
-// The facts of all values that are computed, by name. The model is lowered for it.
+// Returns the element types of all tensors that are computed, by name. Lowers the model for it.
 using ElementTypes = std::unordered_map<std::string, ir::DType>;
 ElementTypes element_types(const RankModel& model);
 

@@ -67,8 +67,8 @@ TensorBox less(ir::Lowering& l, const TensorBox& a, const TensorBox& b) {
 
 namespace {
 
-// Calls `build`, which lowers all that may run. Its errors say that they may be none if input k were a constant: a branch that
-// is not taken is not lowered, and a known number of iterations is.
+// Calls `build`, which lowers all bodies that may run. Turns its errors into ValueNeeded for input k: with a
+// constant there, a branch that is not taken is not lowered, and a known number of iterations is.
 template <class F>
 auto or_needs(OpContext& c, int k, const F& build) {
   try {
@@ -137,14 +137,14 @@ TensorBox from_the_end(ir::Lowering& l, const ir::Expr& count, const TensorBox& 
   });
 }
 
-// Runs `run`, with the number of the iteration and what is carried, as long as `condition` and the one that it returns hold, and at
-// most `count` times if that is valid().
+// Runs `run` with the number of the iteration and the carried values. Repeats it while `condition` and the
+// condition that it returns hold, at most `count` times if that is valid().
 std::vector<Value> iterate(
     ir::Lowering& l, TensorBox condition, const TensorBox& count, std::vector<TensorBox> initial,
     const std::function<ir::Lowering::Run(const TensorBox&, std::span<const TensorBox>)>& run) {
   if (count.valid()) condition = both(l, condition, less(l, l.scalar(DType::i64, 0), count));
   const std::size_t states = initial.size();
-  initial.push_back(l.scalar(DType::i64, 0));  // the iteration is carried along behind the states
+  initial.push_back(l.scalar(DType::i64, 0));  // the iteration is carried after the states
   std::vector<TensorBox> last =
       l.repeat_while(condition, initial, [&](const std::vector<TensorBox>& carried) {
         const TensorBox& iteration = carried.back();

@@ -159,8 +159,8 @@ void register_simplified_layer_normalization() {
   RegisterSchema(std::move(schema));
 }
 
-// ONNX marks version 18 as deprecated since version 21 gives scale and bias one number per channel instead of per
-// group. Models of operator sets 18 to 20 have it all the same, and other runtimes accept them.
+// ONNX marks version 18 as deprecated since version 21 gives scale and bias one number per channel instead of
+// per group. Models of operator sets 18 to 20 have it all the same, and other runtimes accept them.
 void restore_group_normalization() {
   const char* name = "GroupNormalization";
   constexpr int kVersion = 18;

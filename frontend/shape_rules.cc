@@ -63,7 +63,8 @@ std::vector<Expr> reshaped(const std::vector<Expr>& sizes, std::vector<Expr> tar
 
 namespace {
 
-// "To the end" is often written as the largest or smallest integer; arithmetic on sizes must not overflow with it.
+// "To the end" is often written as the largest or smallest integer; arithmetic on sizes must not overflow
+// with it.
 Expr tamed(Expr e) {
   if (!e.is_constant()) return e;
   constexpr std::int64_t kFar = std::int64_t{1} << 60;
@@ -95,8 +96,8 @@ Expr from_start(Expr position, Expr size) {
 
 namespace {
 
-// A step that is not taken is 1: products of the steps of several slices stay below the sizes. Without elements there is nothing before
-// the first one.
+// A step that is never taken becomes 1, so products of the steps of several slices stay below the sizes.
+// `first` is clamped to 0 for ranges without elements, which have no position before the first one.
 Range stepped(Expr first, Expr count, std::int64_t step) {
   if (ir::bounds(first).min < 0) first = ir::max(first, 0);
   return {first, count, ir::bounds(count).max <= 1 ? 1 : step};

@@ -145,7 +145,7 @@ std::optional<Expr> divide(const std::vector<Expr>& v) {
           ir::bounds(v[1]).min > 0 ? ir::divide_exactly(v[0], v[1]) : std::nullopt)
     return exact;
   if (ir::bounds(v[1]).min <= 0) return std::nullopt;
-  // Truncation rounds down what is not negative, and up what is not positive.
+  // Truncation rounds non-negative numbers down, and non-positive ones up.
   if (ir::provably_non_negative(v[0])) return ir::floor_div(v[0], v[1]);
   return ir::floor_div(ir::max(v[0], 0), v[1]) - ir::floor_div(ir::max(-v[0], 0), v[1]);
 }
@@ -260,7 +260,7 @@ Result concat(OpContext& c) {
     // A tensor joined with itself doubles with every node.
     if (count(sizes) > kMaxElements) return std::nullopt;
   }
-  // Rows are what lies between two steps along the axes before this one.
+  // A row is the run of elements between two steps along the axes before this one.
   std::int64_t rows = 1;
   for (std::size_t k = 0; k < axis; ++k) rows *= sizes[k];
   std::vector<Expr> values;
@@ -562,8 +562,8 @@ std::optional<ShapeValues> shape_values(OpContext& context) {
   try {
     result = rule->second.apply(context);
   } catch (const ir::UserError& error) {
-    // Sizes do not wrap around and are short; other integers, which look the same (bounds of a clip, masks), may
-    // be anything and are left to the running program.
+    // Sizes do not wrap around and are short; other integers, which look the same (bounds of a clip, masks),
+    // may be anything and are left to the running program.
     if (error.code() != errors::kSizeOverflow && error.code() != errors::kSizeTooLong) throw;
     return std::nullopt;
   }

@@ -1,9 +1,9 @@
-// Follows small float tensors that are computed from sizes, as fractions: models write ceil(size / 2) as Cast, Div, Ceil and
-// Cast back to integers, which are then the sizes of a Resize or a Pad.
+// Follows small float tensors that are computed from sizes, as fractions. Models write ceil(size / 2) as
+// Cast, Div, Ceil and Cast back to integers, which are then the sizes of a Resize or a Pad.
 //
-// A fraction is only followed where floating-point arithmetic gives the same sizes. A numerator below 2^24 (2^53 for f64) over a
-// power of two is exact; over another divisor it is rounded, but so little that its floor, its ceiling and its integral part
-// are those of the fraction.
+// A fraction is only followed where floating-point arithmetic gives the same sizes. A numerator below 2^24
+// (2^53 for f64) over a power of two is exact. Over another divisor it is rounded, but so little that floor,
+// ceiling and integral part are those of the fraction.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ namespace braid::frontend {
 // The elements of a float constant, or of a tensor that was computed from sizes.
 std::optional<Fractions> fractions_of(Value& value);
 
-// The elements of the node's first output. nullopt if the operator is not one with which models compute sizes, an input is
-// unknown, or all are constants. The tensor is computed as any other, too.
+// Returns the elements of the node's first output. nullopt if models do not compute sizes with the operator,
+// an input is unknown, or all are constants. The tensor is computed as any other, too.
 std::optional<Fractions> size_fractions(OpContext& context);
 
 // fraction rounded up, or towards zero (nullopt if its sign is unknown).

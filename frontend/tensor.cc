@@ -229,7 +229,8 @@ std::int64_t checked_bytes(const std::vector<std::int64_t>& sizes, DType dtype, 
 
 namespace {
 
-// Bytes that ONNX stores for so many elements: types below one byte are packed, the first element in the low bits.
+// Returns the bytes that ONNX stores for so many elements: types below one byte are packed, the first element
+// in the low bits.
 std::int64_t stored_bytes(std::int64_t elements, DType dtype) {
   const int bits = ir::bits_of(dtype);
   if (!is_storage(dtype) || bits == 8) return elements * ir::size_of(dtype);

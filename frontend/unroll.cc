@@ -103,7 +103,8 @@ class Unroller {
                         body_.input_size(), body_.output_size(), states));
   }
 
-  // A copy of the body per iteration. Nothing if their number is not known, or too large, unless it is `required`.
+  // Copies the body once per iteration. nullopt if the number of iterations is not known or too large, unless
+  // it is `required`.
   std::optional<std::vector<Value>> copied(bool required) {
     const int states = std::max(node_.input_size() - 2, 0);
     if (!required && c_.has_input(0) && !known_count(c_.value(0))) return std::nullopt;
@@ -142,7 +143,8 @@ class Unroller {
   Value& result(int k) { return lowering_.value(body_.output(k).name()); }
   TensorBox box(int k) { return box_of(result(k), l()); }
 
-  // A result that the next iteration reads. It is computed here: bodies of several iterations must not grow into one.
+  // Returns a result that the next iteration reads. It is realised here, so that bodies of several iterations
+  // do not grow into one.
   Value carried_on(int k) {
     Value value = result(k);
     if (value.box.valid() && !value.elements && !value.constant) value.box = l().realize(value.box);
@@ -167,8 +169,8 @@ class Unroller {
             "every iteration becomes a part of the program");
   }
 
-  // How often a loop with joined results runs, if only its trip count decides it; nothing if it has none, or a condition that may
-  // end it.
+  // Returns how often a loop with joined results runs, if only its trip count decides it; nullopt if it has
+  // none, or a condition that may end it.
   std::optional<Expr> joined_count() {
     if (!c_.has_input(0)) return std::nullopt;
     if (c_.has_input(1) && known_condition(c_.value(1)) != true) return std::nullopt;
@@ -177,7 +179,8 @@ class Unroller {
     return ir::max(count[0], 0);
   }
 
-  // Copies of the body compute what depends on the iteration while compiling, and may communicate.
+  // Copies of the body compute at compile time all values that depend only on the iteration, and may
+  // communicate.
   bool worth_copying(const Expr& count) const {
     if (!count.is_constant() || count.is_constant(0)) return false;
     return count.constant() <= kMaxIterations &&
@@ -222,7 +225,7 @@ class Unroller {
     return (*given)[k];
   }
 
-  // One sequence: the final states, then what the scanned results join to.
+  // Scans one sequence: returns the final states, then the joined results.
   std::vector<Value> scan_one(int states, const std::vector<TensorBox>& given) {
     const bool old = c_.version() < 9;
     std::vector<Value> carried;

@@ -1,5 +1,5 @@
-// Loop and Scan: as many copies of the body as there are iterations if their number is known while compiling and not too large.
-// Otherwise the program repeats the body (regions.h).
+// Loop and Scan become as many copies of the body as there are iterations, if their number is known at
+// compile time and not too large. Otherwise the program repeats the body (regions.h).
 #pragma once
 
 #include <functional>
@@ -15,11 +15,12 @@ class GraphProto;
 
 namespace braid::frontend {
 
-// More copies make programs that take too long to compile: iterations of one loop, nodes of all loops of a model.
+// Limits on the iterations of one loop and on the nodes of all loops of a model. Programs with more copies
+// take too long to compile.
 inline constexpr std::int64_t kMaxIterations = 1024;
 inline constexpr std::int64_t kMaxUnrolledNodes = 20000;
 
-// What unrolling needs of the lowering of the graph around the loop.
+// Access to the lowering of the graph around the loop.
 struct BodyLowering {
   // Lowers the nodes of a body, whose inputs are defined. BR0119 after too many nodes.
   std::function<void(const onnx::GraphProto&)> lower;
@@ -27,8 +28,8 @@ struct BodyLowering {
   std::function<Value&(const std::string&)> value;
 };
 
-// The values of the node's outputs, without names; nullopt if it is neither Loop nor Scan. BR0116 if results are to be joined, and
-// the number of iterations follows from no sizes.
+// Returns the node's outputs, without names; nullopt if it is neither Loop nor Scan. Throws BR0116 if results
+// are to be joined and the number of iterations does not follow from sizes.
 std::optional<std::vector<Value>> unrolled(const onnx::NodeProto& node, OpContext& c,
                                            const BodyLowering& body);
 

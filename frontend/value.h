@@ -1,4 +1,4 @@
-// What is known about one ONNX value while its graph is lowered.
+// The facts about one ONNX value while its graph is lowered.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,8 @@ struct Fractions {
   std::vector<Fraction> values;  // row-major
 };
 
-// Constant numbers of 2, 4 or 8 bits, and what DequantizeLinear makes an f32 matrix of them with: products may take them packed.
+// Constant numbers of 2, 4 or 8 bits, with the scale and zero point by which DequantizeLinear makes an f32
+// matrix of them. Products may take them packed.
 struct QuantisedMatrix {
   Tensor x, scale;
   std::optional<Tensor> zero;
@@ -45,23 +46,23 @@ struct Value {
   ir::DType dtype = ir::DType::f32;
   std::vector<ir::Expr> sizes;
   std::optional<Tensor> constant;  // bytes known at compile time
-  std::optional<Elements>
-      elements;  // integers known at compile time, possibly as expressions, also over the rank's coordinates
+  // Integers known at compile time, possibly as expressions, also over the rank's coordinates.
+  std::optional<Elements> elements;
   std::optional<Progression> progression;  // the integers of a constant that differs between ranks
   std::optional<Fractions> fractions;      // floats computed from sizes, beside the tensor itself
   ir::TensorBox box;                       // made on first use
   std::vector<ir::TensorBox> columns;      // if known: the parts of size 1 along the last axis that it joins
-  std::optional<QuantisedMatrix> quantised;  // what the matrix is made of, beside the matrix itself
+  std::optional<QuantisedMatrix> quantised;  // the constants that make the matrix, beside the matrix itself
   int uses = 0;                              // nodes that read it, and graph outputs
 
-  // A sequence has elements instead of a type and sizes, an empty optional nothing at all; an optional that holds
-  // a value is this value.
+  // A sequence has elements instead of a type and sizes, an empty optional nothing at all; an optional that
+  // holds a value is this value.
   std::optional<std::vector<Value>> sequence;
   bool empty_optional = false;
 };
 
-// The elements of an integer or bool tensor with at most kMaxElements, if they are equal on all ranks or follow from the rank's
-// coordinates. Computed once.
+// Returns the elements of an integer or bool tensor with at most kMaxElements, if they are equal on all ranks
+// or follow from the rank's coordinates. Computed once.
 const std::optional<Elements>& elements_of(Value& value);
 
 // The tensor itself: constants and elements become tensors of the graph here. Single values are inlined.

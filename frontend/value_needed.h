@@ -8,8 +8,8 @@
 
 namespace braid::frontend {
 
-// A UserError that also names the value, so that the import can start again with the inputs behind it bound to
-// constants (ImportOptions::bindable).
+// A UserError that also names the value, so that the import can start again with the inputs behind it bound
+// to constants (ImportOptions::bindable).
 class ValueNeeded final : public ir::UserError {
  public:
   ValueNeeded(int code, ir::Location at, std::string message, std::string hint, std::string value)

@@ -57,7 +57,7 @@ double variadic_flops(const WorkNode& node, const Work& work) {
 
 // ---- products
 
-// FusedMatMul may move the first axis of an operand before its last one, and then both last ones change places.
+// FusedMatMul may move the first axis of an operand before its last one and then swap the last two.
 double product_flops(const WorkNode& node, const Work& work) {
   const WorkOperand& a = node.input(work.a);
   int inner = -1;
@@ -128,7 +128,8 @@ Equation equation_of(const WorkNode& node) {
 
 }  // namespace
 
-// Operands are taken from left to right: each pair is one product over the letters that both have and nobody needs later.
+// Operands are taken from left to right: each pair is one product over the letters that both have and that
+// neither a later operand nor the result needs.
 double einsum_flops(const WorkNode& node, const Work&) {
   const Equation equation = equation_of(node);
   if (equation.terms.empty()) return 0;
@@ -251,7 +252,7 @@ double attention_flops(const WorkNode& node, const Work& work) {
   double pairs = queries * keys;
   const bool causal =
       inputs.causal != nullptr && node.int_attribute(inputs.causal, inputs.causal_unless_said ? 1 : 0) != 0;
-  // Where a cache has room, its fill decides at run time what is seen.
+  // If the cache has room, its fill decides at run time which keys are seen.
   const bool grows = !past.present || keys >= own + cached(past);
   const double first = past.present ? keys - own : 0;
   if (causal && grows) {
@@ -436,7 +437,8 @@ double sampled_column_bytes(const WorkNode& node, const Work& work) {
   return 2 * kFloat * sampled_columns(node, work);
 }
 
-// Queries, keys and values that are the columns of one product are divided first; what a cache becomes is read again.
+// Queries, keys and values that are the columns of one product are divided first. The new contents of a cache
+// are read again.
 double attention_bytes(const WorkNode& node, const Work& work) {
   const WorkOperand& query = node.input(work.a);
   double elements = node.output(1).elements() + node.output(2).elements();

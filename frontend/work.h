@@ -1,12 +1,14 @@
-// The work of an operator: a column of its row (op_registry.h). The cost of a node of a split, whether it becomes a kernel of its own and
-// which of its inputs are multiplied follow from it (split/work.h), so nothing is read off an operator's name.
+// The work of an operator: a column of its row (op_registry.h). It determines the cost of a node of a split,
+// whether the node becomes a kernel of its own and which of its inputs are multiplied (split/work.h). So
+// nothing is read off an operator's name.
 //
 //   {"", "Conv", 1, kNewestOpset, kFloats, lower_convolution<false>, work::convolution(0, 1)},
 //   {"", "QLinearConv", 10, kNewestOpset, kQuantisedBytes, lower_qlinear_conv, work::convolution(0, 3)},
 //   {"", "Erf", 9, kNewestOpset, kFloats, lower<OpCode::erf>, work::pointwise(10)},
 //
-// Flops are counted as the lowered loops are (analysis/costs/roofline.h): one per instruction of ir/op_table.h, ten where it is
-// transcendental or divides. tests/frontend/sharding/work_test.cc holds every row to what its operator is lowered to.
+// Flops are counted as the lowered loops are (analysis/costs/roofline.h): one per instruction of
+// ir/op_table.h, ten where it is transcendental or divides. tests/frontend/sharding/work_test.cc holds every
+// row to what its operator is lowered to.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +53,8 @@ struct AttentionInputs {
   const char* window = nullptr;  // the attribute with the number of keys before a query that it sees
 };
 
-// A literal; made by the functions of namespace work. It has no default, so a row without one does not compile.
+// A literal; made by the functions of namespace work. It has no default, so a row without one does not
+// compile.
 struct Work : split::WorkFacts {
   constexpr Work(WorkKind what, WorkFormula formula, double per_element = 0)
       : WorkFacts{what}, flops(formula), each(per_element) {}
@@ -59,7 +62,8 @@ struct Work : split::WorkFacts {
   WorkFormula flops;  // of the whole node; null: none
   double each;        // flops per element, of formulas that have it
   AttentionInputs attends = {};
-  // Bytes that kernels of one node pass to each other, and those of tables that the compiler adds, which no plan cuts. Null: none.
+  // Bytes that kernels of one node pass to each other, and bytes of tables that the compiler adds, which no
+  // plan cuts. Null: none.
   WorkFormula passed_on = nullptr, tables = nullptr;
 
   constexpr Work of_inputs(int first, int second = -1) const {
@@ -162,7 +166,7 @@ constexpr Work reduction(double each, int passes = 1) {
 }
 // Per element of the result.
 constexpr Work reduction_of_result(double each) { return {WorkKind::reduction, per_result, each}; }
-// The same where loops fold what the result lacks, or the last dimension (Folded).
+// The same where loops fold the axes that the result lacks, or the last dimension (Folded).
 constexpr Work fold(double each, int passes = 1) { return reduction(each, passes).folding(Folded::rest); }
 constexpr Work row_fold(double each, int passes) { return reduction(each, passes).folding(Folded::rows); }
 constexpr Work softmax(double each, int passes) {

@@ -1,4 +1,5 @@
-// Activation functions of one value, for the operators named after them and for those that are fused with one.
+// Activation functions of one value, for the operators named after them and for those that are fused with
+// one.
 #pragma once
 
 #include "frontend/ops/common.h"

@@ -1,5 +1,5 @@
-// The position of the largest or smallest element along an axis: the extreme value first, then the first or last
-// position that holds it. NaN counts as extreme.
+// The position of the largest or smallest element along an axis: the extreme value first, then the first or
+// last position that holds it. NaN counts as extreme.
 #include "frontend/ops/common.h"
 
 namespace braid::frontend {

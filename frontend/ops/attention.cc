@@ -112,8 +112,8 @@ TensorBox product(ir::Lowering& l, const TensorBox& x, const TensorBox& y, std::
   return join_heads(l, l.matmul(split_heads(l, x, shared), l.unsqueeze(y, 2)));
 }
 
-// Whether the key at index[3] may be attended by the query at index[2], as far as positions tell; nothing if it always
-// may.
+// Returns whether the key at index[3] may be attended by the query at index[2], as far as positions tell;
+// nullopt if it always may.
 std::optional<ValueId> attended(ir::Lowering& l, BodyBuilder& b, const AttentionOperands& a,
                                 std::span<const Expr> index) {
   std::optional<ValueId> all;
@@ -185,7 +185,7 @@ AttentionScores spell_out_attention(OpContext& c, AttentionOperands a) {
     const ValueId zero = b.constant_of(type, 0);
     return b.where(b.binary(OpCode::eq, v[1], zero), zero, b.binary(OpCode::div, v[0], v[1]));
   });
-  // A weight of 0 times what nobody has written may be NaN.
+  // With valid_keys the product cannot give the result: a weight of 0 times an unwritten element may be NaN.
   s.result = a.valid_keys ? attend(c, a) : l.cast(product(l, s.weights, value, shared), a.query.dtype());
   return s;
 }

@@ -1,5 +1,5 @@
-// Scaled dot-product attention as operators ask for it. All attention operators (ONNX's Attention, MultiHeadAttention,
-// GroupQueryAttention, ...) are lowered by this one function.
+// Scaled dot-product attention as operators ask for it. All attention operators (ONNX's Attention,
+// MultiHeadAttention, GroupQueryAttention, ...) are lowered by this one function.
 #pragma once
 #include <limits>
 #include <optional>
@@ -12,7 +12,8 @@ struct AttentionOperands {
   ir::TensorBox query;  // [batch, heads, queries, head_size]
   ir::TensorBox key;    // [batch, key_heads, keys, head_size]; key_heads divides heads
   ir::TensorBox value;  // [batch, key_heads, keys, value_size]
-  // Of bool (true: attended), or of a float type, added to the score; broadcasts to [batch, heads, queries, keys].
+  // bool (true: attended), or a float type that is added to the score; broadcasts to [batch, heads, queries,
+  // keys].
   std::optional<ir::TensorBox> mask;
   // The score where a bool mask is false, or what is added to it there.
   double fill = -std::numeric_limits<double>::infinity();
@@ -31,12 +32,12 @@ struct AttentionOperands {
   ir::UndefinedRows undefined = ir::UndefinedRows::zero_if_masked;
 };
 
-// [batch, heads, queries, value_size] in the type of `query`. Scores and softmax are computed in f32 (f64 for f64).
-// BR0114: sizes that do not fit; BR0113: types that do not.
+// Returns [batch, heads, queries, value_size] in the type of `query`. Scores and softmax are computed in f32
+// (f64 for f64). Throws BR0114 for sizes that do not fit, BR0113 for types that do not.
 ir::TensorBox attend(OpContext& c, AttentionOperands a);
 
-// The same, spelled out in products and loops, for operators that output an intermediate value too. Each has sizes
-// [batch, heads, queries, keys] and the type of the scores.
+// The same, spelled out in products and loops, for operators that output an intermediate value too. Each has
+// sizes [batch, heads, queries, keys] and the type of the scores.
 struct AttentionScores {
   ir::TensorBox product;  // scaled
   ir::TensorBox capped;   // with softcap

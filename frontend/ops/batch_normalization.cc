@@ -1,6 +1,6 @@
-// BatchNormalization. In inference: a factor and a shift per channel, computed from constants here, so that the
-// product or convolution before it takes both as its epilogue. With the statistics of its own input ("training"), by which
-// exporters also write standardised weights.
+// BatchNormalization. In inference it is a factor and a shift per channel, computed from constants here, so
+// that the product or convolution before it takes both as its epilogue. In training it uses the statistics of
+// its own input; exporters write standardised weights in this form too.
 #include <cmath>
 #include <memory>
 
@@ -64,8 +64,8 @@ struct Line {
   TensorBox factor, shift;
 };
 
-// scale / sqrt(variance + epsilon) and bias - mean * factor. nullopt: a parameter is not known, or no line has
-// the value for these (a variance of 0 without epsilon).
+// Returns scale / sqrt(variance + epsilon) and bias - mean * factor. nullopt: a parameter is not known, or no
+// line has the value for these (a variance of 0 without epsilon).
 std::optional<Line> known_line(OpContext& c, DType compute, double epsilon) {
   std::vector<const Tensor*> parameters;
   for (int k = 1; k < 5; ++k) {

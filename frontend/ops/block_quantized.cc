@@ -28,7 +28,8 @@ std::int64_t block_size_attribute(OpContext& c, std::int64_t size) {
   return size;
 }
 
-// Number `position` of those that are packed along the last axis of bytes, the first in the lowest bits; in u8.
+// Returns number `position` of those that are packed along the last axis of `bytes`, in u8. The first number
+// lies in the lowest bits.
 ValueId unpacked(OpContext& c, BodyBuilder& b, const TensorBox& bytes, std::vector<Expr> row,
                  const Expr& position, std::int64_t bits, std::optional<ValueId> mask = std::nullopt) {
   const std::int64_t per_byte = 8 / bits;
@@ -98,7 +99,8 @@ class QuantizedRows {
     return true;
   }
 
-  // What `compute` writes from the constants of each rank that has its own.
+  // Returns a constant whose bytes `compute` writes: once, or for each rank if a constant input differs by
+  // rank.
   TensorBox computed(int named_after, const char* what, DType dtype, std::vector<std::int64_t> sizes,
                      const std::function<void(std::byte*)>& compute) {
     int versions = 1;
@@ -261,7 +263,8 @@ void lower_matmul_nbits(OpContext& c) {
   c.set_output(0, l.cast(y, c.dtype(input)));
 }
 
-// Rows of a table of numbers that are packed and quantised along the last axis. An index out of range gives zeros.
+// Rows of a table of numbers that are packed and quantised along the last axis. An index out of range gives
+// zeros.
 void lower_gather_block_quantized(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const int rank = c.rank(0);

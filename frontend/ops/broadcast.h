@@ -5,8 +5,8 @@
 
 namespace braid::frontend {
 
-// Input k must be broadcastable to input 0 as ONNX's unidirectional broadcasting defines; adds guards where this
-// is not provable. kShapeMismatch if it never is.
+// Requires that input k can be broadcast to input 0 as ONNX's unidirectional broadcasting defines; adds
+// guards where this is not provable. Throws kShapeMismatch if it never can.
 void require_broadcast_to_first(OpContext& c, int k);
 
 // Input k, a vector with one entry per channel (axis 1) of input 0, in a shape that is broadcast to input 0.

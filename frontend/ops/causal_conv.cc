@@ -1,5 +1,5 @@
-// CausalConvWithState: a convolution of each channel with its own window, which sees only present and past. What came
-// before the input is a state, zero if it is absent.
+// CausalConvWithState: a convolution of each channel with its own window, which sees only present and past. A
+// state holds the elements before the input; they are zero if it is absent.
 #include "frontend/ops/common.h"
 #include "ir/error_numbers.h"
 

@@ -27,7 +27,7 @@ void lower_center_crop_pad(OpContext& c) {
     if (ir::bounds(wanted[k]).min < 0)
       c.fail(errors::kShapeMismatch, fmt::format("axis {} would have size {}", axis, to_string(wanted[k])));
     sizes[axis] = wanted[k];
-    // At most one of the two is positive. Of an odd difference, the larger half is at the end.
+    // At most one of the two is positive. If the difference is odd, the larger half is at the end.
     const Expr cropped = ir::max(ir::floor_div(x.sizes()[axis] - wanted[k], 2), 0);
     const Expr padded = ir::max(ir::floor_div(wanted[k] - x.sizes()[axis], 2), 0);
     begin[axis] = cropped - padded;

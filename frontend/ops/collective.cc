@@ -1,4 +1,5 @@
-// Collectives: ONNX Runtime's (com.microsoft, over all ranks), the project's own (ai.braid, over any group) and TensorRT's.
+// Collectives: ONNX Runtime's (com.microsoft, over all ranks), the project's own (ai.braid, over any group)
+// and TensorRT's.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -20,7 +21,8 @@ using ir::GroupId;
 using ir::Parts;
 using ir::ReduceKind;
 
-// Parts of equal, ascending distance d that cover all ranks are "groups_of_N", with "_every_d" if that is not 1.
+// Names parts of equal, ascending distance d that cover all ranks "groups_of_N", with "_every_d" if d is not
+// 1.
 std::optional<std::string> regular_name(const Parts& parts, int ranks) {
   const std::size_t n = parts[0].size();
   if (n < 2 || n * parts.size() != static_cast<std::size_t>(ranks)) return std::nullopt;
@@ -36,8 +38,8 @@ std::optional<std::string> regular_name(const Parts& parts, int ranks) {
 // Communicators' names are limited (runtime/comm/group_rules.h).
 constexpr std::size_t kLongestName = 63;
 
-// The group of these parts, under a name that no other group has: "world", "group_0_2" after its ranks, "groups_of_2" or
-// "groups_0_3_and_2_1" of several parts.
+// Returns the group of these parts, under a name that no other group has: "world", "group_0_2" after its
+// ranks, "groups_of_2" or "groups_0_3_and_2_1" of several parts.
 GroupId make_group(OpContext& c, Parts parts) {
   std::sort(parts.begin(), parts.end());  // the order of the parts means nothing
   std::string name;
@@ -146,8 +148,8 @@ ir::Algorithm algorithm(OpContext& c, ir::CollectiveKind kind) {
   return *asked == ir::Algorithm::automatic ? ir::Algorithm::unasked : *asked;
 }
 
-// Requests an algorithm for the collectives that `lower` makes. Their inputs lie in symmetric memory anyway; with
-// two_shot, peers write the outputs as well.
+// Requests an algorithm for the collectives that `lower` makes. Their inputs lie in symmetric memory anyway;
+// with two_shot, peers write the outputs as well.
 template <class F>
 void with_algorithm(OpContext& c, ir::Algorithm asked, const F& lower) {
   ir::Graph& graph = c.lowering().graph();
@@ -358,7 +360,7 @@ void braid_recv(OpContext& c) {
   c.set_output(0, c.lowering().recv(dtype, sizes, make_group(c, parts), member(c, "peer", parts)));
 }
 
-// What every target receives from its source; zeros on ranks without a source.
+// Every target receives the tensors of its source; ranks without a source get zeros.
 void braid_batch_send_recv(OpContext& c) {
   const Parts parts = group_of(c);
   const auto n = static_cast<std::int64_t>(parts[0].size());
@@ -400,8 +402,9 @@ void braid_batch_send_recv(OpContext& c) {
   }
 }
 
-// The root of a DistCollective as a position in its group. With one group the attribute names a rank. With several it has to be a
-// position, as in ai.braid; a rank that is elsewhere in its own group would be another root, so that is refused.
+// Returns the root of a DistCollective as a position in its group. With one group the attribute names a rank.
+// With several it must be a position, as in ai.braid. A rank that is elsewhere in its own group would be
+// another root, so it is refused.
 int dist_root(OpContext& c, const Parts& parts) {
   const std::int64_t root = c.int_attribute("root", -1);
   if (root < 0 || root >= c.ranks()) {

@@ -1,5 +1,6 @@
-// If, Loop and Scan are lowered with their bodies: frontend/lower_graph.cc takes the branch of an If whose condition is known,
-// frontend/unroll.cc copies bodies, and frontend/regions.cc leaves to the program what is known only at run time.
+// If, Loop and Scan are lowered with their bodies. frontend/lower_graph.cc takes the branch of an If whose
+// condition is known, frontend/unroll.cc copies bodies, and frontend/regions.cc makes regions of bodies whose
+// runs are decided at run time.
 #include "frontend/ops/common.h"
 #include "ir/error_numbers.h"
 

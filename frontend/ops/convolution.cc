@@ -1,4 +1,5 @@
-// Convolutions, with the channels of every operand last (ir::Convolution); layouts in memory are those of the operands.
+// Convolutions, with the channels of every operand last (ir::Convolution); layouts in memory are those of the
+// operands.
 #include "frontend/ops/convolution.h"
 
 #include "frontend/ops/windows.h"
@@ -52,7 +53,8 @@ Filters filters_of(OpContext& c, const TensorBox& x, const TensorBox& w, bool tr
   return f;
 }
 
-// [groups, taps..., channels, filters] of weights with the filters of all groups first, or, transposed, the channels.
+// Returns weights as [groups, taps..., channels, filters]. They have the filters of all groups first, or,
+// transposed, the channels.
 TensorBox grouped(ir::Lowering& l, const TensorBox& w, const Filters& f, bool transposed) {
   std::vector<Expr> sizes = {f.groups};
   sizes.insert(sizes.end(), f.taps.begin(), f.taps.end());
@@ -91,7 +93,8 @@ TensorBox convolution(OpContext& c, bool transposed) {
   l.require_equal(given, filters);
   TensorBox bias = c.input(2);
   for (std::size_t d = 2; d < y.rank(); ++d) bias = l.unsqueeze(bias, static_cast<int>(d) - 1);
-  // A loop of its own becomes the beginning of the epilogue; together with what follows, it might have no name there.
+  // A loop of its own becomes the beginning of the epilogue. Together with the loops that follow it might
+  // have no name there.
   return l.realize(binary(l, OpCode::add, y, bias));
 }
 

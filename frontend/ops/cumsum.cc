@@ -1,5 +1,5 @@
-// CumSum and CumProd, as a sum or product over all elements up to the present one. Quadratic in the length of the
-// axis: meant for the short axes on which models use them (positions from an attention mask).
+// CumSum and CumProd, as a sum or product over all elements up to the present one. Quadratic in the length of
+// the axis: meant for the short axes on which models use them (positions from an attention mask).
 #include "frontend/ops/common.h"
 #include "ir/error_numbers.h"
 

@@ -1,5 +1,5 @@
-// Operators whose results have as many elements as the data say: Compress, NonZero, NonMaxSuppression and Unique. They
-// are computed while compiling where that is possible, and refused by name otherwise.
+// Operators whose results have as many elements as the data say: Compress, NonZero, NonMaxSuppression and
+// Unique. They are computed while compiling where that is possible, and refused by name otherwise.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -11,7 +11,7 @@
 namespace braid::frontend {
 namespace {
 
-constexpr const char* kWhat = "the sizes of the result";  // what comes from values, in messages
+constexpr const char* kWhat = "the sizes of the result";  // names in messages what depends on values
 
 void lower_compress(OpContext& c) {
   ir::Lowering& l = c.lowering();
@@ -77,7 +77,7 @@ Box box_at(const std::vector<double>& boxes, std::size_t index, bool by_center) 
   return {std::min(b[0], b[2]), std::min(b[1], b[3]), std::max(b[0], b[2]), std::max(b[1], b[3])};
 }
 
-// The area that both have, as a part of what they have together.
+// Returns the area of the intersection divided by that of the union.
 double overlap(const Box& a, const Box& b) {
   const double height = std::min(a.y2, b.y2) - std::max(a.y1, b.y1),
                width = std::min(a.x2, b.x2) - std::max(a.x1, b.x1);

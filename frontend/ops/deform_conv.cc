@@ -1,5 +1,5 @@
-// DeformConv: a convolution whose window positions are moved by offsets. Every position of every window is sampled
-// linearly into a column; the columns are then multiplied with the weights, one product per group.
+// DeformConv: a convolution whose window positions are moved by offsets. Every position of every window is
+// sampled linearly into a column; the columns are then multiplied with the weights, one product per group.
 #include "frontend/ops/real.h"
 #include "ir/error_numbers.h"
 

@@ -1,5 +1,5 @@
-// Det: determinants of small matrices, expanded along their rows in f64. Elimination would need loops that depend
-// on the data (pivots), which the IR lacks.
+// Det: determinants of small matrices, expanded along their rows in f64. Elimination would need loops that
+// depend on the data (pivots), which the IR lacks.
 #include <bit>
 
 #include "frontend/ops/common.h"
@@ -32,7 +32,7 @@ void lower_det(OpContext& c) {
   }
   const std::vector<Expr> sizes(x.sizes().begin(), x.sizes().end() - 2);
   c.set_output(0, l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
-    // By the set of columns: the determinant of these columns in as many of the first rows.
+    // minors[set]: the determinant of the columns in `set` in as many of the first rows.
     std::vector<ValueId> minors{b.constant_of(DType::f64, 1)};
     for (unsigned set = 1; set < 1u << n; ++set) {
       const int row = std::popcount(set) - 1;

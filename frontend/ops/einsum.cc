@@ -1,5 +1,5 @@
-// Einsum: products summed over indices. Operands are taken from left to right, each pair as one matrix product
-// over the indices that both have and that are not needed afterwards.
+// Einsum: products summed over indices. Operands are taken from left to right, each pair as one matrix
+// product over the indices that both have and that are not needed afterwards.
 #include <algorithm>
 
 #include "frontend/ops/common.h"

@@ -7,8 +7,8 @@
 namespace braid::frontend {
 namespace {
 
-// Before version 7, attributes request broadcasting, which is one-directional: the second operand's dimensions
-// start at `axis` of the first's, or end with them.
+// Before version 7, attributes request broadcasting, which is one-directional: the second operand's
+// dimensions start at `axis` of the first's, or end with them.
 TensorBox second_operand(OpContext& c) {
   TensorBox b = c.input(1);
   if (c.version() >= 7 || c.int_attribute("broadcast", 0) == 0 || !c.has_attribute("axis")) return b;
@@ -57,8 +57,8 @@ TensorBox square_root(ir::Lowering& l, const TensorBox& x) {
   });
 }
 
-// An integer to the power of an integer: exact, and wrapped. A power below one is truncated; 0 to a negative power is the largest number,
-// as the cast of infinity is.
+// Returns an integer to the power of an integer: exact, and wrapped. A power below one is truncated. 0 to a
+// negative power is the largest number, as is the cast of infinity.
 ValueId integer_power(BodyBuilder& b, ValueId base, ValueId exponent, DType dtype) {
   const DType wide = is_signed_integer(b.dtype(exponent)) ? DType::i64 : DType::u64;
   const ValueId x = b.cast(base, wide), n = b.cast(exponent, wide);

@@ -1,5 +1,5 @@
-// GroupNorm and SkipGroupNorm of com.microsoft: normalisation over groups of channels, which may be last, with a residual in front and
-// SiLU after it. Everything is computed in f32 and rounded once.
+// GroupNorm and SkipGroupNorm of com.microsoft: normalisation over groups of channels, which may be last,
+// with a residual before it and SiLU after it. Everything is computed in f32 and rounded once.
 #include "frontend/ops/activation_formulas.h"
 #include "frontend/ops/operand_sizes.h"
 #include "frontend/ops/statistics.h"
@@ -11,7 +11,8 @@ namespace {
 
 enum Input { input, gamma, beta, skip, bias };
 
-// Where the channels are, and what is normalised together once they are split into groups.
+// The axis of the channels, and the axes that are normalised together once the channels are split into
+// groups.
 struct Layout {
   std::size_t channel;          // of the input
   std::vector<Expr> grouped;    // sizes with the channels as (groups, channels of a group)

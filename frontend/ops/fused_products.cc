@@ -12,8 +12,8 @@
 namespace braid::frontend {
 namespace {
 
-// A batch transposition moves the first axis in front of the last one; then the last two change places if `transposed` is set.
-// Vectors stay as they are.
+// Returns operand k. A batch transposition moves the first axis before the last one; then the last two change
+// places if `transposed` is set. Vectors stay as they are.
 TensorBox operand(OpContext& c, int k, const char* transposed, const char* batch_transposed) {
   const int rank = c.rank(k);
   if (rank == 0) c.fail(errors::kShapeMismatch, "an operand is a scalar");
@@ -87,8 +87,8 @@ Value channels_second(OpContext& c, int k) {
   return v;
 }
 
-// With the channels of input, residual and result last. NhwcFusedConv leaves the weights in Conv's layout; those of NhwcConv, whose
-// schema says the same, are transposed by the optimiser that writes it.
+// Input, residual and result have their channels last. NhwcFusedConv leaves the weights in Conv's layout.
+// Those of NhwcConv, whose schema says the same, are transposed by the optimiser that writes it.
 template <bool weights_too>
 void lower_channels_last(OpContext& c) {
   ir::Lowering& l = c.lowering();

@@ -1,5 +1,5 @@
-// Attention of com.microsoft: one product projects the input to queries, keys and values, which attend to each other and to a
-// cache.
+// Attention of com.microsoft: one product projects the input to queries, keys and values, which attend to
+// each other and to a cache.
 #include "frontend/ops/attention.h"
 #include "frontend/ops/heads.h"
 #include "frontend/ops/operand_sizes.h"
@@ -47,7 +47,8 @@ HiddenSizes hidden_sizes(OpContext& c) {
   return sizes;
 }
 
-// The rotation of attribute do_rotary, whose angles are those of GPT-NeoX: position / 10000^(2 j / rotated elements).
+// Rotates as attribute do_rotary asks, with the angles of GPT-NeoX: position / 10000^(2 j / rotated
+// elements).
 TensorBox rotated_by_position(OpContext& c, const TensorBox& x, const MaskedSpace& space,
                               const std::function<ValueId(BodyBuilder&, const Expr&)>& first) {
   ir::Lowering& l = c.lowering();

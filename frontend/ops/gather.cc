@@ -80,8 +80,8 @@ void lower_gather_elements(OpContext& c) {
   }));
 }
 
-// Each vector of indices names a slice of the data, within its batch. `at` consists of the position of the vector
-// (which begins with the batch) and the position in the slice.
+// Each vector of indices names a slice of the data, within its batch. `at` consists of the position of the
+// vector (which begins with the batch) and the position in the slice.
 void lower_gather_nd(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const std::int64_t batch = c.version() < 12 ? 0 : c.int_attribute("batch_dims", 0);

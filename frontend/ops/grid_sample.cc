@@ -1,5 +1,5 @@
-// GridSample: images sampled at positions that are read at run time. AffineGrid: such positions, from an affine
-// transformation.
+// GridSample: images sampled at positions that are read at run time. AffineGrid: such positions, from an
+// affine transformation.
 #include "frontend/ops/real.h"
 #include "ir/error_numbers.h"
 

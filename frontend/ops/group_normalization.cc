@@ -25,8 +25,8 @@ void lower_instance_normalization(OpContext& c) {
   c.set_output(0, l.cast(on_line(l, n.value, per_channel(c, 1), per_channel(c, 2)), c.dtype(0)));
 }
 
-// Since version 21 scale and bias have one number per channel and are applied in the input's type; before, one per
-// group.
+// Since version 21 scale and bias have one number per channel and are applied in the input's type; before,
+// one per group.
 void lower_group_normalization(OpContext& c) {
   require_image(c);
   ir::Lowering& l = c.lowering();

@@ -1,5 +1,5 @@
-// GroupQueryAttention of com.microsoft: causal attention in which several query heads share a key head, with caches in which every
-// row of the batch has its own length.
+// GroupQueryAttention of com.microsoft: causal attention in which several query heads share a key head, with
+// caches in which every row of the batch has its own length.
 #include <limits>
 
 #include "frontend/ops/attention.h"
@@ -61,7 +61,8 @@ class GroupQuery {
     update_caches();
     mask();
     if (!sinks()) return c_.set_output(0, join_heads(c_, attend(c_, a_)));
-    // A sink is one more logit in the sum of exponentials: it scales the result by s / (s + exp(sink)) = sigmoid(log s - sink).
+    // A sink is one more logit in the sum of exponentials: it scales the result by s / (s + exp(sink)) =
+    // sigmoid(log s - sink).
     const DType type = c_.dtype(query);
     a_.query = l_.cast(a_.query, compute_type(type));
     const AttentionScores scores = spell_out_attention(c_, a_);
@@ -123,7 +124,8 @@ class GroupQuery {
     return b.binary(OpCode::add, last, b.constant(DType::i64, std::int64_t{1}));
   }
 
-  // Where the new keys of a row begin. A first prompt begins at 0, and may end with padding.
+  // Returns the position where the new keys of a row begin. A first prompt begins at 0, and may end with
+  // padding.
   ValueId begin(BodyBuilder& b, const Expr& row) {
     const ValueId zero = b.constant(DType::i64, std::int64_t{0});
     if (!c_.has_input(past_key)) return zero;
@@ -175,7 +177,8 @@ class GroupQuery {
     a_.key = rotated(c_, a_.key, r);
   }
 
-  // How many positions the present caches have: as many as the past ones if these have room, and else as are valid.
+  // Returns the number of positions of the present caches: that of the past ones if these have room, else
+  // that of the valid ones.
   Expr capacity() {
     const Expr past = c_.size(past_key, 2);
     if (total_) return ir::max(past, *total_);
@@ -244,7 +247,7 @@ class GroupQuery {
     return true;
   }
 
-  // What part of the sum of exponentials the keys have, [batch, heads, queries, 1].
+  // Returns the share of the keys in the sum of exponentials with the sink, [batch, heads, queries, 1].
   TensorBox share_of_keys(const TensorBox& scores) {
     const TensorBox most = l_.reduce(scores, ir::ReduceKind::max, {3}, true);
     const DType type = scores.dtype();
@@ -252,7 +255,7 @@ class GroupQuery {
     const TensorBox sum =
         l_.reduce(l_.pointwise({scores, most},
                                [&](BodyBuilder& b, std::span<const ValueId> v) {
-                                 // Of a row without keys, -inf - -inf would be no number.
+                                 // In a row without keys, -inf - -inf would be NaN.
                                  return b.where(b.binary(OpCode::eq, v[0], b.constant_of(type, kNone)),
                                                 b.constant_of(type, 0),
                                                 b.unary(OpCode::exp, b.binary(OpCode::sub, v[0], v[1])));

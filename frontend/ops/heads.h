@@ -1,4 +1,4 @@
-// What the attention operators of ONNX Runtime share: heads, rotary embedding, caches.
+// Heads, rotary embedding and caches of ONNX Runtime's attention operators.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,8 @@
 
 namespace braid::frontend {
 
-// [batch, sequence, heads * size] as [batch, heads, sequence, size]. kShapeMismatch if the heads do not divide.
+// Returns [batch, sequence, heads * size] as [batch, heads, sequence, size]. Throws kShapeMismatch if the
+// heads do not divide.
 TensorBox split_heads(OpContext& c, const TensorBox& x, std::int64_t heads);
 // The inverse.
 TensorBox join_heads(OpContext& c, const TensorBox& x);
@@ -21,14 +22,16 @@ struct Rotation {
   std::function<ValueId(BodyBuilder&, const Expr& batch, const Expr& position)> row;
 };
 
-// Rotates the first elements of every head of [batch, heads, sequence, size], as many as twice the columns of the cache; those
-// after them stay as they are. Half types are computed in f32.
+// Rotates the first elements of every head of [batch, heads, sequence, size], as many as twice the columns of
+// the cache; those after them stay as they are. Half types are computed in f32.
 TensorBox rotated(OpContext& c, const TensorBox& x, const Rotation& rotation);
 
-// A cache into which every row of the batch writes new elements, at a position of its own.
-// `begin` gives a row's position in i64. It is an error of the step if the new elements [.., batch, heads, count, size] end after
-// `capacity`. Of a cache that keeps its capacity all other elements stay; of one that grows those before the new ones stay, and what
-// was not written becomes 0. The result has memory, in the layout of `past` if that has room (ir/capacity.h).
+// Returns the cache after every row of the batch has written new elements into it, at a position of its own.
+//
+// `begin` gives a row's position in i64. The step fails if the new elements [.., batch, heads, count, size]
+// end after `capacity`. A cache that keeps its capacity keeps all other elements. One that grows keeps those
+// before the new ones, and elements that were not written become 0. The result has memory, in the layout of
+// `past` if that has room (ir/capacity.h).
 TensorBox write_cache(OpContext& c, const TensorBox& past, const TensorBox& fresh, const Expr& capacity,
                       const std::function<ValueId(BodyBuilder&, const Expr& batch)>& begin);
 

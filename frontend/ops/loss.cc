@@ -1,5 +1,5 @@
-// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss. ONNX's function bodies of both are valid in single operator
-// sets only.
+// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss. ONNX's function bodies of both are valid in single
+// operator sets only.
 #include "frontend/ops/index.h"
 #include "ir/error_numbers.h"
 
@@ -8,8 +8,8 @@ namespace {
 
 using ir::ReduceKind;
 
-// Minus the logarithm of the probability of each target's class, weighted, and the weights; `x` has the classes along
-// axis 1. Targets of attribute `ignore_index` weigh 0.
+// Minus the logarithm of the probability of each target's class, weighted, and the weights; `x` has the
+// classes along axis 1. Targets of attribute `ignore_index` weigh 0.
 struct Losses {
   TensorBox loss, weight;
 };

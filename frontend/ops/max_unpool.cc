@@ -1,5 +1,5 @@
-// MaxUnpool: elements go to the positions that MaxPool took them from, zeros elsewhere. Indices count through the
-// whole unpooled tensor, without padding.
+// MaxUnpool: elements go to the positions that MaxPool took them from, zeros elsewhere. Indices count through
+// the whole unpooled tensor, without padding.
 #include "frontend/ops/common.h"
 #include "ir/error_numbers.h"
 
@@ -14,7 +14,7 @@ std::vector<std::int64_t> list(OpContext& c, const char* name, std::size_t count
   return given;
 }
 
-// The sizes of what was pooled, as attributes tell.
+// Returns the sizes of the input of the pool, as the attributes imply.
 std::vector<Expr> unpooled_sizes(OpContext& c) {
   const std::vector<Expr>& in = c.sizes(0);
   const std::size_t n = in.size() - 2;

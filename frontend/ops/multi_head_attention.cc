@@ -1,5 +1,5 @@
-// MultiHeadAttention of com.microsoft: attention of projected queries, keys and values, with an optional bias of the projections,
-// masks and caches.
+// MultiHeadAttention of com.microsoft: attention of projected queries, keys and values, with an optional bias
+// of the projections, masks and caches.
 #include <limits>
 
 #include "frontend/ops/attention.h"

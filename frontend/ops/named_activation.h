@@ -10,8 +10,9 @@
 
 namespace braid::frontend {
 
-// By ONNX Runtime's names: Relu, LeakyRelu, Clip, ... `parameters` are alpha, beta and gamma, or the bounds of Clip. An empty name is
-// the identity. kInvalidAttribute: an unknown name, or a parameter that the function has no default for.
+// Returns the activation by ONNX Runtime's name: Relu, LeakyRelu, Clip, ... `parameters` are alpha, beta and
+// gamma, or the bounds of Clip. An empty name is the identity. Throws kInvalidAttribute for an unknown name,
+// or a parameter that is missing and has no default.
 std::function<ValueId(BodyBuilder&, ValueId)> named_activation(
     OpContext& c, const std::string& name, const std::vector<std::optional<double>>& parameters);
 

@@ -29,7 +29,7 @@ TensorBox split_heads(OpContext& c, const TensorBox& x, const char* attribute) {
                               {0, 2, 1, 3});
 }
 
-// The mask with a last dimension of `keys`: keys behind its end are not attended to.
+// Returns the mask with a last dimension of `keys`; keys after the mask's end are not attended to.
 TensorBox padded_mask(OpContext& c, const TensorBox& mask, const Expr& keys) {
   if (mask.rank() == 0) c.fail(errors::kShapeMismatch, "the mask is a scalar");
   const std::size_t last = mask.rank() - 1;
@@ -72,7 +72,7 @@ void check_form(OpContext& c) {
     c.fail(errors::kInvalidAttribute,
            fmt::format("attribute 'qk_matmul_output_mode' is {}, expected 0 to 3", mode));
   if (c.has_attribute("softmax_precision")) {
-    // We compute in f32 or f64, which is at least as precise as what rounds to the types of the operands.
+    // We compute in f32 or f64, which is at least as precise as rounding to the types of the operands.
     const std::int64_t precision = c.int_attribute("softmax_precision");
     if (!is_float(c.dtype_of(precision)))
       c.fail(errors::kInvalidAttribute,

@@ -11,8 +11,8 @@ namespace braid::frontend {
 // "[2, n, 8]"
 std::string text_of_sizes(const std::vector<Expr>& sizes);
 
-// Input k must have exactly these sizes: kShapeMismatch if it never has, a guard where this is not provable. `layout` names the
-// dimensions in the message: "(batch, sequence, hidden size)".
+// Requires that input k has exactly these sizes: kShapeMismatch if it never has, a guard where this is not
+// provable. `layout` names the dimensions in the message: "(batch, sequence, hidden size)".
 void require_sizes(OpContext& c, int k, const std::vector<Expr>& expected, const char* layout);
 
 // Input k as a scalar: it must have one element, whatever its rank. `what` names it in the message.

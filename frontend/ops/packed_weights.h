@@ -1,4 +1,5 @@
-// Products by constant weights that DequantizeLinear makes of a few bits: they stay packed (runtime/block_product.h).
+// Products by constant weights that DequantizeLinear makes from numbers of a few bits: they stay packed
+// (runtime/block_product.h).
 #pragma once
 
 #include <optional>
@@ -7,8 +8,9 @@
 
 namespace braid::frontend {
 
-// a [..., k] times input 1, or its transpose. nullopt if that is no such matrix: f32 of 2 or 4 bits with scales along either
-// dimension or in blocks along k, or of 8 bits in blocks. (Products by 8 bits with a scale per column are integer_products'.)
+// Returns a [..., k] times input 1, or its transpose. nullopt unless input 1 is f32 made from 2, 4 or 8 bits
+// with scales for blocks along k. For 2 or 4 bits, it may also have a single scale or one per column of the
+// product. (Products by 8 bits with a scale per column are integer_products'.)
 std::optional<TensorBox> packed_product(OpContext& c, const TensorBox& a, bool transposed);
 
 }  // namespace braid::frontend

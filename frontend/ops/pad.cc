@@ -39,7 +39,7 @@ Pads pads_of(OpContext& c) {
   return pads;
 }
 
-// Where an element outside of [0, size) comes from. A size of 1 has only one element to reflect.
+// Returns the source of an element outside of [0, size). A size of 1 has only one element to reflect.
 Expr folded(const std::string& mode, Expr at, Expr size) {
   if (mode == "edge") return ir::min(ir::max(at, 0), size - 1);
   if (mode == "wrap") return ir::mod(at, size);

@@ -14,7 +14,8 @@ void lower_hard_sigmoid(OpContext& c) {
 
 void lower_hard_swish(OpContext& c) { set_elementwise(c, hard_swish); }
 
-// Up to version 6 the slope is one number or a vector with one per channel, then any tensor that is broadcast.
+// Up to version 6 the slope is one number or a vector with one per channel, then any tensor that is
+// broadcast.
 TensorBox slope_of(OpContext& c) {
   if (c.version() >= 7) {
     require_broadcast_to_first(c, 1);
@@ -37,8 +38,8 @@ void lower_thresholded_relu(OpContext& c) {
   set_elementwise(c, [&](BodyBuilder& b, ValueId x) { return thresholded_relu(b, x, alpha); });
 }
 
-// Attributes are floats for integers too, which are therefore compared and moved in f64; a whole bias moves them
-// without rounding.
+// Attributes are floats for integers too, which are therefore compared and moved in f64; a whole bias moves
+// them without rounding.
 void lower_shrink(OpContext& c) {
   const double bias = c.float_attribute("bias", 0), lambd = c.float_attribute("lambd", 0.5f);
   const DType dtype = c.dtype(0);

@@ -5,7 +5,7 @@
 namespace braid::frontend {
 namespace {
 
-// Positions among the spatial elements of one channel as positions in the whole input, whose sizes are `sizes`.
+// Returns positions among the spatial elements of one channel as positions in the whole input.
 TensorBox in_whole_input(OpContext& c, const TensorBox& positions) {
   ir::Lowering& l = c.lowering();
   const std::vector<Expr>& sizes = c.sizes(0);

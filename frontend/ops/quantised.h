@@ -1,7 +1,8 @@
 // Linear quantisation, as all quantised operators share it: number = scale * (stored - zero point).
 //
-// Integers less their zero points are i32 values, products of which accumulate in i32; a number becomes an integer by
-// round, plus zero point, in f32, and a cast, which saturates. Passes that choose integer kernels look for these forms.
+// Integers less their zero points are i32 values, whose products accumulate in i32. A number becomes an
+// integer by rounding, adding the zero point, both in f32, and a cast that saturates. Passes that choose
+// integer kernels look for these forms.
 #pragma once
 
 #include <optional>
@@ -35,8 +36,8 @@ TensorBox scaled(ir::Lowering& l, const TensorBox& x, const TensorBox& scale);
 
 // A whole tensor with one scale: as f32.
 TensorBox dequantised(OpContext& c, const QuantisedInput& in);
-// f32 as a tensor with one scale; `in` has the scale and the zero point of the result, whose type is that of the zero
-// point or `type`.
+// Quantises x, of type f32, with one scale. `out` has the scale and the zero point of the result, whose type
+// is that of the zero point or `type`.
 TensorBox quantised(OpContext& c, const TensorBox& x, const QuantisedInput& out, DType type);
 
 // x as DynamicQuantizeLinear quantises it.

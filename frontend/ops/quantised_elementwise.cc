@@ -1,5 +1,5 @@
-// Operators of com.microsoft on quantised tensors that ONNX Runtime computes with numbers and quantises again:
-// elementwise ones, reductions, pools, softmax, concatenation.
+// Operators of com.microsoft on quantised tensors that ONNX Runtime computes with numbers and quantises
+// again: elementwise ones, reductions, pools, softmax, concatenation.
 #include "frontend/ops/quantised.h"
 #include "frontend/ops/statistics.h"
 #include "frontend/ops/windows.h"
@@ -15,7 +15,8 @@ void lower_binary(OpContext& c) {
   c.set_output(0, quantised(c, y, {-1, 6, 7}, c.dtype(0)));
 }
 
-// Of a tensor with scale and zero point in inputs 0 to 2, the result's in 3 and 4.
+// Sets the result of an operator with one tensor. Tensor, scale and zero point are inputs 0 to 2; scale and
+// zero point of the result are inputs 3 and 4.
 void set_unary(OpContext& c, const TensorBox& y) { c.set_output(0, quantised(c, y, {-1, 3, 4}, c.dtype(0))); }
 
 void lower_sigmoid(OpContext& c) {
@@ -101,8 +102,8 @@ void lower_where(OpContext& c) {
   c.set_output(0, quantised(c, y, {-1, 7, 8}, c.dtype(1)));
 }
 
-// Scale and zero point of the result, then tensor, scale and zero point of each part. Parts that are quantised as the
-// result is are only moved.
+// Inputs: scale and zero point of the result, then tensor, scale and zero point of each part. Parts that are
+// quantised as the result is are only moved.
 void lower_concat(OpContext& c) {
   const int first = 2, each = 3;
   if (c.input_count() < first + each || (c.input_count() - first) % each != 0)

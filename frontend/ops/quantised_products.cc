@@ -1,5 +1,5 @@
-// Products and convolutions of quantised tensors: integers less their zero points are multiplied and accumulated in i32;
-// the sums times the product of the scales are the numbers.
+// Products and convolutions of quantised tensors: integers less their zero points are multiplied and
+// accumulated in i32; the sums times the product of the scales are the numbers.
 #include <cmath>
 #include <vector>
 
@@ -22,7 +22,8 @@ bool one_each(const std::vector<Expr>& sizes) {
   return true;
 }
 
-// A scale or zero point of a matrix: for all of it, for each row or column, or of the matrix's rank with one column (row).
+// Returns a scale or zero point of a matrix: for all of it, for each row or column, or of the matrix's rank
+// with one column (row).
 TensorBox of_matrix(OpContext& c, int k, const std::vector<Expr>& matrix, Side side, const char* what) {
   ir::Lowering& l = c.lowering();
   const std::vector<Expr> given = c.sizes(k);
@@ -88,7 +89,8 @@ std::vector<double> known_elements(OpContext& c, int k) {
   return elements;
 }
 
-// Scales, of which `inputs` are the numbers: factor * a * b / divisor, in their type. Constants are computed now.
+// Returns the scale factor * a * b / divisor in the type of a. `inputs` are the input numbers of a, b and
+// divisor. Constants are computed now.
 TensorBox combined(OpContext& c, const std::vector<int>& inputs, const TensorBox& a, const TensorBox& b,
                    const std::optional<TensorBox>& divisor, double factor = 1) {
   ir::Lowering& l = c.lowering();
@@ -191,7 +193,8 @@ void lower_dynamic_quantize_matmul(OpContext& c) {
   c.set_output(0, as_number(c, sums, factor, 4, DType::f32));
 }
 
-// A scale or zero point of weights: one, or one per filter, which then broadcasts along axis `filter` of so many.
+// Returns a scale or zero point of weights: one, or one per filter, which broadcasts along axis `filter` of
+// `rank` axes.
 TensorBox per_filter(OpContext& c, int k, Expr filters, std::size_t filter, std::size_t rank,
                      const char* what) {
   ir::Lowering& l = c.lowering();

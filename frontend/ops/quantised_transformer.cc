@@ -25,8 +25,8 @@ void require_rank(OpContext& c, int k, const char* what, int rank) {
     c.fail(errors::kShapeMismatch, fmt::format("{} has rank {}, expected {}", what, c.rank(k), rank));
 }
 
-// Queries, keys and values are the columns of one product of integers. Inputs: input, weight, bias, their scales, mask
-// index, zero points of input and weight, past.
+// Queries, keys and values are the columns of one product of integers. Inputs: input, weight, bias, their
+// scales, mask index, zero points of input and weight, past.
 class Attention {
  public:
   explicit Attention(OpContext& c) : c_(c), l_(c.lowering()) {}
@@ -170,8 +170,8 @@ class Attention {
 
 void lower_attention(OpContext& c) { Attention(c).lower(); }
 
-// Inputs: ids, segments, tables of words, positions and segments, gamma, beta, mask, then scales and zero points of the
-// five tables.
+// Inputs: ids, segments, tables of words, positions and segments, gamma, beta, mask, then scales and zero
+// points of the five tables.
 void lower_embedding(OpContext& c) {
   ir::Lowering& l = c.lowering();
   require_rank(c, 0, "the ids", 2);

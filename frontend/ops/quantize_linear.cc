@@ -1,5 +1,5 @@
-// QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear, of ONNX and of com.microsoft: one scale for a tensor, for
-// each index of an axis, or for each block along an axis.
+// QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear, of ONNX and of com.microsoft: one scale for a
+// tensor, for each index of an axis, or for each block along an axis.
 #include <optional>
 
 #include "frontend/ops/operand_sizes.h"
@@ -164,7 +164,7 @@ void lower_quantize(OpContext& c) {
   }));
 }
 
-// Says what the result is made of, if that is constant and the result an f32 matrix.
+// Records the constants from which the result is made, if it is an f32 matrix.
 void describe_matrix(OpContext& c) {
   const auto known = [&](int k) -> std::optional<Tensor> {
     const std::optional<Tensor>& constant = c.value(k).constant;

@@ -1,5 +1,5 @@
-// Random numbers with a seed, from the generator of docs/random-numbers.md. Without a seed the values would have to
-// differ from run to run: refused.
+// Random numbers with a seed, from the generator of docs/random-numbers.md. A missing seed is refused, since
+// the values would have to differ from run to run.
 #include <bit>
 #include <cmath>
 #include <numbers>
@@ -108,8 +108,8 @@ void lower_bernoulli(OpContext& c) {
   }));
 }
 
-// Draws classes whose unnormalised log-probabilities are the rows of the input: the first class up to which the
-// sum of the probabilities exceeds u times the sum of all.
+// Draws classes whose unnormalised log-probabilities are the rows of the input. The result is the first class
+// up to which the sum of the probabilities exceeds u times the sum of all.
 void lower_multinomial(OpContext& c) {
   using ir::ReduceKind;
   ir::Lowering& l = c.lowering();

@@ -1,8 +1,10 @@
-// RNN, GRU and LSTM: one product for the inputs of all steps, then a recurrent layer per direction (ir::Recurrence).
+// RNN, GRU and LSTM: one product for the inputs of all steps, then a recurrent layer per direction
+// (ir::Recurrence).
 //
-// DynamicQuantizeLSTM (com.microsoft) has 8-bit weights, transposed. Its inputs are quantised for their product, which is one
-// of integers, and at each step its state (runtime/quantised_lstm.h). With other activations than the usual ones, a clip,
-// peepholes or coupled gates the state is not quantised: such layers compute with the weights as numbers.
+// DynamicQuantizeLSTM (com.microsoft) has 8-bit weights, transposed. Its inputs are quantised for an integer
+// product, and its state at each step (runtime/quantised_lstm.h). With other activations than the usual ones,
+// a clip, peepholes or coupled gates the state is not quantised: such layers compute with dequantised
+// weights.
 #include <cmath>
 
 #include "frontend/ops/quantised.h"
@@ -268,7 +270,7 @@ class Layers {
            c_.int_attribute("input_forget", 0) == 0 && usual_activations_;
   }
 
-  // As recurrence(): y, the last h and c.
+  // Returns y, the last h and the last c, as recurrence() does.
   std::vector<TensorBox> with_quantised_state(const TensorBox& gates, int d, bool reverse) {
     const auto state = [&](int k) {
       return c_.has_input(k) ? of_direction(k, d) : l_.full({batch_, hidden_}, DType::f32, 0);
@@ -318,7 +320,7 @@ class Layers {
       const TensorBox both = of_direction(3, d);
       gates = binary(l_, OpCode::add, gates, l_.slice(both, 0, 0, columns));
       const TensorBox recurrent = l_.slice(both, 0, columns, columns);
-      // Only where the reset gate scales the product does it matter to which side a bias is added.
+      // The side to which a bias is added matters only where the reset gate scales the product.
       if (layer.linear_before_reset) {
         operands.bias = recurrent;
       } else {

@@ -9,8 +9,8 @@ using ir::ReduceKind;
 enum class Before { none, absolute, square, exponential };
 enum class After { none, mean, root, logarithm };
 
-// Axes are an attribute in older definitions and input 1 in newer ones. Without axes all are reduced, or none if
-// the attribute noop_with_empty_axes is set.
+// Axes are an attribute in older definitions and input 1 in newer ones. Without axes all are reduced, or none
+// if the attribute noop_with_empty_axes is set.
 std::vector<int> reduced_axes(OpContext& c) {
   const int rank = c.rank(0);
   std::optional<std::vector<int>> axes = c.axes(1, rank);

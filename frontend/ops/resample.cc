@@ -15,15 +15,16 @@ namespace {
 
 double select(bool condition, double a, double b) { return condition ? a : b; }
 
-// Where element x of the result lies in the input: ONNX's formulas, with its order of operations, since
-// roundings decide ties. `in` is the size of the input, `out` that of the result.
+// Returns the position of element x of the result in the input, by ONNX's formulas and in its order of
+// operations, since roundings decide ties. `in` is the size of the input, `out` that of the result.
 template <class Number>
 Number source_of(const std::string& mode, const ResizeAxis& axis, Number x, Number in, Number out,
                  Number scale) {
   const Number width = scale * in;  // of the result, before it was made an integer
   if (mode == "align_corners") return select(width == 1.0, 0.0, x * (in - 1.0) / (width - 1.0));
   if (mode == "asymmetric") return x / scale;
-  // An axis that keeps its size, which may be known at run time only, keeps its elements; other modes do that anyway.
+  // An axis that keeps its size, which may be known at run time only, keeps its elements; other modes do that
+  // anyway.
   if (mode == "tf_half_pixel_for_nn") return select(scale == 1.0, x, (x + 0.5) / scale);
   if (mode == "tf_crop_and_resize") {
     const double extent = axis.roi_end - axis.roi_start;
@@ -86,7 +87,8 @@ std::vector<std::int64_t> nearest_table(const ResizeOptions& o, const ResizeAxis
   return table;
 }
 
-// The whole number by which an axis grows, if the nearest element is then that of a plain division for any size.
+// Returns the whole number by which an axis grows, if the nearest element is then that of a plain division
+// for any size.
 std::optional<std::int64_t> plain_factor(const ResizeOptions& o, const ResizeAxis& axis) {
   std::optional<double> scale = axis.scale;
   if (!scale) {
@@ -165,8 +167,8 @@ Real kernel(const ResizeOptions& o, Real x) {
   return select(x <= literal(x, 1), near, select(x < literal(x, 2), far, literal(x, 0)));
 }
 
-// What one axis reads: for element `at` of the result and tap k, the position and the weight. `at` counts along
-// the axis, k may be an index of the loop.
+// The elements that one axis reads: position and weight for element `at` of the result and tap k. `at` counts
+// along the axis, k may be an index of the loop.
 struct Sampling {
   std::int64_t count;  // taps
   std::function<Expr(BodyBuilder&, Expr at, Expr k)> position;
@@ -295,7 +297,8 @@ TensorBox resampled(OpContext& c, const ResizeOptions& o, const ResizeAxis& axis
   return l.reduce(terms, ir::ReduceKind::sum, {static_cast<int>(sizes.size())}, false);
 }
 
-// Whether the coordinate of an element lies outside of the input, where tf_crop_and_resize has a value of its own.
+// Whether the coordinate of an element lies outside of the input, where tf_crop_and_resize has a value of its
+// own.
 ValueId is_outside(const ResizeOptions& o, const ResizeAxis& axis, BodyBuilder& b, Expr at) {
   const Real x = source_of(o, axis, b, at);
   return b.binary(OpCode::logical_or, x < literal(x, 0), real(b, axis.in - 1) < x);

@@ -1,5 +1,6 @@
-// How an image is resized: every axis is resampled alone, as weighted sums of neighbours ("taps"). Positions and weights
-// are tables computed while compiling where the sizes are known and not too large, and otherwise part of the loop.
+// How an image is resized: every axis is resampled alone, as weighted sums of neighbours ("taps"). Positions
+// and weights are tables computed while compiling where the sizes are known and not too large, and otherwise
+// part of the loop.
 #pragma once
 
 #include "frontend/ops/common.h"
@@ -30,8 +31,8 @@ struct ResizeAxis {
   }
 };
 
-// Input 0 with these axes resized, which must be distinct. Errors: an axis without elements that is to have some
-// (BR0114), antialiasing of an axis whose sizes depend on a dimension (BR0119).
+// Returns input 0 with these axes resized, which must be distinct. Throws BR0114 for an axis without elements
+// that must get some, BR0119 for antialiasing of an axis whose sizes depend on a dimension.
 TensorBox resized(OpContext& c, const ResizeOptions& o, const std::vector<ResizeAxis>& axes);
 
 }  // namespace braid::frontend

@@ -1,4 +1,4 @@
-// Resize and Upsample: what their attributes and inputs, which differ between versions, ask for.
+// Resize and Upsample: interprets their attributes and inputs, which differ between versions.
 #include <algorithm>
 #include <cmath>
 

@@ -9,8 +9,9 @@ namespace {
 
 enum Input { input, positions, cos, sin };
 
-// [batch, heads, sequence, size] of an input with three dimensions. Heads and their size follow from attributes if a part of each
-// head is rotated, and else from the width of the caches.
+// Returns an input with three dimensions as [batch, heads, sequence, size]. The number of heads is attribute
+// num_heads if it is given or a part of each head is rotated. Otherwise it follows from the width of the
+// caches.
 TensorBox heads_of(OpContext& c, std::int64_t turned, std::int64_t width) {
   const std::int64_t heads = c.int_attribute("num_heads", 0);
   if (turned > 0 || heads > 0) {

@@ -1,6 +1,6 @@
 // Scatter: a copy of a tensor with elements or slices replaced at given indices. Loops write every element of
-// their output once, so each element searches the update that hits it: cheap for the few positions of a cache that
-// a step writes, expensive (elements times updates) for many updates of a large tensor.
+// their output once, so each element searches the update that hits it: cheap for the few positions of a cache
+// that a step writes, expensive (elements times updates) for many updates of a large tensor.
 #include "frontend/ops/index.h"
 #include "ir/error_numbers.h"
 
@@ -137,8 +137,8 @@ void lower_scatter_nd(OpContext& c) {
   set_scattered(c, data, updates);
 }
 
-// Update [.., k, ..] goes to the element with the same indices except along the axis, where the index is read.
-// Along the other axes there may be fewer updates than elements.
+// Update [.., k, ..] goes to the element with the same indices except along the axis, where the index is
+// read. Along the other axes there may be fewer updates than elements.
 void lower_scatter_elements(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const auto axis = static_cast<std::size_t>(c.axis_attribute(c.rank(0), 0));

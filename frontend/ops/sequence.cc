@@ -1,5 +1,5 @@
-// Sequences and optional values, which exist only while compiling: lists of tensors whose length and positions are
-// known, and values of which it is known whether they are there.
+// Sequences and optional values exist only at compile time. Sequences are lists of tensors whose length and
+// positions are known; whether an optional value is present is known too.
 #include "frontend/ops/common.h"
 #include "ir/error_numbers.h"
 
@@ -92,7 +92,8 @@ void lower_concat(OpContext& c) {
   c.set_output(0, parts.size() == 1 ? parts[0] : l.concat(parts, axis));
 }
 
-// Sizes of the parts: all 1 without input 1, equal ones but for a smaller last for a scalar, else the given ones.
+// Returns the sizes of the parts: all 1 without input 1, equal ones except a smaller last one for a scalar,
+// else the given ones.
 std::vector<Expr> part_sizes(OpContext& c, Expr size) {
   if (c.has_input(1) && c.rank(1) != 0) return c.shape_values(1, "the sizes of the parts");
   const std::int64_t part = c.has_input(1) ? c.constant_ints(1, "the size of the parts")[0] : 1;

@@ -50,7 +50,8 @@ struct Transform {
   std::int64_t columns() const { return outputs * (complex_output ? 2 : 1); }
 };
 
-// The entry of the matrix by which part `p` (0 real, 1 imaginary) of input n contributes to part q of output k.
+// The entry of the matrix by which part `p` (0 real, 1 imaginary) of input n contributes to part q of output
+// k.
 double entry(const Transform& t, std::int64_t n, int p, std::int64_t k, int q) {
   const double sign = t.inverse ? 1 : -1;
   const double phase =

@@ -1,4 +1,4 @@
-// Normalisations of com.microsoft with what stands in front of them: a residual and a bias, or the embeddings of tokens. Everything
+// Normalisations of com.microsoft after a residual and a bias, or after the embeddings of tokens. Everything
 // is computed in f32 and rounded once.
 #include "frontend/ops/operand_sizes.h"
 #include "frontend/ops/statistics.h"

@@ -11,7 +11,7 @@ struct Minifloat {
   DType dtype;
   int exponent_bits, mantissa_bits, bias;
   std::int64_t largest;   // code of the largest finite number
-  std::int64_t overflow;  // what is beyond it, if it is not saturated
+  std::int64_t overflow;  // code of larger numbers, if they are not saturated
   std::int64_t nan;       // -1: there is none
   bool one_zero;          // no negative zero, whose code is NaN
 };

@@ -1,5 +1,5 @@
-// Conversions of storage types: types below one byte and 8-bit floats (ir/dtype.h). They are written out as arithmetic on
-// bytes, so that the interpreter and all targets compute the same bits. Tables: ONNX's Cast.
+// Conversions of storage types: types below one byte and 8-bit floats (ir/dtype.h). They are written out as
+// arithmetic on bytes, so that the interpreter and all targets compute the same bits. Tables: ONNX's Cast.
 #pragma once
 
 #include "frontend/ops/common.h"
@@ -18,13 +18,13 @@ struct CastOptions {
 DType number_type(DType dtype);
 // An element of any type as a number of this type.
 ValueId to_number(BodyBuilder& b, ValueId v);
-// ONNX Cast between any types. Integers keep their low bits; floats are truncated to integers, and rounded to nearest
-// even to floats, doubles by way of f32 as in other implementations. f4e2m1 always saturates.
+// ONNX Cast between any types. Integers keep their low bits. Floats are truncated to integers, and rounded to
+// nearest even to floats; doubles go by way of f32 as in other implementations. f4e2m1 always saturates.
 ValueId cast_element(BodyBuilder& b, ValueId v, DType to, const CastOptions& options = {});
 TensorBox cast_tensor(ir::Lowering& l, TensorBox x, DType to, const CastOptions& options = {});
 
-// A constant of a type below one byte that stays packed in memory, as ONNX packs it: elements are bits of bytes where they
-// are read.
+// Returns a constant of a type below one byte that stays packed in memory, as ONNX packs it. Readers extract
+// the elements from its bytes.
 TensorBox packed_constant(ir::Lowering& l, const std::string& name, const Tensor& tensor);
 
 }  // namespace braid::frontend

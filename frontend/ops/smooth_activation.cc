@@ -1,4 +1,5 @@
-// Activation functions made of exponentials. They use expm1 and log1p, which keep the digits of small arguments.
+// Activation functions made of exponentials. They use expm1 and log1p, which keep the digits of small
+// arguments.
 #include "frontend/ops/activation_formulas.h"
 #include "ir/error_numbers.h"
 

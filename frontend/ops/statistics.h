@@ -11,7 +11,8 @@ TensorBox mean(ir::Lowering& l, TensorBox x, const std::vector<int>& axes);
 // 1 / sqrt(mean of squares + epsilon)
 TensorBox inverse_deviation(ir::Lowering& l, TensorBox x, const std::vector<int>& axes, double epsilon);
 
-// (x - mean) / sqrt(variance + epsilon) in two passes: the difference of two large means would lose the variance.
+// (x - mean) / sqrt(variance + epsilon) in two passes: the difference of two large means would lose the
+// variance.
 struct Normalized {
   TensorBox mean, inverse_deviation, value;
 };

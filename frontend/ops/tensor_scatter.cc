@@ -1,4 +1,5 @@
-// TensorScatter: a cache into which each sequence of a batch writes a run of elements, from a position of its own.
+// TensorScatter: a cache into which each sequence of a batch writes a run of elements, from a position of its
+// own.
 #include "frontend/ops/common.h"
 #include "ir/error_numbers.h"
 

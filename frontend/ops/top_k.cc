@@ -1,5 +1,5 @@
-// TopK: the largest or smallest elements along an axis, in order, and their positions. Of equal elements the one
-// with the lower index comes first. NaN counts as larger than any number.
+// TopK: the largest or smallest elements along an axis, in order, and their positions. Among equal elements
+// the one with the lower index comes first. NaN counts as larger than any number.
 #include "frontend/ops/common.h"
 #include "ir/error_numbers.h"
 

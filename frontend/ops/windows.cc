@@ -119,7 +119,8 @@ Windows windows_of(OpContext& c, const std::vector<Expr>& spatial, const std::ve
       size = ir::min(ir::ceil_div(room, window.stride) + 1, ir::ceil_div(spatial[d] + before, window.stride));
     }
     w.sizes.push_back(size);
-    // Taps that are beyond the end for every size would cost time: EfficientNet's last pool has 320 by 320 over 7 by 7.
+    // Taps that are beyond the end for every size would cost time: EfficientNet's last pool has 320 by 320
+    // over 7 by 7.
     const std::int64_t room_at_most = ir::bounds(spatial[d] + before + after).max;
     if (ceil_mode)
       window.taps = std::clamp((room_at_most - 1) / window.dilation + 1, std::int64_t{1}, window.taps);
@@ -159,7 +160,7 @@ Windows transposed_windows_of(OpContext& c, const std::vector<Expr>& spatial,
     const bool same = automatic == AutoPad::same_upper || automatic == AutoPad::same_lower;
     if (automatic == AutoPad::valid) before = after = 0;
     if (wanted || same) {
-      // A result larger than what windows reach has zeros at its end.
+      // A result that extends beyond the windows has zeros at its end.
       const Expr size = wanted ? Expr((*wanted)[d]) : spatial[d] * window.stride;
       const Expr total = ir::max(full - size, 0);
       const Expr small = ir::floor_div(total, 2);

@@ -13,10 +13,12 @@ struct Windows {
   std::vector<Expr> sizes;       // of the result
 };
 
-// The windows of a convolution or pool that move over spatial dimensions of these sizes. BR0111: attributes of wrong length or sign;
-// BR0114: a window larger than what it moves over. They differ where auto_pad is SAME and windows are shorter than their strides, of
-// which the specification says nothing: the references pad no convolution then, but let pools leave elements out on both sides (a
-// negative pad, rounded towards zero).
+// Returns the windows of a convolution or pool over spatial dimensions of these sizes. Throws BR0111 for
+// attributes of wrong length or sign, BR0114 for a window larger than its padded input.
+//
+// The two differ where auto_pad is SAME and windows are shorter than their strides, about which the
+// specification says nothing. The references pad no convolution then, but let pools leave elements out on
+// both sides (a negative pad, rounded towards zero).
 Windows windows_of_convolution(OpContext& c, const std::vector<Expr>& spatial,
                                const std::vector<std::int64_t>& taps);
 Windows windows_of_pool(OpContext& c, const std::vector<Expr>& spatial,

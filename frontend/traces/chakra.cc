@@ -476,7 +476,8 @@ RecordedTrace ChakraBuilder::finish() && {
     }
     trace_.ops.push_back(std::move(op));
   }
-  // The converter of PyTorch traces writes which stream ran a kernel and leaves the order within it to the reader.
+  // The converter of PyTorch traces records the stream that ran a kernel and leaves the order within it to
+  // the reader.
   for (auto& [stream, list] : streams) {
     std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
       return trace_.ops[static_cast<std::size_t>(a)].begin_ns <

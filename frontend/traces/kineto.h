@@ -2,11 +2,11 @@
 //
 //   streams      kernels of one stream run in order
 //   cuda_sync    "Stream Wait Event": the first kernel launched into `stream` after the call waits for the
-//                last one that was launched into `wait_on_stream` before the event was recorded. Recorded only
-//                with enable_cuda_sync_events; then no other dependency between streams is assumed.
-//   launches     without these events: NCCL's stream waits for what its thread launched before the collective,
-//                and the first kernel launched after the collective that began no earlier than its end is
-//                taken for the one that waits
+//                last one that was launched into `wait_on_stream` before the event was recorded. Recorded
+//                only with enable_cuda_sync_events; then no other dependency between streams is assumed.
+//   launches     without these events: NCCL's stream waits for what its thread launched before the
+//                collective, and the first kernel launched after the collective that began no earlier than
+//                its end is taken for the one that waits
 //
 // Times of ProcessGroupNCCL's kernels include waiting for the other ranks.
 #pragma once

@@ -16,8 +16,9 @@ namespace {
 using ir::BufferId;
 using ir::OpId;
 
-// The position of an operation in the order, if its dependencies allow: a kernel's end, a collective's begin. So a
-// collective that began while a kernel ran stands before that kernel, with which it overlapped.
+// Returns the position of an operation in the order, if its dependencies allow: a kernel's end, a
+// collective's begin. So a collective that began while a kernel ran stands before that kernel, with which it
+// overlapped.
 double position(const RecordedOp& op) { return op.collective ? op.begin_ns : op.end_ns; }
 
 [[noreturn]] void circle(const RecordedTrace& trace, const std::vector<int>& missing) {
@@ -118,8 +119,9 @@ RecordedTimes times_of(const std::vector<RecordedInterval>& recorded) {
   return t;
 }
 
-// A trace is that of one rank and names its groups only. If all ranks have as many and lie in a grid, such as [0, 1, 2, 3] of 8
-// or [0, 4], the others communicate at the same moment in groups of their own: one partition. Else the group alone.
+// A trace is that of one rank and names only its groups. If groups of this size tile all ranks in a grid,
+// such as [0, 1, 2, 3] of 8 or [0, 4], returns the whole partition: the other ranks communicate at the same
+// moment in groups of their own. Otherwise returns the group alone.
 ir::Parts with_siblings(const std::vector<int>& group, int world) {
   const std::int64_t size = std::ssize(group), stride = group[1] - group[0], block = size * stride;
   if (stride < 1 || world > ir::kMaxRanks || block > world || world % block != 0) return {group};
@@ -185,8 +187,8 @@ class Builder {
   ir::Graph& graph() { return out_.schedule.graph; }
   const RecordedOp& op(int k) const { return trace_.ops[static_cast<std::size_t>(k)]; }
 
-  // Kernels of several streams may run concurrently; ours run one after another. Each is charged with the time
-  // that it adds to those that began before it, so that together they take as long as recorded.
+  // Kernels of several streams may run concurrently; ours run one after another. Each is charged with the
+  // time that it adds to those that began before it, so that together they take as long as recorded.
   void charge() {
     std::vector<int> kernels;
     for (std::size_t k = 0; k < trace_.ops.size(); ++k) {
@@ -219,7 +221,7 @@ class Builder {
     }
   }
 
-  // What an operation leaves for those that depend on it.
+  // The result of an operation, for those that depend on it.
   struct Result {
     std::vector<int> of;  // host operations pass on their dependencies: operations or joins
     BufferId buffer;      // kernels; collectives when they were waited for
@@ -256,8 +258,8 @@ class Builder {
     }
   }
 
-  // A host operation after several operations of the device becomes a kernel without cost, so that the number of
-  // dependencies stays that of the trace.
+  // A host operation after several operations of the device becomes a kernel without cost, so that the number
+  // of dependencies stays that of the trace.
   void pass_on(int k) {
     std::vector<int> from;
     for (int d : op(k).deps) append(d, from);
