@@ -1,4 +1,4 @@
-// What the conversions of a plan could be instead (candidates.h).
+// Prices alternatives to the conversions of a plan (candidates.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace braid::split {
 
 namespace {
 
-// The readers of each conversion forbidden to take what it makes. Conversions that are alike, as those of equal layers, cost the
-// same otherwise.
+// Solves the problem again for each conversion, with its readers forbidden to take the result. Conversions of
+// equal layers cost the same if taken otherwise.
 void price_alternatives(const SplitSpace& space, const Graph& graph, const SplitChoice& choice,
                         const Problem& problem, const Restrict& restrict, FoundPlan& found) {
   std::map<std::string, int> variable_of;

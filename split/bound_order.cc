@@ -1,4 +1,4 @@
-// The rows of bounds.h that hold for an order: a chain through the graph, and what must run between its nodes.
+// The rows of bounds.h that hold for every order: a chain through the graph, and the work between its nodes.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -36,7 +36,7 @@ void BoundSearch::find_joins(const Graph& graph, const SplitSpace& space) {
     if (!known || last < 0 || source == named.end() || source->second.size() != 1) continue;
     const int product = source->second[0];
     if (product_[at(product)] == 0 || product >= last) continue;
-    // What the product leads to, and what leads to the last node.
+    // The nodes that the product leads to, and those that lead to the last node.
     std::vector<char> after(at(nodes_), 0), before(at(nodes_), 0);
     after[at(product)] = before[at(last)] = 1;
     for (int v = product + 1; v <= last; ++v) {
@@ -157,8 +157,8 @@ void BoundSearch::find_chain() {
   }
 }
 
-// The chain, with what is between its nodes: all products there, or the longest path, whichever is more in this plan; up to a
-// node of the chain, all kernels that come before it if these are more.
+// The chain with the work between its nodes: all products there, or the longest path, whichever is more in
+// this plan. Up to a node of the chain, all kernels that come before it, if these are more.
 BoundSearch::Row BoundSearch::longest(const Plan& plan) const {
   Row row;
   Cost total = 0;

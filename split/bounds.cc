@@ -20,7 +20,8 @@ constexpr Cost kParts = 64;  // weights are multiples of one part
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// Weights of rows in parts that add up to kParts, for the least of the plans to be as much as possible: fictitious play.
+// Chooses weights of rows, in parts that add up to kParts, so that the least mean over the plans is as large
+// as possible: fictitious play.
 std::vector<Cost> best_weights(const std::vector<std::vector<double>>& value) {  // [row][plan]
   const std::size_t rows = value.size(), plans = value[0].size();
   std::vector<double> of_row(rows, 0), of_plan(plans, 0);
@@ -57,7 +58,8 @@ SplitCosts floors_of(const std::shared_ptr<const analysis::CostModel>& costs,
   return with_memory(std::move(floors));
 }
 
-// A program's own conversions take no less of this, with whatever kernels and memory (passes/select_kernels.h).
+// A lower bound on this part of the cost of a program's conversions, with any kernels and memory
+// (passes/select_kernels.h).
 SplitCosts least_of(const std::shared_ptr<const analysis::CostModel>& costs,
                     analysis::Time analysis::CollectiveCost::*what) {
   return floors_of(costs, [costs, what](const ConversionStep& step, int ranks) {
@@ -130,7 +132,8 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
   out_of_.resize(at(nodes_));
   copies_.assign(passages_.size(), 0);
   for (std::size_t p = 0; p < passages_.size(); ++p) {
-    // What a collective makes lies in the segment, and a kernel copies it into the memory of the program's output.
+    // The result of a collective lies in the segment, and a kernel copies it into the memory of the program's
+    // output.
     if (passages_[p].reader < 0) {
       const double bytes = local_bytes(graph.values[at(passages_[p].value)], sizes, 1);
       const double us = costs->machine().launch_us +
@@ -138,7 +141,7 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
                                  {KernelClass::copy, KernelClass::elementwise, KernelClass::gather});
       copies_[p] = static_cast<Cost>(us * 1e6 * (1 - 1e-9));
     }
-    // What is kept between steps is given and returned like any other input and output.
+    // State kept between steps counts as an ordinary input and output.
     if (passages_[p].producer >= nodes_) passages_[p].producer = -1;
     if (passages_[p].reader >= nodes_) passages_[p].reader = -1;
     if (passages_[p].reader >= 0) into_[at(passages_[p].reader)].push_back(static_cast<int>(p));
@@ -246,7 +249,7 @@ Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>
   };
   const auto choice = [&](int v, std::size_t k) { return distinct_[at(v)] ? at((*distinct_[at(v)])[k]) : k; };
   Problem problem;
-  // Of equal layers once.
+  // Equal layers share tables.
   std::map<std::tuple<const void*, Cost, const void*, const void*>, CostTable> nodes, tables;
   for (int v = 0; v < static_cast<int>(kernels_.size()); ++v) {
     const CostTable &kernels = kernels_[at(v)], &collectives = collectives_.variables[at(v)];

@@ -50,7 +50,8 @@ bool keeps_elements(const GraphNode& node) {
   return node.work.kind == WorkKind::view || node.work.kind == WorkKind::reorder;
 }
 
-// What may stand between a product and Softmax: scales, masks, casts, and other orders of the same elements.
+// Whether it may stand between a product and Softmax: scales, masks, casts, and other orders of the same
+// elements.
 bool passes_on(const GraphNode& node) {
   return keeps_elements(node) || node.work.kind == WorkKind::pointwise || node.work.kind == WorkKind::repeat;
 }
@@ -82,7 +83,7 @@ std::vector<std::pair<const GraphNode*, int>> readers_of(const Graph& graph, int
   return readers;
 }
 
-// What passes `v` on, as it passes on.
+// The values that are computed from `v` by nodes that pass its elements on.
 Values passed_on(const Graph& graph, int v) {
   Values values;
   for (const auto& [node, input] : readers_of(graph, v))
@@ -129,7 +130,7 @@ bool is_attended(const Graph& graph, int v) {
       [&](int value) { return passed_on(graph, value); });
 }
 
-// What has the same elements as `v` and is computed before it, perhaps in another order.
+// The value before `v` that has the same elements, perhaps in another order; none if there is none.
 Values same_elements(const Graph& graph, int v) {
   const GraphNode* node = producer_of(graph, v);
   if (node == nullptr || node->inputs.empty()) return {};

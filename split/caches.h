@@ -1,4 +1,4 @@
-// What of a model is a cache of keys and values: what a step returns and the next step is given.
+// Finds key/value caches: outputs of one step that are inputs of the next.
 #pragma once
 
 #include <vector>
@@ -12,10 +12,12 @@ struct Cache {
   int output = -1;  // index in Graph::outputs
 };
 
-// Found by structure, not by names. With a past: an output of three or more dimensions that is computed from an input of the
-// same type and rank by nothing but joins (Concat), writes (TensorScatter, ScatterND, ScatterElements, Where) and what attention
-// does to its caches. Begun here: an output of three or more dimensions that attention reads as its keys or values or returns as
-// such, attention being an operator or two products with Softmax between them. An input or output is in one cache at most.
+// Finds caches by structure, not by names. A cache with a past: an output of three or more dimensions that is
+// computed from an input of the same type and rank by nothing but joins (Concat), writes (TensorScatter,
+// ScatterND, ScatterElements, Where) and the operations of attention on its caches. A cache that begins here:
+// an output of three or more dimensions that attention reads as its keys or values or returns as such;
+// attention is an operator, or two products with Softmax between them. An input or output is in at most one
+// cache.
 std::vector<Cache> caches_of(const Graph& graph);
 
 }  // namespace braid::split

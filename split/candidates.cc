@@ -25,7 +25,8 @@ namespace braid::split {
 
 namespace {
 
-// The least factor at which the text of the plan is another one, between the last that was the same and twice that.
+// Returns the least factor, within 1 %, at which the text of the plan changes. Looks only between the last
+// doubling with the same text and the next one; 0: none up to 64.
 template <class PlanAt>
 double flip_of(const std::string& plan, const PlanAt& plan_at) {
   double same = 1, other = 2;
@@ -238,7 +239,7 @@ class MeshSearch {
       const auto limit = [&](const SplitSpace& part, Problem& problem) {
         MemoryRows(graph_, part, costs.size).limit(problem, *options_.memory);
       };
-      // What cuts the same on all axes none of them can find alone.
+      // A plan that splits one dimension over all axes cannot be found by searching one axis at a time.
       std::vector<int> from = within_;
       if (const SplitSpace alike = SplitSpace::alike(space_); !alike.large()) {
         const Solution cheap =
@@ -276,13 +277,13 @@ class MeshSearch {
     own.solution.status = Status::kFeasible;
     return own;
   }
-  // Of a large space.
+  // The cost of a choice in a large space.
   Cost cost_in_turn(const SplitCosts& costs, const std::vector<int>& choice) const {
     return space_.described(costs, of_choice(choice)).price(graph_, costs);
   }
 
-  // Keeps what was found for the variant, and what is found without padding if that pads: what this saves in a product can be less than
-  // what the odd sizes cost the kernels around it. Whether there was a plan.
+  // Keeps what was found for the variant. If that pads, also keeps what is found without padding: padding can
+  // save less in a product than odd sizes cost the kernels around it. Returns whether there was a plan.
   bool keep(const Variant& variant, SpaceSolution own, std::vector<Found>& found) const {
     if (!own.solution.feasible()) {
       if (!plans_.kept && plans_.rows.empty()) require_kept(own.solution);
@@ -314,7 +315,8 @@ class MeshSearch {
     }
   }
 
-  // A plan that the limits of memory allow, for searches to begin with, if one is found. False if there is none.
+  // Finds a plan that the limits of memory allow, as a start for searches, if it can. Returns false if there
+  // is none.
   bool find_within() {
     const std::int64_t limit = *options_.memory;
     if (!plans_.problem) {
@@ -335,7 +337,8 @@ class MeshSearch {
     begin_cheaply([&](const std::vector<int>& choice) { return price(problem, choice); });
     return true;
   }
-  // What takes least is often converted back and forth, and far from what is cheap.
+  // The plan with the least memory often converts back and forth and is far from cheap, so cheaper plans are
+  // tried as a start.
   void begin_cheaply(const std::function<Cost(const std::vector<int>&)>& cost_of) {
     if (within_.empty() || points_.several()) return;
     result_.priced = options_.priced.empty() ? choices_at_prices() : options_.priced;
@@ -384,9 +387,9 @@ class MeshSearch {
     keep(kHidden, std::move(hidden), found);
   }
 
-  // Whether another plan could take less if less of communication counted. That of any takes at least what its nodes do without their
-  // communication, so that the most which could be gained is what the cheapest plan takes more than the least of that. A thousandth of its
-  // time does not matter.
+  // Whether another plan could take less if less of the communication counted. Any plan takes at least the
+  // least cost of nodes without their communication, so the cheapest plan's excess over that is the most to
+  // be gained. A thousandth of its time does not matter.
   bool gains_by_hiding(const SplitChoice& cheapest) const {
     if (points_.several() || whole_ > 0) return true;
     const SplitCosts free = split_costs(costs_, {0, 0}, work_);
@@ -394,7 +397,7 @@ class MeshSearch {
            cheapest.price(graph_, split_costs(costs_, {}, work_)) / 1000;
   }
 
-  // Unless it is known.
+  // Adds the plan of a solution, unless it is known.
   void describe(std::string name, SpaceSolution own, std::vector<Found>& found) const {
     const auto is_own = [&](const Found& known) { return known.plan.choice == own.solution.choice; };
     if (std::ranges::any_of(found, is_own) || (!found_.empty() && is_own(found_.front()))) return;
@@ -416,7 +419,7 @@ class MeshSearch {
     found.push_back({std::move(choice), std::move(plan)});
   }
 
-  // Unless it is one of those before.
+  // Adds a plan to the result, unless one with the same text is there.
   void add(Found found) {
     FoundPlan& plan = found.plan;
     if (std::ranges::find(result_.plans, plan.text, &FoundPlan::text) != result_.plans.end()) return;
@@ -428,11 +431,11 @@ class MeshSearch {
     result_.plans.push_back(std::move(plan));
   }
 
-  // What changes the cheapest plan.
+  // Finds changes of the machine that change the cheapest plan.
   void explain() {
     SolveOptions effort;
     if (!plans_.rows.empty()) {
-      // Only whether there is a cheaper one is asked.
+      // It is enough to know whether there is a cheaper plan.
       effort.known = plans_.completed(result_.plans.front().choice);
       effort.any_cheaper = true;
       effort.budget >>= 3;

@@ -1,4 +1,4 @@
-// The choice on meshes whose axes are too many choices together (space.h).
+// Choice on meshes whose axes have too many choices together (space.h).
 #include <algorithm>
 
 #include "ir/error.h"
@@ -16,16 +16,17 @@ SpaceSolution solved_split(const SplitSpace& space, const SplitCosts& costs, con
 
 SpaceSolution solved_in_turn(const SplitSpace& space, const SplitCosts& costs, SolveOptions options,
                              std::vector<int> from, const RestrictPart& restrict) {
-  // Each is one of many, and none has a bound that anybody is told.
+  // Each is one of many solutions, and their bounds are not used.
   constexpr std::int64_t kMostCells = std::int64_t{1} << 25;
   options.budget = std::min(options.budget, kMostCells);
-  // What each axis has so far, as a choice of the whole space; empty: everything is whole.
+  // The combinations found so far, as a choice of the whole space; empty: everything is whole.
   std::vector<int> known = std::move(from);
   Solution best;
   constexpr int kMostRounds = 4;
   std::vector<std::vector<int>> way;
   bool proved = true;
-  // By axis: what was known when it had been chosen last. As long as that stays, the same would be chosen again.
+  // By axis: `known` when the axis was searched last. With the same `known` the search would find the same
+  // again.
   std::vector<std::vector<int>> chosen_at(space.mesh().axes.size());
   for (int round = 0; round < kMostRounds; ++round) {
     const Cost before = round == 0 ? kForbidden : best.cost;

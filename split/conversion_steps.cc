@@ -173,7 +173,7 @@ std::optional<std::int64_t> CheapestSteps::search(const MeshSpec& from, const Me
         const std::int64_t more = move_cost(a, target);
         if (more == kImpossible || cost + more >= known_way) continue;
         next_[a] = target;
-        // What is whole, or pending, leaves more to the others.
+        // A state that is whole or pending leaves more to the other axes.
         const bool cuts = own(a, target).split;
         if (!any_fits && (cuts || !begins_well) && !fits_at(next_cell)) continue;
         const std::int64_t sum = cost + more;
@@ -306,7 +306,7 @@ bool CheapestSteps::fits(const std::vector<Number>& state) const {
   return true;
 }
 
-// What it costs that an axis moves on from where the search is.
+// The cost of moving an axis from the state of the search to the target.
 std::int64_t CheapestSteps::move_cost(std::size_t axis, Number target) {
   const auto ask = [&] {
     std::int64_t sum = 0;

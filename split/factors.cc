@@ -87,8 +87,8 @@ namespace {
 
 BlockCandidates find_candidates(const Graph& graph, int ranks) {
   BlockCandidates candidates;
-  // What nothing has changed for since the last visit is not visited. Lists of several blocks begin where a letter has several
-  // segments.
+  // Whether something has changed for the node since the last visit. Lists of several blocks begin where a
+  // letter has several segments.
   std::vector<char> open;
   for (const GraphNode& node : graph.nodes) {
     open.push_back(std::ranges::any_of(node.factors.letters, [](const Letter& letter) {
@@ -100,7 +100,7 @@ BlockCandidates find_candidates(const Graph& graph, int ranks) {
     open[n] = 0;
     bool changed = false;
     for (const Letter& letter : graph.nodes[n].factors.letters) {
-      // Of one block each, with nothing suggested yet: there is nothing to tell.
+      // If all have one block and nothing is suggested yet, nothing can be passed on.
       const bool tells = std::ranges::any_of(letter.at, [&](const Occurrence& at) {
         return at.segments.size() > 1 ||
                (letter.blocked && candidates.contains({value_of(graph.nodes[n], at), at.dim}));
@@ -144,7 +144,8 @@ const BlockCandidates& block_candidates(const Graph& graph, int ranks) {
 
 namespace {
 
-// Collectives reduce numbers; partial sums of narrow floats would be rounded once per rank, as hand-split models do too.
+// Collectives reduce numbers; partial sums of narrow floats would be rounded once per rank, as hand-split
+// models do too.
 bool can_be_pending(const GraphValue& value) {
   return value.dtype != DType::boolean && !is_storage(value.dtype);
 }
@@ -201,7 +202,8 @@ class StrategyList {
     }
   }
 
-  // Whether the dimension has the size that the letter gives it; one that is known only at run time is not split.
+  // Whether the dimension has the size that the letter gives it; one that is known only at run time is not
+  // split.
   static bool has_extent(const GraphValue& value, const Occurrence& at, const Letter& letter) {
     if (value.readers.empty() && value.rank() == 0) return true;  // a result that nothing reads
     if (at.dim < 0 || at.dim >= value.rank()) return false;

@@ -50,7 +50,8 @@ bool is_empty(const Graph& graph, int value) {
                                            [](const ir::Expr& size) { return static_size(size) == 0; });
 }
 
-// The product of scores that become the weights of this one, its first input; null: it is none, or not the only one.
+// Returns the product of scores from which the weights of this one, its first input, are computed. Null if
+// there is none, or more than one.
 const GraphNode* product_of_scores(const Graph& graph, const GraphNode& weighted) {
   const GraphNode* found = nullptr;
   std::vector<int> open = {weighted.inputs[0]};
@@ -143,7 +144,7 @@ double least_us(const analysis::Machine& machine, analysis::KernelWork work,
   }
   return least;
 }
-// Of what the node does in an attention kernel, of the whole program.
+// The time of the node's share of an attention kernel, for the whole program.
 double attention_us(const analysis::Machine& machine, const Graph& graph, const GraphNode& node,
                     const BoundOptions& options) {
   const auto known = options.attention_flops.find(node.label);
@@ -165,7 +166,7 @@ double attention_us(const analysis::Machine& machine, const Graph& graph, const 
 KernelFloors::KernelFloors(const analysis::CostModel& costs, const Graph& graph, const SplitCosts& sizes,
                            BoundOptions options)
     : costs_(costs), graph_(graph), sizes_(sizes), options_(std::move(options)) {
-  // Of nodes with one name it is not known which one it is.
+  // If several nodes have one name, the flops of that name cannot be told apart.
   std::unordered_map<std::string_view, int> bearers;
   for (const GraphNode& node : graph.nodes) ++bearers[node.label];
   std::erase_if(options_.attention_flops, [&](const auto& known) {
@@ -184,8 +185,8 @@ KernelFloors::KernelFloors(const analysis::CostModel& costs, const Graph& graph,
   by_memory_ = reading > computing;
 }
 
-// A kernel that was found in spelled-out attention has the name of its second product. A split program may have a kernel for each
-// of them, in which neither does more than it needs on its own, and cut them differently.
+// A kernel that was found in spelled-out attention has the name of its second product. A split program may
+// have a kernel for each of the two products, each with only its own work, and cut them differently.
 void KernelFloors::share_attention(const std::unordered_map<std::string_view, int>& bearers) {
   std::map<std::string, double> first;
   for (const GraphNode& node : graph_.nodes) {
@@ -206,7 +207,8 @@ Cost KernelFloors::operator()(const GraphNode& node, const KernelParts& parts) c
   const double launch = machine.launch_us;
   double us = 0;
   if (multiplies_computed(graph_, node)) {
-    // A kernel that does both products lasts as long as one of its resources is needed: the same one for both.
+    // A kernel of both products lasts as long as it needs one of its resources. The same resource is counted
+    // for both.
     const double read = given_bytes(graph_, value_of(graph_, node.inputs, node.work.b), sizes_) / parts.input;
     us = launch / 2 + (by_memory_ ? bytes_us(machine, read, {KernelClass::attention, KernelClass::gemm})
                                   : attention_us(machine, graph_, node, options_) / parts.work);
@@ -220,7 +222,7 @@ Cost KernelFloors::operator()(const GraphNode& node, const KernelParts& parts) c
     if (node.work.kind == WorkKind::attention)
       us += attention_us(machine, graph_, node, options_) / parts.work;
     const GraphValue* b = value_of(graph_, node.inputs, node.work.b);
-    // What is dequantised may be multiplied in its own type.
+    // Dequantised weights may be multiplied in their own type.
     const bool quantised = b != nullptr && !b->moved_constant;
     const double all = node.work.exact && !quantised ? exact_flops(graph_, node, sizes_) : 0;
     if (all > 0) {

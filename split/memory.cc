@@ -14,7 +14,8 @@ namespace braid::split {
 
 namespace {
 
-// Of a limit. Tables that all layers read, such as of positions, would tie all layers together for next to nothing.
+// The part of a limit below which a shared weight is not counted. Tables that all layers read, such as tables
+// of positions, would tie all layers together for next to nothing.
 constexpr int kSmall = 1024;
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
@@ -70,7 +71,7 @@ MemoryRows::MemoryRows(const Graph& graph, const SplitSpace& space,
   }
   rows_ = std::max(rows_, 1);
   for (const auto& [value, readers] : weights) add_weight(value, readers);
-  // What the caller gives and takes is in memory all the time; caches in the state of their variable.
+  // Inputs and outputs of the program are in memory all the time; caches in the state of their variable.
   std::vector<int> cache_of(graph.values.size(), -1), returned_in(graph.values.size(), -1);
   for (const Passage& p : space.passages()) {
     if (p.producer >= nodes) cache_of[at(p.value)] = p.producer;
@@ -110,7 +111,7 @@ void MemoryRows::add_weight(int value, const std::vector<std::pair<int, int>>& r
     }
   }
   for (auto& [state, item] : forms) {
-    if (forms.size() == 1) item.takers.clear();  // nobody has a choice
+    if (forms.size() == 1) item.takers.clear();  // there is no choice
     if (item.bytes[0] > 0) items_.push_back(std::move(item));
   }
 }
@@ -143,7 +144,7 @@ int MemoryRows::add_presence(Problem& problem, const Item& item) {
 }
 
 void MemoryRows::limit(Problem& problem, std::int64_t bytes) const {
-  // Rows below which another row lies are not told apart: one for each moment at which something begins to live.
+  // Bytes that no choice changes, as differences from row to row.
   std::vector<std::int64_t> fixed(at(rows_) + 1, 0);
   const int before = static_cast<int>(problem.limits.size());  // rows of other sizes
   for (const Item& item : items_) {
@@ -222,7 +223,8 @@ Cost MemoryRows::add_costs(Problem& problem,
 
 MemoryRows::Weighted MemoryRows::weighted(const Problem& problem, const std::vector<int>& rows) const {
   const std::vector<std::int64_t> counts = counts_in(rows);
-  // Equal plans in these rows differ by what they take in all: at most a byte more in all of them would count more.
+  // Plans with equal bytes in these rows are told apart by the bytes over all rows. That part adds up to less
+  // than one byte in one row.
   double most = 0, most_of_all = 0;
   for (const Item& item : items_) {
     const auto bytes = static_cast<double>(*std::max_element(item.bytes.begin(), item.bytes.end()));
@@ -290,7 +292,7 @@ std::vector<std::vector<int>> MemoryRows::at_prices(const Problem& problem,
 std::vector<std::int64_t> MemoryRows::smallest() const {
   std::vector<std::int64_t> bytes(at(rows_) + 1, 0);
   for (const Item& item : items_) {
-    // Of a weight that several nodes read, all may take another state.
+    // All readers of a shared weight may take it in another state.
     const std::int64_t smallest = item.takers.empty() ? std::ranges::min(item.bytes) : 0;
     bytes[at(item.begin)] += smallest;
     bytes[at(item.end)] -= smallest;
@@ -386,7 +388,8 @@ LeastMemory least_in_turn(const Graph& graph, const SplitSpace& space, const Spl
   LeastMemory least{all.of_smallest(), std::numeric_limits<std::int64_t>::max(), {}};
   if (least.bytes > limit) limit = 0;  // what is asked is the least
   const int axes = space.mesh().size();
-  // What an axis has decides what the others can have, so where a descent ends depends on where it begins and on the order of axes.
+  // The states on one axis limit those on the others, so where a descent ends depends on its start and on the
+  // order of axes.
   const auto descend = [&](std::vector<int> known, bool last_first) {
     std::int64_t reached = known.empty() ? std::numeric_limits<std::int64_t>::max() : all.of_plan(known);
     for (bool smaller = true; smaller && reached > limit;) {

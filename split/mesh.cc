@@ -211,7 +211,7 @@ bool may_pad(const MeshSpec& spec, std::size_t axis, std::int64_t size, const Me
 
 bool is_padded(const MeshSpec& spec, const std::vector<std::int64_t>& sizes, const Mesh& mesh) {
   for (std::size_t k = 0; k < spec.size(); ++k) {
-    // The sizes of what nobody reads may be unknown.
+    // The sizes of a value without readers may be unknown.
     if (!spec[k].is_split() || spec[k].dim >= static_cast<int>(sizes.size())) continue;
     const std::int64_t size = sizes[static_cast<std::size_t>(spec[k].dim)];
     if (size > 0 && spec[k].blocks.empty() && size % mesh.axes[k].size != 0) return true;

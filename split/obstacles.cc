@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kMostRanks = 64;
 
-// Whether some value that the node reads is computed from a product with weights, with no other product in between: so are
-// queries, keys and values, and not tables of positions.
+// Whether some value that the node reads is computed from a product with weights, without another product in
+// between. That is so for queries, keys and values, but not for tables of positions.
 bool is_projected(const Graph& graph, const GraphNode& node) {
   std::vector<int> open;
   std::vector<char> seen(graph.nodes.size(), 0);

@@ -156,7 +156,7 @@ std::vector<std::string> impossible_parts(const ir::Graph& graph) {
       }
       bool possible = axis_specs(one.part->state, mesh, known_whole, known_local).has_value();
       for (std::size_t d = 0; possible && d < whole.size(); ++d) {
-        // What is not known is not split.
+        // A dimension of unknown size is not split.
         if (known_whole[d] && known_local[d]) continue;
         possible = !ir::provably_less(whole[d], local[d]) && !ir::provably_less(local[d], whole[d]);
       }

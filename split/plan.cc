@@ -174,7 +174,8 @@ std::string to_string(const Plan& plan) { return to_string(MeshPlan(plan)); }
 
 namespace {
 
-// Calls `line` with each key that an axis has and what every axis says of it, null: nothing; in the order of the keys.
+// Calls `line` with each key that some axis has, in the order of the keys, and with what every axis says
+// about it; null: nothing.
 template <class Map, class Line>
 void for_each_key(const std::vector<Plan>& axes, Map Plan::*map, const Line& line) {
   std::vector<typename Map::const_iterator> next;
@@ -225,7 +226,8 @@ std::string to_string(const MeshPlan& plan) {
     const auto& [value, reader] = key;
     for (std::size_t k = 0; k < specs.size(); ++k) {
       if (specs[k] != nullptr) continue;
-      // An axis without a line for a reader takes the value as it is produced, which the text of a line must say.
+      // An axis without a line for a reader takes the value as it is produced. The text of a line must say
+      // so.
       const Spec own = reader.node.empty() ? whole : plan.axes[k].of_value(value);
       specs[k] = &unsaid.emplace_back(plan.axes[k].of_reader(value, reader.node, reader.input, own));
     }

@@ -5,8 +5,8 @@
 namespace braid::split {
 namespace {
 
-// sum += steps * costs, of tables of one shape. What one forbids, all do: whether a conversion exists depends on no size. Whether no
-// sum exceeds kLargestTotal.
+// Computes sum += steps * costs for tables of one shape. All tables forbid the same entries, because no size
+// decides whether a conversion exists. Returns whether no sum exceeds kLargestTotal.
 bool add(std::vector<Cost>& sum, const std::vector<Cost>& costs, std::int64_t steps) {
   for (std::size_t k = 0; k < sum.size(); ++k) {
     if (sum[k] == kForbidden || costs[k] == kForbidden) {

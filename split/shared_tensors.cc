@@ -56,7 +56,7 @@ class Finder {
 
  private:
   static constexpr int kUnknown = -2, kNone = -1;
-  // Of a reader: operator and input.
+  // The kind of a reader: operator (name and domain) and input.
   using Kind = std::tuple<std::string, std::string, int>;
 
   static bool is_constant_node(const Graph& graph, const GraphValue& value) {
@@ -119,7 +119,8 @@ class Finder {
         "to do with each other");
   }
 
-  // What is computed from keys in the same way has one key; kNone for what is no constant, or one of unknown origin.
+  // Returns the key of a value: values that are computed in the same way from values with equal keys have one
+  // key. Returns kNone if it is not a constant, or one of unknown origin.
   int key(int p, int v) {
     int& known = keys_[at(p)][at(v)];
     if (known != kUnknown) return known;

@@ -281,7 +281,8 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<const Bloc
     }
     ir::internal_check(!distinct.empty(), "node '{}' has no legal combination", plan_name(graph_, node));
   }
-  // What each tensor becomes, by the numbers of its states on the axes: most tuples differ in other tensors.
+  // The states of each tensor, by the numbers of its states on the axes. Most tuples differ only in other
+  // tensors.
   struct Tensor {
     int value = -1;
     std::vector<std::int64_t> sizes;
@@ -370,7 +371,8 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<const Bloc
 
 void SplitSpace::add_caches() {
   for (const Cache& cache : caches_of(graph_)) {
-    // The states that some reader of it takes, those in which it is produced if only the next step reads it, and whole.
+    // The states that some reader of the cache takes, those in which it is produced if only the next step
+    // reads it, and whole.
     std::set<int> wanted = {kReplicated};
     const auto want = [&](int state) {
       if (std::ranges::none_of(spec(state), &Spec::is_pending)) wanted.insert(state);
@@ -402,7 +404,7 @@ SplitSpace::States SplitSpace::shared(std::vector<int> states) {
   return &*lists_.insert(std::move(states)).first;
 }
 
-// Of the variable's choices.
+// The state of one output or input for each choice of the variable.
 SplitSpace::States SplitSpace::states_of(int variable, bool of_outputs, int number) {
   auto& [outputs, inputs] = lists_of_[choices_[at(variable)]];
   std::vector<States>& lists = of_outputs ? outputs : inputs;
@@ -428,7 +430,7 @@ SplitSpace::States SplitSpace::taken_by(const Reader& reader) {
   return shared({found == returned_.end() ? kReplicated : found->second});
 }
 
-// What flows from where to where, without its states.
+// Connects producers and readers, without states.
 void SplitSpace::add_connections() {
   for (std::size_t v = 0; v < graph_.values.size(); ++v) {
     const GraphValue& value = graph_.values[v];
@@ -491,7 +493,7 @@ void SplitSpace::add_flows() {
     if (!fresh) continue;
     for (const Reader& reader : readers(flow)) alike.cells += reader.taken->size() * flow.produced->size();
   }
-  // Of equal size by what they are: neither where they lie in memory nor the order of nodes decides.
+  // Ties are broken by content, so the result depends neither on addresses nor on node order.
   const auto states = [&](Alike& alike) -> const std::vector<std::vector<MeshSpec>>& {
     if (!alike.states.empty()) return alike.states;
     const Flow& flow = *alike.flows[0];
@@ -606,10 +608,11 @@ void SplitSpace::measure() {
   }
   large_ = cells > options_.cells;
 }
-// Tensors behind what produces them; caches, and tensors that are given, before the node that reads them first.
+// Tensors follow their producers. Caches and given tensors come before the node that reads them first.
 std::vector<int> SplitSpace::order() const {
   const auto is_node = [&](int variable) { return variable >= 0 && node_of(variable) >= 0; };
-  std::vector<int> reader(at(variables_), -1);  // of what no node produces: the first node
+  std::vector<int> reader(at(variables_),
+                          -1);  // of roots that no node produces: the first node that reads them
   std::vector<std::vector<int>> behind(at(variables_));
   std::vector<int> roots;
   for (std::size_t v = 0; v < choices_.size(); ++v) roots.push_back(static_cast<int>(v));

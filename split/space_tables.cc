@@ -92,7 +92,8 @@ std::optional<std::vector<ConversionStep>> SplitSpace::steps(int value, int from
   const GraphValue& v = graph_.values[at(value)];
   return CheapestSteps(v.dtype, bytes(value, costs), v.sizes, mesh_, costs.step).steps(spec(from), spec(to));
 }
-// Tables by what they are computed from. Layers are equal, so that the same ones are asked for again and again.
+// Caches tables by what they are computed from. Layers are equal, so the same tables are asked for again and
+// again.
 class SplitSpace::Tables {
  public:
   Tables(const SplitSpace& space, const SplitCosts& costs)
@@ -101,7 +102,7 @@ class SplitSpace::Tables {
         costs_of_conversions_(space.states_->specs, *space.states_->codes, space.mesh_, costs.step),
         shape_of_(at(space.graph_.value_kinds), kUnknown) {}
 
-  // From each of those states into each of these, row by row. `divisor` divides.
+  // Conversions from each state of one list into each of the other, row by row, divided by `divisor`.
   const CostTable& conversions(int value, States from, States to, Cost divisor = 1) {
     const auto [entry, fresh] = conversions_.try_emplace(
         {shape(value), static_cast<std::intptr_t>(divisor), address(from), address(to)});
@@ -137,7 +138,8 @@ class SplitSpace::Tables {
     return cost == kForbidden ? 0 : cost;
   }
 
-  // Of a tensor with a variable: what its choices cost, and which of them its producer and a reader allow.
+  // Tables of a tensor with a variable: the costs of its choices, and the choices that its producer and a
+  // reader allow.
   const CostTable& own(const Flow& flow) {
     const auto [entry, fresh] = own_.try_emplace({address(flow.choices), shape(flow.value)});
     if (!fresh) return entry->second;
@@ -186,7 +188,7 @@ class SplitSpace::Tables {
     return costs_of_conversions_(of, from, to).value_or(kForbidden);
   }
 
-  // What conversions of the value cost the same as those of all of the shape.
+  // A number such that conversions of all values with that number cost the same.
   int shape(int value) {
     const GraphValue& v = space_.graph_.values[at(value)];
     int& known = shape_of_[at(v.kind)];
@@ -235,7 +237,7 @@ Problem SplitSpace::problem(Tables& tables, const SplitCosts& costs, bool relaxe
   problem.order = order();
   problem.variables = node_costs(costs);
   problem.variables.resize(at(variables_));
-  // Of equal layers once.
+  // Equal layers share sums.
   struct Sum {
     CostTable first, second, both;
   };

@@ -275,8 +275,9 @@ class StageSearch {
     return cuts.has_value();
   }
 
-  // Own plans for the stages, and cuts for these. `closed`: what passes a cut stays in its state, so that no stage becomes longer.
-  // Rows of memory count less than stages do, so less is tried too.
+  // Makes own plans for the stages, and cuts for these plans. `closed`: tensors that pass a cut keep their
+  // state, so no stage becomes longer. Rows of memory count less than stages do, so a lower limit is tried,
+  // too.
   bool improve(Best& best, bool closed) const {
     std::vector<std::optional<std::int64_t>> limits = {std::nullopt};
     if (options_.memory) limits.insert(limits.end(), {*options_.memory, *options_.memory * 3 / 4});
@@ -355,7 +356,8 @@ class StageSearch {
     return choice;
   }
 
-  // What the stage computes for later ones costs what it takes to be sent, in each state, beside what passes through the stage.
+  // Adds the time to send each tensor that the stage computes for later ones, by its state, on top of the
+  // tensors that pass through the stage.
   void send(const SplitSpace& space, const SplitChoice& so_far, int number, const StageCuts::Stage& stage,
             bool closed, Problem& problem) const {
     std::int64_t through = 0;

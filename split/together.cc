@@ -38,7 +38,7 @@ struct Own {
   Own(const Own&) = delete;
   Own& operator=(const Own&) = delete;
 
-  // What the search needs beside the space; the space must not be large.
+  // Prepares the search; the space must not be large.
   void prepare() {
     const SearchOptions& options = program.options;
     free = points.problem(space, {});
@@ -92,7 +92,7 @@ struct Own {
   }
 };
 
-// Of all programs.
+// The steps of all programs.
 std::int64_t steps_of(std::span<const PlannedProgram> programs) {
   std::int64_t steps = 0;
   for (const PlannedProgram& program : programs) {
@@ -102,7 +102,7 @@ std::int64_t steps_of(std::span<const PlannedProgram> programs) {
   return steps;
 }
 
-// Of all programs. Choices are per program.
+// Plans for all programs; choices are per program.
 struct Found {
   std::vector<std::vector<int>> choices;  // empty: none
   Cost bound = 0;
@@ -318,8 +318,8 @@ class Together {
     return joined;
   }
 
-  // Sets the order, in which equal layers of all programs stand beside each other with the ties between them. Returns the ties as they
-  // are numbered there.
+  // Sets the order: equal layers of all programs follow one another, with the ties between them. Returns the
+  // ties in the order of their variables.
   std::vector<int> interleave(const std::vector<Problem>& own, Joined& joined) const {
     std::vector<std::vector<int>> place(own.size());  // of a program's variable in its order
     // By that place: inputs that are tied, and to what. Their numbers come from names, which decide nothing.
