@@ -1,7 +1,8 @@
-// What conversions between the states of a space cost, of alike ones once.
+// Costs of conversions between the states of a space. Conversions that take the same steps are computed once.
 //
-//   S(0), S(1)  ->  R, S(0)   of [8, 2048, 4096]          the same steps of the same bytes: which dimensions are split matters
-//   S(1), S(2)  ->  R, S(1)                               only where one cannot be cut along all axes, or is split in blocks
+//   S(0), S(1)  ->  R, S(0)   of [8, 2048, 4096]   the same steps of the same bytes: which dimensions are split
+//   S(1), S(2)  ->  R, S(1)                        matters only where one cannot be cut along all axes, or is
+//                                                  split in blocks
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 
 namespace braid::split {
 
-// States with codes in which their dimensions can be exchanged; of one space, for all who ask what its conversions cost.
+// Codes of states in which dimensions can be exchanged. All ConversionCosts of one space share them.
 class StateCodes {
  public:
   explicit StateCodes(const std::vector<MeshSpec>& states);
@@ -23,7 +24,7 @@ class StateCodes {
  private:
   friend class ConversionCosts;
   static constexpr std::size_t kMostAxes = 8;
-  // On an axis; `whole` is the number of the state, 0: it is replicated.
+  // The state on one axis; `whole` is the number of the state, 0: replicated.
   struct Place {
     std::uint8_t dim = 0;
     std::uint8_t whole = 0;
@@ -31,7 +32,7 @@ class StateCodes {
   };
   struct Coded {
     std::array<Place, kMostAxes> places;
-    std::uint64_t blocked = 0;  // dimensions that it splits in blocks
+    std::uint64_t blocked = 0;  // dimensions that are split in blocks
   };
 
   bool coded_ = true;  // whether all states have codes
@@ -40,28 +41,29 @@ class StateCodes {
 
 class ConversionCosts {
  public:
-  // All of them must outlive this; states are named by their numbers.
+  // All arguments must outlive this. States are named by their numbers.
   ConversionCosts(const std::vector<MeshSpec>& states, const StateCodes& codes, const Mesh& mesh,
                   const StepCost& step);
 
-  // Tensors of one number cost the same. `bytes` and `sizes` are those of the whole tensor.
+  // Returns a number; tensors of one number have equal costs. `bytes` and `sizes` are those of the whole
+  // tensor.
   int tensor(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes);
-  // nullopt: impossible.
+  // Returns nullopt if the conversion is impossible.
   std::optional<std::int64_t> operator()(int tensor, int from, int to);
 
  private:
   struct Tensor {
     CheapestSteps steps;
-    std::uint64_t free = 0;  // dimensions that can be cut along all axes: any other of them would do as well
+    std::uint64_t free = 0;  // dimensions that can be cut along all axes, which are interchangeable
   };
   struct Key {
     std::uint64_t from = 0, to = 0;
     bool operator==(const Key&) const = default;
   };
-  // Costs by keys, in a power of two of cells; what is taken stands in the first one that was free from the key's own on.
+  // A hash table of costs by key: a power of two of cells, linear probing.
   class Known {
    public:
-    // The cost of the key; kUnknown if it is new.
+    // Returns the cost of the key; kUnknown if it is new.
     std::int64_t& operator[](const Key& key);
 
    private:
@@ -83,7 +85,7 @@ class ConversionCosts {
   const Mesh& mesh_;
   const StepCost& step_;
   std::vector<Tensor> tensors_;
-  using TensorKey = std::pair<ir::DType, std::vector<std::int64_t>>;  // with the bytes behind the sizes
+  using TensorKey = std::pair<ir::DType, std::vector<std::int64_t>>;  // with the bytes after the sizes
   std::map<TensorKey, int> numbers_;
   TensorKey asked_;
   std::vector<Known> known_;  // per tensor

@@ -1,4 +1,4 @@
-// Which steps lead from one state of a tensor to another, and the cheapest of them.
+// The steps that lead from one state of a tensor to another, and the cheapest of them.
 #pragma once
 
 #include <cstddef>
@@ -19,12 +19,12 @@ const char* to_string(StepKind kind);
 
 struct ConversionStep {
   StepKind kind = StepKind::slice;
-  std::int64_t bytes = 0;  // what one rank has before the step
+  std::int64_t bytes = 0;  // the bytes of one rank before the step
   ir::DType dtype = ir::DType::f32;
-  int axis = 0;    // of the mesh
+  int axis = 0;  // its number in the mesh
   int stride = 1;  // between the ranks of a group along it
 };
-// What a step on so many ranks costs, in picoseconds.
+// The cost of a step on that many ranks, in picoseconds.
 using StepCost = std::function<std::int64_t(const ConversionStep& step, int ranks)>;
 
 // Whether collectives reduce elements of the type.
@@ -32,26 +32,27 @@ bool can_reduce(ir::DType dtype);
 // Whether each rank's part of a constant is known while compiling.
 bool can_shard(ir::DType dtype, const Spec& spec);
 
-// The steps from one state to another; empty if they are equal. nullopt: impossible (R -> P, P -> another P, element types
-// that no collective takes). `bytes` are those of the whole tensor.
+// Returns the steps from one state to another; empty if they are equal. Returns nullopt if it is impossible
+// (R -> P, P -> another P, element types that no collective takes). `bytes` are those of the whole tensor.
 std::optional<std::vector<ConversionStep>> conversion_steps(const Spec& from, const Spec& to, ir::DType dtype,
                                                             std::int64_t bytes, int ranks);
 
-// The cheapest steps from one state on a mesh to another, each on one axis (Dijkstra through the states that lie between). Between them
-// an axis is in its first state, whole, in its last one or, of a pending tensor, scattered; an axis moves only while no later axis cuts
-// its parts of a dimension further, or is pending with another reduction. The first axis moves at once, since the model is split along it
+// Finds the cheapest steps from one state on a mesh to another, each on one axis (Dijkstra over the states in
+// between). In between, an axis is in its first state, whole, in its last state or, if the tensor is pending,
+// scattered. An axis moves only while no later axis cuts its parts of a dimension further or is pending with
+// another reduction. The first axis goes to its last state in one move, since the model is split along it
 // before the others (apply.h).
 //
-// Of all tensors of one type and these sizes: what a step costs is asked once.
+// One object is for all tensors of one type and these sizes; it asks once for the cost of each step.
 class CheapestSteps {
  public:
   // `bytes` and `sizes` are those of the whole tensor. `mesh` and `cost` must outlive it.
   CheapestSteps(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes, const Mesh& mesh,
                 const StepCost& cost);
 
-  // What they cost together; nullopt: it is impossible.
+  // Returns the cost of the steps together; nullopt if the conversion is impossible.
   std::optional<std::int64_t> cost(const MeshSpec& from, const MeshSpec& to);
-  // The steps; empty if the states are equal.
+  // Returns the steps; empty if the states are equal.
   std::optional<std::vector<ConversionStep>> steps(const MeshSpec& from, const MeshSpec& to);
 
  private:
@@ -64,11 +65,11 @@ class CheapestSteps {
   struct Place {
     std::size_t cell = 0;
     std::int64_t cost = 0;
-    int before = -1, axis = -1;  // from where, and what has moved
+    int before = -1, axis = -1;  // the place before it, and the axis that moved
     bool done = false;
   };
 
-  // The states of an axis during a search; those into which only a sum is scattered are the last ones.
+  // The states of an axis during a search. States into which only a sum is scattered come last.
   struct Reach {
     std::vector<Number> states;
     std::size_t unscattered = 0;
@@ -81,7 +82,7 @@ class CheapestSteps {
   const Own& own(std::size_t axis, Number number) const { return owns_[axis][number]; }
   const Number* state(std::size_t place) const { return &states_[place * axes()]; }
   Number number(std::size_t axis, const Spec& spec);
-  void forget();  // all numbers
+  void forget();  // drops all numbers
   std::size_t cell_of(const std::vector<Number>& state) const;
   std::size_t place_at(std::size_t cell) const;
   std::size_t add_place(std::size_t cell, const std::vector<Number>& state, int axis);
@@ -102,9 +103,10 @@ class CheapestSteps {
   const Mesh& mesh_;
   const StepCost& cost_;
   std::vector<std::vector<Own>> owns_;  // per axis, by number; the first one is whole
+  // Per axis: the states split along each dimension, once a pending sum has been met.
   std::vector<std::vector<Number>>
-      scattered_;  // per axis: split along each dimension, once a sum has been met
-  // Of one search.
+      scattered_;
+  // State of one search.
   std::vector<Place> places_;
   std::vector<Number> states_;  // of the places, one after another
   std::vector<Number> from_, to_, here_, next_;

@@ -10,23 +10,24 @@ namespace braid::split {
 
 struct FixedLines {
   MeshPlan plan;
-  BlockCandidates blocks;  // that they ask for
+  BlockCandidates blocks;  // the blocks that the lines ask for
 };
 
-// Lines that the model says itself: ONNX's annotations (frontend/sharding/annotations.h).
+// Lines that the model itself has: ONNX's annotations (frontend/sharding/annotations.h).
 struct Annotations {
-  Mesh mesh;  // that they speak of
+  Mesh mesh;  // the mesh that the lines refer to
+  // The lines on a mesh of as many ranks; UserErrors.
   std::function<FixedLines(const Graph& graph, const Mesh& mesh)>
-      lines;  // on a mesh of as many ranks; UserErrors
+      lines;
 };
 
-// Options of a space on the plan's mesh whose plans have these lines: states in which values are computed and nodes take them.
-// `blocks` are those that the lines ask for. `graph` must outlive the options. UserError kPlanMismatch if a line names nothing of
-// the graph.
+// Returns options of a space on the plan's mesh whose plans have these lines: states in which values are
+// computed and nodes take them. `blocks` are those that the lines ask for. `graph` must outlive the options.
+// Throws UserError kPlanMismatch if a line names nothing of the graph.
 SpaceOptions with_lines(const Graph& graph, const MeshPlan& lines, BlockCandidates blocks, Caches caches);
-// UserError kPlanMismatch if the lines leave a node of the space no combination of its rule.
+// Throws UserError kPlanMismatch if the lines leave a node of the space no combination of its rule.
 void require_kept(const Graph& graph, const SplitSpace& space);
-// UserError kPlanMismatch if a conversion that they need does not exist.
+// Throws UserError kPlanMismatch if a conversion that the lines need does not exist.
 void require_kept(const Solution& solution);
 
 }  // namespace braid::split

@@ -1,4 +1,4 @@
-// Parts of the search for candidates (candidates.h) that searches for one program and for several share.
+// Parts that the search for one program (candidates.h) and the search for several share.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace braid::split {
 
-// What people want to know about a choice: layers, conversions, what is replicated.
+// Fills in the facts about a choice that reports show: layers, conversions, replicated operators.
 void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, FoundPlan& details);
-// Of all tensors at once. No plan takes more on a device.
+// Returns an upper bound on the bytes that any plan takes on a device: those of all tensors at once.
 std::int64_t bytes_of_all(const Graph& graph, const SplitCosts& costs);
-// Of a choice on a rank, at the sizes where they are the most; 0 without rows.
+// Returns the bytes of a choice on a rank, at the sizes where they are the most; 0 without rows.
 std::int64_t bytes_counted(const std::vector<MemoryRows>& rows, const std::vector<int>& choice);
-// What the smallest plan takes, and of what, unless it takes more at other sizes that were told.
+// Reports the bytes of the smallest plan, and its largest tensors, unless more were reported at other sizes.
 void tell_least(const MemoryRows& rows, const LeastMemory& least, FoundPlans& result);
 BoundOptions bound_options(const SearchOptions& options, const Mesh& mesh,
                            const std::map<std::string, double>& attention_flops);

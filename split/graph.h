@@ -1,8 +1,9 @@
-// A plain model as the splitter sees it: values with sizes, types and constants, nodes with the values that they read and
-// compute. Dead ones are left out. frontend/sharding/onnx_graph.h makes it of an ONNX model.
+// A plain model as the splitter sees it: values with sizes, types and constants, and nodes with the values
+// that they read and compute. Dead ones are left out. frontend/sharding/onnx_graph.h makes it from an ONNX
+// model.
 //
-// Shape code, the integers that determine sizes, is known here as expressions: it stays as it is, on every rank, with the
-// sizes of the whole tensors.
+// Shape code, the integers that determine sizes, appears here as expressions. It stays as it is, on every
+// rank, with the sizes of the whole tensors.
 #pragma once
 
 #include <cstdint>
@@ -35,36 +36,38 @@ struct GraphValue {
   int producer = -1;                          // node; -1: a graph input or an initializer
   bool graph_input = false;
   std::vector<GraphUse> readers;
-  // Must be whole on every rank and is never converted: shape code, sequences, what the body of an If, Loop or Scan reads.
+  // Whether it must be whole on every rank and is never converted: shape code, sequences, values that the
+  // body of an If, Loop or Scan reads.
   bool pinned = false;
-  // Consists of elements of constants only, such as a transposed table of embeddings: programs have it in that form, and do nothing for
-  // it.
+  // Whether it consists of elements of constants only, such as a transposed table of embeddings. Programs
+  // have it in that form, and compute nothing for it.
   bool moved_constant = false;
-  // Values of one kind differ only in names, bytes and what they are connected to.
+  // Values of one kind differ only in names, bytes and connections.
   int kind = -1;
 
   int rank() const { return static_cast<int>(sizes.size()); }
-  // Values that a reader may have in any state without a conversion: the compiler cuts their bytes.
+  // Whether a reader may have it in any state without a conversion, because the compiler cuts its bytes.
   bool is_constant() const { return constant.has_value() && !pinned; }
 };
 
-// The operator of a node: what follows from its attributes.
+// The facts about a node that follow from its operator and attributes.
 class Operation {
  public:
   virtual ~Operation() = default;
-  // Of the whole node at these sizes: flops, bytes that its kernels pass to each other, and bytes of tables that the compiler adds, which
-  // no plan cuts.
+  // For the whole node at these sizes: flops, bytes that its kernels pass to each other, and bytes of tables
+  // that the compiler adds, which no plan cuts.
   virtual double flops(const Operands& operands) const = 0;
   virtual double passed_on(const Operands& operands) const = 0;
   virtual double tables(const Operands& operands) const = 0;
-  // The collectives that the local form of the node has in it, to be priced with the node.
+  // The collectives inside the local form of the node, to be priced with the node.
   virtual std::vector<ConversionStep> inner(const Graph& graph, const GraphNode& node,
                                             const Strategy& strategy, int ranks) const = 0;
-  // Texts of the attributes: equal ones have equal texts.
+  // Texts of the attributes; equal attributes have equal texts.
   virtual std::vector<std::string> attributes() const = 0;
 };
 
-// An input whose elements go on in an output, with others beside them or in their place, such as a past of keys.
+// An input whose elements go on in an output, next to others or with some of them replaced, such as a past of
+// keys.
 struct Carried {
   int output = 0, input = 0;  // input -1: each of them
 };
@@ -78,35 +81,36 @@ struct GraphNode {
   std::shared_ptr<const Operation> operation;
   WorkFacts work{WorkKind::view};
   Factors factors;       // none: the node is replicated
-  bool has_rule = true;  // whether anything is known about how the operator can be split
+  bool has_rule = true;  // whether there is a rule how to split the operator
   bool has_letters = false;
-  std::string reason;  // why it has no letters, where a rule says it
+  std::string reason;  // why it has no letters, if a rule says so
   std::vector<Carried> carried;
-  // Computes shape code or constants only: no variable of a search, costs nothing.
+  // Whether it computes shape code or constants only: it has no variable in a search and costs nothing.
   bool compile_time = false;
-  // Nodes of one kind differ only in names, and in values of one kind: those of equal layers.
+  // Nodes of one kind differ only in names and connect values of the same kinds, like those of equal layers.
   int kind = -1;
 };
 
 struct Graph {
   std::vector<GraphValue> values;
-  std::vector<GraphNode> nodes;      // live ones, in the order in which they are in the model
+  std::vector<GraphNode> nodes;  // without dead nodes, in the model's order
   std::vector<int> inputs, outputs;  // values, in the model's order
   int onnx_version = 1;              // of ONNX's own operator set
   int value_kinds = 0;
 
   int find(const std::string& name) const;  // -1: none
   std::unordered_map<std::string, int> index;
-  // What block_candidates has found (factors.h), by ranks: every mesh asks again. The graph is not changed once it is asked.
+  // The results of block_candidates (factors.h) by ranks, because every mesh asks for them. The graph must
+  // not change after the first call.
   mutable std::map<int, std::shared_ptr<const BlockCandidates>> known_candidates;
 };
 
-// Finds kinds and moved constants: again after a graph was changed.
+// Finds kinds and moved constants. Call again after the graph was changed.
 void find_kinds(Graph& graph);
 
-// A size that is the same in every run; nullopt if it depends on a dimension.
+// Returns a size that is the same in every run; nullopt if it depends on a dimension.
 std::optional<std::int64_t> static_size(const ir::Expr& size);
-// Why a tensor of these sizes cannot be in that state; empty if it can.
+// Returns why a tensor of these sizes cannot be in that state; empty if it can.
 std::string fault(const GraphValue& value, const Spec& spec, int ranks);
 
 }  // namespace braid::split
