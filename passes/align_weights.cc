@@ -12,7 +12,7 @@ namespace {
 
 using namespace ir;
 
-// Of rows as RowPacker made them, for a product whose operand was `given`.
+// Returns `rows`, as RowPacker made them, in the shape of the product operand `given`.
 TensorRef as_operand(TensorRef rows, const TensorRef& given) {
   const std::size_t n = given.sizes.size();
   std::swap(rows.strides[n - 2], rows.strides[n - 1]);

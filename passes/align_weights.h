@@ -5,10 +5,11 @@
 //     y = gemm x, %w                                y = gemm x, transpose(%w.rows)
 //
 // Contract
-//   1. Only constants of f32, f16 and bf16 whose bytes are known, and only those with rows that begin at no multiple of 16 bytes,
-//      or whose elements are not adjacent in any direction. Rows run along the summed dimension.
+//   1. Only constants of f32, f16 and bf16 whose bytes are known change, and only if their rows do not begin
+//      at multiples of 16 bytes or their elements are not adjacent in any direction. Rows run along the
+//      summed dimension.
 //   2. Products that read the same constant in the same way share the new one.
-// After all passes that make products or change the types of their operands.
+// Runs after all passes that make products or change the types of their operands.
 #pragma once
 
 #include <string_view>

@@ -29,7 +29,7 @@ std::optional<DType> stored_type(DType result) {
   return DType::i32;
 }
 
-// What a value is a function of, besides literals: nothing, one byte of the body, or more.
+// The arguments of a value besides literals: none, one byte of the body, or more.
 struct Argument {
   enum class Kind { none, byte, more } kind = Kind::none;
   ValueId byte;

@@ -7,18 +7,22 @@
 //     %6 = sigmoid %5
 //     ... cast u8 -> %9
 //
-// Why: quantised models round to bytes in front of and behind each activation, so that it is a function of 256 values. Its sigmoid or
-// its erf costs more than the load.
+// Why: quantised models round to bytes before and after each activation, so the activation is a function of
+// 256 values. Its sigmoid or erf costs more than a load.
 //
 // Contract
-//   1. Structure decides: a value that depends on a single value of type i8 or u8 and on literals only, and whose computation
-//      has an operation that is `dear`, or 20 flops (ir/op_table.h). The largest such functions become tables.
-//   2. Tables hold what the interpreter computes, so that its results keep their bits. Functions of the library are approximations on
-//      processors: results there come closer to the interpreter's.
-//   3. Elements of tables have 4 bytes, as processors gather these. Functions with other results than f32 and integers of up to 4 bytes
-//      stay.
-//   4. Equal tables are one constant. Behind all fusion passes, which make one body of a chain, and before the steps of epilogues
-//      are named. Not for GPUs, and not inside of regions.
+//   1. A function qualifies by its structure: it depends on one i8 or u8 value and on literals only, and it
+//      contains a `dear` operation or at least 20 flops (ir/op_table.h). The largest such functions become
+//      tables.
+//   2. Tables hold the values that the interpreter computes, so the interpreter's results stay bitwise the
+//      same. On processors the library functions are approximations, so results there move closer to the
+//      interpreter's.
+//   3. Table elements have 4 bytes, because processors gather elements of that size. Only functions that
+//      return f32 or an integer of up to 4 bytes become tables.
+//   4. Equal tables are one constant.
+//   5. GPUs and the bodies of regions are left alone.
+// Runs after all fusion passes, which turn a chain into one body, and before the steps of epilogues are
+// named.
 #pragma once
 
 #include <string_view>

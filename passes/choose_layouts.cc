@@ -31,9 +31,9 @@ std::vector<Expr> channels_last_strides(std::span<const Expr> sizes) {
   return strides;
 }
 
-// The sum of index expressions times strides, as an element's coordinates in a buffer of these sizes and strides. Each
-// term belongs to the dimension with the largest stride that divides it. Coordinates within their sizes are unique, so the
-// result, if there is one, is right whatever led to it.
+// Decomposes a sum of index expressions times strides into coordinates in a buffer of these sizes and
+// strides. Each term belongs to the dimension with the largest stride that divides it. Coordinates within the
+// sizes are unique, so a result is right no matter how it was found.
 std::optional<std::vector<Expr>> coordinates(Expr element, std::span<const Expr> sizes,
                                              std::span<const Expr> strides, Extents extents) {
   std::vector<std::size_t> order;
@@ -159,7 +159,7 @@ class Chooser {
     if (family_[b].valid()) families_[family_[b]].candidate = false;
   }
 
-  // ---- who touches them
+  // ---- users of the activations
 
   void find_users(const ScheduleNode& node) {
     if (node.kind != ScheduleNode::Kind::single) {
@@ -210,7 +210,8 @@ class Chooser {
       families_[owner].in_region = true;
       open.push_back(owner);
     };
-    // Only where the channels are dimension 1; elsewhere they are where they should be, or the shape is an unusual one.
+    // Enters only operands whose channels are dimension 1. Otherwise the channels are already last, or the
+    // shape is an unusual one.
     const auto enter_operand = [&](const TensorRef& ref) {
       const std::vector<Expr> strides = strides_of(graph_, ref.buffer);
       if (strides.size() == ref.sizes.size() && ref.strides.back() == strides[1]) enter(family_[ref.buffer]);
@@ -298,7 +299,7 @@ class Chooser {
 
   // ---- rewriting
 
-  // Row-major copies for the other readers, in front of the first.
+  // Makes row-major copies for the other readers, before the first of them.
   void copy_at_borders() {
     IdVector<OpId, std::vector<OpId>> before(graph_.ops.size());
     for (BufferId owner : families_.ids()) {
@@ -381,8 +382,8 @@ class Chooser {
     if (touched) iterate_in_memory_order(*loops);
   }
 
-  // The kept indices in the order of descending strides of what the loop writes; those that are reduced, of the largest tensor that it reads, if
-  // the result has the same bits in any order.
+  // Orders the kept indices by descending strides of the loop's store. Reduced indices follow the strides of
+  // the largest tensor that the loop reads, if the result has the same bits in any order.
   void iterate_in_memory_order(Loops& loops) {
     const std::size_t kept = loops.kept();
     std::vector<std::size_t> order(loops.sizes.size());

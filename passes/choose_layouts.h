@@ -1,19 +1,22 @@
-// Chooses where the channels of activations lie in memory. Kernels of convolutions and pools are fastest if the channels of
-// an element are adjacent (channels-last); ONNX's order has them in front of the spatial dimensions.
+// Chooses where the channels of activations lie in memory. Kernels of convolutions and pools are fastest if
+// the channels of an element are adjacent (channels-last). ONNX orders the channels before the spatial
+// dimensions.
 //
-//   before                                              after
-//     %y: f32[1, 64, 56, 56]                              %y: f32[1, 64, 56, 56] strides [200704, 1, 3584, 64]
-//       = convolution %x ...                                = convolution %x ...
-//     %z: f32[1, 64, 56, 56]                              %z: f32[1, 64, 56, 56] strides [200704, 1, 3584, 64]
-//       = pointwise [1, 64, 56, 56] { ... %y ... }          = pointwise [1, 56, 56, 64] { ... %y ... }
+//   before                                         after
+//     %y: f32[1, 64, 56, 56]                         %y: f32[1, 64, 56, 56] strides [200704, 1, 3584, 64]
+//       = convolution %x ...                           = convolution %x ...
+//     %z: f32[1, 64, 56, 56]                         %z: f32[1, 64, 56, 56] strides [200704, 1, 3584, 64]
+//       = pointwise [1, 64, 56, 56] { ... %y ... }     = pointwise [1, 56, 56, 64] { ... %y ... }
 //
 // Contract
-//   1. The decision is one per region: what convolutions and pools read and write, and what loops compute from it
-//      elementwise, becomes channels-last together. Types, sizes and values stay.
-//   2. Only row-major activations change, with the views of their parts, and only where every access is one index per
-//      dimension, provably in range. Inputs, outputs, constants and communication buffers keep their layout.
-//   3. A transposition stands at the border: other readers (products, collectives, kernels from outside) read a row-major
-//      copy, made once, before the first of them.
+//   1. Each connected region is decided as a whole: the tensors that convolutions and pools read and write,
+//      and those that loops compute from them elementwise, become channels-last together. Types, sizes and
+//      values stay.
+//   2. Only row-major activations change, with the views of their parts, and only where every access is one
+//      index per dimension, provably in range. Inputs, outputs, constants and communication buffers keep
+//      their layout.
+//   3. A transposition stands at the border: other readers (products, collectives, external kernels) read a
+//      row-major copy, made once, before the first of them.
 //   4. Loops iterate in the order of the memory that they write.
 #pragma once
 

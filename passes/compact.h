@@ -1,5 +1,6 @@
-// Removes unreferenced entries: operations in no node or region, buffers that no operation and no input or output
-// of the graph names, storages without buffers. Ids are renumbered in the old order; names stay.
+// Removes unreferenced entries: operations in no node or region; buffers that no operation, input or output
+// of the graph names; storages without buffers. The remaining ids are renumbered in the old order; names
+// stay.
 #pragma once
 
 #include "ir/schedule.h"

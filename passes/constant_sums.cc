@@ -12,7 +12,8 @@ using namespace ir;
 
 namespace {
 
-// The data of a constant with known sizes, as numbers. A dimension that repeats the same elements counts as one.
+// Numbers of a constant whose sizes are known. A dimension that repeats the same elements counts as one
+// element.
 struct Numbers {
   const ConstantData* data = nullptr;
   DType type = DType::i8;
@@ -206,7 +207,7 @@ std::optional<ConstantData> constant_tap_sums(const Graph& graph, const TensorRe
     count *= classes.back();
   }
   return with_ranks(*numbers->data, [&](std::span<const std::byte> bytes) {
-    // Of each tap first.
+    // The sums of each tap first.
     std::vector<std::uint32_t> of_tap;
     for_each(taps, [&](const std::vector<std::int64_t>& tap) {
       std::int64_t at = numbers->offset;

@@ -8,20 +8,23 @@
 
 namespace braid::passes {
 
-// The sums of a constant's elements over dimensions, i32 and row-major over `kept`, for every rank that has its own data.
-// nullopt if it is no constant, or its sizes or contents are unknown.
+// Returns the sums of a constant's elements over dimension `along`, as i32 and row-major over `kept`, for
+// every rank with data of its own. Returns nullopt if `bytes` is no constant, or if its sizes or contents are
+// unknown.
 std::optional<ir::ConstantData> constant_sums(const ir::Graph& graph, const ir::TensorRef& bytes,
                                               std::size_t along, const std::vector<std::size_t>& kept);
 
-// The elements of a constant u8 tensor minus a constant zero point, as i8 and row-major, with one element for dimensions of
-// stride 0. `zero` is a body over the tensor's indices, which depends neither on these nor on the dimensions `along`. nullopt if something
-// is unknown or does not fit.
+// Returns the elements of a constant u8 tensor minus a constant zero point, as i8 and row-major. Dimensions
+// of stride 0 have one element. `zero` is a body over the tensor's indices that depends neither on the
+// indices of stride-0 dimensions nor on the dimensions `along`. Returns nullopt if something is unknown or
+// does not fit.
 std::optional<ir::ConstantData> constant_differences(const ir::Graph& graph, const ir::TensorRef& bytes,
                                                      const ir::LoopBody& zero,
                                                      const std::vector<std::size_t>& along);
 
-// For constant weights [groups, taps..., c, m] of a convolution, and the taps that are used in each class of positions of each
-// spatial dimension (inside[d][class][tap]): the sums over these taps and over c, i32 [classes..., groups * m].
+// Returns the sums of constant weights [groups, taps..., c, m] over c and over the taps of each class, as i32
+// [classes..., groups * m]. `inside`[d][class][tap] tells which taps a class of positions uses in spatial
+// dimension d.
 std::optional<ir::ConstantData> constant_tap_sums(const ir::Graph& graph, const ir::TensorRef& weights,
                                                   const std::vector<std::vector<std::vector<bool>>>& inside);
 

@@ -8,8 +8,9 @@
 
 namespace braid::passes {
 
-// A view of an f32 constant whose sizes, strides and contents are known: of a product [k, n], of a convolution
-// [groups, taps..., c, m]. A column is what one sum multiplies: n of them, or groups * m.
+// A view of an f32 constant whose sizes, strides and contents are known: [k, n] for a product, [groups,
+// taps..., c, m] for a convolution. A column holds the factors of one sum: there are n columns, or groups *
+// m.
 struct ConstantWeights {
   std::vector<std::int64_t> sizes, strides;  // at least 1 each; of the elements, in bytes
   std::vector<std::int64_t> column;          // what a step along each dimension adds to the column's number
@@ -26,8 +27,8 @@ std::optional<ConstantWeights> constant_weights(const ir::Graph& graph, const ir
 // Row-major, rounded to f16 or bf16, nearest even. nullopt if a finite number would become infinite.
 std::optional<ir::ConstantData> rounded(const ConstantWeights& weights, ir::DType type);
 
-// Row-major i8 and one f32 scale per column: the largest absolute value of the column is 127 steps. Columns of zeros have the
-// scale 0. nullopt if a number is not finite.
+// Row-major i8 weights with one f32 scale per column: the largest absolute value of the column is 127 steps.
+// Columns of zeros have the scale 0. quantised_columns() returns nullopt if a number is not finite.
 struct QuantisedColumns {
   ir::ConstantData bytes, scales;
 };

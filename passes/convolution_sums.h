@@ -1,5 +1,5 @@
-// Sums that stand for zero points in convolutions of bytes. Elements outside of the image are 0, not the zero point, so these sums
-// depend on the position where windows reach over an edge.
+// Sums that correct for zero points in convolutions of bytes. Elements outside of the image are 0, not the
+// zero point, so these sums depend on the position where windows reach over an edge.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ struct Sums {
   ir::Expr index = 0;
 };
 
-// Classes of positions of a convolution by the taps that are inside of the image: those at the beginning of a dimension, those
-// where all taps are inside, and those at its end.
+// Classes of a convolution's positions by the taps that lie inside of the image: positions at the beginning
+// of a dimension, positions where all taps are inside, and positions at its end.
 struct TapClasses {
   std::vector<std::vector<std::vector<bool>>> inside;  // [dimension][class][tap]
   std::vector<ir::Expr> at;                            // the class of the result's indices
@@ -30,8 +30,8 @@ std::optional<Sums> tap_sums(ir::Graph& graph, const TapClasses& classes, const 
 // How many elements the taps of each class read, all channels of a group counted.
 Sums tap_counts(ir::Graph& graph, const TapClasses& classes, const ir::TensorRef& weights);
 
-// The sums of what each window reads of a group's channels of `a`, and the convolution with ones that computes them. The weights of `k` have
-// sizes that are known.
+// The sums of the elements that each window reads from a group's channels of `a`, and the convolution with
+// ones that computes them. The sizes of `k`'s weights are known.
 struct WindowSums {
   Sums sums;
   ir::Convolution kernel;

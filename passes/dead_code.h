@@ -11,7 +11,7 @@
 //   1. Writes into memory of the caller (inputs, outputs, constants) or of a graph output stay.
 //   2. Everything with a communication effect stays (a collective that one rank drops hangs the others),
 //      and so do barriers and opaque kernels that write nothing.
-//   3. What a remaining operation reads stays; an order-only dependency (WeakDep) keeps nothing alive.
+//   3. Inputs of remaining operations stay; an order-only dependency (WeakDep) keeps nothing alive.
 //   4. The remaining operations keep their order.
 #pragma once
 

@@ -44,7 +44,8 @@ std::size_t roundings(const LoopBody& body) {
       std::count_if(body.instrs.begin(), body.instrs.end(), [&](const Instr& i) { return rounds(body, i); }));
 }
 
-// By instruction: whether its number decides something, itself or through wider floats: it is compared, or becomes an integer or bits.
+// Marks the instructions whose value decides something, directly or through wider floats: it is compared, or
+// converted to an integer or to bits.
 std::vector<bool> deciding(const LoopBody& body) {
   std::vector<bool> decides(body.instrs.size(), false);
   for (std::size_t k = body.instrs.size(); k-- > 0;) {
@@ -100,7 +101,8 @@ class Widened {
     same_[k] = builder_.add(in_terms_of(instr, pool_, [&](ValueId v) { return same(v); }));
   }
 
-  // Of a half type: computed in f32, if its operands are numbers of it.
+  // Computes an instruction of a half type in f32 if it is a constant, a cast from f32 or a half type, or
+  // arithmetic on half values. Returns whether it did.
   bool computes_in_wide(std::size_t k) {
     const Instr& instr = body_.instrs[k];
     if (instr.code == OpCode::cast) {
@@ -201,7 +203,8 @@ class Dropping {
     });
   }
 
-  // Who reads each buffer in a loop body, and which buffers share memory or are operands of kernels.
+  // Finds the readers of each buffer in loop bodies, and the buffers that share memory or are operands of
+  // kernels.
   void find_uses() {
     readers_.resize(graph_.buffers.size());
     used_otherwise_.resize(graph_.buffers.size());

@@ -1,4 +1,5 @@
-// Leaves out roundings to f16 and bf16 between operators of the model inside of one kernel: a value is rounded where it is stored.
+// Drops roundings to f16 and bf16 between the model's operators within one kernel: a value is rounded only
+// where it is stored.
 //
 //   before                                        after
 //     y: f16 = pointwise {                          y: f16 = pointwise {
@@ -13,13 +14,16 @@
 //                                                   }
 //
 // Contract
-//   1. What a kernel reads and writes in memory keeps its type and its rounding. A tensor that only members of one fused node touch, and
-//      which one of them writes, becomes f32: it has no memory of the program.
-//   2. Comparisons, conversions to integers and bits see the rounded values, also through wider floats, so that they decide as the
-//      model does.
-//   3. A body changes only if it has fewer roundings afterwards. The text after the pass is the program: interpreter and targets
-//      compute the same values from it. Results differ from those of the model as written by the roundings left out.
-//   4. Behind all fusion passes. The steps of epilogues that change have no names afterwards.
+//   1. Values that a kernel reads from or writes to memory keep their type and their rounding. A tensor that
+//      one member of a fused node writes and only members of that node touch becomes f32: it has no memory in
+//      the program.
+//   2. Comparisons and conversions to integers and bits see the rounded values, also through wider floats.
+//      They decide as the model does.
+//   3. A body changes only if that leaves fewer roundings. The text after the pass is the program:
+//      interpreter and targets compute the same values from it. Results differ from those of the model as
+//      written by the dropped roundings.
+//   4. Epilogues that change lose the names of their steps.
+// Runs after all fusion passes.
 #pragma once
 
 #include <string_view>

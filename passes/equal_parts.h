@@ -1,4 +1,4 @@
-// Dimensions divided so that what a part needs has bounded memory, by the sizes of a step.
+// Divides a dimension so that each part needs bounded memory, at the sizes of the running step.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,9 @@ struct Range {
   ir::Expr start, size;
 };
 
-// Of a dimension of n elements: part k has [k s, min((k + 1) s, n)). With t = max(1, floor(most / each)) elements at once, the fewest parts are
-// ceil(n / t), and s = ceil(n / ceil(n / t)) makes them equal. There are as many as the upper bounds take; at smaller sizes the last ones are empty.
+// Parts of a dimension of n elements: part k is [k s, min((k + 1) s, n)). With at most t = max(1, floor(most
+// / each)) elements at once, ceil(n / t) parts are needed, and s = ceil(n / ceil(n / t)) makes them equal.
+// `count` is the number of parts at the upper bounds; at smaller sizes the last ones are empty.
 struct EqualParts {
   ir::Expr all;
   std::int64_t count = 1;

@@ -15,7 +15,8 @@ namespace {
 
 using namespace ir;
 
-// Of a row of scores and of weights, both of which then begin at multiples of kRowUnit bytes.
+// Returns the padded length of a row of scores and of weights, so that both begin at multiples of kRowUnit
+// bytes.
 Expr padded_keys(const Graph& graph, const Attention& k) {
   const std::int64_t unit = kRowUnit / size_of(graph[k.value.buffer].dtype);
   return ceil_div(k.key.sizes[2], unit) * unit;
@@ -29,7 +30,8 @@ std::int64_t sharing(const Attention& k) {
 // Dimensions of everything in between: batch, key head, head of the query that shares it, query, key.
 class Expansion {
  public:
-  // Of attention `k`, which is a part of operation `id`; no scores of a part have more than `most` elements.
+  // Expands attention `k`, which is operation `id` or a part of it. No scores of a part have more than `most`
+  // elements.
   Expansion(Graph& graph, OpId id, Attention k, std::int64_t shared, std::optional<Expr> most)
       : graph_(graph),
         id_(id),
@@ -124,7 +126,7 @@ class Expansion {
   ValueId load(BodyBuilder& b, const TensorRef& ref, std::span<const Expr> at) const {
     return b.load(ref.buffer, graph_[ref.buffer].dtype, simplify(offset(ref, at), pairs_));
   }
-  // Of one of the tensors above; those over rows ignore the key.
+  // Loads an element of one of the tensors above; tensors over rows ignore the key index.
   ValueId load(BodyBuilder& b, const TensorRef& ref) const { return load(b, ref, indices()); }
 
   Loops loops(BodyBuilder& b, ValueId value, const TensorRef& to, std::optional<ReduceKind> kind = {}) const {
@@ -253,7 +255,7 @@ class Division {
 
  private:
   static constexpr std::int64_t kMostParts = 64;
-  // Whether the result may be put together from views: it has memory of its own, which only this program writes.
+  // Whether views may fill the result: its memory is its own, and only this program writes it.
   bool has_own_memory() const {
     const Buffer& out = graph_[k_.out.buffer];
     return out.storage.valid() && graph_[out.storage].kind != StorageKind::input &&

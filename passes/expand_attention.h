@@ -9,20 +9,24 @@
 //                                                 weights = pointwise raised / total
 //                                                 y = gemm weights, v
 //
-// Heads that share keys become a dimension of their own, over which keys and values do not move. Weights are rounded to the
-// type of the values. Rows of scores and weights are padded to multiples of 16 bytes, the unit in which matrix libraries move
-// elements.
+// Heads that share keys become a dimension of their own, along which keys and values have stride 0. Weights
+// are rounded to the type of the values. Rows of scores and weights are padded to multiples of 16 bytes, the
+// unit in which matrix libraries move elements.
 //
-// The scores of batch b elements with h key heads each take p = heads sharing a key head * queries * padded keys elements per key head. Parts
-// of the batch, and then of the key heads, have no more than `score_bytes` allows: with m = score_bytes / bytes of a score, there are
+// The scores of b batch elements with h key heads each take b h p elements. Here p is the number per key
+// head: heads sharing a key head * queries * padded keys. `score_bytes` limits the scores alive at once, so
+// the batch is divided into parts, and then the key heads. With m = score_bytes / bytes of a score, one part
+// has
 //
-//   elements of the batch at once  max(1, floor(m / (h p)))      key heads at once  max(1, floor(m / p))
+//   max(1, floor(m / (h p))) elements of the batch, and max(1, floor(m / p)) key heads.
 //
-// at the dimensions of a step, so that short sequences are one part and the others are empty. A part's scores are at most max(m, p) elements,
-// which is what is planned. There are at most kMostParts parts; more memory is planned where that is too few. Attention
-// in regions, or into memory of others, is not divided.
+// These are evaluated at the sizes of the running step: short sequences are one part, and the other parts are
+// empty. A part's scores have at most max(m, p) elements, and that size is planned. There are at most
+// kMostParts parts; where that is too few, more memory is planned. Attention in regions, or into memory of
+// others, is not divided.
 //
-// Behind lower_precision, which narrows attention as one operation, and before fusion, so that the loops are fused like any others.
+// Runs after lower_precision, which narrows attention as one operation, and before fusion, so that the loops
+// are fused like any others.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ namespace {
 
 using namespace ir;
 
-// Of one convolution. `s` spatial dimensions; g groups of c channels and m filters.
+// Expands one convolution with `s` spatial dimensions and g groups of c channels and m filters.
 class Expansion {
  public:
   Expansion(Graph& graph, OpId id, RowPacker& packer, std::int64_t window_bytes, bool in_region)
@@ -77,7 +77,7 @@ class Expansion {
   };
   Part whole_image() const { return {0, spatial_ == 0 ? Expr(1) : k_.out.sizes[1]}; }
 
-  // Whether the result may be put together from views: it has memory of its own, which only this program writes.
+  // Whether views may fill the result: its memory is its own, and only this program writes it.
   bool may_be_parts() const {
     const Buffer& out = graph_[k_.out.buffer];
     return spatial_ > 0 && !k_.epilogue && !in_region_ && out.storage.valid() &&
@@ -194,8 +194,8 @@ class Expansion {
     return true;
   }
 
-  // Memory for windows [n, p..., g, taps... * c]. Parts store theirs in that of the first, the longest, one after the other: then no pass
-  // makes one loop of them.
+  // Adds memory for windows [n, p..., g, taps... * c]. All parts store theirs in the memory of the first
+  // part, which is the longest, one after the other. Therefore no pass merges them into one loop.
   TensorRef stored_windows(std::vector<Expr> sizes) {
     const std::string name = graph_[id_].name + ".windows";
     sizes.push_back(terms());
@@ -248,8 +248,8 @@ class Expansion {
     return out;
   }
 
-  // [g, n, p..., rows, columns], the right operand for the left one `a`: matrices that are the same for all n and p, stored as columns.
-  // `columns` and `row` are dimensions of the weights.
+  // Returns the right operand [g, n, p..., rows, columns] for the left operand `a`: matrices that are the
+  // same for all n and p, stored as columns. `columns` and `row` are dimensions of the weights.
   TensorRef weights(const std::vector<std::size_t>& columns, const std::vector<std::size_t>& row, Expr count,
                     const TensorRef& a) {
     TensorRef from{.buffer = k_.b.buffer, .offset = k_.b.offset};

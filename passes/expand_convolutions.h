@@ -1,24 +1,28 @@
 // Spells convolutions out as products of matrices, for targets whose matrix library has no convolution.
 //
-//   before                                              after
-//     y = convolution x [n, h, w, c],                     y.windows = pointwise [n, p, q, kh, kw, c] { load x[...] }
-//                     w [1, kh, kw, c, m]                 y [n, p, q, m] = gemm y.windows [n, p, q, kh*kw*c],
-//                                                                               w.rows, transposed
-//     y = convolution x, w    (one tap, in place)         y = gemm x, w.rows, transposed
-//     y = convolution transposed x, w                     y.taps [n, h, w, kh*kw*m] = gemm x, w.rows, transposed
-//                                                         y = reduction sum [n, p, q, m] over [kh, kw] { load y.taps[...] }
+//   before                                       after
+//     y = convolution x [n, h, w, c],              y.windows = pointwise [n, p, q, kh, kw, c] { load x[...] }
+//                     w [1, kh, kw, c, m]          y [n, p, q, m] = gemm y.windows [n, p, q, kh*kw*c],
+//                                                                        w.rows, transposed
+//     y = convolution x, w    (one tap, in place)  y = gemm x, w.rows, transposed
+//     y = convolution transposed x, w              y.taps [n, h, w, kh*kw*m] = gemm x, w.rows, transposed
+//                                                  y = reduction sum [n, p, q, m] over [kh, kw] {
+//                                                    load y.taps[...] }
 //
-// Groups are batch dimensions. Weights become rows of taps and channels (passes/pack_rows.h), like the windows: that order is the one in which
-// channels-last images are read and windows are stored.
+// Groups are batch dimensions. Weights become rows of taps and channels (passes/pack_rows.h), like the
+// windows: channels-last images are read, and windows are stored, in that order.
 //
 // Contract
-//   1. Only products of f32, f16 and bf16. An epilogue moves to the product; transposed convolutions with one stay.
-//   2. Sums of at most `min_terms` terms for fewer than `min_filters` filters of a group (depthwise ones) stay: windows would
-//      be as much work as the sums.
-//   3. Windows need memory: taps * channels elements for every position. If that may be more than `window_bytes`, the first spatial
-//      dimension is divided in at most 64 parts, which store their windows in one memory, one after the other, and views of the
-//      result. Products with an epilogue, in regions, or into memory of others are not divided; nor are the sums of transposed ones.
-// After choose_layouts, for the order of channels; before fusion, so that the loops are fused like any others.
+//   1. Only products of f32, f16 and bf16. An epilogue moves to the product; transposed convolutions with an
+//      epilogue stay.
+//   2. A convolution stays if its sums have at most `min_terms` terms and a group has fewer than
+//      `min_filters` filters (depthwise ones): making windows would be as much work as the sums.
+//   3. Windows need memory: taps * channels elements for every position. If that may exceed `window_bytes`,
+//      the first spatial dimension is divided into at most 64 parts. The parts store their windows in one
+//      memory, one after the other, and their results in views of the result. Products with an epilogue, in
+//      regions, or into memory of others are not divided; nor are the sums of transposed convolutions.
+// Runs after choose_layouts, for the order of channels, and before fusion, so that the loops are fused like
+// any others.
 #pragma once
 
 #include <cstdint>

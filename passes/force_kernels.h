@@ -1,9 +1,9 @@
 // --force-kernel COLLECTIVE=KERNEL[:blocking]: the user's choice, applied before any pass.
 //
-// COLLECTIVE is the name of an operation or ONNX node, a kind (all_reduce), or * for all. KERNEL is an algorithm
-// of the kind that the engine of the target executes, or automatic: then no pass chooses, but the engine at run
-// time. With :blocking the collective also loses its wait (passes/make_blocking.h). Of several options for one
-// collective the last one counts.
+// COLLECTIVE is the name of an operation or ONNX node, a kind (all_reduce), or * for all. KERNEL is an
+// algorithm that the engine of the target executes for the kind, or `automatic`: then the engine chooses at
+// run time, and no pass does. With :blocking the collective also loses its wait (passes/make_blocking.h). If
+// several options name one collective, the last one counts.
 //
 // `*` skips collectives that cannot have the kernel; every other option without effect is an error:
 //   586  the text does not have that form
@@ -28,8 +28,8 @@ struct ForcedKernel {
 // User error 586.
 ForcedKernel parse_forced_kernel(const std::string& text);
 
-// Not a pass by name: the driver runs it first if the user chooses kernels. Adds the names of the collectives to
-// context.forced_kernels. User errors 587 and 588.
+// This pass has no name in pass lists: the driver runs it first if the user chooses kernels. Adds the names
+// of the collectives to context.forced_kernels. Throws user errors 587 and 588.
 struct ForceKernels {
   static constexpr std::string_view kName = "force_kernels";
   static constexpr std::string_view kDescription = "gives collectives the kernels that the user chooses";

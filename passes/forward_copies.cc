@@ -66,8 +66,8 @@ class Forwarder {
     return all[0].op;
   }
 
-  // Index into the copy's source for element `e` of its result, with e over a loop of these sizes. A copy without elements
-  // has none.
+  // Returns the index into the copy's source for element `e` of its result, with e over a loop of these
+  // sizes. Returns nullopt if the copy has no elements or the index is not linear.
   std::optional<Expr> index_in_source(const Loops& copy, Expr e, const std::vector<Expr>& sizes) const {
     const std::vector<Expr> strides = contiguous_strides(copy.sizes);
     if (std::any_of(copy.sizes.begin(), copy.sizes.end(), [](Expr e) { return e.is_constant(0); }))
@@ -88,7 +88,8 @@ class Forwarder {
     return is_linear(found, sizes.size(), *graph_.pool) ? std::optional(found) : std::nullopt;
   }
 
-  // The second copy as loops that read the first one's source: a single loop, or pieces of one that is cut in `dim`.
+  // Returns the second copy as loops that read the first one's source: a single loop, or pieces of one that
+  // is cut in `dim`.
   std::vector<Piece> pieces_of(const Loops& copy, const Loops& second, Expr e, std::size_t& dim) const {
     const auto reading = [&](std::vector<Expr> sizes, Expr index) {
       Loops loops = second;

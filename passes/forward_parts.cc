@@ -38,8 +38,8 @@ class Forwarder {
     std::vector<Part> parts;  // in order
     std::vector<OpId> readers;
   };
-  // Where a loop reads a joined tensor: the loop's dimension for each of the tensor's (-1: the index is 0), and what is
-  // added in the dimension of the concatenation.
+  // Where a loop reads a joined tensor: the loop's dimension for each of the tensor's (-1: the index is 0),
+  // and the offset in the dimension of the concatenation.
   struct Place {
     std::vector<int> loop_dims;
     std::int64_t first = 0, size = 1;
@@ -212,7 +212,8 @@ class Forwarder {
            numel(reader.sizes) == numel(graph_[joined.whole].sizes);
   }
 
-  // Whether what the part loads lies in memory as what it stores: neighbours are neighbours, or the same element.
+  // Whether the part loads in the order in which it stores: adjacent stores load adjacent elements, or the
+  // same one.
   bool reads_rows(const Loops& part) const {
     std::size_t last = part.sizes.size();
     while (last > 0 && part.sizes[last - 1].is_constant(1)) --last;

@@ -1,4 +1,5 @@
-// What passes share that let a loop compute what another loop, whose result it reads, computes (forward_copies, forward_parts).
+// Shared by forward_copies and forward_parts: lets a loop compute the result of another loop itself instead
+// of reading it.
 #pragma once
 
 #include <functional>
@@ -33,14 +34,16 @@ class ForwardedLoops {
   // A node of its own, a loop without reductions that this sweep has not changed.
   bool is_pointwise(const Touch& t) const;
   bool is_written_between(ir::StorageId s, std::size_t from, std::size_t to) const;
-  // Whether a loop writes each element at its own index, with these strides, or of a result that has its sizes.
+  // Whether a loop writes each element at its own index, with these strides; or, given an operation, with
+  // those of its result, which must have the loop's sizes.
   bool stores_in_order(const ir::Loops& loops, const std::vector<ir::Expr>& strides) const;
   bool stores_in_order(ir::OpId op) const;
 
-  // Lets `reader` compute what `writers`, which it has read, compute: as one loop, or as pieces of its result.
+  // Replaces `reader`, which read the results of `writers`, by `pieces` that compute them: one loop, or
+  // several that cut its result in `dim`.
   void replace(ir::OpId reader, const std::vector<ir::OpId>& writers, std::vector<Piece> pieces,
                std::size_t dim);
-  // Drops an operation whose result nobody reads any more.
+  // Drops an operation whose result is no longer read.
   void remove(ir::OpId op) { gone_.insert(op); }
 
  private:

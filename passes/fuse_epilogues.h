@@ -6,13 +6,13 @@
 //
 // Contract
 //   1. The loop is the only one that touches the GEMM's result, and the result is no graph output.
-//   2. The loop visits each element of the result once, in order, though perhaps in another factorisation ([B, S,
-//      N] over [B*S, N]); it reads the result only at its own index, and its store is linear in the GEMM's
-//      indices.
+//   2. The loop visits each element of the result once, in order, though perhaps in another factorisation
+//      ([B, S, N] over [B*S, N]). It reads the result only at its own index, and its store is linear in the
+//      GEMM's indices.
 //   3. The result is rounded to the type that it had in memory: values stay bitwise as they were.
-//   4. Other loads of the loop become loads of the epilogue, so their sources must exist when the fused GEMM runs:
-//      either the loop moves up to the GEMM or the GEMM down to the loop. If neither can move, or if the GEMM
-//      would move past the wait of a collective that it could hide (`keep_overlap`), nothing is fused.
+//   4. Other loads of the loop become loads of the epilogue, so their sources must exist when the fused GEMM
+//      runs: either the loop moves up to the GEMM or the GEMM down to the loop. Nothing is fused if neither
+//      can move, or if the GEMM would move past the wait of a collective that it could hide (`keep_overlap`).
 //   5. The fused GEMM writes nothing that it reads.
 // Chains are followed: each loop after the first is fused in turn.
 #pragma once

@@ -1,5 +1,5 @@
-// Fuses independent loops over the same space that read the same buffer, so that it is read once; and loops that are so
-// small that each would take less time than its launch.
+// Fuses independent loops over the same space that read the same buffer, so that it is read once. Also fuses
+// loops that are so small that each would take less time than its launch.
 //
 //   before                         after
 //     a = pointwise f(x)             fused { a = pointwise f(x)
@@ -8,13 +8,14 @@
 // Contract
 //   1. Neither depends on the other, directly or through others; only one of them moves.
 //   2. The fused node is legal (ir/fused_loops.h) over the outer space that each loop had: no parallelism is
-//      lost. Nodes of at most `small_points` iterations in all (cheap_iterations in fusion_graph.h) may have any spaces and buffers.
-//   3. At most `max_members` loops per node, and `max_buffers` different buffers (registers, cache lines,
+//      lost. Nodes of at most `small_points` iterations in all (cheap_iterations in fusion_graph.h) may have
+//      any spaces and buffers.
+//   3. A node has at most `max_members` loops and `max_buffers` different buffers (registers, cache lines,
 //      streams).
-//   4. `keep_prologues`: a loop that prepares the input of a collective stays alone. Fused with unrelated work it
-//      would start later, and it is the copy that delays a transfer which may be hidden. Loops that prepare parts of one
-//      input may be one node.
-//   5. `keep_overlap`: nothing moves behind the wait of a collective.
+//   4. `keep_prologues`: a loop that prepares the input of a collective stays alone. Fused with unrelated
+//      work it would start later, and its copy would delay a transfer that may be hidden. Loops that prepare
+//      parts of one input may be one node.
+//   5. `keep_overlap`: nothing moves past the wait of a collective.
 #pragma once
 
 #include <span>

@@ -101,8 +101,8 @@ class Fuser {
     });
   }
 
-  // Takes the loops as they are, or rewrites both sides over the finest common factorisation of their outer spaces
-  // if that leaves more points in common.
+  // Takes the loops as they are, or rewrites both sides over the finest common factorisation of their outer
+  // spaces if that leaves more points in common.
   bool make_common(const std::vector<OpId>& first, const std::vector<OpId>& second,
                    const std::vector<OpId>& all) {
     const std::optional<std::int64_t> as_is = outer_points(all);

@@ -6,21 +6,22 @@
 //     s = reduction sum e  [B] over [S]                s = reduction sum e
 //     y = pointwise e / s  [B, S]                      y = pointwise e / s }
 //
-// so softmax is one node, and layer norm (mean, variance, normalise) is one. ir/fused_loops.h defines fused nodes
-// and when they are legal. Buffers local to one need no arena (`ir::local_buffers`).
+// Softmax is one node, and so is layer norm (mean, variance, normalise). ir/fused_loops.h defines fused nodes
+// and when they are legal. Buffers local to a fused node need no arena (`ir::local_buffers`).
 //
 // Contract
 //   1. Only loops, top-level single and fused nodes; a group stays as it is.
-//   2. The consumer reads something that the producer writes, at the same outer point; no path leads from one to
-//      the other through a third node; one of them moves next to the other, nothing else moves.
+//   2. The consumer reads something that the producer writes, at the same outer point. No path leads from one
+//      to the other through a third node. One of them moves next to the other; nothing else moves.
 //   3. The common outer space is worth running in parallel: it has at least `min_outer` points (at the upper
 //      bound), or little work per point.
 //   4. Rows that pass between members stay below `max_row_bytes`, the node below `max_members`.
-//   5. Loops over another factorisation of the space ([B*S, 768] and [B, S, 768]) are rewritten over the finer
-//      one.
-//   6. A product of matrices or a convolution that is spelled out (ir/contraction.h), of more than `most_terms` terms per
-//      sum, stays alone: an outer point would compute all its columns, and none of the points could share what they read.
-//   7. `keep_overlap`: nothing moves behind the wait of a collective.
+//   5. Loops over another factorisation of the space ([B*S, 768] and [B, S, 768]) are rewritten over the
+//      finer one.
+//   6. A product of matrices or a convolution written as a loop (ir/contraction.h) stays alone if its sums
+//      have more than `most_terms` terms. In a fused node an outer point would compute all its columns, and
+//      no two points could share their loads.
+//   7. `keep_overlap`: nothing moves past the wait of a collective.
 #pragma once
 
 #include <span>

@@ -1,10 +1,10 @@
 // The state of a fusion pass: clusters of schedule nodes, each at one position of the order, and their
 // dependencies.
 //
-// Two clusters may become one if there is a position after everything that either depends on and before everything
-// that depends on either: then no path leads from one to the other through a third, and nothing else has to move.
-// The check looks at direct neighbours only, so a whole fusion pass is near-linear as long as clusters are of
-// bounded size.
+// Two clusters may merge if there is a position after everything that either depends on and before everything
+// that depends on either. Then no path leads from one to the other through a third, and nothing else has to
+// move. The check looks at direct neighbours only, so a whole fusion pass is near-linear as long as clusters
+// are of bounded size.
 #pragma once
 
 #include <optional>
@@ -19,9 +19,9 @@ namespace braid::passes {
 
 class FusionGraph {
  public:
-  // `keep_overlap`: no operation moves across a collective's wait, after which it could no longer run while the
-  // collective is in flight.
-  // `region_of_op`: clusters merge only within one region; one number per operation of the graph; empty: one
+  // `keep_overlap`: no operation moves across a collective's wait, after which it could no longer run while
+  // the collective is in flight.
+  // `region_of_op`: one number per operation of the graph; clusters merge only within one region. Empty: one
   // region.
   FusionGraph(const ir::Schedule& schedule, bool keep_overlap,
               ir::IdSpan<ir::OpId, const int> region_of_op = {});
@@ -43,13 +43,15 @@ class FusionGraph {
   std::vector<int> producers(int cluster) const;
   bool depends_directly(int later, int earlier) const;
 
-  // The position at which two clusters could become one, with the first before the second; nullopt if they cannot.
+  // Returns the position at which two clusters could merge, with the first before the second; nullopt if they
+  // cannot.
   std::optional<double> joint_position(int first, int second) const;
-  // Merges `second` into `first`, which moves to `position`. `ops`: the operations of the result, in order, if
-  // they are not those of both (an operation absorbed another one).
+  // Merges `second` into `first`, which moves to `position`. `ops`: the operations of the result, in order,
+  // if they are not those of both (an operation absorbed another one).
   void merge(int first, int second, double position, std::optional<std::vector<ir::OpId>> ops = std::nullopt);
 
-  // The schedule's nodes in the new order; clusters of several loops become fused nodes, the others are unchanged.
+  // Returns the schedule's nodes in the new order. Clusters of several loops become fused nodes; the others
+  // are unchanged.
   std::vector<ir::ScheduleNode> nodes(ir::Schedule& schedule) const;
 
  private:
@@ -74,7 +76,8 @@ class FusionGraph {
 // Whether the node is one loop or a fused node of loops.
 bool is_loops(const ir::Schedule& schedule, const ir::ScheduleNode& node);
 
-// How many iterations of a loop that computes little take as long as this one over these sizes, at their upper bounds.
+// Returns how many iterations of a loop that computes little take as long as `body` over `sizes`, at their
+// upper bounds.
 double cheap_iterations(const ir::LoopBody& body, std::span<const ir::Expr> sizes);
 
 }  // namespace braid::passes

@@ -17,7 +17,7 @@ class Hoister {
  public:
   Hoister(Graph& graph, OpId id, std::int64_t min_flops) : graph_(graph), id_(id), min_flops_(min_flops) {}
 
-  // The loops to put in front of this one, which now reads their results.
+  // Returns new loops to put before this one, which now reads their results.
   std::vector<OpId> run() {
     std::vector<OpId> before;
     while (const std::optional<ValueId> value = next()) before.push_back(hoist(*value));
@@ -47,8 +47,9 @@ class Hoister {
     return out;
   }
 
-  // Whether it is computed again at every point of a dimension that it does not depend on. Where such a dimension may be empty it may
-  // never be computed at all, and what it reads need not exist.
+  // Whether a value that depends on `dims` is computed again at every point of an outer dimension on which it
+  // does not depend. If any other dimension may be empty, the value may never be computed, and its inputs
+  // need not exist: then the answer is no.
   bool repeated(const std::set<std::size_t>& dims) const {
     if (dims.empty()) return false;
     for (std::size_t d = 0; d < loops().sizes.size(); ++d) {
@@ -60,7 +61,7 @@ class Hoister {
     return false;
   }
 
-  // What the value is computed from, itself included.
+  // Returns the values from which `value` is computed, itself included.
   std::set<ValueId> sources(ValueId value) const {
     std::set<ValueId> found;
     std::vector<ValueId> open = {value};

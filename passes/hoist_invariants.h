@@ -1,16 +1,19 @@
-// Computes values once that a loop would compute again at every point of an outer dimension on which they do not depend.
+// Computes a value once if a loop would compute it again at every point of an outer dimension on which it
+// does not depend.
 //
-//   before                                              after
-//     y = pointwise [64, 512, 32] {                       g = pointwise [32] { sigmoid(load %s[i0]) }
-//       sigmoid(load %s[i2]) * load %x                    y = pointwise [64, 512, 32] { load %g[i2] * load %x }
+//   before                                          after
+//     y = pointwise [64, 512, 32] {                   g = pointwise [32] { sigmoid(load %s[i0]) }
+//       sigmoid(load %s[i2]) * load %x                y = pointwise [64, 512, 32] { load %g[i2] * load %x }
 //     }
 //
-// What depends on the first dimensions only needs no loop of its own: code generators compute it outside of the inner loops.
+// A value that depends on the first dimensions only needs no loop of its own: code generators compute it
+// outside of the inner loops.
 //
 // Contract
-//   1. Only pointwise loops, and only values that cost at least `min_flops` per point, with what they are computed from.
-//   2. The new loop stands directly before the one that reads it, and its result has the size of the dimensions on which the
-//      value depends.
+//   1. Only pointwise loops change, and only values that cost at least `min_flops` per point, with the values
+//      from which they are computed.
+//   2. The new loop stands directly before its reader, and its result has the sizes of the dimensions on
+//      which the value depends.
 #pragma once
 
 #include <string_view>

@@ -193,7 +193,8 @@ class Rewriter {
     return added;
   }
 
-  // Sums of the bytes over dimension `along`, in i32, and where those are that belong to the product's indices.
+  // Returns the i32 sums of the bytes over dimension `along`, and the index of the sum that belongs to the
+  // product's indices.
   Sums sums_of(const TensorRef& bytes, std::size_t along, OpId product,
                std::vector<std::pair<TensorRef, BufferId>>& known) {
     std::vector<std::size_t> kept;
@@ -336,7 +337,7 @@ class Rewriter {
     if (a->zero) za = body.cast(inlined(*a->zero), DType::i32);
     if (b->zero) zb = body.cast(inlined(*b->zero), DType::i32);
     if (za) {
-      // Of the differences of b, if it has zero points: this has the product of both zero points in it.
+      // If b has zero points, sums its differences: they include the product of both zero points.
       ValueId sum = load(taps ? *taps : sums_of(b->bytes, rank - 2, id, column_sums_));
       if (zb) sum = minus_times(sum, *zb, counts ? load(*counts) : body.index(depth, DType::i32));
       value = minus_times(value, *za, sum);
@@ -401,7 +402,8 @@ class Rewriter {
     changed_ = true;
   }
 
-  // Constant u8 weights whose differences to their constant zero point all fit i8 become these. Whether no zero point is left.
+  // Replaces constant u8 weights by their differences to their constant zero point if all of these fit i8.
+  // Returns whether no zero point is left.
   bool shrink_constant(Operand& b, const Kept& kept) {
     if (!b.zero) return true;
     if (graph_[b.bytes.buffer].dtype != DType::u8) return false;

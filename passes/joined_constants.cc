@@ -43,7 +43,7 @@ BufferId JoinedConstants::row(const std::vector<Part>& parts) {
   return id;
 }
 
-// Of each element of the batch, part after part.
+// Concatenates the bytes of all parts, part after part, for each element of the batch.
 ConstantData JoinedConstants::bytes_of(const std::vector<Part>& parts, std::size_t joined,
                                        std::int64_t row_bytes) const {
   std::size_t ranks = 1;

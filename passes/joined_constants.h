@@ -14,7 +14,8 @@ class JoinedConstants {
  public:
   explicit JoinedConstants(ir::Graph& graph) : graph_(graph), packer_(graph) {}
 
-  // Of known bytes (RowPacker::is_known), and as many rows, or elements of the row, as it has in the new constant: the rest is 0.
+  // A constant with known bytes (RowPacker::is_known). `rows` is its number of rows, or of elements of the
+  // row, in the new constant; those beyond the given ones are 0.
   struct Part {
     ir::TensorRef ref;
     std::int64_t rows;

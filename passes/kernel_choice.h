@@ -20,7 +20,7 @@ namespace braid::passes {
 
 // Numbers of the user errors of kernel selection (docs/errors.md).
 
-// What executes the collectives of a program.
+// The library that executes the collectives of a program.
 enum class CommEngine : std::uint8_t {
   shared_memory,  // CPU programs; the paced link too. Under MPI the program leaves the choice to MPI
   nccl,           // CUDA programs

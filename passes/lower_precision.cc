@@ -32,7 +32,7 @@ DType operand_type(const std::string& type) {
              "write bf16, f16 or int8");
 }
 
-// What an operation costs in f32 and in the type, in us.
+// Prices an operation in f32 and in the narrower type, in us.
 class Pricing {
  public:
   explicit Pricing(const analysis::CostModel& costs) : costs_(costs) {}

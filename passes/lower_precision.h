@@ -1,4 +1,5 @@
-// Products and convolutions of f32 values by constant f32 weights, and attention, compute in a narrower type, where that pays.
+// Computes products and convolutions of f32 values by constant f32 weights, and attention, in a narrower type
+// where that pays.
 //
 //   before                                    after, type=bf16
 //     constant %w: f32[8, 3]                    constant %w.bf16: bf16[8, 3]
@@ -8,22 +9,26 @@
 //                                             after, type=int8
 //                                               constant %w.i8: i8[8, 3]   constant %w.scale: f32[3]
 //                                               %x.largest: f32[m] = reduction max { abs(load %x) }
-//                                               %x.i8: i8 = pointwise { cast i8 (round(load %x * (127 / largest))) }
-//                                               %y: f32 = gemm %x.i8, %w.i8 epilogue { f32 acc * (largest / 127 * scale[column]) }
+//                                               %x.i8: i8 = pointwise {
+//                                                 cast i8 (round(load %x * (127 / largest))) }
+//                                               %y: f32 = gemm %x.i8, %w.i8 epilogue {
+//                                                 f32 acc * (largest / 127 * scale[column]) }
 //
-// A convolution reads one scale per image and filter instead of row and column. Attention, in bf16 and f16, reads casts of query,
-// key and value and stores its result in the type; readers that are narrow too take it as it is, others a cast to f32.
+// A convolution has one scale per image and one per filter instead of one per row and one per column.
+// Attention, in bf16 and f16, reads casts of query, key and value and stores its result in the type. Readers
+// that are also narrow take that result as it is; other readers get a cast to f32.
 //
 // Contract
-//   1. Sums, epilogues, softmax and everything else stay f32 (sums of i8: exact, i32). The roundings are casts in the text,
-//      so interpreter and targets compute one program; fusion may put a cast into the loop or product that makes the values.
-//   2. An operation is chosen if the cost model says that it, with its casts, takes less time than in f32. Two products of the
-//      same rows share the cast, which is counted for each.
-//   3. These stay: operations whose weights are not known when compiling or do not fit the type, and products of more than one
-//      matrix; those inside regions; recurrent layers; what the target has no kernel for; in int8, attention and transposed
-//      convolutions.
-//   4. int8: weights have one scale per column or filter, rows or images one each, computed when the program runs; zero points
-//      are 0, so that padding is too.
+//   1. Sums, epilogues, softmax and everything else stay f32 (sums of i8: exact, i32). The roundings are
+//      casts in the text, so interpreter and targets compute one program. Fusion may move a cast into the
+//      loop or product that makes the values.
+//   2. An operation is chosen if the cost model says that it takes less time, casts included, than in f32.
+//      Two products of the same rows share the cast, but the cost counts it for each.
+//   3. These stay in f32: operations whose weights are unknown at compile time or do not fit the type;
+//      products of more than one matrix; operations inside regions; recurrent layers; operations for which
+//      the target has no kernel; in int8, attention and transposed convolutions.
+//   4. int8: weights have one scale per column or filter. Rows or images have one scale each, computed when
+//      the program runs. Zero points are 0, so padding is 0 too.
 #pragma once
 
 #include <string>
@@ -59,7 +64,8 @@ struct LowerPrecision {
             {"convolutions", &LowerPrecision::convolutions, "also convolutions"},
             {"attention", &LowerPrecision::attention, "also attention"}};
   }
-  // What `run` would do with each product, convolution and attention of f32 operands, in order. User error 542 if `type` is none of these.
+  // Returns the decision of `run` for each product, convolution and attention of f32 operands, in order.
+  // Throws user error 542 if `type` is not bf16, f16 or int8.
   std::vector<PrecisionChoice> choices(const ir::Schedule& schedule, const PassContext& context) const;
   bool run(ir::Schedule& schedule, PassContext& context);
 };

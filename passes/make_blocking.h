@@ -8,13 +8,15 @@
 //     %y = pointwise { load %r.1 }
 //
 // Contract
-//   1. Works on functional, in-place and coalesced collectives, in groups and in regions: users of the wait's
-//      result use that of the collective instead. A collective without a wait stays as it is and does not count as
-//      a change.
-//   2. It is complete where it started: no other node moves, and later nodes find all their inputs.
-//   3. Sends and receives are refused (may_block): two ranks that send to each other would both block. Collectives
-//      cannot deadlock so: the ranks of one program issue them in one order. Where a transfer's two sides stand apart, or
-//      ranks run different programs, only those may block that are waited for before anything else communicates.
+//   1. Works on functional, in-place and coalesced collectives, in groups and in regions. Users of the wait's
+//      result use the collective's result instead. A collective without a wait stays as it is and does not
+//      count as a change.
+//   2. The collective is complete where it started: no other node moves, and later nodes find all their
+//      inputs.
+//   3. Sends and receives are refused (may_block): two ranks that send to each other would both block.
+//      Collectives cannot deadlock in this way, because the ranks of one program issue them in one order. If
+//      the two sides of a transfer stand apart, or if ranks run different programs, a collective may block
+//      only if it is waited for before anything else communicates.
 //   4. No state is kept outside of the schedule.
 #pragma once
 

@@ -159,7 +159,8 @@ class Merger {
     return graph_.pool->index(static_cast<int>(product.out.sizes.size()) - 1);
   }
 
-  // The row that a load reads, one element per column; nullopt if it is none, or no constant whose bytes are known.
+  // Returns the row that a load reads, one element per column. Returns nullopt if it reads no row, or if its
+  // buffer is no constant whose bytes are known.
   std::optional<TensorRef> row_of(const Product& product, const Instr& load) const {
     const Expr from = load.index - column_of(product), columns = product.out.sizes.back();
     if (load.code != OpCode::load || !load.operands.empty() || !from.is_constant()) return std::nullopt;
@@ -167,7 +168,7 @@ class Merger {
     return constants_.is_known(row) ? std::optional(row) : std::nullopt;
   }
 
-  // And the column only decides which of them.
+  // Whether the epilogue loads only constants, checks no index, and uses the column only to load rows.
   bool loads_only_constants(const Product& product) const {
     const std::vector<Instr>& instrs = product.epilogue->instrs;
     return std::all_of(instrs.begin(), instrs.end(), [&](const Instr& instr) {
@@ -206,7 +207,8 @@ class Merger {
     return true;
   }
 
-  // A product alone is only padded: of halves, whose rows would begin at no multiple of kRowUnit, if that is little.
+  // A group pays if it merges products. A single product is only padded: if its type is f16 or bf16, its rows
+  // would not begin at multiples of kRowUnit, and the gap is small.
   bool pays(const Group& group) const {
     if (group.members.size() > 1) return true;
     const Member& member = group.members[0];

@@ -1,5 +1,5 @@
-// Names the steps of a GEMM's epilogue that matrix libraries know (ir/post_ops.h), so that the program states them
-// instead of each code generator finding them out.
+// Names the steps of a GEMM's epilogue that matrix libraries know (ir/post_ops.h). The program states them,
+// so no code generator has to find them.
 //
 //   before                                         after
 //     y = gemm a, b epilogue {                       y = gemm a, b epilogue {

@@ -36,8 +36,8 @@ std::vector<std::size_t> as_given(std::size_t rank) {
   return order;
 }
 
-// The dimensions by descending strides, as far as these are comparable: the order in which the operand lies in memory.
-// Dimensions of one element stay where they are.
+// Returns the dimensions by descending strides, as far as these are comparable: the order in which the
+// operand lies in memory. Dimensions of one element stay where they are.
 std::vector<std::size_t> memory_order(const TensorRef& ref) {
   const std::vector<Expr> sizes = packed_sizes(ref);
   std::vector<std::size_t> order = as_given(sizes.size()), places;
@@ -273,7 +273,8 @@ TensorRef NarrowOperands::operand(OpId id, const TensorRef& ref, const std::vect
   return out;
 }
 
-// The largest absolute values. Of images, line by line first: threads share what is kept.
+// Adds the reductions to the largest absolute value per row or image. Images are reduced line by line first,
+// because the kept dimensions are distributed over threads.
 void NarrowOperands::add_largest(OpId id, const TensorRef& ref, const std::vector<Expr>& sizes, Rows& rows) {
   const std::string name = graph_[ref.buffer].name + ".largest";
   const auto add = [&](const std::string& what, std::vector<Expr> extents, std::size_t kept, ValueId value,

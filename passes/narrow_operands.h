@@ -1,4 +1,5 @@
-// What lower_precision does to one operation after the other: operands in a narrower type, and the casts that make them.
+// Rewrites operations one by one for lower_precision: gives them operands in a narrower type and adds the
+// casts that make these.
 #pragma once
 
 #include <map>
@@ -18,7 +19,8 @@ class NarrowOperands {
   // bf16, f16 or i8. The schedule must outlive this, and stays inconsistent until finish().
   NarrowOperands(ir::Schedule& schedule, ir::DType type);
 
-  // Rewrites a product or convolution with constant weights. False if the weights do not fit the type; then nothing has changed.
+  // Rewrites a product or convolution with constant weights. Returns false, with nothing changed, if the
+  // weights do not fit the type.
   bool narrow_product(ir::OpId id);
   // bf16 and f16. Its readers are narrowed after it.
   void narrow_attention(ir::OpId id);
@@ -47,8 +49,9 @@ class NarrowOperands {
   // A dense copy whose dimensions lie in memory in this order.
   Rows values_of(ir::OpId id, const ir::TensorRef& ref, const std::vector<std::size_t>& order,
                  std::size_t apart);
-  // Of an attention, `all` of whose operands are given. A buffer of which they read as many elements as it has is cast as it
-  // lies: then the cast can join what makes it.
+  // Returns an operand of an attention in the narrow type; `all` are the attention's operands. If they read
+  // as many elements of a buffer as it has, the buffer is cast in its own layout: then the cast can join its
+  // producer.
   ir::TensorRef operand(ir::OpId id, const ir::TensorRef& ref, const std::vector<ir::TensorRef>& all);
   void add_largest(ir::OpId id, const ir::TensorRef& ref, const std::vector<ir::Expr>& sizes, Rows& rows);
   void scale_sums(ir::OpId id, const Rows& rows, const Weights& weights);

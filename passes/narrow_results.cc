@@ -76,7 +76,7 @@ class Narrower {
     });
   }
 
-  // What were casts of loads are the loads.
+  // Replaces casts of loads by the loads themselves.
   LoopBody without_casts(LoopBody body, DType type) const {
     for (Instr& instr : body.instrs) {
       if (reads(instr)) instr.dtype = type;

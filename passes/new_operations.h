@@ -1,4 +1,5 @@
-// Operations that a pass adds, each in front of an old one that reads what it computes, or behind one whose result it reads.
+// Operations that a pass adds: each goes before an existing operation that reads it, or after one whose
+// result it reads.
 #pragma once
 
 #include <map>
@@ -12,7 +13,8 @@ class NewOperations {
  public:
   void add_before(ir::OpId reader, ir::OpId added) { before_[reader].push_back(added); }
   void add_after(ir::OpId writer, ir::OpId added) { after_[writer].push_back(added); }
-  // Puts them into the schedule, in the order in which they were added. Readers and writers are nodes of their own.
+  // Inserts the operations into the schedule, in the order in which they were added. Their readers and
+  // writers must be nodes of their own.
   void place(ir::Schedule& schedule) const;
 
  private:

@@ -1,4 +1,5 @@
-// Operands of products stored again as rows: the elements of a row adjacent, and every row at a multiple of 16 bytes.
+// Operands of products stored again as rows: the elements of a row are adjacent, and every row begins at a
+// multiple of 16 bytes.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +19,10 @@ class RowPacker {
  public:
   explicit RowPacker(ir::Graph& graph) : graph_(graph) {}
 
-  // The elements of `from` as [its first `outer` dimensions, all others in one], rows at one distance from the next. Nothing is stored
-  // again that already lies so; there must be an outer dimension. Constants whose bytes are known become new constants, one
-  // for each view, however often it is asked for; others are copied by an operation that is appended to `copies`.
+  // Returns the elements of `from` as rows at equal distances: [its first `outer` dimensions, all others in
+  // one]. There must be an outer dimension. An operand that already has this form is not stored again.
+  // Constants whose bytes are known become new constants, one for each view, however often it is requested.
+  // Others are copied by an operation that is appended to `copies`.
   ir::TensorRef rows(const ir::TensorRef& from, std::size_t outer, std::vector<ir::OpId>& copies);
 
   // Whether `from` is a view of a constant, and all that says where its elements lie is a number.

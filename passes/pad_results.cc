@@ -71,7 +71,7 @@ class Padder {
     return product.us() + copy_us < std::max(options_.slowdown * product.compute_us, product.memory_us);
   }
 
-  // [rows, depth], of which those behind the given ones are 0.
+  // Returns weights [rows, depth]; the rows after the given ones are 0.
   TensorRef with_zeros(const TensorRef& weights, std::int64_t rows) {
     const BufferId given = weights.buffer;
     const std::vector<Expr> sizes = {rows, weights.sizes[1]};
@@ -148,7 +148,7 @@ class Padder {
     return ops;
   }
 
-  // Of at most so many elements.
+  // Adds memory for a tensor of these sizes, of at most `most` elements.
   TensorRef memory(std::string name, DType type, const std::vector<Expr>& sizes,
                    const std::optional<Expr>& most) {
     if (!most) return whole(graph_, graph_.add_owned(std::move(name), type, sizes));

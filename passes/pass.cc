@@ -178,7 +178,8 @@ std::vector<std::string_view> split_list(std::string_view text) {
   return out;
 }
 
-// Of "name{a=1,b=2}", or of "name:a=1:b=2", which no shell takes apart. `mark` is the brace or the first colon.
+// Splits the options of "name{a=1,b=2}", or of "name:a=1:b=2", which shells do not expand. `mark` is the
+// position of the brace or of the first colon.
 std::vector<std::string_view> options_of(std::string_view item, std::size_t mark) {
   std::string_view inside = item.substr(mark + 1);
   if (item[mark] == '{') {

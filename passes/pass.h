@@ -178,8 +178,8 @@ struct RegisterPass {
 // User error 543 if it cannot be loaded.
 void load_plugin(const std::string& path);
 
-// "dead_code,fuse_vertical{max_members=8},plan_memory": names in `registry` with options. The list may be empty.
-// User errors 540 to 542, and 544 if the text is not a list.
+// Parses "dead_code,fuse_vertical{max_members=8},plan_memory": names in `registry` with options. The list may
+// be empty. Throws user errors 540 to 542, and 544 if the text is not a list.
 std::vector<Pass> parse_pass_list(std::string_view text, const PassRegistry& registry = pass_registry());
 
 }  // namespace braid::passes

@@ -1,4 +1,4 @@
-// What a pass may use besides the schedule: costs, the memory cap, and a place for its reports.
+// Gives a pass access to more than the schedule: costs, the memory cap, and a place for its reports.
 //
 // A pass that needs it has `bool run(ir::Schedule&, PassContext&)` instead of `bool run(ir::Schedule&)`.
 #pragma once
@@ -23,11 +23,12 @@ struct PassContext {
       costs;  // never null: the machine of the options, or the default one
   // Planned bytes that no pass of this run may exceed; one budget for the whole list. Absent: no cap.
   std::optional<std::int64_t> memory_cap;
-  // A program that takes longer is of no use. A pass that sees that every order does may leave the schedule as it is, and sets
-  // `at_least` to a bound that is larger than this.
+  // A program that takes longer than this is of no use. A pass that proves that every order takes longer may
+  // leave the schedule as it is; it then sets `at_least` to a bound larger than this.
   std::optional<analysis::Time> useful;
   std::optional<analysis::Time> at_least;
-  // Of the schedule as the last reordering pass left it; passes that change it in another way reset this.
+  // The analysis of the schedule as the last reordering pass left it; passes that change the schedule in
+  // another way reset this.
   std::shared_ptr<const analysis::OrderAnalysis> analysis;
   // Live peak of the schedule before the first pass with a budget; the common base of all budgets.
   std::optional<std::int64_t> live_base;
@@ -37,7 +38,7 @@ struct PassContext {
   std::optional<CommEngine> engine;
   // Names of the starts whose kernel the user chose (passes/force_kernels.h).
   std::set<std::string> forced_kernels;
-  // What select_kernels chose last, in the order of the starts.
+  // The last choices of select_kernels, in the order of the starts.
   std::vector<KernelChoice> kernel_choices;
   // How many roundings drop_roundings has left out.
   std::size_t dropped_roundings = 0;

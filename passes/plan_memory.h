@@ -6,21 +6,23 @@
 // Contract
 //   1. Sizes are upper bounds over all bounded dimensions; an activation without a bound is user error 545.
 //   2. Lifetimes are in steps (top-level nodes) and cover every touch of the storage by any view, alias or
-//      version: for collectives, inputs and outputs until the wait, and memory that peers read or write until the
-//      release. A collective that has no wait or release holds its memory until the end.
-//   3. Two storages share bytes only if their lifetimes are disjoint, or by in-place reuse: the storage that dies
-//      at a step and the one that is born there may have the same bytes if `ir::may_reuse_in_place` proves that
-//      each element is read before it is overwritten. Communication memory takes no part in that; there the
-//      operand and the result of a collective are one place if `ir::in_place_collectives` proves that nothing else
-//      needs the operand any more.
-//   4. Buffers that live inside of one fused node get no memory (`ir::local_buffers`), nor do untouched storages.
+//      version. For collectives, inputs and outputs live until the wait, and memory that peers read or write
+//      until the release. A collective that has no wait or release holds its memory until the end.
+//   3. Two storages share bytes only if their lifetimes are disjoint, or by in-place reuse: the storage that
+//      dies at a step and the one that is born there may have the same bytes if `ir::may_reuse_in_place`
+//      proves that each element is read before it is overwritten. Communication memory is excluded from that.
+//      There the operand and the result of a collective share their place if `ir::in_place_collectives`
+//      proves that nothing else still needs the operand.
+//   4. Buffers that live inside of one fused node get no memory (`ir::local_buffers`), nor do untouched
+//      storages.
 //   5. The communication segment is planned jointly over all groups from sizes and steps alone, so it is
 //      the same on all ranks that run this program.
 //   6. live_peak <= arena_bytes + comm_bytes; all arithmetic is checked. Deterministic.
 //
-// Placement: best fit, largest first, for programs of normal size; for very large ones (more than `exact_limit`
-// storages) a best-fit sweep over time, O(n log n). Both are computed if affordable, and the smaller arena is
-// kept. For the communication segment a further search runs if those two exceed the most bytes alive at once.
+// Placement: best fit, largest first, for programs of normal size; for very large ones (more than
+// `exact_limit` storages) a best-fit sweep over time, O(n log n). Both are computed if affordable, and the
+// smaller arena is kept. For the communication segment a further search runs if those two exceed the most
+// bytes alive at once.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@ namespace {
 
 using namespace ir;
 
-// The dimensions of the result in the order of memory: a convolution has the channels last in `out`, but often not in
-// memory.
+// Returns the dimensions of the result in memory order: a convolution has its channels last in `out`, but
+// often not in memory.
 std::vector<std::size_t> memory_order(const TensorRef& out) {
   std::vector<std::size_t> order(out.sizes.size());
   std::iota(order.begin(), order.end(), 0);
@@ -26,7 +26,8 @@ std::vector<std::size_t> memory_order(const TensorRef& out) {
   return order;
 }
 
-// The indices of a loop over the result's elements, in the order of memory or in that of `out`, over those of `out`.
+// Returns the indices of a loop over the result's elements, in memory order or in that of `out`, as
+// expressions over the indices of `out`.
 std::optional<std::vector<Expr>> indices_of(const Graph& graph, const Loops& loops, const TensorRef& out) {
   if (auto same = reindex(loops.sizes, out.sizes, *graph.pool)) return same;
   const std::vector<std::size_t> order = memory_order(out);

@@ -12,8 +12,9 @@ struct WithEpilogue {
   ir::LoopBody epilogue;
 };
 
-// The product with the pointwise loop, which stores to `target`. nullopt if the loop does not visit each element of the result once and at its
-// own index, or if the product would write what it reads.
+// Returns the product with the pointwise loop, which stores to `target`, as its epilogue. Returns nullopt if
+// the loop does not visit each element of the result once and at its own index, or if the product would write
+// what it reads.
 std::optional<WithEpilogue> with_epilogue(const ir::Graph& graph, const ir::Product& product,
                                           const ir::Loops& loops, ir::BufferId target);
 

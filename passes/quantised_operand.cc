@@ -98,8 +98,8 @@ std::optional<std::vector<Expr>> loop_indices(const Graph& graph, const Loops& l
   if (!view.offset.is_constant(0)) return std::nullopt;
   const std::vector<Expr> strides = contiguous_strides(loops.sizes);
   std::vector<Expr> at(loops.sizes.size(), 0);
-  // Each stride belongs to the outermost dimension whose stride divides it; coordinates within their sizes are unique, so they
-  // are right whatever led to them.
+  // Each stride belongs to the outermost dimension whose stride divides it. Coordinates within the sizes are
+  // unique, so these are right no matter how they were found.
   for (std::size_t d = 0; d < view.sizes.size(); ++d) {
     if (view.sizes[d].is_constant(1) || view.strides[d].is_constant(0)) continue;
     bool found = false;

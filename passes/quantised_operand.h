@@ -10,7 +10,8 @@ namespace braid::passes {
 
 constexpr bool is_byte(ir::DType type) { return type == ir::DType::i8 || type == ir::DType::u8; }
 
-// What a loop computes at each point: value `bytes` of its body, which is i8 or u8, minus the zero point, times the scale.
+// The value of a loop at each point: value `bytes` of its body, which is i8 or u8, minus the zero point,
+// times the scale.
 struct QuantisedBody {
   ir::ValueId bytes;
   std::optional<ir::ValueId> zero;   // an integer
@@ -19,12 +20,12 @@ struct QuantisedBody {
 // nullopt if the body is of another form. An f32 body may have a scale, an i32 body has none.
 std::optional<QuantisedBody> find_quantised(const ir::LoopBody& body);
 
-// The largest absolute value of (x - zero) for all bytes and zero points of their type; nullopt if the zero point may be
-// any integer.
+// Returns the largest absolute value of (x - zero) for all bytes and zero points of their type; nullopt if
+// the zero point may be any integer.
 std::optional<std::int64_t> largest_difference(const ir::LoopBody& body, const QuantisedBody& parts);
 
-// The indices of a loop that writes a row-major buffer of its sizes, over those of a view of the buffer. nullopt if a
-// dimension of the view is not a dimension of the loop.
+// Returns the indices of a loop that writes a row-major buffer of its sizes, as expressions over the indices
+// of a view of the buffer. Returns nullopt if a dimension of the view is not a dimension of the loop.
 std::optional<std::vector<ir::Expr>> loop_indices(const ir::Graph& graph, const ir::Loops& loops,
                                                   const ir::TensorRef& view);
 

@@ -35,8 +35,8 @@ bool RaiseOutputs::run(Schedule& schedule) {
     if (!writes_only_outputs(schedule, at(schedule.nodes, k))) continue;
     NodeId last;
     for (const Dependency& d : deps.predecessors(k.index)) last = std::max(last, NodeId{d.node});
-    // It stays if that node moves itself: chains of outputs are rare, and moving one of them is no gain. Without
-    // any predecessor it reads only inputs and constants, which live anyway.
+    // The node stays if its last predecessor moves itself: chains of outputs are rare, and moving one of them
+    // is no gain. Without any predecessor it reads only inputs and constants, which stay alive in any case.
     if (!last.valid() || moves[last]) continue;
     const bool in_place =
         std::ranges::all_of(IdRange(last + 1, k), [&](NodeId between) { return moves[between]; });

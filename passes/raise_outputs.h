@@ -5,12 +5,12 @@
 //     ... many layers                present_key = copy k     -> output
 //     present_key = copy k           ... many layers
 //
-// Why: frontends name the outputs last, so their sources would live until the end of the step, once per layer, and
-// be read long after they left the caches.
+// Why: frontends name the outputs last, so their sources would live until the end of the step, once per
+// layer, and be read long after they left the caches.
 //
 // Contract
-//   1. Only top-level loops that write nothing but the caller's memory move, and only up: to right behind the last
-//      node that they depend on.
+//   1. Only top-level loops that write nothing but the caller's memory move, and only up: to right after the
+//      last node on which they depend.
 //   2. Everything else keeps its order, and so do nodes that move to one place.
 #pragma once
 

@@ -10,9 +10,10 @@
 
 namespace braid::passes {
 
-// Calls `replace` for each operation that is no member of a fused node, in order, and puts what it returns, in order, in its place; nullopt:
-// the operation stays as it is. The last of those returned must be the operation itself, which may compute something else by then. Returns
-// whether anything was replaced; then the plan is dropped.
+// Calls `replace` for each operation that is no member of a fused node, in order, and puts the returned
+// operations, in order, in its place. nullopt: the operation stays as it is. The last returned operation must
+// be the original one, which may now compute something else. Returns whether anything was replaced; then the
+// plan is dropped.
 bool replace_operations(ir::Schedule& schedule,
                         const std::function<std::optional<std::vector<ir::OpId>>(ir::OpId)>& replace);
 

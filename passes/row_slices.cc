@@ -16,7 +16,8 @@ struct Place {
   Expr row = 0, column = 0;
 };
 
-// Of an element of rows of so many columns, over indices of these sizes.
+// Returns the row and column of an element, in rows of `columns` elements, over indices of these sizes.
+// Returns nullopt if the column is not provably within the row.
 std::optional<Place> place_of(Expr element, std::int64_t columns, Extents extents) {
   Place place;
   for (const Term& term : terms(element)) {

@@ -1,4 +1,5 @@
-// Results of products that become slices of longer rows: who touches them, and the same elements where they then lie.
+// Results of products that become slices of longer rows: finds their readers, and moves these to the
+// elements' new places.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +17,24 @@ class RowSlices {
  public:
   explicit RowSlices(ir::Schedule& schedule);
 
-  // The operation that alone reads what `writer` alone writes, if both are nodes of their own and the memory is no one else's.
+  // Returns the only operation that reads the result, which only `writer` writes. The reader must be a node
+  // of its own, and the memory must be private: an activation that is no output and is not shared by
+  // declaration.
   std::optional<ir::OpId> only_reader(ir::BufferId result, ir::OpId writer) const;
 
-  // All operations but `writer` that touch memory which `writer` alone writes and no one else keeps; nullopt if others write it, it has several
-  // versions or types, or one is no node of its own.
+  // Returns all operations except `writer` that touch private memory which only `writer` writes. Returns
+  // nullopt if others write it, if it has several versions or types, or if one of the operations is no node
+  // of its own.
   std::optional<std::vector<ir::OpId>> readers(ir::BufferId result, ir::OpId writer) const;
   const std::vector<ir::BufferId>& names(ir::StorageId memory) const { return buffers_[memory]; }
 
-  // Whether rows of so many columns may lie apart: `out` is all of a row-major activation of its own, which `writer` writes, and others read it as
-  // loops, products or attention, whose every access is one row and one column. Not if a loop adds it to another tensor as it is.
+  // Whether rows of `columns` elements may lie apart. `out` must be all of a private row-major activation
+  // that `writer` writes. Its readers must be loops, products or attention, and each access must be one row
+  // and one column. No loop may add it as it is to a value that is no constant.
   bool may_be_slice(const ir::TensorRef& out, std::int64_t columns, ir::OpId writer) const;
 
-  // Has all readers of `result` read `rows` instead, whose rows have `pitch` elements, from column `first` on.
+  // Makes all readers of `result` read `rows` instead, whose rows have `pitch` elements, from column `first`
+  // on.
   void replace(ir::BufferId result, std::int64_t columns, ir::BufferId rows, std::int64_t first,
                std::int64_t pitch);
 

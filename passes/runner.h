@@ -22,7 +22,7 @@
 
 namespace braid::passes {
 
-// What one pass did, for observers of a run.
+// The effect of one pass, for observers of a run.
 struct PassRun {
   const Pass& pass;
   const ir::Schedule& before;

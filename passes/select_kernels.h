@@ -4,11 +4,12 @@
 //     %r = all_reduce sum @g (%x) as ar      %r = all_reduce sum @g (%x) algorithm one_shot as ar
 //
 // Contract
-//   1. Only a kernel that the engine of the target executes is written down (passes/kernel_choice.h). If there is
-//      only one, or the decision needs run-time information, nothing is written and the engine chooses.
-//   2. A pure function of graph, machine and options: all ranks decide alike.
-//   3. Sizes with bounds: the choice holds at the smallest and at the largest size and, as the engine's kernels
-//      cost latency + bytes / bandwidth, for all between. If the ends differ, the engine chooses.
+//   1. Only a kernel that the engine of the target executes is written down (passes/kernel_choice.h). If
+//      there is only one, or the decision needs run-time information, nothing is written and the engine
+//      chooses.
+//   2. The choice is a pure function of graph, machine and options: all ranks decide in the same way.
+//   3. Sizes with bounds: the choice holds at the smallest and at the largest size and, as the engine's
+//      kernels cost latency + bytes / bandwidth, for all between. If the ends differ, the engine chooses.
 //   4. Choices of the program and of --force-kernel stay.
 //   5. Order stays. With blocking_below_us, a collective whose time is below that becomes a blocking one
 //      (passes/make_blocking.h): hiding it would gain less than its start and wait cost.
@@ -51,7 +52,7 @@ struct SelectKernels {
   }
   bool run(ir::Schedule& schedule, PassContext& context);
 
-  // What `run` would choose, in the order in which the collectives start, also inside regions.
+  // Returns the choices of `run`, in the order in which the collectives start, also inside regions.
   std::vector<KernelChoice> choose(const ir::Schedule& schedule, const PassContext& context) const;
 };
 

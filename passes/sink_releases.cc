@@ -35,7 +35,7 @@ bool SinkReleases::run(Schedule& schedule) {
   IdVector<GroupId, NodeId> next_start(graph.groups.size(), end);
   // The same for the new places of releases: those of one communicator do not overtake each other.
   IdVector<GroupId, NodeId> next_release(graph.groups.size(), end);
-  IdVector<NodeId, NodeId> before(all);  // the node in front of which it goes; invalid: it stays
+  IdVector<NodeId, NodeId> before(all);  // the node before which it goes; invalid: it stays
   bool moved = false;
   for (const NodeId k : std::views::reverse(all)) {
     const ScheduleNode& node = at(schedule.nodes, k);

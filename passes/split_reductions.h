@@ -1,29 +1,33 @@
 // Splits reductions with few results into parts, and combines those in a fixed order.
 //
 //   before                                          after
-//     s: f16[1024] = reduction sum x[1024*i1 + i0]    t: f32[64, 1024] = reduction sum x[1024*(512*i0 + i2) + i1]
+//     s: f16[1024] = reduction sum x[1024*i1 + i0]    t: f32[64, 1024] = reduction sum
+//                                                                          x[1024*(512*i0 + i2) + i1]
 //                                                     u: f32[1024] = reduction sum t[1024*i1 + i0]
 //                                                     s: f16[1024] = pointwise f16(u[i0])
 //
-// Why: a kernel has a block for each row, or a few threads for each pack of columns. With few results most of a GPU waits.
+// Why: a kernel has a block for each row, or a few threads for each pack of columns. With few results most of
+// a GPU is idle.
 //
 // Contract
-//   1. Reductions outside of regions. Sums and products of f16 and bf16 are combined in f32 and rounded once; the other types have
-//      parts of their own type. Sums change their order of additions, nothing else.
+//   1. Only reductions outside of regions. Sums and products of f16 and bf16 are combined in f32 and rounded
+//      once; parts of other types keep their type. Sums change only their order of additions.
 //   2. P results fold R elements each and load b bytes per element. A kernel runs
 //
 //        t = P min(512, R/p)     threads if most of b is contiguous along the last folded dimension,
 //        t = P/p min(8, R)       if it is along the last kept one,
 //
-//      for packs of p elements. T = `threads` per multiprocessor fill the machine of bandwidth W, whose launches take L. There are S parts, a power of 2
-//      with 2/3 T/t < S <= 4/3 T/t, but none of fewer than `least` elements per thread. A reduction is split if
+//      for packs of p elements. T = `threads` per multiprocessor fill the machine of bandwidth W, whose
+//      launches take L. The number of parts S is the power of 2 with 2/3 T/t < S <= 4/3 T/t, reduced so that
+//      no part has fewer than `least` elements per thread. A reduction is split if
 //
 //        P R b / W (T/t - 1)  >  5 L + 2 P S a / W,
 //
 //      for results of a bytes and at the upper bounds of all dimensions.
-//   3. Parts are consecutive elements: of the outermost folded dimensions, each index is a part, and the next one is cut. Where its size does not
-//      divide, columns compare each index with it, and the rest of rows, whose packs a comparison would break up, is one part more.
-// After choose_layouts, before all passes that fuse.
+//   3. Parts are consecutive elements: each index of the outermost folded dimensions is a part, and the next
+//      dimension is cut. If its size does not divide, columns compare each index with the size. Rows get one
+//      more part with the rest, because a comparison would break up their packs.
+// Runs after choose_layouts and before all passes that fuse.
 #pragma once
 
 #include <cstdint>

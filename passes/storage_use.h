@@ -1,4 +1,5 @@
-// Who uses memory, for passes that give operations other operands (integer_products, narrow_operands).
+// Tracks the writers of memory, for passes that give operations other operands (integer_products,
+// narrow_operands).
 #pragma once
 
 #include <map>
@@ -21,7 +22,8 @@ class StorageWriters {
   std::map<ir::StorageId, int> writers_;  // of each root storage
 };
 
-// Drops those of the operations that are nodes of their own and whose result nothing but they themselves touches.
+// Drops those of the operations that are nodes of their own and whose result is no output, is read by no
+// operation and is written only by `operations`.
 void drop_unread(ir::Schedule& schedule, const std::set<ir::OpId>& operations);
 
 }  // namespace braid::passes

@@ -1,13 +1,13 @@
-// Visits every id of another table that an operation holds: for passes that renumber ids or replace one buffer by
-// another.
+// Visits every id of another table that an operation holds: for passes that renumber ids or replace one
+// buffer by another.
 #pragma once
 
 #include "ir/kernel_parts.h"
 
 namespace braid::passes {
 
-// Calls buffer(BufferId&) for what it defines, reads, writes and yields, and other(OpId&) for the starts of waits
-// and releases and for the operations of regions.
+// Calls buffer(BufferId&) for the buffers that the operation defines, reads, writes and yields. Calls
+// other(OpId&) for the starts of waits and releases and for the operations of regions.
 template <class OnBuffer, class OnOp>
 void visit_ids(ir::Operation& op, const OnBuffer& buffer, const OnOp& other) {
   for (ir::BufferId& b : op.outputs) buffer(b);

@@ -20,8 +20,8 @@ class WindowBody : public ir::BodyBuilder {
   // Whether all elements so far lie in their dimensions; nullopt if that is proved.
   std::optional<ir::ValueId> inside() const { return inside_; }
 
-  // The element of a dimension of `size` that a window reads; from now on `inside` includes that there is one.
-  // Transposed: the position of a window over that dimension whose tap is this element.
+  // Returns the element of a dimension of `size` that a window reads; from now on `inside` also requires that
+  // there is one. Transposed: returns the position of a window over that dimension whose tap is this element.
   ir::Expr element(const ir::Window& w, bool transposed, ir::Expr position, ir::Expr tap, ir::Expr size);
 
   // Loads element `at`, 0 where not `inside`.

@@ -8,20 +8,19 @@
 //      all see them in the same order. Programs with sends and receives, where ranks may differ, keep the
 //      order of collectives.
 //   2. The simulated makespan never becomes longer, unless the input order exceeds the cap.
-//   3. Planned bytes (memory_model.h) stay within the smaller of the context's cap and, if `memory_growth` is not
-//      negative, the input order's planned bytes plus that many percent. If no order keeps the context's cap: user
-//      error 570, which names the step, the bytes and the buffers that are alive.
+//   3. Planned bytes (memory_model.h) stay within the context's cap. If `memory_growth` is not negative, they
+//      also stay within the input order's planned bytes plus that many percent. If no order keeps the
+//      context's cap: user error 570, which names the step, the bytes and the buffers that are alive.
 //   4. A schedule without collectives stays as it is.
 //   5. Deterministic: the budget counts simulated nodes, not time.
-//   6. With `merge`, collectives of equal kind and group may become one coalesced collective (merge_collectives.h)
-//      if that shortens the schedule; those with explicit costs are never merged.
+//   6. With `merge`, collectives of equal kind and group may become one coalesced collective
+//      (merge_collectives.h) if that shortens the schedule; those with explicit costs are never merged.
 //   7. With `split`, collectives may become several (splitting.h) if that shortens the schedule.
-//
 //   8. If no order is as short as the context finds useful, the schedule stays as it is.
 //
-// How: order_search.h, bucket_search.h, split_search.h. It builds orders on the simulator's state and improves
-// them by moves whose effect is simulated exactly; it stops when it reaches the lower bound (bounds.h).
-// stops.
+// How: order_search.h, bucket_search.h, split_search.h. The search builds orders on the simulator's state and
+// improves them by moves whose effect is simulated exactly. It stops when it reaches the lower bound
+// (bounds.h).
 #pragma once
 
 #include <cstdint>

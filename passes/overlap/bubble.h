@@ -20,12 +20,12 @@ class Bubble {
   Bubble(Reordering& r, analysis::LiveOrder& order, std::int64_t live_limit)
       : r_(r), order_(order), live_limit_(live_limit) {}
 
-  // Whether a node of the segment depends on the node in front of it, and whether the node behind it depends on
-  // one of the segment.
+  // Whether a node of the segment depends on the node before the segment, and whether the node after it
+  // depends on one of the segment.
   bool needs_node_before(const Segment& s) const;
   bool is_needed_by_node_behind(const Segment& s) const;
-  // Moves the segment past the node in front of it (behind it). Dependencies must allow it; returns false, with
-  // nothing changed, if the live limit does not.
+  // Moves the segment before its preceding node, or after its following node. Dependencies must allow it.
+  // Returns false, with nothing changed, if the live limit does not.
   bool up(Segment& s);
   bool down(Segment& s);
 
@@ -38,12 +38,13 @@ class Bubble {
   std::int64_t live_limit_;
 };
 
-// The limit of live bytes for all passes of a run together: the peak before the first of them plus the fraction
-// `budget` (0.2: a fifth more), but at most the context's cap.
+// Returns the limit of live bytes for all passes of a run together: the peak before the first of them plus
+// the fraction `budget` (0.2: a fifth more), but at most the context's cap.
 std::int64_t live_limit(Reordering& r, double budget);
 
-// The order that `decide` finds under `limit`; if its plan exceeds a cap on planned bytes, those under smaller
-// limits. The input order if none keeps the cap. Both limits become caps of the reordering.
+// Returns the order that `decide` finds under `limit`; if its plan exceeds a cap on planned bytes, retries
+// with smaller limits. Returns the input order if none keeps the cap. Both limits become caps of the
+// reordering.
 analysis::Order within_cap(Reordering& r, std::int64_t limit,
                            const std::function<analysis::Order(std::int64_t live_limit)>& decide);
 

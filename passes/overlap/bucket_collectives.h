@@ -1,8 +1,8 @@
 // Merges collectives of one kind, communicator and reduction into coalesced ones of at most a given size.
 //
-// Greedy in schedule order, like the *_fx bucketing of PyTorch's Inductor; a collective that depends on a bucket
-// closes it and begins the next, so none is left out for good. The merged collective stands where its last part
-// was ready: run a pass that moves communication after this one.
+// Greedy in schedule order, like the *_fx bucketing of PyTorch's Inductor. A collective that depends on a
+// bucket closes it and begins the next, so no collective is excluded permanently. The merged collective
+// stands where its last part was ready: run a pass that moves communication after this one.
 #pragma once
 
 #include <cstdint>

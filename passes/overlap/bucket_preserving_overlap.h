@@ -1,8 +1,8 @@
 // Merges collectives up to a size if the simulated time does not grow: what was hidden stays hidden.
 //
-// Tries all buckets at once; if that is slower, halves of them, with at most `tries` simulations. The criterion is
-// the makespan of the whole schedule under the simulator's own rules (order of completion on a channel,
-// contention).
+// Tries all buckets at once; if that is slower, halves of them, with at most `tries` simulations. The
+// criterion is the makespan of the whole schedule under the simulator's own rules (order of completion on a
+// channel, contention).
 #pragma once
 
 #include <cstdint>

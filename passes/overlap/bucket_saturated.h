@@ -1,5 +1,5 @@
-// Merges collectives up to the size that saturates the network (saturation_bytes of the machine) and not further:
-// larger buckets save nothing and are ready later.
+// Merges collectives up to the size that saturates the network (saturation_bytes of the machine) and not
+// further: larger buckets save nothing and are ready later.
 #pragma once
 
 #include <cstdint>

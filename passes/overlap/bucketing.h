@@ -18,8 +18,9 @@ struct BucketRules {
   std::function<std::int64_t(const analysis::CollectiveShape&)> cap;
 };
 
-// Greedy, in schedule order: each collective joins the open bucket of its key if there is room and neither depends
-// on the other; otherwise it closes that bucket and opens the next, so none is skipped for good.
+// Builds buckets greedily in schedule order. Each collective joins the open bucket of its key if there is
+// room and neither depends on the other. Otherwise it closes that bucket and opens the next, so no collective
+// is skipped permanently.
 std::vector<Bucket> greedy_buckets(const ir::Schedule& schedule, const analysis::Problem& problem,
                                    const analysis::CostModel& costs, const BucketRules& rules);
 

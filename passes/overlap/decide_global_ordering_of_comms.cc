@@ -14,8 +14,8 @@ using ir::ChannelPolicy;
 
 namespace {
 
-// Whether ranks can run this program together now, but not with these queues: where something starts between the two sides of a
-// transfer.
+// Whether ranks can run this program together now, but not with these queues: if something starts between the
+// two sides of a transfer.
 bool would_block(const ir::Schedule& schedule, ChannelPolicy policy) {
   if (!analysis::has_point_to_point(schedule)) return false;
   ir::CollectiveTrace trace = ir::collective_trace(schedule, schedule.graph.name);

@@ -4,8 +4,8 @@
 // (ir/dependencies.h): `global` chains all of them, `communicator` those of each communicator, `pair` and
 // `edge` the sends and receives of each pair of ranks and of each direction. The first-generation passes
 // (sink_waits, raise_comms, reorder_compute_for_overlap) need the total chain: without it they would change
-// the order in which ranks issue collectives. A program whose ranks could then wait for each other forever (another collective
-// starts between a send and its receive) stays as it is.
+// the order in which ranks issue collectives. A program stays as it is if its ranks could then deadlock
+// (another collective starts between a send and its receive).
 #pragma once
 
 #include <string>

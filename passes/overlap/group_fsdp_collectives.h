@@ -5,19 +5,21 @@
 //   grad -> copy_in -> reduce_scatter           grouped r_scatter  after q_scatter_wait {copy_in; r}
 //   reduce_scatter -> wait -> output            grouped r_scatter_wait                  {r.wait}
 //
-// (PyTorch #131510.) Without it, passes that raise starts raise all gathers to the top, and all parameters exist
-// whole at once. Contract
-//   1. A gather is FSDP's if it is computed only from inputs and constants, through at most 16 loops and nothing
-//      else. Loops whose results nothing else reads go into its group.
-//   2. A reduce-scatter is FSDP's if its results reach only outputs, through loops that read nothing else that is
-//      computed. Loops before it that copy, cast or scale, and whose results nothing else reads, go into its
-//      group.
-//   3. Loops after the wait of a gather that only copy or cast the gathered data go into the wait's group, except
-//      those that copy it into another collective, as in 2.
+// (PyTorch #131510.) Without groups, passes that raise starts would raise all gathers to the top, and all
+// full parameters would be alive at once.
+//
+// Contract
+//   1. A gather is FSDP's if it is computed only from inputs and constants, through at most 16 loops and
+//      nothing else. Loops whose results nothing else reads go into its group.
+//   2. A reduce-scatter is FSDP's if its results reach only outputs, through loops that read nothing else
+//      that is computed. Loops before it that copy, cast or scale, and whose results nothing else reads, go
+//      into its group.
+//   3. Loops after the wait of a gather that only copy or cast the gathered data go into the wait's group,
+//      except those that copy it into another collective, as in 2.
 //   4. Gather number k + depth comes after the wait of gather k, and the same holds for reduce-scatters: with
 //      depth d, at most d of each kind are in flight.
-//   5. Blocking collectives and members of groups stay as they are. A group that could not be contiguous is not
-//      made; a chain that contradicts dependencies is not requested.
+//   5. Blocking collectives and members of groups stay as they are. A group that could not be contiguous is
+//      not made; a chain that contradicts dependencies is not requested.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,6 @@
-// Groups of schedule nodes (Inductor's GroupedSchedulerNode): members stay contiguous, nothing fuses into a group
-// or comes between its members, and groups can be chained by order-only dependencies beyond those of effects
-// (ScheduleNode::after).
+// Groups of schedule nodes (Inductor's GroupedSchedulerNode). Members stay contiguous; nothing fuses into a
+// group or comes between its members. Order-only dependencies can chain groups beyond the dependencies of
+// effects (ScheduleNode::after).
 //
 //   before                    group_nodes: g = {cast, gather}, after f
 //     cast                      f { ... }
@@ -8,10 +8,10 @@
 //     f { ... }                 grouped g after f { cast; gather }
 //     gather
 //
-// A group stands where its last member stood, unless dependencies push it further down. Groups are acyclic with
-// the nodes outside: a group that a path leaves and enters again is not made, and an order-only dependency that
-// would close a cycle is dropped; the result lists both. Dependencies are computed anew at each call, so nodes
-// that other passes made (a merged all-gather) are like any others.
+// A group takes the place of its last member, unless dependencies push it further down. Groups are acyclic
+// with the nodes outside. A group that a path leaves and enters again is not made, and an order-only
+// dependency that would close a cycle is dropped; the result lists both. Dependencies are computed anew at
+// each call, so nodes that other passes made (a merged all-gather) need no special treatment.
 #pragma once
 
 #include <set>
@@ -39,8 +39,8 @@ struct Grouping {
 // O((nodes + dependencies) log nodes). Leaves the schedule unchanged if no group can be made.
 Grouping group_nodes(ir::Schedule& schedule, std::vector<NewGroup> groups);
 
-// Takes groups at the top level apart, members in order: all of them, or the named ones. Dependencies of other
-// groups on them end. Returns whether there were any.
+// Takes groups at the top level apart, members in order: all of them, or the named ones. Dependencies of
+// other groups on them end. Returns whether there were any.
 bool unpack_groups(ir::Schedule& schedule);
 bool unpack_groups(ir::Schedule& schedule, const std::set<std::string>& names);
 

@@ -49,8 +49,8 @@ class ListScheduler {
   }
 
  private:
-  // A heap of ready nodes: the most urgent first, ties in input order. Nodes taken otherwise stay in it until they
-  // come up.
+  // A heap of ready nodes: the most urgent first, ties in input order. Nodes that were taken by another route
+  // stay in the heap until they reach its top.
   class Ready {
    public:
     void push(std::int64_t priority, NodeId node) { heap_.push({priority, -node.index}); }
@@ -91,7 +91,8 @@ class ListScheduler {
         starts = true;
         channel_[n] = p_.collectives[s.collective].channel;
       }
-      // A blocking collective occupies the stream like a computation, and so does a wait for the node's own start.
+      // A blocking collective occupies the stream like a computation, and so does a wait for the node's own
+      // start.
       waits |= s.kind == Step::Kind::wait && p_.collectives[s.collective].start != n;
       if (s.kind == Step::Kind::start && s.blocking) {
         work_[n] += p_.collectives[s.collective].cost.time.ps;

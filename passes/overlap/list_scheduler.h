@@ -1,13 +1,14 @@
-// Builds an order in one pass over a problem on the state of the simulator itself: at each step it knows what is
-// in flight, what the channels still have to do and when a wait would end, contention included.
+// Builds an order in one pass over a problem on the state of the simulator itself. At each step the scheduler
+// knows what is in flight, what the channels still have to do and when a wait would end, contention included.
 //
-//   1. Nodes that take no time (views, releases, waits for complete collectives) come at once: they free memory
-//      and make others ready.
-//   2. A start comes just before its channel would become idle, the most urgent first: an earlier start gains
-//      nothing and could no longer be overtaken by a more urgent one that becomes ready meanwhile.
-//   3. Of the ready computations and the waits that could block, the one that leaves the shortest rest: after the
-//      choice, the larger of the remaining computations and the longest tail. So the stream blocks only if nothing
-//      is ready or if the awaited collective is more urgent than everything that is ready.
+//   1. Nodes that take no time (views, releases, waits for complete collectives) come at once: they free
+//      memory and make others ready.
+//   2. A start comes just before its channel would become idle, the most urgent first. An earlier start gains
+//      nothing, and a more urgent one that becomes ready meanwhile could no longer overtake it.
+//   3. Among the ready computations and the waits that could block, the scheduler takes the one that leaves
+//      the shortest rest. The rest is the larger of the remaining computations and the longest tail after the
+//      choice. So the stream blocks only if nothing is ready or if the awaited collective is more urgent than
+//      everything that is ready.
 //
 // O((nodes + dependencies) log nodes) appends and heap operations.
 #pragma once
@@ -31,8 +32,8 @@ struct ListRule {
   int patience = 16;         // nodes of each kind without admission that it skips
 };
 
-// `admission` may be null; otherwise it is asked before each step, and if it refuses every candidate, the next
-// node of its reference comes.
+// Returns an order under `rule`. `admission` may be null. Otherwise it is asked before each step, and if it
+// refuses every candidate, the next node of its reference comes.
 analysis::Order list_schedule(const analysis::Problem& problem, const ListRule& rule,
                               analysis::Admission* admission = nullptr);
 

@@ -14,8 +14,8 @@ namespace {
 using namespace ir;
 using namespace analysis;
 
-// The nodes of the schedule, with the starts, the waits and the releases of each bucket contracted into one: the
-// first of them, the leader.
+// The nodes of the schedule, with the starts, the waits and the releases of each bucket contracted into one
+// node: the first of them, the leader.
 class Contracted {
  public:
   Contracted(const Problem& p, std::span<const Bucket> buckets)
@@ -38,8 +38,8 @@ class Contracted {
     }
   }
 
-  // Leaders in a topological order; empty if there is a cycle. Nodes keep their places if they can: a start has
-  // the place of its last member, a wait or release that of its first one.
+  // Returns the leaders in a topological order; empty if there is a cycle. Nodes keep their places if they
+  // can: a start has the place of its last member, a wait or release that of its first one.
   std::vector<NodeId> order() const {
     IdVector<NodeId, int> missing(p_.nodes(), 0);
     for (NodeId n : p_.nodes()) {

@@ -31,8 +31,8 @@ struct MergeKey {
 };
 MergeKey merge_key(const ir::Graph& graph, ir::OpId start, bool mixed_dtypes);
 
-// Whether this collective can be merged at all: alone in its node, asynchronous, with a wait in a node of its own
-// (and a release, if any), priced by size, no send or receive.
+// Whether this collective can be merged at all: it is alone in its node, asynchronous, priced by size, and no
+// send or receive. Its wait and its release, if any, are in nodes of their own.
 bool may_merge(const ir::Schedule& schedule, const analysis::Problem& problem,
                analysis::CollectiveId collective);
 
@@ -45,16 +45,16 @@ struct Bucket {
 analysis::CollectiveCost merged_cost(const ir::Schedule& schedule, const analysis::Problem& problem,
                                      const analysis::CostModel& costs, const Bucket& bucket);
 
-// The makespan after merge_collectives(), without merging; nullopt if it would refuse. `costs`: of each merged
-// bucket. About as fast as one simulation.
+// Returns the makespan after merge_collectives(), without merging; nullopt if that would refuse. `costs`
+// holds the cost of each merged bucket. About as fast as one simulation.
 std::optional<analysis::Time> merged_makespan(const analysis::Problem& problem,
                                               std::span<const Bucket> buckets,
                                               std::span<const analysis::CollectiveCost> costs);
 
-// Merges each bucket of a schedule (whose problem this is) and places the merged nodes: a start where the last of
-// its bucket is ready, a wait before the first user of the bucket; the other nodes keep their order as far as
-// dependencies allow. Returns false, with nothing changed, if buckets depend on themselves or on each other in a
-// cycle.
+// Merges each bucket of a schedule (whose problem this is) and places the merged nodes. A start goes where
+// the last collective of its bucket is ready, a wait before the first user of the bucket. The other nodes
+// keep their order as far as dependencies allow. Returns false, with nothing changed, if buckets depend on
+// themselves or on each other in a cycle.
 bool merge_collectives(ir::Schedule& schedule, const analysis::Problem& problem,
                        std::span<const Bucket> buckets);
 

@@ -57,7 +57,7 @@ class OrderSearch {
       local_search_within_cap();
       options_.cap.reset();
       if (found_.makespan <= options_.bound) return std::move(found_);
-      // What memory gains from here on, and from the shortest of all.
+      // Searches without the limit from the thrifty order and from the shortest of all, and keeps the best.
       const FoundOrder thrifty = found_;
       local_search(INT64_MAX);
       const FoundOrder from_thrifty = std::exchange(found_, std::move(free));
@@ -119,13 +119,14 @@ class OrderSearch {
     return true;
   }
 
-  // offer() for those who need no answer: of one that is longer the planned bytes do not matter.
+  // Offers an order whose result the caller does not need. A longer order is dropped before its planned bytes
+  // are computed.
   void offer_if_shorter(const Order& decided) {
     if (!found_.keeps_cap || simulate_makespan(p_, with_early_releases(p_, decided)) <= found_.makespan)
       offer(decided);
   }
 
-  // Likewise of one that has its figures.
+  // Keeps `other`, whose makespan and planned bytes are known, if it is better.
   void take(const FoundOrder& other) {
     if (keeps(other.planned_bytes) && (!found_.keeps_cap || is_better(other, found_))) found_ = other;
   }
@@ -147,7 +148,7 @@ class OrderSearch {
       }
     };
     consider(list_schedule(p_, {.priority = tails_, .tails = tails_}));
-    // What is not urgent is put off less long.
+    // Priorities with age bound how long a node that is not urgent is put off.
     for (const int window : {32, 0, 256}) {
       if (window >= p_.size() || enough(best.makespan)) continue;
       consider(list_schedule(p_, {.priority = aged_tails(tails_, input, window), .tails = tails_}));

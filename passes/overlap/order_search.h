@@ -30,7 +30,7 @@ struct OrderSearchOptions {
   analysis::Time bound;                 // no order is shorter
 };
 
-// What the search knows of memory; without it, nothing takes any.
+// How much memory orders need. Without it the search treats memory as free.
 struct OrderMemory {
   const analysis::LiveBytes* live = nullptr;
   std::function<std::int64_t(analysis::OrderView)> planned_bytes;

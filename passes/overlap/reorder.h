@@ -35,11 +35,11 @@ struct ReorderOptions {
   // receives, which may differ between ranks, keep it anyway.
   bool may_reorder_collectives = false;
 };
-// Builds the problem, asks `decide` for a topological order, applies it and adds an OverlapReport to the context.
-// Returns whether something changed; a schedule without collectives is left alone, unless the options say
-// otherwise. InternalError if the order breaks a dependency. Releases come as early as they can
-// (early_releases.h), both in the order that `decide` begins with and in its result: they cost nothing, and memory
-// held only by a late release must not influence decisions.
+// Builds the problem, asks `decide` for a topological order, applies it and adds an OverlapReport to the
+// context. Returns whether something changed. A schedule without collectives is left alone, unless the
+// options say otherwise. Throws InternalError if the order breaks a dependency. Releases come as early as
+// they can (early_releases.h), both in the order that `decide` begins with and in its result: they cost
+// nothing, and memory held only by a late release must not influence decisions.
 bool reorder(std::string_view pass, ir::Schedule& schedule, PassContext& context,
              const std::function<analysis::Order(Reordering&)>& decide, const ReorderOptions& options = {});
 

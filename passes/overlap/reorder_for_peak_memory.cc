@@ -109,7 +109,7 @@ class Lpmf {
   Order by_size_;
   IdVector<NodeId, Position> place_;
 
-  // Of the ready nodes of at most this size, the one that leaves the least behind.
+  // Returns the ready node of at most this size that leaves the fewest bytes alive.
   PrefixMin::Value least_of(std::int64_t size) const {
     return ready_.min_before(*std::ranges::partition_point(
         by_size_.ids(), [&](Position k) { return size_[by_size_[k]] <= size; }));

@@ -1,16 +1,17 @@
-// Keeps the order with the smallest live peak: the input order or one of four topological orders built for it.
+// Keeps the order with the smallest live peak: the input order or one of four topological orders built for
+// it.
 //
-//   LPMF      least peak memory first: among the ready nodes that fit below the highest peak so far (at first
-//             the bytes that live at the end), the one that leaves the least behind; if none fits, the same
-//             among the smallest
-//   BFS       nodes in the order in which their predecessors ran
-//   DFS       depth first from each node, the lightest first, its predecessors likewise
-//   DFS back  the same from the nodes without users only
+//   * LPMF: least peak memory first. Among the ready nodes that fit below the highest peak so far (at first
+//     the bytes that live at the end), takes the one that leaves the fewest bytes alive. If none fits, does
+//     the same among the smallest nodes.
+//   * BFS: nodes in the order in which their predecessors ran.
+//   * DFS: depth first from each node, the lightest first, its predecessors likewise.
+//   * DFS back: the same from the nodes without users only.
 //
-// The first three are those of torch/_inductor/memory.py, so the result is never worse than that one's, by the
-// exact peak (memory_model.h): births before deaths, outputs kept, in-place reuse counted. Ties go to the first in
-// the list input, LPMF, BFS, DFS, DFS back. It knows nothing of communication but dependencies, so it belongs
-// before overlap passes. O(n log n).
+// The first three are those of torch/_inductor/memory.py, so the result is never worse than its result. The
+// peak is exact (memory_model.h): births before deaths, outputs kept, in-place reuse counted. Ties go to the
+// first in the list input, LPMF, BFS, DFS, DFS back. Communication counts only through its dependencies, so
+// this pass belongs before overlap passes. O(n log n).
 #pragma once
 
 #include <string_view>

@@ -7,9 +7,9 @@
 //   , sink:   1 if it is a wait or contains one, else 0
 //   , position in the input )
 //
-// With `overlap`, ready compute whose cost covers the collective's comes right after each start. Nodes in front of
-// a start (a cast, a copy into place) count as blocking it, so they rise with it; mutations and the channel policy
-// are dependencies like all others. Ignores memory: everything that can rises to the top. O(n log n).
+// With `overlap`, ready compute whose cost covers the collective's comes right after each start. Nodes before
+// a start (a cast, a copy into place) count as blocking it, so they rise with it; mutations and the channel
+// policy are ordinary dependencies. Ignores memory: everything that can rises to the top. O(n log n).
 #pragma once
 
 #include <string_view>

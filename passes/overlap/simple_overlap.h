@@ -1,9 +1,9 @@
 // Starts up, waits down, by swaps of neighbours that never raise the peak of live bytes. Ignores costs.
 //
-// Each start goes up until it meets something that it needs, another collective, or the memory limit; then each
-// wait, with its release, goes down until it meets its first user, another wait, or the memory limit (PyTorch,
-// June 2026). Communication is recognised by effects and not by type: nothing goes past a kernel with unknown
-// effects. Near-linear.
+// First each start goes up until it meets something that it needs, another collective, or the memory limit.
+// Then each wait, with its release, goes down until it meets its first user, another wait, or the memory
+// limit (PyTorch, June 2026). Communication is recognised by effects and not by type: nothing goes past a
+// kernel with unknown effects. Near-linear.
 #pragma once
 
 #include <string_view>

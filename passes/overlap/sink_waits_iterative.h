@@ -1,8 +1,9 @@
-// Moves each wait down, with its release and the nodes that need it at once, past compute that can hide its
-// collective, within a budget of live bytes. The mirror image of reorder_communication_preserving_peak_memory.
+// Moves each wait down past compute that can hide its collective, within a budget of live bytes. The wait
+// takes along its release and the nodes that need it at once. The mirror image of
+// reorder_communication_preserving_peak_memory.
 //
-// From torch/_inductor/comms.py (2025), with its known faults corrected: exposure decides in all cases, with the
-// right sign; last uses are exact after every swap; one budget holds for the whole run.
+// From torch/_inductor/comms.py (2025), with its known faults corrected: exposure decides in all cases, with
+// the right sign; last uses are exact after every swap; one budget holds for the whole run.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,13 @@
-// Splits a collective into several: between the operands of a coalesced one, and within operands if every element
-// is treated alike (splitting.h says where cuts may be).
+// Splits a collective into several: between the operands of a coalesced one, and within operands if every
+// element is treated in the same way (splitting.h says where cuts may be).
 //
-// A large collective delays later ones on its channel and every user of a part of it; its parts can be started and
-// waited for one by one. Each part pays its own latency, so this pass alone gains nothing: it prepares for later
-// passes. braid_schedule splits by itself if that shortens the schedule.
+// A large collective delays later ones on its channel and every user of a part of it; its parts can be
+// started and waited for one by one. Each part pays its own latency, so this pass alone gains nothing: it
+// prepares for later passes. braid_schedule splits by itself if that shortens the schedule.
 //
 // Contract: the results stay the same, bit for bit if the engine reduces in one order; nothing is copied; all
-// other nodes keep their order. The report says why a collective stays whole. If the split schedule exceeds the
-// context's cap, all stay whole. User errors: 571, 572.
+// other nodes keep their order. The report says why a collective stays whole. If the split schedule exceeds
+// the context's cap, all stay whole. User errors: 571, 572.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,11 @@
-// Which collectives braid_schedule splits: the set with which the graph, in its best order, has the shortest
-// makespan.
+// Decides which collectives braid_schedule splits: searches for the set with which the graph, in its best
+// order, has the shortest makespan.
 //
-// Splitting costs a latency per part and gains in two ways: a short urgent collective need not wait behind a long
-// one on its channel, and the user of a part need not wait for the whole. So the candidates are exposed
-// collectives, and those that run while an exposed one is ready to run (and delay it); parts whose latency exceeds
-// their transfer are never made. Every trial is judged as in bucket_search.h, by the simulated makespan of the
-// best order within the memory cap; only what shortens it is kept.
+// Splitting costs a latency per part and gains in two ways: a short urgent collective need not wait for a
+// long one on its channel, and the user of a part need not wait for the whole. Candidates are exposed
+// collectives, and those that run while an exposed one is ready to run (and delay it). Parts whose latency
+// exceeds their transfer are never made. Every trial is judged as in bucket_search.h, by the simulated
+// makespan of the best order within the memory cap. Only splits that shorten it are kept.
 #pragma once
 
 #include "passes/overlap/bucket_search.h"
@@ -17,8 +17,8 @@ struct SplitSearchOptions {
   int tries = 8;               // at most
 };
 
-// Replaces `best` by a schedule with split collectives if that is shorter. Returns whether it did. `full`: how the
-// order of the winner is searched in the end.
+// Replaces `best` by a schedule with split collectives if that is shorter. Returns whether it did. `full`:
+// the options of the final search for the winner's order.
 bool search_splits(Scheduled& best, const analysis::CostModel& costs, const OrderSearchOptions& full,
                    const SplitSearchOptions& options);
 

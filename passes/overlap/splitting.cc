@@ -33,8 +33,8 @@ Extent extent_of(const std::vector<Expr>& sizes) {
   return e;
 }
 
-// The begin of piece `number`, in units. Pieces of at least 256 bytes begin at multiples of 256 bytes from the
-// tensor's first element.
+// Returns the begin of piece `number`, in units. Pieces of at least 256 bytes begin at multiples of 256 bytes
+// from the tensor's first element.
 std::int64_t begin_of(const Extent& e, std::int64_t number, std::int64_t of, std::int64_t item) {
   if (number == of) return e.count;
   const std::int64_t step = e.unit.is_constant(1) ? std::max<std::int64_t>(1, 256 / item) : 1;

@@ -8,15 +8,15 @@
 //                                           %r.part1 in %r at n/2 = all_reduce sum @dp (%x at n/2 [n/2])
 //                                           %r.part0.1 mutates %r.part0 = wait ..., and so on
 //
-// Nothing is copied and the memory is the same: the former result is now memory that is filled in pieces, and each
-// reader waits for the pieces that it reads. Starts, waits and releases of the parts stand where that of the whole
-// stood, in order.
+// Nothing is copied and the memory is the same: the pieces now fill the memory of the former result, and each
+// reader waits for the pieces that it reads. Starts, waits and releases of the parts stand where that of the
+// whole stood, in order.
 //
 // Possible cuts:
-//   between the operands of a coalesced collective: always;
-//   within an operand: of an all-reduce or a broadcast, which treat every element alike. The result of an
-//     all-gather (the input of a reduce-scatter or all-to-all) has one slab per rank, so a piece of each rank's
-//     part would be scattered over it, but operands of collectives must be contiguous.
+//   * Between the operands of a coalesced collective: always.
+//   * Within an operand of an all-reduce or a broadcast, which treat all elements in the same way. The result
+//     of an all-gather (the input of a reduce-scatter or all-to-all) has one slab per rank. A piece of each
+//     rank's part would be scattered over it, but operands of collectives must be contiguous.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@
 
 namespace braid::passes {
 
-// A run of elements of one operand: piece `number` of `of` equal pieces (as equal as alignment allows); 0 of 1 is
-// the whole operand.
+// A run of elements of one operand: piece `number` of `of` equal pieces (as equal as alignment allows). Piece
+// 0 of 1 is the whole operand.
 struct Piece {
   std::size_t operand = 0;
   int number = 0, of = 1;

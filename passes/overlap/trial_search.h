@@ -1,5 +1,5 @@
-// The frame of searches that try changes of a schedule: each is made on a copy and judged by the order that is
-// found for the copy; the best one stays. Trials are counted, not timed.
+// The frame of searches that try changes of a schedule. Each change is made on a copy and judged by the order
+// that is found for the copy; the best one stays. Trials are counted, not timed.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct Scheduled {
 FoundOrder order_of(const ir::Schedule& schedule, const analysis::CostModel& costs,
                     const OrderSearchOptions& options, bool channel_order);
 
-// Nothing, and no search, if no order is as short as `most`.
+// Returns nullopt without searching if a lower bound shows that no order takes at most `most`.
 std::optional<FoundOrder> order_within(const ir::Schedule& schedule, const analysis::CostModel& costs,
                                        const OrderSearchOptions& options, bool channel_order,
                                        analysis::Time most);
@@ -33,16 +33,18 @@ class TrialSearch {
   TrialSearch(Scheduled& best, const analysis::CostModel& costs, const OrderSearchOptions& full,
               bool channel_order, int tries);
 
-  // What is changed: the schedule that was the best at the beginning, in its order.
+  // The schedule that trials change: the best one at the beginning, in its order.
   const ir::Schedule& base() const { return base_; }
   const analysis::Problem& problem() const { return problem_; }
   const analysis::CostModel& costs() const { return costs_; }
   const Scheduled& best() const { return best_; }
   bool spent() const { return tries_ <= 0; }
-  // What the best order is longer than any change could make it.
+  // How far the best order is above the lower bound over all changes.
   analysis::Time above_bound() const;
 
-  // change(schedule): false if it cannot be made. is_better(schedule, order found): it stays; never one that is longer than the best.
+  // Tries a change and returns whether the result became the best. change(schedule) returns false if it
+  // cannot be made. is_better(schedule, found order) decides whether the result is kept; it must reject
+  // orders longer than the best, which are not searched if a lower bound shows them.
   template <class Change, class IsBetter>
   bool attempt(const Change& change, const IsBetter& is_better) {
     --tries_;
@@ -56,8 +58,8 @@ class TrialSearch {
     best_ = {std::move(changed), std::move(*found)};
     return true;
   }
-  // attempt(fewer), without each half, quarter, ... of `chosen`; what is not missed is left out for good. No
-  // more than so many parts at a time, in all and per entry.
+  // Calls attempt(fewer) without each half, quarter, ... of `chosen`; parts whose removal does no harm stay
+  // removed. The number of parts is at most `most_parts` and `per_entry` times the number of entries.
   template <class T, class Attempt>
   void leave_out_parts(std::vector<T>& chosen, std::size_t most_parts, std::size_t per_entry,
                        const Attempt& attempt) {

@@ -5,10 +5,12 @@
 //       cast; copy_in; gather                gather
 //     }
 //
-// Belongs after the last pass that changes the order and before plan_memory. Contract
+// Belongs after the last pass that changes the order and before plan_memory.
+//
+// Contract
 //   1. Order and operations stay, except that loops of one group become fused nodes, vertically first, then
-//      horizontally, by the rules of fuse_vertical and fuse_horizontal; loops of different groups, or of a group
-//      and its surroundings, are not fused.
+//      horizontally, by the rules of fuse_vertical and fuse_horizontal. Loops of different groups, or of a
+//      group and its surroundings, are not fused.
 //   2. Order-only dependencies between groups end with the groups: the order already obeys them.
 #pragma once
 

@@ -131,7 +131,7 @@ std::int64_t WindowSearch::contention(const State& state) const {
     busy += stretched(p_.collectives[collective].cost.time, p_.collectives[collective].cost.slowdown).ps;
   });
   for (ChannelId ch : p_.channel_ids()) {
-    // Of the heads only a part is left.
+    // Only the backlog of the channel's collectives is left; subtract the time that is already done.
     std::int64_t whole = 0;
     state.simulator.each_in_flight([&](CollectiveId collective, Time) {
       if (p_.collectives[collective].channel == ch) whole += p_.collectives[collective].cost.time.ps;
@@ -151,7 +151,7 @@ std::int64_t WindowSearch::contention(const State& state) const {
     cost += beside - done_in(Time{beside}, slowdown_[i]).ps;
     busy -= beside;
   }
-  // What is left is taken to slow down what comes behind the window.
+  // The remaining busy time is assumed to slow down the compute after the window.
   if (busy > 0 && stream_ > 0) {
     busy = std::min(busy, stream_);
     cost += busy - done_in(Time{busy}, worst).ps;
@@ -191,7 +191,7 @@ void WindowSearch::judge(State& state) const {
   state.slack = 2 * (now + work) + queued;
 }
 
-// What costs nothing to append now.
+// Whether the node costs nothing if it is appended now.
 bool WindowSearch::is_free(const State& state, Local local) const {
   for (const Step& s : p_.steps_of(nodes_[local])) {
     if (s.kind == Step::Kind::start || s.work.ps > 0) return false;

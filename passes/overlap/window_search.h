@@ -1,9 +1,9 @@
 // The best orders of a few consecutive nodes that a beam search finds, from the state before them and from
 // what comes after them.
 //
-// A partial order is judged by the shortest rest that it allows: the computations of the window that are left
-// and all behind them; the longest chain that it has not begun; what the channels still have to do. The rest
-// behind the window is that of the present order, so the estimate of a complete window is exact but for
+// A partial order is judged by the shortest rest that it allows: the remaining computations of the window and
+// all after them; the longest chain that it has not begun; what the channels still have to do. The rest after
+// the window is that of the present order, so the estimate of a complete window is exact except for
 // contention.
 #pragma once
 
@@ -21,14 +21,15 @@ namespace braid::passes {
 
 class WindowSearch {
  public:
-  // At most 32 nodes; `before` is the state in front of them.
+  // At most 32 nodes; `before` is the simulator's state before them.
   WindowSearch(const analysis::Problem& problem, const analysis::Simulator& before,
                std::span<const analysis::NodeId> nodes);
-  // `stream`: the rest of the compute stream behind the window; `next_on`: that of a channel, from its next
+  // `stream`: the rest of the compute stream after the window; `next_on`: that of a channel, from its next
   // start on.
   void set_rest(const analysis::OrderTails& tails, std::int64_t stream,
                 const std::function<std::int64_t(analysis::ChannelId)>& next_on);
-  // The window begins at position `lo` of the order; no partial order takes the sum of its peaks above `limit`.
+  // The window begins at position `lo` of the order. No partial order may raise the sum of the spaces' peaks
+  // above `limit`.
   void set_memory(const analysis::LiveOrder& live, analysis::Position lo, std::int64_t limit);
   // Follows `beam` partial orders at a time; answers the number of appends.
   std::int64_t run(int beam);

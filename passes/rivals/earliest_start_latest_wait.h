@@ -1,7 +1,7 @@
 // A rival to compare with: every collective starts as early, and every wait comes as late, as it can.
 //
-// The nodes that a start needs come first, in the order of the collectives that need them; a wait comes right in
-// front of its first user. This takes Inductor's raise_comms and sink_waits to the extreme and is the usual
+// The nodes that a start needs come first, in the order of the collectives that need them; a wait comes right
+// before its first user. This takes Inductor's raise_comms and sink_waits to the extreme and is the usual
 // hand-written order; costs and memory do not count.
 #pragma once
 

@@ -119,7 +119,7 @@ class BottomUp {
     }
   }
 
-  // Bytes alive in front of the node minus those behind it.
+  // Returns the bytes alive before the node minus those after it.
   std::int64_t growth(NodeId n) const {
     std::int64_t bytes = 0;
     for (TenantId t : r_.memory.touched_by(n)) {

@@ -2,11 +2,11 @@
 //
 // Documented behaviour (xla/service/latency_hiding_scheduler.h) as implemented here:
 //   * bottom-up: a node is ready when all its users are placed; time runs backwards from the end
-//   * a wait opens a window that its start closes; a start is covered once the collective's latency has passed
-//     since the window opened
+//   * a wait opens a window that its start closes; a start is covered once the collective's latency has
+//     passed since the window opened
 //   * at most `in_flight` windows of one kind of collective are open at a time
-//   * of the ready nodes, by these rules in turn:
-//       1. memory      over the limit: the one that leaves the least alive
+//   * among the ready nodes, these rules decide in turn:
+//       1. memory      over the limit: the one that leaves the fewest bytes alive
 //       2. covered     a start whose latency has passed (it frees its resource, and its inputs become ready)
 //       3. window      a wait whose resource is free, the deepest collective chain first
 //       4. backed up   the start of a resource for which a wait is ready, although it stalls: the one that is
@@ -15,10 +15,11 @@
 //       6. stall       an uncovered start, the one that is covered soonest; time passes idle until then
 //       7. input       later nodes of the input first
 //   * XLA itself has rule 4 after compute, which misses uniform layers whose collectives are longer than
-//     their compute; before it, gradients that are only read at the end all stall there. Both orders are built
-//     and the one with the shorter simulated time is kept: a stronger rival than its source
-//   * if the plan exceeds the cap, it runs again with a smaller memory limit (up to `reruns` times), and then
-//     falls back to the input order
+//     their compute. With rule 4 before compute, gradients that are only read at the end all stall there.
+//     Both orders are built and the one with the shorter simulated time is kept: a stronger rival than its
+//     source
+//   * if the plan exceeds the cap, the scheduler runs again with a smaller memory limit (up to `reruns`
+//     times), and then falls back to the input order
 #pragma once
 
 #include <cstdint>

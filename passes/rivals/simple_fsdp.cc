@@ -34,7 +34,7 @@ ProblemOptions kept_order(const ir::Schedule& schedule) {
 
 std::vector<Bucket> buckets_of(const ir::Schedule& schedule, const Problem& p, const CostModel& costs,
                                std::int64_t memory) {
-  // Compute in front of each node.
+  // Compute time before each node.
   IdVector<NodeId, Time> before = {Time{}};
   for (NodeId n : p.nodes()) before.push_back(before.back() + p.compute_time(n));
   const Reach reach(p);
@@ -98,7 +98,7 @@ std::vector<Bucket> without_cycles(const ir::Schedule& schedule, const Problem& 
 
 bool prefetch(ir::Schedule& schedule, const CostModel& costs) {
   const Problem p = make_problem(schedule, costs, kept_order(schedule));
-  // (position, 0 in front of the node there, 1 at it, 2 behind it)
+  // (position, 0 before the node there, 1 at it, 2 after it)
   IdVector<NodeId, std::pair<NodeId, int>> wish;
   for (NodeId n : p.nodes()) wish.emplace_back(n, 1);
   std::map<ir::GroupId, CollectiveId> last_gather, last_scatter;
