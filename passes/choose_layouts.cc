@@ -414,7 +414,8 @@ class Chooser {
     loops.store_index = substitute(loops.store_index, replace);
   }
 
-  // By the index's descending strides. False, and nothing happens, if it has others than non-negative ones.
+  // Sorts `order` by descending strides of the index. Returns false, with nothing changed, if a stride is not
+  // provably non-negative.
   bool sort_by_strides(Expr index, const std::vector<Expr>& sizes, std::span<std::size_t> order) const {
     std::map<std::size_t, Expr> strides;
     for (const std::size_t k : order) {

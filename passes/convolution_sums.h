@@ -27,7 +27,7 @@ std::optional<TapClasses> tap_classes(const ir::Graph& graph, const ir::Convolut
 // The sums of constant weights over the taps of each class, by filter.
 std::optional<Sums> tap_sums(ir::Graph& graph, const TapClasses& classes, const ir::TensorRef& weights,
                              const ir::TensorRef& out);
-// How many elements the taps of each class read, all channels of a group counted.
+// Returns the number of elements that the taps of each class read, counting all channels of a group.
 Sums tap_counts(ir::Graph& graph, const TapClasses& classes, const ir::TensorRef& weights);
 
 // The sums of the elements that each window reads from a group's channels of `a`, and the convolution with

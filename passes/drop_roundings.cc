@@ -252,7 +252,7 @@ class Dropping {
     }
   }
 
-  // The body with loads of the buffer in f32, rounded behind the load.
+  // Returns the body with loads of the buffer in f32, each rounded right after the load.
   LoopBody reading_wide(const LoopBody& body, BufferId buffer, DType type) const {
     BodyBuilder builder(*graph_.pool);
     std::vector<ValueId> map;

@@ -22,7 +22,7 @@ Expr padded_keys(const Graph& graph, const Attention& k) {
   return ceil_div(k.key.sizes[2], unit) * unit;
 }
 
-// How many heads of the query share a key head.
+// Returns the number of query heads that share a key head.
 std::int64_t sharing(const Attention& k) {
   return k.query.sizes[1] == k.key.sizes[1] ? 1 : k.query.sizes[1].constant() / k.key.sizes[1].constant();
 }
@@ -262,7 +262,8 @@ class Division {
            !graph_[out.storage].alias_of.valid();
   }
 
-  // As a buffer of its own where it moves, so that all parts have one index and one kernel.
+  // Returns `narrowed`; if it begins elsewhere than `given`, as a buffer of its own, so that all parts have
+  // one index and one kernel.
   TensorRef view(const char* suffix, const TensorRef& given, const TensorRef& narrowed) {
     if (narrowed.offset == given.offset) return narrowed;
     Buffer buffer;

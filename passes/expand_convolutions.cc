@@ -84,7 +84,8 @@ class Expansion {
            graph_[out.storage].kind != StorageKind::input && !graph_[out.storage].alias_of.valid();
   }
 
-  // As many that the windows of each take at most `window_bytes_`, at the upper bounds of the dimensions.
+  // Divides the result into the fewest parts whose windows take at most `window_bytes_` each, at the upper
+  // bounds of the dimensions, but into at most kMostParts.
   std::vector<Part> window_parts() const {
     constexpr std::int64_t kMostParts = 64;
     if (!may_be_parts()) return {whole_image()};

@@ -39,7 +39,7 @@ class Pricing {
 
   double f32(const Graph& graph, OpId id) const { return us(work_of(graph, id)); }
 
-  // With a cast for each of `cast`; `stored` are in the type as they are.
+  // Adds a cast for each of `cast`; the memory of `stored` is in the type as it is.
   double narrow(const Graph& graph, OpId id, DType type, const std::vector<const TensorRef*>& cast,
                 const TensorRef& stored) const {
     const double item = static_cast<double>(size_of(type));

@@ -27,7 +27,7 @@
 
 namespace braid::passes {
 
-// By operation: the collectives that may block.
+// Returns, by operation, the collectives that may block.
 ir::IdVector<ir::OpId, bool> may_block(const ir::Schedule& schedule);
 
 // Returns whether something changed; then the plan is dropped. Ids are renumbered, names stay.

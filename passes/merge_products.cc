@@ -250,7 +250,7 @@ class Merger {
     return true;
   }
 
-  // Its result; readers read their slices.
+  // Returns the result of the merged product; readers read their slices.
   BufferId make_product(const Group& group, OpId op) {
     const Product& first = group.members[0].product;
     const DType type = graph_[first.out.buffer].dtype;

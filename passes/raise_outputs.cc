@@ -28,7 +28,7 @@ bool writes_only_outputs(const Schedule& schedule, const ScheduleNode& node) {
 bool RaiseOutputs::run(Schedule& schedule) {
   const IdRange<NodeId> all = nodes_of(schedule);
   const Dependencies deps = find_dependencies(schedule);
-  IdVector<NodeId, std::vector<NodeId>> behind(all);  // nodes that come right behind each node
+  IdVector<NodeId, std::vector<NodeId>> behind(all);  // nodes that come right after each node
   IdVector<NodeId, bool> moves(all, false);
   bool changed = false;
   for (const NodeId k : all) {

@@ -31,7 +31,7 @@ bool SinkReleases::run(Schedule& schedule) {
   const Dependencies deps = find_dependencies(schedule);
   const IdRange<NodeId> all = nodes_of(schedule);
   const NodeId end{count_of(schedule.nodes)};
-  // next_start[group]: the nearest start at or behind the present node, going backwards.
+  // next_start[group]: the nearest start at or after the present node, going backwards.
   IdVector<GroupId, NodeId> next_start(graph.groups.size(), end);
   // The same for the new places of releases: those of one communicator do not overtake each other.
   IdVector<GroupId, NodeId> next_release(graph.groups.size(), end);

@@ -26,7 +26,7 @@ struct Cut {
   std::size_t whole = 0;
   std::int64_t pieces = 1;
   Expr piece = 0;        // elements
-  Expr rest = 0;         // behind the pieces
+  Expr rest = 0;         // after the pieces
   bool guarded = false;  // the last piece goes beyond the end
 };
 

@@ -28,7 +28,7 @@ class WindowBody : public ir::BodyBuilder {
   ir::ValueId element_of(const ir::TensorRef& ref, std::span<const ir::Expr> at);
   static ir::Expr offset(const ir::TensorRef& ref, std::span<const ir::Expr> at);
 
-  // The loop that reduces all indices behind the first `kept` and stores at `store` of its output.
+  // Returns the loop that reduces all indices after the first `kept` and stores at `store` of its output.
   ir::Loops loops(std::size_t kept, ir::ReduceKind reduce, ir::ValueId value, ir::Expr store);
 
  private:

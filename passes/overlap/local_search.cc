@@ -199,7 +199,7 @@ bool LocalSearch::sweep(SearchBudget& budget, bool everywhere) {
     };
     for (const Position k : order().ids()) {
       if (blocked_[k] == 0) continue;
-      // Where it blocks, and where what it waits for was started.
+      // The position that blocks, and the start of the collective for which it waits.
       const CollectiveId c = p_.waited_by(order()[k]);
       want(k);
       if (c.valid()) want(live_.position(p_.collectives[c].start));

@@ -73,7 +73,8 @@ class LocalSearch {
   bool relocate(analysis::Position position, SearchBudget& budget);
   bool sweep(SearchBudget& budget, bool everywhere);
   bool window(analysis::Position lo, SearchBudget& budget);
-  // To where the states agree, at or behind `hi`: from there on only the time has changed.
+  // Simulates up to the first position, at or after `hi`, at which the states agree: from there on only the
+  // time has changed.
   void simulate_from(analysis::Position lo, analysis::Position hi);
 
   const analysis::Problem& p_;

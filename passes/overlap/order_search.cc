@@ -134,7 +134,8 @@ class OrderSearch {
     return std::pair(a.makespan, a.planned_bytes) < std::pair(b.makespan, b.planned_bytes);
   }
 
-  // By list scheduling without a limit; of equally short ones, that with the fewest live bytes.
+  // Returns the shortest order that list scheduling finds without a limit; of equally short ones, that with
+  // the fewest live bytes.
   FoundOrder shortest_free(const Order& input) const {
     FoundOrder best;
     std::int64_t best_live = 0;

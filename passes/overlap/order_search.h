@@ -30,7 +30,7 @@ struct OrderSearchOptions {
   analysis::Time bound;                 // no order is shorter
 };
 
-// How much memory orders need. Without it the search treats memory as free.
+// The memory model of the search. Without it, orders need no memory.
 struct OrderMemory {
   const analysis::LiveBytes* live = nullptr;
   std::function<std::int64_t(analysis::OrderView)> planned_bytes;

@@ -129,7 +129,7 @@ class Reorderer {
     readiness_.take(n, [&](NodeId next) { ready_.push_back(next); });
   }
 
-  // Step 2 of the header. Returns the compute placed behind the collective.
+  // Performs step 2 of the header. Returns the compute placed after the collective.
   Time fill(Time hidden, Time cost, NodeId comm) {
     std::vector<NodeId> ready = std::move(ready_);
     ready_.clear();
@@ -152,7 +152,8 @@ class Reorderer {
     return hidden;
   }
 
-  // In input order, without the node itself. The caller emits them before the next call.
+  // Returns the node's unscheduled ancestors in input order, without the node itself. The caller emits them
+  // before the next call.
   std::vector<NodeId> unscheduled_ancestors(NodeId node) {
     std::vector<NodeId> found = {node};
     for (std::size_t k = 0; k < found.size(); ++k) {

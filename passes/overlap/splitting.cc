@@ -267,7 +267,7 @@ class Cutter {
   Schedule& schedule_;
   Graph& g_;
   const Problem& p_;
-  IdVector<NodeId, std::vector<OpId>> nodes_;  // operations behind each node
+  IdVector<NodeId, std::vector<OpId>> nodes_;  // operations after each node
   std::map<BufferId, BufferId> renamed_;       // results of waits -> the memory that the pieces fill
 
   // Pieces are views of `base`, whose first element is that of the result.

@@ -73,7 +73,7 @@ class WindowSearch {
   std::vector<Local> by_tail_;  // longest first
   std::int64_t stream_ = 0;
   const analysis::OrderTails* tails_ = nullptr;
-  analysis::IdVector<analysis::ChannelId, std::int64_t> channel_rest_;  // behind the window
+  analysis::IdVector<analysis::ChannelId, std::int64_t> channel_rest_;  // after the window
   struct Start {
     Local local;
     analysis::ChannelId channel;

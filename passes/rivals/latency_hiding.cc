@@ -37,7 +37,7 @@ class BottomUp {
         path_[k] += p_.collectives[c].cost.time;
       }
     }
-    // Releases do not count: in the end they stand right behind what they depend on.
+    // Releases do not count: in the end they stand right after the nodes on which they depend.
     for (const Tenant& t : r.memory.tenants()) {
       left_.push_back(std::ranges::count_if(t.nodes, [&](NodeId node) { return !only_releases(p_, node); }));
     }
