@@ -21,8 +21,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The file that the shell would run as the first word of the command, links resolved: "c++" may later mean another
-// file.
+// Returns the file that the shell would run for the first word of the command, with links resolved: "c++" may
+// later mean another file.
 std::string resolved(const std::string& command) {
   std::istringstream words(command);
   std::string program;
@@ -40,8 +40,8 @@ std::string resolved(const std::string& command) {
   return program;
 }
 
-// Whether the words after the compiler decide the output by themselves and by the headers that they lead to: none of them names
-// another file, passes words to the linker, or is for the shell to expand.
+// Whether the words after the compiler determine the output completely, together with the headers that they
+// lead to. No word may name another file, pass options to the linker, or need expansion by the shell.
 bool flags_say_all(const std::string& compile) {
   if (compile.find_first_of("\\\"$`;&|<>()*?[]{}~\n") != std::string::npos) return false;
   constexpr std::string_view kHarmless[] = {"-O", "-g", "-m",    "-f",       "-W", "-D",
@@ -73,7 +73,8 @@ std::string contents_of(const fs::path& path) {
   return text.str();
 }
 
-// What the environment adds to a compilation, beyond headers. A script may look at all of it.
+// Returns the settings, beyond headers, that the environment adds to a compilation. A script may read all
+// variables.
 std::string surroundings(const std::string& compiler) {
   std::string text;
   for (const char* name : {"LD_RUN_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"})
@@ -99,10 +100,12 @@ std::string hash_of(const std::string& text) {
   return fmt::format("{:016x}{:016x}", rt::fnv1a(text), rt::checksum(text.data(), text.size()));
 }
 
-// Empty if the flags do not say all, or the compiler does not report what is needed.
+// Returns an empty key if the flags do not determine the output, or if the compiler does not report what is
+// needed.
 //
-// With -v a compiler prints its version and the options that it passes to itself, in which -march=native has become the
-// processor that it found. The preprocessed source has the contents of every header; with -P it does not say where they are.
+// With -v a compiler prints its version and the options that it passes to itself, in which -march=native is
+// replaced by the processor that it found. The preprocessed source has the contents of every header; with -P
+// it does not say where they are.
 std::string key_of(const std::string& compile, const fs::path& source, const std::string& also) {
   if (!flags_say_all(compile)) return {};
   const CommandResult said =

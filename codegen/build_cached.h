@@ -1,4 +1,4 @@
-// What a compiler makes of one source file, or the same from the user's cache.
+// Compiles one source file, or takes the result from the user's cache.
 #pragma once
 
 #include <filesystem>
@@ -7,17 +7,19 @@
 
 namespace braid::codegen {
 
-// Makes `output` with `build`, or copies it from the user's cache (codegen/object_cache.h) if that holds what the same compiler
-// made for the same processor from the same flags, source, headers and `also`, all compared by content. `compile` is the
-// compiler with its flags, as words of a shell; `also` is whatever else decides the output. Flags that may name files for the linker
-// or the compiler, beyond headers, make it build always.
+// Makes `output` with `build`, or copies it from the user's cache (codegen/object_cache.h). A cached output
+// is used if the same compiler made it for the same processor from the same flags, source, headers and
+// `also`, all compared by content. `compile` is the compiler with its flags, as words of a shell; `also` is
+// everything else that determines the output. If a flag may name files for the linker or the compiler, beyond
+// headers, `build` always runs.
 void build_cached(const std::string& compile, const std::filesystem::path& source, const std::string& also,
                   const std::filesystem::path& output, const std::function<void()>& build);
 
 // Must throw; gets the failed command and the first lines of what the compiler said.
 using CompilerFailure = std::function<void(const std::string& command, const std::string& lines)>;
 
-// Compiles `source` to `object` in that way, with a host compiler such as g++. Prints the command, if one is run, first if `verbose`.
+// Compiles `source` to `object` through that cache, with a host compiler such as g++. If `verbose`, prints
+// the command before it runs.
 void compile_object(const std::string& compile, const std::filesystem::path& source,
                     const std::filesystem::path& object, bool verbose, const CompilerFailure& fail);
 

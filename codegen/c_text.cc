@@ -95,8 +95,8 @@ std::string CNames::unique(std::string_view wanted) {
 
 namespace {
 
-// The commas after which a statement may be broken, by the depth of their brackets: of each depth the last one
-// within `room` columns. Empty if the statement fits; a comment after it stays whole.
+// Returns the commas after which a statement may be broken, by bracket depth: the last one of each depth
+// within `room` columns. Empty if the statement fits. A comment after the statement stays whole.
 std::vector<std::size_t> breaks(std::string_view statement, std::size_t room) {
   std::vector<std::size_t> last;
   std::size_t depth = 0, k = 0;

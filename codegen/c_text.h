@@ -13,8 +13,8 @@ namespace braid::codegen {
 
 // "/layers.0/mlp/Gelu" -> "layers_0_mlp_Gelu"; never empty, never starting with a digit.
 std::string c_identifier(std::string_view name);
-// "dim_batch", or "coordinate_tp" of a coordinate. If the name is not an identifier: "dimension_" or "coordinates_", its
-// identifier characters and a hash, so that "a b", "a-b" and "a_b" stay different.
+// Returns "dim_batch", or "coordinate_tp" for a coordinate. If the name is not an identifier: "dimension_" or
+// "coordinates_", its identifier characters and a hash, so that "a b", "a-b" and "a_b" stay different.
 std::string dim_identifier(ir::Expr dim);
 // "rank / 4 % 2": the value of a coordinate on the rank that `rank` is the text of.
 std::string coordinate_text(const ir::Mesh& mesh, ir::Expr coordinate, std::string_view rank);
@@ -26,8 +26,9 @@ std::string c_comment(std::string_view text);
 std::string abi_dtype(ir::DType dtype);             // BRAID_F32
 std::string abi_ranks(const ir::CommGroup& group);  // "0, 1, 2, 3": part after part
 
-// A statement as lines of at most 110 columns with this indentation: broken after commas outside of string
-// literals, continued four columns further in. Comments, and text without a comma to break at, stay as they are.
+// Returns a statement as lines of at most 110 columns with this indentation. Lines are broken after commas
+// outside of string literals and continue four columns further in. Comments, and text without such a comma,
+// stay as they are.
 std::string wrapped(std::string_view statement, std::size_t indent);
 
 // The identifiers of one scope.

@@ -15,7 +15,8 @@ namespace braid::codegen {
 // dimension of a reduction.
 ir::Loops collapse(const ir::Loops& loops, ir::ExprPool& pool, std::size_t fixed = 0);
 
-// The same for the first `outer` dimensions, which all of the loops share and none reduces. Returns how many are left.
+// Does the same for the first `outer` dimensions, which all of the loops share and none reduces. Returns how
+// many are left.
 std::size_t collapse_outer(std::span<ir::Loops> loops, std::size_t outer, ir::ExprPool& pool);
 
 }  // namespace braid::codegen

@@ -17,8 +17,8 @@ struct ExternText {
   std::function<std::string(const ir::TensorRef&, bool written)> address;  // of element 0
   std::function<std::string(ir::Expr)> size;
 };
-// "::row_sort, {tensor_view(BRAID_F32, ..., {n, 8}, {8, 1})}, {...}, {}": the arguments of Instance::call_extern
-// (runtime/instance.h, runtime/cuda_instance.h).
+// Returns the arguments of Instance::call_extern (runtime/instance.h, runtime/cuda_instance.h):
+// "::row_sort, {tensor_view(BRAID_F32, ..., {n, 8}, {8, 1})}, {...}, {}".
 std::string extern_arguments(const ir::Graph& graph, const ir::ExternKernel& kernel, const ExternText& text);
 
 // The sources of the kernels that are called, each once, in the order of the first calls.

@@ -52,8 +52,9 @@ class IndexLimits {
     if (!known || ir::bounds(below).min < ir::bounds(*known).min) known = below;
   }
 
-  // A look-up in a rank's rows of a table: an index that is in range and of another rank's rows becomes one of its own, and any other one
-  // stays what it is. So the limit is the first index that is out of range, on the first rank as on all.
+  // Handles a look-up in a rank's rows of a table. An index that is in range but in another rank's rows
+  // becomes one of the rank's own; any other index stays as it is. So the limit is the first index that is
+  // out of range, and it is the same on all ranks: the first rank is evaluated.
   void limit_of_parts(const ir::LoopBody& body, const Instr& check) {
     const std::optional<ir::ValueId> load = chosen_load(body, check.operands[0]);
     if (!load || !check.index.is_constant()) return;
@@ -93,7 +94,7 @@ class IndexLimits {
     }
   }
 
-  // What a value is on the first rank, if it follows from this element alone.
+  // Returns the value on the first rank, if it follows from this element alone.
   std::optional<ir::Scalar> value_of(const ir::LoopBody& body, ir::ValueId value, ir::ValueId load,
                                      std::int64_t element) const {
     std::vector<std::optional<ir::Scalar>> known(static_cast<std::size_t>(value.index) + 1);

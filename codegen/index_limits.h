@@ -8,10 +8,11 @@
 
 namespace braid::codegen {
 
-// Per graph input, the size that its non-negative elements must stay below, because the program uses them as
-// an index unchanged (copied, moved, cast, or after wrapping negative ones from the end) or as lengths of sequences. The smallest of
-// several sizes; for a varying size, its lower bound. Of a table of which ranks have rows, the size of the whole. nullopt if the input is not
-// an index or is computed with first. O(instructions of the graph).
+// Returns, per graph input, the size that its non-negative elements must stay below because the program uses
+// them as an index or as lengths of sequences. Indices are used unchanged: copied, moved, cast, or after
+// wrapping negative ones from the end. The smallest of several sizes counts; for a varying size, its lower
+// bound; for a table whose rows are divided among ranks, the size of the whole table. nullopt if the input is
+// no index or takes part in arithmetic first. O(instructions of the graph).
 std::vector<std::optional<ir::Expr>> index_limits(const ir::Schedule& schedule);
 
 }  // namespace braid::codegen

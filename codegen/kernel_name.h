@@ -8,8 +8,9 @@
 
 namespace braid::codegen {
 
-// The operations of a fused node's loops in their order, each once. Softmax and the normalisations have their own
-// names, at which the kernel's name ends. "copy" if the loops only move data. Meant for readers and not unique.
+// Returns the operations of a fused node's loops in their order, each once. Softmax and the normalisations
+// have their own names, at which the kernel's name ends. "copy" if the loops only move data. Meant for
+// readers and not unique.
 std::string kernel_name(const ir::Graph& graph, const std::vector<ir::OpId>& ops);
 
 }  // namespace braid::codegen

@@ -1,8 +1,9 @@
-// What must not outlive this process if a signal ends it: temporary folders and files, and the host compiler
-// with all processes that it has started.
+// Things that must not outlive this process if a signal ends it: temporary folders and files, and the host
+// compiler with all processes that it has started.
 //
-// The command line enables this once (end_cleanly_on_signals), the Python package for each call (EndsCleanly). Another application
-// that uses the compiler as a library keeps its own handlers, and then these objects do nothing.
+// The command line enables this once (end_cleanly_on_signals), the Python package for each call
+// (EndsCleanly). An application that uses the compiler as a library keeps its own handlers, and then these
+// objects do nothing.
 #pragma once
 
 #include <sys/types.h>
@@ -16,8 +17,8 @@ namespace braid::codegen {
 // (runtime/comm/bootstrap.h).
 void end_cleanly_on_signals();
 
-// The same while it lives, for a library call in an application: only for those of these signals that would end the process
-// without being handled, and as they were afterwards. Several threads may have one.
+// Does the same during its lifetime, for a library call in an application. It handles only those of these
+// signals that have the default action, and restores that at the end. Several threads may have one.
 class EndsCleanly {
  public:
   EndsCleanly();

@@ -177,7 +177,8 @@ class Legaliser {
 
   static bool is_acc(const LoopBody& body, ValueId v) { return body[v].code == OpCode::acc; }
 
-  // Whether the epilogue sees its sums only rounded to the type of the operands, as a product of halves gives them.
+  // Whether the epilogue only casts its sums to the operands' type, f16 or bf16: then the product may store
+  // them in it.
   static bool only_cast_to(DType type, const LoopBody& body) {
     if (type != DType::f16 && type != DType::bf16) return false;
     bool any = false;
@@ -204,7 +205,8 @@ class Legaliser {
     return s;
   }
 
-  // Makes the product store its value after so many steps; the returned operation computes the result from it.
+  // Makes the product store its value after `split.steps` steps; the returned operation computes the result
+  // from it.
   OpId split_epilogue(OpId id, const Split& split) {
     changed_ = true;
     std::size_t steps = split.steps;
@@ -215,7 +217,8 @@ class Legaliser {
     const BufferId result = product.out.buffer;
     const bool separate = split.packs || (product.epilogue && reads_result(product));
     if (separate) steps = 0;
-    // The epilogue may stop only where its value has the result's type, so that nothing is rounded in between.
+    // The epilogue may stop only where its value has the result's type, so that nothing is rounded in
+    // between.
     while (steps > 0 && epilogue[given.post_ops[steps - 1].result].dtype != graph_[result].dtype) --steps;
     const DType in = graph_[given.a.buffer].dtype;
     const bool rounded = steps == 0 && split.rounds && only_cast_to(in, epilogue);

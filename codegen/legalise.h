@@ -1,18 +1,19 @@
-// Rewrites a schedule in terms of what a target's kernels can do. The rest of an epilogue becomes a loop of its
-// own, and memory that kernels need beside their operands becomes buffers of the graph, so that it is scheduled,
-// planned and held to the memory cap like all other: no target adds bytes to a plan.
+// Rewrites a schedule in terms of operations that a target's kernels can perform. The rest of an epilogue
+// becomes a loop of its own. Memory that kernels need besides their operands becomes buffers of the graph.
+// These are scheduled, planned and held to the memory cap like all others: no target adds bytes to a plan.
 //
-//   before                                            after
-//     %y : f32 = gemm %a, %b epilogue {                 %y.sum : f32 = gemm %a, %b epilogue { ... } as relu
-//       ... } as relu                                   %y mutates %y.sum = pointwise { sin of load %y.sum }
-//     %z : f16 = gemm %a, %b epilogue { ... }           %z.sum : f32 = gemm %a, %b
-//                                                       %z : f16 = pointwise { ... load %z.sum }
-//     fused f { %t = ...; %u = ... }                    %t = ...   %u = ...
-//                                                         (if no kernel can hold the rows)
-//     %y = gemm %a, ...                                 %a.packed = pointwise { load %a }   %y = gemm %a.packed, ...
-//       (%a is no matrix for the target's kernel)
-//     %y = convolution ...                              %y = reduction sum ...   (if the target has no kernel for it)
-//     output %y                                         %y.result = pointwise { load %y }   output %y.result
+//   before                                          after
+//     %y : f32 = gemm %a, %b epilogue {               %y.sum : f32 = gemm %a, %b epilogue { ... } as relu
+//       ... } as relu                                 %y mutates %y.sum = pointwise { sin of load %y.sum }
+//     %z : f16 = gemm %a, %b epilogue { ... }         %z.sum : f32 = gemm %a, %b
+//                                                     %z : f16 = pointwise { ... load %z.sum }
+//     fused f { %t = ...; %u = ... }                  %t = ...   %u = ...
+//                                                       (if no kernel can hold the rows)
+//     %y = gemm %a, ...                               %a.packed = pointwise { load %a }
+//       (%a is no matrix for the target's kernel)     %y = gemm %a.packed, ...
+//     %y = convolution ...                            %y = reduction sum ...
+//                                                       (if the target has no kernel for it)
+//     output %y                                       %y.result = pointwise { load %y }   output %y.result
 //       (column-major, or a part of an input)
 #pragma once
 
@@ -34,8 +35,8 @@ struct PackedOperands {
 };
 
 struct KernelLimits {
-  // How many of the product's named steps (Product::post_ops) its kernel applies before it stores the result, or
-  // kAnyEpilogue. Only asked about products with an epilogue.
+  // Returns how many of the product's named steps (Product::post_ops) its kernel applies before it stores the
+  // result, or kAnyEpilogue. Called only for products with an epilogue.
   std::function<std::size_t(const ir::Graph&, const ir::Product&)> post_ops;
   // Null: none are.
   std::function<PackedOperands(const ir::Graph&, const ir::Gemm&)> packed = {};
@@ -43,16 +44,17 @@ struct KernelLimits {
   std::function<bool(const ir::Graph&, const ir::FusedLoops&)> one_kernel = {};
   // Whether a kernel of the target computes this convolution or pool; others become loops. Null: none does.
   std::function<bool(const ir::Graph&, const ir::Operation&)> window_kernel = {};
-  // Whether the target has a kernel for attention; otherwise it becomes products and loops (passes/expand_attention.h).
+  // Whether the target has a kernel for attention; otherwise it becomes products and loops
+  // (passes/expand_attention.h).
   bool attention = false;
 };
 
-// Returns whether something changed; then the plan is dropped. Nodes keep their order, and the parts of one stay
-// together. Unnamed steps of epilogues are named. A second call changes nothing.
+// Returns whether something changed; then the plan is dropped. Nodes keep their order, and the parts of one
+// stay together. Unnamed steps of epilogues are named. A second call changes nothing.
 //
-// A rewritten product stores the value after the last step that its kernel applies: in the result's memory if that
-// has the value's type and no load of the epilogue reads it, otherwise in memory of its own. Where the epilogue rounds the sums at once, as a
-// product of halves does, they are stored so.
+// A rewritten product stores the value after the last step that its kernel applies: in the result's memory if
+// that has the value's type and no load of the epilogue reads it, otherwise in memory of its own. If the
+// epilogue rounds the sums at once to f16 or bf16, they are stored rounded.
 bool legalise(ir::Schedule& schedule, const KernelLimits& limits);
 
 }  // namespace braid::codegen

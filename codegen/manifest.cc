@@ -113,7 +113,7 @@ ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& sche
 
 namespace {
 
-// What a program that builds alone has beside its source.
+// Whether a standalone program has such a file besides its source.
 bool is_standalone_file(const std::string& name) {
   if (name == "CMakeLists.txt") return true;
   constexpr std::string_view kKinds[] = {".h", ".inc", ".cc", ".cu", ".cmake"};

@@ -1,6 +1,7 @@
-// Objects and libraries that a compiler made, shared by all programs of a user, in a private folder: $BRAID_CACHE_DIR/objects, else
-// $XDG_CACHE_HOME/braid/objects, else ~/.cache/braid/objects. Its contents are linked into programs, so the
-// user must own it, no one else may read or write it, and links to it are not followed.
+// Objects and libraries that a compiler made, shared by all programs of a user, in a private folder:
+// $BRAID_CACHE_DIR/objects, else $XDG_CACHE_HOME/braid/objects, else ~/.cache/braid/objects. Its contents are
+// linked into programs. Therefore the user must own the folder, other users may neither read nor write it,
+// and links to it are not followed.
 #pragma once
 
 #include <cstdint>

@@ -33,8 +33,8 @@ Descriptor open_folder(const std::string& dir) {
   return Descriptor(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }
 
-// One process at a time changes the contents of a folder. The lock ends with the process that holds it. On file
-// systems without locks, the ids in the files distinguish two programs.
+// Locks a folder: one process at a time changes its contents. The lock ends with the process that holds it.
+// On file systems without locks, the ids in the files distinguish two programs.
 Descriptor lock_folder(const std::string& dir) {
   Descriptor folder = open_folder(dir);
   if (folder.get() < 0) cannot_write(dir, std::strerror(errno));
@@ -62,8 +62,8 @@ void write_text(const fs::path& path, const std::string& text) {
   if (!file) cannot_write(path.string(), std::strerror(errno));
 }
 
-// Whether it is a weight file of Braid, by its header: a build tool that removes the files it knows leaves it
-// behind without a manifest.
+// Whether the file is a weight file of Braid, by its header. A build tool that removes only the files it
+// knows leaves such files without a manifest.
 bool is_weight_file(const fs::path& path) {
   char magic[sizeof rt::kWeightMagic] = {};
   std::ifstream(path, std::ios::binary).read(magic, sizeof magic);

@@ -1,5 +1,5 @@
-// Names for places in memory: constants of a generated program that hold the offsets of buffers, so that calls
-// name buffers instead of numbers. Shared by all targets.
+// Names for places in memory: constants of a generated program that hold the offsets of buffers, so that
+// calls name buffers instead of numbers. Shared by all targets.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Targets make programs of planned schedules. A target is one value in a table, like a pass; driver, manifest and
-// command line know its name and nothing else about it. A new one is a folder in codegen/ and a row in target.cc,
-// or a plug-in that calls register_target.
+// Targets make programs of planned schedules. A target is one value in a table, like a pass; driver, manifest
+// and command line know its name and nothing else about it. A new target is a folder in codegen/ and a row in
+// target.cc, or a plug-in that calls register_target.
 #pragma once
 
 #include <cstdint>
@@ -58,10 +58,11 @@ struct Target {
   std::vector<passes::Pass>
       after_layouts;    // run after choose_layouts, or first where the list has no such pass
   KernelLimits limits;  // of the target's kernels, for legalise()
-  // Why a simple kernel of the target computes the product of a legalised schedule; empty if its matrix library does. Null: it always does.
+  // Returns why a simple kernel of the target computes the product of a legalised schedule; empty if its
+  // matrix library does. Null: the library always does.
   std::function<std::string(const ir::Graph&, const ir::Product&)> why_not_library = {};
-  // Emits source, header, weights and manifest into the folder, unpublished. User errors if the target has no code
-  // for something in the schedule.
+  // Emits source, header, weights and manifest into the folder, unpublished. Throws user errors if the target
+  // has no code for something in the schedule.
   std::function<Emitted(const ir::Schedule&, const EmitRequest&, ProgramFolder&)> emit;
   // Makes the library of the source DIR/NAME and returns its path.
   std::function<std::string(const std::string& dir, const std::string& name, const BuildRequest&)> build;

@@ -26,7 +26,8 @@ namespace {
 
 constexpr mode_t kMode = 0700;
 
-// Of which processes the numbers in names are: those of this boot of this machine, in this container.
+// Identifies the PID namespace of the process ids in names: this boot of this machine, in this container.
+// Empty if that is unknown.
 std::string numbering() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;

@@ -1,4 +1,5 @@
-// A folder that is removed with the object, when a signal ends the process, or by a later process if this one is killed.
+// A folder that is removed with the object, when a signal ends the process, or by a later process if this one
+// is killed.
 #pragma once
 
 #include <string>
@@ -20,8 +21,8 @@ class TempDir {
   Leftover leftover_;
 };
 
-// Removes the folders that TempDirs of killed processes have left beside a new one: those of this user whose process, of this machine
-// and container, is gone. The first TempDir of a process does so.
+// Removes the folders that TempDirs of killed processes have left next to a new one: folders of this user
+// whose process, on this machine and in this container, is gone. The first TempDir of a process calls this.
 void remove_abandoned_folders();
 
 }  // namespace braid::codegen

@@ -40,8 +40,8 @@ std::string first_lines(const std::string& text, int count) {
 
 }  // namespace
 
-// Runs in a process group of its own, so that all its processes can be ended together, with a folder of its own
-// for temporary files ($TMPDIR), so that a killed compiler leaves nothing behind.
+// Runs the command in a process group of its own, so that all its processes can be ended together. It gets a
+// folder of its own for temporary files ($TMPDIR), so that a killed compiler leaves no files.
 CommandResult run_command(const std::string& command) {
   const TempDir temporary;
   const std::string said = (fs::path(temporary.path()) / "said").string();

@@ -34,8 +34,9 @@ std::int64_t aligned(std::int64_t offset) {
   return (offset + rt::kWeightAlignment - 1) / rt::kWeightAlignment * rt::kWeightAlignment;
 }
 
-// Summed and written at once: page by page, the faults of a mapped file would take longer than its bytes are worth.
-// Larger writes ask the kernel for larger blocks of memory, which a virtual machine may first have to get from its host.
+// Each piece is summed and written at once: handled page by page, the page faults of a mapped file would take
+// longer than the work on its bytes. Larger writes request larger blocks of memory from the kernel, which a
+// virtual machine may first have to get from its host.
 constexpr std::uint64_t kPiece = std::uint64_t{1} << 18;
 static_assert(kPiece % rt::kWeightBlock == 0);
 constexpr std::uint64_t kPiecesPerThread = 16;  // with fewer, a thread is not worth its start
@@ -52,7 +53,7 @@ void map_in(std::span<const std::byte> bytes) {
 #endif
 }
 
-// What stands between a file's header and its checksums: constants, and zeros between them.
+// The bytes between a file's header and its checksums: constants, and zeros between them.
 class Contents {
  public:
   Contents(const Graph& graph, const WeightLayout& layout, int rank) {
@@ -95,8 +96,9 @@ std::uint64_t threads_for(std::uint64_t tensors_end) {
       std::min({useful, kMostThreads, std::uint64_t{std::thread::hardware_concurrency()}}), 1);
 }
 
-// Calls take(begin, count, buffer) for pieces that together are the bytes between a file's header and its checksums, in
-// order on each thread. Every piece but the last is kPiece bytes; each thread has a buffer of so many.
+// Calls take(begin, count, buffer) for pieces that together are the bytes between a file's header and its
+// checksums, in order on each thread. Every piece but the last has kPiece bytes, and so does each thread's
+// buffer.
 template <class Take>
 void for_each_piece(std::uint64_t tensors_end, std::uint64_t threads, const Take& take) {
   const std::uint64_t pieces = pieces_of(tensors_end);
@@ -223,8 +225,8 @@ WeightLayout layout_weights(const Graph& graph, const std::vector<StorageId>& us
     layout.places[id].bytes = storage.bytes.constant();
   }
   for (const auto& [id, place] : layout.places) layout.order.push_back(id);
-  // Large ones are mostly packed once and not read from the file again. A small one between them would keep 2 MiB of
-  // the file in the process at every step, where the kernel maps pages by that much.
+  // Large constants are mostly packed once and not read from the file again. A small one between them would
+  // keep 2 MiB of the file in the process during every step, if the kernel maps pages of that size.
   std::stable_partition(layout.order.begin(), layout.order.end(), [&](StorageId id) {
     return layout.places.at(id).bytes < std::int64_t{rt::kWeightBlock};
   });

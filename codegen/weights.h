@@ -29,8 +29,8 @@ struct WeightLayout {
 // Places the constants `used`, in order. User error BR0602 if the bytes of one are unknown.
 WeightLayout layout_weights(const ir::Graph& graph, const std::vector<ir::StorageId>& used);
 
-// Puts the weight files that are needed into `dir`: hard links to those in the folder `published` that hold the same bytes,
-// else new files. User error BR0010 on failure.
+// Puts the required weight files into `dir`: hard links to those in the folder `published` that hold the same
+// bytes, else new files. Throws user error BR0010 on failure.
 void write_weights(const ir::Graph& graph, const WeightLayout& layout, std::uint64_t id,
                    const std::string& dir, const std::string& published = {});
 

@@ -45,7 +45,7 @@ std::string build_library(const std::string& dir, const std::string& name, const
   const std::string also =
       fmt::format("library {} {:016x}", link, rt::checksum(linked.view().data(), linked.view().size()));
   build_cached(compile, source, also, target, build);
-  // As a linker leaves it, wherever it came from.
+  // Sets the permissions that a linker sets, also for a copy from the cache.
   const fs::perms may = fs::status(target).permissions();
   for (const auto& [read, run] : {std::pair{fs::perms::owner_read, fs::perms::owner_exec},
                                   {fs::perms::group_read, fs::perms::group_exec},

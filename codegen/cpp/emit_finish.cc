@@ -1,4 +1,4 @@
-// Epilogues of products of 8-bit integers: functions that compute the result from a tile of sums (rt::GemmTile).
+// Epilogues of 8-bit integer products: functions that compute the result from a tile of sums (rt::GemmTile).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -119,7 +119,7 @@ class FinishText {
     w.line("#pragma omp simd");
     w.line(fmt::format("for (int64_t e = 0; e < (last - first) * {}; ++e) {}", *whole_, line));
   }
-  // Where element `e` of a block lies, if its rows lie one behind the other.
+  // Returns the place in a block of the element at `index`, if its rows lie one after the other.
   std::optional<std::string> in_block(Expr index) const {
     if (!whole_) return std::nullopt;
     const std::vector<Expr>& sizes = product_.out.sizes;
@@ -221,8 +221,9 @@ class FinishText {
                     is_wide({static_cast<std::int32_t>(k)}) ? "int32_t" : value_type(instr.dtype), k, value));
   }
 
-  // Bytes that casts make, and those that lie along the row, have 32 bits each in the loop like all else there: compilers choose the
-  // length of vectors by the narrowest type, and rows of a few dozen columns would be remainders.
+  // Whether the byte has 32 bits in the loop, like all other values there: true for bytes that casts make and
+  // for loads along the row. Compilers choose the vector length by the narrowest type, so rows of a few dozen
+  // columns would fall into the remainder loop.
   bool is_wide(ValueId v) const {
     const Instr& instr = body_[v];
     if (!is_byte(instr.dtype)) return false;

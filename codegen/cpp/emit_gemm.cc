@@ -80,7 +80,7 @@ std::vector<std::string> ProgramEmitter::post_op_operands(const Product& product
   return operands;
 }
 
-// A constant b that is one matrix of f32, halves or 8-bit integers.
+// Packs b if it is a constant that is one matrix of f32, f16, bf16 or 8-bit integers.
 std::optional<std::size_t> ProgramEmitter::packed_weight(const Gemm& gemm) {
   const Graph& graph = s_.graph;
   const TensorRef& b = gemm.b;

@@ -1,5 +1,5 @@
-// The tables of a checked program: the plan's lifetimes and the touches of each step. The touches come from the
-// operations' effects, not from the plan, so that one can be checked against the other.
+// The tables of a checked program: the plan's lifetimes and the touches of each step. The touches come from
+// the operations' effects, not from the plan, so that one can be checked against the other.
 #include <fmt/format.h>
 
 #include <map>

@@ -1,5 +1,5 @@
-// Recurrent layers: calls of runtime/recurrence.h, with the activations as functors and the recurrent products as matrix
-// products of the program.
+// Recurrent layers: calls of runtime/recurrence.h, with the activations as functors and the recurrent
+// products as matrix products of the program.
 #include <fmt/format.h>
 
 #include "codegen/cpp/instr_text.h"

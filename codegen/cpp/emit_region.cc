@@ -1,4 +1,5 @@
-// Operations that contain others: a body that runs once, one of two bodies, or one several times or while a condition holds.
+// Operations that contain others: a body that runs once, one of two bodies, or a body that runs several times
+// or while a condition holds.
 #include <fmt/format.h>
 
 #include "codegen/cpp/program_emitter.h"

@@ -463,7 +463,8 @@ class Emitter {
     const Expr work = trips * std::max(1, work_);
     total_work_ = total_work_ + work;
     if (order_.empty()) return;
-    // The reduction of a whole tensor has no outer loop. Sums of floats depend on the order, and with it on the number of threads.
+    // The reduction of a whole tensor has no outer loop. Sums of floats depend on their order, and so on the
+    // number of threads.
     const bool parallel =
         nest_.outer == 0 && !nest_.flat && group.kept.empty() && !clauses.empty() && exact && sites_.empty();
     const std::string team = parallel
@@ -487,7 +488,8 @@ class Emitter {
     out.insert(out.end(), after.begin(), after.end());
   }
 
-  // Whether neighbours in the outer loop become vectors, as the inner loop has fewer points than one: channels of an image.
+  // Whether vectors span neighbours in the outer loop, because the inner loop has fewer points than a vector
+  // (channels of an image).
   bool vectors_are_outer() const {
     constexpr std::int64_t kFew = 4;
     if (nest_.outer != 1 || nest_.groups.size() != 1 || !scratches_.empty() || !sites_.empty()) return false;

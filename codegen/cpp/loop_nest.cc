@@ -145,8 +145,8 @@ class Builder {
   }
 
  private:
-  // Makes a member that reads an earlier one's output through a view read that output itself, which may have no
-  // memory.
+  // If a member reads an earlier member's output through a view, makes it read that output itself, which may
+  // have no memory.
   void see_through_views(Source& s) {
     for (Instr& instr : s.body.instrs) {
       if (instr.code != OpCode::load) continue;
@@ -186,7 +186,8 @@ class Builder {
         }
       }
     }
-    // What it overwrites in place must have been read: at the very element that it writes, or in an earlier group.
+    // Elements that the member overwrites in place must have been read before: at the same element, or in an
+    // earlier group.
     for (std::size_t g = first; g < nest_.groups.size() && !local; ++g) {
       for (const NestMember& reader : nest_.groups[g].members) {
         for (const Instr& instr : reader.body.instrs) {
@@ -288,8 +289,9 @@ class Builder {
     outer_vars_.pop_back();
   }
 
-  // Tiles reductions whose adjacent elements belong to different results: a tile of results is accumulated side by
-  // side. If the results are those of the outer loop, groups without loops of their own go through the tile as well.
+  // Tiles reductions whose adjacent elements belong to different results: the results of a tile are
+  // accumulated side by side. If the results are those of the outer loop, groups without loops of their own
+  // go through the tile as well.
   void columns() {
     for (std::size_t g = 0; g < nest_.groups.size(); ++g) {
       NestGroup& group = nest_.groups[g];
@@ -346,8 +348,9 @@ class Builder {
     return true;
   }
 
-  // The width of the tiles of `results`: one that divides them, so that accumulators stay in registers; several tiles if
-  // they are the iterations of the outer loop, for as many threads.
+  // Returns the width of the tiles of `results`. It divides them, so that accumulators stay in registers. If
+  // tiles are the iterations of the outer loop, prefers widths with at least kTiles tiles, to occupy as many
+  // threads.
   static std::int64_t tile_width(Expr results, bool from_outer) {
     constexpr std::int64_t kHalfVector = 8, kLeast = 16, kTiles = 4;
     if (!results.is_constant()) return kColumnTile;

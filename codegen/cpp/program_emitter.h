@@ -21,7 +21,8 @@ void write_epilogue(Writer& w, const ir::Product& product);
 bool is_byte_product(const ir::Graph& graph, const ir::Product& product);
 // Whether f32 rows meet 8-bit weights (runtime/byte_weights.h).
 bool has_byte_weights(const ir::Graph& graph, const ir::Gemm& gemm);
-// Whether it is a gemm of halves for which the runtime has kernels that apply an epilogue (runtime/half_gemm.h).
+// Whether it is a gemm of f16 or bf16 for which the runtime has kernels that apply an epilogue
+// (runtime/half_gemm.h).
 bool has_half_kernel(const ir::Graph& graph, const ir::Product& product);
 // Whether the right-hand side is a constant that is one matrix.
 bool is_packed_matrix(const ir::Graph& graph, const ir::TensorRef& b);
@@ -104,7 +105,7 @@ class ProgramEmitter {
   void emit_nodes(const std::vector<ir::ScheduleNode>& nodes);
   void emit_loops(const std::vector<ir::OpId>& ops);
   void emit_op(ir::OpId op);
-  // What the kernel of `op` becomes, one for each kind.
+  // Emits an operation; one overload per kind of kernel.
   void emit(ir::OpId op, const ir::Loops&) { emit_loops({op}); }
   void emit(ir::OpId op, const ir::ExternKernel& kernel);
   void emit(ir::OpId op, const ir::CollectiveKernel& kernel);

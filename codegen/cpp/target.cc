@@ -23,7 +23,8 @@ bool rounds_only_the_result(const LoopBody& epilogue) {
   return true;
 }
 
-// Whether a convolution is one of halves by constant weights, which the runtime computes (runtime/half_windows.h).
+// Whether the runtime computes the convolution, which has f16 or bf16 operands and constant weights
+// (runtime/half_windows.h).
 bool has_half_windows(const Graph& graph, const Product& product) {
   const DType type = graph[product.a.buffer].dtype, out = graph[product.out.buffer].dtype;
   const StorageId weights = root_storage(graph, product.b.buffer);
@@ -32,8 +33,8 @@ bool has_half_windows(const Graph& graph, const Product& product) {
          product.b.sizes.size() > product.out.sizes.size();
 }
 
-// The limits of the runtime's kernels (runtime/gemm.h): float32 throughout, one scale. Tiles of integer sums are finished by
-// the program.
+// The limits of the runtime's kernels (runtime/gemm.h): operands of f32, f16 or bf16, steps with f32
+// operands, one scale. The program itself finishes tiles of integer sums.
 std::size_t post_ops_taken(const Graph& graph, const Product& product) {
   if (is_byte_product(graph, product)) return can_finish(product) ? kAnyEpilogue : 0;
   const bool halves = (has_half_kernel(graph, product) || has_half_windows(graph, product)) &&
@@ -54,7 +55,7 @@ std::size_t post_ops_taken(const Graph& graph, const Product& product) {
 
 bool at_least(Expr e, std::int64_t least) { return bounds(e).min >= least; }
 
-// What our convolutions of bytes take (runtime/integer_windows.h).
+// Whether the runtime computes the convolution of bytes (runtime/integer_windows.h).
 bool has_byte_kernel(const Graph& graph, const Convolution& convolution) {
   const StorageId weights = root_storage(graph, convolution.b.buffer);
   return weights.valid() && graph[weights].kind == StorageKind::constant && !convolution.transposed &&
@@ -62,7 +63,7 @@ bool has_byte_kernel(const Graph& graph, const Convolution& convolution) {
          can_finish(convolution);
 }
 
-// What the runtime's convolutions and pools take (runtime/window_kernels.h).
+// Whether the runtime computes the convolution or pool (runtime/window_kernels.h).
 bool has_window_kernel(const Graph& graph, const Operation& op) {
   const auto* convolution = op.as<Convolution>();
   const auto* pool = op.as<Pooling>();

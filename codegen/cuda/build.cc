@@ -123,8 +123,8 @@ std::string build_nvcc(const std::string& dir, const std::string& name,
                      "give for example sm_80 or sm_90a");
     numbers.push_back(*number);
   }
-  // Machine code for each, and PTX of the newest, which drivers translate for later ones; but not that of sm_90a and the
-  // like, which is for no other.
+  // Builds machine code for each architecture, and PTX of the newest, which drivers translate for later GPUs.
+  // PTX of sm_90a and similar architectures is left out, because it runs on no other.
   std::sort(numbers.begin(), numbers.end(), [](const std::string& a, const std::string& b) {
     return std::pair(std::stoi(a), a) < std::pair(std::stoi(b), b);
   });

@@ -68,7 +68,8 @@ std::optional<Bytes> rows_of(Expr first_byte, std::vector<Dim> dims, std::int64_
 
 Expr end_of(const Bytes& b) { return b.first + b.pitch * (b.rows - 1) + b.bytes; }
 
-// What a loop reaches through an index that is linear in its own indices.
+// Returns the bytes that a loop reaches through an index that is linear in its own indices; nullopt for other
+// indices.
 std::optional<Bytes> reached(const ir::Graph& graph, const ir::Access& access) {
   const ir::MemoryDep& dep = *access.dep;
   const std::int64_t item = ir::size_of(graph[access.buffer].dtype);
@@ -85,7 +86,7 @@ std::optional<Bytes> reached(const ir::Graph& graph, const ir::Access& access) {
   const Expr first =
       ir::region(graph, access.buffer).offset + ir::substitute_indices(dep.index, zeros) * item;
   std::optional<Bytes> bytes = rows_of(first, std::move(dims), item);
-  // A load behind a condition may have an index outside of its buffer.
+  // A load under a condition may have an index outside of its buffer.
   if (!bytes || !ir::provably_non_negative(bytes->first - access.region.begin) ||
       !ir::provably_non_negative(access.region.end - end_of(*bytes)))
     return std::nullopt;

@@ -1,6 +1,6 @@
-// What a program declares about its memory (runtime/cuda_plan.h): the table of its buffers, with their lives, and
-// the bytes that each step touches. Places come from the plan, touches from the effects of the operations, and
-// neither from the calls that the step makes: so that these can be held against them.
+// Declares the memory of a program (runtime/cuda_plan.h): the table of its buffers, with their lives, and the
+// bytes that each step touches. Places come from the plan and touches from the effects of the operations, so
+// both can be checked against the calls that the step makes.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ class DeclaredSteps {
   std::string next(std::span<const ir::OpId> ops, const char* stream);
   // The same for the copy of a graph output.
   std::string next(const MemoryMap::OutputCopy& copy);
-  // What these operations touch, waits and releases, lives until here.
+  // Extends the lives of all buffers that these operations (waits and releases) touch to the latest step.
   void hold(std::span<const ir::OpId> ops);
 
   std::string declarations() const;  // of the table; empty if there are no steps

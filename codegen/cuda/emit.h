@@ -19,7 +19,8 @@ inline constexpr const char* kTargetName = "cuda";
 
 struct CudaOptions {
   std::string name = "model";  // made an identifier; the entry point is braid_cuda_program_<name>
-  // Of rows in shared memory, per block: what Hopper has, less 2 KiB for reductions.
+  // Maximum bytes of rows in shared memory, per block: the shared memory of Hopper, less 2 KiB for
+  // reductions.
   std::int64_t max_shared_bytes = 225 * 1024;
   // The same on every device from sm_80 on. A kernel that may need more is emitted in two variants.
   std::int64_t portable_shared_bytes = 97 * 1024;

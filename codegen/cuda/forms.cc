@@ -66,8 +66,8 @@ bool keeps_relative_error(OpCode code) {
   }
 }
 
-// The values of a body that reach its result only through a rounding to a half type. Nothing before the rounding makes a small relative
-// error large.
+// Finds the values of a body that reach its result only through a rounding to a half type. No operation
+// before the rounding makes a small relative error large.
 class HalfUses {
  public:
   HalfUses(const LoopBody& body, bool result_is_rounded) : body_(body), rounded_(body.instrs.size(), true) {
@@ -88,7 +88,8 @@ class HalfUses {
 
   bool rounded(std::size_t k) const { return is_half(body_.instrs[k].dtype) || rounded_[k]; }
 
-  // Whether the value is only added to literals of at least 1/2, and all such sums are rounded. Then a small absolute error is enough.
+  // Whether the value is only added to literals of at least 1/2, and all such sums are rounded. Then a small
+  // absolute error is enough.
   bool only_in_rounded_sums(std::size_t value) const {
     if (body_.result.index == static_cast<int>(value)) return false;
     for (std::size_t k = value + 1; k < body_.instrs.size(); ++k) {

@@ -72,7 +72,8 @@ std::vector<Batch> batches(const ir::Product& gemm) {
   return out;
 }
 
-// How many are left when the innermost become rows of one matrix, as far as symbols prove it: rt::cuda::folded does it by numbers.
+// Returns how many batch levels are left when the innermost become rows of one matrix, as far as symbols
+// prove it. rt::cuda::folded does the same with numbers.
 std::size_t unfolded_batches(const ir::Product& gemm, const Matrix& a, const Matrix& d) {
   std::vector<Batch> levels = batches(gemm);
   const std::size_t row = gemm.out.sizes.size() - 2;
@@ -89,8 +90,8 @@ std::size_t unfolded_batches(const ir::Product& gemm, const Matrix& a, const Mat
   return levels.size();
 }
 
-// The bytes from the beginning of the buffer's storage, which is a multiple of 16 bytes, to an element; 0 if they are a
-// multiple of 16.
+// Returns the bytes from the beginning of the buffer's storage, which is a multiple of 16 bytes, to an
+// element; 0 if they are a multiple of 16.
 Expr offset_bytes(const ir::Graph& graph, ir::BufferId buffer, Expr element) {
   const Expr bytes = ir::region(graph, buffer).offset + element * ir::size_of(graph[buffer].dtype);
   return ir::provably_multiple(bytes, 16) ? Expr(0) : bytes;
@@ -166,7 +167,8 @@ std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
       const ir::BufferId added = ir::operand_buffer(product, op);
       if (given || graph[added].dtype != graph[product.out.buffer].dtype) return taken;
       given = true;
-      // A bias lies at a multiple of 16 bytes. A column-major output is computed as its transpose, in which it would run along the rows.
+      // A bias lies at a multiple of 16 bytes. A column-major output is computed as its transpose, in which
+      // the bias would run along the rows.
       if (&given == &bias &&
           (operands->d.transposed ||
            !offset_bytes(graph, added, ir::operand_offset(graph, product, op)).is_constant(0)))

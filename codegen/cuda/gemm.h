@@ -11,13 +11,14 @@
 
 namespace braid::codegen::cuda {
 
-// How many of the product's named steps the library applies: activation(acc + bias[column] + residual) or a part of it.
-// kAnyEpilogue if the library does not support the product (its types, or operands that are not matrices with a
-// leading dimension), for which there is naive_gemm_kernel.
+// Returns how many of the product's named steps the library applies: activation(acc + bias[column] +
+// residual) or a part of it. Returns kAnyEpilogue if the library does not support the product (its types, or
+// operands that are not matrices with a leading dimension): naive_gemm_kernel computes those.
 std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product);
 
-// Operands that are no matrices with a leading dimension, of a product of types that the library has and of more
-// multiply-adds than kMostNaive.
+// Returns the operands that must be copied because they are no matrices with a leading dimension; all of them
+// if there are too many batch dimensions. Only for products of types that the library has and of more than
+// kMostNaive multiply-adds.
 PackedOperands packed_operands(const ir::Graph& graph, const ir::Gemm& product);
 // Beyond that a copy costs less than naive_gemm_kernel, which computes an element per thread.
 inline constexpr std::int64_t kMostNaive = 65536;
@@ -26,7 +27,8 @@ inline constexpr std::int64_t kMostNaive = 65536;
 std::string why_not_library(const ir::Graph& graph, const ir::Product& product);
 
 struct GemmPlan {
-  // The initializer of a BatchedGemm (runtime/cuda_gemm_problem.h) over the step's dims. Equal ones share what is prepared.
+  // The initializer of a BatchedGemm (runtime/cuda_gemm_problem.h) over the step's dims. Equal ones share
+  // their prepared state.
   std::string product;
   std::string a, b, bias, residual, d;  // C pointers to the first matrices
 };

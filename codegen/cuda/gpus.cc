@@ -13,7 +13,8 @@
 namespace braid::codegen::cuda {
 namespace {
 
-// A library of the driver, which stays loaded. Its functions are declared here: the headers belong to the toolkit.
+// A library of the driver, which stays loaded. Its functions are declared here, because the headers belong to
+// the toolkit.
 class DriverLibrary {
  public:
   explicit DriverLibrary(const char* file) : handle_(dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
@@ -75,8 +76,8 @@ std::vector<Gpu> ask_driver(std::string& why) {
   return gpus;
 }
 
-// A process that has initialised CUDA cannot make ranks by fork, so a child asks. It writes what is missing on the first
-// line, then a line per GPU.
+// Runs in a child process, because a process that has initialised CUDA cannot fork ranks. Writes what is
+// missing on the first line, then a line per GPU.
 void write_gpus(int descriptor) {
   std::string why;
   const std::vector<Gpu> gpus = ask_driver(why);

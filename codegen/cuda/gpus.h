@@ -14,15 +14,15 @@ struct Gpu {
   std::string architecture() const;  // "sm_90"
 };
 
-// In the order of CUDA's device numbers, $CUDA_VISIBLE_DEVICES applied. Empty if there is no driver or it reports no
-// device; then `why` says what was missing.
+// Returns the GPUs in the order of CUDA's device numbers, $CUDA_VISIBLE_DEVICES applied. Empty if there is no
+// driver or it reports no device; then `why` says what was missing.
 const std::vector<Gpu>& find_gpus(std::string* why = nullptr);
-// The same without a child process, for a process that will use CUDA itself and may have several threads: none may be made
-// by fork in it afterwards that use CUDA.
+// Does the same without a child process, for a process that will use CUDA itself and may have several
+// threads. Children that it forks afterwards must not use CUDA.
 std::vector<Gpu> find_gpus_here(std::string* why = nullptr);
 
-// One line about a GPU for what is printed with its times: name, architecture, driver, and the clocks of this moment
-// with their maxima, as far as the driver tells.
+// Returns one line about a GPU to print with its times: name, architecture, driver, and the present clocks
+// with their maxima, as far as the driver reports them.
 std::string describe_gpu(int device);
 
 }  // namespace braid::codegen::cuda

@@ -75,8 +75,8 @@ class KernelBuilder {
   std::string input(ir::BufferId buffer);
   std::string output(ir::BufferId buffer);
 
-  // An expression in the kernel; dimensions become parameters, and so does a part that divides or compares dimensions alone: the host
-  // computes it once. `value` is the text of %k.
+  // Returns an expression in the kernel. Dimensions become parameters, and so does a part that divides or
+  // compares dimensions alone: the host computes it once. `value` returns the text of %k.
   std::string expr(ir::Expr e, ir::Extents extents, const std::function<std::string(int)>& value = {});
   std::string operand(ir::Expr e, ir::Extents extents, const std::function<std::string(int)>& value = {});
 
@@ -84,12 +84,12 @@ class KernelBuilder {
   void open(const std::string& text) { line(text.empty() ? "{" : text + " {"), ++depth_; }
   void close(const char* end = "}") { --depth_, line(end); }
 
-  // Computes the indices of `dims`, outermost first, from the flat index over them, if they are in `used`. `sizes` are those of all
-  // dimensions.
+  // Computes the indices of `dims`, outermost first, from the flat index over them, if they are in `used`.
+  // `sizes` has the sizes of all dimensions.
   void decompose(const std::string& flat, const std::vector<std::size_t>& dims,
                  std::span<const ir::Expr> sizes, const std::vector<bool>& used);
 
-  // What a load yields instead of reading its buffer; nullopt: read the buffer.
+  // Returns the text that replaces a load from its buffer; nullopt: read the buffer.
   using LoadText = std::function<std::optional<std::string>(const ir::Instr&)>;
   // Writes the body's instructions, one line each, and returns the text of the result.
   std::string body(const ir::LoopBody& body, ir::Extents extents, const LoadText& load = {},

@@ -110,7 +110,8 @@ class Planner {
     }
   }
 
-  // Of the element that the load reads, in the writer's own order of iteration, whatever its strides in memory.
+  // Returns the position of the loaded element in the writer's own order of iteration, whatever its strides
+  // in memory.
   Expr position_in_row(const Member& writer, const Member& reader, const ir::Instr& load) const {
     if (ir::relation(graph_, writer.op, reader.op, load, outer()) == ir::Relation::same_point)
       return position_in_order(writer.loops, outer(), writer.loops.kept(), pool_);
@@ -147,9 +148,12 @@ class Planner {
     return bytes;
   }
 
-  // Sectors of global memory that a warp touches in one access to elements of `bytes`, if its lanes run along outer dimension d:
+  // Returns the sectors of global memory that a warp touches in one access to elements of `bytes`, if its
+  // lanes run along outer dimension d:
   //
-  //   runs * touched,  runs = ceil(32 / length),  length = min(32, size of d),  touched = min(length, ceil(length * stride * bytes / 32))
+  //   runs * touched
+  //     runs    = ceil(32 / length),  length = min(32, size of d)
+  //     touched = min(length, ceil(length * stride * bytes / 32))
   //
   // A run of lanes is as long as the dimension, and another run is elsewhere.
   double sectors(Expr index, std::size_t d, std::int64_t bytes, bool differs) const {
@@ -321,8 +325,8 @@ class Planner {
 
   // --------------------------------------------------------------------------------------------- packs
 
-  // Whether `pack` elements from this one on lie side by side along `lane` at a multiple of their size, if `multiples`, to which it
-  // adds, are multiples of `pack`.
+  // Whether `pack` elements from this one on are adjacent along `lane` and begin at a multiple of their size,
+  // provided that `multiples` are multiples of `pack`. Adds its conditions to `multiples`.
   bool packs(Expr lane, ir::BufferId buffer, Expr index, std::int64_t pack,
              std::vector<Expr>& multiples) const {
     const std::optional<Expr> begin =
@@ -342,7 +346,8 @@ class Planner {
     return need_multiples(sizes, pack, multiples);
   }
 
-  // The bytes per point that are moved one by one if packs have this size, or kNotPossible. Marks those that are moved in packs. Tiles take only packs.
+  // Returns the bytes per point that are moved one by one if packs have this size, or kNotPossible. Marks the
+  // accesses that move in packs. Tiles accept only packs.
   std::int64_t single_bytes(std::int64_t pack, bool with_conditions) {
     std::int64_t single = 0;
     plan_.multiples.clear();
@@ -408,7 +413,8 @@ class Planner {
     return sizes;
   }
 
-  // The largest with which at least half of the bytes move in packs: 16 bytes of the narrowest type, but no more than 32 of the widest.
+  // Chooses the largest pack with which at least half of the bytes move in packs: at most 16 bytes of the
+  // narrowest type and 32 of the widest.
   void choose_pack(bool with_conditions) {
     std::int64_t most = 1;
     if (const std::vector<std::int64_t> sizes = streamed_sizes(); !sizes.empty()) {
@@ -487,7 +493,7 @@ class Planner {
     find_levels_again();
   }
 
-  // What reads a register of its thread varies with the element.
+  // Raises levels again: a value that reads a register of its thread varies with the element.
   void find_levels_again() {
     for (Member& m : members()) {
       for (std::size_t k = 0; k < m.values.size(); ++k) {
@@ -497,7 +503,8 @@ class Planner {
     }
   }
 
-  // A warp if its lanes hold a row, otherwise a block if its threads do, otherwise a block whose threads take turns.
+  // A warp if its lanes can hold a row; otherwise a block if its threads can; otherwise a block whose threads
+  // take turns.
   void choose_threads(std::int64_t longest, std::int64_t bytes) {
     const auto per_thread = [&](std::int64_t threads) {
       const std::int64_t step = threads * plan_.pack;
@@ -573,7 +580,8 @@ class Planner {
     return ir::region(graph_, buffer).offset + index * ir::size_of(graph_[buffer].dtype);
   }
 
-  // Whether another thread than the one that loads this may overwrite it in `later`, which the memory plan may have put in place of it.
+  // Whether another thread than the one that executes this load may overwrite its element in `later`. The
+  // memory plan may have put the output of `later` in the place of the loaded buffer.
   bool may_overwrite(const Member& later, const Member& m, std::size_t k) const {
     const ir::Instr& load = m.loops.body.instrs[k];
     if (later.local || graph_[ir::root_storage(graph_, load.buffer)].kind == ir::StorageKind::constant)
@@ -606,8 +614,8 @@ class Planner {
     }
   }
 
-  // The threads of a column compute a member together, and one of them stores it, where others may read: after a fold they have
-  // read its operands.
+  // The threads of a column compute a member together, and one of them stores it to memory that others may
+  // read. After a fold, all of them have read its operands.
   void place_barriers_of_columns() {
     bool reads = false;
     for (Member& m : members()) {

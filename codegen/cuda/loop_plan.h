@@ -1,17 +1,17 @@
-// How the threads of one kernel share the points of a loop, or of a fused node's members (ir/fused_loops.h). A plan is a
-// plain value; codegen/cuda/loop_writer.h writes the kernel.
+// How the threads of one kernel share the points of a loop, or of a fused node's members (ir/fused_loops.h).
+// A plan is a plain value; codegen/cuda/loop_writer.h writes the kernel.
 //
-//   points      A thread takes `pack` neighbouring outer points along one dimension, for all members. A member that folds
-//               does so in the thread.
+//   points      A thread takes `pack` neighbouring outer points along one dimension, for all members. A
+//               member that folds does so in the thread.
 //   columns     The same, but several warps of a block share the elements that the points of one warp fold.
-//   tiles       The same without folds. A block takes a square of points over two dimensions, and what is contiguous
-//               along the other one goes through shared memory.
+//   tiles       The same without folds. A block takes a square of points over two dimensions. Loads that are
+//               contiguous along the other dimension go through shared memory.
 //   warp_rows   A warp takes an outer point. Its lanes take packs of the members' inner elements.
 //   block_rows  The same with a block.
 //
-// Neighbouring lanes take neighbouring packs. A pack moves 16 bytes of the narrowest element type that is streamed, and at most 32 of the
-// widest, if all strides are multiples of it. Where symbols do not prove that, there are two kernels, and the launch chooses
-// by the dims of the step.
+// Neighbouring lanes take neighbouring packs. A pack moves 16 bytes of the narrowest element type that is
+// streamed, and at most 32 of the widest, if all strides are multiples of it. If symbols do not prove that,
+// there are two kernels, and the launch chooses by the dims of the step.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,8 @@ struct LoopPlan {
     bool tiled = false;   // of a packed load: the packs lie along `across`, and go through shared memory
   };
 
-  // Where a member's result stays for later members: one value per outer point, a row in registers, or a row in shared memory.
+  // Where a member's result stays for later members: one value per outer point, a row in registers, or a row
+  // in shared memory.
   enum class Held : std::uint8_t { value, registers, shared };
   struct Member {
     ir::OpId op;
@@ -90,8 +91,9 @@ struct LoopPlan {
   bool by_rows() const { return shape == Shape::warp_rows || shape == Shape::block_rows; }
 };
 
-// `local` are the buffers of the node that nothing outside reads. Rows in shared memory of more than `portable_shared_bytes` may lie
-// in the workspace instead; such kernels have packs only where symbols prove that they are possible.
+// `local` are the buffers of the node that nothing outside reads. Rows in shared memory of more than
+// `portable_shared_bytes` may lie in the workspace instead; such kernels have packs only if symbols prove
+// that they are possible.
 LoopPlan plan_loops(const ir::Graph& graph, const ir::FusedLoops& fused, std::span<const ir::BufferId> local,
                     std::int64_t portable_shared_bytes);
 // A single loop as a node of one member.

@@ -111,7 +111,7 @@ class LoopWriter {
     }
   }
 
-  // In the launch; step.cc replaces the word where there are two kernels.
+  // The pack in the launch text; step.cc replaces the word `pack` if there are two kernels.
   std::string pack_text() const { return plan_.multiples.empty() ? std::to_string(plan_.pack) : "pack"; }
 
   Expr longest_row() const {
@@ -196,7 +196,8 @@ class LoopWriter {
 
   // -------------------------------------------------------------------------------------------- columns
 
-  // All warps of the block compute the members at the same points; the first one stores them. Lanes behind the last pack repeat it.
+  // All warps of the block compute the members at the same points; the first warp stores them. Lanes after
+  // the last pack repeat it.
   void write_columns() {
     declare_packs();
     k_.line(fmt::format("const {} all = {} * packs;", index_, k_.operand(ir::numel(other_sizes()), {})));

@@ -249,7 +249,8 @@ void MemberWriter::write_folds_of_threads(std::size_t m) {
   if (of_columns) k_.line(fmt::format("folded = column_reduce<{}>(folded);", how));
 }
 
-// The result is where(e + i < n, x, neutral element), or its cast, for the only index i of the fold that is in e + i and n.
+// Matches results where(e + i < n, x, neutral element), or their casts, for the only index i of the fold that
+// is in e + i and n.
 std::optional<MemberWriter::FoldEnd> MemberWriter::fold_end(const Member& m) const {
   const ir::LoopBody& body = m.loops.body;
   if (plan_.by_rows() || !m.loops.is_reduction()) return std::nullopt;

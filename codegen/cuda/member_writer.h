@@ -1,5 +1,5 @@
-// The text that computes one member of a plan: for a pack of its elements, wherever the kernel's loops have put it. The text around it
-// declares, of a member m:
+// Writes the text that computes one member of a plan for a pack of its elements, at any place in the kernel's
+// loops. For a member m, the surrounding text declares:
 //
 //   pack        how many elements; `valid`: how many of them there are, unless the plan is `whole`
 //   i0, i1, ..  the indices of the first element of the pack
@@ -30,9 +30,9 @@ class MemberWriter {
 
   // Value k.
   void define(std::size_t m, std::size_t k);
-  // What is the same for the whole row, unless no element may need it.
+  // Defines the values that are the same for the whole row, unless no element may need them.
   void define_before_turns(std::size_t m);
-  // What is the same for all elements of the pack, and the packs that are loaded.
+  // Defines the values that are the same for all elements of the pack, and loads its packs.
   void open_pack(std::size_t m);
   // A loop over the elements, and what differs between them.
   void open_elements(std::size_t m);
@@ -43,7 +43,8 @@ class MemberWriter {
   void write_pack(std::size_t m, const std::string& target);
 
  private:
-  // Where elements of a fold begin that change nothing: from there on `condition` is false, and the loop ends instead.
+  // Where the elements of a fold that change nothing begin: from there on `condition` is false, so the loop
+  // ends there.
   struct FoldEnd {
     std::size_t dimension;
     ir::ValueId condition;

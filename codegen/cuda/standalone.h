@@ -1,7 +1,8 @@
-// What makes a program's folder build alone: a CMakeLists.txt, and Braid's sources that the program needs.
+// The files with which a program's folder builds alone: a CMakeLists.txt, and Braid's sources that the
+// program needs.
 //
-//   DIR/CMakeLists.txt          cmake -S DIR -B build && cmake --build build; -DBRAID_EMULATED=ON: without nvcc
-//   DIR/runtime/...             what the sources include, and the emulated device
+//   DIR/CMakeLists.txt    cmake -S DIR -B build && cmake --build build; -DBRAID_EMULATED=ON: without nvcc
+//   DIR/runtime/...       the headers that the sources include, and the emulated device
 #pragma once
 
 #include <span>
@@ -12,8 +13,8 @@
 
 namespace braid::codegen::cuda {
 
-// The files of runtime/ that sources with these texts need, with what these include, in order of their names. User error BR0604
-// if Braid's headers are not found or incomplete.
+// Returns the files of runtime/ that sources with these texts need, with the files that these include, in
+// order of their names. Throws user error BR0604 if Braid's headers are not found or incomplete.
 std::vector<TextFile> runtime_sources(std::span<const std::string> texts,
                                       const std::string& runtime_dir = {});
 

@@ -209,7 +209,7 @@ class StepWriter {
     return grid;
   }
 
-  // With the variant that has its rows where the device has room for them.
+  // Launches the variant that keeps its rows where the device has room for them.
   void write_spilling_launch(const Launch& launch, const std::string& name, const std::string& arguments) {
     const std::string rows = fmt::format("{{{}, {}}}", launch.count, launch.shared);
     if (std::find(out_.spilled_rows.begin(), out_.spilled_rows.end(), rows) == out_.spilled_rows.end())

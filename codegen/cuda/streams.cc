@@ -33,8 +33,8 @@ StreamPlan plan_streams(const ir::Graph& graph, const std::vector<Unit>& units, 
     plan.waits[to].push_back(plan.records[from]);
     return true;
   };
-  // What each stream has seen of the other: units up to these are complete before anything that it runs next. The
-  // fork at the beginning of the step covers earlier work.
+  // The last unit of the other stream that each stream has seen: units up to it are complete before anything
+  // that the stream runs next. The fork at the beginning of the step covers earlier work.
   int comm_has_seen = -1, compute_has_seen = -1;
   std::vector<std::size_t> collectives;
   for (std::size_t u = 0; u < units.size(); ++u) {

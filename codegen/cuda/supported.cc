@@ -1,4 +1,4 @@
-// What this target does not support, and why.
+// Refuses what this target does not support, with the reason.
 #include "codegen/cuda/supported.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// What the CUDA target supports.
+// Checks that the CUDA target supports a schedule.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What a unit of execution touches, and which of two must come first because of it.
+// The memory that a unit of execution touches, and the order of two units that follows from it.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ std::vector<Touch> touches_of(const ir::Graph& graph, const Unit& unit, const Me
 
 enum class Conflict : std::uint8_t { none, overwrites_read, other };
 
-// The conflict of a unit with an earlier one: the strongest over all pairs of touches of the same bytes, possibly as
-// different storages with one place in the plan.
+// Returns the conflict of a unit with an earlier one: the strongest over all pairs of touches of the same
+// bytes, possibly as different storages with one place in the plan.
 Conflict conflict(const ir::Graph& graph, const std::vector<Touch>& later, const std::vector<Touch>& earlier);
 
 }  // namespace braid::codegen::cuda

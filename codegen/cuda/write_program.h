@@ -12,7 +12,8 @@ namespace braid::codegen::cuda {
 // target.
 nlohmann::ordered_json manifest(const CudaProgram& program, const ir::Schedule& schedule);
 
-// Writes all files, unpublished, into `folder`; with `standalone` also what it needs to be built without Braid.
+// Writes all files, unpublished, into `folder`; with `standalone` also the files needed to build it without
+// Braid.
 void write_cuda(const CudaProgram& program, const ir::Schedule& schedule, ProgramFolder& folder,
                 bool standalone = false);
 

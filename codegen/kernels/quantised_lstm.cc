@@ -1,4 +1,5 @@
-// The extern kernel `quantised_lstm` (runtime/host/quantised_lstm.h). It has no source for CUDA, which refuses it (BR0640).
+// The extern kernel `quantised_lstm` (runtime/host/quantised_lstm.h). It has no source for CUDA, so the CUDA
+// target refuses it (BR0640).
 #include "runtime/quantised_lstm.h"
 
 #include "codegen/kernels/source_text.h"

@@ -1,6 +1,6 @@
-// The source of an extern kernel that comes with Braid: its function lies in a header of the runtime, below
-// runtime/host and runtime/device, and the generated program calls it. The text may stand in a file several times, if
-// several programs are compiled together.
+// The source of an extern kernel that comes with Braid: its function is in a header of the runtime, below
+// runtime/host and runtime/device, and the generated program calls it. The text may occur in a file several
+// times, if several programs are compiled together.
 #pragma once
 
 #include <map>
