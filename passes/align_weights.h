@@ -5,9 +5,9 @@
 //     y = gemm x, %w                                y = gemm x, transpose(%w.rows)
 //
 // Contract
-//   1. Only constants of f32, f16 and bf16 whose bytes are known change, and only if their rows do not begin
-//      at multiples of 16 bytes or their elements are not adjacent in any direction. Rows run along the
-//      summed dimension.
+//   1. Only constants of f32, f16 and bf16 whose bytes are known change. Their rows do not begin at multiples
+//      of 16 bytes, or their elements are not adjacent in any direction. The new rows run along the summed
+//      dimension.
 //   2. Products that read the same constant in the same way share the new one.
 // Runs after all passes that make products or change the types of their operands.
 #pragma once

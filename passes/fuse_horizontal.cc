@@ -93,7 +93,7 @@ class Fuser {
     return sum;
   }
 
-  // Each with one of the few small ones before it.
+  // Fuses each small cluster with one of the few small ones before it.
   bool fuse_small() {
     constexpr std::size_t kBefore = 4;
     bool changed = false;

@@ -251,7 +251,7 @@ class Rewriter {
 
   // ---- the product
 
-  // Where the operands' dimensions are in the result.
+  // Returns, for each dimension of both operands, its index in the result.
   std::pair<Kept, Kept> kept_dimensions(OpId id) {
     const Product& product = *as_product(graph_[id].kernel);
     Kept a(product.a.sizes.size()), b(product.b.sizes.size());

@@ -223,7 +223,7 @@ class Merger {
   bool merge(Group& group, FusionGraph& clusters) {
     const OpId op = group.members[0].op;
     const int cluster = clusters.cluster_of(op);
-    // All go up to the first one.
+    // All members move up to the first one.
     const auto stays = [&](OpId other) {
       const std::optional<double> at = clusters.joint_position(cluster, clusters.cluster_of(other));
       return at && *at == clusters.position(cluster);

@@ -144,7 +144,7 @@ void NarrowOperands::finish() {
   compact(schedule_);
 }
 
-// The same elements of an attention's narrow result.
+// Returns the same elements of an attention's narrow result, if `ref` reads such a result.
 std::optional<TensorRef> NarrowOperands::narrow_result(const TensorRef& ref) const {
   const MemoryRegion where = region(graph_, ref.buffer);
   const auto found = results_.find(where.storage);

@@ -40,7 +40,7 @@ class Padder {
   }
 
  private:
-  // All of a row-major result of the program, which nothing else touches before.
+  // Whether `out` is all of a row-major result of the program that has its own memory.
   bool is_result(const TensorRef& out) const {
     const Buffer& buffer = graph_[out.buffer];
     return buffer.storage.valid() && std::count(outputs_.begin(), outputs_.end(), buffer.storage) > 0 &&

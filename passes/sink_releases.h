@@ -7,9 +7,9 @@
 // slowest one. A later release finds the slowest one finished.
 //
 // Contract
-//   1. Only releases move, and only down: to right before the first operation that depends on them
-//      (overwrites the bytes), or the next start on the same communicator (which ranks enter together in any
-//      case), or the end of the step.
+//   1. Only releases move, and only down, to right before the first of these: an operation that depends on
+//      them (overwrites the bytes), the next start on the same communicator (which ranks enter together in
+//      any case), the end of the step.
 //   2. Memory is held longer. Unless `may_grow_memory` is set, the planned bytes of arena and segment must
 //      not grow: if they would, everything stays as it was.
 //   3. Starts and waits keep their order; releases of one communicator keep theirs.

@@ -144,7 +144,8 @@ class ListScheduler {
 
   bool may_take(NodeId n) { return admission_ == nullptr || admission_->may_take(n); }
 
-  // At most `count` of the most urgent nodes of a heap that may come next; looks at a few more than that.
+  // Returns at most `count` of the most urgent nodes of a heap that may come next; looks at a few more than
+  // that.
   std::vector<NodeId> best(Ready& heap, int count) {
     const int most = count + (admission_ == nullptr ? 4 : rule_.patience);
     std::vector<NodeId> looked, found;
@@ -175,7 +176,7 @@ class ListScheduler {
       const NodeId next = admission_->next();
       if (ready_[next] != 0) return next;
     }
-    // Nothing to compute and nothing in flight: any remaining start.
+    // Nothing is left to compute and nothing is in flight: take any remaining start.
     return urgent_start(INT64_MAX);
   }
 

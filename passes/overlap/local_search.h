@@ -37,7 +37,7 @@ class LocalSearch {
   const analysis::Order& order() const { return live_.order(); }
   analysis::Time makespan() const { return makespan_; }
 
-  // All moves, over and over, until none gains anything or the budget is spent. True if the order changed.
+  // Repeats all moves until none gains anything or the budget is spent. Returns whether the order changed.
   bool improve(SearchBudget& budget);
   // Random legal moves followed by improve(), as long as the budget lasts; keeps the shortest order.
   void explore(SearchBudget& budget, std::uint64_t seed);
@@ -86,7 +86,7 @@ class LocalSearch {
   analysis::IdVector<analysis::Position, std::int64_t> blocked_;  // ps
   analysis::IdVector<int, Checkpoint> checkpoints_;               // before positions 0, stride, 2 stride, ...
   analysis::OrderTails tails_;
-  // In order, as of tails_.
+  // The starts of each channel in the order for which tails_ was computed.
   analysis::IdVector<analysis::ChannelId, std::vector<std::pair<analysis::Position, analysis::CollectiveId>>>
       starts_;
   analysis::IdVector<analysis::NodeId, int> mark_;

@@ -99,7 +99,8 @@ class OrderSearch {
     slot = {order, memory_.planned_bytes(order)};
     return slot.bytes;
   }
-  // Not worth more rules: as short as can be, or, in large graphs, as good as.
+  // Whether more rules are not worthwhile: the order reaches the lower bound or, in large graphs, exceeds it
+  // by at most 0.02 %.
   bool enough(Time makespan) const {
     return makespan.ps - options_.bound.ps <= (p_.size() > kLarge ? makespan.ps / 5000 : 0);
   }
@@ -208,7 +209,7 @@ class OrderSearch {
       offer(reference);
       if (!found_.keeps_cap) return;
     }
-    // As the shortest order has it, as far as memory allows.
+    // Priorities that reproduce the shortest order, as far as memory allows.
     NodeTails as_free(p_.nodes());
     for (const Position k : free.ids()) as_free[free[k]] = free.end_id() - k;
     // Live bytes stand for planned bytes; how many of them just fit is found by bisection, for the rules that
@@ -269,7 +270,8 @@ class OrderSearch {
     }
   }
 
-  // From the order found. By how many planned bytes its result was too large; 0: it was kept, or is no
+  // Searches from the order found. Returns by how many planned bytes its result exceeds the cap; 0 if the
+  // result was kept or is no shorter.
   // shorter.
   std::int64_t local_search(std::int64_t limit) {
     if (enough(found_.makespan)) return 0;

@@ -78,7 +78,7 @@ std::vector<Bucket> buckets_of(const ir::Schedule& schedule, const Problem& p, c
   return out;
 }
 
-// Without those that would close a cycle, where the order of collectives is fixed.
+// Drops buckets that would close a cycle in a program whose order of collectives is fixed.
 std::vector<Bucket> without_cycles(const ir::Schedule& schedule, const Problem& p, const CostModel& costs,
                                    std::vector<Bucket> buckets) {
   std::vector<CollectiveCost> prices;
