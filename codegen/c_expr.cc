@@ -70,7 +70,7 @@ std::int64_t largest(Expr e, ir::Extents extents) {
   return std::max(std::abs(b.min), std::abs(b.max));
 }
 
-// The same of all intermediate results; kUnbounded saturates.
+// Returns an upper bound of the magnitudes of all intermediate results; kUnbounded saturates.
 std::int64_t magnitude(Expr e, ir::Extents extents) {
   switch (e.kind()) {
     case ExprKind::constant:

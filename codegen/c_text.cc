@@ -127,7 +127,7 @@ std::string wrapped(std::string_view statement, std::size_t indent) {
     const std::size_t room = margin < kColumns ? kColumns - margin : 0;
     const std::vector<std::size_t> places = breaks(statement, room);
     if (places.empty()) return out + std::string(margin, ' ') + std::string(statement) + "\n";
-    // At the lowest depth that leaves a line at least a quarter full.
+    // Breaks at the lowest depth that leaves a line at least a quarter full.
     const auto full_enough =
         std::find_if(places.begin(), places.end(), [&](std::size_t k) { return 4 * k >= room; });
     const std::size_t cut =

@@ -36,7 +36,7 @@ std::string numbering() {
   return fmt::format("{}.{}", boot, facts.st_ino);
 }
 
-// Where temporary folders are made; *why says why $TMPDIR is of no use.
+// Returns the folder for temporary folders; *why says why $TMPDIR cannot be used.
 fs::path parent_folder(std::string* why) {
   const std::string given = environment("TMPDIR", "/tmp");
   std::error_code error;
@@ -83,7 +83,7 @@ void remove_abandoned_folders() {
   const fs::path parent = parent_folder(&why);
   std::error_code error;
   struct stat folder {};
-  // Where others may rename our folders, one of that name need not be a temporary one.
+  // If others may rename our folders, a folder of that name need not be a temporary one.
   if (!why.empty() || ::stat(parent.c_str(), &folder) != 0 ||
       ((folder.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (folder.st_mode & S_ISVTX) == 0))
     return;

@@ -64,7 +64,8 @@ class Contents {
       parts_[static_cast<std::uint64_t>(place.offset)] = bytes.first(static_cast<std::size_t>(place.bytes));
     }
   }
-  // At most kPiece bytes of the file: where they are, if they stand together, else in `buffer`.
+  // Returns `count` bytes of the file, at most kPiece: in place if they are contiguous in memory, else in
+  // `buffer`.
   const std::byte* read(std::uint64_t begin, std::uint64_t count, std::byte* buffer) const {
     auto part = parts_.upper_bound(begin);
     if (part != parts_.begin() && std::prev(part)->first + std::prev(part)->second.size() > begin) --part;

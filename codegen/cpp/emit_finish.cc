@@ -114,7 +114,7 @@ class FinishText {
     for (const std::string& line : lines) w.line(line);
     w.close();
   }
-  // For all elements of a block of whole rows.
+  // Writes a loop over all elements of a block of whole rows.
   void for_block(Writer& w, const std::string& line) const {
     w.line("#pragma omp simd");
     w.line(fmt::format("for (int64_t e = 0; e < (last - first) * {}; ++e) {}", *whole_, line));

@@ -48,7 +48,7 @@ TensorRef columns(const TensorRef& matrix, Expr from, Expr count) {
 }  // namespace
 
 std::string ProgramEmitter::activation_functor(const LoopBody& body) {
-  // Those that the runtime has functors for.
+  // The runtime has functors for these.
   if (body.instrs.size() == 2 && body.instrs[0].code == OpCode::acc && body.result.index == 1) {
     if (body.instrs[1].code == OpCode::sigmoid) return "Sigmoid";
     if (body.instrs[1].code == OpCode::tanh) return "Tanh";

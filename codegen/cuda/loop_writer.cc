@@ -355,7 +355,8 @@ class LoopWriter {
     for (std::size_t k = 0; k < body.instrs.size(); ++k) member_.define(m, k);
     k_.line(fmt::format("value{} = {};", m, member_.result(m, graph_[member.out].dtype)));
     if (member.local) return;
-    // All threads read what the first one writes where the plan puts the result in place of an operand.
+    // If the plan puts the result in the place of an operand, all threads must read before the first one
+    // writes.
     const auto reads = [&](std::size_t k) {
       return body.instrs[k].code == OpCode::load && member.values[k].writer < 0;
     };

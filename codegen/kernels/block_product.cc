@@ -63,7 +63,7 @@ void interpret(ir::ExternCall& call) {
   const std::int64_t m = call.reads[0].sizes[0], k = call.reads[0].sizes[1], n = call.writes[0].sizes[1];
   const std::int64_t blocks = (k + block - 1) / block, per_row = blocks * block * bits / 8;
   const auto at = [](const auto& of, std::int64_t i) { return of[static_cast<std::size_t>(i)]; };
-  // Not contracted, whatever the compiler does with a * b + c.
+  // The volatile product keeps the compiler from contracting a * b + c.
   const auto times = [](float a, float b) {
     const volatile float product = a * b;
     return static_cast<float>(product);
