@@ -1,8 +1,8 @@
 // Costs of conversions between the states of a space. Conversions that take the same steps are computed once.
 //
-//   S(0), S(1)  ->  R, S(0)   of [8, 2048, 4096]   the same steps of the same bytes: which dimensions are split
-//   S(1), S(2)  ->  R, S(1)                        matters only where one cannot be cut along all axes, or is
-//                                                  split in blocks
+//   S(0), S(1)  ->  R, S(0)   of [8, 2048, 4096]  the same steps of the same bytes: the split dimensions
+//   S(1), S(2)  ->  R, S(1)                       matter only where one cannot be cut along all axes, or is
+//                                                 split in blocks
 #pragma once
 
 #include <array>

@@ -57,7 +57,8 @@ struct Letter {
   std::int64_t more_ranks_than = 0;
 };
 
-// Pending inputs that pass through: all of `inputs` are pending, the others replicated, and so the outputs are pending.
+// Pending inputs that pass through: all of `inputs` are pending, the others replicated, and so the outputs
+// are pending.
 struct Linear {
   std::vector<int> inputs;
   std::vector<ir::ReduceKind> kinds;

@@ -10,20 +10,21 @@ namespace braid::split {
 
 class KeptLines {
  public:
-  // UserError BR0482 with line and tensor: an unknown value or reader, a state that no combination of its node has. `graph` and
-  // `space` must outlive this.
+  // Throws UserError BR0482 with line and tensor for an unknown value or reader, or a state that no
+  // combination of its node has. `graph` and `space` must outlive this.
   KeptLines(const Graph& graph, const SplitSpace& space, const MeshPlan& plan, std::string file);
 
   // Forbids all choices that contradict a line. `problem` is one of the space.
   void restrict(Problem& problem) const;
-  // UserError BR0482 if no plan keeps all lines: the first line that contradicts those before it.
+  // Throws UserError BR0482 if no plan keeps all lines; it names the first line that contradicts those before
+  // it.
   void require_possible(const Problem& problem, const SolveOptions& options = {}) const;
 
  private:
   struct Line {
     int number = 0;
     std::string text;            // "'h' = S(1)"
-    int variable = -1;           // -1: it says what is so in every plan
+    int variable = -1;           // -1: the line holds in every plan
     std::vector<char> possible;  // per choice
   };
   void forbid(Problem& problem, const Line& line) const;

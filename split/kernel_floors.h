@@ -1,4 +1,5 @@
-// The fastest kernels that the nodes of a graph can become, whatever merging and fusion do: the loads of a bound (bounds.h).
+// Lower bounds on the kernels that the nodes of a graph become, whatever merging and fusion do: the loads of
+// bounds.h.
 #pragma once
 
 #include <initializer_list>
@@ -10,20 +11,21 @@
 
 namespace braid::split {
 
-// A product that is a kernel of its own in every program: one with a matrix of weights. What multiplies two computed tensors
-// may become a half of an attention kernel.
+// Whether it is a product that is a kernel of its own in every program: one with a matrix of weights. A
+// product of two computed tensors may become a half of an attention kernel.
 bool is_own_kernel(const Graph& graph, const GraphNode& node);
 // Whether it multiplies two tensors that are computed.
 bool multiplies_computed(const Graph& graph, const GraphNode& node);
-// Whether each of so many parts has several elements to reduce.
+// Whether each of `parts` parts has several elements to reduce.
 bool reduces(const Graph& graph, const GraphNode& node, const SplitCosts& sizes, int parts);
-// Whether the program may leave out some of the work: of what nobody reads but for its sizes, and of tensors without elements.
+// Whether the program may leave out some of the work: nodes whose results are read only for their sizes or
+// not at all, and tensors without elements.
 bool may_leave_out(const Graph& graph);
-// The time that so many bytes take in the fastest kernel of these classes.
+// Returns the time that so many bytes take in the fastest kernel of these classes.
 double bytes_us(const analysis::Machine& machine, double bytes,
                 std::initializer_list<analysis::KernelClass> classes);
 
-// Into how many parts a node's work, its second input and its first output are cut.
+// The number of parts into which a node's work, its second input and its first output are cut.
 struct KernelParts {
   int work = 1, input = 1, output = 1;
   friend auto operator<=>(const KernelParts&, const KernelParts&) = default;
@@ -35,7 +37,7 @@ class KernelFloors {
   KernelFloors(const analysis::CostModel& costs, const Graph& graph, const SplitCosts& sizes,
                BoundOptions options);
 
-  // Of a node on its own.
+  // Returns the bound of a node on its own.
   Cost operator()(const GraphNode& node, const KernelParts& parts) const;
 
  private:

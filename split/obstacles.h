@@ -1,5 +1,5 @@
-// What keeps a model from being split over a number of ranks: heads of attention that the number does not divide, or weights
-// without a dimension that it divides. Found by structure and sizes, not by names.
+// The reasons why a model cannot be split over a number of ranks: heads of attention that the number does not
+// divide, or weights without a dimension that it divides. Found by structure and sizes, not by names.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ class Obstacles {
   struct Size {
     std::int64_t size = 0, more_ranks_than = 0;  // as of a letter (rules.h)
   };
-  // Sizes of which a number of ranks must divide one.
+  // Sizes one of which a number of ranks must divide.
   struct Need {
     std::string name;    // of the node, as plans know it
     std::string what;    // "12 heads"
@@ -33,11 +33,11 @@ class Obstacles {
   static bool met(const Need& need, int ranks);
 
   std::vector<Need> heads_;  // each must be met
-  std::vector<Need>
-      products_;  // one must be met; of models without weights, every node that a rule can split
+  // One must be met; in models without weights, every node that a rule can split.
+  std::vector<Need> products_;
 };
 
-// UserError BR0487 if the model cannot be split over so many ranks, with the numbers that would do.
+// Throws UserError BR0487 if the model cannot be split over that many ranks, with the numbers that can.
 void require_divisible(const Graph& graph, int ranks);
 
 }  // namespace braid::split

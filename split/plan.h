@@ -1,4 +1,5 @@
-// A plan: the state of every tensor of a plain model on the ranks of a mesh axis, as text that can be printed, edited and read again.
+// A plan: the state of every tensor of a plain model on the ranks of a mesh axis, as text to be printed,
+// edited and read again.
 //
 //   plan 1
 //   ranks 2
@@ -9,8 +10,8 @@
 //   "x" -> "y"[1] = R                     # input 1 of that node only
 //   "logits" -> output = R                # as the program returns it
 //
-// What no line says: a value is R, a node takes a value as it is produced and a constant as R, the program takes and returns R.
-// A node is named by its first output that has a name. "#" begins a comment.
+// Defaults: a value is R, a node takes a value as it is produced and a constant as R, the program takes and
+// returns R. A node is named by its first output that has a name. "#" begins a comment.
 //
 // On a mesh of several axes (mesh.h) a line says the state on each; axes that it leaves out are R:
 //
@@ -32,7 +33,8 @@
 namespace braid::split {
 
 struct Plan {
-  // Which reader of a value: a node by its first output, and one of its inputs or, with -1, all; "" is the graph output.
+  // A reader of a value: a node by its first output, and one of its inputs or, with -1, all; "" is the graph
+  // output.
   struct Reader {
     std::string node;
     int input = -1;
@@ -41,12 +43,12 @@ struct Plan {
   int ranks = 1;
   std::map<std::string, Spec> values;
   std::map<std::pair<std::string, Reader>, Spec> readers;
-  // Where the lines are in the text that was parsed, for messages; no part of the plan.
+  // The numbers of the lines in the text that was parsed, for messages; no part of the plan.
   std::map<std::string, int> value_lines;
   std::map<std::pair<std::string, Reader>, int> reader_lines;
 
   Spec of_value(const std::string& name) const;
-  // As it is taken by input `input` of a node; `otherwise` if no line says it.
+  // Returns the state in which input `input` of a node takes the value; `otherwise` if no line says it.
   Spec of_reader(const std::string& value, const std::string& node, int input, const Spec& otherwise) const;
   friend bool operator==(const Plan& a, const Plan& b) {
     return a.ranks == b.ranks && a.values == b.values && a.readers == b.readers;
@@ -60,7 +62,7 @@ struct MeshPlan {
 
   MeshPlan() = default;
   MeshPlan(Plan plan) : mesh(Mesh::line(plan.ranks)) { axes.push_back(std::move(plan)); }
-  // Nothing is split.
+  // A plan that splits nothing.
   explicit MeshPlan(Mesh of);
 
   int ranks() const { return mesh.ranks(); }
@@ -70,24 +72,24 @@ struct MeshPlan {
 
 std::string to_string(const MeshPlan& plan);
 std::string to_string(const Plan& plan);
-// UserError kPlanSyntax with the line; kSplitRequest. `file` is for messages.
+// Throws UserError kPlanSyntax with the line, and kSplitRequest. `file` is for messages.
 MeshPlan parse_mesh_plan(const std::string& text, const std::string& file);
-// Of one axis without a name.
+// The same for one axis without a name.
 Plan parse_plan(const std::string& text, const std::string& file);
 
-// The tensors and nodes of which the plan speaks.
+// The tensors and nodes that the plan names.
 std::set<std::string> names_in(const MeshPlan& plan);
 
-// The line that says it, for messages; 0: none.
+// Returns the number of the line, for messages; 0: none.
 int line_of(const Plan& plan, const std::string& value);
 int line_of(const Plan& plan, const std::string& value, const std::string& node, int input);
-// UserError kPlanMismatch about a line of a plan; 0: about all of it.
+// Throws UserError kPlanMismatch about a line of a plan; 0: about all of it.
 [[noreturn]] void refuse_line(const std::string& file, int line, const std::string& what,
                               const std::string& hint = "");
-// UserError kPlanMismatch for lines about values and readers that the model does not have.
+// Throws UserError kPlanMismatch for lines about values and readers that the model does not have.
 void check_names(const Graph& graph, const Plan& plan, const std::string& file);
 
-// The name by which plans know a node.
+// Returns the name by which plans know a node.
 const std::string& plan_name(const Graph& graph, const GraphNode& node);
 
 }  // namespace braid::split

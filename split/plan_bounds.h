@@ -1,4 +1,4 @@
-// What no plan can be faster than (bounds.h), and when it is known well enough.
+// Lower bounds on the time of all plans (bounds.h), and a test whether they are tight enough.
 #pragma once
 
 #include <optional>
@@ -12,12 +12,13 @@ struct PlanBounds {
   int solves = 0;
 };
 
-// Bounds that are known of other plans, and need not be closer than to be enough; absent: as close as possible.
+// Bounds of other plans that are known. A new bound need not be tighter than needed for is_enough; absent: as
+// tight as possible.
 struct KnownBounds {
   std::optional<analysis::Time> loads, order;
 
-  // Whether a bound is no less than one that is known, up to a thousandth, so that the least of both would hardly be more if it were
-  // closer.
+  // Whether a bound is at least the known one, up to a thousandth. A tighter one would hardly raise the
+  // smaller of the two.
   static bool is_enough(analysis::Time bound, std::optional<analysis::Time> known) {
     return known && bound.ps >= known->ps - known->ps / 1000;
   }

@@ -1,4 +1,4 @@
-// What a search for candidates (candidates.h) looks through.
+// The space that a search for candidates (candidates.h) explores.
 #pragma once
 
 #include <cstddef>
@@ -21,31 +21,36 @@ using Restrict = std::function<void(Problem&)>;
 
 // All plans on a mesh, and what options allow of them.
 struct PlanSpace {
-  // `graph` must outlive this. UserErrors: BR0482 for annotations that contradict.
+  // `graph` must outlive this. Throws UserError BR0482 for annotations that contradict.
   PlanSpace(const Graph& graph, const Mesh& mesh, const std::shared_ptr<const analysis::CostModel>& costs,
             const SearchOptions& options);
   PlanSpace(const PlanSpace&) = delete;
 
-  // Unless the space is large, on one axis, under limits, or if it is `wanted`. UserErrors: BR0482 for lines that are kept.
+  // Makes `problem` if the space is not large and one of these holds: the mesh has one axis, a limit of
+  // memory could bind, lines are kept, there are several price points, or `wanted`. Makes kept, rows and
+  // restrict, too. Throws UserErrors: BR0482 for lines that are kept; kSplitRequest for these in a large
+  // space.
   void make_problem(const SearchOptions& options, bool wanted);
   // The problem without limits of memory.
   Problem allowed() const;
-  // The choice of all variables of the restricted problem in which those of the space have this one; empty if that is not allowed.
+  // Completes a choice of the space's variables to one of the restricted problem; empty if that is not
+  // allowed.
   std::vector<int> completed(const std::vector<int>& choice) const;
 
   const Graph& graph;
   FixedLines fixed;
   SplitSpace space;
   PricePoints points;
-  std::optional<Problem> problem;  // without what restricts it
+  std::optional<Problem> problem;  // without restrictions
   std::optional<KeptLines> kept;
-  std::vector<MemoryRows> rows;  // by point, if a limit of memory could bind; of a large space of one
+  std::vector<MemoryRows> rows;  // by point, if a limit of memory could bind
   Restrict restrict;             // null: nothing
 };
 
-// Of all tensors.
+// The sizes of all tensors.
 std::vector<ir::Expr> sizes_of_all(const Graph& graph);
-// At once. Each has tables of its own, so that more would take too much memory where there are many processors.
+// The most searches at once. Each has tables of its own, so more would take too much memory on many
+// processors.
 std::size_t most_searches();
 
 }  // namespace braid::split

@@ -5,8 +5,9 @@
 
 namespace braid::split {
 
-// A loop that makes one element from several of a product's result and otherwise reads nothing that is multiplied, so that neither
-// this product nor another one can do it: by the names of the nodes that it and the product were made of.
+// A loop that makes one element from several elements of a product's result and otherwise reads nothing that
+// is multiplied, so neither this product nor another one can do it. Named by the nodes that it and the
+// product were made of.
 struct ProductJoin {
   std::string product;
   std::vector<std::string> nodes;

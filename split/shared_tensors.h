@@ -1,5 +1,6 @@
-// What several programs of one network have in common, such as one for prompts and one for the steps after them: weights, and caches that go
-// from one to the other. Each has one layout, whatever becomes of the activations.
+// Tensors that several programs of one network share, such as one program for prompts and one for the steps
+// after them: weights, and caches that go from one to the other. Each has one layout, whatever the layout of
+// the activations.
 //
 //   prefill   x ─ q ─ attention ─ o ─ y ─ present
 //                 │               │         │
@@ -17,8 +18,9 @@ namespace braid::split {
 
 struct Graph;
 
-// Readers that must take a constant in one state: a weight, or what is computed from weights while compiling in the same way. Where
-// operators of different kinds read it, those of each kind do, in all programs alike; if they do not, all readers are held to one state.
+// Readers that must take a constant in one state: a weight, or a value that is computed from weights while
+// compiling in the same way. If operators of several kinds read it and all its programs have each kind, the
+// readers of each kind have a state of their own. Otherwise all readers have one state.
 struct SharedWeight {
   struct Reader {
     int program = -1, node = -1, input = 0;
@@ -35,14 +37,15 @@ struct SharedCache {
 struct SharedTensors {
   std::vector<SharedWeight> weights;
   std::vector<SharedCache> caches;
-  int count = 0;           // weights of one name
-  std::int64_t bytes = 0;  // of these
+  int count = 0;           // the number of weights with a common name
+  std::int64_t bytes = 0;  // the bytes of these
 };
 
-// Weights are initialisers of one name, element type, shape and bytes. An output is paired with a cache of another program (caches.h) if
-// it has the name of the cache's input or output there, and its element type and rank. UserError BR0494 for initialisers of one name that
-// differ otherwise: of integers of more than 8 bits, booleans and single elements each program may have its own; and if there are no
-// weights of one name. `files` are for messages.
+// Finds shared weights and caches. Weights are initialisers of one name, element type, shape and bytes. An
+// output is paired with a cache of another program (caches.h) if it has the name of the cache's input or
+// output there, and its element type and rank. Throws UserError BR0494 if there are no weights of one name,
+// or if initialisers of one name differ otherwise. Integers of more than 8 bits, booleans and single elements
+// may differ. `files` are for messages.
 SharedTensors shared_tensors(std::span<const Graph* const> graphs, std::span<const std::string> files);
 
 }  // namespace braid::split

@@ -1,14 +1,17 @@
-// The state of one tensor on one mesh axis of N ranks: what each rank holds of it.
+// The state of one tensor on one mesh axis of N ranks: the part that each rank holds.
 //
-//   R               every rank has the whole tensor
-//   S(d)            dimension d is cut into N equal parts, rank r has part r. Where N does not divide the size, parts have
-//                   ceil(size / N) elements, and the last one ends with elements of no meaning (padding)
-//   S(d:a+b+c)      blocked: dimension d is a sequence of blocks of sizes a, b, c; each is cut into N equal parts, and rank r has
-//                   part r of each, one after another. So a fused projection of query, key and value is cut by heads
-//   P(sum)          every rank has a tensor of the whole size, and the tensor is their sum; also P(max), P(min), P(prod)
+//   R           every rank has the whole tensor
+//   S(d)        dimension d is cut into N equal parts, rank r has part r. If N does not divide the size,
+//               parts have ceil(size / N) elements, and the last one ends with elements of no meaning (padding)
+//   S(d:a+b+c)  blocked: dimension d is a sequence of blocks of sizes a, b, c; each is cut into N equal
+//               parts, and rank r has part r of each, one after another. So a fused projection of query, key
+//               and value is cut by heads
+//   P(sum)      every rank has a tensor of the whole size, and the tensor is their sum; also P(max), P(min),
+//               P(prod)
 //
-// The states, and that a rule lists legal combinations of them, are those of GSPMD (Xu et al., 2021) and of PyTorch's DTensor
-// (Replicate, Shard, Partial). A blocked split is an even split after a permutation of the dimension.
+// The states are those of GSPMD (Xu et al., 2021) and of PyTorch's DTensor (Replicate, Shard, Partial), and
+// so is the method that a rule lists legal combinations of them. A blocked split is an even split after a
+// permutation of the dimension.
 #pragma once
 
 #include <cstdint>
@@ -45,15 +48,16 @@ struct Spec {
 
 // "R", "S(2)", "S(2:768+768+768)", "P(sum)".
 std::string to_string(const Spec& spec);
-// nullopt if the text is none of these.
+// Returns nullopt if the text is none of these.
 std::optional<Spec> parse_spec(std::string_view text);
 
-// The size of a part.
+// Returns the size of a part.
 std::int64_t part_of(std::int64_t size, int ranks);
 // Whether a dimension can be cut into padded parts none of which is empty.
 bool can_pad(std::int64_t size, int ranks);
-// For each position of the dimension, in the order in which the ranks' parts follow each other: its index in the whole
-// dimension, and of padding that of the last element. Requires blocks that N divides and that add up to `size`, or one block.
+// Returns for each position of the dimension, in the order in which the ranks' parts follow each other, its
+// index in the whole dimension; for padding, that of the last element. Requires blocks that N divides and
+// that add up to `size`, or one block.
 std::vector<std::int64_t> order_of(const Blocks& blocks, std::int64_t size, int ranks);
 
 }  // namespace braid::split

@@ -1,9 +1,11 @@
-// Plans of several programs with the same weights (shared_tensors.h), chosen together: the weighted sum of their steps is the least that one
-// layout of the weights, and of the caches that go from one to another, allows. The states of everything else are each program's own.
+// Plans of several programs with the same weights (shared_tensors.h), chosen together: one layout of the
+// weights, and of the caches that go from one program to another, that makes the weighted sum of their steps
+// least. The states of everything else are each program's own.
 //
-// It is one problem of the solver: those of all programs beside each other, and a variable per shared weight that ties its readers to one
-// state. Where it is too wide to be solved exactly, the weights' layout of each program's own best plan is tried for all as well, and the
-// bound is no less than the sum of what each takes alone.
+// They are one problem of the solver: those of all programs side by side, and a variable per shared weight
+// that ties its readers to one state. If it is too wide to be solved exactly, the layout of the weights in
+// each program's own best plan is tried for all programs, and the bound is at least the sum of the bounds of
+// each program alone.
 #pragma once
 
 #include <memory>
@@ -18,13 +20,14 @@ namespace braid::split {
 struct PlannedProgram {
   const Graph* graph = nullptr;
   std::shared_ptr<const analysis::CostModel> costs;
-  SearchOptions
-      options;  // `steps` is its weight, and that of each of `points`; annotations and explanations count for nothing
+  // `steps` is its weight, as is that of each of `points`. Annotations and explanations are ignored.
+  SearchOptions options;
 };
 
-// Plans of the first program; FoundPlan::with are those of the others. The same programs in another order have the same plans. None on
-// meshes with too many choices for a search of all axes at once, or if the limits of memory leave none. UserErrors of find_plans.
-// `effort`: for the problem of all programs.
+// Returns plans of the first program; FoundPlan::with has those of the others. The order of programs does not
+// change the plans. Returns none on meshes with too many choices for a search of all axes at once, or if the
+// limits of memory leave none. Throws the UserErrors of find_plans. `effort` is for the problem of all
+// programs.
 FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const SharedTensors& shared,
                                const Mesh& mesh, const solver::SolveOptions& effort = {});
 

@@ -1,4 +1,4 @@
-// What kind of work an operator is, and what follows from it for its costs, before anything is lowered.
+// The kind of work that an operator does, and its effect on costs, before anything is lowered.
 #pragma once
 
 #include <cstdint>
@@ -40,33 +40,35 @@ constexpr bool is_fused(WorkKind kind) { return kind >= WorkKind::reorder && kin
 constexpr bool is_moved(WorkKind kind) { return kind >= WorkKind::reorder && kind <= WorkKind::gather; }
 constexpr bool multiplies(WorkKind kind) { return kind >= WorkKind::product && kind <= WorkKind::attention; }
 
-// The class of kernels that does it.
+// The class of kernels that does the work.
 ir::KernelClass class_of(WorkKind kind);
 
-// Which elements of the first input a node must fold in a loop, whatever is fused with it: what bounds count as a launch.
+// The elements of the first input that a node must fold in a loop, whatever is fused with it. Bounds count
+// such a loop as a launch.
 enum class Folded : std::uint8_t {
   unknown,  // perhaps none: a softmax may be a part of an attention kernel
   rows,     // its last dimension
-  rest,     // what the result does not have
+  rest,     // the dimensions that the result lacks
 };
 
 // Facts of an operator that do not depend on sizes.
 struct WorkFacts {
   WorkKind kind;
-  // The inputs that flops follow; -1: none. Products and convolutions: the two that are multiplied; attention: query and key; others: the
-  // input whose elements are counted.
+  // The inputs that flops follow; -1: none. Products and convolutions: the two that are multiplied;
+  // attention: query and key; others: the input whose elements are counted.
   int a = -1, b = -1;
   int weights = -1;       // of attention: the input that projects the first one to queries, keys and values
-  int passes = 1;         // over the input a, where several kernels read it
+  int passes = 1;         // over the input a, if several kernels read it
   bool looks_up = false;  // reads no more elements of any input than it computes, or than input a has
   Folded folded = Folded::unknown;
-  // Every program has a kernel of exactly these flops for it where its second factor is a matrix of weights: what bounds count.
+  // Whether every program has a kernel of exactly these flops for it if its second factor is a matrix of
+  // weights. Bounds count these.
   bool exact = false;
-  // Of a recurrence: the dimension of input 0 that counts its steps, at each of which input 2 is read.
+  // The dimension of input 0 that counts the steps of a recurrence, at each of which input 2 is read.
   int steps = -1;
 };
 
-// An operand of a node at the sizes that count.
+// An operand of a node, at the sizes that count.
 struct Operand {
   bool present = false;
   std::vector<double> sizes = {};
