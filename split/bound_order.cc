@@ -230,7 +230,7 @@ BoundSearch::Row BoundSearch::longest(const Plan& plan) const {
       }
     }
     all.insert(all.end(), inside.begin(), inside.end());
-    // A reduction is in a kernel of its own, beside those of products before and after it.
+    // A reduction is in a kernel of its own, in addition to those of products before and after it.
     const bool ends = next < 0 || product_[at(next)] != 0 || !inside.empty();
     if (ends && open) {
       row.constant += launch_;

@@ -66,7 +66,7 @@ const GraphNode* product_of_scores(const Graph& graph, const GraphNode& weighted
       found = &node;
     } else if (node.work.kind == WorkKind::softmax || node.work.kind == WorkKind::view ||
                node.work.kind == WorkKind::pointwise) {
-      // Scales, masks and casts stand between; one product behind all of them is the one.
+      // Scales, masks and casts may stand in between; a single product before all of them is the one.
       open.insert(open.end(), node.inputs.begin(), node.inputs.end());
     }
   }

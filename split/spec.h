@@ -2,7 +2,8 @@
 //
 //   R           every rank has the whole tensor
 //   S(d)        dimension d is cut into N equal parts, rank r has part r. If N does not divide the size,
-//               parts have ceil(size / N) elements, and the last one ends with elements of no meaning (padding)
+//               parts have ceil(size / N) elements, and the last one ends with elements of no meaning
+//               (padding)
 //   S(d:a+b+c)  blocked: dimension d is a sequence of blocks of sizes a, b, c; each is cut into N equal
 //               parts, and rank r has part r of each, one after another. So a fused projection of query, key
 //               and value is cut by heads

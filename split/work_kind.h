@@ -19,7 +19,7 @@ enum class WorkKind : std::uint8_t {
   reorder,    // each element of the input, elsewhere
   repeat,     // each element of the input, perhaps several times
   join,       // the elements of all inputs
-  select,     // some elements of the input, perhaps with constants beside them
+  select,     // some elements of the input, perhaps together with constants
   gather,     // elements at positions that are computed or read
   pointwise,  // each element from those at its place
   // Kernels of their own.
