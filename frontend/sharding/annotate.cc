@@ -140,7 +140,7 @@ class Writer {
     }
     for (const int v : node.outputs) {
       if (v < 0 || graph_.values[at(v)].readers.empty() || graph_.values[at(v)].pinned) continue;
-      // What is missing is what the rule gives, reduced at once.
+      // An output without a statement has the state that the rule gives, reduced at once.
       if (const MeshSpec spec = produced(v); !is_pending(spec)) state(own, proto, graph_.values[at(v)], spec);
     }
   }
@@ -188,7 +188,7 @@ class Writer {
     }
   }
 
-  // What is stated must leave one combination of the rule, the plan's.
+  // The statements must leave exactly one combination of the rule: the plan's.
   void check_unique(const SplitSpace& space, int variable, const onnx::NodeProto& proto) const {
     const GraphNode& node = graph_.nodes[at(space.node_of(variable))];
     bool known = false;

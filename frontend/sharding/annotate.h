@@ -1,4 +1,4 @@
-// A plan as ONNX's annotations for several devices, which annotations.h reads.
+// Writes a plan as ONNX's annotations for several devices, which annotations.h reads.
 #pragma once
 
 #include "frontend/load.h"
@@ -8,9 +8,10 @@
 
 namespace braid::frontend::sharding {
 
-// Writes a complete plan as annotations of the configuration "braid" into the plain model of the graph, every input and output stated. Names of
-// devices say their places on a mesh with names. UserError kAnnotationForm names the tensor whose state they cannot express:
-// pending where it is read, padded, in unequal blocks, split as the program takes or returns it.
+// Writes a complete plan as annotations of the configuration "braid" into the plain model of the graph. Every
+// input and output is stated. On a mesh with names, names of devices say their places. Throws UserError
+// kAnnotationForm, with the tensor, for states that annotations cannot express: pending where it is read,
+// padded, in unequal blocks, or split as the program takes or returns it.
 void annotate(Model& model, const Graph& graph, const MeshPlan& plan);
 
 }  // namespace braid::frontend::sharding

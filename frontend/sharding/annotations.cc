@@ -242,7 +242,8 @@ class Reading {
     fallback_[at(v)] = stated;
   }
 
-  // What the rule gives, if that is one state; a pending one is reduced at once.
+  // Leaves the output in the state that the rule gives, if there is only one; a pending one is reduced at
+  // once.
   void leave_unstated(int n, std::size_t k, const std::vector<int>& all) {
     const int v = graph_.nodes[at(n)].outputs[k];
     const MeshSpec& first = produced(n, all.front(), k);
@@ -251,8 +252,8 @@ class Reading {
     if (is_pending(first)) fallback_[at(v)] = delivered_[at(v)];
   }
 
-  // A node that states nothing takes values as they are left where a conversion stands between that and what is computed: as
-  // stated if its rule can, else whole.
+  // If a conversion stands between the computed and the stated state of a value, a node that states nothing
+  // takes the value as stated if its rule can, else whole.
   void follow(int n) {
     const GraphNode& node = graph_.nodes[at(n)];
     States inputs(node.inputs.size());

@@ -1,15 +1,16 @@
-// ONNX's annotations for several devices, from IR version 11 on (ModelProto.configuration, NodeProto.device_configurations), as lines of
-// a plan that must hold. docs/sharding.md says what each field means here; annotate.h writes them.
+// Reads ONNX's annotations for several devices, from IR version 11 on (ModelProto.configuration,
+// NodeProto.device_configurations), as lines of a plan that must hold. docs/sharding.md says what each field
+// means here; annotate.h writes them.
 //
-// What a node states of an input or an output is obeyed:
+// Statements of a node about its inputs and outputs are obeyed:
 //
-//   an input is stated      the node takes it so
-//   an output is stated     the node computes it so if its rule can, and whoever reads it without a statement takes it so
-//   an input is missing     as its producer states it, or what the producer's rule gives; whole if the program is given it; a
-//                           constant has any state
-//   an output is missing    what the rule gives; a pending sum is reduced at once
+//   an input is stated     the node takes it so
+//   an output is stated    the node computes it so if its rule can; readers without a statement take it so
+//   an input is missing    as its producer states it, or as the producer's rule gives it; whole if the
+//                          program is given it; a constant has any state
+//   an output is missing   as the rule gives it; a pending sum is reduced at once
 //
-// Nodes that state nothing are solved by the search, also where it must choose between several results of a rule.
+// The search chooses for nodes that state nothing, and between several results of a rule.
 #pragma once
 
 #include "frontend/sharding/configuration.h"
@@ -20,9 +21,9 @@
 
 namespace braid::frontend::sharding {
 
-// The lines that the annotations of the graph's nodes fix on a mesh of the configuration's devices. UserErrors: kAnnotation for what is
-// malformed, does not fit its tensor, or contradicts itself or the rules, with tensor, axis and devices; kAnnotationForm for what
-// no program on that mesh can do.
+// Returns the lines that the annotations of the graph's nodes fix on a mesh of the configuration's devices.
+// Throws UserErrors: kAnnotation if one is malformed, does not fit its tensor, or contradicts itself or the
+// rules, with tensor, axis and devices; kAnnotationForm for states that no program on that mesh can have.
 FixedLines annotated_lines(const Graph& graph, const DeviceConfiguration& configuration, const Mesh& mesh);
 
 }  // namespace braid::frontend::sharding

@@ -181,7 +181,7 @@ class Application {
       else
         local(v, plan_.outputs[k]);
     }
-    // What bodies of control flow read by name.
+    // The values that bodies of control flow read by name.
     for (std::size_t v = 0; v < graph_.values.size(); ++v) {
       if (graph_.values[v].pinned) own_initializer(static_cast<int>(v));
     }
@@ -314,7 +314,7 @@ class Application {
     }
   }
 
-  // Of an axis before this one.
+  // Whether it is a collective of an axis before this one.
   static bool is_collective(const GraphNode& node) { return node.domain == kBraidDomain && node.has_letters; }
 
   static bool any_split(const Strategy& s) {
@@ -323,7 +323,8 @@ class Application {
            std::any_of(s.outputs.begin(), s.outputs.end(), split);
   }
 
-  // As it is; sizes that it reads of a tensor in parts are multiplied, so that they are those of the whole one.
+  // Writes the node as it is. Sizes that it reads of a tensor in parts are multiplied, so that they are those
+  // of the whole tensor.
   void write_compile_time(const GraphNode& node) {
     const NodeView view(graph_, node);
     const bool reads_sizes = node.domain.empty() && (view.op() == "Shape" || view.op() == "Size");

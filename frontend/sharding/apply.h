@@ -1,7 +1,8 @@
-// From a plain model and a plan to the model of one rank: nodes at local sizes, collectives between them, weights cut.
+// Makes the model of one rank from a plain model and a plan: nodes at local sizes, collectives between them,
+// weights cut.
 //
-// A mesh is applied one axis after another (split.h): the model that is split along the first is a model like any other, whose
-// collectives have rules (rules/collectives.cc), and is split again.
+// A mesh is applied one axis after another (split.h). The model that is split along the first axis is a model
+// like any other, whose collectives have rules (rules/collectives.cc), and is split again.
 #pragma once
 
 #include <map>
@@ -16,7 +17,7 @@
 
 namespace braid::frontend::sharding {
 
-// The plan as states of every node: what each input takes and each output has.
+// The plan as states of every node: of each input as it takes it, and of each output.
 struct NodeStates {
   Strategy strategy;
   Letter letter;  // if strategy.letter >= 0
@@ -27,13 +28,14 @@ struct ResolvedPlan {
   std::vector<Spec> outputs;      // by graph output: as the program returns it
 };
 
-// Holds the plan to the rules. UserError kPlanMismatch with line and tensor: an unknown value or reader, a state that does not
-// fit the value's sizes, states that no rule of the node allows, a conversion that does not exist, another number of ranks.
+// Checks the plan against the rules. Throws UserError kPlanMismatch with line and tensor: an unknown value or
+// reader, a state that does not fit the value's sizes, states that no rule of the node allows, a conversion
+// that does not exist, another number of ranks.
 ResolvedPlan resolve(const Graph& graph, const Plan& plan, int ranks, const std::string& file);
 
-// What became of a node.
+// The result of writing a node.
 struct Emitted {
-  std::vector<std::string> inputs;  // as it takes them; "": absent
+  std::vector<std::string> inputs;  // their names as it takes them; "": absent
   int begin = 0, end = 0;           // its nodes in the local model, without conversions
 };
 struct LocalProgram {

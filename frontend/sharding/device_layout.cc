@@ -117,7 +117,7 @@ MeshSpec whole_state(const DeviceLayout& layout, const std::vector<std::vector<i
   MeshSpec whole(at(mesh.size()));
   for (std::size_t f = 0; f < axes.size(); ++f) {
     const CutFactor& factor = layout.factors[f];
-    // A factor behind others is a block that repeats.
+    // A factor after others is a block that repeats.
     const Spec spec = Spec::split(factor.dim, Blocks(at(factor.before), factor.extent * factor.after));
     for (const int k : axes[f]) whole[at(k)] = spec;
   }
@@ -126,8 +126,8 @@ MeshSpec whole_state(const DeviceLayout& layout, const std::vector<std::vector<i
 
 namespace {
 
-// The factors of a dimension that is cut by some axes in turn: each cuts the blocks of what the axes before it have left. `axes`
-// receives those of each factor that is cut.
+// A factor of a dimension that axes cut in turn: each axis cuts the blocks of what the axes before it have
+// left. `axes` are those that cut the factor.
 struct Piece {
   std::int64_t extent = 1;
   std::int64_t shards = 1;

@@ -1,7 +1,8 @@
-// Where ONNX's annotations put a tensor, and which state on a mesh that is.
+// The devices on which ONNX's annotations put a tensor, and the state on a mesh that corresponds to them.
 //
-// A dimension is a product of factors, of which some are cut into shards; the shards of all factors are enumerated in row-major order,
-// the first factor outermost, and each lies on one device or, as copies, on several:
+// A dimension is a product of factors, of which some are cut into shards. The shards of all factors are
+// enumerated in row-major order, the first factor outermost. Each shard lies on one device or, as copies, on
+// several:
 //
 //   on [dp=2, tp=2]        factors                     devices
 //   S(0) on dp             dim 0 into 2                {0, 1} {2, 3}
@@ -35,31 +36,34 @@ struct DeviceLayout {
   std::vector<std::vector<int>> devices;  // of each shard; every device is in one of them
 };
 
-// By factor, the axes of the mesh among which it is cut; nullopt if the devices are no grid of that mesh in its order. Extents count for
-// nothing.
+// Returns, by factor, the axes of the mesh among which it is cut; nullopt if the devices are no grid of that
+// mesh in its order. Extents are ignored.
 std::optional<std::vector<std::vector<int>>> axes_of(const DeviceLayout& layout, const Mesh& mesh);
-// The first mesh of one, two or three axes, in the order of their sizes, whose grids all layouts are; if there is none, the first
-// one of as many of the first layouts as possible.
+// Returns the first mesh of one, two or three axes, in the order of their sizes, on which all layouts are
+// grids. If there is none, returns the first mesh for the most layouts, counted from the first one until one
+// does not fit.
 Mesh mesh_of(const std::vector<DeviceLayout>& layouts, int devices);
-// The mesh of names such as "dp=0,tp=1" of all its ranks, in their order; nullopt if they are other names.
+// Returns the mesh whose ranks have these names, such as "dp=0,tp=1", in their order; nullopt if they are
+// other names.
 std::optional<Mesh> mesh_of_names(const std::vector<std::string>& names);
-// Those names.
+// Returns those names.
 std::vector<std::string> device_names(const Mesh& mesh);
 
-// The state that each axis has of the whole tensor (cut_in_turn makes the state on the mesh of it). `axes` are those of axes_of.
+// Returns the state that each axis alone has of the whole tensor; cut_in_turn makes the state on the mesh
+// from these. `axes` are those of axes_of.
 MeshSpec whole_state(const DeviceLayout& layout, const std::vector<std::vector<int>>& axes, const Mesh& mesh);
-// The layout of a state on a mesh; nullopt if annotations cannot express it: it is pending or padded, blocks differ, or an axis cuts within
-// a block of what the axes before have left. `sizes` are
-// those of the whole tensor.
+// Returns the layout of a state on a mesh. Returns nullopt if annotations cannot express it: it is pending or
+// padded, blocks differ, or an axis cuts within a block of what the axes before have left. `sizes` are those
+// of the whole tensor.
 std::optional<DeviceLayout> layout_of(const MeshSpec& spec, const std::vector<std::int64_t>& sizes,
                                       const Mesh& mesh);
 
-// "split along axis 1 over devices 0, 1", "split along axis 0 over devices {0, 1}, {2, 3}", "whole on devices 0, 1": as people
-// who wrote an annotation know it.
+// "split along axis 1 over devices 0, 1", "split along axis 0 over devices {0, 1}, {2, 3}", "whole on devices
+// 0, 1": in the terms of annotations.
 std::string in_words(const MeshSpec& spec, const Mesh& mesh);
 // "device 3", "devices 0, 1".
 std::string listed(const std::vector<int>& devices);
-// Of one shard: "3", "{0, 1}".
+// The devices of one shard: "3", "{0, 1}".
 std::string copies(const std::vector<int>& devices);
 
 }  // namespace braid::frontend::sharding

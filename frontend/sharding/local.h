@@ -13,11 +13,11 @@ namespace braid::frontend::sharding {
 
 class LocalModel {
  public:
-  // A model without nodes and with the plain one's declarations. The plain one may be that of a rank of `before`, each of which is
-  // `ranks` ranks from now on: rank q becomes q * ranks to (q + 1) * ranks - 1.
+  // Makes a model without nodes and with the plain one's declarations. The plain one may be that of a rank of
+  // `before`, each of which becomes `ranks` ranks: rank q becomes q * ranks to (q + 1) * ranks - 1.
   LocalModel(const Model& plain, int ranks, int before = 1);
 
-  // Among how many the model is split.
+  // The number of ranks over which the model is split.
   int ranks() const { return ranks_; }
   // The version of ONNX's own operator set.
   int version() const { return version_; }
@@ -28,7 +28,7 @@ class LocalModel {
   // A name that no value of the model has; it begins with `wanted`.
   std::string fresh(const std::string& wanted);
 
-  // Parts that happen to be equal are one weight, unless they are `distinct`.
+  // Equal parts become one weight, unless they are `distinct`.
   void add_initializer(const std::string& name, Tensor tensor, bool distinct = false);
   // Integers, the same on all ranks.
   std::string integers(const std::string& name, ir::DType dtype, std::vector<std::int64_t> sizes,
@@ -100,7 +100,7 @@ class LocalNode {
   int ranks() const { return model.ranks(); }
   // Emits the node as it is, with the local names.
   onnx::NodeProto& emit();
-  // A name for something beside the node's own values.
+  // Returns a name for a value in addition to the node's own values.
   std::string name(const std::string& suffix) const;
   // Whether the letter that is split occurs in that dimension.
   const Occurrence* at(bool output, int index, int dim) const;

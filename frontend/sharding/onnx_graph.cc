@@ -45,7 +45,7 @@ std::vector<Carried> carried_by(const std::string& domain, const std::string& op
   return all;
 }
 
-// Of a recurrence: whether its sequences lie in dimension 1.
+// Whether the sequences of a recurrence lie in dimension 1.
 bool batch_first(const onnx::NodeProto& node) {
   return std::ranges::any_of(node.attribute(), [](const onnx::AttributeProto& attribute) {
     return attribute.name() == "layout" && attribute.i() != 0;

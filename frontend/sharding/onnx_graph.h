@@ -1,4 +1,4 @@
-// The graph that the splitter searches (split/graph.h), of an ONNX model.
+// Makes the graph that the splitter searches (split/graph.h) from an ONNX model.
 #pragma once
 
 #include "frontend/lower_graph.h"
@@ -9,11 +9,11 @@ namespace braid::frontend::sharding {
 
 struct Rule;
 
-// `facts` must be those of the same model. Nodes and values are those of the model's own graph. The graph points into the model and has
-// expressions of the schedule from which the facts are.
+// `facts` must be those of the same model. Nodes and values are those of the model's own graph. The graph
+// points into the model and has expressions of the schedule that the facts are from.
 Graph make_graph(const Model& model, const Opsets& opsets, const GraphFacts& facts);
 
-// Of a node of such a graph: the model's node, and its rule; nullptr: none.
+// The model's node of a node of such a graph, and its rule; nullptr: none.
 const onnx::NodeProto& proto_of(const GraphNode& node);
 const Rule* rule_of(const GraphNode& node);
 

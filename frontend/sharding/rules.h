@@ -1,8 +1,9 @@
-// Rules: which states of a node's inputs give which states of its outputs, on one mesh axis.
+// Rules: the states of a node's outputs that follow from the states of its inputs, on one mesh axis.
 //
 // A rule describes a node by letters (split/factors.h).
 //
-// All-replicated is always legal and needs no rule. Every claim is proved by brute force in tests/frontend/sharding.
+// The replicated combination is always legal and needs no rule. Every claim is proved by brute force in
+// tests/frontend/sharding.
 #pragma once
 
 #include <functional>
@@ -16,7 +17,7 @@
 
 namespace braid::frontend::sharding {
 
-// What a rule sees of a node.
+// A node as rules see it.
 class NodeView {
  public:
   NodeView(const Graph& graph, const GraphNode& node) : graph_(graph), node_(node) {}
@@ -25,7 +26,7 @@ class NodeView {
   const onnx::NodeProto& proto() const { return proto_of(node_); }
   const std::string& op() const { return node_.op; }
   int version() const { return node_.version; }
-  // Of ONNX's own operator set, whose operators a local form may consist of.
+  // The version of ONNX's own operator set, whose operators a local form may use.
   int onnx_version() const { return graph_.onnx_version; }
   int inputs() const { return static_cast<int>(node_.inputs.size()); }
   int outputs() const { return static_cast<int>(node_.outputs.size()); }
@@ -47,9 +48,9 @@ class NodeView {
   std::optional<std::vector<std::int64_t>> ints_attribute(const char* name) const;
   // The elements of a small integer input, if all are constant.
   std::optional<std::vector<std::int64_t>> known_ints(int k) const;
-  // Attribute `name` in old versions, input k in new ones.
+  // The value of attribute `name` in old versions, of input k in new ones.
   std::optional<std::vector<std::int64_t>> ints_of(const char* name, int k) const;
-  // As an axis of a tensor of that rank.
+  // Returns an axis of a tensor of that rank, counted from the front.
   static int axis(std::int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
 
  private:
@@ -84,9 +85,9 @@ struct Rule {
   std::vector<ConversionStep> (*inner)(const NodeView&, const Strategy&, int ranks) = nullptr;
 };
 
-// By domain and name; nullptr if there is none.
+// Returns the rule by domain and name; nullptr if there is none.
 const Rule* find_rule(const std::string& domain, const std::string& name);
-// All, by domain and name.
+// Returns all rules, by domain and name.
 std::vector<const Rule*> all_rules();
 // Tests add wrong rules; the newest one of a name counts. Returns the rule that was there.
 const Rule* replace_rule(const std::string& domain, const std::string& name, const Rule* rule);
@@ -111,18 +112,18 @@ std::span<const Rule> collective_rules();
 
 // ---- helpers of the families
 
-// A letter of the size of a dimension; nullopt if the size is not static.
+// Returns a letter of the size of a dimension; nullopt if the size is not static.
 std::optional<Letter> letter_of(const ir::Expr& size, std::string name);
 Occurrence in(int index, int dim, std::vector<std::int64_t> segments = {1});
 Occurrence out(int index, int dim, std::vector<std::int64_t> segments = {1});
-// All of them may be split with padding.
+// Allows all letters to be split with padding.
 Factors padded(Factors factors);
-// Letters of the dimensions of output `index` (all of them unless `dims` are given), with the inputs listed aligned to its last
-// dimension: a dimension of size 1 stays whole. `skip`: dimensions of the output that get no letter.
+// Returns letters of the dimensions of output `index`, with the inputs listed aligned to its last dimension:
+// a dimension of size 1 stays whole. `skip`: dimensions of the output that get no letter.
 std::vector<Letter> broadcast_letters(const NodeView& node, const std::vector<int>& inputs,
                                       const std::set<int>& skip = {}, int index = 0);
-// Letters of inputs that are joined along an axis: those of other dimensions, and one of the axis, along which every piece is cut
-// alike.
+// Returns letters of inputs that are joined along an axis: those of other dimensions, and one of the axis,
+// along which every piece is cut the same way.
 std::vector<Letter> joined_letters(const NodeView& node, const std::vector<int>& inputs, int axis);
 std::vector<Linear> linear_of(const NodeView& node, Pending pending);
 

@@ -44,8 +44,8 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// Bytes that are transferred, by which the steps of a conversion on several axes are ordered. Independent of the machine, so that a
-// plan is one program.
+// Bytes that are transferred; they order the steps of a conversion on several axes. Independent of the
+// machine, so that a plan is one program.
 Cost transferred(StepKind kind, std::int64_t bytes, int ranks) {
   switch (kind) {
     case StepKind::all_reduce:
@@ -78,8 +78,8 @@ int group_size(const GraphNode& node, int world) {
   return world;
 }
 
-// A byte that crosses a link costs more than any that stays. Starting a collective takes as long as some bytes do, so that small
-// tensors take the fewest collectives and large ones those with the fewest bytes.
+// A byte that crosses a link costs more than any that stays. Starting a collective takes as long as some
+// bytes do, so small tensors take the fewest collectives and large ones those with the fewest bytes.
 constexpr Cost kLink = 1000, kLatency = kLink * 65536;
 constexpr Cost kMostBytes = Cost{1} << 34;
 

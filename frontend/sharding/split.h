@@ -12,42 +12,47 @@
 namespace braid::frontend::sharding {
 
 struct SplitRequest {
-  // The text of a complete plan (plan.h); if it is empty, `choose` makes one. Without both everything is replicated.
+  // The text of a complete plan (plan.h); if it is empty, `choose` makes one. Without both everything is
+  // replicated.
   std::string plan;
   std::string plan_file;  // for messages
-  // Whether states of the plan that are impossible after the axes before are an error; otherwise others are taken.
+  // Whether it is an error if the axes before have made a state of the plan impossible; otherwise another
+  // state is taken.
   bool obey = true;
   Weights weights = Weights::cut;
   Mesh mesh;  // for `choose`; empty: one axis of all ranks
   std::function<MeshPlan(const Graph& graph, const Mesh& mesh)> choose;
-  // Is told, axis by axis, the plan that was applied to the model that is split along the axes before, and the states of the
-  // program's inputs and outputs that are not whole.
+  // Called after each axis with the plan that was applied to the model split along the axes before, and with
+  // the states of the program's inputs and outputs that are not whole.
   std::function<void(const Graph& graph, const Plan& plan, const Interface& inputs, const Interface& outputs)>
       report;
-  // Is told the plan, which has been held to the rules of the plain model's graph on the first axis.
+  // Called with the plan, which was checked against the rules of the plain model's graph on the first axis.
   std::function<void(const Model& plain, const Graph& graph, const MeshPlan& plan)> resolved;
 };
 
-// The first node that communicates or depends on the rank, also in branches and loops; nullptr: there is none.
+// Returns the first node that communicates or depends on the rank, also in branches and loops; nullptr: there
+// is none.
 const onnx::NodeProto* find_communication(const onnx::GraphProto& graph, const Opsets& opsets);
-// UserError kCannotSplit if the model communicates by itself or has weights that differ between ranks.
+// Throws UserError kCannotSplit if the model communicates by itself or has weights that differ between ranks.
 void require_plain(const Model& model, const Opsets& opsets);
 
 // Makes the local model, one mesh axis after another.
 //
-// The plan is one of the plain model. On the model that is split along the axes before, the nodes that were made of a node of the plain
-// model take and compute the states that the plan gives it on the next axis; collectives of the axes before, and what rules
-// added, take whatever transfers the fewest bytes, which puts the steps of a conversion on several axes into their order.
+// The plan is one of the plain model. In the model that is split along the axes before, the nodes that were
+// made from a node of the plain model take and compute the states that the plan gives it on the next axis.
+// For collectives of the axes before, and nodes that rules added, the states that transfer the fewest bytes
+// are chosen. That orders the steps of a conversion on several axes.
 class Splitter {
  public:
-  // UserErrors of parse_mesh_plan; kPlanMismatch if the plan is for another number of ranks. `request` must outlive this.
+  // Throws the UserErrors of parse_mesh_plan; kPlanMismatch if the plan is for another number of ranks.
+  // `request` must outlive this.
   Splitter(const SplitRequest& request, int ranks);
 
   bool done() const { return stage_ > 0 && stage_ >= static_cast<int>(axes_.size()); }
-  // Of the axes that have been applied.
+  // The number of ranks along the axes that have been applied.
   int ranks() const { return before_; }
-  // The model after the next axis. `facts` are those of `model`, which is the plain one or what the last call returned. UserErrors
-  // of resolve.
+  // Returns the model after the next axis. `facts` are those of `model`, which is the plain one or the result
+  // of the last call. Throws the UserErrors of resolve.
   Model next(const Model& model, const Opsets& opsets, const GraphFacts& facts);
 
  private:
@@ -56,7 +61,7 @@ class Splitter {
     std::vector<std::string> inputs, outputs;  // values of the plain model; outputs that are read
     std::vector<bool> constants;               // of the inputs
     std::vector<std::string> taken;            // the inputs in the model so far
-    std::vector<int> nodes;                    // what it has become: positions in the model so far
+    std::vector<int> nodes;                    // its nodes in the model so far, by position
   };
   struct Wanted;
 
@@ -68,7 +73,7 @@ class Splitter {
 
   const SplitRequest& request_;
   MeshPlan plan_;
-  std::vector<int> axes_;  // those of more than one rank
+  std::vector<int> axes_;  // axes of more than one rank
   std::string file_;
   int ranks_, stage_ = 0, before_ = 1;
   std::vector<PlainNode> nodes_;

@@ -1,4 +1,4 @@
-// What a node states of one of its inputs or outputs: a ShardingSpecProto.
+// A node's statement about one of its inputs or outputs: a ShardingSpecProto.
 #pragma once
 
 #include <map>
@@ -11,16 +11,16 @@
 
 namespace braid::frontend::sharding {
 
-// Its devices as a layout, as far as they can be known without the tensor (extents count for nothing); nullopt if it is malformed or
-// leaves out devices.
+// Returns its devices as a layout. Its factors have only numbers of shards, because the tensor is not known.
+// Returns nullopt if it is malformed or leaves out devices.
 std::optional<DeviceLayout> layout_of(const onnx::ShardingSpecProto& proto, int devices);
 
 struct StatedState {
   MeshSpec state;
   MeshSpec whole;  // on each axis as if it were alone
 };
-// As a state on the mesh. UserErrors: kAnnotation for what is malformed or does not fit the tensor; kAnnotationForm for what no program on
-// that mesh can do. `path` is the model's.
+// Returns the statement as a state on the mesh. Throws UserErrors: kAnnotation if it is malformed or does not
+// fit the tensor; kAnnotationForm if no program on that mesh can have the state. `path` is the model's.
 StatedState stated_state(const std::string& path, const onnx::NodeProto& node,
                          const onnx::ShardingSpecProto& proto, const GraphValue& value, const Mesh& mesh);
 

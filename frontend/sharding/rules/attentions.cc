@@ -1,6 +1,7 @@
-// Attention: heads are independent of each other, and so are batches, and queries that see all keys. The letter of heads is the number
-// of key heads; each of them serves as many query heads, which lie next to each other. Where there are more ranks than key heads,
-// the letter is the query heads: keys and values are whole, and each rank takes the one head of them that its query heads need.
+// Attention: heads are independent of each other, and so are batches, and queries that see all keys. The
+// letter of heads is the number of key heads; each of them serves as many query heads, which lie next to each
+// other. With more ranks than key heads, the letter is the query heads: keys and values are whole, and each
+// rank takes the one key head that its query heads need.
 #include <algorithm>
 #include <initializer_list>
 
@@ -60,7 +61,8 @@ void add_batch(const NodeView& node, Letter& letter, std::initializer_list<int> 
   }
 }
 
-// Of com.microsoft's attention operators; nullopt if the mask of the padding does not have one row for each sequence.
+// The batch letter of com.microsoft's attention operators; nullopt if the mask of the padding does not have
+// one row for each sequence.
 std::optional<Letter> batch_letter(const NodeView& node, int padding) {
   std::optional<Letter> letter = letter_of(node.size(0, 0), "batch");
   if (!letter) return letter;
@@ -223,7 +225,7 @@ void write_heads(LocalNode& local) {
   }
 }
 
-// com.microsoft's, with query heads that share key heads; key and value may be packed behind the query.
+// com.microsoft's, with query heads that share key heads; key and value may be packed after the query.
 Factors group_query_attention(const NodeView& node, const Rule&) {
   enum { kQuery, kKey, kValue, kPastKey, kPastValue, kLengths, kPositions = 9, kBias = 10, kSink = 11 };
   const std::int64_t heads = node.int_attribute("num_heads", 0),
@@ -306,8 +308,8 @@ Factors multi_head_attention(const NodeView& node, const Rule&) {
   return f;
 }
 
-// com.microsoft's: projects the input by one matrix to query, key and value. `columns` are what else has one number for each of its
-// columns.
+// com.microsoft's attention that projects the input by one matrix to query, key and value. `columns`: other
+// inputs with one number for each of its columns.
 Factors projected_attention(const NodeView& node, const std::vector<int>& columns, int padding, int past,
                             int score_bias) {
   enum { kInput, kWeights };

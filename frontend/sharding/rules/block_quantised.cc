@@ -1,5 +1,5 @@
-// Numbers of a few bits with a scale for each block of them: the dimension along which they are packed is split between blocks,
-// and where zero points are packed too, between bytes of these.
+// Numbers of a few bits with a scale for each block of them: the dimension along which they are packed is
+// split between blocks, and where zero points are packed too, between bytes of these.
 #include <numeric>
 
 #include "frontend/schemas.h"

@@ -1,6 +1,6 @@
-// Collectives along the mesh axes before the one that is being split (split.h): each rank of a group has a part along this axis, and
-// they exchange these. A dimension that they gather or cut stays whole: its parts would lie in another order. A plain
-// model has none.
+// Collectives along the mesh axes before the one that is being split (split.h): each rank of a group has a
+// part along this axis, and they exchange these. A dimension that they gather or cut stays whole: its parts
+// would lie in another order. A plain model has none.
 #include "frontend/schemas.h"
 #include "frontend/sharding/rules.h"
 

@@ -22,7 +22,7 @@ void add_per_channel(const NodeView& node, std::vector<Occurrence>& at, int k, s
     at.push_back(in(k, 0, {inner}));
 }
 
-// Where the operands are, and what is beside them.
+// The places of the operands.
 struct Form {
   int input = 0, weights = 1, bias = 2;
   bool transposed =
@@ -121,7 +121,8 @@ Factors channels_last(const NodeView& node, bool weights_too) {
 Factors nhwc_conv(const NodeView& node, const Rule&) { return channels_last(node, true); }
 Factors nhwc_fused_conv(const NodeView& node, const Rule&) { return channels_last(node, false); }
 
-// x, weights, offsets, bias, mask: the offsets are of windows, the same in all channels unless they have groups of their own.
+// x, weights, offsets, bias, mask: the offsets are of windows, the same in all channels unless they have
+// groups of their own.
 Factors deformed_conv(const NodeView& node, const Rule&) {
   Form form;
   form.bias = 3;
@@ -139,7 +140,8 @@ Factors deformed_conv(const NodeView& node, const Rule&) {
   return f;
 }
 
-// [batch, channels, time] with weights per channel, a bias and the state before the input; the result and the state after it.
+// [batch, channels, time] with weights per channel, a bias and the state before the input; the result and the
+// state after it.
 Factors causal_conv(const NodeView& node, const Rule&) {
   Factors f;
   for (const auto& [name, dim] : {std::pair("batch", 0), std::pair("channels", 1)}) {

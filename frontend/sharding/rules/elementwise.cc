@@ -1,5 +1,5 @@
-// Operators that compute each element from the elements at the same place, with broadcasting: every dimension passes. A
-// pending sum passes only through what is linear in it.
+// Operators that compute each element from the elements at the same place, with broadcasting: every dimension
+// passes. A pending sum passes only through what is linear in it.
 #include <numeric>
 
 #include "frontend/schemas.h"

@@ -1,5 +1,5 @@
-// Elements chosen and written by index. Rows of a table may be split: each rank looks up the rows that it has and gives zeros
-// for the others, which leaves a sum. An index out of range stays an error.
+// Elements chosen and written by index. Rows of a table may be split: each rank looks up the rows that it has
+// and gives zeros for the others, which leaves a sum. An index out of range stays an error.
 #include <algorithm>
 
 #include "frontend/sharding/local.h"
@@ -184,7 +184,8 @@ Factors reverse_sequence(const NodeView& node, const Rule& rule) {
   return f;
 }
 
-// The number of slices that are kept depends on values; the other dimensions pass. Without an axis the elements are one row.
+// The number of slices that are kept depends on values; the other dimensions pass. Without an axis the
+// elements are one row.
 Factors compress(const NodeView& node, const Rule& rule) {
   if (node.attribute("axis") == nullptr) return {};
   Factors f;

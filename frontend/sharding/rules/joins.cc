@@ -1,5 +1,5 @@
-// Concat, Split, Slice and Pad: other dimensions pass. Along the axis a split is blocked: every piece is cut alike, so that a
-// fused projection is cut by heads.
+// Concat, Split, Slice and Pad: other dimensions pass. Along the axis a split is blocked: every piece is cut
+// the same way, so that a fused projection is cut by heads.
 #include <algorithm>
 #include <numeric>
 
@@ -107,7 +107,7 @@ struct Cut {
   std::int64_t start, end, step;
 };
 
-// What a Slice takes of each dimension; nullopt where it is unknown while compiling.
+// Returns the cut that a Slice makes of each dimension; nullopt if it is unknown while compiling.
 std::optional<std::map<int, Cut>> cuts(const NodeView& node) {
   const int rank = node.rank(0);
   constexpr int kPositionsAreInputs = 10;
@@ -147,7 +147,7 @@ std::optional<std::set<int>> cut_axes(const NodeView& node) {
   return result;
 }
 
-// What lies before, in and after the part that a slice with step 1 takes.
+// Returns the sizes before, in and after the part that a slice with step 1 takes.
 std::optional<Sizes> pieces_of_cut(const NodeView& node, int dim, const Cut& cut) {
   const auto size = static_size(node.size(0, dim)), taken = static_size(node.out_size(0, dim));
   if (cut.step != 1 || !size || !taken || *taken == 0) return std::nullopt;

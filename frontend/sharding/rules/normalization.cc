@@ -1,4 +1,5 @@
-// Normalisations: the dimensions that are not normalised pass; scale and bias follow. Groups of channels are split between groups.
+// Normalisations: the dimensions that are not normalised pass; scale and bias follow. Groups of channels are
+// split between groups.
 #include "frontend/schemas.h"
 #include "frontend/sharding/local.h"
 
@@ -39,7 +40,8 @@ Factors with_skip(const NodeView& node, const Rule&) {
   return f;
 }
 
-// With known statistics: everything passes, channels with the parameters. In training, statistics are of the batch.
+// With known statistics: everything passes, channels with the parameters. In training, statistics are of the
+// batch.
 Factors batch_normalization(const NodeView& node, const Rule&) {
   if (node.int_attribute("training_mode", 0) != 0 || node.int_attribute("spatial", 1) == 0) return {};
   for (int k = 1; k < node.outputs(); ++k) {
@@ -69,8 +71,8 @@ Factors batch_only(const NodeView& node, const Rule&) {
 
 constexpr const char* kGroups = "groups";
 
-// The letter of the groups of channels, which are dimension `channel` of x and of the result; parameters may be of channels or of
-// groups.
+// The letter of the groups of channels, which are dimension `channel` of x and of the result; parameters may
+// be of channels or of groups.
 void add_groups(const NodeView& node, Factors& f, std::int64_t groups, int channel,
                 const std::vector<int>& parameters) {
   const auto channels = static_size(node.size(0, channel));
@@ -93,7 +95,8 @@ Factors group_normalization(const NodeView& node, const Rule& rule) {
   return f;
 }
 
-// com.microsoft's: x, gamma, beta, and with a residual that may be [batch, channels] or of size 1 in space, and a bias.
+// com.microsoft's group normalisation: x, gamma, beta, and in one form a residual, which may be [batch,
+// channels] or of size 1 in space, and a bias.
 Factors fused_group_normalization(const NodeView& node, const Rule&) {
   enum { kX, kGamma, kBeta, kSkip, kBias };
   const int rank = node.rank(kX);
@@ -135,8 +138,8 @@ Factors mean_variance_normalization(const NodeView& node, const Rule&) {
   return {broadcast_letters(node, {0}, normalised), {}};
 }
 
-// Of embeddings by ids [batch, sequence], which may have segments, a mask and positions. Positions that are not given are places in
-// the sequence, and so it stays whole.
+// Normalisation of embeddings by ids [batch, sequence], which may have segments, a mask and positions.
+// Positions that are not given are places in the sequence, so the sequence stays whole.
 Factors of_embeddings(const NodeView& node, const std::vector<int>& by_batch) {
   std::optional<Letter> letter = letter_of(node.size(0, 0), "batch");
   if (!letter) return {};

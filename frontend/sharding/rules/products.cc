@@ -1,5 +1,5 @@
-// Matrix products: rows, columns and batches pass; a split sum leaves partial sums. What is added to a product, the bias of
-// Gemm, is added once: it is pending where the sum is split.
+// Matrix products: rows, columns and batches pass; a split sum leaves partial sums. A term that is added
+// once, such as the bias of Gemm, is pending where the sum is split.
 #include <map>
 
 #include "frontend/schemas.h"
@@ -27,7 +27,8 @@ bool sums_are_exact_parts(const NodeView& node) {
          (node.float_attribute("alpha", 1) == 1 && node.float_attribute("beta", 1) == 1);
 }
 
-// numpy's matmul: a 1-D operand is a row on the left and a column on the right, and its dimension is not in the result.
+// numpy's matmul: a 1-D operand is a row on the left and a column on the right, and its dimension is not in
+// the result.
 Factors matmul(const NodeView& node, const Rule&) {
   Factors f;
   const int a = node.rank(0), b = node.rank(1), y = node.output(0).rank();

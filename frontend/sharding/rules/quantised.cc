@@ -1,5 +1,6 @@
-// Quantised operators: what a split of the numbers does to scales and zero points. These are whole where they are one number, and
-// follow rows, columns or channels where there is one for each. A sum is split only if nothing rounds it before it is complete.
+// Quantised operators: what a split of the numbers does to scales and zero points. These are whole where they
+// are one number, and follow rows, columns or channels where there is one for each. A sum is split only if
+// nothing rounds it before it is complete.
 #include "frontend/schemas.h"
 #include "frontend/sharding/local.h"
 #include "split/conversion_steps.h"
@@ -213,7 +214,8 @@ Factors concat(const NodeView& node, const Rule&) {
   return {joined_letters(node, parts, axis), {}};
 }
 
-// A range that holds zero, in 255 steps, of all elements: each rank finds its own extremes, whose extremes are those of the whole.
+// A range that holds zero, in 255 steps, over all elements. Each rank finds its own extremes; the extremes of
+// these are those of the whole tensor.
 Factors dynamic_quantize(const NodeView& node, const Rule&) {
   constexpr int kOwnOpset = 11;
   if (node.version() < kOwnOpset) return {};

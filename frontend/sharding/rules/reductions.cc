@@ -1,6 +1,6 @@
-// Reductions: dimensions that stay pass; a dimension that is reduced leaves partial results where the reduction is a sum, a
-// product, a maximum or a minimum. Where that is not enough, as of a softmax or the top of an axis, the local form gathers what
-// the ranks have found.
+// Reductions: dimensions that stay pass. A reduced dimension leaves partial results if the reduction is a
+// sum, a product, a maximum or a minimum. Where that is not enough, as for a softmax or the top of an axis,
+// the local form gathers what the ranks have found.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -90,12 +90,13 @@ void write_mean(LocalNode& local) {
   local.model.add_node("", "Div", {local.outputs[0], ranks}, {result});
 }
 
-// The letter of an axis along which each rank finds candidates; all ranks choose among them, so that the result is whole.
+// The letter of an axis along which each rank finds candidates; all ranks choose among them, so that the
+// result is whole.
 constexpr const char* kCandidates = "candidates";
 constexpr int kGatherElements = 11;  // since that operator set
 
-// With padding: it is the lowest value, behind all others. NaN would be behind it where small values come first, and
-// integers have no larger value than all others.
+// With padding of the lowest value, which comes last. If small values come first, NaN would come after the
+// padding, and integers have no value that is larger than all others.
 void add_candidates(const NodeView& node, Factors& f, int axis, bool padded) {
   std::optional<Letter> letter = letter_of(node.size(0, axis), kCandidates);
   if (!letter || node.onnx_version() < kGatherElements || is_storage(node.input(0).dtype)) return;
@@ -117,8 +118,8 @@ bool has_candidates(const LocalNode& local) {
   return local.letter != nullptr && local.letter->name == kCandidates;
 }
 
-// Positions within this rank's part of the axis as those of the whole axis, of all ranks one after another along it, and `values`,
-// the elements there, alike.
+// Converts positions in this rank's part of the axis to positions in the whole axis, and gathers them from
+// all ranks along it; also gathers `values`, the elements there.
 struct Gathered {
   std::string values, positions;
 };
@@ -167,7 +168,7 @@ Factors index_of_extreme(const NodeView& node, const Rule&) {
   return f;
 }
 
-// Ranks have ascending positions: the first (last) rank that holds the extreme value holds its first (last) position.
+// Ranks have ascending positions: the first (last) rank with the extreme value has its first (last) position.
 void write_index_of_extreme(LocalNode& local) {
   if (!has_candidates(local)) {
     local.emit();
@@ -220,7 +221,8 @@ Factors top_k(const NodeView& node, const Rule&) {
   return f;
 }
 
-// Of equal elements the one with the lower index comes first: each rank's are in that order, and ranks follow each other.
+// Equal elements are ordered by their index: those of each rank are in that order, and ranks follow each
+// other.
 void write_top_k(LocalNode& local) {
   if (!has_candidates(local)) {
     local.emit();
@@ -344,7 +346,8 @@ Factors batch_and_channels(const NodeView& node, const Rule&) {
   return {broadcast_letters(node, {0}, spatial), {}};
 }
 
-// Batches of signals: every element depends on the whole of its axis, and the last one has the parts of complex numbers.
+// Batches of signals: every element depends on the whole of its axis, and the last axis has the parts of
+// complex numbers.
 Factors signals(const NodeView& node, const Rule&) {
   constexpr int kAxisIsAnInput = 20;
   const int rank = node.rank(0);

@@ -1,5 +1,5 @@
-// Operators that only move elements: reshape, transpose, expand, tile. Any pending state passes, since the elements stay what
-// they are.
+// Operators that only move elements: reshape, transpose, expand, tile. Any pending state passes, since the
+// elements stay what they are.
 #include <algorithm>
 #include <numeric>
 
@@ -11,8 +11,9 @@ namespace {
 using ir::Expr;
 using Sizes = std::vector<Expr>;
 
-// Finds the factors that two shapes of equal numbers of elements share, from the first dimensions on and then from the last ones
-// on. A factor is a letter: [batch, 768] and [batch, 12, 64] share batch, 12 (with 64 inside) and 64 (12 times).
+// Finds the factors that two shapes of equal numbers of elements share, from the first dimensions on and then
+// from the last ones on. A factor is a letter: [batch, 768] and [batch, 12, 64] share batch, 12 (with 64
+// inside) and 64 (12 times).
 class SharedFactors {
  public:
   SharedFactors(const Sizes& a, const Sizes& b) : a_(a), b_(b), a_end_(a.size()), b_end_(b.size()) {}
