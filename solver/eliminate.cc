@@ -68,7 +68,7 @@ class Tables {
     known_.emplace(hash, table);
     return table;
   }
-  // With what is forbidden as it is here.
+  // Replaces forbidden costs by kOut first.
   Table add_allowed(std::vector<Cost> costs) {
     for (Cost& cost : costs) cost = forbidden(cost) ? kOut : cost;
     return add(std::move(costs));
@@ -80,7 +80,7 @@ class Tables {
     return known->second;
   }
 
-  // With its variables in another order: `order` has the old places.
+  // Returns the table with its variables in another order: `order` has the old places.
   Table permuted(const Table& table, const std::vector<int>& sizes, const std::vector<std::size_t>& order) {
     std::vector<std::size_t> key = {static_cast<std::size_t>(table.number)};
     key.insert(key.end(), sizes.begin(), sizes.end());

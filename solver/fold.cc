@@ -90,7 +90,7 @@ class Places {
     std::vector<int> key;
     kind.reserve(count);
     for (std::size_t p = 0; p < count; ++p) {
-      // Own costs and tables, wherever these lead.
+      // The key of a place: its own costs and the numbers of its tables, whatever the other ends are.
       key.clear();
       for (const End& end : ends(static_cast<int>(p))) key.push_back(2 * end.table + (end.from ? 1 : 0));
       std::sort(key.begin(), key.end());
@@ -123,9 +123,9 @@ struct Run {
   int begin = 0, end = 0, length = 0;
 };
 
-// The longest one, of those that repeat often enough.
+// Returns the longest run among those that repeat often enough.
 std::optional<Run> longest_run(const Places& places) {
-  // Lengths by how often a kind comes again after so many places.
+  // Candidate lengths, by how often a kind comes again after that many places.
   std::map<int, int> votes;
   std::unordered_map<int, int> last;
   for (int p = 0; p < places.count(); ++p) {
@@ -153,7 +153,7 @@ std::optional<Run> longest_run(const Places& places) {
   return best;
 }
 
-// A layer from one place on, and what is inside of it: what leads to later layers is a border.
+// A layer that begins at a place, and its inside. Variables with edges to later layers are borders.
 struct Layer {
   int begin = 0;
   std::vector<int> inside;  // places
@@ -375,7 +375,7 @@ std::optional<FoldedProblem> FoldedProblem::folded(const Problem& problem, std::
   FoldedProblem folded;
   const int begin = run->begin, end = run->end;
   const std::size_t count = problem.variables.size();
-  // One layer, with what it touches.
+  // One layer, with the variables that it touches.
   std::vector<char> inside(count, 0);  // by place, of any layer
   for (const Layer& layer : layers) {
     for (const int p : layer.inside) inside[at(p)] = 1;

@@ -58,7 +58,7 @@ std::vector<View> combined(std::vector<View> views, const std::vector<int>& size
   std::vector<char> gone(views.size(), 0);
   std::vector<View> sums = views;
   for (std::size_t k = 0; k < views.size(); ++k) {
-    // With what has been added to it.
+    // The view with those that have been added to it.
     if (!added[k].empty()) {
       std::vector<Cost>& costs = made.emplace_back(views[k].costs, views[k].costs + views[k].cells);
       for (const View* more : added[k]) {

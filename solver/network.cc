@@ -14,7 +14,7 @@ namespace {
 
 constexpr bool forbidden(Cost cost) { return cost >= kForbiddenFrom; }
 
-// A sum in which what is forbidden stays so.
+// Returns a sum; a forbidden addend makes it forbidden.
 constexpr Cost plus(Cost a, Cost b) { return forbidden(a) || forbidden(b) ? kInside : a + b; }
 
 // The largest bytes at each row if all variables take their largest choices.

@@ -156,7 +156,7 @@ class Search {
     }
   }
 
-  // The root's bound by many sweeps; then what it excludes is removed.
+  // Raises the root's bound by many sweeps, then removes the choices that it excludes.
   void tighten_root(int sweeps) {
     const std::int64_t before = root_.cells;
     for (int round = 0; round < 4 && !root_.infeasible; ++round) {

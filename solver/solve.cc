@@ -1,4 +1,4 @@
-// Which method solves a problem, and what a choice costs (problem.h).
+// Chooses the method that solves a problem, and prices choices (problem.h).
 #include <algorithm>
 #include <limits>
 #include <optional>

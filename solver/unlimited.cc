@@ -53,7 +53,7 @@ std::vector<Factor> reduce(Network& network, const Problem& problem, std::vector
 
 std::optional<std::vector<int>> choose_with_copies(const Problem& problem, const FoldedProblem& folded,
                                                    std::int64_t table, std::int64_t& cells) {
-  // First what is cheapest outside, then what the layers agree on.
+  // Tries the cheapest choices outside first, then those on which the layers agree.
   std::vector<int> agreed;
   Cost least = 0;
   for (int round = 0; round < 2; ++round) {

@@ -15,7 +15,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 }  // namespace
 
-// The last node of each join: the one that all others lead to which the product leads to.
+// Finds the last node of each join: all nodes of the join to which the product leads must lead to it.
 void BoundSearch::find_joins(const Graph& graph, const SplitSpace& space) {
   joined_.assign(at(nodes_), -1);
   if (options_.joins.empty()) return;

@@ -10,8 +10,8 @@
 //                problem leaves out cost nothing
 //   bound        For any w, a step of x lasts at least max_r r(x) >= sum_r w_r * r(x) >= the minimum over all
 //                plans. So every w that is tried yields a bound. The minimum is a problem of the solver
-//                (problem.h), whose bound is used; w is the fictitious play of the rows against the plans
-//                found so far.
+//                (problem.h), whose bound is used; w comes from fictitious play of the rows against the
+//                plans found so far.
 //
 //   loads   work that shares one resource, whatever merging, fusion, splitting of collectives and overlap do.
 //           One row has the kernels of products and attention, copies of caches and the launches of other

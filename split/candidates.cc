@@ -46,7 +46,7 @@ PlanFlips find_flips(const std::function<SplitChoice(const SplitCostOptions&)>& 
     try {
       return to_string(choose({thousandths(link), whole, thousandths(memory)}).plan);
     } catch (const ir::UserError& error) {
-      // With that factor costs cannot be added up: nothing is known.
+      // The costs cannot be added up with that factor, so nothing is known.
       if (error.code() != errors::kSplitCost) throw;
       return plan;
     }
@@ -160,7 +160,7 @@ class MeshSearch {
     }
   }
 
-  // No plan takes less for all steps together than the sum of what none takes less for at each point.
+  // The sum of the bounds at each point is a bound for all steps together.
   template <class AtPoint>
   PlanBounds sum_of_bounds(const AtPoint& at_point) {
     PlanBounds sum;
@@ -198,7 +198,7 @@ class MeshSearch {
       if (more) more(first);
     });
   }
-  // Under a limit that binds a search may spend all it has: the first one has the most.
+  // A search under a binding limit may spend its whole budget, so the first search has the largest one.
   SolveOptions effort(bool is_first) const {
     SolveOptions effort;
     if (!plans_.rows.empty() && (options_.cheapest_only || !is_first)) effort.budget >>= 3;
@@ -253,7 +253,7 @@ class MeshSearch {
       }
       found = solved_in_turn(space_, costs, effort, std::move(from), limit);
     }
-    // Limits leave out what is small.
+    // Limits leave out small weights.
     if (!within_.empty() &&
         (!found.solution.feasible() || bytes_counted(plans_.rows, found.solution.choice) > *options_.memory))
       return solution_within(own);
@@ -380,7 +380,8 @@ class MeshSearch {
     const SplitChoice& cheapest = found_.front().choice;
     if (!gains_by_hiding(cheapest)) return;
     SpaceSolution hidden = search(kHidden);
-    // Half hidden is between two that went the same way, up to what is rounded off a picosecond.
+    // Costs with half hidden communication lie between those of both searches, up to rounding of a
+    // picosecond. If these took the same sequence of choices, that search would take it, too.
     const bool pads = plans_.problem && space_.pads(cheapest.solution.choice);
     const bool same = !pads && !cheapest.way.empty() && hidden.way == cheapest.way;
     if (!same && !keep(kHalfHidden, search(kHalfHidden), found)) return;
@@ -487,7 +488,7 @@ std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& 
     left.erase(most);
     if (!first.plans.empty()) own.known.add(first.loads, first.order);
   }
-  // Those that take longest begin first.
+  // Longer searches begin first.
   std::ranges::stable_sort(left, std::greater(), [&](std::size_t k) { return meshes[k].size(); });
   ir::parallel_for(left.size(), most_searches(), [&](std::size_t k) { search(left[k]); });
   return all;

@@ -61,7 +61,7 @@ void find_kinds(Graph& graph) {
         !std::ranges::all_of(node.inputs, is_known))
       continue;
     for (const int v : node.outputs) {
-      // A stage is given what nodes outside of it compute.
+      // A value without a producer here is an input of a stage.
       GraphValue* value = v < 0 ? nullptr : &graph.values[static_cast<std::size_t>(v)];
       if (value != nullptr && value->producer >= 0) value->moved_constant = true;
     }

@@ -78,7 +78,7 @@ bool keeps_all(WorkKind kind) {
   return kind == WorkKind::view || kind == WorkKind::reorder || kind == WorkKind::repeat;
 }
 
-// Bytes of what the program is given that are, moved or joined once with others, in a value. 0: nothing.
+// Returns the bytes of a program input that are in a value, moved or joined once with others. 0: none.
 double given_bytes(const Graph& graph, const GraphValue* value, const SplitCosts& sizes,
                    bool joined = false) {
   while (value != nullptr && !value->graph_input) {
@@ -121,7 +121,7 @@ bool is_only_multiplied(const Graph& graph, const GraphValue& value) {
   });
 }
 
-// Whether what the node copies of a cache, in so many parts, is in a kernel of its own.
+// Whether the node's copy of a cache, in that many parts, is in a kernel of its own.
 bool copies_alone(const Graph& graph, const GraphNode& node, const SplitCosts& sizes, int parts,
                   double most) {
   const GraphValue* y = value_of(graph, node.outputs, 0);

@@ -12,7 +12,7 @@ namespace braid::split {
 
 namespace {
 
-// At most what is too much for the sums of any problem (BR0480).
+// Costs are capped here: one such cost is too much for the sums of any problem (BR0480).
 constexpr Cost kTooMuch = kLargestTotal + 1;
 Cost picoseconds(double us) {
   const double ps = us * 1e6;

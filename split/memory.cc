@@ -261,11 +261,11 @@ MemoryRows::Weighted MemoryRows::weighted(const Problem& problem, const std::vec
 std::vector<std::vector<int>> MemoryRows::at_prices(const Problem& problem,
                                                     const SolveOptions& options) const {
   std::vector<std::vector<int>> all;
-  std::vector<int> rows;     // the fullest ones so far, of which all have the same part of the price
-  double price_of_byte = 0;  // in all of them together
+  std::vector<int> rows;     // the fullest rows of the plans so far, which share the price equally
+  double price_of_byte = 0;  // the price of a byte in all of these rows together
   constexpr int kPrices = 9, kStep = 3;
-  constexpr double kLowest =
-      1.0 / 64;  // of what makes the bytes of the cheapest one cost as much as all else
+  // A fraction of the price at which the bytes of the cheapest plan cost as much as all else.
+  constexpr double kLowest = 1.0 / 64;
   for (int k = 0; k < kPrices; ++k) {
     Problem priced = problem;
     const std::vector<std::int64_t> counts = counts_in(rows);
@@ -334,7 +334,7 @@ LeastMemory MemoryRows::least(const Problem& problem, const SolveOptions& option
   const auto done = [&] {
     return least.proved() || left.budget <= 0 || (limit && (least.bytes > *limit || least.reached <= *limit));
   };
-  // Nor less than the least mean over some rows: those that were the fullest of plans found before.
+  // A plan takes at least the least mean over some rows: those that were the fullest in plans found before.
   constexpr std::size_t kMostRows = 16;
   while (!done() && rows.size() <= kMostRows) {
     const Weighted mean = weighted(problem, rows);
@@ -346,7 +346,7 @@ LeastMemory MemoryRows::least(const Problem& problem, const SolveOptions& option
     if (!solution.feasible()) break;
     rows.push_back(fullest(solution.choice));
   }
-  // The rest by halving what is between.
+  // Closes the gap between both by halving it.
   const Problem some = weighted(problem, rows).problem;
   left.enough = kLargestTotal;  // any plan
   while (!done() && !least.choice.empty()) {

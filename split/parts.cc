@@ -23,7 +23,7 @@ Positions positions(std::int64_t count) {
   return all;
 }
 
-// Those of a rank's part of a dimension.
+// Returns the positions of a rank's part of a dimension.
 Positions part_of(const Positions& all, const AxisSpec& axis, int rank) {
   const auto size = static_cast<std::int64_t>(all.size());
   const Positions order = order_of(axis.spec.blocks, size, axis.ranks);

@@ -28,7 +28,7 @@ void PlanSpace::make_problem(const SearchOptions& options, bool wanted) {
       options.memory && std::any_of(points.all().begin(), points.all().end(), [&](const PricePoint& p) {
         return bytes_of_all(graph, split_costs(p.costs)) > *options.memory;
       });
-  // On several axes it is large, and needed for what is asked in addition only.
+  // On several axes the problem is large, and needed only for additional requests.
   if (!space.large() &&
       (space.mesh().size() == 1 || wanted || limited || !options.keep.empty() || points.several()))
     problem = points.problem(space, {});

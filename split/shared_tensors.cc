@@ -65,7 +65,7 @@ class Finder {
     return node.work.kind == WorkKind::constant && node.inputs.empty();
   }
 
-  // Those of one name get one key.
+  // Gives initialisers of one name and content one key.
   void add_initialisers() {
     std::map<std::string, std::vector<std::pair<std::size_t, int>>> by_name;
     for (std::size_t p = 0; p < graphs_.size(); ++p) {

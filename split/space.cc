@@ -15,7 +15,7 @@ namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
-// A combination must take what is pinned whole, and constants as they can be cut.
+// Whether a combination takes pinned values whole, and constants only in states that can be cut from them.
 bool allowed(const Graph& graph, const GraphNode& node, const Strategy& strategy) {
   for (std::size_t k = 0; k < node.inputs.size(); ++k) {
     if (node.inputs[k] < 0 || strategy.inputs[k].is_replicated()) continue;
@@ -148,7 +148,7 @@ SplitSpace::SplitSpace(const Graph& graph, const Mesh& mesh, SpaceOptions option
   states_->codes = std::make_shared<const StateCodes>(states_->specs);
 }
 
-// With those that the options keep.
+// Adds the choices of a node that the options keep.
 void SplitSpace::add_choices(int node, Choices all) {
   if (options_.keeps) {
     std::vector<const Choice*> kept;
@@ -462,7 +462,7 @@ void SplitSpace::add_connections() {
   }
 }
 
-// Their states, and variables.
+// Adds states and variables to the connections.
 void SplitSpace::add_flows() {
   const int owners = variables_;
   for (Reader& reader : readers_) reader.taken = taken_by(reader);
@@ -534,7 +534,7 @@ bool SplitSpace::convertible(int value, int from, int to) const {
   return true;
 }
 SplitSpace::ValueChoices SplitSpace::value_choices(const Flow& flow) const {
-  // Ordered by what they are, not by when they were first seen.
+  // Ordered by content, not by when they were first seen.
   const auto by_spec = [this](int a, int b) { return spec(a) < spec(b); };
   std::set<int, decltype(by_spec)> produced(by_spec), wanted(by_spec);
   produced.insert(flow.produced->begin(), flow.produced->end());

@@ -45,7 +45,8 @@ Cost cost_of(const Graph& graph, const GraphNode& node, Combination axes, const 
   return own + inner_cost(graph, node, axes, mesh, costs);
 }
 
-// Per variable of a node or a cache. Nodes that share their choices are equal but for what is around them.
+// Costs per variable of a node or a cache. Nodes that share their choices are equal except for their
+// connections.
 std::vector<CostTable> SplitSpace::node_costs(const SplitCosts& costs) const {
   std::vector<CostTable> all(nodes_.size());
   std::map<std::pair<const void*, int>, CostTable> known;

@@ -111,7 +111,8 @@ class Chain {
     if (end < static_cast<int>(sums.size())) sums[at(end)] -= bytes;
   }
 
-  // Once in each stage that has a reader; what the program returns is converted where it is produced.
+  // Conversions count once in each stage that has a reader. The program's outputs are converted where they
+  // are produced.
   void add_conversions() {
     std::map<std::string, int> position;
     for (std::size_t k = 0; k < choice_.nodes.size(); ++k)
@@ -156,7 +157,8 @@ std::string name_in_model(const Graph& graph, const ChosenNode& chosen) {
   return node.name.empty() ? plan_name(graph, node) : node.name;
 }
 
-// The model's nodes outside of a stage count as known: what they compute is given to the stage.
+// Returns the graph of one stage. Nodes outside of the stage count as computed at compile time, and their
+// results are inputs.
 Graph graph_of_stage(const Graph& graph, const std::vector<int>& position, int begin, int end) {
   Graph own = graph;
   std::vector<char> inside(graph.nodes.size(), 0);

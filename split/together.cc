@@ -184,7 +184,8 @@ class Together {
     int ties = 0;               // variable of the first one
   };
 
-  // Those of all ends; readers of equal weights in equal layers share tables.
+  // Ties readers of weights to the states that all ends have. Readers of equal weights in equal layers share
+  // tables.
   void add_weights() {
     std::map<std::tuple<const void*, int, std::vector<MeshSpec>>, CostTable> tables;
     for (const SharedWeight& weight : shared_.weights) {
@@ -272,7 +273,7 @@ class Together {
     return {&own.space, own.variable_of[at(reader.node)]};
   }
 
-  // By what they are, so that the order in which they were given decides nothing.
+  // Compares problems by content, so the order in which programs were given decides nothing.
   static bool before(const Problem& a, const Problem& b) {
     if (a.variables != b.variables) return a.variables < b.variables;
     return std::ranges::lexicographical_compare(a.edges, b.edges, [](const Edge& x, const Edge& y) {
@@ -341,7 +342,7 @@ class Together {
     std::vector<int> ties, next(own.size(), 0);
     std::vector<char> placed(ties_.size(), 0);
     std::vector<int>& order = joined.problem.order;
-    // All of a program up to a place, and what is tied to it.
+    // Adds all variables of a program up to a place, with the variables tied to them.
     const auto advance = [&](const auto& self, int p, int end) -> void {
       while (next[at(p)] <= end) {
         const int here = next[at(p)]++;
@@ -365,7 +366,7 @@ class Together {
     return ties;
   }
 
-  // The problem in which what is tied to a program is as in that choice of its own.
+  // Returns the problem with the ties of a program set as in its own choice.
   static Problem with_layout_of(int p, const std::vector<int>& choice, const Joined& joined) {
     Problem problem = joined.problem;
     const int begin = joined.offset[at(p)], end = begin + static_cast<int>(choice.size());

@@ -142,7 +142,8 @@ class Reading {
                        [](const auto& spec) { return spec.has_value(); });
   }
 
-  // Operators that are spelled out while the model is read lose what was said of them.
+  // Checks that no annotated operator was replaced by others while the model was read, which loses its
+  // statements.
   void check_kept() const {
     for (const std::string& output : configuration_.nodes) {
       const int v = graph_.find(output);
@@ -187,7 +188,7 @@ class Reading {
     return all;
   }
 
-  // A node that states something: what it takes and leaves.
+  // Handles a node that states something: the states that it takes and leaves.
   void infer(std::size_t index) {
     const int n = static_cast<int>(index);
     const GraphNode& node = graph_.nodes[index];

@@ -341,7 +341,8 @@ class Application {
       own.emit();
       return;
     }
-    // As many as ranks, or, with padding, times the whole size and divided by that of a part.
+    // Sizes are multiplied by the number of ranks; with padding, by the whole size, and divided by the size
+    // of a part.
     const std::int64_t whole = static_size(view.input(0).sizes[index(spec.dim)]).value_or(0);
     const bool padded = whole % ranks_ != 0;
     const std::int64_t factor = padded ? whole : ranks_;

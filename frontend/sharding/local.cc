@@ -150,7 +150,7 @@ std::string LocalModel::number(const std::string& name, ir::DType dtype, double 
     add_initializer(own, integer_tensor(dtype, {}, {static_cast<std::int64_t>(value)}));
     return own;
   }
-  // As f32, which holds what rules need, and cast where the type is another one.
+  // An f32, which holds all numbers that rules need, cast to the type if that is another one.
   add_initializer(own, float_tensor({}, {static_cast<float>(value)}));
   if (dtype == ir::DType::f32) return own;
   const std::string cast = fresh(own + "/cast");

@@ -8,7 +8,7 @@ namespace braid::frontend::sharding {
 
 namespace {
 
-// In the order in which the bodies name them.
+// Adds the names in the order in which the bodies read them.
 void add_captured(const onnx::NodeProto& node, std::vector<std::string>& names) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
     if (!attribute.has_g()) continue;

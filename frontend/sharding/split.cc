@@ -140,7 +140,7 @@ Splitter::Splitter(const SplitRequest& request, int ranks) : request_(request), 
   plan_ = parse_mesh_plan(request.plan, request.plan_file);
 }
 
-// The plan, and what it is about.
+// Sets the plan, and remembers the nodes and values that it names.
 void Splitter::begin(const Graph& graph, const std::string& path) {
   file_ = request_.plan_file.empty() ? path : request_.plan_file;
   if (plan_.axes.empty()) {
@@ -229,7 +229,7 @@ Splitter::Wanted Splitter::wanted(const Model& model, const Graph& graph, const 
   return wanted;
 }
 
-// With states for what the plan does not speak of.
+// Completes the plan with states of what it does not mention.
 Plan Splitter::completed(const Graph& graph, const Plan& plan, const Wanted& wanted) const {
   const Mesh axis = Mesh::line(plan.ranks);
   SpaceOptions options;
@@ -261,7 +261,7 @@ Plan Splitter::completed(const Graph& graph, const Plan& plan, const Wanted& wan
                    fmt::format("plan, on axis {}: {} after the axes before",
                                plan_.mesh.axes[at(axes_[at(stage_)])].name, unmet),
                    "give it a state that its rule allows for what the axes before leave");
-  // As near as the rules allow.
+  // Chooses states as near to the plan as the rules allow.
   options.keeps = nullptr;
   SplitCosts near = costs;
   constexpr Cost kOther = Cost{1} << 42;
@@ -307,7 +307,7 @@ void Splitter::follow(const Model& before, const Graph& graph, const LocalProgra
   }
 }
 
-// Inputs and outputs say themselves what a rank has of them.
+// Marks inputs and outputs with the part that a rank has of them.
 void Splitter::tell_parts(const Graph& graph, LocalProgram& program) const {
   const ir::MeshAxis& axis = plan_.mesh.axes[at(axes_[at(stage_)])];
   const auto tell = [&](onnx::ValueInfoProto& value, const Interface& states) {

@@ -73,7 +73,8 @@ std::vector<int> all_of(const std::vector<std::vector<int>>& entries) {
   return all;
 }
 
-// As entries say; without any, shard k on device k, and what is whole on all.
+// Returns the devices by the entries; without entries, shard k is on device k. A whole tensor is on all
+// devices.
 std::vector<std::vector<int>> devices_of_shards(const std::vector<std::vector<int>>& entries,
                                                 std::int64_t shards, int devices) {
   if (shards == 1) {

@@ -47,7 +47,7 @@ Factors choice(const NodeView& node, const Rule&) {
   return padded({broadcast_letters(node, {0, 1, 2}), {{{1, 2}, {ir::ReduceKind::sum}}}});
 }
 
-// With random numbers it is not elementwise: ranks would draw for other elements.
+// With random numbers it is not elementwise: ranks would draw different numbers.
 Factors dropout(const NodeView& node, const Rule&) {
   if (node.version() < 7 && node.int_attribute("is_test", 0) == 0) return {};
   if (node.has_input(2)) {

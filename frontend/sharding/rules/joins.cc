@@ -18,7 +18,8 @@ std::vector<Linear> all_alike(const NodeView& node) {
   return {{all, {K::sum, K::prod, K::max, K::min}}};
 }
 
-// The letter of an axis that is a sequence of pieces: what divides all of them. nullopt if a size is unknown.
+// Returns the letter of an axis that is a sequence of pieces: the greatest common divisor of all. nullopt if
+// a size is unknown.
 std::optional<Letter> letter_of_pieces(const Sizes& pieces) {
   std::int64_t common = 0;
   for (const std::int64_t piece : pieces) common = std::gcd(common, piece);
