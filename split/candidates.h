@@ -47,14 +47,13 @@ struct FoundPlan {
   std::string text;                       // the plan
   analysis::Time predicted;               // costs of nodes and conversions, one after another
   std::vector<analysis::Time> at_points;  // the time of a step at each set of sizes, if there are several
-  analysis::Time bound;  // no plan is predicted to take less
+  analysis::Time bound;                   // no plan is predicted to take less
   bool proved = false;                    // predicted == bound
   bool joint = true;                      // searched over all axes of the mesh at once
-  std::vector<int> choice;  // in the search's problem
-  analysis::Time floor;  // a lower bound on its step in every order (BoundSearch::of_plan)
+  std::vector<int> choice;                // in the search's problem
+  analysis::Time floor;                   // a lower bound on its step in every order (BoundSearch::of_plan)
   // The bytes of a rank in the rows of memory (memory.h); 0: no limit could bind.
-  std::int64_t counted_bytes =
-      0;
+  std::int64_t counted_bytes = 0;
   std::vector<PlanLayer> layers;
   std::vector<PlanConversion> conversions;
   std::vector<PlanReplicated> replicated;
@@ -78,16 +77,14 @@ struct PlanFlips {
 struct FoundPlans {
   std::vector<FoundPlan> plans;  // distinct, the cheapest first
   analysis::Time loads, order;   // bounds of all plans (bounds.h)
-  PlanFlips flips;  // of the cheapest plan, if SearchOptions::explain
+  PlanFlips flips;               // of the cheapest plan, if SearchOptions::explain
   std::int64_t least_bytes = 0;  // no plan needs less (memory.h), if no plan keeps the limit; else 0
   // The bytes that some plan needs, equal to least_bytes if these are proved to be the least; 0: none was
   // found.
-  std::int64_t reached_bytes =
-      0;
+  std::int64_t reached_bytes = 0;
   std::string largest;  // tensors that take them
   // Choices with which searches for plans within other limits can begin.
-  std::vector<std::vector<int>>
-      priced;
+  std::vector<std::vector<int>> priced;
   std::string obstacle;  // why so many ranks cannot split the model (obstacles.h); empty if they can
 };
 
@@ -115,10 +112,9 @@ struct SearchOptions {
   std::int64_t steps = 1;
   std::vector<PricePoint> points = {};
   // The bytes that a rank has for weights, inputs, outputs and computed tensors.
-  std::optional<std::int64_t>
-      memory;
-  bool bounds = true;  // whether to bound all plans; else bounds are 0
-  KnownBounds known;  // from other meshes
+  std::optional<std::int64_t> memory;
+  bool bounds = true;    // whether to bound all plans; else bounds are 0
+  KnownBounds known;     // from other meshes
   bool explain = false;  // whether to find flips, which takes more searches
   // FoundPlans::priced of a search on the same mesh with another limit of memory; empty: computed if needed.
   std::vector<std::vector<int>> priced = {};

@@ -21,7 +21,7 @@ struct ConversionStep {
   StepKind kind = StepKind::slice;
   std::int64_t bytes = 0;  // the bytes of one rank before the step
   ir::DType dtype = ir::DType::f32;
-  int axis = 0;  // its number in the mesh
+  int axis = 0;    // its number in the mesh
   int stride = 1;  // between the ranks of a group along it
 };
 // The cost of a step on that many ranks, in picoseconds.
@@ -104,8 +104,7 @@ class CheapestSteps {
   const StepCost& cost_;
   std::vector<std::vector<Own>> owns_;  // per axis, by number; the first one is whole
   // Per axis: the states split along each dimension, once a pending sum has been met.
-  std::vector<std::vector<Number>>
-      scattered_;
+  std::vector<std::vector<Number>> scattered_;
   // State of one search.
   std::vector<Place> places_;
   std::vector<Number> states_;  // of the places, one after another

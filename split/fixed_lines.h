@@ -17,8 +17,7 @@ struct FixedLines {
 struct Annotations {
   Mesh mesh;  // the mesh that the lines refer to
   // The lines on a mesh of as many ranks; UserErrors.
-  std::function<FixedLines(const Graph& graph, const Mesh& mesh)>
-      lines;
+  std::function<FixedLines(const Graph& graph, const Mesh& mesh)> lines;
 };
 
 // Returns options of a space on the plan's mesh whose plans have these lines: states in which values are

@@ -93,7 +93,7 @@ struct GraphNode {
 
 struct Graph {
   std::vector<GraphValue> values;
-  std::vector<GraphNode> nodes;  // without dead nodes, in the model's order
+  std::vector<GraphNode> nodes;      // without dead nodes, in the model's order
   std::vector<int> inputs, outputs;  // values, in the model's order
   int onnx_version = 1;              // of ONNX's own operator set
   int value_kinds = 0;
