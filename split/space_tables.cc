@@ -272,7 +272,7 @@ Problem SplitSpace::problem(Tables& tables, const SplitCosts& costs, bool relaxe
         continue;
       }
       if (flow.producer < 0 && reader.variable < 0) continue;
-      // At most one conversion is paid, and by each reader a part of it.
+      // Relaxed, each reader pays a share; together at most the dearest of their conversions.
       const auto parts = static_cast<Cost>(relaxed ? flow.readers : 1);
       const CostTable& table = tables.conversions(flow.value, flow.produced, reader.taken, parts);
       if (flow.producer >= 0 && reader.variable >= 0) {
