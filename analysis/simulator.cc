@@ -5,8 +5,6 @@
 #include "ir/error.h"
 
 namespace braid::analysis {
-namespace {}  // namespace
-
 struct Simulator::Recorder {
   IdVector<CollectiveId, char> complete;
   Timeline* timeline = nullptr;

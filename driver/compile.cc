@@ -27,8 +27,6 @@
 #include "split/parts.h"
 
 namespace braid {
-namespace {}  // namespace
-
 bool is_text(const std::string& model) {
   std::error_code ignored;  // an error: the parser's caller says that the file cannot be read
   return model.ends_with(".braid") && !std::filesystem::is_directory(model, ignored);

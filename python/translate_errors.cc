@@ -13,10 +13,6 @@
 namespace braid::python {
 namespace {
 
-// Numbers of the interpreter's errors about inputs, whose hints are given here.
-constexpr int kInterpretersInput = 701, kInterpretersBounds = 302, kInterpretersGuard = 303,
-              kInterpretersSizes = 305;
-
 void raise(const char* type, const nb::object& error) {
   PyErr_SetObject(nb::module_::import_("braid._errors").attr(type).ptr(), error.ptr());
 }
@@ -34,12 +30,12 @@ const char* hint_for(int code) {
     case rt::kCannotOpen:
       return "compile the model again with this version of Braid";
     case rt::kWrongInput:
-    case kInterpretersInput:
+    case errors::kWrongInputs:
       return "program.inputs and program.outputs list types and shapes";
     case rt::kWrongSize:
-    case kInterpretersBounds:
-    case kInterpretersGuard:
-    case kInterpretersSizes:
+    case errors::kSizeOutOfBounds:
+    case errors::kGuardViolated:
+    case errors::kSizesDiffer:
       return "program.dims lists the bounds; compile with others to run other sizes";
     case rt::kCommFailed:
       return "a rank has ended, stalled or runs another program; docs/errors.md says more";

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Checks that what the pages speak of exists: files and folders of the tree, links, and options of `braid` and of the scripts.
+"""Checks that what the pages speak of exists: files and folders of the tree, links with their headings, scripts, and options of `braid`.
 
   check_docs.py [BRAID]    without the program, options of `braid` are not checked
 
-A path is a word in backticks, or in a block of code after `scripts/`, that has a slash and a known ending; it is looked up from the root, then
-from the folder of its page. Folders that a user makes (`program/`, `out/`) are no paths of the tree.
+A path is a word in backticks that begins with a folder of the tree, or a script anywhere on a page; it is looked up from the root, then from
+the folder of its page. Folders that a user makes (`program/`, `out/`) are no paths of the tree.
 """
 
 import pathlib
@@ -17,6 +17,7 @@ PAGES = [*sorted((ROOT / "docs").glob("*.md")), *(ROOT / name for name in ("READ
          *sorted((ROOT / "bench").rglob("README.md")), *sorted((ROOT / "examples").rglob("README.md")), *sorted((ROOT / "runtime").rglob("README.md"))]  # fmt: skip
 TOP = {p.name for p in ROOT.iterdir() if p.is_dir()} - {"build", ".venv"}
 PATH = re.compile(r"`((?:[\w.-]+/)+[\w.*{}<>-]*)(?::\d+)?`")
+SCRIPT = re.compile(r"(?<![\w/.])scripts/[\w-]+\.(?:sh|py)\b")
 LINK = re.compile(r"\]\(([^)#\s]+)(#[\w-]+)?\)")
 
 
@@ -41,6 +42,9 @@ def wrong_paths(page, text):
     for path in PATH.findall(text):
         if path.split("/")[0] in TOP and not exists(path, page):
             yield f"`{path}` is not there"
+    for script in sorted(set(SCRIPT.findall(text))):
+        if not (ROOT / script).exists():
+            yield f"{script} is not there"
     for target, anchor in LINK.findall(text):
         if "://" in target or target.startswith("mailto:"):
             continue
@@ -52,7 +56,7 @@ def wrong_paths(page, text):
 
 
 def commands_of(braid):
-    """Command -> its options; "" -> those of all commands together."""
+    """Command -> its options, with those of its subcommands."""
     listed = subprocess.run([braid, "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
     found = {}
     for name in re.findall(r"^  (\w[\w-]*)  ", listed, re.MULTILINE):

@@ -16,6 +16,8 @@ HEADERS = ("ir/error_numbers.h", "runtime/program.h")
 DEFINITION = re.compile(r"constexpr int (k[A-Z]\w*) = (\d+);")
 # A call of what takes a number, with a literal.
 LITERAL = re.compile(r"\b(?:user_error|refused\.report|UserError(?:\s+\w+)?|ShapeRuleError|ProgramError|fail)\s*[({]\s*(\d+)\s*,")
+# A constant of a user error that is defined elsewhere.
+UNNAMED = re.compile(r"\buser_error\s*\(\s*(k[A-Z]\w*)")
 
 
 def sources(folders):
@@ -31,13 +33,15 @@ def used_numbers():
     places, names, problems = {}, {}, []
     for header in map(pathlib.Path, HEADERS):
         for name, number in DEFINITION.findall(texts[header]):
-            using = [str(path) for path, text in texts.items() if path != header and re.search(rf"\b{name}\b", text)]
+            qualified = rf"\berrors::{name}\b" if header.parts[0] != "runtime" else rf"\b{name}\b"
+            using = [str(path) for path, text in texts.items() if path != header and re.search(qualified, text)]
             if not using and header.parts[0] != "runtime":
                 problems.append(f"{header}: {name} is used nowhere")
             places.setdefault(int(number), set()).update(using or [str(header)])
             names.setdefault(int(number), set()).add(name)
     for path, text in texts.items():
         problems += [f"{path}: {literal} stands as a literal: HEADERS name the numbers" for literal in LITERAL.findall(text)]
+        problems += [f"{path}: {name} is no name of {HEADERS[0]}" for name in UNNAMED.findall(text)]
     return places, names, problems
 
 

@@ -81,10 +81,6 @@ std::set<Blocks> suggested(const GraphNode& node, const Letter& letter, const Bl
   return lists;
 }
 
-}  // namespace
-
-namespace {
-
 BlockCandidates find_candidates(const Graph& graph, int ranks) {
   BlockCandidates candidates;
   // Whether something has changed for the node since the last visit. Lists of several blocks begin where a

@@ -50,7 +50,7 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
     });
     if (pending) continue;
     const bool ruled = node.has_letters;
-    const std::string reason = !node.has_rule ? "no rule" : ruled ? "whole is cheaper here" : node.reason;
+    const std::string reason = ruled ? "whole is cheaper here" : node.reason;
     PlanReplicated& line = replicated[{node.op, reason, ruled}];
     line.op = node.op;
     line.reason = reason;

@@ -80,10 +80,9 @@ struct GraphNode {
   std::vector<int> inputs, outputs;  // values; -1: absent
   std::shared_ptr<const Operation> operation;
   WorkFacts work{WorkKind::view};
-  Factors factors;       // none: the node is replicated
-  bool has_rule = true;  // whether there is a rule how to split the operator
-  bool has_letters = false;
-  std::string reason;  // why it has no letters, if a rule says so
+  Factors factors;           // none: the node is replicated
+  bool has_letters = false;  // whether a rule gives letters to nodes of this operator
+  std::string reason;        // why there are none
   std::vector<Carried> carried;
   // Whether it computes shape code or constants only: it has no variable in a search and costs nothing.
   bool compile_time = false;

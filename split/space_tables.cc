@@ -15,10 +15,6 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 Cost sum(Cost a, Cost b) { return a == kForbidden || b == kForbidden ? kForbidden : a + b; }
 
-}  // namespace
-
-namespace {
-
 // The collectives that the local form of a node has in it.
 Cost inner_cost(const Graph& graph, const GraphNode& node, Combination axes, const Mesh& mesh,
                 const SplitCosts& costs) {

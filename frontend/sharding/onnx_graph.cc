@@ -117,7 +117,7 @@ class Builder {
     for (GraphValue& v : graph_.values) v.pinned |= captured.count(v.name) > 0;
     for (GraphNode& node : graph_.nodes) {
       node.compile_time = is_compile_time(node);
-      if (!node.compile_time && node.has_rule) node.factors = factors_of(graph_, node, *rule_of(node));
+      if (!node.compile_time && node.has_letters) node.factors = factors_of(graph_, node, *rule_of(node));
     }
     find_kinds(graph_);
     return std::move(graph_);
@@ -161,9 +161,8 @@ class Builder {
     node.operation = std::make_shared<OnnxOperation>(proto, version, spec->work, rule);
     node.work = spec->work;
     if (node.work.kind == WorkKind::recurrence) node.work.steps = batch_first(proto) ? 1 : 0;
-    node.has_rule = rule != nullptr;
     node.has_letters = rule != nullptr && rule->factors != nullptr;
-    if (rule != nullptr) node.reason = rule->reason;
+    node.reason = rule == nullptr ? "no rule" : rule->reason;
     node.carried = carried_by(domain, proto.op_type());
     const int index = static_cast<int>(graph_.nodes.size());
     for (int k = 0; k < proto.input_size(); ++k) {

@@ -17,6 +17,8 @@
 #include <stdexcept>
 
 #include "cli/exit_codes.h"
+#include "tests/cli/paths.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -26,7 +28,7 @@ constexpr std::string_view kExecutable = "BRAID_EXECUTABLE=";
 // The program under test: BRAID_EXECUTABLE of the environment goes before the one of this build.
 std::string executable() {
   const char* given = std::getenv("BRAID_EXECUTABLE");
-  return given ? given : BRAID_EXECUTABLE_PATH;
+  return given ? given : paths::executable();
 }
 
 // The variables of this process, and what stands in `changes` instead; of two for one name the later.
@@ -166,20 +168,20 @@ std::vector<std::string> Folder::names() const {
   return names;
 }
 
-std::string model(const std::string& name) { return (fs::path(BRAID_TEST_MODELS) / name).string(); }
+std::string model(const std::string& name) { return paths::test_models(name); }
 
 std::string compiled(const std::string& name, const std::vector<std::string>& arguments,
                      const std::vector<std::string>& environment) {
-  const fs::path dir = fs::path(BRAID_BINARY_DIR) / "test_programs" / name, stamp = dir / "compiled";
+  const fs::path dir = fs::path(paths::binary("test_programs")) / name, stamp = dir / "compiled";
   fs::create_directories(dir);
   const int lock = ::open((dir / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   ::flock(lock, LOCK_EX);
   auto newest = fs::last_write_time(executable());
-  for (const auto& entry : fs::directory_iterator(fs::path(BRAID_BINARY_DIR) / "lib")) {
+  for (const auto& entry : fs::directory_iterator(paths::binary("lib"))) {
     newest = std::max(newest, fs::last_write_time(entry.path()));
   }
   // CUDA programs take a copy of the runtime's sources with them.
-  for (const auto& entry : fs::recursive_directory_iterator(BRAID_SOURCE_DIR "/runtime")) {
+  for (const auto& entry : fs::recursive_directory_iterator(paths::source("runtime"))) {
     newest = std::max(newest, fs::last_write_time(entry.path()));
   }
   if (!fs::exists(stamp) || fs::last_write_time(stamp) < newest) {

@@ -57,7 +57,7 @@ class Folder {
   fs::path path_;
 };
 
-// A model below BRAID_TEST_MODELS.
+// A model that tests/models writes.
 std::string model(const std::string& name);
 
 // The folder of a program that `braid compile arguments... -o <folder>` made. Every test is a process of its

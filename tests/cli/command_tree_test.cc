@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "tests/cli/braid_process.h"
+#include "tests/cli/paths.h"
 
 namespace braid::test {
 namespace {
@@ -182,9 +183,8 @@ TEST(CommandTree, TheNearestNameAndItsGroupAreSuggested) {
 // `script` is a terminal for the command.
 std::string on_a_terminal(const std::string& environment) {
   const Folder folder;
-  const std::string command = "TERM=xterm " + environment +
-                              " script -qec '" BRAID_EXECUTABLE_PATH " bogus' /dev/null > " +
-                              (folder / "said") + " < /dev/null";
+  const std::string command = "TERM=xterm " + environment + " script -qec '" + paths::executable() +
+                              " bogus' /dev/null > " + (folder / "said") + " < /dev/null";
   EXPECT_NE(std::system(command.c_str()), -1);
   return read_text(folder / "said");
 }

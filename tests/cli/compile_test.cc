@@ -7,6 +7,8 @@
 #include <ostream>
 
 #include "tests/cli/braid_process.h"
+#include "tests/cli/paths.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -351,12 +353,12 @@ TEST(Opt, MachinesAreListed) {
 TEST(Opt, PassesOfPluginsAreListedAndRun) {
   const Folder folder;
   EXPECT_THAT(braid({"opt", "--list-passes"}).out, Not(HasSubstr("charge_callee")));
-  const ProcessResult list = braid({"opt", "--list-passes", "--plugin", BRAID_EXAMPLE_PLUGIN});
+  const ProcessResult list = braid({"opt", "--list-passes", "--plugin", paths::example_plugin()});
   ASSERT_EQ(list.exit_code, 0) << list.err;
   EXPECT_THAT(list.out, HasSubstr("charge_callee"));
   EXPECT_THAT(list.out, HasSubstr("plan_memory"));
   const ProcessResult run = braid({"opt", folder.file("twice.braid", kTwice), "--plugin",
-                                   BRAID_EXAMPLE_PLUGIN, "--passes", "charge_callee"});
+                                   paths::example_plugin(), "--passes", "charge_callee"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("graph twice"));
 }
@@ -394,7 +396,7 @@ struct BadModel {
 };
 
 TEST(BadModelCorpus, IsRefusedAndLeavesNothing) {
-  const std::string root = std::string(BRAID_SOURCE_DIR) + "/tests/corpus/bad_models";
+  const std::string root = paths::source("tests/corpus/bad_models");
   const nlohmann::json all = nlohmann::json::parse(read_text(root + "/expect.json"));
   EXPECT_GT(all.size(), 50u);
   for (const auto& [name, expect] : all.items()) {

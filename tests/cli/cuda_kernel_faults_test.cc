@@ -6,6 +6,8 @@
 #include <chrono>
 
 #include "tests/cli/cuda_programs.h"
+#include "tests/cli/paths.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -18,9 +20,8 @@ using ::testing::Not;
 // The limit of one run, with the build if it is the first.
 constexpr std::chrono::seconds kLimit{120};
 
-const std::string kCompiler =
-    "CXX=c++ -I" BRAID_SOURCE_DIR " -DBRAID_EMULATED_DEVICE -include " BRAID_SOURCE_DIR
-    "/tests/cli/cuda_kernel_fault.h";
+const std::string kCompiler = "CXX=c++ -I" + paths::source() + " -DBRAID_EMULATED_DEVICE -include " +
+                              paths::source("tests/cli/cuda_kernel_fault.h");
 // Limits in processor time. Ranks wait for one another in real time, which says nothing on a busy machine, so
 // they give up only after BRAID_EMULATED_HANG_MS more.
 const std::string kThreadLimit = "BRAID_EMULATED_TIMEOUT_MS=500", kBlockLimit = "BRAID_EMULATED_HANG_MS=1000";
@@ -140,7 +141,7 @@ TEST(CudaKernelFaults, TooLittleMemoryIsTheUsersErrorWithItsNumber) {
   ASSERT_EQ(run({"run", twice(), "--random", "1"}, "").exit_code, 0);  // builds it
   const Folder folder;
   const std::string limited =
-      folder.file("limited", "#!/bin/sh\nulimit -v 3000000\nexec " BRAID_EXECUTABLE_PATH " \"$@\"\n");
+      folder.file("limited", "#!/bin/sh\nulimit -v 3000000\nexec " + paths::executable() + " \"$@\"\n");
   fs::permissions(limited, fs::perms::owner_all);
   const ProcessResult result = run({"run", twice(), "--random", "1"}, "", {"BRAID_EXECUTABLE=" + limited});
   EXPECT_EQ(result.exit_code, 4) << result.err;

@@ -12,6 +12,7 @@
 #include "runtime/comm/control_link.h"
 #include "runtime/comm/futex.h"
 #include "tests/cli/cuda_programs.h"
+#include "tests/cli/paths.h"
 
 namespace braid::test {
 namespace {
@@ -221,22 +222,21 @@ TEST(LaunchedCuda, APortInUseAndPortsThatAreNoneAreErrors) {
   }
 }
 
-#ifdef BRAID_MPIEXEC
 TEST(LaunchedCuda, MpirunsRanksMeetThroughEitherEngine) {
+  if (paths::mpiexec().empty()) GTEST_SKIP() << "built without MPI";
   for (const char* engine : {"shm", "mpi"}) {
     const Folder folder;
-    Arguments environment = {"BRAID_EXECUTABLE=" BRAID_MPIEXEC, std::string("BRAID_ENGINE=") + engine,
+    Arguments environment = {"BRAID_EXECUTABLE=" + paths::mpiexec(), std::string("BRAID_ENGINE=") + engine,
                              "BRAID_TIMEOUT_MS=20000"};
-    std::istringstream text(BRAID_MPI_ENVIRONMENT);
+    std::istringstream text(paths::mpi_environment());
     for (std::string variable; text >> variable;) environment.push_back(variable);
     const ProcessResult result = braid(
-        Arguments{"-n", "2", BRAID_EXECUTABLE_PATH, "run", built_program(), "-o", folder / "got"} + kInputs,
-        {}, environment);
+        Arguments{"-n", "2", paths::executable(), "run", built_program(), "-o", folder / "got"} + kInputs, {},
+        environment);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     expect_same_outputs(folder);
   }
 }
-#endif
 
 }  // namespace
 }  // namespace braid::test

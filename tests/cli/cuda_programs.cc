@@ -4,6 +4,8 @@
 
 #include <numeric>
 
+#include "tests/paths.h"
+
 namespace braid::test {
 namespace {
 
@@ -71,8 +73,8 @@ std::string cuda_case_program() {
 }
 
 std::vector<std::string> cuda_environment() {
-  return {"CXX=c++ -I" BRAID_SOURCE_DIR " -DBRAID_EMULATED_DEVICE -include " BRAID_SOURCE_DIR
-          "/tests/cli/fault.h -include " BRAID_SOURCE_DIR "/tests/cli/cuda_fault.h"};
+  return {"CXX=c++ -I" + paths::source() + " -DBRAID_EMULATED_DEVICE -include " +
+          paths::source("tests/cli/fault.h") + " -include " + paths::source("tests/cli/cuda_fault.h")};
 }
 
 }  // namespace braid::test

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/braid_process.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -99,8 +100,7 @@ std::string rows(const Folder& folder) {
 // ONNX's own checker. It knows no DistCollective, so the test tells it.
 TEST(EmitOnnx, OnnxAcceptsTheFiles) {
   const char* moved = std::getenv("BRAID_VENV");
-  const std::string python =
-      std::string(moved != nullptr ? moved : BRAID_SOURCE_DIR "/.venv") + "/bin/python";
+  const std::string python = std::string(moved != nullptr ? moved : paths::source(".venv")) + "/bin/python";
   if (!fs::exists(python)) GTEST_SKIP() << "no Python environment (scripts/python_env.sh)";
   const Folder folder;
   for (const char* form : {"ai.braid", "com.microsoft", "DistCollective"}) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/braid_process.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -14,7 +15,7 @@ using ::testing::HasSubstr;
 
 class ExportedRanks : public testing::TestWithParam<std::string> {
  protected:
-  const std::string folder_ = std::string(BRAID_SOURCE_DIR) + "/tests/corpus/exported/" + GetParam();
+  const std::string folder_ = paths::source("tests/corpus/exported/" + GetParam());
 
   std::string ranks() const {
     int count = 0;
@@ -55,7 +56,7 @@ TEST_P(ExportedRanks, AgreeAndCannotDeadlock) {
 // All cases of several ranks in the folder, so that a new one is not forgotten.
 std::vector<std::string> cases() {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(std::string(BRAID_SOURCE_DIR) + "/tests/corpus/exported")) {
+  for (const auto& entry : fs::directory_iterator(paths::source("tests/corpus/exported"))) {
     if (fs::exists(entry.path() / "model.rank0.onnx")) names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());

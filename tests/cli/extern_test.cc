@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/braid_process.h"
+#include "tests/cli/paths.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -11,11 +13,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kScores = BRAID_SOURCE_DIR "/examples/plugin/scores.onnx";
+const std::string kScores = paths::source("examples/plugin/scores.onnx");
 
 TEST(Extern, OperatorsOfPluginsAreListed) {
   EXPECT_THAT(braid({"ops"}).out, Not(HasSubstr("RowSort")));
-  EXPECT_THAT(braid({"ops", "--plugin", BRAID_ROW_SORT}).out, HasSubstr("com.example    RowSort"));
+  EXPECT_THAT(braid({"ops", "--plugin", paths::row_sort()}).out, HasSubstr("com.example    RowSort"));
 }
 
 TEST(Extern, WithoutItsPluginTheOperatorIsNotSupported) {
@@ -31,7 +33,7 @@ TEST(Extern, CallsThatTheKernelCannotTakeAreRefused) {
                            "%y: f64[2] = extern \"row_sort\" reads(%x) attributes(descending = 0)"}) {
     const std::string text =
         folder.file("call.braid", std::string("graph g\ninput %x: f32[2]\n") + call + "\noutput %y\n");
-    const ProcessResult result = braid({"verify", text, "--plugin", BRAID_ROW_SORT});
+    const ProcessResult result = braid({"verify", text, "--plugin", paths::row_sort()});
     EXPECT_EQ(result.exit_code, 3);
     EXPECT_THAT(result.err, HasSubstr("BR0601"));
   }
@@ -41,7 +43,7 @@ class ExternTargets : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(ExternTargets, AgreeWithTheInterpreter) {
   const ProcessResult result =
-      braid({"verify", kScores, "--plugin", BRAID_ROW_SORT, "--target", GetParam(), "--dim", "rows=0..9"});
+      braid({"verify", kScores, "--plugin", paths::row_sort(), "--target", GetParam(), "--dim", "rows=0..9"});
   EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
 }
 
@@ -49,7 +51,7 @@ TEST_P(ExternTargets, AgreeWithTheInterpreter) {
 TEST_P(ExternTargets, ProgramsRunWithoutThePlugin) {
   const Folder folder;
   const std::string program = folder / "program", out = folder / "out", x = folder / "x.npy";
-  const ProcessResult compiled = braid({"compile", kScores, "--plugin", BRAID_ROW_SORT, "--target",
+  const ProcessResult compiled = braid({"compile", kScores, "--plugin", paths::row_sort(), "--target",
                                         one_architecture(GetParam()), "--dim", "rows=1..8", "-o", program});
   ASSERT_EQ(compiled.exit_code, 0) << compiled.err;
   write_floats(x, {2, 4}, {1, 0, 0, 0, 0, 0, 2, 0});

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "tests/cli/braid_process.h"
+#include "tests/cli/paths.h"
 
 namespace braid::test {
 namespace {
@@ -105,8 +106,8 @@ TEST(FullDisk, AClosedOutputIsNotTakenForAFile) {
 // standard error goes through a pipe, which has no limit.
 std::string limited_files(const Folder& folder, const std::string& blocks) {
   const std::string path =
-      folder.file("limited", "#!/bin/bash\nset -o pipefail\n{ ulimit -f " + blocks +
-                                 "; exec " BRAID_EXECUTABLE_PATH " \"$@\"; } 2>&1 >/dev/null | cat >&2\n");
+      folder.file("limited", "#!/bin/bash\nset -o pipefail\n{ ulimit -f " + blocks + "; exec " +
+                                 paths::executable() + " \"$@\"; } 2>&1 >/dev/null | cat >&2\n");
   EXPECT_EQ(::chmod(path.c_str(), 0700), 0);
   return "BRAID_EXECUTABLE=" + path;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tests/cli/braid_process.h"
+#include "tests/cli/paths.h"
 
 namespace braid::test {
 namespace {
@@ -31,10 +32,10 @@ output %y
 )";
 
 std::vector<std::string> with_gpus(int count, const std::string& nvcc_log = "/dev/null") {
-  return {std::string("LD_LIBRARY_PATH=") + BRAID_FAKE_DRIVER, "BRAID_FAKE_GPUS=" + std::to_string(count),
+  return {"LD_LIBRARY_PATH=" + paths::fake_driver(), "BRAID_FAKE_GPUS=" + std::to_string(count),
           // nvcc instruments nothing, so nothing can be checked.
-          "BRAID_EMULATED_CHECK=0", std::string("CUDA_HOME=") + BRAID_FAKE_TOOLKIT,
-          std::string("BRAID_FAKE_GPU_LIBRARY=") + BRAID_FAKE_GPU_LIBRARY, "BRAID_FAKE_NVCC_LOG=" + nvcc_log};
+          "BRAID_EMULATED_CHECK=0", "CUDA_HOME=" + paths::fake_toolkit(),
+          "BRAID_FAKE_GPU_LIBRARY=" + paths::emulated_device(), "BRAID_FAKE_NVCC_LOG=" + nvcc_log};
 }
 
 // The lines of nvcc's log that contain `word`.

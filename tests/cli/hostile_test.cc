@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/cli/braid_process.h"
+#include "tests/cli/paths.h"
 
 namespace braid::test {
 namespace {
@@ -197,7 +198,8 @@ TEST(Hostile, AThreadThatCannotBeStartedIsNoVerdict) {
   const std::string limited =
       folder.file("limited",
                   "#!/bin/sh\nexec prlimit --nproc=1 setpriv --reuid 65431 --regid 65431 --clear-groups env "
-                  "HOME=/nonexistent " BRAID_EXECUTABLE_PATH " \"$@\"\n");
+                  "HOME=/nonexistent " +
+                      paths::executable() + " \"$@\"\n");
   ASSERT_EQ(chmod(limited.c_str(), 0755), 0);
   if (braid({"--version"}, {}, {"BRAID_EXECUTABLE=" + limited}).exit_code != 0)
     GTEST_SKIP() << "no setpriv or prlimit, or another user may not run braid here";
@@ -233,7 +235,7 @@ TEST(Hostile, FoldersAndFilesWithoutPermissionAreNamed) {
   ASSERT_EQ(chmod((folder / "program/manifest.json").c_str(), 0), 0);
   const auto as_user = [&](const Arguments& arguments) {
     std::string command = geteuid() == 0 ? "setpriv --reuid 65534 --regid 65534 --clear-groups " : "";
-    command += "env HOME=/nonexistent BRAID_CACHE_DIR=/nonexistent " BRAID_EXECUTABLE_PATH;
+    command += "env HOME=/nonexistent BRAID_CACHE_DIR=/nonexistent " + paths::executable();
     for (const std::string& argument : arguments) command += " '" + argument + "'";
     const int status = system((command + " > " + (folder / "said") + " 2>&1").c_str());
     return ProcessResult{WEXITSTATUS(status), {}, read_text(folder / "said")};

@@ -7,6 +7,8 @@
 
 #include "frontend/dims.h"
 #include "tests/cli/braid_process.h"
+#include "tests/cli/paths.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -16,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-const std::string kScores = BRAID_SOURCE_DIR "/examples/plugin/scores.onnx";
+const std::string kScores = paths::source("examples/plugin/scores.onnx");
 
 std::string all_reduce() { return model("collectives/all_reduce_dynamic/model.onnx"); }
 
@@ -47,7 +49,7 @@ TEST(Inspect, NamesWhatIsNotSupportedUnlessAPluginKnowsIt) {
   ASSERT_EQ(json["unsupported"].size(), 1u);
   EXPECT_EQ(json["unsupported"][0]["operator"], "com.example.RowSort-1");
   EXPECT_THAT(json["unsupported"][0]["nodes"], ElementsAre("/RowSort"));
-  EXPECT_TRUE(json_of({"inspect", kScores, "--plugin", BRAID_ROW_SORT})["unsupported"].empty());
+  EXPECT_TRUE(json_of({"inspect", kScores, "--plugin", paths::row_sort()})["unsupported"].empty());
 }
 
 TEST(Inspect, TellsAValueWithoutAShapeFromAScalar) {
@@ -89,7 +91,7 @@ TEST(Inspect, TellsInvalidNodesOnly) {
 // A model that cannot be compiled can be looked at, or is refused by a numbered error.
 TEST(Inspect, SurvivesBrokenModels) {
   int refused = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(BRAID_SOURCE_DIR "/tests/corpus/bad_models")) {
+  for (const auto& entry : fs::recursive_directory_iterator(paths::source("tests/corpus/bad_models"))) {
     if (entry.path().extension() != ".onnx") continue;
     const ProcessResult result = braid({"inspect", entry.path().string()});
     EXPECT_EQ(result.exit_code, result.err.empty() ? 0 : code_of(result.err)) << entry.path() << result.err;

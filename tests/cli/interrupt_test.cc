@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/cli/braid_process.h"
+#include "tests/cli/paths.h"
 
 namespace braid::test {
 namespace {
@@ -103,7 +104,7 @@ TEST_P(Interrupt, LeavesNoHalfOfAFileThatIsWritten) {
     fs::remove(output);
     const ProcessResult result =
         braid(command, {},
-              {std::string("LD_PRELOAD=") + BRAID_KILL_AT_CALL, "BRAID_TEST_KILL_AT=" + std::to_string(k),
+              {"LD_PRELOAD=" + paths::kill_at_call(), "BRAID_TEST_KILL_AT=" + std::to_string(k),
                "BRAID_TEST_KILL_SIGNAL=" + std::to_string(GetParam())});
     if (result.exit_code == 0) break;
     ASSERT_EQ(result.exit_code, 128 + GetParam()) << result.err;

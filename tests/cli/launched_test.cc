@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "tests/cli/braid_process.h"
+#include "tests/cli/paths.h"
 
 namespace braid::test {
 namespace {
@@ -109,22 +110,26 @@ TEST(Launched, EnvironmentVariablesThatMeanNothingAreRefused) {
   EXPECT_THAT(alone.err, HasSubstr("BR0012"));
 }
 
-#ifdef BRAID_MPIEXEC
 // Runs mpirun with these arguments; `engine`: shm or mpi. Each run has a folder of its own: two runs of Open
 // MPI that begin and end at the same time collide over the one in /tmp, which one removes while the other
 // makes it.
 ProcessResult mpirun(const std::vector<std::string>& arguments, const std::string& engine) {
   const Folder session;
-  std::vector<std::string> environment = {"BRAID_EXECUTABLE=" BRAID_MPIEXEC, "BRAID_ENGINE=" + engine,
+  std::vector<std::string> environment = {"BRAID_EXECUTABLE=" + paths::mpiexec(), "BRAID_ENGINE=" + engine,
                                           "BRAID_TIMEOUT_MS=20000",
                                           "OMPI_MCA_orte_tmpdir_base=" + session.path().string()};
-  std::istringstream text(BRAID_MPI_ENVIRONMENT);
+  std::istringstream text(paths::mpi_environment());
   for (std::string variable; text >> variable;) environment.push_back(variable);
   return braid(arguments, {}, environment);
 }
-std::vector<std::string> on_ranks(int n) { return {"-n", std::to_string(n), BRAID_EXECUTABLE_PATH}; }
+std::vector<std::string> on_ranks(int n) { return {"-n", std::to_string(n), paths::executable()}; }
 
-class Mpirun : public ::testing::TestWithParam<const char*> {};
+class Mpirun : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (paths::mpiexec().empty()) GTEST_SKIP() << "built without MPI";
+  }
+};
 INSTANTIATE_TEST_SUITE_P(Engines, Mpirun, ::testing::Values("shm", "mpi"));
 
 TEST_P(Mpirun, GivesTheResultsOfBraidRun) {
@@ -182,6 +187,7 @@ TEST_P(Mpirun, BenchPrintsOneLinePerRank) {
 // Rank 1 has been given a program of other bounds, and so of another plan. (On shared memory mpirun may end a
 // rank before it has said so.)
 TEST(MpirunOverMpi, AnotherPlanOnOneRankIsAnErrorOnAll) {
+  if (paths::mpiexec().empty()) GTEST_SKIP() << "built without MPI";
   const std::string other =
       compiled("all_reduce_small", {model("collectives/all_reduce_dynamic/model.onnx"), "--ranks", "2",
                                     "--dim", "batch=1..4", "--dim", "sequence=1..4"});
@@ -194,7 +200,6 @@ TEST(MpirunOverMpi, AnotherPlanOnOneRankIsAnErrorOnAll) {
   EXPECT_THAT(result.err, HasSubstr("rank 1: error BR07"));
   EXPECT_THAT(result.err, HasSubstr("differ"));
 }
-#endif
 
 }  // namespace
 }  // namespace braid::test

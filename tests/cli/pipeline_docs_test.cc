@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "tests/cli/braid_process.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -23,13 +24,13 @@ std::vector<std::string> arguments(const std::string& command) {
   std::istringstream words(command);
   std::vector<std::string> result;
   for (std::string word; words >> word;) {
-    result.push_back(word.starts_with("examples/") ? BRAID_SOURCE_DIR "/" + word : word);
+    result.push_back(word.starts_with("examples/") ? paths::source(word) : word);
   }
   return result;
 }
 
 TEST(PipelineDocs, ShowWhatTheProgramPrints) {
-  const std::string page = read_text(BRAID_SOURCE_DIR "/docs/pipeline.md");
+  const std::string page = read_text(paths::source("docs/pipeline.md"));
   const std::string begin = "```\n$ braid ";
   int commands = 0;
   for (std::size_t at = page.find(begin); at != std::string::npos; at = page.find(begin, at + 1)) {
@@ -39,7 +40,7 @@ TEST(PipelineDocs, ShowWhatTheProgramPrints) {
     SCOPED_TRACE(command);
     const ProcessResult result = braid(arguments(command));
     std::string printed = without_trailing_blanks(result.err + result.out);
-    const std::string root = BRAID_SOURCE_DIR "/";
+    const std::string root = paths::source() + "/";
     for (std::size_t p = printed.find(root); p != std::string::npos; p = printed.find(root))
       printed.erase(p, root.size());
     EXPECT_EQ(page.substr(line, end - line), printed)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/braid_process.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -250,7 +251,7 @@ TEST(Pipeline, BytesOfASearchHaveUnitsOfTenOrOfTwo) {
 }
 
 TEST(Pipeline, SearchTakesTheCostsOfAFile) {
-  const std::string costs = BRAID_SOURCE_DIR "/examples/pipeline/costs.json";
+  const std::string costs = paths::source("examples/pipeline/costs.json");
   const std::vector<std::string> search = {"pipeline",       "search", "--ranks", "2",
                                            "--microbatches", "2",      "--costs", costs};
   const ProcessResult result = braid(search);

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "tests/cli/braid_process.h"
+#include "tests/cli/paths.h"
 
 namespace braid::test {
 namespace {
@@ -312,7 +313,7 @@ TEST_F(ProgramFolder, AKilledCompilationLeavesOneProgramOrARefusal) {
     SCOPED_TRACE("killed at call " + std::to_string(k));
     const std::string dir = copy_of("2", folder);
     std::vector<std::string> environment = playing();
-    environment.push_back(std::string("LD_PRELOAD=") + BRAID_KILL_AT_CALL);
+    environment.push_back("LD_PRELOAD=" + paths::kill_at_call());
     environment.push_back("BRAID_TEST_KILL_AT=" + std::to_string(k));
     const Folder temporary;  // a killed process leaves its files there
     environment.push_back("TMPDIR=" + temporary.path().string());

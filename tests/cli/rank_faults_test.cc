@@ -7,6 +7,7 @@
 #include <random>
 
 #include "tests/cli/braid_process.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -28,7 +29,7 @@ Arguments compile_arguments() {
   return {model(kCase + "/model.onnx"), "--ranks", "2", "--dim", "batch=1..4", "--dim", "sequence=1..16"};
 }
 
-const Arguments kFaultyCompiler = {"BRAID_CXXFLAGS=-O0 -include " BRAID_SOURCE_DIR "/tests/cli/fault.h"};
+const Arguments kFaultyCompiler = {"BRAID_CXXFLAGS=-O0 -include " + paths::source("tests/cli/fault.h")};
 
 std::string program() { return compiled("rank_faults", compile_arguments(), kFaultyCompiler); }
 

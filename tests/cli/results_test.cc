@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/braid_process.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -191,8 +192,8 @@ TEST(Verify, NamesTheNodeBehindAWrongOutput) {
 }
 
 // Programs whose Softmax is wrong.
-const std::vector<std::string> kWrongExp = {"BRAID_CXXFLAGS=-O0 -include " BRAID_SOURCE_DIR
-                                            "/tests/cli/wrong_exp.h"};
+const std::vector<std::string> kWrongExp = {"BRAID_CXXFLAGS=-O0 -include " +
+                                            paths::source("tests/cli/wrong_exp.h")};
 std::string softmax_model() { return model("ops/softmax_between_products") + "/model.onnx"; }
 
 void expect_softmax_named(const ProcessResult& result, const std::string& value, int inner_values) {
@@ -256,8 +257,7 @@ TEST(Verify, NamesNoNodeAfterStoredResultsOrEqualOnes) {
 // The project's Python environment; empty if it was not made.
 std::string python_of_the_project() {
   const char* moved = std::getenv("BRAID_VENV");
-  const std::string python =
-      std::string(moved != nullptr ? moved : BRAID_SOURCE_DIR "/.venv") + "/bin/python";
+  const std::string python = std::string(moved != nullptr ? moved : paths::source(".venv")) + "/bin/python";
   return fs::exists(python) ? python : "";
 }
 

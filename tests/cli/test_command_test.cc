@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/braid_process.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -78,7 +79,7 @@ TEST(TestCommand, OtherRanksThanTheCasesAreRefused) {
 TEST(TestCommand, UnsupportedOperatorsAreRefused) {
   const Folder folder;
   fs::copy(model("ops/add"), folder.path() / "case", fs::copy_options::recursive);
-  fs::copy_file(std::string(BRAID_SOURCE_DIR) + "/tests/corpus/bad_models/three_unknown_ops/model.onnx",
+  fs::copy_file(paths::source("tests/corpus/bad_models/three_unknown_ops/model.onnx"),
                 folder / "case/model.onnx", fs::copy_options::overwrite_existing);
   const ProcessResult result = braid({"test", folder / "case"});
   EXPECT_THAT(result.out, HasSubstr("0 passed, 0 failed, 1 refused\n"));

@@ -17,6 +17,7 @@
 #include "ir/element.h"
 #include "ir/parser.h"
 #include "passes/plan_memory.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 
@@ -100,14 +101,14 @@ std::string build_once(const std::string& dir, const codegen::cpp::BuildOptions&
       ir::fnv1a(reinterpret_cast<const std::byte*>(options.flags.data()), options.flags.size());
   mix(hash, fs::path(dir) / "all.cc");
   std::vector<fs::path> headers;
-  for (const auto& entry : fs::recursive_directory_iterator(fs::path(BRAID_SOURCE_DIR) / "runtime")) {
+  for (const auto& entry : fs::recursive_directory_iterator(paths::source("runtime"))) {
     if (entry.path().extension() == ".h" || entry.path().extension() == ".inc")
       headers.push_back(entry.path());
   }
   std::sort(headers.begin(), headers.end());
   for (const fs::path& header : headers) mix(hash, header);
-  mix(hash, fs::path(BRAID_BINARY_DIR) / "lib" / "libbraid_runtime.a");
-  const fs::path cache = fs::path(BRAID_BINARY_DIR) / "tests" / "codegen_programs";
+  mix(hash, paths::binary("lib/libbraid_runtime.a"));
+  const fs::path cache = paths::binary("tests/codegen_programs");
   const fs::path cached = cache / (std::to_string(hash) + ".so");
   if (!fs::exists(cached)) {
     const std::string built = codegen::cpp::build_library(dir, "all", options);

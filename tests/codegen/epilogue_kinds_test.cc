@@ -11,6 +11,7 @@
 #include "driver/compile.h"
 #include "ir/error.h"
 #include "ir/schedule.h"
+#include "tests/paths.h"
 #include "tests/support/onnx_cases.h"
 
 namespace braid::test {
@@ -95,7 +96,7 @@ std::string kinds(const CompileOptions& options) {
 
 // tests/codegen/golden/epilogues.txt; written anew with BRAID_UPDATE_GOLDEN=1.
 TEST(Epilogues, OfTheTreesModelsAreThoseReviewed) {
-  const fs::path models = BRAID_TEST_MODELS, source = BRAID_SOURCE_DIR;
+  const fs::path models = paths::test_models(), source = paths::source();
   if (!fs::exists(models / "transformers")) GTEST_SKIP() << "no models in " << models << "; ctest makes them";
   std::vector<fs::path> folders;
   for (const fs::path& root : {source / "tests/corpus/exported", models / "transformers"}) {

@@ -16,6 +16,7 @@
 #include "ir/element.h"
 #include "runtime/program.h"
 #include "tests/codegen/compiled.h"
+#include "tests/paths.h"
 #include "tests/support/limited_child.h"
 #include "tests/support/onnx_cases.h"
 #include "tests/support/random.h"
@@ -221,7 +222,7 @@ void expect_survives(const std::vector<fs::path>& folders) {
 }
 
 TEST(HostileRuns, StepsGiveResultsOrNumberedErrors) {
-  const fs::path root = fs::path(BRAID_TEST_MODELS) / "reference";
+  const fs::path root = paths::test_models("reference");
   if (!fs::exists(root)) GTEST_SKIP() << "no cases in " << root << "; ctest makes them";
   const bool deep = random_cases(100) >= 100 * 100;
   const char* only = std::getenv("BRAID_SWEEP_ONLY");  // a part of an operator's name

@@ -6,6 +6,7 @@
 #include "codegen/target.h"
 #include "driver/compile.h"
 #include "ir/schedule.h"
+#include "tests/paths.h"
 #include "tests/support/onnx_cases.h"
 
 namespace braid::test {
@@ -37,7 +38,7 @@ int check(const CompileOptions& options, const std::string& what) {
 class LargeProducts : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(LargeProducts, AreTheLibrarys) {
-  const fs::path folder = fs::path(BRAID_TEST_MODELS) / GetParam();
+  const fs::path folder = paths::test_models(GetParam());
   if (!fs::exists(folder)) GTEST_SKIP() << "no model in " << folder << "; ctest makes it";
   for (const std::int64_t size : {0, 8, 13}) {  // bounds as they are stored, and all of them fixed
     for (const char* precision : {"f32", "f16", "bf16"}) {

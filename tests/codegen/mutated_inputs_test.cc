@@ -18,6 +18,7 @@
 #include "runtime/program.h"
 #include "tests/codegen/compiled.h"
 #include "tests/fuzz/mutate.h"
+#include "tests/paths.h"
 #include "tests/support/limited_child.h"
 #include "tests/support/onnx_cases.h"
 #include "tests/support/random.h"
@@ -48,9 +49,9 @@ std::vector<fs::path> files_below(const fs::path& root, const char* extension) {
 }
 
 std::vector<Seed> model_seeds() {
-  const fs::path corpus = fs::path(BRAID_SOURCE_DIR) / "tests/corpus";
+  const fs::path corpus = paths::source("tests/corpus");
   std::vector<Seed> seeds;
-  for (const fs::path& root : {corpus, fs::path(BRAID_ONNX_CASES)}) {
+  for (const fs::path& root : {corpus, fs::path(paths::onnx_cases())}) {
     for (const fs::path& path : files_below(root, ".onnx")) {
       Seed seed{test::read_file(path)};
       if (path.string().find("rank") != std::string::npos) seed.ranks = 2;
@@ -66,7 +67,7 @@ std::vector<Seed> model_seeds() {
 
 std::vector<Seed> text_seeds() {
   std::vector<Seed> seeds;
-  for (const fs::path& path : files_below(fs::path(BRAID_SOURCE_DIR) / "tests/corpus", ".braid"))
+  for (const fs::path& path : files_below(paths::source("tests/corpus"), ".braid"))
     seeds.push_back({test::read_file(path), true});
   constexpr std::uint64_t kPrograms = 24;
   for (std::uint64_t k = 1; k <= kPrograms; ++k) {

@@ -7,6 +7,7 @@
 
 #include "driver/compile.h"
 #include "tests/codegen/compiled.h"
+#include "tests/paths.h"
 #include "tests/support/onnx_node_case.h"
 #include "tests/support/random.h"
 
@@ -76,7 +77,7 @@ std::vector<fs::path> every(std::size_t step, const std::vector<fs::path>& paths
 }
 
 TEST(OnnxCases, CompiledProgramsPass) {
-  std::vector<fs::path> paths = node_cases(BRAID_ONNX_CASES);
+  std::vector<fs::path> paths = node_cases(paths::onnx_cases());
   if (paths.empty()) GTEST_SKIP() << "tests/models/make_onnx_cases.py has written no cases";
   if (!is_deep()) paths = every(kSampleEvery, paths);
   const int passed = compile_and_run(paths, {read_node_case, difference});
@@ -85,7 +86,7 @@ TEST(OnnxCases, CompiledProgramsPass) {
 
 TEST(ReferenceCases, CompiledProgramsPass) {
   constexpr std::size_t kOfEachOperator = 10;
-  const fs::path root = fs::path(BRAID_TEST_MODELS) / "reference";
+  const fs::path root = paths::test_models("reference");
   if (!fs::exists(root)) GTEST_SKIP() << "no cases in " << root << "; ctest makes them";
   std::vector<fs::path> paths;
   for (const fs::path& op : sorted_entries(root)) {

@@ -14,6 +14,7 @@
 #include "runtime/comm/bootstrap.h"
 #include "tests/codegen/allocations.h"
 #include "tests/codegen/compiled.h"
+#include "tests/paths.h"
 
 namespace fs = std::filesystem;
 
@@ -237,7 +238,7 @@ TEST(CppEmit, SourceOfASmallProgramIsAsReviewed) {
   codegen::cpp::EmitOptions options;
   options.name = "block";
   const std::string source = codegen::cpp::emit_cpp(schedule_of(kBlock), options).source;
-  const std::string path = std::string(BRAID_SOURCE_DIR) + "/tests/codegen/golden/block.cc.txt";
+  const std::string path = paths::source("tests/codegen/golden/block.cc.txt");
   if (std::getenv("BRAID_UPDATE_GOLDEN")) std::ofstream(path) << source;
   std::ifstream file(path);
   const std::string want((std::istreambuf_iterator<char>(file)), {});

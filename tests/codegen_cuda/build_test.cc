@@ -14,6 +14,7 @@
 #include "ir/error.h"
 #include "runtime/cuda_abi.h"
 #include "tests/codegen_cuda/cases.h"
+#include "tests/paths.h"
 #include "tests/support/user_error.h"
 
 namespace braid::test {
@@ -129,7 +130,7 @@ TEST_P(GoldenSource, IsAsInTheFile) {
   const ir::Schedule s = find_case(name).build();
   const CudaProgram program = emit_cuda(s, {.name = name});
   const std::string source = cuda_source(std::span(&program, 1));
-  const fs::path file = fs::path(BRAID_SOURCE_DIR) / "tests/codegen_cuda" / (name + ".cu.txt");
+  const fs::path file = paths::source("tests/codegen_cuda/" + name + ".cu.txt");
   if (std::getenv("BRAID_UPDATE_GOLDEN") != nullptr) std::ofstream(file, std::ios::binary) << source;
   EXPECT_EQ(source, read(file));
 }

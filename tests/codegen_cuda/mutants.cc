@@ -9,12 +9,13 @@
 
 #include "codegen/cuda/emit.h"
 #include "tests/codegen_cuda/cases.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
 
 std::string read(const std::string& file) {
-  std::ifstream in(std::string(BRAID_SOURCE_DIR) + "/runtime/device/" + file);
+  std::ifstream in(paths::source("runtime/device/" + file));
   return {std::istreambuf_iterator<char>(in), {}};
 }
 

@@ -15,6 +15,7 @@
 #include "split/work.h"
 #include "tests/driver/split_models.h"
 #include "tests/frontend/sharding/chosen.h"
+#include "tests/paths.h"
 
 namespace braid {
 namespace {
@@ -306,7 +307,7 @@ TEST_F(SplitModel, NoKernelOfACollectiveIsFasterThanTheBounds) {
   const std::string text = "g (float[2,64,128] x) => (float[2,64,128] y, float[2,64,512] z) <" +
                            weight("a", 128, 512) + ", " + weight("b", 512, 128) +
                            "> { z = MatMul(x, a)\n r = Relu(z)\n y = MatMul(r, b) }";
-  const std::string machines = std::string(BRAID_SOURCE_DIR) + "/analysis/costs/machines/";
+  const std::string machines = paths::source("analysis/costs/machines/");
   for (unsigned seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     std::mt19937 random(seed);

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "ir/interpreter.h"
+#include "tests/paths.h"
 #include "tests/support/random.h"
 #include "tests/support/split_sweep.h"
 
@@ -71,7 +72,7 @@ void print(const char* what, std::size_t cases, const Counts& counts) {
 }
 
 TEST(SplitCases, RandomCasesOfOperators) {
-  const fs::path root = fs::path(BRAID_TEST_MODELS) / "reference";
+  const fs::path root = paths::test_models("reference");
   if (!fs::exists(root)) GTEST_SKIP() << "no cases in " << root << "; ctest makes them";
   Counts counts;
   std::size_t cases = 0;
@@ -86,9 +87,9 @@ TEST(SplitCases, RandomCasesOfOperators) {
 }
 
 TEST(SplitCases, NodesOfOnnx) {
-  if (!fs::exists(fs::path(BRAID_ONNX_CASES) / "fingerprint"))
+  if (!fs::exists(paths::onnx_cases("fingerprint")))
     GTEST_SKIP() << "tests/models/make_onnx_cases.py has written no cases";
-  const std::vector<fs::path> all = sorted_entries(fs::path(BRAID_ONNX_CASES) / "node");
+  const std::vector<fs::path> all = sorted_entries(paths::onnx_cases("node"));
   Counts counts;
   const std::size_t step = is_deep() ? 1 : 12;
   std::size_t cases = 0;

@@ -16,6 +16,7 @@
 #include "runtime/emulated/kernel_counts.h"
 #include "tests/emulated/measured_kernels.h"
 #include "tests/emulated/support.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -48,7 +49,7 @@ struct Row {
 
 // Reads the table of timings; rows without a time are left out.
 std::vector<Row> measured_rows() {
-  std::ifstream file(BRAID_SOURCE_DIR "/bench/gpu/RESULTS.md");
+  std::ifstream file(paths::source("bench/gpu/RESULTS.md"));
   std::vector<Row> rows;
   bool timings = false;
   for (std::string line; std::getline(file, line);) {
@@ -67,7 +68,7 @@ std::vector<Row> measured_rows() {
 
 const analysis::KernelCard& card_of(const std::string& program) {
   static const std::vector<analysis::KernelCard> cards =
-      analysis::read_kernel_cards(BRAID_SOURCE_DIR "/tests/emulated/measured_cards.json");
+      analysis::read_kernel_cards(paths::source("tests/emulated/measured_cards.json"));
   for (const analysis::KernelCard& card : cards)
     if (card.program == program) return card;
   throw std::runtime_error("no card of " + program);

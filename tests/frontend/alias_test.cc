@@ -17,6 +17,7 @@
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "tests/frontend/models.h"
+#include "tests/paths.h"
 #include "tests/support/random.h"
 #include "tests/support/random_tensors.h"
 
@@ -419,8 +420,7 @@ TEST(Alias, FaultsInAGrowingCacheAreFound) {
 class Decoders : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Decoders, CopyNothingOfTheirCaches) {
-  const std::string path =
-      (std::filesystem::path(BRAID_TEST_MODELS) / "decoders" / (std::string(GetParam()) + ".onnx")).string();
+  const std::string path = paths::test_models("decoders/" + std::string(GetParam()) + ".onnx");
   ImportOptions options{.dims = {{"batch", {1, 2}}, {"sequence", {1, 1}}, {"past", {0, 15}}}};
   const bool stacked = GetParam() == std::string("stacked");
   for (const char* layer : {"0", "1"}) {

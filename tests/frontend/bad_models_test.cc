@@ -11,6 +11,7 @@
 #include "frontend/functions.h"
 #include "ir/error_numbers.h"
 #include "tests/frontend/models.h"
+#include "tests/paths.h"
 
 namespace braid::frontend {
 namespace {
@@ -49,7 +50,7 @@ const std::map<std::string, int> kCodes = {
     {"unsupported_type", errors::kUnsupportedType},
 };
 
-std::string root() { return std::string(BRAID_SOURCE_DIR) + "/tests/corpus/bad_models"; }
+std::string root() { return paths::source("tests/corpus/bad_models"); }
 
 struct BadModel {
   std::string name;

@@ -3,13 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "ir/interpreter.h"
+#include "tests/paths.h"
 #include "tests/support/onnx_node_case.h"
 
 namespace braid::frontend {
 namespace {
 
 TEST(OnnxNodeSuite, NoCaseIsWrong) {
-  const std::vector<test::fs::path> cases = test::node_cases(BRAID_ONNX_CASES);
+  const std::vector<test::fs::path> cases = test::node_cases(paths::onnx_cases());
   if (cases.empty()) GTEST_SKIP() << "tests/models/make_onnx_cases.py has written no cases";
   int passed = 0, bound = 0, refused = 0;
   const bool verbose = std::getenv("BRAID_NODE_SUITE_VERBOSE") != nullptr;

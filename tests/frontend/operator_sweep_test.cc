@@ -9,6 +9,7 @@
 #include "ir/iterations.h"
 #include "tests/frontend/models.h"
 #include "tests/frontend/operator_mutations.h"
+#include "tests/paths.h"
 #include "tests/support/limited_child.h"
 #include "tests/support/onnx_cases.h"
 #include "tests/support/random.h"
@@ -26,8 +27,7 @@ struct Seed {
 
 std::vector<fs::path> seed_folders() {
   std::vector<fs::path> all;
-  const fs::path reference = fs::path(BRAID_TEST_MODELS) / "reference",
-                 node = fs::path(BRAID_ONNX_CASES) / "node";
+  const fs::path reference = paths::test_models("reference"), node = paths::onnx_cases("node");
   if (fs::exists(node)) all = test::sorted_entries(node);
   // Expanded functions consist of operators that have cases of their own.
   std::erase_if(

@@ -7,6 +7,7 @@
 #include "ir/interpreter.h"
 #include "passes/default_passes.h"
 #include "passes/runner.h"
+#include "tests/paths.h"
 #include "tests/support/onnx_cases.h"
 #include "tests/support/schedule_checks.h"
 
@@ -38,7 +39,7 @@ std::string complaint(const fs::path& folder) {
 }
 
 TEST(ReferenceCases, OperatorsComputeWhatOnnxDefines) {
-  const fs::path root = fs::path(BRAID_TEST_MODELS) / "reference";
+  const fs::path root = paths::test_models("reference");
   if (!fs::exists(root)) GTEST_SKIP() << "no cases in " << root << "; ctest makes them";
   for (const fs::path& op : test::sorted_entries(root)) {
     int count = 0, wrong = 0;

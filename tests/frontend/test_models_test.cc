@@ -4,6 +4,7 @@
 
 #include "frontend/import.h"
 #include "ir/interpreter.h"
+#include "tests/paths.h"
 #include "tests/support/onnx_cases.h"
 #include "tests/support/schedule_checks.h"
 
@@ -47,7 +48,7 @@ void run_cases(const fs::path& root, double rtol, double atol) {
 }
 
 void run_all(const std::string& part, double rtol, double atol) {
-  const fs::path root = fs::path(BRAID_TEST_MODELS) / part;
+  const fs::path root = paths::test_models(part);
   if (!fs::exists(root)) GTEST_SKIP() << "no models in " << root << "; ctest makes them";
   run_cases(root, rtol, atol);
 }
@@ -59,7 +60,7 @@ TEST(TestModels, ArchitecturesEqualOnnxRuntime) { run_all("architectures", 1e-4,
 
 // Written by tests/models/export_torch.py, those of several ranks by examples/from_pytorch.
 TEST(ExportedModels, EqualOnnxRuntimeOrPyTorch) {
-  run_cases(fs::path(BRAID_SOURCE_DIR) / "tests/corpus/exported", 1e-4, 1e-5);
+  run_cases(paths::source("tests/corpus/exported"), 1e-4, 1e-5);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include "tests/codegen_cuda/cases.h"
 #include "tests/gpu_bundle/bundle_case.h"
 #include "tests/gpu_bundle/kernels.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -73,10 +74,10 @@ class Bundle {
       std::ofstream(out_ / "programs" / (name + ".cu")) << texts.back();
     }
     for (const char* file : {"rank_run.h", "case_file.h", "device_api.h", "machine.cc", "peer_check.cu"}) {
-      std::ifstream harness(fs::path(BRAID_SOURCE_DIR) / "bench" / "gpu" / file);
+      std::ifstream harness(paths::source("bench/gpu/" + file));
       texts.emplace_back(std::istreambuf_iterator<char>(harness), std::istreambuf_iterator<char>());
     }
-    for (const codegen::TextFile& file : codegen::cuda::runtime_sources(texts, BRAID_SOURCE_DIR)) {
+    for (const codegen::TextFile& file : codegen::cuda::runtime_sources(texts, paths::source())) {
       fs::create_directories((out_ / file.name).parent_path());
       std::ofstream(out_ / file.name) << file.text;
     }

@@ -8,13 +8,14 @@
 #include "ir/parser.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
+#include "tests/paths.h"
 #include "tests/support/dump_schedule.h"
 
 namespace braid::ir {
 namespace {
 
 std::string document() {
-  std::ifstream file(std::string(BRAID_SOURCE_DIR) + "/docs/ir.md");
+  std::ifstream file(paths::source("docs/ir.md"));
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

@@ -12,13 +12,14 @@
 #include <stdexcept>
 
 #include "tests/passes/section_file.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kRoot = std::string(BRAID_SOURCE_DIR) + "/";
+const std::string kRoot = paths::source() + "/";
 
 std::string contents(const std::string& path) {
   std::ostringstream out;

@@ -9,12 +9,13 @@
 #include <sstream>
 
 #include "ir/error.h"
+#include "tests/paths.h"
 
 namespace braid::analysis {
 namespace {
 
 std::string source_text(const std::string& file) {
-  std::ifstream in(std::string(BRAID_SOURCE_DIR) + "/" + file);
+  std::ifstream in(paths::source(file));
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
@@ -45,7 +46,7 @@ TEST(Machines, EveryBuiltInMachineLoads) {
 }
 
 TEST(Machines, AFileGivesTheSameMachineAsTheBuiltInOfItsText) {
-  const std::string path = std::string(BRAID_SOURCE_DIR) + "/analysis/costs/machines/h200.json";
+  const std::string path = paths::source("analysis/costs/machines/h200.json");
   EXPECT_EQ(load_machine(path).collectives.measured.size(), load_machine("h200").collectives.measured.size());
 }
 

@@ -11,6 +11,7 @@
 #include "tests/frontend/sharding/chosen.h"
 #include "tests/frontend/sharding/emitted.h"
 #include "tests/frontend/sharding/proof.h"
+#include "tests/paths.h"
 #include "tests/support/onnx_cases.h"
 
 namespace braid::frontend::sharding {
@@ -45,7 +46,7 @@ std::string refusal(const std::string& path, const ImportOptions& options, Colle
 
 // Cases of the test models on so many ranks, in every form.
 void check_models(const char* part, const std::vector<int>& all_ranks, std::size_t every, int& emissions) {
-  const fs::path root = fs::path(BRAID_TEST_MODELS) / part;
+  const fs::path root = paths::test_models(part);
   if (!fs::exists(root)) GTEST_SKIP() << "no models: ctest makes them";
   std::size_t count = 0;
   for (const fs::path& folder : test::sorted_entries(root)) {

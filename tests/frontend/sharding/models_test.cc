@@ -7,6 +7,7 @@
 #include "ir/interpreter.h"
 #include "tests/frontend/sharding/chosen.h"
 #include "tests/frontend/sharding/proof.h"
+#include "tests/paths.h"
 #include "tests/support/onnx_cases.h"
 #include "tests/support/random.h"
 #include "tests/support/schedule_checks.h"
@@ -101,7 +102,7 @@ Totals check_all(const fs::path& root, const std::vector<Mesh>& meshes, const st
   return totals;
 }
 
-fs::path models(const char* part) { return fs::path(BRAID_TEST_MODELS) / part; }
+fs::path models(const char* part) { return paths::test_models(part); }
 
 TEST(SplitModels, TransformersEqualThePlainOnes) {
   const Totals totals = check_all(models("transformers"), {Mesh::line(2), Mesh::line(4)}, {0, 1}, 1e-4, 1e-5);

@@ -11,6 +11,7 @@
 #include "tests/frontend/models.h"
 #include "tests/frontend/sharding/chosen.h"
 #include "tests/frontend/sharding/proof.h"
+#include "tests/paths.h"
 
 namespace braid::frontend::sharding {
 namespace {
@@ -139,7 +140,7 @@ TEST(Plans, MayNameCopies) {
 
 // The plan of docs/sharding.md.
 TEST(Plans, OfThePageIsAsItSays) {
-  std::ifstream page(std::string(BRAID_SOURCE_DIR) + "/docs/sharding.md");
+  std::ifstream page(paths::source("docs/sharding.md"));
   const std::string text{std::istreambuf_iterator<char>(page), {}};
   const std::size_t begin = text.find("\nplan 1\n");
   ASSERT_NE(begin, std::string::npos);

@@ -16,6 +16,7 @@
 #include "tests/frontend/models.h"
 #include "tests/frontend/sharding/chosen.h"
 #include "tests/frontend/sharding/proof.h"
+#include "tests/paths.h"
 #include "tests/support/onnx_cases.h"
 
 namespace braid::frontend::sharding {
@@ -158,7 +159,7 @@ std::vector<ir::Tensor> outputs_of(const ir::Schedule& schedule, const std::vect
 }
 
 TEST(SplitOrder, TransformersEqualThePlainOnesBitForBit) {
-  const fs::path root = fs::path(BRAID_TEST_MODELS) / "transformers";
+  const fs::path root = paths::test_models("transformers");
   if (!fs::exists(root)) GTEST_SKIP() << "no models: ctest makes them";
   int compared = 0, products = 0, other_sums = 0;
   for (const fs::path& folder : test::sorted_entries(root)) {
@@ -256,7 +257,7 @@ void insert_identities(onnx::ModelProto& model) {
 
 TEST(SplitOrder, NamesOrderAndIdentitiesChangeNothing) {
   for (const char* name : {"gpt2_prefill", "llama_decode"}) {
-    const fs::path folder = fs::path(BRAID_TEST_MODELS) / "transformers" / name;
+    const fs::path folder = paths::test_models("transformers/" + name);
     if (!fs::exists(folder)) GTEST_SKIP() << "no models: ctest makes them";
     std::string path;
     const ImportOptions options = test::import_options_of(folder, path);
