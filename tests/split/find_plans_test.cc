@@ -7,8 +7,8 @@
 
 #include "split/candidates.h"
 #include "split/machine_costs.h"
+#include "tests/split/two_products.h"
 #include "tests/support/random.h"
-#include "two_products.h"
 
 namespace braid::frontend::sharding {
 namespace {

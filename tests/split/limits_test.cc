@@ -4,13 +4,13 @@
 #include <limits>
 #include <map>
 
-#include "chosen.h"
 #include "split/candidates.h"
 #include "split/found_plan.h"
 #include "split/keep.h"
 #include "split/machine_costs.h"
 #include "split/memory.h"
-#include "two_products.h"
+#include "tests/frontend/sharding/chosen.h"
+#include "tests/split/two_products.h"
 
 namespace braid::frontend::sharding {
 namespace {

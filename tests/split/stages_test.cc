@@ -8,11 +8,11 @@
 #include <array>
 #include <random>
 
-#include "../models.h"
-#include "annotated.h"
 #include "frontend/sharding/configuration.h"
 #include "frontend/sharding/split.h"
 #include "split/machine_costs.h"
+#include "tests/frontend/models.h"
+#include "tests/frontend/sharding/annotated.h"
 #include "tests/support/random.h"
 
 namespace braid::frontend::sharding {

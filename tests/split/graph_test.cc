@@ -10,8 +10,8 @@
 #include <set>
 
 #include "frontend/sharding/node_order.h"
+#include "tests/split/two_products.h"
 #include "tests/support/random.h"
-#include "two_products.h"
 
 namespace braid::frontend::sharding {
 namespace {

@@ -8,11 +8,11 @@
 #include <map>
 #include <random>
 
-#include "../models.h"
 #include "frontend/sharding/split.h"
 #include "ir/error_numbers.h"
 #include "split/machine_costs.h"
 #include "split/memory.h"
+#include "tests/frontend/models.h"
 #include "tests/support/random.h"
 
 namespace braid::frontend::sharding {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "two_products.h"
+#include "tests/split/two_products.h"
 
 namespace braid::frontend::sharding {
 namespace {

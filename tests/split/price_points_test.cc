@@ -8,8 +8,8 @@
 #include <random>
 
 #include "split/memory.h"
+#include "tests/split/two_products.h"
 #include "tests/support/random.h"
-#include "two_products.h"
 
 namespace braid::frontend::sharding {
 namespace {

@@ -5,11 +5,11 @@
 #include <random>
 #include <set>
 
-#include "../models.h"
-#include "chosen.h"
 #include "frontend/sharding/split.h"
 #include "split/machine_costs.h"
 #include "split/space.h"
+#include "tests/frontend/models.h"
+#include "tests/frontend/sharding/chosen.h"
 
 namespace braid::frontend::sharding {
 namespace {
