@@ -26,6 +26,7 @@
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "ir/interpreter.h"
+#include "passes/plan_memory.h"
 
 namespace braid::cli {
 namespace {
@@ -64,6 +65,8 @@ Verified open_verified(const Options& o, const codegen::TempDir& temporary, cons
   }
   passes::PassContext context = pass_context(options);
   optimise(schedule, options, context);
+  // So that a search for the pass that is wrong may stop in the middle of the list.
+  if (!schedule.plan && options.run.bisect) passes::PlanMemory().run(schedule, context);
   options.output_dir = temporary.path();
   emit_program(schedule, options);
   StatusLine status;

@@ -257,7 +257,7 @@ void insert_identities(onnx::ModelProto& model) {
 
 TEST(SplitOrder, NamesOrderAndIdentitiesChangeNothing) {
   for (const char* name : {"gpt2_prefill", "llama_decode"}) {
-    const fs::path folder = paths::test_models("transformers/" + name);
+    const fs::path folder = paths::test_models(std::string("transformers/") + name);
     if (!fs::exists(folder)) GTEST_SKIP() << "no models: ctest makes them";
     std::string path;
     const ImportOptions options = test::import_options_of(folder, path);
