@@ -11,12 +11,13 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Room: what it answers, and the rooms that it may include. ir/error.h, ir/error_numbers.h, ir/id_vector.h and ir/input_file.h
+# Room: what it answers, and the rooms that it may include. A folder inside of a room may be one of its own. ir/error.h, ir/error_numbers.h, ir/id_vector.h and ir/input_file.h
 # count as nobody's: all may raise errors, index tables and read files.
 ROOMS = {
     "ir": ("the program: graph, schedule, plan; text, verifier, interpreter", []),
     "analysis": ("questions about a schedule, without changing it: costs, simulator, bounds, memory, agreement of ranks", ["ir"]),
-    "passes": ("transformations of a schedule, one per file, and the runner", ["analysis", "ir"]),
+    "passes": ("transformations of a schedule, one per file, and the runner", ["passes/inductor", "analysis", "ir"]),
+    "passes/inductor": ("the passes of PyTorch Inductor that move communication, all generations of them", ["passes", "analysis", "ir"]),
     "solver": ("the cheapest choice for each variable of a problem, exactly; plain values that know neither graphs nor meshes", []),
     "split": ("plans that split a model over a mesh: states, costs, bounds, the search; knows no ONNX", ["solver", "analysis", "ir"]),
     "pipeline": ("pipeline schedules: plain values that know no graph", ["analysis"]),
@@ -35,7 +36,12 @@ ROOMS = {
     ),
 }
 NOBODYS = {"ir/error.h", "ir/error_numbers.h", "ir/id_vector.h", "ir/input_file.h"}
-INCLUDE = re.compile(r'^#include "((\w+)/[^"]+)"', re.MULTILINE)
+INCLUDE = re.compile(r'^#include "(\w+/[^"]+)"', re.MULTILINE)
+
+
+def room_of(path):
+    """The innermost one that holds the file, or None."""
+    return max((room for room in ROOMS if path.startswith(room + "/")), key=len, default=None)
 
 
 def table():
@@ -45,15 +51,18 @@ def table():
 
 
 def wrong_includes():
-    for room, (_, may) in ROOMS.items():
-        for path in sorted((ROOT / room).rglob("*")):
+    for folder in (room for room in ROOMS if "/" not in room):
+        for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix not in (".h", ".cc", ".cu", ".inc"):
                 continue
-            for target, top in INCLUDE.findall(path.read_text(encoding="utf-8")):
-                if top in ROOMS and top != room and top not in may and target not in NOBODYS:
-                    yield f"{path.relative_to(ROOT)} includes {target}: {room} -> {top} is not listed"
-                elif not (ROOT / target).exists() and top in ROOMS:
-                    yield f"{path.relative_to(ROOT)} includes {target}, which is not there"
+            name = str(path.relative_to(ROOT))
+            room = room_of(name)
+            for target in INCLUDE.findall(path.read_text(encoding="utf-8")):
+                of_target = room_of(target)
+                if of_target not in (None, room, *ROOMS[room][1]) and target not in NOBODYS:
+                    yield f"{name} includes {target}: {room} -> {of_target} is not listed"
+                elif not (ROOT / target).exists() and of_target:
+                    yield f"{name} includes {target}, which is not there"
 
 
 def main():

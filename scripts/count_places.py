@@ -142,7 +142,7 @@ def main():
     report.row("target: files of codegen/ that name one", "1", len(outside), outside)
 
     cast = re.compile(r"static_cast<(?:std::)?(?:size_t|ptrdiff_t|u?int(?:8|16|32|64)?(?:_t)?|unsigned|long|\w+Id)>")
-    counted = {p: len(cast.findall(code)) for p, (_, code) in sources.items() if p.startswith(("analysis/", "passes/overlap/"))}
+    counted = {p: len(cast.findall(code)) for p, (_, code) in sources.items() if p.startswith(("analysis/", "passes/overlap/", "passes/inductor/"))}
     casts = [f"{count:4} {path}" for path, count in sorted(counted.items(), key=lambda item: -item[1]) if count]
     report.row("casts between index types in scheduling", "below 100", sum(counted.values()), casts[:10])
     another = of_another_kind(sources)

@@ -1,4 +1,4 @@
-#include "passes/overlap/decide_global_ordering_of_comms.h"
+#include "passes/inductor/decide_global_ordering_of_comms.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
-#include "passes/overlap/simple_overlap.h"
+#include "passes/inductor/simple_overlap.h"
 
-#include "passes/overlap/bubble.h"
+#include "passes/inductor/bubble.h"
 
 namespace braid::passes {
 

@@ -1,9 +1,9 @@
 // Moves every start up to the last node that it needs; nothing else moves.
 //
-// First generation (torch/_inductor/comms.py, 2023): one scan from the end that holds starts back until one
-// of their inputs comes. Starts keep their order: no start passes an earlier one that has to stay. A
-// collective without inputs goes to the top. Nodes between an input and its start (a cast, a copy into place)
-// do not move; schedule_for_comm moves them. O(dependencies).
+// Source: PyTorch, torch/_inductor/comms.py, raise_comms (first generation, 2023): one scan from the end that
+// holds starts back until one of their inputs comes. Starts keep their order: no start passes an earlier one
+// that has to stay. A collective without inputs goes to the top (the source fails on one). Nodes between an
+// input and its start (a cast, a copy into place) do not move; schedule_for_comm moves them. O(dependencies).
 #pragma once
 
 #include <string_view>

@@ -1,7 +1,7 @@
-#include "passes/overlap/reorder_communication_preserving_peak_memory.h"
+#include "passes/inductor/reorder_communication_preserving_peak_memory.h"
 
 #include "analysis/exposure.h"
-#include "passes/overlap/bubble.h"
+#include "passes/inductor/bubble.h"
 
 namespace braid::passes {
 namespace {

@@ -1,4 +1,4 @@
-#include "passes/overlap/sink_waits.h"
+#include "passes/inductor/sink_waits.h"
 
 #include <algorithm>
 

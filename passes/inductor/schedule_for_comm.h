@@ -1,7 +1,7 @@
 // One greedy list scheduler with three goals: starts early, waits late, compute under what is in flight.
 //
-// Second generation (torch/_inductor/comms.py, _schedule_for_comm, 2024). The next node is the ready one with
-// the smallest
+// Source: PyTorch, torch/_inductor/comms.py, _schedule_for_comm (second generation, 2024, #129980). The next
+// node is the ready one with the smallest
 //
 //   ( raise:  index of the first collective that it blocks, none last
 //   , sink:   1 if it is a wait or contains one, else 0

@@ -1,4 +1,6 @@
-// Segments of an order that move past one neighbour at a time, as far as dependencies and live bytes allow.
+// Segments of an order that move past one neighbour at a time, as far as dependencies and live bytes allow:
+// the moves of the third generation (simple_overlap, sink_waits_iterative,
+// reorder_communication_preserving_peak_memory).
 #pragma once
 
 #include <cstdint>

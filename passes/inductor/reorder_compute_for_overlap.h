@@ -1,7 +1,8 @@
 // Puts compute nodes that a collective does not need between it and the next one.
 //
-// First generation (torch/_inductor/comms.py, 2023), over all dependencies. First come the nodes that
-// collective 0 needs, and collective 0; then for each next collective k:
+// Source: PyTorch, torch/_inductor/comms.py, reorder_compute_for_overlap (first generation, 2023), here over
+// all dependencies. First come the nodes that collective 0 needs, and collective 0; then for each next
+// collective k:
 //   1. nodes that k needs and that do not depend on collective k-1; their cost counts, with the cost rolled
 //      over
 //   2. while that is less than the cost of k-1: nodes that are ready and do not depend on k-1, first those

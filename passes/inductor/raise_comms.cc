@@ -1,4 +1,4 @@
-#include "passes/overlap/raise_comms.h"
+#include "passes/inductor/raise_comms.h"
 
 #include <algorithm>
 #include <deque>

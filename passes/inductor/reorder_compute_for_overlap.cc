@@ -1,4 +1,4 @@
-#include "passes/overlap/reorder_compute_for_overlap.h"
+#include "passes/inductor/reorder_compute_for_overlap.h"
 
 #include <algorithm>
 #include <limits>

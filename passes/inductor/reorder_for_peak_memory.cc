@@ -1,4 +1,4 @@
-#include "passes/overlap/reorder_for_peak_memory.h"
+#include "passes/inductor/reorder_for_peak_memory.h"
 
 #include <algorithm>
 #include <functional>

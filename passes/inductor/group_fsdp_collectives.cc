@@ -1,4 +1,4 @@
-#include "passes/overlap/group_fsdp_collectives.h"
+#include "passes/inductor/group_fsdp_collectives.h"
 
 #include <algorithm>
 #include <map>

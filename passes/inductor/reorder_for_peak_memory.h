@@ -8,10 +8,11 @@
 //   * DFS: depth first from each node, the lightest first, its predecessors likewise.
 //   * DFS back: the same from the nodes without users only.
 //
-// The first three are those of torch/_inductor/memory.py, so the result is never worse than its result. The
-// peak is exact (memory_model.h): births before deaths, outputs kept, in-place reuse counted. Ties go to the
-// first in the list input, LPMF, BFS, DFS, DFS back. Communication counts only through its dependencies, so
-// this pass belongs before overlap passes. O(n log n).
+// Source: PyTorch, torch/_inductor/memory.py, reorder_for_peak_memory (2024, #134874), which tries the first
+// three, so the result is never worse than its result. The peak is exact (memory_model.h): births before
+// deaths, outputs kept, in-place reuse counted. Ties go to the first in the list input, LPMF, BFS, DFS, DFS
+// back. Communication counts only through its dependencies, so this pass belongs before overlap passes.
+// O(n log n).
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-#include "passes/overlap/bubble.h"
+#include "passes/inductor/bubble.h"
 
 #include <algorithm>
 

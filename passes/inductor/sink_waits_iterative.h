@@ -2,8 +2,9 @@
 // takes along its release and the nodes that need it at once. The mirror image of
 // reorder_communication_preserving_peak_memory.
 //
-// From torch/_inductor/comms.py (2025), with its known faults corrected: exposure decides in all cases, with
-// the right sign; last uses are exact after every swap; one budget holds for the whole run.
+// Source: PyTorch, torch/_inductor/comms.py, sink_waits_iterative (third generation, 2025), with its known
+// faults corrected: exposure decides in all cases, with the right sign; last uses are exact after every swap;
+// one budget holds for the whole run.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-#include "passes/overlap/sink_waits_iterative.h"
+#include "passes/inductor/sink_waits_iterative.h"
 
 #include "analysis/exposure.h"
-#include "passes/overlap/bubble.h"
+#include "passes/inductor/bubble.h"
 
 namespace braid::passes {
 

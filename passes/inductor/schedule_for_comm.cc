@@ -1,4 +1,4 @@
-#include "passes/overlap/schedule_for_comm.h"
+#include "passes/inductor/schedule_for_comm.h"
 
 #include <functional>
 #include <limits>

@@ -1,5 +1,8 @@
 // Fixes the order in which the collectives of a rank may be issued: that of the input.
 //
+// Source: PyTorch, torch/_inductor/comms.py, decide_global_ordering_of_comms (first generation, 2023), which
+// knows only the policy `global`.
+//
 // Dependencies of collectives on each other follow from the channel policy of the schedule
 // (ir/dependencies.h): `global` chains all of them, `communicator` those of each communicator, `pair` and
 // `edge` the sends and receives of each pair of ranks and of each direction. The first-generation passes

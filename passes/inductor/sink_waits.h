@@ -1,8 +1,9 @@
 // Moves every wait down to the first node that needs it, followed by its release; nothing else moves.
 //
-// First generation (torch/_inductor/comms.py, 2023): one scan that holds waits back until a user comes. Here
-// all dependencies count as users: readers, writers of pinned memory, and the channel policy. Held nodes that
-// are due at the same node come in input order; those without a user go to the end. O(dependencies).
+// Source: PyTorch, torch/_inductor/comms.py, sink_waits (first generation, 2023): one scan that holds waits
+// back until a user comes. Here all dependencies count as users: readers, writers of pinned memory, and the
+// channel policy. Held nodes that are due at the same node come in input order; those without a user go to
+// the end. O(dependencies).
 #pragma once
 
 #include <string_view>

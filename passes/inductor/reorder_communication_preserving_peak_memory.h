@@ -1,6 +1,7 @@
 // Moves each start up, with what it needs, past compute that can hide it, within a budget of live bytes.
 //
-// From torch/_inductor/comms.py (2025), with its known faults corrected:
+// Source: PyTorch, torch/_inductor/comms.py, reorder_communication_preserving_peak_memory (third generation,
+// 2025, #146562 and #160113), with its known faults corrected:
 //   * collectives always keep their order (there, with the default options, gathers end up reversed);
 //   * the walk that estimates exposure ends at the wait of a later collective on the same channel;
 //   * lifetimes are exact after every swap, in-place reuse included (live_order.h);

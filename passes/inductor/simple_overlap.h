@@ -1,9 +1,10 @@
 // Starts up, waits down, by swaps of neighbours that never raise the peak of live bytes. Ignores costs.
 //
-// First each start goes up until it meets something that it needs, another collective, or the memory limit.
-// Then each wait, with its release, goes down until it meets its first user, another wait, or the memory
-// limit (PyTorch, June 2026). Communication is recognised by effects and not by type: nothing goes past a
-// kernel with unknown effects. Near-linear.
+// Source: PyTorch, torch/_inductor, simple_overlap (third generation, June 2026, #184194, #184225, #184235),
+// as these pull requests describe it. First each start goes up until it meets something that it needs,
+// another collective, or the memory limit. Then each wait, with its release, goes down until it meets its
+// first user, another wait, or the memory limit. Communication is recognised by effects and not by type:
+// nothing goes past a kernel with unknown effects. Near-linear.
 #pragma once
 
 #include <string_view>

@@ -5,8 +5,9 @@
 //   grad -> copy_in -> reduce_scatter           grouped r_scatter  after q_scatter_wait {copy_in; r}
 //   reduce_scatter -> wait -> output            grouped r_scatter_wait                  {r.wait}
 //
-// (PyTorch #131510.) Without groups, passes that raise starts would raise all gathers to the top, and all
-// full parameters would be alive at once.
+// Source: PyTorch, torch/_inductor/comms.py, the four kinds of groups and their chain for FSDP2 (second
+// generation, 2024, #131510). Without groups, passes that raise starts would raise all gathers to the top,
+// and all full parameters would be alive at once.
 //
 // Contract
 //   1. A gather is FSDP's if it is computed only from inputs and constants, through at most 16 loops and
