@@ -9,6 +9,7 @@ build=build/release
 if [[ $# -gt 0 && -x $1/bin/braid ]]; then build=$1; shift; fi
 [[ $# -gt 0 ]] || set -- onnxruntime networks memory collectives comm_plan compile overlap overlap_table paced pairs pipeline precision python search tensor_parallel
 braid=$build/bin/braid
+rivals=$build/lib/libbraid_rivals.so
 [[ -x $braid ]] || { echo "bench/run.sh: no $braid; build first, or name the build folder" >&2; exit 1; }
 
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)
@@ -136,8 +137,8 @@ overlap_table() {
   echo
   echo "Simulated, so equal on every machine: \`bench/run.sh overlap_table\` writes this page, tests compare it. RESULTS.md has the seconds."
   echo
-  "$build/bin/overlap_bench" "$corpus" --times /dev/null
-  "$build/bin/overlap_bench" --small "${BENCH_SMALL_GRAPHS:-1000}"
+  "$build/bin/overlap_bench" --plugin "$rivals" "$corpus" --times /dev/null
+  "$build/bin/overlap_bench" --plugin "$rivals" --small "${BENCH_SMALL_GRAPHS:-1000}"
 }
 
 overlap() {
@@ -145,14 +146,14 @@ overlap() {
   local corpus=$build/bench_graphs
   cmake --build "$build" --target overlap_bench >&2
   python3 bench/graphs/generate.py "$corpus" --large
-  "$build/bin/overlap_bench" "$corpus" --times "$corpus/times.md" >/dev/null
+  "$build/bin/overlap_bench" --plugin "$rivals" "$corpus" --times "$corpus/times.md" >/dev/null
   echo "Seconds:"
   echo
   cat "$corpus/times.md"
   echo
   echo "Large graphs:"
   echo
-  "$build/bin/overlap_bench" "$corpus" --large --times "$corpus/times.md"
+  "$build/bin/overlap_bench" --plugin "$rivals" "$corpus" --large --times "$corpus/times.md"
   cat "$corpus/times.md"
 }
 

@@ -15,7 +15,7 @@ if(TARGET braid)
 endif()
 foreach(part ir analysis passes solver split pipeline frontend codegen driver explain runtime)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/${part}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid"
-          FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
+          FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN "passes/rivals" EXCLUDE)
 endforeach()
 # What CUDA programs are linked with: built with them, as it depends on the toolkit.
 install(DIRECTORY runtime/cuda DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/braid/runtime" FILES_MATCHING PATTERN "*.cc" PATTERN "*.cu")

@@ -38,9 +38,6 @@
 #include "passes/pad_results.h"
 #include "passes/plan_memory.h"
 #include "passes/raise_outputs.h"
-#include "passes/rivals/earliest_start_latest_wait.h"
-#include "passes/rivals/latency_hiding.h"
-#include "passes/rivals/simple_fsdp.h"
 #include "passes/select_kernels.h"
 #include "passes/sink_releases.h"
 #include "passes/split_reductions.h"
@@ -101,7 +98,6 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<DeadCode>();
   registry.add<DecideGlobalOrderingOfComms>();
   registry.add<DropRoundings>();
-  registry.add<EarliestStartLatestWait>();
   registry.add<ExpandAttention>();
   registry.add<ExpandConvolutions>();
   registry.add<ForwardCopies>();
@@ -112,7 +108,6 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<GroupFsdpCollectives>();
   registry.add<HoistInvariants>();
   registry.add<IntegerProducts>();
-  registry.add<LatencyHiding>();
   registry.add<LowerPrecision>();
   registry.add<MergeLoops>();
   registry.add<MergeProducts>();
@@ -127,7 +122,6 @@ void register_builtin_passes(PassRegistry& registry) {
   registry.add<ReorderForPeakMemory>();
   registry.add<ScheduleForComm>();
   registry.add<SelectKernels>();
-  registry.add<SimpleFsdp>();
   registry.add<SimpleOverlap>();
   registry.add<SinkReleases>();
   registry.add<SinkWaits>();

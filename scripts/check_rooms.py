@@ -18,6 +18,7 @@ ROOMS = {
     "analysis": ("questions about a schedule, without changing it: costs, simulator, bounds, memory, agreement of ranks", ["ir"]),
     "passes": ("transformations of a schedule, one per file, and the runner", ["passes/inductor", "analysis", "ir"]),
     "passes/inductor": ("the passes of PyTorch Inductor that move communication, all generations of them", ["passes", "analysis", "ir"]),
+    "passes/rivals": ("the schedulers of other projects, a plug-in for benchmarks and tests", ["passes", "analysis", "ir"]),
     "solver": ("the cheapest choice for each variable of a problem, exactly; plain values that know neither graphs nor meshes", []),
     "split": ("plans that split a model over a mesh: states, costs, bounds, the search; knows no ONNX", ["solver", "analysis", "ir"]),
     "pipeline": ("pipeline schedules: plain values that know no graph", ["analysis"]),

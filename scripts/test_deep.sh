@@ -53,6 +53,6 @@ build/release/gpu_bundle/run_gpu_check.sh --emulated || build/release/gpu_bundle
 scripts/onednn3_check.sh
 # All rows of the table of which the fast tier compares some.
 python3 bench/graphs/generate.py build/release/bench_graphs
-python3 -B bench/check_tables.py --complete bench/overlap/TABLE.md -- bash -c 'build/release/bin/overlap_bench build/release/bench_graphs --times /dev/null && build/release/bin/overlap_bench --small 1000'
+python3 -B bench/check_tables.py --complete bench/overlap/TABLE.md -- bash -c 'bench="build/release/bin/overlap_bench --plugin build/release/lib/libbraid_rivals.so" && $bench build/release/bench_graphs --times /dev/null && $bench --small 1000'
 export BRAID_RANDOM_SCALE=${BRAID_RANDOM_SCALE:-100}
 exec ctest --preset release --timeout 36000 "$@" </dev/null

@@ -161,8 +161,11 @@ int main(int argc, char** argv) {
   app.add_option("--times", times,
                  "file for the table of seconds, which differs from run to run; else with the rest");
   app.add_flag("--large", large, "only the large graphs, and only their times and memory");
+  std::string plugin;
+  app.add_option("--plugin", plugin, "library with the rivals");
   CLI11_PARSE(app, argc, argv);
   try {
+    if (!plugin.empty()) load_plugin(plugin);
     if (cases > 0) {
       fmt::print("## Small graphs against the optimum\n\n{}\n", small_graphs_table(available(), cases));
       return 0;

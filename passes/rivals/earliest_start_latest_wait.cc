@@ -56,4 +56,6 @@ bool EarliestStartLatestWait::run(ir::Schedule& schedule, PassContext& context) 
   return reorder(kName, schedule, context, [](Reordering& r) { return latest_waits(r, earliest_starts(r)); });
 }
 
+static const RegisterPass<EarliestStartLatestWait> registered;
+
 }  // namespace braid::passes

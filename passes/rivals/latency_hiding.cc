@@ -232,4 +232,6 @@ bool LatencyHiding::run(ir::Schedule& schedule, PassContext& context) {
                  {.may_reorder_collectives = true});
 }
 
+static const RegisterPass<LatencyHiding> registered;
+
 }  // namespace braid::passes

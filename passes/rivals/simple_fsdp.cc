@@ -159,4 +159,6 @@ bool SimpleFsdp::run(ir::Schedule& schedule, PassContext& context) {
   return false;
 }
 
+static const RegisterPass<SimpleFsdp> registered;
+
 }  // namespace braid::passes
