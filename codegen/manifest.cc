@@ -143,7 +143,7 @@ bool is_program_file(const std::string& name) {
 }
 
 // The program's files, as the manifest lists them; those of older manifests follow from the program's name.
-std::optional<std::vector<std::string>> named_files(const nlohmann::json& json) {
+std::optional<std::vector<std::string>> named_files(const ordered_json& json) {
   std::vector<std::string> files;
   const auto list = json.find("files");
   if (list == json.end()) {
@@ -159,7 +159,7 @@ std::optional<std::vector<std::string>> named_files(const nlohmann::json& json) 
     }
   } else {
     if (!list->is_array()) return std::nullopt;
-    for (const nlohmann::json& file : *list) {
+    for (const ordered_json& file : *list) {
       if (!file.is_string()) return std::nullopt;
       files.push_back(file.get<std::string>());
     }
@@ -168,18 +168,19 @@ std::optional<std::vector<std::string>> named_files(const nlohmann::json& json) 
   return files;
 }
 
-std::optional<nlohmann::json> manifest_json(const std::string& path) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return std::nullopt;  // a pipe would wait for its writer
-  std::ifstream file(path, std::ios::binary);
-  nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  return json;
-}
-
 }  // namespace
 
 std::string manifest_path(const std::string& dir) { return (fs::path(dir) / "manifest.json").string(); }
+
+std::optional<ordered_json> manifest_json(const std::string& dir) {
+  const std::string path = manifest_path(dir);
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return std::nullopt;  // a pipe would wait for its writer
+  std::ifstream file(path, std::ios::binary);
+  ordered_json json = ordered_json::parse(file, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  return json;
+}
 
 std::string manifest_text(const ordered_json& manifest) {
   return manifest.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
@@ -190,7 +191,7 @@ std::string unfinished_manifest(const std::vector<std::string>& files) {
 }
 
 std::optional<std::vector<std::string>> files_of_program(const std::string& dir) {
-  const std::optional<nlohmann::json> json = manifest_json(manifest_path(dir));
+  const std::optional<ordered_json> json = manifest_json(dir);
   return json ? named_files(*json) : std::nullopt;
 }
 
@@ -200,7 +201,7 @@ Manifest read_manifest(const std::string& dir) {
     ir::user_error(errors::kNoProgram, {.file = path}, why,
                    "create one with: braid compile MODEL.onnx -o DIR");
   };
-  const std::optional<nlohmann::json> json = manifest_json(path);
+  const std::optional<ordered_json> json = manifest_json(dir);
   if (!json) {
     std::error_code ignored;
     const bool unreadable = fs::is_regular_file(path, ignored) && !std::ifstream(path).is_open();

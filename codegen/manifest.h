@@ -28,6 +28,8 @@ struct ProgramFacts {
 nlohmann::ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& schedule);
 
 std::string manifest_path(const std::string& dir);
+// nullopt if `dir` has no manifest that is a JSON object.
+std::optional<nlohmann::ordered_json> manifest_json(const std::string& dir);
 std::string manifest_text(const nlohmann::ordered_json& manifest);
 // The manifest of a folder while one program's files replace another's: it names the files of both.
 std::string unfinished_manifest(const std::vector<std::string>& files);

@@ -1,6 +1,5 @@
 #include "codegen/trace_json.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "codegen/manifest.h"
@@ -11,7 +10,6 @@
 namespace braid::codegen {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
 
 // The value named `text` of an enumeration whose last value is `last`. Throws std::out_of_range.
@@ -24,14 +22,15 @@ Enum named(const std::string& text, Enum last) {
 }
 
 // "ranks", or "parts" where there are several.
-ir::CommGroup read_group(const json& j) {
+ir::CommGroup read_group(const ordered_json& j) {
   ir::CommGroup group{j.at("name").get<std::string>(), {}};
   group.parts =
       j.contains("parts") ? j["parts"].get<ir::Parts>() : ir::Parts{j.at("ranks").get<std::vector<int>>()};
   return group;
 }
 
-ir::TraceEvent read_event(const json& j, const std::vector<ir::TraceEvent>& before, std::size_t groups) {
+ir::TraceEvent read_event(const ordered_json& j, const std::vector<ir::TraceEvent>& before,
+                          std::size_t groups) {
   ir::TraceEvent e;
   if (j.contains("wait")) {
     const auto start = j["wait"].get<std::size_t>();
@@ -85,20 +84,18 @@ ordered_json trace_json(const ir::CollectiveTrace& trace) {
 
 ir::CollectiveTrace read_program_trace(const std::string& dir) {
   read_manifest(dir);  // checks that it is complete
-  const std::string path = manifest_path(dir);
-  std::ifstream file(path);
-  const json manifest = json::parse(file, nullptr, false);
   try {
+    const ordered_json manifest = manifest_json(dir).value();
     ir::CollectiveTrace trace;
     trace.source = dir;
     trace.ranks = manifest.at("ranks").get<int>();
     if (trace.ranks < 1 || trace.ranks > ir::kMaxRanks) throw std::out_of_range("ranks");
     trace.channels = named(manifest.at("channels").get<std::string>(), ir::ChannelPolicy::edge);
-    for (const json& g : manifest.at("groups")) trace.groups.push_back(read_group(g));
+    for (const ordered_json& g : manifest.at("groups")) trace.groups.push_back(read_group(g));
     for (const ir::CommGroup& g : trace.groups) {
       if (!g.fault(trace.ranks).empty()) throw std::out_of_range("group");
     }
-    for (const json& e : manifest.at("collective_trace"))
+    for (const ordered_json& e : manifest.at("collective_trace"))
       trace.events.push_back(read_event(e, trace.events, trace.groups.size()));
     for (const ir::TraceEvent& e : trace.events) {
       const std::int64_t size = trace.groups[static_cast<std::size_t>(e.group)].size();
@@ -106,7 +103,7 @@ ir::CollectiveTrace read_program_trace(const std::string& dir) {
     }
     return trace;
   } catch (const std::exception&) {
-    ir::user_error(errors::kNoProgram, {.file = path},
+    ir::user_error(errors::kNoProgram, {.file = manifest_path(dir)},
                    "there is no compiled program with its collectives here",
                    "create one with: braid compile MODEL.onnx -o DIR");
   }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "codegen/manifest.h"
@@ -18,8 +17,7 @@ using nlohmann::ordered_json;
 namespace {
 
 ProgramFacts read_facts(const std::string& dir) {
-  std::ifstream file(codegen::manifest_path(dir));
-  const ordered_json m = ordered_json::parse(file, nullptr, false);
+  const ordered_json m = codegen::manifest_json(dir).value();
   ProgramFacts out;
   for (const char* key : {"name", "target", "ranks", "mesh", "dims", "inputs", "outputs", "planned"}) {
     if (m.contains(key)) out.facts[key] = m[key];

@@ -6,16 +6,19 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "analysis/costs/json_document.h"
 #include "explain/overlap_text.h"
 #include "ir/error_numbers.h"
 #include "ir/input_file.h"
+#include "ir/json_document.h"
 
 namespace braid::explain {
 namespace {
 
 using namespace analysis;
 
+using ir::JsonDocument;
+using ir::JsonObject;
+using ir::JsonValue;
 using nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxNs = std::int64_t{1} << 53;  // about 100 days

@@ -3,22 +3,22 @@
 #include <algorithm>
 #include <utility>
 
-#include "analysis/costs/json_document.h"
 #include "ir/error_numbers.h"
 #include "ir/input_file.h"
+#include "ir/json_document.h"
 
 namespace braid::pipeline {
 namespace {
 
-using analysis::JsonDocument;
-using analysis::JsonObject;
-using analysis::JsonValue;
 using analysis::Time;
+using ir::JsonDocument;
+using ir::JsonObject;
+using ir::JsonValue;
 
 constexpr double kMaxUs = 1e9;
 constexpr std::int64_t kMaxBytes = 1'000'000'000'000'000;
 
-double number(JsonObject& object, const char* key, analysis::NumberRange range, double otherwise) {
+double number(JsonObject& object, const char* key, ir::NumberRange range, double otherwise) {
   const auto value = object.maybe(key);
   return value ? value->number(range) : otherwise;
 }
@@ -53,7 +53,7 @@ StageCosts stage(const JsonValue& value) {
   return s;
 }
 
-analysis::Permille permille(JsonObject& object, const char* key, analysis::NumberRange range) {
+analysis::Permille permille(JsonObject& object, const char* key, ir::NumberRange range) {
   return static_cast<analysis::Permille>(number(object, key, range, 1) * 1000 + 0.5);
 }
 

@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "analysis/costs/json_document.h"
 #include "ir/error_numbers.h"
 #include "ir/input_file.h"
+#include "ir/json_document.h"
 
 namespace braid::analysis {
 namespace {
@@ -14,8 +14,8 @@ constexpr double kMaxNs = 1e15;  // eleven days
 }  // namespace
 
 CostEntries parse_cost_file(const std::string& text, const std::string& file) {
-  const JsonDocument doc(text, file, errors::kCostFileNotJson, errors::kBadCostFile);
-  JsonObject root = doc.object();
+  const ir::JsonDocument doc(text, file, errors::kCostFileNotJson, errors::kBadCostFile);
+  ir::JsonObject root = doc.object();
   root.integer("version", 1, 1);
   CostEntries result;
   for (const auto& [name, value] : root.object("ns").entries())

@@ -7,6 +7,10 @@
 namespace braid::analysis {
 namespace {
 
+using ir::JsonObject;
+using ir::JsonValue;
+using ir::NumberRange;
+
 ConstantOrigin origin(const JsonValue& value) {
   if (value.string() == "data_sheet") return ConstantOrigin::data_sheet;
   if (value.string() == "measured") return ConstantOrigin::measured;

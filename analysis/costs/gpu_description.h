@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "analysis/costs/json_document.h"
+#include "ir/json_document.h"
 
 namespace braid::analysis {
 
@@ -41,6 +41,6 @@ struct GpuDescription {
 };
 
 // User errors of the document for keys that are missing, unknown or out of range.
-GpuDescription gpu_description(JsonObject object);
+GpuDescription gpu_description(ir::JsonObject object);
 
 }  // namespace braid::analysis

@@ -1,11 +1,16 @@
 #include "analysis/costs/kernel_card.h"
 
-#include "analysis/costs/json_document.h"
 #include "ir/error_numbers.h"
 #include "ir/input_file.h"
+#include "ir/json_document.h"
 
 namespace braid::analysis {
 namespace {
+
+using ir::JsonDocument;
+using ir::JsonObject;
+using ir::JsonValue;
+using ir::NumberRange;
 
 constexpr NumberRange kCount{0, 1e9};
 

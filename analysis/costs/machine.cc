@@ -6,14 +6,18 @@
 #include <set>
 
 #include "analysis/costs/embedded_machines.h"
-#include "analysis/costs/json_document.h"
 #include "ir/collective_table.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "ir/input_file.h"
+#include "ir/json_document.h"
 
 namespace braid::analysis {
 namespace {
+
+using ir::JsonDocument;
+using ir::JsonObject;
+using ir::JsonValue;
 
 constexpr std::array<std::string_view, 5> kModelNames = {"nccl", "inductor", "classic", "shared_memory",
                                                          "paced_link"};

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "frontend/traces/json_scanner.h"
 #include "frontend/traces/kineto.h"
+#include "frontend/traces/trace_entry.h"
 #include "ir/error_numbers.h"
 
 namespace braid::frontend {
@@ -289,7 +289,8 @@ Attribute attribute_of(const TraceEntry& e) {
 
 class JsonReader {
  public:
-  JsonReader(std::string_view text, const std::string& file) : scanner_(text, file), builder_(file) {}
+  JsonReader(std::string_view text, const std::string& file)
+      : scanner_(trace_scanner(text, file)), builder_(file) {}
 
   RecordedTrace run() && {
     // Objects one after another (jsonizer), or one object with a list of nodes (simulator).

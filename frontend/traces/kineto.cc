@@ -4,7 +4,7 @@
 #include <cctype>
 #include <map>
 
-#include "frontend/traces/json_scanner.h"
+#include "frontend/traces/trace_entry.h"
 #include "ir/error_numbers.h"
 
 namespace braid::frontend {
@@ -63,7 +63,7 @@ ir::DType dtype_of(std::string_view name) {
 
 class Reader {
  public:
-  Reader(std::string_view text, const std::string& file) : scanner_(text, file) {
+  Reader(std::string_view text, const std::string& file) : scanner_(trace_scanner(text, file)) {
     trace_.format = "Kineto";
     trace_.file = file;
   }

@@ -18,8 +18,9 @@
 #include <vector>
 
 #include "ir/error.h"
+#include "ir/json_scanner.h"
 
-namespace braid::analysis {
+namespace braid::ir {
 
 class JsonDocument;
 
@@ -81,17 +82,18 @@ class JsonDocument {
   ~JsonDocument();
 
   JsonObject object() const { return JsonObject(JsonValue(*this, "", *root_)); }
-  ir::Location location(const std::string& pointer) const;
+  Location location(const std::string& pointer) const;
   int schema_code() const { return schema_; }
 
  private:
-  ir::Location location_of(std::size_t offset) const;
+  // Notes where the value at `scanner` and each value within it begin. Refuses repeated keys.
+  void find_offsets(JsonScanner& scanner, const std::string& pointer);
 
   std::string text_;
-  std::string file_;
+  JsonScanner scanner_;
   int schema_;
   std::unique_ptr<const nlohmann::json> root_;
   std::map<std::string, std::size_t> offsets_;  // JSON pointer -> byte at which the value begins
 };
 
-}  // namespace braid::analysis
+}  // namespace braid::ir

@@ -1,102 +1,16 @@
-#include "frontend/traces/json_scanner.h"
+#include "frontend/traces/trace_entry.h"
 
 #include <charconv>
 #include <cmath>
 
+#include "ir/error.h"
 #include "ir/error_numbers.h"
 
 namespace braid::frontend {
 
-char JsonScanner::peek() {
-  while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
-  return at_ < text_.size() ? text_[at_] : '\0';
-}
-
-void JsonScanner::expect(char c) {
-  if (!take(c)) {
-    fail(at_, at_ == text_.size() ? fmt::format("expected '{}', got the end of the text", c)
-                                  : fmt::format("expected '{}', got '{}'", c, text_[at_]));
-  }
-}
-
-bool JsonScanner::take(char c) {
-  if (peek() != c || at_ == text_.size()) return false;
-  ++at_;
-  return true;
-}
-
-std::string JsonScanner::string() {
-  if (peek() != '"') expect('"');
-  const nlohmann::json parsed = value();
-  return parsed.get<std::string>();
-}
-
-std::string_view JsonScanner::raw_value() {
-  if (peek() == '\0') fail(at_, "expected a value, got the end of the text");
-  const std::size_t begin = at_;
-  std::vector<char> closers;
-  while (at_ < text_.size()) {
-    const char c = text_[at_];
-    if (c == '"') {
-      const std::size_t quote = at_++;
-      while (at_ < text_.size() && text_[at_] != '"') at_ += text_[at_] == '\\' ? 2 : 1;
-      if (at_ >= text_.size()) fail(quote, "the string does not end");
-      ++at_;
-    } else if (c == '{' || c == '[') {
-      closers.push_back(c == '{' ? '}' : ']');
-      ++at_;
-    } else if (c == '}' || c == ']') {
-      if (closers.empty()) break;  // closes the container of this value
-      if (closers.back() != c) fail(at_, fmt::format("expected '{}', got '{}'", closers.back(), c));
-      closers.pop_back();
-      ++at_;
-    } else if (closers.empty() && (c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n')) {
-      break;
-    } else {
-      ++at_;
-    }
-    if (closers.empty() && (c == '"' || c == '}' || c == ']')) break;
-  }
-  if (!closers.empty()) {
-    fail(begin, fmt::format("the text ends before the '{}' of this value", closers.front()));
-  }
-  if (at_ == begin) fail(at_, fmt::format("expected a value, got '{}'", text_[at_]));
-  return text_.substr(begin, at_ - begin);
-}
-
-nlohmann::json JsonScanner::value() {
-  const std::string_view raw = raw_value();
-  const std::size_t begin = at_ - raw.size();
-  // Deeper than any trace; limits the recursion of the parser.
-  std::size_t depth = 0, deepest = 0;
-  for (char c : raw) {
-    if (c == '{' || c == '[') deepest = std::max(deepest, ++depth);
-    if ((c == '}' || c == ']') && depth > 0) --depth;
-  }
-  if (deepest > 256) fail(begin, "nested too deeply");
-  try {
-    return nlohmann::json::parse(raw);
-  } catch (const nlohmann::json::parse_error& e) {
-    const std::string what = e.what();
-    const std::size_t colon = what.find(": ", what.find("at line"));
-    fail(begin + (e.byte > 0 ? e.byte - 1 : 0),
-         "not JSON: " + (colon == std::string::npos ? what : what.substr(colon + 2)));
-  } catch (const nlohmann::json::exception& e) {
-    fail(begin, std::string("not JSON: ") + e.what());
-  }
-}
-
-ir::Location JsonScanner::location(std::size_t offset) const {
-  ir::Location result{.file = file_, .line = 1, .column = 1};
-  for (char c : text_.substr(0, std::min(offset, text_.size()))) {
-    result.column = c == '\n' ? 1 : result.column + 1;
-    result.line += c == '\n' ? 1 : 0;
-  }
-  return result;
-}
-
-void JsonScanner::fail(std::size_t offset, const std::string& message) const {
-  ir::user_error(errors::kTraceSyntax, location(offset), message, "record or copy the trace again");
+JsonScanner trace_scanner(std::string_view text, const std::string& file) {
+  constexpr std::size_t kDeepest = 256;  // deeper than any trace
+  return {text, file, kDeepest, errors::kTraceSyntax, "record or copy the trace again"};
 }
 
 TraceEntry::TraceEntry(const JsonScanner& scanner, std::size_t offset, nlohmann::json value)

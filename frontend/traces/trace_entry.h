@@ -1,5 +1,4 @@
-// Reads large JSON texts element by element: errors have line and column, and only one element at a time is
-// in memory as a value.
+// The objects of recorded traces, read from large JSON texts.
 #pragma once
 
 #include <cstdint>
@@ -9,33 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/error.h"
+#include "ir/json_scanner.h"
 
 namespace braid::frontend {
 
-class JsonScanner {
- public:
-  JsonScanner(std::string_view text, std::string file) : text_(text), file_(std::move(file)) {}
+using ir::JsonScanner;
 
-  // The next non-blank character; '\0' at the end.
-  char peek();
-  // Consumes `c` or fails with "expected 'c'".
-  void expect(char c);
-  bool take(char c);  // consumes it if it is next
-  std::string string();
-  // Skips a value by matching brackets and strings only.
-  std::string_view raw_value();
-  nlohmann::json value();  // and parses it
-  std::size_t offset() const { return at_; }
-
-  ir::Location location(std::size_t offset) const;
-  [[noreturn]] void fail(std::size_t offset, const std::string& message) const;  // 561
-
- private:
-  std::string_view text_;
-  std::string file_;
-  std::size_t at_ = 0;
-};
+// Its syntax errors are 561.
+JsonScanner trace_scanner(std::string_view text, const std::string& file);
 
 // One object of a trace; `fail` raises 562 at its position. Numbers may be quoted, as protobuf writes 64-bit
 // integers.
