@@ -19,7 +19,7 @@
 #include "cli/report.h"
 #include "cli/status_line.h"
 #include "cli/tell_split.h"
-#include "driver/split.h"
+#include "driver/emit_onnx.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "ir/printer.h"

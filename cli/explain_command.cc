@@ -21,7 +21,7 @@
 #include "cli/tell_split.h"
 #include "cli/tell_stages.h"
 #include "codegen/target.h"
-#include "driver/split.h"
+#include "driver/split_report.h"
 #include "explain/compare_timelines.h"
 #include "explain/measured_timeline.h"
 #include "explain/measured_timeline_json.h"

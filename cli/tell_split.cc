@@ -9,7 +9,7 @@ namespace braid::cli {
 
 void write_split(const SplitReport& split, Report& report) {
   if (split.chosen < 0) return;
-  const SplitCandidate& chosen = split.candidates[static_cast<std::size_t>(split.chosen)];
+  const SplitCandidate& chosen = *split.chosen_one();
   nlohmann::ordered_json& json = report.json()["split"];
   json["ranks"] = chosen.ranks;
   json["simulated_us"] = chosen.simulated.us();
@@ -51,7 +51,7 @@ void tell_split(const CompileOptions& options, Report& report) {
   if (!options.split.wanted() || !options.split_report || options.split_report->chosen < 0) return;
   const SplitReport& split = *options.split_report;
   write_split(split, report);
-  const SplitCandidate& chosen = split.candidates[static_cast<std::size_t>(split.chosen)];
+  const SplitCandidate& chosen = *split.chosen_one();
   std::string line =
       fmt::format("{} {}: {:.3f} us {}", chosen.ranks, chosen.ranks == 1 ? "device" : "devices",
                   chosen.simulated.us(), split.several_sizes() ? "for all steps" : "a step");

@@ -3,7 +3,7 @@
 
 #include "cli/report.h"
 #include "driver/compile.h"
-#include "driver/split.h"
+#include "driver/split_report.h"
 
 namespace braid::cli {
 

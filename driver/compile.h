@@ -1,155 +1,32 @@
 // The whole way from a model to a program, in one place.
 //
-//   load, check, normalise, lower      frontend::import_model     (a .braid text is parsed instead)
-//   fuse, legalise, schedule, plan     passes::run_passes
-//   emit, build                        StagedProgram, or emit_program and build_program
+//   choose a split                     choose_split (driver/split.h), if the model is to be split
+//   load, check, normalise, lower      import_program (driver/import.h)
+//   fuse, legalise, schedule, plan     optimise (driver/optimise.h)
+//   emit, build                        emit_program and build_program, or StagedProgram (driver/emit.h)
 //
-// Every arrow is one function with one input and one output; `compile` is their sequence.
+// Every arrow is one function with one input and one output; `compile` is their sequence. None of them calls
+// `compile` or `lower`.
 #pragma once
 
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include "codegen/program_folder.h"
-#include "codegen/target.h"
-#include "frontend/import.h"
+#include "driver/compile_options.h"
+#include "driver/emit.h"
+#include "driver/optimise.h"
 #include "ir/schedule.h"
-#include "passes/force_kernels.h"
-#include "passes/lower_precision.h"
-#include "passes/pass_context.h"
 #include "passes/runner.h"
 
 namespace braid {
 
 struct SplitReport;
 
-// Sizes at which a step is priced, for dimensions that the model leaves open, within their bounds. Dimensions
-// not named count with their upper bounds. A plan is chosen for `steps` such steps plus the steps of all
-// other sizes.
-struct StepSizes {
-  std::map<std::string, std::int64_t> dims;
-  std::int64_t steps = 1;
-};
-
-// Another program with the same weights, which runs beside the one that is compiled: one layout of the
-// weights is chosen for both. It is priced at its sizes, `steps` times.
-struct SplitWith {
-  std::string model;  // .onnx
-  std::map<std::string, ir::Bounds> dims;
-  std::vector<std::pair<std::string, std::string>> aliases;  // pairs (output, input)
-  StepSizes sizes;
-};
-
-// How a plain model is split over devices (driver/split.h).
-struct SplitOptions {
-  int devices = 0;        // at most so many; 0: not asked
-  int tensor_ranks = 0;   // exactly so many; 0: not asked
-  std::string plan_file;  // a plan that is obeyed; empty: none
-  bool caches = false;    // caches may stay in parts: each rank takes and returns its own
-  std::string mesh;       // exactly on these axes, "dp=2,tp=4"; empty: not asked
-  // Throws BR0489 if the chosen split replicates an operator that has no rule, or if one conversion takes
-  // more than `conversion_share` percent of the step.
-  bool strict = false;
-  double conversion_share = 5;
-  // Bytes of a device: weights, inputs, outputs and planned memory; absent: the machine's capacity.
-  std::optional<std::int64_t> memory_limit = {};
-  std::string keep_file = {};  // a partial plan whose lines are fixed; empty: none
-  bool explain = false;        // alternatives and flips, which take more searches
-  // Whether the program needs its weights. If not, nothing is read, and parts of large weights have the right
-  // size and arbitrary bytes.
-  bool weights = true;
-
-  // The device configuration whose annotations are obeyed; empty: the only one in the model, if it is split
-  // at all.
-  std::string configuration = {};
-
-  // Sizes at which a step is priced; empty: the upper bounds.
-  std::vector<StepSizes> sizes = {};
-
-  std::vector<SplitWith> with = {};
-
-  bool python = false;  // messages name options as Python does
-  // "--with", or "with_="; with its value "--with FILE", or "with_='FILE'".
-  std::string option(std::string_view name) const;
-  std::string option(std::string_view name, std::string_view given) const;
-
-  bool wanted() const {
-    return devices > 0 || tensor_ranks > 0 || !plan_file.empty() || !mesh.empty() || !configuration.empty();
-  }
-};
-
-struct CompileOptions {
-  std::string model;  // .onnx (with "{rank}": one file per rank), or a .braid text
-  frontend::ImportOptions import;
-  SplitOptions split;
-  // Receives the data from which a split was chosen, if it is not null.
-  std::shared_ptr<SplitReport> split_report;
-  std::optional<std::string> passes;  // a pass list instead of the default one
-  // The type in which products, convolutions and attention compute: f32 (as written), bf16, f16 or int8
-  // (passes/lower_precision.h).
-  std::string precision = "f32";
-  std::vector<std::string> keep_f32;  // operations that stay in f32
-  passes::RunOptions run;             // disable, print_after, bisect, verify
-  std::string machine;                // for costs: a name or a file; empty: the target's
-  // Collectives over a paced link instead of the machine's.
-  struct Link {
-    double latency_us = 0;
-    double gb_s = 0;
-  };
-  std::optional<Link> link;
-  std::string cost_file;  // measured times that replace those of the machine (analysis/costs/cost_file.h)
-  std::optional<std::int64_t> memory_cap;           // planned bytes that no pass may exceed
-  std::vector<passes::ForcedKernel> force_kernels;  // kernels that the user chose, before any pass
-  std::string target = "cpu";                       // codegen/target.h
-  bool checked = false;                             // the program checks itself against its memory plan
-  bool precise = false;                    // every operation as IEEE says (of targets with has_precise)
-  bool standalone = false;                 // its folder builds without Braid
-  std::vector<std::string> architectures;  // of GPUs: "sm_90", ...; empty: the target's choice
-  std::string name;                        // of the program; empty: from the file's name
-  std::string output_dir;                  // where source, weights, manifest (and the library) go
-};
-
-// Load, check, normalise, lower: the schedule in the order of the graph, nothing fused or planned.
+// Chooses a split if options.split asks for one, and imports the model: the schedule in the order of the
+// graph, nothing fused or planned.
 ir::Schedule lower(const CompileOptions& options);
-// Fuse, legalise (codegen/legalise.h), schedule, plan. Returns what each pass did.
-std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options);
-// The pass that computes in options.precision, which is not f32.
-passes::LowerPrecision lower_precision(const CompileOptions& options);
-// The same with a context of the caller, which holds the passes' reports afterwards.
-passes::PassContext pass_context(const CompileOptions& options);
-std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options,
-                                         passes::PassContext& context);
-
-using codegen::BuildRequest;
-
-// A program that will be put into options.output_dir: made in a temporary folder and published as a whole
-// (codegen/program_folder.h).
-class StagedProgram {
- public:
-  // Emit: source, weights and manifest.
-  StagedProgram(const ir::Schedule& schedule, const CompileOptions& options);
-  // Build: the target's compiler makes a shared library.
-  void build(const BuildRequest& request);
-  // Returns the paths of the program's files.
-  std::vector<std::string> publish();
-
- private:
-  const codegen::Target& target_;
-  codegen::ProgramFolder folder_;
-  codegen::Emitted program_;
-};
-
-// Emits and publishes source, weights and manifest. Returns their paths.
-std::vector<std::string> emit_program(const ir::Schedule& schedule, const CompileOptions& options);
-// Builds the library of the program in `dir` and adds it. Returns its path. User errors of read_manifest, and
-// BR0008 if source and manifest belong to two compilations.
-std::string build_program(const std::string& dir, const BuildRequest& request = {});
+// The same with a report of the caller instead of options.split_report.
+ir::Schedule lower(const CompileOptions& options, SplitReport& report);
 
 struct CompileResult {
   ir::Schedule schedule;
@@ -157,10 +34,5 @@ struct CompileResult {
   std::vector<std::string> files;
 };
 CompileResult compile(const CompileOptions& options);
-
-// Whether `model` is a text of the IR. The folder of a program may be called "model.braid" as well.
-bool is_text(const std::string& model);
-// A valid C identifier from a file's name: "model.rank{rank}.onnx" -> "model".
-std::string program_name(const std::string& model_path);
 
 }  // namespace braid

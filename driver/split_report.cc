@@ -10,13 +10,17 @@
 
 namespace braid {
 
+const SplitCandidate* SplitReport::chosen_one() const {
+  return chosen < 0 ? nullptr : &candidates[static_cast<std::size_t>(chosen)];
+}
+
 std::string SplitReport::plan_text() const { return plan.text.empty() ? "plan 1\nranks 1\n" : plan.text; }
 
 namespace {
 double gap_to(const SplitReport& report, analysis::Time bound) {
-  if (report.chosen < 0 || bound.ps == 0) return 0;
-  const auto simulated = report.candidates[static_cast<std::size_t>(report.chosen)].simulated;
-  return static_cast<double>(simulated.ps) / static_cast<double>(bound.ps) - 1;
+  const SplitCandidate* chosen = report.chosen_one();
+  if (chosen == nullptr || bound.ps == 0) return 0;
+  return static_cast<double>(chosen->simulated.ps) / static_cast<double>(bound.ps) - 1;
 }
 }  // namespace
 
@@ -62,11 +66,11 @@ double SplitShare::excess() const {
 
 std::vector<SplitShare> shares(const SplitReport& report) {
   std::vector<SplitShare> all;
-  if (report.shared_weights == 0 || report.chosen < 0) return all;
-  const SplitCandidate& chosen = report.candidates[static_cast<std::size_t>(report.chosen)];
-  all.push_back({report.model, report.sizes, chosen.at_sizes, report.plan.own, report.plan.alone});
-  for (std::size_t k = 0; k < chosen.with.size(); ++k) {
-    const SplitProgram& other = chosen.with[k];
+  const SplitCandidate* chosen = report.chosen_one();
+  if (report.shared_weights == 0 || chosen == nullptr) return all;
+  all.push_back({report.model, report.sizes, chosen->at_sizes, report.plan.own, report.plan.alone});
+  for (std::size_t k = 0; k < chosen->with.size(); ++k) {
+    const SplitProgram& other = chosen->with[k];
     const split::FoundPlan& plan = report.plan.with.at(k);
     all.push_back({other.model, {other.sizes}, {other.step}, plan.own, plan.alone});
   }
@@ -103,6 +107,7 @@ std::string shares_text(const SplitReport& report) {
 }  // namespace
 
 std::string to_string(const SplitReport& report) {
+  const SplitCandidate* chosen = report.chosen_one();
   std::string text = "Splits that were tried\n";
   if (report.several_sizes()) text += "  times are those of all steps of these sizes together\n";
   text += fmt::format("  {:>5}  {:<26} {:>14} {:>14}\n", "ranks", "plan", "predicted us", "simulated us");
@@ -125,9 +130,7 @@ std::string to_string(const SplitReport& report) {
     const SplitCandidate& c = report.candidates[static_cast<std::size_t>(second)];
     text += fmt::format(
         "  runner-up: {}, {}, {:.1f} % longer\n", count_of_ranks(c.ranks), c.name,
-        100.0 * static_cast<double>(c.simulated.ps) /
-                static_cast<double>(report.candidates[static_cast<std::size_t>(report.chosen)].simulated.ps) -
-            100);
+        100.0 * static_cast<double>(c.simulated.ps) / static_cast<double>(chosen->simulated.ps) - 100);
   }
   for (const SplitMesh& mesh : report.meshes) {
     std::vector<std::string> changes;
@@ -143,10 +146,10 @@ std::string to_string(const SplitReport& report) {
       text += fmt::format("  on {} ranks another plan is the cheapest if {}\n", mesh.ranks,
                           fmt::join(changes, ", or "));
   }
-  if (report.chosen >= 0 && report.several_sizes()) {
-    const SplitCandidate& c = report.candidates[static_cast<std::size_t>(report.chosen)];
-    for (std::size_t k = 0; k < c.at_sizes.size(); ++k)
-      text += fmt::format("  at {}: {:.3f} us a step\n", to_string(report.sizes[k]), c.at_sizes[k].us());
+  if (chosen != nullptr && report.several_sizes()) {
+    for (std::size_t k = 0; k < chosen->at_sizes.size(); ++k)
+      text +=
+          fmt::format("  at {}: {:.3f} us a step\n", to_string(report.sizes[k]), chosen->at_sizes[k].us());
   }
   text += shares_text(report);
   if (report.lower_bound().ps > 0)
@@ -155,8 +158,8 @@ std::string to_string(const SplitReport& report) {
         "{:.1f} %\n  ({:.3f} us from the loads alone, whatever becomes of its collectives: gap {:.1f} %)\n",
         report.several_axes ? "these meshes" : "one axis of these ranks", report.lower_bound().us(),
         report.gap() * 100, report.load_bound.us(), report.load_gap() * 100);
-  if (report.chosen < 0) return text;
-  if (report.candidates[static_cast<std::size_t>(report.chosen)].ranks == 1) {
+  if (chosen == nullptr) return text;
+  if (chosen->ranks == 1) {
     text += "The model is not split: one device is the fastest of those tried\n";
     return text;
   }

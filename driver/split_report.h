@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analysis/costs/time.h"
-#include "driver/compile.h"
+#include "driver/compile_options.h"
 #include "split/candidates.h"
 #include "split/stages.h"
 
@@ -67,6 +67,7 @@ struct SplitReport {
   std::int64_t shared_bytes = 0;  // of these, of a whole model
   split::FoundPlan plan;          // the chosen one; its text is empty if the model is not split
 
+  const SplitCandidate* chosen_one() const;  // null: none
   // The chosen plan; of a model that is not split, one that says so.
   std::string plan_text() const;
   analysis::Time lower_bound() const { return std::max(load_bound, order_bound); }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "driver/compile.h"
+#include "driver/compile_options.h"
 
 namespace braid {
 

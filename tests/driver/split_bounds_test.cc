@@ -8,7 +8,7 @@
 
 #include "analysis/measure.h"
 #include "driver/plain_program.h"
-#include "driver/split.h"
+#include "driver/split_report.h"
 #include "ir/input_file.h"
 #include "split/bounds.h"
 #include "split/machine_costs.h"
@@ -293,7 +293,7 @@ TEST_F(SplitModel, NoAttentionInANarrowerTypeIsFasterThanTheBounds) {
       o.precision = precision;
       o.split.devices = ranks;
       SplitReport report;
-      lower_split(o, report);
+      lower(o, report);
       EXPECT_GT(report.lower_bound().ps, 0);
       SCOPED_TRACE(precision);
       expect_bounded(report);
@@ -342,7 +342,7 @@ TEST_F(SplitModel, WhatIsNotComputedHasNoBounds) {
       o.machine = machine;
       o.split.devices = 2;
       SplitReport report;
-      lower_split(o, report);
+      lower(o, report);
       SCOPED_TRACE(fmt::format("{}\n{}", machine, text));
       expect_bounded(report);
     }
@@ -393,7 +393,7 @@ TEST_F(SplitModel, BoundsAreBelowWhatIsSimulated) {
         o.machine = machine;
         o.split.tensor_ranks = ranks;
         SplitReport report;
-        lower_split(o, report);
+        lower(o, report);
         EXPECT_GT(report.lower_bound().ps, 0);
         for (const SplitCandidate& c : report.candidates) {
           ASSERT_TRUE(c.refused.empty()) << c.refused;

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "analysis/costs/embedded_machines.h"
-#include "driver/split.h"
+#include "driver/split_report.h"
 #include "tests/driver/split_models.h"
 
 namespace braid {
@@ -19,18 +19,18 @@ TEST_F(SplitModel, MemoryLimitsAreKept) {
   o.machine = "h100";  // on which splitting does not pay
   o.split.devices = 4;
   SplitReport free, limited;
-  ASSERT_EQ(lower_split(o, free).graph.ranks, 1);
-  const std::int64_t whole = free.candidates[static_cast<std::size_t>(free.chosen)].bytes;
+  ASSERT_EQ(lower(o, free).graph.ranks, 1);
+  const std::int64_t whole = free.chosen_one()->bytes;
   EXPECT_GT(whole, 4 * 2 * 2 * 64 * 128);
   o.split.memory_limit = whole - 1;
-  EXPECT_GT(lower_split(o, limited).graph.ranks, 1);
-  const SplitCandidate& chosen = limited.candidates[static_cast<std::size_t>(limited.chosen)];
+  EXPECT_GT(lower(o, limited).graph.ranks, 1);
+  const SplitCandidate& chosen = *limited.chosen_one();
   EXPECT_LE(chosen.bytes, whole - 1);
-  EXPECT_GE(chosen.simulated, free.candidates[static_cast<std::size_t>(free.chosen)].simulated);
+  EXPECT_GE(chosen.simulated, free.chosen_one()->simulated);
   for (const SplitCandidate& c : limited.candidates) EXPECT_TRUE(!c.refused.empty() || c.bytes <= whole - 1);
   // Exactly as much as it takes is enough.
   o.split.memory_limit = whole;
-  EXPECT_EQ(lower_split(o, limited).graph.ranks, 1);
+  EXPECT_EQ(lower(o, limited).graph.ranks, 1);
   o.split.memory_limit = whole / 6;
   const ir::UserError error = frontend::error_of([&] { lower(o); });
   EXPECT_EQ(error.code(), 488);  // BR0488
@@ -38,7 +38,7 @@ TEST_F(SplitModel, MemoryLimitsAreKept) {
   EXPECT_NE(error.message().find("'up0' R: 32.0 KiB"), std::string::npos) << error.message();
   EXPECT_NE(error.hint().find("8 ranks would do"), std::string::npos) << error.hint();
   o.split.devices = 8;
-  EXPECT_EQ(lower_split(o, limited).graph.ranks, 8);
+  EXPECT_EQ(lower(o, limited).graph.ranks, 8);
   o.split.devices = 7;  // padded parts are larger
   EXPECT_EQ(frontend::error_of([&] { lower(o); }).code(), 488);
   o.split.memory_limit = 100;
@@ -68,7 +68,7 @@ TEST_F(SplitModel, LimitsThatOnlySeveralAxesKeep) {
       << error.hint();
   o.split.devices = 4;
   SplitReport report;
-  EXPECT_EQ(lower_split(o, report).graph.ranks, 4);
+  EXPECT_EQ(lower(o, report).graph.ranks, 4);
 }
 
 // The search does not count buffers of collectives. Where they make a plan too large, smaller limits are
@@ -78,15 +78,13 @@ TEST_F(SplitModel, SmallerPlansAreTriedWhereBuffersTakeTooMuch) {
   o.machine = "h100";
   o.split.devices = 2;
   SplitReport report;
-  ASSERT_EQ(lower_split(o, report).graph.ranks, 1);
-  const auto chosen = [&]() -> const SplitCandidate& {
-    return report.candidates[static_cast<std::size_t>(report.chosen)];
-  };
+  ASSERT_EQ(lower(o, report).graph.ranks, 1);
+  const auto chosen = [&]() -> const SplitCandidate& { return *report.chosen_one(); };
   int limits = 0, smaller = 0;
   const std::int64_t whole = chosen().bytes;
   for (std::int64_t limit = whole - 1; limit > 3 * whole / 4; limit -= 1024) {
     o.split.memory_limit = limit;
-    EXPECT_EQ(lower_split(o, report).graph.ranks, 2) << limit;
+    EXPECT_EQ(lower(o, report).graph.ranks, 2) << limit;
     EXPECT_LE(chosen().bytes, limit);
     ++limits;
     smaller += chosen().name.find(", smaller ") != std::string::npos ? 1 : 0;
@@ -105,15 +103,13 @@ TEST_F(SplitModel, TheNumberOfRanksThatWouldDoIsTheSmallest) {
     o.split.tensor_ranks = ranks;
     o.split.memory_limit = limit;
     try {
-      return lower_split(o, report).graph.ranks == ranks;
+      return lower(o, report).graph.ranks == ranks;
     } catch (const ir::UserError& error) {
       EXPECT_TRUE(error.code() == 488 || error.code() == 487) << error.what();
       return false;
     }
   };
-  const auto chosen = [&]() -> const SplitCandidate& {
-    return report.candidates[static_cast<std::size_t>(report.chosen)];
-  };
+  const auto chosen = [&]() -> const SplitCandidate& { return *report.chosen_one(); };
   ASSERT_TRUE(compiles(2, 1 << 30));
   std::int64_t limit = chosen().bytes;
   int hints = 0, smaller = 0;
@@ -143,8 +139,8 @@ TEST_F(SplitModel, MeshesHaveAPlanWhereTheirLineHas) {
   const auto bytes_on = [&](int ranks, const char* mesh) {
     o.split.tensor_ranks = ranks;
     o.split.mesh = mesh;
-    lower_split(o, report);
-    return report.candidates[static_cast<std::size_t>(report.chosen)].bytes;
+    lower(o, report);
+    return report.chosen_one()->bytes;
   };
   // Each limit excludes the plan of the limit before.
   std::vector<std::int64_t> limits;
@@ -173,14 +169,14 @@ TEST_F(SplitModel, LargerLimitsHaveAPlanToo) {
     o.split.tensor_ranks = ranks;
     o.split.memory_limit.reset();
     SplitReport report;
-    lower_split(o, report);
-    const std::int64_t whole = report.candidates[static_cast<std::size_t>(report.chosen)].bytes;
+    lower(o, report);
+    const std::int64_t whole = report.chosen_one()->bytes;
     int kept = 0;
     std::int64_t refused = 0;
     for (std::int64_t limit = whole; limit > whole / 4; limit -= whole / 40) {
       o.split.memory_limit = limit;
       try {
-        lower_split(o, report);
+        lower(o, report);
         EXPECT_EQ(refused, 0) << ranks << " ranks keep " << limit;
         ++kept;
       } catch (const ir::UserError& error) {
@@ -200,11 +196,11 @@ TEST_F(SplitModel, AlternativesUnderLimitsHaveAPriceOrAReason) {
   o.split.explain = true;
   SplitReport report;
   o.split.devices = 1;
-  lower_split(o, report);
+  lower(o, report);
   const std::int64_t whole = report.candidates[0].bytes;
   int priced = 0, smaller = 0, several = 0;
   const auto explain = [&] {
-    lower_split(o, report);
+    lower(o, report);
     const std::string text = to_string(report);
     for (const split::PlanConversion& c : report.plan.conversions) {
       EXPECT_NE(c.otherwise.has_value(), !c.unpriced.empty()) << c.value << "\n" << text;
@@ -213,7 +209,7 @@ TEST_F(SplitModel, AlternativesUnderLimitsHaveAPriceOrAReason) {
       EXPECT_NE(text.find("; taken otherwise: not priced: " + c.unpriced), std::string::npos) << text;
     }
     EXPECT_FALSE(report.plan.conversions.empty());
-    const SplitCandidate& chosen = report.candidates[static_cast<std::size_t>(report.chosen)];
+    const SplitCandidate& chosen = *report.chosen_one();
     smaller += chosen.name.find(", smaller ") != std::string::npos ? 1 : 0;
     several += chosen.name.find("dp=2, tp=2") != std::string::npos ? 1 : 0;
   };
@@ -247,19 +243,19 @@ TEST_F(SplitModel, MachinesHaveACapacity) {
                                                     fmt::format("\"capacity_gb\": {:.9f}", capacity * 1e-9)));
   };
   o.machine = machine(1'000'000'000);
-  ASSERT_EQ(lower_split(o, report).graph.ranks, 1);
-  const std::int64_t whole = report.candidates[static_cast<std::size_t>(report.chosen)].bytes;
+  ASSERT_EQ(lower(o, report).graph.ranks, 1);
+  const std::int64_t whole = report.chosen_one()->bytes;
   o.machine = machine(whole - 1);
-  EXPECT_GT(lower_split(o, report).graph.ranks, 1);
-  EXPECT_LT(report.candidates[static_cast<std::size_t>(report.chosen)].bytes, whole);
+  EXPECT_GT(lower(o, report).graph.ranks, 1);
+  EXPECT_LT(report.chosen_one()->bytes, whole);
   const std::string plan = folder_.write("given.plan", report.plan_text());
   o.machine = machine(1000);
   EXPECT_EQ(frontend::error_of([&] { lower(o); }).code(), 488);
   o.split.memory_limit = 1'000'000'000;  // what is asked for counts
-  EXPECT_EQ(lower_split(o, report).graph.ranks, 1);
+  EXPECT_EQ(lower(o, report).graph.ranks, 1);
   o.split = {};
   o.split.plan_file = plan;  // and a plan is obeyed
-  EXPECT_GT(lower_split(o, report).graph.ranks, 1);
+  EXPECT_GT(lower(o, report).graph.ranks, 1);
 }
 
 }  // namespace

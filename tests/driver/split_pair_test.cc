@@ -7,7 +7,7 @@
 #include <sstream>
 #include <tuple>
 
-#include "driver/split.h"
+#include "driver/split_report.h"
 #include "tests/driver/split_models.h"
 
 namespace braid {
@@ -48,7 +48,7 @@ class SplitPair : public SplitModel {
     o.split.sizes = {{{}, steps}};
     o.split.with = {{with, {}, {}, {{}, with_steps}}};
     SplitReport report;
-    lower_split(o, report);
+    lower(o, report);
     return report;
   }
   // Lines about weights.
@@ -73,7 +73,7 @@ TEST_F(SplitPair, FilesInAnotherOrderHaveTheSamePlans) {
     EXPECT_EQ(one.candidates[k].predicted, other.candidates[k].predicted);
   }
   EXPECT_EQ(one.lower_bound(), other.lower_bound());
-  EXPECT_LE(one.lower_bound(), one.candidates[static_cast<std::size_t>(one.chosen)].simulated);
+  EXPECT_LE(one.lower_bound(), one.chosen_one()->simulated);
   EXPECT_EQ(one.plan.text, other.plan.with.at(0).text);
   EXPECT_EQ(other.plan.text, one.plan.with.at(0).text);
   EXPECT_EQ(layout(one.plan.text).size(), 4u);
@@ -83,7 +83,7 @@ TEST_F(SplitPair, FilesInAnotherOrderHaveTheSamePlans) {
   const std::vector<SplitShare> all = shares(one);
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ((all[0].own + all[1].own).ps, one.plan.predicted.ps);
-  const SplitCandidate& best = one.candidates[static_cast<std::size_t>(one.chosen)];
+  const SplitCandidate& best = *one.chosen_one();
   EXPECT_EQ(best.simulated.ps, all[0].steps.at(0).ps + 100 * all[1].steps.at(0).ps);
 }
 
@@ -136,7 +136,7 @@ TEST_F(SplitPair, ProgramsComputeThePlainModels) {
     o.split.tensor_ranks = 2;
     o.split.with = {{with, {}, {}, {}}};
     SplitReport report;
-    for (const ir::Tensor& result : outputs_of(lower_split(o, report), numbers({rows, 8})))
+    for (const ir::Tensor& result : outputs_of(lower(o, report), numbers({rows, 8})))
       EXPECT_EQ(result, plain[0]);
   }
 }
@@ -149,11 +149,11 @@ TEST_F(SplitPair, LimitsOfMemoryHoldForEachProgram) {
   o.split.with = {{b, {}, {}, {}}};
   o.split.memory_limit = 200'000;  // of b alone more are needed
   SplitReport report;
-  const ir::UserError error = frontend::error_of([&] { lower_split(o, report); });
+  const ir::UserError error = frontend::error_of([&] { lower(o, report); });
   EXPECT_EQ(error.code(), 488);
   o.split.memory_limit = 2'000'000;
-  lower_split(o, report);
-  const SplitCandidate& best = report.candidates[static_cast<std::size_t>(report.chosen)];
+  lower(o, report);
+  const SplitCandidate& best = *report.chosen_one();
   EXPECT_GT(best.with.at(0).bytes, best.bytes);
 }
 
@@ -164,7 +164,7 @@ TEST_F(SplitPair, AlternativesAreNotPricedAndItIsSaid) {
   o.split.explain = true;
   o.split.with = {{file("b.onnx", of_rows(1, 512, 64)), {}, {}, {}}};
   SplitReport report;
-  lower_split(o, report);
+  lower(o, report);
   ASSERT_FALSE(report.plan.conversions.empty());
   for (const split::PlanConversion& c : report.plan.conversions) {
     EXPECT_FALSE(c.otherwise);
@@ -183,7 +183,7 @@ TEST_F(SplitPair, ProgramsThatDoNotFitTogetherAreRefused) {
     o.split.with = {{b, {}, {}, {}}};
     change(o);
     SplitReport report;
-    const ir::UserError error = frontend::error_of([&] { lower_split(o, report); });
+    const ir::UserError error = frontend::error_of([&] { lower(o, report); });
     EXPECT_EQ(error.code(), code) << error.message();
     EXPECT_NE(error.message().find(what), std::string::npos) << error.message();
   };

@@ -1,7 +1,7 @@
 // Splits that are refused: by the model, by --strict, and because options contradict each other.
 #include <fmt/format.h>
 
-#include "driver/split.h"
+#include "driver/split_report.h"
 #include "tests/driver/split_models.h"
 
 namespace braid {
@@ -97,7 +97,7 @@ TEST_F(SplitModel, BoundsThatCannotBeAddedUpRefuseNoModel) {
     o.import.dims["n"] = {1, most};
     SplitReport report;
     try {
-      EXPECT_EQ(lower_split(o, report).graph.ranks, 2);
+      EXPECT_EQ(lower(o, report).graph.ranks, 2);
       ++(report.lower_bound().ps > 0 ? bounded : unbounded);
       EXPECT_EQ(refused, 0);
     } catch (const ir::UserError& error) {

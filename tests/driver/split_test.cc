@@ -1,12 +1,11 @@
 // Candidates of a split: the choice, plans that can be read again, and results that equal those of the plain
 // model.
-#include "driver/split.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "driver/plain_program.h"
+#include "driver/split_report.h"
 #include "ir/printer.h"
 #include "ir/verifier.h"
 #include "split/machine_costs.h"
@@ -29,7 +28,7 @@ TEST_F(SplitModel, TpObeysAndComputesThePlainModel) {
   for (const int ranks : {2, 4}) {
     o.split.tensor_ranks = ranks;
     SplitReport report;
-    const ir::Schedule split = lower_split(o, report);
+    const ir::Schedule split = lower(o, report);
     EXPECT_EQ(split.graph.ranks, ranks);
     int collectives = 0;
     for (const auto& layer : report.plan.layers) collectives += layer.collectives;
@@ -47,10 +46,10 @@ TEST_F(SplitModel, LargeWeightsAreCutOfTheChosenPlan) {
   const std::vector<ir::Tensor> plain = outputs_of(lower(o), numbers({3, 128}));
   o.split.tensor_ranks = 2;
   SplitReport report, of_sizes;
-  const ir::Schedule split = lower_split(o, report);
+  const ir::Schedule split = lower(o, report);
   for (const ir::Tensor& result : outputs_of(split, numbers({3, 128}))) EXPECT_EQ(result, plain[0]);
   o.split.weights = false;
-  const ir::Schedule sizes = lower_split(o, of_sizes);
+  const ir::Schedule sizes = lower(o, of_sizes);
   EXPECT_EQ(to_string(report), to_string(of_sizes));
   ASSERT_EQ(sizes.graph.storages.size(), split.graph.storages.size());
   int cut = 0, any = 0;
@@ -72,8 +71,8 @@ TEST_F(SplitModel, DevicesMayAnswerThatOneIsFaster) {
   o.machine = "h100";
   o.split.devices = 4;
   SplitReport report;
-  EXPECT_EQ(lower_split(o, report).graph.ranks, 1);
-  EXPECT_EQ(report.candidates[static_cast<std::size_t>(report.chosen)].name, "not split");
+  EXPECT_EQ(lower(o, report).graph.ranks, 1);
+  EXPECT_EQ(report.chosen_one()->name, "not split");
   EXPECT_EQ(report.plan_text(), "plan 1\nranks 1\n");
   EXPECT_NE(to_string(report).find("one device is the fastest"), std::string::npos);
 }
@@ -83,9 +82,9 @@ TEST_F(SplitModel, DevicesSplitWhatIsLarge) {
   o.machine = "cpu";
   o.split.devices = 2;
   SplitReport report;
-  EXPECT_EQ(lower_split(o, report).graph.ranks, 2);
+  EXPECT_EQ(lower(o, report).graph.ranks, 2);
   ASSERT_GE(report.candidates.size(), 2u);
-  const SplitCandidate& chosen = report.candidates[static_cast<std::size_t>(report.chosen)];
+  const SplitCandidate& chosen = *report.chosen_one();
   for (const SplitCandidate& other : report.candidates) {
     ASSERT_TRUE(other.refused.empty()) << other.refused;
     EXPECT_LE(chosen.simulated, other.skipped ? other.floor : other.simulated);
@@ -129,9 +128,9 @@ TEST_F(SplitModel, WhatIsNotSimulatedWouldNotBeChosen) {
         o.machine = machine;
         o.split.devices = 8;
         SplitReport some, all;
-        const ir::Schedule chosen = lower_split(o, some);
+        const ir::Schedule chosen = lower(o, some);
         o.split.sizes.emplace_back();
-        EXPECT_EQ(ir::print(lower_split(o, all)), ir::print(chosen));
+        EXPECT_EQ(ir::print(lower(o, all)), ir::print(chosen));
         EXPECT_EQ(some.chosen, all.chosen);
         EXPECT_EQ(some.runner_up(), all.runner_up());
         ASSERT_EQ(some.candidates.size(), all.candidates.size());
@@ -160,8 +159,8 @@ TEST_F(SplitModel, DevicesTryMeshes) {
   o.machine = "cpu";
   o.split.devices = 4;
   SplitReport report;
-  const ir::Schedule split = lower_split(o, report);
-  const SplitCandidate& chosen = report.candidates[static_cast<std::size_t>(report.chosen)];
+  const ir::Schedule split = lower(o, report);
+  const SplitCandidate& chosen = *report.chosen_one();
   EXPECT_EQ(split.graph.ranks, chosen.ranks);
   int meshes = 0;
   for (const SplitCandidate& c : report.candidates) {
@@ -179,17 +178,17 @@ TEST_F(SplitModel, PlansWithoutPaddingAreTriedToo) {
       fmt::format("g (float[4,64] x) => (float[4,51] y) <{}> {{ y = MatMul(x, w) }}", weight("w", 64, 51)));
   o.split.tensor_ranks = 2;
   SplitReport report;
-  const ir::Schedule split = lower_split(o, report);
+  const ir::Schedule split = lower(o, report);
   const auto without = [](const SplitCandidate& c) { return c.name.ends_with(", no padding"); };
   EXPECT_EQ(std::ranges::count_if(report.candidates, without), 1) << to_string(report);
   EXPECT_GT(report.candidates.size(), 1u);
   for (const SplitCandidate& c : report.candidates) {
     if (c.ran()) {
-      EXPECT_GE(c.simulated, report.candidates[static_cast<std::size_t>(report.chosen)].simulated);
+      EXPECT_GE(c.simulated, report.chosen_one()->simulated);
     }
   }
   o.split.tensor_ranks = 3;  // 51 is 3 * 17
-  lower_split(o, report);
+  lower(o, report);
   EXPECT_EQ(std::ranges::count_if(report.candidates, without), 0) << to_string(report);
 }
 
@@ -225,7 +224,7 @@ TEST_F(SplitModel, KeptLinesAreInThePlan) {
   o.split.devices = 4;
   o.split.keep_file = folder_.write("kept.plan", "plan 1\nranks 2\n\"u0\" = S(0)\n");
   SplitReport report;
-  EXPECT_EQ(lower_split(o, report).graph.ranks, 2);
+  EXPECT_EQ(lower(o, report).graph.ranks, 2);
   EXPECT_NE(report.plan_text().find("\"u0\" = S(0)\n"), std::string::npos) << report.plan_text();
   o.split.devices = 3;
   EXPECT_EQ(frontend::error_of([&] { lower(o); }).code(), 484);
@@ -261,10 +260,10 @@ TEST_F(SplitModel, NamesOfCopiesMayComeAgain) {
     o.split = {};
     o.split.tensor_ranks = 2;
     SplitReport report, again;
-    const std::string chosen = ir::print(lower_split(o, report));
+    const std::string chosen = ir::print(lower(o, report));
     o.split.tensor_ranks = 0;
     o.split.plan_file = folder_.write("chosen.plan", report.plan_text());
-    EXPECT_EQ(ir::print(lower_split(o, again)), chosen) << report.plan_text();
+    EXPECT_EQ(ir::print(lower(o, again)), chosen) << report.plan_text();
   }
 }
 
@@ -272,13 +271,12 @@ TEST_F(SplitModel, APlanIsReadAgain) {
   CompileOptions o = options(network(2, 3, 8));
   o.split.tensor_ranks = 2;
   SplitReport report, again;
-  const std::string chosen = ir::print(lower_split(o, report));
+  const std::string chosen = ir::print(lower(o, report));
   o.split = {};
   o.split.plan_file = folder_.write("model.plan", report.plan_text());
-  EXPECT_EQ(ir::print(lower_split(o, again)), chosen);
+  EXPECT_EQ(ir::print(lower(o, again)), chosen);
   EXPECT_EQ(again.plan_text(), report.plan_text());
-  EXPECT_EQ(again.candidates.at(0).simulated,
-            report.candidates[static_cast<std::size_t>(report.chosen)].simulated);
+  EXPECT_EQ(again.candidates.at(0).simulated, report.chosen_one()->simulated);
 }
 
 TEST_F(SplitModel, AMeshIsObeyedAndItsPlanReadAgain) {
@@ -288,13 +286,13 @@ TEST_F(SplitModel, AMeshIsObeyedAndItsPlanReadAgain) {
     o.split = {};
     o.split.mesh = mesh;
     SplitReport report, again;
-    const ir::Schedule split = lower_split(o, report);
+    const ir::Schedule split = lower(o, report);
     EXPECT_EQ(split.graph.ranks, mesh[0] == 'a' ? 8 : 4);
     for (const ir::Tensor& result : outputs_of(split, numbers({4, 8}))) EXPECT_EQ(result, plain[0]) << mesh;
     EXPECT_FALSE(report.plan.splits_nothing());
     o.split = {};
     o.split.plan_file = folder_.write("model.plan", report.plan_text());
-    EXPECT_EQ(ir::print(lower_split(o, again)), ir::print(split)) << report.plan_text();
+    EXPECT_EQ(ir::print(lower(o, again)), ir::print(split)) << report.plan_text();
     EXPECT_EQ(again.plan_text(), report.plan_text());
   }
 }
@@ -315,18 +313,17 @@ TEST_F(SplitModel, NoKeptLineIsFasterThanWhatAMeshChooses) {
     CompileOptions o = options(text);
     o.split.mesh = "a=2,b=2";
     SplitReport chosen;
-    EXPECT_EQ(lower_split(o, chosen).graph.ranks, 4);
+    EXPECT_EQ(lower(o, chosen).graph.ranks, 4);
     EXPECT_FALSE(chosen.plan.splits_nothing());
-    const SplitCandidate& best = chosen.candidates[static_cast<std::size_t>(chosen.chosen)];
+    const SplitCandidate& best = *chosen.chosen_one();
     if (best.name.find("products may stay whole") != std::string::npos) ++gained;
     for (const std::string& product : products) {
       o.split.keep_file =
           folder_.write("keep.txt", fmt::format("plan 1\nmesh [a=2, b=2]\n\"{}\" = R\n", product));
       SplitReport kept;
-      lower_split(o, kept);
-      EXPECT_LE(best.simulated, kept.candidates[static_cast<std::size_t>(kept.chosen)].simulated)
-          << product << '\n'
-          << to_string(chosen) << to_string(kept);
+      lower(o, kept);
+      EXPECT_LE(best.simulated, kept.chosen_one()->simulated) << product << '\n'
+                                                              << to_string(chosen) << to_string(kept);
     }
   }
   EXPECT_GT(gained, 0);
@@ -342,7 +339,7 @@ TEST_F(SplitModel, PartsWithoutElements) {
                                     "plan 1\nranks 4\n\"a\" = S(2)\n\"s\" = P(sum)\n\"s\" -> \"y\"[0] = R\n"
                                     "\"u\" -> \"s\"[1] = S(1)\n\"w\" -> \"a\"[1] = S(1)\n");
   SplitReport report;
-  const ir::Schedule split = lower_split(o, report);
+  const ir::Schedule split = lower(o, report);
   EXPECT_EQ(split.graph.ranks, 4);
   EXPECT_TRUE(ir::verify(split).empty());
 }
@@ -351,7 +348,7 @@ TEST_F(SplitModel, TheSameTwice) {
   CompileOptions o = options(network(3, 16, 32));
   o.split.tensor_ranks = 4;
   SplitReport first, second;
-  EXPECT_EQ(ir::print(lower_split(o, first)), ir::print(lower_split(o, second)));
+  EXPECT_EQ(ir::print(lower(o, first)), ir::print(lower(o, second)));
   EXPECT_EQ(to_string(first), to_string(second));
 }
 

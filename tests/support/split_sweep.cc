@@ -4,7 +4,7 @@
 #include <cmath>
 #include <memory>
 
-#include "driver/split.h"
+#include "driver/split_report.h"
 #include "frontend/sharding/rules.h"
 #include "frontend/signature.h"
 #include "split/candidates.h"
@@ -73,7 +73,7 @@ std::vector<Split> asked_splits(const SweepCase& c) {
     ask(options.split);
     splits.push_back({what, [options] {
                         SplitReport report;
-                        return lower_split(options, report);
+                        return lower(options, report);
                       }});
   };
   add("--tp 2", [](SplitOptions& split) { split.tensor_ranks = 2; });
