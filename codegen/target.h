@@ -15,6 +15,7 @@
 #include "ir/schedule.h"
 #include "passes/kernel_choice.h"
 #include "passes/pass.h"
+#include "passes/target_kernels.h"
 
 namespace braid::codegen {
 
@@ -45,6 +46,7 @@ struct Target {
   std::string name;           // of --target and in manifests
   std::string machine;        // default of the passes' costs
   passes::CommEngine engine;  // executes the collectives
+  passes::TargetKernels kernels = {};
   ProgramAbi abi;
   std::vector<std::string>
       files;                   // kinds of files that a program may have: ".cc", ".h", ".so"; the source first

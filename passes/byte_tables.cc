@@ -197,8 +197,7 @@ class Tabulating {
 }  // namespace
 
 bool ByteTables::run(Schedule& schedule, PassContext& context) {
-  const bool processor = !context.engine || *context.engine == CommEngine::shared_memory;
-  if (!processor) return false;
+  if (!context.kernels.byte_tables) return false;
   Tabulating tables(schedule.graph);
   bool changed = false;
   for (const ScheduleNode& node : schedule.nodes) {

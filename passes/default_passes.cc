@@ -1,5 +1,8 @@
 #include "passes/default_passes.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "passes/align_weights.h"
 #include "passes/byte_tables.h"
 #include "passes/choose_layouts.h"
@@ -46,45 +49,149 @@ namespace braid::passes {
 namespace {
 
 constexpr PipelineStep kDefault[] = {
-    {"dead_code", "first, so that no pass optimises unused operations and unread results do not stop fusion"},
-    {"integer_products",
+    {"force_kernels", When::forced_kernels, InGiven::before_all,
+     "before any pass that chooses a kernel or moves a collective"},
+    {"passes of the target", When::first, InGiven::before_all,
+     "all others see the program as these leave it"},
+    {"dead_code", When::always, InGiven::absent,
+     "first, so that no pass optimises unused operations and unread results do not stop fusion"},
+    {"lower_precision", When::precision, InGiven::after_dead_code,
+     "unused operations are gone; before all passes that change products or the producers of their operands"},
+    {"integer_products", When::always, InGiven::absent,
      "while operands of products are loops of their own; before forward_copies, layouts and fusion, which "
      "change them"},
-    {"forward_copies",
+    {"forward_copies", When::always, InGiven::absent,
      "before fusion, which would make one node of two copies and keep the tensor between them"},
-    {"forward_parts",
+    {"forward_parts", When::always, InGiven::absent,
      "before fusion, which cannot make one node of a concatenation and a loop that reads all of it"},
-    {"choose_layouts",
+    {"choose_layouts", When::always, InGiven::absent,
      "before fusion, so that loops and the results of convolutions that take them in have one order"},
-    {"hoist_invariants",
+    {"passes of the target", When::after_layouts, InGiven::after_layouts,
+     "before fusion, which must see the operations that the target's kernels take"},
+    {"hoist_invariants", When::always, InGiven::absent,
      "loops iterate as they will; before fusion, so that an epilogue may take the new loop in"},
-    {"fuse_epilogues",
+    {"fuse_epilogues", When::always, InGiven::absent,
      "before other fusion: a loop in an epilogue costs no pass over memory, in a fused node it may"},
-    {"fuse_vertical",
+    {"fuse_vertical", When::always, InGiven::absent,
      "before horizontal fusion: an intermediate that stays in registers saves more than a shared read"},
-    {"fuse_horizontal", "on what is left: loops that share only their inputs"},
-    {"byte_tables", "chains of operators are one body, and roundings between them are gone"},
-    {"name_post_ops", "epilogues are complete"},
-    {"raise_outputs", "on the nodes as they will run, so that sources of results do not live to the end"},
-    {"merge_loops", "after fusion, which needs the dimensions that members have in common"},
-    {"braid_schedule{memory_growth=10}",
+    {"fuse_horizontal", When::always, InGiven::absent, "on what is left: loops that share only their inputs"},
+    {"byte_tables", When::always, InGiven::absent,
+     "chains of operators are one body, and roundings between them are gone"},
+    {"name_post_ops", When::always, InGiven::absent, "epilogues are complete"},
+    {"raise_outputs", When::always, InGiven::absent,
+     "on the nodes as they will run, so that sources of results do not live to the end"},
+    {"merge_loops", When::always, InGiven::absent,
+     "after fusion, which needs the dimensions that members have in common"},
+    {"legalise", When::legalise, InGiven::after_fusion,
+     "nodes are complete; scheduling and planning must know the parts that the target's kernels leave to "
+     "others"},
+    {"fuse_vertical", When::for_target, InGiven::absent,
+     "a part that legalisation split off an epilogue may fuse with its readers, e.g. a residual with the "
+     "norm "
+     "after it"},
+    {"drop_roundings", When::for_target, InGiven::absent,
+     "after all fusion: a product that stores a step of its epilogue stores it in the type to which the "
+     "model "
+     "rounds it there"},
+    {"legalise", When::legalise, InGiven::absent, "again: it divides fused nodes that the target cannot run"},
+    {"braid_schedule{memory_growth=10}", When::always, InGiven::absent,
      "on the nodes as they will run; by default, hiding communication may cost at most a tenth more "
      "memory"},
-    {"select_kernels", "collectives have their final sizes: they are no longer merged or split"},
-    {"sink_releases", "the order of everything else is final; only where it costs no memory"},
-    {"plan_memory", "last: lifetimes are those of the final order, and any later move would void them"},
+    {"select_kernels", When::always, InGiven::absent,
+     "collectives have their final sizes: they are no longer merged or split"},
+    {"sink_releases", When::always, InGiven::absent,
+     "the order of everything else is final; only where it costs no memory"},
+    {"plan_memory", When::always, InGiven::absent,
+     "last: lifetimes are those of the final order, and any later move would void them"},
 };
+
+// The number of passes before the first one of that name; all if there is none.
+std::size_t place_of(std::span<const Pass> list, std::string_view name) {
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const Pass& pass) { return pass.name() == name; });
+  return static_cast<std::size_t>(found - list.begin());
+}
+
+// `named`: the passes that the list has anyway.
+std::vector<Pass> passes_of(const PipelineStep& step, const PassListOptions& options,
+                            std::span<const Pass> named, const PassRegistry& registry) {
+  std::vector<Pass> own;
+  switch (step.when) {
+    case When::always:
+      return parse_pass_list(step.pass, registry);
+    case When::forced_kernels:
+      if (!options.forced_kernels.empty()) own.emplace_back(ForceKernels{options.forced_kernels});
+      break;
+    case When::precision:
+      if (options.precision) own.emplace_back(*options.precision);
+      break;
+    case When::first:
+      return options.first;
+    case When::after_layouts:
+      for (const Pass& pass : options.after_layouts)
+        if (place_of(named, pass.name()) == named.size()) own.push_back(pass);
+      break;
+    case When::legalise:
+      if (options.legalise) own.push_back(*options.legalise);
+      break;
+    case When::for_target:
+      if (options.legalise) return parse_pass_list(step.pass, registry);
+      break;
+  }
+  return own;
+}
+
+// Returns the place of a step in a list that the user gives; nullopt: it has none.
+std::optional<std::size_t> place_in(std::span<const Pass> list, InGiven place) {
+  constexpr std::string_view kFusing[] = {FuseEpilogues::kName, FuseVertical::kName, FuseHorizontal::kName,
+                                          MergeLoops::kName, NamePostOps::kName};
+  const std::size_t layouts = place_of(list, ChooseLayouts::kName);
+  std::size_t plan = place_of(list, PlanMemory::kName);
+  switch (place) {
+    case InGiven::absent:
+      break;
+    case InGiven::before_all:
+      return 0;
+    case InGiven::after_dead_code:
+      return !list.empty() && list[0].name() == DeadCode::kName ? 1 : 0;
+    case InGiven::after_layouts:
+      return layouts == list.size() ? 0 : layouts + 1;
+    case InGiven::after_fusion:
+      if (plan == list.size()) break;
+      while (plan > 0 && std::ranges::find(kFusing, list[plan - 1].name()) == std::end(kFusing)) --plan;
+      return plan;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
 std::span<const PipelineStep> default_pipeline() { return kDefault; }
 
 std::vector<Pass> default_passes(const PassRegistry& registry) {
-  std::vector<Pass> out;
-  for (const PipelineStep& step : default_pipeline()) {
-    for (Pass& pass : parse_pass_list(step.pass, registry)) out.push_back(std::move(pass));
+  std::vector<Pass> list;
+  for (const PipelineStep& step : kDefault) {
+    if (step.when == When::always)
+      std::ranges::move(parse_pass_list(step.pass, registry), std::back_inserter(list));
   }
-  return out;
+  return list;
+}
+
+std::vector<Pass> pass_list(const PassListOptions& options, const PassRegistry& registry) {
+  const std::vector<Pass> named =
+      options.given ? parse_pass_list(*options.given, registry) : default_passes(registry);
+  std::vector<Pass> front, list;
+  if (options.given) list = named;
+  for (const PipelineStep& step : kDefault) {
+    const std::optional<std::size_t> place = options.given ? place_in(list, step.in_given) : list.size();
+    if (!place) continue;
+    const std::vector<Pass> own = passes_of(step, options, named, registry);
+    std::vector<Pass>& into = step.in_given == InGiven::before_all ? front : list;
+    const auto at = into.begin() + static_cast<std::ptrdiff_t>(&into == &front ? front.size() : *place);
+    into.insert(at, own.begin(), own.end());
+  }
+  list.insert(list.begin(), front.begin(), front.end());
+  return list;
 }
 
 void register_builtin_passes(PassRegistry& registry) {

@@ -453,9 +453,7 @@ class Rewriter {
 }  // namespace
 
 bool IntegerProducts::run(Schedule& schedule, PassContext& context) {
-  // The library of GPUs multiplies f32 matrices; bytes are loops there.
-  const bool library = context.engine && *context.engine != CommEngine::shared_memory;
-  return Rewriter(schedule, float_products && !library).run();
+  return Rewriter(schedule, float_products && context.kernels.fast_byte_sums).run();
 }
 
 }  // namespace braid::passes

@@ -18,10 +18,6 @@ bool left_to_engine(const KernelChoice& c) { return c.kernel.empty() || c.kernel
 
 }  // namespace
 
-std::string_view to_string(CommEngine engine) {
-  return engine == CommEngine::nccl ? "nccl" : "shared_memory";
-}
-
 CommEngine engine_of(const Machine& machine) {
   switch (machine.collectives.model) {
     case CollectiveModelKind::shared_memory:

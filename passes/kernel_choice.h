@@ -25,14 +25,27 @@ enum class CommEngine : std::uint8_t {
   shared_memory,  // CPU programs; the paced link too. Under MPI the program leaves the choice to MPI
   nccl,           // CUDA programs
 };
-std::string_view to_string(CommEngine engine);
+// An engine; all that passes need to know of it.
+struct EngineRow {
+  std::string_view name;
+  ir::Algorithms ir::CollectiveRow::*kernels;
+  // Whether peers reach a group's operands through a window of that group. If not, there is one segment for
+  // all groups.
+  bool has_windows;
+};
+inline constexpr EngineRow kEngines[] = {{"shared_memory", &ir::CollectiveRow::shared_memory, false},
+                                         {"nccl", &ir::CollectiveRow::nccl, true}};
+constexpr const EngineRow& engine_row(CommEngine engine) {
+  return kEngines[static_cast<std::size_t>(engine)];
+}
+inline std::string_view to_string(CommEngine engine) { return engine_row(engine).name; }
 // The engine whose kernels the machine's collective model prices.
 CommEngine engine_of(const analysis::Machine& machine);
 
 // The algorithms that the engine executes for a kind, without its default choice. Does not depend on sizes or
 // placement.
 inline ir::Algorithms engine_kernels(CommEngine engine, ir::CollectiveKind kind) {
-  return engine == CommEngine::nccl ? ir::row_of(kind).nccl : ir::row_of(kind).shared_memory;
+  return ir::row_of(kind).*engine_row(engine).kernels;
 }
 
 enum class KernelReason : std::uint8_t {

@@ -15,6 +15,7 @@
 #include "analysis/order_analysis.h"
 #include "analysis/report.h"
 #include "passes/kernel_choice.h"
+#include "passes/target_kernels.h"
 
 namespace braid::passes {
 
@@ -36,6 +37,7 @@ struct PassContext {
   std::vector<analysis::OverlapReport> reports;
   // The engine that will execute the collectives. Absent: the one that the machine's model prices.
   std::optional<CommEngine> engine;
+  TargetKernels kernels;
   // Names of the starts whose kernel the user chose (passes/force_kernels.h).
   std::set<std::string> forced_kernels;
   // The last choices of select_kernels, in the order of the starts.

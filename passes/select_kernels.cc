@@ -24,8 +24,8 @@ using namespace analysis;
 
 CommEngine engine_named(const std::string& name, const PassContext& context) {
   if (name.empty()) return context.engine.value_or(engine_of(context.costs->machine()));
-  for (const CommEngine e : {CommEngine::shared_memory, CommEngine::nccl}) {
-    if (name == to_string(e)) return e;
+  for (std::size_t k = 0; k < std::size(kEngines); ++k) {
+    if (name == kEngines[k].name) return static_cast<CommEngine>(k);
   }
   user_error(errors::kBadKernelOption, {.node = std::string(SelectKernels::kName)},
              fmt::format("there is no engine '{}'", name), "engines are shared_memory and nccl");
@@ -43,8 +43,7 @@ std::int64_t least_bytes(const Graph& graph, const CollectiveKernel& k) {
 bool in_segment(const Graph& graph, const CollectiveKernel& k, CommEngine engine) {
   for (const auto* refs : {&k.inputs, &k.outputs}) {
     for (const TensorRef& ref : *refs) {
-      // Shared memory has one segment; on GPUs each group has a window of its own.
-      const bool reachable = engine == CommEngine::nccl
+      const bool reachable = engine_row(engine).has_windows
                                  ? reachable_by_peers(graph, ref, k.group, refs == &k.inputs)
                                  : graph[root_storage(graph, ref.buffer)].kind == StorageKind::comm;
       if (!reachable) return false;
@@ -104,7 +103,7 @@ class Chooser {
     const GroupTopology group = topology(costs_.machine(), shape.ranks, shape.siblings);
     for (const Algorithm kernel : row_of(k.kind).algorithms.list()) {
       if (kernel == Algorithm::automatic) continue;
-      if (priced_ == CommEngine::shared_memory) {
+      if (!engine_row(priced_).has_windows) {
         if (!engine_kernels(priced_, k.kind).contains(kernel)) continue;
       } else if (kernel != Algorithm::library && kernel != Algorithm::ring) {
         shape.algorithm = kernel;
@@ -157,7 +156,7 @@ class Chooser {
       return;
     }
     const Algorithm wanted = at_most ? Algorithm::one_shot : Algorithm::library;
-    if (at_most && engine_ == CommEngine::nccl && !in_segment(graph_, k, engine_)) {
+    if (at_most && engine_row(engine_).has_windows && !in_segment(graph_, k, engine_)) {
       c.reason = KernelReason::outside;
       return;
     }

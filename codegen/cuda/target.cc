@@ -45,6 +45,8 @@ Target target() {
       .name = kTargetName,
       .machine = std::string(analysis::kDefaultMachine),
       .engine = passes::CommEngine::nccl,
+      // The library multiplies f32 matrices; products of bytes are loops.
+      .kernels = {.byte_tables = false, .fast_byte_sums = false},
       .abi = ProgramAbi::cuda,
       .files = {".cu", ".h", ".emulated.so", ".cuda.so"},
       .library = ".emulated.so",

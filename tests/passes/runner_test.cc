@@ -308,9 +308,7 @@ TEST(Runner, PrintsAfterThePassesThatWereAskedFor) {
   EXPECT_THAT(out, ::testing::Not(HasSubstr("fuse_vertical")));
 }
 
-TEST(Registry, BuiltInPassesFormThePipeline) {
-  EXPECT_FALSE(default_passes().empty());
-  for (const PipelineStep& step : default_pipeline()) EXPECT_FALSE(step.why.empty());
+TEST(Registry, ListsPassesWithTheirOptions) {
   EXPECT_THAT(list_passes(), HasSubstr("plan_memory"));
   EXPECT_THAT(list_passes(), HasSubstr("arena_alignment=64"));
 }
