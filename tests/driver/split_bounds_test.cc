@@ -6,10 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "analysis/costs/cost_model.h"
 #include "analysis/measure.h"
 #include "driver/plain_program.h"
 #include "driver/split_report.h"
 #include "ir/input_file.h"
+#include "passes/forward_copies.h"
+#include "passes/fuse_horizontal.h"
 #include "split/bounds.h"
 #include "split/machine_costs.h"
 #include "split/work.h"
@@ -299,6 +302,26 @@ TEST_F(SplitModel, NoAttentionInANarrowerTypeIsFasterThanTheBounds) {
       expect_bounded(report);
     }
   }
+}
+
+// The driver knows the largest copy that fusion may take into other kernels. A larger one is launched alone.
+TEST_F(SplitModel, BoundsCountTheLaunchOfALargeCopy) {
+  const auto bound = [&](int rows) {
+    CompileOptions o = options(fmt::format(
+        "g (float[1,{0},256] past, float[1,1,256] new, float[1,16,{1}] x) => (float[1,{1},256] present, "
+        "float[1,16,256] y) {{\n present = Concat<axis = 1>(past, new)\n y = MatMul(x, present) }}",
+        rows, rows + 1));
+    o.machine = "h100";
+    o.split.devices = 1;
+    SplitReport report;
+    lower(o, report);
+    expect_bounded(report);
+    return report.load_bound.us();
+  };
+  const int most =
+      static_cast<int>(passes::FuseHorizontal{}.small_points * passes::ForwardCopies{}.max_parts);
+  const double launch = analysis::cost_model_for("h100")->machine().launch_us;
+  EXPECT_GT(bound(most / 256 + 1), bound(most / 256) + launch / 2);
 }
 
 // Collectives with symmetric memory, with the library's kernels, and with the kernels that passes choose, on
