@@ -8,7 +8,6 @@
 #include "ir/input_file.h"
 #include "passes/forward_copies.h"
 #include "passes/fuse_horizontal.h"
-#include "split/together.h"
 
 namespace braid {
 
@@ -125,19 +124,14 @@ std::vector<FoundPlans> SplitPrograms::find_plans(const std::vector<split::Mesh>
       });
       return;
     }
-    if (planned.size() == 1) {
-      found = split::find_plans(*planned[0].graph, meshes, planned[0].costs, planned[0].options);
-      return;
-    }
-    if (!shared_) {
+    if (several() && !shared_) {
       std::vector<const Graph*> graphs;
       std::vector<std::string> files;
       for (const PlannedProgram& one : planned) graphs.push_back(one.graph);
       for (const Program& program : programs_) files.push_back(program.file);
       shared_ = split::shared_tensors(graphs, files);
     }
-    for (const split::Mesh& mesh : meshes)
-      found.push_back(split::find_plans_together(planned, *shared_, mesh));
+    found = split::find_plans(planned, shared_.value_or(split::SharedTensors{}), meshes);
   };
   search(search, 0);
   return found;

@@ -20,6 +20,8 @@
 #include "split/machine_costs.h"
 #include "split/obstacles.h"
 #include "split/plan_space.h"
+#include "split/shared_tensors.h"
+#include "split/together.h"
 
 namespace braid::split {
 
@@ -132,17 +134,10 @@ class MeshSearch {
   }
 
  private:
-  struct Variant {
-    const char* name;
-    int communication;  // SplitCostOptions
-  };
   struct Found {
     SplitChoice choice;
     FoundPlan plan;  // without its floor
   };
-  static constexpr Variant kCheapest = {"cheapest", 1000}, kFewer = {"fewer collectives", 2000},
-                           kHalfHidden = {"communication half hidden", 500},
-                           kHidden = {"communication hidden", 100};
 
   static std::int64_t steps_of(const PricePoints& points) {
     std::int64_t steps = 0;
@@ -465,22 +460,19 @@ class MeshSearch {
   FoundPlans result_;
 };
 
-}  // namespace
-
-std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& meshes,
-                                   const std::shared_ptr<const analysis::CostModel>& costs,
-                                   const SearchOptions& options) {
-  for (const Mesh& mesh : meshes) {
-    if (options.obey && !options.annotated && mesh.size() == 1 && mesh.ranks() > 1)
-      require_divisible(graph, mesh.ranks());
-  }
-  const std::shared_ptr<const KnownWork> work = known_work(graph, *costs);
+// Plans of one program.
+std::vector<FoundPlans> find_plans(const PlannedProgram& program, const std::vector<Mesh>& meshes) {
+  const Graph& graph = *program.graph;
+  const SearchOptions& options = program.options;
+  const std::shared_ptr<const KnownWork> work = known_work(graph, *program.costs);
   const ir::SharedPool shared(sizes_of_all(graph));
   std::vector<FoundPlans> all(meshes.size());
   std::vector<std::size_t> left(meshes.size());
   std::iota(left.begin(), left.end(), 0);
   SearchOptions own = options;
-  const auto search = [&](std::size_t k) { all[k] = MeshSearch(graph, meshes[k], costs, own, work).run(); };
+  const auto search = [&](std::size_t k) {
+    all[k] = MeshSearch(graph, meshes[k], program.costs, own, work).run();
+  };
   if (options.bounds && !options.known.loads && meshes.size() > 1) {
     const auto most = std::ranges::max_element(left, {}, [&](std::size_t k) { return meshes[k].ranks(); });
     const FoundPlans& first = all[*most];
@@ -492,6 +484,28 @@ std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& 
   std::ranges::stable_sort(left, std::greater(), [&](std::size_t k) { return meshes[k].size(); });
   ir::parallel_for(left.size(), most_searches(), [&](std::size_t k) { search(left[k]); });
   return all;
+}
+
+}  // namespace
+
+std::vector<FoundPlans> find_plans(std::span<const PlannedProgram> programs, const SharedTensors& shared,
+                                   const std::vector<Mesh>& meshes) {
+  for (const Mesh& mesh : meshes) {
+    for (const PlannedProgram& program : programs)
+      if (program.options.obey && !program.options.annotated && mesh.size() == 1 && mesh.ranks() > 1)
+        require_divisible(*program.graph, mesh.ranks());
+  }
+  if (programs.size() == 1) return find_plans(programs[0], meshes);
+  std::vector<FoundPlans> all;
+  for (const Mesh& mesh : meshes) all.push_back(find_plans_together(programs, shared, mesh));
+  return all;
+}
+
+std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& meshes,
+                                   const std::shared_ptr<const analysis::CostModel>& costs,
+                                   const SearchOptions& options) {
+  const PlannedProgram program{&graph, costs, options};
+  return find_plans({&program, 1}, {}, meshes);
 }
 
 int next_ranks_within(const Graph& graph, int above, std::int64_t memory,

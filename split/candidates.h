@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace braid::split {
 struct Annotations;
 struct Graph;
 struct Mesh;
+struct SharedTensors;
 
 struct PlanConversion {
   std::string value, from, to, steps;
@@ -122,10 +124,22 @@ struct SearchOptions {
   // The model's own lines, which are obeyed (fixed_lines.h); null: none.
   std::shared_ptr<const Annotations> annotated = nullptr;
 };
-// Finds plans of a graph on each of these meshes. Finds none on a mesh with too many choices for a search of
-// all axes at once if there are several points. Meshes are searched on several threads. Unless bounds are
-// known, the mesh with the most ranks comes first, and the bounds of the others need not exceed its bounds.
-// UserErrors: BR0487 with `obey` if nothing can be split; BR0482 for lines that are kept.
+// One of the programs that are planned together.
+struct PlannedProgram {
+  const Graph* graph = nullptr;
+  std::shared_ptr<const analysis::CostModel> costs;
+  // `steps` is its weight, as is that of each of `points`. With several programs, annotations and
+  // explanations are ignored.
+  SearchOptions options;
+};
+// Finds plans of these programs on each of these meshes; one program is the plain case, and shares nothing.
+// The plans are those of the first program; FoundPlan::with has those of the others (together.h). Finds none
+// on a mesh with too many choices for a search of all axes at once if there are several points or programs.
+// Meshes are searched on several threads. Unless bounds are known, the mesh with the most ranks comes first,
+// and the bounds of the others need not exceed its bounds. UserErrors: BR0487 with `obey` if nothing can be
+// split; BR0482 for lines that are kept.
+std::vector<FoundPlans> find_plans(std::span<const PlannedProgram> programs, const SharedTensors& shared,
+                                   const std::vector<Mesh>& meshes);
 std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& meshes,
                                    const std::shared_ptr<const analysis::CostModel>& costs,
                                    const SearchOptions& options);

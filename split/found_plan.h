@@ -15,6 +15,19 @@
 
 namespace braid::split {
 
+// An assumption about how much communication will be hidden. Each has a cheapest plan.
+struct Variant {
+  const char* name;
+  int communication;  // SplitCostOptions
+};
+// In the order in which their plans are listed.
+inline constexpr Variant kVariants[] = {{"cheapest", 1000},
+                                        {"fewer collectives", 2000},
+                                        {"communication half hidden", 500},
+                                        {"communication hidden", 100}};
+inline constexpr const Variant &kCheapest = kVariants[0], &kFewer = kVariants[1], &kHalfHidden = kVariants[2],
+                               &kHidden = kVariants[3];
+
 // Fills in the facts about a choice that reports show: layers, conversions, replicated operators.
 void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs, FoundPlan& details);
 // Returns an upper bound on the bytes that any plan takes on a device: those of all tensors at once.

@@ -17,7 +17,7 @@
 #include "split/found_plan.h"
 #include "split/machine_costs.h"
 #include "split/obstacles.h"
-#include "split/price_points.h"
+#include "split/plan_space.h"
 
 namespace braid::split {
 namespace {
@@ -27,10 +27,7 @@ std::size_t at(int index) { return static_cast<std::size_t>(index); }
 // One program on the mesh.
 struct Own {
   Own(const PlannedProgram& planned, const Mesh& mesh)
-      : program(planned),
-        graph(*planned.graph),
-        space(graph, mesh, options_of(planned)),
-        points(planned.costs, planned.options) {
+      : program(planned), plans(*planned.graph, mesh, planned.costs, planned.options) {
     variable_of.assign(graph.nodes.size(), -1);
     for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v)
       variable_of[at(space.node_of(v))] = v;
@@ -41,24 +38,16 @@ struct Own {
   // Prepares the search; the space must not be large.
   void prepare() {
     const SearchOptions& options = program.options;
-    free = points.problem(space, {});
-    const bool limited = options.memory && std::ranges::any_of(points.all(), [&](const PricePoint& p) {
-                           return bytes_of_all(graph, split_costs(p.costs)) > *options.memory;
-                         });
+    plans.make_problem(options, true);
     for (const PricePoint& p : points.all()) {
-      if (limited) rows.emplace_back(graph, space, split_costs(p.costs).size);
       if (options.bounds)
         bounds.emplace_back(graph, space, p.costs, bound_options(options, space.mesh(), p.attention_flops));
     }
-    if (options.keep.empty()) return;
-    kept.emplace(graph, space, parse_mesh_plan(options.keep, options.keep_file), options.keep_file);
-    kept->require_possible(free);
   }
 
   Problem problem(const SplitCostOptions& costs, bool even) const {
     Problem own = points.problem(space, costs);
-    if (kept) kept->restrict(own);
-    for (const MemoryRows& row : rows) row.limit(own, *program.options.memory);
+    if (plans.restrict) plans.restrict(own);
     if (even) space.forbid_padding(own);
     return own;
   }
@@ -75,21 +64,12 @@ struct Own {
   }
 
   const PlannedProgram& program;
-  const Graph& graph;
-  SplitSpace space;
-  PricePoints points;
+  PlanSpace plans;
+  const Graph& graph = plans.graph;
+  const SplitSpace& space = plans.space;
+  const PricePoints& points = plans.points;
   std::vector<int> variable_of;  // by node
-  Problem free;                  // without limits and lines
-  std::vector<MemoryRows> rows;
   std::vector<BoundSearch> bounds;
-  std::optional<KeptLines> kept;
-
- private:
-  static SpaceOptions options_of(const PlannedProgram& planned) {
-    SpaceOptions options;
-    options.caches = planned.options.caches ? Caches::in_parts : Caches::whole;
-    return options;
-  }
 };
 
 // The steps of all programs.
@@ -393,10 +373,8 @@ FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const S
   const int ranks = mesh.ranks();
   const SearchOptions& first = programs[0].options;
   if (mesh.size() == 1 && ranks > 1) {
-    for (const PlannedProgram& program : programs) {
-      if (program.options.obey) require_divisible(*program.graph, ranks);
+    for (const PlannedProgram& program : programs)
       if (result.obstacle.empty()) result.obstacle = Obstacles(*program.graph).of(ranks).value_or("");
-    }
   }
   Together together(programs, shared, mesh);
   if (together.large()) {
@@ -425,10 +403,10 @@ FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const S
       if (!cheapest.empty()) {
         // Limits may have added variables.
         std::vector<int> alone = cheapest[p].choice;
-        alone.resize(own.free.variables.size());
-        plan.alone.ps = price(own.free, alone);
+        alone.resize(own.plans.problem->variables.size());
+        plan.alone.ps = price(*own.plans.problem, alone);
       }
-      plan.counted_bytes = bytes_counted(own.rows, choice);
+      plan.counted_bytes = bytes_counted(own.plans.rows, choice);
       describe(*programs[p].graph, described, costs, plan);
       predicted.ps += plan.own.ps;
       floor.ps += own.bound(choice, true).order.ps;
@@ -463,25 +441,16 @@ FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const S
       if (together.all[p]->space.pads(found.choices[p])) return true;
     return false;
   };
-  struct Variant {
-    const char* name;
-    int communication;
-  };
-  constexpr Variant kVariants[] = {{"cheapest", 1000},
-                                   {"fewer collectives", 2000},
-                                   {"communication half hidden", 500},
-                                   {"communication hidden", 100}};
   for (const Variant& variant : kVariants) {
     const SplitCostOptions costs{variant.communication, whole};
     const std::vector<Solution> alone = together.alone(costs, false);
-    if (variant.communication == 1000) cheapest = alone;
+    if (&variant == &kCheapest) cheapest = alone;
     const Found found = together.choose(costs, false, alone, effort);
     if (found.choices.empty()) {
       if (!result.plans.empty()) break;
       for (const auto& own : together.all) {
-        Problem allowed = own->free;
-        if (own->kept) own->kept->restrict(allowed);
-        for (const MemoryRows& rows : own->rows) tell_least(rows, rows.least(allowed, effort), result);
+        const Problem allowed = own->plans.allowed();
+        for (const MemoryRows& rows : own->plans.rows) tell_least(rows, rows.least(allowed, effort), result);
       }
       if (result.least_bytes == 0)
         result.obstacle = "no layout of the weights keeps the limits of all programs";

@@ -8,7 +8,6 @@
 // each program alone.
 #pragma once
 
-#include <memory>
 #include <span>
 
 #include "solver/problem.h"
@@ -17,17 +16,9 @@
 
 namespace braid::split {
 
-struct PlannedProgram {
-  const Graph* graph = nullptr;
-  std::shared_ptr<const analysis::CostModel> costs;
-  // `steps` is its weight, as is that of each of `points`. Annotations and explanations are ignored.
-  SearchOptions options;
-};
-
 // Returns plans of the first program; FoundPlan::with has those of the others. The order of programs does not
 // change the plans. Returns none on meshes with too many choices for a search of all axes at once, or if the
-// limits of memory leave none. Throws the UserErrors of find_plans. `effort` is for the problem of all
-// programs.
+// limits of memory leave none. `effort` is for the problem of all programs.
 FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const SharedTensors& shared,
                                const Mesh& mesh, const solver::SolveOptions& effort = {});
 
