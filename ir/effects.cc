@@ -53,7 +53,7 @@ void of_kernel(const Graph& graph, OpId, const Operation& op, const Loops& k, Ef
 
 // Kernels that only read and write the views that they name, and read what their bodies load.
 template <class K>
-requires requires { K::kReads; }
+requires requires { K::kFields; }
 void of_kernel(const Graph& graph, OpId, const Operation& op, const K& kernel, Effects& out) {
   Collector c(graph, out);
   const auto views = [&](bool of_writes) {

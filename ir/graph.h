@@ -27,6 +27,7 @@
 #include "ir/expr.h"
 #include "ir/ids.h"
 #include "ir/kernel_class.h"
+#include "ir/kernel_fields.h"
 #include "ir/loop_body.h"
 
 namespace braid::ir {
@@ -131,11 +132,10 @@ struct TensorRef {
 };
 
 // ------------------------------------------------------------------------------------------------------
-// operations. A kernel defines what an operation does. kName is its word in texts and reports. kReads and
-// kWrites are its members that are views of tensors (one, an optional one, or a list), for code that treats
-// all kernels the same (ir/kernel_parts.h).
+// operations. A kernel defines what an operation does. kName is its word in texts and reports, kFields the
+// list of its members (ir/kernel_fields.h).
 
-enum class ReduceKind : std::uint8_t { sum, prod, max, min, avg };  // avg: collectives only
+enum class ReduceKind : std::uint8_t { sum, prod, max, min, avg, last = avg };  // avg: collectives only
 
 // The time and work attributed to an operation; negative values are unknown.
 struct Cost {
@@ -179,6 +179,7 @@ struct PostOp {
     mul_vector,  // times `operand`, the same in every row
     add_vector,  // `operand`, the same in every row
     add_matrix,  // `operand`, with the layout of the result
+    last = add_matrix
   };
   static constexpr bool takes_operand(Kind kind) { return kind >= Kind::mul_vector; }
   Kind kind = Kind::identity;
@@ -196,8 +197,6 @@ struct Product {
   std::optional<LoopBody> epilogue;
   // The steps with which the epilogue begins, as ir/post_ops.h finds them; empty until a pass has named them.
   std::vector<PostOp> post_ops = {};
-  static constexpr auto kReads = std::tuple(&Product::a, &Product::b);
-  static constexpr auto kWrites = std::tuple(&Product::out);
   friend bool operator==(const Product&, const Product&) = default;
 };
 
@@ -205,6 +204,9 @@ struct Product {
 // equal extent (a broadcast one has stride 0).
 struct Gemm : Product {
   static constexpr std::string_view kName = "gemm";
+  static constexpr auto kFields =
+      std::tuple(operand(&Product::a), operand(&Product::b), OneResult{"a gemm"}, result(&Product::out),
+                 body(&Product::epilogue), body(&Product::post_ops));
   friend bool operator==(const Gemm&, const Gemm&) = default;
 };
 
@@ -229,6 +231,10 @@ struct Convolution : Product {
   std::vector<Window> windows;  // one per spatial dimension
   bool transposed = false;
   static constexpr std::string_view kName = "convolution";
+  static constexpr auto kFields =
+      std::tuple(attribute(&Convolution::transposed, "transposed"), operand(&Product::a),
+                 operand(&Product::b), OneResult{"a convolution"}, attribute(&Convolution::windows),
+                 result(&Product::out), body(&Product::epilogue), body(&Product::post_ops));
   friend bool operator==(const Convolution&, const Convolution&) = default;
 };
 
@@ -237,6 +243,7 @@ enum class PoolKind : std::uint8_t {
   arg_max,  // i64: row-major position of the first maximum in the spatial dimensions of x; -1: nowhere
   sum,
   average,  // of the elements inside of x
+  last = average
 };
 
 // out[n, p, c] = what the window at p covers of x[n, ..., c]. Dimensions are those of a convolution.
@@ -245,12 +252,13 @@ struct Pooling {
   TensorRef x, out;
   std::vector<Window> windows;
   static constexpr std::string_view kName = "pool";
-  static constexpr auto kReads = std::tuple(&Pooling::x);
-  static constexpr auto kWrites = std::tuple(&Pooling::out);
+  static constexpr auto kFields =
+      std::tuple(OneResult{"a pool"}, attribute(&Pooling::kind), operand(&Pooling::x),
+                 attribute(&Pooling::windows), result(&Pooling::out));
   friend bool operator==(const Pooling&, const Pooling&) = default;
 };
 
-enum class CellKind : std::uint8_t { rnn, gru, lstm };
+enum class CellKind : std::uint8_t { rnn, gru, lstm, last = lstm };
 
 // A recurrent layer in one direction, t = 0, 1, ... (or backwards), h hidden values per element of the batch,
 // and g = 1, 3, 4 gates in ONNX's order: rnn; gru z r h; lstm i o f c. The products of the input are computed
@@ -275,10 +283,14 @@ struct Recurrence {
   std::vector<LoopBody> activations;  // of `acc`: rnn f; gru f g; lstm f g h
   double clip = 0;                    // operands of activations are limited to [-clip, clip]; 0: not at all
   static constexpr std::string_view kName = "recurrence";
-  static constexpr auto kReads =
-      std::tuple(&Recurrence::gates, &Recurrence::weights, &Recurrence::initial_h, &Recurrence::bias,
-                 &Recurrence::initial_c, &Recurrence::peepholes, &Recurrence::lengths);
-  static constexpr auto kWrites = std::tuple(&Recurrence::results);
+  static constexpr auto kFields =
+      std::tuple(attribute(&Recurrence::cell), attribute(&Recurrence::reverse, "reverse"),
+                 attribute(&Recurrence::linear_before_reset, "linear_before_reset"),
+                 attribute(&Recurrence::coupled, "coupled"), attribute(&Recurrence::clip, "clip"),
+                 operand(&Recurrence::gates), operand(&Recurrence::weights), operand(&Recurrence::initial_h),
+                 operand(&Recurrence::bias, "bias"), operand(&Recurrence::initial_c, "cell_state"),
+                 operand(&Recurrence::peepholes, "peepholes"), operand(&Recurrence::lengths, "lengths"),
+                 result(&Recurrence::results), body(&Recurrence::activations));
   friend bool operator==(const Recurrence&, const Recurrence&) = default;
 };
 
@@ -288,6 +300,7 @@ enum class UndefinedRows : std::uint8_t {
   zero_if_masked,  // zeros if all scores are -inf, else NaN: ONNX's and com.microsoft's attention
   nan,             // NaN: a softmax and a product
   zero,            // zeros: a softmax whose NaN are replaced by zeros
+  last = zero
 };
 std::string_view to_string(UndefinedRows rows);
 
@@ -322,11 +335,19 @@ struct Attention {
   std::optional<Expr> before, after;  // over dimensions, like first_position
   UndefinedRows undefined = UndefinedRows::zero_if_masked;
   static constexpr std::string_view kName = "attention";
-  static constexpr auto kReads = std::tuple(&Attention::query, &Attention::key, &Attention::value,
-                                            &Attention::mask, &Attention::valid_keys, &Attention::positions);
-  static constexpr auto kWrites = std::tuple(&Attention::out);
+  static constexpr auto kFields =
+      std::tuple(OneResult{"an attention"}, operand(&Attention::query), operand(&Attention::key),
+                 operand(&Attention::value), attribute(&Attention::scale, "scale"),
+                 attribute(&Attention::softcap, "softcap"), operand(&Attention::mask, "mask"),
+                 Either{&Attention::fill, "fill", &Attention::adds_fill, "add"},
+                 operand(&Attention::valid_keys, "valid_keys"), operand(&Attention::positions, "positions"),
+                 attribute(&Attention::first_position, "first_position"),
+                 attribute(&Attention::before, "before"), attribute(&Attention::after, "after"),
+                 attribute(&Attention::undefined, "undefined"), result(&Attention::out));
   friend bool operator==(const Attention&, const Attention&) = default;
 };
+
+using ExternAttributes = std::map<std::string, std::variant<std::int64_t, double, std::string>>;
 
 // A kernel without a body: it has effects and a cost. `callee` names a runtime function, or nothing
 // executable (graphs that exist only to be scheduled). A barrier's effects are unknown: nothing moves across
@@ -335,11 +356,14 @@ struct ExternKernel {
   std::string callee;
   std::vector<TensorRef> reads;
   std::vector<TensorRef> writes;  // of the operation's outputs, or of mutated buffers
-  std::map<std::string, std::variant<std::int64_t, double, std::string>> attributes;
+  ExternAttributes attributes;
   bool barrier = false;
   static constexpr std::string_view kName = "extern";
-  static constexpr auto kReads = std::tuple(&ExternKernel::reads);
-  static constexpr auto kWrites = std::tuple(&ExternKernel::writes);
+  static constexpr bool kAnyOrder = true;  // of fields with a word
+  static constexpr auto kFields =
+      std::tuple(attribute(&ExternKernel::callee), operand(&ExternKernel::reads, "reads"),
+                 result(&ExternKernel::writes, "writes"), attribute(&ExternKernel::attributes, "attributes"),
+                 attribute(&ExternKernel::barrier, "barrier"));
   friend bool operator==(const ExternKernel&, const ExternKernel&) = default;
 };
 
@@ -374,9 +398,14 @@ struct CollectiveKernel {
   std::vector<TensorRef> inputs;
   std::vector<TensorRef> outputs;
   Algorithm algorithm = Algorithm::unasked;
-  bool blocking = false;  // complete when issued: has no wait
-  static constexpr auto kReads = std::tuple(&CollectiveKernel::inputs);
-  static constexpr auto kWrites = std::tuple(&CollectiveKernel::outputs);
+  bool blocking = false;                   // complete when issued: has no wait
+  static constexpr bool kAnyOrder = true;  // of fields with a word
+  static constexpr auto kFields =
+      std::tuple(attribute(&CollectiveKernel::kind), attribute(&CollectiveKernel::reduce),
+                 attribute(&CollectiveKernel::group), operand(&CollectiveKernel::inputs),
+                 result(&CollectiveKernel::outputs), attribute(&CollectiveKernel::root, "root"),
+                 attribute(&CollectiveKernel::algorithm, "algorithm"),
+                 attribute(&CollectiveKernel::blocking, "blocking"));
   friend bool operator==(const CollectiveKernel&, const CollectiveKernel&) = default;
 };
 
@@ -385,6 +414,7 @@ struct CollectiveKernel {
 struct WaitKernel {
   OpId start;
   static constexpr std::string_view kName = "wait";
+  static constexpr auto kFields = std::tuple(attribute(&WaitKernel::start));
   friend bool operator==(const WaitKernel&, const WaitKernel&) = default;
 };
 
@@ -392,6 +422,7 @@ struct WaitKernel {
 struct ReleaseKernel {
   OpId start;
   static constexpr std::string_view kName = "release";
+  static constexpr auto kFields = std::tuple(attribute(&ReleaseKernel::start));
   friend bool operator==(const ReleaseKernel&, const ReleaseKernel&) = default;
 };
 
@@ -408,6 +439,7 @@ enum class RegionKind : std::uint8_t {
   // One region without collectives, run as long as the bool scalar in operands[0], which result 0 mutates, is
   // true.
   while_true,
+  last = while_true
 };
 // Whether values computed at run time decide what runs, so that ranks may decide differently.
 constexpr bool depends_on_data(RegionKind kind) {

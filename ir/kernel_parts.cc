@@ -23,13 +23,14 @@ struct Any {
   constexpr operator T&&() const&& noexcept;
 };
 
-// The members of an aggregate that hold views, those of its base class included.
+// The members of an aggregate, those of its base class included: a view as the first one of these keeps the
+// base from being one member.
 template <class K, class... Before>
-constexpr std::size_t count_views() {
+constexpr std::size_t count_members() {
   if constexpr (requires { K{Before{}..., View{}}; }) {
-    return 1 + count_views<K, Before..., View>();
+    return 1 + count_members<K, Before..., View>();
   } else if constexpr (requires { K{Before{}..., Any{}}; }) {
-    return count_views<K, Before..., Any>();
+    return 1 + count_members<K, Before..., Any>();
   } else {
     return 0;
   }
@@ -47,23 +48,30 @@ constexpr bool all_differ([[maybe_unused]] First first, Rest... rest) {
   return !(same_member(first, rest) || ...) && all_differ(rest...);
 }
 
+// The pointers to the members of an entry of kFields.
+constexpr auto members_of(const OneResult&) { return std::tuple(); }
 template <class K>
-constexpr bool names_all_views() {
-  if constexpr (requires { K::kReads; }) {
-    constexpr auto named = std::tuple_cat(K::kReads, K::kWrites);
-    return std::tuple_size_v<decltype(named)> == count_views<K>() &&
-           std::apply([](auto... members) { return all_differ(members...); }, named);
-  } else {
-    return count_views<K>() == 0;
-  }
+constexpr auto members_of(const Either<K>& either) {
+  return std::tuple(either.member, either.flag);
+}
+template <Role role, class K, class M>
+constexpr auto members_of(const Field<role, K, M>& field) {
+  static_assert(kIsView<M> == (role == Role::operand || role == Role::result),
+                "views are operands or results");
+  return std::tuple(field.member);
 }
 
-// A member left out of the lists would be missing in effects and dependencies, and passes would not rename
-// it.
+// A member left out of the list would be missing in text, effects and dependencies, and passes would not
+// rename it. Loops and regions have a text of their own, and no views.
 template <class K>
 constexpr bool check() {
-  static_assert(names_all_views<K>(),
-                "kReads and kWrites of a kernel name each of its members that hold TensorRefs once");
+  if constexpr (requires { K::kFields; }) {
+    constexpr auto named =
+        std::apply([](const auto&... f) { return std::tuple_cat(members_of(f)...); }, K::kFields);
+    static_assert(std::tuple_size_v<decltype(named)> == count_members<K>() &&
+                      std::apply([](auto... members) { return all_differ(members...); }, named),
+                  "kFields of a kernel names each of its members once");
+  }
   return true;
 }
 static_assert([]<class... K>(std::type_identity<std::variant<K...>>) {

@@ -1,6 +1,6 @@
 // The parts of a kernel of any kind, so that code that treats all kernels the same is written once. Operands
-// are the members that a kernel names in kReads and kWrites; one that has loop bodies is added to
-// for_each_body().
+// are the fields of a kernel that are read or written (ir/kernel_fields.h); one that has loop bodies is added
+// to for_each_body().
 #pragma once
 
 #include <optional>
@@ -13,28 +13,42 @@
 
 namespace braid::ir {
 
+// Calls field(f, member) for every entry of kFields that has a member.
+template <class K, class Fn>
+void for_each_field(K& kernel, const Fn& field) {
+  if constexpr (requires { K::kFields; }) {
+    std::apply(
+        [&](const auto&... fields) {
+          const auto one = [&](const auto& f) {
+            if constexpr (requires { f.member; }) field(f, kernel.*f.member);
+          };
+          (one(fields), ...);
+        },
+        K::kFields);
+  }
+}
+
 // Calls operand(TensorRef&, bool written) for every strided view that the kernel names, first for those that
 // it reads. Buffers that a kernel defines without naming a view of them (Loops, RegionKernel) are in
 // Operation::outputs.
 template <class AnyKernel, class Fn>
 void for_each_operand(AnyKernel& kernel, const Fn& operand) {
+  const auto views = [&](auto& member, bool written) {
+    using Member = std::remove_cvref_t<decltype(member)>;
+    if constexpr (std::is_same_v<Member, TensorRef>) {
+      operand(member, written);
+    } else if constexpr (std::is_same_v<Member, std::optional<TensorRef>>) {
+      if (member) operand(*member, written);
+    } else {
+      for (auto& ref : member) operand(ref, written);
+    }
+  };
   std::visit(
       [&](auto& k) {
-        using K = std::remove_cvref_t<decltype(k)>;
-        const auto views = [&](auto& member, bool written) {
-          using Member = std::remove_cvref_t<decltype(member)>;
-          if constexpr (std::is_same_v<Member, TensorRef>) {
-            operand(member, written);
-          } else if constexpr (std::is_same_v<Member, std::optional<TensorRef>>) {
-            if (member) operand(*member, written);
-          } else {
-            for (auto& ref : member) operand(ref, written);
-          }
-        };
-        if constexpr (requires { K::kReads; }) {
-          std::apply([&](auto... members) { (views(k.*members, false), ...); }, K::kReads);
-          std::apply([&](auto... members) { (views(k.*members, true), ...); }, K::kWrites);
-        }
+        for_each_field(k, [&](auto field, auto& member) {
+          if constexpr (field.kRole == Role::operand) views(member, false);
+          if constexpr (field.kRole == Role::result) views(member, true);
+        });
       },
       kernel);
 }

@@ -124,17 +124,38 @@ class Parser {
   std::string clauses(Operation& op);  // the name, if one is given
   Kernel kernel(Operation& op, std::string& name);
   Kernel loops(Operation& op, std::string& name, bool reduction);
-  // Parses the text after the kernel's kName; specialised for each kernel that has operands or attributes.
+  // The kernel of this name, if one of `kernel`'s alternatives has it.
+  template <class... K>
+  bool named_kernel(std::string_view word, Operation& op, std::string& name, std::variant<K...>& kernel);
+  // Parses the members of a kernel that has a list of them.
   template <class K>
-  K named_kernel(Operation& op, std::string& name);
-  void epilogue(Product& product);
+  K with_fields(Operation& op, std::string& name, K kernel);
+  // Each of these parses one entry of the list and returns whether it was there.
+  struct FieldStart;
+  template <class K>
+  bool field(FieldStart& at, K& kernel, const OneResult& f);
+  template <class K>
+  bool field(FieldStart& at, K& kernel, const Either<K>& f);
+  template <class K, Role role, class F, class M>
+  bool field(FieldStart& at, K& kernel, const Field<role, F, M>& f);
+  template <class K, class M>
+  void attribute(const FieldStart& at, K& kernel, M& value);
+  void body_field(Product& kernel, std::optional<LoopBody>& epilogue);
+  void body_field(Product& kernel, std::vector<PostOp>& steps);
+  void body_field(Recurrence& kernel, std::vector<LoopBody>& activations);
+  void set_whole(TensorRef& result, const Operation& op) const;
+  void set_whole(std::vector<TensorRef>& results, const Operation& op) const;
   std::vector<std::int64_t> integers();  // "[" ... "]"
   // "window [...] stride [...] dilation [...] pad [...]", one number per window. "window" is read only if
   // `taps` is null.
   std::vector<Window> windows(std::size_t count, const std::vector<std::int64_t>* taps);
+  std::vector<Window> windows_of(const Convolution& kernel, const Token& start);
+  std::vector<Window> windows_of(const Pooling& kernel, const Token& start);
   UndefinedRows undefined_rows();
   PostOp post_op();
-  Kernel collective(Operation& op, std::string& name, CollectiveKind kind);
+  void attributes(ExternAttributes& attributes);
+  void reduce(CollectiveKernel& kernel);
+  Algorithm algorithm_of(CollectiveKind kind);
   Kernel region_kernel(Operation& op, std::string& name, RegionKind kind);
   Region region(std::size_t results);
   // Instructions up to `end` ("store" or "return") and the value named there.
@@ -142,7 +163,6 @@ class Parser {
   void instr(LoopBody& body, const BodyContext& context, std::span<const Expr> sizes);
   ValueId value_ref();
   Expr load_index(BufferId buffer, std::span<const Expr> sizes, const Token& at);
-  std::vector<TensorRef> outputs_of(const Operation& op) const;
 
   struct Nest {  // counts levels of recursion
     Nest(Parser& parser) : parser(parser) {

@@ -5,6 +5,7 @@
 #include "ir/collective_table.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
+#include "ir/kernel_parts.h"
 #include "ir/operation_check.h"
 #include "ir/parser_impl.h"
 #include "ir/text_defaults.h"
@@ -97,13 +98,27 @@ std::string Parser::clauses(Operation& op) {
 
 namespace {
 
-std::optional<ReduceKind> reduce_kind_of(const Token& t) {
-  if (t.kind != TokenKind::word) return std::nullopt;
-  for (const ReduceKind k :
-       {ReduceKind::sum, ReduceKind::prod, ReduceKind::max, ReduceKind::min, ReduceKind::avg}) {
-    if (t.text == to_string(k)) return k;
+template <class E>
+std::optional<E> enumerator(std::string_view text) {
+  for (int k = 0; k <= static_cast<int>(E::last); ++k) {
+    if (text == to_string(static_cast<E>(k))) return static_cast<E>(k);
   }
   return std::nullopt;
+}
+
+std::optional<ReduceKind> reduce_kind_of(const Token& t) {
+  return t.kind == TokenKind::word ? enumerator<ReduceKind>(t.text) : std::nullopt;
+}
+
+// "max, arg_max, sum or average"
+template <class E>
+std::string choices() {
+  std::string text(to_string(E{}));
+  for (int k = 1; k <= static_cast<int>(E::last); ++k) {
+    const E e = static_cast<E>(k);
+    text += fmt::format("{}{}", e == E::last ? " or " : ", ", to_string(e));
+  }
+  return text;
 }
 
 }  // namespace
@@ -262,37 +277,12 @@ Expr Parser::load_index(BufferId buffer, std::span<const Expr> sizes, const Toke
   return index;
 }
 
-std::vector<TensorRef> Parser::outputs_of(const Operation& op) const {
-  std::vector<TensorRef> out;
-  for (BufferId b : op.outputs) out.push_back(whole(graph_, b));
-  return out;
+void Parser::set_whole(TensorRef& result, const Operation& op) const {
+  if (!op.outputs.empty()) result = whole(graph_, op.outputs[0]);
 }
 
-template <>
-Gemm Parser::named_kernel(Operation& op, std::string& given) {
-  Gemm k;
-  const Token start = peek();
-  k.a = tensor_ref();
-  expect_punct(",");
-  k.b = tensor_ref();
-  if (op.outputs.size() != 1)
-    fail(errors::kWrongCount, start, fmt::format("a gemm must have one result, got {}", op.outputs.size()));
-  k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
-  given = clauses(op);
-  epilogue(k);
-  return k;
-}
-
-void Parser::epilogue(Product& k) {
-  if (!accept_word("epilogue")) return;
-  const BodyContext context{k.out.sizes.size(), accumulator_of(graph_[k.a.buffer].dtype)};
-  k.epilogue = body(context, k.out.sizes, "return");
-  expect_punct("}");
-  if (accept_word("as")) {
-    do k.post_ops.push_back(post_op());
-    while (accept_punct(","));
-  }
-  values_.clear();
+void Parser::set_whole(std::vector<TensorRef>& results, const Operation& op) const {
+  for (BufferId b : op.outputs) results.push_back(whole(graph_, b));
 }
 
 std::vector<std::int64_t> Parser::integers() {
@@ -332,17 +322,7 @@ std::vector<Window> Parser::windows(std::size_t count, const std::vector<std::in
   return out;
 }
 
-template <>
-Convolution Parser::named_kernel(Operation& op, std::string& given) {
-  Convolution k;
-  const Token start = peek();
-  k.transposed = accept_word("transposed");
-  k.a = tensor_ref();
-  expect_punct(",");
-  k.b = tensor_ref();
-  if (op.outputs.size() != 1)
-    fail(errors::kWrongCount, start,
-         fmt::format("a convolution must have one result, got {}", op.outputs.size()));
+std::vector<Window> Parser::windows_of(const Convolution& k, const Token& start) {
   if (k.a.sizes.size() < 3 || k.b.sizes.size() != k.a.sizes.size() + 1) {
     fail(errors::kOperandShapes, start,
          "the operands of a convolution are [n, spatial..., channels] and [groups, taps..., channels, "
@@ -354,106 +334,145 @@ Convolution Parser::named_kernel(Operation& op, std::string& given) {
       fail(errors::kOperandShapes, start, "the number of taps of a window must be known");
     taps.push_back(k.b.sizes[d].constant());
   }
-  k.windows = windows(taps.size(), &taps);
-  k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
-  given = clauses(op);
-  epilogue(k);
-  return k;
+  return windows(taps.size(), &taps);
 }
 
-template <>
-Pooling Parser::named_kernel(Operation& op, std::string& given) {
-  Pooling k;
-  const Token start = peek();
-  if (op.outputs.size() != 1)
-    fail(errors::kWrongCount, start, fmt::format("a pool must have one result, got {}", op.outputs.size()));
-  const PoolKind kinds[] = {PoolKind::max, PoolKind::arg_max, PoolKind::sum, PoolKind::average};
-  const auto kind = std::find_if(std::begin(kinds), std::end(kinds),
-                                 [&](PoolKind candidate) { return at_word(to_string(candidate)); });
-  if (kind == std::end(kinds)) fail_expected("max, arg_max, sum or average");
-  next();
-  k.kind = *kind;
-  k.x = tensor_ref();
+std::vector<Window> Parser::windows_of(const Pooling& k, const Token& start) {
   if (k.x.sizes.size() < 3)
     fail(errors::kOperandShapes, start, "the operand of a pool is [n, spatial..., channels]");
-  k.windows = windows(k.x.sizes.size() - 2, nullptr);
-  k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
-  given = clauses(op);
-  return k;
+  return windows(k.x.sizes.size() - 2, nullptr);
 }
 
-template <>
-Recurrence Parser::named_kernel(Operation& op, std::string& given) {
-  Recurrence k;
-  const CellKind kinds[] = {CellKind::rnn, CellKind::gru, CellKind::lstm};
-  const auto kind = std::find_if(std::begin(kinds), std::end(kinds),
-                                 [&](CellKind candidate) { return at_word(to_string(candidate)); });
-  if (kind == std::end(kinds)) fail_expected("rnn, gru or lstm");
-  next();
-  k.cell = *kind;
-  k.reverse = accept_word("reverse");
-  k.linear_before_reset = accept_word("linear_before_reset");
-  k.coupled = accept_word("coupled");
-  if (accept_word("clip")) k.clip = std::get<double>(literal(DType::f64));
-  k.gates = tensor_ref();
-  expect_punct(",");
-  k.weights = tensor_ref();
-  expect_punct(",");
-  k.initial_h = tensor_ref();
-  if (accept_word("bias")) k.bias = tensor_ref();
-  if (accept_word("cell_state")) k.initial_c = tensor_ref();
-  if (accept_word("peepholes")) k.peepholes = tensor_ref();
-  if (accept_word("lengths")) k.lengths = tensor_ref();
-  k.results = accept_word("into") ? tensor_refs() : outputs_of(op);
-  given = clauses(op);
+struct Parser::FieldStart {
+  Operation& op;
+  Token token;
+  bool after_operand = false;
+};
+
+template <class K>
+bool Parser::field(FieldStart& at, K&, const OneResult& f) {
+  const std::size_t results = at.op.outputs.size();
+  if (results != 1)
+    fail(errors::kWrongCount, at.token, fmt::format("{} must have one result, got {}", f.kernel, results));
+  return true;
+}
+
+template <class K, Role role, class F, class M>
+bool Parser::field(FieldStart& at, K& k, const Field<role, F, M>& f) {
+  if constexpr (role == Role::body) {
+    return false;  // comes later
+  } else if constexpr (role == Role::attribute) {
+    const bool peer = std::is_same_v<K, CollectiveKernel> && f.word == "root";
+    if (!f.word.empty() && !accept_word(f.word) && !(peer && accept_word("peer"))) return false;
+    attribute(at, k, k.*f.member);
+  } else {
+    if (role == Role::operand && std::is_same_v<M, TensorRef>) {
+      if (std::exchange(at.after_operand, true)) expect_punct(",");
+    } else if (f.word.empty() ? !at_punct("(") : !accept_word(f.word)) {
+      return false;
+    }
+    if constexpr (std::is_same_v<M, std::vector<TensorRef>>)
+      k.*f.member = tensor_refs();
+    else
+      k.*f.member = tensor_ref();
+  }
+  return true;
+}
+
+template <class K, class M>
+void Parser::attribute(const FieldStart& at, K& k, M& value) {
+  if constexpr (std::is_same_v<M, bool>) {
+    value = true;
+  } else if constexpr (std::is_same_v<M, double>) {
+    value = std::get<double>(literal(DType::f64));
+  } else if constexpr (std::is_same_v<M, int>) {
+    value = small_integer();
+  } else if constexpr (std::is_same_v<M, Expr> || std::is_same_v<M, std::optional<Expr>>) {
+    value = uniform_expr();
+  } else if constexpr (std::is_same_v<M, std::string>) {
+    if (peek().kind == TokenKind::string) value = next().text;
+  } else if constexpr (std::is_same_v<M, ExternAttributes>) {
+    attributes(value);
+  } else if constexpr (std::is_same_v<M, std::vector<Window>>) {
+    value = windows_of(k, at.token);
+  } else if constexpr (std::is_same_v<M, ReduceKind>) {
+    reduce(k);
+  } else if constexpr (std::is_same_v<M, GroupId>) {
+    value = group_ref();
+  } else if constexpr (std::is_same_v<M, OpId>) {
+    value = op_ref();
+  } else if constexpr (std::is_same_v<M, UndefinedRows>) {
+    value = undefined_rows();
+  } else if constexpr (std::is_same_v<M, Algorithm>) {
+    value = algorithm_of(k.kind);
+  } else if constexpr (!std::is_same_v<M, CollectiveKind>) {  // which is the name of the kernel
+    const std::optional<M> known = peek().kind == TokenKind::word ? enumerator<M>(peek().text) : std::nullopt;
+    if (!known) fail_expected(choices<M>());
+    next();
+    value = *known;
+  }
+}
+
+template <class K>
+bool Parser::field(FieldStart&, K& k, const Either<K>& f) {
+  if (!accept_word(f.word)) {
+    if (!accept_word(f.flag_word)) return false;
+    k.*f.flag = true;
+  }
+  k.*f.member = std::get<double>(literal(DType::f64));
+  return true;
+}
+
+void Parser::body_field(Product& k, std::optional<LoopBody>& epilogue) {
+  if (!accept_word("epilogue")) return;
+  const BodyContext context{k.out.sizes.size(), accumulator_of(graph_[k.a.buffer].dtype)};
+  epilogue = body(context, k.out.sizes, "return");
+  expect_punct("}");
+}
+
+void Parser::body_field(Product& k, std::vector<PostOp>& steps) {
+  if (!k.epilogue || !accept_word("as")) return;
+  do steps.push_back(post_op());
+  while (accept_punct(","));
+}
+
+void Parser::body_field(Recurrence& k, std::vector<LoopBody>& activations) {
   const BodyContext context{0, accumulator_of(graph_[k.gates.buffer].dtype)};
   while (accept_word("activation")) {
-    k.activations.push_back(body(context, {}, "return"));
+    activations.push_back(body(context, {}, "return"));
     expect_punct("}");
   }
-  values_.clear();
-  return k;
 }
 
-template <>
-Attention Parser::named_kernel(Operation& op, std::string& given) {
-  Attention k;
-  if (op.outputs.size() != 1)
-    fail(errors::kWrongCount, peek(),
-         fmt::format("an attention must have one result, got {}", op.outputs.size()));
-  k.query = tensor_ref();
-  expect_punct(",");
-  k.key = tensor_ref();
-  expect_punct(",");
-  k.value = tensor_ref();
-  const auto number = [&] { return std::get<double>(literal(DType::f64)); };
-  if (accept_word("scale")) k.scale = number();
-  if (accept_word("softcap")) k.softcap = number();
-  if (accept_word("mask")) k.mask = tensor_ref();
-  if (accept_word("fill")) {
-    k.fill = number();
-  } else if (accept_word("add")) {
-    k.fill = number();
-    k.adds_fill = true;
-  }
-  if (accept_word("valid_keys")) k.valid_keys = tensor_ref();
-  if (accept_word("positions")) k.positions = tensor_ref();
-  if (accept_word("first_position")) k.first_position = uniform_expr();
-  if (accept_word("before")) k.before = uniform_expr();
-  if (accept_word("after")) k.after = uniform_expr();
-  if (accept_word("undefined")) k.undefined = undefined_rows();
-  k.out = accept_word("into") ? tensor_ref() : whole(graph_, op.outputs[0]);
+template <class K>
+K Parser::with_fields(Operation& op, std::string& given, K k) {
+  FieldStart at{op, peek()};
+  for_each_field(k, [&](auto f, auto& member) {
+    if constexpr (f.kRole == Role::result) set_whole(member, op);
+  });
+  std::apply(
+      [&](const auto&... fields) {
+        if constexpr (requires { K::kAnyOrder; }) {
+          ((fields.word.empty() && field(at, k, fields)), ...);
+          while (((!fields.word.empty() && field(at, k, fields)) || ...)) continue;
+        } else {
+          (field(at, k, fields), ...);
+        }
+      },
+      K::kFields);
   given = clauses(op);
+  for_each_field(k, [&](auto f, auto& member) {
+    if constexpr (f.kRole == Role::body) body_field(k, member);
+  });
+  values_.clear();
   return k;
 }
 
 UndefinedRows Parser::undefined_rows() {
   const Token name = next();
-  for (const UndefinedRows rows : {UndefinedRows::zero_if_masked, UndefinedRows::nan, UndefinedRows::zero}) {
-    if (to_string(rows) == name.text) return rows;
-  }
+  if (const auto rows = enumerator<UndefinedRows>(name.text)) return *rows;
   fail(errors::kSyntaxError, name,
-       fmt::format("undefined rows are zero_if_masked, nan or zero, not '{}'", name.text));
+       fmt::format("undefined rows are {}, not '{}'", choices<UndefinedRows>(), name.text));
 }
 
 PostOp Parser::post_op() {
@@ -461,93 +480,67 @@ PostOp Parser::post_op() {
   op.result = value_ref();
   expect_punct("=");
   const Token name = next();
-  constexpr auto kLast = static_cast<int>(PostOp::Kind::add_matrix);
-  int kind = 0;
-  while (kind <= kLast && to_string(static_cast<PostOp::Kind>(kind)) != name.text) ++kind;
-  if (kind > kLast)
-    fail(errors::kSyntaxError, name, fmt::format("'{}' is not a step of an epilogue", name.text));
-  op.kind = static_cast<PostOp::Kind>(kind);
+  const std::optional<PostOp::Kind> kind = enumerator<PostOp::Kind>(name.text);
+  if (!kind) fail(errors::kSyntaxError, name, fmt::format("'{}' is not a step of an epilogue", name.text));
+  op.kind = *kind;
   if (op.kind == PostOp::Kind::scale) op.factor = std::get<double>(literal(DType::f64));
   if (PostOp::takes_operand(op.kind)) op.operand = value_ref();
   return op;
 }
 
-template <>
-ExternKernel Parser::named_kernel(Operation& op, std::string& given) {
-  ExternKernel k;
-  if (peek().kind == TokenKind::string) k.callee = next().text;
-  k.writes = outputs_of(op);
-  for (;;) {
-    if (accept_word("reads")) {
-      k.reads = tensor_refs();
-    } else if (accept_word("writes")) {
-      k.writes = tensor_refs();
-    } else if (accept_word("barrier")) {
-      k.barrier = true;
-    } else if (accept_word("attributes")) {
-      expect_punct("(");
-      while (!accept_punct(")")) {
-        const Token t = peek();
-        const std::string key = name();
-        expect_punct("=");
-        std::variant<std::int64_t, double, std::string> value;
-        if (peek().kind == TokenKind::string) {
-          value = next().text;
-        } else {
-          const Token& number = peek(at_punct("-") ? 1 : 0);
-          const bool is_integer = number.kind == TokenKind::number &&
-                                  number.text.find_first_not_of("0123456789") == std::string::npos;
-          if (is_integer) {
-            value = integer();
-          } else {
-            value = std::get<double>(literal(DType::f64));
-          }
-        }
-        if (!k.attributes.emplace(key, std::move(value)).second)
-          fail(errors::kDeclaredTwice, t, fmt::format("attribute '{}' is given twice", key));
-        if (!at_punct(")")) expect_punct(",");
-      }
+void Parser::attributes(ExternAttributes& attributes) {
+  expect_punct("(");
+  while (!accept_punct(")")) {
+    const Token t = peek();
+    const std::string key = name();
+    expect_punct("=");
+    std::variant<std::int64_t, double, std::string> value;
+    if (peek().kind == TokenKind::string) {
+      value = next().text;
     } else {
-      break;
+      const Token& number = peek(at_punct("-") ? 1 : 0);
+      const bool is_integer = number.kind == TokenKind::number &&
+                              number.text.find_first_not_of("0123456789") == std::string::npos;
+      if (is_integer) {
+        value = integer();
+      } else {
+        value = std::get<double>(literal(DType::f64));
+      }
     }
+    if (!attributes.emplace(key, std::move(value)).second)
+      fail(errors::kDeclaredTwice, t, fmt::format("attribute '{}' is given twice", key));
+    if (!at_punct(")")) expect_punct(",");
   }
-  given = clauses(op);
-  return k;
 }
 
-Kernel Parser::collective(Operation& op, std::string& given, CollectiveKind kind) {
-  CollectiveKernel k;
-  k.kind = kind;
+void Parser::reduce(CollectiveKernel& k) {
   if (const std::optional<ReduceKind> reduce = reduce_kind_of(peek())) {
     k.reduce = *reduce;
     next();
-  } else if (row_of(kind).reduces) {
+  } else if (row_of(k.kind).reduces) {
     fail_expected("sum, prod, max, min or avg");
   }
-  k.group = group_ref();
-  if (at_punct("(")) k.inputs = tensor_refs();
-  k.outputs = outputs_of(op);
-  for (;;) {
-    if (accept_word("into")) {
-      k.outputs = tensor_refs();
-    } else if (accept_word("root") || accept_word("peer")) {
-      k.root = small_integer();
-    } else if (accept_word("algorithm")) {
-      const Token t = peek();
-      const std::string asked = name();
-      const std::optional<Algorithm> known = algorithm_named(asked);
-      if (!known) {
-        fail(errors::kBadStructure, t, fmt::format("{} has no algorithm '{}'", to_string(kind), asked));
-      }
-      k.algorithm = *known;
-    } else if (accept_word("blocking")) {
-      k.blocking = true;
-    } else {
-      break;
+}
+
+Algorithm Parser::algorithm_of(CollectiveKind kind) {
+  const Token t = peek();
+  const std::string asked = name();
+  if (const std::optional<Algorithm> known = algorithm_named(asked)) return *known;
+  fail(errors::kBadStructure, t, fmt::format("{} has no algorithm '{}'", to_string(kind), asked));
+}
+
+template <class... K>
+bool Parser::named_kernel(std::string_view word, Operation& op, std::string& given,
+                          std::variant<K...>& kernel) {
+  const auto is_of = [&]<class T>(std::type_identity<T>) {
+    if constexpr (requires { T::kName; }) {
+      if (word != T::kName) return false;
+      kernel = with_fields(op, given, T());
+      return true;
     }
-  }
-  given = clauses(op);
-  return k;
+    return false;
+  };
+  return (is_of(std::type_identity<K>()) || ...);
 }
 
 Kernel Parser::region_kernel(Operation& op, std::string& given, RegionKind kind) {
@@ -572,24 +565,11 @@ Kernel Parser::kernel(Operation& op, std::string& given) {
   next();
   if (t.text == "pointwise") return loops(op, given, false);
   if (t.text == "reduction") return loops(op, given, true);
-  if (t.text == Gemm::kName) return named_kernel<Gemm>(op, given);
-  if (t.text == Convolution::kName) return named_kernel<Convolution>(op, given);
-  if (t.text == Pooling::kName) return named_kernel<Pooling>(op, given);
-  if (t.text == Recurrence::kName) return named_kernel<Recurrence>(op, given);
-  if (t.text == Attention::kName) return named_kernel<Attention>(op, given);
-  if (t.text == ExternKernel::kName) return named_kernel<ExternKernel>(op, given);
-  const bool waits = t.text == WaitKernel::kName;
-  if (waits || t.text == ReleaseKernel::kName) {
-    const OpId start = op_ref();
-    given = clauses(op);
-    if (waits) return WaitKernel{start};
-    return ReleaseKernel{start};
-  }
-  for (const RegionKind k :
-       {RegionKind::call, RegionKind::branch, RegionKind::repeat, RegionKind::while_true}) {
-    if (t.text == to_string(k)) return region_kernel(op, given, k);
-  }
-  if (const auto kind = collective_kind(t.text)) return collective(op, given, *kind);
+  Kernel named_one;
+  if (named_kernel(t.text, op, given, named_one)) return named_one;
+  if (const auto kind = enumerator<RegionKind>(t.text)) return region_kernel(op, given, *kind);
+  if (const auto kind = collective_kind(t.text))
+    return with_fields(op, given, CollectiveKernel{.kind = *kind});
   fail(errors::kSyntaxError, t, fmt::format("'{}' is neither a statement nor an operation", t.text));
 }
 

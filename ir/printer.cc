@@ -357,7 +357,7 @@ class Printer {
     return text + ")";
   }
 
-  bool wholes(const std::vector<TensorRef>& rs, const std::vector<BufferId>& buffers) const {
+  bool wholes(std::span<const TensorRef> rs, const std::vector<BufferId>& buffers) const {
     return std::equal(rs.begin(), rs.end(), buffers.begin(), buffers.end(),
                       [&](const TensorRef& r, BufferId b) { return r == whole(g_, b); });
   }
@@ -463,157 +463,136 @@ class Printer {
     }
   }
 
-  void kernel_text(const std::string& head, const Operation& op, const Gemm& k) {
-    const std::string text = head + "gemm " + ref(k.a) + ", " + ref(k.b);
-    with_epilogue(text + into(k.out, op) + clauses(op), k);
+  // A kernel with a list of fields. Where a body ends a line, `text` goes on behind it.
+  template <class K>
+  requires requires { K::kFields; }
+  void kernel_text(const std::string& head, const Operation& op, const K& k) {
+    std::string text = head + std::string(kind_name(op.kernel));
+    bool after_operand = false;
+    for_each_field(k, [&](auto f, const auto& member) {
+      if constexpr (f.kRole != Role::body) text += field(op, k, f, member, after_operand);
+    });
+    text += clauses(op);
+    for_each_field(k, [&](auto f, const auto& member) {
+      if constexpr (f.kRole == Role::body) body(text, k, member);
+    });
+    line(text);
   }
 
-  void with_epilogue(const std::string& text, const Product& k) {
-    if (!k.epilogue) return line(text);
-    line(text + " epilogue {");
-    ++indent_;
-    instrs(*k.epilogue, k.out.sizes);
-    line(fmt::format("return %{}", k.epilogue->result.index));
-    --indent_;
-    std::string steps;
-    for (const PostOp& step : k.post_ops) {
-      steps +=
-          fmt::format("{} %{} = {}", steps.empty() ? " as" : ",", step.result.index, to_string(step.kind));
-      if (step.kind == PostOp::Kind::scale)
-        steps += fmt::format(" {}", literal_text(DType::f64, step.factor));
-      if (step.operand.valid()) steps += fmt::format(" %{}", step.operand.index);
+  template <class K, Role role, class F, class M>
+  std::string field(const Operation& op, const K& k, Field<role, F, M> f, const M& member,
+                    bool& after_operand) const {
+    if constexpr (role == Role::attribute) {
+      if (f.word.empty()) return attribute(k, member);
+      if (member == K().*f.member) return "";
+      std::string_view word = f.word;
+      if constexpr (std::is_same_v<K, CollectiveKernel>) {
+        if (word == "root" && !row_of(k.kind).from_root()) word = "peer";
+      }
+      return fmt::format(" {}{}", word, attribute(k, member));
+    } else if constexpr (role == Role::operand && std::is_same_v<M, TensorRef>) {
+      return (std::exchange(after_operand, true) ? ", " : " ") + ref(member);
+    } else if constexpr (std::is_same_v<M, std::optional<TensorRef>>) {
+      return member ? fmt::format(" {} {}", f.word, ref(*member)) : "";
+    } else if constexpr (std::is_same_v<M, TensorRef>) {
+      return wholes({&member, 1}, op.outputs) ? "" : fmt::format(" {} {}", f.word, ref(member));
+    } else {
+      const bool usual = role == Role::result ? wholes(member, op.outputs) : member.empty();
+      return usual ? "" : fmt::format(" {}{}{}", f.word, f.word == "into" ? " " : "", refs(member));
     }
-    line("}" + steps);
   }
+
+  template <class K>
+  std::string field(const Operation&, const K& k, Either<K> f, double member, bool&) const {
+    if (!(k.*f.flag) && member == K().*f.member) return "";
+    return fmt::format(" {}{}", k.*f.flag ? f.flag_word : f.word, attribute(k, member));
+  }
+
+  // The text behind the word of an attribute.
+  template <class K, class M>
+  std::string attribute(const K& k, const M& value) const {
+    if constexpr (std::is_same_v<M, bool> || std::is_same_v<M, CollectiveKind>) {
+      return "";  // the word says it, or the kernel's name
+    } else if constexpr (std::is_same_v<M, double>) {
+      return " " + literal_text(DType::f64, value);
+    } else if constexpr (std::is_same_v<M, int>) {
+      return fmt::format(" {}", value);
+    } else if constexpr (std::is_same_v<M, std::optional<Expr>>) {
+      return " " + to_string(*value);
+    } else if constexpr (std::is_same_v<M, std::string>) {
+      return value.empty() ? "" : " " + quoted(value);
+    } else if constexpr (std::is_same_v<M, ExternAttributes>) {
+      return attributes(value);
+    } else if constexpr (std::is_same_v<M, std::vector<Window>>) {
+      return windows(value, std::is_same_v<K, Pooling>);
+    } else if constexpr (std::is_same_v<M, ReduceKind>) {
+      return row_of(k.kind).reduces || value != ReduceKind::sum ? fmt::format(" {}", to_string(value)) : "";
+    } else if constexpr (std::is_same_v<M, GroupId>) {
+      return " " + group(value);
+    } else if constexpr (std::is_same_v<M, OpId>) {
+      return " " + op_name(value);
+    } else {
+      return fmt::format(" {}", to_string(value));
+    }
+  }
+
+  static std::string attributes(const ExternAttributes& attributes) {
+    std::string items;
+    for (const auto& [name, value] : attributes) {
+      items += (items.empty() ? "" : ", ") + name_text(name) + " = ";
+      if (const auto* i = std::get_if<std::int64_t>(&value)) items += fmt::format("{}", *i);
+      if (const auto* d = std::get_if<double>(&value)) items += literal_text(DType::f64, *d);
+      if (const auto* s = std::get_if<std::string>(&value)) items += quoted(*s);
+    }
+    return "(" + items + ")";
+  }
+
+  std::string op_name(OpId id) const { return id.valid() ? name_text(g_[id].name) : "\"?\""; }
 
   static std::string windows(const std::vector<Window>& windows, bool taps) {
     std::string text;
-    const auto add = [&](const char* word, const auto& number, bool always) {
+    const auto add = [&](const char* word, auto Window::*number, bool always) {
       std::string numbers;
       bool plain = true;
       for (const Window& w : windows) {
-        const Expr n = number(w);
+        const Expr n = w.*number;
         plain &= n.is_constant(std::string_view(word) == "pad" ? 0 : 1);
         numbers += (numbers.empty() ? "" : ", ") + to_string(n);
       }
       if (always || !plain) text += fmt::format(" {} [{}]", word, numbers);
     };
-    if (taps)
-      add(
-          "window", [](const Window& w) { return Expr(w.taps); }, true);
-    add(
-        "stride", [](const Window& w) { return Expr(w.stride); }, false);
-    add(
-        "dilation", [](const Window& w) { return Expr(w.dilation); }, false);
-    add(
-        "pad", [](const Window& w) { return w.pad; }, false);
+    if (taps) add("window", &Window::taps, true);
+    add("stride", &Window::stride, false);
+    add("dilation", &Window::dilation, false);
+    add("pad", &Window::pad, false);
     return text;
   }
 
-  std::string into(const TensorRef& out, const Operation& op) const {
-    return op.outputs.size() != 1 || !(out == whole(g_, op.outputs[0])) ? " into " + ref(out) : "";
+  void body(std::string& text, const std::string& word, const LoopBody& body, std::span<const Expr> sizes) {
+    line(text + " " + word + " {");
+    ++indent_;
+    instrs(body, sizes);
+    line(fmt::format("return %{}", body.result.index));
+    --indent_;
+    text = "}";
   }
 
-  void kernel_text(const std::string& head, const Operation& op, const Convolution& k) {
-    with_epilogue(head + "convolution " + (k.transposed ? "transposed " : "") + ref(k.a) + ", " + ref(k.b) +
-                      windows(k.windows, false) + into(k.out, op) + clauses(op),
-                  k);
+  void body(std::string& text, const Product& k, const std::optional<LoopBody>& epilogue) {
+    if (epilogue) body(text, "epilogue", *epilogue, k.out.sizes);
   }
 
-  void kernel_text(const std::string& head, const Operation& op, const Pooling& k) {
-    line(fmt::format("{}pool {} {}{}{}{}", head, to_string(k.kind), ref(k.x), windows(k.windows, true),
-                     into(k.out, op), clauses(op)));
-  }
-
-  void kernel_text(const std::string& head, const Operation& op, const Recurrence& k) {
-    std::string text = fmt::format("{}recurrence {}", head, to_string(k.cell));
-    if (k.reverse) text += " reverse";
-    if (k.linear_before_reset) text += " linear_before_reset";
-    if (k.coupled) text += " coupled";
-    if (k.clip != 0) text += " clip " + literal_text(DType::f64, k.clip);
-    text += " " + ref(k.gates) + ", " + ref(k.weights) + ", " + ref(k.initial_h);
-    if (k.bias) text += " bias " + ref(*k.bias);
-    if (k.initial_c) text += " cell_state " + ref(*k.initial_c);
-    if (k.peepholes) text += " peepholes " + ref(*k.peepholes);
-    if (k.lengths) text += " lengths " + ref(*k.lengths);
-    if (!wholes(k.results, op.outputs)) text += " into " + refs(k.results);
-    text += clauses(op);
-    for (const LoopBody& body : k.activations) {
-      line(text + " activation {");
-      ++indent_;
-      instrs(body, {});
-      line(fmt::format("return %{}", body.result.index));
-      --indent_;
-      text = "}";
+  void body(std::string& text, const Product& k, const std::vector<PostOp>& steps) {
+    if (!k.epilogue) return;
+    const char* before = " as";
+    for (const PostOp& step : steps) {
+      text += fmt::format("{} %{} = {}", std::exchange(before, ","), step.result.index, to_string(step.kind));
+      if (step.kind == PostOp::Kind::scale) text += fmt::format(" {}", literal_text(DType::f64, step.factor));
+      if (step.operand.valid()) text += fmt::format(" %{}", step.operand.index);
     }
-    line(text);
   }
 
-  void kernel_text(const std::string& head, const Operation& op, const Attention& k) {
-    std::string text = fmt::format("{}attention {}, {}, {}", head, ref(k.query), ref(k.key), ref(k.value));
-    const auto number = [&](const char* word, double value, double usual) {
-      if (value != usual) text += fmt::format(" {} {}", word, literal_text(DType::f64, value));
-    };
-    const auto operand = [&](const char* word, const std::optional<TensorRef>& given) {
-      if (given) text += fmt::format(" {} {}", word, ref(*given));
-    };
-    const Attention usual;
-    number("scale", k.scale, usual.scale);
-    number("softcap", k.softcap, usual.softcap);
-    operand("mask", k.mask);
-    if (k.adds_fill)
-      text += " add " + literal_text(DType::f64, k.fill);
-    else
-      number("fill", k.fill, usual.fill);
-    operand("valid_keys", k.valid_keys);
-    operand("positions", k.positions);
-    if (!(k.first_position == usual.first_position)) text += " first_position " + to_string(k.first_position);
-    if (k.before) text += " before " + to_string(*k.before);
-    if (k.after) text += " after " + to_string(*k.after);
-    if (k.undefined != usual.undefined) text += fmt::format(" undefined {}", to_string(k.undefined));
-    line(text + into(k.out, op) + clauses(op));
-  }
-
-  void kernel_text(const std::string& head, const Operation& op, const ExternKernel& k) {
-    std::string text = head + "extern";
-    if (!k.callee.empty()) text += " " + quoted(k.callee);
-    if (!k.reads.empty()) text += " reads" + refs(k.reads);
-    if (!wholes(k.writes, op.outputs)) text += " writes" + refs(k.writes);
-    if (!k.attributes.empty()) {
-      std::string items;
-      for (const auto& [name, value] : k.attributes) {
-        items += (items.empty() ? "" : ", ") + name_text(name) + " = ";
-        if (const auto* i = std::get_if<std::int64_t>(&value)) items += fmt::format("{}", *i);
-        if (const auto* d = std::get_if<double>(&value)) items += literal_text(DType::f64, *d);
-        if (const auto* s = std::get_if<std::string>(&value)) items += quoted(*s);
-      }
-      text += " attributes(" + items + ")";
-    }
-    if (k.barrier) text += " barrier";
-    line(text + clauses(op));
-  }
-
-  void kernel_text(const std::string& head, const Operation& op, const CollectiveKernel& k) {
-    std::string text = head + std::string(to_string(k.kind));
-    if (row_of(k.kind).reduces || k.reduce != ReduceKind::sum)
-      text += fmt::format(" {}", to_string(k.reduce));
-    text += " " + group(k.group);
-    if (!k.inputs.empty()) text += " " + refs(k.inputs);
-    if (!wholes(k.outputs, op.outputs)) text += " into " + refs(k.outputs);
-    if (k.root != -1) text += fmt::format(" {} {}", row_of(k.kind).from_root() ? "root" : "peer", k.root);
-    if (k.algorithm != Algorithm::unasked) text += fmt::format(" algorithm {}", to_string(k.algorithm));
-    if (k.blocking) text += " blocking";
-    line(text + clauses(op));
-  }
-
-  std::string op_name(OpId id) const { return id.valid() ? name_text(g_[id].name) : "\"?\""; }
-
-  void kernel_text(const std::string& head, const Operation& op, const WaitKernel& k) {
-    line(head + "wait " + op_name(k.start) + clauses(op));
-  }
-
-  void kernel_text(const std::string& head, const Operation& op, const ReleaseKernel& k) {
-    line(head + "release " + op_name(k.start) + clauses(op));
+  void body(std::string& text, const Recurrence&, const std::vector<LoopBody>& activations) {
+    for (const LoopBody& activation : activations) body(text, "activation", activation, {});
   }
 
   void kernel_text(const std::string& head, const Operation& op, const RegionKernel& k) {
