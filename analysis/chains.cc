@@ -161,11 +161,11 @@ HeadsAndTails heads_and_tails(const Problem& problem, const ChainOptions& option
   return Chains(problem, options).run();
 }
 
-Beside what_runs_beside(const Problem& p) {
-  Beside out;
-  out.with_any.assign(p.steps.ids(), 0);
-  // Compute work that can run beside each, in time; no more than matters.
-  IdVector<CollectiveId, std::int64_t> beside(p.collectives.ids(), 0), enough(p.collectives.ids());
+namespace {
+
+// The compute work, in time, that hides each collective whole.
+IdVector<CollectiveId, std::int64_t> enough_beside(const Problem& p) {
+  IdVector<CollectiveId, std::int64_t> enough(p.collectives.ids());
   for (const CollectiveId c : enough.ids()) {
     const CollectiveCost& cost = p.collectives[c].cost;
     enough[c] = stretched(cost.time, cost.slowdown).ps;
@@ -173,6 +173,17 @@ Beside what_runs_beside(const Problem& p) {
   for (const Step& s : p.steps) {
     if (s.kind == Step::Kind::start && s.blocking) enough[s.collective] = 0;  // the stream stands still
   }
+  return enough;
+}
+
+}  // namespace
+
+Beside what_runs_beside(const Problem& p) {
+  Beside out;
+  out.with_any.assign(p.steps.ids(), 0);
+  // Compute work that can run beside each, in time; no more than matters.
+  IdVector<CollectiveId, std::int64_t> beside(p.collectives.ids(), 0);
+  const IdVector<CollectiveId, std::int64_t> enough = enough_beside(p);
   const auto starts = [](const Step& s) { return s.kind == Step::Kind::start; };
   const auto completes = [](const Step& s) {
     return s.kind == Step::Kind::wait || (s.kind == Step::Kind::start && s.blocking);

@@ -205,6 +205,25 @@ class Legaliser {
     return s;
   }
 
+  // The sums of a product, with the layout of its result and in its memory, if the plan lets both share it.
+  TensorRef sums_beside(TensorRef stored) {
+    const BufferId result = stored.buffer;
+    Buffer sums = graph_[result];
+    sums.name += ".sum";
+    if (const StorageId own = own_activation(result); own.valid()) {
+      // The plan lets both share memory. In a fused node that alone reads the result, it needs none.
+      Storage copy = graph_[own];
+      copy.name = sums.name;
+      sums.storage = graph_.add_storage(std::move(copy));
+      stored.buffer = graph_.add_buffer(std::move(sums));
+    } else {
+      stored.buffer = graph_.add_buffer(std::move(sums));
+      graph_[result].layout = MutationOutput{stored.buffer};
+      graph_[result].storage = {};
+    }
+    return stored;
+  }
+
   // Makes the product store its value after `split.steps` steps; the returned operation computes the result
   // from it.
   OpId split_epilogue(OpId id, const Split& split) {
@@ -224,24 +243,10 @@ class Legaliser {
     const bool rounded = steps == 0 && split.rounds && only_cast_to(in, epilogue);
     const DType type = steps > 0 ? graph_[result].dtype : rounded ? in : accumulator_of(in);
 
-    TensorRef stored = product.out;
-    if (separate || type != graph_[result].dtype) {
-      stored = whole(graph_, graph_.add_owned(graph_[result].name + ".sum", type, given.out.sizes));
-    } else {
-      Buffer sums = graph_[result];
-      sums.name += ".sum";
-      if (const StorageId own = own_activation(result); own.valid()) {
-        // The plan lets both share memory. In a fused node that alone reads the result, it needs none.
-        Storage copy = graph_[own];
-        copy.name = sums.name;
-        sums.storage = graph_.add_storage(std::move(copy));
-        stored.buffer = graph_.add_buffer(std::move(sums));
-      } else {
-        stored.buffer = graph_.add_buffer(std::move(sums));
-        graph_[result].layout = MutationOutput{stored.buffer};
-        graph_[result].storage = {};
-      }
-    }
+    const bool own_memory = separate || type != graph_[result].dtype;
+    const TensorRef stored =
+        own_memory ? whole(graph_, graph_.add_owned(graph_[result].name + ".sum", type, given.out.sizes))
+                   : sums_beside(product.out);
     const BufferId sums = stored.buffer;
     product.out = stored;
     product.epilogue.reset();

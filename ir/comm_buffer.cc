@@ -165,89 +165,109 @@ Expr bytes_copied_by(const Graph& graph, OpId copy) {
   return numel(graph[copy].as<Loops>()->sizes) * Expr(size_of(graph[graph[copy].outputs[0]].dtype));
 }
 
+namespace {
+
+// The copies of a schedule, by the storages of communication buffers.
+struct Copies {
+  std::map<StorageId, std::vector<OpId>> into, from;
+
+  explicit Copies(const Schedule& schedule) {
+    const Graph& graph = schedule.graph;
+    for (OpId id : execution_order(schedule)) {
+      const Instr* load = copied(graph[id]);
+      if (!load) continue;
+      const StorageId to = root_storage(graph, graph[id].outputs[0]),
+                      source = root_storage(graph, load->buffer);
+      if (to.valid()) into[to].push_back(id);
+      // Copies into another communication buffer are reported there.
+      if (source.valid() && to.valid() && graph[to].kind != StorageKind::comm) from[source].push_back(id);
+    }
+  }
+};
+
+void count(const Graph& graph, CommBufferDecision& d, const std::map<StorageId, std::vector<OpId>>& copies,
+           StorageId s) {
+  const auto found = copies.find(s);
+  if (found == copies.end()) return;
+  for (OpId copy : found->second) {
+    d.copies.push_back(copy);
+    d.bytes = d.bytes + bytes_copied_by(graph, copy);
+  }
+}
+
+// Whether a copy reorders elements. A part that lies elsewhere keeps their order.
+bool reordering(const Graph& graph, const std::vector<OpId>& copies) {
+  return std::any_of(copies.begin(), copies.end(), [&](OpId copy) {
+    bool moves = false;
+    for_each_symbol(copied(graph[copy])->index - graph[copy].as<Loops>()->store_index,
+                    [&](Expr symbol) { moves |= symbol.is_symbol(SymbolKind::index); });
+    return moves;
+  });
+}
+
+// Why input i of the collective, in storage s, is copied there.
+CommBufferReason reason_of_copies(const Graph& graph, const CollectiveKernel& k, std::size_t i, StorageId s,
+                                  const std::vector<OpId>& copies) {
+  const Operation& copy = graph[copies[0]];
+  const Instr& load = *copied(copy);
+  if (!graph[unmutated(graph, copy.outputs[0])].storage.valid()) return CommBufferReason::packed;
+  if (const auto why = forbidden(graph, load.buffer)) return *why;
+  if (reordering(graph, copies)) return CommBufferReason::not_contiguous;
+  const std::vector<GroupId>& readers = graph[root_storage(graph, load.buffer)].groups;
+  const bool in_place = i < k.outputs.size() && root_storage(graph, k.outputs[i].buffer) == s;
+  const bool other =
+      in_place && std::any_of(readers.begin(), readers.end(), [&](GroupId g) { return !(g == k.group); });
+  return other ? CommBufferReason::other_group : CommBufferReason::cloned;
+}
+
+CommBufferDecision of_input(const Graph& graph, OpId id, std::size_t i, const Copies& copies) {
+  const auto& k = *graph[id].as<CollectiveKernel>();
+  const TensorRef& ref = k.inputs[i];
+  const StorageId s = root_storage(graph, ref.buffer);
+  CommBufferDecision d{id, false, static_cast<int>(i), ref.buffer, CommBufferReason::produced_here, {}, 0};
+  if (!s.valid() || graph[s].kind != StorageKind::comm) {
+    d.reason = CommBufferReason::staged;
+    d.bytes = bytes_of(graph, ref);
+    return d;
+  }
+  count(graph, d, copies.into, s);
+  const OpId producer = graph[unmutated(graph, ref.buffer)].producer;
+  if (!d.copies.empty()) {
+    d.reason = reason_of_copies(graph, k, i, s, d.copies);
+  } else if (graph[s].groups.size() > 1) {
+    d.reason = CommBufferReason::shared;
+  } else if (producer.valid() && graph[producer].as<CollectiveKernel>()) {
+    d.reason = CommBufferReason::already;
+  }
+  return d;
+}
+
+CommBufferDecision of_output(const Graph& graph, OpId id, std::size_t i, const Copies& copies) {
+  const TensorRef& ref = graph[id].as<CollectiveKernel>()->outputs[i];
+  const StorageId s = root_storage(graph, ref.buffer);
+  CommBufferDecision d{id, true, static_cast<int>(i), ref.buffer, CommBufferReason::already, {}, 0};
+  if (s.valid()) count(graph, d, copies.from, s);
+  if (d.copies.empty()) return d;
+  const bool to_caller = std::any_of(d.copies.begin(), d.copies.end(), [&](OpId copy) {
+    return graph[root_storage(graph, graph[copy].outputs[0])].kind == StorageKind::output;
+  });
+  d.reason = to_caller                     ? CommBufferReason::graph_output
+             : reordering(graph, d.copies) ? CommBufferReason::not_contiguous
+                                           : CommBufferReason::cloned;
+  return d;
+}
+
+}  // namespace
+
 std::vector<CommBufferDecision> comm_buffer_decisions(const Schedule& schedule) {
   const Graph& graph = schedule.graph;
-  const std::vector<OpId> order = execution_order(schedule);
-  std::map<StorageId, std::vector<OpId>> copies_into, copies_from;
-  for (OpId id : order) {
-    const Instr* load = copied(graph[id]);
-    if (!load) continue;
-    const StorageId to = root_storage(graph, graph[id].outputs[0]), from = root_storage(graph, load->buffer);
-    if (to.valid()) copies_into[to].push_back(id);
-    // Copies into another communication buffer are reported there.
-    if (from.valid() && to.valid() && graph[to].kind != StorageKind::comm) copies_from[from].push_back(id);
-  }
-  const auto count = [&](CommBufferDecision& d, const std::map<StorageId, std::vector<OpId>>& copies,
-                         StorageId s) {
-    const auto found = copies.find(s);
-    if (found == copies.end()) return;
-    for (OpId copy : found->second) {
-      d.copies.push_back(copy);
-      d.bytes = d.bytes + bytes_copied_by(graph, copy);
-    }
-  };
-  // Whether a copy reorders elements. A part that lies elsewhere keeps their order.
-  const auto reordering = [&](const std::vector<OpId>& copies) {
-    return std::any_of(copies.begin(), copies.end(), [&](OpId copy) {
-      bool moves = false;
-      for_each_symbol(copied(graph[copy])->index - graph[copy].as<Loops>()->store_index,
-                      [&](Expr symbol) { moves |= symbol.is_symbol(SymbolKind::index); });
-      return moves;
-    });
-  };
+  const Copies copies(schedule);
   std::vector<CommBufferDecision> out;
-  for (OpId id : order) {
+  for (OpId id : execution_order(schedule)) {
     const auto* k = graph[id].as<CollectiveKernel>();
     if (!k) continue;
-    for (std::size_t i = 0; i < k->inputs.size(); ++i) {
-      const TensorRef& ref = k->inputs[i];
-      const StorageId s = root_storage(graph, ref.buffer);
-      CommBufferDecision d{id, false, static_cast<int>(i), ref.buffer, CommBufferReason::produced_here,
-                           {}, 0};
-      if (!s.valid() || graph[s].kind != StorageKind::comm) {
-        d.reason = CommBufferReason::staged;
-        d.bytes = bytes_of(graph, ref);
-      } else {
-        count(d, copies_into, s);
-        const bool by_collective = graph[unmutated(graph, ref.buffer)].producer.valid() &&
-                                   graph[graph[unmutated(graph, ref.buffer)].producer].as<CollectiveKernel>();
-        if (!d.copies.empty()) {
-          const Operation& copy = graph[d.copies[0]];
-          const Instr& load = *copied(copy);
-          const bool whole_buffer = graph[unmutated(graph, copy.outputs[0])].storage.valid();
-          const auto why = forbidden(graph, load.buffer);
-          const std::vector<GroupId>& readers = graph[root_storage(graph, load.buffer)].groups;
-          const bool in_place = i < k->outputs.size() && root_storage(graph, k->outputs[i].buffer) == s;
-          const bool other = in_place && std::any_of(readers.begin(), readers.end(),
-                                                     [&](GroupId g) { return !(g == k->group); });
-          d.reason = !whole_buffer          ? CommBufferReason::packed
-                     : why                  ? *why
-                     : reordering(d.copies) ? CommBufferReason::not_contiguous
-                     : other                ? CommBufferReason::other_group
-                                            : CommBufferReason::cloned;
-        } else if (graph[s].groups.size() > 1) {
-          d.reason = CommBufferReason::shared;
-        } else if (by_collective) {
-          d.reason = CommBufferReason::already;
-        }
-      }
-      out.push_back(std::move(d));
-    }
-    for (std::size_t i = 0; i < k->outputs.size(); ++i) {
-      const TensorRef& ref = k->outputs[i];
-      const StorageId s = root_storage(graph, ref.buffer);
-      CommBufferDecision d{id, true, static_cast<int>(i), ref.buffer, CommBufferReason::already, {}, 0};
-      if (s.valid()) count(d, copies_from, s);
-      const bool to_caller = std::any_of(d.copies.begin(), d.copies.end(), [&](OpId copy) {
-        return graph[root_storage(graph, graph[copy].outputs[0])].kind == StorageKind::output;
-      });
-      if (!d.copies.empty()) {
-        d.reason = to_caller              ? CommBufferReason::graph_output
-                   : reordering(d.copies) ? CommBufferReason::not_contiguous
-                                          : CommBufferReason::cloned;
-      }
-      out.push_back(std::move(d));
-    }
+    for (std::size_t i = 0; i < k->inputs.size(); ++i) out.push_back(of_input(graph, id, i, copies));
+    for (std::size_t i = 0; i < k->outputs.size(); ++i) out.push_back(of_output(graph, id, i, copies));
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include "ir/interpreter.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <random>
 #include <set>
@@ -299,11 +300,10 @@ void run_all(std::vector<std::unique_ptr<Rank>>& ranks, std::uint64_t seed) {
 
 }  // namespace
 
-std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<const Tensor> inputs) {
-  if (inputs.size() != graph.inputs.size()) {
-    user_error(errors::kWrongInputs, {},
-               fmt::format("got {} inputs, expected {}", inputs.size(), graph.inputs.size()));
-  }
+namespace {
+
+// The dimensions that follow from the sizes of the inputs, whose types and ranks are checked.
+std::map<std::string, std::int64_t> solve_dims(const Graph& graph, std::span<const Tensor> inputs) {
   std::map<std::string, std::int64_t> dims;
   std::size_t known;
   do {
@@ -323,13 +323,10 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
       for (std::size_t k = 0; k < b.sizes.size(); ++k) solve(b.sizes[k], inputs[i].sizes[k], dims);
     }
   } while (dims.size() != known);
-  const auto value = [&](Expr s) {
-    const auto it = dims.find(s.dim_name());
-    if (it == dims.end())
-      user_error(errors::kSizeOutOfBounds, {},
-                 fmt::format("dimension '{}' is not determined by the inputs", s.dim_name()));
-    return it->second;
-  };
+  return dims;
+}
+
+void check_bounds(const Graph& graph, const std::map<std::string, std::int64_t>& dims) {
   for (const Expr& d : graph.dims) {
     const auto it = dims.find(d.dim_name());
     if (it == dims.end()) continue;
@@ -340,6 +337,10 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
           fmt::format("dimension '{}' is {}, outside of [{}, {}]", d.dim_name(), it->second, b.min, b.max));
     }
   }
+}
+
+void check_sizes(const Graph& graph, std::span<const Tensor> inputs,
+                 const std::function<std::int64_t(Expr)>& value) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     std::vector<std::int64_t> expected;
     for (const Expr& s : graph[graph.inputs[i].buffer].sizes) expected.push_back(evaluate(s, value));
@@ -353,6 +354,25 @@ std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<cons
         "input '{}' holds {} bytes, which does not match its sizes", graph.inputs[i].name,
         inputs[i].bytes.size());
   }
+}
+
+}  // namespace
+
+std::map<std::string, std::int64_t> bind_dims(const Graph& graph, std::span<const Tensor> inputs) {
+  if (inputs.size() != graph.inputs.size()) {
+    user_error(errors::kWrongInputs, {},
+               fmt::format("got {} inputs, expected {}", inputs.size(), graph.inputs.size()));
+  }
+  const std::map<std::string, std::int64_t> dims = solve_dims(graph, inputs);
+  const auto value = [&](Expr s) {
+    const auto it = dims.find(s.dim_name());
+    if (it == dims.end())
+      user_error(errors::kSizeOutOfBounds, {},
+                 fmt::format("dimension '{}' is not determined by the inputs", s.dim_name()));
+    return it->second;
+  };
+  check_bounds(graph, dims);
+  check_sizes(graph, inputs, value);
   for (const Guard& g : graph.guards) {
     const std::int64_t a = evaluate(g.lhs, value), b = evaluate(g.rhs, value);
     const bool equal = g.relation == Guard::Relation::equal;

@@ -26,22 +26,7 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
       use_plan_(use_plan) {
   if (use_plan) {
     internal_check(schedule.plan.has_value(), "a run with a memory plan needs a schedule that has one");
-    arena_.assign(static_cast<std::size_t>(schedule.plan->arena_bytes), kPoison);
-    const auto comm_bytes = static_cast<std::size_t>(schedule.plan->comm_bytes);
-    if (segment == nullptr) {
-      comm_.assign(comm_bytes, kPoison);
-      segment = comm_.data();
-    } else {
-      std::fill_n(segment, comm_bytes, kPoison);
-    }
-    watch_ = std::make_unique<PlanWatch>(schedule);
-    std::set<StorageId> outputs;
-    for (const GraphOutput& o : graph_->outputs) outputs.insert(root_storage(*graph_, o.buffer));
-    for (const auto& [id, p] : schedule.plan->placements) {
-      const bool output = outputs.contains(id);
-      if (output || p.last_step > p.first_step) lives_[p.first_step].begin.push_back(&p);
-      if (!output) lives_[p.last_step].end.emplace_back(id, &p);
-    }
+    segment = make_planned(segment);
   }
   // Aliases share the memory of their root, which holds the largest of them.
   std::vector<std::int64_t> bytes(graph_->storages.size(), 0);
@@ -65,15 +50,39 @@ RankMemory::RankMemory(const Schedule& schedule, int rank, std::map<std::string,
       blocks_[i] = {(arena ? arena_.data() : segment) + p.offset, bytes[i]};
       continue;
     }
-    own_[i].assign(static_cast<std::size_t>(bytes[i]), kPoison);
-    const ConstantData& data = graph_->storages[i].data;
-    if (graph_->storages[i].kind == StorageKind::constant && !data.per_rank.empty()) {
-      const auto from = data.of_rank(rank);
-      internal_check(from.size() <= own_[i].size(), "constant '{}' has {} bytes of data, expected {}",
-                     graph_->storages[i].name, from.size(), bytes[i]);
-      std::copy(from.begin(), from.end(), own_[i].begin());
-    }
+    fill(i, bytes[i]);
     blocks_[i] = {own_[i].data(), bytes[i]};
+  }
+}
+
+std::byte* RankMemory::make_planned(std::byte* segment) {
+  arena_.assign(static_cast<std::size_t>(schedule_->plan->arena_bytes), kPoison);
+  const auto comm_bytes = static_cast<std::size_t>(schedule_->plan->comm_bytes);
+  if (segment == nullptr) {
+    comm_.assign(comm_bytes, kPoison);
+    segment = comm_.data();
+  } else {
+    std::fill_n(segment, comm_bytes, kPoison);
+  }
+  watch_ = std::make_unique<PlanWatch>(*schedule_);
+  std::set<StorageId> outputs;
+  for (const GraphOutput& o : graph_->outputs) outputs.insert(root_storage(*graph_, o.buffer));
+  for (const auto& [id, p] : schedule_->plan->placements) {
+    const bool output = outputs.contains(id);
+    if (output || p.last_step > p.first_step) lives_[p.first_step].begin.push_back(&p);
+    if (!output) lives_[p.last_step].end.emplace_back(id, &p);
+  }
+  return segment;
+}
+
+void RankMemory::fill(std::size_t i, std::int64_t bytes) {
+  own_[i].assign(static_cast<std::size_t>(bytes), kPoison);
+  const ConstantData& data = graph_->storages[i].data;
+  if (graph_->storages[i].kind == StorageKind::constant && !data.per_rank.empty()) {
+    const auto from = data.of_rank(rank_);
+    internal_check(from.size() <= own_[i].size(), "constant '{}' has {} bytes of data, expected {}",
+                   graph_->storages[i].name, from.size(), bytes);
+    std::copy(from.begin(), from.end(), own_[i].begin());
   }
 }
 

@@ -68,6 +68,10 @@ class RankMemory {
     std::int64_t bytes = 0;
   };
   Block block(StorageId storage) const;
+  // Makes arena, segment (if null) and lives as the plan has them; returns the segment.
+  std::byte* make_planned(std::byte* segment);
+  // Makes the memory of a storage without a place in the plan.
+  void fill(std::size_t storage, std::int64_t bytes);
   template <class Fn>
   static void for_each_element(const ByteView& view, bool write, const std::string& who, Fn&& fn);
 

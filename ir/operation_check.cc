@@ -256,6 +256,30 @@ class OperationCheck {
       if (k.results[i].buffer != op_.outputs[i])
         return wrong(Kind::structure, "result {} is not the operation's", i);
     }
+    if (Result bad = check_recurrence_sizes(k)) return bad;
+    if ((k.initial_c || k.peepholes || k.coupled) && !lstm)
+      return wrong(Kind::structure, "only lstm has a cell state, peepholes and coupled gates");
+    if (k.linear_before_reset && k.cell != CellKind::gru)
+      return wrong(Kind::structure, "only gru has a reset gate");
+    if (Result bad = check_recurrence_types(k)) return bad;
+    const DType type = g_[k.gates.buffer].dtype;
+    if (!(k.clip >= 0)) return wrong(Kind::structure, "the limit of a clip must not be negative");
+    const std::size_t functions = lstm ? 3 : k.cell == CellKind::gru ? 2 : 1;
+    if (k.activations.size() != functions)
+      return wrong(Kind::operands, "{} has {} activations, got {}", cell, functions, k.activations.size());
+    for (const LoopBody& body : k.activations) {
+      if (Result r = check_body(body, {0, accumulator_of(type)}, accumulator_of(type))) return r;
+      for (const Instr& i : body.instrs) {
+        if (i.code == OpCode::load || i.code == OpCode::index || i.code == OpCode::check_index)
+          return wrong(Kind::structure, "an activation depends only on its operand");
+      }
+    }
+    return std::nullopt;
+  }
+
+  Result check_recurrence_sizes(const Recurrence& k) {
+    const bool lstm = k.cell == CellKind::lstm;
+    const std::string_view cell = to_string(k.cell);
     if (k.gates.sizes.size() != 3 || k.weights.sizes.size() != 2)
       return wrong(Kind::shape, "the gates of {} must have rank 3 and its weights rank 2", cell);
     const std::int64_t count = lstm ? 4 : k.cell == CellKind::gru ? 3 : 1;
@@ -283,10 +307,11 @@ class OperationCheck {
       if (Result r = check_sizes(*k.lengths, "the lengths", {batch})) return r;
       if (g_[k.lengths->buffer].dtype != DType::i32) return wrong(Kind::type, "the lengths must be i32");
     }
-    if ((k.initial_c || k.peepholes || k.coupled) && !lstm)
-      return wrong(Kind::structure, "only lstm has a cell state, peepholes and coupled gates");
-    if (k.linear_before_reset && k.cell != CellKind::gru)
-      return wrong(Kind::structure, "only gru has a reset gate");
+    return std::nullopt;
+  }
+
+  Result check_recurrence_types(const Recurrence& k) {
+    const std::string_view cell = to_string(k.cell);
     const DType type = g_[k.gates.buffer].dtype;
     if (!is_float(type)) return wrong(Kind::type, "{} does not support {}", cell, to_string(type));
     Result bad;
@@ -303,19 +328,7 @@ class OperationCheck {
       if (!bad && &r != &k.weights && !is_contiguous(r.sizes, r.strides))
         bad = wrong(Kind::shape, "operands of {} other than the weights must be row-major", cell);
     });
-    if (bad) return bad;
-    if (!(k.clip >= 0)) return wrong(Kind::structure, "the limit of a clip must not be negative");
-    const std::size_t functions = lstm ? 3 : k.cell == CellKind::gru ? 2 : 1;
-    if (k.activations.size() != functions)
-      return wrong(Kind::operands, "{} has {} activations, got {}", cell, functions, k.activations.size());
-    for (const LoopBody& body : k.activations) {
-      if (Result r = check_body(body, {0, accumulator_of(type)}, accumulator_of(type))) return r;
-      for (const Instr& i : body.instrs) {
-        if (i.code == OpCode::load || i.code == OpCode::index || i.code == OpCode::check_index)
-          return wrong(Kind::structure, "an activation depends only on its operand");
-      }
-    }
-    return std::nullopt;
+    return bad;
   }
 
   Result check(const Attention& k) {

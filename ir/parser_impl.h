@@ -160,6 +160,7 @@ class Parser {
   Region region(std::size_t results);
   // Instructions up to `end` ("store" or "return") and the value named there.
   LoopBody body(const BodyContext& context, std::span<const Expr> sizes, std::string_view end);
+  void operands(Instr& instr, const Token& code);
   void instr(LoopBody& body, const BodyContext& context, std::span<const Expr> sizes);
   ValueId value_ref();
   Expr load_index(BufferId buffer, std::span<const Expr> sizes, const Token& at);

@@ -188,6 +188,24 @@ ValueId Parser::value_ref() {
   return it->second;
 }
 
+void Parser::operands(Instr& i, const Token& code) {
+  const int count = row_of(i.code).operands;
+  for (int n = 0; n < count; ++n) {
+    if (n > 0) {
+      if (!at_punct(","))
+        fail(errors::kWrongCount, code, fmt::format("{} takes {} operands", code.text, count));
+      next();
+    }
+    i.operands.push_back(value_ref());
+  }
+  if (i.code == OpCode::check_index) {
+    expect_punct(",");
+    i.index = expr();
+  } else if (at_punct(",")) {
+    fail(errors::kWrongCount, code, fmt::format("{} takes {} operands", code.text, count));
+  }
+}
+
 void Parser::instr(LoopBody& body, const BodyContext& context, std::span<const Expr> sizes) {
   const Token target = next();
   if (target.kind != TokenKind::value)
@@ -227,23 +245,8 @@ void Parser::instr(LoopBody& body, const BodyContext& context, std::span<const E
       type = dtype();
       i.operands.push_back(value_ref());
       break;
-    default: {
-      const int operands = row_of(*known).operands;
-      for (int n = 0; n < operands; ++n) {
-        if (n > 0) {
-          if (!at_punct(","))
-            fail(errors::kWrongCount, code, fmt::format("{} takes {} operands", code.text, operands));
-          next();
-        }
-        i.operands.push_back(value_ref());
-      }
-      if (*known == OpCode::check_index) {
-        expect_punct(",");
-        i.index = expr();
-      } else if (at_punct(",")) {
-        fail(errors::kWrongCount, code, fmt::format("{} takes {} operands", code.text, operands));
-      }
-    }
+    default:
+      operands(i, code);
   }
   i.dtype = type ? *type : *result_type(body, i);
   body.instrs.push_back(std::move(i));

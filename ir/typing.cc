@@ -96,6 +96,54 @@ std::optional<TypeError> check_index_expr(const LoopBody& body, Expr e, std::siz
   return found;
 }
 
+namespace {
+
+// Checks an instruction that gives its own type.
+Result check_typed(const Graph& graph, const LoopBody& body, const Instr& i, const BodyContext& context) {
+  const auto type_of = [&](std::size_t n) { return body[i.operands[n]].dtype; };
+  switch (i.code) {
+    case OpCode::load:
+      if (!is_buffer(graph, i.buffer)) return wrong(Kind::structure, "load without a buffer");
+      if (!has_memory(graph, i.buffer))
+        return wrong(Kind::type, "load from '{}', which has no memory", graph[i.buffer].name);
+      if (i.dtype != graph[i.buffer].dtype) {
+        return wrong(Kind::type, "load of {} from '{}' of {}", to_string(i.dtype), graph[i.buffer].name,
+                     to_string(graph[i.buffer].dtype));
+      }
+      if (i.operands.size() == 1 && type_of(0) != DType::boolean)
+        return wrong(Kind::type, "the mask of a load must be bool");
+      return std::nullopt;
+    case OpCode::constant:
+      if (!literal_fits(i.dtype, i.literal))
+        return wrong(Kind::type, "the constant does not fit {}", to_string(i.dtype));
+      return std::nullopt;
+    case OpCode::index:
+      if (!is_integer(i.dtype))
+        return wrong(Kind::type, "index requires an integer type, got {}", to_string(i.dtype));
+      return std::nullopt;
+    case OpCode::acc:
+      if (!context.acc) return wrong(Kind::structure, "acc is used outside an epilogue");
+      if (i.dtype != *context.acc) {
+        return wrong(Kind::type, "the accumulator is {}, not {}", to_string(*context.acc),
+                     to_string(i.dtype));
+      }
+      return std::nullopt;
+    case OpCode::cast:
+      if (is_storage(i.dtype)) return no_arithmetic(row_of(i.code).name, i.dtype);
+      return std::nullopt;
+    case OpCode::bitcast:
+      if (size_of(type_of(0)) != size_of(i.dtype)) {
+        return wrong(Kind::type, "bitcast from {} to {}, which has another size", to_string(type_of(0)),
+                     to_string(i.dtype));
+      }
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
 std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, std::size_t k,
                                      const BodyContext& context) {
   const Instr& i = body.instrs[k];
@@ -119,54 +167,16 @@ std::optional<TypeError> check_instr(const Graph& graph, const LoopBody& body, s
                    to_string(t));
     if (is_storage(t) && i.code != OpCode::bitcast && i.code != OpCode::where) return no_arithmetic(name, t);
   }
+  if (row.result_type == ResultType::given) return check_typed(graph, body, i, context);
   const auto type_of = [&](std::size_t n) { return body[i.operands[n]].dtype; };
-  switch (i.code) {
-    case OpCode::load:
-      if (!is_buffer(graph, i.buffer)) return wrong(Kind::structure, "load without a buffer");
-      if (!has_memory(graph, i.buffer))
-        return wrong(Kind::type, "load from '{}', which has no memory", graph[i.buffer].name);
-      if (i.dtype != graph[i.buffer].dtype) {
-        return wrong(Kind::type, "load of {} from '{}' of {}", to_string(i.dtype), graph[i.buffer].name,
-                     to_string(graph[i.buffer].dtype));
-      }
-      if (count == 1 && type_of(0) != DType::boolean)
-        return wrong(Kind::type, "the mask of a load must be bool");
-      return std::nullopt;
-    case OpCode::constant:
-      if (!literal_fits(i.dtype, i.literal))
-        return wrong(Kind::type, "the constant does not fit {}", to_string(i.dtype));
-      return std::nullopt;
-    case OpCode::index:
-      if (!is_integer(i.dtype))
-        return wrong(Kind::type, "index requires an integer type, got {}", to_string(i.dtype));
-      return std::nullopt;
-    case OpCode::acc:
-      if (!context.acc) return wrong(Kind::structure, "acc is used outside an epilogue");
-      if (i.dtype != *context.acc) {
-        return wrong(Kind::type, "the accumulator is {}, not {}", to_string(*context.acc),
-                     to_string(i.dtype));
-      }
-      return std::nullopt;
-    case OpCode::cast:
-      if (is_storage(i.dtype)) return no_arithmetic(name, i.dtype);
-      return std::nullopt;
-    case OpCode::bitcast:
-      if (size_of(type_of(0)) != size_of(i.dtype)) {
-        return wrong(Kind::type, "bitcast from {} to {}, which has another size", to_string(type_of(0)),
-                     to_string(i.dtype));
-      }
-      return std::nullopt;
-    case OpCode::where:
-      if (type_of(0) != DType::boolean) return wrong(Kind::type, "the condition of where must be bool");
-      if (type_of(1) != type_of(2)) {
-        return wrong(Kind::type, "the alternatives of where have types {} and {}", to_string(type_of(1)),
-                     to_string(type_of(2)));
-      }
-      break;
-    default:
-      if (count == 2 && type_of(0) != type_of(1)) {
-        return wrong(Kind::type, "{} of {} and {}", name, to_string(type_of(0)), to_string(type_of(1)));
-      }
+  if (i.code == OpCode::where) {
+    if (type_of(0) != DType::boolean) return wrong(Kind::type, "the condition of where must be bool");
+    if (type_of(1) != type_of(2)) {
+      return wrong(Kind::type, "the alternatives of where have types {} and {}", to_string(type_of(1)),
+                   to_string(type_of(2)));
+    }
+  } else if (count == 2 && type_of(0) != type_of(1)) {
+    return wrong(Kind::type, "{} of {} and {}", name, to_string(type_of(0)), to_string(type_of(1)));
   }
   if (i.dtype != *result_type(body, i)) {
     return wrong(Kind::type, "{} yields {}, not {}", name, to_string(*result_type(body, i)),

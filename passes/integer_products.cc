@@ -278,7 +278,6 @@ class Rewriter {
     if (sums != DType::i32 && (sums != DType::f32 || !float_products_)) return;
     const auto* convolution = graph_[id].as<Convolution>();
     if (convolution != nullptr && convolution->transposed) return;
-    const std::size_t rank = given.out.sizes.size();
     const auto [kept_a, kept_b] = kept_dimensions(id);
     const std::vector<Expr> sizes = given.out.sizes;
     std::optional<Operand> b = match(given.b, sums, kept_b, sizes);
@@ -323,7 +322,18 @@ class Rewriter {
       if (o->producer.valid()) narrowed_from_.insert(o->producer);
     }
 
-    // The epilogue begins with the sum of differences.
+    rewrite(id, sums, *a, *b, {taps, counts, depth});
+  }
+
+  // Sums of the weights under each window, where windows make the result.
+  struct OfWindows {
+    std::optional<Sums> taps, counts;
+    Expr depth;  // elements in a sum
+  };
+
+  // Multiplies bytes. The epilogue begins with the sum of differences.
+  void rewrite(OpId id, DType sums, const Operand& a, const Operand& b, const OfWindows& of_windows) {
+    const std::size_t rank = as_product(graph_[id].kernel)->out.sizes.size();
     BodyBuilder body(*graph_.pool);
     std::vector<Expr> same;
     for (std::size_t d = 0; d < rank; ++d) same.push_back(graph_.pool->index(d));
@@ -334,24 +344,27 @@ class Rewriter {
     const auto load = [&](const Sums& sums) { return body.load(sums.buffer, DType::i32, sums.index); };
     ValueId value = body.acc(DType::i32);
     std::optional<ValueId> za, zb;
-    if (a->zero) za = body.cast(inlined(*a->zero), DType::i32);
-    if (b->zero) zb = body.cast(inlined(*b->zero), DType::i32);
+    if (a.zero) za = body.cast(inlined(*a.zero), DType::i32);
+    if (b.zero) zb = body.cast(inlined(*b.zero), DType::i32);
     if (za) {
       // If b has zero points, sums its differences: they include the product of both zero points.
-      ValueId sum = load(taps ? *taps : sums_of(b->bytes, rank - 2, id, column_sums_));
-      if (zb) sum = minus_times(sum, *zb, counts ? load(*counts) : body.index(depth, DType::i32));
+      ValueId sum = load(of_windows.taps ? *of_windows.taps : sums_of(b.bytes, rank - 2, id, column_sums_));
+      if (zb)
+        sum = minus_times(
+            sum, *zb,
+            of_windows.counts ? load(*of_windows.counts) : body.index(of_windows.depth, DType::i32));
       value = minus_times(value, *za, sum);
     }
     if (zb) {
       const bool windows = graph_[id].as<Convolution>() != nullptr;
       value = minus_times(
           value, *zb,
-          load(windows ? sums_of_windows(id, a->bytes) : sums_of(a->bytes, rank - 1, id, row_sums_)));
+          load(windows ? sums_of_windows(id, a.bytes) : sums_of(a.bytes, rank - 1, id, row_sums_)));
     }
     if (sums == DType::f32) {
       value = body.cast(value, DType::f32);
       std::optional<ValueId> scale;
-      for (const Operand* o : {&*a, &*b}) {
+      for (const Operand* o : {&a, &b}) {
         if (!o->scale) continue;
         const ValueId own = inlined(*o->scale);
         scale = scale ? body.binary(OpCode::mul, *scale, own) : own;
@@ -359,8 +372,8 @@ class Rewriter {
       if (scale) value = body.binary(OpCode::mul, value, *scale);
     }
     Product& product = *as_product(graph_[id].kernel);
-    product.a = a->bytes;
-    product.b = b->bytes;
+    product.a = a.bytes;
+    product.b = b.bytes;
     set_epilogue(id, body, value, same);
   }
 

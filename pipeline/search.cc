@@ -67,6 +67,31 @@ std::int64_t default_simulations(const SearchProblem& p) {
   return 100'000 / std::max<std::int64_t>(p.actions(), 1);
 }
 
+namespace {
+
+BeamOptions beam_options(const SearchProblem& p, const SearchResult& out, const SearchOptions& options) {
+  BeamOptions beam;
+  beam.node_budget = out.node_budget;
+  beam.max_bytes = options.max_bytes;
+  beam.root_bound = out.lower_bound.ps;
+  // The first, narrow pass must reach the end of the schedule; it takes up to kinds * width states per
+  // layer.
+  beam.first_width =
+      std::clamp<std::int64_t>(out.node_budget / (8 * std::max<std::int64_t>(p.actions(), 1)), 1, 16);
+  return beam;
+}
+
+[[noreturn]] void found_nothing(const BeamResult& found, std::int64_t node_budget) {
+  if (found.complete)
+    ir::user_error(errors::kCapsTooSmall, {}, "no order of the actions satisfies the byte caps",
+                   "raise the caps of ranks that own several stages, or move stages");
+  ir::user_error(errors::kSearchBudget, {},
+                 fmt::format("the budget of {} states was spent before a schedule was found", node_budget),
+                 "raise the budget or the byte caps");
+}
+
+}  // namespace
+
 SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known,
                     const SearchOptions& options) {
   check(p);
@@ -99,27 +124,12 @@ SearchResult search(const SearchProblem& p, std::span<const NamedSchedule> known
     }
   }
   if (incumbent > out.lower_bound.ps) {
-    BeamOptions beam;
-    beam.node_budget = out.node_budget;
-    beam.max_bytes = options.max_bytes;
-    beam.root_bound = out.lower_bound.ps;
-    // The first, narrow pass must reach the end of the schedule; it takes up to kinds * width states per
-    // layer.
-    beam.first_width =
-        std::clamp<std::int64_t>(out.node_budget / (8 * std::max<std::int64_t>(p.actions(), 1)), 1, 16);
-    BeamResult found = widening_beam(instance, incumbent, beam);
+    BeamResult found = widening_beam(instance, incumbent, beam_options(p, out, options));
     out.nodes = found.nodes;
     out.width = found.width;
     if (found.improved) out.orders = std::move(found.orders);
     incumbent = found.makespan;
-    if (incumbent == kNever && found.complete)
-      ir::user_error(errors::kCapsTooSmall, {}, "no order of the actions satisfies the byte caps",
-                     "raise the caps of ranks that own several stages, or move stages");
-    if (incumbent == kNever)
-      ir::user_error(
-          errors::kSearchBudget, {},
-          fmt::format("the budget of {} states was spent before a schedule was found", out.node_budget),
-          "raise the budget or the byte caps");
+    if (incumbent == kNever) found_nothing(found, out.node_budget);
     out.lower_bound.ps = found.lower_bound;
   }
   out.makespan.ps = incumbent;

@@ -199,6 +199,23 @@ void finish(const Tile& t, const GemmShape& shape, const GemmArgs& args) {
   store_bf16(t, static_cast<uint16_t*>(args.c) + t.c_at);
 }
 
+// The rows of which operands and sums stay in the cache.
+int64_t rows_of_block(const GemmShape& shape, bool units) {
+  const int64_t row_bytes = shape.k * 2 + std::min(shape.n, kWidth) * 4;
+  const int64_t fewest = units ? 2 * kMostTileRows : kFewestRows;
+  return std::max((units ? kBlockBytesOfUnits : kBlockBytes) / row_bytes / fewest, int64_t{1}) * fewest;
+}
+
+// Each of `tiles` fetches a part of the next panel; returns its bytes.
+int64_t fetch_ahead(Operands& o, bool units, int64_t tiles) {
+  const int64_t steps = units ? o.k / (2 * kStep) * (kWidth / (2 * kLanes)) : o.k / 2;
+  const int64_t bytes =
+      o.panel_stride * static_cast<int64_t>(sizeof(uint16_t)) / std::max(tiles * steps, int64_t{1});
+  o.ahead_step = std::min(bytes + 1, kLine);
+  o.ahead_lines = std::min(bytes / kLine + 1, kMostLines);
+  return steps * (units ? o.ahead_lines * kLine : o.ahead_step);
+}
+
 void multiply(const GemmShape& shape, const GemmArgs& args, const uint16_t* a, int64_t a_row,
               const Bf16Panels& b, int64_t row_begin, int64_t row_end, int64_t column_begin,
               int64_t column_end) {
@@ -235,20 +252,11 @@ void multiply(const GemmShape& shape, const GemmArgs& args, const uint16_t* a, i
     }
     return;
   }
-  const int64_t row_bytes = shape.k * 2 + std::min(shape.n, kWidth) * 4;
-  const int64_t fewest = units ? 2 * kMostTileRows : kFewestRows;
-  const int64_t block =
-      std::max((units ? kBlockBytesOfUnits : kBlockBytes) / row_bytes / fewest, int64_t{1}) * fewest;
+  const int64_t block = rows_of_block(shape, units);
   for (int64_t begin = row_begin; begin < row_end; begin += block) {
     const int64_t height = std::min(block, row_end - begin);
     const int64_t tiles = (height + most_rows - 1) / most_rows;  // of equal heights, as far as possible
-    // Each tile fetches a part of the next panel.
-    const int64_t steps = units ? shape.k / (2 * kStep) * (kWidth / (2 * kLanes)) : shape.k / 2;
-    const int64_t bytes =
-        o.panel_stride * static_cast<int64_t>(sizeof(uint16_t)) / std::max(tiles * steps, int64_t{1});
-    o.ahead_step = std::min(bytes + 1, kLine);
-    o.ahead_lines = std::min(bytes / kLine + 1, kMostLines);
-    const int64_t ahead_of_tile = steps * (units ? o.ahead_lines * kLine : o.ahead_step);
+    const int64_t ahead_of_tile = fetch_ahead(o, units, tiles);
     for (int64_t p = column_begin; p < column_end; ++p) {
       o.b = b.data + p * o.panel_stride;
       const uint16_t* const next = p + 1 < column_end ? o.b + o.panel_stride : o.b;

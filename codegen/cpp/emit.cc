@@ -172,6 +172,38 @@ EmittedProgram ProgramEmitter::emit() {
 
 void ProgramEmitter::write_tables(Writer& w) const {
   const Graph& graph = s_.graph;
+  if (!graph.dims.empty()) {
+    w.open("constexpr BraidDim kDims[] = {");
+    for (Expr d : graph.dims) {
+      const Bounds b = bounds(d);
+      w.line(fmt::format("{{{}, {}, {}}},", c_string(d.dim_name()), b.min, b.max));
+    }
+    w.close("};");
+  }
+  write_tensor_tables(w);
+  for (std::size_t g = 0; g < graph.groups.size(); ++g) {
+    w.line(fmt::format("constexpr int32_t kGroup{}[] = {{{}}};", g, abi_ranks(graph.groups[g])));
+  }
+  if (!graph.groups.empty()) {
+    w.open("constexpr BraidGroup kGroups[] = {");
+    for (std::size_t g = 0; g < graph.groups.size(); ++g) {
+      w.line(fmt::format("{{{}, {}, {}, kGroup{}}},", c_string(graph.groups[g].name), graph.groups[g].size(),
+                         graph.groups[g].parts.size(), g));
+    }
+    w.close("};");
+  }
+  write_collective_table(w);
+  write_node_table(w);
+  if (!sites_.empty()) {
+    w.line("// Nodes whose index tensors are checked.");
+    std::vector<std::string> sites;
+    for (const std::string& site : sites_) sites.push_back(c_string(site));
+    w.line(fmt::format("constexpr const char* kIndexSites[] = {{{}}};", fmt::join(sites, ", ")));
+  }
+}
+
+void ProgramEmitter::write_tensor_tables(Writer& w) const {
+  const Graph& graph = s_.graph;
   const auto tensor_sizes = [&](const char* what, std::size_t k, BufferId b) {
     std::vector<std::string> sizes;
     for (Expr e : graph[b].sizes) {
@@ -192,14 +224,6 @@ void ProgramEmitter::write_tables(Writer& w) const {
     w.line(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}}},", c_string(name), abi_dtype(buffer.dtype),
                        buffer.sizes.size(), sizes, max_bytes(graph, b), alias, written ? 1 : 0, room));
   };
-  if (!graph.dims.empty()) {
-    w.open("constexpr BraidDim kDims[] = {");
-    for (Expr d : graph.dims) {
-      const Bounds b = bounds(d);
-      w.line(fmt::format("{{{}, {}, {}}},", c_string(d.dim_name()), b.min, b.max));
-    }
-    w.close("};");
-  }
   for (std::size_t k = 0; k < graph.inputs.size(); ++k) tensor_sizes("Input", k, graph.inputs[k].buffer);
   for (std::size_t k = 0; k < graph.outputs.size(); ++k) tensor_sizes("Output", k, graph.outputs[k].buffer);
   if (!graph.inputs.empty()) {
@@ -215,54 +239,42 @@ void ProgramEmitter::write_tables(Writer& w) const {
     }
     w.close("};");
   }
-  for (std::size_t g = 0; g < graph.groups.size(); ++g) {
-    w.line(fmt::format("constexpr int32_t kGroup{}[] = {{{}}};", g, abi_ranks(graph.groups[g])));
+}
+
+void ProgramEmitter::write_collective_table(Writer& w) const {
+  if (collectives_.empty()) return;
+  const Graph& graph = s_.graph;
+  const auto offset = [&](const TensorRef& ref) -> std::int64_t {
+    if (!ref.buffer.valid()) return -1;
+    const MemoryRegion where = region(graph, ref);
+    const auto place = plan_.placements.find(where.storage);
+    if (place == plan_.placements.end() || place->second.space != MemorySpace::comm) return -1;
+    return place->second.offset + (where.offset.is_constant() ? where.offset.constant() : 0);
+  };
+  w.open("constexpr BraidCollective kCollectives[] = {");
+  for (const Collective& c : collectives_) {
+    const TensorRef& ref = c.input.buffer.valid() ? c.input : c.output;
+    const Algorithm algorithm = c.algorithm == Algorithm::unasked ? Algorithm::automatic : c.algorithm;
+    w.line(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},", c_string(to_string(c.kind)),
+                       c_string(c.label), c.group.index, c.detail,
+                       c_string(row_of(c.kind).reduces ? to_string(c.reduce) : ""), abi_dtype(c.dtype),
+                       bounds(numel(ref.sizes)).max * size_of(c.dtype), offset(c.input), offset(c.output),
+                       c_string(to_string(algorithm))));
   }
-  if (!graph.groups.empty()) {
-    w.open("constexpr BraidGroup kGroups[] = {");
-    for (std::size_t g = 0; g < graph.groups.size(); ++g) {
-      w.line(fmt::format("{{{}, {}, {}, kGroup{}}},", c_string(graph.groups[g].name), graph.groups[g].size(),
-                         graph.groups[g].parts.size(), g));
-    }
-    w.close("};");
+  w.close("};");
+}
+
+void ProgramEmitter::write_node_table(Writer& w) const {
+  if (nodes_.empty()) return;
+  w.open("constexpr BraidNode kNodes[] = {");
+  for (const Node& n : nodes_) {
+    const auto of = n.start.valid() ? collective_of_.find(n.start) : collective_of_.end();
+    const bool some = of != collective_of_.end() && !of->second.empty();
+    w.line(fmt::format("{{{}, {}, BRAID_NODE_{}, {}, {}}},", c_string(n.name), c_string(n.label), n.kind,
+                       some ? static_cast<std::int64_t>(of->second.front()) : -1,
+                       some ? of->second.size() : 0));
   }
-  if (!collectives_.empty()) {
-    const auto offset = [&](const TensorRef& ref) -> std::int64_t {
-      if (!ref.buffer.valid()) return -1;
-      const MemoryRegion where = region(graph, ref);
-      const auto place = plan_.placements.find(where.storage);
-      if (place == plan_.placements.end() || place->second.space != MemorySpace::comm) return -1;
-      return place->second.offset + (where.offset.is_constant() ? where.offset.constant() : 0);
-    };
-    w.open("constexpr BraidCollective kCollectives[] = {");
-    for (const Collective& c : collectives_) {
-      const TensorRef& ref = c.input.buffer.valid() ? c.input : c.output;
-      const Algorithm algorithm = c.algorithm == Algorithm::unasked ? Algorithm::automatic : c.algorithm;
-      w.line(fmt::format("{{{}, {}, {}, {}, {}, {}, {}, {}, {}, {}}},", c_string(to_string(c.kind)),
-                         c_string(c.label), c.group.index, c.detail,
-                         c_string(row_of(c.kind).reduces ? to_string(c.reduce) : ""), abi_dtype(c.dtype),
-                         bounds(numel(ref.sizes)).max * size_of(c.dtype), offset(c.input), offset(c.output),
-                         c_string(to_string(algorithm))));
-    }
-    w.close("};");
-  }
-  if (!nodes_.empty()) {
-    w.open("constexpr BraidNode kNodes[] = {");
-    for (const Node& n : nodes_) {
-      const auto of = n.start.valid() ? collective_of_.find(n.start) : collective_of_.end();
-      const bool some = of != collective_of_.end() && !of->second.empty();
-      w.line(fmt::format("{{{}, {}, BRAID_NODE_{}, {}, {}}},", c_string(n.name), c_string(n.label), n.kind,
-                         some ? static_cast<std::int64_t>(of->second.front()) : -1,
-                         some ? of->second.size() : 0));
-    }
-    w.close("};");
-  }
-  if (!sites_.empty()) {
-    w.line("// Nodes whose index tensors are checked.");
-    std::vector<std::string> sites;
-    for (const std::string& site : sites_) sites.push_back(c_string(site));
-    w.line(fmt::format("constexpr const char* kIndexSites[] = {{{}}};", fmt::join(sites, ", ")));
-  }
+  w.close("};");
 }
 
 void ProgramEmitter::write_sizes(Writer& w) const {
@@ -282,12 +294,6 @@ void ProgramEmitter::write_sizes(Writer& w) const {
 }
 
 void ProgramEmitter::write_class(Writer& w) const {
-  const Graph& graph = s_.graph;
-  const auto dims = [&] {
-    for (std::size_t k = 0; k < graph.dims.size(); ++k) {
-      w.line(fmt::format("[[maybe_unused]] const int64_t {} = d[{}];", names_(graph.dims[k]), k));
-    }
-  };
   w.open("class Program final : public Instance {");
   w.line("public:");
   w.line("explicit Program(const BraidCreateInfo& info);");
@@ -297,77 +303,83 @@ void ProgramEmitter::write_class(Writer& w) const {
     w.line("const LifecyclePlan* lifecycle_plan() const override { return &kLifecycle; }");
     w.line();
   }
+  write_packing(w);
+  write_guards(w);
+  write_choices(w);
+  write_step(w);
+  if (!packed_.empty() || !coordinates_.empty()) w.line();
+  for (const auto& [name, coordinate] : coordinates_)
+    w.line(fmt::format("const int64_t {} = {};", name, coordinate_text(s_.graph.mesh, coordinate, "rank_")));
+  if (!packed_.empty()) w.line(fmt::format("PackedMatrix packed_[{}];", packed_.size()));
+  w.close("};");
+}
+
+void ProgramEmitter::write_packing(Writer& w) const {
   const bool packs_windows =
       std::any_of(windows_.begin(), windows_.end(), [](const WindowUse& use) { return use.packs; });
-  if (!packed_.empty() || packs_windows) {
-    // The largest first: while a copy is made, a matrix and its packed copy exist side by side.
-    std::vector<std::size_t> order(packed_.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return packed_[a].elements > packed_[b].elements; });
-    w.open("void pack_weights() override {");
-    for (std::size_t k : order)
-      w.line(
-          fmt::format("packed_[{}] = {};  // {}", k, packed_[k].call, c_comment(graph[packed_[k].b].name)));
-    for (const WindowUse& use : windows_) {
-      if (use.packs)
-        w.line(fmt::format("pack({}(nullptr), {});  // {}", shape_name(use.shape), use.weights,
-                           c_comment(use.label)));
-    }
-    w.close();
-    w.line();
-  }
-  if (!graph.guards.empty()) {
-    w.open("void check_guards(const int64_t* d) const override {");
-    dims();
-    for (const Guard& g : graph.guards) {
-      const bool equal = g.relation == Guard::Relation::equal;
-      w.line(fmt::format("guard({} {} {}, d, {});", size(g.lhs), equal ? "==" : "<=", size(g.rhs),
-                         c_string(guard_text(g))));
-    }
-    w.close();
-    w.line();
-  }
-  if (!gemms_.empty()) {
-    w.open(
-        "void choose_gemms([[maybe_unused]] const int64_t* d, std::vector<const GemmKernel*>& kernels) "
-        "override {");
-    w.open("kernels = {");
-    for (const GemmUse& use : gemms_) {
-      w.line(fmt::format("gemms_.kernel({}(d), {}),  // {}", shape_name(use.shape),
-                         use.packed ? fmt::format("&packed_[{}]", *use.packed) : "nullptr",
+  if (packed_.empty() && !packs_windows) return;
+  // The largest first: while a copy is made, a matrix and its packed copy exist side by side.
+  std::vector<std::size_t> order(packed_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return packed_[a].elements > packed_[b].elements; });
+  w.open("void pack_weights() override {");
+  for (std::size_t k : order)
+    w.line(
+        fmt::format("packed_[{}] = {};  // {}", k, packed_[k].call, c_comment(s_.graph[packed_[k].b].name)));
+  for (const WindowUse& use : windows_) {
+    if (use.packs)
+      w.line(fmt::format("pack({}(nullptr), {});  // {}", shape_name(use.shape), use.weights,
                          c_comment(use.label)));
-    }
-    w.close("};");
-    w.close();
-    w.line();
   }
-  if (!windows_.empty()) {
+  w.close();
+  w.line();
+}
+
+void ProgramEmitter::write_guards(Writer& w) const {
+  const Graph& graph = s_.graph;
+  if (graph.guards.empty()) return;
+  w.open("void check_guards(const int64_t* d) const override {");
+  for (std::size_t k = 0; k < graph.dims.size(); ++k)
+    w.line(fmt::format("[[maybe_unused]] const int64_t {} = d[{}];", names_(graph.dims[k]), k));
+  for (const Guard& g : graph.guards) {
+    const bool equal = g.relation == Guard::Relation::equal;
+    w.line(fmt::format("guard({} {} {}, d, {});", size(g.lhs), equal ? "==" : "<=", size(g.rhs),
+                       c_string(guard_text(g))));
+  }
+  w.close();
+  w.line();
+}
+
+// The kernels that fit the sizes, in the order in which the step uses them.
+void ProgramEmitter::write_choices(Writer& w) const {
+  const auto choice = [&](const char* function, const char* kernel, const auto& uses, const auto& row) {
+    if (uses.empty()) return;
     w.open(
-        "void choose_windows([[maybe_unused]] const int64_t* d, std::vector<const WindowKernel*>& kernels) "
-        "override {");
+        fmt::format("void {}([[maybe_unused]] const int64_t* d, std::vector<const {}*>& kernels) override {{",
+                    function, kernel));
     w.open("kernels = {");
-    for (const WindowUse& use : windows_) {
-      const std::string weights = use.weights.empty() ? "" : ", " + use.weights;
-      w.line(fmt::format("windows_.kernel({}(d){}),  // {}", shape_name(use.shape), weights,
-                         c_comment(use.label)));
-    }
+    for (const auto& use : uses)
+      w.line(fmt::format("{},  // {}", row(use, shape_name(use.shape)), c_comment(use.label)));
     w.close("};");
     w.close();
     w.line();
-  }
-  if (!attentions_.empty()) {
-    w.open(
-        "void choose_attentions([[maybe_unused]] const int64_t* d, std::vector<const AttentionKernel*>& "
-        "kernels) "
-        "override {");
-    w.open("kernels = {");
-    for (const AttentionUse& use : attentions_)
-      w.line(fmt::format("attentions_.kernel({}(d)),  // {}", shape_name(use.shape), c_comment(use.label)));
-    w.close("};");
-    w.close();
-    w.line();
-  }
+  };
+  choice("choose_gemms", "GemmKernel", gemms_, [](const GemmUse& use, const std::string& shape) {
+    return fmt::format("gemms_.kernel({}(d), {})", shape,
+                       use.packed ? fmt::format("&packed_[{}]", *use.packed) : "nullptr");
+  });
+  choice("choose_windows", "WindowKernel", windows_, [](const WindowUse& use, const std::string& shape) {
+    return fmt::format("windows_.kernel({}(d){})", shape, use.weights.empty() ? "" : ", " + use.weights);
+  });
+  choice("choose_attentions", "AttentionKernel", attentions_,
+         [](const AttentionUse&, const std::string& shape) {
+           return fmt::format("attentions_.kernel({}(d))", shape);
+         });
+}
+
+void ProgramEmitter::write_step(Writer& w) const {
+  const Graph& graph = s_.graph;
   w.open(
       "bool step([[maybe_unused]] const void* const* inputs, [[maybe_unused]] void* const* outputs) override "
       "{");
@@ -391,15 +403,9 @@ void ProgramEmitter::write_class(Writer& w) const {
   for (const std::string& line : step_) w.wrapped(line);
   w.line("return true;");
   w.close();
-  if (!packed_.empty() || !coordinates_.empty()) w.line();
-  for (const auto& [name, coordinate] : coordinates_)
-    w.line(fmt::format("const int64_t {} = {};", name, coordinate_text(graph.mesh, coordinate, "rank_")));
-  if (!packed_.empty()) w.line(fmt::format("PackedMatrix packed_[{}];", packed_.size()));
-  w.close("};");
 }
 
 std::string ProgramEmitter::source_text() const {
-  const Graph& graph = s_.graph;
   Writer w;
   w.line(
       fmt::format("// {}: generated by Braid. {} kernels, {} matrix products, {} collectives; {} bytes of "
@@ -436,6 +442,26 @@ std::string ProgramEmitter::source_text() const {
   w.line();
   write_sizes(w);
   write_section(w, "kernels");
+  write_kernels(w);
+  write_shapes(w);
+  write_section(w, "step");
+  w.line();
+  write_class(w);
+  w.line();
+  write_program_table(w);
+  w.line();
+  w.line("}  // namespace");
+  w.line(fmt::format("}}  // namespace generated_{}", name_));
+  w.line();
+  w.line(fmt::format(
+      "extern \"C\" __attribute__((visibility(\"default\"))) const BraidProgram* braid_program_{}(void) {{",
+      name_));
+  w.line(fmt::format("  return &generated_{}::kProgram;", name_));
+  w.line("}");
+  return w.text();
+}
+
+void ProgramEmitter::write_kernels(Writer& w) const {
   for (std::size_t k = 0; k < functors_.size(); ++k) {
     w.line();
     w.line(fmt::format("struct Activation{} {{", k));
@@ -461,6 +487,10 @@ std::string ProgramEmitter::source_text() const {
     w.wrapped(fmt::format("void {}{} {}", k.name, k.text.parameters, k.text.body.substr(0, first - 1)));
     w.raw(k.text.body.substr(first));
   }
+}
+
+void ProgramEmitter::write_shapes(Writer& w) const {
+  const Graph& graph = s_.graph;
   for (std::size_t k = 0; k < shapes_.size(); ++k) {
     w.line();
     const auto& [type, body] = shapes_[k];
@@ -479,10 +509,10 @@ std::string ProgramEmitter::source_text() const {
     w.line("return s;");
     w.close();
   }
-  write_section(w, "step");
-  w.line();
-  write_class(w);
-  w.line();
+}
+
+void ProgramEmitter::write_program_table(Writer& w) const {
+  const Graph& graph = s_.graph;
   w.open("constexpr BraidProgram table() {");
   w.line("BraidProgram p = {};");
   const auto field = [&](const char* f, const std::string& v) { w.line(fmt::format("p.{} = {};", f, v)); };
@@ -510,16 +540,6 @@ std::string ProgramEmitter::source_text() const {
   w.line();
   w.line(fmt::format("Program::Program(const BraidCreateInfo& info) : Instance(kProgram, info, {}) {{}}",
                      scratch_bytes_));
-  w.line();
-  w.line("}  // namespace");
-  w.line(fmt::format("}}  // namespace generated_{}", name_));
-  w.line();
-  w.line(fmt::format(
-      "extern \"C\" __attribute__((visibility(\"default\"))) const BraidProgram* braid_program_{}(void) {{",
-      name_));
-  w.line(fmt::format("  return &generated_{}::kProgram;", name_));
-  w.line("}");
-  return w.text();
 }
 
 std::string ProgramEmitter::header_text() const {

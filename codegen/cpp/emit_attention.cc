@@ -8,7 +8,8 @@ namespace braid::codegen::cpp {
 
 using namespace ir;
 
-void ProgramEmitter::emit(OpId id, const Attention& k) {
+// The fields of runtime/attention.h's AttentionShape.
+std::string ProgramEmitter::attention_fields(const Attention& k) const {
   Writer w;
   const auto line = [&](const std::string& field, const std::string& value) {
     w.line(fmt::format("s.{} = {};", field, value));
@@ -66,6 +67,10 @@ void ProgramEmitter::emit(OpId id, const Attention& k) {
   }
   if (k.undefined != UndefinedRows::zero_if_masked)
     line("undefined", fmt::format("UndefinedRows::{}", to_string(k.undefined)));
+  return w.text();
+}
+
+void ProgramEmitter::emit(OpId id, const Attention& k) {
   note({id}, "attention");
   const auto operand = [&](const std::optional<TensorRef>& ref) {
     return ref ? address(ref->buffer, ref->offset) : "nullptr";
@@ -74,7 +79,7 @@ void ProgramEmitter::emit(OpId id, const Attention& k) {
                               operand(k.query), operand(k.key), operand(k.value), operand(k.mask),
                               operand(k.valid_keys), operand(k.positions),
                               address(k.out.buffer, k.out.offset, false)));
-  attentions_.push_back({shape({"AttentionShape", w.text()}), label(id)});
+  attentions_.push_back({shape({"AttentionShape", attention_fields(k)}), label(id)});
 }
 
 }  // namespace braid::codegen::cpp

@@ -45,6 +45,23 @@ TensorRef columns(const TensorRef& matrix, Expr from, Expr count) {
   return part;
 }
 
+// Its RecurrenceForm in runtime/recurrence.h.
+std::string form_of(const Recurrence& k) {
+  std::string form;
+  for (const auto& [has, name] :
+       std::initializer_list<std::pair<bool, const char*>>{{k.reverse, "reverse"},
+                                                           {k.linear_before_reset, "linear_before_reset"},
+                                                           {k.coupled, "coupled"},
+                                                           {k.clip > 0, "clip"},
+                                                           {k.initial_c.has_value(), "initial_c"},
+                                                           {k.bias.has_value(), "bias"},
+                                                           {k.peepholes.has_value(), "peepholes"},
+                                                           {k.lengths.has_value(), "lengths"}}) {
+    if (has) form += fmt::format("{}.{} = true", form.empty() ? "" : ", ", name);
+  }
+  return form;
+}
+
 }  // namespace
 
 std::string ProgramEmitter::activation_functor(const LoopBody& body) {
@@ -59,45 +76,39 @@ std::string ProgramEmitter::activation_functor(const LoopBody& body) {
   return fmt::format("Activation{}", it->second);
 }
 
-void ProgramEmitter::emit(OpId id, const Recurrence& k) {
-  const DType type = s_.graph[k.gates.buffer].dtype;
+std::pair<std::size_t, std::string> ProgramEmitter::recurrent_products(OpId id, const Recurrence& k) {
   const Expr hidden = k.weights.sizes[0];
-  note({id}, fmt::format("{}{}", to_string(k.cell), k.reverse ? ", backwards" : ""));
-
-  const TensorRef &y = k.results[0], &h = k.results[1], &work = k.results.back();
   // The rows of a part are h, or what the layer puts into y of the step: both [batch, hidden], row-major.
   std::vector<std::pair<Expr, Expr>> parts = {{0, k.weights.sizes[1]}};
   if (k.cell == CellKind::gru && !k.linear_before_reset) parts = {{0, hidden * 2}, {hidden * 2, hidden}};
   std::string products;
-  const std::size_t first = gemms_.size();
   for (std::size_t p = 0; p < parts.size(); ++p) {
     Gemm gemm;
-    gemm.a = h;
+    gemm.a = k.results[1];
     gemm.b = columns(k.weights, parts[p].first, parts[p].second);
-    gemm.out = columns(work, parts[p].first, parts[p].second);
+    gemm.out = columns(k.results.back(), parts[p].first, parts[p].second);
     const GemmCall call = use_gemm(gemm, label(id), true);
     products += fmt::format("{}gemm_columns({}, {{rows, {}, work}}, {}, begin, end);", p == 0 ? "" : " else ",
                             call.index, address(gemm.b.buffer, gemm.b.offset),
                             call.packed.empty() ? "nullptr" : call.packed.substr(2));
     if (p == 0 && parts.size() > 1) products = "if (part == 0) " + products;
   }
+  return {parts.size(), products};
+}
 
+void ProgramEmitter::emit(OpId id, const Recurrence& k) {
+  const DType type = s_.graph[k.gates.buffer].dtype;
+  const Expr hidden = k.weights.sizes[0];
+  note({id}, fmt::format("{}{}", to_string(k.cell), k.reverse ? ", backwards" : ""));
+
+  const TensorRef &y = k.results[0], &h = k.results[1], &work = k.results.back();
+  const std::size_t first = gemms_.size();
+  const auto [parts, products] = recurrent_products(id, k);
   const std::string element = storage_type(type), sum = value_type(accumulator_of(type));
   headers_.insert("runtime/recurrence.h");
   const std::string args = fmt::format("layer{}", recurrences_++);
-  std::string form;
-  for (const auto& [has, name] :
-       std::initializer_list<std::pair<bool, const char*>>{{k.reverse, "reverse"},
-                                                           {k.linear_before_reset, "linear_before_reset"},
-                                                           {k.coupled, "coupled"},
-                                                           {k.clip > 0, "clip"},
-                                                           {k.initial_c.has_value(), "initial_c"},
-                                                           {k.bias.has_value(), "bias"},
-                                                           {k.peepholes.has_value(), "peepholes"},
-                                                           {k.lengths.has_value(), "lengths"}}) {
-    if (has) form += fmt::format("{}.{} = true", form.empty() ? "" : ", ", name);
-  }
-  step_.push_back(fmt::format("RecurrenceArgs<{}, {}, RecurrenceForm{{{}}}> {};", element, sum, form, args));
+  step_.push_back(
+      fmt::format("RecurrenceArgs<{}, {}, RecurrenceForm{{{}}}> {};", element, sum, form_of(k), args));
   const auto set = [&](const char* field, const std::string& value) {
     step_.push_back(fmt::format("{}.{} = {};", args, field, value));
   };
@@ -128,7 +139,7 @@ void ProgramEmitter::emit(OpId id, const Recurrence& k) {
   step_.push_back(fmt::format(
       "run_{}({}, RecurrentProducts{{column_block({}, {}), [&]([[maybe_unused]] int part, const {}* "
       "rows, {}* work, int64_t begin, int64_t end) {{ {} }}}}{});",
-      to_string(k.cell), args, first, parts.size(), element, sum, products, functors));
+      to_string(k.cell), args, first, parts, element, sum, products, functors));
   if (k.lengths) step_.push_back("if (!indices_ok(kIndexSites)) return false;");
 }
 

@@ -278,6 +278,25 @@ class Emitter {
     return dtype == DType::boolean ? "false" : value_type(dtype) + "{0}";
   }
 
+  Value checked_index(const NestMember& m, const Instr& instr, const std::string& operand, int level) {
+    const auto site = std::find(sites_.begin(), sites_.end(), m.op) - sites_.begin();
+    const Value wide{operand, 0, m.body[instr.operands[0]].dtype};
+    const std::string rhs =
+        fmt::format("check_index({}, {}, error, site{})", as_int(wide), text(instr.index), site);
+    return define(
+        instr.dtype,
+        instr.dtype == DType::i64 ? rhs : fmt::format("static_cast<{}>({})", value_type(instr.dtype), rhs),
+        std::max(level, level_of(instr.index)));
+  }
+
+  // The exponent of a power, if it is known.
+  static std::optional<double> constant_exponent(const LoopBody& body, const Instr& instr) {
+    if (instr.code != OpCode::pow) return std::nullopt;
+    const Instr& e = body.instrs[static_cast<std::size_t>(instr.operands[1].index)];
+    if (e.code != OpCode::constant) return std::nullopt;
+    return std::visit([](auto number) { return static_cast<double>(number); }, e.literal);
+  }
+
   // Emits all values of the member's body; returns that of the result.
   Value emit_body(const NestMember& m) {
     values_.assign(m.body.instrs.size(), {});
@@ -308,35 +327,17 @@ class Emitter {
                                    value_type(instr.dtype), text(instr.index)),
                        level_of(instr.index));
           break;
-        case OpCode::check_index: {
-          const auto site = std::find(sites_.begin(), sites_.end(), m.op) - sites_.begin();
-          level = std::max(level, level_of(instr.index));
-          const Value wide{operands[0], 0, m.body[instr.operands[0]].dtype};
-          const std::string rhs =
-              fmt::format("check_index({}, {}, error, site{})", as_int(wide), text(instr.index), site);
-          out = define(instr.dtype,
-                       instr.dtype == DType::i64
-                           ? rhs
-                           : fmt::format("static_cast<{}>({})", value_type(instr.dtype), rhs),
-                       level);
+        case OpCode::check_index:
+          out = checked_index(m, instr, operands[0], level);
           break;
-        }
         case OpCode::acc:
           throw InternalError(
               fmt::format("codegen: '{}' has an accumulator outside of an epilogue", graph_[m.op].name));
-        default: {
-          std::optional<double> exponent;
-          if (instr.code == OpCode::pow) {
-            const Instr& e = m.body[instr.operands[1]];
-            if (e.code == OpCode::constant) {
-              exponent = std::holds_alternative<double>(e.literal)
-                             ? std::get<double>(e.literal)
-                             : static_cast<double>(std::get<std::int64_t>(e.literal));
-            }
-          }
-          out =
-              define(instr.dtype, arithmetic(instr, m.body.operand_dtype(instr), operands, exponent), level);
-        }
+        default:
+          out = define(
+              instr.dtype,
+              arithmetic(instr, m.body.operand_dtype(instr), operands, constant_exponent(m.body, instr)),
+              level);
       }
       out.from_truth = out.from_truth || from_truth(m.body, instr);
       work_ += level_of_work(out) * work_of(instr);

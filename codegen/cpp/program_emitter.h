@@ -92,8 +92,18 @@ class ProgramEmitter {
   void index_interface();
   std::string source_text() const;
   void write_tables(Writer& w) const;
-  void write_class(Writer& w) const;
+  void write_tensor_tables(Writer& w) const;
+  void write_collective_table(Writer& w) const;
+  void write_node_table(Writer& w) const;
   void write_sizes(Writer& w) const;
+  void write_kernels(Writer& w) const;
+  void write_shapes(Writer& w) const;
+  void write_class(Writer& w) const;
+  void write_packing(Writer& w) const;
+  void write_guards(Writer& w) const;
+  void write_choices(Writer& w) const;
+  void write_step(Writer& w) const;
+  void write_program_table(Writer& w) const;
   std::string header_text() const;
   nlohmann::ordered_json manifest(std::uint64_t id) const;
 
@@ -139,14 +149,19 @@ class ProgramEmitter {
   // emit_window.cc
   void emit(ir::OpId op, const ir::Convolution&) { emit_window(op); }
   void emit(ir::OpId op, const ir::Pooling&) { emit_window(op); }
+  struct WindowFields;
   void emit_window(ir::OpId op);
+  void emit_convolution(ir::OpId op, WindowFields& shape, const std::string& from, const std::string& into);
   std::vector<std::string> post_op_operands(const ir::Product& product);
 
   // emit_attention.cc
   void emit(ir::OpId op, const ir::Attention& k);
+  std::string attention_fields(const ir::Attention& k) const;
 
   // emit_recurrence.cc
   void emit(ir::OpId op, const ir::Recurrence& k);
+  // The number of parts of the recurrent product, and the text that computes one.
+  std::pair<std::size_t, std::string> recurrent_products(ir::OpId op, const ir::Recurrence& k);
   std::string activation_functor(const ir::LoopBody& body);  // its name
 
   // emit_address.cc

@@ -62,6 +62,35 @@ fs::path write_unit(const fs::path& folder, const char* name, const std::vector<
   return unit;
 }
 
+// The options of nvcc. Builds machine code for each architecture, and PTX of the newest, which drivers
+// translate for later GPUs. PTX of sm_90a and similar architectures is left out, because it runs on no other.
+std::string code_options(std::vector<std::string> architectures) {
+  if (architectures.empty()) architectures = {"sm_80", "sm_90"};
+  std::vector<std::string> numbers;
+  for (const std::string& text : architectures) {
+    const std::optional<std::string> number = architecture(text);
+    constexpr int kOldest = 80;
+    if (!number || std::stoi(*number) < kOldest)
+      ir::user_error(errors::kNoNvcc, {}, fmt::format("'{}' is not a GPU architecture from sm_80 on", text),
+                     "give for example sm_80 or sm_90a");
+    numbers.push_back(*number);
+  }
+  std::sort(numbers.begin(), numbers.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(std::stoi(a), a) < std::pair(std::stoi(b), b);
+  });
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  const auto newest = std::find_if(numbers.rbegin(), numbers.rend(), [](const std::string& number) {
+    return std::isdigit(static_cast<unsigned char>(number.back())) != 0;
+  });
+  std::string targets;
+  for (const std::string& number : numbers) {
+    const bool ptx = newest != numbers.rend() && number == *newest;
+    const std::string code = ptx ? fmt::format("[sm_{0},compute_{0}]", number) : "sm_" + number;
+    targets += " " + shell_word(fmt::format("-gencode=arch=compute_{},code={}", number, code));
+  }
+  return targets;
+}
+
 }  // namespace
 
 std::string build_emulated(const std::string& dir, const std::string& name, const CudaBuildOptions& options) {
@@ -113,31 +142,7 @@ std::optional<std::string> find_nvcc() {
 
 std::string build_nvcc(const std::string& dir, const std::string& name,
                        std::vector<std::string> architectures, const CudaBuildOptions& options) {
-  if (architectures.empty()) architectures = {"sm_80", "sm_90"};
-  std::vector<std::string> numbers;
-  for (const std::string& text : architectures) {
-    const std::optional<std::string> number = architecture(text);
-    constexpr int kOldest = 80;
-    if (!number || std::stoi(*number) < kOldest)
-      ir::user_error(errors::kNoNvcc, {}, fmt::format("'{}' is not a GPU architecture from sm_80 on", text),
-                     "give for example sm_80 or sm_90a");
-    numbers.push_back(*number);
-  }
-  // Builds machine code for each architecture, and PTX of the newest, which drivers translate for later GPUs.
-  // PTX of sm_90a and similar architectures is left out, because it runs on no other.
-  std::sort(numbers.begin(), numbers.end(), [](const std::string& a, const std::string& b) {
-    return std::pair(std::stoi(a), a) < std::pair(std::stoi(b), b);
-  });
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
-  const auto newest = std::find_if(numbers.rbegin(), numbers.rend(), [](const std::string& number) {
-    return std::isdigit(static_cast<unsigned char>(number.back())) != 0;
-  });
-  std::string targets;
-  for (const std::string& number : numbers) {
-    const bool ptx = newest != numbers.rend() && number == *newest;
-    const std::string code = ptx ? fmt::format("[sm_{0},compute_{0}]", number) : "sm_" + number;
-    targets += " " + shell_word(fmt::format("-gencode=arch=compute_{},code={}", number, code));
-  }
+  const std::string targets = code_options(std::move(architectures));
   const std::optional<std::string> found = find_nvcc();
   if (!found) {
     ir::user_error(errors::kNoNvcc, {},

@@ -145,6 +145,50 @@ const char* library_activation(ir::PostOp::Kind kind) {
   }
 }
 
+// Fields of an initializer. A size that is 0 is left out.
+void add_field(std::string& text, const char* name, const std::string& value) {
+  text += fmt::format(", .{} = {}", name, value);
+}
+void add_field(std::string& text, const char* name, Expr value) {
+  if (!value.is_constant(0)) add_field(text, name, host_expr(value));
+}
+
+// Returns the offset of the matrix that is added, in bytes.
+Expr add_post_ops(std::string& text, const ir::Graph& graph, const ir::Gemm& gemm, const MemoryMap& memory,
+                  GemmPlan& plan) {
+  Expr offset_c = 0;
+  // In the order of GemmProblem's members.
+  for (const ir::PostOp& step : gemm.post_ops) {
+    if (step.kind != ir::PostOp::Kind::add_matrix) continue;
+    const ir::BufferId added = ir::operand_buffer(gemm, step);
+    const Expr at = ir::operand_offset(graph, gemm, step);
+    add_field(text, "beta", "1");
+    plan.residual = memory.pointer(added, at);
+    offset_c = offset_bytes(graph, added, at);
+  }
+  for (const ir::PostOp& step : gemm.post_ops) {
+    if (step.kind == ir::PostOp::Kind::add_vector) {
+      add_field(text, "has_bias", "true");
+      plan.bias = memory.pointer(ir::operand_buffer(gemm, step), ir::operand_offset(graph, gemm, step));
+    } else if (step.kind == ir::PostOp::Kind::add_matrix) {
+      continue;
+    } else if (step.kind != ir::PostOp::Kind::identity) {
+      add_field(text, "epilogue", library_activation(step.kind));
+    }
+  }
+  return offset_c;
+}
+
+void add_levels(std::string& text, const std::vector<Batch>& levels) {
+  if (levels.empty()) return;
+  add_field(text, "levels", std::to_string(levels.size()));
+  std::string steps;
+  for (const Batch& o : levels)
+    steps += fmt::format("{}{{{}, {}, {}, {}}}", steps.empty() ? "" : ", ", host_expr(o.size), host_expr(o.a),
+                         host_expr(o.b), host_expr(o.d));
+  add_field(text, "level", "{" + steps + "}");
+}
+
 }  // namespace
 
 std::size_t post_ops_taken(const ir::Graph& graph, const ir::Product& product) {
@@ -227,52 +271,20 @@ std::optional<GemmPlan> plan_gemm(const ir::Graph& graph, ir::OpId op, const Mem
   }
   std::string text = fmt::format(".m = {}, .n = {}, .k = {}", host_expr(m_size), host_expr(n_size),
                                  host_expr(gemm.a.sizes[n - 1]));
-  const auto field = [&](const char* name, const std::string& value) {
-    text += fmt::format(", .{} = {}", name, value);
-  };
-  const auto expr_field = [&](const char* name, Expr value) {
-    if (!value.is_constant(0)) field(name, host_expr(value));
-  };
-  if (transpose_a) field("transpose_a", "true");
-  if (transpose_b) field("transpose_b", "true");
-  expr_field("lda", lda);
-  expr_field("ldb", ldb);
-  expr_field("ldd", d.leading);
-  field("input_type", library_type(graph[gemm.a.buffer].dtype));
-  field("output_type", library_type(graph[gemm.out.buffer].dtype));
-  Expr offset_c = 0;
-  // In the order of GemmProblem's members.
-  for (const ir::PostOp& step : gemm.post_ops) {
-    if (step.kind != ir::PostOp::Kind::add_matrix) continue;
-    const ir::BufferId added = ir::operand_buffer(gemm, step);
-    const Expr at = ir::operand_offset(graph, gemm, step);
-    field("beta", "1");
-    plan.residual = memory.pointer(added, at);
-    offset_c = offset_bytes(graph, added, at);
-  }
-  for (const ir::PostOp& step : gemm.post_ops) {
-    if (step.kind == ir::PostOp::Kind::add_vector) {
-      field("has_bias", "true");
-      plan.bias = memory.pointer(ir::operand_buffer(gemm, step), ir::operand_offset(graph, gemm, step));
-    } else if (step.kind == ir::PostOp::Kind::add_matrix) {
-      continue;
-    } else if (step.kind != ir::PostOp::Kind::identity) {
-      field("epilogue", library_activation(step.kind));
-    }
-  }
+  if (transpose_a) add_field(text, "transpose_a", "true");
+  if (transpose_b) add_field(text, "transpose_b", "true");
+  add_field(text, "lda", lda);
+  add_field(text, "ldb", ldb);
+  add_field(text, "ldd", d.leading);
+  add_field(text, "input_type", library_type(graph[gemm.a.buffer].dtype));
+  add_field(text, "output_type", library_type(graph[gemm.out.buffer].dtype));
+  const Expr offset_c = add_post_ops(text, graph, gemm, memory, plan);
   text = fmt::format(".matrices = {{{}}}", text);
-  if (!levels.empty()) {
-    field("levels", std::to_string(levels.size()));
-    std::string steps;
-    for (const Batch& o : levels)
-      steps += fmt::format("{}{{{}, {}, {}, {}}}", steps.empty() ? "" : ", ", host_expr(o.size),
-                           host_expr(o.a), host_expr(o.b), host_expr(o.d));
-    field("level", "{" + steps + "}");
-  }
-  expr_field("offset_a", offset_a);
-  expr_field("offset_b", offset_b);
-  expr_field("offset_c", offset_c);
-  expr_field("offset_d", offset(gemm.out));
+  add_levels(text, levels);
+  add_field(text, "offset_a", offset_a);
+  add_field(text, "offset_b", offset_b);
+  add_field(text, "offset_c", offset_c);
+  add_field(text, "offset_d", offset(gemm.out));
   plan.product = text;
   return plan;
 }

@@ -300,7 +300,15 @@ class StepWriter {
     return end - 1;
   }
 
+  // A rank outside the group skips a call; so does one that would send to itself.
+  std::string condition_of(const ir::CollectiveKernel& k) {
+    if (is_transfer(k)) return fmt::format("if (transfers({}, {})) ", group_index(k.group), k.root);
+    if (graph_[k.group].members() == graph_.ranks) return "";
+    return fmt::format("if (in_group({})) ", group_index(k.group));
+  }
+
   void add_calls(const ir::CollectiveKernel& k, std::vector<std::string>& calls) {
+    const std::string who = condition_of(k);
     const std::string tail = fmt::format("group({}), communication_)", group_index(k.group));
     const auto ranks = graph_[k.group].size();
     const std::size_t operands = std::max(k.inputs.size(), k.outputs.size());
@@ -317,13 +325,6 @@ class StepWriter {
         return fmt::format("static_cast<size_t>({})", host_expr(n));
       };
       const std::string typed = fmt::format("{}, ", type == nullptr ? "ncclUint8" : type);
-      // A rank outside the group skips the call; so does one that would send to itself.
-      std::string who;
-      if (is_transfer(k)) {
-        who = fmt::format("if (transfers({}, {})) ", group_index(k.group), k.root);
-      } else if (graph_[k.group].members() != graph_.ranks) {
-        who = fmt::format("if (in_group({})) ", group_index(k.group));
-      }
       const auto call = [&](const std::string& text) {
         calls.push_back(fmt::format("{}BRAID_TRY({});", who, text));
       };

@@ -412,6 +412,72 @@ void ChakraBuilder::add(ChakraNode node, const Fail& fail) {
   nodes_.push_back(std::move(node));
 }
 
+std::vector<int> ChakraBuilder::dependencies_of(const ChakraNode& n) const {
+  std::vector<int> deps;
+  for (std::uint64_t d : n.deps) {
+    const auto found = index_.find(d);
+    if (found == index_.end()) {
+      ir::user_error(
+          errors::kTraceDependency, {.file = trace_.file},
+          fmt::format("node {} ('{}') depends on node {}, which is not in the trace", n.id, n.name, d));
+    }
+    deps.push_back(found->second);
+  }
+  return deps;
+}
+
+RecordedCollective ChakraBuilder::collective_of(const ChakraNode& n) {
+  RecordedCollective c;
+  c.elements = std::clamp<std::int64_t>(n.comm_size.value_or(1), 1, std::int64_t{1} << 40);
+  c.group = n.pg_name.empty() ? "group" : n.pg_name;
+  c.ranks = n.involved;
+  if (n.type == ChakraNodeType::comm_coll) {
+    c.kind = n.comm_type ? *kind_of(*n.comm_type) : *collective_of_name(n.name);
+  } else {
+    c.kind = ir::CollectiveKind::all_to_all;
+    const std::int64_t a = n.comm_src.value_or(0), b = n.comm_dst.value_or(1);
+    c.group = fmt::format("p2p_{}_{}", a, b);
+    c.pair = true;
+    if (a >= 0 && b >= 0 && a != b && a <= 1'000'000 && b <= 1'000'000)
+      c.ranks = {static_cast<int>(a), static_cast<int>(b)};
+  }
+  std::vector<int> sorted = c.ranks;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted.size() < 2 || sorted.front() < 0 ||
+      std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
+    c.ranks = {0, 1};
+    no_group_ = true;
+  }
+  return c;
+}
+
+// The converter of PyTorch traces records the stream that ran a kernel and leaves the order within it to the
+// reader.
+void ChakraBuilder::keep_order_of_streams(std::map<std::int64_t, std::vector<int>>& streams) {
+  for (auto& [stream, list] : streams) {
+    std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
+      return trace_.ops[static_cast<std::size_t>(a)].begin_ns <
+             trace_.ops[static_cast<std::size_t>(b)].begin_ns;
+    });
+    for (std::size_t k = 1; k < list.size(); ++k)
+      trace_.ops[static_cast<std::size_t>(list[k])].deps.push_back(list[k - 1]);
+  }
+}
+
+void ChakraBuilder::add_assumptions(bool streams, bool durations, bool starts) {
+  if (streams) trace_.assumptions.push_back("operations of one stream keep their order");
+  if (durations && !starts) {
+    trace_.assumptions.push_back(
+        "the trace has durations but no start times: the recorded order is that of the file, one node after "
+        "the other");
+  }
+  if (no_group_)
+    trace_.assumptions.push_back(
+        "the trace does not list the ranks of groups: collectives count as those of two ranks");
+  if (no_time_) trace_.assumptions.push_back("communication without duration gets its cost from the machine");
+  if (!durations) trace_.assumptions.push_back("the trace has no times: costs come from the machine");
+}
+
 RecordedTrace ChakraBuilder::finish() && {
   std::map<std::int64_t, std::vector<int>> streams;
   bool durations = false, starts = false;
@@ -425,15 +491,7 @@ RecordedTrace ChakraBuilder::finish() && {
     const ChakraNode& n = nodes_[k];
     RecordedOp op;
     op.name = n.name;
-    for (std::uint64_t d : n.deps) {
-      const auto found = index_.find(d);
-      if (found == index_.end()) {
-        ir::user_error(
-            errors::kTraceDependency, {.file = trace_.file},
-            fmt::format("node {} ('{}') depends on node {}, which is not in the trace", n.id, n.name, d));
-      }
-      op.deps.push_back(found->second);
-    }
+    op.deps = dependencies_of(n);
     const bool works = n.type == ChakraNodeType::comp || n.type == ChakraNodeType::mem_load ||
                        n.type == ChakraNodeType::mem_store || communicates(n);
     op.host = n.cpu || !works;
@@ -449,55 +507,15 @@ RecordedTrace ChakraBuilder::finish() && {
                                              : ir::Cost{.ns = 0};
       }
       if (communicates(n)) {
-        RecordedCollective c;
-        c.elements = std::clamp<std::int64_t>(n.comm_size.value_or(1), 1, std::int64_t{1} << 40);
-        c.group = n.pg_name.empty() ? "group" : n.pg_name;
-        c.ranks = n.involved;
-        if (n.type == ChakraNodeType::comm_coll) {
-          c.kind = n.comm_type ? *kind_of(*n.comm_type) : *collective_of_name(n.name);
-        } else {
-          c.kind = ir::CollectiveKind::all_to_all;
-          const std::int64_t a = n.comm_src.value_or(0), b = n.comm_dst.value_or(1);
-          c.group = fmt::format("p2p_{}_{}", a, b);
-          c.pair = true;
-          if (a >= 0 && b >= 0 && a != b && a <= 1'000'000 && b <= 1'000'000)
-            c.ranks = {static_cast<int>(a), static_cast<int>(b)};
-        }
-        std::vector<int> sorted = c.ranks;
-        std::sort(sorted.begin(), sorted.end());
-        if (sorted.size() < 2 || sorted.front() < 0 ||
-            std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) {
-          c.ranks = {0, 1};
-          no_group_ = true;
-        }
         no_time_ |= durations && n.duration_us == 0;
-        op.collective = std::move(c);
+        op.collective = collective_of(n);
       }
       if (n.stream) streams[*n.stream].push_back(static_cast<int>(k));
     }
     trace_.ops.push_back(std::move(op));
   }
-  // The converter of PyTorch traces records the stream that ran a kernel and leaves the order within it to
-  // the reader.
-  for (auto& [stream, list] : streams) {
-    std::stable_sort(list.begin(), list.end(), [&](int a, int b) {
-      return trace_.ops[static_cast<std::size_t>(a)].begin_ns <
-             trace_.ops[static_cast<std::size_t>(b)].begin_ns;
-    });
-    for (std::size_t k = 1; k < list.size(); ++k)
-      trace_.ops[static_cast<std::size_t>(list[k])].deps.push_back(list[k - 1]);
-  }
-  if (!streams.empty()) trace_.assumptions.push_back("operations of one stream keep their order");
-  if (durations && !starts) {
-    trace_.assumptions.push_back(
-        "the trace has durations but no start times: the recorded order is that of the file, one node after "
-        "the other");
-  }
-  if (no_group_)
-    trace_.assumptions.push_back(
-        "the trace does not list the ranks of groups: collectives count as those of two ranks");
-  if (no_time_) trace_.assumptions.push_back("communication without duration gets its cost from the machine");
-  if (!durations) trace_.assumptions.push_back("the trace has no times: costs come from the machine");
+  keep_order_of_streams(streams);
+  add_assumptions(!streams.empty(), durations, starts);
   return std::move(trace_);
 }
 

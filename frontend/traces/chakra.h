@@ -48,6 +48,11 @@ class ChakraBuilder {
   RecordedTrace finish() &&;
 
  private:
+  std::vector<int> dependencies_of(const ChakraNode& node) const;
+  RecordedCollective collective_of(const ChakraNode& node);
+  void keep_order_of_streams(std::map<std::int64_t, std::vector<int>>& streams);
+  void add_assumptions(bool streams, bool durations, bool starts);
+
   RecordedTrace trace_;
   std::vector<ChakraNode> nodes_;
   std::map<std::uint64_t, int> index_;

@@ -15,7 +15,7 @@ namespace braid::passes {
 
 using namespace analysis;
 
-bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
+void SplitCollectives::check_options() const {
   if ((chunks == 0) == (max_bytes == 0)) {
     ir::user_error(errors::kCollectivePieces, {.node = std::string(kName)},
                    chunks == 0 ? "exactly one of chunks and max_bytes must be given, got neither"
@@ -29,6 +29,10 @@ bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
         fmt::format("chunks={}, max_bytes={}, min_bytes={}", chunks, max_bytes, min_bytes),
         fmt::format("use chunks from 2 to {}, max_bytes from 1 and min_bytes from 0 on", kMostChunks));
   }
+}
+
+bool SplitCollectives::run(ir::Schedule& schedule, PassContext& context) {
+  check_options();
   const auto analysis = analyse(schedule, context, {.channel_order = has_point_to_point(schedule)});
   const Problem& problem = analysis->problem;
   if (problem.collectives.empty()) return false;

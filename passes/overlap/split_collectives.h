@@ -34,6 +34,9 @@ struct SplitCollectives {
             {"min_bytes", &SplitCollectives::min_bytes, "smaller collectives stay whole"}};
   }
   bool run(ir::Schedule& schedule, PassContext& context);
+
+ private:
+  void check_options() const;
 };
 
 }  // namespace braid::passes

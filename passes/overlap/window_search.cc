@@ -200,6 +200,40 @@ bool WindowSearch::is_free(const State& state, Local local) const {
   return true;
 }
 
+// The nodes that may come next.
+std::uint32_t WindowSearch::ready(const State& state) const {
+  std::uint32_t ready = 0;
+  for (const Local i : nodes_.ids()) {
+    if ((state.mask & bit(i)) != 0 || (needs_[i] & ~state.mask) != 0) continue;
+    if (tenants_.empty() && is_free(state, i)) return bit(i);
+    ready |= bit(i);
+  }
+  return ready;
+}
+
+// The best two of each set of nodes, and of those the best: they become `level`, the next one unless it is the
+// last. Returns their number.
+int WindowSearch::select(IdVector<int, State>& children, int count, int beam, bool last,
+                         IdVector<int, State>& level, IdVector<int, Trace>& trace) const {
+  const IdRange<int> all = first_ids<int>(count);
+  std::vector<int> rank(all.begin(), all.end());
+  std::ranges::sort(rank, [&](int a, int b) {
+    const State &x = children[a], &y = children[b];
+    return std::tuple(x.estimate, x.slack, a) < std::tuple(y.estimate, y.slack, b);
+  });
+  std::vector<std::uint32_t> masks;
+  int used = 0;
+  for (const int c : rank) {
+    const State& child = children[c];
+    if (!last && std::count(masks.begin(), masks.end(), child.mask) >= 2) continue;
+    masks.push_back(child.mask);
+    trace.push_back({child.node, child.parent});
+    std::swap(level[used], children[c]);
+    if (++used == beam) break;
+  }
+  return used;
+}
+
 std::int64_t WindowSearch::run(int beam) {
   std::int64_t appends = 0;
   IdVector<int, State> level, children;
@@ -207,22 +241,13 @@ std::int64_t WindowSearch::run(int beam) {
   level.push_back(start);
   int used = 1;
   IdVector<Local, IdVector<int, Trace>> traces(nodes_.ids());  // per depth
-  std::vector<int> rank;
   for (const Local depth : nodes_.ids()) {
     int count = 0;
     for (int k = 0; k < used; ++k) {
       const State& state = level[k];
-      std::uint32_t ready = 0;
+      const std::uint32_t next = ready(state);
       for (const Local i : nodes_.ids()) {
-        if ((state.mask & bit(i)) != 0 || (needs_[i] & ~state.mask) != 0) continue;
-        if (tenants_.empty() && is_free(state, i)) {
-          ready = bit(i);
-          break;
-        }
-        ready |= bit(i);
-      }
-      for (const Local i : nodes_.ids()) {
-        if ((ready & bit(i)) == 0) continue;
+        if ((next & bit(i)) == 0) continue;
         if (count == children.end_id()) children.push_back(state);
         State& child = children[count];
         child = state;
@@ -234,25 +259,8 @@ std::int64_t WindowSearch::run(int beam) {
         ++count;
       }
     }
-    // The best two of each set of nodes, and of those the best.
-    const IdRange<int> all = first_ids<int>(count);
-    rank.assign(all.begin(), all.end());
-    const auto better = [&](int a, int b) {
-      const State &x = children[a], &y = children[b];
-      return std::tuple(x.estimate, x.slack, a) < std::tuple(y.estimate, y.slack, b);
-    };
-    std::sort(rank.begin(), rank.end(), better);
-    std::vector<std::uint32_t> masks;
     while (level.end_id() < beam) level.push_back(start);
-    used = 0;
-    for (const int c : rank) {
-      const State& child = children[c];
-      if (depth + 1 < nodes_.end_id() && std::count(masks.begin(), masks.end(), child.mask) >= 2) continue;
-      masks.push_back(child.mask);
-      traces[depth].push_back({child.node, child.parent});
-      std::swap(level[used], children[c]);
-      if (++used == beam) break;
-    }
+    used = select(children, count, beam, depth + 1 == nodes_.end_id(), level, traces[depth]);
     if (used == 0) return appends;
   }
   constexpr int kResults = 3;

@@ -64,6 +64,9 @@ class WindowSearch {
   void judge(State& state) const;
   std::int64_t contention(const State& state) const;
   bool is_free(const State& state, Local local) const;
+  std::uint32_t ready(const State& state) const;
+  int select(analysis::IdVector<int, State>& children, int count, int beam, bool last,
+             analysis::IdVector<int, State>& level, analysis::IdVector<int, Trace>& trace) const;
 
   const analysis::Problem& p_;
   const analysis::Simulator& before_;

@@ -88,6 +88,32 @@ void Channel::choose_rounds(Op& op, Algorithm hint) const {
              (hint == Algorithm::two_shot || op.count * element >= two_shot_threshold(size()));
 }
 
+// How members reach the operands of a call: directly in the segment, in the memory of another process, or
+// staged.
+void Channel::choose_access(Op& op, Algorithm hint, size_t in_bytes, size_t out_bytes) {
+  const CollectiveRow& row = row_of(op.kind);
+  const std::byte* segment = core_.segment(core_.rank());
+  const auto direct = [&](const std::byte* pointer, size_t bytes) {
+    return bytes == 0 || (std::less_equal<>()(segment, pointer) &&
+                          std::less_equal<>()(pointer + bytes, segment + core_.segment_bytes()));
+  };
+  // If my output overwrites parts of my input that peers still read, the input is copied first. Reducing by
+  // slices needs no copy: a slice is overwritten by its only reader.
+  const bool overwrites =
+      in_bytes > 0 && op.output == op.input && size() > 1 &&
+      (row.in != row.out ? me_ != 0 : row.in == Blocks::all || (row.reduces && !op.large));
+  op.flags = static_cast<uint8_t>(static_cast<int>(hint) << kAlgorithmShift);
+  op.misplaced = !direct(op.input, in_bytes);
+  if (!op.misplaced && !overwrites) op.flags |= kInputDirect;
+  if (direct(op.output, out_bytes)) op.flags |= kOutputDirect;
+  if (op.input == op.output) op.flags |= kInPlace;
+  const bool ordinary = !(op.flags & kInputDirect) || (op.large && !(op.flags & kOutputDirect));
+  if (size() > 1 && ordinary && !overwrites && op.count * size_of(op.dtype) >= kRemoteBytes &&
+      readable_by_all())
+    op.flags |= kRemote;
+  op.staged = size() > 1 && !(op.flags & (kInputDirect | kRemote));
+}
+
 Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
   if (core_.failed()) return core_.failure();
   const CollectiveRow& row = row_of(call.kind);
@@ -127,25 +153,7 @@ Status Channel::start(const CollectiveCall& call, uint32_t* seq) {
   const Algorithm hint = op.kind == CollectiveKind::all_reduce ? call.algorithm : Algorithm::automatic;
   choose_rounds(op, hint);
 
-  const std::byte* segment = core_.segment(core_.rank());
-  const auto direct = [&](const std::byte* pointer, size_t bytes) {
-    return bytes == 0 || (std::less_equal<>()(segment, pointer) &&
-                          std::less_equal<>()(pointer + bytes, segment + core_.segment_bytes()));
-  };
-  // If my output overwrites parts of my input that peers still read, the input is copied first. Reducing by
-  // slices needs no copy: a slice is overwritten by its only reader.
-  const bool overwrites =
-      in_bytes > 0 && op.output == op.input && size() > 1 &&
-      (row.in != row.out ? me_ != 0 : row.in == Blocks::all || (row.reduces && !op.large));
-  op.flags = static_cast<uint8_t>(static_cast<int>(hint) << kAlgorithmShift);
-  op.misplaced = !direct(op.input, in_bytes);
-  if (!op.misplaced && !overwrites) op.flags |= kInputDirect;
-  if (direct(op.output, out_bytes)) op.flags |= kOutputDirect;
-  if (op.input == op.output) op.flags |= kInPlace;
-  const bool ordinary = !(op.flags & kInputDirect) || (op.large && !(op.flags & kOutputDirect));
-  if (size() > 1 && ordinary && !overwrites && block >= kRemoteBytes && readable_by_all())
-    op.flags |= kRemote;
-  op.staged = size() > 1 && !(op.flags & (kInputDirect | kRemote));
+  choose_access(op, hint, in_bytes, out_bytes);
 
   *seq = next_++;
   next_round_ += op.rounds;

@@ -135,6 +135,7 @@ class Channel {
 
   Status check_call(const CollectiveCall& call, size_t in_bytes, size_t out_bytes) const;
   void choose_rounds(Op& op, Algorithm hint) const;
+  void choose_access(Op& op, Algorithm hint, size_t in_bytes, size_t out_bytes);
   void publish_post(Op& op);
   void stage_pending(bool posting = false);
   void copy_to_staging(const Op& op, uint32_t round);

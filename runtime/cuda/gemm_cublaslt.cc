@@ -157,6 +157,12 @@ struct Gemm::Plan {
         !describe(&c.value, p.output_type, p.m, p.n, p.ldc, p.stride_c) ||
         !describe(&d.value, p.output_type, p.m, p.n, p.ldd, p.stride_d))
       return false;
+    return find_algorithms(most_algorithms);
+  }
+
+  // The fastest first, as the library estimates them.
+  bool find_algorithms(int most_algorithms) {
+    const GemmProblem& p = problem;
     Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy> preference;
     algorithms.resize(static_cast<size_t>(most_algorithms));
     int count = 0;
