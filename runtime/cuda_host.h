@@ -1,6 +1,7 @@
-/* Runs a generated CUDA program from host memory, each rank on a device of its own: ranks as threads of this process, or this
- * process as one of them. For tests and for `braid run`; a program that lives on a device calls runtime/cuda_abi.h itself.
- * Built with the program (runtime/cuda/host_run.cc), so that its caller needs no CUDA.
+/* Runs a generated CUDA program from host memory, each rank on a device of its own: ranks as threads of
+ * this process, or this process as one of them. For tests and for `braid run`; a program that lives on a
+ * device calls runtime/cuda_abi.h itself. Built with the program (runtime/cuda/host_run.cc), so that its
+ * caller needs no CUDA.
  */
 #ifndef BRAID_RUNTIME_CUDA_HOST_H_
 #define BRAID_RUNTIME_CUDA_HOST_H_
@@ -11,8 +12,8 @@
 extern "C" {
 #endif
 
-/* Host memory of a rank, in the order of the program's tables and of the sizes for `dims`. Tensors with capacities have all of
- * the memory that these ask for. */
+/* Host memory of a rank, in the order of the program's tables and of the sizes for `dims`. Tensors with
+ * capacities have all of the memory that these ask for. */
 typedef struct BraidCudaHostRank {
   const void* const* inputs;
   void* const* outputs;
@@ -20,8 +21,8 @@ typedef struct BraidCudaHostRank {
   uint64_t rank_weights_bytes;
 } BraidCudaHostRank;
 
-/* How one rank and the others, in other processes, know of each other (runtime/comm/control_channel.h). Texts are cut to
- * `bytes`. */
+/* How one rank and the others, in other processes, know of each other (runtime/comm/control_channel.h).
+ * Texts are cut to `bytes`. */
 typedef struct BraidCudaHostPeers {
   void* user;
   int32_t rank;
@@ -33,13 +34,13 @@ typedef struct BraidCudaHostPeers {
   void (*reached)(void* user, uint64_t progress);
   /* How far its device is, as in BraidCudaCreateInfo. */
   void (*device_at)(void* user, uint64_t step, uint64_t collectives);
-  /* Waits until all ranks are that far, at most as long as the time-out; negative: for ever. 0: one is lost or late,
-   * and which. */
+  /* Waits until all ranks are that far, at most as long as the time-out; negative: for ever. 0: one is
+   * lost or late, and which. */
   int (*await_all)(void* user, uint64_t progress, int64_t timeout_ms, char* text, uint64_t bytes);
   /* Whether a rank has ended or failed. Does not wait. */
   int (*lost)(void* user);
-  /* As in BraidCudaCreateInfo. Only where ranks are overdue do those count that answer, but are behind, on the host or on
-   * their devices. */
+  /* As in BraidCudaCreateInfo. Only where ranks are overdue do those count that answer, but are behind, on
+   * the host or on their devices. */
   int (*missing)(void* user, int overdue, char* text, uint64_t bytes);
   /* This rank ends with an error; because of others', if `consequence` is not 0. */
   void (*failed)(void* user, const char* text, int consequence);
@@ -56,10 +57,10 @@ typedef struct BraidCudaHostRun {
   int32_t steps; /* with the same inputs, without waiting in between, unless a step writes an input, which is
                     then restored */
   int32_t on_own_stream; /* 1: call run without a stream; 0: with the caller's */
-  int32_t
-      reuses_buffers; /* 1: on the caller's stream, without waiting, each step's inputs are copied to where it reads
-                             them, and overwritten behind it, its outputs copied to elsewhere: what a step does
-                             before or after its turn is then wrong. Not with on_own_stream or node_costs */
+  /* 1: on the caller's stream, without waiting, each step's inputs are copied to where it reads them, and
+   * overwritten behind it, its outputs copied to elsewhere: what a step does before or after its turn is then
+   * wrong. Not with on_own_stream or node_costs. */
+  int32_t reuses_buffers;
   int64_t timeout_ms; /* of a step, and of the ranks' meeting; negative: none */
   double* step_us;    /* `steps` doubles per rank, or null: the time of each step on its stream, by CUDA's
                             events; the steps then run on the caller's stream */
@@ -69,7 +70,8 @@ typedef struct BraidCudaHostRun {
   void* progress_user;
 } BraidCudaHostRun;
 
-/* The status of the first rank that failed by itself; in `message` its message, with its number if ranks are threads. */
+/* The status of the first rank that failed by itself; in `message` its message, with its number if ranks
+ * are threads. */
 BraidStatus braid_cuda_host_run(const BraidCudaHostRun* run, char* message, uint64_t message_bytes);
 
 #ifdef __cplusplus

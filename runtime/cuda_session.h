@@ -1,8 +1,10 @@
-/* One rank of a generated CUDA program, kept open for steps on tensors that are on its device, by a caller that has no CUDA
- * itself, such as the Python package: instance, streams and the device's memory, through functions of the program's own
- * library (runtime/cuda/session.cc). Whole runs from host memory: runtime/cuda_host.h.
+/* One rank of a generated CUDA program, kept open for steps on tensors that are on its device, by a caller
+ * that has no CUDA itself, such as the Python package: instance, streams and the device's memory, through
+ * functions of the program's own library (runtime/cuda/session.cc). Whole runs from host memory:
+ * runtime/cuda_host.h.
  *
- * A session is used by one thread at a time. Each call leaves the thread's current device as it was, and none throws.
+ * A session is used by one thread at a time. Each call leaves the thread's current device as it was, and
+ * none throws.
  */
 #ifndef BRAID_RUNTIME_CUDA_SESSION_H_
 #define BRAID_RUNTIME_CUDA_SESSION_H_
@@ -33,8 +35,8 @@ typedef enum BraidCudaCopy { BRAID_TO_DEVICE = 1, BRAID_TO_HOST = 2, BRAID_ON_DE
 
 typedef struct BraidCudaSessionCalls {
   uint32_t struct_size; /* sizeof(BraidCudaSessionCalls) */
-  /* All ranks of a program must be opened, and closed. BRAID_INVALID_ARGUMENT: a device that is not there, weights of
-   * another program. */
+  /* All ranks of a program must be opened, and closed. BRAID_INVALID_ARGUMENT: a device that is not there,
+   * weights of another program. */
   BraidStatus (*open)(const BraidCudaSessionInfo* info, BraidCudaSession** out, char* message,
                       uint64_t message_bytes);
   /* Waits for what is enqueued, and for the other ranks, at most for the time-out. */
@@ -43,8 +45,8 @@ typedef struct BraidCudaSessionCalls {
   void* (*stream)(const BraidCudaSession* session); /* on which all of the following is enqueued */
   const char* (*last_error)(const BraidCudaSession* session);
 
-  /* As of BraidCudaProgram. After BRAID_BAD_SIZE and BRAID_INVALID_ARGUMENT the session is as before. `done`, if it is not
-   * null, is an event of make_event that then stands for the end of the step. */
+  /* As of BraidCudaProgram. After BRAID_BAD_SIZE and BRAID_INVALID_ARGUMENT the session is as before.
+   * `done`, if it is not null, is an event of make_event that then stands for the end of the step. */
   BraidStatus (*prepare)(BraidCudaSession* session, const int64_t* dims);
   BraidStatus (*run)(BraidCudaSession* session, const void* const* inputs, void* const* outputs, void* done);
   /* What has gone wrong so far; does not wait. */

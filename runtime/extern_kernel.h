@@ -1,6 +1,6 @@
-/* The C interface of an extern kernel: a function from outside that a generated program calls as one operation
- * of its step. A plug-in registers it for the compiler (ir/extern_registry.h), together with the source text
- * that defines it and becomes part of the generated source:
+/* The C interface of an extern kernel: a function from outside that a generated program calls as one
+ * operation of its step. A plug-in registers it for the compiler (ir/extern_registry.h), together with the
+ * source text that defines it and becomes part of the generated source:
  *
  *     static const char* row_sort(const BraidExternCall* call) {
  *       ...

@@ -80,11 +80,11 @@ typedef struct BraidTensorInfo {
   /* Inputs: 1 if a step writes this memory, because the model changes the input in place or an output is an
    * alias of it. It must then be writable, and a run changes its contents. Outputs: 0. */
   int32_t written;
-  /* Null, or `rank` sizes of the row-major tensor in whose memory this one lies, from its first element on: element (i0, i1,
-   * ...) of the one is element (i0, i1, ...) of the other. They are the same for an input and the outputs that are aliases
-   * of it, so that an output with more elements finds those of the input in their places. A step reads and writes
-   * only elements of the actual sizes; of the outermost dimension, memory is needed only for the actual sizes of
-   * the input and of its aliases. */
+  /* Null, or `rank` sizes of the row-major tensor in whose memory this one lies, from its first element
+   * on: element (i0, i1, ...) of the one is element (i0, i1, ...) of the other. They are the same for an
+   * input and the outputs that are aliases of it, so that an output with more elements finds those of the
+   * input in their places. A step reads and writes only elements of the actual sizes; of the outermost
+   * dimension, memory is needed only for the actual sizes of the input and of its aliases. */
   const int64_t* capacities;
 } BraidTensorInfo;
 

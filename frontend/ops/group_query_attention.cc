@@ -15,8 +15,8 @@ namespace braid::frontend {
 namespace {
 
 // clang-format off
-enum Input { query, key, value, past_key, past_value, last_keys, total_length, cos, sin, position_ids, score_bias, head_sink,
-             key_scale, value_scale, query_norm, key_norm };
+enum Input { query, key, value, past_key, past_value, last_keys, total_length, cos, sin, position_ids,
+             score_bias, head_sink, key_scale, value_scale, query_norm, key_norm };
 // clang-format on
 
 void refuse_unsupported(OpContext& c) {

@@ -211,8 +211,8 @@ std::uint32_t WindowSearch::ready(const State& state) const {
   return ready;
 }
 
-// The best two of each set of nodes, and of those the best: they become `level`, the next one unless it is the
-// last. Returns their number.
+// Moves the best of the children to `level`, at most two of each set of nodes unless the level is the last.
+// Returns their number.
 int WindowSearch::select(IdVector<int, State>& children, int count, int beam, bool last,
                          IdVector<int, State>& level, IdVector<int, Trace>& trace) const {
   const IdRange<int> all = first_ids<int>(count);
