@@ -3,6 +3,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "frontend/node_row.h"
+
 namespace braid::frontend {
 
 void bind_inputs(Model& model, const InputValues& values, const std::set<std::string>& bound) {
@@ -45,7 +47,8 @@ class Sources {
     for (const onnx::NodeProto& node : graph.node()) {
       std::vector<std::string> reads;
       // Sizes are no values of the input.
-      if (node.op_type() != "Shape" && node.op_type() != "Size")
+      const OpSpec* row = find_op(domain_of(node), node.op_type(), kNewestOpset);
+      if (row == nullptr || row->work.kind != WorkKind::sizes)
         reads.assign(node.input().begin(), node.input().end());
       for (const onnx::AttributeProto& attribute : node.attribute()) {
         if (!attribute.has_g()) continue;

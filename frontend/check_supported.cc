@@ -8,7 +8,7 @@
 
 #include "frontend/functions.h"
 #include "frontend/inline.h"
-#include "frontend/op_registry.h"
+#include "frontend/node_row.h"
 #include "ir/error_numbers.h"
 
 namespace braid::frontend {
@@ -73,9 +73,7 @@ class SupportCheck {
 
  private:
   Operator operator_of(const onnx::NodeProto& node) const {
-    const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
-    const auto opset = opsets_.find(domain);
-    return {domain, node.op_type(), opset == opsets_.end() ? 1 : opset->second};
+    return {domain_of(node), node.op_type(), version_of(node, opsets_)};
   }
 
   void visit(const onnx::NodeProto& node, const std::string& origin) {
@@ -154,7 +152,7 @@ void refuse_unsupported(const std::string& path, const std::vector<UnsupportedOp
 }
 
 UnsupportedOperator unsupported_type(const onnx::NodeProto& node, int version, ir::DType dtype) {
-  const Operator op{node.domain() == "ai.onnx" ? "" : node.domain(), node.op_type(), version};
+  const Operator op{domain_of(node), node.op_type(), version};
   return {op.text(),
           fmt::format("not implemented for the element type {}", onnx_type_name(onnx_type_of(dtype))),
           {name_of(node)}};

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "frontend/node_row.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/local.h"
 #include "ir/error_numbers.h"
@@ -34,10 +35,6 @@ struct Collective {
   std::int64_t concat = 0;  // all_to_all: joined
   std::int64_t root = 0;    // a position in the group
 };
-
-std::string domain_of(const onnx::NodeProto& node) {
-  return node.domain() == "ai.onnx" ? std::string() : node.domain();
-}
 
 const onnx::AttributeProto* find(const onnx::NodeProto& node, const char* name) {
   for (const onnx::AttributeProto& a : node.attribute()) {

@@ -4,19 +4,13 @@
 #include <unordered_set>
 
 #include "frontend/functions.h"
-#include "frontend/op_registry.h"
+#include "frontend/node_row.h"
 
 namespace braid::frontend {
 namespace {
 
-int version_of(const Opsets& opsets, const std::string& domain) {
-  const auto found = opsets.find(domain);
-  return found == opsets.end() ? 1 : found->second;
-}
-
 bool has_effect(const onnx::NodeProto& node, const Opsets& opsets) {
-  const std::string domain = node.domain() == "ai.onnx" ? "" : node.domain();
-  const OpSpec* spec = find_op(domain, node.op_type(), version_of(opsets, domain));
+  const OpSpec* spec = row_of(node, opsets);
   if (spec != nullptr && spec->effect) return true;
   return std::any_of(node.attribute().begin(), node.attribute().end(), [&](const auto& attribute) {
     const auto& inner = attribute.g().node();

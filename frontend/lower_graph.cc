@@ -14,8 +14,8 @@
 #include "frontend/fold.h"
 #include "frontend/match_attention.h"
 #include "frontend/model_mesh.h"
+#include "frontend/node_row.h"
 #include "frontend/op_context.h"
-#include "frontend/op_registry.h"
 #include "frontend/rank_values.h"
 #include "frontend/regions.h"
 #include "frontend/shape_rules.h"
@@ -178,14 +178,6 @@ class GraphLowering {
     });
   }
 
-  int version_of(const onnx::NodeProto& node) const {
-    const auto found = opsets_.find(domain_of(node));
-    return found == opsets_.end() ? 1 : found->second;
-  }
-  static std::string domain_of(const onnx::NodeProto& node) {
-    return node.domain() == "ai.onnx" ? "" : node.domain();
-  }
-
   void find_patterns() {
     const onnx::GraphProto& graph = model_.proto.graph();
     const auto version = opsets_.find("");
@@ -236,7 +228,7 @@ class GraphLowering {
       const auto found = values_.find(name);
       inputs.push_back(found == values_.end() ? nullptr : &found->second);
     }
-    return {model_.path, node, version_of(node), options_.ranks, lowering_, std::move(inputs)};
+    return {model_.path, node, version_of(node, opsets_), options_.ranks, lowering_, std::move(inputs)};
   }
 
   // Branches of control flow read values of the graph around them by name.
@@ -309,14 +301,15 @@ class GraphLowering {
     for (const std::string& name : node.input()) inputs.push_back(name.empty() ? nullptr : &values_.at(name));
     while (!inputs.empty() && !inputs.back()) inputs.pop_back();
     lowering_.set_origin(name_of(node));
-    OpContext context(model_.path, node, version_of(node), options_.ranks, lowering_, std::move(inputs));
+    OpContext context(model_.path, node, version_of(node, opsets_), options_.ranks, lowering_,
+                      std::move(inputs));
     located(location_of(model_.path, node), [&] {
       check_definition(node, context);
-      const OpSpec* spec = find_op(domain_of(node), node.op_type(), version_of(node));
+      const OpSpec* spec = row_of(node, opsets_);
       ir::internal_check(spec != nullptr, "operator {} passed the check of supported operators",
                          node.op_type());
       check_implemented(node, *spec, context);
-      if (std::optional<ShapeValues> values = shape_values(context)) {
+      if (std::optional<ShapeValues> values = shape_values(context, spec->sizes)) {
         for (std::size_t k = 0; k < values->outputs.size(); ++k)
           define_elements(node, static_cast<int>(k), values->dtype, values->outputs[k]);
         return;
@@ -331,7 +324,7 @@ class GraphLowering {
       if (!fold_constants(context, *spec)) spec->lower(context);
       for (int k = 0; k < node.output_size(); ++k) define_output(node, k, context);
       if (node.output_size() == 0 || node.output(0).empty()) return;
-      if (std::optional<Fractions> fractions = size_fractions(context))
+      if (std::optional<Fractions> fractions = size_fractions(context, spec->sizes))
         values_.at(node.output(0)).fractions = std::move(fractions);
     });
   }

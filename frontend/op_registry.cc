@@ -34,79 +34,9 @@ void add(Table& table, OpSpec spec) {
 Table& table() {
   static Table all = [] {
     Table t;
-    for (const auto family : {elementwise_unary_ops,
-                              elementwise_binary_ops,
-                              variadic_ops,
-                              comparison_ops,
-                              activation_ops,
-                              smooth_activation_ops,
-                              piecewise_activation_ops,
-                              bitwise_ops,
-                              cast_ops,
-                              where_ops,
-                              matmul_ops,
-                              softmax_ops,
-                              attention_ops,
-                              normalization_ops,
-                              batch_normalization_ops,
-                              group_normalization_ops,
-                              local_normalization_ops,
-                              global_pool_ops,
-                              reduction_ops,
-                              shape_ops,
-                              transpose_ops,
-                              concat_split_ops,
-                              slice_ops,
-                              gather_ops,
-                              expand_tile_ops,
-                              constant_ops,
-                              range_ops,
-                              trilu_ops,
-                              eye_like_ops,
-                              det_ops,
-                              random_ops,
-                              loss_ops,
-                              sequence_ops,
-                              scatter_ops,
-                              arg_reduction_ops,
-                              einsum_ops,
-                              pad_ops,
-                              convolution_ops,
-                              pooling_ops,
-                              recurrence_ops,
-                              one_hot_ops,
-                              control_flow_ops,
-                              cumsum_ops,
-                              identity_ops,
-                              resize_ops,
-                              depth_space_ops,
-                              reverse_sequence_ops,
-                              center_crop_pad_ops,
-                              col2im_ops,
-                              max_unpool_ops,
-                              top_k_ops,
-                              roi_align_ops,
-                              grid_sample_ops,
-                              deform_conv_ops,
-                              signal_ops,
-                              integer_matmul_ops,
-                              quantize_linear_ops,
-                              quantised_product_ops,
-                              quantised_elementwise_ops,
-                              quantised_transformer_ops,
-                              tensor_scatter_ops,
-                              causal_conv_ops,
-                              data_dependent_ops,
-                              fused_qkv_attention_ops,
-                              multi_head_attention_ops,
-                              group_query_attention_ops,
-                              rotary_embedding_ops,
-                              skip_normalization_ops,
-                              fused_group_normalization_ops,
-                              biased_activation_ops,
-                              fused_product_ops,
-                              block_quantized_ops,
-                              collective_ops}) {
+#define BRAID_FAMILY(name) name##_ops,
+    for (const auto family : {BRAID_OP_FAMILIES(BRAID_FAMILY)}) {
+#undef BRAID_FAMILY
       for (const OpSpec& spec : family()) add(t, spec);
     }
     return t;
@@ -117,6 +47,19 @@ Table& table() {
 }  // namespace
 
 void register_op(OpSpec spec) { add(table(), std::move(spec)); }
+
+void register_op(LoweredOp op) {
+  OpSpec spec{op.domain, op.name,  op.first_version, op.last_version,
+              op.types,  op.lower, op.work,          sharding::replicated("no rule"),
+              kNoState,  kNoSizes, op.effect};
+  if (const auto known = table().find(spec.domain + ":" + spec.name); known != table().end()) {
+    const OpSpec& before = known->second.front();
+    spec.rule = before.rule;
+    spec.state = before.state;
+    spec.sizes = before.sizes;
+  }
+  register_op(std::move(spec));
+}
 
 const OpSpec* find_op(const std::string& domain, const std::string& name, int version) {
   const auto found = table().find(domain + ":" + name);

@@ -8,12 +8,16 @@
 #include <utility>
 #include <vector>
 
+#include "frontend/sharding/rule.h"
+#include "frontend/size_rule.h"
 #include "frontend/work.h"
 #include "ir/dtype.h"
+#include "split/graph.h"
 
 namespace braid::frontend {
 
 class OpContext;
+namespace rule = sharding::rule;
 
 // A set of element types.
 class TypeSet {
@@ -49,6 +53,16 @@ inline constexpr TypeSet kStorage = {
 // Lowers one node: reads inputs and attributes from the context, sets its outputs.
 using LowerFn = void (*)(OpContext&);
 
+// Inputs whose elements go on in outputs, such as a past of keys in the present: what a plan keeps split from
+// step to step.
+struct State {
+  explicit State(std::vector<split::Carried> inputs) : carried(std::move(inputs)) {}
+  std::vector<split::Carried> carried;
+};
+inline const State kNoState{std::vector<split::Carried>()};
+inline State carries(std::initializer_list<split::Carried> inputs) { return State(inputs); }
+
+// The row of an operator: all that is known of it but its schema. A row that lacks a column does not compile.
 struct OpSpec {
   std::string domain;  // "" is ONNX's own
   std::string name;
@@ -57,7 +71,21 @@ struct OpSpec {
   TypeSet types;  // of input 0
   LowerFn lower;
   Work work;            // kind and cost of the computation (work.h)
+  sharding::Rule rule;  // how it is split, or why not (sharding/rule.h)
+  State state;
+  SizeRule sizes;       // whether models compute sizes with it (size_rule.h)
   bool effect = false;  // communicates: lowered even if its outputs are unused
+};
+
+// The columns that a plug-in must give. A new operator is then computed whole on every rank, and no sizes
+// follow from it; one that replaces a row keeps the other columns of that row.
+struct LoweredOp {
+  std::string domain, name;
+  int first_version, last_version;
+  TypeSet types;
+  LowerFn lower;
+  Work work;
+  bool effect = false;
 };
 
 // The newest supported operator set of ONNX's own domain, and the oldest one whose definitions are lowered:
@@ -68,9 +96,11 @@ inline constexpr int kOldestOpset = 7;
 // Adds an operator, or replaces the one with the same domain and name and overlapping versions. For plug-ins;
 // call before any import.
 void register_op(OpSpec spec);
+void register_op(LoweredOp op);
 // At namespace scope of a plug-in: `static const RegisterOp registered{{"com.example", "Sort", ...}};`
 struct RegisterOp {
   RegisterOp(OpSpec spec) { register_op(std::move(spec)); }
+  RegisterOp(LoweredOp op) { register_op(std::move(op)); }
 };
 
 // nullptr if there is none for this version of the domain.
@@ -80,78 +110,23 @@ const OpSpec* find_op(const std::string& domain, const std::string& name, int ve
 std::vector<OpSpec> all_ops();
 
 // Families, one file each in frontend/ops.
-std::span<const OpSpec> elementwise_unary_ops();
-std::span<const OpSpec> elementwise_binary_ops();
-std::span<const OpSpec> variadic_ops();
-std::span<const OpSpec> comparison_ops();
-std::span<const OpSpec> activation_ops();
-std::span<const OpSpec> smooth_activation_ops();
-std::span<const OpSpec> piecewise_activation_ops();
-std::span<const OpSpec> bitwise_ops();
-std::span<const OpSpec> cast_ops();
-std::span<const OpSpec> where_ops();
-std::span<const OpSpec> matmul_ops();
-std::span<const OpSpec> softmax_ops();
-std::span<const OpSpec> attention_ops();
-std::span<const OpSpec> normalization_ops();
-std::span<const OpSpec> batch_normalization_ops();
-std::span<const OpSpec> group_normalization_ops();
-std::span<const OpSpec> local_normalization_ops();
-std::span<const OpSpec> global_pool_ops();
-std::span<const OpSpec> reduction_ops();
-std::span<const OpSpec> shape_ops();
-std::span<const OpSpec> transpose_ops();
-std::span<const OpSpec> concat_split_ops();
-std::span<const OpSpec> slice_ops();
-std::span<const OpSpec> gather_ops();
-std::span<const OpSpec> expand_tile_ops();
-std::span<const OpSpec> constant_ops();
-std::span<const OpSpec> range_ops();
-std::span<const OpSpec> trilu_ops();
-std::span<const OpSpec> eye_like_ops();
-std::span<const OpSpec> det_ops();
-std::span<const OpSpec> random_ops();
-std::span<const OpSpec> loss_ops();
-std::span<const OpSpec> sequence_ops();
-std::span<const OpSpec> scatter_ops();
-std::span<const OpSpec> arg_reduction_ops();
-std::span<const OpSpec> einsum_ops();
-std::span<const OpSpec> pad_ops();
-std::span<const OpSpec> convolution_ops();
-std::span<const OpSpec> pooling_ops();
-std::span<const OpSpec> recurrence_ops();
-std::span<const OpSpec> one_hot_ops();
-std::span<const OpSpec> control_flow_ops();
-std::span<const OpSpec> cumsum_ops();
-std::span<const OpSpec> identity_ops();
-std::span<const OpSpec> resize_ops();
-std::span<const OpSpec> depth_space_ops();
-std::span<const OpSpec> reverse_sequence_ops();
-std::span<const OpSpec> center_crop_pad_ops();
-std::span<const OpSpec> col2im_ops();
-std::span<const OpSpec> max_unpool_ops();
-std::span<const OpSpec> top_k_ops();
-std::span<const OpSpec> roi_align_ops();
-std::span<const OpSpec> grid_sample_ops();
-std::span<const OpSpec> deform_conv_ops();
-std::span<const OpSpec> signal_ops();
-std::span<const OpSpec> integer_matmul_ops();
-std::span<const OpSpec> quantize_linear_ops();
-std::span<const OpSpec> quantised_product_ops();
-std::span<const OpSpec> quantised_elementwise_ops();
-std::span<const OpSpec> quantised_transformer_ops();
-std::span<const OpSpec> tensor_scatter_ops();
-std::span<const OpSpec> causal_conv_ops();
-std::span<const OpSpec> data_dependent_ops();
-std::span<const OpSpec> fused_qkv_attention_ops();
-std::span<const OpSpec> multi_head_attention_ops();
-std::span<const OpSpec> group_query_attention_ops();
-std::span<const OpSpec> rotary_embedding_ops();
-std::span<const OpSpec> skip_normalization_ops();
-std::span<const OpSpec> fused_group_normalization_ops();
-std::span<const OpSpec> biased_activation_ops();
-std::span<const OpSpec> fused_product_ops();
-std::span<const OpSpec> block_quantized_ops();
-std::span<const OpSpec> collective_ops();
+// clang-format off
+#define BRAID_OP_FAMILIES(F) \
+  F(elementwise_unary) F(elementwise_binary) F(variadic) F(comparison) F(activation) \
+  F(smooth_activation) F(piecewise_activation) F(bitwise) F(cast) F(where) F(matmul) F(softmax) \
+  F(attention) F(normalization) F(batch_normalization) F(group_normalization) F(local_normalization) \
+  F(global_pool) F(reduction) F(shape) F(transpose) F(concat_split) F(slice) F(gather) F(expand_tile) \
+  F(constant) F(range) F(trilu) F(eye_like) F(det) F(random) F(loss) F(sequence) F(scatter) \
+  F(arg_reduction) F(einsum) F(pad) F(convolution) F(pooling) F(recurrence) F(one_hot) F(control_flow) \
+  F(cumsum) F(identity) F(resize) F(depth_space) F(reverse_sequence) F(center_crop_pad) F(col2im) \
+  F(max_unpool) F(top_k) F(roi_align) F(grid_sample) F(deform_conv) F(signal) F(integer_matmul) \
+  F(quantize_linear) F(quantised_product) F(quantised_elementwise) F(quantised_transformer) \
+  F(tensor_scatter) F(causal_conv) F(data_dependent) F(fused_qkv_attention) F(multi_head_attention) \
+  F(group_query_attention) F(rotary_embedding) F(skip_normalization) F(fused_group_normalization) \
+  F(biased_activation) F(fused_product) F(block_quantized) F(collective)
+// clang-format on
+#define BRAID_FAMILY(name) std::span<const OpSpec> name##_ops();
+BRAID_OP_FAMILIES(BRAID_FAMILY)
+#undef BRAID_FAMILY
 
 }  // namespace braid::frontend

@@ -4,10 +4,10 @@
 #include <functional>
 #include <limits>
 #include <numeric>
-#include <unordered_map>
 
 #include "frontend/shape_rules.h"
 #include "frontend/size_fractions.h"
+#include "frontend/size_rule.h"
 #include "ir/error_numbers.h"
 
 namespace braid::frontend {
@@ -438,9 +438,12 @@ Result cast_fractions(OpContext& c, DType to) {
   return one(to, in->sizes, std::move(values));
 }
 
-Result cast(OpContext& c) {
+DType type_named(OpContext& c) { return c.dtype_of(c.int_attribute("to")); }
+DType type_of_like(OpContext& c) { return c.dtype(1); }
+
+Result cast(OpContext& c, DType (*type)(OpContext&)) {
   if (!c.has_input(0)) return std::nullopt;
-  const DType to = c.op_type() == "Cast" ? c.dtype_of(c.int_attribute("to")) : c.dtype(1);
+  const DType to = type(c);
   if (!tracked(to)) return std::nullopt;
   if (is_float(c.dtype(0))) return cast_fractions(c, to);
   if (!tracked(c.dtype(0)) || !elements_of(c.value(0))) return std::nullopt;
@@ -464,81 +467,6 @@ Result logic(OpContext& c, bool (*f)(bool, bool)) {
   });
 }
 
-struct Rule {
-  bool needs_values;  // of all inputs; false: the rule checks for those that it needs
-  Result (*apply)(OpContext&);
-};
-
-const std::unordered_map<std::string, Rule>& rules() {
-  static const std::unordered_map<std::string, Rule> all = {
-      {"Abs",
-       {true,
-        [](OpContext& c) {
-          return elementwise(c, c.dtype(0),
-                             [](const std::vector<Expr>& v) { return std::optional(ir::max(v[0], -v[0])); });
-        }}},
-      {"Add", {true, [](OpContext& c) { return fold(c, add); }}},
-      {"And", {true, [](OpContext& c) { return logic(c, [](bool a, bool b) { return a && b; }); }}},
-      {"Cast", {false, cast}},
-      {"CastLike", {false, cast}},
-      {"Concat", {true, concat}},
-      {"ConstantOfShape", {true, constant_of_shape}},
-      {"Div", {true, [](OpContext& c) { return elementwise(c, c.dtype(0), divide); }}},
-      {"Equal", {true, [](OpContext& c) { return elementwise(c, DType::boolean, equal); }}},
-      {"Expand", {true, expand}},
-      {"Gather", {true, gather}},
-      {"Greater",
-       {true,
-        [](OpContext& c) {
-          return elementwise(c, DType::boolean, [](const std::vector<Expr>& v) {
-            return less({v[1], v[0]});
-          });
-        }}},
-      {"GreaterOrEqual",
-       {true,
-        [](OpContext& c) {
-          return elementwise(c, DType::boolean, [](const std::vector<Expr>& v) {
-            return less_equal({v[1], v[0]});
-          });
-        }}},
-      {"Identity", {true, [](OpContext& c) { return same_elements(c, elements_of(c.value(0))->sizes); }}},
-      {"Less", {true, [](OpContext& c) { return elementwise(c, DType::boolean, less); }}},
-      {"LessOrEqual", {true, [](OpContext& c) { return elementwise(c, DType::boolean, less_equal); }}},
-      {"Max", {true, [](OpContext& c) { return fold(c, ir::max); }}},
-      {"Min", {true, [](OpContext& c) { return fold(c, ir::min); }}},
-      {"Mod",
-       {true,
-        [](OpContext& c) {
-          return c.int_attribute("fmod", 0) != 0 ? std::nullopt : elementwise(c, c.dtype(0), modulo);
-        }}},
-      {"Mul", {true, [](OpContext& c) { return fold(c, multiply); }}},
-      {"Neg",
-       {true,
-        [](OpContext& c) {
-          return elementwise(c, c.dtype(0), [](const std::vector<Expr>& v) { return std::optional(-v[0]); });
-        }}},
-      {"Not", {true, [](OpContext& c) { return logic(c, [](bool a, bool) { return !a; }); }}},
-      {"Or", {true, [](OpContext& c) { return logic(c, [](bool a, bool b) { return a || b; }); }}},
-      {"Range", {true, range}},
-      {"ReduceMax", {true, [](OpContext& c) { return reduce(c, ir::max, std::nullopt); }}},
-      {"ReduceMin", {true, [](OpContext& c) { return reduce(c, ir::min, std::nullopt); }}},
-      {"ReduceProd", {true, [](OpContext& c) { return reduce(c, multiply, Expr(1)); }}},
-      {"ReduceSum", {true, [](OpContext& c) { return reduce(c, add, Expr(0)); }}},
-      {"Reshape", {true, reshape}},
-      {"Shape", {false, shape}},
-      {"Size", {false, [](OpContext& c) { return one(DType::i64, {}, {ir::product(c.sizes(0))}); }}},
-      {"Slice", {true, slice}},
-      {"Split", {true, split}},
-      {"Squeeze", {true, squeeze}},
-      {"Sub", {true, [](OpContext& c) { return fold(c, subtract); }}},
-      {"Sum", {true, [](OpContext& c) { return fold(c, add); }}},
-      {"Transpose", {true, transpose}},
-      {"Unsqueeze", {true, unsqueeze}},
-      {"Where", {true, where}},
-  };
-  return all;
-}
-
 bool fits(Expr e, DType dtype) {
   if (dtype == DType::i64) return true;
   const ir::Bounds b = ir::bounds(e);
@@ -548,10 +476,9 @@ bool fits(Expr e, DType dtype) {
 
 }  // namespace
 
-std::optional<ShapeValues> shape_values(OpContext& context) {
-  const auto rule = rules().find(context.op_type());
-  if (rule == rules().end() || context.domain() != "") return std::nullopt;
-  if (rule->second.needs_values) {
+std::optional<ShapeValues> shape_values(OpContext& context, const SizeRule& rule) {
+  if (rule.values == nullptr) return std::nullopt;
+  if (rule.needs_values) {
     if (context.input_count() == 0) return std::nullopt;
     for (int k = 0; k < context.input_count(); ++k) {
       if (!context.has_input(k)) continue;
@@ -560,7 +487,7 @@ std::optional<ShapeValues> shape_values(OpContext& context) {
   }
   Result result;
   try {
-    result = rule->second.apply(context);
+    result = rule.values(context);
   } catch (const ir::UserError& error) {
     // Sizes do not wrap around and are short; other integers, which look the same (bounds of a clip, masks),
     // may be anything and are left to the running program.
@@ -574,5 +501,66 @@ std::optional<ShapeValues> shape_values(OpContext& context) {
   }
   return result;
 }
+
+namespace size_rule {
+
+constexpr SizeRule kAbs = {[](OpContext& c) {
+  return elementwise(c, c.dtype(0),
+                     [](const std::vector<Expr>& v) { return std::optional(ir::max(v[0], -v[0])); });
+}};
+constexpr SizeRule kAdd = {[](OpContext& c) { return fold(c, add); }, fractions::add};
+constexpr SizeRule kAnd = {[](OpContext& c) { return logic(c, [](bool a, bool b) { return a && b; }); }};
+constexpr SizeRule kCast = {[](OpContext& c) { return cast(c, type_named); }, fractions::cast, false};
+constexpr SizeRule kCastLike = {[](OpContext& c) { return cast(c, type_of_like); }, fractions::cast_like,
+                                false};
+constexpr SizeRule kCeil = {nullptr, fractions::ceil};
+constexpr SizeRule kConcat = {concat, fractions::concat};
+constexpr SizeRule kConstantOfShape = {constant_of_shape};
+constexpr SizeRule kDiv = {[](OpContext& c) { return elementwise(c, c.dtype(0), divide); },
+                           fractions::divide};
+constexpr SizeRule kEqual = {[](OpContext& c) { return elementwise(c, DType::boolean, equal); }};
+constexpr SizeRule kExpand = {expand};
+constexpr SizeRule kFloor = {nullptr, fractions::floor};
+constexpr SizeRule kGather = {gather};
+constexpr SizeRule kGreater = {[](OpContext& c) {
+  return elementwise(c, DType::boolean, [](const std::vector<Expr>& v) { return less({v[1], v[0]}); });
+}};
+constexpr SizeRule kGreaterOrEqual = {[](OpContext& c) {
+  return elementwise(c, DType::boolean, [](const std::vector<Expr>& v) { return less_equal({v[1], v[0]}); });
+}};
+constexpr SizeRule kIdentity = {[](OpContext& c) { return same_elements(c, elements_of(c.value(0))->sizes); },
+                                fractions::reshaped};
+constexpr SizeRule kLess = {[](OpContext& c) { return elementwise(c, DType::boolean, less); }};
+constexpr SizeRule kLessOrEqual = {[](OpContext& c) { return elementwise(c, DType::boolean, less_equal); }};
+constexpr SizeRule kMax = {[](OpContext& c) { return fold(c, ir::max); }};
+constexpr SizeRule kMin = {[](OpContext& c) { return fold(c, ir::min); }};
+constexpr SizeRule kMod = {[](OpContext& c) {
+  return c.int_attribute("fmod", 0) != 0 ? std::nullopt : elementwise(c, c.dtype(0), modulo);
+}};
+constexpr SizeRule kMul = {[](OpContext& c) { return fold(c, multiply); }, fractions::multiply};
+constexpr SizeRule kNeg = {[](OpContext& c) {
+  return elementwise(c, c.dtype(0), [](const std::vector<Expr>& v) { return std::optional(-v[0]); });
+}};
+constexpr SizeRule kNot = {[](OpContext& c) { return logic(c, [](bool a, bool) { return !a; }); }};
+constexpr SizeRule kOr = {[](OpContext& c) { return logic(c, [](bool a, bool b) { return a || b; }); }};
+constexpr SizeRule kRange = {range};
+constexpr SizeRule kReduceMax = {[](OpContext& c) { return reduce(c, ir::max, std::nullopt); }};
+constexpr SizeRule kReduceMin = {[](OpContext& c) { return reduce(c, ir::min, std::nullopt); }};
+constexpr SizeRule kReduceProd = {[](OpContext& c) { return reduce(c, multiply, Expr(1)); }};
+constexpr SizeRule kReduceSum = {[](OpContext& c) { return reduce(c, add, Expr(0)); }};
+constexpr SizeRule kReshape = {reshape, fractions::reshaped};
+constexpr SizeRule kShape = {shape, nullptr, false};
+constexpr SizeRule kSize = {[](OpContext& c) { return one(DType::i64, {}, {ir::product(c.sizes(0))}); },
+                            nullptr, false};
+constexpr SizeRule kSlice = {slice};
+constexpr SizeRule kSplit = {split};
+constexpr SizeRule kSqueeze = {squeeze, fractions::reshaped};
+constexpr SizeRule kSub = {[](OpContext& c) { return fold(c, subtract); }, fractions::subtract};
+constexpr SizeRule kSum = {[](OpContext& c) { return fold(c, add); }};
+constexpr SizeRule kTranspose = {transpose};
+constexpr SizeRule kUnsqueeze = {unsqueeze, fractions::reshaped};
+constexpr SizeRule kWhere = {where};
+
+}  // namespace size_rule
 
 }  // namespace braid::frontend

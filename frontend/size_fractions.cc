@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <unordered_map>
 
 #include "frontend/shape_values.h"
 #include "ir/error_numbers.h"
@@ -69,8 +68,7 @@ Result fraction_of(double number, DType dtype) {
   return reduced(static_cast<std::int64_t>(number), denominator, dtype);
 }
 
-std::optional<Fractions> cast(OpContext& c) {
-  const DType to = c.op_type() == "Cast" ? c.dtype_of(c.int_attribute("to")) : c.dtype(1);
+std::optional<Fractions> cast_to(OpContext& c, DType to) {
   if (!followed(to)) return std::nullopt;
   Fractions result;
   if (ir::is_float(c.dtype(0))) {
@@ -113,6 +111,33 @@ std::optional<Fractions> elementwise(OpContext& c,
   return result;
 }
 
+}  // namespace
+
+namespace fractions {
+
+std::optional<Fractions> add(OpContext& c) {
+  return elementwise(c, [&](const auto& a, const auto& b) { return sum(a, b, 1, c.dtype(0)); });
+}
+std::optional<Fractions> subtract(OpContext& c) {
+  return elementwise(c, [&](const auto& a, const auto& b) { return difference(a, b, c.dtype(0)); });
+}
+std::optional<Fractions> multiply(OpContext& c) {
+  return elementwise(c, [&](const auto& a, const auto& b) { return product(a, b, c.dtype(0)); });
+}
+std::optional<Fractions> divide(OpContext& c) {
+  return elementwise(c, [&](const auto& a, const auto& b) { return quotient(a, b, c.dtype(0)); });
+}
+std::optional<Fractions> ceil(OpContext& c) {
+  return elementwise(c, [&](const auto& a, const auto&) { return reduced(rounded_up(a), 1, c.dtype(0)); });
+}
+std::optional<Fractions> floor(OpContext& c) {
+  return elementwise(c, [&](const auto& a, const auto&) {
+    return reduced(ir::floor_div(a.numerator, a.denominator), 1, c.dtype(0));
+  });
+}
+std::optional<Fractions> cast(OpContext& c) { return cast_to(c, c.dtype_of(c.int_attribute("to"))); }
+std::optional<Fractions> cast_like(OpContext& c) { return cast_to(c, c.dtype(1)); }
+
 // The same elements in the sizes of the output, which are numbers.
 std::optional<Fractions> reshaped(OpContext& c) {
   std::optional<Fractions> result = fractions_of(c.value(0));
@@ -136,49 +161,7 @@ std::optional<Fractions> concat(OpContext& c) {
   return result;
 }
 
-using Rule = std::optional<Fractions> (*)(OpContext&);
-
-const std::unordered_map<std::string, Rule>& rules() {
-  static const std::unordered_map<std::string, Rule> all = {
-      {"Add",
-       [](OpContext& c) {
-         return elementwise(c, [&](const auto& a, const auto& b) { return sum(a, b, 1, c.dtype(0)); });
-       }},
-      {"Cast", cast},
-      {"CastLike", cast},
-      {"Ceil",
-       [](OpContext& c) {
-         return elementwise(
-             c, [&](const auto& a, const auto&) { return reduced(rounded_up(a), 1, c.dtype(0)); });
-       }},
-      {"Concat", concat},
-      {"Div",
-       [](OpContext& c) {
-         return elementwise(c, [&](const auto& a, const auto& b) { return quotient(a, b, c.dtype(0)); });
-       }},
-      {"Floor",
-       [](OpContext& c) {
-         return elementwise(c, [&](const auto& a, const auto&) {
-           return reduced(ir::floor_div(a.numerator, a.denominator), 1, c.dtype(0));
-         });
-       }},
-      {"Identity", reshaped},
-      {"Mul",
-       [](OpContext& c) {
-         return elementwise(c, [&](const auto& a, const auto& b) { return product(a, b, c.dtype(0)); });
-       }},
-      {"Reshape", reshaped},
-      {"Squeeze", reshaped},
-      {"Sub",
-       [](OpContext& c) {
-         return elementwise(c, [&](const auto& a, const auto& b) { return difference(a, b, c.dtype(0)); });
-       }},
-      {"Unsqueeze", reshaped},
-  };
-  return all;
-}
-
-}  // namespace
+}  // namespace fractions
 
 std::optional<Fractions> fractions_of(Value& value) {
   if (value.fractions || !value.constant || !followed(value.dtype)) return value.fractions;
@@ -193,9 +176,8 @@ std::optional<Fractions> fractions_of(Value& value) {
   return result;
 }
 
-std::optional<Fractions> size_fractions(OpContext& context) {
-  const auto rule = rules().find(context.op_type());
-  if (rule == rules().end() || context.domain() != "") return std::nullopt;
+std::optional<Fractions> size_fractions(OpContext& context, const SizeRule& rule) {
+  if (rule.fractions == nullptr) return std::nullopt;
   bool from_sizes = false;
   for (int k = 0; k < context.input_count(); ++k) {
     if (!context.has_input(k)) return std::nullopt;
@@ -203,7 +185,7 @@ std::optional<Fractions> size_fractions(OpContext& context) {
   }
   if (!from_sizes) return std::nullopt;
   try {
-    return rule->second(context);
+    return rule.fractions(context);
   } catch (const ir::UserError& error) {  // as in shape_values
     if (error.code() != errors::kSizeOverflow && error.code() != errors::kSizeTooLong) throw;
     return std::nullopt;

@@ -9,15 +9,23 @@
 #include <optional>
 
 #include "frontend/op_context.h"
+#include "frontend/size_rule.h"
 
 namespace braid::frontend {
 
 // The elements of a float constant, or of a tensor that was computed from sizes.
 std::optional<Fractions> fractions_of(Value& value);
 
-// Returns the elements of the node's first output. nullopt if models do not compute sizes with the operator,
-// an input is unknown, or all are constants. The tensor is computed as any other, too.
-std::optional<Fractions> size_fractions(OpContext& context);
+// Returns the elements of the node's first output. nullopt if the rule has no fractions, an input is unknown,
+// or all are constants. The tensor is computed as any other, too.
+std::optional<Fractions> size_fractions(OpContext& context, const SizeRule& rule);
+
+// The fractions of single operators, for their rules.
+namespace fractions {
+std::optional<Fractions> add(OpContext&c), subtract(OpContext&c), multiply(OpContext&c), divide(OpContext&c),
+    ceil(OpContext&c), floor(OpContext&c), cast(OpContext&c), cast_like(OpContext&c), concat(OpContext&c),
+    reshaped(OpContext&c);
+}
 
 // fraction rounded up, or towards zero (nullopt if its sign is unknown).
 ir::Expr rounded_up(const Fraction& fraction);

@@ -1,3 +1,4 @@
+#include <frontend/op_registry.h>
 #include <gtest/gtest.h>
 #include <ir/extern_registry.h>
 #include <ir/parser.h>
@@ -14,8 +15,12 @@ using braid::ir::DType;
 using braid::ir::make_tensor;
 using braid::ir::Tensor;
 
-std::vector<float> sorted(const std::vector<float>& values, bool descending) {
+void load() {
   if (braid::ir::find_extern_kernel("row_sort") == nullptr) braid::passes::load_plugin(ROW_SORT_PATH);
+}
+
+std::vector<float> sorted(const std::vector<float>& values, bool descending) {
+  load();
   const auto schedule = braid::ir::parse_schedule(
       "graph g\ninput %x: f32[2, 3]\n%y: f32[2, 3] = extern \"row_sort\" reads(%x) attributes(descending = " +
       std::string(descending ? "1" : "0") + ")\noutput %y");
@@ -29,6 +34,14 @@ std::vector<float> sorted(const std::vector<float>& values, bool descending) {
 TEST(RowSort, SortsEveryRow) {
   EXPECT_EQ(sorted({3, 1, 2, -1, 0, -2}, false), (std::vector<float>{1, 2, 3, -2, -1, 0}));
   EXPECT_EQ(sorted({3, 1, 2, -1, 0, -2}, true), (std::vector<float>{3, 2, 1, 0, -1, -2}));
+}
+
+TEST(RowSort, IsComputedWholeOnEveryRank) {
+  load();
+  const auto* row = braid::frontend::find_op("com.example", "RowSort", 1);
+  ASSERT_NE(row, nullptr);
+  EXPECT_EQ(row->rule.factors, nullptr);
+  EXPECT_STREQ(row->rule.reason, "no rule");
 }
 
 TEST(RowSort, PutsNansLast) {

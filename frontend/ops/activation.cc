@@ -54,11 +54,11 @@ void lower_swish(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Clip", 6, kNewestOpset, kNumbers, lower_clip, work::pointwise(2)},
-    {"", "Gelu", 20, kNewestOpset, kFloats, lower_gelu, work::pointwise(14)},
-    {"", "LeakyRelu", 6, kNewestOpset, kFloats, lower_leaky_relu, work::pointwise(3)},
-    {"", "Relu", 1, kNewestOpset, kFloats | kSigned, lower_relu, work::pointwise(1)},
-    {"", "Swish", 24, kNewestOpset, kFloats, lower_swish, work::pointwise(11)},
+    elementwise("Clip", 6, kNumbers, lower_clip, 2, rule::kFirstOnly, kNoSizes),
+    elementwise("Gelu", 20, kFloats, lower_gelu, 14, rule::kElementwise, kNoSizes),
+    elementwise("LeakyRelu", 6, kFloats, lower_leaky_relu, 3, rule::kElementwise, kNoSizes),
+    elementwise("Relu", 1, kFloats | kSigned, lower_relu, 1, rule::kIncreasing, kNoSizes),
+    elementwise("Swish", 24, kFloats, lower_swish, 11, rule::kElementwise, kNoSizes),
 };
 
 }  // namespace

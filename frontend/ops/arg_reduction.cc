@@ -62,9 +62,12 @@ void lower_hardmax(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "ArgMax", 1, kNewestOpset, kNumbers, lower<ReduceKind::max>, work::reduction(6, 2)},
-    {"", "ArgMin", 1, kNewestOpset, kNumbers, lower<ReduceKind::min>, work::reduction(6, 2)},
-    {"", "Hardmax", 1, kNewestOpset, kFloats, lower_hardmax, work::reduction(8, 2)},
+    {"", "ArgMax", 1, kNewestOpset, kNumbers, lower<ReduceKind::max>, work::reduction(6, 2), rule::kArgMax,
+     kNoState, kNoSizes},
+    {"", "ArgMin", 1, kNewestOpset, kNumbers, lower<ReduceKind::min>, work::reduction(6, 2), rule::kArgMin,
+     kNoState, kNoSizes},
+    {"", "Hardmax", 1, kNewestOpset, kFloats, lower_hardmax, work::reduction(8, 2), rule::kHardmax, kNoState,
+     kNoSizes},
 };
 
 }  // namespace

@@ -126,7 +126,9 @@ void lower_batch_normalization(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "BatchNormalization", 1, kNewestOpset, kFloats, lower_batch_normalization, work::pointwise(3)}};
+    {"", "BatchNormalization", 1, kNewestOpset, kFloats, lower_batch_normalization, work::pointwise(3),
+     rule::kBatchNormalization, kNoState, kNoSizes},
+};
 
 }  // namespace
 

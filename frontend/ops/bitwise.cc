@@ -36,12 +36,12 @@ void lower_bit_cast(OpContext& c) {
 constexpr TypeSet kIntegers = kSigned | kUnsigned;
 
 const OpSpec kOps[] = {
-    {"", "BitCast", 26, kNewestOpset, kAllTypes, lower_bit_cast, work::pointwise(0)},
-    {"", "BitShift", 11, kNewestOpset, kIntegers, lower_shift, work::pointwise(1)},
-    {"", "BitwiseAnd", 18, kNewestOpset, kIntegers, lower<OpCode::bit_and>, work::pointwise(1)},
-    {"", "BitwiseNot", 18, kNewestOpset, kIntegers, lower_not, work::pointwise(1)},
-    {"", "BitwiseOr", 18, kNewestOpset, kIntegers, lower<OpCode::bit_or>, work::pointwise(1)},
-    {"", "BitwiseXor", 18, kNewestOpset, kIntegers, lower<OpCode::bit_xor>, work::pointwise(1)},
+    elementwise("BitCast", 26, kAllTypes, lower_bit_cast, 0, rule::kBits, kNoSizes),
+    elementwise("BitShift", 11, kIntegers, lower_shift, 1, rule::kElementwise, kNoSizes),
+    elementwise("BitwiseAnd", 18, kIntegers, lower<OpCode::bit_and>, 1, rule::kElementwise, kNoSizes),
+    elementwise("BitwiseNot", 18, kIntegers, lower_not, 1, rule::kElementwise, kNoSizes),
+    elementwise("BitwiseOr", 18, kIntegers, lower<OpCode::bit_or>, 1, rule::kElementwise, kNoSizes),
+    elementwise("BitwiseXor", 18, kIntegers, lower<OpCode::bit_xor>, 1, rule::kElementwise, kNoSizes),
 };
 
 }  // namespace

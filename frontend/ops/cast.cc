@@ -28,8 +28,9 @@ void lower_cast_like(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Cast", 6, kNewestOpset, kAllTypes | kStorage, lower_cast, work::pointwise(1)},
-    {"", "CastLike", 15, kNewestOpset, kAllTypes | kStorage, lower_cast_like, work::pointwise(1)},
+    elementwise("Cast", 6, kAllTypes | kStorage, lower_cast, 1, rule::kFirstOnly, size_rule::kCast),
+    elementwise("CastLike", 15, kAllTypes | kStorage, lower_cast_like, 1, rule::kFirstOnly,
+                size_rule::kCastLike),
 };
 
 }  // namespace

@@ -70,8 +70,10 @@ void lower_causal_conv(OpContext& c) {
                }));
 }
 
-const OpSpec kOps[] = {{"", "CausalConvWithState", 27, kNewestOpset, kFloats, lower_causal_conv,
-                        work::causal_convolution(0, 1)}};
+const OpSpec kOps[] = {
+    {"", "CausalConvWithState", 27, kNewestOpset, kFloats, lower_causal_conv, work::causal_convolution(0, 1),
+     rule::kCausalConv, kNoState, kNoSizes},
+};
 
 }  // namespace
 

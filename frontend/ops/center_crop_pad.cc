@@ -49,7 +49,9 @@ void lower_center_crop_pad(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "CenterCropPad", 18, kNewestOpset, kAllTypes, lower_center_crop_pad, work::select()}};
+    {"", "CenterCropPad", 18, kNewestOpset, kAllTypes, lower_center_crop_pad, work::select(),
+     rule::kCenterCropPad, kNoState, kNoSizes},
+};
 
 }  // namespace
 

@@ -93,7 +93,10 @@ void lower_col2im(OpContext& c) {
   c.set_output(0, l.cast(l.reduce(terms, kind, reduced, false), dtype));
 }
 
-const OpSpec kOps[] = {{"", "Col2Im", 18, kNewestOpset, kAllTypes, lower_col2im, work::columns()}};
+const OpSpec kOps[] = {
+    {"", "Col2Im", 18, kNewestOpset, kAllTypes, lower_col2im, work::columns(), rule::kCol2Im, kNoState,
+     kNoSizes},
+};
 
 }  // namespace
 

@@ -31,6 +31,12 @@ inline TensorBox binary(ir::Lowering& lowering, OpCode code, TensorBox x, Tensor
   });
 }
 
+// The row of an operator of ONNX's own that computes each element from those at its place, with these flops.
+inline OpSpec elementwise(const char* name, int first_version, TypeSet types, LowerFn lower, double flops,
+                          const sharding::Rule& rule, SizeRule sizes) {
+  return {"", name, first_version, kNewestOpset, types, lower, work::pointwise(flops), rule, kNoState, sizes};
+}
+
 // Output 0 is f of every element of input 0, computed in compute_type and rounded once.
 template <class F>
 void set_elementwise(OpContext& c, const F& f) {

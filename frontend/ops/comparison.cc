@@ -10,11 +10,13 @@ void lower(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Equal", 7, kNewestOpset, kAllTypes, lower<OpCode::eq>, work::pointwise(1)},
-    {"", "Greater", 7, kNewestOpset, kNumbers, lower<OpCode::gt>, work::pointwise(1)},
-    {"", "GreaterOrEqual", 12, kNewestOpset, kNumbers, lower<OpCode::ge>, work::pointwise(1)},
-    {"", "Less", 7, kNewestOpset, kNumbers, lower<OpCode::lt>, work::pointwise(1)},
-    {"", "LessOrEqual", 12, kNewestOpset, kNumbers, lower<OpCode::le>, work::pointwise(1)},
+    elementwise("Equal", 7, kAllTypes, lower<OpCode::eq>, 1, rule::kElementwise, size_rule::kEqual),
+    elementwise("Greater", 7, kNumbers, lower<OpCode::gt>, 1, rule::kElementwise, size_rule::kGreater),
+    elementwise("GreaterOrEqual", 12, kNumbers, lower<OpCode::ge>, 1, rule::kElementwise,
+                size_rule::kGreaterOrEqual),
+    elementwise("Less", 7, kNumbers, lower<OpCode::lt>, 1, rule::kElementwise, size_rule::kLess),
+    elementwise("LessOrEqual", 12, kNumbers, lower<OpCode::le>, 1, rule::kElementwise,
+                size_rule::kLessOrEqual),
 };
 
 }  // namespace

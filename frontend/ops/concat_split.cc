@@ -76,8 +76,10 @@ void lower_split(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Concat", 1, kNewestOpset, kAllTypes, lower_concat, work::join()},
-    {"", "Split", 1, kNewestOpset, kAllTypes, lower_split, work::select()},
+    {"", "Concat", 1, kNewestOpset, kAllTypes, lower_concat, work::join(), rule::kConcat, carries({{0, -1}}),
+     size_rule::kConcat},
+    {"", "Split", 1, kNewestOpset, kAllTypes, lower_split, work::select(), rule::kSplit, kNoState,
+     size_rule::kSplit},
 };
 
 }  // namespace

@@ -35,9 +35,10 @@ void lower_constant_of_shape(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Constant", 1, kNewestOpset, kAllTypes | kStorage, lower_constant, work::constant()},
+    {"", "Constant", 1, kNewestOpset, kAllTypes | kStorage, lower_constant, work::constant(),
+     sharding::replicated("a constant: its readers take it in any state"), kNoState, kNoSizes},
     {"", "ConstantOfShape", 9, kNewestOpset, kAllTypes | kStorage, lower_constant_of_shape,
-     work::pointwise(0)},
+     work::pointwise(0), rule::kConstantOfShape, kNoState, size_rule::kConstantOfShape},
 };
 
 }  // namespace

@@ -11,10 +11,15 @@ void lower_without_body(OpContext& c) {
   c.fail(errors::kUnsupportedForm, "it cannot be lowered without its body");
 }
 
+constexpr const char* kBody = "the bodies of control flow are not split";
+
 const OpSpec kOps[] = {
-    {"", "If", 1, kNewestOpset, kBool, lower_without_body, work::control()},
-    {"", "Loop", 1, kNewestOpset, kAllTypes, lower_without_body, work::control()},
-    {"", "Scan", 8, kNewestOpset, kAllTypes, lower_without_body, work::control()},
+    {"", "If", 1, kNewestOpset, kBool, lower_without_body, work::control(), sharding::replicated(kBody),
+     kNoState, kNoSizes},
+    {"", "Loop", 1, kNewestOpset, kAllTypes, lower_without_body, work::control(), sharding::replicated(kBody),
+     kNoState, kNoSizes},
+    {"", "Scan", 8, kNewestOpset, kAllTypes, lower_without_body, work::control(), sharding::replicated(kBody),
+     kNoState, kNoSizes},
 };
 
 }  // namespace

@@ -30,8 +30,10 @@ void lower(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "CumProd", 26, kNewestOpset, kNumbers, lower<ir::ReduceKind::prod>, work::cumulative()},
-    {"", "CumSum", 11, kNewestOpset, kNumbers, lower<ir::ReduceKind::sum>, work::cumulative()},
+    {"", "CumProd", 26, kNewestOpset, kNumbers, lower<ir::ReduceKind::prod>, work::cumulative(),
+     rule::kCumulative, kNoState, kNoSizes},
+    {"", "CumSum", 11, kNewestOpset, kNumbers, lower<ir::ReduceKind::sum>, work::cumulative(),
+     rule::kCumulative, kNoState, kNoSizes},
 };
 
 }  // namespace

@@ -217,11 +217,17 @@ void lower_unique(OpContext& c) {
   c.set_output(3, integer_tensor(DType::i64, {found}, in_order(counts)));
 }
 
+constexpr const char* kData = "the size of the result depends on values";
+
 const OpSpec kOps[] = {
-    {"", "Compress", 9, kNewestOpset, kAllTypes, lower_compress, work::gather(0)},
-    {"", "NonMaxSuppression", 10, kNewestOpset, {DType::f32}, lower_non_max_suppression, work::constant()},
-    {"", "NonZero", 9, kNewestOpset, kAllTypes, lower_non_zero, work::constant()},
-    {"", "Unique", 11, kNewestOpset, kAllTypes, lower_unique, work::constant()},
+    {"", "Compress", 9, kNewestOpset, kAllTypes, lower_compress, work::gather(0), rule::kCompress, kNoState,
+     kNoSizes},
+    {"", "NonMaxSuppression", 10, kNewestOpset, TypeSet{DType::f32}, lower_non_max_suppression,
+     work::constant(), sharding::replicated(kData), kNoState, kNoSizes},
+    {"", "NonZero", 9, kNewestOpset, kAllTypes, lower_non_zero, work::constant(), sharding::replicated(kData),
+     kNoState, kNoSizes},
+    {"", "Unique", 11, kNewestOpset, kAllTypes, lower_unique, work::constant(), sharding::replicated(kData),
+     kNoState, kNoSizes},
 };
 
 }  // namespace

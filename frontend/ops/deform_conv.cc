@@ -157,7 +157,9 @@ void lower_deform_conv(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "DeformConv", 19, kNewestOpset, kFloats, lower_deform_conv, work::deformable_convolution(0, 1)}};
+    {"", "DeformConv", 19, kNewestOpset, kFloats, lower_deform_conv, work::deformable_convolution(0, 1),
+     rule::kDeformConv, kNoState, kNoSizes},
+};
 
 }  // namespace
 

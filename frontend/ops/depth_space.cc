@@ -67,8 +67,10 @@ void lower_space_to_depth(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "DepthToSpace", 1, kNewestOpset, kAllTypes, lower_depth_to_space, work::reorder()},
-    {"", "SpaceToDepth", 1, kNewestOpset, kAllTypes, lower_space_to_depth, work::reorder()},
+    {"", "DepthToSpace", 1, kNewestOpset, kAllTypes, lower_depth_to_space, work::reorder(), rule::kDepthSpace,
+     kNoState, kNoSizes},
+    {"", "SpaceToDepth", 1, kNewestOpset, kAllTypes, lower_space_to_depth, work::reorder(), rule::kDepthSpace,
+     kNoState, kNoSizes},
 };
 
 }  // namespace

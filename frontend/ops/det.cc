@@ -56,7 +56,10 @@ void lower_det(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "Det", 11, kNewestOpset, kFloats, lower_det, work::determinant()}};
+const OpSpec kOps[] = {
+    {"", "Det", 11, kNewestOpset, kFloats, lower_det, work::determinant(), rule::kDeterminant, kNoState,
+     kNoSizes},
+};
 
 }  // namespace
 

@@ -222,7 +222,10 @@ void lower_einsum(OpContext& c) {
   c.set_output(0, permuted(c, product_so_far, result));
 }
 
-const OpSpec kOps[] = {{"", "Einsum", 12, kNewestOpset, kNumbers, lower_einsum, work::einsum()}};
+const OpSpec kOps[] = {
+    {"", "Einsum", 12, kNewestOpset, kNumbers, lower_einsum, work::einsum(), rule::kEinsum, kNoState,
+     kNoSizes},
+};
 
 }  // namespace
 

@@ -108,15 +108,15 @@ void lower_pow(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Add", 1, kNewestOpset, kNumbers, lower<OpCode::add>, work::pointwise(1)},
-    {"", "And", 1, kNewestOpset, kBool, lower<OpCode::logical_and>, work::pointwise(1)},
-    {"", "Div", 1, kNewestOpset, kNumbers, lower<OpCode::div>, work::pointwise(10)},
-    {"", "Mod", 10, kNewestOpset, kNumbers, lower_mod, work::pointwise(10)},
-    {"", "Mul", 1, kNewestOpset, kNumbers, lower<OpCode::mul>, work::pointwise(1)},
-    {"", "Or", 1, kNewestOpset, kBool, lower<OpCode::logical_or>, work::pointwise(1)},
-    {"", "Pow", 1, kNewestOpset, kFloats | kSigned, lower_pow, work::pointwise(10)},
-    {"", "Sub", 1, kNewestOpset, kNumbers, lower<OpCode::sub>, work::pointwise(1)},
-    {"", "Xor", 1, kNewestOpset, kBool, lower<OpCode::logical_xor>, work::pointwise(1)},
+    elementwise("Add", 1, kNumbers, lower<OpCode::add>, 1, rule::kAdditive, size_rule::kAdd),
+    elementwise("And", 1, kBool, lower<OpCode::logical_and>, 1, rule::kElementwise, size_rule::kAnd),
+    elementwise("Div", 1, kNumbers, lower<OpCode::div>, 10, rule::kDivision, size_rule::kDiv),
+    elementwise("Mod", 10, kNumbers, lower_mod, 10, rule::kPower, size_rule::kMod),
+    elementwise("Mul", 1, kNumbers, lower<OpCode::mul>, 1, rule::kMultiplication, size_rule::kMul),
+    elementwise("Or", 1, kBool, lower<OpCode::logical_or>, 1, rule::kElementwise, size_rule::kOr),
+    elementwise("Pow", 1, kFloats | kSigned, lower_pow, 10, rule::kPower, kNoSizes),
+    elementwise("Sub", 1, kNumbers, lower<OpCode::sub>, 1, rule::kAdditive, size_rule::kSub),
+    elementwise("Xor", 1, kBool, lower<OpCode::logical_xor>, 1, rule::kElementwise, kNoSizes),
 };
 
 }  // namespace

@@ -32,8 +32,9 @@ void lower_tile(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Expand", 8, kNewestOpset, kAllTypes, lower_expand, work::repeat()},
-    {"", "Tile", 6, kNewestOpset, kAllTypes, lower_tile, work::repeat()},
+    {"", "Expand", 8, kNewestOpset, kAllTypes, lower_expand, work::repeat(), rule::kExpand, kNoState,
+     size_rule::kExpand},
+    {"", "Tile", 6, kNewestOpset, kAllTypes, lower_tile, work::repeat(), rule::kTile, kNoState, kNoSizes},
 };
 
 }  // namespace

@@ -16,7 +16,10 @@ void lower_eye_like(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "EyeLike", 9, kNewestOpset, kAllTypes, lower_eye_like, work::pointwise(2)}};
+const OpSpec kOps[] = {
+    {"", "EyeLike", 9, kNewestOpset, kAllTypes, lower_eye_like, work::pointwise(2), rule::kTable, kNoState,
+     kNoSizes},
+};
 
 }  // namespace
 

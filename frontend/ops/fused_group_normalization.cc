@@ -99,8 +99,10 @@ void lower_group_norm(OpContext& c) {
 constexpr TypeSet kTypes = {DType::f32, DType::f16};
 
 const OpSpec kOps[] = {
-    {kMicrosoftDomain, "GroupNorm", 1, 1, kTypes, lower_group_norm<false>, work::reduction(29, 3)},
-    {kMicrosoftDomain, "SkipGroupNorm", 1, 1, kTypes, lower_group_norm<true>, work::reduction(20, 6)},
+    {kMicrosoftDomain, "GroupNorm", 1, 1, kTypes, lower_group_norm<false>, work::reduction(29, 3),
+     rule::kFusedGroupNormalization, kNoState, kNoSizes},
+    {kMicrosoftDomain, "SkipGroupNorm", 1, 1, kTypes, lower_group_norm<true>, work::reduction(20, 6),
+     rule::kFusedGroupNormalization, kNoState, kNoSizes},
 };
 
 }  // namespace

@@ -156,8 +156,11 @@ void lower_fused_qkv_attention(OpContext& c) {
 
 constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 
-const OpSpec kOps[] = {{kMicrosoftDomain, "Attention", 1, 1, kTypes, lower_fused_qkv_attention,
-                        work::attention({.weights = 1, .past = 4, .causal = "unidirectional"})}};
+const OpSpec kOps[] = {
+    {kMicrosoftDomain, "Attention", 1, 1, kTypes, lower_fused_qkv_attention,
+     work::attention({.weights = 1, .past = 4, .causal = "unidirectional"}), rule::kFusedQkvAttention,
+     carries({{1, 4}}), kNoSizes},
+};
 
 }  // namespace
 

@@ -125,9 +125,12 @@ void lower_gather_nd(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Gather", 1, kNewestOpset, kAllTypes, lower_gather, work::gather(3)},
-    {"", "GatherElements", 11, kNewestOpset, kAllTypes, lower_gather_elements, work::gather(3)},
-    {"", "GatherND", 11, kNewestOpset, kAllTypes, lower_gather_nd, work::gather(6)},
+    {"", "Gather", 1, kNewestOpset, kAllTypes, lower_gather, work::gather(3), rule::kGather, kNoState,
+     size_rule::kGather},
+    {"", "GatherElements", 11, kNewestOpset, kAllTypes, lower_gather_elements, work::gather(3),
+     rule::kGatherElements, kNoState, kNoSizes},
+    {"", "GatherND", 11, kNewestOpset, kAllTypes, lower_gather_nd, work::gather(6), rule::kGatherNd, kNoState,
+     kNoSizes},
 };
 
 }  // namespace

@@ -45,9 +45,12 @@ void lower_lp(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "GlobalAveragePool", 1, kNewestOpset, kFloats, lower_average, work::reduction(1)},
-    {"", "GlobalLpPool", 1, kNewestOpset, kFloats, lower_lp, work::reduction(3)},
-    {"", "GlobalMaxPool", 1, kNewestOpset, kFloats, lower_max, work::reduction(1)},
+    {"", "GlobalAveragePool", 1, kNewestOpset, kFloats, lower_average, work::reduction(1), rule::kGlobalPool,
+     kNoState, kNoSizes},
+    {"", "GlobalLpPool", 1, kNewestOpset, kFloats, lower_lp, work::reduction(3), rule::kGlobalPool, kNoState,
+     kNoSizes},
+    {"", "GlobalMaxPool", 1, kNewestOpset, kFloats, lower_max, work::reduction(1), rule::kGlobalPool,
+     kNoState, kNoSizes},
 };
 
 }  // namespace

@@ -207,8 +207,10 @@ void lower_affine_grid(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "AffineGrid", 20, kNewestOpset, kFloats, lower_affine_grid, work::pointwise(2)},
-    {"", "GridSample", 16, kNewestOpset, kAllTypes, lower_grid_sample, work::sample()},
+    {"", "AffineGrid", 20, kNewestOpset, kFloats, lower_affine_grid, work::pointwise(2), rule::kTable,
+     kNoState, kNoSizes},
+    {"", "GridSample", 16, kNewestOpset, kAllTypes, lower_grid_sample, work::sample(), rule::kGridSample,
+     kNoState, kNoSizes},
 };
 
 }  // namespace

@@ -80,11 +80,12 @@ void lower_mean_variance_normalization(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "GroupNormalization", 18, kNewestOpset, kFloats, lower_group_normalization, work::reduction(49, 3)},
+    {"", "GroupNormalization", 18, kNewestOpset, kFloats, lower_group_normalization, work::reduction(49, 3),
+     rule::kGroupNormalization, kNoState, kNoSizes},
     {"", "InstanceNormalization", 1, kNewestOpset, kFloats, lower_instance_normalization,
-     work::reduction(49, 3)},
+     work::reduction(49, 3), rule::kInstanceNormalization, kNoState, kNoSizes},
     {"", "MeanVarianceNormalization", 9, kNewestOpset, kFloats, lower_mean_variance_normalization,
-     work::reduction(25, 3)},
+     work::reduction(25, 3), rule::kMeanVarianceNormalization, kNoState, kNoSizes},
 };
 
 }  // namespace

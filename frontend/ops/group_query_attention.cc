@@ -281,12 +281,15 @@ void lower_group_query_attention(OpContext& c) { GroupQuery(c).lower(); }
 
 constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 
-const OpSpec kOps[] = {{kMicrosoftDomain, "GroupQueryAttention", 1, 1, kTypes, lower_group_query_attention,
-                        work::attention({.key = 1,
-                                         .past = 3,
-                                         .causal = "causal",
-                                         .causal_unless_said = true,
-                                         .window = "local_window_size"})}};
+const OpSpec kOps[] = {
+    {kMicrosoftDomain, "GroupQueryAttention", 1, 1, kTypes, lower_group_query_attention,
+     work::attention({.key = 1,
+                      .past = 3,
+                      .causal = "causal",
+                      .causal_unless_said = true,
+                      .window = "local_window_size"}),
+     rule::kGroupQueryAttention, carries({{1, 3}, {2, 4}}), kNoSizes},
+};
 
 }  // namespace
 

@@ -29,8 +29,10 @@ void lower_dropout(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Dropout", 1, kNewestOpset, kFloats, lower_dropout, work::view()},
-    {"", "Identity", 1, kNewestOpset, kAllTypes | kStorage, lower_identity, work::view()},
+    {"", "Dropout", 1, kNewestOpset, kFloats, lower_dropout, work::view(), rule::kDropout, kNoState,
+     kNoSizes},
+    {"", "Identity", 1, kNewestOpset, kAllTypes | kStorage, lower_identity, work::view(), rule::kUnchanged,
+     carries({{0, 0}}), size_rule::kIdentity},
 };
 
 }  // namespace

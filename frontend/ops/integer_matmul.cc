@@ -34,7 +34,9 @@ void lower_matmul_integer(OpContext& c) {
 constexpr TypeSet kBytes = {DType::i8, DType::u8};
 
 const OpSpec kOps[] = {
-    {"", "MatMulInteger", 10, kNewestOpset, kBytes, lower_matmul_integer, work::product(0, 1)}};
+    {"", "MatMulInteger", 10, kNewestOpset, kBytes, lower_matmul_integer, work::product(0, 1),
+     rule::kMatMulInteger, kNoState, kNoSizes},
+};
 
 }  // namespace
 

@@ -67,8 +67,10 @@ void lower_lrn(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "LRN", 1, kNewestOpset, kFloats, lower_lrn, work::channel_window()},
-    {"", "LpNormalization", 1, kNewestOpset, kFloats, lower_lp_normalization, work::reduction(24, 2)},
+    {"", "LRN", 1, kNewestOpset, kFloats, lower_lrn, work::channel_window(), rule::kLocalResponse, kNoState,
+     kNoSizes},
+    {"", "LpNormalization", 1, kNewestOpset, kFloats, lower_lp_normalization, work::reduction(24, 2),
+     rule::kLpNormalization, kNoState, kNoSizes},
 };
 
 }  // namespace

@@ -96,10 +96,13 @@ void lower_cross_entropy(OpContext& c) {
   c.set_output(1, l.cast(logarithms, c.dtype(0)));
 }
 
+constexpr const char* kScalar = "it reduces to one number with weights";
+
 const OpSpec kOps[] = {
     {"", "NegativeLogLikelihoodLoss", 12, kNewestOpset, kFloats, lower_likelihood,
-     work::reduction(7).of_inputs(1).looking_up()},
-    {"", "SoftmaxCrossEntropyLoss", 12, kNewestOpset, kFloats, lower_cross_entropy, work::reduction(14, 2)},
+     work::reduction(7).of_inputs(1).looking_up(), sharding::replicated(kScalar), kNoState, kNoSizes},
+    {"", "SoftmaxCrossEntropyLoss", 12, kNewestOpset, kFloats, lower_cross_entropy, work::reduction(14, 2),
+     sharding::replicated(kScalar), kNoState, kNoSizes},
 };
 
 }  // namespace

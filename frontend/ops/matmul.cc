@@ -51,8 +51,10 @@ void lower_matmul(OpContext& c) {
 void lower_gemm(OpContext& c) { c.set_output(0, gemm(c)); }
 
 const OpSpec kOps[] = {
-    {"", "Gemm", 1, kNewestOpset, kNumbers, lower_gemm, work::matrix_product(0, 1)},
-    {"", "MatMul", 1, kNewestOpset, kNumbers, lower_matmul, work::matrix_product(0, 1)},
+    {"", "Gemm", 1, kNewestOpset, kNumbers, lower_gemm, work::matrix_product(0, 1), rule::kGemm, kNoState,
+     kNoSizes},
+    {"", "MatMul", 1, kNewestOpset, kNumbers, lower_matmul, work::matrix_product(0, 1), rule::kMatMul,
+     kNoState, kNoSizes},
 };
 
 }  // namespace

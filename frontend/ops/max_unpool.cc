@@ -77,7 +77,10 @@ void lower_max_unpool(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "MaxUnpool", 9, kNewestOpset, kFloats, lower_max_unpool, work::last_writer(1)}};
+const OpSpec kOps[] = {
+    {"", "MaxUnpool", 9, kNewestOpset, kFloats, lower_max_unpool, work::last_writer(1),
+     sharding::replicated("its indices are positions in the whole tensor"), kNoState, kNoSizes},
+};
 
 }  // namespace
 

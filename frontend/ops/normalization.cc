@@ -36,10 +36,12 @@ void lower_rms_normalization(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "LayerNormalization", 1, kNewestOpset, kFloats, lower_layer_normalization, work::row_fold(49, 3)},
-    {"", "RMSNormalization", 23, kNewestOpset, kFloats, lower_rms_normalization, work::row_fold(25, 2)},
+    {"", "LayerNormalization", 1, kNewestOpset, kFloats, lower_layer_normalization, work::row_fold(49, 3),
+     rule::kLayerNormalization, kNoState, kNoSizes},
+    {"", "RMSNormalization", 23, kNewestOpset, kFloats, lower_rms_normalization, work::row_fold(25, 2),
+     rule::kLayerNormalization, kNoState, kNoSizes},
     {"", "SimplifiedLayerNormalization", 1, kNewestOpset, kFloats, lower_rms_normalization,
-     work::row_fold(25, 2)},
+     work::row_fold(25, 2), rule::kLayerNormalization, kNoState, kNoSizes},
 };
 
 }  // namespace

@@ -34,7 +34,10 @@ void lower_one_hot(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "OneHot", 9, kNewestOpset, kNumbers, lower_one_hot, work::pointwise(5)}};
+const OpSpec kOps[] = {
+    {"", "OneHot", 9, kNewestOpset, kNumbers, lower_one_hot, work::pointwise(5), rule::kOneHot, kNoState,
+     kNoSizes},
+};
 
 }  // namespace
 

@@ -149,7 +149,9 @@ void lower_attention(OpContext& c) {
 
 const OpSpec kOps[] = {
     {"", "Attention", 23, kNewestOpset, kFloats, lower_attention,
-     work::attention({.key = 1, .past = 4, .causal = "is_causal", .window = "left_window_size"})}};
+     work::attention({.key = 1, .past = 4, .causal = "is_causal", .window = "left_window_size"}),
+     rule::kAttention, carries({{1, 4}, {2, 5}}), kNoSizes},
+};
 
 }  // namespace
 

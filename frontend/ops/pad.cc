@@ -102,7 +102,10 @@ void lower_pad(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "Pad", 2, kNewestOpset, kAllTypes | kStorage, lower_pad, work::select(8)}};
+const OpSpec kOps[] = {
+    {"", "Pad", 2, kNewestOpset, kAllTypes | kStorage, lower_pad, work::select(8), rule::kPad, kNoState,
+     kNoSizes},
+};
 
 }  // namespace
 

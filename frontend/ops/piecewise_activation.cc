@@ -61,11 +61,11 @@ void lower_shrink(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "HardSigmoid", 1, kNewestOpset, kFloats, lower_hard_sigmoid, work::pointwise(4)},
-    {"", "HardSwish", 14, kNewestOpset, kFloats, lower_hard_swish, work::pointwise(5)},
-    {"", "PRelu", 1, kNewestOpset, kNumbers, lower_prelu, work::pointwise(3)},
-    {"", "Shrink", 9, kNewestOpset, kNumbers, lower_shrink, work::pointwise(6)},
-    {"", "ThresholdedRelu", 10, kNewestOpset, kFloats, lower_thresholded_relu, work::pointwise(2)},
+    elementwise("HardSigmoid", 1, kFloats, lower_hard_sigmoid, 4, rule::kElementwise, kNoSizes),
+    elementwise("HardSwish", 14, kFloats, lower_hard_swish, 5, rule::kElementwise, kNoSizes),
+    elementwise("PRelu", 1, kNumbers, lower_prelu, 3, rule::kParametric, kNoSizes),
+    elementwise("Shrink", 9, kNumbers, lower_shrink, 6, rule::kElementwise, kNoSizes),
+    elementwise("ThresholdedRelu", 10, kFloats, lower_thresholded_relu, 2, rule::kElementwise, kNoSizes),
 };
 
 }  // namespace

@@ -103,9 +103,12 @@ void lower_lp_pool(OpContext& c) {
 constexpr TypeSet kFloatsAndBytes = kFloats | TypeSet{DType::i8, DType::u8};
 
 const OpSpec kOps[] = {
-    {"", "AveragePool", 1, kNewestOpset, kFloats, lower_average_pool, work::pool(1)},
-    {"", "LpPool", 2, kNewestOpset, kFloats, lower_lp_pool, work::widened_pool(2)},
-    {"", "MaxPool", 1, kNewestOpset, kFloatsAndBytes, lower_max_pool, work::pool(1)},
+    {"", "AveragePool", 1, kNewestOpset, kFloats, lower_average_pool, work::pool(1), rule::kPool, kNoState,
+     kNoSizes},
+    {"", "LpPool", 2, kNewestOpset, kFloats, lower_lp_pool, work::widened_pool(2), rule::kPool, kNoState,
+     kNoSizes},
+    {"", "MaxPool", 1, kNewestOpset, kFloatsAndBytes, lower_max_pool, work::pool(1), rule::kPool, kNoState,
+     kNoSizes},
 };
 
 }  // namespace

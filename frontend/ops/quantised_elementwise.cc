@@ -139,18 +139,26 @@ void lower_concat(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {kMicrosoftDomain, "QLinearAdd", 1, 1, kQuantisedBytes, lower_binary<OpCode::add>, work::pointwise(26)},
-    {kMicrosoftDomain, "QLinearAveragePool", 1, 1, kQuantisedBytes, lower_average_pool,
-     work::widened_pool(3)},
-    {kMicrosoftDomain, "QLinearConcat", 1, 1, {DType::f32}, lower_concat, work::pointwise(20)},
+    {kMicrosoftDomain, "QLinearAdd", 1, 1, kQuantisedBytes, lower_binary<OpCode::add>, work::pointwise(26),
+     rule::kQLinearBinary, kNoState, kNoSizes},
+    {kMicrosoftDomain, "QLinearAveragePool", 1, 1, kQuantisedBytes, lower_average_pool, work::widened_pool(3),
+     rule::kQLinearPool, kNoState, kNoSizes},
+    {kMicrosoftDomain, "QLinearConcat", 1, 1, TypeSet{DType::f32}, lower_concat, work::pointwise(20),
+     rule::kQLinearConcat, kNoState, kNoSizes},
     {kMicrosoftDomain, "QLinearGlobalAveragePool", 1, 1, kQuantisedBytes, lower_global_average_pool,
-     work::reduction(6)},
-    {kMicrosoftDomain, "QLinearLeakyRelu", 1, 1, kQuantisedBytes, lower_leaky_relu, work::pointwise(20)},
-    {kMicrosoftDomain, "QLinearMul", 1, 1, kQuantisedBytes, lower_binary<OpCode::mul>, work::pointwise(26)},
-    {kMicrosoftDomain, "QLinearReduceMean", 1, 1, kQuantisedBytes, lower_reduce_mean, work::reduction(6)},
-    {kMicrosoftDomain, "QLinearSigmoid", 1, 1, kQuantisedBytes, lower_sigmoid, work::pointwise(30)},
-    {kMicrosoftDomain, "QLinearSoftmax", 1, 1, kQuantisedBytes, lower_softmax, work::reduction(43)},
-    {kMicrosoftDomain, "QLinearWhere", 1, 1, kBool, lower_where, work::pointwise(26)},
+     work::reduction(6), rule::kQLinearGlobalPool, kNoState, kNoSizes},
+    {kMicrosoftDomain, "QLinearLeakyRelu", 1, 1, kQuantisedBytes, lower_leaky_relu, work::pointwise(20),
+     rule::kQLinearUnary, kNoState, kNoSizes},
+    {kMicrosoftDomain, "QLinearMul", 1, 1, kQuantisedBytes, lower_binary<OpCode::mul>, work::pointwise(26),
+     rule::kQLinearBinary, kNoState, kNoSizes},
+    {kMicrosoftDomain, "QLinearReduceMean", 1, 1, kQuantisedBytes, lower_reduce_mean, work::reduction(6),
+     rule::kQLinearMean, kNoState, kNoSizes},
+    {kMicrosoftDomain, "QLinearSigmoid", 1, 1, kQuantisedBytes, lower_sigmoid, work::pointwise(30),
+     rule::kQLinearUnary, kNoState, kNoSizes},
+    {kMicrosoftDomain, "QLinearSoftmax", 1, 1, kQuantisedBytes, lower_softmax, work::reduction(43),
+     rule::kQLinearSoftmax, kNoState, kNoSizes},
+    {kMicrosoftDomain, "QLinearWhere", 1, 1, kBool, lower_where, work::pointwise(26), rule::kQLinearChoice,
+     kNoState, kNoSizes},
 };
 
 }  // namespace

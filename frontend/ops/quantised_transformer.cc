@@ -220,9 +220,9 @@ void lower_embedding(OpContext& c) {
 
 const OpSpec kOps[] = {
     {kMicrosoftDomain, "QAttention", 1, 1, kQuantisedBytes, lower_attention,
-     work::spelled_attention({.weights = 1, .past = 8})},
+     work::spelled_attention({.weights = 1, .past = 8}), rule::kQuantisedAttention, kNoState, kNoSizes},
     {kMicrosoftDomain, "QEmbedLayerNormalization", 1, 1, TypeSet{DType::i32}, lower_embedding,
-     work::reduction_of_result(84).looking_up()},
+     work::reduction_of_result(84).looking_up(), rule::kQuantisedEmbedding, kNoState, kNoSizes},
 };
 
 }  // namespace

@@ -214,13 +214,15 @@ constexpr TypeSet kNumbersIn = {DType::f32, DType::f16, DType::bf16, DType::i32}
 
 const OpSpec kOps[] = {
     {"", "DequantizeLinear", 10, kNewestOpset, kStored | TypeSet{DType::i32}, lower_dequantize,
-     work::pointwise(5)},
+     work::pointwise(5), rule::kQuantisation, kNoState, kNoSizes},
     {"", "DynamicQuantizeLinear", 11, kNewestOpset, TypeSet{DType::f32}, lower_dynamic_quantize,
-     work::reduction(16, 3)},
-    {"", "QuantizeLinear", 10, kNewestOpset, kNumbersIn, lower_quantize, work::pointwise(15)},
+     work::reduction(16, 3), rule::kDynamicQuantize, kNoState, kNoSizes},
+    {"", "QuantizeLinear", 10, kNewestOpset, kNumbersIn, lower_quantize, work::pointwise(15),
+     rule::kQuantisation, kNoState, kNoSizes},
     {kMicrosoftDomain, "DequantizeLinear", 1, 1, kStored | TypeSet{DType::i32}, lower_dequantize,
-     work::pointwise(5)},
-    {kMicrosoftDomain, "QuantizeLinear", 1, 1, kNumbersIn, lower_quantize, work::pointwise(15)},
+     work::pointwise(5), rule::kQuantisation, kNoState, kNoSizes},
+    {kMicrosoftDomain, "QuantizeLinear", 1, 1, kNumbersIn, lower_quantize, work::pointwise(15),
+     rule::kQuantisation, kNoState, kNoSizes},
 };
 
 }  // namespace

@@ -65,7 +65,10 @@ void lower_range(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "Range", 11, kNewestOpset, kFloats | kSigned, lower_range, work::pointwise(0)}};
+const OpSpec kOps[] = {
+    {"", "Range", 11, kNewestOpset, kFloats | kSigned, lower_range, work::pointwise(0), rule::kTable,
+     kNoState, size_rule::kRange},
+};
 
 }  // namespace
 

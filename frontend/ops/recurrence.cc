@@ -366,11 +366,17 @@ void lower_dynamic_quantize_lstm(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "GRU", 7, kNewestOpset, kFloats, lower_gru, work::recurrence()},
-    {"", "LSTM", 7, kNewestOpset, kFloats, lower_lstm, work::recurrence()},
-    {"", "RNN", 7, kNewestOpset, kFloats, lower_rnn, work::recurrence()},
+    {"", "GRU", 7, kNewestOpset, kFloats, lower_gru, work::recurrence(), rule::kRecurrence, kNoState,
+     kNoSizes},
+    {"", "LSTM", 7, kNewestOpset, kFloats, lower_lstm, work::recurrence(), rule::kRecurrence, kNoState,
+     kNoSizes},
+    {"", "RNN", 7, kNewestOpset, kFloats, lower_rnn, work::recurrence(), rule::kRecurrence, kNoState,
+     kNoSizes},
     {kMicrosoftDomain, "DynamicQuantizeLSTM", 1, 1, TypeSet{DType::f32}, lower_dynamic_quantize_lstm,
-     work::recurrence()},
+     work::recurrence(),
+     sharding::replicated(
+         "the scale of each step is that of the largest element of input and state of the whole batch"),
+     kNoState, kNoSizes},
 };
 
 }  // namespace

@@ -174,8 +174,8 @@ void lower_resize(OpContext& c) {
 }
 
 // Version 10 of Resize and all of Upsample.
+template <bool kUpsample>
 void lower_by_scales(OpContext& c) {
-  const bool upsample = c.op_type() == "Upsample";
   ResizeOptions o;
   o.mode = mode_of(c, false);
   o.coordinates = "asymmetric";
@@ -186,7 +186,7 @@ void lower_by_scales(OpContext& c) {
   else
     scales = constant_numbers(c, 1, "the scales");
   for (const double scale : scales) {
-    if (upsample && !(scale >= 1))
+    if (kUpsample && !(scale >= 1))
       c.fail(errors::kInvalidNode, fmt::format("a scale is {}, expected at least 1", scale));
   }
   std::vector<ResizeAxis> axes = axes_of(c);
@@ -196,9 +196,12 @@ void lower_by_scales(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Resize", 10, 10, kAllTypes, lower_by_scales, work::resize()},
-    {"", "Resize", 11, kNewestOpset, kAllTypes, lower_resize, work::resize()},
-    {"", "Upsample", 7, 9, kAllTypes, lower_by_scales, work::resize()},
+    {"", "Resize", 10, 10, kAllTypes, lower_by_scales<false>, work::resize(), rule::kResize, kNoState,
+     kNoSizes},
+    {"", "Resize", 11, kNewestOpset, kAllTypes, lower_resize, work::resize(), rule::kResize, kNoState,
+     kNoSizes},
+    {"", "Upsample", 7, 9, kAllTypes, lower_by_scales<true>, work::resize(), rule::kUpsample, kNoState,
+     kNoSizes},
 };
 
 }  // namespace

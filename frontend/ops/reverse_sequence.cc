@@ -36,7 +36,9 @@ void lower_reverse_sequence(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "ReverseSequence", 10, kNewestOpset, kAllTypes, lower_reverse_sequence, work::gather(3)}};
+    {"", "ReverseSequence", 10, kNewestOpset, kAllTypes, lower_reverse_sequence, work::gather(3),
+     rule::kReverseSequence, kNoState, kNoSizes},
+};
 
 }  // namespace
 

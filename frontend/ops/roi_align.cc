@@ -62,7 +62,10 @@ void lower_roi_align(OpContext& c) {
   c.set_output(0, l.cast(y, dtype));
 }
 
-const OpSpec kOps[] = {{"", "RoiAlign", 10, kNewestOpset, kFloats, lower_roi_align, work::regions()}};
+const OpSpec kOps[] = {
+    {"", "RoiAlign", 10, kNewestOpset, kFloats, lower_roi_align, work::regions(), rule::kRoiAlign, kNoState,
+     kNoSizes},
+};
 
 }  // namespace
 

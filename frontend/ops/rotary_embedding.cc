@@ -63,7 +63,9 @@ void lower_rotary_embedding(OpContext& c) {
 constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 
 const OpSpec kOps[] = {
-    {kMicrosoftDomain, "RotaryEmbedding", 1, 1, kTypes, lower_rotary_embedding, work::gather(3)}};
+    {kMicrosoftDomain, "RotaryEmbedding", 1, 1, kTypes, lower_rotary_embedding, work::gather(3),
+     rule::kRotaryEmbedding, kNoState, kNoSizes},
+};
 
 }  // namespace
 

@@ -175,9 +175,12 @@ void lower_scatter_elements(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Scatter", 9, 10, kAllTypes, lower_scatter_elements, work::scatter_elements()},
-    {"", "ScatterElements", 11, kNewestOpset, kAllTypes, lower_scatter_elements, work::scatter_elements()},
-    {"", "ScatterND", 11, kNewestOpset, kAllTypes, lower_scatter_nd, work::scatter_slices()},
+    {"", "Scatter", 9, 10, kAllTypes, lower_scatter_elements, work::scatter_elements(),
+     rule::kScatterElements, kNoState, kNoSizes},
+    {"", "ScatterElements", 11, kNewestOpset, kAllTypes, lower_scatter_elements, work::scatter_elements(),
+     rule::kScatterElements, carries({{0, 0}}), kNoSizes},
+    {"", "ScatterND", 11, kNewestOpset, kAllTypes, lower_scatter_nd, work::scatter_slices(), rule::kScatterNd,
+     carries({{0, 0}}), kNoSizes},
 };
 
 }  // namespace

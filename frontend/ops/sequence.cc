@@ -150,18 +150,31 @@ void lower_get_element(OpContext& c) {
   c.set_output(0, c.value(0));
 }
 
+constexpr const char* kSequence = "sequences and optional values are not split";
+
 const OpSpec kOps[] = {
-    {"", "ConcatFromSequence", 11, kNewestOpset, kAllTypes, lower_concat, work::join()},
-    {"", "Optional", 15, kNewestOpset, kAllTypes, lower_optional, work::list()},
-    {"", "OptionalGetElement", 15, kNewestOpset, kAllTypes, lower_get_element, work::list()},
-    {"", "OptionalHasElement", 15, kNewestOpset, kAllTypes, lower_has_element, work::list()},
-    {"", "SequenceAt", 11, kNewestOpset, kAllTypes, lower_at, work::list()},
-    {"", "SequenceConstruct", 11, kNewestOpset, kAllTypes, lower_construct, work::list()},
-    {"", "SequenceEmpty", 11, kNewestOpset, kAllTypes, lower_empty, work::list()},
-    {"", "SequenceErase", 11, kNewestOpset, kAllTypes, lower_erase, work::list()},
-    {"", "SequenceInsert", 11, kNewestOpset, kAllTypes, lower_insert, work::list()},
-    {"", "SequenceLength", 11, kNewestOpset, kAllTypes, lower_length, work::list()},
-    {"", "SplitToSequence", 11, kNewestOpset, kAllTypes, lower_split, work::list()},
+    {"", "ConcatFromSequence", 11, kNewestOpset, kAllTypes, lower_concat, work::join(),
+     sharding::replicated(kSequence), kNoState, kNoSizes},
+    {"", "Optional", 15, kNewestOpset, kAllTypes, lower_optional, work::list(),
+     sharding::replicated(kSequence), kNoState, kNoSizes},
+    {"", "OptionalGetElement", 15, kNewestOpset, kAllTypes, lower_get_element, work::list(),
+     sharding::replicated(kSequence), kNoState, kNoSizes},
+    {"", "OptionalHasElement", 15, kNewestOpset, kAllTypes, lower_has_element, work::list(),
+     sharding::replicated(kSequence), kNoState, kNoSizes},
+    {"", "SequenceAt", 11, kNewestOpset, kAllTypes, lower_at, work::list(), sharding::replicated(kSequence),
+     kNoState, kNoSizes},
+    {"", "SequenceConstruct", 11, kNewestOpset, kAllTypes, lower_construct, work::list(),
+     sharding::replicated(kSequence), kNoState, kNoSizes},
+    {"", "SequenceEmpty", 11, kNewestOpset, kAllTypes, lower_empty, work::list(),
+     sharding::replicated(kSequence), kNoState, kNoSizes},
+    {"", "SequenceErase", 11, kNewestOpset, kAllTypes, lower_erase, work::list(),
+     sharding::replicated(kSequence), kNoState, kNoSizes},
+    {"", "SequenceInsert", 11, kNewestOpset, kAllTypes, lower_insert, work::list(),
+     sharding::replicated(kSequence), kNoState, kNoSizes},
+    {"", "SequenceLength", 11, kNewestOpset, kAllTypes, lower_length, work::list(),
+     sharding::replicated(kSequence), kNoState, kNoSizes},
+    {"", "SplitToSequence", 11, kNewestOpset, kAllTypes, lower_split, work::list(),
+     sharding::replicated(kSequence), kNoState, kNoSizes},
 };
 
 }  // namespace

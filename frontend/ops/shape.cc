@@ -76,13 +76,21 @@ void known_while_compiling(OpContext& c) {
   c.fail(errors::kDataDependentSize, "the shape of the input is unknown");
 }
 
+constexpr const char* kSizes = "it computes sizes, which are those of whole tensors";
+
 const OpSpec kOps[] = {
-    {"", "Flatten", 1, kNewestOpset, kAllTypes | kStorage, lower_flatten, work::view()},
-    {"", "Reshape", 1, kNewestOpset, kAllTypes | kStorage, lower_reshape, work::view()},
-    {"", "Shape", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling, work::sizes()},
-    {"", "Size", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling, work::sizes()},
-    {"", "Squeeze", 1, kNewestOpset, kAllTypes | kStorage, lower_squeeze, work::view()},
-    {"", "Unsqueeze", 1, kNewestOpset, kAllTypes | kStorage, lower_unsqueeze, work::view()},
+    {"", "Flatten", 1, kNewestOpset, kAllTypes | kStorage, lower_flatten, work::view(), rule::kView, kNoState,
+     kNoSizes},
+    {"", "Reshape", 1, kNewestOpset, kAllTypes | kStorage, lower_reshape, work::view(), rule::kReshape,
+     kNoState, size_rule::kReshape},
+    {"", "Shape", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling, work::sizes(),
+     sharding::replicated(kSizes), kNoState, size_rule::kShape},
+    {"", "Size", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling, work::sizes(),
+     sharding::replicated(kSizes), kNoState, size_rule::kSize},
+    {"", "Squeeze", 1, kNewestOpset, kAllTypes | kStorage, lower_squeeze, work::view(), rule::kView, kNoState,
+     size_rule::kSqueeze},
+    {"", "Unsqueeze", 1, kNewestOpset, kAllTypes | kStorage, lower_unsqueeze, work::view(), rule::kView,
+     kNoState, size_rule::kUnsqueeze},
 };
 
 }  // namespace

@@ -269,12 +269,17 @@ void lower_mel_weight_matrix(OpContext& c) {
 constexpr TypeSet kSizes = {DType::i32, DType::i64};
 
 const OpSpec kOps[] = {
-    {"", "BlackmanWindow", 17, kNewestOpset, kSizes, lower_blackman, work::pointwise(45)},
-    {"", "DFT", 17, kNewestOpset, kFloats, lower_dft, work::transform()},
-    {"", "HammingWindow", 17, kNewestOpset, kSizes, lower_hamming, work::pointwise(27)},
-    {"", "HannWindow", 17, kNewestOpset, kSizes, lower_hann, work::pointwise(27)},
-    {"", "MelWeightMatrix", 17, kNewestOpset, kSizes, lower_mel_weight_matrix, work::constant()},
-    {"", "STFT", 17, kNewestOpset, kFloats, lower_stft, work::short_transform()},
+    {"", "BlackmanWindow", 17, kNewestOpset, kSizes, lower_blackman, work::pointwise(45), rule::kTable,
+     kNoState, kNoSizes},
+    {"", "DFT", 17, kNewestOpset, kFloats, lower_dft, work::transform(), rule::kFourier, kNoState, kNoSizes},
+    {"", "HammingWindow", 17, kNewestOpset, kSizes, lower_hamming, work::pointwise(27), rule::kTable,
+     kNoState, kNoSizes},
+    {"", "HannWindow", 17, kNewestOpset, kSizes, lower_hann, work::pointwise(27), rule::kTable, kNoState,
+     kNoSizes},
+    {"", "MelWeightMatrix", 17, kNewestOpset, kSizes, lower_mel_weight_matrix, work::constant(), rule::kTable,
+     kNoState, kNoSizes},
+    {"", "STFT", 17, kNewestOpset, kFloats, lower_stft, work::short_transform(), rule::kShortFourier,
+     kNoState, kNoSizes},
 };
 
 }  // namespace

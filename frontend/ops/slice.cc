@@ -43,7 +43,10 @@ void lower_slice(OpContext& c) {
   c.set_output(0, x);
 }
 
-const OpSpec kOps[] = {{"", "Slice", 1, kNewestOpset, kAllTypes, lower_slice, work::select()}};
+const OpSpec kOps[] = {
+    {"", "Slice", 1, kNewestOpset, kAllTypes, lower_slice, work::select(), rule::kSlice, kNoState,
+     size_rule::kSlice},
+};
 
 }  // namespace
 

@@ -35,12 +35,12 @@ void lower_mish(OpContext& c) {
 void lower_softsign(OpContext& c) { set_elementwise(c, softsign); }
 
 const OpSpec kOps[] = {
-    {"", "Celu", 12, kNewestOpset, kFloats, lower_celu, work::pointwise(14)},
-    {"", "Elu", 1, kNewestOpset, kFloats, lower_elu, work::pointwise(14)},
-    {"", "Mish", 18, kNewestOpset, kFloats, lower_mish, work::pointwise(40)},
-    {"", "Selu", 1, kNewestOpset, kFloats, lower_selu, work::pointwise(14)},
-    {"", "Softplus", 1, kNewestOpset, kFloats, lower_softplus, work::pointwise(25)},
-    {"", "Softsign", 1, kNewestOpset, kFloats, lower_softsign, work::pointwise(14)},
+    elementwise("Celu", 12, kFloats, lower_celu, 14, rule::kElementwise, kNoSizes),
+    elementwise("Elu", 1, kFloats, lower_elu, 14, rule::kElementwise, kNoSizes),
+    elementwise("Mish", 18, kFloats, lower_mish, 40, rule::kElementwise, kNoSizes),
+    elementwise("Selu", 1, kFloats, lower_selu, 14, rule::kElementwise, kNoSizes),
+    elementwise("Softplus", 1, kFloats, lower_softplus, 25, rule::kElementwise, kNoSizes),
+    elementwise("Softsign", 1, kFloats, lower_softsign, 14, rule::kElementwise, kNoSizes),
 };
 
 }  // namespace

@@ -46,8 +46,10 @@ void lower_log_softmax(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "LogSoftmax", 1, kNewestOpset, kFloats, lower_log_softmax, work::reduction(25, 3)},
-    {"", "Softmax", 1, kNewestOpset, kFloats, lower_softmax, work::softmax(23, 2)},
+    {"", "LogSoftmax", 1, kNewestOpset, kFloats, lower_log_softmax, work::reduction(25, 3), rule::kLogSoftmax,
+     kNoState, kNoSizes},
+    {"", "Softmax", 1, kNewestOpset, kFloats, lower_softmax, work::softmax(23, 2), rule::kSoftmax, kNoState,
+     kNoSizes},
 };
 
 }  // namespace

@@ -48,7 +48,9 @@ void lower_tensor_scatter(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "TensorScatter", 24, kNewestOpset, kAllTypes, lower_tensor_scatter, work::gather(5)}};
+    {"", "TensorScatter", 24, kNewestOpset, kAllTypes, lower_tensor_scatter, work::gather(5),
+     rule::kTensorScatter, carries({{0, 0}}), kNoSizes},
+};
 
 }  // namespace
 

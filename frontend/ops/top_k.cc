@@ -47,7 +47,9 @@ void lower_top_k(OpContext& c) {
   c.set_output(1, l.permute(l.reshape(found[1], sizes), back));
 }
 
-const OpSpec kOps[] = {{"", "TopK", 1, kNewestOpset, kNumbers, lower_top_k, work::best()}};
+const OpSpec kOps[] = {
+    {"", "TopK", 1, kNewestOpset, kNumbers, lower_top_k, work::best(), rule::kTopK, kNoState, kNoSizes},
+};
 
 }  // namespace
 

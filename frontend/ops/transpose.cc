@@ -31,7 +31,9 @@ void lower_transpose(OpContext& c) {
 }
 
 const OpSpec kOps[] = {
-    {"", "Transpose", 1, kNewestOpset, kAllTypes | kStorage, lower_transpose, work::reorder()}};
+    {"", "Transpose", 1, kNewestOpset, kAllTypes | kStorage, lower_transpose, work::reorder(),
+     rule::kTranspose, kNoState, size_rule::kTranspose},
+};
 
 }  // namespace
 

@@ -31,7 +31,10 @@ void lower_trilu(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {{"", "Trilu", 14, kNewestOpset, kAllTypes, lower_trilu, work::pointwise(2)}};
+const OpSpec kOps[] = {
+    {"", "Trilu", 14, kNewestOpset, kAllTypes, lower_trilu, work::pointwise(2), rule::kTriangles, kNoState,
+     kNoSizes},
+};
 
 }  // namespace
 

@@ -10,7 +10,10 @@ void lower_where(OpContext& c) {
                       [](BodyBuilder& b, std::span<const ValueId> v) { return b.where(v[0], v[1], v[2]); }));
 }
 
-const OpSpec kOps[] = {{"", "Where", 9, kNewestOpset, kBool, lower_where, work::pointwise(1)}};
+const OpSpec kOps[] = {
+    {"", "Where", 9, kNewestOpset, kBool, lower_where, work::pointwise(1), rule::kChoice,
+     carries({{0, 1}, {0, 2}}), size_rule::kWhere},
+};
 
 }  // namespace
 

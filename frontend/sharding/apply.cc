@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "frontend/schemas.h"
 #include "frontend/sharding/convert.h"
 #include "frontend/sharding/local.h"
 #include "ir/error_numbers.h"
@@ -304,18 +303,14 @@ class Application {
     if (letter != nullptr && letter->reduce == ir::ReduceKind::sum) {
       for (std::size_t k = 0; k < node.inputs.size(); ++k) own.hide_padding(static_cast<int>(k), 0);
     }
-    if (is_collective(node)) {
+    if (rule_of(node).exchange) {
       model_.widen_groups(own.emit());
-    } else if (const Rule* rule = rule_of(node);
-               rule != nullptr && rule->rewrite != nullptr && any_split(states.strategy)) {
-      rule->rewrite(own);
+    } else if (const Rule& rule = rule_of(node); rule.rewrite != nullptr && any_split(states.strategy)) {
+      rule.rewrite(own);
     } else {
       own.emit();
     }
   }
-
-  // Whether it is a collective of an axis before this one.
-  static bool is_collective(const GraphNode& node) { return node.domain == kBraidDomain && node.has_letters; }
 
   static bool any_split(const Strategy& s) {
     const auto split = [](const Spec& spec) { return spec.is_split(); };
@@ -327,7 +322,7 @@ class Application {
   // of the whole tensor.
   void write_compile_time(const GraphNode& node) {
     const NodeView view(graph_, node);
-    const bool reads_sizes = node.domain.empty() && (view.op() == "Shape" || view.op() == "Size");
+    const bool reads_sizes = node.work.kind == WorkKind::sizes;
     const Strategy none;
     std::vector<std::string> inputs, outputs;
     for (const int v : node.inputs) {
@@ -347,7 +342,8 @@ class Application {
     const bool padded = whole % ranks_ != 0;
     const std::int64_t factor = padded ? whole : ranks_;
     std::vector<std::int64_t> factors;
-    if (view.op() == "Size") {
+    const bool counts = view.output(0).rank() == 0;  // all elements together
+    if (counts) {
       factors = {factor};
     } else {
       const int rank = view.rank(0);
@@ -366,8 +362,8 @@ class Application {
     own.outputs[0] = model_.fresh(result + "/local");
     own.emit();
     const std::vector<std::int64_t> sizes =
-        view.op() == "Size" ? std::vector<std::int64_t>{}
-                            : std::vector<std::int64_t>{static_cast<std::int64_t>(factors.size())};
+        counts ? std::vector<std::int64_t>{}
+               : std::vector<std::int64_t>{static_cast<std::int64_t>(factors.size())};
     const std::string times = model_.integers(result + "/factors", ir::DType::i64, sizes, factors);
     if (!padded) {
       model_.add_node("", "Mul", {own.outputs[0], times}, {result});

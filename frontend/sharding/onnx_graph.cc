@@ -3,47 +3,12 @@
 #include <algorithm>
 #include <set>
 
-#include "frontend/op_registry.h"
-#include "frontend/schemas.h"
+#include "frontend/node_row.h"
 #include "frontend/sharding/node_order.h"
 #include "frontend/sharding/rules.h"
 
 namespace braid::frontend::sharding {
 namespace {
-
-std::string domain_of(const onnx::NodeProto& node) {
-  return node.domain() == "ai.onnx" ? std::string() : node.domain();
-}
-
-// Inputs that go on in outputs, such as a past of keys in the present: by operator.
-struct CarriedBy {
-  const char* domain;
-  const char* op;
-  Carried carried;
-};
-constexpr CarriedBy kCarried[] = {
-    {"", "Identity", {0, 0}},
-    {"", "Concat", {0, -1}},
-    {"", "TensorScatter", {0, 0}},
-    {"", "ScatterND", {0, 0}},
-    {"", "ScatterElements", {0, 0}},
-    {"", "Where", {0, 1}},
-    {"", "Where", {0, 2}},
-    {"", "Attention", {1, 4}},
-    {"", "Attention", {2, 5}},
-    {kMicrosoftDomain, "Attention", {1, 4}},
-    {kMicrosoftDomain, "GroupQueryAttention", {1, 3}},
-    {kMicrosoftDomain, "GroupQueryAttention", {2, 4}},
-    {kMicrosoftDomain, "MultiHeadAttention", {1, 6}},
-    {kMicrosoftDomain, "MultiHeadAttention", {2, 7}},
-};
-
-std::vector<Carried> carried_by(const std::string& domain, const std::string& op) {
-  std::vector<Carried> all;
-  for (const CarriedBy& row : kCarried)
-    if (domain == row.domain && op == row.op) all.push_back(row.carried);
-  return all;
-}
 
 // Whether the sequences of a recurrence lie in dimension 1.
 bool batch_first(const onnx::NodeProto& node) {
@@ -54,16 +19,16 @@ bool batch_first(const onnx::NodeProto& node) {
 
 class OnnxOperation : public Operation {
  public:
-  OnnxOperation(const onnx::NodeProto& proto, int version, const Work& work, const Rule* rule)
-      : proto_(proto), version_(version), work_(work), rule_(rule) {}
+  OnnxOperation(const onnx::NodeProto& proto, int version, const OpSpec& spec)
+      : proto_(proto), version_(version), work_(spec.work), rule_(spec.rule) {}
 
   double flops(const Operands& operands) const override { return of(work_.flops, operands); }
   double passed_on(const Operands& operands) const override { return of(work_.passed_on, operands); }
   double tables(const Operands& operands) const override { return of(work_.tables, operands); }
   std::vector<ConversionStep> inner(const Graph& graph, const GraphNode& node, const Strategy& strategy,
                                     int ranks) const override {
-    if (rule_ == nullptr || rule_->inner == nullptr) return {};
-    return rule_->inner(NodeView(graph, node), strategy, ranks);
+    if (rule_.inner == nullptr) return {};
+    return rule_.inner(NodeView(graph, node), strategy, ranks);
   }
   std::vector<std::string> attributes() const override {
     std::vector<std::string> texts;
@@ -73,7 +38,7 @@ class OnnxOperation : public Operation {
   }
 
   const onnx::NodeProto& proto() const { return proto_; }
-  const Rule* rule() const { return rule_; }
+  const Rule& rule() const { return rule_; }
 
  private:
   double of(WorkFormula formula, const Operands& operands) const {
@@ -87,7 +52,7 @@ class OnnxOperation : public Operation {
   const onnx::NodeProto& proto_;
   int version_;
   Work work_;
-  const Rule* rule_;
+  Rule rule_;
 };
 
 class Builder {
@@ -117,7 +82,7 @@ class Builder {
     for (GraphValue& v : graph_.values) v.pinned |= captured.count(v.name) > 0;
     for (GraphNode& node : graph_.nodes) {
       node.compile_time = is_compile_time(node);
-      if (!node.compile_time && node.has_letters) node.factors = factors_of(graph_, node, *rule_of(node));
+      if (!node.compile_time && node.has_letters) node.factors = factors_of(graph_, node, rule_of(node));
     }
     find_kinds(graph_);
     return std::move(graph_);
@@ -146,24 +111,20 @@ class Builder {
   }
 
   void add(const onnx::NodeProto& proto) {
-    const std::string domain = domain_of(proto);
-    const auto opset = opsets_.find(domain);
-    const int version = opset == opsets_.end() ? 1 : opset->second;
-    const OpSpec* spec = find_op(domain, proto.op_type(), version);
+    const OpSpec* spec = row_of(proto, opsets_);
     ir::internal_check(spec != nullptr, "operator {} was lowered without a row", proto.op_type());
-    const Rule* rule = find_rule(domain, proto.op_type());
     GraphNode node;
     node.name = proto.name();
     node.label = name_of(proto);
     node.op = proto.op_type();
-    node.domain = domain;
-    node.version = version;
-    node.operation = std::make_shared<OnnxOperation>(proto, version, spec->work, rule);
+    node.domain = domain_of(proto);
+    node.version = version_of(proto, opsets_);
+    node.operation = std::make_shared<OnnxOperation>(proto, node.version, *spec);
     node.work = spec->work;
     if (node.work.kind == WorkKind::recurrence) node.work.steps = batch_first(proto) ? 1 : 0;
-    node.has_letters = rule != nullptr && rule->factors != nullptr;
-    node.reason = rule == nullptr ? "no rule" : rule->reason;
-    node.carried = carried_by(domain, proto.op_type());
+    node.has_letters = spec->rule.factors != nullptr;
+    node.reason = spec->rule.reason;
+    node.carried = spec->state.carried;
     const int index = static_cast<int>(graph_.nodes.size());
     for (int k = 0; k < proto.input_size(); ++k) {
       const int v = value(proto.input(k));
@@ -204,7 +165,7 @@ class Builder {
 const onnx::NodeProto& proto_of(const GraphNode& node) {
   return static_cast<const OnnxOperation&>(*node.operation).proto();
 }
-const Rule* rule_of(const GraphNode& node) {
+const Rule& rule_of(const GraphNode& node) {
   return static_cast<const OnnxOperation&>(*node.operation).rule();
 }
 

@@ -13,8 +13,8 @@ struct Rule;
 // points into the model and has expressions of the schedule that the facts are from.
 Graph make_graph(const Model& model, const Opsets& opsets, const GraphFacts& facts);
 
-// The model's node of a node of such a graph, and its rule; nullptr: none.
+// The model's node of a node of such a graph, and its rule.
 const onnx::NodeProto& proto_of(const GraphNode& node);
-const Rule* rule_of(const GraphNode& node);
+const Rule& rule_of(const GraphNode& node);
 
 }  // namespace braid::frontend::sharding

@@ -13,46 +13,6 @@ using ir::DType;
 using ir::Expr;
 using ir::ReduceKind;
 
-// ---- table
-
-namespace {
-
-using Table = std::map<std::pair<std::string, std::string>, const Rule*>;
-
-Table& table() {
-  static Table all = [] {
-    Table t;
-    for (const auto family : {elementwise_rules, product_rules, quantised_rules, block_quantised_rules,
-                              reduction_rules, normalization_rules, reshape_rules, join_rules, gather_rules,
-                              attention_rules, convolution_rules, replicated_rules, collective_rules}) {
-      for (const Rule& rule : family()) {
-        const bool added = t.emplace(std::pair(rule.domain, rule.name), &rule).second;
-        ir::internal_check(added, "two rules for {} of '{}'", rule.name, rule.domain);
-      }
-    }
-    return t;
-  }();
-  return all;
-}
-
-}  // namespace
-
-const Rule* find_rule(const std::string& domain, const std::string& name) {
-  const auto found = table().find({domain, name});
-  return found == table().end() ? nullptr : found->second;
-}
-
-std::vector<const Rule*> all_rules() {
-  std::vector<const Rule*> rules;
-  for (const auto& [key, rule] : table()) rules.push_back(rule);
-  return rules;
-}
-
-const Rule* replace_rule(const std::string& domain, const std::string& name, const Rule* rule) {
-  const Rule*& place = table()[{domain, name}];
-  return std::exchange(place, rule);
-}
-
 // ---- view of a node
 
 bool NodeView::has_output(int k) const {

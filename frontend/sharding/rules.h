@@ -1,18 +1,17 @@
 // Rules: the states of a node's outputs that follow from the states of its inputs, on one mesh axis.
 //
-// A rule describes a node by letters (split/factors.h).
+// A rule (rule.h) describes a node by letters (split/factors.h).
 //
 // The replicated combination is always legal and needs no rule. Every claim is proved by brute force in
 // tests/frontend/sharding.
 #pragma once
 
-#include <functional>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "frontend/sharding/onnx_graph.h"
+#include "frontend/sharding/rule.h"
 #include "split/spec.h"
 
 namespace braid::frontend::sharding {
@@ -58,57 +57,8 @@ class NodeView {
   const GraphNode& node_;
 };
 
-class LocalNode;
-
-// How pending inputs pass through an elementwise operator or one that only moves elements.
-enum class Pending : std::uint8_t {
-  none,
-  additive,     // f(a + b) = f(a) + f(b), in all inputs together
-  multilinear,  // in each of the first two inputs, with the other one replicated
-  first,        // in the first input alone, for sums
-  any,          // moves elements of the first input, whatever the reduction is
-  increasing,   // max and min pass through
-};
-
-struct Rule {
-  const char* domain;
-  const char* name;
-  // Letters of a node. nullptr: always replicated, for `reason`.
-  Factors (*factors)(const NodeView&, const Rule&) = nullptr;
-  Pending pending = Pending::none;
-  // Emits the local node; nullptr: the node as it is.
-  void (*rewrite)(LocalNode&) = nullptr;
-  // Why there is no rule, or what else could be split and is not.
-  const char* reason = "";
-  ir::ReduceKind reduce = ir::ReduceKind::sum;  // of reductions
-  // The collectives that the local form has in it, to be priced with the node. nullptr: none.
-  std::vector<ConversionStep> (*inner)(const NodeView&, const Strategy&, int ranks) = nullptr;
-};
-
-// Returns the rule by domain and name; nullptr if there is none.
-const Rule* find_rule(const std::string& domain, const std::string& name);
-// Returns all rules, by domain and name.
-std::vector<const Rule*> all_rules();
-// Tests add wrong rules; the newest one of a name counts. Returns the rule that was there.
-const Rule* replace_rule(const std::string& domain, const std::string& name, const Rule* rule);
-
 // The letters of a node by its rule.
 Factors factors_of(const Graph& graph, const GraphNode& node, const Rule& rule);
-
-// Families, one file each in frontend/sharding/rules.
-std::span<const Rule> elementwise_rules();
-std::span<const Rule> product_rules();
-std::span<const Rule> quantised_rules();
-std::span<const Rule> block_quantised_rules();
-std::span<const Rule> reduction_rules();
-std::span<const Rule> normalization_rules();
-std::span<const Rule> reshape_rules();
-std::span<const Rule> join_rules();
-std::span<const Rule> gather_rules();
-std::span<const Rule> attention_rules();
-std::span<const Rule> convolution_rules();
-std::span<const Rule> replicated_rules();
-std::span<const Rule> collective_rules();
 
 // ---- helpers of the families
 

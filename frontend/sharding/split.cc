@@ -6,7 +6,7 @@
 
 #include "frontend/import.h"
 #include "frontend/model_mesh.h"
-#include "frontend/op_registry.h"
+#include "frontend/node_row.h"
 #include "frontend/schemas.h"
 #include "ir/error_numbers.h"
 #include "split/space.h"
@@ -15,10 +15,8 @@ namespace braid::frontend::sharding {
 
 const onnx::NodeProto* find_communication(const onnx::GraphProto& graph, const Opsets& opsets) {
   for (const onnx::NodeProto& node : graph.node()) {
-    const std::string domain = node.domain() == "ai.onnx" ? std::string() : node.domain();
-    const auto version = opsets.find(domain);
-    const OpSpec* spec = find_op(domain, node.op_type(), version == opsets.end() ? 1 : version->second);
-    if (domain == kBraidDomain || (spec != nullptr && spec->effect)) return &node;
+    const OpSpec* spec = row_of(node, opsets);
+    if (node.domain() == kBraidDomain || (spec != nullptr && spec->effect)) return &node;
     for (const onnx::AttributeProto& attribute : node.attribute()) {
       if (!attribute.has_g()) continue;
       if (const onnx::NodeProto* inner = find_communication(attribute.g(), opsets)) return inner;
@@ -62,15 +60,6 @@ Cost transferred(StepKind kind, std::int64_t bytes, int ranks) {
   return 0;
 }
 
-std::optional<StepKind> collective(const GraphNode& node) {
-  for (const auto& [name, kind] :
-       {std::pair("AllReduce", StepKind::all_reduce), std::pair("AllGather", StepKind::all_gather),
-        std::pair("ReduceScatter", StepKind::reduce_scatter), std::pair("AllToAll", StepKind::all_to_all)}) {
-    if (node.domain == kBraidDomain && node.op == name) return kind;
-  }
-  return std::nullopt;
-}
-
 int group_size(const GraphNode& node, int world) {
   for (const onnx::AttributeProto& a : proto_of(node).attribute()) {
     if (a.name() == "group_size") return static_cast<int>(a.i());
@@ -102,7 +91,7 @@ SplitCosts transfer_costs(int world) {
       for (const ir::Expr& s : graph.values[at(v)].sizes) bytes = std::min(bytes * size(s), kMostBytes);
       return bytes / (spec.is_split() ? ranks : 1);
     };
-    if (const auto kind = collective(node))
+    if (const auto kind = rule_of(node).exchange)
       return price(*kind, bytes(node.inputs[0], strategy.inputs[0]), group_size(node, world));
     Cost sum = 0;
     for (std::size_t k = 0; k < node.outputs.size(); ++k) sum += bytes(node.outputs[k], strategy.outputs[k]);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "frontend/schemas.h"
 #include "frontend/sharding/local.h"
 #include "split/conversion_steps.h"
 
@@ -391,19 +390,17 @@ constexpr const char* kProjects = "the sequence stays whole: keys and values are
 
 using ir::ReduceKind;
 
-const Rule kRules[] = {
-    {"", "Attention", onnx_attention, Pending::none, write_heads, kCausal, ReduceKind::sum,
-     gathered_presents},
-    {kMicrosoftDomain, "Attention", fused_qkv_attention, Pending::none, write_heads, kProjects},
-    {kMicrosoftDomain, "GroupQueryAttention", group_query_attention, Pending::none, write_heads, kCausal,
-     ReduceKind::sum, gathered_presents},
-    {kMicrosoftDomain, "MultiHeadAttention", multi_head_attention, Pending::none, write_heads, kCausal},
-    {kMicrosoftDomain, "QAttention", quantised_attention, Pending::none, write_heads, kProjects},
-    {kMicrosoftDomain, "RotaryEmbedding", rotary_embedding, Pending::none, write_heads},
-};
-
 }  // namespace
 
-std::span<const Rule> attention_rules() { return kRules; }
+namespace rule {
+constexpr Rule kAttention = {onnx_attention, Pending::none,   write_heads,
+                             kCausal,        ReduceKind::sum, gathered_presents};
+constexpr Rule kFusedQkvAttention = {fused_qkv_attention, Pending::none, write_heads, kProjects};
+constexpr Rule kGroupQueryAttention = {group_query_attention, Pending::none,    write_heads, kCausal,
+                                       ReduceKind::sum,       gathered_presents};
+constexpr Rule kMultiHeadAttention = {multi_head_attention, Pending::none, write_heads, kCausal};
+constexpr Rule kQuantisedAttention = {quantised_attention, Pending::none, write_heads, kProjects};
+constexpr Rule kRotaryEmbedding = {rotary_embedding, Pending::none, write_heads};
+}  // namespace rule
 
 }  // namespace braid::frontend::sharding

@@ -2,7 +2,6 @@
 // split between blocks, and where zero points are packed too, between bytes of these.
 #include <numeric>
 
-#include "frontend/schemas.h"
 #include "frontend/sharding/local.h"
 
 namespace braid::frontend::sharding {
@@ -168,18 +167,12 @@ Factors quantised(const NodeView& node, const Rule&) {
   return f;
 }
 
-const Rule kRules[] = {
-    {"", "DequantizeLinear", quantised},
-    {"", "QuantizeLinear", quantised},
-    {kMicrosoftDomain, "DequantizeLinear", quantised},
-    {kMicrosoftDomain, "GatherBlockQuantized", gather_block_quantized, Pending::none,
-     write_gather_block_quantized},
-    {kMicrosoftDomain, "MatMulNBits", matmul_nbits, Pending::none, write_matmul_nbits},
-    {kMicrosoftDomain, "QuantizeLinear", quantised},
-};
-
 }  // namespace
 
-std::span<const Rule> block_quantised_rules() { return kRules; }
+namespace rule {
+constexpr Rule kGatherBlockQuantized = {gather_block_quantized, Pending::none, write_gather_block_quantized};
+constexpr Rule kMatMulNBits = {matmul_nbits, Pending::none, write_matmul_nbits};
+constexpr Rule kQuantisation = {quantised};
+}  // namespace rule
 
 }  // namespace braid::frontend::sharding

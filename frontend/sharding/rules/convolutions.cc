@@ -1,7 +1,6 @@
 // Convolutions, pools, samples and recurrent layers: batch and channels. Space is not split: windows overlap.
 #include <algorithm>
 
-#include "frontend/schemas.h"
 #include "frontend/sharding/local.h"
 
 namespace braid::frontend::sharding {
@@ -245,36 +244,29 @@ constexpr const char* kStates =
     "order";
 constexpr const char* kSpace = "space stays whole: windows overlap";
 
-const Rule kRules[] = {
-    {"", "AveragePool", pool, Pending::none, nullptr, kSpace},
-    {"", "CausalConvWithState", causal_conv, Pending::none, nullptr, "time stays whole"},
-    {"", "CenterCropPad", center_crop_pad, Pending::none, nullptr,
-     "axes that are cropped or padded stay whole"},
-    {"", "Col2Im", columns_to_images, Pending::none, nullptr, "space stays whole: blocks overlap"},
-    {"", "Conv", conv, Pending::none, write_groups, kSpace},
-    {"", "ConvInteger", conv_integer, Pending::none, write_groups, kSpace},
-    {"", "ConvTranspose", conv_transpose, Pending::none, write_groups, kSpace},
-    {"", "DeformConv", deformed_conv, Pending::none, write_groups, kSpace},
-    {"", "DepthToSpace", batch_only, Pending::none, nullptr, "channels and space stay whole: they mix"},
-    {"", "GRU", recurrence, Pending::none, nullptr, kStates},
-    {"", "GridSample", grid_sample, Pending::none, nullptr, "space stays whole"},
-    {"", "LSTM", recurrence, Pending::none, nullptr, kStates},
-    {"", "LpPool", pool, Pending::none, nullptr, kSpace},
-    {"", "MaxPool", pool, Pending::none, nullptr, kSpace},
-    {"", "QLinearConv", qlinear_conv, Pending::none, write_groups, kSpace},
-    {"", "RNN", recurrence, Pending::none, nullptr, kStates},
-    {"", "Resize", resize, Pending::none, nullptr, "only batch and channels of a resize by scales are split"},
-    {"", "RoiAlign", roi_align},
-    {"", "SpaceToDepth", batch_only, Pending::none, nullptr, "channels and space stay whole: they mix"},
-    {"", "Upsample", resize, Pending::none, nullptr, "only batch and channels are split"},
-    {kMicrosoftDomain, "FusedConv", fused_conv, Pending::none, write_groups, kSpace},
-    {kMicrosoftDomain, "NhwcConv", nhwc_conv, Pending::none, write_groups, kSpace},
-    {kMicrosoftDomain, "NhwcFusedConv", nhwc_fused_conv, Pending::none, write_groups, kSpace},
-    {kMicrosoftDomain, "QLinearConv", qlinear_conv, Pending::none, write_groups, kSpace},
-};
-
 }  // namespace
 
-std::span<const Rule> convolution_rules() { return kRules; }
+namespace rule {
+constexpr Rule kCausalConv = {causal_conv, Pending::none, nullptr, "time stays whole"};
+constexpr Rule kCenterCropPad = {center_crop_pad, Pending::none, nullptr,
+                                 "axes that are cropped or padded stay whole"};
+constexpr Rule kCol2Im = {columns_to_images, Pending::none, nullptr, "space stays whole: blocks overlap"};
+constexpr Rule kConv = {conv, Pending::none, write_groups, kSpace};
+constexpr Rule kConvInteger = {conv_integer, Pending::none, write_groups, kSpace};
+constexpr Rule kConvTranspose = {conv_transpose, Pending::none, write_groups, kSpace};
+constexpr Rule kDeformConv = {deformed_conv, Pending::none, write_groups, kSpace};
+constexpr Rule kDepthSpace = {batch_only, Pending::none, nullptr, "channels and space stay whole: they mix"};
+constexpr Rule kFusedConv = {fused_conv, Pending::none, write_groups, kSpace};
+constexpr Rule kGridSample = {grid_sample, Pending::none, nullptr, "space stays whole"};
+constexpr Rule kNhwcConv = {nhwc_conv, Pending::none, write_groups, kSpace};
+constexpr Rule kNhwcFusedConv = {nhwc_fused_conv, Pending::none, write_groups, kSpace};
+constexpr Rule kPool = {pool, Pending::none, nullptr, kSpace};
+constexpr Rule kQLinearConv = {qlinear_conv, Pending::none, write_groups, kSpace};
+constexpr Rule kRecurrence = {recurrence, Pending::none, nullptr, kStates};
+constexpr Rule kResize = {resize, Pending::none, nullptr,
+                          "only batch and channels of a resize by scales are split"};
+constexpr Rule kRoiAlign = {roi_align};
+constexpr Rule kUpsample = {resize, Pending::none, nullptr, "only batch and channels are split"};
+}  // namespace rule
 
 }  // namespace braid::frontend::sharding

@@ -2,7 +2,6 @@
 // passes. A pending sum passes only through what is linear in it.
 #include <numeric>
 
-#include "frontend/schemas.h"
 #include "frontend/sharding/rules.h"
 
 namespace braid::frontend::sharding {
@@ -14,18 +13,15 @@ std::vector<int> all_inputs(const NodeView& node) {
   return inputs;
 }
 
-// Truncation makes quotients of integers nonlinear.
-Pending pending_of(const NodeView& node, const Rule& rule) {
-  const bool quotient = node.op() == "Div" || node.op() == "Mean";
-  return quotient && !is_float(node.output(0).dtype) ? Pending::none : rule.pending;
+Factors elementwise(const NodeView& node, const Rule& rule) {
+  return padded({broadcast_letters(node, all_inputs(node)), linear_of(node, rule.pending)});
 }
 
-Factors elementwise(const NodeView& node, const Rule& rule) {
-  Factors f{broadcast_letters(node, all_inputs(node)), linear_of(node, pending_of(node, rule))};
-  // An integer divided by padding that is zero would be an error, and so may be a power of it.
-  const bool may_fail =
-      (node.op() == "Div" || node.op() == "Mod" || node.op() == "Pow") && !is_float(node.output(0).dtype);
-  return may_fail ? f : padded(std::move(f));
+// An integer divided by padding that is zero would be an error, and so may be a power of it. Truncation makes
+// quotients of integers nonlinear.
+Factors of_reals(const NodeView& node, const Rule& rule) {
+  if (is_float(node.output(0).dtype)) return elementwise(node, rule);
+  return {broadcast_letters(node, all_inputs(node)), {}};
 }
 
 // Only the first input has the sizes of the result; others are scalars, or only give a type.
@@ -71,94 +67,22 @@ Factors halves(const NodeView& node, const Rule&) {
   return f;
 }
 
-constexpr Pending kLinear = Pending::additive, kRising = Pending::increasing;
-
-const Rule kRules[] = {
-    {"", "Abs", elementwise},
-    {"", "Acos", elementwise},
-    {"", "Acosh", elementwise},
-    {"", "Asin", elementwise},
-    {"", "Asinh", elementwise},
-    {"", "Atan", elementwise},
-    {"", "Atanh", elementwise},
-    {"", "Ceil", elementwise, kRising},
-    {"", "Cos", elementwise},
-    {"", "Cosh", elementwise},
-    {"", "Erf", elementwise},
-    {"", "Exp", elementwise},
-    {"", "Floor", elementwise, kRising},
-    {"", "IsInf", elementwise},
-    {"", "IsNaN", elementwise},
-    {"", "Log", elementwise},
-    {"", "Neg", elementwise, kLinear},
-    {"", "Not", elementwise},
-    {"", "Reciprocal", elementwise},
-    {"", "Round", elementwise, kRising},
-    {"", "Sigmoid", elementwise},
-    {"", "Sign", elementwise},
-    {"", "Sin", elementwise},
-    {"", "Sinh", elementwise},
-    {"", "Sqrt", elementwise},
-    {"", "Tan", elementwise},
-    {"", "Tanh", elementwise},
-
-    {"", "Add", elementwise, kLinear},
-    {"", "And", elementwise},
-    {"", "BitShift", elementwise},
-    {"", "BitwiseAnd", elementwise},
-    {"", "BitwiseNot", elementwise},
-    {"", "BitwiseOr", elementwise},
-    {"", "BitwiseXor", elementwise},
-    {"", "Div", elementwise, Pending::first},
-    {"", "Equal", elementwise},
-    {"", "Greater", elementwise},
-    {"", "GreaterOrEqual", elementwise},
-    {"", "Less", elementwise},
-    {"", "LessOrEqual", elementwise},
-    {"", "Max", elementwise},
-    {"", "Mean", elementwise, kLinear},
-    {"", "Min", elementwise},
-    {"", "Mod", elementwise},
-    {"", "Mul", elementwise, Pending::multilinear},
-    {"", "Or", elementwise},
-    {"", "Pow", elementwise},
-    {"", "Sub", elementwise, kLinear},
-    {"", "Sum", elementwise, kLinear},
-    {"", "Where", choice},
-    {"", "Xor", elementwise},
-
-    {"", "BitCast", bits},
-    {"", "Cast", first_only},
-    {"", "CastLike", first_only},
-    {"", "Celu", elementwise},
-    {"", "Clip", first_only},
-    {"", "Dropout", dropout},
-    {"", "Elu", elementwise},
-    {"", "Gelu", elementwise},
-    {"", "HardSigmoid", elementwise},
-    {"", "HardSwish", elementwise},
-    {"", "Identity", elementwise, Pending::any},
-    {"", "LeakyRelu", elementwise},
-    {"", "Mish", elementwise},
-    {"", "PRelu", parametric},
-    {"", "Relu", elementwise, kRising},
-    {"", "Selu", elementwise},
-    {"", "Shrink", elementwise},
-    {"", "Softplus", elementwise},
-    {"", "Softsign", elementwise},
-    {"", "Swish", elementwise},
-    {"", "ThresholdedRelu", elementwise},
-
-    {kMicrosoftDomain, "BiasAdd", elementwise, kLinear},
-    {kMicrosoftDomain, "BiasGelu", elementwise},
-    {kMicrosoftDomain, "BiasSplitGelu", halves},
-    {kMicrosoftDomain, "FastGelu", elementwise},
-    {kMicrosoftDomain, "Gelu", elementwise},
-    {kMicrosoftDomain, "QuickGelu", elementwise},
-};
-
 }  // namespace
 
-std::span<const Rule> elementwise_rules() { return kRules; }
+namespace rule {
+constexpr Rule kElementwise = {elementwise};
+constexpr Rule kAdditive = {elementwise, Pending::additive};
+constexpr Rule kIncreasing = {elementwise, Pending::increasing};
+constexpr Rule kMultiplication = {elementwise, Pending::multilinear};
+constexpr Rule kUnchanged = {elementwise, Pending::any};
+constexpr Rule kDivision = {of_reals, Pending::first};
+constexpr Rule kPower = {of_reals};
+constexpr Rule kChoice = {choice};
+constexpr Rule kBits = {bits};
+constexpr Rule kFirstOnly = {first_only};
+constexpr Rule kDropout = {dropout};
+constexpr Rule kParametric = {parametric};
+constexpr Rule kHalves = {halves};
+}  // namespace rule
 
 }  // namespace braid::frontend::sharding

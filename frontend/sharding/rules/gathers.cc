@@ -198,22 +198,19 @@ Factors compress(const NodeView& node, const Rule& rule) {
 
 constexpr Pending kAny = Pending::any;
 
-const Rule kRules[] = {
-    {"", "Compress", compress, kAny, nullptr, "the number of results depends on values"},
-    {"", "Gather", gather, kAny, write_gather},
-    {"", "GatherElements", gather_elements, kAny, nullptr, "the axis of the data stays whole"},
-    {"", "GatherND", gather_nd, kAny, nullptr, "indexed dimensions of the data stay whole"},
-    {"", "OneHot", one_hot},
-    {"", "ReverseSequence", reverse_sequence, kAny, nullptr, "the time axis stays whole"},
-    {"", "Scatter", scatter_elements, Pending::none, nullptr, "the axis stays whole"},
-    {"", "ScatterElements", scatter_elements, Pending::none, nullptr, "the axis stays whole"},
-    {"", "ScatterND", scatter_nd, Pending::none, nullptr, "indexed dimensions stay whole"},
-    {"", "TensorScatter", tensor_scatter, Pending::none, nullptr,
-     "the axis that is written along stays whole"},
-};
-
 }  // namespace
 
-std::span<const Rule> gather_rules() { return kRules; }
+namespace rule {
+constexpr Rule kCompress = {compress, kAny, nullptr, "the number of results depends on values"};
+constexpr Rule kGather = {gather, kAny, write_gather};
+constexpr Rule kGatherElements = {gather_elements, kAny, nullptr, "the axis of the data stays whole"};
+constexpr Rule kGatherNd = {gather_nd, kAny, nullptr, "indexed dimensions of the data stay whole"};
+constexpr Rule kOneHot = {one_hot};
+constexpr Rule kReverseSequence = {reverse_sequence, kAny, nullptr, "the time axis stays whole"};
+constexpr Rule kScatterElements = {scatter_elements, Pending::none, nullptr, "the axis stays whole"};
+constexpr Rule kScatterNd = {scatter_nd, Pending::none, nullptr, "indexed dimensions stay whole"};
+constexpr Rule kTensorScatter = {tensor_scatter, Pending::none, nullptr,
+                                 "the axis that is written along stays whole"};
+}  // namespace rule
 
 }  // namespace braid::frontend::sharding

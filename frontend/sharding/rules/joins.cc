@@ -242,13 +242,6 @@ Factors pad(const NodeView& node, const Rule&) {
   return {broadcast_letters(node, {0}, padded), {}};
 }
 
-const Rule kRules[] = {
-    {"", "Concat", concat},
-    {"", "Pad", pad, Pending::none, nullptr, "padded dimensions stay whole"},
-    {"", "Slice", slice, Pending::any, write_slice},
-    {"", "Split", split, Pending::any, write_split},
-};
-
 }  // namespace
 
 std::vector<Letter> joined_letters(const NodeView& node, const std::vector<int>& inputs, int axis) {
@@ -269,6 +262,11 @@ std::vector<Letter> joined_letters(const NodeView& node, const std::vector<int>&
   return letters;
 }
 
-std::span<const Rule> join_rules() { return kRules; }
+namespace rule {
+constexpr Rule kConcat = {concat};
+constexpr Rule kPad = {pad, Pending::none, nullptr, "padded dimensions stay whole"};
+constexpr Rule kSlice = {slice, Pending::any, write_slice};
+constexpr Rule kSplit = {split, Pending::any, write_split};
+}  // namespace rule
 
 }  // namespace braid::frontend::sharding

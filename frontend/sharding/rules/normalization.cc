@@ -1,6 +1,5 @@
 // Normalisations: the dimensions that are not normalised pass; scale and bias follow. Groups of channels are
 // split between groups.
-#include "frontend/schemas.h"
 #include "frontend/sharding/local.h"
 
 namespace braid::frontend::sharding {
@@ -161,25 +160,20 @@ constexpr const char* kTables =
     "only the batch is split: rows are normalised as they are looked up, and positions are places in the "
     "sequence";
 
-const Rule kRules[] = {
-    {"", "BatchNormalization", batch_normalization},
-    {"", "GroupNormalization", group_normalization, Pending::none, write_groups},
-    {"", "InstanceNormalization", instance_normalization},
-    {"", "LRN", batch_only, Pending::none, nullptr, "channels stay whole: neighbours are read"},
-    {"", "LayerNormalization", from_axis},
-    {"", "MeanVarianceNormalization", mean_variance_normalization},
-    {"", "RMSNormalization", from_axis},
-    {"", "SimplifiedLayerNormalization", from_axis},
-    {kMicrosoftDomain, "EmbedLayerNormalization", embed, Pending::none, nullptr, kTables},
-    {kMicrosoftDomain, "GroupNorm", fused_group_normalization, Pending::none, write_groups},
-    {kMicrosoftDomain, "QEmbedLayerNormalization", embed_quantised, Pending::none, nullptr, kTables},
-    {kMicrosoftDomain, "SkipGroupNorm", fused_group_normalization, Pending::none, write_groups},
-    {kMicrosoftDomain, "SkipLayerNormalization", with_skip},
-    {kMicrosoftDomain, "SkipSimplifiedLayerNormalization", with_skip},
-};
-
 }  // namespace
 
-std::span<const Rule> normalization_rules() { return kRules; }
+namespace rule {
+constexpr Rule kBatchNormalization = {batch_normalization};
+constexpr Rule kEmbedding = {embed, Pending::none, nullptr, kTables};
+constexpr Rule kFusedGroupNormalization = {fused_group_normalization, Pending::none, write_groups};
+constexpr Rule kGroupNormalization = {group_normalization, Pending::none, write_groups};
+constexpr Rule kInstanceNormalization = {instance_normalization};
+constexpr Rule kLayerNormalization = {from_axis};
+constexpr Rule kLocalResponse = {batch_only, Pending::none, nullptr,
+                                 "channels stay whole: neighbours are read"};
+constexpr Rule kMeanVarianceNormalization = {mean_variance_normalization};
+constexpr Rule kQuantisedEmbedding = {embed_quantised, Pending::none, nullptr, kTables};
+constexpr Rule kSkipNormalization = {with_skip};
+}  // namespace rule
 
 }  // namespace braid::frontend::sharding

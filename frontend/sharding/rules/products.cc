@@ -2,7 +2,6 @@
 // once, such as the bias of Gemm, is pending where the sum is split.
 #include <map>
 
-#include "frontend/schemas.h"
 #include "frontend/sharding/rules.h"
 
 namespace braid::frontend::sharding {
@@ -191,18 +190,15 @@ Factors einsum(const NodeView& node, const Rule&) {
   return f;
 }
 
-const Rule kRules[] = {
-    {"", "Einsum", einsum},
-    {"", "Gemm", gemm, Pending::multilinear},
-    {"", "MatMul", matmul},
-    {kMicrosoftDomain, "FusedGemm", gemm, Pending::none},
-    {kMicrosoftDomain, "FusedMatMul", fused_matmul},
-    {kMicrosoftDomain, "GemmFastGelu", product_and_function},
-    {kMicrosoftDomain, "TransposeMatMul", fused_matmul},
-};
-
 }  // namespace
 
-std::span<const Rule> product_rules() { return kRules; }
+namespace rule {
+constexpr Rule kEinsum = {einsum};
+constexpr Rule kFusedGemm = {gemm};
+constexpr Rule kFusedMatMul = {fused_matmul};
+constexpr Rule kGemm = {gemm, Pending::multilinear};
+constexpr Rule kMatMul = {matmul};
+constexpr Rule kProductAndFunction = {product_and_function};
+}  // namespace rule
 
 }  // namespace braid::frontend::sharding

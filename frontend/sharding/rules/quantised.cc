@@ -1,7 +1,6 @@
 // Quantised operators: what a split of the numbers does to scales and zero points. These are whole where they
 // are one number, and follow rows, columns or channels where there is one for each. A sum is split only if
 // nothing rounds it before it is complete.
-#include "frontend/schemas.h"
 #include "frontend/sharding/local.h"
 #include "split/conversion_steps.h"
 
@@ -255,28 +254,24 @@ constexpr const char* kLargest = "the scale depends on the largest element, so t
 constexpr const char* kAxis = "the axis stays whole";
 constexpr const char* kSpace = "space stays whole: windows overlap";
 
-const Rule kRules[] = {
-    {"", "DynamicQuantizeLinear", dynamic_quantize, Pending::none, write_dynamic_quantize, "",
-     ReduceKind::sum, two_extremes},
-    {"", "MatMulInteger", matmul_integer},
-    {"", "QLinearMatMul", qlinear_matmul, Pending::none, nullptr, kRounds},
-    {kMicrosoftDomain, "DynamicQuantizeMatMul", dynamic_quantize_matmul, Pending::none, nullptr, kLargest},
-    {kMicrosoftDomain, "MatMulIntegerToFloat", matmul_integer_to_float},
-    {kMicrosoftDomain, "QGemm", qgemm},
-    {kMicrosoftDomain, "QLinearAdd", of_two},
-    {kMicrosoftDomain, "QLinearAveragePool", pool, Pending::none, nullptr, kSpace},
-    {kMicrosoftDomain, "QLinearConcat", concat},
-    {kMicrosoftDomain, "QLinearGlobalAveragePool", pool, Pending::none, nullptr, kRounds},
-    {kMicrosoftDomain, "QLinearLeakyRelu", of_one},
-    {kMicrosoftDomain, "QLinearMul", of_two},
-    {kMicrosoftDomain, "QLinearReduceMean", reduce_mean, Pending::none, nullptr, kRounds},
-    {kMicrosoftDomain, "QLinearSigmoid", of_one},
-    {kMicrosoftDomain, "QLinearSoftmax", softmax, Pending::none, nullptr, kAxis},
-    {kMicrosoftDomain, "QLinearWhere", choice},
-};
-
 }  // namespace
 
-std::span<const Rule> quantised_rules() { return kRules; }
+namespace rule {
+constexpr Rule kDynamicQuantize = {dynamic_quantize, Pending::none, write_dynamic_quantize, "",
+                                   ReduceKind::sum,  two_extremes};
+constexpr Rule kDynamicQuantizeMatMul = {dynamic_quantize_matmul, Pending::none, nullptr, kLargest};
+constexpr Rule kMatMulInteger = {matmul_integer};
+constexpr Rule kMatMulIntegerToFloat = {matmul_integer_to_float};
+constexpr Rule kQGemm = {qgemm};
+constexpr Rule kQLinearBinary = {of_two};
+constexpr Rule kQLinearChoice = {choice};
+constexpr Rule kQLinearConcat = {concat};
+constexpr Rule kQLinearGlobalPool = {pool, Pending::none, nullptr, kRounds};
+constexpr Rule kQLinearMatMul = {qlinear_matmul, Pending::none, nullptr, kRounds};
+constexpr Rule kQLinearMean = {reduce_mean, Pending::none, nullptr, kRounds};
+constexpr Rule kQLinearPool = {pool, Pending::none, nullptr, kSpace};
+constexpr Rule kQLinearSoftmax = {softmax, Pending::none, nullptr, kAxis};
+constexpr Rule kQLinearUnary = {of_one};
+}  // namespace rule
 
 }  // namespace braid::frontend::sharding

@@ -6,7 +6,6 @@
 #include <limits>
 #include <numeric>
 
-#include "frontend/schemas.h"
 #include "frontend/sharding/local.h"
 #include "split/conversion_steps.h"
 
@@ -57,16 +56,18 @@ std::vector<Letter> letters(const NodeView& node, const std::set<int>& axes, boo
 
 bool keeps(const NodeView& node) { return node.int_attribute("keepdims", 1) != 0; }
 
-// Partial results: f is applied to elements before they are summed.
-Factors partial(const NodeView& node, const Rule& rule) {
+// Partial results of a sum to which a function of elements is applied first.
+Factors partial_of_function(const NodeView& node, const Rule& rule) {
   const auto axes = reduced_axes(node);
   if (!axes) return {};
-  Factors f{letters(node, *axes, keeps(node), rule.reduce), {}};
-  // A pending input passes if it is of the same reduction and nothing is applied to elements first.
-  const bool plain = node.op() != "ReduceL1" && node.op() != "ReduceSumSquare";
-  const bool rounds = node.op() == "ReduceMean" && !is_float(node.output(0).dtype);
-  if (rounds) std::erase_if(f.letters, [](const Letter& l) { return l.reduce.has_value(); });
-  if (plain && !rounds) f.linear = {{{0}, {rule.reduce}}};
+  return {letters(node, *axes, keeps(node), rule.reduce), {}};
+}
+
+// Partial results of the elements themselves: a pending input of the same reduction passes.
+Factors partial(const NodeView& node, const Rule& rule) {
+  if (!reduced_axes(node)) return {};
+  Factors f = partial_of_function(node, rule);
+  f.linear = {{{0}, {rule.reduce}}};
   return f;
 }
 
@@ -75,6 +76,11 @@ Factors whole(const NodeView& node, const Rule&) {
   const auto axes = reduced_axes(node);
   if (!axes) return {};
   return {letters(node, *axes, keeps(node), std::nullopt), {}};
+}
+
+// Quotients of integers are rounded.
+Factors mean(const NodeView& node, const Rule& rule) {
+  return is_float(node.output(0).dtype) ? partial(node, rule) : whole(node, rule);
 }
 
 // The mean over a part is divided by the number of ranks: their sum is the mean over all.
@@ -160,11 +166,12 @@ int axis_of(const NodeView& node, std::int64_t fallback) {
   return NodeView::axis(node.int_attribute("axis", fallback), node.rank(0));
 }
 
-Factors index_of_extreme(const NodeView& node, const Rule&) {
+Factors index_of_extreme(const NodeView& node, const Rule& rule) {
   const int axis = axis_of(node, 0);
   Factors f{letters(node, {axis}, keeps(node), std::nullopt), {}};
   // The last of several equal elements could be padding.
-  add_candidates(node, f, axis, node.op() == "ArgMax" && node.int_attribute("select_last_index", 0) == 0);
+  const bool first = node.int_attribute("select_last_index", 0) == 0;
+  add_candidates(node, f, axis, rule.reduce == ReduceKind::max && first);
   return f;
 }
 
@@ -260,38 +267,40 @@ std::vector<ConversionStep> top_candidates(const NodeView& node, const Strategy&
                    axis);
 }
 
-// All dimensions but one or more, which are normalised or scanned as a whole.
+// All dimensions but the axis, which is normalised as a whole.
 Factors along_axis(const NodeView& node, const Rule&) {
-  const int rank = node.rank(0);
+  return {broadcast_letters(node, {0}, {axis_of(node, -1)}), {}};
+}
+
+// The axis is scanned.
+Factors cumulative(const NodeView& node, const Rule&) {
+  const auto axis = node.known_ints(1);
+  if (!axis || axis->size() != 1) return {};
+  return {broadcast_letters(node, {0}, {NodeView::axis(axis->at(0), node.rank(0))}), {}};
+}
+
+// All dimensions from the axis on, which older operator sets normalise together.
+Factors from_axis(const NodeView& node) {
   std::set<int> whole;
-  if (node.op() == "Hardmax" && node.version() < kOneAxis) {
-    for (int d = axis_of(node, 1); d < rank; ++d) whole.insert(d);
-  } else if (node.op() == "CumSum" || node.op() == "CumProd") {
-    const auto axis = node.known_ints(1);
-    if (!axis || axis->size() != 1) return {};
-    whole.insert(NodeView::axis(axis->at(0), rank));
-  } else {
-    whole.insert(axis_of(node, -1));
-  }
+  for (int d = axis_of(node, 1); d < node.rank(0); ++d) whole.insert(d);
   return {broadcast_letters(node, {0}, whole), {}};
+}
+
+Factors hardmax(const NodeView& node, const Rule& rule) {
+  return node.version() < kOneAxis ? from_axis(node) : along_axis(node, rule);
 }
 
 // The axis too, since operator set 13: maxima and sums of the parts are reduced among the ranks.
 Factors softmax(const NodeView& node, const Rule&) {
-  const int rank = node.rank(0);
-  if (node.version() >= kOneAxis) {
-    Factors f = padded({broadcast_letters(node, {0}), {}});
-    for (Letter& letter : f.letters) {
-      if (letter.at[0].dim == axis_of(node, -1)) letter.name = kNormalised;
-    }
-    return f;
+  if (node.version() < kOneAxis) return from_axis(node);
+  Factors f = padded({broadcast_letters(node, {0}), {}});
+  for (Letter& letter : f.letters) {
+    if (letter.at[0].dim == axis_of(node, -1)) letter.name = kNormalised;
   }
-  std::set<int> whole;
-  for (int d = axis_of(node, 1); d < rank; ++d) whole.insert(d);
-  return {broadcast_letters(node, {0}, whole), {}};
+  return f;
 }
 
-void write_softmax(LocalNode& local) {
+void write_normalised(LocalNode& local, bool logarithm) {
   if (local.letter == nullptr || local.letter->name != kNormalised) {
     local.emit();
     return;
@@ -320,13 +329,16 @@ void write_softmax(LocalNode& local) {
   const std::string powers = compute("Exp", {shifted}, "powers");
   const std::string sum = over_all(powers, "ReduceSum", "sum");
   const std::string result = narrow ? m.fresh(local.name("result")) : local.outputs[0];
-  if (local.view.op() == "Softmax") {
-    m.add_node("", "Div", {powers, sum}, {result});
-  } else {
+  if (logarithm) {
     m.add_node("", "Sub", {shifted, compute("Log", {sum}, "log")}, {result});
+  } else {
+    m.add_node("", "Div", {powers, sum}, {result});
   }
   if (narrow) cast(result, type, local.outputs[0]);
 }
+
+void write_softmax(LocalNode& local) { write_normalised(local, false); }
+void write_log_softmax(LocalNode& local) { write_normalised(local, true); }
 
 std::vector<ConversionStep> two_of_each_row(const NodeView& node, const Strategy& strategy, int) {
   const int axis = axis_of(node, -1);
@@ -348,19 +360,20 @@ Factors batch_and_channels(const NodeView& node, const Rule&) {
 
 // Batches of signals: every element depends on the whole of its axis, and the last axis has the parts of
 // complex numbers.
-Factors signals(const NodeView& node, const Rule&) {
+Factors transform(const NodeView& node, const Rule&) {
   constexpr int kAxisIsAnInput = 20;
   const int rank = node.rank(0);
-  std::int64_t axis = 1;
-  if (node.op() == "DFT") {
-    axis = node.version() < kAxisIsAnInput ? node.int_attribute("axis", 1) : -2;
-    if (node.has_input(2)) {
-      const auto given = node.known_ints(2);
-      if (!given || given->size() != 1) return {};
-      axis = given->at(0);
-    }
-    return {broadcast_letters(node, {0}, {NodeView::axis(axis, rank), rank - 1}), {}};
+  std::int64_t axis = node.version() < kAxisIsAnInput ? node.int_attribute("axis", 1) : -2;
+  if (node.has_input(2)) {
+    const auto given = node.known_ints(2);
+    if (!given || given->size() != 1) return {};
+    axis = given->at(0);
   }
+  return {broadcast_letters(node, {0}, {NodeView::axis(axis, rank), rank - 1}), {}};
+}
+
+// Signals are cut into frames, so only batches pass.
+Factors short_transform(const NodeView& node, const Rule&) {
   Factors f;
   if (std::optional<Letter> batch = letter_of(node.size(0, 0), "batch")) {
     batch->at = {in(0, 0), out(0, 0)};
@@ -381,38 +394,32 @@ constexpr const char* kWhole =
     "split it)";
 constexpr const char* kAxis = "the axis stays whole";
 
-const Rule kRules[] = {
-    {"", "ReduceL1", partial},
-    {"", "ReduceL2", whole, Pending::none, nullptr, kWhole},
-    {"", "ReduceLogSum", whole, Pending::none, nullptr, kWhole},
-    {"", "ReduceLogSumExp", whole, Pending::none, nullptr, kWhole},
-    {"", "ReduceMax", partial, Pending::none, nullptr, "", ReduceKind::max},
-    {"", "ReduceMean", partial, Pending::none, write_mean},
-    {"", "ReduceMin", partial, Pending::none, nullptr, "", ReduceKind::min},
-    {"", "ReduceProd", partial, Pending::none, nullptr, "", ReduceKind::prod},
-    {"", "ReduceSum", partial},
-    {"", "ReduceSumSquare", partial},
-    {"", "ArgMax", index_of_extreme, Pending::none, write_index_of_extreme, "", ReduceKind::max,
-     one_candidate},
-    {"", "ArgMin", index_of_extreme, Pending::none, write_index_of_extreme, "", ReduceKind::min,
-     one_candidate},
-    {"", "TopK", top_k, Pending::none, write_top_k, "", ReduceKind::max, top_candidates},
-    {"", "Softmax", softmax, Pending::none, write_softmax, "", ReduceKind::sum, two_of_each_row},
-    {"", "LogSoftmax", softmax, Pending::none, write_softmax, "", ReduceKind::sum, two_of_each_row},
-    {"", "Hardmax", along_axis, Pending::none, nullptr, kAxis},
-    {"", "CumSum", along_axis, Pending::none, nullptr, kAxis},
-    {"", "CumProd", along_axis, Pending::none, nullptr, kAxis},
-    {"", "LpNormalization", along_axis, Pending::none, nullptr, kAxis},
-    {"", "DFT", signals, Pending::none, nullptr, kMixes},
-    {"", "Det", determinants, Pending::none, nullptr, "a determinant depends on the whole matrix"},
-    {"", "STFT", signals, Pending::none, nullptr, kMixes},
-    {"", "GlobalAveragePool", batch_and_channels},
-    {"", "GlobalLpPool", batch_and_channels},
-    {"", "GlobalMaxPool", batch_and_channels},
-};
-
 }  // namespace
 
-std::span<const Rule> reduction_rules() { return kRules; }
+namespace rule {
+constexpr Rule kArgMax = {index_of_extreme, Pending::none, write_index_of_extreme, "",
+                          ReduceKind::max,  one_candidate};
+constexpr Rule kArgMin = {index_of_extreme, Pending::none, write_index_of_extreme, "",
+                          ReduceKind::min,  one_candidate};
+constexpr Rule kCumulative = {cumulative, Pending::none, nullptr, kAxis};
+constexpr Rule kDeterminant = {determinants, Pending::none, nullptr,
+                               "a determinant depends on the whole matrix"};
+constexpr Rule kFourier = {transform, Pending::none, nullptr, kMixes};
+constexpr Rule kFunctionOfSum = {whole, Pending::none, nullptr, kWhole};
+constexpr Rule kGlobalPool = {batch_and_channels};
+constexpr Rule kHardmax = {hardmax, Pending::none, nullptr, kAxis};
+constexpr Rule kLogSoftmax = {softmax, Pending::none,   write_log_softmax,
+                              "",      ReduceKind::sum, two_of_each_row};
+constexpr Rule kLpNormalization = {along_axis, Pending::none, nullptr, kAxis};
+constexpr Rule kReduceMax = {partial, Pending::none, nullptr, "", ReduceKind::max};
+constexpr Rule kReduceMean = {mean, Pending::none, write_mean};
+constexpr Rule kReduceMin = {partial, Pending::none, nullptr, "", ReduceKind::min};
+constexpr Rule kReduceProd = {partial, Pending::none, nullptr, "", ReduceKind::prod};
+constexpr Rule kReduceSum = {partial};
+constexpr Rule kShortFourier = {short_transform, Pending::none, nullptr, kMixes};
+constexpr Rule kSoftmax = {softmax, Pending::none, write_softmax, "", ReduceKind::sum, two_of_each_row};
+constexpr Rule kSumOfFunction = {partial_of_function};
+constexpr Rule kTopK = {top_k, Pending::none, write_top_k, "", ReduceKind::max, top_candidates};
+}  // namespace rule
 
 }  // namespace braid::frontend::sharding

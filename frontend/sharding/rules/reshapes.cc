@@ -208,20 +208,16 @@ Factors batches_of_matrices(const NodeView& node, const Rule& rule) {
 
 constexpr Pending kAny = Pending::any;
 
-const Rule kRules[] = {
-    {"", "ConstantOfShape", constant_of_shape, Pending::none, write_constant_of_shape},
-    {"", "Expand", expand, kAny, write_expand},
-    {"", "Flatten", reshape, kAny},
-    {"", "Reshape", reshape, kAny, write_reshape},
-    {"", "Squeeze", reshape, kAny},
-    {"", "Tile", tile, kAny},
-    {"", "Transpose", transpose, kAny},
-    {"", "Trilu", batches_of_matrices, Pending::first},
-    {"", "Unsqueeze", reshape, kAny},
-};
-
 }  // namespace
 
-std::span<const Rule> reshape_rules() { return kRules; }
+namespace rule {
+constexpr Rule kConstantOfShape = {constant_of_shape, Pending::none, write_constant_of_shape};
+constexpr Rule kExpand = {expand, kAny, write_expand};
+constexpr Rule kReshape = {reshape, kAny, write_reshape};
+constexpr Rule kTile = {tile, kAny};
+constexpr Rule kTranspose = {transpose, kAny};
+constexpr Rule kTriangles = {batches_of_matrices, Pending::first};
+constexpr Rule kView = {reshape, kAny};
+}  // namespace rule
 
 }  // namespace braid::frontend::sharding

@@ -3,6 +3,7 @@
 
 #include "frontend/schemas.h"
 #include "frontend/sharding/local.h"
+#include "tests/frontend/sharding/replaced_rule.h"
 #include "tests/frontend/sharding/rule_cases.h"
 
 namespace braid::frontend::sharding {
@@ -21,7 +22,7 @@ struct Wrong {
   bool without_rewrite = false;
 };
 
-const Rule* right_rule = nullptr;
+std::optional<Rule> right_rule;
 Change change_now = nullptr;
 
 Factors changed(const NodeView& node, const Rule&) {
@@ -32,13 +33,12 @@ Factors changed(const NodeView& node, const Rule&) {
 
 // Whether the proof of some case of the operator finds the wrong rule.
 bool found(const Wrong& wrong, int ranks) {
-  const Rule* before = find_rule(wrong.domain, wrong.op);
-  right_rule = before;
   change_now = wrong.change;
-  Rule rule = *before;
-  rule.factors = changed;
-  if (wrong.without_rewrite) rule.rewrite = nullptr;
-  replace_rule(wrong.domain, wrong.op, &rule);
+  const ReplacedRule replaced(wrong.domain, wrong.op, [&](Rule& rule) {
+    right_rule = rule;
+    rule.factors = changed;
+    if (wrong.without_rewrite) rule.rewrite = nullptr;
+  });
   bool is_found = false;
   unsigned seed = 5000;
   for (const ProofCase& c : rule_cases()) {
@@ -50,7 +50,6 @@ bool found(const Wrong& wrong, int ranks) {
       is_found = true;
     }
   }
-  replace_rule(wrong.domain, wrong.op, before);
   return is_found;
 }
 
