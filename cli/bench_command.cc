@@ -184,9 +184,7 @@ void add_bench(CLI::App& app, Invocation& chosen) {
                     "Run one step per line 'run' on standard input and print its nanoseconds");
   o->execute.add(*command);
   o->inputs.add(*command);
-  o->model.add_dimensions(*command);
-  o->model.add_target(*command);
-  o->model.add_passes(*command);
+  add_options(*command, o->model);
   command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 

@@ -82,11 +82,10 @@ ir::CollectiveTrace trace_of(const Options& o, const Report& report, const std::
   if (is_program_dir(file)) return codegen::read_program_trace(file);
   ModelOptions one = o.model;
   one.model = file;
-  one.refuse_for_text();
-  if (one.ranks == 1 && o.files.size() > 1 && one.devices + one.tensor_ranks == 0 && one.plan.empty() &&
-      one.mesh.empty() && one.configuration.empty())
-    one.ranks = static_cast<int>(o.files.size());
-  CompileOptions options = one.compile_options(report);
+  refuse_for_text(one);
+  if (one.import.ranks == 1 && o.files.size() > 1 && !one.split.wanted())
+    one.import.ranks = static_cast<int>(o.files.size());
+  CompileOptions options = compile_options(one, report);
   if (const auto own = names.find(file); own != names.end()) {
     std::erase_if(options.import.dims, [&](const auto& dim) { return !own->second.contains(dim.first); });
   }
@@ -139,9 +138,7 @@ void add_check(CLI::App& app, Invocation& chosen) {
       ->check(CLI::IsMember({"global", "communicator", "pair", "edge"}));
   command->add_flag("--as-written", o->as_written,
                     "Check models as lowered, before any pass (IR texts always are)");
-  o->model.add_dimensions(*command);
-  o->model.add_target(*command);
-  o->model.add_passes(*command);
+  add_options(*command, o->model);
   command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 

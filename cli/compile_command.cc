@@ -31,15 +31,12 @@ namespace {
 struct Options {
   ModelOptions model;
   std::string output;
-  std::string name;
   std::string emit = "library";
   std::string collectives;
   bool annotate = false;
   std::string cpu;
   double max_error = -1;  // negative: no limit
   bool timing = false;
-  bool checked = false;
-  bool standalone = false;
 };
 
 void publish(OutputFiles& files, Report& report) {
@@ -133,24 +130,14 @@ int run(const Options& o, Report& report) {
   const auto milliseconds = [](Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double, std::milli>(to - from).count();
   };
-  CompileOptions options = o.model.compile_options(report);
-  o.model.refuse_for_text();
+  CompileOptions options = compile_options(o.model, report);
+  refuse_for_text(o.model);
   options.output_dir = o.output;
-  options.checked = o.checked;
-  if (o.checked && !codegen::target_named(options.target).has_checked) {
-    ir::user_error(errors::kBadOption, {}, "--checked supports only programs for cpu",
-                   "run the CUDA program on the emulated device, which checks all accesses");
-  }
-  options.standalone = o.standalone;
-  if (o.standalone && !codegen::target_named(options.target).has_standalone) {
-    ir::user_error(errors::kBadOption, {}, "--standalone supports only programs for cuda",
-                   "docs/generated-code.md says how to build a C++ program without braid");
-  }
   if (!o.cpu.empty() && codegen::target_named(options.target).abi != codegen::ProgramAbi::host) {
     ir::user_error(errors::kBadOption, {}, "--cpu is for programs that run on a processor",
                    fmt::format("--target {}:ARCHITECTURE says for which devices", options.target));
   }
-  options.name = o.name.empty() ? program_name(o.model.model) : o.name;
+  if (options.name.empty()) options.name = program_name(options.model);
 
   if (!o.collectives.empty() && o.emit != "onnx") {
     ir::user_error(errors::kBadOption, {}, "--collectives says how collectives of ONNX files are written",
@@ -243,7 +230,7 @@ void add_compile(CLI::App& app, Invocation& chosen) {
                    "ONNX model ('{rank}' in its name: one file per rank) or IR text (.braid)")
       ->required();
   command->add_option("-o,--output", o->output, "Output folder")->required()->check(not_empty);
-  command->add_option("--name", o->name, "Name of the program (default: from the file's name)");
+  add_option(*command, o->model, "name");
   command
       ->add_option("--emit", o->emit,
                    "plan (of a split), onnx (a model for each rank), ir (as lowered), schedule (after the "
@@ -267,14 +254,9 @@ void add_compile(CLI::App& app, Invocation& chosen) {
           "model with random inputs")
       ->check(finite_not_negative);
   command->add_flag("--timing", o->timing, "Print what each stage took to standard error");
-  command->add_flag("--checked", o->checked,
-                    "Make the program check its buffers' lifetimes against the plan (slow)");
-  command->add_flag(
-      "--standalone", o->standalone,
-      "Also write a CMakeLists.txt and Braid's sources, so that the folder of a CUDA program builds alone");
-  o->model.add_dimensions(*command);
-  o->model.add_target(*command);
-  o->model.add_passes(*command);
+  add_option(*command, o->model, "checked");
+  add_option(*command, o->model, "standalone");
+  add_options(*command, o->model);
   command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 

@@ -240,7 +240,7 @@ std::pair<std::vector<passes::PassRecord>, explain::OverlapStory> follow(Schedul
 
 // For another tool's trace: the recorded order, and the gain of a better one.
 int explain_trace(const Options& o, Report& report) {
-  CompileOptions options = o.model.compile_options(report);
+  CompileOptions options = compile_options(o.model, report);
   frontend::ImportedTrace trace = frontend::import_trace(o.model.model);
   if (options.machine.empty()) options.machine = trace.machine;
   if (!options.passes) options.passes = "braid_schedule";
@@ -270,8 +270,8 @@ int explain_program(const Options& o, Report& report) {
 int run(const Options& o, Report& report) {
   if (is_program_dir(o.model.model)) return explain_program(o, report);
   if (frontend::looks_like_trace(o.model.model)) return explain_trace(o, report);
-  CompileOptions options = o.model.compile_options(report);
-  o.model.refuse_for_text();
+  CompileOptions options = compile_options(o.model, report);
+  refuse_for_text(o.model);
   options.split_report = std::make_shared<SplitReport>();
   options.split.explain = true;
   options.split.weights = false;
@@ -307,7 +307,7 @@ int run(const Options& o, Report& report) {
                execution_order(schedule).size(), schedule.nodes.size());
   if (o.timing) report.print("\nPasses\n{}", passes::to_string(records));
   if (o.all) print_kernels(report, schedule);
-  if (!o.model.costs.empty()) print_times(report, schedule, o.model.costs, o.all);
+  if (!o.model.cost_file.empty()) print_times(report, schedule, o.model.cost_file, o.all);
   print_simple_products(report, schedule, codegen::target_named(options.target));
   print_collectives(report, schedule);
   report.print("{}", comm_buffer_text(schedule));
@@ -338,9 +338,7 @@ void add_explain(CLI::App& app, Invocation& chosen) {
                       "A timeline of 'braid run --trace', to compare with the simulated one");
   command->add_flag("--timing", o->timing, "Show what each pass did and took");
   command->add_flag("--kernels", o->all, "List every kernel with its ONNX nodes");
-  o->model.add_dimensions(*command);
-  o->model.add_target(*command);
-  o->model.add_passes(*command);
+  add_options(*command, o->model);
   command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 

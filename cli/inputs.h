@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/parts.h"
+#include "driver/model_options.h"
 #include "ir/tensor.h"
 
 namespace CLI {
@@ -53,7 +54,6 @@ GivenInputs make_inputs(const std::vector<InputSpec>& specs, int ranks,
                         std::map<std::string, std::int64_t> dims, const InputOptions& options);
 
 struct ProgramInterface;
-struct ModelOptions;
 class Report;
 // For a program; "inputs" of the JSON says what they are and which are random.
 GivenInputs make_inputs(const ProgramInterface& table, const ModelOptions& model, const InputOptions& options,

@@ -17,19 +17,19 @@ OpenedModel open_model(const ModelOptions& options, DeviceChoice device, const c
   std::optional<ir::Schedule> schedule;
   if (!compiled) {
     check_device(device, options.target.starts_with("cuda"), options.model);
-    CompileOptions to_compile = options.compile_options(report);
+    CompileOptions to_compile = compile_options(options, report);
     to_compile.output_dir = dir = temporary.path();
     StatusLine status;
-    if (options.print_after.empty()) status.show(fmt::format("compiling {}", options.model));
+    if (options.run.print_after.empty()) status.show(fmt::format("compiling {}", options.model));
     schedule = compile(to_compile).schedule;
   }
   OpenedModel opened{find_program(dir, device, options.model), {}, std::move(schedule)};
   opened.table = interface_of(opened.files);
-  if (compiled && options.ranks != 1 && options.ranks != opened.table.ranks) {
-    ir::user_error(
-        errors::kRankCount, {.file = options.model},
-        fmt::format("the program is for {} ranks, but --ranks is {}", opened.table.ranks, options.ranks),
-        fmt::format("run it with --ranks {}, or compile it again", opened.table.ranks));
+  if (compiled && options.import.ranks != 1 && options.import.ranks != opened.table.ranks) {
+    ir::user_error(errors::kRankCount, {.file = options.model},
+                   fmt::format("the program is for {} ranks, but --ranks is {}", opened.table.ranks,
+                               options.import.ranks),
+                   fmt::format("run it with --ranks {}, or compile it again", opened.table.ranks));
   }
   return opened;
 }

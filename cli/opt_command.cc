@@ -28,8 +28,8 @@ struct Options {
 };
 
 int run(const Options& o, Report& report) {
-  CompileOptions options = o.model.compile_options(report);  // loads plug-ins: their passes are listed too
-  o.model.refuse_for_text();
+  CompileOptions options = compile_options(o.model, report);  // loads plug-ins: their passes are listed too
+  refuse_for_text(o.model);
   if (o.list) {
     report.json()["passes"] = known_passes_json();
     report.print("{}", passes::list_passes());
@@ -66,9 +66,7 @@ void add_opt(CLI::App& app, Invocation& chosen) {
   command->add_flag("--list-passes", o->list, "List all passes with their options");
   command->add_flag("--list-machines", o->machines, "List the machines with cost models");
   command->add_flag("--timing", o->timing, "Print what each pass did and took to standard error");
-  o->model.add_dimensions(*command);
-  o->model.add_target(*command);
-  o->model.add_passes(*command);
+  add_options(*command, o->model);
   command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 

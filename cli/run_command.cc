@@ -139,9 +139,7 @@ void add_run(CLI::App& app, Invocation& chosen) {
                       "Write the measured times of kernels as a cost file for --costs (CPU)");
   o->execute.add(*command);
   o->inputs.add(*command);
-  o->model.add_dimensions(*command);
-  o->model.add_target(*command);
-  o->model.add_passes(*command);
+  add_options(*command, o->model);
   command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 

@@ -262,10 +262,10 @@ class CaseProgram {
 
 Outcome run_case(const Options& o, const Report& output, const std::string& dir, CaseReport& report) {
   const TestCase test = read_test_case(dir);
-  CompileOptions options = o.model.compile_options(output);
+  CompileOptions options = compile_options(o.model, output);
   options.model = test.model;
   if (o.target != "interpreter") options.target = o.target;
-  options.import.ranks = o.model.ranks > 1 ? o.model.ranks : test.ranks;
+  options.import.ranks = o.model.import.ranks > 1 ? o.model.import.ranks : test.ranks;
   if (options.import.ranks != test.ranks) {
     ir::user_error(
         errors::kRankCount, {.file = dir},
@@ -361,8 +361,7 @@ void add_test(CLI::App& app, Invocation& chosen) {
       ->excludes("--program");
   command->add_option("--report", o->report, "Write a JSON file with the outcome of each case");
   command->add_flag("-q,--quiet", o->quiet, "Do not list passed cases");
-  o->model.add_dimensions(*command);
-  o->model.add_passes(*command);
+  add_options(*command, o->model, "target");
   command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 

@@ -53,7 +53,7 @@ struct Verified {
 Verified open_verified(const Options& o, const codegen::TempDir& temporary, const Report& report) {
   if (is_program_dir(o.model.model))
     return {find_program(o.model.model, o.execute.device, o.model.model), {}, {}};
-  CompileOptions options = o.model.compile_options(report);
+  CompileOptions options = compile_options(o.model, report);
   ir::Schedule lowered = lower(options);
   ir::Schedule schedule = lowered;
   // A split program must compute the same as the plain model.
@@ -185,7 +185,7 @@ void tell_first_deviation(const Options& o, const std::vector<std::vector<ir::Te
   try {
     StatusLine status;
     status.show("comparing every node");
-    inner = compare_inner_values(o.model.compile_options(report), o.execute, inputs, reference);
+    inner = compare_inner_values(compile_options(o.model, report), o.execute, inputs, reference);
   } catch (const ir::UserError& error) {
     report.print("the inner values cannot be compared: {}\n", error.what());
     return;
@@ -301,9 +301,7 @@ void add_verify(CLI::App& app, Invocation& chosen) {
   add_tolerance(*command, o->tolerance);
   o->execute.add(*command);
   o->inputs.add(*command);
-  o->model.add_dimensions(*command);
-  o->model.add_target(*command);
-  o->model.add_passes(*command);
+  add_options(*command, o->model);
   command->callback([o, command, &chosen] {
     o->limited = command->count("--limit") > 0;
     if (!o->limited) o->limit = default_limit(o->model.precision);

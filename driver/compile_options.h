@@ -64,15 +64,13 @@ struct SplitOptions {
 
   std::vector<SplitWith> with = {};
 
-  bool python = false;  // messages name options as Python does
-  // "--with", or "with_="; with its value "--with FILE", or "with_='FILE'".
-  std::string option(std::string_view name) const;
-  std::string option(std::string_view name, std::string_view given) const;
-
   bool wanted() const {
     return devices > 0 || tensor_ranks > 0 || !plan_file.empty() || !mesh.empty() || !configuration.empty();
   }
 };
+
+// How the caller writes options, for messages.
+enum class OptionStyle : std::uint8_t { command_line, python };
 
 struct CompileOptions {
   std::string model;  // .onnx (with "{rank}": one file per rank), or a .braid text
@@ -103,6 +101,12 @@ struct CompileOptions {
   std::vector<std::string> architectures;  // of GPUs: "sm_90", ...; empty: the target's choice
   std::string name;                        // of the program; empty: from the file's name
   std::string output_dir;                  // where source, weights, manifest (and the library) go
+
+  OptionStyle style = OptionStyle::command_line;
+  // An option as the caller writes it: "--with", or "with_="; with its value "--with FILE", or
+  // "with_='FILE'" (driver/option_table.h).
+  std::string option(std::string_view name) const;
+  std::string option(std::string_view name, std::string_view given) const;
 };
 
 // Whether `model` is a text of the IR. The folder of a program may be called "model.braid" as well.

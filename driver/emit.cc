@@ -17,7 +17,7 @@ StagedProgram::StagedProgram(const ir::Schedule& schedule, const CompileOptions&
   const std::string name = options.name.empty() ? program_name(options.model) : options.name;
   if (!schedule.plan) {
     ir::user_error(errors::kNoPlan, {.file = options.model}, "no pass has planned the memory of the program",
-                   "end the list of --passes with plan_memory");
+                   fmt::format("end the list of {} with plan_memory", options.option("passes")));
   }
   program_ = target_.emit(schedule,
                           {.name = name,

@@ -48,7 +48,7 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
   const codegen::Target& target = codegen::target_named(options.target);
   const passes::Pass legalise = legalise_for(target);
   passes::PassListOptions which{.given = options.passes,
-                                .forced_kernels = options.force_kernels,
+                                .force_kernels = {options.force_kernels, options.option("force-kernel")},
                                 .first = target.first,
                                 .after_layouts = target.after_layouts,
                                 .legalise = legalise};

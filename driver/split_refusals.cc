@@ -47,9 +47,10 @@ bool fits(CompileOptions options, int ranks) {
                                         programs.search_options(options.split.tensor_ranks > 0));
     });
   } while (enough > 0 && !fits(options, enough));
-  std::string hint = "raise --memory-limit, or try a mesh of several axes (--mesh)";
+  std::string hint = fmt::format("raise {}, or try a mesh of several axes ({})",
+                                 options.option("memory-limit"), options.option("mesh"));
   if (enough > 0) {
-    hint = fmt::format("{} ranks would do (--tp {})", enough, enough);
+    hint = fmt::format("{} ranks would do ({})", enough, options.option("tp", std::to_string(enough)));
   } else if (tried < split::kMostRanksWithin) {
     hint = fmt::format("no number of ranks from {} to {} was found that would do along one axis: {}",
                        tried + 1, split::kMostRanksWithin, hint);
@@ -85,9 +86,10 @@ void require_strict(const CompileOptions& options, const SplitReport& report) {
                            c.to, c.cost.us(), share);
   }
   if (found.empty()) return;
-  ir::user_error(errors::kNotStrict, {.file = options.model},
-                 fmt::format("the split over {} ranks is not strict:{}", chosen.ranks, found),
-                 "leave out --strict, or raise --conversion-share");
+  ir::user_error(
+      errors::kNotStrict, {.file = options.model},
+      fmt::format("the split over {} ranks is not strict:{}", chosen.ranks, found),
+      fmt::format("leave out {}, or raise {}", options.option("strict"), options.option("conversion-share")));
 }
 
 }  // namespace braid

@@ -29,10 +29,11 @@ void SplitSearch::use_plan() {
 }
 
 void SplitSearch::run() {
-  const SplitOptions& split = programs_.options().split;
+  const CompileOptions& options = programs_.options();
+  const SplitOptions& split = options.split;
   programs_.prepare();
   std::optional<Mesh> only;
-  if (!split.mesh.empty()) only = split::parse_mesh(split.mesh, "--mesh");
+  if (!split.mesh.empty()) only = split::parse_mesh(split.mesh, options.option("mesh"));
   if (split.tensor_ranks > 0) only = Mesh::line(split.tensor_ranks);
   if (programs_.annotated() != nullptr) only = programs_.annotated()->mesh;
   const bool obey = split.tensor_ranks > 0 || !split.mesh.empty();
@@ -53,10 +54,11 @@ void SplitSearch::try_kept(const std::optional<Mesh>& only, bool obey) {
   const SplitOptions& split = programs_.options().split;
   const Mesh kept = split::mesh_of_plan(programs_.keep(), split.keep_file);
   if (only ? !(kept == *only) : split.devices % kept.ranks() != 0)
-    ir::user_error(errors::kSplitRequest, {.file = split.keep_file},
-                   fmt::format("the lines that are kept are for [{}], but {} are asked for", to_string(kept),
-                               only ? to_string(*only) : fmt::format("{} devices", split.devices)),
-                   "give the ranks of the file, or a multiple of them as --devices");
+    ir::user_error(
+        errors::kSplitRequest, {.file = split.keep_file},
+        fmt::format("the lines that are kept are for [{}], but {} are asked for", to_string(kept),
+                    only ? to_string(*only) : fmt::format("{} devices", split.devices)),
+        "give the ranks of the file, or a multiple of them as " + programs_.options().option("devices"));
   for (int ranks = 1; !only && ranks <= split.devices; ++ranks) {
     if (split.devices % ranks == 0 && ranks != kept.ranks())
       report_.meshes.push_back({ranks, {}, {}, "the lines that are kept are for other ranks", {}});

@@ -16,17 +16,6 @@
 
 namespace braid {
 
-std::string SplitOptions::option(std::string_view name) const {
-  if (!python) return fmt::format("--{}", name);
-  std::string own(name);
-  std::replace(own.begin(), own.end(), '-', '_');
-  if (own == "with") own += '_';  // a keyword
-  return own + '=';
-}
-std::string SplitOptions::option(std::string_view name, std::string_view given) const {
-  return python ? fmt::format("{}'{}'", option(name), given) : fmt::format("{} {}", option(name), given);
-}
-
 namespace {
 
 constexpr std::int64_t kMostSteps = 1'000'000;
@@ -65,7 +54,7 @@ StepSizes parse_sizes(std::string_view rest, const std::string& whole, const std
 }
 
 // "decode.onnx:past=512*100": sizes follow the last ':' if a '=' comes after it.
-SplitWith parse_with(const std::string& text, const SplitOptions& split) {
+SplitWith parse_with(const std::string& text, const CompileOptions& options) {
   const std::string_view whole = text;
   const std::size_t star = whole.rfind('*'), colon = whole.rfind(':');
   std::size_t end = std::min(whole.size(), star);
@@ -75,10 +64,10 @@ SplitWith parse_with(const std::string& text, const SplitOptions& split) {
   with.model = whole.substr(0, end);
   const std::string form = "write FILE, FILE*STEPS or FILE:NAME=SIZE,NAME=SIZE*STEPS";
   if (with.model.empty())
-    ir::user_error(errors::kBadOption, {}, split.option("with", text) + ": no file", form);
+    ir::user_error(errors::kBadOption, {}, options.option("with", text) + ": no file", form);
   std::string_view rest = whole.substr(end);
   if (rest.starts_with(':')) rest.remove_prefix(1);
-  with.sizes = parse_sizes(rest, split.option("with", text), form, end != colon);
+  with.sizes = parse_sizes(rest, options.option("with", text), form, end != colon);
   return with;
 }
 
@@ -106,7 +95,7 @@ void add_programs(CompileOptions& options, const std::vector<std::string>& with,
       options.model.empty() ? std::nullopt : std::optional<Names>(options.model);  // `test` has many
   std::vector<Names> others;
   for (const std::string& text : with) {
-    SplitWith program = parse_with(text, options.split);
+    SplitWith program = parse_with(text, options);
     if (is_one_plain_model(program.model)) {
       const Names& names = others.emplace_back(program.model);
       for (const auto& dim : options.import.dims)
@@ -131,7 +120,7 @@ void read_split_texts(CompileOptions& options, const std::vector<std::string>& a
                       const std::vector<std::string>& with, const MoreDims& more_dims) {
   for (const std::string& text : at)
     options.split.sizes.push_back(parse_sizes(
-        text, options.split.option("at", text),
+        text, options.option("at", text),
         "write NAME=SIZE,NAME=SIZE, and *STEPS behind them for more than one step", !with.empty()));
   add_programs(options, with, more_dims);
 }

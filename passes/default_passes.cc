@@ -120,7 +120,7 @@ std::vector<Pass> passes_of(const PipelineStep& step, const PassListOptions& opt
     case When::always:
       return parse_pass_list(step.pass, registry);
     case When::forced_kernels:
-      if (!options.forced_kernels.empty()) own.emplace_back(ForceKernels{options.forced_kernels});
+      if (!options.force_kernels.forced.empty()) own.emplace_back(options.force_kernels);
       break;
     case When::precision:
       if (options.precision) own.emplace_back(*options.precision);

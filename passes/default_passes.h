@@ -18,7 +18,7 @@ namespace braid::passes {
 // The passes that not every program goes through, with their options.
 struct PassListOptions {
   std::optional<std::string> given;                  // a list of the user's instead of the default one
-  std::vector<ForcedKernel> forced_kernels = {};     // kernels that the user chose
+  ForceKernels force_kernels = {};                   // kernels that the user chose
   std::optional<LowerPrecision> precision = {};      // a narrower type that the user asked for
   std::vector<Pass> first = {}, after_layouts = {};  // the target's own (codegen/target.h)
   std::optional<Pass> legalise = {};                 // for the target's kernels; absent: for no target

@@ -49,7 +49,7 @@ std::vector<std::string_view> possible(CommEngine engine, CollectiveKind kind) {
 
 }  // namespace
 
-ForcedKernel parse_forced_kernel(const std::string& text) {
+ForcedKernel parse_forced_kernel(const std::string& text, const std::string& given) {
   // The last '=': ONNX node names may contain any character.
   const std::size_t equals = text.rfind('=');
   ForcedKernel out;
@@ -62,7 +62,7 @@ ForcedKernel parse_forced_kernel(const std::string& text) {
     out.kernel.resize(out.blocking ? colon : 0);
   }
   if (out.collective.empty() || out.kernel.empty()) {
-    user_error(errors::kBadForcedKernel, {}, fmt::format("--force-kernel {}: cannot be read", text),
+    user_error(errors::kBadForcedKernel, {}, fmt::format("{}: cannot be read", given.empty() ? text : given),
                "write COLLECTIVE=KERNEL or COLLECTIVE=KERNEL:blocking, for example all_reduce=two_shot");
   }
   return out;
@@ -85,13 +85,12 @@ bool ForceKernels::run(Schedule& schedule, PassContext& context) const {
       if (!has || (f.blocking && !allowed[id])) {
         only_not_blocking |= has;
         if (f.collective == "*") continue;
-        user_error(
-            errors::kNoSuchKernel, {.node = graph[id].name},
-            has ? fmt::format("--force-kernel: this {} cannot be blocking: ranks could wait for each other",
-                              to_string(kernel.kind))
-                : fmt::format("--force-kernel: {} has no kernel '{}' for {}", to_string(engine), f.kernel,
-                              to_string(kernel.kind)),
-            fmt::format("it has {}", fmt::join(kernels, ", ")));
+        user_error(errors::kNoSuchKernel, {.node = graph[id].name},
+                   has ? fmt::format("{}: this {} cannot be blocking: ranks could wait for each other",
+                                     option, to_string(kernel.kind))
+                       : fmt::format("{}: {} has no kernel '{}' for {}", option, to_string(engine), f.kernel,
+                                     to_string(kernel.kind)),
+                   fmt::format("it has {}", fmt::join(kernels, ", ")));
       }
       kernel.algorithm = *algorithm_named(f.kernel);
       blocks[id] = f.blocking;
@@ -100,21 +99,20 @@ bool ForceKernels::run(Schedule& schedule, PassContext& context) const {
     }
     if (!known) {
       user_error(errors::kNoSuchCollective, {},
-                 fmt::format("--force-kernel: the program has no collective '{}'", f.collective),
+                 fmt::format("{}: the program has no collective '{}'", option, f.collective),
                  collectives.empty()
                      ? "it has none at all"
                      : fmt::format("write *, a kind, or one of: {}", names_of(graph, collectives)));
     }
     if (!applied && only_not_blocking) {
       user_error(errors::kNoSuchKernel, {},
-                 fmt::format("--force-kernel: none of the program's collectives with the kernel '{}' can be "
-                             "blocking",
-                             f.kernel),
+                 fmt::format("{}: none of the program's collectives with the kernel '{}' can be blocking",
+                             option, f.kernel),
                  "transfers from one rank to another have a wait: leave out :blocking");
     }
     if (!applied) {
       user_error(errors::kNoSuchKernel, {},
-                 fmt::format("--force-kernel: none of the program's collectives has the kernel '{}' on {}",
+                 fmt::format("{}: none of the program's collectives has the kernel '{}' on {}", option,
                              f.kernel, to_string(engine)),
                  "braid explain lists the kernels of each");
     }

@@ -25,8 +25,8 @@ struct ForcedKernel {
   std::string kernel;  // as CollectiveKernel::algorithm
   bool blocking = false;
 };
-// User error 586.
-ForcedKernel parse_forced_kernel(const std::string& text);
+// User error 586. `given`: the option with this text, for messages.
+ForcedKernel parse_forced_kernel(const std::string& text, const std::string& given = {});
 
 // This pass has no name in pass lists: the driver runs it first if the user chooses kernels. Adds the names
 // of the collectives to context.forced_kernels. Throws user errors 587 and 588.
@@ -35,6 +35,7 @@ struct ForceKernels {
   static constexpr std::string_view kDescription = "gives collectives the kernels that the user chooses";
 
   std::vector<ForcedKernel> forced;
+  std::string option{kName};  // for messages
 
   bool run(ir::Schedule& schedule, PassContext& context) const;
 };

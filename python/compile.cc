@@ -80,6 +80,7 @@ void bind_compile(nb::module_& module) {
       .def("use_device", &Program::use_device, "device"_a, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("input_bytes", [=](const Program& p) { return max_bytes(p.inputs()); })
       .def_prop_ro("output_bytes", [=](const Program& p) { return max_bytes(p.outputs()); });
+  module.def("options", &option_rows);
   module.def("compile", &compile_program, "options"_a);
   module.def("compile_for_interpreter", &interpreted_program, "options"_a);
   module.def(

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
+#include <iterator>
+#include <variant>
 
-#include "driver/split_texts.h"
+#include "driver/option_table.h"
 #include "explain/overlap_log.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
-#include "passes/pass.h"
 #include "python/exchange.h"
 #include "python/program.h"
 
@@ -30,55 +30,51 @@ T value(const nb::dict& options, const char* name, T otherwise) {
   }
 }
 
+// The types of values as Python calls them; "texts": a list. In the order of OptionValue.
+constexpr const char* kKinds[] = {"bool", "int", "float", "str", "texts", "int", "int", "str"};
+static_assert(std::size(kKinds) == std::variant_size_v<OptionValue>);
+
 }  // namespace
 
+nb::list option_rows() {
+  ModelOptions defaults;
+  nb::list rows;
+  for (const Option& option : option_table()) {
+    if (!option.traits.keyword) continue;
+    const OptionValue value = option.value(defaults);
+    const nb::object otherwise = std::visit([](auto* member) { return nb::cast(*member); }, value);
+    rows.append(nb::make_tuple(
+        option.keyword(), kKinds[value.index()], otherwise, help_text(option, OptionStyle::python),
+        option.traits.least, option.traits.most, std::string(option.traits.choices), option.heading.empty()));
+  }
+  return rows;
+}
+
 CompileOptions compile_options(const nb::dict& given) {
-  using Names = std::vector<std::string>;
-  for (const std::string& path : value(given, "plugins", Names{})) passes::load_plugin(path);
-  CompileOptions options;
+  ModelOptions options;
+  options.style = OptionStyle::python;
   options.model = value<std::string>(given, "model", "");
-  options.name = value<std::string>(given, "name", "");
   options.output_dir = value<std::string>(given, "output", "");
-  options.import.ranks = value(given, "ranks", 1);
-  options.split = {value(given, "devices", 0), value(given, "tp", 0), value<std::string>(given, "plan", ""),
-                   false, value<std::string>(given, "mesh", "")};
-  options.split.python = true;
-  options.split.configuration = value<std::string>(given, "configuration", "");
+  for (const Option& option : option_table()) {
+    if (!option.traits.keyword) continue;
+    const OptionValue member = option.value(options);
+    std::visit([&](auto* it) { *it = value(given, option.keyword().c_str(), *it); }, member);
+    if (const auto* bytes = std::get_if<std::optional<std::int64_t>*>(&member))
+      if (**bytes && ***bytes < 0) (*bytes)->reset();  // it means none
+  }
   for (const auto& [name, min, max] :
        value(given, "dims", std::vector<std::tuple<std::string, std::int64_t, std::int64_t>>{}))
     options.import.dims[name] = {min, max};
   options.import.aliases = value(given, "aliases", std::vector<std::pair<std::string, std::string>>{});
-  options.split.caches = value(given, "split_caches", false);
-  const auto at = value(given, "at", Names{}), with = value(given, "with", Names{});
-  if (!options.split.wanted() && (options.split.caches || !at.empty() || !with.empty()))
-    ir::user_error(errors::kBadOption, {}, "with_=, at= and split_caches= are about a split",
-                   "give devices=, tp= or mesh=");
-  read_split_texts(options, at, with);
   for (const auto& [name, tensor] : value(given, "bindable", nb::dict())) {
     const auto key = nb::cast<std::string>(name);
     Borrowed borrowed;
     borrowed.borrow_any(tensor, key);
     options.import.bindable.emplace(key, to_ir(borrowed.view()));
   }
-  if (const auto passes = value<std::string>(given, "passes", ""); !passes.empty()) options.passes = passes;
-  options.machine = value<std::string>(given, "machine", "");
-  if (const auto cap = value<std::int64_t>(given, "memory_cap", -1); cap >= 0) options.memory_cap = cap;
+  if (options.target == "interpreter") options.target = "cpu";
   if (auto log = explain::overlap_log_observer()) options.run.observers.push_back(*log);
-
-  const auto target = value<std::string>(given, "target", "cpu");
-  if (target == "interpreter") return options;
-  const std::size_t colon = target.find(':');
-  options.target = target.substr(0, colon);
-  const codegen::Target& known = codegen::target_named(options.target);
-  if (colon == std::string::npos) return options;
-  if (!known.has_architectures) {
-    ir::user_error(errors::kBadOption, {},
-                   "target='" + target + "': " + options.target + " has no architectures",
-                   "write target='" + options.target + "'");
-  }
-  std::istringstream list(target.substr(colon + 1));
-  for (std::string one; std::getline(list, one, ',');) options.architectures.push_back(one);
-  return options;
+  return options.compile_options();
 }
 
 Unfinished::Unfinished(const nb::dict& options) {

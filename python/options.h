@@ -10,6 +10,10 @@
 
 namespace braid::python {
 
+// A tuple for each keyword of driver/option_table.h: its name, type, default, help, least, most, choices, and
+// whether only braid.compile has it.
+nb::list option_rows();
+
 // Loads the plug-ins among them. "interpreter" as the target gives the options of "cpu".
 CompileOptions compile_options(const nb::dict& options);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "analysis/check/check_traces.h"
@@ -158,25 +159,28 @@ void keep_own_dims(CompileOptions& options) {
 }
 
 // Returns the fields of a braid::check::Certificate, and its text.
-nb::dict check_files(const std::vector<std::string>& files, const nb::dict& given) {
-  const CompileOptions all = compile_options(given);
+nb::dict check_files(const std::vector<std::string>& files, const std::vector<nb::dict>& given) {
+  std::vector<std::optional<CompileOptions>> all;  // nullopt: a compiled program
+  for (std::size_t k = 0; k < files.size(); ++k) {
+    const bool compiled = std::filesystem::exists(std::filesystem::path(files[k]) / "manifest.json");
+    all.push_back(compiled ? std::nullopt : std::optional(compile_options(given[k])));
+  }
   check::Certificate certificate;
   {
     const nb::gil_scoped_release released;
     std::vector<ir::CollectiveTrace> traces;
-    for (const std::string& file : files) {
-      if (std::filesystem::exists(std::filesystem::path(file) / "manifest.json")) {
-        traces.push_back(codegen::read_program_trace(file));
+    for (std::size_t k = 0; k < files.size(); ++k) {
+      if (!all[k]) {
+        traces.push_back(codegen::read_program_trace(files[k]));
         continue;
       }
-      CompileOptions options = all;
-      options.model = file;
-      if (options.import.ranks == 1 && files.size() > 1)
+      CompileOptions& options = *all[k];
+      if (options.import.ranks == 1 && files.size() > 1 && !options.split.wanted())
         options.import.ranks = static_cast<int>(files.size());
       if (files.size() > 1) keep_own_dims(options);
       ir::Schedule schedule = lower(options);
-      if (!is_text(file)) optimise(schedule, options);
-      traces.push_back(ir::collective_trace(schedule, file));
+      if (!is_text(files[k])) optimise(schedule, options);
+      traces.push_back(ir::collective_trace(schedule, files[k]));
     }
     certificate = check::check_traces(traces);
   }

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
+from . import _braid
 from ._errors import Error
 
 BAD_OPTION = 3
 GIVEN_MODEL = "the given model"
 TEMPORARY_MODEL = "braid-model-"
 
-Bounds = "int | tuple[int, int] | str | range"
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def bounds(name: str, value: Any) -> tuple[str, int, int]:
@@ -44,12 +46,6 @@ def bounds(name: str, value: Any) -> tuple[str, int, int]:
     return (name, *ends)
 
 
-def checked_ranks(ranks: Any, name: str = "ranks") -> int:
-    if isinstance(ranks, bool) or not isinstance(ranks, int) or not 1 <= ranks <= 1024:
-        raise Error(BAD_OPTION, f"{name}={ranks!r} is not a number of {'devices' if name == 'devices' else 'ranks'}", "pass a number from 1 to 1024")
-    return ranks
-
-
 def text(what: str, value: Any) -> str:
     """A string that can be told to the compiler. Errors: BR0003."""
     if isinstance(value, os.PathLike):
@@ -65,10 +61,8 @@ def text(what: str, value: Any) -> str:
     return value
 
 
-def texts(what: str, value: Any) -> list[str] | None:
+def texts(what: str, value: Any) -> list[str]:
     """One string or several. Errors: BR0003."""
-    if value is None:
-        return None
     return [text(what, one) for one in ([value] if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence) else value)]
 
 
@@ -106,15 +100,75 @@ def is_temporary(path: str) -> bool:
     return path.startswith(os.path.join(tempfile.gettempdir(), TEMPORARY_MODEL))
 
 
-def options(
-    path: str, ranks: int, dims: Mapping[str, Any] | None, target: str, **more: Any
-) -> dict[str, Any]:
+class Keyword(NamedTuple):
+    """An option of compiling. kind: of its values; "texts" are one string or several. default: None, it is not given."""
+
+    name: str
+    kind: str
+    default: Any
+    help: str
+    least: float
+    most: float
+    choices: str
+    of_programs: bool  # only for compile: what is written
+
+    def is_default(self, value: Any) -> bool:
+        return type(value) is type(self.default) and value == self.default
+
+    def checked(self, value: Any) -> Any:
+        """The value as the extension module takes it, which checks the types that this does not. Errors: BR0003."""
+        if self.kind == "texts":
+            return texts(self.name, value)
+        if self.kind == "str":
+            value = text(self.name, value)
+            if self.choices and value not in self.choices.split(","):
+                raise Error(BAD_OPTION, f"{self.name}={value!r} is none of {self.choices}", "pass one of these")
+        elif self.least < self.most:
+            types = (int, float) if self.kind == "float" else int
+            if isinstance(value, bool) or not isinstance(value, types) or not self.least <= value <= self.most:
+                what = {"devices": " of devices", "ranks": " of ranks", "tp": " of ranks"}.get(self.name, "")
+                hint = f"pass a number from {self.least:.0f} to {self.most:.0f}"
+                raise Error(BAD_OPTION, f"{self.name}={value!r} is not a number{what}", hint)
+        return value
+
+
+# Of the compiler's table, as are those of the command line.
+KEYWORDS = {
+    name: Keyword(name, kind, default if kind == "bool" else default or None, *more)
+    for name, kind, default, *more in _braid.options()
+}
+
+
+def keywords_of(function: str) -> dict[str, Keyword]:
+    return {name: k for name, k in KEYWORDS.items() if function == "compile" or not k.of_programs}
+
+
+def takes_options(function: Function) -> Function:
+    """Writes the keywords into the signature and the documentation of a function that has them as **options."""
+    own = inspect.signature(function)
+    parameters = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    for keyword in keywords_of(function.__name__).values():
+        parameters.append(inspect.Parameter(keyword.name, inspect.Parameter.KEYWORD_ONLY, default=keyword.default))
+    function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    lines = "\n".join(f"{keyword.name}: {keyword.help}" for keyword in KEYWORDS.values())
+    function.__doc__ = inspect.cleandoc(function.__doc__ or "").replace("OPTIONS", lines)
+    return function
+
+
+def given_options(function: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that are not the default. Raises TypeError for a name that no option has."""
+    known = keywords_of(function)
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
+    return {name: known[name].checked(value) for name, value in given.items() if not known[name].is_default(value)}
+
+
+def compiler_options(path: str, dims: Mapping[str, Any] | None, **more: Any) -> dict[str, Any]:
     """As the extension module reads them (python/options.cc)."""
     return {
         "model": path,
-        "ranks": checked_ranks(ranks),
         "dims": [bounds(text("a dim", name), value) for name, value in mapping("dims", dims).items()],
-        "target": text("target", target),
         # What a signal that ends the process removes.
         "temporary": [str(pathlib.Path(path).parent)] if is_temporary(path) else [],
         **{name: value for name, value in more.items() if value is not None},

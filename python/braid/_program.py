@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 from . import _braid
 from ._device import chosen
 from ._errors import Error
-from ._options import BAD_OPTION, checked_ranks, mapping, model_file, options, text, texts
+from ._options import BAD_OPTION, compiler_options, given_options, mapping, model_file, takes_options, text
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keywords import Keywords
     from ._launch import Ranks
 
 # The compiler's names of element types, and NumPy's.
@@ -150,68 +153,36 @@ def checked_threads(threads: int | None) -> int:
     return threads
 
 
+@takes_options
 def compile(  # noqa: A001
     model: str | os.PathLike[str] | bytes | Any,
     *,
-    ranks: int = 1,
     dims: Mapping[str, Any] | None = None,
-    target: str = "cpu",
-    output: str | os.PathLike[str] | None = None,
     aliases: Mapping[str, str] | None = None,
-    passes: str | None = None,
-    machine: str | None = None,
-    memory_cap: int | None = None,
-    name: str | None = None,
-    plugins: Sequence[str] | None = None,
     bindable: Mapping[str, Any] | None = None,
-    devices: int | None = None,
-    tp: int | None = None,
-    mesh: str | None = None,
-    plan: str | os.PathLike[str] | None = None,
-    configuration: str | None = None,
-    at: str | Sequence[str] | None = None,
-    with_: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
-    split_caches: bool | None = None,
+    output: str | os.PathLike[str] | None = None,
+    **options: Unpack[Keywords],
 ) -> Program:
     """Compiles a model.
 
     model: a path, bytes, or an onnx.ModelProto; "m.rank{rank}.onnx" is one file per rank.
-    ranks: processes that run it together.
     dims: for each named dimension its size, or its bounds: (1, 8), "1..8". An unnamed one is INPUT_AXIS.
-    target: "cpu"; "cuda" or "cuda:sm_90,..."; "interpreter", slow, which needs no host compiler.
-    output: folder for the program, which load() opens; without, it lives as long as the Program.
     aliases: {output: input} that share memory, such as a cache that grows in place.
-    passes, machine, memory_cap (bytes), plugins: as of `braid compile`.
     bindable: values of inputs that become constants if a size, an axis or a choice depends on them.
-    devices, tp, mesh, plan: split a plain model over at most so many devices, over exactly so many, over those of a mesh
-    ("dp=2,tp=4"), or as the plan in this file says (docs/choosing-a-split.md); configuration: as the model's annotations for it say. The number of ranks follows; every rank takes and returns whole tensors.
-    at: the sizes at which a step is priced, "sequence=1,past=512*100", one or several.
-    with_: models of the same weights that are split together with this one, "decode.onnx:past=512*100", one or several: one layout of
-    the weights is chosen for the steps of all; dims and aliases are those of all models. split_caches: caches may stay in parts.
+    output: folder for the program, which load() opens; without, it lives as long as the Program.
+
+    Sizes in bytes are numbers; options that may be given several times take one string or several. The target may also be
+    "interpreter", slow, which needs no host compiler.
+    OPTIONS
 
     Errors: BR0003 an option; 1xx to 3xx the model; 5xx the passes; BR0603 the host compiler.
     """
-    more = {
-        "aliases": [(text("an output of aliases", o), text("an input of aliases", i)) for o, i in mapping("aliases", aliases).items()]
-        or None,
-        "passes": passes,
-        "machine": machine,
-        "memory_cap": memory_cap,
-        "name": None if name is None else text("name", name),
-        "plugins": list(plugins) if plugins else None,
-        "devices": None if devices is None else checked_ranks(devices, "devices"),
-        "tp": None if tp is None else checked_ranks(tp, "tp"),
-        "plan": None if plan is None else text("plan", plan),
-        "mesh": None if mesh is None else text("mesh", mesh),
-        "configuration": None if configuration is None else text("configuration", configuration),
-        "at": texts("at", at),
-        "with": texts("with_", with_),
-        "split_caches": split_caches,
-        "bindable": {text("an input of bindable", i): v for i, v in mapping("bindable", bindable).items()} or None,
-    }
+    given = given_options("compile", options)
+    pairs = [(text("an output of aliases", o), text("an input of aliases", i)) for o, i in mapping("aliases", aliases).items()]
+    values = {text("an input of bindable", i): v for i, v in mapping("bindable", bindable).items()}
     with model_file(model) as path:
-        given = options(path, ranks, dims, target, **more)
-        if target == "interpreter":
+        given = compiler_options(path, dims, aliases=pairs or None, bindable=values or None, **given)
+        if given.get("target") == "interpreter":
             if output is not None:
                 raise Error(BAD_OPTION, "the interpreter's programs have no folder", "leave output= out")
             return Program(_braid.compile_for_interpreter(given), None)

@@ -6,12 +6,17 @@ import html
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _braid
 from ._errors import Error
-from ._options import BAD_OPTION, model_file, options, text
+from ._options import BAD_OPTION, compiler_options, given_options, model_file, takes_options, text
 from ._program import DTYPES, NO_PROGRAM, STORAGE_DTYPES, Program
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._keywords import Keywords
 
 
 class Explanation:
@@ -143,40 +148,36 @@ class Operator(NamedTuple):
     types: tuple[str, ...]
 
 
+@takes_options
 def explain(
     model: str | os.PathLike[str] | bytes | Program | Any,
     *,
-    ranks: int = 1,
     dims: Mapping[str, Any] | None = None,
-    target: str = "cpu",
-    passes: str | None = None,
-    machine: str | None = None,
-    memory_cap: int | None = None,
+    **options: Unpack[Keywords],
 ) -> Explanation:
     """Compiles a model up to its source and tells what became of it. Arguments and errors: as of compile().
 
     Of a compiled program or its folder it tells what that holds; such a program has its arguments in it.
     """
+    given = given_options("explain", options)
     folder = model.folder if isinstance(model, Program) else model
     if isinstance(model, Program) and folder is None:
         raise Error(BAD_OPTION, "a program of the interpreter has no folder", "explain its model")
     if isinstance(folder, (str, os.PathLike)) and os.path.isdir(text("the folder", folder)):
-        if ranks != 1 or dims or target != "cpu" or passes or machine or memory_cap is not None:
+        if given or dims:
             raise Error(
                 BAD_OPTION, f"{os.fspath(folder)} is a compiled program", "leave out what is for models"
             )
         return ProgramExplanation(_braid.explain_program(os.fspath(folder)))
     with model_file(model) as path:
-        given = options(path, ranks, dims, target, passes=passes, machine=machine, memory_cap=memory_cap)
-        return Explanation(*_braid.explain(given))
+        return Explanation(*_braid.explain(compiler_options(path, dims, **given)))
 
 
+@takes_options
 def check(
     *models: str | os.PathLike[str] | Program,
-    ranks: int = 1,
     dims: Mapping[str, Any] | None = None,
-    target: str = "cpu",
-    passes: str | None = None,
+    **options: Unpack[Keywords],
 ) -> Certificate:
     """Proves that all ranks agree on their collectives and cannot deadlock.
 
@@ -186,14 +187,14 @@ def check(
     """
     if not models:
         raise Error(BAD_OPTION, "there is nothing to check", "pass a program, a model, or one for each rank")
-    given = options("", ranks, dims, target, passes=passes)
+    given = given_options("check", options)
     paths = []
     for model in models:
         path = model.folder if isinstance(model, Program) else text("a model's path", model)
         if path is None:
             raise Error(BAD_OPTION, "a program of the interpreter has no folder", "check its model")
         paths.append(path)
-    return Certificate(**_braid.check(paths, given))
+    return Certificate(**_braid.check(paths, [compiler_options(path, dims, **given) for path in paths]))
 
 
 def ops(plugins: Sequence[str] = ()) -> list[Operator]:

@@ -13,7 +13,7 @@ Pass named(const std::string& name) {
 
 PassListOptions everything(std::optional<std::string> given) {
   return {.given = std::move(given),
-          .forced_kernels = {{"*", "one_shot"}},
+          .force_kernels = {{{"*", "one_shot"}}},
           .precision = LowerPrecision{},
           .first = {named("target_first")},
           .after_layouts = {named("align_weights"), named("pad_results")},
