@@ -12,6 +12,8 @@
 #include "cli/pass_json.h"
 #include "cli/pipeline_input.h"
 #include "cli/report.h"
+#include "driver/compile.h"
+#include "driver/optimise.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "ir/printer.h"
