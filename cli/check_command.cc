@@ -13,11 +13,11 @@
 
 #include "analysis/check/check_traces.h"
 #include "cli/command.h"
-#include "cli/execute.h"
 #include "cli/model_options.h"
 #include "cli/report.h"
 #include "codegen/trace_json.h"
 #include "frontend/import.h"
+#include "harness/program_files.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 
@@ -63,7 +63,7 @@ DimNames dim_names(const Options& o) {
   if (o.files.size() < 2 || o.model.dims.empty()) return names;
   std::set<std::string> all;
   for (const std::string& file : o.files) {
-    if (is_program_dir(file) || is_text(file)) return {};
+    if (harness::is_program_dir(file) || is_text(file)) return {};
     names[file] = frontend::dimension_names(file);
     all.insert(names[file].begin(), names[file].end());
   }
@@ -79,7 +79,7 @@ DimNames dim_names(const Options& o) {
 
 ir::CollectiveTrace trace_of(const Options& o, const Report& report, const std::string& file,
                              const DimNames& names) {
-  if (is_program_dir(file)) return codegen::read_program_trace(file);
+  if (harness::is_program_dir(file)) return codegen::read_program_trace(file);
   ModelOptions one = o.model;
   one.model = file;
   refuse_for_text(one);

@@ -11,15 +11,17 @@
 #include <set>
 
 #include "cli/command.h"
+#include "cli/given_inputs.h"
 #include "cli/model_options.h"
 #include "cli/option_checks.h"
-#include "cli/output_files.h"
 #include "cli/pass_json.h"
-#include "cli/precision.h"
 #include "cli/report.h"
+#include "cli/run_options.h"
 #include "cli/status_line.h"
 #include "cli/tell_split.h"
+#include "codegen/output_files.h"
 #include "driver/emit_onnx.h"
+#include "harness/precision.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "ir/printer.h"
@@ -39,14 +41,14 @@ struct Options {
   bool timing = false;
 };
 
-void publish(OutputFiles& files, Report& report) {
+void publish(codegen::OutputFiles& files, Report& report) {
   for (const std::string& path : files.publish()) {
     report.json()["files"].push_back(path);
     report.print("{}\n", path);
   }
 }
 
-frontend::WriteParts writing(OutputFiles& files) {
+frontend::WriteParts writing(codegen::OutputFiles& files) {
   return [&files](const std::string& name, std::span<const std::string_view> parts) {
     files.write(name, parts);
   };
@@ -55,7 +57,7 @@ frontend::WriteParts writing(OutputFiles& files) {
 // The model as IR text.
 void write_text(const Options& o, const CompileOptions& options, const ir::Schedule& schedule,
                 Report& report) {
-  OutputFiles files(o.output);
+  codegen::OutputFiles files(o.output);
   files.write(options.name + ".braid", ir::print(schedule));
   publish(files, report);
 }
@@ -68,13 +70,13 @@ void write_models(const Options& o, const CompileOptions& options, Report& repor
   }
   frontend::EmitOnnxOptions emit{.name = options.name};
   if (!o.collectives.empty()) emit.form = *frontend::collective_form_named(o.collectives);
-  OutputFiles files(o.output);
+  codegen::OutputFiles files(o.output);
   emit_onnx(options, *options.split_report, emit, writing(files));
   publish(files, report);
 }
 
 // The plan, and those of --with by the names of their programs; a number follows where a name is taken.
-void write_plans(const CompileOptions& options, OutputFiles& files) {
+void write_plans(const CompileOptions& options, codegen::OutputFiles& files) {
   std::set<std::string> names;
   const auto write = [&](const std::string& name, const std::string& text) {
     std::string own = name;
@@ -90,7 +92,7 @@ void write_plans(const CompileOptions& options, OutputFiles& files) {
 
 // How many products compute in the narrower type, and why the others do not.
 void report_precision(const CompileOptions& options, const ir::Schedule& schedule,
-                      const std::optional<LimitedPrecision>& limited, Report& report) {
+                      const std::optional<harness::LimitedPrecision>& limited, Report& report) {
   if (options.precision == "f32") return;
   std::size_t products = 0, narrow = 0;
   nlohmann::ordered_json& json = report.json()["precision"];
@@ -125,6 +127,19 @@ void report_roundings(const passes::PassContext& context, Report& report) {
       context.dropped_roundings, passes::DropRoundings::kName);
 }
 
+std::optional<harness::LimitedPrecision> limit_error(const Options& o, CompileOptions& options,
+                                                     Report& report) {
+  if (o.max_error < 0) return std::nullopt;
+  StatusLine status;
+  const auto inputs = [&](const harness::ProgramInterface& table) {
+    return make_inputs(table, o.model, {.random = harness::kDefaultSeed}, report).ranks;
+  };
+  return harness::limit_error(options, {.max_error = o.max_error,
+                                        .inputs = inputs,
+                                        .execution = {.uploaded = show_upload()},
+                                        .progress = [&](const std::string& doing) { status.show(doing); }});
+}
+
 int run(const Options& o, Report& report) {
   using Clock = std::chrono::steady_clock;
   const auto milliseconds = [](Clock::time_point from, Clock::time_point to) {
@@ -151,8 +166,7 @@ int run(const Options& o, Report& report) {
     ir::user_error(errors::kBadOption, {}, "--max-error is the limit of a narrower --precision",
                    "write --precision bf16, f16 or int8");
   }
-  const std::optional<LimitedPrecision> limited =
-      o.max_error >= 0 ? std::optional(limit_error(options, o.model, o.max_error, report)) : std::nullopt;
+  const std::optional<harness::LimitedPrecision> limited = limit_error(o, options, report);
   StatusLine status;
   const auto start = Clock::now();
   status.show(fmt::format("reading {}", options.model));
@@ -166,7 +180,7 @@ int run(const Options& o, Report& report) {
     if (!options.split.wanted())
       ir::user_error(errors::kBadOption, {}, "--emit plan needs a model that is being split",
                      "give --devices, --tp or --plan");
-    OutputFiles files(o.output);
+    codegen::OutputFiles files(o.output);
     write_plans(options, files);
     if (o.annotate) emit_annotated(options, *options.split_report, {.name = options.name}, writing(files));
     publish(files, report);

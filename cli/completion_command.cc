@@ -9,9 +9,9 @@
 #include "cli/command.h"
 #include "cli/command_tree.h"
 #include "cli/completion.h"
-#include "cli/output_files.h"
 #include "cli/report.h"
 #include "cli/usage.h"
+#include "codegen/output_files.h"
 
 namespace braid::cli {
 namespace {
@@ -22,7 +22,7 @@ void tell(Report& report, const char* key, const std::string& text) {
 }
 
 int write_manual(const CLI::App& app, const std::string& dir, Report& report) {
-  OutputFiles files(dir);
+  codegen::OutputFiles files(dir);
   for_each_command(app,
                    [&](const CLI::App& command) { files.write(manual_name(command), manual_page(command)); });
   for (const std::string& path : files.publish()) {

@@ -5,7 +5,7 @@
 #include <new>
 #include <system_error>
 
-#include "cli/launched.h"
+#include "harness/launched.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "runtime/program.h"
@@ -79,7 +79,13 @@ ExitCode exit_code_of(const std::exception& error) {
   if (const auto* user = dynamic_cast<const ir::UserError*>(&error)) return exit_code_of(user->code());
   if (const auto* program = dynamic_cast<const rt::ProgramError*>(&error))
     return exit_code_of(program->code());
-  if (const auto* reported = dynamic_cast<const ReportedError*>(&error)) return reported->exit_code();
+  if (const auto* reported = dynamic_cast<const harness::ReportedError*>(&error)) {
+    try {
+      std::rethrow_exception(reported->cause());
+    } catch (const std::exception& cause) {
+      return exit_code_of(cause);
+    }
+  }
   if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) return kInputOutput;
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return exit_code_of(errors::kNoMemory);
   // fmt::print throws this when it cannot write.

@@ -13,13 +13,12 @@
 #include "cli/bytes_text.h"
 #include "cli/comm_buffer_table.h"
 #include "cli/command.h"
-#include "cli/execute.h"
 #include "cli/model_options.h"
-#include "cli/output_files.h"
 #include "cli/program_facts.h"
 #include "cli/report.h"
 #include "cli/tell_split.h"
 #include "cli/tell_stages.h"
+#include "codegen/output_files.h"
 #include "codegen/target.h"
 #include "driver/split_report.h"
 #include "explain/compare_timelines.h"
@@ -29,6 +28,7 @@
 #include "explain/overlap_story.h"
 #include "explain/overlap_text.h"
 #include "frontend/traces/import_trace.h"
+#include "harness/program_files.h"
 #include "ir/error.h"
 #include "ir/kernel_parts.h"
 #include "ir/written_inputs.h"
@@ -223,8 +223,8 @@ void tell(const Options& o, Report& report, const explain::OverlapStory& story, 
   }
   report.json().update(nlohmann::ordered_json::parse(explain::to_json(story)));
   report.json()["communication_buffers"] = comm_buffer_json(schedule);
-  if (!o.trace.empty()) write_file(o.trace, explain::chrome_trace(views));
-  if (!o.html.empty()) write_file(o.html, explain::html_page(story, views));
+  if (!o.trace.empty()) codegen::write_file(o.trace, explain::chrome_trace(views));
+  if (!o.html.empty()) codegen::write_file(o.html, explain::html_page(story, views));
 }
 
 // Runs the passes and records what they did to communication.
@@ -268,7 +268,7 @@ int explain_program(const Options& o, Report& report) {
 }
 
 int run(const Options& o, Report& report) {
-  if (is_program_dir(o.model.model)) return explain_program(o, report);
+  if (harness::is_program_dir(o.model.model)) return explain_program(o, report);
   if (frontend::looks_like_trace(o.model.model)) return explain_trace(o, report);
   CompileOptions options = compile_options(o.model, report);
   refuse_for_text(o.model);

@@ -8,10 +8,10 @@
 
 #include "cli/bytes_text.h"
 #include "cli/command.h"
-#include "cli/execute.h"
 #include "cli/program_facts.h"
 #include "cli/report.h"
 #include "frontend/inspect.h"
+#include "harness/program_files.h"
 #include "passes/pass.h"
 
 namespace braid::cli {
@@ -89,7 +89,7 @@ void fill(const ModelFacts& facts, ordered_json& json) {
 
 int run(const Options& o, Report& report) {
   for (const std::string& path : o.plugins) passes::load_plugin(path);
-  if (is_program_dir(o.model)) {
+  if (harness::is_program_dir(o.model)) {
     tell_program(o.model, report);
     return 0;
   }

@@ -17,10 +17,10 @@
 #include "cli/command.h"
 #include "cli/command_tree.h"
 #include "cli/exit_codes.h"
-#include "cli/launched.h"
 #include "cli/report.h"
 #include "cli/usage.h"
 #include "codegen/leftovers.h"
+#include "harness/launched.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 
@@ -74,9 +74,9 @@ int failed(const std::exception& error) {
   } else if (code == kInternal) {
     complain(fmt::format("internal error: {}\n  Please report this with the model or text that causes it.\n",
                          error.what()));
-  } else if (dynamic_cast<const ReportedError*>(&error) == nullptr &&
+  } else if (dynamic_cast<const braid::harness::ReportedError*>(&error) == nullptr &&
              dynamic_cast<const std::system_error*>(&error) == nullptr) {
-    complain(fmt::format("{}{}\n", rank_prefix(), error.what()));
+    complain(fmt::format("{}{}\n", braid::harness::rank_prefix(), error.what()));
   }
   return code;
 }

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/option_checks.h"
-#include "cli/output_files.h"
+#include "codegen/output_files.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "ir/input_file.h"
@@ -130,7 +130,7 @@ void write_output(Report& report, const char* key, const std::string& path, cons
     report.text(text);
     return;
   }
-  write_file(path, text);
+  codegen::write_file(path, text);
   report.json()[key] = path;
 }
 

@@ -6,12 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bytes_text.h"
-#include "cli/execute.h"
 #include "codegen/manifest.h"
 #include "driver/program_facts.h"
+#include "harness/program.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
-#include "runtime/program.h"
 
 namespace braid::cli {
 namespace {
@@ -90,12 +89,13 @@ void tell_nodes(const std::string& dir, Report& report) {
                    "--kernels lists those of compiled CPU programs and of models",
                    "explain the model with --target cuda --kernels");
   }
-  const ProgramFiles files = find_program(dir, DeviceChoice::automatic, dir);
-  const BraidProgram& table = *rt::load_program(files.library, files.id);
+  const std::shared_ptr<const harness::Program> program =
+      harness::load_program(harness::find_program(dir, harness::DeviceChoice::automatic, dir));
   report.print("\nKernels in order\n");
-  for (int k = 0; k < table.node_count; ++k) {
-    report.print("  {:>4}  {:<28} {}\n", k, table.nodes[k].name, table.nodes[k].label);
-    report.json()["nodes"].push_back({{"name", table.nodes[k].name}, {"label", table.nodes[k].label}});
+  int number = 0;
+  for (const BraidNode& node : program->nodes()) {
+    report.print("  {:>4}  {:<28} {}\n", number++, node.name, node.label);
+    report.json()["nodes"].push_back({{"name", node.name}, {"label", node.label}});
   }
 }
 

@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/launched.h"
-#include "cli/output_files.h"
 #include "cli/version.h"
+#include "codegen/output_files.h"
+#include "harness/launched.h"
 #include "ir/error.h"
 #include "runtime/program.h"
 
@@ -48,7 +48,7 @@ void Report::failed(const std::exception& error) { json()["error"] = error_json(
 void Report::finish(std::string_view command, int exit_code) {
   if (target_.empty()) return;
   // Launched ranks have one terminal, and often one file system.
-  const int rank = launched_rank();
+  const int rank = harness::launched_rank();
   std::string path = target_;
   const std::size_t mark = path.find("{rank}");
   if (mark != std::string::npos) path.replace(mark, 6, std::to_string(std::max(rank, 0)));
@@ -60,7 +60,7 @@ void Report::finish(std::string_view command, int exit_code) {
   if (json_to_terminal()) {
     fmt::print("{}", text);
   } else {
-    write_file(path, text);
+    codegen::write_file(path, text);
   }
 }
 

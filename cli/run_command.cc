@@ -9,27 +9,30 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/execute.h"
-#include "cli/launched.h"
+#include "cli/given_inputs.h"
 #include "cli/model_options.h"
-#include "cli/npy.h"
-#include "cli/npz.h"
 #include "cli/open_model.h"
 #include "cli/option_checks.h"
-#include "cli/output_files.h"
-#include "cli/output_names.h"
 #include "cli/report.h"
+#include "cli/run_options.h"
 #include "cli/tensor_text.h"
+#include "codegen/output_files.h"
 #include "codegen/temp_dir.h"
 #include "explain/measured_timeline_json.h"
+#include "harness/interface.h"
+#include "harness/launched.h"
+#include "harness/npy.h"
+#include "harness/npz.h"
+#include "harness/profile.h"
+#include "harness/program.h"
 
 namespace braid::cli {
 namespace {
 
 struct Options {
   ModelOptions model;
-  InputOptions inputs;
-  ExecuteOptions execute;
+  harness::InputOptions inputs;
+  harness::ExecuteOptions execute;
   std::string output;
   std::string trace, costs;
   bool print = false;
@@ -38,8 +41,8 @@ struct Options {
 bool is_archive(const std::string& output) { return output.ends_with(".npz"); }
 
 // Ranks of a launcher write an archive each.
-std::string path_of_launched_rank(std::string path, const std::vector<RankResult>& results) {
-  if (launched()) path.insert(path.size() - 4, fmt::format(".rank{}", results[0].rank));
+std::string path_of_launched_rank(std::string path, const std::vector<harness::RankResult>& results) {
+  if (harness::launched()) path.insert(path.size() - 4, fmt::format(".rank{}", results[0].rank));
   return path;
 }
 
@@ -49,22 +52,24 @@ std::string shape_text(const ir::Tensor& t) {
 
 // Writes one archive for all ranks, or folders of .npy files. In the archive of several ranks, arrays are
 // named "rank<r>/<name>" as --input takes them.
-void write_outputs(const Options& o, const ProgramInterface& table, const std::vector<RankResult>& results) {
-  const std::vector<std::string> names = output_names(table);
-  NamedTensors arrays;
-  for (const RankResult& result : results) {
+void write_outputs(const Options& o, const harness::ProgramInterface& table,
+                   const std::vector<harness::RankResult>& results) {
+  const std::vector<std::string> names = harness::output_names(table);
+  harness::NamedTensors arrays;
+  for (const harness::RankResult& result : results) {
     const std::string rank = table.ranks > 1 ? fmt::format("rank{}/", result.rank) : "";
     for (std::size_t k = 0; k < names.size(); ++k) arrays.emplace_back(rank + names[k], result.outputs[k]);
   }
-  if (is_archive(o.output)) return write_npz(path_of_launched_rank(o.output, results), arrays);
-  OutputFiles files(o.output);
-  for (const auto& [name, tensor] : arrays) files.write(name + ".npy", npy_content(tensor));
+  if (is_archive(o.output)) return harness::write_npz(path_of_launched_rank(o.output, results), arrays);
+  codegen::OutputFiles files(o.output);
+  for (const auto& [name, tensor] : arrays) files.write(name + ".npy", harness::npy_content(tensor));
   files.publish();
 }
 
 void write_timeline(const Options& o, const explain::MeasuredTimeline& timeline) {
-  if (!o.trace.empty()) write_file(o.trace, explain::to_json(timeline));
-  if (!o.costs.empty()) write_file(o.costs, analysis::write_cost_file(explain::measured_costs(timeline)));
+  if (!o.trace.empty()) codegen::write_file(o.trace, explain::to_json(timeline));
+  if (!o.costs.empty())
+    codegen::write_file(o.costs, analysis::write_cost_file(explain::measured_costs(timeline)));
 }
 
 // Defaults for recording: warm-up steps, after which all memory is mapped, and several steps to choose from.
@@ -80,14 +85,15 @@ int run(Options o, Report& report) {
   o.execute.repeat = std::max(o.execute.repeat, 1);
   o.execute.link = link_pacing(o.model);
   const OpenedModel opened = open_model(o.model, o.execute.device, temporary, report);
-  const ProgramInterface& table = opened.table;
+  const harness::Program& program = *opened.program;
+  const harness::ProgramInterface& table = program.interface();
   // Files of random results would be taken for real ones: they are wanted by name only.
-  const GivenInputs inputs = o.output.empty() ? make_inputs_or_draw(table, o.model, o.inputs, report)
-                                              : make_inputs(table, o.model, o.inputs, report);
-  const std::vector<RankResult> results = execute(opened.files, inputs.ranks, o.execute);
-  if (o.execute.record) write_timeline(o, measured_timeline(opened.files, results, o.execute));
+  const harness::GivenInputs inputs = o.output.empty() ? make_inputs_or_draw(table, o.model, o.inputs, report)
+                                                       : make_inputs(table, o.model, o.inputs, report);
+  const std::vector<harness::RankResult> results = harness::execute(program, inputs.ranks, o.execute);
+  if (o.execute.record) write_timeline(o, harness::measured_timeline(program, results, o.execute));
   if (!o.output.empty()) write_outputs(o, table, results);
-  for (const RankResult& result : results) {
+  for (const harness::RankResult& result : results) {
     nlohmann::ordered_json& rank = report.json()["ranks"].emplace_back();
     rank["rank"] = result.rank;
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
@@ -99,15 +105,15 @@ int run(Options o, Report& report) {
       report.print("{}{}: {}{}\n", o.print && results.size() > 1 ? fmt::format("rank {} ", result.rank) : "",
                    table.outputs[k].name, shape_text(tensor), o.print ? " = " + values_text(tensor) : "");
     }
-    if (o.execute.repeat > 1 && !result.step_ns.empty()) rank["median_ns"] = median(result.step_ns);
+    if (o.execute.repeat > 1 && !result.step_ns.empty()) rank["median_ns"] = harness::median(result.step_ns);
   }
   if (o.execute.repeat > 1) {
-    if (const std::string device = device_line(opened.files); !device.empty())
+    if (const std::string device = harness::device_line(program.files()); !device.empty())
       report.print("on {}\n", device);
-    for (const RankResult& result : results) {
+    for (const harness::RankResult& result : results) {
       if (result.step_ns.empty()) continue;
       report.print("rank {}: median {:.3f} ms of {} steps\n", result.rank,
-                   static_cast<double>(median(result.step_ns)) / 1e6, o.execute.repeat);
+                   static_cast<double>(harness::median(result.step_ns)) / 1e6, o.execute.repeat);
     }
   }
   return 0;
@@ -133,12 +139,12 @@ void add_run(CLI::App& app, Invocation& chosen) {
       ->check(not_empty);
   command->add_flag("--print", o->print, "Print the values of the outputs");
   o->execute.repeat = 0;  // not given
-  o->execute.add_steps(*command);
+  add_steps(*command, o->execute);
   command->add_option("--trace", o->trace, "Write the timeline of the median step as a Chrome trace (CPU)");
   command->add_option("--trace-costs", o->costs,
                       "Write the measured times of kernels as a cost file for --costs (CPU)");
-  o->execute.add(*command);
-  o->inputs.add(*command);
+  add_execution(*command, o->execute);
+  add_inputs(*command, o->inputs);
   add_options(*command, o->model);
   command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }

@@ -5,28 +5,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <numeric>
 
+#include "harness/inputs.h"
 #include "ir/error_numbers.h"
 
 namespace braid::cli {
 namespace {
-
-// Levenshtein's distance.
-std::size_t distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
 
 std::vector<std::string> option_names(const CLI::App& command, const std::string& group = {}) {
   std::vector<std::string> names;
@@ -43,7 +27,7 @@ std::vector<std::string> option_names(const CLI::App& command, const std::string
 
 [[noreturn]] void unknown_option(const CLI::App& at, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
-  const std::string near = nearest(name, option_names(at));
+  const std::string near = harness::nearest(name, option_names(at));
   std::string hint = fmt::format("'{} --help' lists its options", command_path(at));
   if (!near.empty()) {
     const std::string group = at.get_option(near)->get_group();
@@ -85,7 +69,7 @@ void unknown_command(const CLI::App& at, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* command : at.get_subcommands([](const CLI::App*) { return true; }))
     names.push_back(command->get_name());
-  const std::string near = nearest(word, names);
+  const std::string near = harness::nearest(word, names);
   refuse(fmt::format("{} has no command '{}'", command_path(at), word),
          fmt::format("{}its commands are {}", near.empty() ? "" : fmt::format("did you mean '{}'? ", near),
                      fmt::join(names, ", ")));
@@ -94,19 +78,6 @@ void unknown_command(const CLI::App& at, const std::string& word) {
 std::string command_path(const CLI::App& command) {
   const CLI::App* parent = command.get_parent();
   return parent == nullptr ? command.get_name() : command_path(*parent) + " " + command.get_name();
-}
-
-std::string nearest(const std::string& word, const std::vector<std::string>& names) {
-  std::string best;
-  std::size_t least = std::max<std::size_t>(1, word.size() / 3) + 1;
-  for (const std::string& name : names) {
-    const std::size_t d = distance(word, name);
-    if (d < least || (best.empty() && word.size() > 3 && name.starts_with(word))) {
-      least = std::min(d, least);
-      best = name;
-    }
-  }
-  return best;
 }
 
 ir::UserError usage_error(const CLI::App& app, const CLI::ParseError& error) {

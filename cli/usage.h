@@ -24,7 +24,4 @@ std::string command_path(const CLI::App& command);
 // BR0014: the command has none of this name.
 [[noreturn]] void unknown_command(const CLI::App& at, const std::string& word);
 
-// The name that differs from `word` in the fewest letters; empty if none is near.
-std::string nearest(const std::string& word, const std::vector<std::string>& names);
-
 }  // namespace braid::cli

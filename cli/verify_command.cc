@@ -10,19 +10,21 @@
 #include <optional>
 
 #include "cli/command.h"
-#include "cli/compare.h"
-#include "cli/execute.h"
 #include "cli/exit_codes.h"
-#include "cli/inner_values.h"
-#include "cli/launched.h"
+#include "cli/given_inputs.h"
 #include "cli/model_options.h"
 #include "cli/option_checks.h"
-#include "cli/parts.h"
-#include "cli/precision.h"
-#include "cli/reference.h"
 #include "cli/report.h"
+#include "cli/run_options.h"
 #include "cli/status_line.h"
 #include "codegen/temp_dir.h"
+#include "harness/compare.h"
+#include "harness/inner_values.h"
+#include "harness/launched.h"
+#include "harness/parts.h"
+#include "harness/precision.h"
+#include "harness/program.h"
+#include "harness/reference.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "ir/interpreter.h"
@@ -33,10 +35,10 @@ namespace {
 
 struct Options {
   ModelOptions model;
-  InputOptions inputs;
-  ExecuteOptions execute;
+  harness::InputOptions inputs;
+  harness::ExecuteOptions execute;
   std::string reference;  // empty: the interpreter
-  Tolerance tolerance;
+  harness::Tolerance tolerance;
   bool tolerant = false;  // --rtol or --atol is given
   double limit = 1e-5;
   bool limited = false;  // --limit is given
@@ -44,15 +46,17 @@ struct Options {
 
 // The program that is verified, and what its outputs come from.
 struct Verified {
-  ProgramFiles files;
+  std::shared_ptr<const harness::Program> program;
   std::optional<ir::Schedule>
       lowered;                  // before any pass: what the interpreter runs; none of a compiled program
   std::optional<double> limit;  // that its roundings need: the passes have left some out
 };
 
 Verified open_verified(const Options& o, const codegen::TempDir& temporary, const Report& report) {
-  if (is_program_dir(o.model.model))
-    return {find_program(o.model.model, o.execute.device, o.model.model), {}, {}};
+  const auto open = [&](const std::string& dir, const std::string& shown) {
+    return harness::load_program(harness::find_program(dir, o.execute.device, shown));
+  };
+  if (harness::is_program_dir(o.model.model)) return {open(o.model.model, o.model.model), {}, {}};
   CompileOptions options = compile_options(o.model, report);
   ir::Schedule lowered = lower(options);
   ir::Schedule schedule = lowered;
@@ -71,26 +75,27 @@ Verified open_verified(const Options& o, const codegen::TempDir& temporary, cons
   emit_program(schedule, options);
   StatusLine status;
   status.show(fmt::format("compiling {}", options.model));
-  Verified verified{find_program(temporary.path(), o.execute.device, options.model), std::move(lowered), {}};
+  Verified verified{open(temporary.path(), options.model), std::move(lowered), {}};
   if (context.dropped_roundings > 0) {
     const auto& buffers = verified.lowered->graph.buffers;
     const bool bf16 = std::any_of(buffers.begin(), buffers.end(),
                                   [](const ir::Buffer& b) { return b.dtype == ir::DType::bf16; });
-    verified.limit = default_limit(bf16 ? "bf16" : "f16");
+    verified.limit = harness::default_limit(bf16 ? "bf16" : "f16");
   }
   return verified;
 }
 
 // Whether a plain model is compared with a program that Braid has made of it for several ranks.
-bool is_split(const Verified& verified, const ProgramInterface& table) {
+bool is_split(const Verified& verified, const harness::ProgramInterface& table) {
   return verified.lowered && verified.lowered->graph.ranks != table.ranks;
 }
 
 // Returns the inputs of the plain model.
-std::vector<ir::Tensor> whole_inputs(const ProgramInterface& table, const GivenInputs& inputs) {
+std::vector<ir::Tensor> whole_inputs(const harness::ProgramInterface& table,
+                                     const harness::GivenInputs& inputs) {
   std::vector<ir::Tensor> all = inputs.ranks[0];
   for (std::size_t k = 0; k < all.size(); ++k) {
-    const std::optional<TensorPart>& part = table.inputs[k].part;
+    const std::optional<harness::TensorPart>& part = table.inputs[k].part;
     if (!part) continue;
     const auto whole = inputs.whole.find(k);
     if (whole == inputs.whole.end()) {
@@ -107,7 +112,7 @@ std::vector<ir::Tensor> whole_inputs(const ProgramInterface& table, const GivenI
 }
 
 // The plain model's results say nothing of terms of a sum.
-void require_no_terms(const Options& o, const ProgramInterface& table) {
+void require_no_terms(const Options& o, const harness::ProgramInterface& table) {
   const auto require = [&](const auto& all, const char* what) {
     for (const auto& tensor : all) {
       if (tensor.part && tensor.part->is_term())
@@ -122,24 +127,25 @@ void require_no_terms(const Options& o, const ProgramInterface& table) {
   require(table.outputs, "output");
 }
 
-Outputs reference_outputs(const Options& o, const Verified& verified, const ProgramInterface& table,
-                          const GivenInputs& inputs) {
+harness::RankTensors reference_outputs(const Options& o, const Verified& verified,
+                                       const harness::ProgramInterface& table,
+                                       const harness::GivenInputs& inputs) {
   const bool onnxruntime = o.reference == "onnxruntime";
   if (!o.reference.empty() && !onnxruntime) {
-    StoredOutputs stored = stored_outputs(o.reference, table);
+    harness::StoredOutputs stored = harness::stored_outputs(o.reference, table);
     if (stored.plain) require_no_terms(o, table);
     return std::move(stored.outputs);
   }
   if (is_split(verified, table)) {
     require_no_terms(o, table);
-    ProgramInterface plain = table;
+    harness::ProgramInterface plain = table;
     plain.ranks = 1;
     const std::vector<std::vector<ir::Tensor>> whole = {whole_inputs(table, inputs)};
-    return Outputs(static_cast<std::size_t>(table.ranks),
-                   (onnxruntime ? onnxruntime_outputs(o.model.model, plain, whole)
-                                : ir::run(*verified.lowered, whole).outputs)[0]);
+    return harness::RankTensors(static_cast<std::size_t>(table.ranks),
+                                (onnxruntime ? harness::onnxruntime_outputs(o.model.model, plain, whole)
+                                             : ir::run(*verified.lowered, whole).outputs)[0]);
   }
-  if (onnxruntime) return onnxruntime_outputs(o.model.model, table, inputs.ranks);
+  if (onnxruntime) return harness::onnxruntime_outputs(o.model.model, table, inputs.ranks);
   if (!verified.lowered) {
     ir::user_error(errors::kBadOption, {.file = o.model.model},
                    "the interpreter needs the model, and this is a compiled program",
@@ -162,30 +168,31 @@ std::string node_of(const Verified& verified, std::size_t output) {
   return node;
 }
 
-bool agrees(const Options& o, const ir::Tensor& result, const Difference& d) {
+bool agrees(const Options& o, const ir::Tensor& result, const harness::Difference& d) {
   if (!o.reference.empty() || o.tolerant) return d.ok();
   return d.same_type && d.max_relative <= o.limit && (ir::is_float(result.dtype) || d.mismatches == 0);
 }
 
-Difference compare_with(const Options& o, const ir::Tensor& result, const ir::Tensor& expected) {
-  return compare(result, expected,
-                 !o.reference.empty() || o.tolerant ? tolerance_for(o.tolerance, expected.dtype)
-                                                    : Tolerance{.relative = o.limit, .absolute = o.limit});
+harness::Difference compare_with(const Options& o, const ir::Tensor& result, const ir::Tensor& expected) {
+  return harness::compare(result, expected,
+                          !o.reference.empty() || o.tolerant
+                              ? harness::tolerance_for(o.tolerance, expected.dtype)
+                              : harness::Tolerance{.relative = o.limit, .absolute = o.limit});
 }
 
 // After outputs that differ: which node is the first that does.
 void tell_first_deviation(const Options& o, const std::vector<std::vector<ir::Tensor>>& inputs,
                           Report& report) {
-  const InnerReference reference{
+  const harness::InnerReference reference{
       .onnxruntime = o.reference == "onnxruntime",
       .compare = [&](const ir::Tensor& a, const ir::Tensor& b) { return compare_with(o, a, b); },
-      .agrees = [&](const ir::Tensor& a, const Difference& d) { return agrees(o, a, d); }};
+      .agrees = [&](const ir::Tensor& a, const harness::Difference& d) { return agrees(o, a, d); }};
   nlohmann::ordered_json& json = report.json();
-  InnerComparison inner;
+  harness::InnerComparison inner;
   try {
     StatusLine status;
     status.show("comparing every node");
-    inner = compare_inner_values(compile_options(o.model, report), o.execute, inputs, reference);
+    inner = harness::compare_inner_values(compile_options(o.model, report), o.execute, inputs, reference);
   } catch (const ir::UserError& error) {
     report.print("the inner values cannot be compared: {}\n", error.what());
     return;
@@ -199,7 +206,7 @@ void tell_first_deviation(const Options& o, const std::vector<std::vector<ir::Te
         inner.compared);
     return;
   }
-  const InnerDeviation& first = *inner.first;
+  const harness::InnerDeviation& first = *inner.first;
   json["first_deviation"] = {{"node", first.node},
                              {"op", first.op},
                              {"value", first.value},
@@ -219,23 +226,23 @@ int run(Options o, Report& report) {
   const codegen::TempDir temporary;
   const Verified verified = open_verified(o, temporary, report);
   if (!o.limited && verified.limit) o.limit = std::max(o.limit, *verified.limit);
-  const ProgramInterface table = interface_of(verified.files);
+  const harness::ProgramInterface& table = verified.program->interface();
   const std::string other = o.reference.empty() ? "the interpreter" : o.reference;
   // Stored results belong to given inputs.
   const bool stored = !o.reference.empty() && o.reference != "onnxruntime";
-  InputOptions given = o.inputs;
-  if (!given.random && !stored) given.random = kDefaultSeed;
-  const GivenInputs inputs = make_inputs(table, o.model, given, report);
-  std::vector<RankResult> results = execute(verified.files, inputs.ranks, o.execute);
-  const Outputs expected = reference_outputs(o, verified, table, inputs);
+  harness::InputOptions given = o.inputs;
+  if (!given.random && !stored) given.random = harness::kDefaultSeed;
+  const harness::GivenInputs inputs = make_inputs(table, o.model, given, report);
+  std::vector<harness::RankResult> results = harness::execute(*verified.program, inputs.ranks, o.execute);
+  const harness::RankTensors expected = reference_outputs(o, verified, table, inputs);
 
   bool good = true;
-  for (RankResult& result : results) {
+  for (harness::RankResult& result : results) {
     const auto r = static_cast<std::size_t>(result.rank);
     for (std::size_t k = 0; k < table.outputs.size(); ++k) {
       // If the reference is whole, the rank's part of it is compared; otherwise both are compared without
       // their padding.
-      const std::optional<TensorPart>& part = table.outputs[k].part;
+      const std::optional<harness::TensorPart>& part = table.outputs[k].part;
       ir::Tensor reference = expected[r][k];
       if (part && !part->is_term() && part->is_whole(reference)) {
         reference = part->expected(reference, result.rank, result.outputs[k]);
@@ -243,7 +250,7 @@ int run(Options o, Report& report) {
         reference = part->without_padding(std::move(reference), result.rank);
         result.outputs[k] = part->without_padding(std::move(result.outputs[k]), result.rank);
       }
-      const Difference d = compare_with(o, result.outputs[k], reference);
+      const harness::Difference d = compare_with(o, result.outputs[k], reference);
       const bool ok = agrees(o, result.outputs[k], d);
       good &= ok;
       report.print("{} rank {} {}: {}\n", ok ? "equal " : "DIFFERS", r, table.outputs[k].name, to_string(d));
@@ -259,18 +266,18 @@ int run(Options o, Report& report) {
       if (!d.same_type) json["types"] = d.types;
       if (ok || d.worst < 0) continue;
       const std::string node = node_of(verified, k);
-      report.print("  worst at {}{}\n", worst_text(result.outputs[k], reference, d),
+      report.print("  worst at {}{}\n", harness::worst_text(result.outputs[k], reference, d),
                    node.empty() ? "" : fmt::format(", from node '{}'", node));
-      json["worst"] = worst_text(result.outputs[k], reference, d);
+      json["worst"] = harness::worst_text(result.outputs[k], reference, d);
       if (!node.empty()) json["node"] = node;
     }
   }
   // A rank of a launcher does not know whether the others look for it, too.
-  if (!good && verified.lowered && !is_split(verified, table) && !stored && !launched())
+  if (!good && verified.lowered && !is_split(verified, table) && !stored && !harness::launched())
     tell_first_deviation(o, inputs.ranks, report);
   report.json()["agree"] = good;
   report.json()["reference"] = other;
-  report.print("{}the program and {} {}\n", rank_prefix(), other, good ? "agree" : "differ");
+  report.print("{}the program and {} {}\n", harness::rank_prefix(), other, good ? "agree" : "differ");
   return good ? kSuccess : kNegative;
 }
 
@@ -299,12 +306,12 @@ void add_verify(CLI::App& app, Invocation& chosen) {
       "onnxruntime (of python3), or a folder or FILE.npz as braid run -o writes it (default: the "
       "interpreter)");
   add_tolerance(*command, o->tolerance);
-  o->execute.add(*command);
-  o->inputs.add(*command);
+  add_execution(*command, o->execute);
+  add_inputs(*command, o->inputs);
   add_options(*command, o->model);
   command->callback([o, command, &chosen] {
     o->limited = command->count("--limit") > 0;
-    if (!o->limited) o->limit = default_limit(o->model.precision);
+    if (!o->limited) o->limit = harness::default_limit(o->model.precision);
     o->tolerant = command->count("--rtol") + command->count("--atol") > 0;
     chosen = [o](Report& report) { return run(*o, report); };
   });

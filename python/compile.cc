@@ -1,5 +1,6 @@
 // braid.compile and braid.load.
 #include "frontend/signature.h"
+#include "harness/interface.h"
 #include "python/bindings.h"
 #include "python/exchange.h"
 #include "python/options.h"
@@ -51,7 +52,7 @@ nb::list interpret(const std::shared_ptr<Program>& program, const std::vector<nb
   for (std::vector<ir::Tensor>& rank : results) {
     nb::dict named;
     for (std::size_t k = 0; k < rank.size(); ++k) {
-      Tensor tensor = make_tensor(to_runtime(rank[k].dtype), rank[k].sizes, program);
+      Tensor tensor = make_tensor(harness::to_runtime(rank[k].dtype), rank[k].sizes, program);
       if (!rank[k].bytes.empty()) std::memcpy(tensor.data.get(), rank[k].bytes.data(), rank[k].bytes.size());
       named[program->outputs()[k].name.c_str()] = nb::cast(std::move(tensor));
     }

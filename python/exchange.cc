@@ -144,7 +144,7 @@ std::string fault_of(const rt::TensorView& view) {
 // Calls __dlpack__, in the way of version 1 if the object knows it.
 nb::object export_dlpack(nb::handle object, std::int64_t stream) {
   nb::dict options;
-  if (stream != kNoStream) options["stream"] = stream;
+  if (stream != harness::kNoStream) options["stream"] = stream;
   nb::dict versioned;
   for (auto [key, value] : options) versioned[key] = value;
   versioned["max_version"] = nb::make_tuple(kDlpackMajor, 0);
@@ -267,7 +267,7 @@ void Borrowed::read_strides(nb::handle object) {
   stride_unit_ = 1;
 }
 
-bool Borrowed::take_dlpack(nb::handle object, const Places& places) {
+bool Borrowed::take_dlpack(nb::handle object, const harness::Places& places) {
   if (!nb::hasattr(object, "__dlpack__") || !nb::hasattr(object, "__dlpack_device__")) return false;
   const nb::object where = object.attr("__dlpack_device__")();
   std::pair<int, int> place;
@@ -283,7 +283,7 @@ bool Borrowed::take_dlpack(nb::handle object, const Places& places) {
     return true;
   }
   try {
-    capsule_ = export_dlpack(object, on_device_ ? places.stream : kNoStream);
+    capsule_ = export_dlpack(object, on_device_ ? places.stream : harness::kNoStream);
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_BufferError)) throw;
     why_not_ = fmt::format(": {}", nb::str(error.value()).c_str());  // also for a type that DLPack lacks
@@ -338,7 +338,7 @@ bool Borrowed::take_dlpack(nb::handle object, const Places& places) {
 
 // Takes arrays that have no DLPack, such as Numba's. The interface does not name their device: the step finds
 // it out.
-bool Borrowed::take_cuda_interface(nb::handle object, const Places& places) {
+bool Borrowed::take_cuda_interface(nb::handle object, const harness::Places& places) {
   if (places.cuda < 0 || !nb::hasattr(object, "__cuda_array_interface__")) return false;
   nb::dict interface;
   if (!nb::try_cast(nb::object(object.attr("__cuda_array_interface__")), interface) ||
@@ -354,7 +354,7 @@ bool Borrowed::take_cuda_interface(nb::handle object, const Places& places) {
   on_device_ = true;
   const nb::object stream = interface.contains("stream") ? nb::object(interface["stream"]) : nb::none();
   if (!stream.is_none() && (!nb::try_cast(stream, producer_) || producer_ < 1)) {
-    producer_ = kNoStream;
+    producer_ = harness::kNoStream;
     why_not_ = ": its __cuda_array_interface__ names no stream";
     return false;
   }
@@ -402,7 +402,7 @@ void Borrowed::take(nb::handle object, const Expected& expected) {
   type_name_.clear();
   why_not_.clear();
   fault_.clear();
-  producer_ = kNoStream;
+  producer_ = harness::kNoStream;
   on_device_ = false;
   if (take_buffer(object)) return read_strides(object);
   const bool is_class = PyType_Check(object.ptr()) != 0;  // which has its objects' methods
@@ -421,7 +421,7 @@ void Borrowed::take(nb::handle object, const Expected& expected) {
 
 std::optional<Borrowed::Refusal> Borrowed::refusal(const Expected& expected, bool copy) const {
   const char* wanted = dtype_name(expected.dtype);
-  const Places& places = expected.places;
+  const harness::Places& places = expected.places;
   if (!device_.empty()) {
     if (places.cuda < 0)
       return Refusal{errors::kNotPassable, "is on " + device_, "move it to the processor's memory"};

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "python/device.h"
+#include "harness/session.h"
 #include "python/nanobind.h"
 #include "runtime/program.h"
 
@@ -26,7 +26,7 @@ struct Expected {
   rt::DType dtype = rt::DType::f32;
   bool written = false;                           // by a step
   std::span<const std::int64_t> capacities = {};  // of its memory; empty: dense
-  Places places = {};
+  harness::Places places = {};
 };
 
 // The memory of a Python object while a step uses it: row-major, dense or a corner of a tensor of the
@@ -53,7 +53,7 @@ class Borrowed {
   std::size_t reach() const;
   bool held() const { return held_; }
   bool on_device() const { return on_device_; }
-  // A stream that what the step does must follow; kNoStream: none.
+  // A stream that what the step does must follow; harness::kNoStream: none.
   std::int64_t producer() const { return producer_; }
 
  private:
@@ -64,8 +64,8 @@ class Borrowed {
   void take(nb::handle object, const Expected& expected);
   bool take_buffer(nb::handle object);
   void read_strides(nb::handle object);
-  bool take_dlpack(nb::handle object, const Places& places);
-  bool take_cuda_interface(nb::handle object, const Places& places);
+  bool take_dlpack(nb::handle object, const harness::Places& places);
+  bool take_cuda_interface(nb::handle object, const harness::Places& places);
   bool take_array_interface(nb::handle object);
   void read_interface(const nb::dict& interface, std::optional<rt::DType> dtype,
                       const std::string& type_name);
@@ -76,7 +76,7 @@ class Borrowed {
   std::int64_t stride_unit_ = 1;           // bytes
   std::span<const std::int64_t> capacities_;
   bool held_ = false, readonly_ = false, known_type_ = false, on_device_ = false;
-  std::int64_t producer_ = kNoStream;
+  std::int64_t producer_ = harness::kNoStream;
   std::string why_not_;  // the object's own reason
   std::string fault_;    // of the memory that the object describes
   std::string type_name_,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -11,122 +12,143 @@
 #include "codegen/cuda/gpus.h"
 #include "codegen/manifest.h"
 #include "codegen/target.h"
-#include "driver/compile.h"
+#include "harness/interface.h"
+#include "harness/launched.h"
+#include "harness/program.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "ir/interpreter.h"
-#include "python/compiled_runner.h"
-#include "python/cuda_runner.h"
 #include "python/exchange.h"
 #include "runtime/capacity.h"
 
 namespace braid::python {
 namespace {
 
+// User error BR0013 if there is no such GPU, BR0003 if it is no device.
+void check_device(const std::string& device) {
+  if (device == "emulated") return;
+  int number = 0;
+  if (device != "gpu") {
+    const bool numbered = device.starts_with("gpu:");
+    const char* const end = device.data() + device.size();
+    const auto [at, error] = numbered ? std::from_chars(device.data() + 4, end, number)
+                                      : std::from_chars_result{end, std::errc::invalid_argument};
+    if (error != std::errc() || at != end || number < 0) {
+      ir::user_error(errors::kBadOption, {}, fmt::format("device='{}' is not a device", device),
+                     "write 'gpu', 'gpu:N' or 'emulated'");
+    }
+  }
+  std::string why;
+  const auto gpus = static_cast<int>(codegen::cuda::find_gpus_here(&why).size());
+  if (number < gpus) return;
+  ir::user_error(errors::kNoGpu, {},
+                 gpus == 0 ? fmt::format("there is no GPU: {}", why)
+                           : fmt::format("there is no GPU {}: the driver shows {}", number, gpus),
+                 "device='emulated' needs none");
+}
+
+// This process as one rank of the program in `dir`, by the variables of torchrun, MPI or Slurm. User errors:
+// BR0012 for a variable, BR0011 for another number of ranks, BR0734 without a launcher.
+rt::RankEnvironment launched_rank(const std::string& dir, int ranks) {
+  rt::RankEnvironment environment = harness::rank_environment();
+  if (environment.launcher.empty()) {
+    ir::user_error(
+        errors::kOnlyLaunched, {.file = dir},
+        fmt::format("the program has {} ranks, and no launcher has started this process as one", ranks),
+        fmt::format("use program.launch(), or start {} processes with torchrun, mpirun or srun", ranks));
+  }
+  if (environment.size != ranks) {
+    ir::user_error(errors::kLaunchedRanks, {.file = dir},
+                   fmt::format("{} started {} ranks, but the program is for {}", environment.launcher,
+                               environment.size, ranks),
+                   fmt::format("start {} ranks, or compile with ranks={}", ranks, environment.size));
+  }
+  return environment;
+}
+
 // Refuses options that are only for CUDA programs.
-void refuse_device(const SessionOptions& options, const std::string& target) {
+void refuse_device(const harness::SessionOptions& options, const std::string& target) {
   const auto refuse = [&](const std::string& what) {
     ir::user_error(errors::kBadOption, {},
                    fmt::format("{} is for CUDA programs, and this one is for the {}", what, target),
                    "leave it out, or compile with target='cuda'");
   };
   if (!options.device.empty()) refuse(fmt::format("device='{}'", options.device));
-  if (options.stream != kNoStream) refuse("stream=");
+  if (options.stream != harness::kNoStream) refuse("stream=");
 }
 
-template <class Table>
-void check_counts(const Table& table, const std::vector<TensorInfo>& inputs,
-                  const std::vector<TensorInfo>& outputs) {
-  if (static_cast<std::size_t>(table.input_count) != inputs.size() ||
-      static_cast<std::size_t>(table.output_count) != outputs.size())
-    throw rt::ProgramError(rt::kCannotOpen,
-                           "the library has other inputs and outputs than its manifest says");
-}
-
-template <class Table>
-void read_bytes(const Table& table, std::vector<TensorInfo>& inputs, std::vector<TensorInfo>& outputs) {
-  check_counts(table, inputs, outputs);
-  for (std::size_t k = 0; k < inputs.size(); ++k) inputs[k].max_bytes = table.inputs[k].max_bytes;
-  for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k].max_bytes = table.outputs[k].max_bytes;
-}
-
+// A program of `braid compile`, for the CPU or for CUDA. A CUDA program has a library per kind of device.
 class CompiledProgram : public Program {
  public:
-  CompiledProgram(const std::string& dir, const codegen::Manifest& manifest, const codegen::Target& target)
-      : dir_(dir) {
+  CompiledProgram(const std::string& dir, codegen::Manifest manifest)
+      : dir_(dir),
+        cuda_(codegen::target_named(manifest.target).abi == codegen::ProgramAbi::cuda),
+        of_(std::move(manifest)) {
     read_manifest_of(dir);
-    library_ = (std::filesystem::path(dir) / (manifest.name + target.library)).string();
-    if (!std::filesystem::exists(library_)) library_ = build_program(dir);
-    table_ = rt::load_program(library_, manifest.id);
-    read_bytes(*table_, inputs_, outputs_);
+    if (!cuda_) read_bytes(*loaded(""));
   }
 
-  std::unique_ptr<Runner> open(const SessionOptions& options) override {
-    refuse_device(options, "CPU");
-    return open_compiled({.table = table_, .library = library_, .dir = dir_}, options.threads);
-  }
-
- private:
-  std::string dir_, library_;
-  const BraidProgram* table_ = nullptr;
-};
-
-class CudaProgram : public Program {
- public:
-  CudaProgram(const std::string& dir, codegen::Manifest manifest, const codegen::Target& target)
-      : dir_(dir), target_(target), of_(std::move(manifest)) {
-    read_manifest_of(dir);
-  }
-
-  std::unique_ptr<Runner> open(const SessionOptions& options) override {
-    const std::shared_ptr<const rt::CudaLibrary> library = library_for(options.device);
-    return open_cuda({.library = library, .dir = dir_, .emulated = options.device == "emulated"}, options);
+  std::unique_ptr<harness::Session> open(const harness::SessionOptions& options) override {
+    if (!cuda_) refuse_device(options, "CPU");
+    const std::shared_ptr<const harness::Program> program = loaded(options.device);
+    harness::SessionOptions of_rank = options;
+    harness::check_environment(cuda_);
+    // A program of one rank has no peers, however this process was started.
+    if (const int ranks = program->interface().ranks; ranks > 1)
+      of_rank.environment = launched_rank(dir_, ranks);
+    return program->open(of_rank);
   }
 
   void use_device(const std::string& device) override {
-    const std::shared_ptr<const rt::CudaLibrary> library = library_for(device);
+    if (!cuda_) return;
+    const std::shared_ptr<const harness::Program> program = loaded(device);
     const std::lock_guard lock(mutex_);
-    read_bytes(library->table(), inputs_, outputs_);
+    read_bytes(*program);
   }
 
  private:
   // Built if it is missing, and loaded once.
-  std::shared_ptr<const rt::CudaLibrary> library_for(const std::string& device) {
-    check_device(device);
-    const bool emulated = device == "emulated";
+  std::shared_ptr<const harness::Program> loaded(const std::string& device) {
+    if (cuda_) check_device(device);
+    codegen::BuildRequest request{.emulated = device == "emulated"};
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<const rt::CudaLibrary>& library = emulated ? emulated_ : gpu_;
-    if (library != nullptr) return library;
-    codegen::BuildRequest request{.emulated = emulated};
-    for (const codegen::cuda::Gpu& gpu : codegen::cuda::find_gpus_here())
-      request.architectures.push_back(gpu.architecture());
-    std::string path =
-        (std::filesystem::path(dir_) / (of_.name + (emulated ? target_.library : target_.device_library)))
-            .string();
-    if (!std::filesystem::exists(path)) path = build_program(dir_, request);
-    auto opened = std::make_shared<rt::CudaLibrary>(path, of_.name, of_.id);
-    check_counts(opened->table(), inputs_, outputs_);
-    library = std::move(opened);
-    return library;
+    std::shared_ptr<const harness::Program>& program = request.emulated ? emulated_ : loaded_;
+    if (program != nullptr) return program;
+    if (cuda_)
+      for (const codegen::cuda::Gpu& gpu : codegen::cuda::find_gpus_here())
+        request.architectures.push_back(gpu.architecture());
+    auto found = harness::load_program(harness::find_library(dir_, of_, request, dir_));
+    const harness::ProgramInterface& table = found->interface();
+    if (table.inputs.size() != inputs_.size() || table.outputs.size() != outputs_.size())
+      throw rt::ProgramError(rt::kCannotOpen,
+                             "the library has other inputs and outputs than its manifest says");
+    program = std::move(found);
+    return program;
+  }
+
+  void read_bytes(const harness::Program& program) {
+    const harness::ProgramInterface& table = program.interface();
+    for (std::size_t k = 0; k < inputs_.size(); ++k) inputs_[k].max_bytes = table.inputs[k].max_bytes;
+    for (std::size_t k = 0; k < outputs_.size(); ++k) outputs_[k].max_bytes = table.outputs[k].max_bytes;
   }
 
   const std::string dir_;
-  const codegen::Target& target_;
+  const bool cuda_;
   const codegen::Manifest of_;
   std::mutex mutex_;
-  std::shared_ptr<const rt::CudaLibrary> emulated_, gpu_;
+  std::shared_ptr<const harness::Program> emulated_, loaded_;  // for the emulated device, and otherwise
 };
 
-class InterpretedRunner : public Runner {
+class InterpretedSession : public harness::Session {
  public:
-  InterpretedRunner(std::shared_ptr<const Program> keep, const InterpretedProgram& program)
+  InterpretedSession(std::shared_ptr<const Program> keep, const InterpretedProgram& program)
       : keep_(std::move(keep)), program_(program) {}
   int rank() const override { return 0; }
 
   void prepare(std::span<const rt::TensorView> inputs) override { shapes_ = output_shapes(tensors(inputs)); }
   std::span<const std::int64_t> output_shape(std::size_t index) const override { return shapes_.at(index); }
 
-  void run(const Step& step) override {
+  void run(const harness::Step& step) override {
     const std::span<const rt::TensorView> outputs = step.outputs;
     std::vector<ir::Tensor> given = tensors(step.inputs);
     const Shapes expected = output_shapes(given);
@@ -176,14 +198,11 @@ class InterpretedRunner : public Runner {
 }  // namespace
 
 ir::Tensor to_ir(const rt::TensorView& view, std::span<const std::int64_t> capacities) {
-  const std::optional<ir::DType> dtype = ir::dtype_from_string(rt::to_string(view.dtype));
-  ir::Tensor tensor = ir::make_tensor(dtype.value(), {view.shape.begin(), view.shape.end()});
+  ir::Tensor tensor = ir::make_tensor(harness::to_ir(view.dtype), {view.shape.begin(), view.shape.end()});
   rt::from_memory(rt::room_of(capacities, view.shape), view.shape, rt::size_of(view.dtype), view.data,
                   tensor.bytes.data());
   return tensor;
 }
-
-rt::DType to_runtime(ir::DType dtype) { return dtype_from_ir_name(ir::to_string(dtype)); }
 
 void Program::read_manifest_of(const std::string& dir) {
   std::ostringstream text;
@@ -228,11 +247,14 @@ void Program::read_interface() {
   }
 }
 
+std::pair<std::string, std::string> default_device() {
+  std::string why;
+  if (!codegen::cuda::find_gpus_here(&why).empty()) return {"gpu", ""};
+  return {"emulated", why};
+}
+
 std::shared_ptr<Program> load_program(const std::string& dir) {
-  const codegen::Manifest manifest = codegen::read_manifest(dir);
-  const codegen::Target& target = codegen::target_named(manifest.target);
-  if (target.abi == codegen::ProgramAbi::cuda) return std::make_shared<CudaProgram>(dir, manifest, target);
-  return std::make_shared<CompiledProgram>(dir, manifest, target);
+  return std::make_shared<CompiledProgram>(dir, codegen::read_manifest(dir));
 }
 
 InterpretedProgram::InterpretedProgram(ir::Schedule schedule, const std::string& name)
@@ -253,7 +275,7 @@ InterpretedProgram::InterpretedProgram(ir::Schedule schedule, const std::string&
   read_interface();
 }
 
-std::unique_ptr<Runner> InterpretedProgram::open(const SessionOptions& options) {
+std::unique_ptr<harness::Session> InterpretedProgram::open(const harness::SessionOptions& options) {
   refuse_device(options, "interpreter");
   if (schedule_.graph.ranks > 1) {
     ir::user_error(errors::kOnlyLaunched, {},
@@ -261,7 +283,7 @@ std::unique_ptr<Runner> InterpretedProgram::open(const SessionOptions& options) 
                                schedule_.graph.ranks),
                    "use program.launch()");
   }
-  return std::make_unique<InterpretedRunner>(shared_from_this(), *this);
+  return std::make_unique<InterpretedSession>(shared_from_this(), *this);
 }
 
 std::vector<std::vector<ir::Tensor>> InterpretedProgram::run(

@@ -4,12 +4,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "harness/session.h"
 #include "ir/schedule.h"
 #include "ir/tensor.h"
-#include "python/device.h"
-#include "python/tensor.h"
 #include "runtime/program.h"
 
 namespace braid::python {
@@ -23,32 +23,6 @@ struct TensorInfo {
   std::vector<std::int64_t> capacities = {};  // BraidTensorInfo::capacities; empty: dense
 };
 
-// The arguments of a step.
-struct Step {
-  std::span<const rt::TensorView> inputs, outputs;
-  // Per tensor: whether it is in the memory of the session's CUDA device.
-  std::span<const std::uint8_t> inputs_on_device, outputs_on_device;
-};
-
-// One rank, ready to run steps. Used by one thread at a time.
-class Runner {
- public:
-  virtual ~Runner() = default;
-  virtual int rank() const = 0;
-  virtual Places places() const { return {}; }
-  // Prepares for these inputs, so that output_shape() knows.
-  virtual void prepare(std::span<const rt::TensorView> inputs) = 0;
-  virtual std::span<const std::int64_t> output_shape(std::size_t index) const = 0;
-  virtual void run(const Step& step) = 0;
-  // Memory for an output. `keep` lives as long as it does.
-  virtual Tensor make_output(rt::DType dtype, std::vector<std::int64_t> shape,
-                             std::shared_ptr<const void> keep) {
-    return make_tensor(dtype, std::move(shape), std::move(keep));
-  }
-  // The next step follows what the stream has been given so far.
-  virtual void follow(std::int64_t /*stream*/) {}
-};
-
 class Program : public std::enable_shared_from_this<Program> {
  public:
   virtual ~Program() = default;
@@ -58,7 +32,7 @@ class Program : public std::enable_shared_from_this<Program> {
   // User errors: BR0003 for options that are not this target's; BR0011, BR0012 and BR0734 if this process is
   // not one of the program's ranks; BR0013 and BR0735 for a device or stream that is not there. Also
   // rt::ProgramErrors.
-  virtual std::unique_ptr<Runner> open(const SessionOptions& options) = 0;
+  virtual std::unique_ptr<harness::Session> open(const harness::SessionOptions& options) = 0;
   // Reads facts that only the library for that device has: bytes of inputs and outputs. Builds it if it is
   // missing.
   virtual void use_device(const std::string& /*device*/) {}
@@ -75,11 +49,14 @@ class Program : public std::enable_shared_from_this<Program> {
 // session chooses the device. User errors BR0008, BR0016; rt::ProgramErrors.
 std::shared_ptr<Program> load_program(const std::string& dir);
 
+// "gpu" or "emulated", as a CUDA program runs without being told, and why not on a GPU.
+std::pair<std::string, std::string> default_device();
+
 // Runs steps by the interpreter (ir/interpreter.h), in one process for all ranks.
 class InterpretedProgram : public Program {
  public:
   InterpretedProgram(ir::Schedule schedule, const std::string& name);
-  std::unique_ptr<Runner> open(const SessionOptions& options) override;
+  std::unique_ptr<harness::Session> open(const harness::SessionOptions& options) override;
   const ir::Schedule& schedule() const { return schedule_; }
   // All ranks at once.
   std::vector<std::vector<ir::Tensor>> run(const std::vector<std::vector<ir::Tensor>>& inputs) const;
@@ -90,6 +67,5 @@ class InterpretedProgram : public Program {
 
 // Copies a tensor in memory with these capacities; empty: dense.
 ir::Tensor to_ir(const rt::TensorView& view, std::span<const std::int64_t> capacities = {});
-rt::DType to_runtime(ir::DType dtype);
 
 }  // namespace braid::python

@@ -1,10 +1,10 @@
 // The processes of program.launch(): what braid/_launch.py starts, asks and ends.
 #include <memory>
 
+#include "harness/launched.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "python/bindings.h"
-#include "python/launched_rank.h"
 #include "runtime/comm/rank_programs.h"
 #include "runtime/comm/settings.h"
 
@@ -23,7 +23,7 @@ std::vector<std::string> texts_of(const std::vector<nb::bytes>& given) {
 std::unique_ptr<rt::RankPrograms> start_ranks(const std::vector<nb::bytes>& arguments,
                                               const std::vector<std::vector<nb::bytes>>& environments,
                                               const std::vector<std::vector<int>>& descriptors) {
-  check_environment(false);
+  harness::check_environment(false);
   std::int64_t timeout_ms = 0;
   rt::Status status = rt::timeout_in_force({}, &timeout_ms);
   std::vector<rt::RankProgram> ranks;

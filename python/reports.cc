@@ -16,12 +16,12 @@
 #include "explain/overlap_text.h"
 #include "frontend/import.h"
 #include "frontend/op_registry.h"
+#include "harness/program.h"
 #include "ir/kernel_parts.h"
 #include "ir/written_inputs.h"
 #include "passes/pass_context.h"
 #include "python/bindings.h"
 #include "python/options.h"
-#include "runtime/program.h"
 
 namespace braid::python {
 
@@ -143,10 +143,10 @@ std::string explain_program(const std::string& dir) {
   const codegen::Target& target = codegen::target_named(manifest.target);
   const std::filesystem::path library = std::filesystem::path(dir) / (manifest.name + target.library);
   if (target.abi == codegen::ProgramAbi::host && std::filesystem::exists(library)) {
-    const BraidProgram& table = *rt::load_program(library.string(), manifest.id);
+    const auto program = harness::load_program(harness::find_library(dir, manifest, {}, dir));
     told.facts["kernels"] = ordered_json::array();
-    for (int k = 0; k < table.node_count; ++k)
-      told.facts["kernels"].push_back({{"name", table.nodes[k].name}, {"label", table.nodes[k].label}});
+    for (const BraidNode& node : program->nodes())
+      told.facts["kernels"].push_back({{"name", node.name}, {"label", node.label}});
   }
   return told.facts.dump();
 }

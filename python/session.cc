@@ -20,7 +20,7 @@ namespace {
 
 class Session {
  public:
-  Session(std::shared_ptr<Program> program, const SessionOptions& options)
+  Session(std::shared_ptr<Program> program, const harness::SessionOptions& options)
       : program_(std::move(program)),
         inputs_(program_->inputs().size()),
         outputs_(program_->outputs().size()) {
@@ -39,10 +39,10 @@ class Session {
     out_on_device_.resize(outputs_.size());
     {
       const nb::gil_scoped_release released;
-      runner_ = program_->open(options);
+      session_ = program_->open(options);
     }
     for (auto* expected : {&expected_inputs_, &expected_outputs_}) {
-      for (Expected& e : *expected) e.places = runner_->places();
+      for (Expected& e : *expected) e.places = session_->places();
     }
   }
 
@@ -54,7 +54,7 @@ class Session {
     const nb::dict results = result_tensors(inputs, given);
     {
       const nb::gil_scoped_release released;
-      runner_->run({in_, out_, in_on_device_, out_on_device_});
+      session_->run({in_, out_, in_on_device_, out_on_device_});
     }
     return results;
   }
@@ -66,48 +66,48 @@ class Session {
     nb::dict shapes;
     for (std::size_t k = 0; k < outputs_.size(); ++k) {
       nb::list sizes;
-      for (std::int64_t size : runner_->output_shape(k)) sizes.append(size);
+      for (std::int64_t size : session_->output_shape(k)) sizes.append(size);
       shapes[output_names_[k]] = nb::tuple(sizes);
     }
     return shapes;
   }
 
   void close() {
-    if (!runner_) return;
+    if (!session_) return;
     const InUse use(*this);
     const nb::gil_scoped_release released;
-    runner_.reset();
+    session_.reset();
   }
 
   int rank() {
     const InUse use(*this);
-    return runner_->rank();
+    return session_->rank();
   }
 
  private:
   // One call at a time; when it ends, what was borrowed for it is given back.
   class InUse {
    public:
-    explicit InUse(Session& session) : session_(session) {
+    explicit InUse(Session& session) : of_(session) {
       if (session.busy_.exchange(true)) {
         ir::user_error(errors::kInUse, {}, "the session is running a step in another thread",
                        "give each thread a session of its own");
       }
-      if (!session.runner_) {
+      if (!session.session_) {
         session.busy_ = false;
         ir::user_error(errors::kClosed, {}, "the session is closed", "call program.session() again");
       }
     }
     ~InUse() {
-      for (Borrowed& b : session_.inputs_) b.release();
-      for (Borrowed& b : session_.outputs_) b.release();
-      session_.busy_ = false;
+      for (Borrowed& b : of_.inputs_) b.release();
+      for (Borrowed& b : of_.outputs_) b.release();
+      of_.busy_ = false;
     }
     InUse(const InUse&) = delete;
     InUse& operator=(const InUse&) = delete;
 
    private:
-    Session& session_;
+    Session& of_;
   };
 
   static PyObject* item(const nb::dict& values, const nb::str& name) {
@@ -151,7 +151,7 @@ class Session {
       inputs_[k].borrow(value, expected_inputs_[k], copy);
       in_[k] = inputs_[k].view();
       in_on_device_[k] = inputs_[k].on_device() ? 1 : 0;
-      if (inputs_[k].producer() != kNoStream) runner_->follow(inputs_[k].producer());
+      if (inputs_[k].producer() != harness::kNoStream) session_->follow(inputs_[k].producer());
     }
     if (inputs.size() != inputs_.size()) wrong_names("input", inputs, expected_inputs_);
     for (std::size_t k = 0; k < inputs_.size(); ++k) {
@@ -233,9 +233,8 @@ class Session {
       } else {
         if (!prepared) prepare();
         prepared = true;
-        const std::span<const std::int64_t> shape = runner_->output_shape(k);
-        Tensor tensor =
-            runner_->make_output(program_->outputs()[k].dtype, {shape.begin(), shape.end()}, program_);
+        const std::span<const std::int64_t> shape = session_->output_shape(k);
+        Tensor tensor = make_output(program_->outputs()[k].dtype, {shape.begin(), shape.end()});
         out_on_device_[k] = tensor.device != nullptr ? 1 : 0;
         out_[k] = {tensor.data.get(), tensor.dtype, shape};
         result = nb::cast(std::move(tensor));
@@ -247,7 +246,7 @@ class Session {
 
   // The elements of an output that has grown in the memory of an input, as a tensor that keeps that object.
   nb::object grown(std::size_t k, std::size_t alias, const nb::object& input) {
-    const std::span<const std::int64_t> shape = runner_->output_shape(k);
+    const std::span<const std::int64_t> shape = session_->output_shape(k);
     const rt::TensorView& from = in_[alias];
     if (!shape.empty() && !from.shape.empty() && shape[0] > from.shape[0]) {
       ir::user_error(
@@ -267,17 +266,23 @@ class Session {
                   {shape.begin(), shape.end()},
                   from.dtype};
     tensor.strides = rt::strides_of(program_->outputs()[k].capacities);
-    if (in_on_device_[alias] != 0) tensor.device = runner_->make_output(from.dtype, {0}, program_).device;
+    if (in_on_device_[alias] != 0) tensor.device = session_->device();
     return nb::cast(std::move(tensor));
+  }
+
+  // Memory for an output, which keeps the program.
+  Tensor make_output(rt::DType dtype, std::vector<std::int64_t> shape) const {
+    if (session_->places().host) return make_tensor(dtype, std::move(shape), program_);
+    return make_device_tensor(dtype, std::move(shape), session_->device(), program_);
   }
 
   void prepare() {
     const nb::gil_scoped_release released;
-    runner_->prepare(in_);
+    session_->prepare(in_);
   }
 
   std::shared_ptr<Program> program_;
-  std::unique_ptr<Runner> runner_;
+  std::unique_ptr<harness::Session> session_;
   std::atomic<bool> busy_ = false;
   std::vector<Expected> expected_inputs_, expected_outputs_;
   std::vector<nb::str> input_names_, output_names_;
@@ -287,7 +292,7 @@ class Session {
 };
 
 std::int64_t stream_number(nb::handle stream) {
-  if (stream.is_none()) return kNoStream;
+  if (stream.is_none()) return harness::kNoStream;
   // PyTorch's streams have it so, CuPy's so.
   nb::object value = nb::borrow(stream);
   for (const char* member : {"cuda_stream", "ptr"}) {
@@ -295,7 +300,7 @@ std::int64_t stream_number(nb::handle stream) {
     value = stream.attr(member);
     break;
   }
-  std::int64_t number = kNoStream;
+  std::int64_t number = harness::kNoStream;
   if (nb::isinstance<nb::bool_>(value) || !nb::isinstance<nb::int_>(value) || !nb::try_cast(value, number) ||
       number < 0) {
     ir::user_error(

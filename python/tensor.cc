@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 
+#include "harness/session.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "python/bindings.h"
@@ -107,7 +108,7 @@ nb::object dlpack_of(nb::pointer_and_handle<Tensor> of, const nb::kwargs& option
   const nb::handle self = of.h;
   nb::dict rest;
   bool wants_cpu = false;
-  std::int64_t stream = kLegacyStream;  // what None means
+  std::int64_t stream = harness::kLegacyStream;  // what None means
   for (auto [key, value] : options) {
     const auto name = nb::cast<std::string>(key);
     if (name == "dl_device" && t.device != nullptr && !value.is_none()) {
@@ -146,7 +147,7 @@ nb::dict cuda_array_interface(const Tensor& t) {
                                                               : "the interface has no bfloat16; use DLPack");
     throw nb::python_error();
   }
-  t.device->precede(kLegacyStream);
+  t.device->precede(harness::kLegacyStream);
   nb::dict interface;
   interface["shape"] = shape_of(t);
   interface["typestr"] = type;
@@ -160,7 +161,7 @@ nb::dict cuda_array_interface(const Tensor& t) {
       strides.append(stride * static_cast<std::int64_t>(rt::size_of(t.dtype)));
     interface["strides"] = nb::tuple(strides);
   }
-  interface["stream"] = kLegacyStream;
+  interface["stream"] = harness::kLegacyStream;
   return interface;
 }
 
@@ -283,10 +284,10 @@ Tensor make_tensor(rt::DType dtype, std::vector<std::int64_t> shape, std::shared
 }
 
 Tensor make_device_tensor(rt::DType dtype, std::vector<std::int64_t> shape,
-                          const std::shared_ptr<const TensorDevice>& device,
+                          const std::shared_ptr<const harness::TensorDevice>& device,
                           std::shared_ptr<const void> keep) {
   Tensor t{nullptr, std::move(shape), dtype, device};
-  t.data = TensorDevice::allocate(device, t.bytes(), std::move(keep));
+  t.data = harness::TensorDevice::allocate(device, t.bytes(), std::move(keep));
   return t;
 }
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "python/device.h"
+#include "harness/tensor_device.h"
 #include "runtime/dtype.h"
 
 namespace braid::python {
@@ -16,8 +16,8 @@ struct Tensor {
   std::shared_ptr<void> data;
   std::vector<std::int64_t> shape;
   rt::DType dtype = rt::DType::f32;
-  std::shared_ptr<const TensorDevice> device = nullptr;  // whose memory it is; null: this process's
-  std::vector<std::int64_t> strides = {};                // in elements; empty: dense
+  std::shared_ptr<const harness::TensorDevice> device = nullptr;  // whose memory it is; null: this process's
+  std::vector<std::int64_t> strides = {};                         // in elements; empty: dense
 
   std::size_t bytes() const;  // of its elements
 };
@@ -27,7 +27,7 @@ Tensor make_tensor(rt::DType dtype, std::vector<std::int64_t> shape, std::shared
 
 // The same in the memory of a device. rt::ProgramError BR0725 if there is none left.
 Tensor make_device_tensor(rt::DType dtype, std::vector<std::int64_t> shape,
-                          const std::shared_ptr<const TensorDevice>& device,
+                          const std::shared_ptr<const harness::TensorDevice>& device,
                           std::shared_ptr<const void> keep);
 
 }  // namespace braid::python

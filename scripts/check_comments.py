@@ -10,7 +10,7 @@ import sys
 import cpp_text
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = ("ir", "analysis", "passes", "solver", "split", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "cli", "python", "tests",
+FOLDERS = ("ir", "analysis", "passes", "solver", "split", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "harness", "cli", "python", "tests",
            "bench", "examples")  # fmt: skip
 COLUMNS = 110
 

@@ -12,7 +12,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "communication.md"
-FOLDERS = ("analysis", "cli", "codegen", "driver", "explain", "frontend", "ir", "passes", "pipeline", "python", "runtime", "solver", "split")
+FOLDERS = ("analysis", "cli", "codegen", "driver", "explain", "frontend", "harness", "ir", "passes", "pipeline", "python", "runtime", "solver", "split")
 READS = re.compile(r"\bgetenv\(|\bos\.environ\b|\benvironment_value\(|\benvironment\(|\b(?:Number|Word)Variable\b")
 NAME = re.compile(r'"([A-Z][A-Z0-9]*(?:_[A-Za-z0-9]+)+|RANK|CXX|HOME|TERM|TMPDIR)"')
 NOT_VARIABLES = {"BRAID_PROGRAM_"}

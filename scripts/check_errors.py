@@ -11,7 +11,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SOURCE_FOLDERS = ("ir", "analysis", "passes", "solver", "split", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "cli", "python")
+SOURCE_FOLDERS = ("ir", "analysis", "passes", "solver", "split", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "harness", "cli", "python")
 HEADERS = ("ir/error_numbers.h", "runtime/program.h")
 DEFINITION = re.compile(r"constexpr int (k[A-Z]\w*) = (\d+);")
 # A call of what takes a number, with a literal.

@@ -27,13 +27,17 @@ ROOMS = {
     "driver": ("all steps from file to library", ["frontend", "split", "codegen", "passes", "analysis", "ir"]),
     "explain": ("reports on a run: timelines, story, text, page, log", ["passes", "analysis", "ir"]),
     "runtime": ("what generated programs link to; independent of the compiler", []),
+    "harness": (
+        "programs as they run, one interface for CPU and CUDA: load, inputs, ranks, results, compare, profile",
+        ["driver", "explain", "codegen", "frontend", "split", "analysis", "ir", "runtime"],
+    ),
     "cli": (
         "the braid executable: arguments and printing",
-        ["driver", "explain", "codegen", "frontend", "split", "pipeline", "passes", "analysis", "ir", "runtime"],
+        ["harness", "driver", "explain", "codegen", "frontend", "split", "pipeline", "passes", "analysis", "ir", "runtime"],
     ),
     "python": (
         "the Python package: bindings, and what needs Python",
-        ["driver", "explain", "codegen", "frontend", "split", "pipeline", "passes", "analysis", "ir", "runtime"],
+        ["harness", "driver", "explain", "codegen", "frontend", "split", "pipeline", "passes", "analysis", "ir", "runtime"],
     ),
 }
 NOBODYS = {"ir/error.h", "ir/error_numbers.h", "ir/id_vector.h", "ir/input_file.h", "ir/json_document.h"}

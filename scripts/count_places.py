@@ -19,7 +19,7 @@ import sys
 import cpp_text
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROOMS = ("ir", "analysis", "passes", "solver", "split", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "cli", "python")
+ROOMS = ("ir", "analysis", "passes", "solver", "split", "pipeline", "frontend", "codegen", "driver", "explain", "runtime", "harness", "cli", "python")
 NEARLY_ALL = 0.75
 COMMENT = re.compile(r"//[^\n]*")
 INCLUDE = re.compile(r'#include "([^"]+)"')

@@ -12,7 +12,7 @@
 
 #include "analysis/costs/machine.h"
 #include "analysis/costs/roofline.h"
-#include "cli/model_counts.h"
+#include "harness/kernel_prediction.h"
 #include "runtime/emulated/kernel_counts.h"
 #include "tests/emulated/measured_kernels.h"
 #include "tests/emulated/support.h"
@@ -91,7 +91,7 @@ class KernelTime : public EmulatedTest {
     EXPECT_EQ(run.error, nullptr) << run.error;
     analysis::KernelCounts counts;
     braid_emulated_take_kernel_counts(&counts, [](void* self, const BraidKernelCounts* counted) {
-      *static_cast<analysis::KernelCounts*>(self) = cli::model_counts(*counted);
+      *static_cast<analysis::KernelCounts*>(self) = harness::model_counts(*counted);
     });
     counts *= run.factor;
     counts.read_bytes = run.read_bytes;
