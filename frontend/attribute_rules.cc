@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <sstream>
+#include <string>
 #include <string_view>
 
 namespace braid::frontend {
@@ -21,73 +23,31 @@ constexpr Interval kInt{-kLargest - 1, kLargest};  // ONNX computes with most of
 constexpr Interval kAny{std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
 
 // By name: a name means the same in all operators. Attributes that are not listed fit 32 bits.
-const std::map<std::string_view, Interval>& intervals() {
-  static const std::map<std::string_view, Interval> all = {
-      {"align_corners", kFlag},
-      {"allowzero", kFlag},
-      {"antialias", kFlag},
-      {"broadcast", kFlag},
-      {"ceil_mode", kFlag},
-      {"center_point_box", kFlag},
-      {"count_include_pad", kFlag},
-      {"detect_negative", kFlag},
-      {"detect_positive", kFlag},
-      {"exclude_outside", kFlag},
-      {"exclusive", kFlag},
-      {"fmod", kFlag},
-      {"input_forget", kFlag},
-      {"interleaved", kFlag},
-      {"inverse", kFlag},
-      {"is_causal", kFlag},
-      {"is_test", kFlag},
-      {"keepdims", kFlag},
-      {"largest", kFlag},
-      {"layout", kFlag},
-      {"new_axis", kFlag},
-      {"noop_with_empty_axes", kFlag},
-      {"onesided", kFlag},
-      {"output_sequence", kFlag},
-      {"periodic", kFlag},
-      {"reverse", kFlag},
-      {"saturate", kFlag},
-      {"select_last_index", kFlag},
-      {"sorted", kFlag},
-      {"storage_order", kFlag},
-      {"training_mode", kFlag},
-      {"transA", kFlag},
-      {"transB", kFlag},
-      {"upper", kFlag},
-
-      {"block_size", kNotNegative},
-      {"blocksize", kPositive},
-      {"dilations", kPositive},
-      {"group", kPositive},
-      {"hidden_size", kPositive},
-      {"kernel_shape", kPositive},
-      {"num_groups", kPositive},
-      {"num_outputs", kPositive},
-      {"offset_group", kPositive},
-      {"strides", kPositive},
-
-      // Values, and positions that are cut off at the end of a dimension.
-      {"cats_int64s", kAny},
-      {"classlabels_int64s", kAny},
-      {"default_int64", kAny},
-      {"end", kAny},
-      {"ends", kAny},
-      {"ignore_index", kAny},
-      {"imputed_value_int64s", kAny},
-      {"int64_vocabulary", kAny},
-      {"keys_int64s", kAny},
-      {"pool_int64s", kAny},
-      {"replaced_value_int64", kAny},
-      {"seed", kAny},
-      {"start", kAny},
-      {"starts", kAny},
-      {"value_int", kAny},
-      {"value_ints", kAny},
-      {"values_int64s", kAny},
-  };
+const std::map<std::string, Interval>& intervals() {
+  static const std::map<std::string, Interval> all = [] {
+    const std::pair<Interval, const char*> names_of[] = {
+        {kFlag,
+         "align_corners allowzero antialias broadcast ceil_mode center_point_box "
+         "count_include_pad detect_negative detect_positive exclude_outside exclusive fmod "
+         "input_forget interleaved inverse is_causal is_test keepdims largest layout new_axis "
+         "noop_with_empty_axes onesided output_sequence periodic reverse saturate "
+         "select_last_index sorted storage_order training_mode transA transB upper"},
+        {kNotNegative, "block_size"},
+        {kPositive,
+         "blocksize dilations group hidden_size kernel_shape num_groups num_outputs "
+         "offset_group strides"},
+        // Values, and positions that are cut off at the end of a dimension.
+        {kAny,
+         "cats_int64s classlabels_int64s default_int64 end ends ignore_index "
+         "imputed_value_int64s int64_vocabulary keys_int64s pool_int64s replaced_value_int64 "
+         "seed start starts value_int value_ints values_int64s"}};
+    std::map<std::string, Interval> of_name;
+    for (const auto& [interval, names] : names_of) {
+      std::istringstream words(names);
+      for (std::string name; words >> name;) of_name.emplace(name, interval);
+    }
+    return of_name;
+  }();
   return all;
 }
 
