@@ -98,7 +98,7 @@ extern const Rule kArgMax, kArgMin, kCumulative, kDeterminant, kFourier, kFuncti
 // reshapes.cc
 extern const Rule kConstantOfShape, kExpand, kReshape, kTile, kTranspose, kTriangles, kView;
 
-// Of operators of several families.
+// Several families share these.
 inline constexpr Rule kCollective = replicated("the model communicates by itself");
 inline constexpr Rule kTable = replicated("a table, computed from numbers");
 

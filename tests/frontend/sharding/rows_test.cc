@@ -90,8 +90,9 @@ TEST(Rows, OperatorsWithoutLettersAreWholeForTheirReason) {
   for (const OpSpec& op : all_ops()) {
     const std::string name = name_of_operator(op.domain, op.name);
     if (op.rule.factors == nullptr && !is_free(op.work.kind) && op.domain != "ai.braid" &&
-        op.work.kind != WorkKind::collective)
+        op.work.kind != WorkKind::collective) {
       EXPECT_TRUE(seen.contains(name)) << name;
+    }
   }
   for (const char* name : {"If", "SequenceConstruct", "SequenceAt", "SplitToSequence"})
     EXPECT_TRUE(seen.contains(name)) << name;

@@ -22,7 +22,7 @@ std::string domain_of(const ProofCase& c) {
   return c.graph.find(" com.microsoft." + c.op) != std::string::npos ? kMicrosoftDomain : "";
 }
 
-// Operators with letters that plain models have: mesh_test.cc proves collectives of other axes by conversions.
+// Operators with letters that plain models have. mesh_test.cc proves collectives of other axes differently.
 std::set<std::string> ruled_operators() {
   std::set<std::string> names;
   for (const OpSpec& op : all_ops()) {
