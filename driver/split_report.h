@@ -44,7 +44,7 @@ struct SplitCandidate {
 // A number of ranks that was tried.
 struct SplitMesh {
   int ranks = 1;
-  analysis::Time loads, order;  // no plan is faster (split/bounds.h); 0 if unknown
+  analysis::Time loads, order;  // no plan is faster (split/bound_search.h); 0 if unknown
   std::string excluded;         // why it has no candidates; empty if it has
   split::PlanFlips flips;  // of its cheapest plan, if SplitOptions::explain and the model is split on so many
 };

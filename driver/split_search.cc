@@ -110,7 +110,7 @@ void SplitSearch::try_meshes(const std::vector<Mesh>& meshes, bool obey) {
 // If none of a mesh's plans fits after all, those of smaller limits are tried.
 void SplitSearch::try_smaller(const Mesh& mesh, bool obey, Round last) {
   SmallerLimits limits(*programs_.limit());
-  std::vector<std::vector<int>> priced;
+  std::vector<split::Assignment> priced;
   constexpr int kRounds = 8;
   for (int number = 1; number < kRounds && !done(); ++number) {
     const std::optional<std::int64_t> limit = limits.next(last.outcome);
@@ -122,7 +122,7 @@ void SplitSearch::try_smaller(const Mesh& mesh, bool obey, Round last) {
 
 std::vector<SplitSearch::Round> SplitSearch::try_within(const std::vector<Mesh>& meshes, bool obey,
                                                         std::optional<std::int64_t> limit, int number,
-                                                        std::vector<std::vector<int>> priced) {
+                                                        std::vector<split::Assignment> priced) {
   SearchOptions options = programs_.search_options(obey);
   options.memory = limit;
   options.known = known_;

@@ -35,7 +35,7 @@ class SplitSearch {
   // A search of a mesh within a limit of memory.
   struct Round {
     LimitOutcome outcome;
-    std::vector<std::vector<int>> priced;  // FoundPlans
+    std::vector<split::Assignment> priced;  // FoundPlans
   };
 
   void try_kept(const std::optional<Mesh>& only, bool obey);
@@ -45,7 +45,7 @@ class SplitSearch {
   void try_meshes(const std::vector<Mesh>& meshes, bool obey);
   void try_smaller(const Mesh& mesh, bool obey, Round last);
   std::vector<Round> try_within(const std::vector<Mesh>& meshes, bool obey, std::optional<std::int64_t> limit,
-                                int number, std::vector<std::vector<int>> priced = {});
+                                int number, std::vector<split::Assignment> priced = {});
   void add_plans(const FoundSplit::Search& search, split::FoundPlans found, std::vector<FoundSplit>& all,
                  int round);
   bool add_plan(const FoundSplit::Search& search, split::FoundPlan plan, std::vector<FoundSplit>& all,

@@ -13,35 +13,31 @@ constexpr int kFraction = 32;  // fraction bits of prices
 
 class Ascent {
  public:
-  Ascent(Network& network, std::vector<std::int64_t>& prices)
+  Ascent(Network& network, IdVector<RowId, std::int64_t>& prices)
       : network_(network),
         baked_(prices),
         prices_(prices),
-        begin_(network.nodes.size() + 1, 0),
-        best_node_(network.nodes.size(), 0),
-        places_(network.pairs.size()) {
+        best_node_(network.nodes.ids(), 0),
+        places_(network.pairs.ids()) {
     std::size_t given = 0;
-    for (std::size_t v = 0; v < network.nodes.size(); ++v) {
+    for (const VariableId v : network.nodes.ids()) {
       const Node& node = network.nodes[v];
-      if (node.alive) {
-        order_.push_back(static_cast<int>(v));
-        total_.insert(total_.end(), node.costs.begin(), node.costs.end());
-      }
-      begin_[v + 1] = total_.size();
+      if (node.alive) order_.push_back(v);
+      total_.push_back(node.costs);
     }
-    std::vector<std::size_t> tables(network.pairs.size());
-    for (const int v : order_) {
+    IdVector<PairId, std::size_t> tables(network.pairs.ids());
+    for (const VariableId v : order_) {
       links_begin_.push_back(links_.size());
-      for (const int p : network.nodes[v].pairs) {
+      for (const PairId p : network.nodes[v].pairs) {
         const Pair& pair = network.pairs[p];
-        const int other = pair.other(v);
+        const VariableId other = pair.other(v);
         if (other > v) {  // in the order in which sweeps read them
           tables[p] = tables_.size();
           tables_.insert(tables_.end(), pair.costs.costs().begin(), pair.costs.costs().end());
           places_[p] = given;
-          given += static_cast<std::size_t>(network.size(pair.from) + network.size(pair.to));
+          given += network.size(pair.from) + network.size(pair.to);
         }
-        const std::size_t from = places_[p], to = from + static_cast<std::size_t>(network.size(pair.from));
+        const std::size_t from = places_[p], to = from + network.size(pair.from);
         const bool down = pair.from == v;
         links_.push_back({other, down, tables[p], down ? from : to, down ? to : from});
       }
@@ -49,8 +45,8 @@ class Ascent {
     links_begin_.push_back(links_.size());
     given_.assign(given, 0);
     constrained_ = network.constrained();
-    worth_.assign(network.uses.size(), 0);
-    average_.assign(network.limits.size(), 0.0);
+    worth_.assign(network.uses.ids(), 0);
+    average_.assign(network.limits.ids(), 0.0);
   }
 
   // Moves costs of nodes towards later nodes (or earlier ones), node by node. Afterwards the costs of tables
@@ -59,10 +55,10 @@ class Ascent {
     const std::size_t count = order_.size();
     for (std::size_t k = 0; k < count; ++k) {
       const std::size_t i = forward ? k : count - 1 - k;
-      const int v = order_[i];
-      const std::span<Cost> total = total_of(v);
+      const VariableId v = order_[i];
+      const std::span<Cost> total = total_[v];
       const auto least = std::min_element(total.begin(), total.end());
-      best_node_[v] = static_cast<int>(least - total.begin());
+      best_node_[v] = least - total.begin();
       const Cost floor = *least;
       const std::span<const Link> links =
           std::span(links_).subspan(links_begin_[i], links_begin_[i + 1] - links_begin_[i]);
@@ -76,14 +72,14 @@ class Ascent {
         if ((link.other > v) == forward) send(link, total);
       }
     }
-    network_.cells += static_cast<std::int64_t>(tables_.size());
+    network_.cells += tables_.size();
   }
 
   // Requires that a sweep came last, or only prices changed since.
   Cost bound() const {
     Cost sum = network_.constant + price_constant_;
-    for (const int v : order_) {
-      const std::span<const Cost> total = total_of(v);
+    for (const VariableId v : order_) {
+      const std::span<const Cost> total = total_[v];
       sum += *std::min_element(total.begin(), total.end());
     }
     return sum;
@@ -91,21 +87,16 @@ class Ascent {
 
   void step_prices(Cost bound, Cost reach, double factor) {
     if (!constrained_) return;
-    std::vector<std::int64_t> step(network_.limits.size() + 1, 0);
+    RowSums bytes(network_.limits.ids());
     for (const Use& use : network_.uses) {
       if (!use.alive) continue;
-      const std::int64_t bytes = use.bytes[best_node_[use.variable]];
-      for (const RowRange& range : *use.rows) {
-        step[range.begin] += bytes;
-        step[range.end] -= bytes;
-      }
+      for (const RowRange& range : *use.rows) bytes.add(range, use.bytes[best_node_[use.variable]]);
     }
+    const IdVector<RowId, std::int64_t> occupied = bytes.take();
     double square = 0;
-    std::int64_t occupied = 0;
     constexpr double kNew = 0.3;
-    for (std::size_t row = 0; row < network_.limits.size(); ++row) {
-      occupied += step[row];
-      const double excess = static_cast<double>(occupied - network_.limits[row]);
+    for (const RowId row : network_.limits.ids()) {
+      const double excess = static_cast<double>(occupied[row] - network_.limits[row]);
       const double old = average_[row] * (1 - kNew);
       average_[row] = first_ ? excess : old + excess * kNew;
       if (average_[row] > 0 || prices_[row] > 0) square += average_[row] * average_[row];
@@ -114,7 +105,7 @@ class Ascent {
     if (square <= 0) return;
     const double length = factor * static_cast<double>(reach - bound) / square * std::ldexp(1.0, kFraction);
     const double most = 4e18 / static_cast<double>(prices_.size());  // so that sums of prices do not overflow
-    for (std::size_t row = 0; row < network_.limits.size(); ++row) {
+    for (const RowId row : prices_.ids()) {
       const double moved = static_cast<double>(prices_[row]) + length * average_[row];
       prices_[row] = moved <= 0 ? 0 : static_cast<std::int64_t>(std::min(moved, most));
     }
@@ -124,7 +115,7 @@ class Ascent {
 
   struct Saved {
     std::vector<Cost> given;
-    std::vector<std::int64_t> prices;
+    IdVector<RowId, std::int64_t> prices;
   };
   void save(Saved& saved) const {  // into the memory that it has already
     saved.given = given_;
@@ -132,15 +123,14 @@ class Ascent {
   }
 
   // Makes the saved state the network's.
-  void absorb(const Saved& saved, std::vector<std::int64_t>& prices) {
-    std::vector<std::int64_t> change(prices.size());
-    for (std::size_t row = 0; row < prices.size(); ++row) change[row] = saved.prices[row] - baked_[row];
+  void absorb(const Saved& saved, IdVector<RowId, std::int64_t>& prices) {
+    IdVector<RowId, std::int64_t> change(prices.ids());
+    for (const RowId row : prices.ids()) change[row] = saved.prices[row] - baked_[row];
     network_.add_prices(change);
-    for (std::size_t p = 0; p < network_.pairs.size(); ++p) {
+    for (const PairId p : network_.pairs.ids()) {
       Pair& pair = network_.pairs[p];
       if (!pair.alive) continue;
-      const auto n = static_cast<std::size_t>(network_.size(pair.from)),
-                 m = static_cast<std::size_t>(network_.size(pair.to));
+      const std::size_t n = network_.size(pair.from), m = network_.size(pair.to);
       std::vector<Cost>& costs = pair.costs.edit();
       const Cost *const to_from = &saved.given[places_[p]], *const to_to = to_from + n;
       for (std::size_t i = 0; i < n; ++i) {
@@ -159,18 +149,13 @@ class Ascent {
  private:
   // A pair as one of its nodes sees it, with places of its table and of what either end has given.
   struct Link {
-    int other = -1;
+    VariableId other;
     bool down = false;  // whether the table has rows of this node
     std::size_t table = 0, mine = 0, theirs = 0;
   };
 
-  std::span<Cost> total_of(int v) { return std::span(total_).subspan(begin_[v], begin_[v + 1] - begin_[v]); }
-  std::span<const Cost> total_of(int v) const {
-    return std::span(total_).subspan(begin_[v], begin_[v + 1] - begin_[v]);
-  }
-
   void send(const Link& link, std::span<Cost> total) {
-    const std::span<Cost> other = total_of(link.other);
+    const std::span<Cost> other = total_[link.other];
     Cost *const mine = &given_[link.mine], *const theirs = &given_[link.theirs];
     const Cost* table = &tables_[link.table];
     const std::size_t n = total.size(), m = other.size();
@@ -200,7 +185,7 @@ class Ascent {
   // Sums of prices times limits stay far from overflow.
   void limit_prices() {
     double worth = 0;
-    for (std::size_t row = 0; row < prices_.size(); ++row) {
+    for (const RowId row : prices_.ids()) {
       worth += std::ldexp(static_cast<double>(prices_[row]), -kFraction) *
                static_cast<double>(network_.limits[row] + 1);
     }
@@ -211,19 +196,20 @@ class Ascent {
   }
 
   void apply_prices() {
-    std::vector<std::int64_t> sums(prices_.size() + 1, 0);
+    IdVector<RowId, std::int64_t> change = prices_;
     __int128 total = 0;
-    for (std::size_t row = 0; row < prices_.size(); ++row) {
-      sums[row + 1] = sums[row] + prices_[row] - baked_[row];
-      total += static_cast<__int128>(prices_[row] - baked_[row]) * network_.limits[row];
+    for (const RowId row : prices_.ids()) {
+      change[row] -= baked_[row];
+      total += static_cast<__int128>(change[row]) * network_.limits[row];
     }
-    for (std::size_t u = 0; u < network_.uses.size(); ++u) {
+    const IdVector<RowId, std::int64_t> sums = sums_before(change);
+    for (const UseId u : network_.uses.ids()) {
       const Use& use = network_.uses[u];
       if (!use.alive) continue;
       std::int64_t worth = 0;
-      for (const RowRange& range : *use.rows) worth += sums[range.end] - sums[range.begin];
+      for (const RowRange& range : *use.rows) worth += sum_in(range, sums);
       if (worth == worth_[u]) continue;
-      const std::span<Cost> costs = total_of(use.variable);
+      const std::span<Cost> costs = total_[use.variable];
       for (std::size_t c = 0; c < costs.size(); ++c) {
         costs[c] += static_cast<Cost>((static_cast<__int128>(worth) * use.bytes[c]) >> kFraction) -
                     static_cast<Cost>((static_cast<__int128>(worth_[u]) * use.bytes[c]) >> kFraction);
@@ -234,27 +220,26 @@ class Ascent {
   }
 
   Network& network_;
-  std::vector<std::int64_t> baked_, prices_;
-  std::vector<int> order_;
-  std::vector<std::size_t> begin_;  // per node: of its choices
-  std::vector<Cost> total_;         // per choice: its cost and all messages to it
+  IdVector<RowId, std::int64_t> baked_, prices_;
+  std::vector<VariableId> order_;
+  ir::IdLists<VariableId, Cost> total_;  // per choice: its cost and all messages to it
   std::vector<Link> links_;
   std::vector<std::size_t> links_begin_;  // by place in the order
   std::vector<Cost> tables_;              // of all pairs
-  std::vector<int> best_node_;
+  IdVector<VariableId, std::size_t> best_node_;
   // Per pair alive: the place of what it gave to the choices of `from`, then to those of `to`.
-  std::vector<std::size_t> places_;
+  IdVector<PairId, std::size_t> places_;
   std::vector<Cost> given_;
-  std::vector<std::int64_t> worth_;  // per use: the sum of prices that total_ has
+  IdVector<UseId, std::int64_t> worth_;  // per use: the sum of prices that total_ has
   Cost price_constant_ = 0;
-  std::vector<double> average_;
+  IdVector<RowId, double> average_;
   bool first_ = true, constrained_ = false;
   std::vector<Cost> share_, new_;
 };
 
 }  // namespace
 
-void ascend(Network& network, std::vector<std::int64_t>& prices, const AscentOptions& options) {
+void ascend(Network& network, IdVector<RowId, std::int64_t>& prices, const AscentOptions& options) {
   Ascent ascent(network, prices);
   Cost best = network.constant;
   Ascent::Saved saved;

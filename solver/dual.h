@@ -17,6 +17,6 @@ struct AscentOptions {
 
 // Raises network.constant, which is a lower bound before and after. `prices` holds the prices that are
 // already part of the costs and receives the new ones. Requires a network as reduce leaves it.
-void ascend(Network& network, std::vector<std::int64_t>& prices, const AscentOptions& options);
+void ascend(Network& network, IdVector<RowId, std::int64_t>& prices, const AscentOptions& options);
 
 }  // namespace braid::solver

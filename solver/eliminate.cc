@@ -8,9 +8,11 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "solver/minimise.h"
 #include "solver/network.h"
@@ -19,28 +21,24 @@ namespace braid::solver {
 
 namespace {
 
-constexpr bool forbidden(Cost cost) { return cost >= kForbiddenFrom; }
-constexpr Cost plus(Cost a, Cost b) { return forbidden(a) || forbidden(b) ? kInside : a + b; }
-
 // A table over several variables, row-major. Tables of equal content have one number.
 struct Table {
   std::shared_ptr<const std::vector<Cost>> costs;
-  int number = 0;
+  std::size_t number = 0;
 };
 struct Part {
-  std::vector<int> variables;
+  std::vector<VariableId> variables;
   Table table;
 };
 
 // The costs with their variables in another order: `order` has the old places.
-std::vector<Cost> in_order(const std::vector<Cost>& costs, const std::vector<int>& sizes,
+std::vector<Cost> in_order(const std::vector<Cost>& costs, const std::vector<std::size_t>& sizes,
                            const std::vector<std::size_t>& order) {
   std::vector<std::size_t> strides(sizes.size(), 1);
-  for (std::size_t i = sizes.size(); i-- > 1;)
-    strides[i - 1] = strides[i] * static_cast<std::size_t>(sizes[i]);
+  for (std::size_t i = sizes.size(); i-- > 1;) strides[i - 1] = strides[i] * sizes[i];
   std::vector<Cost> result;
   result.reserve(costs.size());
-  std::vector<int> at(sizes.size(), 0);
+  std::vector<std::size_t> at(sizes.size(), 0);
   std::size_t cell = 0;
   while (result.size() < costs.size()) {
     result.push_back(costs[cell]);
@@ -48,7 +46,7 @@ std::vector<Cost> in_order(const std::vector<Cost>& costs, const std::vector<int
       const std::size_t k = order[i];
       cell += strides[k];
       if (++at[k] < sizes[k]) break;
-      cell -= strides[k] * static_cast<std::size_t>(sizes[k]);
+      cell -= strides[k] * sizes[k];
       at[k] = 0;
     }
   }
@@ -63,8 +61,7 @@ class Tables {
     for (auto known = begin; known != end; ++known) {
       if (*known->second.costs == costs) return known->second;
     }
-    const Table table{std::make_shared<const std::vector<Cost>>(std::move(costs)),
-                      static_cast<int>(known_.size())};
+    const Table table{std::make_shared<const std::vector<Cost>>(std::move(costs)), known_.size()};
     known_.emplace(hash, table);
     return table;
   }
@@ -81,8 +78,9 @@ class Tables {
   }
 
   // Returns the table with its variables in another order: `order` has the old places.
-  Table permuted(const Table& table, const std::vector<int>& sizes, const std::vector<std::size_t>& order) {
-    std::vector<std::size_t> key = {static_cast<std::size_t>(table.number)};
+  Table permuted(const Table& table, const std::vector<std::size_t>& sizes,
+                 const std::vector<std::size_t>& order) {
+    std::vector<std::size_t> key = {table.number};
     key.insert(key.end(), sizes.begin(), sizes.end());
     key.insert(key.end(), order.begin(), order.end());
     const auto [known, fresh] = permuted_.try_emplace(std::move(key));
@@ -97,7 +95,7 @@ class Tables {
 };
 
 struct Order {
-  std::vector<int> variables;
+  std::vector<VariableId> variables;
   std::int64_t largest = 0;  // cells of the largest table, its own variable included
 };
 
@@ -107,30 +105,31 @@ enum class Smallest : std::uint8_t { with_own, without_own };
 // Ends early when a table becomes larger than `limit`.
 Order elimination_order(const Network& network, const std::vector<Factor>& more, std::int64_t limit,
                         Smallest smallest) {
-  const int count = static_cast<int>(network.nodes.size());
-  std::vector<std::set<int>> around(count);
+  IdVector<VariableId, std::set<VariableId>> around(network.nodes.ids());
   for (const Pair& pair : network.pairs) {
     if (!pair.alive) continue;
     around[pair.from].insert(pair.to);
     around[pair.to].insert(pair.from);
   }
   for (const Factor& factor : more) {
-    for (int v : factor.variables) {
-      for (int u : factor.variables) {
+    for (const VariableId v : factor.variables) {
+      for (const VariableId u : factor.variables) {
         if (u != v) around[v].insert(u);
       }
     }
   }
   constexpr std::int64_t kMost = std::int64_t{1} << 60;
-  const auto weight = [&](int v) {
-    std::int64_t cells = smallest == Smallest::with_own ? network.size(v) : 1;
-    for (int u : around[v]) cells = cells > kMost / network.size(u) ? kMost : cells * network.size(u);
+  const auto size = [&](VariableId v) { return std::ssize(network.nodes[v].costs); };
+  const auto weight = [&](VariableId v) {
+    std::int64_t cells = smallest == Smallest::with_own ? size(v) : 1;
+    for (const VariableId u : around[v]) cells = cells > kMost / size(u) ? kMost : cells * size(u);
     return cells;
   };
-  std::set<std::tuple<std::int64_t, int, int>> next;
-  std::vector<std::int64_t> weights(count, 0);
-  std::vector<int> rounds(count, 0);  // how many removals one after another have led to its table
-  for (int v = 0; v < count; ++v) {
+  std::set<std::tuple<std::int64_t, int, VariableId>> next;
+  IdVector<VariableId, std::int64_t> weights(network.nodes.ids(), 0);
+  // How many removals one after another have led to the table of each variable.
+  IdVector<VariableId, int> rounds(network.nodes.ids(), 0);
+  for (const VariableId v : network.nodes.ids()) {
     if (network.nodes[v].alive && !network.nodes[v].fixed) next.insert({weights[v] = weight(v), 0, v});
   }
   Order order;
@@ -138,16 +137,16 @@ Order elimination_order(const Network& network, const std::vector<Factor>& more,
     const auto [cells, round, v] = *next.begin();
     next.erase(next.begin());
     order.variables.push_back(v);
-    const std::int64_t own = smallest == Smallest::with_own ? 1 : network.size(v);
+    const std::int64_t own = smallest == Smallest::with_own ? 1 : size(v);
     order.largest = std::max(order.largest, cells > kMost / own ? kMost : cells * own);
     if (order.largest > limit) break;
-    for (int u : around[v]) {
+    for (const VariableId u : around[v]) {
       around[u].erase(v);
-      for (int w : around[v]) {
+      for (const VariableId w : around[v]) {
         if (w != u) around[u].insert(w);
       }
     }
-    for (int u : around[v]) {
+    for (const VariableId u : around[v]) {
       if (network.nodes[u].fixed) continue;
       next.erase({weights[u], rounds[u], u});
       rounds[u] = std::max(rounds[u], round + 1);
@@ -191,11 +190,93 @@ std::vector<std::size_t> content(const std::vector<Part>& parts, const TableSum&
   std::vector<std::size_t> key = {sum.sizes.size()};
   key.insert(key.end(), sum.sizes.begin(), sum.sizes.end());
   for (std::size_t f = 0; f < parts.size(); ++f) {
-    key.push_back(static_cast<std::size_t>(parts[f].table.number));
+    key.push_back(parts[f].table.number);
     key.insert(key.end(), sum.terms[f].strides.begin(), sum.terms[f].strides.end());
   }
   return key;
 }
+
+// The tables that are left, each in the bucket of the first of its variables to be eliminated.
+class Buckets {
+ public:
+  Buckets(const Network& network, const std::vector<VariableId>& order, std::vector<Factor>* left)
+      : network_(network),
+        left_(left),
+        turn_(network.nodes.ids(), network.nodes.size()),
+        buckets_(network.nodes.ids()) {
+    for (std::size_t i = 0; i < order.size(); ++i) turn_[order[i]] = i;
+  }
+
+  // All tables have their variables in this order.
+  bool before(VariableId a, VariableId b) const {
+    return std::pair(network_.size(a), a) < std::pair(network_.size(b), b);
+  }
+
+  void add(const std::vector<VariableId>& variables, const Table& table) {
+    const auto comes_before = [&](VariableId a, VariableId b) { return before(a, b); };
+    if (std::ranges::is_sorted(variables, comes_before)) return place({variables, table});
+    std::vector<std::size_t> own(variables.size());
+    std::iota(own.begin(), own.end(), 0);
+    std::ranges::sort(own, comes_before, [&](std::size_t k) { return variables[k]; });
+    std::vector<VariableId> sorted;
+    std::vector<std::size_t> sizes;
+    for (const std::size_t k : own) sorted.push_back(variables[k]);
+    for (const VariableId v : variables) sizes.push_back(network_.size(v));
+    place({std::move(sorted), tables.permuted(table, sizes, own)});
+  }
+  void place(Part part) {
+    const VariableId first =
+        *std::ranges::min_element(part.variables, {}, [&](VariableId v) { return turn_[v]; });
+    if (!network_.nodes[first].fixed) {
+      buckets_[first].push_back(std::move(part));
+      return;
+    }
+    std::vector<Cost> costs = *part.table.costs;
+    for (Cost& cost : costs) cost = cost >= kOut ? kInside : cost;
+    left_->push_back(
+        {std::move(part.variables), std::make_shared<const std::vector<Cost>>(std::move(costs))});
+  }
+  std::vector<Part> take(VariableId variable) { return std::exchange(buckets_[variable], {}); }
+
+  // The other variables of the parts.
+  std::vector<VariableId> scope_of(const std::vector<Part>& parts, VariableId variable) const {
+    std::vector<VariableId> on;
+    for (const Part& part : parts) {
+      for (const VariableId u : part.variables) {
+        if (u != variable) on.push_back(u);
+      }
+    }
+    std::ranges::sort(on, [&](VariableId a, VariableId b) { return before(a, b); });
+    on.erase(std::unique(on.begin(), on.end()), on.end());
+    return on;
+  }
+  // The sum of the parts over that scope, and last the variable.
+  TableSum sum_of(const std::vector<Part>& parts, const std::vector<VariableId>& on,
+                  VariableId variable) const {
+    std::vector<VariableId> scope = on;
+    scope.push_back(variable);
+    TableSum sum;
+    sum.own_last = on.empty() || before(on.back(), variable);
+    for (const VariableId u : scope) sum.sizes.push_back(network_.size(u));
+    for (const Part& part : parts) {
+      Term& term = sum.terms.emplace_back(Term{part.table.costs, std::vector<std::size_t>(scope.size(), 0)});
+      std::size_t step = 1;
+      for (const VariableId u : std::views::reverse(part.variables)) {
+        term.strides[std::ranges::find(scope, u) - scope.begin()] = step;
+        step *= network_.size(u);
+      }
+    }
+    return sum;
+  }
+
+  Tables tables;
+
+ private:
+  const Network& network_;
+  std::vector<Factor>* left_;
+  IdVector<VariableId, std::size_t> turn_;
+  IdVector<VariableId, std::vector<Part>> buckets_;
+};
 
 }  // namespace
 
@@ -208,72 +289,25 @@ bool Network::eliminate(std::int64_t table, const std::vector<Factor>& more, std
   const Order order = best_order(*this, more, table);
   if (order.largest > table) return false;
 
-  std::vector<std::vector<Part>> buckets(nodes.size());  // by the variable that is eliminated first
-  std::vector<int> turn(nodes.size(), static_cast<int>(nodes.size()));
-  for (std::size_t i = 0; i < order.variables.size(); ++i) turn[order.variables[i]] = static_cast<int>(i);
-  const auto place = [&](Part part) {
-    const int first = *std::min_element(part.variables.begin(), part.variables.end(),
-                                        [&](int a, int b) { return turn[a] < turn[b]; });
-    if (!nodes[first].fixed) {
-      buckets[first].push_back(std::move(part));
-      return;
-    }
-    std::vector<Cost> costs = *part.table.costs;
-    for (Cost& cost : costs) cost = cost >= kOut ? kInside : cost;
-    left->push_back({std::move(part.variables), std::make_shared<const std::vector<Cost>>(std::move(costs))});
-  };
-  // All tables have their variables in this order.
-  const auto before = [&](int a, int b) { return std::pair(size(a), a) < std::pair(size(b), b); };
-  Tables tables;
-  const auto add = [&](const std::vector<int>& variables, const Table& table) {
-    if (std::is_sorted(variables.begin(), variables.end(), before)) return place({variables, table});
-    std::vector<std::size_t> own(variables.size());
-    std::iota(own.begin(), own.end(), 0);
-    std::sort(own.begin(), own.end(),
-              [&](std::size_t a, std::size_t b) { return before(variables[a], variables[b]); });
-    std::vector<int> sorted, sizes;
-    for (const std::size_t k : own) sorted.push_back(variables[k]);
-    for (const int v : variables) sizes.push_back(size(v));
-    place({std::move(sorted), tables.permuted(table, sizes, own)});
-  };
-  for (Pair& pair : pairs) {
+  Buckets buckets(*this, order.variables, left);
+  for (const Pair& pair : pairs) {
     if (!pair.alive || (nodes[pair.from].fixed && nodes[pair.to].fixed)) continue;
-    add({pair.from, pair.to}, tables.add_shared(pair.costs.costs()));
+    buckets.add({pair.from, pair.to}, buckets.tables.add_shared(pair.costs.costs()));
   }
-  for (int v : order.variables) add({v}, tables.add_allowed(nodes[v].costs));
-  for (const Factor& factor : more) add(factor.variables, tables.add_shared(*factor.costs));
+  for (const VariableId v : order.variables) buckets.add({v}, buckets.tables.add_allowed(nodes[v].costs));
+  for (const Factor& factor : more) buckets.add(factor.variables, buckets.tables.add_shared(*factor.costs));
 
   std::map<std::vector<std::size_t>, Result> kept;
-  for (int v : order.variables) {
-    const std::vector<Part>& parts = buckets[v];
-    std::vector<int> on;
-    for (const Part& part : parts) {
-      for (int u : part.variables) {
-        if (u != v) on.push_back(u);
-      }
-    }
-    std::sort(on.begin(), on.end(), before);
-    on.erase(std::unique(on.begin(), on.end()), on.end());
-    std::vector<int> scope = on;
-    scope.push_back(v);
-    TableSum sum;
-    sum.own_last = on.empty() || before(on.back(), v);
-    for (int u : scope) sum.sizes.push_back(size(u));
-    for (const Part& part : parts) {
-      Term& term = sum.terms.emplace_back(Term{part.table.costs, std::vector<std::size_t>(scope.size(), 0)});
-      std::size_t step = 1;
-      for (std::size_t i = part.variables.size(); i-- > 0;) {
-        const auto at = std::find(scope.begin(), scope.end(), part.variables[i]) - scope.begin();
-        term.strides[static_cast<std::size_t>(at)] = step;
-        step *= static_cast<std::size_t>(size(part.variables[i]));
-      }
-    }
+  for (const VariableId v : order.variables) {
+    const std::vector<Part> parts = buckets.take(v);
+    const std::vector<VariableId> on = buckets.scope_of(parts, v);
+    TableSum sum = buckets.sum_of(parts, on, v);
     const auto [entry, fresh] = kept.try_emplace(content(parts, sum));
     if (fresh) {
       std::int64_t work = 1;
-      for (int n : sum.sizes) work *= n;
+      for (const std::size_t n : sum.sizes) work *= n;
       cells += work;
-      entry->second = result_of(std::move(sum), tables);
+      entry->second = result_of(std::move(sum), buckets.tables);
     }
     const Result& result = entry->second;
     constant = plus(constant, result.least >= kOut ? kInside : result.least);
@@ -282,10 +316,9 @@ bool Network::eliminate(std::int64_t table, const std::vector<Factor>& more, std
       return true;
     }
     record(v, on, nullptr, result.sum);
-    if (!on.empty()) place({on, result.table});
-    std::vector<Part>().swap(buckets[v]);
+    if (!on.empty()) buckets.place({on, result.table});
   }
-  for (int v : order.variables) drop_node(v);
+  for (const VariableId v : order.variables) drop_node(v);
   return true;
 }
 

@@ -23,19 +23,18 @@ struct View {
 
 // Calls `run` with the offset in each view of every run of the last of these sizes.
 template <class Run>
-void each_run(std::span<const int> sizes, const std::vector<const View*>& views, const Run& run) {
+void each_run(std::span<const std::size_t> sizes, const std::vector<const View*>& views, const Run& run) {
   const std::size_t outer = sizes.empty() ? 0 : sizes.size() - 1;
   std::size_t rows = 1;
-  for (std::size_t i = 0; i < outer; ++i) rows *= static_cast<std::size_t>(sizes[i]);
-  std::vector<int> at(outer, 0);
+  for (std::size_t i = 0; i < outer; ++i) rows *= sizes[i];
+  std::vector<std::size_t> at(outer, 0);
   std::vector<std::size_t> offset(views.size(), 0);
   for (std::size_t row = 0; row < rows; ++row) {
     run(row, offset);
     for (std::size_t i = outer; i-- > 0;) {
       for (std::size_t f = 0; f < views.size(); ++f) offset[f] += views[f]->strides[i];
       if (++at[i] < sizes[i]) break;
-      for (std::size_t f = 0; f < views.size(); ++f)
-        offset[f] -= views[f]->strides[i] * static_cast<std::size_t>(sizes[i]);
+      for (std::size_t f = 0; f < views.size(); ++f) offset[f] -= views[f]->strides[i] * sizes[i];
       at[i] = 0;
     }
   }
@@ -43,7 +42,7 @@ void each_run(std::span<const int> sizes, const std::vector<const View*>& views,
 
 // Adds each view to one that depends on all of its variables, if there is one: that is smaller than the sum
 // of all views. New costs are put into `made`.
-std::vector<View> combined(std::vector<View> views, const std::vector<int>& sizes,
+std::vector<View> combined(std::vector<View> views, const std::vector<std::size_t>& sizes,
                            std::vector<std::vector<Cost>>& made) {
   std::stable_sort(views.begin(), views.end(),
                    [](const View& a, const View& b) { return a.cells < b.cells; });
@@ -68,13 +67,13 @@ std::vector<View> combined(std::vector<View> views, const std::vector<int>& size
           if (views[k].strides[i] != 0) order.push_back(i);
         std::sort(order.begin(), order.end(),
                   [&](std::size_t a, std::size_t b) { return views[k].strides[a] > views[k].strides[b]; });
-        std::vector<int> own_sizes;
+        std::vector<std::size_t> own_sizes;
         View of_more{more->costs, more->cells, {}};
         for (const std::size_t i : order) {
           own_sizes.push_back(sizes[i]);
           of_more.strides.push_back(more->strides[i]);
         }
-        const auto columns = static_cast<std::size_t>(own_sizes.empty() ? 1 : own_sizes.back());
+        const std::size_t columns = own_sizes.empty() ? 1 : own_sizes.back();
         const std::size_t step = own_sizes.empty() ? 0 : of_more.strides.back();
         Cost* next = costs.data();
         each_run(own_sizes, {&of_more}, [&](std::size_t /*row*/, const std::vector<std::size_t>& offset) {
@@ -159,9 +158,9 @@ BRAID_CLONES Cost minimise_run(Cost* __restrict sum, std::size_t choices, const 
 
 std::vector<Cost> minimise(const TableSum& sum) {
   const std::size_t others = sum.sizes.size() - 1;
-  const auto choices = static_cast<std::size_t>(sum.sizes[others]);
+  const std::size_t choices = sum.sizes[others];
   std::size_t cells = 1;
-  for (std::size_t i = 0; i < others; ++i) cells *= static_cast<std::size_t>(sum.sizes[i]);
+  for (std::size_t i = 0; i < others; ++i) cells *= sum.sizes[i];
   std::vector<View> views;
   for (const Term& term : sum.terms) views.push_back({term.costs->data(), term.costs->size(), term.strides});
   std::vector<std::vector<Cost>> made;
@@ -189,8 +188,8 @@ std::vector<Cost> minimise(const TableSum& sum) {
     });
     return costs;
   }
-  const std::span<const int> shape(sum.sizes.data(), others);
-  const auto columns = static_cast<std::size_t>(shape.back());
+  const std::span<const std::size_t> shape(sum.sizes.data(), others);
+  const std::size_t columns = shape.back();
   std::vector<Cost> buffer(columns);
   each_run(shape, pointers, [&](std::size_t row, const std::vector<std::size_t>& offset) {
     std::size_t row_count = 0, same_count = 0;
@@ -204,16 +203,14 @@ std::vector<Cost> minimise(const TableSum& sum) {
   return costs;
 }
 
-int best_choice(const TableSum& sum, std::span<const int> others) {
-  const int choices = sum.sizes.back();
+int best_choice(const TableSum& sum, std::span<const std::size_t> others) {
   int best = -1;
   Cost least = kOut;
-  for (int c = 0; c < choices; ++c) {
+  for (std::size_t c = 0; c < sum.sizes.back(); ++c) {
     Cost cost = 0;
     for (const Term& term : sum.terms) {
-      std::size_t cell = static_cast<std::size_t>(c) * term.strides.back();
-      for (std::size_t i = 0; i < others.size(); ++i)
-        cell += static_cast<std::size_t>(others[i]) * term.strides[i];
+      std::size_t cell = c * term.strides.back();
+      for (std::size_t i = 0; i < others.size(); ++i) cell += others[i] * term.strides[i];
       cost = std::min(cost + (*term.costs)[cell], kOut);
     }
     if (cost < least) least = cost, best = c;

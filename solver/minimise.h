@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "solver/problem.h"
+#include "solver/cost_table.h"
 
 namespace braid::solver {
 
@@ -25,7 +25,7 @@ struct Term {
 
 // A scope of variables: those that are left, in the order of all tables, then the one that is minimised over.
 struct TableSum {
-  std::vector<int> sizes;
+  std::vector<std::size_t> sizes;
   std::vector<Term> terms;
   bool own_last = false;  // whether the last variable of the scope comes last in all tables, too
 };
@@ -34,7 +34,7 @@ struct TableSum {
 std::vector<Cost> minimise(const TableSum& sum);
 // Returns the first choice of the last variable with the least sum at these choices of the others; -1: none
 // is allowed.
-int best_choice(const TableSum& sum, std::span<const int> others);
+int best_choice(const TableSum& sum, std::span<const std::size_t> others);
 
 // The least of each row or column of a table.
 void least_of_rows(Cost* least, const Cost* costs, std::size_t rows, std::size_t columns);

@@ -7,15 +7,16 @@
 // Geoffrion 1974.)
 #pragma once
 
-#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "solver/labels.h"
 #include "solver/minimise.h"
+#include "solver/pair_costs.h"
 #include "solver/problem.h"
 
 namespace braid::solver {
@@ -23,79 +24,32 @@ namespace braid::solver {
 // Forbidden entries inside of a network. Sums with allowed costs and messages stay above kForbiddenFrom.
 inline constexpr Cost kInside = Cost{1} << 62;
 inline constexpr Cost kForbiddenFrom = Cost{1} << 61;
-
-// The choices of a variable that are left, by their indices in the problem, ascending. Copies share them.
-class Labels {
- public:
-  Labels() = default;
-  explicit Labels(std::vector<int> all) : all_(std::make_shared<const std::vector<int>>(std::move(all))) {}
-
-  std::size_t size() const { return all_ ? all_->size() : 0; }
-  int operator[](std::size_t place) const { return (*all_)[place]; }
-  const std::vector<int>& all() const { return *all_; }
-  // Returns nullopt if the choice is not left.
-  std::optional<std::size_t> place_of(int label) const {
-    const auto found = std::ranges::lower_bound(*all_, label);
-    if (found == all_->end() || *found != label) return std::nullopt;
-    return static_cast<std::size_t>(found - all_->begin());
-  }
-
- private:
-  std::shared_ptr<const std::vector<int>> all_;
-};
+constexpr bool forbidden(Cost cost) { return cost >= kForbiddenFrom; }
+// Returns a sum; a forbidden addend makes it forbidden.
+constexpr Cost plus(Cost a, Cost b) { return forbidden(a) || forbidden(b) ? kInside : a + b; }
 
 struct Node {
-  std::vector<Cost> costs;  // per choice that is left
-  Labels labels;            // of these choices
-  std::vector<int> pairs;   // indices of pairs, alive
-  std::vector<int> uses;    // indices of uses, alive
+  std::vector<Cost> costs;    // per choice that is left
+  Labels labels;              // of these choices
+  std::vector<PairId> pairs;  // alive
+  std::vector<UseId> uses;    // alive
   bool alive = true;
   // Whether something outside of the network depends on it. Then it stays, with all choices that have a
   // partner.
   bool fixed = false;
 };
 
-// Costs of a pair: its own, or a table that others share until it is edited. Most tables a reduction creates
-// have one owner and a short life.
-class PairCosts {
- public:
-  PairCosts() = default;
-  PairCosts(std::vector<Cost> own) : own_(std::move(own)) {}
-  PairCosts(CostTable shared) : shared_(std::move(shared)) {}
-
-  const std::vector<Cost>& costs() const { return shared_.empty() ? own_ : shared_.costs(); }
-  std::size_t size() const { return costs().size(); }
-  const Cost* data() const { return costs().data(); }
-  Cost operator[](std::size_t index) const { return data()[index]; }
-  std::vector<Cost>& edit() {
-    if (!shared_.empty()) own_ = std::exchange(shared_, CostTable()).costs();
-    return own_;
-  }
-  // Makes the costs shareable from now on.
-  const CostTable& share() {
-    if (!own_.empty()) shared_ = CostTable(std::exchange(own_, {}));
-    return shared_;
-  }
-  friend bool operator==(const PairCosts& a, const CostTable& b) {
-    return &a.costs() == &b.costs() || a.costs() == b.costs();
-  }
-
- private:
-  CostTable shared_;
-  std::vector<Cost> own_;  // if nothing is shared
-};
-
 struct Pair {
-  int from = -1, to = -1;
+  VariableId from, to;
   PairCosts costs;  // row-major
   bool alive = true;
 
-  int other(int variable) const { return variable == from ? to : from; }
+  VariableId other(VariableId variable) const { return variable == from ? to : from; }
 };
 
 // Bytes per choice of a variable, above those of its smallest choice, which are taken off the limits.
 struct Use {
-  int variable = -1;
+  VariableId variable;
   std::vector<std::int64_t> bytes;
   std::shared_ptr<const std::vector<RowRange>> rows;
   std::uint64_t hash = 0;  // of the rows
@@ -106,7 +60,7 @@ struct Use {
 
 // Costs of several variables together, row-major over their choices that are left.
 struct Factor {
-  std::vector<int> variables;
+  std::vector<VariableId> variables;
   std::shared_ptr<const std::vector<Cost>> costs;
 };
 
@@ -117,10 +71,10 @@ std::vector<std::size_t> cells_of(const std::vector<Labels>& labels, const std::
 // Computes the choice of a removed variable from the choices of variables that were removed later or not at
 // all.
 struct Step {
-  int variable = -1;
+  VariableId variable;
   Labels labels;
   // The variables that it depends on, with the choices that they had.
-  std::vector<std::pair<int, Labels>> on;
+  std::vector<std::pair<VariableId, Labels>> on;
   // A row-major table over `on`: the choice of `variable`; -1: none. Null: the best choice by `sum`.
   std::shared_ptr<const std::vector<int>> choice;
   std::shared_ptr<const TableSum> sum;  // over `on` and the variable
@@ -143,28 +97,29 @@ class Network {
   // Call before this is reduced: a result that either network has computed is not computed again.
   void share_results(const Network& other) { kept_ = other.kept_; }
   // Call before this is reduced.
-  void fix(int variable) { nodes[variable].fixed = true; }
-  void release(int variable) { nodes[variable].fixed = false; }
+  void fix(VariableId variable) { nodes[variable].fixed = true; }
+  void release(VariableId variable) { nodes[variable].fixed = false; }
 
   Cost constant = 0;
-  std::vector<Node> nodes;  // as the problem's variables
-  std::vector<Pair> pairs;
-  std::vector<Use> uses;
-  std::vector<std::int64_t> limits;  // what is left of each row
+  IdVector<VariableId, Node> nodes;  // as the problem's variables
+  IdVector<PairId, Pair> pairs;
+  IdVector<UseId, Use> uses;
+  IdVector<RowId, std::int64_t> limits;  // what is left of each row
   bool infeasible = false;
   std::int64_t cells = 0;
 
   // Returns the table cell of a pair, seen from one of its variables.
-  Cost cost(const Pair& pair, int variable, int mine, int others) const {
-    return variable == pair.from ? pair.costs[static_cast<std::size_t>(mine) * size(pair.to) + others]
-                                 : pair.costs[static_cast<std::size_t>(others) * size(variable) + mine];
+  Cost cost(const Pair& pair, VariableId variable, std::size_t mine, std::size_t others) const {
+    return variable == pair.from ? pair.costs[mine * size(pair.to) + others]
+                                 : pair.costs[others * size(variable) + mine];
   }
-  int size(int variable) const { return static_cast<int>(nodes[variable].costs.size()); }
-  int find_pair(int a, int b) const;  // or -1
-  bool constrained() const;           // whether a use is left
+  // The number of choices that are left.
+  std::size_t size(VariableId variable) const { return nodes[variable].costs.size(); }
+  PairId find_pair(VariableId a, VariableId b) const;  // invalid: there is none
+  bool constrained() const;                            // whether a use is left
 
-  // Removes all choices of the variable but those in `keep` (ascending).
-  void keep_choices(int variable, const std::vector<int>& keep);
+  // Removes all choices of the variable but those at the places `keep` (ascending).
+  void keep_choices(VariableId variable, const std::vector<std::size_t>& keep);
   // Removes choices that cannot be part of a choice of all variables that keeps the limits and costs less
   // than `below` (scaled; kInside: any). Then removes variables that are a function of the rest: those with
   // one choice, those that one neighbour determines, those with at most two neighbours and no memory. With
@@ -175,20 +130,20 @@ class Network {
   void propagate(Cost below);
   // Returns for each choice of the variable a lower bound (scaled) on all choices that contain it. Requires
   // normalised tables, as reduce leaves them.
-  std::vector<Cost> bounds_of(int variable) const;
+  std::vector<Cost> bounds_of(VariableId variable) const;
   // Moves the smallest entries of all tables into the constant, which is a lower bound afterwards.
   void normalise();
   // Has the same effect as a larger scale from the beginning. Only before there are prices.
   void multiply_costs(Cost factor);
   // Adds prices per byte (2^-32 scaled picoseconds) of the rows to all costs. The sum of all prices added to
   // a row must not be negative.
-  void add_prices(const std::vector<std::int64_t>& prices);
+  void add_prices(const IdVector<RowId, std::int64_t>& prices);
 
   // Leaves out rows that even the largest choices keep, and takes off their prices, which become 0 in
   // `prices`. Returns whether there was one. Tables may contain negative costs afterwards (normalise).
-  bool relax_rows(std::vector<std::int64_t>& prices);
-  void touch_all();         // makes reduce visit all variables
-  void lift(int variable);  // moves the smallest of the variable's own costs into the constant
+  bool relax_rows(IdVector<RowId, std::int64_t>& prices);
+  void touch_all();                // makes reduce visit all variables
+  void lift(VariableId variable);  // moves the smallest of the variable's own costs into the constant
 
   // Eliminates all variables that are left and not fixed, with tables of at most `table` cells. Returns
   // false, without a change, if that is not possible or memory is constrained. `more` are additional costs of
@@ -198,10 +153,10 @@ class Network {
                  std::vector<Factor>* left = nullptr);
   bool can_eliminate(std::int64_t table) const;
 
-  // Completes `choice`, which holds the labels of the variables that are alive and -1 for the others.
-  void restore(std::vector<int>& choice) const;
-  void record(int variable, const std::vector<int>& on, std::shared_ptr<const std::vector<int>> choice,
-              std::shared_ptr<const TableSum> sum = nullptr);
+  // Completes `choice`, which holds the labels of the variables that are alive.
+  void restore(Assignment& choice) const;
+  void record(VariableId variable, const std::vector<VariableId>& on,
+              std::shared_ptr<const std::vector<int>> choice, std::shared_ptr<const TableSum> sum = nullptr);
 
  private:
   // The result of removing a variable with at most two pairs, with the tables that it was computed from.
@@ -218,31 +173,44 @@ class Network {
       std::make_shared<std::unordered_multimap<std::uint64_t, Removed>>();
   std::shared_ptr<const Step> steps_;
   // Dead pairs, for reuse: removing variables with many neighbours would leave millions.
-  std::vector<int> free_;
-  // Per row, as differences from row to row: the amount that settle_limits takes off the limits.
-  std::vector<std::int64_t> taken_;
+  std::vector<PairId> free_;
+  RowSums taken_;  // the amounts that settle_limits takes off the limits
   bool taken_any_ = false;
-  std::vector<int> queue_;
-  std::vector<char> queued_;
+  std::vector<VariableId> queue_;
+  IdVector<VariableId, char> queued_;
 
-  void touch(int variable);
-  void touch_around(int variable);
-  int add_pair(int a, int b, PairCosts costs_from_a);
-  void drop_pair(int pair);
-  void drop_node(int variable);
-  void normalise_use(int use);
+  void add_pairs(const IdVector<EdgeId, Edge>& edges, Cost scale);
+  void add_uses(const Problem& problem);
+  void touch(VariableId variable);
+  void touch_around(VariableId variable);
+  PairId add_pair(VariableId a, VariableId b, PairCosts costs_from_a);
+  void drop_pair(PairId pair);
+  void drop_node(VariableId variable);
+  void normalise_use(UseId use);
   void settle_limits();
   // Combines the uses of one variable that are in the same rows. The first `distinct` of them are in
   // different rows.
-  void combine_uses(int variable, std::size_t distinct = 0);
-  bool filter_node(int variable, Cost below);
+  void combine_uses(VariableId variable, std::size_t distinct = 0);
+  // Bytes per choice of a variable in rows in which it has the same uses.
+  struct MemorySegment {
+    VariableId variable;
+    RowRange rows;
+    std::vector<std::int64_t> bytes;
+  };
+  std::vector<MemorySegment> memory_segments(RowSums& smallest);
+  bool filter_node(VariableId variable, Cost below);
   bool filter_memory();
-  bool simplify_pairs(int variable);
-  bool remove_single(int variable);
-  bool merge_determined(int variable);
-  bool remove_small_degree(int variable);
-  bool dominate(int variable);
-  std::vector<char> to_compare_;  // variables at which dominance has not been looked for since they changed
+  bool simplify_pairs(VariableId variable);
+  bool remove_single(VariableId variable);
+  bool merge_determined(VariableId variable);
+  using Around = std::array<Pair*, 2>;  // the pairs of a variable; null: absent
+  bool remove_small_degree(VariableId variable);
+  std::uint64_t hash_of(VariableId variable, const Around& around) const;
+  const Removed* find_removed(VariableId variable, const Around& around, std::uint64_t hash) const;
+  Removed minimised(VariableId variable, const Around& around) const;
+  bool dominate(VariableId variable);
+  IdVector<VariableId, char>
+      to_compare_;  // variables at which dominance has not been looked for since they changed
 };
 
 }  // namespace braid::solver

@@ -16,94 +16,49 @@
 // table cells, never in seconds, so the same problem has the same solution on every machine.
 #pragma once
 
-#include <compare>
 #include <cstdint>
-#include <initializer_list>
-#include <limits>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "solver/cost_table.h"
+#include "solver/ids.h"
+#include "solver/row_sums.h"
+
 namespace braid::solver {
-
-// Picoseconds, at least 0.
-using Cost = std::int64_t;
-
-// The cost of a choice, or of a combination of two choices, that must not be taken.
-inline constexpr Cost kForbidden = std::numeric_limits<Cost>::max();
-
-// The largest allowed sum of the largest allowed costs of all tables (20 hours). It leaves room for the sums
-// and differences that a search computes.
-inline constexpr Cost kLargestTotal = Cost{1} << 56;
-
-// A table of costs with shared storage, because equal layers have the same tables. Copies share it until one
-// is edited.
-class CostTable {
- public:
-  CostTable() = default;
-  CostTable(std::vector<Cost> costs) : costs_(std::make_shared<std::vector<Cost>>(std::move(costs))) {}
-  CostTable(std::initializer_list<Cost> costs) : CostTable(std::vector<Cost>(costs)) {}
-
-  std::size_t size() const { return costs_ ? costs_->size() : 0; }
-  bool empty() const { return size() == 0; }
-  Cost operator[](std::size_t index) const { return (*costs_)[index]; }
-  const Cost* data() const { return costs_ ? costs_->data() : nullptr; }
-  const Cost* begin() const { return data(); }
-  const Cost* end() const { return data() + size(); }
-  const std::vector<Cost>& costs() const {
-    static const std::vector<Cost> none;
-    return costs_ ? *costs_ : none;
-  }
-  // Equal addresses mean the same storage. Tables at different addresses may still have equal content.
-  const void* address() const { return costs_.get(); }
-  std::vector<Cost>& edit() {
-    if (costs_.use_count() != 1) costs_ = std::make_shared<std::vector<Cost>>(costs());
-    return *costs_;
-  }
-  friend bool operator==(const CostTable& a, const CostTable& b) {
-    return a.costs_ == b.costs_ || a.costs() == b.costs();
-  }
-  friend std::strong_ordering operator<=>(const CostTable& a, const CostTable& b) {
-    return a.costs_ == b.costs_ ? std::strong_ordering::equal : a.costs() <=> b.costs();
-  }
-
- private:
-  // Only a sole owner writes to it; null: empty.
-  std::shared_ptr<std::vector<Cost>> costs_;
-};
 
 // Costs of a pair of variables: costs[i * (choices of `to`) + j] if `from` takes its choice i and `to` its
 // choice j. Several edges may connect the same variables; their costs add up.
 struct Edge {
-  int from = -1;
-  int to = -1;
+  VariableId from;
+  VariableId to;
   CostTable costs;
-};
-
-// Consecutive memory rows, from `begin` up to and without `end`.
-struct RowRange {
-  int begin = 0;
-  int end = 0;
-  friend bool operator==(const RowRange&, const RowRange&) = default;
 };
 
 // The bytes that a variable occupies, per choice, at least 0, in each of the rows. A row is a moment at which
 // some set of tensors is alive; a tensor that lives for several moments is in a range of rows.
 struct Usage {
-  int variable = -1;
-  std::vector<std::int64_t> bytes;
+  VariableId variable;
+  IdVector<ChoiceId, std::int64_t> bytes;
   std::vector<RowRange> rows;  // ascending, disjoint
 };
 
 struct Problem {
-  std::vector<CostTable> variables;  // per variable: the cost of each choice, at least one choice
-  std::vector<Edge> edges;
+  IdVector<VariableId, CostTable> variables;  // per variable: the cost of each choice, at least one choice
+  IdVector<EdgeId, Edge> edges;
   std::vector<Usage> usages;
-  std::vector<std::int64_t> limits;  // per memory row: the bytes that may be occupied
-  // A permutation of the variables in which equal layers follow one another, each in the same order (fold.h).
+  IdVector<RowId, std::int64_t> limits;  // per memory row: the bytes that may be occupied
+  // A permutation of the variables in which equal layers follow one another, each in the same order
+  // (folded_problem.h).
   // Empty: by number.
-  std::vector<int> order;
+  std::vector<VariableId> order;
+
+  IdRange<ChoiceId> choices_of(VariableId variable) const {
+    return {ChoiceId{0}, ir::id_at<ChoiceId>(variables[variable].size())};
+  }
+  // The cell of an edge's table for these choices of its ends.
+  std::size_t cell_of(const Edge& edge, ChoiceId from, ChoiceId to) const {
+    return ir::offset_of(from) * variables[edge.to].size() + ir::offset_of(to);
+  }
 };
 
 struct SolveOptions {
@@ -116,7 +71,7 @@ struct SolveOptions {
   // Only for problems with limits that need branch and bound. `known` is a first choice, which must keep the
   // limits. The search may end early at the first choice that is cheaper than `known` (any_cheaper) or costs
   // at most `enough`, if that is above 0.
-  std::vector<int> known = {};
+  Assignment known = {};
   bool any_cheaper = false;
   Cost enough = 0;
 };
@@ -130,7 +85,7 @@ enum class Status {
 
 struct Solution {
   Status status = Status::kUnknown;
-  std::vector<int> choice;  // per variable; empty unless optimal or feasible
+  Assignment choice;  // empty unless optimal or feasible
   Cost cost = kForbidden;
   Cost bound = 0;             // no choice that keeps all limits costs less; kForbidden if infeasible
   std::int64_t cells = 0;     // table cells computed
@@ -154,6 +109,6 @@ __int128 largest_total(const Problem& problem);
 Solution solve(const Problem& problem, const SolveOptions& options = {});
 
 // Returns the cost of a choice: kForbidden if it contains a forbidden combination or breaks a limit.
-Cost price(const Problem& problem, const std::vector<int>& choice);
+Cost price(const Problem& problem, const Assignment& choice);
 
 }  // namespace braid::solver

@@ -14,8 +14,8 @@ namespace {
 
 // A restriction of the root: the variable has the choice with this label, or any other one.
 struct Decision {
-  int variable = -1;
-  int label = -1;
+  VariableId variable;
+  ChoiceId label;
   bool equal = true;
   std::shared_ptr<const Decision> before;
 };
@@ -41,7 +41,7 @@ class Search {
         scale_(scale),
         known_(solution.cost),
         root_(std::move(root)),
-        prices_(root_.limits.size(), 0) {}
+        prices_(root_.limits.ids(), 0) {}
 
   void run() {
     cells_ = root_.cells;
@@ -63,7 +63,7 @@ class Search {
         open_.pop();
         Network network = root_;
         network.cells = 0;
-        std::vector<std::int64_t> prices = prices_;
+        IdVector<RowId, std::int64_t> prices = prices_;
         if (apply(network, next.path.get())) {
           dive(std::move(network), std::move(prices), next.path, next.bound);
         } else {
@@ -92,7 +92,7 @@ class Search {
 
   // Finds a first solution. Fixes many variables at a time, beginning with those whose best choice is ahead
   // of the second by the most. If that leaves no solution, fixes fewer at a time.
-  void descend(Network network, std::vector<std::int64_t> prices) {
+  void descend(Network network, IdVector<RowId, std::int64_t> prices) {
     int failures = 0;
     std::size_t batch = 0;
     constexpr int kMostFailures = 60;
@@ -107,8 +107,8 @@ class Search {
       ascend(network, prices, ascent);
       cells_ += network.cells - std::exchange(counted, network.cells);
       if (network.constant >= below()) return;
-      std::vector<std::pair<Cost, int>> order;
-      for (int v = 0; v < static_cast<int>(network.nodes.size()); ++v) {
+      std::vector<std::pair<Cost, VariableId>> order;
+      for (const VariableId v : network.nodes.ids()) {
         if (!network.nodes[v].alive || network.size(v) < 2) continue;
         std::vector<Cost> bounds = network.bounds_of(v);
         std::nth_element(bounds.begin(), bounds.begin() + 1, bounds.end());
@@ -123,9 +123,7 @@ class Search {
         for (const auto& [regret, v] : order) {
           if (taken == batch || network.infeasible) break;
           if (!network.nodes[v].alive || network.size(v) < 2) continue;
-          const std::vector<Cost> bounds = network.bounds_of(v);
-          const int best = static_cast<int>(std::min_element(bounds.begin(), bounds.end()) - bounds.begin());
-          network.keep_choices(v, {best});
+          network.keep_choices(v, {best_of(network.bounds_of(v))});
           if (!network.infeasible) network.lift(v);
           network.propagate(below());
           ++taken;
@@ -142,11 +140,10 @@ class Search {
           continue;
         }
         // The first one's best choice leads nowhere.
-        const int v = order.front().second;
-        const std::vector<Cost> bounds = network.bounds_of(v);
-        const int best = static_cast<int>(std::min_element(bounds.begin(), bounds.end()) - bounds.begin());
-        std::vector<int> keep;
-        for (int c = 0; c < network.size(v); ++c) {
+        const VariableId v = order.front().second;
+        const std::size_t best = best_of(network.bounds_of(v));
+        std::vector<std::size_t> keep;
+        for (std::size_t c = 0; c < network.size(v); ++c) {
           if (c != best) keep.push_back(c);
         }
         network.keep_choices(v, keep);
@@ -176,13 +173,17 @@ class Search {
     cells_ += root_.cells - before;
   }
 
+  static std::size_t best_of(const std::vector<Cost>& bounds) {
+    return std::ranges::min_element(bounds) - bounds.begin();
+  }
+
   static std::size_t count_choices(const Network& network) {
     std::size_t choices = 0;
     for (const Node& node : network.nodes) choices += node.costs.size();
     return choices;
   }
 
-  void refresh(Network& network, std::vector<std::int64_t>& prices) {
+  void refresh(Network& network, IdVector<RowId, std::int64_t>& prices) {
     network.touch_all();
     network.reduce(below(), false);
     if (!network.infeasible && network.relax_rows(prices)) {
@@ -205,8 +206,8 @@ class Search {
 
   static void restrict(Network& network, const Decision& decision) {
     const Node& node = network.nodes[decision.variable];
-    std::vector<int> keep;
-    for (int c = 0; c < static_cast<int>(node.labels.size()); ++c) {
+    std::vector<std::size_t> keep;
+    for (std::size_t c = 0; c < node.labels.size(); ++c) {
       if ((node.labels[c] == decision.label) == decision.equal) keep.push_back(c);
     }
     network.keep_choices(decision.variable, keep);
@@ -215,7 +216,7 @@ class Search {
 
   // Follows the most promising branch down to a solution or to a bound that excludes it, and leaves the other
   // branches open.
-  void dive(Network network, std::vector<std::int64_t> prices, std::shared_ptr<const Decision> path,
+  void dive(Network network, IdVector<RowId, std::int64_t> prices, std::shared_ptr<const Decision> path,
             Cost inherited = 0) {
     std::int64_t counted = network.cells;
     const auto count = [&] {
@@ -246,7 +247,7 @@ class Search {
         return;
       }
       const auto [variable, choice, second] = branching(network);
-      const int label = network.nodes[variable].labels[choice];
+      const ChoiceId label = network.nodes[variable].labels[choice];
       const Cost other_bound = std::max({network.constant, inherited, second});
       if (other_bound < below()) {
         open_.push(
@@ -258,21 +259,21 @@ class Search {
   }
 
   struct Branch {
-    int variable;
-    int choice;
-    Cost second;  // bound of the other choices
+    VariableId variable;
+    std::size_t choice = 0;  // its place
+    Cost second = 0;         // bound of the other choices
   };
 
   Branch branching(const Network& network) const {
-    Branch best{-1, -1, 0};
+    Branch best;
     Cost best_regret = -1;
     std::size_t best_size = 0;
-    for (int v = 0; v < static_cast<int>(network.nodes.size()); ++v) {
+    for (const VariableId v : network.nodes.ids()) {
       if (!network.nodes[v].alive || network.size(v) < 2) continue;
       const std::vector<Cost> bounds = network.bounds_of(v);
-      const int first = static_cast<int>(std::min_element(bounds.begin(), bounds.end()) - bounds.begin());
+      const std::size_t first = best_of(bounds);
       Cost second = kInside;
-      for (int c = 0; c < static_cast<int>(bounds.size()); ++c) {
+      for (std::size_t c = 0; c < bounds.size(); ++c) {
         if (c != first) second = std::min(second, bounds[c]);
       }
       const Cost regret = second - bounds[first];
@@ -298,7 +299,7 @@ class Search {
       network.cells = before;
       if (network.infeasible || network.constant >= below()) return true;
     }
-    std::vector<int> choice(problem_.variables.size(), -1);
+    Assignment choice(problem_.variables.ids());
     network.restore(choice);
     const Cost cost = price(problem_, choice);
     ir::internal_check(cost != kForbidden, "a leaf of the search breaks a limit");
@@ -334,7 +335,7 @@ class Search {
   Cost scale_;
   Cost known_;  // of the choice to begin with; kForbidden if there is none
   Network root_;
-  std::vector<std::int64_t> prices_;
+  IdVector<RowId, std::int64_t> prices_;
   std::priority_queue<Open, std::vector<Open>, Later> open_;
   std::int64_t number_ = 0;
   std::int64_t cells_ = 0;

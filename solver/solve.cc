@@ -1,5 +1,6 @@
 // Chooses the method that solves a problem, and prices choices (problem.h).
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <unordered_map>
@@ -16,46 +17,49 @@ namespace braid::solver {
 
 namespace {
 
-void check_costs(const std::vector<Cost>& costs, const char* of, std::size_t index) {
+void check_costs(const std::vector<Cost>& costs, const char* of, int index) {
   for (Cost cost : costs) ir::internal_check(cost >= 0, "{} {} has the negative cost {}", of, index, cost);
 }
 
 void check_problem(const Problem& problem) {
-  const int count = static_cast<int>(problem.variables.size());
+  const VariableId end = problem.variables.end_id();
+  const auto is_variable = [&](VariableId v) { return v.valid() && v < end; };
   std::unordered_set<const void*> checked;
-  const auto check = [&](const CostTable& table, const char* of, std::size_t index) {
+  const auto check = [&](const CostTable& table, const char* of, int index) {
     if (checked.insert(table.address()).second) check_costs(table.costs(), of, index);
   };
-  for (std::size_t v = 0; v < problem.variables.size(); ++v) {
-    ir::internal_check(!problem.variables[v].empty(), "variable {} has no choices", v);
-    check(problem.variables[v], "variable", v);
+  for (const VariableId v : problem.variables.ids()) {
+    ir::internal_check(!problem.variables[v].empty(), "variable {} has no choices", v.index);
+    check(problem.variables[v], "variable", v.index);
   }
-  for (std::size_t e = 0; e < problem.edges.size(); ++e) {
+  for (const EdgeId e : problem.edges.ids()) {
     const Edge& edge = problem.edges[e];
-    ir::internal_check(edge.from >= 0 && edge.from < count && edge.to >= 0 && edge.to < count,
-                       "edge {} connects {} and {} of {} variables", e, edge.from, edge.to, count);
+    ir::internal_check(is_variable(edge.from) && is_variable(edge.to),
+                       "edge {} connects {} and {} of {} variables", e.index, edge.from.index, edge.to.index,
+                       end.index);
     const std::size_t cells = problem.variables[edge.from].size() * problem.variables[edge.to].size();
-    ir::internal_check(edge.costs.size() == cells, "edge {} has {} costs, expected {}", e, edge.costs.size(),
-                       cells);
-    check(edge.costs, "edge", e);
+    ir::internal_check(edge.costs.size() == cells, "edge {} has {} costs, expected {}", e.index,
+                       edge.costs.size(), cells);
+    check(edge.costs, "edge", e.index);
   }
-  const int rows = static_cast<int>(problem.limits.size());
   __int128 bytes = 0;
   for (std::size_t u = 0; u < problem.usages.size(); ++u) {
     const Usage& usage = problem.usages[u];
-    ir::internal_check(usage.variable >= 0 && usage.variable < count, "usage {} is of variable {} of {}", u,
-                       usage.variable, count);
+    ir::internal_check(is_variable(usage.variable), "usage {} is of variable {} of {}", u,
+                       usage.variable.index, end.index);
     ir::internal_check(usage.bytes.size() == problem.variables[usage.variable].size(),
                        "usage {} has {} sizes, expected {}", u, usage.bytes.size(),
                        problem.variables[usage.variable].size());
     for (std::int64_t size : usage.bytes)
       ir::internal_check(size >= 0, "usage {} has the negative size {}", u, size);
     bytes += *std::max_element(usage.bytes.begin(), usage.bytes.end());
-    int end = 0;
+    RowId behind{0};
     for (const RowRange& range : usage.rows) {
-      ir::internal_check(range.begin >= end && range.begin < range.end && range.end <= rows,
-                         "usage {} is in the rows {} to {} of {}", u, range.begin, range.end, rows);
-      end = range.end;
+      ir::internal_check(
+          range.begin >= behind && range.begin < range.end && range.end <= problem.limits.end_id(),
+          "usage {} is in the rows {} to {} of {}", u, range.begin.index, range.end.index,
+          problem.limits.size());
+      behind = range.end;
     }
   }
   ir::internal_check(bytes <= std::numeric_limits<std::int64_t>::max() / 4,
@@ -63,7 +67,7 @@ void check_problem(const Problem& problem) {
 }
 
 void accept(Solution& solution, const Problem& problem, const Network& network) {
-  solution.choice.assign(problem.variables.size(), -1);
+  solution.choice.assign(problem.variables.ids(), {});
   network.restore(solution.choice);
   solution.cost = price(problem, solution.choice);
   ir::internal_check(solution.cost != kForbidden, "elimination yields a choice that breaks a limit");
@@ -79,36 +83,28 @@ double Solution::gap() const {
   return static_cast<double>(cost) / static_cast<double>(bound) - 1;
 }
 
-Cost price(const Problem& problem, const std::vector<int>& choice) {
+Cost price(const Problem& problem, const Assignment& choice) {
   ir::internal_check(choice.size() == problem.variables.size(), "{} choices for {} variables", choice.size(),
                      problem.variables.size());
   Cost sum = 0;
-  for (std::size_t v = 0; v < choice.size(); ++v) {
-    ir::internal_check(choice[v] >= 0 && choice[v] < static_cast<int>(problem.variables[v].size()),
-                       "variable {} has no choice {}", v, choice[v]);
+  for (const VariableId v : choice.ids()) {
+    ir::internal_check(choice[v].valid() && ir::offset_of(choice[v]) < problem.variables[v].size(),
+                       "variable {} has no choice {}", v.index, choice[v].index);
     if (problem.variables[v][choice[v]] == kForbidden) return kForbidden;
     sum += problem.variables[v][choice[v]];
   }
   for (const Edge& edge : problem.edges) {
-    const Cost cost =
-        edge.costs[static_cast<std::size_t>(choice[edge.from]) * problem.variables[edge.to].size() +
-                   choice[edge.to]];
+    const Cost cost = edge.costs[problem.cell_of(edge, choice[edge.from], choice[edge.to])];
     if (cost == kForbidden) return kForbidden;
     sum += cost;
   }
-  std::vector<std::int64_t> step(problem.limits.size() + 1, 0);
+  RowSums bytes(problem.limits.ids());
   for (const Usage& usage : problem.usages) {
-    for (const RowRange& range : usage.rows) {
-      step[range.begin] += usage.bytes[choice[usage.variable]];
-      step[range.end] -= usage.bytes[choice[usage.variable]];
-    }
+    for (const RowRange& range : usage.rows) bytes.add(range, usage.bytes[choice[usage.variable]]);
   }
-  std::int64_t occupied = 0;
-  for (std::size_t row = 0; row < problem.limits.size(); ++row) {
-    occupied += step[row];
-    if (occupied > problem.limits[row]) return kForbidden;
-  }
-  return sum;
+  const IdVector<RowId, std::int64_t> occupied = bytes.take();
+  const bool kept = std::ranges::equal(occupied, problem.limits, std::less_equal());
+  return kept ? sum : kForbidden;
 }
 
 Solution solve(const Problem& problem, const SolveOptions& options) {

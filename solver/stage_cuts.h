@@ -18,28 +18,31 @@
 
 namespace braid::solver {
 
+using ChainNodeId = ir::Id<struct ChainNodeTag>;  // StageChain::nodes
+
 struct StageChain {
   // Weights, inputs of the program and conversions, which a stage has once if any of these nodes is in it.
   struct Shared {
     Cost cost = 0;
     std::int64_t bytes = 0;
-    std::vector<int> readers;  // ascending, distinct, at least one
+    std::vector<ChainNodeId> readers;  // ascending, distinct, at least one
   };
-  std::vector<Cost> nodes;         // the time of each node alone
-  std::vector<std::int64_t> live;  // bytes that are held while a node runs, without what is shared
+  IdVector<ChainNodeId, Cost> nodes;         // the time of each node alone
+  IdVector<ChainNodeId, std::int64_t> live;  // bytes that are held while a node runs, without what is shared
   // Bytes that pass the cut before each node; that of the first node is ignored.
-  std::vector<std::int64_t> passing;
-  std::vector<char> may_cut;  // whether there may be a cut before each node
+  IdVector<ChainNodeId, std::int64_t> passing;
+  IdVector<ChainNodeId, char> may_cut;  // whether there may be a cut before each node
   std::vector<Shared> shared;
 };
 
 struct StageCuts {
   struct Stage {
-    int begin = 0, end = 0;  // nodes
+    ChainNodeId begin{0}, end{0};
     Cost compute = 0, transfer = 0;
     std::int64_t bytes = 0;  // weights, inputs and the most that is held at once
     std::int64_t sent = 0;
     Cost cost() const { return compute + transfer; }
+    bool has(ChainNodeId node) const { return begin <= node && node < end; }
   };
   std::vector<Stage> stages;
   Cost longest = 0;

@@ -13,13 +13,14 @@ namespace {
 std::vector<Factor> of_choices_left(const Network& network, const Problem& problem,
                                     std::vector<Factor> factors) {
   // Layers that have lost the same choices share one table.
-  std::map<std::pair<const void*, std::vector<std::vector<int>>>, std::shared_ptr<const std::vector<Cost>>>
+  std::map<std::pair<const void*, std::vector<std::vector<ChoiceId>>>,
+           std::shared_ptr<const std::vector<Cost>>>
       known;
   for (Factor& factor : factors) {
     std::vector<Labels> labels;
-    std::vector<std::vector<int>> key;
+    std::vector<std::vector<ChoiceId>> key;
     std::vector<std::size_t> sizes;
-    for (const int v : factor.variables) {
+    for (const VariableId v : factor.variables) {
       labels.push_back(network.nodes[v].labels);
       key.push_back(labels.back().all());
       sizes.push_back(problem.variables[v].size());
@@ -39,31 +40,31 @@ std::vector<Factor> of_choices_left(const Network& network, const Problem& probl
 // choices that are left.
 std::vector<Factor> reduce(Network& network, const Problem& problem, std::vector<Factor> factors) {
   for (const Factor& factor : factors) {
-    for (const int v : factor.variables) network.fix(v);
+    for (const VariableId v : factor.variables) network.fix(v);
   }
   network.reduce(kInside, true);
   if (network.infeasible) return {};
   for (const Factor& factor : factors) {
-    for (const int v : factor.variables) network.release(v);
+    for (const VariableId v : factor.variables) network.release(v);
   }
   return of_choices_left(network, problem, std::move(factors));
 }
 
 }  // namespace
 
-std::optional<std::vector<int>> choose_with_copies(const Problem& problem, const FoldedProblem& folded,
-                                                   std::int64_t table, std::int64_t& cells) {
+std::optional<Assignment> choose_with_copies(const Problem& problem, const FoldedProblem& folded,
+                                             std::int64_t table, std::int64_t& cells) {
   // Tries the cheapest choices outside first, then those on which the layers agree.
-  std::vector<int> agreed;
+  std::vector<ChoiceId> agreed;
   Cost least = 0;
   for (int round = 0; round < 2; ++round) {
     Network network = folded.outside();
-    for (int v = 0; v < static_cast<int>(network.nodes.size()); ++v) network.release(v);
+    for (const VariableId v : network.nodes.ids()) network.release(v);
     for (std::size_t k = 0; k < agreed.size(); ++k) {
-      const int v = folded.copies()[k].variable;
+      const VariableId v = folded.copies()[k].variable;
       const std::optional<std::size_t> place = network.nodes[v].labels.place_of(agreed[k]);
       if (!place) return std::nullopt;
-      network.keep_choices(v, {static_cast<int>(*place)});
+      network.keep_choices(v, {*place});
     }
     const bool eliminated =
         !network.infeasible &&
@@ -72,11 +73,11 @@ std::optional<std::vector<int>> choose_with_copies(const Problem& problem, const
     if (!eliminated || network.infeasible) return std::nullopt;
     if (round == 0) least = network.constant;
     if (network.constant != least) return std::nullopt;
-    std::vector<int> choice(folded.problem().variables.size(), -1);
+    Assignment choice(folded.problem().variables.ids());
     network.restore(choice);
-    std::vector<std::vector<int>> copied;
-    std::vector<int> whole = folded.restore(choice, &copied);
-    if (std::ranges::any_of(copied, [&](const std::vector<int>& one) { return one != copied[0]; }))
+    std::vector<std::vector<ChoiceId>> copied;
+    Assignment whole = folded.restore(choice, &copied);
+    if (std::ranges::any_of(copied, [&](const std::vector<ChoiceId>& one) { return one != copied[0]; }))
       return std::nullopt;
     agreed = copied[0];
     const bool chosen =
@@ -124,7 +125,7 @@ Eliminated eliminate(const Problem& problem, Cost total, std::int64_t table) {
     all.left->cells = all.cells;
     return all;
   }
-  all.choice.emplace(small().variables.size(), -1);
+  all.choice.emplace(small().variables.ids());
   network.restore(*all.choice);
   if (all.folded) all.choice = all.folded->restore(*all.choice);
   return all;

@@ -1,25 +1,24 @@
-// Solves problems without limits of memory by elimination. Equal layers are folded (fold.h), where possible
-// with copies of what all of them see.
+// Solves problems without limits of memory by elimination. Equal layers are folded (folded_problem.h), where
+// possible with copies of what all of them see.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
-#include "solver/fold.h"
+#include "solver/folded_problem.h"
 #include "solver/network.h"
 
 namespace braid::solver {
 
 // Returns the cheapest choice if it follows from a relaxed problem: the layers' copies of what is outside
 // agree with each other and with the choice outside, at no additional cost. Adds to `cells`.
-std::optional<std::vector<int>> choose_with_copies(const Problem& problem, const FoldedProblem& folded,
-                                                   std::int64_t table, std::int64_t& cells);
+std::optional<Assignment> choose_with_copies(const Problem& problem, const FoldedProblem& folded,
+                                             std::int64_t table, std::int64_t& cells);
 
 // The result of eliminating a problem without limits.
 struct Eliminated {
   bool infeasible = false;
-  std::optional<std::vector<int>> choice;  // the cheapest one
+  std::optional<Assignment> choice;  // the cheapest one
   // Otherwise what a search is to solve.
   std::optional<FoldedProblem> folded;
   std::optional<Network> left;

@@ -20,9 +20,9 @@ namespace {
 // equal layers cost the same if taken otherwise.
 void price_alternatives(const SplitSpace& space, const Graph& graph, const SplitChoice& choice,
                         const Problem& problem, const Restrict& restrict, FoundPlan& found) {
-  std::map<std::string, int> variable_of;
-  for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v)
-    variable_of[plan_name(graph, graph.nodes[static_cast<std::size_t>(space.node_of(v))])] = v;
+  std::map<std::string, VariableId> variable_of;
+  for (const VariableId v : space.node_variables())
+    variable_of[plan_name(graph, graph.nodes[space.node_of(v)])] = v;
   constexpr int kMostSolves = 24;
   std::vector<std::size_t> asked;
   for (std::size_t k = 0; k < found.conversions.size(); ++k) {
@@ -43,14 +43,12 @@ void price_alternatives(const SplitSpace& space, const Graph& graph, const Split
     Problem other = problem;
     if (restrict) restrict(other);
     for (const std::string& reader : conversion.readers) {
-      const int v = variable_of.at(reader);
-      const GraphNode& node = graph.nodes[static_cast<std::size_t>(space.node_of(v))];
-      std::vector<Cost>& costs = other.variables[static_cast<std::size_t>(v)].edit();
-      for (std::size_t c = 0; c < costs.size(); ++c) {
-        for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-          if (node.inputs[i] == conversion.value &&
-              space.taken_state(v, static_cast<int>(c), static_cast<int>(i)) == conversion.to)
-            costs[c] = kForbidden;
+      const VariableId v = variable_of.at(reader);
+      const GraphNode& node = graph.nodes[space.node_of(v)];
+      for (const ChoiceId c : space.choices_of(v)) {
+        for (int i = 0; i < count_of(node.inputs); ++i) {
+          if (node.inputs[i] == conversion.value && space.taken_state(v, c, i) == conversion.to)
+            other.variables[v].forbid(c);
         }
       }
     }

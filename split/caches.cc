@@ -10,37 +10,30 @@
 namespace braid::split {
 namespace {
 
-// The graph input that value `v` carries on; -1 if there is none. Each value is looked at once.
-int carried_input(const Graph& graph, int v, int steps, std::set<int>& seen) {
-  const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
+// The graph input that value `v` carries on; invalid if there is none. Each value is looked at once.
+ValueId carried_input(const Graph& graph, ValueId v, int steps, std::set<ValueId>& seen) {
+  const GraphValue& value = graph.values[v];
   if (value.graph_input) return v;
-  if (value.producer < 0 || steps == 0 || !seen.insert(v).second) return -1;
-  const GraphNode& node = graph.nodes[static_cast<std::size_t>(value.producer)];
+  if (!value.producer.valid() || steps == 0 || !seen.insert(v).second) return {};
+  const GraphNode& node = graph.nodes[value.producer];
   for (const Carried& c : node.carried) {
-    if (c.output >= static_cast<int>(node.outputs.size()) ||
-        node.outputs[static_cast<std::size_t>(c.output)] != v)
-      continue;
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      if ((c.input >= 0 && static_cast<int>(k) != c.input) || node.inputs[k] < 0) continue;
-      const int found = carried_input(graph, node.inputs[k], steps - 1, seen);
-      if (found >= 0) return found;
+    if (c.output >= count_of(node.outputs) || node.outputs[c.output] != v) continue;
+    for (int k = 0; k < count_of(node.inputs); ++k) {
+      if ((c.input >= 0 && k != c.input) || !node.inputs[k].valid()) continue;
+      const ValueId found = carried_input(graph, node.inputs[k], steps - 1, seen);
+      if (found.valid()) return found;
     }
   }
-  return -1;
-}
-
-const GraphNode* producer_of(const Graph& graph, int v) {
-  const int producer = v < 0 ? -1 : graph.values[static_cast<std::size_t>(v)].producer;
-  return producer < 0 ? nullptr : &graph.nodes[static_cast<std::size_t>(producer)];
+  return {};
 }
 
 // The operands of a product of two tensors that are computed: not weights.
-std::vector<int> factors(const Graph& graph, const GraphNode& node) {
+std::vector<ValueId> factors(const Graph& graph, const GraphNode& node) {
   const WorkFacts& work = node.work;
   if (work.kind != WorkKind::product || has_weights(graph, node)) return {};
   if (value_of(graph, node.inputs, work.a) == nullptr || value_of(graph, node.inputs, work.b) == nullptr)
     return {};
-  return {node.inputs[static_cast<std::size_t>(work.a)], node.inputs[static_cast<std::size_t>(work.b)]};
+  return {node.inputs[work.a], node.inputs[work.b]};
 }
 
 bool is_softmax(const GraphNode& node) { return node.work.kind == WorkKind::softmax; }
@@ -58,99 +51,99 @@ bool passes_on(const GraphNode& node) {
 
 constexpr int kMostSteps = 8;
 
-using Values = std::vector<int>;
+using Values = std::vector<ValueId>;
 
 // Whether `holds` of `v`, or of a value to which at most kMostSteps of `next` lead. Each is looked at once.
-bool holds_near(int v, const std::function<bool(int)>& holds, const std::function<Values(int)>& next) {
-  std::set<int> seen = {v};
+bool holds_near(ValueId v, const std::function<bool(ValueId)>& holds,
+                const std::function<Values(ValueId)>& next) {
+  std::set<ValueId> seen = {v};
   Values now = {v};
-  for (int step = 0; v >= 0 && step <= kMostSteps && !now.empty(); ++step) {
+  for (int step = 0; v.valid() && step <= kMostSteps && !now.empty(); ++step) {
     Values later;
-    for (const int value : now) {
+    for (const ValueId value : now) {
       if (holds(value)) return true;
-      for (const int other : next(value))
-        if (other >= 0 && seen.insert(other).second) later.push_back(other);
+      for (const ValueId other : next(value))
+        if (other.valid() && seen.insert(other).second) later.push_back(other);
     }
     now = std::move(later);
   }
   return false;
 }
 
-std::vector<std::pair<const GraphNode*, int>> readers_of(const Graph& graph, int v) {
+std::vector<std::pair<const GraphNode*, int>> readers_of(const Graph& graph, ValueId v) {
   std::vector<std::pair<const GraphNode*, int>> readers;
-  for (const GraphUse& use : graph.values[static_cast<std::size_t>(v)].readers)
-    if (use.node >= 0) readers.emplace_back(&graph.nodes[static_cast<std::size_t>(use.node)], use.input);
+  for (const GraphUse& use : graph.values[v].readers)
+    if (use.node.valid()) readers.emplace_back(&graph.nodes[use.node], use.input);
   return readers;
 }
 
 // The values that are computed from `v` by nodes that pass its elements on.
-Values passed_on(const Graph& graph, int v) {
+Values passed_on(const Graph& graph, ValueId v) {
   Values values;
   for (const auto& [node, input] : readers_of(graph, v))
     if (passes_on(*node)) values.insert(values.end(), node->outputs.begin(), node->outputs.end());
   return values;
 }
 
-bool becomes_softmax(const Graph& graph, int v) {
+bool becomes_softmax(const Graph& graph, ValueId v) {
   return holds_near(
       v,
-      [&](int value) {
+      [&](ValueId value) {
         return std::ranges::any_of(readers_of(graph, value),
                                    [](const auto& reader) { return is_softmax(*reader.first); });
       },
-      [&](int value) { return passed_on(graph, value); });
+      [&](ValueId value) { return passed_on(graph, value); });
 }
 
-bool comes_from_softmax(const Graph& graph, int v) {
+bool comes_from_softmax(const Graph& graph, ValueId v) {
   return holds_near(
       v,
-      [&](int value) {
-        const GraphNode* node = producer_of(graph, value);
+      [&](ValueId value) {
+        const GraphNode* node = graph.producer_of(value);
         return node != nullptr && is_softmax(*node);
       },
-      [&](int value) {
-        const GraphNode* node = producer_of(graph, value);
+      [&](ValueId value) {
+        const GraphNode* node = graph.producer_of(value);
         return node != nullptr && passes_on(*node) ? node->inputs : Values();
       });
 }
 
 // Whether attention reads value `v`, or what passes it on, as its keys or values.
-bool is_attended(const Graph& graph, int v) {
+bool is_attended(const Graph& graph, ValueId v) {
   const auto reads = [&](const auto& reader) {
     const auto& [node, input] = reader;
     const WorkFacts& work = node->work;
     if (work.kind == WorkKind::attention) return input == 1 || input == 2;
-    const std::vector<int> of = factors(graph, *node);
+    const std::vector<ValueId> of = factors(graph, *node);
     if (of.empty() || (input != work.a && input != work.b)) return false;
     if (input == work.b && becomes_softmax(graph, node->outputs.front())) return true;
     return comes_from_softmax(graph, of[input == work.a ? 1 : 0]);
   };
   return holds_near(
-      v, [&](int value) { return std::ranges::any_of(readers_of(graph, value), reads); },
-      [&](int value) { return passed_on(graph, value); });
+      v, [&](ValueId value) { return std::ranges::any_of(readers_of(graph, value), reads); },
+      [&](ValueId value) { return passed_on(graph, value); });
 }
 
 // The value before `v` that has the same elements, perhaps in another order; none if there is none.
-Values same_elements(const Graph& graph, int v) {
-  const GraphNode* node = producer_of(graph, v);
+Values same_elements(const Graph& graph, ValueId v) {
+  const GraphNode* node = graph.producer_of(v);
   if (node == nullptr || node->inputs.empty()) return {};
   return keeps_elements(*node) ? Values{node->inputs[0]} : Values();
 }
 
 // Whether attention returns `v` as its keys or values.
-bool is_present(const Graph& graph, int v) {
-  const GraphNode* node = producer_of(graph, v);
+bool is_present(const Graph& graph, ValueId v) {
+  const GraphNode* node = graph.producer_of(v);
   return node != nullptr && node->work.kind == WorkKind::attention &&
          std::ranges::any_of(node->carried, [&](const Carried& c) {
-           return c.output < static_cast<int>(node->outputs.size()) &&
-                  node->outputs[static_cast<std::size_t>(c.output)] == v;
+           return c.output < count_of(node->outputs) && node->outputs[c.output] == v;
          });
 }
 
-bool is_keys_or_values(const Graph& graph, int v) {
+bool is_keys_or_values(const Graph& graph, ValueId v) {
   return holds_near(
-      v, [&](int value) { return is_attended(graph, value) || is_present(graph, value); },
-      [&](int value) { return same_elements(graph, value); });
+      v, [&](ValueId value) { return is_attended(graph, value) || is_present(graph, value); },
+      [&](ValueId value) { return same_elements(graph, value); });
 }
 
 }  // namespace
@@ -158,22 +151,23 @@ bool is_keys_or_values(const Graph& graph, int v) {
 std::vector<Cache> caches_of(const Graph& graph) {
   constexpr int kLeastRank = 3;
   std::vector<Cache> caches;
-  std::set<int> taken, begun;
-  for (std::size_t k = 0; k < graph.outputs.size(); ++k) {
-    const int v = graph.outputs[k];
-    const GraphValue& output = graph.values[static_cast<std::size_t>(v)];
-    if (output.rank() < kLeastRank || output.producer < 0 || output.pinned) continue;
-    std::set<int> seen;
-    const int input = carried_input(graph, v, kMostSteps, seen);
-    if (input < 0) {
-      if (is_keys_or_values(graph, v) && begun.insert(v).second) caches.push_back({-1, static_cast<int>(k)});
+  std::set<ValueId> taken, begun;
+  for (int k = 0; k < count_of(graph.outputs); ++k) {
+    const ValueId v = graph.outputs[k];
+    const GraphValue& output = graph.values[v];
+    if (output.rank() < kLeastRank || !output.producer.valid() || output.pinned) continue;
+    std::set<ValueId> seen;
+    const ValueId input = carried_input(graph, v, kMostSteps, seen);
+    if (!input.valid()) {
+      if (is_keys_or_values(graph, v) && begun.insert(v).second) caches.push_back({{}, k});
       continue;
     }
-    const GraphValue& past = graph.values[static_cast<std::size_t>(input)];
+    const GraphValue& past = graph.values[input];
     // An input that is returned as it is stays whole.
-    const bool returned = std::ranges::any_of(past.readers, [](const GraphUse& use) { return use.node < 0; });
+    const bool returned =
+        std::ranges::any_of(past.readers, [](const GraphUse& use) { return !use.node.valid(); });
     if (past.dtype != output.dtype || past.rank() != output.rank() || past.pinned || returned) continue;
-    if (taken.insert(input).second) caches.push_back({input, static_cast<int>(k)});
+    if (taken.insert(input).second) caches.push_back({input, k});
   }
   return caches;
 }

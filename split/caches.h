@@ -8,7 +8,7 @@
 namespace braid::split {
 
 struct Cache {
-  int input = -1;   // value; -1: this graph begins it, as prefill does
+  ValueId input;    // invalid: this graph begins it, as prefill does
   int output = -1;  // index in Graph::outputs
 };
 

@@ -14,7 +14,8 @@
 #include "ir/error_numbers.h"
 #include "ir/parallel.h"
 #include "ir/shared_pool.h"
-#include "split/bounds.h"
+#include "split/bound_search.h"
+#include "split/choose_split.h"
 #include "split/fixed_lines.h"
 #include "split/found_plan.h"
 #include "split/machine_costs.h"
@@ -115,7 +116,7 @@ class MeshSearch {
       } else if (k == 1) {
         make_bounds();
         if (!cheapest.get()) return;
-        const std::vector<int>& seed = found_.front().choice.solution.choice;
+        const Assignment& seed = found_.front().choice.solution.choice;
         all = ranks_ == 1 ? floors_of(seed) : over_plans(seed);  // one rank has one plan
       } else if (cheapest.get() && seeks_others()) {
         find_hidden(hidden);
@@ -166,10 +167,10 @@ class MeshSearch {
     }
     return sum;
   }
-  PlanBounds floors_of(const std::vector<int>& choice) {
+  PlanBounds floors_of(const Assignment& choice) {
     return sum_of_bounds([&](BoundSearch& b) { return b.of_plan(choice); });
   }
-  PlanBounds over_plans(const std::vector<int>& seed) {
+  PlanBounds over_plans(const Assignment& seed) {
     const bool closer = space_.leaves_out(SplitSpace::kFewRelaxed);
     PlanBounds all = sum_of_bounds([&](BoundSearch& b) { return b.over_plans(seed, {}, closer); });
     if (bounds_.empty() || !closer) return all;
@@ -178,7 +179,7 @@ class MeshSearch {
       return all;
     const PlanBounds more = sum_of_bounds([&](BoundSearch& b) {
       b.relax(SplitSpace::kMostRelaxed);
-      const std::vector<std::vector<int>> found = b.found();
+      const std::vector<Assignment> found = b.found();
       return b.over_plans(seed, found);
     });
     all.loads = std::max(all.loads, more.loads);
@@ -235,12 +236,12 @@ class MeshSearch {
         MemoryRows(graph_, part, costs.size).limit(problem, *options_.memory);
       };
       // A plan that splits one dimension over all axes cannot be found by searching one axis at a time.
-      std::vector<int> from = within_;
+      Assignment from = within_;
       if (const SplitSpace alike = SplitSpace::alike(space_); !alike.large()) {
         const Solution cheap =
             alike.solved(costs, few_cells(), [&](Problem& problem) { limit(alike, problem); }).solution;
         if (cheap.feasible()) {
-          std::vector<int> choice = space_.choice_of(alike, cheap.choice);
+          Assignment choice = space_.choice_of(alike, cheap.choice);
           if (bytes_counted(plans_.rows, choice) <= *options_.memory &&
               cost_in_turn(costs, choice) < cost_in_turn(costs, from))
             from = std::move(choice);
@@ -256,16 +257,16 @@ class MeshSearch {
   }
   SpaceSolution solution_within(const SplitCostOptions& own) const {
     SpaceSolution found = of_choice(within_);
-    std::vector<int>& choice = found.solution.choice;
+    Assignment& choice = found.solution.choice;
     if (plans_.problem) {
-      choice.resize(static_cast<std::size_t>(space_.variables()));
+      choice.resize(space_.variables().size());
       found.solution.cost = price(points_.problem(space_, own), choice);
     } else {
       found.solution.cost = cost_in_turn(split_costs(costs_, own, work_), choice);
     }
     return found;
   }
-  SpaceSolution of_choice(const std::vector<int>& choice) const {
+  SpaceSolution of_choice(const Assignment& choice) const {
     SpaceSolution own;
     own.joint = plans_.problem.has_value();
     own.solution.choice = choice;
@@ -273,7 +274,7 @@ class MeshSearch {
     return own;
   }
   // The cost of a choice in a large space.
-  Cost cost_in_turn(const SplitCosts& costs, const std::vector<int>& choice) const {
+  Cost cost_in_turn(const SplitCosts& costs, const Assignment& choice) const {
     return space_.described(costs, of_choice(choice)).price(graph_, costs);
   }
 
@@ -319,7 +320,7 @@ class MeshSearch {
       least_ = least_in_turn(graph_, space_, costs, limit, solved_split(space_, costs).solution.choice,
                              few_cells());
       if (least_->reached <= limit) keeps_limits(least_->choice);
-      begin_cheaply([&](const std::vector<int>& choice) { return cost_in_turn(costs, choice); });
+      begin_cheaply([&](const Assignment& choice) { return cost_in_turn(costs, choice); });
       return least_->bytes <= limit;
     }
     const Problem problem = plans_.allowed();
@@ -329,18 +330,18 @@ class MeshSearch {
       if (within_.empty() && !least.choice.empty() && bytes_counted(plans_.rows, least.choice) <= limit)
         keeps_limits(least.choice);
     }
-    begin_cheaply([&](const std::vector<int>& choice) { return price(problem, choice); });
+    begin_cheaply([&](const Assignment& choice) { return price(problem, choice); });
     return true;
   }
   // The plan with the least memory often converts back and forth and is far from cheap, so cheaper plans are
   // tried as a start.
-  void begin_cheaply(const std::function<Cost(const std::vector<int>&)>& cost_of) {
+  void begin_cheaply(const std::function<Cost(const Assignment&)>& cost_of) {
     if (within_.empty() || points_.several()) return;
     result_.priced = options_.priced.empty() ? choices_at_prices() : options_.priced;
-    std::vector<int> known = within_;
-    known.resize(plans_.problem ? static_cast<std::size_t>(space_.variables()) : known.size());
+    Assignment known = within_;
+    known.resize(plans_.problem ? space_.variables().size() : known.size());
     Cost least = cost_of(known);
-    for (const std::vector<int>& choice : result_.priced) {
+    for (const Assignment& choice : result_.priced) {
       if (bytes_counted(plans_.rows, choice) > *options_.memory) continue;
       const Cost cost = cost_of(choice);
       if (cost >= least) continue;
@@ -349,18 +350,17 @@ class MeshSearch {
     }
     keeps_limits(known);
   }
-  std::vector<std::vector<int>> choices_at_prices() const {
+  std::vector<Assignment> choices_at_prices() const {
     if (plans_.problem) return plans_.rows[0].at_prices(plans_.allowed());
     const SplitSpace alike = SplitSpace::alike(space_);
     if (alike.large()) return {};
     const SplitCosts costs = split_costs(costs_, {}, work_);
-    std::vector<std::vector<int>> all;
-    for (const std::vector<int>& choice :
-         MemoryRows(graph_, alike, costs.size).at_prices(alike.problem(costs)))
+    std::vector<Assignment> all;
+    for (const Assignment& choice : MemoryRows(graph_, alike, costs.size).at_prices(alike.problem(costs)))
       all.push_back(space_.choice_of(alike, choice));
     return all;
   }
-  void keeps_limits(const std::vector<int>& choice) {
+  void keeps_limits(const Assignment& choice) {
     within_ = plans_.problem ? plans_.completed(choice) : choice;
   }
   static SolveOptions few_cells() {
@@ -454,8 +454,7 @@ class MeshSearch {
   Cost whole_;                        // SplitCostOptions
   std::vector<BoundSearch> bounds_;   // by point
   std::optional<LeastMemory> least_;  // of a large space, under limits
-  std::vector<int>
-      within_;  // a choice that keeps the limits of memory; empty if there are none, or none is known
+  Assignment within_;                 // keeps the limits of memory; empty if there are none, or none is known
   std::vector<Found> found_;
   FoundPlans result_;
 };

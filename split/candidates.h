@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analysis/costs/cost_model.h"
+#include "split/ids.h"
 #include "split/plan_bounds.h"
 #include "split/product_join.h"
 
@@ -52,9 +53,9 @@ struct FoundPlan {
   analysis::Time bound;                   // no plan is predicted to take less
   bool proved = false;                    // predicted == bound
   bool joint = true;                      // searched over all axes of the mesh at once
-  std::vector<int> choice;                // in the search's problem
+  Assignment choice;                      // in the search's problem
   analysis::Time floor;                   // a lower bound on its step in every order (BoundSearch::of_plan)
-  // The bytes of a rank in the rows of memory (memory.h); 0: no limit could bind.
+  // The bytes of a rank in the rows of memory (memory_rows.h); 0: no limit could bind.
   std::int64_t counted_bytes = 0;
   std::vector<PlanLayer> layers;
   std::vector<PlanConversion> conversions;
@@ -78,15 +79,15 @@ struct PlanFlips {
 
 struct FoundPlans {
   std::vector<FoundPlan> plans;  // distinct, the cheapest first
-  analysis::Time loads, order;   // bounds of all plans (bounds.h)
+  analysis::Time loads, order;   // bounds of all plans (bound_search.h)
   PlanFlips flips;               // of the cheapest plan, if SearchOptions::explain
-  std::int64_t least_bytes = 0;  // no plan needs less (memory.h), if no plan keeps the limit; else 0
+  std::int64_t least_bytes = 0;  // no plan needs less (memory_rows.h), if no plan keeps the limit; else 0
   // The bytes that some plan needs, equal to least_bytes if these are proved to be the least; 0: none was
   // found.
   std::int64_t reached_bytes = 0;
   std::string largest;  // tensors that take them
   // Choices with which searches for plans within other limits can begin.
-  std::vector<std::vector<int>> priced;
+  std::vector<Assignment> priced;
   std::string obstacle;  // why so many ranks cannot split the model (obstacles.h); empty if they can
 };
 
@@ -119,7 +120,7 @@ struct SearchOptions {
   KnownBounds known;     // from other meshes
   bool explain = false;  // whether to find flips, which takes more searches
   // FoundPlans::priced of a search on the same mesh with another limit of memory; empty: computed if needed.
-  std::vector<std::vector<int>> priced = {};
+  std::vector<Assignment> priced = {};
   std::string keep, keep_file;  // text of a partial plan whose lines are fixed, and its file for messages
   // The model's own lines, which are obeyed (fixed_lines.h); null: none.
   std::shared_ptr<const Annotations> annotated = nullptr;
@@ -148,7 +149,7 @@ std::vector<FoundPlans> find_plans(const Graph& graph, const std::vector<Mesh>& 
 void price_alternatives(const Graph& graph, const Mesh& mesh,
                         const std::shared_ptr<const analysis::CostModel>& costs, const SearchOptions& options,
                         FoundPlan& plan);
-// Returns a time that no program on that many ranks can beat, whatever its mesh and plan (bounds.h).
+// Returns a time that no program on that many ranks can beat, whatever its mesh and plan (bound_search.h).
 analysis::Time least_time(const Graph& graph, int ranks,
                           const std::shared_ptr<const analysis::CostModel>& costs,
                           const SearchOptions& options);

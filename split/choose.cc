@@ -1,45 +1,42 @@
-// The cheapest choice of a space as a plan (space.h).
+// The cheapest choice of a space as a plan (split_space.h).
 #include <algorithm>
-#include <array>
 #include <iterator>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "ir/error.h"
-#include "split/space.h"
+#include "split/split_space.h"
 
 namespace braid::split {
 
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-constexpr int kReplicated = 0;
+constexpr StateId kReplicated{0};
 
 }  // namespace
 
 bool ChosenNode::is_split() const {
-  return std::any_of(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter >= 0; });
+  return std::any_of(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter.valid(); });
 }
 
 Cost SplitChoice::price(const Graph& graph, const SplitCosts& costs) const {
   Cost sum = 0;
   for (const ChosenNode& chosen : nodes)
-    sum += cost_of(graph, graph.nodes[at(chosen.node)], chosen.axes, plan.mesh, costs);
+    sum += cost_of(graph, graph.nodes[chosen.node], chosen.axes, plan.mesh, costs);
   for (const ChosenConversion& c : conversions) {
-    for (const ConversionStep& step : c.steps) sum += costs.step(step, plan.mesh.axes[at(step.axis)].size);
+    for (const ConversionStep& step : c.steps) sum += costs.step(step, plan.mesh.axes[step.axis].size);
   }
   return sum;
 }
-bool SplitSpace::pads(const std::vector<int>& choice) const {
-  for (std::size_t v = 0; v < choices_.size(); ++v)
-    if (this->choice(static_cast<int>(v), choice[v]).padded) return true;
-  return false;
+bool SplitSpace::pads(const Assignment& choice) const {
+  return std::ranges::any_of(choices_.ids(), [&](VariableId v) { return this->choice(v, choice[v]).padded; });
 }
 
 void SplitSpace::forbid_padding(Problem& problem) const {
-  for (std::size_t v = 0; v < choices_.size(); ++v) {
-    for (std::size_t c = 0; c < choices_[v]->size(); ++c)
-      if ((*choices_[v])[c]->padded) problem.variables[v].edit()[c] = kForbidden;
+  for (const VariableId v : choices_.ids()) {
+    for (const ChoiceId c : choices_of(v))
+      if (choice(v, c).padded) problem.variables[v].forbid(c);
   }
 }
 
@@ -67,22 +64,22 @@ SpaceSolution SplitSpace::solved(const SplitCosts& costs, const SolveOptions& op
   if (solution.status == Status::kInfeasible || (restrict && !solution.feasible())) return found;
   // All whole is always possible without restrictions, so only a spent budget ends here.
   if (!solution.feasible()) {
-    solution.choice.assign(at(variables_), 0);
+    solution.choice.assign(variables(), {0});
     for (const Flow& flow : flows_) {
-      if (flow.variable < 0) continue;
-      std::set<int> converted;  // into what the first choices of readers take
-      for (const Reader& reader : readers(flow)) converted.insert((*reader.taken)[0]);
-      converted.erase((*flow.produced)[0]);
-      for (std::size_t c = 0; c < flow.choices->all.size(); ++c) {
+      if (!flow.variable.valid()) continue;
+      std::set<StateId> converted;  // into what the first choices of readers take
+      for (const Reader& reader : readers(flow)) converted.insert(reader.taken->front());
+      converted.erase(flow.produced->front());
+      for (const ChoiceId c : flow.choices->all.ids()) {
         const ValueChoice& own = flow.choices->all[c];
-        if (own.produced == (*flow.produced)[0] && std::ranges::is_permutation(own.converted, converted))
-          solution.choice[at(flow.variable)] = static_cast<int>(c);
+        if (own.produced == flow.produced->front() && std::ranges::is_permutation(own.converted, converted))
+          solution.choice[flow.variable] = c;
       }
     }
     solution.cost = solver::price(problem, solution.choice);
     solution.status = Status::kFeasible;
   }
-  solution.choice.resize(at(variables_));  // `restrict` may have added some
+  solution.choice.resize(variables().size());  // `restrict` may have added some
   if (solution.status == Status::kOptimal) found.way = {solution.choice};
   return found;
 }
@@ -95,80 +92,83 @@ SplitChoice SplitSpace::choose(const SplitCosts& costs, const SolveOptions& opti
 SplitChoice SplitSpace::described(const SplitCosts& costs, SpaceSolution solution) const {
   SplitChoice result{std::move(solution), MeshPlan(mesh_), {}, {}};
   if (!result.solution.feasible()) return result;
-  const std::vector<int>& choice = result.solution.choice;
-  const auto chosen = [&](int variable) -> const Choice& {
-    return this->choice(variable, choice[at(variable)]);
+  const Assignment& choice = result.solution.choice;
+  const auto set_output = [&](int output, const MeshSpec& spec) {
+    set_reader(result.plan, graph_.values[graph_.outputs[output]].name, {"", -1}, spec);
   };
-  const auto spec_of = [&](int state) -> const MeshSpec& { return spec(state); };
   for (const auto& [value, variable] : cache_inputs_)
-    set_value(result.plan, graph_.values[at(value)].name, spec_of(chosen(variable).outputs[0]));
+    set_value(result.plan, graph_.values[value].name, produced_state(variable, choice[variable], 0));
   for (const auto& [output, variable] : cache_outputs_) {
-    const MeshSpec& spec = spec_of(chosen(variable).outputs[0]);
-    if (!is_replicated(spec))
-      set_reader(result.plan, graph_.values[at(graph_.outputs[at(output)])].name, {"", -1}, spec);
+    const MeshSpec& state = produced_state(variable, choice[variable], 0);
+    if (!is_replicated(state)) set_output(output, state);
   }
-  for (const auto& [value, state] : given_)
-    set_value(result.plan, graph_.values[at(value)].name, spec_of(state));
-  for (const auto& [output, state] : returned_)
-    set_reader(result.plan, graph_.values[at(graph_.outputs[at(output)])].name, {"", -1}, spec_of(state));
-  for (std::size_t n = 0; n < nodes_.size(); ++n) {
-    if (nodes_[n] < 0) continue;
-    const GraphNode& node = graph_.nodes[at(nodes_[n])];
-    const Choice& own = chosen(static_cast<int>(n));
-    result.nodes.push_back({nodes_[n], own.axes, cost_of(graph_, node, own.axes, mesh_, costs), strategies_});
+  for (const auto& [value, state] : given_) set_value(result.plan, graph_.values[value].name, spec(state));
+  for (const auto& [output, state] : returned_) set_output(output, spec(state));
+  describe_nodes(costs, result);
+  describe_conversions(costs, result);
+  return result;
+}
+
+void SplitSpace::describe_nodes(const SplitCosts& costs, SplitChoice& result) const {
+  for (const VariableId v : node_variables()) {
+    const GraphNode& node = graph_.nodes[nodes_[v]];
+    const Choice& own = choice(v, result.solution.choice[v]);
+    result.nodes.push_back({nodes_[v], own.axes, cost_of(graph_, node, own.axes, mesh_, costs), strategies_});
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-      if (node.outputs[k] < 0) continue;
-      const GraphValue& value = graph_.values[at(node.outputs[k])];
-      if (!value.readers.empty()) set_value(result.plan, value.name, spec_of(own.outputs[k]));
+      if (!node.outputs[k].valid()) continue;
+      const GraphValue& value = graph_.values[node.outputs[k]];
+      if (!value.readers.empty()) set_value(result.plan, value.name, spec(own.outputs[k]));
     }
     // Constants in other states than whole.
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.inputs[k] < 0 || own.inputs[k] == kReplicated) continue;
-      const GraphValue& value = graph_.values[at(node.inputs[k])];
+    for (int k = 0; k < count_of(node.inputs); ++k) {
+      if (!node.inputs[k].valid() || own.inputs[k] == kReplicated) continue;
+      const GraphValue& value = graph_.values[node.inputs[k]];
       if (value.constant)
-        set_reader(result.plan, value.name, {plan_name(graph_, node), static_cast<int>(k)},
-                   spec_of(own.inputs[k]));
+        set_reader(result.plan, value.name, {plan_name(graph_, node), k}, spec(own.inputs[k]));
     }
   }
+}
+
+void SplitSpace::describe_conversions(const SplitCosts& costs, SplitChoice& result) const {
   struct Path {
     std::vector<ConversionStep> steps;
     Cost cost = 0;
   };
-  std::map<std::array<int, 3>, Path> paths;  // by the kind of the tensor, and its states
-  const auto path_of = [&](const Flow& flow, int from, int to) -> const Path& {
-    const GraphValue& value = graph_.values[at(flow.value)];
+  std::map<std::tuple<ValueKindId, StateId, StateId>, Path> paths;
+  const auto path_of = [&](const Flow& flow, StateId from, StateId to) -> const Path& {
+    const GraphValue& value = graph_.values[flow.value];
     const auto [entry, fresh] = paths.try_emplace({value.kind, from, to});
     if (!fresh) return entry->second;
     auto path = steps(flow.value, from, to, costs);
     ir::internal_check(path.has_value(), "'{}' cannot be converted", value.name);
     entry->second.steps = std::move(*path);
     for (const ConversionStep& step : entry->second.steps)
-      entry->second.cost += costs.step(step, mesh_.axes[at(step.axis)].size);
+      entry->second.cost += costs.step(step, mesh_.axes[step.axis].size);
     return entry->second;
   };
+  const auto chosen = [&](States states, VariableId variable) {
+    return variable.valid() ? (*states)[result.solution.choice[variable]] : states->front();
+  };
   for (const Flow& flow : flows_) {
-    const GraphValue& value = graph_.values[at(flow.value)];
-    const int from = (*flow.produced)[flow.producer < 0 ? 0 : at(choice[at(flow.producer)])];
+    const std::string& value = graph_.values[flow.value].name;
+    const StateId from = chosen(flow.produced, flow.producer);
     std::vector<ChosenConversion> conversions;
     for (const Reader& reader : readers(flow)) {
-      const int to = reader.variable < 0 ? taken(reader, 0) : taken(reader, choice[at(reader.variable)]);
-      const bool is_node = reader.variable >= 0 && nodes_[at(reader.variable)] >= 0;
+      const StateId to = chosen(reader.taken, reader.variable);
       if (to == from) continue;
-      const std::string name =
-          is_node ? plan_name(graph_, graph_.nodes[at(nodes_[at(reader.variable)])]) : "";
-      if (is_node) set_reader(result.plan, value.name, {name, reader.input}, spec_of(to));
-      auto known = std::find_if(conversions.begin(), conversions.end(),
-                                [&](const ChosenConversion& c) { return c.to == spec_of(to); });
+      const bool is_node = reader.variable.valid() && nodes_[reader.variable].valid();
+      const std::string name = is_node ? plan_name(graph_, graph_.nodes[nodes_[reader.variable]]) : "";
+      if (is_node) set_reader(result.plan, value, {name, reader.input}, spec(to));
+      auto known = std::ranges::find(conversions, spec(to), &ChosenConversion::to);
       if (known == conversions.end()) {
         const Path& path = path_of(flow, from, to);
-        conversions.push_back({flow.value, spec_of(from), spec_of(to), path.steps, path.cost, {}});
+        conversions.push_back({flow.value, spec(from), spec(to), path.steps, path.cost, {}});
         known = conversions.end() - 1;
       }
       known->readers.push_back(name);
     }
     std::ranges::move(conversions, std::back_inserter(result.conversions));
   }
-  return result;
 }
 
 }  // namespace braid::split

@@ -1,8 +1,8 @@
-// Choice on meshes whose axes have too many choices together (space.h).
+// Choice on meshes whose axes have too many choices together (split_space.h).
 #include <algorithm>
 
 #include "ir/error.h"
-#include "split/space.h"
+#include "split/choose_split.h"
 
 namespace braid::split {
 
@@ -15,23 +15,23 @@ SpaceSolution solved_split(const SplitSpace& space, const SplitCosts& costs, con
 }
 
 SpaceSolution solved_in_turn(const SplitSpace& space, const SplitCosts& costs, SolveOptions options,
-                             std::vector<int> from, const RestrictPart& restrict) {
+                             Assignment from, const RestrictPart& restrict) {
   // Each is one of many solutions, and their bounds are not used.
   constexpr std::int64_t kMostCells = std::int64_t{1} << 25;
   options.budget = std::min(options.budget, kMostCells);
   // The combinations found so far, as a choice of the whole space; empty: everything is whole.
-  std::vector<int> known = std::move(from);
+  Assignment known = std::move(from);
   Solution best;
   constexpr int kMostRounds = 4;
-  std::vector<std::vector<int>> way;
+  std::vector<Assignment> way;
   bool proved = true;
   // By axis: `known` when the axis was searched last. With the same `known` the search would find the same
   // again.
-  std::vector<std::vector<int>> chosen_at(space.mesh().axes.size());
+  std::vector<Assignment> chosen_at(space.mesh().axes.size());
   for (int round = 0; round < kMostRounds; ++round) {
     const Cost before = round == 0 ? kForbidden : best.cost;
     for (int axis = space.mesh().size(); axis-- > 0;) {
-      std::vector<int>& last = chosen_at[static_cast<std::size_t>(axis)];
+      Assignment& last = chosen_at[axis];
       if (!known.empty() && last == known) continue;
       const SplitSpace one(space, axis, known);
       ir::internal_check(!one.large(), "one axis of {} has too many choices", to_string(space.mesh()));
@@ -44,7 +44,7 @@ SpaceSolution solved_in_turn(const SplitSpace& space, const SplitCosts& costs, S
         last = known;
         continue;
       }
-      std::vector<int> choice = space.choice_of(one, next.choice);
+      Assignment choice = space.choice_of(one, next.choice);
       proved = proved && next.status == Status::kOptimal;
       way.push_back(choice);
       if (best.choice.empty() || next.cost <= best.cost) {
@@ -60,7 +60,7 @@ SpaceSolution solved_in_turn(const SplitSpace& space, const SplitCosts& costs, S
   best.choice = std::move(known);
   best.bound = 0;
   best.status = Status::kFeasible;
-  return {std::move(best), false, proved ? std::move(way) : std::vector<std::vector<int>>()};
+  return {std::move(best), false, proved ? std::move(way) : std::vector<Assignment>()};
 }
 
 }  // namespace braid::split

@@ -8,13 +8,11 @@ namespace braid::split {
 
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 constexpr int kMostDims = 64;
 
 }  // namespace
 
-StateCodes::StateCodes(const std::vector<MeshSpec>& states) {
+StateCodes::StateCodes(const IdVector<StateId, MeshSpec>& states) {
   constexpr std::size_t kMostCodes = 256 - kMostDims;
   std::map<Spec, int> numbers = {{Spec::replicated(), 0}};
   for (const MeshSpec& state : states) {
@@ -23,10 +21,10 @@ StateCodes::StateCodes(const std::vector<MeshSpec>& states) {
     Coded& coded = codes_.emplace_back();
     for (std::size_t a = 0; a < state.size(); ++a) {
       const Spec& spec = state[a];
-      const auto number = numbers.try_emplace(spec, static_cast<int>(numbers.size())).first->second;
+      const int number = numbers.try_emplace(spec, count_of(numbers)).first->second;
       coded.places[a].split = spec.is_split();
-      coded.places[a].dim = static_cast<std::uint8_t>(spec.dim);
-      coded.places[a].whole = static_cast<std::uint8_t>(number);
+      coded.places[a].dim = spec.dim;
+      coded.places[a].whole = number;
       coded_ = coded_ && spec.dim < kMostDims;
       if (coded_ && !spec.blocks.empty()) coded.blocked |= std::uint64_t{1} << spec.dim;
     }
@@ -34,33 +32,34 @@ StateCodes::StateCodes(const std::vector<MeshSpec>& states) {
   }
 }
 
-ConversionCosts::ConversionCosts(const std::vector<MeshSpec>& states, const StateCodes& codes,
+ConversionCosts::ConversionCosts(const IdVector<StateId, MeshSpec>& states, const StateCodes& codes,
                                  const Mesh& mesh, const StepCost& step)
     : states_(states), codes_(codes), mesh_(mesh), step_(step) {}
 
-int ConversionCosts::tensor(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes) {
+ConversionCosts::TensorId ConversionCosts::tensor(ir::DType dtype, std::int64_t bytes,
+                                                  const std::vector<ir::Expr>& sizes) {
   asked_.first = dtype;
   std::vector<std::int64_t>& key = asked_.second;
   key.clear();
   for (const ir::Expr& size : sizes) key.push_back(static_size(size).value_or(-1));
   key.push_back(bytes);
-  const auto [entry, fresh] = numbers_.try_emplace(asked_, static_cast<int>(tensors_.size()));
+  const auto [entry, fresh] = ids_.try_emplace(asked_, tensors_.end_id());
   if (!fresh) return entry->second;
   Tensor& tensor = tensors_.emplace_back(Tensor{{dtype, bytes, sizes, mesh_, step_}, 0});
   known_.emplace_back();
   for (std::size_t dim = 0; dim < sizes.size() && dim < kMostDims; ++dim) {
     // One axis alone cuts and pads any size.
     const bool free = mesh_.axes.size() == 1 || (key[dim] >= 0 && key[dim] % mesh_.ranks() == 0);
-    tensor.free |= static_cast<std::uint64_t>(free) << dim;
+    tensor.free |= std::uint64_t{free} << dim;
   }
   return entry->second;
 }
 
 // Free dimensions have numbers by where they are first. Those with blocks stay what they are.
-ConversionCosts::Key ConversionCosts::key(const Tensor& tensor, int from, int to) const {
+ConversionCosts::Key ConversionCosts::key(const Tensor& tensor, StateId from, StateId to) const {
   Key key;
-  if (!codes_.coded_) return {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to)};
-  const StateCodes::Coded &a = codes_.codes_[at(from)], &b = codes_.codes_[at(to)];
+  if (!codes_.coded_) return {ir::offset_of(from), ir::offset_of(to)};
+  const StateCodes::Coded &a = codes_.codes_[from], &b = codes_.codes_[to];
   const std::uint64_t free = tensor.free & ~a.blocked & ~b.blocked;
   std::array<std::uint8_t, 2 * StateCodes::kMostAxes> dims;
   unsigned known = 0;
@@ -102,11 +101,11 @@ std::int64_t& ConversionCosts::Known::operator[](const Key& key) {
   return own.cost;
 }
 
-std::optional<std::int64_t> ConversionCosts::operator()(int number, int from, int to) {
+std::optional<std::int64_t> ConversionCosts::operator()(TensorId id, StateId from, StateId to) {
   if (from == to) return 0;
-  Tensor& tensor = tensors_[at(number)];
-  std::int64_t& known = known_[at(number)][key(tensor, from, to)];
-  if (known == kUnknown) known = tensor.steps.cost(states_[at(from)], states_[at(to)]).value_or(kImpossible);
+  Tensor& tensor = tensors_[id];
+  std::int64_t& known = known_[id][key(tensor, from, to)];
+  if (known == kUnknown) known = tensor.steps.cost(states_[from], states_[to]).value_or(kImpossible);
   return known == kImpossible ? std::nullopt : std::optional(known);
 }
 

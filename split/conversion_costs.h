@@ -19,7 +19,7 @@ namespace braid::split {
 // Codes of states in which dimensions can be exchanged. All ConversionCosts of one space share them.
 class StateCodes {
  public:
-  explicit StateCodes(const std::vector<MeshSpec>& states);
+  explicit StateCodes(const IdVector<StateId, MeshSpec>& states);
 
  private:
   friend class ConversionCosts;
@@ -36,20 +36,21 @@ class StateCodes {
   };
 
   bool coded_ = true;  // whether all states have codes
-  std::vector<Coded> codes_;
+  IdVector<StateId, Coded> codes_;
 };
 
 class ConversionCosts {
  public:
-  // All arguments must outlive this. States are named by their numbers.
-  ConversionCosts(const std::vector<MeshSpec>& states, const StateCodes& codes, const Mesh& mesh,
+  using TensorId = ir::Id<struct TensorTag>;  // tensors of one id have equal costs
+
+  // All arguments must outlive this.
+  ConversionCosts(const IdVector<StateId, MeshSpec>& states, const StateCodes& codes, const Mesh& mesh,
                   const StepCost& step);
 
-  // Returns a number; tensors of one number have equal costs. `bytes` and `sizes` are those of the whole
-  // tensor.
-  int tensor(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes);
+  // `bytes` and `sizes` are those of the whole tensor.
+  TensorId tensor(ir::DType dtype, std::int64_t bytes, const std::vector<ir::Expr>& sizes);
   // Returns nullopt if the conversion is impossible.
-  std::optional<std::int64_t> operator()(int tensor, int from, int to);
+  std::optional<std::int64_t> operator()(TensorId tensor, StateId from, StateId to);
 
  private:
   struct Tensor {
@@ -78,17 +79,17 @@ class ConversionCosts {
   };
   static constexpr std::int64_t kUnknown = -1, kImpossible = -2;
 
-  Key key(const Tensor& tensor, int from, int to) const;
+  Key key(const Tensor& tensor, StateId from, StateId to) const;
 
-  const std::vector<MeshSpec>& states_;
+  const IdVector<StateId, MeshSpec>& states_;
   const StateCodes& codes_;
   const Mesh& mesh_;
   const StepCost& step_;
-  std::vector<Tensor> tensors_;
+  IdVector<TensorId, Tensor> tensors_;
   using TensorKey = std::pair<ir::DType, std::vector<std::int64_t>>;  // with the bytes after the sizes
-  std::map<TensorKey, int> numbers_;
+  std::map<TensorKey, TensorId> ids_;
   TensorKey asked_;
-  std::vector<Known> known_;  // per tensor
+  IdVector<TensorId, Known> known_;
 };
 
 }  // namespace braid::split

@@ -97,7 +97,7 @@ CheapestSteps::CheapestSteps(ir::DType dtype, std::int64_t bytes, const std::vec
 }
 
 void CheapestSteps::forget() {
-  for (std::size_t a = 0; a < axes(); ++a) {
+  for (int a = 0; a < axes(); ++a) {
     owns_[a].clear();
     scattered_[a].clear();
     number(a, Spec::replicated());
@@ -110,12 +110,11 @@ std::optional<std::int64_t> CheapestSteps::cost(const MeshSpec& from, const Mesh
 
 std::optional<std::vector<ConversionStep>> CheapestSteps::steps(const MeshSpec& from, const MeshSpec& to) {
   if (!search(from, to)) return std::nullopt;
-  std::vector<std::size_t> way;
-  for (int k = static_cast<int>(last_); k >= 0; k = places_[static_cast<std::size_t>(k)].before)
-    way.insert(way.begin(), static_cast<std::size_t>(k));
+  std::vector<PlaceId> way;
+  for (PlaceId k = last_; k.valid(); k = places_[k].before) way.insert(way.begin(), k);
   std::vector<ConversionStep> all;
   for (std::size_t k = 1; k < way.size(); ++k) {
-    const auto axis = static_cast<std::size_t>(places_[way[k]].axis);
+    const int axis = places_[way[k]].axis;
     each_move(state(way[k - 1]), axis, state(way[k])[axis],
               [&](const ConversionStep& step) { all.push_back(step); });
   }
@@ -124,7 +123,7 @@ std::optional<std::vector<ConversionStep>> CheapestSteps::steps(const MeshSpec& 
 
 std::optional<std::int64_t> CheapestSteps::search(const MeshSpec& from, const MeshSpec& to) {
   // No step leads to a sum that is pending.
-  for (std::size_t a = 0; a < axes(); ++a)
+  for (int a = 0; a < axes(); ++a)
     if (to[a].is_pending() && to[a] != from[a]) return std::nullopt;
   places_.clear();
   states_.clear();
@@ -132,11 +131,11 @@ std::optional<std::int64_t> CheapestSteps::search(const MeshSpec& from, const Me
   constexpr std::size_t kMostStates = 128;
   if (std::ranges::any_of(owns_, [](const std::vector<Own>& own) { return own.size() > kMostStates; }))
     forget();
-  for (std::size_t a = 0; a < axes(); ++a) {
+  for (int a = 0; a < axes(); ++a) {
     from_[a] = number(a, from[a]);
     to_[a] = number(a, to[a]);
-    for (std::size_t dim = scattered_[a].size(); from[a].is_pending() && dim < sizes_.size(); ++dim)
-      scattered_[a].push_back(number(a, Spec::split(static_cast<int>(dim))));
+    for (int dim = count_of(scattered_[a]); from[a].is_pending() && dim < count_of(sizes_); ++dim)
+      scattered_[a].push_back(number(a, Spec::split(dim)));
   }
   find_reach();
   add_place(cell_of(from_), from_, -1);
@@ -147,11 +146,11 @@ std::optional<std::int64_t> CheapestSteps::search(const MeshSpec& from, const Me
   // The cheapest so far, to where it leads.
   std::int64_t known_way = std::numeric_limits<std::int64_t>::max();
   while (true) {
-    std::size_t best = places_.size();
-    for (std::size_t k = 0; k < places_.size(); ++k) {
-      if (!places_[k].done && (best == places_.size() || places_[k].cost < places_[best].cost)) best = k;
+    PlaceId best;
+    for (const PlaceId k : places_.ids()) {
+      if (!places_[k].done && (!best.valid() || places_[k].cost < places_[best].cost)) best = k;
     }
-    if (best == places_.size()) return std::nullopt;
+    if (!best.valid()) return std::nullopt;
     if (places_[best].cell == to_cell) {
       last_ = best;
       return places_[best].cost;
@@ -161,7 +160,7 @@ std::optional<std::int64_t> CheapestSteps::search(const MeshSpec& from, const Me
     const std::size_t cell = places_[best].cell;
     here_.assign(state(best), state(best) + axes());
     next_ = here_;
-    for (std::size_t a = 0; a < axes(); ++a) {
+    for (int a = 0; a < axes(); ++a) {
       const Reach& reach = reach_[a];
       const std::size_t own_place = cell / reach.stride % reach.states.size();
       // A sum over two axes may be scattered along one, reduced along the other, and gathered.
@@ -177,14 +176,14 @@ std::optional<std::int64_t> CheapestSteps::search(const MeshSpec& from, const Me
         const bool cuts = own(a, target).split;
         if (!any_fits && (cuts || !begins_well) && !fits_at(next_cell)) continue;
         const std::int64_t sum = cost + more;
-        std::size_t known = place_at(next_cell);
-        if (known == places_.size()) known = add_place(next_cell, next_, static_cast<int>(a));
+        PlaceId known = place_at(next_cell);
+        if (!known.valid()) known = add_place(next_cell, next_, a);
         if (next_cell == to_cell) known_way = sum;
         Place& place = places_[known];
         if (sum >= place.cost) continue;
         place.cost = sum;
-        place.before = static_cast<int>(best);
-        place.axis = static_cast<int>(a);
+        place.before = best;
+        place.axis = a;
       }
       next_[a] = here_[a];
     }
@@ -195,7 +194,7 @@ std::optional<std::int64_t> CheapestSteps::search(const MeshSpec& from, const Me
 void CheapestSteps::find_reach() {
   reach_.resize(axes());
   std::size_t cells = 1;
-  for (std::size_t a = 0; a < axes(); ++a) {
+  for (int a = 0; a < axes(); ++a) {
     Reach& reach = reach_[a];
     reach.states = {to_[a]};
     const auto add = [&](Number state) {
@@ -213,23 +212,26 @@ void CheapestSteps::find_reach() {
   constexpr std::size_t kMostCells = 4096;
   is_small_ = cells <= kMostCells;
   if (!is_small_) return;
-  known_.assign(cells, kNone);
+  known_.assign(cells, {});
   fits_.assign(cells, Fits::unknown);
 }
 
 std::size_t CheapestSteps::cell_of(const std::vector<Number>& state) const {
   std::size_t cell = 0;
-  for (std::size_t a = 0; a < axes(); ++a) {
+  for (int a = 0; a < axes(); ++a) {
     const std::vector<Number>& states = reach_[a].states;
-    cell += static_cast<std::size_t>(std::ranges::find(states, state[a]) - states.begin()) * reach_[a].stride;
+    cell += (std::ranges::find(states, state[a]) - states.begin()) * reach_[a].stride;
   }
   return cell;
 }
 
-// The place of the cell; as many as there are: it has none.
-std::size_t CheapestSteps::place_at(std::size_t cell) const {
-  if (is_small_) return known_[cell] == kNone ? places_.size() : known_[cell];
-  return static_cast<std::size_t>(std::ranges::find(places_, cell, &Place::cell) - places_.begin());
+// Invalid: the cell has no place.
+CheapestSteps::PlaceId CheapestSteps::place_at(std::size_t cell) const {
+  if (is_small_) return known_[cell];
+  for (const PlaceId k : places_.ids()) {
+    if (places_[k].cell == cell) return k;
+  }
+  return {};
 }
 
 // Whether next_, which is at the cell, fits.
@@ -239,7 +241,7 @@ bool CheapestSteps::fits_at(std::size_t cell) {
   return fits_[cell] == Fits::yes;
 }
 
-CheapestSteps::Number CheapestSteps::number(std::size_t axis, const Spec& spec) {
+CheapestSteps::Number CheapestSteps::number(int axis, const Spec& spec) {
   std::vector<Own>& known = owns_[axis];
   for (std::size_t k = 0; k < known.size(); ++k) {
     if (known[k].spec == spec) return static_cast<Number>(k);
@@ -250,18 +252,20 @@ CheapestSteps::Number CheapestSteps::number(std::size_t axis, const Spec& spec) 
   return static_cast<Number>(known.size() - 1);
 }
 
-std::size_t CheapestSteps::add_place(std::size_t cell, const std::vector<Number>& state, int axis) {
+CheapestSteps::PlaceId CheapestSteps::add_place(std::size_t cell, const std::vector<Number>& state,
+                                                int axis) {
   states_.insert(states_.end(), state.begin(), state.end());
   const bool first = places_.empty();
-  places_.push_back({cell, first ? 0 : std::numeric_limits<std::int64_t>::max(), -1, axis, false});
-  if (is_small_) known_[cell] = static_cast<std::uint16_t>(places_.size() - 1);
-  return places_.size() - 1;
+  places_.push_back({cell, first ? 0 : std::numeric_limits<std::int64_t>::max(), {}, axis, false});
+  const PlaceId added = places_.end_id() - 1;
+  if (is_small_) known_[cell] = added;
+  return added;
 }
 
 // Whether an axis may move to that state while the others are as they are.
-bool CheapestSteps::may_move(std::size_t axis, Number target) const {
+bool CheapestSteps::may_move(int axis, Number target) const {
   const Own &from = own(axis, here_[axis]), &to = own(axis, target);
-  for (std::size_t other = 0; other < axes(); ++other) {
+  for (int other = 0; other < axes(); ++other) {
     if (other == axis) continue;
     const Own& theirs = own(other, here_[other]);
     if (from.pending && theirs.pending && theirs.spec.reduce != from.spec.reduce && other > axis)
@@ -273,9 +277,9 @@ bool CheapestSteps::may_move(std::size_t axis, Number target) const {
   return true;
 }
 
-bool CheapestSteps::may_pad(const std::vector<Number>& state, std::size_t axis, std::int64_t size) const {
+bool CheapestSteps::may_pad(const std::vector<Number>& state, int axis, std::int64_t size) const {
   const Spec& spec = own(axis, state[axis]).spec;
-  for (std::size_t j = 0; j < axes(); ++j) {
+  for (int j = 0; j < axes(); ++j) {
     const Own& theirs = own(j, state[j]);
     if (j != axis && theirs.split && theirs.spec.dim == spec.dim) return false;
   }
@@ -284,13 +288,13 @@ bool CheapestSteps::may_pad(const std::vector<Number>& state, std::size_t axis, 
 
 // Whether the sizes can be cut so, one axis after another.
 bool CheapestSteps::fits(const std::vector<Number>& state) const {
-  for (std::size_t k = 0; k < axes(); ++k) {
+  for (int k = 0; k < axes(); ++k) {
     const Own& here = own(k, state[k]);
     if (!here.split) continue;
-    if (free_[static_cast<std::size_t>(here.spec.dim)] != 0 && here.spec.blocks.empty()) continue;
-    std::int64_t left = sizes_[static_cast<std::size_t>(here.spec.dim)];
+    if (free_[here.spec.dim] != 0 && here.spec.blocks.empty()) continue;
+    std::int64_t left = sizes_[here.spec.dim];
     if (left < 0) return false;
-    for (std::size_t j = 0; j < k; ++j) {
+    for (int j = 0; j < k; ++j) {
       const Own& before = own(j, state[j]);
       if (before.split && before.spec.dim == here.spec.dim) left /= mesh_.axes[j].size;
     }
@@ -307,7 +311,7 @@ bool CheapestSteps::fits(const std::vector<Number>& state) const {
 }
 
 // The cost of moving an axis from the state of the search to the target.
-std::int64_t CheapestSteps::move_cost(std::size_t axis, Number target) {
+std::int64_t CheapestSteps::move_cost(int axis, Number target) {
   const auto ask = [&] {
     std::int64_t sum = 0;
     const bool possible = each_move(here_.data(), axis, target, [&](const ConversionStep& step) {
@@ -315,10 +319,10 @@ std::int64_t CheapestSteps::move_cost(std::size_t axis, Number target) {
     });
     return possible ? sum : kImpossible;
   };
-  constexpr std::size_t kMostKept = 6;  // axes, of which tables are kept
+  constexpr int kMostKept = 6;  // axes, of which tables are kept
   if (axes() > kMostKept) return ask();
   std::size_t cell = target;
-  for (std::size_t k = 0; k < axes(); ++k) cell = 2 * cell + (k != axis && own(k, here_[k]).split ? 1 : 0);
+  for (int k = 0; k < axes(); ++k) cell = 2 * cell + (k != axis && own(k, here_[k]).split ? 1 : 0);
   std::vector<std::int64_t>& moves = owns_[axis][here_[axis]].moves;
   if (cell >= moves.size()) moves.resize(owns_[axis].size() << axes(), kUnknown);
   if (moves[cell] == kUnknown) moves[cell] = ask();
@@ -327,14 +331,13 @@ std::int64_t CheapestSteps::move_cost(std::size_t axis, Number target) {
 
 // One axis at a time, with its bytes on a rank.
 template <class Add>
-bool CheapestSteps::each_move(const Number* state, std::size_t axis, Number target, const Add& add) const {
+bool CheapestSteps::each_move(const Number* state, int axis, Number target, const Add& add) const {
   int parts = 1;
-  for (std::size_t k = 0; k < axes(); ++k)
-    parts *= k != axis && own(k, state[k]).split ? mesh_.axes[k].size : 1;
+  for (int k = 0; k < axes(); ++k) parts *= k != axis && own(k, state[k]).split ? mesh_.axes[k].size : 1;
   return each_step(own(axis, state[axis]).spec, own(axis, target).spec, dtype_, bytes_ / parts,
                    mesh_.axes[axis].size, [&](ConversionStep step) {
-                     step.axis = static_cast<int>(axis);
-                     step.stride = mesh_.stride(step.axis);
+                     step.axis = axis;
+                     step.stride = mesh_.stride(axis);
                      add(step);
                    });
 }

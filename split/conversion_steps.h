@@ -62,10 +62,12 @@ class CheapestSteps {
     bool split = false, pending = false;
     std::vector<std::int64_t> moves;  // costs, by the state to which it moves and the other axes that split
   };
+  using PlaceId = ir::Id<struct PlaceTag>;
   struct Place {
     std::size_t cell = 0;
     std::int64_t cost = 0;
-    int before = -1, axis = -1;  // the place before it, and the axis that moved
+    PlaceId before;  // invalid: the first one
+    int axis = -1;   // that moved
     bool done = false;
   };
 
@@ -76,25 +78,24 @@ class CheapestSteps {
     std::size_t stride = 1;  // of cells
   };
   enum class Fits : std::uint8_t { unknown, yes, no };
-  static constexpr std::uint16_t kNone = 0xffff;
 
-  std::size_t axes() const { return mesh_.axes.size(); }
-  const Own& own(std::size_t axis, Number number) const { return owns_[axis][number]; }
-  const Number* state(std::size_t place) const { return &states_[place * axes()]; }
-  Number number(std::size_t axis, const Spec& spec);
+  int axes() const { return mesh_.size(); }
+  const Own& own(int axis, Number number) const { return owns_[axis][number]; }
+  const Number* state(PlaceId place) const { return &states_[ir::offset_of(place) * axes()]; }
+  Number number(int axis, const Spec& spec);
   void forget();  // drops all numbers
   std::size_t cell_of(const std::vector<Number>& state) const;
-  std::size_t place_at(std::size_t cell) const;
-  std::size_t add_place(std::size_t cell, const std::vector<Number>& state, int axis);
+  PlaceId place_at(std::size_t cell) const;
+  PlaceId add_place(std::size_t cell, const std::vector<Number>& state, int axis);
   std::optional<std::int64_t> search(const MeshSpec& from, const MeshSpec& to);
   void find_reach();
-  bool may_move(std::size_t axis, Number target) const;
-  bool may_pad(const std::vector<Number>& state, std::size_t axis, std::int64_t size) const;
+  bool may_move(int axis, Number target) const;
+  bool may_pad(const std::vector<Number>& state, int axis, std::int64_t size) const;
   bool fits(const std::vector<Number>& state) const;
   bool fits_at(std::size_t cell);
-  std::int64_t move_cost(std::size_t axis, Number target);
+  std::int64_t move_cost(int axis, Number target);
   template <class Add>
-  bool each_move(const Number* state, std::size_t axis, Number target, const Add& add) const;
+  bool each_move(const Number* state, int axis, Number target, const Add& add) const;
 
   ir::DType dtype_;
   std::int64_t bytes_;
@@ -106,14 +107,14 @@ class CheapestSteps {
   // Per axis: the states split along each dimension, once a pending sum has been met.
   std::vector<std::vector<Number>> scattered_;
   // State of one search.
-  std::vector<Place> places_;
+  IdVector<PlaceId, Place> places_;
   std::vector<Number> states_;  // of the places, one after another
   std::vector<Number> from_, to_, here_, next_;
-  std::vector<Reach> reach_;          // by axis
-  bool is_small_ = true;              // whether the next two are used
-  std::vector<std::uint16_t> known_;  // by cell: its place
-  std::vector<Fits> fits_;            // by cell
-  std::size_t last_ = 0;
+  std::vector<Reach> reach_;    // by axis
+  bool is_small_ = true;        // whether the next two are used
+  std::vector<PlaceId> known_;  // by cell: its place
+  std::vector<Fits> fits_;      // by cell
+  PlaceId last_;
 };
 
 }  // namespace braid::split

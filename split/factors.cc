@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <numeric>
+#include <ranges>
 
 #include "ir/error.h"
 #include "split/graph.h"
@@ -52,9 +53,9 @@ bool can_be_padded(const Letter& letter, int ranks) {
                      [](const Occurrence& at) { return at.segments == std::vector<std::int64_t>{1}; });
 }
 
-int value_of(const GraphNode& node, const Occurrence& at) {
-  const std::vector<int>& list = at.output ? node.outputs : node.inputs;
-  return at.index < static_cast<int>(list.size()) ? list[static_cast<std::size_t>(at.index)] : -1;
+ValueId value_of(const GraphNode& node, const Occurrence& at) {
+  const std::vector<ValueId>& list = at.output ? node.outputs : node.inputs;
+  return at.index < count_of(list) ? list[at.index] : ValueId{};
 }
 
 // More lists than these for one dimension are not followed.
@@ -70,7 +71,7 @@ std::set<Blocks> suggested(const GraphNode& node, const Letter& letter, const Bl
   if (divisible({letter.size}, ranks) || can_be_padded(letter, ranks)) lists.insert(Blocks{letter.size});
   if (!letter.blocked) return lists;
   for (const Occurrence& at : letter.at) {
-    const int v = value_of(node, at);
+    const ValueId v = value_of(node, at);
     const auto found = candidates.find({v, at.dim});
     if (found == candidates.end()) continue;
     for (const Blocks& blocks : found->second) {
@@ -85,13 +86,13 @@ BlockCandidates find_candidates(const Graph& graph, int ranks) {
   BlockCandidates candidates;
   // Whether something has changed for the node since the last visit. Lists of several blocks begin where a
   // letter has several segments.
-  std::vector<char> open;
+  IdVector<NodeId, char> open;
   for (const GraphNode& node : graph.nodes) {
     open.push_back(std::ranges::any_of(node.factors.letters, [](const Letter& letter) {
       return std::ranges::any_of(letter.at, [](const Occurrence& at) { return at.segments.size() > 1; });
     }));
   }
-  const auto visit = [&](std::size_t n) {
+  const auto visit = [&](NodeId n) {
     if (open[n] == 0) return false;
     open[n] = 0;
     bool changed = false;
@@ -104,16 +105,16 @@ BlockCandidates find_candidates(const Graph& graph, int ranks) {
       if (!tells) continue;
       for (const Blocks& blocks : suggested(graph.nodes[n], letter, candidates, ranks)) {
         for (const Occurrence& at : letter.at) {
-          const int v = value_of(graph.nodes[n], at);
-          if (at.segments.size() * blocks.size() < 2 || v < 0) continue;
+          const ValueId v = value_of(graph.nodes[n], at);
+          if (at.segments.size() * blocks.size() < 2 || !v.valid()) continue;
           Blocks own = dimension_blocks(letter, at, blocks);
           std::set<Blocks>& known = candidates[{v, at.dim}];
           if (known.size() >= kMaxCandidates || !known.insert(std::move(own)).second) continue;
           changed = true;
-          const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
-          if (value.producer >= 0) open[static_cast<std::size_t>(value.producer)] = 1;
+          const GraphValue& value = graph.values[v];
+          if (value.producer.valid()) open[value.producer] = 1;
           for (const GraphUse& use : value.readers)
-            if (use.node >= 0) open[static_cast<std::size_t>(use.node)] = 1;
+            if (use.node.valid()) open[use.node] = 1;
         }
       }
     }
@@ -122,8 +123,8 @@ BlockCandidates find_candidates(const Graph& graph, int ranks) {
   // Backwards first: what a Split wants reaches the weights of its product in one visit.
   for (bool changed = true; changed;) {
     changed = false;
-    for (std::size_t n = graph.nodes.size(); n-- > 0;) changed |= visit(n);
-    for (std::size_t n = 0; n < graph.nodes.size(); ++n) changed |= visit(n);
+    for (const NodeId n : std::views::reverse(graph.nodes.ids())) changed |= visit(n);
+    for (const NodeId n : graph.nodes.ids()) changed |= visit(n);
   }
   return candidates;
 }
@@ -152,29 +153,26 @@ class StrategyList {
     all_.push_back(blank());
   }
 
-  void add(const Letter& letter, int index, const Blocks& blocks) {
+  void add(const Letter& letter, LetterId id, const Blocks& blocks) {
     Strategy s = blank();
-    s.letter = index;
+    s.letter = id;
     s.blocks = blocks.size() > 1 ? blocks : Blocks{};
     for (const Occurrence& at : letter.at) {
       if (at.output ? !named(at.index) : !has_input(at.index)) continue;
-      Spec& spec = (at.output ? s.outputs : s.inputs)[static_cast<std::size_t>(at.index)];
+      Spec& spec = (at.output ? s.outputs : s.inputs)[at.index];
       if (!spec.is_replicated()) return;  // twice in one tensor, like a diagonal
-      if (!has_extent(at.output ? output(static_cast<std::size_t>(at.index))
-                                : input(static_cast<std::size_t>(at.index)),
-                      at, letter))
-        return;
+      if (!has_extent(at.output ? output(at.index) : input(at.index), at, letter)) return;
       spec = Spec::split(at.dim, dimension_blocks(letter, at, blocks));
     }
     if (letter.reduce) {
-      for (std::size_t k = 0; k < s.outputs.size(); ++k) {
-        if (!named(static_cast<int>(k)) || !s.outputs[k].is_replicated()) continue;
+      for (int k = 0; k < count_of(s.outputs); ++k) {
+        if (!named(k) || !s.outputs[k].is_replicated()) continue;
         if (!can_be_pending(output(k))) return;
         s.outputs[k] = Spec::pending(*letter.reduce);
       }
     }
     for (const int k : letter.pending_inputs) {
-      if (has_input(k)) s.inputs[static_cast<std::size_t>(k)] = Spec::pending(*letter.reduce);
+      if (has_input(k)) s.inputs[k] = Spec::pending(*letter.reduce);
     }
     add(std::move(s));
   }
@@ -185,12 +183,11 @@ class StrategyList {
       bool fits = true;
       for (const int k : linear.inputs) {
         if (!has_input(k)) continue;
-        fits &=
-            can_be_pending(input(static_cast<std::size_t>(k))) && !input(static_cast<std::size_t>(k)).pinned;
-        s.inputs[static_cast<std::size_t>(k)] = Spec::pending(kind);
+        fits &= can_be_pending(input(k)) && !input(k).pinned;
+        s.inputs[k] = Spec::pending(kind);
       }
-      for (std::size_t k = 0; k < s.outputs.size(); ++k) {
-        if (!named(static_cast<int>(k))) continue;
+      for (int k = 0; k < count_of(s.outputs); ++k) {
+        if (!named(k)) continue;
         fits &= can_be_pending(output(k));
         s.outputs[k] = Spec::pending(kind);
       }
@@ -204,26 +201,19 @@ class StrategyList {
     if (value.readers.empty() && value.rank() == 0) return true;  // a result that nothing reads
     if (at.dim < 0 || at.dim >= value.rank()) return false;
     const std::int64_t sum = std::accumulate(at.segments.begin(), at.segments.end(), std::int64_t{0});
-    return value.sizes[static_cast<std::size_t>(at.dim)].is_constant(letter.size * sum);
+    return value.sizes[at.dim].is_constant(letter.size * sum);
   }
 
   std::vector<Strategy> take() { return std::move(all_); }
 
  private:
-  bool has_input(int k) const {
-    return k >= 0 && k < static_cast<int>(node_.inputs.size()) &&
-           node_.inputs[static_cast<std::size_t>(k)] >= 0;
+  bool has_input(int k) const { return k >= 0 && k < count_of(node_.inputs) && node_.inputs[k].valid(); }
+  const GraphValue& input(int k) const {
+    ir::internal_check(has_input(k), "input {} of {} is absent", k, node_.op);
+    return graph_.values[node_.inputs[k]];
   }
-  const GraphValue& input(std::size_t k) const {
-    ir::internal_check(has_input(static_cast<int>(k)), "input {} of {} is absent", k, node_.op);
-    return graph_.values[static_cast<std::size_t>(node_.inputs[k])];
-  }
-  const GraphValue& output(std::size_t k) const {
-    return graph_.values[static_cast<std::size_t>(node_.outputs[k])];
-  }
-  bool named(int k) const {
-    return k < static_cast<int>(node_.outputs.size()) && node_.outputs[static_cast<std::size_t>(k)] >= 0;
-  }
+  const GraphValue& output(int k) const { return graph_.values[node_.outputs[k]]; }
+  bool named(int k) const { return k < count_of(node_.outputs) && node_.outputs[k].valid(); }
 
   Strategy blank() const {
     Strategy s;
@@ -233,7 +223,7 @@ class StrategyList {
   }
 
   void add(Strategy s) {
-    for (std::size_t k = 0; k < s.inputs.size(); ++k) {
+    for (int k = 0; k < count_of(s.inputs); ++k) {
       if (!s.inputs[k].is_replicated() && input(k).pinned) return;
     }
     const auto same = [&](const Strategy& other) {
@@ -253,9 +243,9 @@ std::vector<Strategy> strategies(const Graph& graph, const GraphNode& node, int 
                                  const BlockCandidates& candidates) {
   StrategyList list(graph, node);
   if (node.compile_time) return list.take();
-  for (std::size_t k = 0; k < node.factors.letters.size(); ++k) {
-    for (const Blocks& blocks : suggested(node, node.factors.letters[k], candidates, ranks))
-      list.add(node.factors.letters[k], static_cast<int>(k), blocks);
+  for (const LetterId k : node.factors.letters.ids()) {
+    const Letter& letter = node.factors.letters[k];
+    for (const Blocks& blocks : suggested(node, letter, candidates, ranks)) list.add(letter, k, blocks);
   }
   for (const Linear& linear : node.factors.linear) list.add(linear);
   return list.take();

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "split/ids.h"
 #include "split/spec.h"
 
 namespace braid::split {
@@ -57,6 +58,8 @@ struct Letter {
   std::int64_t more_ranks_than = 0;
 };
 
+using Letters = IdVector<LetterId, Letter>;
+
 // Pending inputs that pass through: all of `inputs` are pending, the others replicated, and so the outputs
 // are pending.
 struct Linear {
@@ -65,14 +68,14 @@ struct Linear {
 };
 
 struct Factors {
-  std::vector<Letter> letters;
+  Letters letters;
   std::vector<Linear> linear;
 };
 
 // One legal combination. Absent inputs and outputs count as replicated.
 struct Strategy {
   std::vector<Spec> inputs, outputs;
-  int letter = -1;  // of the node's factors; -1: none is split
+  LetterId letter;  // of the node's factors; invalid: none is split
   Blocks blocks;    // of the letter
 };
 
@@ -84,7 +87,7 @@ Blocks dimension_blocks(const Letter& letter, const Occurrence& at, const Blocks
 
 // Lists of blocks, by value and dimension, that splits or joins of the graph suggest in addition to one
 // block.
-using BlockCandidates = std::map<std::pair<int, int>, std::set<Blocks>>;
+using BlockCandidates = std::map<std::pair<ValueId, int>, std::set<Blocks>>;
 const BlockCandidates& block_candidates(const Graph& graph, int ranks);
 
 // Returns all legal combinations, the replicated one first. A dimension is split only if its size is static

@@ -12,8 +12,6 @@
 namespace braid::split {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // The states that lines say of a node's inputs and outputs.
 struct Said {
   std::vector<std::optional<MeshSpec>> inputs, outputs;
@@ -30,15 +28,14 @@ Said said_of(const MeshPlan& lines, const Graph& graph, const GraphNode& node) {
   };
   for (std::size_t a = 0; a < lines.axes.size(); ++a) {
     const Plan& axis = lines.axes[a];
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.inputs[k] < 0) continue;
-      const auto line = axis.readers.find(
-          {graph.values[at(node.inputs[k])].name, {plan_name(graph, node), static_cast<int>(k)}});
+    for (int k = 0; k < count_of(node.inputs); ++k) {
+      if (!node.inputs[k].valid()) continue;
+      const auto line = axis.readers.find({graph.values[node.inputs[k]].name, {plan_name(graph, node), k}});
       if (line != axis.readers.end()) note(said.inputs[k], a, line->second);
     }
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-      if (node.outputs[k] < 0) continue;
-      const auto line = axis.values.find(graph.values[at(node.outputs[k])].name);
+      if (!node.outputs[k].valid()) continue;
+      const auto line = axis.values.find(graph.values[node.outputs[k]].name);
       if (line != axis.values.end()) note(said.outputs[k], a, line->second);
     }
   }
@@ -68,19 +65,19 @@ SpaceOptions with_lines(const Graph& graph, const MeshPlan& lines, BlockCandidat
     return options;
   for (const Plan& axis : lines.axes) check_names(graph, axis, "");
   options.blocks = std::move(blocks);
-  auto said = std::make_shared<std::vector<Said>>();
+  auto said = std::make_shared<IdVector<NodeId, Said>>();
   for (const GraphNode& node : graph.nodes) said->push_back(said_of(lines, graph, node));
-  options.keeps = [&graph, said, mesh = lines.mesh](int n, Combination axes) {
-    const Said& own = (*said)[at(n)];
-    const GraphNode& node = graph.nodes[at(n)];
+  options.keeps = [&graph, said, mesh = lines.mesh](NodeId n, Combination axes) {
+    const Said& own = (*said)[n];
+    const GraphNode& node = graph.nodes[n];
     for (std::size_t k = 0; own.any && k < node.inputs.size(); ++k) {
-      if (node.inputs[k] >= 0 && !is_so(own.inputs[k], graph.values[at(node.inputs[k])], axes, mesh,
-                                        [&](const Strategy& s) -> const Spec& { return s.inputs[k]; }))
+      if (node.inputs[k].valid() && !is_so(own.inputs[k], graph.values[node.inputs[k]], axes, mesh,
+                                           [&](const Strategy& s) -> const Spec& { return s.inputs[k]; }))
         return false;
     }
     for (std::size_t k = 0; own.any && k < node.outputs.size(); ++k) {
-      if (node.outputs[k] >= 0 && !is_so(own.outputs[k], graph.values[at(node.outputs[k])], axes, mesh,
-                                         [&](const Strategy& s) -> const Spec& { return s.outputs[k]; }))
+      if (node.outputs[k].valid() && !is_so(own.outputs[k], graph.values[node.outputs[k]], axes, mesh,
+                                            [&](const Strategy& s) -> const Spec& { return s.outputs[k]; }))
         return false;
     }
     return true;
@@ -90,7 +87,7 @@ SpaceOptions with_lines(const Graph& graph, const MeshPlan& lines, BlockCandidat
 
 void require_kept(const Graph& graph, const SplitSpace& space) {
   if (space.unmet().empty()) return;
-  const GraphNode& node = graph.nodes[at(space.unmet()[0])];
+  const GraphNode& node = graph.nodes[space.unmet()[0]];
   ir::user_error(errors::kPlanMismatch, {},
                  fmt::format("the lines that are kept leave '{}' ({}) no way to be computed",
                              plan_name(graph, node), node.op),

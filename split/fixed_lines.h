@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "split/plan.h"
-#include "split/space.h"
+#include "split/split_space.h"
 
 namespace braid::split {
 

@@ -38,7 +38,7 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
   };
   std::map<std::tuple<std::string, std::string, bool>, PlanReplicated> replicated;
   for (const ChosenNode& chosen : choice.nodes) {
-    const GraphNode& node = graph.nodes[static_cast<std::size_t>(chosen.node)];
+    const GraphNode& node = graph.nodes[chosen.node];
     PlanLayer& of = layer(node.name.empty() ? plan_name(graph, node) : node.name);
     ++of.nodes;
     if (chosen.is_split()) ++of.split;
@@ -56,31 +56,31 @@ void describe(const Graph& graph, const SplitChoice& choice, const SplitCosts& c
     line.reason = reason;
     line.ruled = ruled;
     ++line.nodes;
-    const auto count = [&](int v, bool weight) {
-      if (v < 0) return;
-      const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
+    const auto count = [&](ValueId v, bool weight) {
+      if (!v.valid()) return;
+      const GraphValue& value = graph.values[v];
       if (weight ? value.constant.has_value() : !value.readers.empty())
         line.bytes += static_cast<std::int64_t>(local_bytes(value, costs, 1));
     };
-    for (const int v : node.inputs) count(v, true);
-    for (const int v : node.outputs) count(v, false);
+    for (const ValueId v : node.inputs) count(v, true);
+    for (const ValueId v : node.outputs) count(v, false);
   }
   for (const auto& [key, line] : replicated) details.replicated.push_back(line);
   for (const ChosenConversion& c : choice.conversions) {
-    const GraphValue& value = graph.values[static_cast<std::size_t>(c.value)];
+    const GraphValue& value = graph.values[c.value];
     PlanConversion line{value.name, to_string(c.from, mesh), to_string(c.to, mesh), "", c.readers, {0}, {}};
     for (const ConversionStep& step : c.steps) {
-      const MeshAxis& axis = mesh.axes[static_cast<std::size_t>(step.axis)];
+      const MeshAxis& axis = mesh.axes[step.axis];
       line.steps += (line.steps.empty() ? "" : ", ") + fmt::format("{}{} {}", to_string(step.kind),
                                                                    mesh.has_names() ? " on " + axis.name : "",
                                                                    analysis::format_bytes(step.bytes));
       line.cost.ps += costs.step(step, axis.size);
     }
     if (std::any_of(c.steps.begin(), c.steps.end(), is_collective)) {
-      const std::string name =
-          value.producer < 0 ? value.name : graph.nodes[static_cast<std::size_t>(value.producer)].name;
+      const GraphNode* producer = graph.producer_of(c.value);
+      const std::string name = producer == nullptr ? value.name : producer->name;
       PlanLayer& of = layer(name.empty() ? value.name : name);
-      of.collectives += static_cast<int>(std::count_if(c.steps.begin(), c.steps.end(), is_collective));
+      of.collectives += std::count_if(c.steps.begin(), c.steps.end(), is_collective);
       of.communication += line.cost;
     }
     details.conversions.push_back(std::move(line));
@@ -95,7 +95,7 @@ std::int64_t bytes_of_all(const Graph& graph, const SplitCosts& costs) {
   return static_cast<std::int64_t>(sum);
 }
 
-std::int64_t bytes_counted(const std::vector<MemoryRows>& rows, const std::vector<int>& choice) {
+std::int64_t bytes_counted(const std::vector<MemoryRows>& rows, const Assignment& choice) {
   std::int64_t most = 0;
   for (const MemoryRows& own : rows) most = std::max(most, own.of_plan(choice));
   return most;

@@ -38,12 +38,12 @@ std::string text_of(const Graph& graph, const GraphNode& node) {
     add(text, attribute.size());
     text += attribute;
   }
-  for (const std::vector<int>* list : {&node.inputs, &node.outputs}) {
+  for (const std::vector<ValueId>* list : {&node.inputs, &node.outputs}) {
     add(text, list->size());
-    for (const int v : *list) {
+    for (const ValueId v : *list) {
       // Which of the list it is first.
-      add(text, v < 0 ? -1 : static_cast<int>(std::ranges::find(*list, v) - list->begin()));
-      if (v >= 0) add(text, graph.values[static_cast<std::size_t>(v)].kind);
+      add(text, v.valid() ? std::ranges::find(*list, v) - list->begin() : -1);
+      if (v.valid()) add(text, graph.values[v].kind.index);
     }
   }
   return text;
@@ -54,29 +54,27 @@ std::string text_of(const Graph& graph, const GraphNode& node) {
 void find_kinds(Graph& graph) {
   for (GraphValue& value : graph.values) value.moved_constant = value.constant.has_value();
   for (const GraphNode& node : graph.nodes) {
-    const auto is_known = [&](int v) {
-      return v < 0 || graph.values[static_cast<std::size_t>(v)].moved_constant;
-    };
+    const auto is_known = [&](ValueId v) { return !v.valid() || graph.values[v].moved_constant; };
     if ((node.work.kind != WorkKind::view && !is_moved(node.work.kind)) ||
         !std::ranges::all_of(node.inputs, is_known))
       continue;
-    for (const int v : node.outputs) {
+    for (const ValueId v : node.outputs) {
       // A value without a producer here is an input of a stage.
-      GraphValue* value = v < 0 ? nullptr : &graph.values[static_cast<std::size_t>(v)];
-      if (value != nullptr && value->producer >= 0) value->moved_constant = true;
+      if (v.valid() && graph.values[v].producer.valid()) graph.values[v].moved_constant = true;
     }
   }
-  std::unordered_map<std::string, int> values, nodes;
+  std::unordered_map<std::string, ValueKindId> values;
   for (GraphValue& value : graph.values)
-    value.kind = values.try_emplace(text_of(value), static_cast<int>(values.size())).first->second;
+    value.kind = values.try_emplace(text_of(value), ir::id_at<ValueKindId>(values.size())).first->second;
+  graph.value_kinds = first_ids<ValueKindId>(count_of(values));
+  std::unordered_map<std::string, NodeKindId> nodes;
   for (GraphNode& node : graph.nodes)
-    node.kind = nodes.try_emplace(text_of(graph, node), static_cast<int>(nodes.size())).first->second;
-  graph.value_kinds = static_cast<int>(values.size());
+    node.kind = nodes.try_emplace(text_of(graph, node), ir::id_at<NodeKindId>(nodes.size())).first->second;
 }
 
-int Graph::find(const std::string& name) const {
-  const auto at = index.find(name);
-  return at == index.end() ? -1 : at->second;
+ValueId Graph::find(const std::string& name) const {
+  const auto found = index.find(name);
+  return found == index.end() ? ValueId{} : found->second;
 }
 
 std::optional<std::int64_t> static_size(const ir::Expr& size) {
@@ -94,7 +92,7 @@ std::string fault(const GraphValue& value, const Spec& spec, int ranks) {
     return {};
   }
   if (spec.dim >= value.rank()) return fmt::format("it has {} dimensions", value.rank());
-  const auto size = static_size(value.sizes[static_cast<std::size_t>(spec.dim)]);
+  const auto size = static_size(value.sizes[spec.dim]);
   if (!size) return fmt::format("the size of dimension {} is known only at run time", spec.dim);
   if (*size == 0) return fmt::format("dimension {} has no elements", spec.dim);
   std::int64_t sum = 0;

@@ -6,6 +6,7 @@
 // rank, with the sizes of the whole tensors.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -17,13 +18,14 @@
 #include "ir/known_tensor.h"
 #include "split/conversion_steps.h"
 #include "split/factors.h"
+#include "split/ids.h"
 #include "split/spec.h"
 #include "split/work_kind.h"
 
 namespace braid::split {
 
 struct GraphUse {
-  int node = -1;  // -1: a graph output
+  NodeId node;    // invalid: a graph output
   int input = 0;  // of the node; of a graph output: its index
 };
 
@@ -33,7 +35,7 @@ struct GraphValue {
   std::vector<ir::Expr> sizes;
   std::optional<ir::KnownTensor> constant;    // bytes known at compile time
   std::optional<ir::KnownElements> elements;  // integers known at compile time, possibly as expressions
-  int producer = -1;                          // node; -1: a graph input or an initializer
+  NodeId producer;                            // invalid: a graph input or an initializer
   bool graph_input = false;
   std::vector<GraphUse> readers;
   // Whether it must be whole on every rank and is never converted: shape code, sequences, values that the
@@ -43,9 +45,9 @@ struct GraphValue {
   // have it in that form, and compute nothing for it.
   bool moved_constant = false;
   // Values of one kind differ only in names, bytes and connections.
-  int kind = -1;
+  ValueKindId kind;
 
-  int rank() const { return static_cast<int>(sizes.size()); }
+  int rank() const { return count_of(sizes); }
   // Whether a reader may have it in any state without a conversion, because the compiler cuts its bytes.
   bool is_constant() const { return constant.has_value() && !pinned; }
 };
@@ -73,11 +75,11 @@ struct Carried {
 };
 
 struct GraphNode {
-  std::string name;                  // "": it has none
-  std::string label;                 // by which its kernels are named
-  std::string op, domain;            // of the operator; domain "" is ONNX's own
-  int version = 1;                   // of the domain's operator set
-  std::vector<int> inputs, outputs;  // values; -1: absent
+  std::string name;                      // "": it has none
+  std::string label;                     // by which its kernels are named
+  std::string op, domain;                // of the operator; domain "" is ONNX's own
+  int version = 1;                       // of the domain's operator set
+  std::vector<ValueId> inputs, outputs;  // invalid: absent
   std::shared_ptr<const Operation> operation;
   WorkFacts work{WorkKind::view};
   Factors factors;           // none: the node is replicated
@@ -87,18 +89,26 @@ struct GraphNode {
   // Whether it computes shape code or constants only: it has no variable in a search and costs nothing.
   bool compile_time = false;
   // Nodes of one kind differ only in names and connect values of the same kinds, like those of equal layers.
-  int kind = -1;
+  NodeKindId kind;
+
+  // The place of a value among the outputs.
+  int output_of(ValueId value) const { return std::ranges::find(outputs, value) - outputs.begin(); }
 };
 
 struct Graph {
-  std::vector<GraphValue> values;
-  std::vector<GraphNode> nodes;      // without dead nodes, in the model's order
-  std::vector<int> inputs, outputs;  // values, in the model's order
-  int onnx_version = 1;              // of ONNX's own operator set
-  int value_kinds = 0;
+  IdVector<ValueId, GraphValue> values;
+  IdVector<NodeId, GraphNode> nodes;     // without dead nodes, in the model's order
+  std::vector<ValueId> inputs, outputs;  // in the model's order
+  int onnx_version = 1;                  // of ONNX's own operator set
+  IdRange<ValueKindId> value_kinds = first_ids<ValueKindId>(0);
 
-  int find(const std::string& name) const;  // -1: none
-  std::unordered_map<std::string, int> index;
+  ValueId find(const std::string& name) const;  // invalid: none
+  NodeId id_of(const GraphNode& node) const { return ir::id_at<NodeId>(&node - nodes.data()); }
+  const GraphNode* producer_of(ValueId value) const {  // null: none
+    const NodeId producer = value.valid() ? values[value].producer : NodeId{};
+    return producer.valid() ? &nodes[producer] : nullptr;
+  }
+  std::unordered_map<std::string, ValueId> index;
   // The results of block_candidates (factors.h) by ranks, because every mesh asks for them. The graph must
   // not change after the first call.
   mutable std::map<int, std::shared_ptr<const BlockCandidates>> known_candidates;

@@ -43,24 +43,23 @@ bool reduces(const Graph& graph, const GraphNode& node, const SplitCosts& sizes,
 
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-bool is_empty(const Graph& graph, int value) {
-  return value >= 0 && std::ranges::any_of(graph.values[at(value)].sizes,
-                                           [](const ir::Expr& size) { return static_size(size) == 0; });
+bool is_empty(const Graph& graph, ValueId value) {
+  return value.valid() && std::ranges::any_of(graph.values[value].sizes,
+                                              [](const ir::Expr& size) { return static_size(size) == 0; });
 }
 
 // Returns the product of scores from which the weights of this one, its first input, are computed. Null if
 // there is none, or more than one.
 const GraphNode* product_of_scores(const Graph& graph, const GraphNode& weighted) {
   const GraphNode* found = nullptr;
-  std::vector<int> open = {weighted.inputs[0]};
-  std::vector<char> seen(graph.values.size(), 0);
+  std::vector<ValueId> open = {weighted.inputs[0]};
+  IdVector<ValueId, char> seen(graph.values.ids(), 0);
   while (!open.empty()) {
-    const int value = open.back();
+    const ValueId value = open.back();
     open.pop_back();
-    if (value < 0 || std::exchange(seen[at(value)], 1) != 0 || graph.values[at(value)].producer < 0) continue;
-    const GraphNode& node = graph.nodes[at(graph.values[at(value)].producer)];
+    if (!value.valid() || std::exchange(seen[value], 1) != 0 || !graph.values[value].producer.valid())
+      continue;
+    const GraphNode& node = graph.nodes[graph.values[value].producer];
     if (multiplies_computed(graph, node)) {
       if (found != nullptr && found != &node) return nullptr;
       found = &node;
@@ -82,14 +81,13 @@ bool keeps_all(WorkKind kind) {
 double given_bytes(const Graph& graph, const GraphValue* value, const SplitCosts& sizes,
                    bool joined = false) {
   while (value != nullptr && !value->graph_input) {
-    if (value->producer < 0) return 0;
-    const GraphNode& node = graph.nodes[at(value->producer)];
+    if (!value->producer.valid()) return 0;
+    const GraphNode& node = graph.nodes[value->producer];
     const WorkKind kind = node.work.kind;
     if (kind == WorkKind::join && !joined) {
       double most = 0;
-      for (std::size_t k = 0; k < node.inputs.size(); ++k)
-        most = std::max(most,
-                        given_bytes(graph, value_of(graph, node.inputs, static_cast<int>(k)), sizes, true));
+      for (int k = 0; k < count_of(node.inputs); ++k)
+        most = std::max(most, given_bytes(graph, value_of(graph, node.inputs, k), sizes, true));
       return most;
     }
     // Others may take a part of it, or know its sizes only.
@@ -103,14 +101,14 @@ double given_bytes(const Graph& graph, const GraphValue* value, const SplitCosts
 bool returns_cache(const Graph& graph, const GraphNode& node) {
   const GraphValue* y = value_of(graph, node.outputs, 0);
   return y != nullptr && node.work.kind == WorkKind::join &&
-         std::ranges::any_of(y->readers, [](const GraphUse& use) { return use.node < 0; });
+         std::ranges::any_of(y->readers, [](const GraphUse& use) { return !use.node.valid(); });
 }
 
 // Whether nothing reads the value but products of computed tensors and attention, perhaps moved.
 bool is_only_multiplied(const Graph& graph, const GraphValue& value) {
   return std::ranges::all_of(value.readers, [&](const GraphUse& use) {
-    if (use.node < 0) return true;
-    const GraphNode& node = graph.nodes[at(use.node)];
+    if (!use.node.valid()) return true;
+    const GraphNode& node = graph.nodes[use.node];
     const WorkKind kind = node.work.kind;
     if (node.compile_time || multiplies_computed(graph, node) || kind == WorkKind::attention ||
         kind == WorkKind::sizes)
@@ -125,8 +123,8 @@ bool is_only_multiplied(const Graph& graph, const GraphValue& value) {
 bool copies_alone(const Graph& graph, const GraphNode& node, const SplitCosts& sizes, int parts,
                   double most) {
   const GraphValue* y = value_of(graph, node.outputs, 0);
-  for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-    const GraphValue* x = value_of(graph, node.inputs, static_cast<int>(k));
+  for (int k = 0; k < count_of(node.inputs); ++k) {
+    const GraphValue* x = value_of(graph, node.inputs, k);
     if (x != nullptr && x->graph_input && x->readers.size() == 1 && elements(*x, sizes) / parts > most)
       return is_only_multiplied(graph, *y);
   }
@@ -249,26 +247,27 @@ double bytes_us(const analysis::Machine& machine, double bytes, std::initializer
   return least_us(machine, work, classes);
 }
 bool may_leave_out(const Graph& graph) {
-  std::vector<char> needed(graph.nodes.size(), 0);
-  std::vector<int> open = graph.outputs;
-  for (std::size_t v = 0; v < graph.values.size(); ++v) {
-    if (graph.values[v].pinned) open.push_back(static_cast<int>(v));
+  IdVector<NodeId, char> needed(graph.nodes.ids(), 0);
+  std::vector<ValueId> open = graph.outputs;
+  for (const ValueId v : graph.values.ids()) {
+    if (graph.values[v].pinned) open.push_back(v);
   }
   while (!open.empty()) {
-    const int value = open.back();
+    const ValueId value = open.back();
     open.pop_back();
-    if (value < 0 || graph.values[at(value)].producer < 0 || is_empty(graph, value)) continue;
-    const GraphNode& node = graph.nodes[at(graph.values[at(value)].producer)];
-    if (std::exchange(needed[at(graph.values[at(value)].producer)], 1) != 0) continue;
+    const NodeId producer = value.valid() ? graph.values[value].producer : NodeId{};
+    if (!producer.valid() || is_empty(graph, value)) continue;
+    const GraphNode& node = graph.nodes[producer];
+    if (std::exchange(needed[producer], 1) != 0) continue;
     if (!node.compile_time && node.work.kind != WorkKind::sizes)
       open.insert(open.end(), node.inputs.begin(), node.inputs.end());
   }
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (const NodeId n : graph.nodes.ids()) {
     const GraphNode& node = graph.nodes[n];
     const WorkKind kind = node.work.kind;
     if (node.compile_time || kind == WorkKind::view || kind == WorkKind::sizes) continue;
     if (needed[n] == 0) return true;
-    const auto empty = [&](int value) { return is_empty(graph, value); };
+    const auto empty = [&](ValueId value) { return is_empty(graph, value); };
     if (multiplies(kind) && std::ranges::any_of(node.inputs, empty)) return true;
   }
   return false;

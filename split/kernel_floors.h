@@ -1,5 +1,5 @@
 // Lower bounds on the kernels that the nodes of a graph become, whatever merging and fusion do: the loads of
-// bounds.h.
+// bound_search.h.
 #pragma once
 
 #include <initializer_list>
@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "analysis/costs/cost_model.h"
-#include "split/bounds.h"
+#include "split/bound_search.h"
 
 namespace braid::split {
 

@@ -69,13 +69,13 @@ std::function<std::int64_t(const ir::Expr&)> size_with(
 
 }  // namespace
 
-int parts_of_input(Combination axes, const Mesh& mesh, std::size_t k) {
+int parts_of_input(Combination axes, const Mesh& mesh, int k) {
   int parts = 1;
   for (std::size_t a = 0; a < axes.size(); ++a)
     parts *= axes[a]->inputs[k].is_split() ? mesh.axes[a].size : 1;
   return parts;
 }
-int parts_of_output(Combination axes, const Mesh& mesh, std::size_t k) {
+int parts_of_output(Combination axes, const Mesh& mesh, int k) {
   int parts = 1;
   for (std::size_t a = 0; a < axes.size(); ++a)
     parts *= axes[a]->outputs[k].is_split() ? mesh.axes[a].size : 1;
@@ -83,7 +83,7 @@ int parts_of_output(Combination axes, const Mesh& mesh, std::size_t k) {
 }
 int parts_of_work(Combination axes, const Mesh& mesh) {
   int parts = 1;
-  for (std::size_t a = 0; a < axes.size(); ++a) parts *= axes[a]->letter >= 0 ? mesh.axes[a].size : 1;
+  for (std::size_t a = 0; a < axes.size(); ++a) parts *= axes[a]->letter.valid() ? mesh.axes[a].size : 1;
   return parts;
 }
 
@@ -93,8 +93,8 @@ double local_bytes(const GraphValue& value, const SplitCosts& sizes, int parts) 
 
 analysis::CollectiveCost collective_cost(const analysis::CostModel& costs, const ConversionStep& step,
                                          int ranks, bool symmetric, ir::Algorithm algorithm) {
-  std::vector<int> group(static_cast<std::size_t>(ranks));
-  for (int r = 0; r < ranks; ++r) group[static_cast<std::size_t>(r)] = r * step.stride;
+  std::vector<int> group;
+  for (int r = 0; r < ranks; ++r) group.push_back(r * step.stride);
   analysis::CollectiveShape shape;
   shape.dtype = step.dtype;
   shape.bytes = step.bytes;
@@ -128,9 +128,9 @@ SplitCosts with_memory(SplitCosts costs) {
   };
   struct Hash {
     std::size_t operator()(const Key& key) const {
-      std::uint64_t hash = static_cast<std::uint64_t>(key.bytes);
+      std::uint64_t hash = key.bytes;
       for (const int value : {static_cast<int>(key.kind), static_cast<int>(key.dtype), key.ranks, key.stride})
-        hash = (hash ^ (hash >> 29)) * 0x9e3779b97f4a7c15u + static_cast<std::uint64_t>(value);
+        hash = (hash ^ (hash >> 29)) * 0x9e3779b97f4a7c15u + value;
       return hash;
     }
   };
@@ -155,16 +155,17 @@ bool moves_between_ranks(StepKind kind) { return kind != StepKind::slice && kind
 
 // Works of nodes by numbers, equal ones once.
 struct KnownWork {
-  int number(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
+  WorkId number(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
     NodeWork work = work_of(graph, node, sizes);
-    const auto [entry, fresh] = numbers.try_emplace(key_of(work), static_cast<int>(works.size()));
+    const auto [entry, fresh] = numbers.try_emplace(key_of(work), works.end_id());
     if (fresh) works.push_back(std::move(work));
     return entry->second;
   }
 
-  std::vector<NodeWork> works;
-  std::unordered_map<std::string, int> numbers;  // by their keys
-  std::vector<int> nodes;  // of one graph, if they are known; of those that are computed at compile time none
+  IdVector<WorkId, NodeWork> works;
+  std::unordered_map<std::string, WorkId> numbers;  // by their keys
+  IdVector<NodeId, WorkId>
+      nodes;  // of one graph, if they are known; of those that are computed at compile time none
 };
 
 std::shared_ptr<const KnownWork> known_work(const Graph& graph, const analysis::CostModel& costs) {
@@ -172,7 +173,7 @@ std::shared_ptr<const KnownWork> known_work(const Graph& graph, const analysis::
   sizes.size = [&](const ir::Expr& size) { return costs.value(size); };
   auto known = std::make_shared<KnownWork>();
   for (const GraphNode& node : graph.nodes)
-    known->nodes.push_back(node.compile_time ? -1 : known->number(graph, node, sizes));
+    known->nodes.push_back(node.compile_time ? WorkId{} : known->number(graph, node, sizes));
   return known;
 }
 
@@ -182,7 +183,7 @@ SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const S
   result.size = size_with(costs);
   if (known) {
     result.key = [known](const Graph& graph, const GraphNode& node) {
-      return known->nodes[static_cast<std::size_t>(&node - graph.nodes.data())];
+      return known->nodes[graph.id_of(node)];
     };
   } else {
     auto own = std::make_shared<KnownWork>();
@@ -191,11 +192,11 @@ SplitCosts split_costs(std::shared_ptr<const analysis::CostModel> costs, const S
     };
     known = std::move(own);
   }
-  result.of_key = [costs, options, known](int key, Combination axes, const Mesh& mesh) {
-    const NodeWork& work = known->works[static_cast<std::size_t>(key)];
+  result.of_key = [costs, options, known](WorkId key, Combination axes, const Mesh& mesh) {
+    const NodeWork& work = known->works[key];
     // Per axis along which it could be split.
     const auto whole =
-        std::count_if(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter < 0; });
+        std::count_if(axes.begin(), axes.end(), [](const Strategy* s) { return !s->letter.valid(); });
     return node_cost(costs->machine(), work, axes, mesh, options.memory) +
            (work.asked ? whole * options.whole_product : 0);
   };

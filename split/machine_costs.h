@@ -1,5 +1,5 @@
 // The costs of nodes and conversions on a machine, for a model that is being split and is not lowered yet.
-// The search over plans (split/space.h) needs a figure for every state of every node, so these are rooflines
+// The search over plans (split_space.h) needs a figure for every state of every node, so these are rooflines
 // at local sizes, without lowering. The candidates that the search yields are compiled and simulated
 // afterwards (driver/split.h).
 #pragma once
@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "analysis/costs/cost_model.h"
-#include "split/space.h"
+#include "split/split_space.h"
 
 namespace braid::split {
 
@@ -45,8 +45,8 @@ bool moves_between_ranks(StepKind kind);
 // and again.
 SplitCosts with_memory(SplitCosts costs);
 // The number of parts into which a combination cuts an input, an output, or the work of a node.
-int parts_of_input(Combination axes, const Mesh& mesh, std::size_t k);
-int parts_of_output(Combination axes, const Mesh& mesh, std::size_t k);
+int parts_of_input(Combination axes, const Mesh& mesh, int k);
+int parts_of_output(Combination axes, const Mesh& mesh, int k);
 int parts_of_work(Combination axes, const Mesh& mesh);
 // Returns the bytes of each of `parts` parts of a value.
 double local_bytes(const GraphValue& value, const SplitCosts& sizes, int parts);

@@ -23,9 +23,10 @@ int Mesh::ranks_before(int axis) const {
 int Mesh::stride(int axis) const { return ir::stride_of(axes, axis); }
 
 int Mesh::find(const std::string& name) const {
-  const auto found =
-      std::find_if(axes.begin(), axes.end(), [&](const MeshAxis& a) { return a.name == name; });
-  return found == axes.end() ? -1 : static_cast<int>(found - axes.begin());
+  for (int axis = 0; axis < size(); ++axis) {
+    if (axes[axis].name == name) return axis;
+  }
+  return -1;
 }
 
 std::string to_string(const Mesh& mesh) {
@@ -72,14 +73,14 @@ Mesh parse_mesh(const std::string& text, const std::string& what) {
     if (equals == std::string_view::npos || !is_name(name))
       refuse(fmt::format("'{}' is no axis with a size", trimmed(one)));
     const std::string_view digits = trimmed(one.substr(equals + 1));
-    std::int64_t size = 0;
+    int size = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
     if (error != std::errc() || end != digits.data() + digits.size() || size < 1 || size > kMostRanks)
       refuse(fmt::format("the size of axis '{}' is '{}', expected 1 to {}", name, digits, kMostRanks));
     if (mesh.find(std::string(name)) >= 0) refuse(fmt::format("axis '{}' is given twice", name));
     ranks *= size;
     if (ranks > kMostRanks) refuse(fmt::format("there are more than {} ranks", kMostRanks));
-    mesh.axes.push_back({std::string(name), static_cast<int>(size)});
+    mesh.axes.push_back({std::string(name), size});
     if (comma == std::string_view::npos) return mesh;
     rest.remove_prefix(comma + 1);
   }
@@ -106,7 +107,7 @@ std::vector<Mesh> meshes_of(int ranks, int axes) {
     for (int k = 0; k < axes; ++k) {
       const bool last = k + 1 == axes;
       const std::string name = last ? "tp" : k < 2 ? kNames[k] : fmt::format("axis{}", k);
-      mesh.axes.push_back({name, own[static_cast<std::size_t>(k)]});
+      mesh.axes.push_back({name, own[k]});
     }
   }
   return meshes;
@@ -117,8 +118,8 @@ std::size_t MeshSpecHash::operator()(const MeshSpec& spec) const {
   const auto mix = [&](std::uint64_t next) { hash = (hash ^ next ^ (hash >> 29)) * 0x9e3779b97f4a7c15u; };
   for (const Spec& own : spec) {
     mix(static_cast<std::uint64_t>(own.kind) + 4 * static_cast<std::uint64_t>(own.reduce) +
-        64 * static_cast<std::uint64_t>(own.dim));
-    for (const std::int64_t block : own.blocks) mix(static_cast<std::uint64_t>(block));
+        std::uint64_t{64} * own.dim);
+    for (const std::int64_t block : own.blocks) mix(block);
   }
   return hash;
 }
@@ -147,9 +148,9 @@ std::optional<MeshSpec> parse_mesh_spec(std::string_view text, const Mesh& mesh)
       own = own.substr(0, on);
     }
     const std::optional<Spec> state = parse_spec(own);
-    if (!state || axis < 0 || given[static_cast<std::size_t>(axis)]) return std::nullopt;
-    spec[static_cast<std::size_t>(axis)] = *state;
-    given[static_cast<std::size_t>(axis)] = true;
+    if (!state || axis < 0 || given[axis]) return std::nullopt;
+    spec[axis] = *state;
+    given[axis] = true;
   }
   return spec;
 }
@@ -168,12 +169,12 @@ namespace {
 
 // Whether the list is one shorter list `times` times; then that one.
 std::optional<Blocks> repeated(const Blocks& blocks, int times) {
-  const auto n = blocks.size() / static_cast<std::size_t>(times);
-  if (n == 0 || blocks.size() % static_cast<std::size_t>(times) != 0) return std::nullopt;
-  for (std::size_t k = n; k < blocks.size(); ++k) {
+  const auto n = std::ssize(blocks) / times;
+  if (n == 0 || std::ssize(blocks) % times != 0) return std::nullopt;
+  for (auto k = n; k < std::ssize(blocks); ++k) {
     if (blocks[k] != blocks[k - n]) return std::nullopt;
   }
-  return Blocks(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(n));
+  return Blocks(blocks.begin(), blocks.begin() + n);
 }
 
 bool all_divisible(const Blocks& blocks, int parts) {
@@ -202,8 +203,8 @@ std::optional<Spec> after(const Spec& first, int parts, const Spec& next, int ne
 
 }  // namespace
 
-bool may_pad(const MeshSpec& spec, std::size_t axis, std::int64_t size, const Mesh& mesh) {
-  for (std::size_t j = 0; j < spec.size(); ++j) {
+bool may_pad(const MeshSpec& spec, int axis, std::int64_t size, const Mesh& mesh) {
+  for (int j = 0; j < count_of(spec); ++j) {
     if (j != axis && spec[j].is_split() && spec[j].dim == spec[axis].dim) return false;
   }
   return spec[axis].blocks.empty() && can_pad(size, mesh.axes[axis].size);
@@ -212,8 +213,8 @@ bool may_pad(const MeshSpec& spec, std::size_t axis, std::int64_t size, const Me
 bool is_padded(const MeshSpec& spec, const std::vector<std::int64_t>& sizes, const Mesh& mesh) {
   for (std::size_t k = 0; k < spec.size(); ++k) {
     // The sizes of a value without readers may be unknown.
-    if (!spec[k].is_split() || spec[k].dim >= static_cast<int>(sizes.size())) continue;
-    const std::int64_t size = sizes[static_cast<std::size_t>(spec[k].dim)];
+    if (!spec[k].is_split() || spec[k].dim >= count_of(sizes)) continue;
+    const std::int64_t size = sizes[spec[k].dim];
     if (size > 0 && spec[k].blocks.empty() && size % mesh.axes[k].size != 0) return true;
   }
   return false;
@@ -223,17 +224,17 @@ std::optional<MeshSpec> cut_in_turn(const MeshSpec& whole, const std::vector<std
                                     const Mesh& mesh) {
   MeshSpec result;
   std::optional<ir::ReduceKind> reduce;
-  for (std::size_t k = 0; k < whole.size(); ++k) {
+  for (int k = 0; k < count_of(whole); ++k) {
     Spec own = whole[k];
     if (own.is_pending()) {
       if (reduce && *reduce != own.reduce) return std::nullopt;
       reduce = own.reduce;
     }
     if (own.is_split()) {
-      std::int64_t size = sizes.at(static_cast<std::size_t>(own.dim));
+      std::int64_t size = sizes.at(own.dim);
       const bool even = all_divisible(own.blocks.empty() ? Blocks{size} : own.blocks, mesh.axes[k].size);
       if (size <= 0 || (!even && !may_pad(whole, k, size, mesh))) return std::nullopt;
-      for (std::size_t j = 0; j < k; ++j) {
+      for (int j = 0; j < k; ++j) {
         if (!result[j].is_split() || result[j].dim != own.dim) continue;
         const std::optional<Spec> next = after(result[j], mesh.axes[j].size, own, mesh.axes[k].size, size);
         if (!next) return std::nullopt;

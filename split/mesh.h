@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ir/comm_group.h"
+#include "split/ids.h"
 #include "split/spec.h"
 
 namespace braid::split {
@@ -24,7 +25,7 @@ struct Mesh {
 
   // One axis without a name.
   static Mesh line(int ranks) { return {{{"", ranks}}}; }
-  int size() const { return static_cast<int>(axes.size()); }
+  int size() const { return count_of(axes); }
   int ranks() const;
   // The number of ranks along all axes before this one together.
   int ranks_before(int axis) const;
@@ -60,7 +61,7 @@ bool is_replicated(const MeshSpec& spec);
 int parts_of(const MeshSpec& spec, const Mesh& mesh);
 
 // Whether an axis may split that dimension into padded parts: no other axis splits it.
-bool may_pad(const MeshSpec& spec, std::size_t axis, std::int64_t size, const Mesh& mesh);
+bool may_pad(const MeshSpec& spec, int axis, std::int64_t size, const Mesh& mesh);
 // Whether some axis does so. `sizes` are those of the whole tensor; negative if only known at run time.
 bool is_padded(const MeshSpec& spec, const std::vector<std::int64_t>& sizes, const Mesh& mesh);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "ir/error.h"
 #include "ir/error_numbers.h"
@@ -18,19 +19,17 @@ constexpr int kMostRanks = 64;
 // Whether some value that the node reads is computed from a product with weights, without another product in
 // between. That is so for queries, keys and values, but not for tables of positions.
 bool is_projected(const Graph& graph, const GraphNode& node) {
-  std::vector<int> open;
-  std::vector<char> seen(graph.nodes.size(), 0);
+  std::vector<const GraphNode*> open;
+  std::unordered_set<const GraphNode*> seen;
   const auto reach = [&](const GraphNode& reader) {
-    for (const int v : reader.inputs) {
-      const int producer = v < 0 ? -1 : graph.values[static_cast<std::size_t>(v)].producer;
-      if (producer < 0 || seen[static_cast<std::size_t>(producer)] != 0) continue;
-      seen[static_cast<std::size_t>(producer)] = 1;
-      open.push_back(producer);
+    for (const ValueId v : reader.inputs) {
+      const GraphNode* producer = graph.producer_of(v);
+      if (producer != nullptr && seen.insert(producer).second) open.push_back(producer);
     }
   };
   reach(node);
   while (!open.empty()) {
-    const GraphNode& next = graph.nodes[static_cast<std::size_t>(open.back())];
+    const GraphNode& next = *open.back();
     open.pop_back();
     const bool is_product = multiplies(next.work.kind);
     if (is_product && has_weights(graph, next)) return true;
@@ -64,9 +63,9 @@ Obstacles::Obstacles(const Graph& graph) {
       if (!need.what.empty() && (attends || is_projected(graph, node))) heads_.push_back(std::move(need));
     }
     if (multiplies(kind) && has_weights(graph, node)) {
-      for (const int v : node.inputs) {
-        if (v < 0) continue;
-        const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
+      for (const ValueId v : node.inputs) {
+        if (!v.valid()) continue;
+        const GraphValue& value = graph.values[v];
         if (!value.constant || value.rank() < 2) continue;
         std::vector<std::string> sizes;
         for (const ir::Expr& size : value.sizes) sizes.push_back(ir::to_string(size));

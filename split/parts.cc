@@ -15,23 +15,21 @@ constexpr std::int64_t kPadding = -1;
 
 using Positions = std::vector<std::int64_t>;  // of a dimension, or kPadding
 
-std::size_t at(std::int64_t k) { return static_cast<std::size_t>(k); }
-
 Positions positions(std::int64_t count) {
-  Positions all(at(count));
+  Positions all(count);
   std::iota(all.begin(), all.end(), std::int64_t{0});
   return all;
 }
 
 // Returns the positions of a rank's part of a dimension.
 Positions part_of(const Positions& all, const AxisSpec& axis, int rank) {
-  const auto size = static_cast<std::int64_t>(all.size());
+  const std::int64_t size = std::ssize(all);
   const Positions order = order_of(axis.spec.blocks, size, axis.ranks);
-  const std::int64_t own = static_cast<std::int64_t>(order.size()) / axis.ranks;
+  const std::int64_t own = std::ssize(order) / axis.ranks;
   Positions part;
   for (std::int64_t k = rank * own; k < (rank + 1) * own; ++k) {
     const bool padding = axis.spec.blocks.empty() && k >= size;
-    part.push_back(padding ? kPadding : all[at(order[at(k)])]);
+    part.push_back(padding ? kPadding : all[order[k]]);
   }
   return part;
 }
@@ -40,24 +38,22 @@ Positions part_of(const Positions& all, const AxisSpec& axis, int rank) {
 class Copy {
  public:
   Copy(const ir::Tensor& from, const std::vector<Positions>& kept, ir::Tensor& to)
-      : from_(from), kept_(kept), to_(to), element_(at(ir::size_of(from.dtype))) {}
+      : from_(from), kept_(kept), to_(to), element_(ir::size_of(from.dtype)) {}
 
   void run(std::size_t dim = 0, std::int64_t from = 0, std::int64_t to = 0) {
     if (dim == kept_.size()) {
-      std::memcpy(to_.bytes.data() + at(to) * element_, from_.bytes.data() + at(from) * element_, element_);
+      std::memcpy(to_.bytes.data() + to * element_, from_.bytes.data() + from * element_, element_);
       return;
     }
     const Positions& kept = kept_[dim];  // ascending
     if (dim + 1 == kept_.size() && !kept.empty() && kept.front() == 0 &&
-        kept.back() + 1 == static_cast<std::int64_t>(kept.size())) {
-      std::memcpy(to_.bytes.data() + at(to) * kept.size() * element_,
-                  from_.bytes.data() + at(from * from_.sizes[dim]) * element_, kept.size() * element_);
+        kept.back() + 1 == std::ssize(kept)) {
+      std::memcpy(to_.bytes.data() + to * kept.size() * element_,
+                  from_.bytes.data() + from * from_.sizes[dim] * element_, kept.size() * element_);
       return;
     }
     for (std::size_t k = 0; k < kept.size(); ++k) {
-      if (kept[k] != kPadding)
-        run(dim + 1, from * from_.sizes[dim] + kept[k],
-            to * static_cast<std::int64_t>(kept.size()) + static_cast<std::int64_t>(k));
+      if (kept[k] != kPadding) run(dim + 1, from * from_.sizes[dim] + kept[k], to * std::ssize(kept) + k);
     }
   }
 
@@ -78,7 +74,7 @@ std::vector<Positions> kept_of(const std::vector<std::int64_t>& sizes, const std
   for (const AxisSpec& axis : axes) {
     ranks /= axis.ranks;
     if (!axis.spec.is_split()) continue;
-    Positions& of_dim = kept.at(at(axis.spec.dim));
+    Positions& of_dim = kept.at(axis.spec.dim);
     of_dim = part_of(of_dim, axis, rank / ranks % axis.ranks);
   }
   if (!padding) {
@@ -89,7 +85,7 @@ std::vector<Positions> kept_of(const std::vector<std::int64_t>& sizes, const std
 
 ir::Tensor elements_at(const ir::Tensor& whole, const std::vector<Positions>& kept) {
   std::vector<std::int64_t> sizes;
-  for (const Positions& of_dim : kept) sizes.push_back(static_cast<std::int64_t>(of_dim.size()));
+  for (const Positions& of_dim : kept) sizes.push_back(std::ssize(of_dim));
   ir::Tensor part = ir::make_tensor(whole.dtype, sizes);
   Copy(whole, kept, part).run();
   return part;
@@ -104,7 +100,7 @@ ir::Tensor part_of(const ir::Tensor& whole, const std::vector<AxisSpec>& axes, i
 std::vector<std::int64_t> sizes_without_padding(std::vector<std::int64_t> whole,
                                                 const std::vector<AxisSpec>& axes, int rank) {
   const std::vector<Positions> kept = kept_of(whole, axes, rank, false);
-  for (std::size_t d = 0; d < whole.size(); ++d) whole[d] = static_cast<std::int64_t>(kept[d].size());
+  for (std::size_t d = 0; d < whole.size(); ++d) whole[d] = std::ssize(kept[d]);
   return whole;
 }
 
@@ -120,8 +116,8 @@ std::optional<std::vector<AxisSpec>> axis_specs(std::string_view text, const Mes
     if (ranks < 1) return std::nullopt;
     axes.push_back({ranks, state});
     if (!state.is_split()) continue;
-    if (state.dim >= static_cast<int>(left.size())) return std::nullopt;
-    std::optional<std::int64_t>& size = left[at(state.dim)];
+    if (state.dim >= count_of(left)) return std::nullopt;
+    std::optional<std::int64_t>& size = left[state.dim];
     if (!size || *size < 1) return std::nullopt;
     std::int64_t rest = *size;
     for (const std::int64_t block : state.blocks) {

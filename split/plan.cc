@@ -108,9 +108,9 @@ class Line {
       const std::string name = word();
       const int axis = mesh.find(name);
       if (axis < 0) fail(fmt::format("the mesh has no axis '{}', only {}", name, to_string(mesh)));
-      if (given[static_cast<std::size_t>(axis)]) fail(fmt::format("axis '{}' is given twice", name));
-      given[static_cast<std::size_t>(axis)] = true;
-      all[static_cast<std::size_t>(axis)] = own;
+      if (given[axis]) fail(fmt::format("axis '{}' is given twice", name));
+      given[axis] = true;
+      all[axis] = own;
     } while (take(","));
     return all;
   }
@@ -320,8 +320,8 @@ std::set<std::string> names_in(const MeshPlan& plan) {
 }
 
 const std::string& plan_name(const Graph& graph, const GraphNode& node) {
-  for (const int v : node.outputs) {
-    if (v >= 0) return graph.values[static_cast<std::size_t>(v)].name;
+  for (const ValueId v : node.outputs) {
+    if (v.valid()) return graph.values[v].name;
   }
   static const std::string none;
   return none;
@@ -346,19 +346,17 @@ void refuse_line(const std::string& file, int line, const std::string& what, con
 
 void check_names(const Graph& graph, const Plan& plan, const std::string& file) {
   for (const auto& [name, spec] : plan.values) {
-    if (graph.find(name) < 0)
+    if (!graph.find(name).valid())
       refuse_line(file, line_of(plan, name), fmt::format("the model has no value '{}' that is used", name));
   }
   for (const auto& [key, spec] : plan.readers) {
     const auto& [name, reader] = key;
     const int line = line_of(plan, name, reader.node, reader.input);
-    const int v = graph.find(name);
-    if (v < 0) refuse_line(file, line, fmt::format("the model has no value '{}' that is used", name));
-    const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
-    const bool reads = std::ranges::any_of(value.readers, [&, r = reader](const GraphUse& use) {
-      if (use.node < 0) return r.node.empty();
-      return plan_name(graph, graph.nodes[static_cast<std::size_t>(use.node)]) == r.node &&
-             (r.input < 0 || r.input == use.input);
+    const ValueId v = graph.find(name);
+    if (!v.valid()) refuse_line(file, line, fmt::format("the model has no value '{}' that is used", name));
+    const bool reads = std::ranges::any_of(graph.values[v].readers, [&, r = reader](const GraphUse& use) {
+      if (!use.node.valid()) return r.node.empty();
+      return plan_name(graph, graph.nodes[use.node]) == r.node && (r.input < 0 || r.input == use.input);
     });
     if (reads) continue;
     const std::string who =

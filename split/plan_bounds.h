@@ -1,4 +1,4 @@
-// Lower bounds on the time of all plans (bounds.h), and a test whether they are tight enough.
+// Lower bounds on the time of all plans (bound_search.h), and a test whether they are tight enough.
 #pragma once
 
 #include <optional>

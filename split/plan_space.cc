@@ -59,13 +59,12 @@ Problem PlanSpace::allowed() const {
   return own;
 }
 
-std::vector<int> PlanSpace::completed(const std::vector<int>& choice) const {
+Assignment PlanSpace::completed(const Assignment& choice) const {
   Problem restricted = *problem;
   restrict(restricted);
-  for (std::size_t v = 0; v < choice.size(); ++v) {
-    std::vector<Cost>& costs = restricted.variables[v].edit();
-    for (std::size_t c = 0; c < costs.size(); ++c)
-      if (static_cast<int>(c) != choice[v]) costs[c] = kForbidden;
+  for (const VariableId v : choice.ids()) {
+    for (const ChoiceId c : restricted.choices_of(v))
+      if (c != choice[v]) restricted.variables[v].forbid(c);
   }
   return solve(restricted).choice;
 }

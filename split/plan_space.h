@@ -10,10 +10,10 @@
 
 #include "split/candidates.h"
 #include "split/fixed_lines.h"
-#include "split/keep.h"
-#include "split/memory.h"
+#include "split/kept_lines.h"
+#include "split/memory_rows.h"
 #include "split/price_points.h"
-#include "split/space.h"
+#include "split/split_space.h"
 
 namespace braid::split {
 
@@ -35,7 +35,7 @@ struct PlanSpace {
   Problem allowed() const;
   // Completes a choice of the space's variables to one of the restricted problem; empty if that is not
   // allowed.
-  std::vector<int> completed(const std::vector<int>& choice) const;
+  Assignment completed(const Assignment& choice) const;
 
   const Graph& graph;
   FixedLines fixed;

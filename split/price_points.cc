@@ -50,9 +50,9 @@ void PricePoints::add_others(Problem& problem, const SplitSpace& space,
     ir::internal_check(
         other.variables.size() == problem.variables.size() && other.edges.size() == problem.edges.size(),
         "problems of one space differ");
-    for (std::size_t v = 0; v < other.variables.size(); ++v)
+    for (const VariableId v : other.variables.ids())
       add_steps(problem.variables[v].edit(), other.variables[v].costs(), points_[p].steps);
-    for (std::size_t e = 0; e < other.edges.size(); ++e)
+    for (const solver::EdgeId e : other.edges.ids())
       add_steps(problem.edges[e].costs.edit(), other.edges[e].costs.costs(), points_[p].steps);
   }
 }
@@ -63,8 +63,7 @@ Problem PricePoints::problem(const SplitSpace& space, const SplitCostOptions& op
   return problem;
 }
 
-std::vector<analysis::Time> PricePoints::prices(const SplitSpace& space,
-                                                const std::vector<int>& choice) const {
+std::vector<analysis::Time> PricePoints::prices(const SplitSpace& space, const Assignment& choice) const {
   std::vector<analysis::Time> times;
   for (const PricePoint& point : points_)
     times.push_back(analysis::Time{price(space.problem(split_costs(point.costs)), choice)});

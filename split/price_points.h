@@ -23,7 +23,7 @@ class PricePoints {
   // Adds the other points to the problem of the first one.
   void add_others(Problem& problem, const SplitSpace& space, const SplitCostOptions& options) const;
   // Returns the time of one step of a plan at each point.
-  std::vector<analysis::Time> prices(const SplitSpace& space, const std::vector<int>& choice) const;
+  std::vector<analysis::Time> prices(const SplitSpace& space, const Assignment& choice) const;
   // Returns the sum over all steps.
   analysis::Time sum(const std::vector<analysis::Time>& steps) const;
 

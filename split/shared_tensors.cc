@@ -16,8 +16,6 @@
 namespace braid::split {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 bool same_bytes(const ir::KnownTensor& a, const ir::KnownTensor& b) {
   // The same place of one file need not be read.
   if (!a.data.file.empty() && a.data.file == b.data.file && a.data.file_offset == b.data.file_offset)
@@ -43,55 +41,55 @@ class Finder {
  public:
   Finder(std::span<const Graph* const> graphs, std::span<const std::string> files)
       : graphs_(graphs), files_(files) {
-    for (const Graph* graph : graphs) keys_.emplace_back(graph->values.size(), kUnknown);
+    for (const Graph* graph : graphs) keys_.emplace_back(graph->values.ids());
   }
 
   SharedTensors run() {
     add_initialisers();
-    for (std::size_t p = 0; p < graphs_.size(); ++p) add_readers(static_cast<int>(p));
+    for (const ProgramId p : graphs_.ids()) add_readers(p);
     for (const auto& [key, kinds] : readers_) add_weight(kinds);
     add_caches();
     return std::move(result_);
   }
 
  private:
-  static constexpr int kUnknown = -2, kNone = -1;
+  using Key = ir::Id<struct KeyTag>;
   // The kind of a reader: operator (name and domain) and input.
   using Kind = std::tuple<std::string, std::string, int>;
 
   static bool is_constant_node(const Graph& graph, const GraphValue& value) {
-    if (value.producer < 0) return false;
-    const GraphNode& node = graph.nodes[at(value.producer)];
+    if (!value.producer.valid()) return false;
+    const GraphNode& node = graph.nodes[value.producer];
     return node.work.kind == WorkKind::constant && node.inputs.empty();
   }
 
   // Gives initialisers of one name and content one key.
   void add_initialisers() {
-    std::map<std::string, std::vector<std::pair<std::size_t, int>>> by_name;
-    for (std::size_t p = 0; p < graphs_.size(); ++p) {
-      for (std::size_t v = 0; v < graphs_[p]->values.size(); ++v) {
+    std::map<std::string, std::vector<std::pair<ProgramId, ValueId>>> by_name;
+    for (const ProgramId p : graphs_.ids()) {
+      for (const ValueId v : graphs_[p]->values.ids()) {
         const GraphValue& value = graphs_[p]->values[v];
         if (!value.constant || value.readers.empty()) continue;
-        if (value.producer < 0 || is_constant_node(*graphs_[p], value))
-          by_name[value.name].push_back({p, static_cast<int>(v)});
+        if (!value.producer.valid() || is_constant_node(*graphs_[p], value))
+          by_name[value.name].push_back({p, v});
       }
     }
     for (const auto& [name, all] : by_name) {
-      const int shared = next_++;
+      const Key shared = next_++;
       const GraphValue& first = value_of(all[0]);
       bool weight = false;
       for (const auto& one : all) {
         const GraphValue& value = value_of(one);
-        keys_[one.first][at(one.second)] = shared;
+        keys_[one.first][one.second] = shared;
         if (one == all[0]) continue;
         if (same(*first.constant, *value.constant)) {
           weight = weight || is_weight(*value.constant);
           continue;
         }
-        if (first.producer < 0 && value.producer < 0 &&
+        if (!first.producer.valid() && !value.producer.valid() &&
             (is_weight(*first.constant) || is_weight(*value.constant)))
           refuse(name, all[0].first, *first.constant, one.first, *value.constant);
-        keys_[one.first][at(one.second)] = next_++;
+        keys_[one.first][one.second] = next_++;
       }
       if (!weight) continue;
       ++result_.count;
@@ -99,16 +97,16 @@ class Finder {
     }
     if (result_.count == 0)
       ir::user_error(
-          errors::kSplitWith, {.file = files_[0]},
+          errors::kSplitWith, {.file = files_.front()},
           fmt::format("it has no weight of one name with {}", fmt::join(files_.subspan(1), ", ")),
           "weights of programs that are split together must have the same names; split others on their own");
   }
 
-  const GraphValue& value_of(const std::pair<std::size_t, int>& one) const {
-    return graphs_[one.first]->values[at(one.second)];
+  const GraphValue& value_of(const std::pair<ProgramId, ValueId>& one) const {
+    return graphs_[one.first]->values[one.second];
   }
 
-  [[noreturn]] void refuse(const std::string& name, std::size_t p, const ir::KnownTensor& a, std::size_t q,
+  [[noreturn]] void refuse(const std::string& name, ProgramId p, const ir::KnownTensor& a, ProgramId q,
                            const ir::KnownTensor& b) const {
     const std::string differ = a.dtype == b.dtype && a.sizes == b.sizes
                                    ? fmt::format("have different bytes here and in {}", files_[q])
@@ -120,55 +118,54 @@ class Finder {
   }
 
   // Returns the key of a value: values that are computed in the same way from values with equal keys have one
-  // key. Returns kNone if it is not a constant, or one of unknown origin.
-  int key(int p, int v) {
-    int& known = keys_[at(p)][at(v)];
-    if (known != kUnknown) return known;
-    known = kNone;
-    const Graph& graph = *graphs_[at(p)];
-    const GraphValue& value = graph.values[at(v)];
-    if (!value.constant || value.producer < 0) return known;
-    const GraphNode& node = graph.nodes[at(value.producer)];
-    const auto output = std::ranges::find(node.outputs, v) - node.outputs.begin();
-    std::string how = fmt::format("{}\n{}\n{}\n{}\n", node.op, node.domain, node.version, output);
-    for (const int input : node.inputs) {
-      const int own = input < 0 ? kUnknown : key(p, input);
-      if (own == kNone) return known;
-      how += fmt::format("{} ", own);
+  // key. Returns an invalid one if it is not a constant, or one of unknown origin.
+  Key key(ProgramId p, ValueId v) {
+    std::optional<Key>& known = keys_[p][v];
+    if (known) return *known;
+    known = Key{};
+    const Graph& graph = *graphs_[p];
+    const GraphValue& value = graph.values[v];
+    if (!value.constant || !value.producer.valid()) return *known;
+    const GraphNode& node = graph.nodes[value.producer];
+    std::string how = fmt::format("{}\n{}\n{}\n{}\n", node.op, node.domain, node.version, node.output_of(v));
+    for (const ValueId input : node.inputs) {
+      const Key own = input.valid() ? key(p, input) : Key{};
+      if (input.valid() && !own.valid()) return *known;
+      how += fmt::format("{} ", own.index);
     }
     std::vector<std::string> attributes = node.operation->attributes();
     std::ranges::sort(attributes);
     for (const std::string& attribute : attributes) how += fmt::format("{}\n{}", attribute.size(), attribute);
     const auto [entry, fresh] = computed_.try_emplace(std::move(how), next_);
-    next_ += fresh ? 1 : 0;
-    return keys_[at(p)][at(v)] = entry->second;
+    if (fresh) ++next_;
+    known = entry->second;
+    return entry->second;
   }
 
-  void add_readers(int p) {
-    const Graph& graph = *graphs_[at(p)];
-    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+  void add_readers(ProgramId p) {
+    const Graph& graph = *graphs_[p];
+    for (const NodeId n : graph.nodes.ids()) {
       const GraphNode& node = graph.nodes[n];
       if (node.compile_time) continue;
-      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-        const int v = node.inputs[k];
-        if (v < 0 || !graph.values[at(v)].is_constant()) continue;
-        const int input = static_cast<int>(k);
-        if (const int own = key(p, v); own >= 0)
-          readers_[own][{node.op, node.domain, input}].push_back({p, static_cast<int>(n), input});
+      for (int k = 0; k < count_of(node.inputs); ++k) {
+        const ValueId v = node.inputs[k];
+        if (!v.valid() || !graph.values[v].is_constant()) continue;
+        if (const Key own = key(p, v); own.valid())
+          readers_[own][{node.op, node.domain, k}].push_back({p, n, k});
       }
     }
   }
 
   void add_weight(const std::map<Kind, std::vector<SharedWeight::Reader>>& kinds) {
     const auto programs = [](const std::vector<SharedWeight::Reader>& readers) {
-      std::set<int> all;
+      std::set<ProgramId> all;
       for (const SharedWeight::Reader& reader : readers) all.insert(reader.program);
       return all;
     };
     SharedWeight all;
     for (const auto& [kind, readers] : kinds)
       all.readers.insert(all.readers.end(), readers.begin(), readers.end());
-    const std::set<int> having = programs(all.readers);
+    const std::set<ProgramId> having = programs(all.readers);
     if (having.size() < 2) return;
     const bool alike =
         std::ranges::all_of(kinds, [&](const auto& one) { return programs(one.second) == having; });
@@ -180,32 +177,31 @@ class Finder {
   }
 
   void add_caches() {
-    for (std::size_t to = 0; to < graphs_.size(); ++to) {
+    for (const ProgramId to : graphs_.ids()) {
       for (const Cache& cache : caches_of(*graphs_[to])) {
-        if (cache.input < 0) continue;
-        const GraphValue& past = graphs_[to]->values[at(cache.input)];
-        const std::string& present = graphs_[to]->values[at(graphs_[to]->outputs[at(cache.output)])].name;
-        for (std::size_t from = 0; from < graphs_.size(); ++from) {
+        if (!cache.input.valid()) continue;
+        const GraphValue& past = graphs_[to]->values[cache.input];
+        const std::string& present = graphs_[to]->values[graphs_[to]->outputs[cache.output]].name;
+        for (const ProgramId from : graphs_.ids()) {
           if (from == to) continue;
           const Graph& other = *graphs_[from];
-          for (std::size_t k = 0; k < other.outputs.size(); ++k) {
-            const GraphValue& value = other.values[at(other.outputs[k])];
+          for (int k = 0; k < count_of(other.outputs); ++k) {
+            const GraphValue& value = other.values[other.outputs[k]];
             if ((value.name == past.name || value.name == present) && value.dtype == past.dtype &&
                 value.rank() == past.rank() && !value.pinned && !value.constant)
-              result_.caches.push_back(
-                  {static_cast<int>(from), static_cast<int>(k), static_cast<int>(to), cache.input});
+              result_.caches.push_back({from, k, to, cache.input});
           }
         }
       }
     }
   }
 
-  std::span<const Graph* const> graphs_;
-  std::span<const std::string> files_;
-  std::vector<std::vector<int>> keys_;   // by program and value
-  std::map<std::string, int> computed_;  // keys of what is computed, by how
-  int next_ = 0;
-  std::map<int, std::map<Kind, std::vector<SharedWeight::Reader>>> readers_;  // by key
+  ir::IdSpan<ProgramId, const Graph* const> graphs_;
+  ir::IdSpan<ProgramId, const std::string> files_;
+  IdVector<ProgramId, IdVector<ValueId, std::optional<Key>>> keys_;  // absent: not asked yet
+  std::map<std::string, Key> computed_;                              // keys of what is computed, by how
+  Key next_{0};
+  std::map<Key, std::map<Kind, std::vector<SharedWeight::Reader>>> readers_;  // by key
   SharedTensors result_;
 };
 

@@ -14,24 +14,32 @@
 #include <string>
 #include <vector>
 
+#include "split/ids.h"
+
 namespace braid::split {
 
 struct Graph;
+
+using ProgramId = ir::Id<struct ProgramTag>;
 
 // Readers that must take a constant in one state: a weight, or a value that is computed from weights while
 // compiling in the same way. If operators of several kinds read it and all its programs have each kind, the
 // readers of each kind have a state of their own. Otherwise all readers have one state.
 struct SharedWeight {
   struct Reader {
-    int program = -1, node = -1, input = 0;
+    ProgramId program;
+    NodeId node;
+    int input = 0;
   };
   std::vector<Reader> readers;
 };
 
 // An output of one program that is an input of another one.
 struct SharedCache {
-  int from = -1, output = -1;  // program, and index among its outputs
-  int to = -1, input = -1;     // program, and value
+  ProgramId from;
+  int output = -1;  // its index among the outputs
+  ProgramId to;
+  ValueId input;
 };
 
 struct SharedTensors {

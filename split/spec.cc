@@ -37,7 +37,7 @@ std::optional<std::int64_t> take_number(std::string_view& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || value < 0) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  text.remove_prefix(end - text.data());
   return value;
 }
 
@@ -79,7 +79,7 @@ bool can_pad(std::int64_t size, int ranks) { return size > part_of(size, ranks) 
 std::vector<std::int64_t> order_of(const Blocks& blocks, std::int64_t size, int ranks) {
   const Blocks all = blocks.empty() ? Blocks{size} : blocks;
   std::vector<std::int64_t> order;
-  order.reserve(static_cast<std::size_t>(size));
+  order.reserve(size);
   if (blocks.empty() && size % ranks != 0) {
     for (std::int64_t k = 0; k < part_of(size, ranks) * ranks; ++k) order.push_back(std::min(k, size - 1));
     return order;

@@ -6,48 +6,54 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <utility>
 
 #include "solver/stage_cuts.h"
 #include "split/fixed_lines.h"
-#include "split/keep.h"
+#include "split/kept_lines.h"
 #include "split/machine_costs.h"
-#include "split/memory.h"
-#include "split/space.h"
+#include "split/memory_rows.h"
+#include "split/split_space.h"
 #include "split/work.h"
 
 namespace braid::split {
 
+using solver::ChainNodeId;
 using solver::cut_stages;
 using solver::StageChain;
 using solver::StageCuts;
 
 namespace {
 
-std::size_t at(int k) { return static_cast<std::size_t>(k); }
+// Where the nodes of a plan are in a chain of them; invalid: computed at compile time.
+IdVector<NodeId, ChainNodeId> positions_of(const Graph& graph, const SplitChoice& choice) {
+  IdVector<NodeId, ChainNodeId> positions(graph.nodes.ids());
+  ChainNodeId next{0};
+  for (const ChosenNode& node : choice.nodes) positions[node.node] = next++;
+  return positions;
+}
 
 // The nodes of a plan as a chain.
 class Chain {
  public:
   Chain(const Graph& graph, const SplitChoice& choice, const SplitCosts& costs)
-      : graph_(graph), choice_(choice), costs_(costs), mesh_(choice.plan.mesh) {
-    position_.assign(graph.nodes.size(), -1);
-    for (std::size_t k = 0; k < choice.nodes.size(); ++k)
-      position_[at(choice.nodes[k].node)] = static_cast<int>(k);
-  }
+      : graph_(graph),
+        choice_(choice),
+        costs_(costs),
+        mesh_(choice.plan.mesh),
+        position_(positions_of(graph, choice)) {}
 
   StageChain run() {
-    const std::size_t nodes = choice_.nodes.size();
     for (const ChosenNode& node : choice_.nodes) chain_.nodes.push_back(node.cost);
-    chain_.live.assign(nodes, 0);
-    chain_.passing.assign(nodes, 0);
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) add_value(static_cast<int>(v));
-    for (std::size_t k = 1; k < nodes; ++k) {
-      chain_.live[k] += chain_.live[k - 1];
-      chain_.passing[k] += chain_.passing[k - 1];
-    }
+    chain_.live.assign(chain_.nodes.ids(), 0);
+    chain_.passing.assign(chain_.nodes.ids(), 0);
+    for (const ValueId v : graph_.values.ids()) add_value(v);
+    std::partial_sum(chain_.live.begin(), chain_.live.end(), chain_.live.begin());
+    std::partial_sum(chain_.passing.begin(), chain_.passing.end(), chain_.passing.begin());
     add_conversions();
     limit_cuts();
     return std::move(chain_);
@@ -59,76 +65,79 @@ class Chain {
   }
 
   // Nodes of the chain that read it; once each.
-  std::vector<int> readers_of(const GraphValue& value) const {
-    std::vector<int> readers;
+  std::vector<ChainNodeId> readers_of(const GraphValue& value) const {
+    std::vector<ChainNodeId> readers;
     for (const GraphUse& use : value.readers) {
-      if (use.node >= 0 && position_[at(use.node)] >= 0) readers.push_back(position_[at(use.node)]);
+      if (use.node.valid() && position_[use.node].valid()) readers.push_back(position_[use.node]);
     }
-    std::sort(readers.begin(), readers.end());
-    readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
-    return readers;
+    return distinct(std::move(readers));
+  }
+  static std::vector<ChainNodeId> distinct(std::vector<ChainNodeId> nodes) {
+    std::ranges::sort(nodes);
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    return nodes;
   }
 
   // Whether a node does nothing but move constants, which programs then have in that form.
-  bool only_moves(int k) const {
-    const std::vector<int>& outputs = graph_.nodes[at(choice_.nodes[at(k)].node)].outputs;
-    return !outputs.empty() && outputs[0] >= 0 && graph_.values[at(outputs[0])].moved_constant;
+  bool only_moves(ChainNodeId k) const {
+    const std::vector<ValueId>& outputs = graph_.nodes[ir::at(choice_.nodes, k).node].outputs;
+    return !outputs.empty() && outputs[0].valid() && graph_.values[outputs[0]].moved_constant;
   }
 
-  void add_value(int v) {
-    const GraphValue& value = graph_.values[at(v)];
-    std::vector<int> readers = readers_of(value);
-    if (value.constant || value.moved_constant) std::erase_if(readers, [&](int k) { return only_moves(k); });
-    const int producer = value.producer < 0 ? -1 : position_[at(value.producer)];
-    if (producer < 0) {
+  void add_value(ValueId v) {
+    const GraphValue& value = graph_.values[v];
+    std::vector<ChainNodeId> readers = readers_of(value);
+    if (value.constant || value.moved_constant)
+      std::erase_if(readers, [&](ChainNodeId k) { return only_moves(k); });
+    const ChainNodeId producer = value.producer.valid() ? position_[value.producer] : ChainNodeId{};
+    if (!producer.valid()) {
       // A copy in each stage that reads it, in the state in which its first reader there takes it.
       if (readers.empty()) return;
-      const ChosenNode& first = choice_.nodes[at(readers[0])];
-      const std::vector<int>& inputs = graph_.nodes[at(first.node)].inputs;
-      const auto k = static_cast<std::size_t>(std::find(inputs.begin(), inputs.end(), v) - inputs.begin());
+      const ChosenNode& first = ir::at(choice_.nodes, readers[0]);
+      const std::vector<ValueId>& inputs = graph_.nodes[first.node].inputs;
+      const auto k = std::ranges::find(inputs, v) - inputs.begin();
       MeshSpec spec;
       for (const Strategy* s : first.axes) spec.push_back(value.constant ? s->inputs[k] : Spec::replicated());
       chain_.shared.push_back({0, bytes(value, spec), readers});
       return;
     }
-    const bool returned = std::any_of(value.readers.begin(), value.readers.end(),
-                                      [](const GraphUse& use) { return use.node < 0; });
+    const bool returned =
+        std::ranges::any_of(value.readers, [](const GraphUse& use) { return !use.node.valid(); });
     if (readers.empty() && !returned) return;
     const std::int64_t own = bytes(value, choice_.plan.of_value(value.name));
     if (value.moved_constant) {
       if (!readers.empty()) chain_.shared.push_back({0, own, readers});
       return;
     }
-    const int last = readers.empty() ? producer : std::max(producer, readers.back());
+    const ChainNodeId last = readers.empty() ? producer : std::max(producer, readers.back());
     add(chain_.live, producer, last + 1, own);
     add(chain_.passing, producer + 1, last + 1, own);
   }
 
   // A range, as differences.
-  static void add(std::vector<std::int64_t>& sums, int begin, int end, std::int64_t bytes) {
-    if (begin >= end || begin >= static_cast<int>(sums.size())) return;
-    sums[at(begin)] += bytes;
-    if (end < static_cast<int>(sums.size())) sums[at(end)] -= bytes;
+  static void add(IdVector<ChainNodeId, std::int64_t>& sums, ChainNodeId begin, ChainNodeId end,
+                  std::int64_t bytes) {
+    if (begin >= end || begin >= sums.end_id()) return;
+    sums[begin] += bytes;
+    if (end < sums.end_id()) sums[end] -= bytes;
   }
 
   // Conversions count once in each stage that has a reader. The program's outputs are converted where they
   // are produced.
   void add_conversions() {
-    std::map<std::string, int> position;
-    for (std::size_t k = 0; k < choice_.nodes.size(); ++k)
-      position[plan_name(graph_, graph_.nodes[at(choice_.nodes[k].node)])] = static_cast<int>(k);
+    std::map<std::string, ChainNodeId> position;
+    for (const ChosenNode& node : choice_.nodes)
+      position[plan_name(graph_, graph_.nodes[node.node])] = position_[node.node];
     for (const ChosenConversion& c : choice_.conversions) {
-      std::vector<int> readers;
+      std::vector<ChainNodeId> readers;
       for (const std::string& reader : c.readers) {
         const auto found = position.find(reader);
         if (found != position.end()) readers.push_back(found->second);
-        const int producer = graph_.values[at(c.value)].producer;
-        if (found == position.end() && producer >= 0 && position_[at(producer)] >= 0)
-          readers.push_back(position_[at(producer)]);
+        const NodeId producer = graph_.values[c.value].producer;
+        if (found == position.end() && producer.valid() && position_[producer].valid())
+          readers.push_back(position_[producer]);
       }
-      std::sort(readers.begin(), readers.end());
-      readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
-      if (!readers.empty()) chain_.shared.push_back({c.cost, 0, readers});
+      if (!readers.empty()) chain_.shared.push_back({c.cost, 0, distinct(std::move(readers))});
     }
   }
 
@@ -137,10 +146,9 @@ class Chain {
     const std::size_t nodes = chain_.nodes.size();
     chain_.may_cut.assign(nodes, nodes <= kMostCuts ? 1 : 0);
     if (nodes <= kMostCuts) return;
-    std::vector<std::size_t> order;
-    for (std::size_t k = 1; k < nodes; ++k) order.push_back(k);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return chain_.passing[a] < chain_.passing[b]; });
+    const IdRange<ChainNodeId> inner(ChainNodeId{1}, chain_.nodes.end_id());
+    std::vector<ChainNodeId> order(inner.begin(), inner.end());
+    std::ranges::stable_sort(order, {}, [&](ChainNodeId k) { return chain_.passing[k]; });
     for (std::size_t k = 0; k < kMostCuts; ++k) chain_.may_cut[order[k]] = 1;
   }
 
@@ -148,48 +156,49 @@ class Chain {
   const SplitChoice& choice_;
   const SplitCosts& costs_;
   const Mesh& mesh_;
-  std::vector<int> position_;  // by node of the graph; -1: not in the chain
+  IdVector<NodeId, ChainNodeId> position_;  // invalid: not in the chain
   StageChain chain_;
 };
 
 std::string name_in_model(const Graph& graph, const ChosenNode& chosen) {
-  const GraphNode& node = graph.nodes[at(chosen.node)];
+  const GraphNode& node = graph.nodes[chosen.node];
   return node.name.empty() ? plan_name(graph, node) : node.name;
 }
 
 // Returns the graph of one stage. Nodes outside of the stage count as computed at compile time, and their
 // results are inputs.
-Graph graph_of_stage(const Graph& graph, const std::vector<int>& position, int begin, int end) {
+Graph graph_of_stage(const Graph& graph, const IdVector<NodeId, ChainNodeId>& position,
+                     const StageCuts::Stage& stage) {
   Graph own = graph;
-  std::vector<char> inside(graph.nodes.size(), 0);
-  for (std::size_t n = graph.nodes.size(); n-- > 0;) {
+  IdVector<NodeId, char> inside(graph.nodes.ids(), 0);
+  for (const NodeId n : std::views::reverse(graph.nodes.ids())) {
     const GraphNode& node = graph.nodes[n];
-    inside[n] = inside[n] != 0 || (position[n] >= begin && position[n] < end);
+    inside[n] = inside[n] != 0 || stage.has(position[n]);
     if (inside[n] == 0) continue;
     // Constants that are moved have a copy in each stage.
-    for (const int v : node.inputs) {
-      if (v >= 0 && graph.values[at(v)].producer >= 0 && graph.values[at(v)].moved_constant)
-        inside[at(graph.values[at(v)].producer)] = 1;
+    for (const ValueId v : node.inputs) {
+      if (v.valid() && graph.values[v].producer.valid() && graph.values[v].moved_constant)
+        inside[graph.values[v].producer] = 1;
     }
   }
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    if (position[n] >= 0 && inside[n] == 0) own.nodes[n].compile_time = true;
+  for (const NodeId n : graph.nodes.ids()) {
+    if (position[n].valid() && inside[n] == 0) own.nodes[n].compile_time = true;
   }
   const auto is_read = [&](const GraphValue& value) {
     return std::ranges::any_of(
-        value.readers, [&](const GraphUse& use) { return use.node >= 0 && inside[at(use.node)] != 0; });
+        value.readers, [&](const GraphUse& use) { return use.node.valid() && inside[use.node] != 0; });
   };
   for (GraphValue& value : own.values) {
-    if (value.producer < 0 || position[at(value.producer)] < 0 || inside[at(value.producer)] != 0 ||
+    if (!value.producer.valid() || !position[value.producer].valid() || inside[value.producer] != 0 ||
         !is_read(value))
       continue;
-    value.producer = -1;
+    value.producer = {};
     value.graph_input = true;
   }
-  std::erase_if(own.inputs, [&](int v) { return !is_read(graph.values[at(v)]); });
-  std::erase_if(own.outputs, [&](int v) {
-    const int producer = graph.values[at(v)].producer;
-    return producer < 0 || inside[at(producer)] == 0;
+  std::erase_if(own.inputs, [&](ValueId v) { return !is_read(graph.values[v]); });
+  std::erase_if(own.outputs, [&](ValueId v) {
+    const NodeId producer = graph.values[v].producer;
+    return !producer.valid() || inside[producer] == 0;
   });
   find_kinds(own);
   return own;
@@ -204,8 +213,7 @@ class StageSearch {
         mesh_(mesh),
         model_(costs),
         costs_(split_costs(costs)),
-        options_(options),
-        position_(graph.nodes.size(), -1) {
+        options_(options) {
     if (options.annotated) fixed_ = options.annotated->lines(graph, mesh);
     if (!options.keep.empty()) kept_ = parse_mesh_plan(options.keep, options.keep_file);
   }
@@ -224,9 +232,8 @@ class StageSearch {
     if (kept) kept->require_possible(space.problem(costs_));
     best.choice = space.choose(costs_, {}, kept ? [&](Problem& p) { kept->restrict(p); } : Restrict());
     if (!best.choice.solution.feasible()) require_kept(best.choice.solution);
-    for (std::size_t k = 0; k < best.choice.nodes.size(); ++k)
-      position_[at(best.choice.nodes[k].node)] = static_cast<int>(k);
-    if (static_cast<int>(best.choice.nodes.size()) < stages_) {
+    position_ = positions_of(graph_, best.choice);
+    if (count_of(best.choice.nodes) < stages_) {
       found.excluded = "the model has fewer nodes";
       return found;
     }
@@ -305,24 +312,21 @@ class StageSearch {
     SplitChoice merged = best.choice;
     merged.conversions.clear();
     for (int s = 0; s < stages_; ++s) {
-      const StageCuts::Stage& stage = best.cuts.stages[at(s)];
-      const Graph own = graph_of_stage(graph_, position_, stage.begin, stage.end);
+      const StageCuts::Stage& stage = best.cuts.stages[s];
+      const Graph own = graph_of_stage(graph_, position_, stage);
       const std::optional<SplitChoice> choice = own_plan(own, merged, s, stage, closed, memory);
       if (!choice) return std::nullopt;
-      const auto inside = [&](int node) {
-        return node >= 0 && position_[at(node)] >= stage.begin && position_[at(node)] < stage.end;
-      };
       for (const ChosenNode& node : choice->nodes) {
-        if (inside(node.node)) merged.nodes[at(position_[at(node.node)])] = node;
+        if (is_inside(node.node, stage)) ir::at(merged.nodes, position_[node.node]) = node;
       }
       merged.conversions.insert(merged.conversions.end(), choice->conversions.begin(),
                                 choice->conversions.end());
       std::set<std::string> computed, nodes;
       for (const ChosenNode& node : choice->nodes) {
-        if (!inside(node.node)) continue;
-        nodes.insert(plan_name(graph_, graph_.nodes[at(node.node)]));
-        for (const int v : graph_.nodes[at(node.node)].outputs)
-          if (v >= 0) computed.insert(graph_.values[at(v)].name);
+        if (!is_inside(node.node, stage)) continue;
+        nodes.insert(plan_name(graph_, graph_.nodes[node.node]));
+        for (const ValueId v : graph_.nodes[node.node].outputs)
+          if (v.valid()) computed.insert(graph_.values[v].name);
       }
       for (std::size_t a = 0; a < merged.plan.axes.size(); ++a) {
         Plan& all = merged.plan.axes[a];
@@ -340,9 +344,9 @@ class StageSearch {
                                       const StageCuts::Stage& stage, bool closed,
                                       std::optional<std::int64_t> memory) const {
     SpaceOptions options = space_options();
-    for (std::size_t v = 0; v < own.values.size(); ++v) {
-      if (own.values[v].producer < 0 && graph_.values[v].producer >= 0)
-        options.given[static_cast<int>(v)] = so_far.plan.of_value(own.values[v].name);
+    for (const ValueId v : own.values.ids()) {
+      if (!own.values[v].producer.valid() && graph_.values[v].producer.valid())
+        options.given[v] = so_far.plan.of_value(own.values[v].name);
     }
     const SplitSpace space(own, mesh_, std::move(options));
     std::optional<KeptLines> kept;
@@ -364,43 +368,44 @@ class StageSearch {
             bool closed, Problem& problem) const {
     std::int64_t through = 0;
     struct Sent {
-      int variable, output, value;
+      VariableId variable;
+      int output;
+      const GraphValue* value;
     };
     std::vector<Sent> sent;
-    std::vector<int> variable_of(graph_.nodes.size(), -1);
-    for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v)
-      variable_of[at(space.node_of(v))] = v;
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+    for (const ValueId v : graph_.values.ids()) {
       const GraphValue& value = graph_.values[v];
-      const int producer = value.producer < 0 ? -1 : position_[at(value.producer)];
+      const ChainNodeId producer = value.producer.valid() ? position_[value.producer] : ChainNodeId{};
       const bool later = std::ranges::any_of(value.readers, [&](const GraphUse& use) {
-        return use.node >= 0 && position_[at(use.node)] >= stage.end;
+        return use.node.valid() && position_[use.node] >= stage.end;
       });
-      if (producer < 0 || producer >= stage.end || !later || value.moved_constant) continue;
+      if (!producer.valid() || producer >= stage.end || !later || value.moved_constant) continue;
       if (producer < stage.begin) {
         through += bytes(value, so_far.plan.of_value(value.name));
         continue;
       }
-      const std::vector<int>& outputs = graph_.nodes[at(value.producer)].outputs;
-      sent.push_back({variable_of[at(value.producer)],
-                      static_cast<int>(std::ranges::find(outputs, static_cast<int>(v)) - outputs.begin()),
-                      static_cast<int>(v)});
+      sent.push_back({space.variable_of(value.producer), graph_.nodes[value.producer].output_of(v), &value});
     }
     const Cost before = through == 0 ? 0 : transfer(number, through);
     for (const Sent& one : sent) {
-      const GraphValue& value = graph_.values[at(one.value)];
-      const MeshSpec known = so_far.plan.of_value(value.name);
-      std::vector<Cost>& costs = problem.variables[at(one.variable)].edit();
-      for (std::size_t c = 0; c < costs.size(); ++c) {
-        if (costs[c] == kForbidden) continue;
-        const MeshSpec& state = space.produced_state(one.variable, static_cast<int>(c), one.output);
+      const MeshSpec known = so_far.plan.of_value(one.value->name);
+      std::vector<Cost> costs;
+      for (const ChoiceId c : space.choices_of(one.variable)) {
+        Cost& cost = costs.emplace_back(problem.variables[one.variable][c]);
+        if (cost == kForbidden) continue;
+        const MeshSpec& state = space.produced_state(one.variable, c, one.output);
         if (closed && state != known) {
-          costs[c] = kForbidden;
+          cost = kForbidden;
         } else {
-          costs[c] += transfer(number, through + bytes(value, state)) - before;
+          cost += transfer(number, through + bytes(*one.value, state)) - before;
         }
       }
+      problem.variables[one.variable] = std::move(costs);
     }
+  }
+
+  bool is_inside(NodeId node, const StageCuts::Stage& stage) const {
+    return node.valid() && stage.has(position_[node]);
   }
 
   std::int64_t bytes(const GraphValue& value, const MeshSpec& state) const {
@@ -409,15 +414,12 @@ class StageSearch {
 
   // The lines about what the stage computes and reads.
   MeshPlan kept_inside(const Graph& own, const StageCuts::Stage& stage) const {
-    const auto inside = [&](int node) {
-      return node >= 0 && position_[at(node)] >= stage.begin && position_[at(node)] < stage.end;
-    };
     std::set<std::string> nodes;
-    for (std::size_t n = 0; n < own.nodes.size(); ++n)
-      if (inside(static_cast<int>(n))) nodes.insert(plan_name(own, own.nodes[n]));
+    for (const NodeId n : own.nodes.ids())
+      if (is_inside(n, stage)) nodes.insert(plan_name(own, own.nodes[n]));
     const auto is_computed = [&](const std::string& name) {
-      const int v = graph_.find(name);
-      return v >= 0 && inside(graph_.values[at(v)].producer);
+      const ValueId v = graph_.find(name);
+      return v.valid() && is_inside(graph_.values[v].producer, stage);
     };
     const auto other_value = [&](const auto& line) { return !is_computed(line.first); };
     const auto other_reader = [&](const auto& line) {
@@ -435,30 +437,30 @@ class StageSearch {
   }
 
   FoundStage told(const Best& best, int number) const {
-    const StageCuts::Stage& stage = best.cuts.stages[at(number)];
+    const StageCuts::Stage& stage = best.cuts.stages[number];
     FoundStage told;
-    told.first = name_in_model(graph_, best.choice.nodes[at(stage.begin)]);
-    told.last = name_in_model(graph_, best.choice.nodes[at(stage.end - 1)]);
+    told.first = name_in_model(graph_, ir::at(best.choice.nodes, stage.begin));
+    told.last = name_in_model(graph_, ir::at(best.choice.nodes, stage.end - 1));
     told.nodes = stage.end - stage.begin;
     told.compute.ps = stage.compute;
     told.transfer.ps = stage.transfer;
     told.bytes = stage.bytes;
     told.sent = stage.sent;
     std::set<std::string> nodes, values;
-    for (int k = stage.begin; k < stage.end; ++k) {
-      const ChosenNode& chosen = best.choice.nodes[at(k)];
+    for (const ChainNodeId k : IdRange(stage.begin, stage.end)) {
+      const ChosenNode& chosen = ir::at(best.choice.nodes, k);
       told.split += chosen.is_split() ? 1 : 0;
-      nodes.insert(plan_name(graph_, graph_.nodes[at(chosen.node)]));
-      for (const int v : graph_.nodes[at(chosen.node)].outputs)
-        if (v >= 0) values.insert(graph_.values[at(v)].name);
+      nodes.insert(plan_name(graph_, graph_.nodes[chosen.node]));
+      for (const ValueId v : graph_.nodes[chosen.node].outputs)
+        if (v.valid()) values.insert(graph_.values[v].name);
     }
     for (const ChosenConversion& c : best.choice.conversions) {
       const bool here = std::ranges::any_of(c.readers, [&](const std::string& reader) {
-        return reader.empty() ? values.count(graph_.values[at(c.value)].name) > 0 : nodes.count(reader) > 0;
+        return reader.empty() ? values.count(graph_.values[c.value].name) > 0 : nodes.count(reader) > 0;
       });
       if (here)
-        told.collectives += static_cast<int>(std::ranges::count_if(
-            c.steps, [](const ConversionStep& step) { return moves_between_ranks(step.kind); }));
+        told.collectives += std::ranges::count_if(
+            c.steps, [](const ConversionStep& step) { return moves_between_ranks(step.kind); });
     }
     MeshPlan plan = best.choice.plan;
     for (Plan& axis : plan.axes) {
@@ -480,7 +482,7 @@ class StageSearch {
   const SearchOptions& options_;
   FixedLines fixed_;
   std::optional<MeshPlan> kept_;
-  std::vector<int> position_;  // by node of the graph, in the chain; -1: not in it
+  IdVector<NodeId, ChainNodeId> position_;  // in the chain; invalid: not in it
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -22,16 +21,10 @@
 namespace braid::split {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // One program on the mesh.
 struct Own {
   Own(const PlannedProgram& planned, const Mesh& mesh)
-      : program(planned), plans(*planned.graph, mesh, planned.costs, planned.options) {
-    variable_of.assign(graph.nodes.size(), -1);
-    for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v)
-      variable_of[at(space.node_of(v))] = v;
-  }
+      : program(planned), plans(*planned.graph, mesh, planned.costs, planned.options) {}
   Own(const Own&) = delete;
   Own& operator=(const Own&) = delete;
 
@@ -53,7 +46,7 @@ struct Own {
   }
 
   // The sum over all steps of bounds at each point.
-  PlanBounds bound(const std::vector<int>& choice, bool of_plan) {
+  PlanBounds bound(const Assignment& choice, bool of_plan) {
     PlanBounds sum;
     for (std::size_t p = 0; p < bounds.size(); ++p) {
       const PlanBounds one = of_plan ? bounds[p].of_plan(choice) : bounds[p].over_plans(choice);
@@ -68,7 +61,6 @@ struct Own {
   const Graph& graph = plans.graph;
   const SplitSpace& space = plans.space;
   const PricePoints& points = plans.points;
-  std::vector<int> variable_of;  // by node
   std::vector<BoundSearch> bounds;
 };
 
@@ -82,9 +74,9 @@ std::int64_t steps_of(std::span<const PlannedProgram> programs) {
   return steps;
 }
 
-// Plans for all programs; choices are per program.
+// Plans for all programs.
 struct Found {
-  std::vector<std::vector<int>> choices;  // empty: none
+  IdVector<ProgramId, Assignment> choices;  // empty: none
   Cost bound = 0;
   bool proved = false;
 };
@@ -107,9 +99,9 @@ class Together {
   }
 
   // The cheapest plans. `alone`: those that each program has without the others; empty if one has none.
-  Found choose(const SplitCostOptions& costs, bool even, const std::vector<Solution>& alone,
+  Found choose(const SplitCostOptions& costs, bool even, const IdVector<ProgramId, Solution>& alone,
                const SolveOptions& options) const {
-    std::vector<Problem> own;
+    IdVector<ProgramId, Problem> own;
     for (const auto& one : all) own.push_back(one->problem(costs, even));
     const Joined joined = join(own);
     Solution best = solve(joined.problem, options);
@@ -118,9 +110,9 @@ class Together {
       Cost sum = 0;
       for (const Solution& one : alone) sum += one.bound;
       best.bound = std::max(best.bound, sum);
-      for (const int p : joined.programs) {
+      for (const ProgramId p : joined.programs) {
         if (alone.empty()) break;
-        const Solution other = solve(with_layout_of(p, alone[at(p)].choice, joined));
+        const Solution other = solve(with_layout_of(p, alone[p].choice, joined));
         if (!other.feasible() || (best.feasible() && other.cost >= best.cost)) continue;
         best.choice = other.choice;
         best.cost = other.cost;
@@ -129,15 +121,16 @@ class Together {
     }
     Found found{{}, best.bound, best.proved()};
     if (!best.feasible()) return found;
-    for (std::size_t p = 0; p < all.size(); ++p) {
-      const auto begin = best.choice.begin() + joined.offset[p];
-      found.choices.emplace_back(begin, begin + all[p]->space.variables());
+    for (const ProgramId p : all.ids()) {
+      const std::span<const ChoiceId> own_choice =
+          best.choice.slice(joined.first[p], joined.first[p] + count_of(all[p]->space.variables()));
+      found.choices.emplace_back(own_choice.begin(), own_choice.end());
     }
     return found;
   }
 
-  std::vector<Solution> alone(const SplitCostOptions& costs, bool even) const {
-    std::vector<Solution> solutions;
+  IdVector<ProgramId, Solution> alone(const SplitCostOptions& costs, bool even) const {
+    IdVector<ProgramId, Solution> solutions;
     for (const auto& own : all) {
       solutions.push_back(solve(own->problem(costs, even)));
       if (!solutions.back().feasible()) return {};
@@ -145,23 +138,29 @@ class Together {
     return solutions;
   }
 
-  std::vector<std::unique_ptr<Own>> all;
+  IdVector<ProgramId, std::unique_ptr<Own>> all;
 
  private:
   // A variable that ties others to one of its choices, and tables from it to each of them.
   struct Tie {
     struct End {
-      int program = -1, variable = -1, input = 0;
+      ProgramId program;
+      VariableId variable;
+      int input = 0;
       CostTable allowed;  // by choice of the tie and choice of the variable: free or forbidden
     };
-    int choices = 0;
+    std::size_t choices = 0;
     std::vector<End> ends;
   };
+  using TieId = ir::Id<struct TieTag>;
   struct Joined {
     Problem problem;
-    std::vector<int> programs;  // in the order in which they are in it
-    std::vector<int> offset;    // of each program's variables
-    int ties = 0;               // variable of the first one
+    std::vector<ProgramId> programs;        // in the order in which they are in it
+    IdVector<ProgramId, VariableId> first;  // of each program's variables
+    VariableId ties;                        // of the first one
+
+    // The variable that one of a program is in it.
+    VariableId variable(ProgramId program, VariableId own) const { return first[program] + own.index; }
   };
 
   // Ties readers of weights to the states that all ends have. Readers of equal weights in equal layers share
@@ -174,7 +173,7 @@ class Together {
       for (const SharedWeight::Reader& reader : weight.readers) {
         std::set<MeshSpec> own;
         const auto [space, variable] = of(reader);
-        for (int c = 0; c < space->choices_of(variable); ++c)
+        for (const ChoiceId c : space->choices_of(variable))
           own.insert(space->taken_state(variable, c, reader.input));
         free = free || own.size() > 1;
         if (first) common = own;
@@ -184,7 +183,7 @@ class Together {
       if (!free) continue;  // whole everywhere
       const std::vector<MeshSpec> states(common.begin(), common.end());
       ir::internal_check(!states.empty(), "a weight has no layout");
-      Tie tie{static_cast<int>(states.size()), {}};
+      Tie tie{states.size(), {}};
       for (const SharedWeight::Reader& reader : weight.readers) {
         const auto [space, variable] = of(reader);
         const auto [table, fresh] =
@@ -192,7 +191,7 @@ class Together {
         if (fresh) {
           std::vector<Cost> costs;
           for (const MeshSpec& state : states) {
-            for (int c = 0; c < space->choices_of(variable); ++c)
+            for (const ChoiceId c : space->choices_of(variable))
               costs.push_back(space->taken_state(variable, c, reader.input) == state ? 0 : kForbidden);
           }
           table->second = std::move(costs);
@@ -206,24 +205,24 @@ class Together {
   // Whole, or cut along dimensions of equal sizes.
   void add_caches() {
     for (const SharedCache& cache : shared_.caches) {
-      const Own &from = *all[at(cache.from)], &to = *all[at(cache.to)];
-      const int given = to.space.variable_of_cache_input(cache.input);
-      const int returned = from.space.variable_of_cache_output(cache.output);
-      if (given < 0 && returned < 0) continue;  // both whole
-      const GraphValue& a = from.graph.values[at(from.graph.outputs[at(cache.output)])];
-      const GraphValue& b = to.graph.values[at(cache.input)];
+      const Own &from = *all[cache.from], &to = *all[cache.to];
+      const VariableId given = to.space.variable_of_cache_input(cache.input);
+      const VariableId returned = from.space.variable_of_cache_output(cache.output);
+      if (!given.valid() && !returned.valid()) continue;  // both whole
+      const GraphValue& a = from.graph.values[from.graph.outputs[cache.output]];
+      const GraphValue& b = to.graph.values[cache.input];
       const auto fits = [&](const MeshSpec& state) {
         return std::ranges::all_of(state, [&](const Spec& s) {
           if (!s.is_split()) return !s.is_pending();
-          const auto size = static_size(a.sizes[at(s.dim)]);
-          return size && size == static_size(b.sizes[at(s.dim)]);
+          const auto size = static_size(a.sizes[s.dim]);
+          return size && size == static_size(b.sizes[s.dim]);
         });
       };
       const MeshSpec whole(to.space.mesh().axes.size());
-      const auto states_of = [&](const SplitSpace& space, int variable) {
-        if (variable < 0) return std::vector<MeshSpec>{whole};
+      const auto states_of = [&](const SplitSpace& space, VariableId variable) {
+        if (!variable.valid()) return std::vector<MeshSpec>{whole};
         std::vector<MeshSpec> states;
-        for (int c = 0; c < space.choices_of(variable); ++c)
+        for (const ChoiceId c : space.choices_of(variable))
           states.push_back(space.produced_state(variable, c, 0));
         return states;
       };
@@ -233,9 +232,9 @@ class Together {
         if (fits(state) && std::ranges::find(other, state) != other.end()) common.push_back(state);
       }
       std::ranges::sort(common);
-      Tie tie{static_cast<int>(common.size()), {}};
-      const auto add = [&](int program, int variable, const std::vector<MeshSpec>& states) {
-        if (variable < 0) return;
+      Tie tie{common.size(), {}};
+      const auto add = [&](ProgramId program, VariableId variable, const std::vector<MeshSpec>& states) {
+        if (!variable.valid()) return;
         std::vector<Cost> costs;
         for (const MeshSpec& state : common) {
           for (const MeshSpec& taken : states) costs.push_back(state == taken ? 0 : kForbidden);
@@ -248,9 +247,9 @@ class Together {
     }
   }
 
-  std::pair<const SplitSpace*, int> of(const SharedWeight::Reader& reader) const {
-    const Own& own = *all[at(reader.program)];
-    return {&own.space, own.variable_of[at(reader.node)]};
+  std::pair<const SplitSpace*, VariableId> of(const SharedWeight::Reader& reader) const {
+    const SplitSpace& space = all[reader.program]->space;
+    return {&space, space.variable_of(reader.node)};
   }
 
   // Compares problems by content, so the order in which programs were given decides nothing.
@@ -262,208 +261,251 @@ class Together {
     });
   }
 
-  Joined join(const std::vector<Problem>& own) const {
+  Joined join(const IdVector<ProgramId, Problem>& own) const {
     Joined joined;
-    joined.programs.resize(own.size());
-    std::iota(joined.programs.begin(), joined.programs.end(), 0);
-    std::stable_sort(joined.programs.begin(), joined.programs.end(),
-                     [&](int a, int b) { return before(own[at(a)], own[at(b)]); });
-    joined.offset.resize(own.size());
+    joined.programs.assign(own.ids().begin(), own.ids().end());
+    std::ranges::stable_sort(joined.programs,
+                             [&](ProgramId a, ProgramId b) { return before(own[a], own[b]); });
+    joined.first.resize(own.size());
     Problem& problem = joined.problem;
-    for (const int p : joined.programs) {
-      const int offset = joined.offset[at(p)] = static_cast<int>(problem.variables.size());
-      const Problem& one = own[at(p)];
+    for (const ProgramId p : joined.programs) {
+      joined.first[p] = problem.variables.end_id();
+      const Problem& one = own[p];
       problem.variables.insert(problem.variables.end(), one.variables.begin(), one.variables.end());
       for (const Edge& edge : one.edges)
-        problem.edges.push_back({edge.from + offset, edge.to + offset, edge.costs});
-      const int rows = static_cast<int>(problem.limits.size());
+        problem.edges.push_back({joined.variable(p, edge.from), joined.variable(p, edge.to), edge.costs});
+      const int rows = count_of(problem.limits);
       problem.limits.insert(problem.limits.end(), one.limits.begin(), one.limits.end());
       for (Usage usage : one.usages) {
-        usage.variable += offset;
+        usage.variable = joined.variable(p, usage.variable);
         for (RowRange& range : usage.rows) range = {range.begin + rows, range.end + rows};
         problem.usages.push_back(std::move(usage));
       }
     }
-    joined.ties = static_cast<int>(problem.variables.size());
-    for (const int t : interleave(own, joined)) {
-      const Tie& tie = ties_[at(t)];
-      const int variable = static_cast<int>(problem.variables.size());
-      problem.variables.emplace_back(std::vector<Cost>(at(tie.choices), 0));
-      for (const int p : joined.programs) {
+    joined.ties = problem.variables.end_id();
+    for (const TieId t : Interleaving(*this, own, joined).run()) {
+      const Tie& tie = ties_[t];
+      const VariableId variable = problem.variables.end_id();
+      problem.variables.emplace_back(std::vector<Cost>(tie.choices, 0));
+      for (const ProgramId p : joined.programs) {
         for (const Tie::End& end : tie.ends) {
           if (end.program == p)
-            problem.edges.push_back({variable, joined.offset[at(p)] + end.variable, end.allowed});
+            problem.edges.push_back({variable, joined.variable(p, end.variable), end.allowed});
         }
       }
     }
     return joined;
   }
 
-  // Sets the order: equal layers of all programs follow one another, with the ties between them. Returns the
-  // ties in the order of their variables.
-  std::vector<int> interleave(const std::vector<Problem>& own, Joined& joined) const {
-    std::vector<std::vector<int>> place(own.size());  // of a program's variable in its order
-    // By that place: inputs that are tied, and to what. Their numbers come from names, which decide nothing.
-    std::vector<std::vector<std::vector<std::pair<int, int>>>> tied(own.size());
-    for (std::size_t p = 0; p < own.size(); ++p) {
-      place[p].resize(own[p].variables.size());
-      tied[p].resize(own[p].variables.size());
-      for (std::size_t k = 0; k < own[p].order.size(); ++k)
-        place[p][at(own[p].order[k])] = static_cast<int>(k);
+  // Sets the order: equal layers of all programs follow one another, with the ties between them.
+  class Interleaving {
+   public:
+    Interleaving(const Together& together, const IdVector<ProgramId, Problem>& own, Joined& joined)
+        : ties_(together.ties_), joined_(joined), placed_(ties_.ids(), 0) {
+      for (const ProgramId p : own.ids()) {
+        order_.emplace_back(own[p].order);
+        place_.emplace_back(own[p].variables.ids());
+        tied_.emplace_back(own[p].variables.size());
+        for (const Place k : order_[p].ids()) place_[p][order_[p][k]] = k;
+      }
+      next_.assign(own.ids(), Place{0});
+      for (const TieId t : ties_.ids()) {
+        for (const Tie::End& end : ties_[t].ends) tied_[end.program][place_of(end)].push_back({end.input, t});
+      }
+      for (auto& of_program : tied_) {
+        for (auto& here : of_program) std::ranges::sort(here);
+      }
     }
-    for (std::size_t t = 0; t < ties_.size(); ++t) {
-      for (const Tie::End& end : ties_[t].ends)
-        tied[at(end.program)][at(place[at(end.program)][at(end.variable)])].push_back(
-            {end.input, static_cast<int>(t)});
+
+    // Returns the ties in the order of their variables.
+    std::vector<TieId> run() {
+      for (const ProgramId p : joined_.programs) advance(p, order_[p].end_id() - 1);
+      return std::move(order_of_ties_);
     }
-    for (auto& of_program : tied) {
-      for (auto& here : of_program) std::ranges::sort(here);
-    }
-    std::vector<int> ties, next(own.size(), 0);
-    std::vector<char> placed(ties_.size(), 0);
-    std::vector<int>& order = joined.problem.order;
+
+   private:
+    using Place = ir::Id<struct PlaceTag>;  // in the order of a program's problem
+
+    Place place_of(const Tie::End& end) const { return place_[end.program][end.variable]; }
+
     // Adds all variables of a program up to a place, with the variables tied to them.
-    const auto advance = [&](const auto& self, int p, int end) -> void {
-      while (next[at(p)] <= end) {
-        const int here = next[at(p)]++;
-        order.push_back(joined.offset[at(p)] + own[at(p)].order[at(here)]);
-        for (const auto& [input, t] : tied[at(p)][at(here)]) {
-          if (std::exchange(placed[at(t)], 1) != 0) continue;
-          order.push_back(joined.ties + static_cast<int>(ties.size()));
-          ties.push_back(t);
-          for (const int other : joined.programs) {
-            int first = -1;
-            for (const Tie::End& e : ties_[at(t)].ends) {
-              const int there = place[at(e.program)][at(e.variable)];
-              if (e.program == other && (first < 0 || there < first)) first = there;
+    void advance(ProgramId p, Place end) {
+      while (next_[p] <= end) {
+        const Place here = next_[p]++;
+        joined_.problem.order.push_back(joined_.variable(p, order_[p][here]));
+        for (const auto& [input, t] : tied_[p][here]) {
+          if (std::exchange(placed_[t], 1) != 0) continue;
+          joined_.problem.order.push_back(joined_.ties + count_of(order_of_ties_));
+          order_of_ties_.push_back(t);
+          for (const ProgramId other : joined_.programs) {
+            Place first;
+            for (const Tie::End& e : ties_[t].ends) {
+              if (e.program == other && (!first.valid() || place_of(e) < first)) first = place_of(e);
             }
-            self(self, other, first);
+            advance(other, first);
           }
         }
       }
-    };
-    for (const int p : joined.programs) advance(advance, p, static_cast<int>(own[at(p)].order.size()) - 1);
-    return ties;
-  }
+    }
+
+    const IdVector<TieId, Tie>& ties_;
+    Joined& joined_;
+    IdVector<ProgramId, IdVector<Place, VariableId>> order_;
+    IdVector<ProgramId, IdVector<VariableId, Place>> place_;
+    // Inputs that are tied, and to what. Their numbers come from names, which decide nothing.
+    IdVector<ProgramId, IdVector<Place, std::vector<std::pair<int, TieId>>>> tied_;
+    IdVector<ProgramId, Place> next_;
+    IdVector<TieId, char> placed_;
+    std::vector<TieId> order_of_ties_;
+  };
 
   // Returns the problem with the ties of a program set as in its own choice.
-  static Problem with_layout_of(int p, const std::vector<int>& choice, const Joined& joined) {
+  static Problem with_layout_of(ProgramId p, const Assignment& choice, const Joined& joined) {
     Problem problem = joined.problem;
-    const int begin = joined.offset[at(p)], end = begin + static_cast<int>(choice.size());
-    for (const Edge& edge : joined.problem.edges) {
+    const VariableId begin = joined.first[p], end = begin + count_of(choice);
+    for (const solver::EdgeId e : joined.problem.edges.ids()) {
+      const Edge& edge = joined.problem.edges[e];
       if (edge.from < joined.ties || edge.to < begin || edge.to >= end) continue;
-      std::vector<Cost>& tie = problem.variables[at(edge.from)].edit();
-      const std::size_t count = problem.variables[at(edge.to)].size();
-      for (std::size_t c = 0; c < tie.size(); ++c) {
-        if (edge.costs[c * count + at(choice[at(edge.to - begin)])] == kForbidden) tie[c] = kForbidden;
+      const ChoiceId own = choice[VariableId{edge.to - begin}];
+      for (const ChoiceId c : problem.choices_of(edge.from)) {
+        if (edge.costs[problem.cell_of(edge, c, own)] == kForbidden) problem.variables[edge.from].forbid(c);
       }
     }
     return problem;
   }
 
   const SharedTensors& shared_;
-  std::vector<Tie> ties_;
+  IdVector<TieId, Tie> ties_;
+};
+
+class SearchTogether {
+ public:
+  SearchTogether(std::span<const PlannedProgram> programs, const SharedTensors& shared, const Mesh& mesh,
+                 const SolveOptions& effort)
+      : programs_(programs),
+        options_(programs[0].options),
+        ranks_(mesh.ranks()),
+        effort_(effort),
+        together_(programs, shared, mesh) {
+    if (mesh.size() != 1 || ranks_ == 1) return;
+    for (const PlannedProgram& program : programs) {
+      if (result_.obstacle.empty()) result_.obstacle = Obstacles(*program.graph).of(ranks_).value_or("");
+    }
+  }
+
+  FoundPlans run() {
+    if (together_.large()) {
+      result_.obstacle = "its axes are too many choices together for several programs";
+      return std::move(result_);
+    }
+    together_.prepare();
+    const Cost whole = options_.obey ? whole_product(steps_of(programs_)) : 0;
+    for (const Variant& variant : kVariants) {
+      const SplitCostOptions costs{variant.communication, whole};
+      const IdVector<ProgramId, Solution> alone = together_.alone(costs, false);
+      if (&variant == &kCheapest) cheapest_ = alone;
+      const Found found = together_.choose(costs, false, alone, effort_);
+      if (found.choices.empty()) {
+        if (result_.plans.empty()) tell_obstacle();
+        break;
+      }
+      add(variant.name, found);
+      if (ranks_ == 1) break;
+      if (!pads(found)) continue;
+      if (const Found even = together_.choose(costs, true, together_.alone(costs, true), effort_);
+          !even.choices.empty())
+        add(std::string(variant.name) + ", no padding", even);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  static std::string text_of(const FoundPlan& one) {
+    std::string all = one.text;
+    for (const FoundPlan& other : one.with) all += other.text;
+    return all;
+  }
+
+  FoundPlan plan_of(ProgramId p, const std::string& name, const Assignment& choice) const {
+    const Own& own = *together_.all[p];
+    const SplitCosts costs = split_costs(programs_[p].costs);
+    Solution solution;
+    solution.status = Status::kFeasible;
+    solution.choice = choice;
+    const SplitChoice described = own.space.described(costs, {std::move(solution)});
+    FoundPlan plan;
+    plan.name = name;
+    plan.text = to_string(described.plan);
+    plan.at_points = own.points.prices(own.space, choice);
+    plan.own = plan.predicted = own.points.sum(plan.at_points);
+    if (!cheapest_.empty()) {
+      // Limits may have added variables.
+      Assignment alone = cheapest_[p].choice;
+      alone.resize(own.plans.problem->variables.size());
+      plan.alone.ps = price(*own.plans.problem, alone);
+    }
+    plan.counted_bytes = bytes_counted(own.plans.rows, choice);
+    describe(*programs_[p].graph, described, costs, plan);
+    return plan;
+  }
+
+  // Adds the plans, unless they are there already.
+  void add(const std::string& name, const Found& found) {
+    std::vector<FoundPlan> plans;
+    analysis::Time predicted, floor;
+    for (const ProgramId p : programs_.ids()) {
+      plans.push_back(plan_of(p, name, found.choices[p]));
+      predicted.ps += plans.back().own.ps;
+      floor.ps += together_.all[p]->bound(found.choices[p], true).order.ps;
+    }
+    FoundPlan plan = std::move(plans[0]);
+    plan.with.assign(std::make_move_iterator(plans.begin() + 1), std::make_move_iterator(plans.end()));
+    plan.predicted = predicted;
+    plan.floor = floor;
+    if (std::ranges::find(result_.plans, text_of(plan), text_of) != result_.plans.end()) return;
+    if (result_.plans.empty()) {
+      if (!options_.obey) {
+        plan.bound.ps = found.bound;
+        plan.proved = found.proved;
+      }
+      for (const ProgramId p : programs_.ids()) {
+        // One rank has one plan.
+        const PlanBounds own = together_.all[p]->bound(found.choices[p], ranks_ == 1);
+        result_.loads.ps += own.loads.ps;
+        result_.order.ps += own.order.ps;
+      }
+    }
+    result_.plans.push_back(std::move(plan));
+  }
+
+  bool pads(const Found& found) const {
+    return std::ranges::any_of(programs_.ids(),
+                               [&](ProgramId p) { return together_.all[p]->space.pads(found.choices[p]); });
+  }
+
+  void tell_obstacle() {
+    for (const auto& own : together_.all) {
+      const Problem allowed = own->plans.allowed();
+      for (const MemoryRows& rows : own->plans.rows) tell_least(rows, rows.least(allowed, effort_), result_);
+    }
+    if (result_.least_bytes == 0)
+      result_.obstacle = "no layout of the weights keeps the limits of all programs";
+  }
+
+  ir::IdSpan<ProgramId, const PlannedProgram> programs_;
+  const SearchOptions& options_;
+  int ranks_;
+  const SolveOptions& effort_;
+  FoundPlans result_;
+  Together together_;
+  IdVector<ProgramId, Solution> cheapest_;  // of each alone
 };
 
 }  // namespace
 
 FoundPlans find_plans_together(std::span<const PlannedProgram> programs, const SharedTensors& shared,
                                const Mesh& mesh, const SolveOptions& effort) {
-  FoundPlans result;
-  const int ranks = mesh.ranks();
-  const SearchOptions& first = programs[0].options;
-  if (mesh.size() == 1 && ranks > 1) {
-    for (const PlannedProgram& program : programs)
-      if (result.obstacle.empty()) result.obstacle = Obstacles(*program.graph).of(ranks).value_or("");
-  }
-  Together together(programs, shared, mesh);
-  if (together.large()) {
-    result.obstacle = "its axes are too many choices together for several programs";
-    return result;
-  }
-  together.prepare();
-  const Cost whole = first.obey ? whole_product(steps_of(programs)) : 0;
-  std::vector<Solution> cheapest;  // of each alone
-  const auto add = [&](std::string name, const Found& found) {
-    std::vector<FoundPlan> plans;
-    analysis::Time predicted, floor, loads, order;
-    for (std::size_t p = 0; p < programs.size(); ++p) {
-      Own& own = *together.all[p];
-      const std::vector<int>& choice = found.choices[p];
-      const SplitCosts costs = split_costs(programs[p].costs);
-      Solution solution;
-      solution.status = Status::kFeasible;
-      solution.choice = choice;
-      const SplitChoice described = own.space.described(costs, {std::move(solution)});
-      FoundPlan& plan = plans.emplace_back();
-      plan.name = name;
-      plan.text = to_string(described.plan);
-      plan.at_points = own.points.prices(own.space, choice);
-      plan.own = plan.predicted = own.points.sum(plan.at_points);
-      if (!cheapest.empty()) {
-        // Limits may have added variables.
-        std::vector<int> alone = cheapest[p].choice;
-        alone.resize(own.plans.problem->variables.size());
-        plan.alone.ps = price(*own.plans.problem, alone);
-      }
-      plan.counted_bytes = bytes_counted(own.plans.rows, choice);
-      describe(*programs[p].graph, described, costs, plan);
-      predicted.ps += plan.own.ps;
-      floor.ps += own.bound(choice, true).order.ps;
-    }
-    FoundPlan plan = std::move(plans[0]);
-    plan.with.assign(std::make_move_iterator(plans.begin() + 1), std::make_move_iterator(plans.end()));
-    plan.predicted = predicted;
-    plan.floor = floor;
-    const auto text = [](const FoundPlan& one) {
-      std::string all = one.text;
-      for (const FoundPlan& other : one.with) all += other.text;
-      return all;
-    };
-    if (std::ranges::any_of(result.plans, [&](const FoundPlan& other) { return text(other) == text(plan); }))
-      return;
-    if (result.plans.empty()) {
-      if (!first.obey) {
-        plan.bound.ps = found.bound;
-        plan.proved = found.proved;
-      }
-      for (std::size_t p = 0; p < programs.size(); ++p) {
-        // One rank has one plan.
-        const PlanBounds own = together.all[p]->bound(found.choices[p], ranks == 1);
-        result.loads.ps += own.loads.ps;
-        result.order.ps += own.order.ps;
-      }
-    }
-    result.plans.push_back(std::move(plan));
-  };
-  const auto pads = [&](const Found& found) {
-    for (std::size_t p = 0; p < programs.size(); ++p)
-      if (together.all[p]->space.pads(found.choices[p])) return true;
-    return false;
-  };
-  for (const Variant& variant : kVariants) {
-    const SplitCostOptions costs{variant.communication, whole};
-    const std::vector<Solution> alone = together.alone(costs, false);
-    if (&variant == &kCheapest) cheapest = alone;
-    const Found found = together.choose(costs, false, alone, effort);
-    if (found.choices.empty()) {
-      if (!result.plans.empty()) break;
-      for (const auto& own : together.all) {
-        const Problem allowed = own->plans.allowed();
-        for (const MemoryRows& rows : own->plans.rows) tell_least(rows, rows.least(allowed, effort), result);
-      }
-      if (result.least_bytes == 0)
-        result.obstacle = "no layout of the weights keeps the limits of all programs";
-      break;
-    }
-    add(variant.name, found);
-    if (ranks == 1) break;
-    if (!pads(found)) continue;
-    if (const Found even = together.choose(costs, true, together.alone(costs, true), effort);
-        !even.choices.empty())
-      add(std::string(variant.name) + ", no padding", even);
-  }
-  return result;
+  return SearchTogether(programs, shared, mesh, effort).run();
 }
 
 }  // namespace braid::split

@@ -7,9 +7,9 @@ namespace braid::split {
 
 namespace {
 
-Operand operand(const Graph& graph, int v, const SplitCosts& sizes) {
-  if (v < 0) return {};
-  const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
+Operand operand(const Graph& graph, ValueId v, const SplitCosts& sizes) {
+  if (!v.valid()) return {};
+  const GraphValue& value = graph.values[v];
   Operand result{true};
   for (const ir::Expr& size : value.sizes) result.sizes.push_back(static_cast<double>(sizes.size(size)));
   if (value.elements && std::ranges::all_of(value.elements->values,
@@ -21,17 +21,17 @@ Operand operand(const Graph& graph, int v, const SplitCosts& sizes) {
 
 Operands operands(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
   Operands result;
-  for (const int v : node.inputs) result.inputs.push_back(operand(graph, v, sizes));
-  for (const int v : node.outputs) {
-    const bool read = v >= 0 && !graph.values[static_cast<std::size_t>(v)].readers.empty();
-    result.outputs.push_back(operand(graph, read ? v : -1, sizes));
+  for (const ValueId v : node.inputs) result.inputs.push_back(operand(graph, v, sizes));
+  for (const ValueId v : node.outputs) {
+    const bool read = v.valid() && !graph.values[v].readers.empty();
+    result.outputs.push_back(operand(graph, read ? v : ValueId{}, sizes));
   }
   return result;
 }
 
 // A layer reads its recurrent weights at every step.
-double times_read(const Operands& counted, const WorkFacts& work, std::size_t k) {
-  if (static_cast<int>(k) == work.a) return work.passes;
+double times_read(const Operands& counted, const WorkFacts& work, int k) {
+  if (k == work.a) return work.passes;
   return work.steps < 0 || k != 2 ? 1 : counted.input(0).size(work.steps);
 }
 
@@ -43,10 +43,9 @@ double elements(const GraphValue& value, const SplitCosts& sizes) {
   return product;
 }
 
-const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, int k) {
-  if (k < 0 || k >= static_cast<int>(list.size())) return nullptr;
-  const int v = list[static_cast<std::size_t>(k)];
-  return v < 0 ? nullptr : &graph.values[static_cast<std::size_t>(v)];
+const GraphValue* value_of(const Graph& graph, const std::vector<ValueId>& list, int k) {
+  if (k < 0 || k >= count_of(list)) return nullptr;
+  return list[k].valid() ? &graph.values[list[k]] : nullptr;
 }
 
 double flops(const Graph& graph, const GraphNode& node, const SplitCosts& sizes) {
@@ -69,28 +68,27 @@ NodeWork work_of(const Graph& graph, const GraphNode& node, const SplitCosts& si
   NodeWork result;
   result.kind = own.kind;
   result.asked = own.kind == WorkKind::product && has_weights(graph, node);
-  const auto read = std::ranges::find_if(node.outputs, [&](int v) {
-    return v >= 0 && !graph.values[static_cast<std::size_t>(v)].readers.empty();
-  });
+  const auto read = std::ranges::find_if(
+      node.outputs, [&](ValueId v) { return v.valid() && !graph.values[v].readers.empty(); });
   if (is_free(own.kind) || read == node.outputs.end()) return result;
-  const GraphValue& y = graph.values[static_cast<std::size_t>(*read)];
+  const GraphValue& y = graph.values[*read];
   if (y.moved_constant) return result;
   result.free = false;
   const GraphValue* typed = multiplies(own.kind) ? value_of(graph, node.inputs, own.a) : nullptr;
   result.dtype = typed != nullptr ? typed->dtype : y.dtype;
   const Operands counted = operands(graph, node, sizes);
   result.flops = node.operation->flops(counted);
-  const auto bytes = [&](const std::vector<int>& list, std::size_t k) {
-    return static_cast<double>(ir::size_of(value_of(graph, list, static_cast<int>(k))->dtype));
+  const auto bytes = [&](const std::vector<ValueId>& list, int k) {
+    return static_cast<double>(ir::size_of(value_of(graph, list, k)->dtype));
   };
-  for (std::size_t k = 0; k < counted.outputs.size(); ++k) {
+  for (int k = 0; k < count_of(counted.outputs); ++k) {
     if (counted.outputs[k].present)
       result.writes.emplace_back(k, counted.outputs[k].elements() * bytes(node.outputs, k));
   }
   const double most = is_fused(own.kind) || own.looks_up
                           ? std::max(counted.results(), counted.input(own.a).elements())
                           : std::numeric_limits<double>::infinity();
-  for (std::size_t k = 0; k < counted.inputs.size(); ++k) {
+  for (int k = 0; k < count_of(counted.inputs); ++k) {
     if (!counted.inputs[k].present) continue;
     const double read_elements = std::min(counted.inputs[k].elements() * times_read(counted, own, k), most);
     result.reads.emplace_back(k, read_elements * bytes(node.inputs, k));

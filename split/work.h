@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "ir/kernel_class.h"
-#include "split/space.h"
+#include "split/split_space.h"
 
 namespace braid::split {
 
 // Whether it multiplies with weights.
 bool has_weights(const Graph& graph, const GraphNode& node);
 // Returns a value of the list; nullptr if it is absent.
-const GraphValue* value_of(const Graph& graph, const std::vector<int>& list, int k);
+const GraphValue* value_of(const Graph& graph, const std::vector<ValueId>& list, int k);
 
 // For the whole value or node, at the sizes that `sizes` counts with.
 double elements(const GraphValue& value, const SplitCosts& sizes);
@@ -29,9 +29,9 @@ struct NodeWork {
   bool asked = false;  // whether it is a product with weights
   ir::DType dtype = ir::DType::f32;
   double flops = 0;
-  std::vector<std::pair<std::size_t, double>> reads, writes;  // bytes by input and output
-  double passed_on = 0;                                       // bytes between its kernels
-  double tables = 0;                                          // bytes that every rank reads whole
+  std::vector<std::pair<int, double>> reads, writes;  // bytes by input and output
+  double passed_on = 0;                               // bytes between its kernels
+  double tables = 0;                                  // bytes that every rank reads whole
 };
 NodeWork work_of(const Graph& graph, const GraphNode& node, const SplitCosts& sizes);
 

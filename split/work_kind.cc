@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/id_vector.h"
+
 namespace braid::split {
 
 ir::KernelClass class_of(WorkKind kind) {
@@ -39,7 +41,7 @@ ir::KernelClass class_of(WorkKind kind) {
 
 double Operand::size(int dim) const {
   const int d = dim < 0 ? dim + rank() : dim;
-  return d < 0 || d >= rank() ? 1 : sizes[static_cast<std::size_t>(d)];
+  return d < 0 || d >= rank() ? 1 : sizes[d];
 }
 
 double Operand::elements() const {
@@ -51,7 +53,7 @@ double Operand::elements() const {
 
 const Operand& Operands::of(const std::vector<Operand>& list, int k) {
   static const Operand absent;
-  return k < 0 || static_cast<std::size_t>(k) >= list.size() ? absent : list[static_cast<std::size_t>(k)];
+  return k < 0 || k >= ir::count_of(list) ? absent : list[k];
 }
 
 double Operands::results() const {

@@ -54,7 +54,7 @@ Problem read_problem(const std::string& file) {
         own[c] = own[c] == kForbidden || costs.at(c) == kForbidden ? kForbidden : own[c] + costs[c];
       }
     } else {
-      problem.edges.push_back({ends[0].get<int>(), ends[1].get<int>(), std::move(costs)});
+      problem.edges.push_back({{ends[0].get<int>()}, {ends[1].get<int>()}, std::move(costs)});
     }
   }
   // Live memory has its local maxima just before an end that follows a begin: one row for each such moment.
@@ -85,11 +85,12 @@ Problem read_problem(const std::string& file) {
     }
     if (grew) ++rows, grew = false;
     if (first[event.node] == rows) continue;
-    problem.usages.push_back({event.node,
-                              nodes.at("usages")[event.node].get<std::vector<std::int64_t>>(),
-                              {{first[event.node], rows}}});
+    problem.usages.push_back({{event.node},
+                              solver::IdVector<solver::ChoiceId, std::int64_t>(
+                                  nodes.at("usages")[event.node].get<std::vector<std::int64_t>>()),
+                              {{{first[event.node]}, {rows}}}});
   }
-  problem.limits.assign(static_cast<std::size_t>(rows), json.at("usage_limit").get<std::int64_t>());
+  problem.limits.assign(rows, json.at("usage_limit").get<std::int64_t>());
   return problem;
 }
 

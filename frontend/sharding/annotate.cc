@@ -7,15 +7,13 @@
 
 #include "frontend/sharding/device_layout.h"
 #include "ir/error_numbers.h"
-#include "split/space.h"
+#include "split/split_space.h"
 
 namespace braid::frontend::sharding {
 namespace {
 
 constexpr int kFirstIrVersion = 11;
 constexpr const char* kName = "braid";
-
-std::size_t at(int k) { return static_cast<std::size_t>(k); }
 
 bool is_pending(const MeshSpec& spec) {
   return std::any_of(spec.begin(), spec.end(), [](const Spec& s) { return s.is_pending(); });
@@ -51,8 +49,8 @@ class Writer {
     SpaceOptions options;
     for (const GraphNode& node : graph_.nodes) suggest_blocks(node, options.blocks);
     const SplitSpace space(graph_, mesh_, options);
-    for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v) {
-      const GraphNode& node = graph_.nodes[at(space.node_of(v))];
+    for (const VariableId v : space.node_variables()) {
+      const GraphNode& node = graph_.nodes[space.node_of(v)];
       onnx::NodeProto& own = *nodes.at(name_of_first(proto_of(node)));
       write(node, own);
       check_unique(space, v, own);
@@ -73,59 +71,58 @@ class Writer {
                    what, "ONNX's annotations cannot express this plan: keep it as text");
   }
 
-  MeshSpec produced(int v) const { return plan_.of_value(graph_.values[at(v)].name); }
-  MeshSpec taken(const GraphNode& node, std::size_t k) const {
-    const GraphValue& value = graph_.values[at(node.inputs[k])];
+  MeshSpec produced(ValueId v) const { return plan_.of_value(graph_.values[v].name); }
+  MeshSpec taken(const GraphNode& node, int k) const {
+    const GraphValue& value = graph_.values[node.inputs[k]];
     MeshSpec spec;
     for (const Plan& axis : plan_.axes) {
       const Spec own = value.constant ? Spec::replicated() : axis.of_value(value.name);
-      spec.push_back(axis.of_reader(value.name, plan_name(graph_, node), static_cast<int>(k), own));
+      spec.push_back(axis.of_reader(value.name, plan_name(graph_, node), k, own));
     }
     return spec;
   }
 
   // Nothing says in which state a model is given its inputs or returns its outputs: whole.
   void check_interface() const {
-    const auto check = [&](int v, const MeshSpec& spec, const char* what) {
+    const auto check = [&](ValueId v, const MeshSpec& spec, const char* what) {
       if (!is_replicated(spec))
         refuse(nullptr,
-               fmt::format("the {} '{}' is {}", what, graph_.values[at(v)].name, to_string(spec, mesh_)));
+               fmt::format("the {} '{}' is {}", what, graph_.values[v].name, to_string(spec, mesh_)));
     };
-    for (const int v : graph_.inputs) check(v, produced(v), "input");
-    for (std::size_t k = 0; k < graph_.outputs.size(); ++k) {
+    for (const ValueId v : graph_.inputs) check(v, produced(v), "input");
+    for (int k = 0; k < count_of(graph_.outputs); ++k) {
       MeshSpec spec;
       for (const Plan& axis : plan_.axes)
-        spec.push_back(axis.of_reader(graph_.values[at(graph_.outputs[k])].name, "", static_cast<int>(k),
-                                      Spec::replicated()));
+        spec.push_back(axis.of_reader(graph_.values[graph_.outputs[k]].name, "", k, Spec::replicated()));
       check(graph_.outputs[k], spec, "output");
     }
   }
 
   void suggest_blocks(const GraphNode& node, BlockCandidates& blocks) const {
-    const auto suggest = [&](int v, const MeshSpec& spec) {
-      const auto layout = layout_of(spec, static_sizes(graph_.values[at(v)]), mesh_);
+    const auto suggest = [&](ValueId v, const MeshSpec& spec) {
+      const auto layout = layout_of(spec, static_sizes(graph_.values[v]), mesh_);
       if (!layout) return;
       for (const Spec& own : whole_state(*layout, *axes_of(*layout, mesh_), mesh_)) {
         if (!own.blocks.empty()) blocks[{v, own.dim}].insert(own.blocks);
       }
     };
     if (node.compile_time) return;
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.inputs[k] >= 0) suggest(node.inputs[k], taken(node, k));
+    for (int k = 0; k < count_of(node.inputs); ++k) {
+      if (node.inputs[k].valid()) suggest(node.inputs[k], taken(node, k));
     }
-    for (const int v : node.outputs) {
-      if (v >= 0) suggest(v, produced(v));
+    for (const ValueId v : node.outputs) {
+      if (v.valid()) suggest(v, produced(v));
     }
   }
 
   void write(const GraphNode& node, onnx::NodeProto& proto) const {
     onnx::NodeDeviceConfigurationProto& own = *proto.add_device_configurations();
     own.set_configuration_id(kName);
-    std::map<int, MeshSpec> inputs;
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      const int v = node.inputs[k];
-      if (v < 0) continue;
-      const GraphValue& value = graph_.values[at(v)];
+    std::map<ValueId, MeshSpec> inputs;
+    for (int k = 0; k < count_of(node.inputs); ++k) {
+      const ValueId v = node.inputs[k];
+      if (!v.valid()) continue;
+      const GraphValue& value = graph_.values[v];
       const MeshSpec spec = taken(node, k);
       const auto [other, fresh] = inputs.emplace(v, spec);
       if (!(other->second == spec))
@@ -138,10 +135,10 @@ class Writer {
       }
       if (fresh && !value.pinned) state(own, proto, value, spec);
     }
-    for (const int v : node.outputs) {
-      if (v < 0 || graph_.values[at(v)].readers.empty() || graph_.values[at(v)].pinned) continue;
+    for (const ValueId v : node.outputs) {
+      if (!v.valid() || graph_.values[v].readers.empty() || graph_.values[v].pinned) continue;
       // An output without a statement has the state that the rule gives, reduced at once.
-      if (const MeshSpec spec = produced(v); !is_pending(spec)) state(own, proto, graph_.values[at(v)], spec);
+      if (const MeshSpec spec = produced(v); !is_pending(spec)) state(own, proto, graph_.values[v], spec);
     }
   }
 
@@ -154,13 +151,13 @@ class Writer {
                                 to_string(spec, mesh_)));
     onnx::ShardingSpecProto& proto = *own.add_sharding_spec();
     proto.set_tensor_name(value.name);
-    for (std::size_t k = 0; k < layout->devices.size(); ++k) {
+    for (int k = 0; k < count_of(layout->devices); ++k) {
       const std::vector<int>& devices = layout->devices[k];
       if (devices.size() == 1 && layout->devices.size() > 1) {
         proto.add_device(devices[0]);
         continue;
       }
-      const auto key = -1 - static_cast<std::int64_t>(k);
+      const int key = -1 - k;
       proto.add_device(key);
       onnx::IntIntListEntryProto& group = *proto.add_index_to_device_group_map();
       group.set_key(key);
@@ -178,7 +175,7 @@ class Writer {
       onnx::ShardedDimProto& dim = *proto.mutable_sharded_dim(proto.sharded_dim_size() - 1);
       const auto add = [&](std::int64_t extent, std::int64_t shards) {
         onnx::SimpleShardedDimProto& simple = *dim.add_simple_sharding();
-        if (extent != sizes[at(factor.dim)]) simple.set_dim_value(extent);
+        if (extent != sizes[factor.dim]) simple.set_dim_value(extent);
         simple.set_num_shards(shards);
       };
       if (factor.before > behind) add(factor.before / behind, 1);
@@ -189,21 +186,21 @@ class Writer {
   }
 
   // The statements must leave exactly one combination of the rule: the plan's.
-  void check_unique(const SplitSpace& space, int variable, const onnx::NodeProto& proto) const {
-    const GraphNode& node = graph_.nodes[at(space.node_of(variable))];
+  void check_unique(const SplitSpace& space, VariableId variable, const onnx::NodeProto& proto) const {
+    const GraphNode& node = graph_.nodes[space.node_of(variable)];
     bool known = false;
-    for (int c = 0; c < space.choices_of(variable); ++c) {
+    for (const ChoiceId c : space.choices_of(variable)) {
       bool fits = true, same = true;
       const auto compare = [&](const MeshSpec& own, const MeshSpec& wanted) {
         fits = fits && (is_pending(wanted) || own == wanted);
         same = same && own == wanted;
       };
-      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-        if (node.inputs[k] >= 0) compare(space.taken_state(variable, c, static_cast<int>(k)), taken(node, k));
+      for (int k = 0; k < count_of(node.inputs); ++k) {
+        if (node.inputs[k].valid()) compare(space.taken_state(variable, c, k), taken(node, k));
       }
-      for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-        if (node.outputs[k] >= 0 && !graph_.values[at(node.outputs[k])].readers.empty())
-          compare(space.produced_state(variable, c, static_cast<int>(k)), produced(node.outputs[k]));
+      for (int k = 0; k < count_of(node.outputs); ++k) {
+        if (node.outputs[k].valid() && !graph_.values[node.outputs[k]].readers.empty())
+          compare(space.produced_state(variable, c, k), produced(node.outputs[k]));
       }
       known = known || same;
       if (fits && !same)

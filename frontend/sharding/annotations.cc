@@ -14,8 +14,6 @@
 namespace braid::frontend::sharding {
 namespace {
 
-std::size_t at(int k) { return static_cast<std::size_t>(k); }
-
 bool is_pending(const MeshSpec& spec) {
   return std::any_of(spec.begin(), spec.end(), [](const Spec& s) { return s.is_pending(); });
 }
@@ -44,17 +42,15 @@ class Reading {
     SpaceOptions options;
     options.blocks = lines_.blocks;
     space_.emplace(graph_, mesh_, options);
-    for (int v = 0; v < space_->variables() && space_->node_of(v) >= 0; ++v)
-      variable_of_[space_->node_of(v)] = v;
-    delivered_.resize(graph_.values.size());
-    fallback_.resize(graph_.values.size());
-    for (const int v : graph_.inputs) delivered_[at(v)] = whole();
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+    delivered_.assign(graph_.values.ids(), {});
+    fallback_.assign(graph_.values.ids(), {});
+    for (const ValueId v : graph_.inputs) delivered_[v] = whole();
+    for (const NodeId n : graph_.nodes.ids()) {
       if (graph_.nodes[n].compile_time) continue;
       if (states_anything(n)) {
         infer(n);
       } else {
-        follow(static_cast<int>(n));
+        follow(n);
       }
     }
     return std::move(lines_);
@@ -90,11 +86,11 @@ class Reading {
       };
       if (name.empty()) fail("an annotation has no tensor_name");
       if (!seen.insert(name).second) fail(fmt::format("it has two annotations of '{}'", name));
-      const int v = graph_.find(name);
+      const ValueId v = graph_.find(name);
       bool found = false;
       std::optional<MeshSpec> spec;
-      const auto state = [&](std::size_t k, int value) {
-        if (v < 0 || value != v) return;
+      const auto state = [&](std::size_t k, ValueId value) {
+        if (!v.valid() || value != v) return;
         if (!spec) spec = read(node, proto, v);
         states[k] = spec;
         found = true;
@@ -103,13 +99,13 @@ class Reading {
       for (std::size_t k = 0; k < node.outputs.size(); ++k) state(node.inputs.size() + k, node.outputs[k]);
       if (!found) fail(fmt::format("'{}' is neither an input nor an output of the node", name));
     }
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.inputs[k] >= 0 && states[k] && !node.compile_time) fix_input(node, k, *states[k]);
+    for (int k = 0; k < count_of(node.inputs); ++k) {
+      if (node.inputs[k].valid() && states[k] && !node.compile_time) fix_input(node, k, *states[k]);
     }
   }
 
-  MeshSpec read(const GraphNode& node, const onnx::ShardingSpecProto& proto, int v) {
-    const GraphValue& value = graph_.values[at(v)];
+  MeshSpec read(const GraphNode& node, const onnx::ShardingSpecProto& proto, ValueId v) {
+    const GraphValue& value = graph_.values[v];
     const StatedState stated = stated_state(path_, proto_of(node), proto, value, mesh_);
     for (std::size_t k = 0; k < stated.whole.size(); ++k) {
       const Spec& spec = stated.whole[k];
@@ -126,18 +122,16 @@ class Reading {
     return stated.state;
   }
 
-  void fix_input(const GraphNode& node, std::size_t k, const MeshSpec& spec) {
+  void fix_input(const GraphNode& node, int k, const MeshSpec& spec) {
     for (std::size_t a = 0; a < spec.size(); ++a)
-      lines_.plan.axes[a]
-          .readers[{graph_.values[at(node.inputs[k])].name, {plan_name(graph_, node), static_cast<int>(k)}}] =
+      lines_.plan.axes[a].readers[{graph_.values[node.inputs[k]].name, {plan_name(graph_, node), k}}] =
           spec[a];
   }
-  void fix_value(int v, const MeshSpec& spec) {
-    for (std::size_t a = 0; a < spec.size(); ++a)
-      lines_.plan.axes[a].values[graph_.values[at(v)].name] = spec[a];
+  void fix_value(ValueId v, const MeshSpec& spec) {
+    for (std::size_t a = 0; a < spec.size(); ++a) lines_.plan.axes[a].values[graph_.values[v].name] = spec[a];
   }
 
-  bool states_anything(std::size_t n) const {
+  bool states_anything(NodeId n) const {
     return std::any_of(stated_[n].begin(), stated_[n].end(),
                        [](const auto& spec) { return spec.has_value(); });
   }
@@ -146,9 +140,9 @@ class Reading {
   // statements.
   void check_kept() const {
     for (const std::string& output : configuration_.nodes) {
-      const int v = graph_.find(output);
-      if (v < 0 || graph_.values[at(v)].producer < 0) continue;  // nothing needs it
-      const onnx::NodeProto& node = proto_of(graph_.nodes[at(graph_.values[at(v)].producer)]);
+      const GraphNode* producer = graph_.producer_of(graph_.find(output));
+      if (producer == nullptr) continue;  // nothing needs it
+      const onnx::NodeProto& node = proto_of(*producer);
       if (of(node) == nullptr)
         ir::user_error(
             errors::kAnnotationForm, location_of(path_, node),
@@ -169,50 +163,50 @@ class Reading {
                    "programs of several stages are not generated yet: leave out pipeline_stage");
   }
 
-  const MeshSpec& taken(int n, int choice, std::size_t k) const {
-    return space_->taken_state(variable_of_.at(n), choice, static_cast<int>(k));
+  const MeshSpec& taken(NodeId n, ChoiceId choice, int k) const {
+    return space_->taken_state(space_->variable_of(n), choice, k);
   }
-  const MeshSpec& produced(int n, int choice, std::size_t k) const {
-    return space_->produced_state(variable_of_.at(n), choice, static_cast<int>(k));
+  const MeshSpec& produced(NodeId n, ChoiceId choice, int k) const {
+    return space_->produced_state(space_->variable_of(n), choice, k);
   }
+  IdRange<ChoiceId> choices_of(NodeId n) const { return space_->choices_of(space_->variable_of(n)); }
 
   // The combinations of a node's rule that take these inputs.
-  std::vector<int> legal(int n, const States& inputs) const {
-    std::vector<int> all;
-    for (int c = 0; c < space_->choices_of(variable_of_.at(n)); ++c) {
+  std::vector<ChoiceId> legal(NodeId n, const States& inputs) const {
+    std::vector<ChoiceId> all;
+    for (const ChoiceId c : choices_of(n)) {
       bool fits = true;
-      for (std::size_t k = 0; k < inputs.size(); ++k)
-        fits = fits && (graph_.nodes[at(n)].inputs[k] < 0 || !inputs[k] || taken(n, c, k) == *inputs[k]);
+      for (int k = 0; k < count_of(inputs); ++k)
+        fits = fits && (!graph_.nodes[n].inputs[k].valid() || !inputs[k] || taken(n, c, k) == *inputs[k]);
       if (fits) all.push_back(c);
     }
     return all;
   }
 
   // Handles a node that states something: the states that it takes and leaves.
-  void infer(std::size_t index) {
-    const int n = static_cast<int>(index);
-    const GraphNode& node = graph_.nodes[index];
-    const States& stated = stated_[index];
-    States inputs(stated.begin(), stated.begin() + static_cast<std::ptrdiff_t>(node.inputs.size()));
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      const int v = node.inputs[k];
-      if (v < 0 || inputs[k] || graph_.values[at(v)].constant) continue;
-      inputs[k] = delivered_[at(v)];
-      if (inputs[k] && !graph_.values[at(v)].pinned) fix_input(node, k, *inputs[k]);
+  void infer(NodeId n) {
+    const GraphNode& node = graph_.nodes[n];
+    const States& stated = stated_[n];
+    States inputs(stated.begin(), stated.begin() + std::ssize(node.inputs));
+    for (int k = 0; k < count_of(node.inputs); ++k) {
+      const ValueId v = node.inputs[k];
+      if (!v.valid() || inputs[k] || graph_.values[v].constant) continue;
+      inputs[k] = delivered_[v];
+      if (inputs[k] && !graph_.values[v].pinned) fix_input(node, k, *inputs[k]);
     }
-    const std::vector<int> all = legal(n, inputs);
+    const std::vector<ChoiceId> all = legal(n, inputs);
     if (all.empty()) contradiction(n, inputs, "");
-    std::vector<int> direct;
-    for (const int c : all) {
+    std::vector<ChoiceId> direct;
+    for (const ChoiceId c : all) {
       bool same = true;
-      for (std::size_t k = 0; k < node.outputs.size(); ++k) {
+      for (int k = 0; k < count_of(node.outputs); ++k) {
         const std::optional<MeshSpec>& output = stated[node.inputs.size() + k];
         same = same && (!output || produced(n, c, k) == *output);
       }
       if (same) direct.push_back(c);
     }
-    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-      if (node.outputs[k] < 0) continue;
+    for (int k = 0; k < count_of(node.outputs); ++k) {
+      if (!node.outputs[k].valid()) continue;
       if (const std::optional<MeshSpec>& output = stated[node.inputs.size() + k]) {
         leave(n, inputs, k, *output, all, !direct.empty());
       } else {
@@ -221,16 +215,16 @@ class Reading {
     }
   }
 
-  void leave(int n, const States& inputs, std::size_t k, const MeshSpec& stated, const std::vector<int>& all,
+  void leave(NodeId n, const States& inputs, int k, const MeshSpec& stated, const std::vector<ChoiceId>& all,
              bool direct) {
-    const int v = graph_.nodes[at(n)].outputs[k];
-    const GraphValue& value = graph_.values[at(v)];
-    delivered_[at(v)] = stated;
+    const ValueId v = graph_.nodes[n].outputs[k];
+    const GraphValue& value = graph_.values[v];
+    delivered_[v] = stated;
     if (direct) {
       fix_value(v, stated);
       return;
     }
-    const auto convertible = [&](int c) {
+    const auto convertible = [&](ChoiceId c) {
       const MeshSpec& from = produced(n, c, k);
       for (std::size_t a = 0; a < stated.size(); ++a) {
         const int ranks = mesh_.axes[a].size;
@@ -240,27 +234,28 @@ class Reading {
     };
     if (std::none_of(all.begin(), all.end(), convertible))
       contradiction(n, inputs, fmt::format(" and leave '{}' {}", value.name, in_words(stated, mesh_)));
-    fallback_[at(v)] = stated;
+    fallback_[v] = stated;
   }
 
   // Leaves the output in the state that the rule gives, if there is only one; a pending one is reduced at
   // once.
-  void leave_unstated(int n, std::size_t k, const std::vector<int>& all) {
-    const int v = graph_.nodes[at(n)].outputs[k];
+  void leave_unstated(NodeId n, int k, const std::vector<ChoiceId>& all) {
+    const ValueId v = graph_.nodes[n].outputs[k];
     const MeshSpec& first = produced(n, all.front(), k);
-    if (std::any_of(all.begin(), all.end(), [&](int c) { return !(produced(n, c, k) == first); })) return;
-    delivered_[at(v)] = reduced(first);
-    if (is_pending(first)) fallback_[at(v)] = delivered_[at(v)];
+    if (std::any_of(all.begin(), all.end(), [&](ChoiceId c) { return !(produced(n, c, k) == first); }))
+      return;
+    delivered_[v] = reduced(first);
+    if (is_pending(first)) fallback_[v] = delivered_[v];
   }
 
   // If a conversion stands between the computed and the stated state of a value, a node that states nothing
   // takes the value as stated if its rule can, else whole.
-  void follow(int n) {
-    const GraphNode& node = graph_.nodes[at(n)];
+  void follow(NodeId n) {
+    const GraphNode& node = graph_.nodes[n];
     States inputs(node.inputs.size());
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.inputs[k] >= 0 && !graph_.values[at(node.inputs[k])].constant)
-        inputs[k] = fallback_[at(node.inputs[k])];
+      if (node.inputs[k].valid() && !graph_.values[node.inputs[k]].constant)
+        inputs[k] = fallback_[node.inputs[k]];
     }
     if (std::none_of(inputs.begin(), inputs.end(), [](const auto& spec) { return spec.has_value(); })) return;
     if (legal(n, inputs).empty()) {
@@ -268,26 +263,26 @@ class Reading {
         if (spec) spec = whole();
       }
     }
-    for (std::size_t k = 0; k < inputs.size(); ++k) {
+    for (int k = 0; k < count_of(inputs); ++k) {
       if (inputs[k]) fix_input(node, k, *inputs[k]);
     }
   }
 
-  [[noreturn]] void contradiction(int n, const States& inputs, const std::string& more) const {
-    const GraphNode& node = graph_.nodes[at(n)];
+  [[noreturn]] void contradiction(NodeId n, const States& inputs, const std::string& more) const {
+    const GraphNode& node = graph_.nodes[n];
     std::string taken_so;
     for (std::size_t k = 0; k < inputs.size(); ++k) {
-      if (!inputs[k] || graph_.values[at(node.inputs[k])].pinned) continue;
+      if (!inputs[k] || graph_.values[node.inputs[k]].pinned) continue;
       taken_so += fmt::format("{}'{}' {}", taken_so.empty() ? "" : " and ",
-                              graph_.values[at(node.inputs[k])].name, in_words(*inputs[k], mesh_));
+                              graph_.values[node.inputs[k]].name, in_words(*inputs[k], mesh_));
     }
     constexpr int kMostListed = 16;
-    const int choices = space_->choices_of(variable_of_.at(n));
+    const int choices = count_of(choices_of(n));
     std::vector<std::string> possible;
-    for (int c = 0; c < choices && c < kMostListed; ++c) {
+    for (const ChoiceId c : first_ids<ChoiceId>(std::min(choices, kMostListed))) {
       std::vector<std::string> from, to;
-      for (std::size_t k = 0; k < node.inputs.size(); ++k) from.push_back(to_string(taken(n, c, k), mesh_));
-      for (std::size_t k = 0; k < node.outputs.size(); ++k) to.push_back(to_string(produced(n, c, k), mesh_));
+      for (int k = 0; k < count_of(node.inputs); ++k) from.push_back(to_string(taken(n, c, k), mesh_));
+      for (int k = 0; k < count_of(node.outputs); ++k) to.push_back(to_string(produced(n, c, k), mesh_));
       const char* between = mesh_.has_names() ? " and " : ", ";
       possible.push_back(fmt::format("{} -> {}", fmt::join(from, between), fmt::join(to, between)));
     }
@@ -303,12 +298,11 @@ class Reading {
   const DeviceConfiguration& configuration_;
   const Mesh& mesh_;
   FixedLines lines_;
-  std::optional<SplitSpace> space_;  // whose choices of a node are what its rule can
-  std::map<int, int> variable_of_;   // by node
-  std::vector<States> stated_;       // by node: inputs, then outputs
-  States delivered_;                 // by value: as its producer leaves it, where that is known
-  States fallback_;                  // by value: the same, where it is not what the rule computes
-  std::map<int, const onnx::NodeProto*> stages_;  // the first node of each
+  std::optional<SplitSpace> space_;                       // whose choices of a node are what its rule can
+  IdVector<NodeId, States> stated_;                       // inputs, then outputs
+  IdVector<ValueId, std::optional<MeshSpec>> delivered_;  // as its producer leaves it, where that is known
+  IdVector<ValueId, std::optional<MeshSpec>> fallback_;   // the same, where it is not what the rule computes
+  std::map<int, const onnx::NodeProto*> stages_;          // the first node of each
 };
 
 }  // namespace

@@ -12,8 +12,6 @@
 namespace braid::frontend::sharding {
 namespace {
 
-std::size_t index(int k) { return static_cast<std::size_t>(k); }
-
 class Resolution {
  public:
   Resolution(const Graph& graph, const Plan& plan, int ranks, const std::string& file)
@@ -31,7 +29,7 @@ class Resolution {
     candidates_ = block_candidates(graph_, ranks_);
     suggest_blocks();
     for (const GraphNode& node : graph_.nodes) result.nodes.push_back(states_of(node, result.produced));
-    for (std::size_t k = 0; k < graph_.outputs.size(); ++k)
+    for (int k = 0; k < count_of(graph_.outputs); ++k)
       result.outputs.push_back(output_of(k, result.produced));
     return result;
   }
@@ -47,19 +45,19 @@ class Resolution {
 
   void check_states() const {
     for (const auto& [name, spec] : plan_.values) {
-      const GraphValue& value = graph_.values[index(graph_.find(name))];
+      const GraphValue& value = graph_.values[graph_.find(name)];
       if (value.constant && !spec.is_replicated())
         fail(line_of(name),
              fmt::format("'{}' is a constant, which each reader takes in a state of its own", name),
              fmt::format("write \"{}\" -> \"reader\" = {}", name, to_string(spec)));
-      if (value.producer >= 0 && graph_.nodes[index(value.producer)].compile_time && !spec.is_replicated())
+      if (value.producer.valid() && graph_.nodes[value.producer].compile_time && !spec.is_replicated())
         fail(line_of(name), fmt::format("'{}' is computed while compiling and must be R", name));
       if (const std::string why = fault(value, spec, ranks_); !why.empty())
         fail(line_of(name), fmt::format("'{}' cannot be {}: {}", name, to_string(spec), why));
     }
     for (const auto& [key, spec] : plan_.readers) {
       const auto& [name, reader] = key;
-      const GraphValue& value = graph_.values[index(graph_.find(name))];
+      const GraphValue& value = graph_.values[graph_.find(name)];
       if (const std::string why = fault(value, spec, ranks_); !why.empty())
         fail(line_of(name, reader.node, reader.input),
              fmt::format("'{}' cannot be {}: {}", name, to_string(spec), why));
@@ -84,41 +82,41 @@ class Resolution {
                              value.is_constant() ? "constant" : to_string(from), to_string(to)));
   }
 
-  NodeStates states_of(const GraphNode& node, const std::vector<Spec>& produced) const {
+  NodeStates states_of(const GraphNode& node, const IdVector<ValueId, Spec>& produced) const {
     NodeStates result;
     if (node.compile_time) return result;
     const std::string name = plan_name(graph_, node);
     std::vector<Spec> inputs;
     int line = 0;
     std::string states;
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      const int v = node.inputs[k];
+    for (int k = 0; k < count_of(node.inputs); ++k) {
+      const ValueId v = node.inputs[k];
       Spec& spec = inputs.emplace_back();
-      if (v < 0) continue;
-      const GraphValue& value = graph_.values[index(v)];
-      const Spec own = value.constant ? Spec::replicated() : produced[index(v)];
-      spec = plan_.of_reader(value.name, name, static_cast<int>(k), own);
+      if (!v.valid()) continue;
+      const GraphValue& value = graph_.values[v];
+      const Spec own = value.constant ? Spec::replicated() : produced[v];
+      spec = plan_.of_reader(value.name, name, k, own);
       states += fmt::format("{}{}", states.empty() ? "" : ", ", to_string(spec));
-      const int own_line = line_of(value.name, name, static_cast<int>(k));
+      const int own_line = line_of(value.name, name, k);
       if (line == 0 || !spec.is_replicated()) line = std::max(line, own_line);
       require_conversion(value, own, spec, own_line);
     }
     std::string results;
-    for (const int v : node.outputs) {
-      const Spec spec = v < 0 ? Spec::replicated() : produced[index(v)];
+    for (const ValueId v : node.outputs) {
+      const Spec spec = v.valid() ? produced[v] : Spec::replicated();
       results += fmt::format("{}{}", results.empty() ? "" : ", ", to_string(spec));
-      if (v >= 0 && line_of(graph_.values[index(v)].name) > 0) line = line_of(graph_.values[index(v)].name);
+      if (v.valid() && line_of(graph_.values[v].name) > 0) line = line_of(graph_.values[v].name);
     }
     std::vector<Strategy> all = strategies(graph_, node, ranks_, candidates_);
     for (Strategy& s : all) {
       bool same = s.inputs == inputs;
       for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-        const int v = node.outputs[k];
-        if (v < 0 || graph_.values[index(v)].readers.empty()) continue;
-        same &= s.outputs[k] == produced[index(v)];
+        const ValueId v = node.outputs[k];
+        if (!v.valid() || graph_.values[v].readers.empty()) continue;
+        same &= s.outputs[k] == produced[v];
       }
       if (!same) continue;
-      if (s.letter >= 0) result.letter = node.factors.letters[index(s.letter)];
+      if (s.letter.valid()) result.letter = node.factors.letters[s.letter];
       result.strategy = std::move(s);
       return result;
     }
@@ -135,14 +133,14 @@ class Resolution {
          "it can: " + legal);
   }
 
-  Spec output_of(std::size_t k, const std::vector<Spec>& produced) const {
-    const int v = graph_.outputs[k];
-    const GraphValue& value = graph_.values[index(v)];
-    const Spec own = value.constant ? Spec::replicated() : produced[index(v)];
-    const Spec spec = plan_.of_reader(value.name, "", static_cast<int>(k), Spec::replicated());
+  Spec output_of(int k, const IdVector<ValueId, Spec>& produced) const {
+    const ValueId v = graph_.outputs[k];
+    const GraphValue& value = graph_.values[v];
+    const Spec own = value.constant ? Spec::replicated() : produced[v];
+    const Spec spec = plan_.of_reader(value.name, "", k, Spec::replicated());
     const int line = line_of(value.name, "", -1);
     require_conversion(value, own, spec, line);
-    if (!(spec == own) && (value.producer < 0 || value.constant))
+    if (!(spec == own) && (!value.producer.valid() || value.constant))
       fail(line, fmt::format("the output '{}' is an input or a constant and must stay {}", value.name,
                              to_string(own)));
     return spec;
@@ -172,20 +170,21 @@ class Application {
     LocalProgram result;
     name_values(result);
     declare_interface();
-    for (std::size_t n = 0; n < graph_.nodes.size(); ++n) result.nodes.push_back(write(n));
+    for (const NodeId n : graph_.nodes.ids()) result.nodes.push_back(write(n));
     for (std::size_t k = 0; k < graph_.outputs.size(); ++k) {
-      const int v = graph_.outputs[k];
+      const ValueId v = graph_.outputs[k];
       if (is_converted_output(k))
-        convert(v, plan_.outputs[k], graph_.values[index(v)].name);
+        convert(v, plan_.outputs[k], graph_.values[v].name);
       else
         local(v, plan_.outputs[k]);
     }
     // The values that bodies of control flow read by name.
-    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
-      if (graph_.values[v].pinned) own_initializer(static_cast<int>(v));
+    for (const ValueId v : graph_.values.ids()) {
+      if (graph_.values[v].pinned) own_initializer(v);
     }
     for (const auto& [name, tensor] : plain_.initializers) {
-      if (graph_.find(name) < 0) model_.add_initializer(name, of_all_ranks(tensor));  // read by bodies only
+      if (!graph_.find(name).valid())
+        model_.add_initializer(name, of_all_ranks(tensor));  // read by bodies only
     }
     result.names = names_;
     result.model = model_.take();
@@ -194,24 +193,23 @@ class Application {
 
  private:
   bool is_converted_output(std::size_t k) const {
-    const int v = graph_.outputs[k];
-    return !graph_.values[index(v)].constant && !(plan_.outputs[k] == plan_.produced[index(v)]);
+    const ValueId v = graph_.outputs[k];
+    return !graph_.values[v].constant && !(plan_.outputs[k] == plan_.produced[v]);
   }
 
   // Values have their own names but where an output of the program needs it after a conversion.
   void name_values(LocalProgram& result) {
     for (const GraphValue& value : graph_.values) names_.push_back(value.name);
     for (std::size_t k = 0; k < graph_.outputs.size(); ++k) {
-      const int v = graph_.outputs[k];
-      if (!plan_.outputs[k].is_replicated()) result.outputs[graph_.values[index(v)].name] = plan_.outputs[k];
+      const ValueId v = graph_.outputs[k];
+      if (!plan_.outputs[k].is_replicated()) result.outputs[graph_.values[v].name] = plan_.outputs[k];
       if (is_converted_output(k)) {
-        names_[index(v)] = model_.fresh(names_[index(v)] + "@" + to_string(plan_.produced[index(v)]));
-        converted_[{v, plan_.outputs[k]}] = graph_.values[index(v)].name;
+        names_[v] = model_.fresh(names_[v] + "@" + to_string(plan_.produced[v]));
+        converted_[{v, plan_.outputs[k]}] = graph_.values[v].name;
       }
     }
-    for (const int v : graph_.inputs) {
-      if (!plan_.produced[index(v)].is_replicated())
-        result.inputs[graph_.values[index(v)].name] = plan_.produced[index(v)];
+    for (const ValueId v : graph_.inputs) {
+      if (!plan_.produced[v].is_replicated()) result.inputs[graph_.values[v].name] = plan_.produced[v];
     }
   }
 
@@ -226,15 +224,15 @@ class Application {
 
   void declare_interface() {
     for (onnx::ValueInfoProto& input : *model_.graph().mutable_input()) {
-      const int v = graph_.find(input.name());
-      if (v >= 0) make_local(input, plan_.produced[index(v)]);
+      const ValueId v = graph_.find(input.name());
+      if (v.valid()) make_local(input, plan_.produced[v]);
     }
-    for (std::size_t k = 0; k < graph_.outputs.size(); ++k)
-      make_local(*model_.graph().mutable_output(static_cast<int>(k)), plan_.outputs[k]);
+    for (int k = 0; k < count_of(graph_.outputs); ++k)
+      make_local(*model_.graph().mutable_output(k), plan_.outputs[k]);
   }
 
-  void own_initializer(int v) {
-    const std::string& name = graph_.values[index(v)].name;
+  void own_initializer(ValueId v) {
+    const std::string& name = graph_.values[v].name;
     const auto found = plain_.initializers.find(name);
     if (found != plain_.initializers.end() && initializers_.insert(v).second)
       model_.add_initializer(name, of_all_ranks(found->second));
@@ -245,17 +243,17 @@ class Application {
   }
 
   // The name of the value in that state; emits the conversion on first use.
-  std::string local(int v, const Spec& spec) {
-    const GraphValue& value = graph_.values[index(v)];
-    const Spec own = value.constant ? Spec::replicated() : plan_.produced[index(v)];
+  std::string local(ValueId v, const Spec& spec) {
+    const GraphValue& value = graph_.values[v];
+    const Spec own = value.constant ? Spec::replicated() : plan_.produced[v];
     if (spec == own) {
       own_initializer(v);
-      return names_[index(v)];
+      return names_[v];
     }
     const auto found = converted_.find({v, spec});
     if (found != converted_.end()) {
       if (emitted_.insert({v, spec}).second && !value.constant)
-        emit_conversion(model_, names_[index(v)], own, spec, value.sizes, found->second);
+        emit_conversion(model_, names_[v], own, spec, value.sizes, found->second);
       return found->second;
     }
     const std::string name = model_.fresh(value.name + "@" + to_string(spec));
@@ -266,24 +264,25 @@ class Application {
       const bool any = weights_ == Weights::any_bytes && spec.is_split() && is_large(whole);
       model_.add_initializer(name, shard(whole, spec, ranks_, before_, weights_), any);
     } else {
-      emit_conversion(model_, names_[index(v)], own, spec, value.sizes, name);
+      emit_conversion(model_, names_[v], own, spec, value.sizes, name);
     }
     return name;
   }
 
   // To a name that is given: an output of the program.
-  void convert(int v, const Spec& spec, const std::string& name) {
+  void convert(ValueId v, const Spec& spec, const std::string& name) {
     ir::internal_check(converted_.at({v, spec}) == name, "output '{}' has another name", name);
     local(v, spec);
   }
 
-  Emitted write(std::size_t n) {
+  Emitted write(NodeId n) {
     const GraphNode& node = graph_.nodes[n];
     const NodeStates& states = plan_.nodes[n];
     Emitted emitted;
     std::vector<std::string>& inputs = emitted.inputs;
     for (std::size_t k = 0; k < node.inputs.size() && !node.compile_time; ++k)
-      inputs.push_back(node.inputs[k] < 0 ? std::string() : local(node.inputs[k], states.strategy.inputs[k]));
+      inputs.push_back(node.inputs[k].valid() ? local(node.inputs[k], states.strategy.inputs[k])
+                                              : std::string());
     emitted.begin = model_.graph().node_size();
     if (node.compile_time) {
       write_compile_time(node);
@@ -294,14 +293,18 @@ class Application {
     return emitted;
   }
 
+  std::vector<std::string> names_of(const std::vector<ValueId>& values) const {
+    std::vector<std::string> names;
+    for (const ValueId v : values) names.push_back(v.valid() ? names_[v] : std::string());
+    return names;
+  }
+
   void write_node(const GraphNode& node, const NodeStates& states, const std::vector<std::string>& inputs) {
-    std::vector<std::string> outputs;
-    for (const int v : node.outputs) outputs.push_back(v < 0 ? std::string() : names_[index(v)]);
     const NodeView view(graph_, node);
-    const Letter* letter = states.strategy.letter < 0 ? nullptr : &states.letter;
-    LocalNode own(model_, view, states.strategy, letter, inputs, std::move(outputs));
+    const Letter* letter = states.strategy.letter.valid() ? &states.letter : nullptr;
+    LocalNode own(model_, view, states.strategy, letter, inputs, names_of(node.outputs));
     if (letter != nullptr && letter->reduce == ir::ReduceKind::sum) {
-      for (std::size_t k = 0; k < node.inputs.size(); ++k) own.hide_padding(static_cast<int>(k), 0);
+      for (int k = 0; k < count_of(node.inputs); ++k) own.hide_padding(k, 0);
     }
     if (rule_of(node).exchange) {
       model_.widen_groups(own.emit());
@@ -324,21 +327,18 @@ class Application {
     const NodeView view(graph_, node);
     const bool reads_sizes = node.work.kind == WorkKind::sizes;
     const Strategy none;
-    std::vector<std::string> inputs, outputs;
-    for (const int v : node.inputs) {
-      if (v >= 0) own_initializer(v);
-      inputs.push_back(v < 0 ? std::string() : names_[index(v)]);
+    for (const ValueId v : node.inputs) {
+      if (v.valid()) own_initializer(v);
     }
-    for (const int v : node.outputs) outputs.push_back(v < 0 ? std::string() : names_[index(v)]);
-    LocalNode own(model_, view, none, nullptr, std::move(inputs), std::move(outputs));
-    const Spec& spec = plan_.produced[index(node.inputs.empty() || node.inputs[0] < 0 ? 0 : node.inputs[0])];
-    if (!reads_sizes || !spec.is_split() || view.input(0).constant) {
+    LocalNode own(model_, view, none, nullptr, names_of(node.inputs), names_of(node.outputs));
+    const Spec spec = reads_sizes ? plan_.produced[node.inputs[0]] : Spec::replicated();
+    if (!spec.is_split() || view.input(0).constant) {
       own.emit();
       return;
     }
     // Sizes are multiplied by the number of ranks; with padding, by the whole size, and divided by the size
     // of a part.
-    const std::int64_t whole = static_size(view.input(0).sizes[index(spec.dim)]).value_or(0);
+    const std::int64_t whole = static_size(view.input(0).sizes[spec.dim]).value_or(0);
     const bool padded = whole % ranks_ != 0;
     const std::int64_t factor = padded ? whole : ranks_;
     std::vector<std::int64_t> factors;
@@ -362,8 +362,7 @@ class Application {
     own.outputs[0] = model_.fresh(result + "/local");
     own.emit();
     const std::vector<std::int64_t> sizes =
-        counts ? std::vector<std::int64_t>{}
-               : std::vector<std::int64_t>{static_cast<std::int64_t>(factors.size())};
+        counts ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{std::ssize(factors)};
     const std::string times = model_.integers(result + "/factors", ir::DType::i64, sizes, factors);
     if (!padded) {
       model_.add_node("", "Mul", {own.outputs[0], times}, {result});
@@ -382,10 +381,10 @@ class Application {
   LocalModel model_;
   int ranks_, before_;
   Weights weights_;
-  std::vector<std::string> names_;  // by value: as it is produced
-  std::map<std::pair<int, Spec>, std::string> converted_;
-  std::set<std::pair<int, Spec>> emitted_;
-  std::set<int> initializers_;
+  IdVector<ValueId, std::string> names_;  // as they are produced
+  std::map<std::pair<ValueId, Spec>, std::string> converted_;
+  std::set<std::pair<ValueId, Spec>> emitted_;
+  std::set<ValueId> initializers_;
 };
 
 }  // namespace

@@ -20,12 +20,12 @@ namespace braid::frontend::sharding {
 // The plan as states of every node: of each input as it takes it, and of each output.
 struct NodeStates {
   Strategy strategy;
-  Letter letter;  // if strategy.letter >= 0
+  Letter letter;  // if strategy.letter is valid
 };
 struct ResolvedPlan {
-  std::vector<NodeStates> nodes;  // by node of the graph; nodes that are computed at compile time have none
-  std::vector<Spec> produced;     // by value
-  std::vector<Spec> outputs;      // by graph output: as the program returns it
+  IdVector<NodeId, NodeStates> nodes;  // nodes that are computed at compile time have none
+  IdVector<ValueId, Spec> produced;
+  std::vector<Spec> outputs;  // by graph output: as the program returns it
 };
 
 // Checks the plan against the rules. Throws UserError kPlanMismatch with line and tensor: an unknown value or
@@ -41,8 +41,8 @@ struct Emitted {
 struct LocalProgram {
   Model model;
   Interface inputs, outputs;
-  std::vector<std::string> names;  // by value: as it is produced
-  std::vector<Emitted> nodes;      // by node
+  IdVector<ValueId, std::string> names;  // as they are produced
+  IdVector<NodeId, Emitted> nodes;
 };
 // `plain` may be the model of each of `before` ranks (LocalModel).
 LocalProgram apply(const Model& plain, const Graph& graph, const ResolvedPlan& plan, int ranks,

@@ -68,7 +68,7 @@ std::optional<DeviceConfiguration> device_configuration(const std::string& path,
   std::vector<std::string> names;
   std::map<std::string, std::vector<DeviceLayout>> layouts;  // different ones, in order
   for (const onnx::DeviceConfigurationProto& own : proto.configuration()) {
-    const auto devices = static_cast<int>(known_devices(path, own));
+    const int devices = known_devices(path, own);
     if (!all.emplace(own.name(), DeviceConfiguration{path, own.name(), devices, {}, {}}).second)
       ir::user_error(errors::kAnnotation, {.file = path},
                      fmt::format("two configurations are named '{}'", own.name()), "rename one of them");

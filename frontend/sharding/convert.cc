@@ -17,9 +17,8 @@ using Order = std::vector<std::int64_t>;
 
 // Where each index of the whole dimension is; padding is nowhere.
 Order inverse(const Order& order, std::int64_t size) {
-  Order result(static_cast<std::size_t>(size));
-  for (std::size_t k = order.size(); k-- > 0;)
-    result[static_cast<std::size_t>(order[k])] = static_cast<std::int64_t>(k);
+  Order result(size);
+  for (std::size_t k = order.size(); k-- > 0;) result[order[k]] = k;
   return result;
 }
 
@@ -43,7 +42,7 @@ class Emitter {
       bool neighbours = rows.size() == 1 && !first.empty();
       for (std::size_t k = 1; k < first.size(); ++k) neighbours = neighbours && first[k] == first[k - 1] + 1;
       if (neighbours) return model_.slice(name_, dim, first.front(), first.back() + 1, out);
-      const auto n = static_cast<std::int64_t>(rows[0].size());
+      const std::int64_t n = std::ssize(rows[0]);
       const std::string positions =
           rows.size() == 1 ? model_.integers(result_ + "/positions", ir::DType::i64, {n}, rows[0])
                            : model_.integers_of_rank(result_ + "/positions", ir::DType::i64, {n}, rows);
@@ -66,7 +65,7 @@ class Emitter {
 
 std::vector<Order> rows_of_ranks(const Order& order, int ranks) {
   std::vector<Order> rows;
-  const auto n = static_cast<std::ptrdiff_t>(order.size()) / ranks;
+  const auto n = std::ssize(order) / ranks;
   for (int r = 0; r < ranks; ++r) rows.emplace_back(order.begin() + r * n, order.begin() + (r + 1) * n);
   return rows;
 }
@@ -76,16 +75,12 @@ std::vector<Order> rows_of_ranks(const Order& order, int ranks) {
 void emit_conversion(LocalModel& model, const std::string& name, const Spec& from, const Spec& to,
                      const std::vector<ir::Expr>& sizes, const std::string& result) {
   const int n = model.ranks();
-  const auto order = [&](const Spec& spec) {
-    return order_of(spec.blocks, sizes[static_cast<std::size_t>(spec.dim)].constant(), n);
-  };
+  const auto order = [&](const Spec& spec) { return order_of(spec.blocks, sizes[spec.dim].constant(), n); };
   // Whether the parts that follow each other are something else than the whole dimension.
   const auto permutes = [&](const Spec& spec) {
-    return !spec.blocks.empty() || sizes[static_cast<std::size_t>(spec.dim)].constant() % n != 0;
+    return !spec.blocks.empty() || sizes[spec.dim].constant() % n != 0;
   };
-  const auto back = [&](const Spec& spec) {
-    return inverse(order(spec), sizes[static_cast<std::size_t>(spec.dim)].constant());
-  };
+  const auto back = [&](const Spec& spec) { return inverse(order(spec), sizes[spec.dim].constant()); };
   const auto axis = [](int dim) { return [dim](onnx::NodeProto& node) { set_int(node, "axis", dim); }; };
   const auto reduce = [&](onnx::NodeProto& node) {
     set_string(node, "reduce_op", std::string(to_string(from.reduce)));
@@ -110,7 +105,7 @@ void emit_conversion(LocalModel& model, const std::string& name, const Spec& fro
     e.collective("AllGather", axis(from.dim));
     const Order places = back(from);
     Order taken = order(to);
-    for (std::int64_t& position : taken) position = places[static_cast<std::size_t>(position)];
+    for (std::int64_t& position : taken) position = places[position];
     e.gather(to.dim, rows_of_ranks(taken, n));
   } else {
     if (permutes(to)) e.gather(to.dim, {order(to)});
@@ -130,7 +125,7 @@ ir::ConstantData parts_of(std::span<const std::byte> whole, const Tensor& tensor
                           Weights weights) {
   ir::ConstantData data;
   if (spec.is_replicated()) {
-    data.per_rank.assign(static_cast<std::size_t>(ranks), whole);
+    data.per_rank.assign(ranks, whole);
     return data;
   }
   if (spec.is_pending()) {
@@ -140,22 +135,18 @@ ir::ConstantData parts_of(std::span<const std::byte> whole, const Tensor& tensor
     data.owner = zeros;
     return data;
   }
-  const auto dim = static_cast<std::size_t>(spec.dim);
-  const std::int64_t size = tensor.sizes[dim];
+  const std::int64_t size = tensor.sizes[spec.dim];
   const std::int64_t part = part_of(size, ranks);
-  std::size_t inner = static_cast<std::size_t>(ir::size_of(tensor.dtype)), outer = 1;
-  for (std::size_t k = 0; k < dim; ++k) outer *= static_cast<std::size_t>(tensor.sizes[k]);
-  for (std::size_t k = dim + 1; k < tensor.sizes.size(); ++k)
-    inner *= static_cast<std::size_t>(tensor.sizes[k]);
+  std::size_t inner = ir::size_of(tensor.dtype), outer = 1;
+  for (int k = 0; k < spec.dim; ++k) outer *= tensor.sizes[k];
+  for (int k = spec.dim + 1; k < count_of(tensor.sizes); ++k) inner *= tensor.sizes[k];
   if (weights == Weights::any_bytes && is_large(tensor)) {
-    const std::size_t bytes = outer * static_cast<std::size_t>(part) * inner;
-    data.per_rank.assign(static_cast<std::size_t>(ranks), whole.first(bytes));
+    data.per_rank.assign(ranks, whole.first(outer * part * inner));
     return data;
   }
   if (outer == 1 && spec.blocks.empty() && size % ranks == 0) {  // parts of the bytes that are there
-    const std::size_t bytes = whole.size() / static_cast<std::size_t>(ranks);
-    for (int r = 0; r < ranks; ++r)
-      data.per_rank.push_back(whole.subspan(static_cast<std::size_t>(r) * bytes, bytes));
+    const std::size_t bytes = whole.size() / ranks;
+    for (int r = 0; r < ranks; ++r) data.per_rank.push_back(whole.subspan(r * bytes, bytes));
     return data;
   }
   const std::vector<Order> rows = rows_of_ranks(order_of(spec.blocks, size, ranks), ranks);
@@ -163,16 +154,15 @@ ir::ConstantData parts_of(std::span<const std::byte> whole, const Tensor& tensor
   std::int64_t left = size;  // padding is zero
   for (Order row : rows) {
     const std::size_t padded = row.size();
-    if (spec.blocks.empty()) row.resize(static_cast<std::size_t>(std::min(left, part)));
+    if (spec.blocks.empty()) row.resize(std::min(left, part));
     left -= part;
     std::vector<std::byte>& own = bytes->emplace_back(outer * padded * inner);
     std::size_t to = 0;
     for (std::size_t o = 0; o < outer; ++o) {
       for (std::size_t k = 0; k < row.size();) {
         std::size_t run = 1;  // neighbours are copied together
-        while (k + run < row.size() && row[k + run] == row[k] + static_cast<std::int64_t>(run)) ++run;
-        const std::size_t from =
-            (o * static_cast<std::size_t>(size) + static_cast<std::size_t>(row[k])) * inner;
+        while (k + run < row.size() && row[k + run] == row[k + run - 1] + 1) ++run;
+        const std::size_t from = (o * size + row[k]) * inner;
         if (run * inner > 0) std::memcpy(own.data() + to, whole.data() + from, run * inner);
         to += run * inner;
         k += run;
@@ -196,7 +186,7 @@ Tensor shard(const Tensor& tensor, const Spec& spec, int ranks, int before, Weig
   if (spec.is_replicated() && tensor.data.same_on_all_ranks()) return tensor;
   Tensor result{tensor.dtype, tensor.sizes, {}};
   if (spec.is_split()) {
-    std::int64_t& size = result.sizes[static_cast<std::size_t>(spec.dim)];
+    std::int64_t& size = result.sizes[spec.dim];
     size = part_of(size, ranks);
   }
   std::vector<std::span<const std::byte>>& per_rank = result.data.per_rank;
@@ -206,7 +196,7 @@ Tensor shard(const Tensor& tensor, const Spec& spec, int ranks, int before, Weig
     per_rank.insert(per_rank.end(), parts.per_rank.begin(), parts.per_rank.end());
     if (parts.owner) owners->push_back(parts.owner);
   }
-  const std::size_t known = per_rank.size(), all = static_cast<std::size_t>(before * ranks);
+  const std::size_t known = per_rank.size(), all = before * ranks;
   ir::internal_check(known == all || tensor.data.same_on_all_ranks(), "a constant of {} ranks, expected {}",
                      known, all);
   for (std::size_t r = known; r < all; ++r) per_rank.push_back(per_rank[r - known]);

@@ -11,19 +11,17 @@
 namespace braid::frontend::sharding {
 namespace {
 
-std::size_t at(std::int64_t k) { return static_cast<std::size_t>(k); }
-
 // By device: the number of its shard of each factor.
 std::vector<std::vector<std::int64_t>> shards_of_devices(const DeviceLayout& layout, int devices) {
-  std::vector<std::vector<std::int64_t>> shards(at(devices));
-  for (std::size_t shard = 0; shard < layout.devices.size(); ++shard) {
+  std::vector<std::vector<std::int64_t>> shards(devices);
+  for (int shard = 0; shard < count_of(layout.devices); ++shard) {
     std::vector<std::int64_t> numbers(layout.factors.size());
-    auto rest = static_cast<std::int64_t>(shard);
+    std::int64_t rest = shard;
     for (std::size_t f = layout.factors.size(); f-- > 0;) {
       numbers[f] = rest % layout.factors[f].shards;
       rest /= layout.factors[f].shards;
     }
-    for (const int device : layout.devices[shard]) shards[at(device)] = numbers;
+    for (const int device : layout.devices[shard]) shards[device] = numbers;
   }
   return shards;
 }
@@ -40,7 +38,7 @@ std::optional<std::vector<std::vector<int>>> axes_of(const DeviceLayout& layout,
       bool changes = false;
       for (int d = 0; d < devices; ++d) {
         const int first = d - ir::coordinate_of(mesh.axes, k, d) * mesh.stride(k);
-        changes = changes || shards[at(d)][f] != shards[at(first)][f];
+        changes = changes || shards[d][f] != shards[first][f];
       }
       if (changes) axes[f].push_back(k);
     }
@@ -48,9 +46,8 @@ std::optional<std::vector<std::vector<int>>> axes_of(const DeviceLayout& layout,
   for (std::size_t f = 0; f < axes.size(); ++f) {
     for (int d = 0; d < devices; ++d) {
       std::int64_t number = 0;
-      for (const int k : axes[f])
-        number = number * mesh.axes[at(k)].size + ir::coordinate_of(mesh.axes, k, d);
-      if (number != shards[at(d)][f]) return std::nullopt;
+      for (const int k : axes[f]) number = number * mesh.axes[k].size + ir::coordinate_of(mesh.axes, k, d);
+      if (number != shards[d][f]) return std::nullopt;
     }
   }
   return axes;
@@ -63,11 +60,11 @@ Mesh mesh_of(const std::vector<DeviceLayout>& layouts, int devices) {
     for (Mesh& mesh : meshes_of(devices, axes)) meshes.push_back(std::move(mesh));
   }
   const Mesh* best = nullptr;
-  std::size_t most = 0;
+  std::ptrdiff_t most = 0;  // layouts
   for (const Mesh& mesh : meshes) {
     const auto other = std::find_if(layouts.begin(), layouts.end(),
                                     [&](const DeviceLayout& layout) { return !axes_of(layout, mesh); });
-    const auto fit = static_cast<std::size_t>(other - layouts.begin());
+    const auto fit = other - layouts.begin();
     if (best != nullptr && fit <= most) continue;
     best = &mesh;
     most = fit;
@@ -80,8 +77,8 @@ std::vector<std::string> device_names(const Mesh& mesh) {
   for (int rank = 0; rank < mesh.ranks(); ++rank) {
     std::string& name = names.emplace_back();
     for (int k = 0; k < mesh.size(); ++k)
-      name += fmt::format("{}{}={}", k == 0 ? "" : ",", mesh.axes[at(k)].name,
-                          ir::coordinate_of(mesh.axes, k, rank));
+      name +=
+          fmt::format("{}{}={}", k == 0 ? "" : ",", mesh.axes[k].name, ir::coordinate_of(mesh.axes, k, rank));
   }
   return names;
 }
@@ -114,12 +111,12 @@ std::optional<Mesh> mesh_of_names(const std::vector<std::string>& names) {
 
 MeshSpec whole_state(const DeviceLayout& layout, const std::vector<std::vector<int>>& axes,
                      const Mesh& mesh) {
-  MeshSpec whole(at(mesh.size()));
+  MeshSpec whole(mesh.size());
   for (std::size_t f = 0; f < axes.size(); ++f) {
     const CutFactor& factor = layout.factors[f];
     // A factor after others is a block that repeats.
-    const Spec spec = Spec::split(factor.dim, Blocks(at(factor.before), factor.extent * factor.after));
-    for (const int k : axes[f]) whole[at(k)] = spec;
+    const Spec spec = Spec::split(factor.dim, Blocks(factor.before, factor.extent * factor.after));
+    for (const int k : axes[f]) whole[k] = spec;
   }
   return whole;
 }
@@ -150,7 +147,7 @@ bool cut(std::vector<Piece>& pieces, std::int64_t block, int axis, int parts) {
       Piece front = pieces[p];
       front.extent = pieces[p].extent / inner;
       pieces[p] = {inner, 1, {}};
-      pieces.insert(pieces.begin() + static_cast<std::ptrdiff_t>(p), std::move(front));
+      pieces.insert(pieces.begin() + p, std::move(front));
       ++p;
     }
     if (pieces[p].left() % parts != 0) return false;
@@ -167,17 +164,16 @@ std::optional<DeviceLayout> layout_of(const MeshSpec& spec, const std::vector<st
                                       const Mesh& mesh) {
   DeviceLayout layout;
   std::vector<std::vector<int>> axes;
-  for (std::size_t dim = 0; dim < sizes.size(); ++dim) {
+  for (int dim = 0; dim < count_of(sizes); ++dim) {
     std::int64_t left = sizes[dim];
     std::vector<Piece> pieces = {{left, 1, {}}};
-    for (std::size_t k = 0; k < spec.size(); ++k) {
+    for (int k = 0; k < count_of(spec); ++k) {
       if (spec[k].is_pending()) return std::nullopt;
-      if (!spec[k].is_split() || spec[k].dim != static_cast<int>(dim)) continue;
+      if (!spec[k].is_split() || spec[k].dim != dim) continue;
       const Blocks& blocks = spec[k].blocks;
       if (std::adjacent_find(blocks.begin(), blocks.end(), std::not_equal_to<>()) != blocks.end())
         return std::nullopt;
-      if (left <= 0 ||
-          !cut(pieces, blocks.empty() ? left : blocks[0], static_cast<int>(k), mesh.axes[k].size))
+      if (left <= 0 || !cut(pieces, blocks.empty() ? left : blocks[0], k, mesh.axes[k].size))
         return std::nullopt;
       left /= mesh.axes[k].size;
     }
@@ -185,7 +181,7 @@ std::optional<DeviceLayout> layout_of(const MeshSpec& spec, const std::vector<st
     for (const Piece& piece : pieces) {
       if (piece.shards > 1) {
         layout.factors.push_back(
-            {static_cast<int>(dim), before, piece.extent, sizes[dim] / before / piece.extent, piece.shards});
+            {dim, before, piece.extent, sizes[dim] / before / piece.extent, piece.shards});
         axes.push_back(piece.axes);
       }
       before *= piece.extent;
@@ -193,13 +189,13 @@ std::optional<DeviceLayout> layout_of(const MeshSpec& spec, const std::vector<st
   }
   std::int64_t shards = 1;
   for (const CutFactor& factor : layout.factors) shards *= factor.shards;
-  layout.devices.resize(at(shards));
+  layout.devices.resize(shards);
   for (int d = 0; d < mesh.ranks(); ++d) {
     std::int64_t shard = 0;
     for (const std::vector<int>& own : axes) {
-      for (const int k : own) shard = shard * mesh.axes[at(k)].size + ir::coordinate_of(mesh.axes, k, d);
+      for (const int k : own) shard = shard * mesh.axes[k].size + ir::coordinate_of(mesh.axes, k, d);
     }
-    layout.devices[at(shard)].push_back(d);
+    layout.devices[shard].push_back(d);
   }
   return layout;
 }
@@ -217,7 +213,7 @@ std::string in_words(const MeshSpec& spec, const Mesh& mesh) {
   // The devices of each part along an axis.
   const auto parts = [&](int k) {
     std::string text;
-    for (int c = 0; c < mesh.axes[at(k)].size; ++c) {
+    for (int c = 0; c < mesh.axes[k].size; ++c) {
       std::vector<int> own;
       for (int d = 0; d < mesh.ranks(); ++d) {
         if (ir::coordinate_of(mesh.axes, k, d) == c) own.push_back(d);
@@ -227,19 +223,19 @@ std::string in_words(const MeshSpec& spec, const Mesh& mesh) {
     return fmt::format("{} {}", mesh.ranks() == 1 ? "device" : "devices", text);
   };
   std::string text;
-  for (std::size_t k = 0; k < spec.size(); ++k) {
+  for (int k = 0; k < count_of(spec); ++k) {
     if (spec[k].is_replicated()) continue;
     if (!text.empty()) text += " and ";
     if (spec[k].is_pending()) {
-      text += fmt::format("a pending {} over {}", to_string(spec[k].reduce), parts(static_cast<int>(k)));
+      text += fmt::format("a pending {} over {}", to_string(spec[k].reduce), parts(k));
       continue;
     }
     const std::string blocks =
         spec[k].blocks.empty() ? "" : fmt::format(" in blocks of {}", fmt::join(spec[k].blocks, ", "));
-    text += fmt::format("split along axis {}{} over {}", spec[k].dim, blocks, parts(static_cast<int>(k)));
+    text += fmt::format("split along axis {}{} over {}", spec[k].dim, blocks, parts(k));
   }
   if (!text.empty()) return text;
-  std::vector<int> all(at(mesh.ranks()));
+  std::vector<int> all(mesh.ranks());
   std::iota(all.begin(), all.end(), 0);
   return "whole on " + listed(all);
 }

@@ -39,8 +39,7 @@ LocalModel::LocalModel(const Model& plain, int ranks, int before) : ranks_(ranks
   bool has_braid = false;
   for (const onnx::OperatorSetIdProto& import : proto.opset_import()) {
     has_braid |= import.domain() == kBraidDomain;
-    if (import.domain().empty() || import.domain() == "ai.onnx")
-      version_ = static_cast<int>(import.version());
+    if (import.domain().empty() || import.domain() == "ai.onnx") version_ = import.version();
   }
   if (!has_braid) {
     onnx::OperatorSetIdProto& import = *proto.add_opset_import();
@@ -106,7 +105,7 @@ std::string LocalModel::integers_of_rank(const std::string& name, ir::DType dtyp
     all.data.per_rank.push_back(one.data.of_rank(0));
     owners->push_back(one.data.owner);
   }
-  for (std::size_t r = rows.size(); r < rows.size() * static_cast<std::size_t>(before_); ++r)
+  for (std::size_t r = rows.size(); r < rows.size() * before_; ++r)
     all.data.per_rank.push_back(all.data.per_rank[r - rows.size()]);
   all.dtype = dtype;
   all.sizes = std::move(sizes);
@@ -119,14 +118,14 @@ std::string LocalModel::integers_of_rank(const std::string& name, ir::DType dtyp
 
 void LocalModel::set_groups(onnx::NodeProto& node) const {
   if (before_ == 1) return;  // the world
-  std::vector<std::int64_t> groups(static_cast<std::size_t>(ranks_ * before_));
+  std::vector<std::int64_t> groups(ranks_ * before_);
   std::iota(groups.begin(), groups.end(), 0);
   set_ints(node, "groups", groups);
   set_int(node, "group_size", ranks_);
 }
 
 void LocalModel::widen_groups(onnx::NodeProto& node) const {
-  std::vector<std::int64_t> before(static_cast<std::size_t>(before_));
+  std::vector<std::int64_t> before(before_);
   std::iota(before.begin(), before.end(), 0);
   std::int64_t size = before_;
   for (const onnx::AttributeProto& a : node.attribute()) {
@@ -134,10 +133,9 @@ void LocalModel::widen_groups(onnx::NodeProto& node) const {
     if (a.name() == "group_size") size = a.i();
   }
   std::vector<std::int64_t> groups;
-  for (std::size_t begin = 0; begin < before.size(); begin += static_cast<std::size_t>(size)) {
+  for (std::size_t begin = 0; begin < before.size(); begin += size) {
     for (int r = 0; r < ranks_; ++r) {
-      for (std::int64_t k = 0; k < size; ++k)
-        groups.push_back(before[begin + static_cast<std::size_t>(k)] * ranks_ + r);
+      for (std::int64_t k = 0; k < size; ++k) groups.push_back(before[begin + k] * ranks_ + r);
     }
   }
   set_ints(node, "groups", groups);
@@ -196,8 +194,7 @@ void LocalModel::add_with_axes(const std::string& op, const std::string& value,
     set_ints(add_node("", op, {value}, {result}), "axes", axes);
     return;
   }
-  const auto count = static_cast<std::int64_t>(axes.size());
-  add_node("", op, {value, integers(result + "/axes", ir::DType::i64, {count}, axes)}, {result});
+  add_node("", op, {value, integers(result + "/axes", ir::DType::i64, {std::ssize(axes)}, axes)}, {result});
 }
 
 std::string LocalModel::unsqueezed(const std::string& value, const std::vector<std::int64_t>& axes,
@@ -277,7 +274,7 @@ const Occurrence* LocalNode::at(bool output, int index, int dim) const {
 }
 
 void LocalNode::hide_padding(int k, double value) {
-  const Spec& spec = strategy.inputs[static_cast<std::size_t>(k)];
+  const Spec& spec = strategy.inputs[k];
   if (!spec.is_split() || view.input(k).constant) return;  // of constants it is zero
   const std::int64_t size = view.size(k, spec.dim).constant(), part = part_of(size, ranks());
   if (size % ranks() == 0) return;
@@ -286,23 +283,22 @@ void LocalNode::hide_padding(int k, double value) {
     std::vector<std::int64_t>& row = rows.emplace_back();
     for (std::int64_t j = 0; j < part; ++j) row.push_back(r * part + j);
   }
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(view.rank(k) - spec.dim), 1);
+  std::vector<std::int64_t> sizes(view.rank(k) - spec.dim, 1);
   sizes[0] = part;
   const std::string positions = model.integers_of_rank(name("positions"), ir::DType::i64, sizes, rows);
   const std::string end = model.integers(name("size"), ir::DType::i64, {}, {size});
   const std::string mask = model.compute("Less", {positions, end}, name("no_padding"));
   const std::string other = model.number(name("hidden"), view.input(k).dtype, value);
-  std::string& own = inputs[static_cast<std::size_t>(k)];
+  std::string& own = inputs[k];
   own = model.compute("Where", {mask, own, other}, name("without_padding"));
 }
 
 void LocalNode::add_to_input(int k, const std::vector<std::int64_t>& added) {
   if (std::all_of(added.begin(), added.end(), [](std::int64_t a) { return a == 0; })) return;
   const GraphValue& value = view.input(k);
-  std::string& own = inputs[static_cast<std::size_t>(k)];
+  std::string& own = inputs[k];
   const std::vector<std::int64_t> sizes =
-      value.rank() == 0 ? std::vector<std::int64_t>{}
-                        : std::vector<std::int64_t>{static_cast<std::int64_t>(added.size())};
+      value.rank() == 0 ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{std::ssize(added)};
   if (const auto known = view.known_ints(k)) {
     std::vector<std::int64_t> sum = *known;
     for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += added[j];

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "ir/id_vector.h"
+
 namespace braid::frontend::sharding {
 
 namespace {
@@ -31,12 +33,12 @@ class Order {
     const auto add = [&](const std::string& name, std::vector<int>& to) {
       if (const auto found = producers.find(name); found != producers.end()) to.push_back(found->second);
     };
-    needs_.resize(static_cast<std::size_t>(graph.node_size()));
+    needs_.resize(graph.node_size());
     for (int k = 0; k < graph.node_size(); ++k) {
       const onnx::NodeProto& node = graph.node(k);
       std::vector<std::string> names(node.input().begin(), node.input().end());
       add_captured(node, names);
-      for (const std::string& name : names) add(name, needs_[static_cast<std::size_t>(k)]);
+      for (const std::string& name : names) add(name, needs_[k]);
     }
     for (const onnx::ValueInfoProto& output : graph.output()) add(output.name(), outputs_);
   }
@@ -47,20 +49,20 @@ class Order {
     std::vector<std::pair<int, std::size_t>>
         stack;  // node, next of its needs; not the call stack: graphs may be deep
     const auto visit = [&](int node) {
-      if (!std::exchange(seen[static_cast<std::size_t>(node)], 1)) stack.emplace_back(node, 0);
+      if (!std::exchange(seen[node], 1)) stack.emplace_back(node, 0);
       while (!stack.empty()) {
         auto& [top, next] = stack.back();
-        const std::vector<int>& needs = needs_[static_cast<std::size_t>(top)];
+        const std::vector<int>& needs = needs_[top];
         if (next == needs.size()) {
           order.push_back(top);
           stack.pop_back();
-        } else if (const int need = needs[next++]; !std::exchange(seen[static_cast<std::size_t>(need)], 1)) {
+        } else if (const int need = needs[next++]; !std::exchange(seen[need], 1)) {
           stack.emplace_back(need, 0);
         }
       }
     };
     for (const int output : outputs_) visit(output);
-    for (std::size_t k = 0; k < needs_.size(); ++k) visit(static_cast<int>(k));
+    for (int k = 0; k < ir::count_of(needs_); ++k) visit(k);
     return order;
   }
 

@@ -64,19 +64,19 @@ class Builder {
     const onnx::GraphProto& proto = model_.proto.graph();
     if (const auto own = opsets_.find(""); own != opsets_.end()) graph_.onnx_version = own->second;
     for (const onnx::ValueInfoProto* input : true_inputs(model_)) {
-      const int v = value(input->name());
-      graph_.values[static_cast<std::size_t>(v)].graph_input = true;
+      const ValueId v = value(input->name());
+      graph_.values[v].graph_input = true;
       graph_.inputs.push_back(v);
     }
     std::set<std::string> captured;
     for (int k = 0; k < proto.node_size(); ++k) {
-      if (!facts_.live[static_cast<std::size_t>(k)]) continue;
+      if (!facts_.live[k]) continue;
       add(proto.node(k));
       collect_captured(proto.node(k), captured);
     }
     for (int k = 0; k < proto.output_size(); ++k) {
-      const int v = value(proto.output(k).name());
-      graph_.values[static_cast<std::size_t>(v)].readers.push_back({-1, k});
+      const ValueId v = value(proto.output(k).name());
+      graph_.values[v].readers.push_back({{}, k});
       graph_.outputs.push_back(v);
     }
     for (GraphValue& v : graph_.values) v.pinned |= captured.count(v.name) > 0;
@@ -89,9 +89,9 @@ class Builder {
   }
 
  private:
-  int value(const std::string& name) {
-    if (name.empty()) return -1;
-    const auto [at, added] = graph_.index.try_emplace(name, static_cast<int>(graph_.values.size()));
+  ValueId value(const std::string& name) {
+    if (name.empty()) return {};
+    const auto [at, added] = graph_.index.try_emplace(name, graph_.values.end_id());
     if (!added) return at->second;
     GraphValue v;
     v.name = name;
@@ -125,16 +125,16 @@ class Builder {
     node.has_letters = spec->rule.factors != nullptr;
     node.reason = spec->rule.reason;
     node.carried = spec->state.carried;
-    const int index = static_cast<int>(graph_.nodes.size());
+    const NodeId id = graph_.nodes.end_id();
     for (int k = 0; k < proto.input_size(); ++k) {
-      const int v = value(proto.input(k));
+      const ValueId v = value(proto.input(k));
       node.inputs.push_back(v);
-      if (v >= 0) graph_.values[static_cast<std::size_t>(v)].readers.push_back({index, k});
+      if (v.valid()) graph_.values[v].readers.push_back({id, k});
     }
     for (const std::string& name : proto.output()) {
-      const int v = value(name);
+      const ValueId v = value(name);
       node.outputs.push_back(v);
-      if (v >= 0) graph_.values[static_cast<std::size_t>(v)].producer = index;
+      if (v.valid()) graph_.values[v].producer = id;
     }
     graph_.nodes.push_back(std::move(node));
   }
@@ -142,14 +142,13 @@ class Builder {
   bool is_compile_time(const GraphNode& node) const {
     // Sizes of a tensor are known whatever its state is; everything else computes with what is pinned.
     const bool reads_sizes = node.work.kind == WorkKind::sizes;
-    const bool reads_known = std::all_of(node.inputs.begin(), node.inputs.end(), [&](int v) {
-      return v < 0 || graph_.values[static_cast<std::size_t>(v)].constant ||
-             graph_.values[static_cast<std::size_t>(v)].elements;
+    const bool reads_known = std::ranges::all_of(node.inputs, [&](ValueId v) {
+      return !v.valid() || graph_.values[v].constant || graph_.values[v].elements;
     });
     if (!reads_sizes && !reads_known) return false;
-    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](int v) {
-      if (v < 0) return true;
-      const GraphValue& value = graph_.values[static_cast<std::size_t>(v)];
+    return std::ranges::all_of(node.outputs, [&](ValueId v) {
+      if (!v.valid()) return true;
+      const GraphValue& value = graph_.values[v];
       return value.readers.empty() || value.constant || value.elements;
     });
   }

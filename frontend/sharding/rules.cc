@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "frontend/fold.h"
 
@@ -15,19 +14,19 @@ using ir::ReduceKind;
 
 // ---- view of a node
 
-bool NodeView::has_output(int k) const {
-  if (k >= outputs() || node_.outputs[static_cast<std::size_t>(k)] < 0) return false;
-  return !output(k).readers.empty();
+std::vector<int> NodeView::all_inputs() const {
+  const IdRange<int> all = first_ids<int>(inputs());
+  return {all.begin(), all.end()};
 }
+
+bool NodeView::has_output(int k) const { return computes(k) && !output(k).readers.empty(); }
 
 const GraphValue& NodeView::input(int k) const {
   ir::internal_check(has_input(k), "input {} of {} is absent", k, op());
-  return graph_.values[static_cast<std::size_t>(node_.inputs[static_cast<std::size_t>(k)])];
+  return graph_.values[node_.inputs[k]];
 }
 
-const GraphValue& NodeView::output(int k) const {
-  return graph_.values[static_cast<std::size_t>(node_.outputs[static_cast<std::size_t>(k)])];
-}
+const GraphValue& NodeView::output(int k) const { return graph_.values[node_.outputs[k]]; }
 
 const onnx::AttributeProto* NodeView::attribute(const char* name) const {
   for (const onnx::AttributeProto& attribute : proto().attribute()) {
@@ -105,9 +104,9 @@ Factors padded(Factors factors) {
   return factors;
 }
 
-std::vector<Letter> broadcast_letters(const NodeView& node, const std::vector<int>& inputs,
-                                      const std::set<int>& skip, int index) {
-  std::vector<Letter> letters;
+Letters broadcast_letters(const NodeView& node, const std::vector<int>& inputs, const std::set<int>& skip,
+                          int index) {
+  Letters letters;
   const int rank = node.output(index).rank();
   for (int d = 0; d < rank; ++d) {
     std::optional<Letter> letter = letter_of(node.out_size(index, d), fmt::format("d{}", d));
@@ -130,11 +129,8 @@ std::vector<Linear> linear_of(const NodeView& node, Pending pending) {
   switch (pending) {
     case Pending::none:
       return {};
-    case Pending::additive: {
-      std::vector<int> all(static_cast<std::size_t>(node.inputs()));
-      std::iota(all.begin(), all.end(), 0);
-      return {{all, {ReduceKind::sum}}};
-    }
+    case Pending::additive:
+      return {{node.all_inputs(), {ReduceKind::sum}}};
     case Pending::multilinear:
       return {{{0}, {ReduceKind::sum}}, {{1}, {ReduceKind::sum}}};
     case Pending::first:

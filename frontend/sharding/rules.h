@@ -27,18 +27,20 @@ class NodeView {
   int version() const { return node_.version; }
   // The version of ONNX's own operator set, whose operators a local form may use.
   int onnx_version() const { return graph_.onnx_version; }
-  int inputs() const { return static_cast<int>(node_.inputs.size()); }
-  int outputs() const { return static_cast<int>(node_.outputs.size()); }
-  bool has_input(int k) const {
-    return k >= 0 && k < inputs() && node_.inputs[static_cast<std::size_t>(k)] >= 0;
-  }
+  int inputs() const { return count_of(node_.inputs); }
+  int outputs() const { return count_of(node_.outputs); }
+  // The places of all inputs: 0, 1, ...
+  std::vector<int> all_inputs() const;
+  bool has_input(int k) const { return k >= 0 && k < inputs() && node_.inputs[k].valid(); }
+  // Whether it has output k, read or not.
+  bool computes(int k) const { return k < outputs() && node_.outputs[k].valid(); }
   // Whether output k is read.
   bool has_output(int k) const;
   const GraphValue& input(int k) const;
   const GraphValue& output(int k) const;
   int rank(int k) const { return input(k).rank(); }
-  const ir::Expr& size(int k, int dim) const { return input(k).sizes[static_cast<std::size_t>(dim)]; }
-  const ir::Expr& out_size(int k, int dim) const { return output(k).sizes[static_cast<std::size_t>(dim)]; }
+  const ir::Expr& size(int k, int dim) const { return input(k).sizes[dim]; }
+  const ir::Expr& out_size(int k, int dim) const { return output(k).sizes[dim]; }
 
   const onnx::AttributeProto* attribute(const char* name) const;
   std::int64_t int_attribute(const char* name, std::int64_t fallback) const;
@@ -50,7 +52,7 @@ class NodeView {
   // The value of attribute `name` in old versions, of input k in new ones.
   std::optional<std::vector<std::int64_t>> ints_of(const char* name, int k) const;
   // Returns an axis of a tensor of that rank, counted from the front.
-  static int axis(std::int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
+  static int axis(std::int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
  private:
   const Graph& graph_;
@@ -70,11 +72,11 @@ Occurrence out(int index, int dim, std::vector<std::int64_t> segments = {1});
 Factors padded(Factors factors);
 // Returns letters of the dimensions of output `index`, with the inputs listed aligned to its last dimension:
 // a dimension of size 1 stays whole. `skip`: dimensions of the output that get no letter.
-std::vector<Letter> broadcast_letters(const NodeView& node, const std::vector<int>& inputs,
-                                      const std::set<int>& skip = {}, int index = 0);
+Letters broadcast_letters(const NodeView& node, const std::vector<int>& inputs,
+                          const std::set<int>& skip = {}, int index = 0);
 // Returns letters of inputs that are joined along an axis: those of other dimensions, and one of the axis,
 // along which every piece is cut the same way.
-std::vector<Letter> joined_letters(const NodeView& node, const std::vector<int>& inputs, int axis);
+Letters joined_letters(const NodeView& node, const std::vector<int>& inputs, int axis);
 std::vector<Linear> linear_of(const NodeView& node, Pending pending);
 
 }  // namespace braid::frontend::sharding

@@ -48,7 +48,7 @@ class Splitter {
   // `request` must outlive this.
   Splitter(const SplitRequest& request, int ranks);
 
-  bool done() const { return stage_ > 0 && stage_ >= static_cast<int>(axes_.size()); }
+  bool done() const { return stage_ > 0 && stage_ >= count_of(axes_); }
   // The number of ranks along the axes that have been applied.
   int ranks() const { return before_; }
   // Returns the model after the next axis. `facts` are those of `model`, which is the plain one or the result
@@ -65,6 +65,8 @@ class Splitter {
   };
   struct Wanted;
 
+  const ir::MeshAxis& axis() const;  // the next one
+  void check(const GraphValue& value, const Plan& plan, const std::string& name, const Spec& spec) const;
   void begin(const Graph& graph, const std::string& path);
   Wanted wanted(const Model& model, const Graph& graph, const Plan& plan) const;
   Plan completed(const Graph& graph, const Plan& plan, const Wanted& wanted) const;
@@ -76,7 +78,7 @@ class Splitter {
   std::vector<int> axes_;  // axes of more than one rank
   std::string file_;
   int ranks_, stage_ = 0, before_ = 1;
-  std::vector<PlainNode> nodes_;
+  IdVector<NodeId, PlainNode> nodes_;            // of the plain model's graph
   std::map<std::string, std::string> produced_;  // by value of the plain model: its name in the model so far
   std::vector<std::string> inputs_, outputs_;
 };

@@ -13,8 +13,6 @@ namespace {
 
 using Proto = onnx::ShardingSpecProto;
 
-std::size_t at(int k) { return static_cast<std::size_t>(k); }
-
 std::string divisors_of(std::int64_t size) {
   std::vector<std::int64_t> all;
   for (std::int64_t d = 1; d <= size && d <= 1024; ++d) {
@@ -51,7 +49,7 @@ std::vector<std::vector<int>> entries_of(const Proto& proto, int devices, const 
       if (device < 0 || device >= devices)
         fail(fmt::format("there is no device {}: the configuration has {}", device, devices), "");
       if (!seen.insert(device).second) fail(fmt::format("device {} is given twice", device), "");
-      entry.push_back(static_cast<int>(device));
+      entry.push_back(device);
     };
     if (number >= 0) {
       add(number);
@@ -78,7 +76,7 @@ std::vector<int> all_of(const std::vector<std::vector<int>>& entries) {
 std::vector<std::vector<int>> devices_of_shards(const std::vector<std::vector<int>>& entries,
                                                 std::int64_t shards, int devices) {
   if (shards == 1) {
-    std::vector<int> all(at(devices));
+    std::vector<int> all(devices);
     std::iota(all.begin(), all.end(), 0);
     return {all};
   }
@@ -169,13 +167,13 @@ class Statement {
     const int rank = value_.rank();
     if (dim.axis() < -rank || dim.axis() >= rank)
       fail(fmt::format("there is no axis {}: the tensor has {} dimensions", dim.axis(), rank));
-    return static_cast<int>(dim.axis() < 0 ? dim.axis() + rank : dim.axis());
+    return dim.axis() < 0 ? dim.axis() + rank : dim.axis();
   }
 
   // Adds the factors that are cut.
   void read_dim(const onnx::ShardedDimProto& dim, int axis, DeviceLayout& layout) {
     if (dim.simple_sharding_size() == 0) fail(fmt::format("axis {} has no simple_sharding", axis));
-    const std::optional<std::int64_t> size = static_size(value_.sizes[at(axis)]);
+    const std::optional<std::int64_t> size = static_size(value_.sizes[axis]);
     const bool factored = dim.simple_sharding_size() > 1;
     std::int64_t product = 1;
     std::vector<CutFactor> cut;
@@ -218,13 +216,13 @@ class Statement {
   void check_devices(const std::vector<std::vector<int>>& entries, const DeviceLayout& layout) const {
     const int devices = mesh_.ranks();
     const std::vector<int> flat = all_of(entries);
-    const auto count = static_cast<std::int64_t>(entries.empty() ? at(devices) : entries.size());
+    const std::int64_t count = entries.empty() ? devices : std::ssize(entries);
     if (shards_ > 1 && shards_ != count)
       fail(fmt::format("{} shards{} on {}", shards_, where(layout),
                        entries.empty() ? fmt::format("the {} devices of the configuration", devices)
                                        : fmt::format("{} entries of device ({})", count, listed(flat))),
            "the product of the numbers of shards must be the number of entries");
-    if (entries.empty() || static_cast<int>(flat.size()) == devices) return;
+    if (entries.empty() || count_of(flat) == devices) return;
     std::vector<int> without;
     for (int d = 0; d < devices; ++d) {
       if (std::find(flat.begin(), flat.end(), d) == flat.end()) without.push_back(d);
@@ -273,9 +271,9 @@ std::optional<DeviceLayout> layout_of(const Proto& proto, int devices) {
       if (factor.num_shards() > 1) layout.factors.push_back({0, 1, 1, 1, factor.num_shards()});
     }
   }
-  const std::size_t count = entries.empty() ? at(devices) : entries.size();
-  if (wrong || (shards > 1 && static_cast<std::size_t>(shards) != count)) return std::nullopt;
-  if (!entries.empty() && static_cast<int>(all_of(entries).size()) < devices) return std::nullopt;
+  const std::int64_t count = entries.empty() ? devices : std::ssize(entries);
+  if (wrong || (shards > 1 && shards != count)) return std::nullopt;
+  if (!entries.empty() && count_of(all_of(entries)) < devices) return std::nullopt;
   layout.devices = devices_of_shards(entries, shards, devices);
   return layout;
 }

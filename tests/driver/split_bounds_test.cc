@@ -13,7 +13,7 @@
 #include "ir/input_file.h"
 #include "passes/forward_copies.h"
 #include "passes/fuse_horizontal.h"
-#include "split/bounds.h"
+#include "split/bound_search.h"
 #include "split/machine_costs.h"
 #include "split/work.h"
 #include "tests/driver/split_models.h"

@@ -204,7 +204,7 @@ TEST_F(SplitModel, OnlyConstantsMoveForNothing) {
   frontend::PlainModel model(o.model, o.import);
   model.with_graph([&](const Graph& graph) {
     const auto moved = [&](const char* name) {
-      return graph.values[static_cast<std::size_t>(graph.find(name))].moved_constant;
+      return graph.values[graph.find(name)].moved_constant;
     };
     EXPECT_TRUE(moved("table"));
     EXPECT_TRUE(moved("t"));

@@ -11,7 +11,7 @@ namespace {
 
 // Over variables of which one, in any place, is minimised over; tables are of some of them, in their order.
 struct Case {
-  std::vector<int> sizes;
+  std::vector<std::size_t> sizes;
   std::size_t own = 0;
   std::vector<std::vector<char>> has;  // per table and variable
   TableSum sum;
@@ -22,7 +22,7 @@ Case random_case(std::mt19937_64& random) {
   Case c;
   const int count = 1 + below(4), largest = count < 3 ? 40 : 11;
   for (int v = 0; v < count; ++v) c.sizes.push_back(1 + below(largest));
-  c.own = static_cast<std::size_t>(below(count));
+  c.own = below(count);
   c.sum.own_last = c.own + 1 == c.sizes.size();
   std::vector<std::size_t> scope;
   for (std::size_t v = 0; v < c.sizes.size(); ++v)
@@ -38,7 +38,7 @@ Case random_case(std::mt19937_64& random) {
     for (std::size_t v = c.sizes.size(); v-- > 0;) {
       if (has[v] == 0) continue;
       strides[v] = cells;
-      cells *= static_cast<std::size_t>(c.sizes[v]);
+      cells *= c.sizes[v];
     }
     std::vector<Cost> costs;
     while (costs.size() < cells) costs.push_back(below(forbidden_one_in) == 0 ? kOut : below(most));
@@ -56,24 +56,22 @@ TEST(Minimise, EqualsOneCombinationAfterAnother) {
     const Case c = random_case(random);
     const std::vector<Cost> least = minimise(c.sum);
     std::size_t cells = 1;
-    for (std::size_t i = 0; i + 1 < c.sum.sizes.size(); ++i)
-      cells *= static_cast<std::size_t>(c.sum.sizes[i]);
+    for (std::size_t i = 0; i + 1 < c.sum.sizes.size(); ++i) cells *= c.sum.sizes[i];
     ASSERT_EQ(least.size(), cells) << "seed " << seed;
     for (std::size_t cell = 0; cell < cells; ++cell) {
-      std::vector<int> others(c.sum.sizes.size() - 1);
+      std::vector<std::size_t> others(c.sum.sizes.size() - 1);
       std::size_t rest = cell;
       for (std::size_t i = others.size(); i-- > 0;) {
-        others[i] = static_cast<int>(rest % static_cast<std::size_t>(c.sum.sizes[i]));
-        rest /= static_cast<std::size_t>(c.sum.sizes[i]);
+        others[i] = rest % c.sum.sizes[i];
+        rest /= c.sum.sizes[i];
       }
       Cost expected = kOut;
       int best = -1;
-      for (int choice = 0; choice < c.sum.sizes.back(); ++choice) {
+      for (std::size_t choice = 0; choice < c.sum.sizes.back(); ++choice) {
         Cost cost = 0;
         for (const Term& term : c.sum.terms) {
-          std::size_t at = static_cast<std::size_t>(choice) * term.strides.back();
-          for (std::size_t i = 0; i < others.size(); ++i)
-            at += static_cast<std::size_t>(others[i]) * term.strides[i];
+          std::size_t at = choice * term.strides.back();
+          for (std::size_t i = 0; i < others.size(); ++i) at += others[i] * term.strides[i];
           cost = (*term.costs)[at] == kOut ? kOut : std::min(kOut, cost + (*term.costs)[at]);
         }
         if (cost < expected) expected = cost, best = choice;

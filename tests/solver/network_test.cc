@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "tests/solver/next_choice.h"
+
 namespace braid::solver {
 namespace {
 
@@ -13,8 +15,7 @@ constexpr int kChoices = 3;
 // From each choice of one variable to one of the other.
 CostTable one_to_one(int shift) {
   std::vector<Cost> costs(kChoices * kChoices, kForbidden);
-  for (int i = 0; i < kChoices; ++i)
-    costs[static_cast<std::size_t>(i * kChoices + (i + shift) % kChoices)] = i;
+  for (int i = 0; i < kChoices; ++i) costs[i * kChoices + (i + shift) % kChoices] = i;
   return costs;
 }
 
@@ -26,8 +27,8 @@ CostTable one_to_one(int shift) {
 //   n  n+1 n+2
 Problem chain(int length) {
   Problem problem;
-  problem.variables.assign(static_cast<std::size_t>(2 * length), std::vector<Cost>(kChoices, 0));
-  problem.limits.assign(static_cast<std::size_t>(length), 4);
+  problem.variables.assign(2 * length, std::vector<Cost>(kChoices, 0));
+  problem.limits.assign(length, 4);
   for (int k = 0; k < length; ++k) {
     if (k + 1 < length) problem.edges.push_back({k, k + 1, one_to_one(k % kChoices)});
     std::vector<Cost> costs;
@@ -47,7 +48,7 @@ TEST(ShardingNetwork, PlacesOfRemovedPairsAreUsedAgain) {
   network.reduce(kInside, false);
   EXPECT_FALSE(network.infeasible);
   int chained = 0;
-  for (int v = 0; v < kLength; ++v) chained += network.nodes[static_cast<std::size_t>(v)].alive;
+  for (const VariableId v : first_ids<VariableId>(kLength)) chained += network.nodes[v].alive;
   EXPECT_EQ(chained, 1);
   EXPECT_LE(network.pairs.size(), 2 * problem.edges.size());
 }
@@ -55,20 +56,17 @@ TEST(ShardingNetwork, PlacesOfRemovedPairsAreUsedAgain) {
 TEST(ShardingNetwork, MergedVariablesHaveOneUseInEqualRows) {
   Problem problem = chain(6);
   for (Usage& usage : problem.usages)
-    if (usage.variable < 6) usage.rows = {{usage.variable % 2, usage.variable % 2 + 1}};
+    if (const int v = usage.variable.index; v < 6) usage.rows = {{{v % 2}, {v % 2 + 1}}};
   Network network(problem, 1);
   network.reduce(kInside, false);
-  for (int v = 0; v < 6; ++v) EXPECT_LE(network.nodes[static_cast<std::size_t>(v)].uses.size(), 2U);
+  for (const VariableId v : first_ids<VariableId>(6)) EXPECT_LE(network.nodes[v].uses.size(), 2U);
   const Solution solution = solve(problem);
   ASSERT_TRUE(solution.proved());
   Cost best = kForbidden;
-  std::vector<int> choice(problem.variables.size(), 0);
-  for (;;) {
+  Assignment choice = first_choice(problem);
+  do {
     best = std::min(best, price(problem, choice));
-    std::size_t v = 0;
-    while (v < choice.size() && ++choice[v] == kChoices) choice[v++] = 0;
-    if (v == choice.size()) break;
-  }
+  } while (next_choice(problem, choice));
   EXPECT_EQ(solution.cost, best);
 }
 
@@ -98,18 +96,18 @@ TEST(ShardingNetwork, TurnedTablesAreOthers) {
   const CostTable a(first), b(second);
   Problem problem;
   problem.variables.assign(6, std::vector<Cost>(kMany, 0));
-  for (std::size_t v = 2; v < 6; ++v) {
-    for (std::size_t c = 0; c < kMany; ++c)
-      problem.variables[v].edit()[c] = static_cast<Cost>((c * 11 + v * 5) % 29);
+  for (int v = 2; v < 6; ++v) {
+    for (int c = 0; c < kMany; ++c) problem.variables[{v}].edit()[c] = (c * 11 + v * 5) % 29;
   }
   problem.edges = {{0, 2, a}, {0, 3, b}, {4, 1, a}, {1, 5, b}};
   Cost best = 0;
   for (const bool turned : {false, true}) {
     Cost least = kForbidden;
+    const CostTable &of_x = problem.variables[{turned ? 4 : 2}], &of_y = problem.variables[{turned ? 5 : 3}];
     for (std::size_t v = 0; v < kMany; ++v) {
       for (std::size_t x = 0; x < kMany; ++x) {
         for (std::size_t y = 0; y < kMany; ++y) {
-          const Cost costs = problem.variables[turned ? 4 : 2][x] + problem.variables[turned ? 5 : 3][y];
+          const Cost costs = of_x[x] + of_y[y];
           least = std::min(
               least, costs + (turned ? first[x * kMany + v] : first[v * kMany + x]) + second[v * kMany + y]);
         }

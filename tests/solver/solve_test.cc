@@ -7,9 +7,10 @@
 #include <cstdio>
 
 #include "ir/error.h"
-#include "solver/fold.h"
+#include "solver/folded_problem.h"
 #include "solver/problem.h"
 #include "solver/unlimited.h"
+#include "tests/solver/next_choice.h"
 
 namespace braid::solver {
 namespace {
@@ -34,29 +35,28 @@ class Random {
 // Calls `visit` with every combination of choices.
 template <class Visit>
 void for_all(const Problem& problem, const Visit& visit) {
-  std::vector<int> choice(problem.variables.size(), 0);
-  for (;;) {
+  Assignment choice = first_choice(problem);
+  do {
     visit(choice);
-    std::size_t v = 0;
-    while (v < choice.size() && ++choice[v] == static_cast<int>(problem.variables[v].size())) choice[v++] = 0;
-    if (v == choice.size()) return;
-  }
+  } while (next_choice(problem, choice));
 }
 
 // Returns the cost of a choice, written without the solver's `price`.
-Cost plain_cost(const Problem& problem, const std::vector<int>& choice, bool with_limits) {
+Cost plain_cost(const Problem& problem, const Assignment& choice, bool with_limits) {
   Cost sum = 0;
-  for (std::size_t v = 0; v < choice.size(); ++v) {
+  for (const VariableId v : choice.ids()) {
     const Cost cost = problem.variables[v][choice[v]];
     if (cost == kForbidden) return kForbidden;
     sum += cost;
   }
   for (const Edge& edge : problem.edges) {
-    const Cost cost = edge.costs[choice[edge.from] * problem.variables[edge.to].size() + choice[edge.to]];
+    const Cost cost =
+        edge.costs[choice[edge.from].index * problem.variables[edge.to].size() + choice[edge.to].index];
     if (cost == kForbidden) return kForbidden;
     sum += cost;
   }
-  for (int row = 0; with_limits && row < static_cast<int>(problem.limits.size()); ++row) {
+  for (const RowId row : problem.limits.ids()) {
+    if (!with_limits) break;
     std::int64_t bytes = 0;
     for (const Usage& usage : problem.usages) {
       for (const RowRange& range : usage.rows) {
@@ -70,9 +70,8 @@ Cost plain_cost(const Problem& problem, const std::vector<int>& choice, bool wit
 
 Cost exhaustive(const Problem& problem, bool with_limits = true) {
   Cost best = kForbidden;
-  for_all(problem, [&](const std::vector<int>& choice) {
-    best = std::min(best, plain_cost(problem, choice, with_limits));
-  });
+  for_all(problem,
+          [&](const Assignment& choice) { best = std::min(best, plain_cost(problem, choice, with_limits)); });
   return best;
 }
 
@@ -100,10 +99,9 @@ Problem random_problem(Random& random) {
   const int edges = random.below(count * (random.one_in(2) ? 3 : 1) + 1);
   for (int e = 0; e < edges; ++e) {
     Edge edge;
-    edge.from = random.below(count);
-    edge.to = random.one_in(12) ? edge.from : random.below(count);
-    const int rows = static_cast<int>(problem.variables[edge.from].size());
-    const int columns = static_cast<int>(problem.variables[edge.to].size());
+    edge.from = {random.below(count)};
+    edge.to = random.one_in(12) ? edge.from : VariableId{random.below(count)};
+    const int rows = count_of(problem.variables[edge.from]), columns = count_of(problem.variables[edge.to]);
     const int kind = random.below(4);
     for (int i = 0; i < rows; ++i) {
       for (int j = 0; j < columns; ++j) {
@@ -125,27 +123,27 @@ Problem random_problem(Random& random) {
 void add_usages(Random& random, Problem& problem) {
   const int rows = 1 + random.below(5);
   const int most = random.one_in(3) ? 3 : 1'000'000;
-  for (int v = 0; v < static_cast<int>(problem.variables.size()); ++v) {
+  for (const VariableId v : problem.variables.ids()) {
     for (int u = random.below(3); u > 0; --u) {
       Usage usage;
       usage.variable = v;
       for (std::size_t c = 0; c < problem.variables[v].size(); ++c) usage.bytes.push_back(random.below(most));
       const int begin = random.below(rows), end = begin + 1 + random.below(rows - begin);
-      usage.rows.push_back({begin, end});
-      if (end + 1 < rows && random.one_in(2)) usage.rows.push_back({end + 1, rows});
+      usage.rows.push_back({{begin}, {end}});
+      if (end + 1 < rows && random.one_in(2)) usage.rows.push_back({{end + 1}, {rows}});
       problem.usages.push_back(std::move(usage));
     }
   }
-  problem.limits.assign(static_cast<std::size_t>(rows), 0);
+  problem.limits.assign(rows, 0);
 }
 
 // Limits between what the cheapest choice occupies and what the smallest one does, so that some bind.
 bool bind_limits(Random& random, Problem& problem) {
   const Cost free = exhaustive(problem, false);
   if (free == kForbidden) return false;
-  const std::size_t rows = problem.limits.size();
-  std::vector<std::int64_t> cheapest(rows, 0), smallest(rows, std::numeric_limits<std::int64_t>::max());
-  const auto occupied = [&](const std::vector<int>& choice, int row) {
+  const IdRange<RowId> rows = problem.limits.ids();
+  IdVector<RowId, std::int64_t> cheapest(rows, 0), smallest(rows, std::numeric_limits<std::int64_t>::max());
+  const auto occupied = [&](const Assignment& choice, RowId row) {
     std::int64_t bytes = 0;
     for (const Usage& usage : problem.usages) {
       for (const RowRange& range : usage.rows) {
@@ -155,17 +153,17 @@ bool bind_limits(Random& random, Problem& problem) {
     return bytes;
   };
   bool seen = false;
-  for_all(problem, [&](const std::vector<int>& choice) {
+  for_all(problem, [&](const Assignment& choice) {
     const Cost cost = plain_cost(problem, choice, false);
     if (cost == kForbidden) return;
-    for (std::size_t row = 0; row < rows; ++row) {
-      const std::int64_t bytes = occupied(choice, static_cast<int>(row));
+    for (const RowId row : rows) {
+      const std::int64_t bytes = occupied(choice, row);
       smallest[row] = std::min(smallest[row], bytes);
       if (cost == free && !seen) cheapest[row] = bytes;
     }
     if (cost == free) seen = true;
   });
-  for (std::size_t row = 0; row < rows; ++row) {
+  for (const RowId row : rows) {
     const std::int64_t room = cheapest[row] - smallest[row];
     problem.limits[row] =
         smallest[row] +
@@ -224,7 +222,7 @@ Problem dense_problem(Random& random) {
     problem.variables.push_back({0, random.below(3), random.below(3), random.below(3)});
   for (int v = 0; v < count; ++v) {
     for (int w = 0; w < v; ++w) {
-      Edge edge{w, v, {}};
+      Edge edge{{w}, {v}, {}};
       for (int c = 0; c < 16; ++c) edge.costs.edit().push_back(random.below(20));
       problem.edges.push_back(std::move(edge));
     }
@@ -266,14 +264,13 @@ TEST(ShardingSolve, AKnownChoiceIsBeatenIfAnyIsCheaper) {
     options.table = 8;
     options.any_cheaper = true;
     // The cheapest one, and any others that keep the limits.
-    std::vector<std::vector<int>> all = {best.choice};
+    std::vector<Assignment> all = {best.choice};
     for (int k = 0; k < 200; ++k) {
-      std::vector<int> choice;
-      for (const CostTable& costs : problem.variables)
-        choice.push_back(static_cast<int>(random.below(static_cast<int>(costs.size()))));
+      Assignment choice;
+      for (const CostTable& costs : problem.variables) choice.push_back({random.below(count_of(costs))});
       if (price(problem, choice) != kForbidden) all.push_back(std::move(choice));
     }
-    for (const std::vector<int>& known : all) {
+    for (const Assignment& known : all) {
       options.known = known;
       const Solution found = solve(problem, options);
       ASSERT_TRUE(found.feasible()) << "seed " << seed;
@@ -312,7 +309,7 @@ TEST(ShardingSolve, LossesOfOne) {
     for (int v = 0; v < 4; ++v) {
       problem.variables.push_back({random.below(3), random.below(3), random.below(3)});
       for (int w = 0; w < v; ++w) {
-        Edge edge{w, v, {}};
+        Edge edge{{w}, {v}, {}};
         for (int c = 0; c < 9; ++c) edge.costs.edit().push_back(random.one_in(4) ? 1 : 0);
         problem.edges.push_back(std::move(edge));
       }
@@ -330,9 +327,9 @@ TEST(ShardingSolve, IndependentParts) {
     for (int part = 0; part < 6; ++part) {
       const Problem one = dense_problem(random);
       expected += exhaustive(one);
-      const int base = static_cast<int>(all.variables.size());
+      const int base = count_of(all.variables);
       all.variables.insert(all.variables.end(), one.variables.begin(), one.variables.end());
-      for (const Edge& edge : one.edges) all.edges.push_back({base + edge.from, base + edge.to, edge.costs});
+      for (const Edge& edge : one.edges) all.edges.push_back({edge.from + base, edge.to + base, edge.costs});
     }
     const Solution solution = solve(all);
     EXPECT_EQ(solution.cost, expected) << "seed " << seed;
@@ -351,10 +348,10 @@ TEST(ShardingSolve, PartsThatAreNearlyEqual) {
       Problem one = base;
       for (Edge& edge : one.edges) edge.costs.edit().back() += random.below(2) == 0 ? 0 : part * 7;
       expected += exhaustive(one);
-      const int first = static_cast<int>(all.variables.size());
+      const int first = count_of(all.variables);
       all.variables.insert(all.variables.end(), one.variables.begin(), one.variables.end());
       for (const Edge& edge : one.edges)
-        all.edges.push_back({first + edge.from, first + edge.to, edge.costs});
+        all.edges.push_back({edge.from + first, edge.to + first, edge.costs});
     }
     const Solution solution = solve(all);
     EXPECT_EQ(solution.cost, expected) << "seed " << seed;
@@ -500,21 +497,20 @@ Problem random_layers(Random& random) {
       if (p.later > layer) continue;
       const int from = p.where == From::outside ? 0 : variable(p.from, layer - p.later),
                 to = variable(p.to, layer);
-      problem.edges.push_back({p.turned ? to : from, p.turned ? from : to, p.costs});
+      problem.edges.push_back({{p.turned ? to : from}, {p.turned ? from : to}, p.costs});
     }
   }
-  const int last = static_cast<int>(problem.variables.size()) - 1;
-  problem.edges.push_back({last, 1, costs(sizes.back() * ends)});
+  const VariableId last = problem.variables.end_id() - 1;
+  problem.edges.push_back({last, {1}, costs(sizes.back() * ends)});
   // Numbered in any order.
-  std::vector<int> number(problem.variables.size());
-  for (std::size_t v = 0; v < number.size(); ++v) number[v] = static_cast<int>(v);
+  IdVector<VariableId, VariableId> number;
+  for (const VariableId v : problem.variables.ids()) number.push_back(v);
   if (random.one_in(2)) {
-    for (std::size_t v = number.size(); v-- > 1;)
-      std::swap(number[v], number[random.below(static_cast<int>(v) + 1)]);
+    for (VariableId v = last; v.index > 0; --v) std::swap(number[v], number[{random.below(v.index + 1)}]);
   }
   Problem result;
   result.variables.resize(number.size());
-  for (std::size_t v = 0; v < number.size(); ++v) result.variables[number[v]] = problem.variables[v];
+  for (const VariableId v : number.ids()) result.variables[number[v]] = problem.variables[v];
   for (const Edge& edge : problem.edges)
     result.edges.push_back({number[edge.from], number[edge.to], edge.costs});
   result.order = number;
@@ -730,11 +726,10 @@ TEST(ShardingSolve, LayersThatAreNearlyEqualAreNotFolded) {
     Random random(seed);
     Problem problem = random_layers(random);
     if (random.one_in(2)) {
-      std::vector<Cost>& costs =
-          problem.variables[random.below(static_cast<int>(problem.variables.size()))].edit();
+      std::vector<Cost>& costs = problem.variables[{random.below(count_of(problem.variables))}].edit();
       costs[0] = costs[0] == kForbidden ? 3 : costs[0] + 5;
     } else {
-      Edge& edge = problem.edges[random.below(static_cast<int>(problem.edges.size()))];
+      Edge& edge = problem.edges[{random.below(count_of(problem.edges))}];
       edge.costs.edit()[0] = edge.costs[0] == kForbidden ? 3 : edge.costs[0] + 5;
     }
     expect_optimal(problem, solve(problem), seed);
@@ -744,22 +739,22 @@ TEST(ShardingSolve, LayersThatAreNearlyEqualAreNotFolded) {
 TEST(ShardingSolve, ForbiddenEverywhereIsInfeasible) {
   Problem problem{{{1, 2}, {3, kForbidden}}, {{0, 1, {kForbidden, 1, kForbidden, 1}}}, {}, {}};
   EXPECT_EQ(solve(problem).status, Status::kInfeasible);
-  problem.edges[0].costs.edit()[2] = 7;
+  problem.edges[{0}].costs.edit()[2] = 7;
   const Solution solution = solve(problem);
   EXPECT_EQ(solution.cost, 2 + 3 + 7);
-  EXPECT_EQ(solution.choice, (std::vector<int>{1, 0}));
+  EXPECT_EQ(solution.choice, (Assignment{{1}, {0}}));
 }
 
 TEST(ShardingSolve, LimitsThatNothingKeepsAreInfeasible) {
   Problem problem{{{1, 2}, {3, 4}}, {}, {{0, {10, 5}, {{0, 1}}}, {1, {10, 5}, {{0, 1}}}}, {9}};
   EXPECT_EQ(solve(problem).status, Status::kInfeasible);
-  problem.limits[0] = 10;
+  problem.limits[{0}] = 10;
   EXPECT_EQ(solve(problem).cost, 6);
-  problem.limits[0] = 15;
+  problem.limits[{0}] = 15;
   EXPECT_EQ(solve(problem).cost, 5);
-  problem.limits[0] = 20;
+  problem.limits[{0}] = 20;
   EXPECT_EQ(solve(problem).cost, 4);
-  problem.limits[0] = -1;
+  problem.limits[{0}] = -1;
   EXPECT_EQ(solve(problem).status, Status::kInfeasible);
 }
 
@@ -815,7 +810,7 @@ TEST(ShardingSolve, NothingToChoose) {
 TEST(ShardingSolve, CostsThatOverflowAreRefused) {
   Problem problem{{{kLargestTotal}, {0}}, {}, {}, {}};
   EXPECT_EQ(solve(problem).cost, kLargestTotal);
-  problem.variables[1].edit()[0] = 1;
+  problem.variables[{1}].edit()[0] = 1;
   try {
     solve(problem);
     FAIL();
@@ -842,14 +837,14 @@ TEST(ShardingSolve, MalformedProblemsAreInternalErrors) {
     change(bad);
     EXPECT_THROW(solve(bad), ir::InternalError);
   };
-  refused([](Problem& p) { p.variables[0] = CostTable(); });
-  refused([](Problem& p) { p.variables[0].edit()[0] = -1; });
-  refused([](Problem& p) { p.edges[0].costs.edit().pop_back(); });
-  refused([](Problem& p) { p.edges[0].to = 2; });
+  refused([](Problem& p) { p.variables[{0}] = CostTable(); });
+  refused([](Problem& p) { p.variables[{0}].edit()[0] = -1; });
+  refused([](Problem& p) { p.edges[{0}].costs.edit().pop_back(); });
+  refused([](Problem& p) { p.edges[{0}].to = {2}; });
   refused([](Problem& p) { p.usages[0].bytes.push_back(1); });
-  refused([](Problem& p) { p.usages[0].bytes[0] = -5; });
-  refused([](Problem& p) { p.usages[0].rows[0].end = 2; });
-  refused([](Problem& p) { p.usages[0].variable = 2; });
+  refused([](Problem& p) { p.usages[0].bytes[{0}] = -5; });
+  refused([](Problem& p) { p.usages[0].rows[0].end = {2}; });
+  refused([](Problem& p) { p.usages[0].variable = {2}; });
 }
 
 }  // namespace

@@ -12,26 +12,24 @@
 namespace braid::solver {
 namespace {
 
-std::size_t at(int k) { return static_cast<std::size_t>(k); }
-
 // A stage as the header defines it.
-StageCuts::Stage priced(const StageChain& chain, int begin, int end, int stage, bool last,
+StageCuts::Stage priced(const StageChain& chain, ChainNodeId begin, ChainNodeId end, int stage, bool last,
                         const StageTransfer& transfer) {
   StageCuts::Stage own{begin, end};
   std::int64_t most = 0;
-  for (int k = begin; k < end; ++k) {
-    own.compute += chain.nodes[at(k)];
-    most = std::max(most, chain.live[at(k)]);
+  for (const ChainNodeId k : IdRange(begin, end)) {
+    own.compute += chain.nodes[k];
+    most = std::max(most, chain.live[k]);
   }
   own.bytes = most;
   for (const StageChain::Shared& shared : chain.shared) {
     bool here = false;
-    for (const int reader : shared.readers) here = here || (begin <= reader && reader < end);
+    for (const ChainNodeId reader : shared.readers) here = here || (begin <= reader && reader < end);
     if (!here) continue;
     own.compute += shared.cost;
     own.bytes += shared.bytes;
   }
-  own.sent = last ? 0 : chain.passing[at(end)];
+  own.sent = last ? 0 : chain.passing[end];
   own.transfer = own.sent == 0 ? 0 : transfer(stage, own.sent);
   return own;
 }
@@ -40,12 +38,13 @@ StageCuts::Stage priced(const StageChain& chain, int begin, int end, int stage, 
 std::optional<std::pair<Cost, Cost>> by_trying_all(const StageChain& chain, int stages,
                                                    const StageTransfer& transfer,
                                                    std::optional<std::int64_t> memory) {
-  const int nodes = static_cast<int>(chain.nodes.size());
+  const ChainNodeId behind = chain.nodes.end_id();
   std::optional<std::pair<Cost, Cost>> best;
-  const auto extend = [&](const auto& self, int stage, int begin, Cost longest, Cost transfers) -> void {
+  const auto extend = [&](const auto& self, int stage, ChainNodeId begin, Cost longest,
+                          Cost transfers) -> void {
     const bool last = stage + 1 == stages;
-    for (int end = last ? nodes : begin + 1; end <= (last ? nodes : nodes - 1); ++end) {
-      if (begin >= end || (!last && chain.may_cut[at(end)] == 0)) continue;
+    for (ChainNodeId end = last ? behind : begin + 1; end <= (last ? behind : behind - 1); ++end) {
+      if (begin >= end || (!last && chain.may_cut[end] == 0)) continue;
       const StageCuts::Stage own = priced(chain, begin, end, stage, last, transfer);
       if (memory && own.bytes > *memory) continue;
       const std::pair next{std::max(longest, own.cost()), transfers + own.transfer};
@@ -56,7 +55,7 @@ std::optional<std::pair<Cost, Cost>> by_trying_all(const StageChain& chain, int 
       }
     }
   };
-  extend(extend, 0, 0, 0, 0);
+  extend(extend, 0, ChainNodeId{0}, 0, 0);
   return best;
 }
 
@@ -79,8 +78,8 @@ TEST(StageCuts, AreTheBestOfAllCuts) {
       chain.may_cut.push_back(upto(5) > 0 ? 1 : 0);
     }
     for (std::int64_t s = upto(6); s > 0; --s) {
-      std::set<int> readers;
-      for (std::int64_t r = 1 + upto(3); r > 0; --r) readers.insert(static_cast<int>(upto(nodes)));
+      std::set<ChainNodeId> readers;
+      for (std::int64_t r = 1 + upto(3); r > 0; --r) readers.insert({static_cast<int>(upto(nodes))});
       chain.shared.push_back({upto(2) * upto(15), upto(40), {readers.begin(), readers.end()}});
     }
     // Links differ between stages.
@@ -92,12 +91,12 @@ TEST(StageCuts, AreTheBestOfAllCuts) {
     ASSERT_EQ(cuts.has_value(), expected.has_value());
     (cuts ? feasible : infeasible) += 1;
     if (!cuts) continue;
-    ASSERT_EQ(static_cast<int>(cuts->stages.size()), stages);
+    ASSERT_EQ(count_of(cuts->stages), stages);
     Cost longest = 0, transfers = 0;
-    int begin = 0;
+    ChainNodeId begin{0};
     for (int s = 0; s < stages; ++s) {
-      const StageCuts::Stage& own = cuts->stages[at(s)];
-      ASSERT_EQ(own.begin, begin);
+      const StageCuts::Stage& own = cuts->stages[s];
+      ASSERT_TRUE(own.begin == begin);
       begin = own.end;
       const StageCuts::Stage again = priced(chain, own.begin, own.end, s, s + 1 == stages, transfer);
       EXPECT_EQ(own.compute, again.compute);
@@ -107,7 +106,7 @@ TEST(StageCuts, AreTheBestOfAllCuts) {
       longest = std::max(longest, own.cost());
       transfers += own.transfer;
     }
-    ASSERT_EQ(begin, nodes);
+    ASSERT_TRUE(begin == chain.nodes.end_id());
     EXPECT_EQ(cuts->longest, longest);
     EXPECT_EQ(std::pair(longest, transfers), *expected);
     capped += memory ? 1 : 0;

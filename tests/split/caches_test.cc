@@ -14,11 +14,8 @@ std::vector<std::string> caches(const std::string& text) {
   with_graph(text, {}, [&](const Graph& graph) {
     names.clear();
     for (const Cache& cache : caches_of(graph)) {
-      const std::string present =
-          graph.values[static_cast<std::size_t>(graph.outputs[static_cast<std::size_t>(cache.output)])].name;
-      names.push_back(cache.input < 0
-                          ? present
-                          : graph.values[static_cast<std::size_t>(cache.input)].name + " -> " + present);
+      const std::string present = graph.values[graph.outputs[cache.output]].name;
+      names.push_back(cache.input.valid() ? graph.values[cache.input].name + " -> " + present : present);
     }
   });
   return names;

@@ -6,8 +6,8 @@
 #include <set>
 
 #include "frontend/sharding/split.h"
+#include "split/choose_split.h"
 #include "split/machine_costs.h"
-#include "split/space.h"
 #include "tests/frontend/models.h"
 #include "tests/frontend/sharding/chosen.h"
 
@@ -54,7 +54,7 @@ SplitCosts split_weights() {
   costs.size = [](const ir::Expr& size) { return ir::bounds(size).max; };
   costs.step = ring;
   costs.node = [](const Graph& graph, const GraphNode& node, const Strategy& strategy, int) -> Cost {
-    if (!is_product(node) || !graph.values[static_cast<std::size_t>(node.inputs[1])].constant) return 0;
+    if (!is_product(node) || !graph.values[node.inputs[1]].constant) return 0;
     return strategy.inputs[1].is_split() ? 0 : kForbidden;
   };
   return costs;
@@ -149,7 +149,7 @@ TEST(ShardingChoose, SplittingMustPay) {
       return step.kind == StepKind::slice ? 0 : latency;
     };
     costs.node = [](const Graph&, const GraphNode& node, const Strategy& strategy, int) -> Cost {
-      return is_product(node) ? (strategy.letter >= 0 ? 50 : 100) : 0;
+      return is_product(node) ? (strategy.letter.valid() ? 50 : 100) : 0;
     };
     // A layer has 8 products, and splitting saves 50 on each: 400 a layer. Splitting by sequence needs keys
     // and values whole, splitting by heads two all-reduces.
@@ -173,7 +173,7 @@ TEST(ShardingChoose, DataParallelComesOutOfCosts) {
   costs.node_on_mesh = [](const Graph&, const GraphNode& node, Combination axes, const Mesh& mesh) -> Cost {
     if (!is_product(node)) return 0;
     Cost work = 4000;
-    for (std::size_t k = 0; k < axes.size(); ++k) work /= axes[k]->letter >= 0 ? mesh.axes[k].size : 1;
+    for (std::size_t k = 0; k < axes.size(); ++k) work /= axes[k]->letter.valid() ? mesh.axes[k].size : 1;
     return work;
   };
   const Mesh mesh = parse_mesh("dp=2,tp=2", "mesh");
@@ -231,7 +231,7 @@ TEST(ShardingChoose, AxisAfterAxisIsNotBetterThanJoint) {
       costs.node_on_mesh = [scale](const Graph&, const GraphNode& node, Combination axes,
                                    const Mesh& mesh) -> Cost {
         Cost work = is_product(node) ? 64 * scale[1] : 64;
-        for (std::size_t k = 0; k < axes.size(); ++k) work /= axes[k]->letter >= 0 ? mesh.axes[k].size : 1;
+        for (std::size_t k = 0; k < axes.size(); ++k) work /= axes[k]->letter.valid() ? mesh.axes[k].size : 1;
         return work;
       };
       const Mesh mesh = parse_mesh("dp=2,tp=2", "mesh");
@@ -254,7 +254,7 @@ TEST(ShardingChoose, RelaxedProblemsCostNoMore) {
     costs.step = [](const ConversionStep& step, int ranks) { return 7 * ring(step, ranks) + 40; };
     costs.node_on_mesh = [](const Graph&, const GraphNode& node, Combination axes, const Mesh& mesh) -> Cost {
       Cost work = is_product(node) ? 6400 : 64;
-      for (std::size_t k = 0; k < axes.size(); ++k) work /= axes[k]->letter >= 0 ? mesh.axes[k].size : 1;
+      for (std::size_t k = 0; k < axes.size(); ++k) work /= axes[k]->letter.valid() ? mesh.axes[k].size : 1;
       return work;
     };
     const Mesh mesh = parse_mesh("dp=2,tp=2", "mesh");
@@ -267,7 +267,7 @@ TEST(ShardingChoose, RelaxedProblemsCostNoMore) {
     const Solution least = solve(of_large);
     ASSERT_TRUE(least.proved());
     int shared = 0;
-    const auto check = [&](const SplitChoice& choice, const std::vector<int>& own) {
+    const auto check = [&](const SplitChoice& choice, const Assignment& own) {
       const Cost cost = choice.price(graph, costs), relaxed = price(of_large, own);
       EXPECT_LE(relaxed, cost) << to_string(choice.plan);
       EXPECT_LE(least.cost, relaxed);
@@ -277,9 +277,11 @@ TEST(ShardingChoose, RelaxedProblemsCostNoMore) {
     solving.budget = std::int64_t{1} << 24;
     for (unsigned seed = 0; seed < 12; ++seed) {
       const SplitChoice joint = whole.choose(seed == 0 ? costs : test_costs(seed), solving);
-      const std::vector<int>& all = joint.solution.choice;
+      const Assignment& all = joint.solution.choice;
       EXPECT_LE(price(of_whole, all), joint.price(graph, costs));
-      check(joint, {all.begin(), all.begin() + large.variables()});
+      Assignment of_nodes = all;
+      of_nodes.resize(large.variables().size());
+      check(joint, of_nodes);
       const SplitChoice turns = choose_split(large, seed == 0 ? costs : test_costs(seed), solving);
       check(turns, turns.solution.choice);
     }
@@ -302,7 +304,7 @@ TEST(ShardingChoose, WhatIsLeftOutDependsOnWhatItIs) {
                  const SplitSpace large(graph, parse_mesh("dp=2,tp=2", "mesh"), options);
                  ASSERT_TRUE(large.large());
                  for (const Passage& p : large.passages(true, cells))
-                   if (p.free) names.insert(graph.values[static_cast<std::size_t>(p.value)].name);
+                   if (p.free) names.insert(graph.values[p.value].name);
                });
     return names;
   };
@@ -354,15 +356,16 @@ TEST(ShardingChoose, SharedConversionsOfInputsArePaidOnce) {
 
 // A tensor is in every state that some reader takes whatever is chosen, and in two others at most.
 TEST(ShardingChoose, RequiredStates) {
-  const std::vector<int> one = {1}, always_two = {2, 2, 2}, three = {3}, any = {0, 1, 2}, none = {0, 0};
-  const auto required = [](std::vector<const std::vector<int>*> taken, int from) {
-    return required_states(taken, from);
-  };
-  EXPECT_EQ(required({}, 0), std::vector<int>{});
-  EXPECT_EQ(required({&any, &none}, 0), std::vector<int>{});
-  EXPECT_EQ(required({&any, &none}, 1), std::vector<int>{0});
-  EXPECT_EQ(required({&three, &any, &one, &always_two, &three}, 0), (std::vector<int>{3, 1, 2}));
-  EXPECT_EQ(required({&three, &any, &one, &always_two, &three}, 1), (std::vector<int>{3, 2}));
+  using Taken = IdVector<ChoiceId, StateId>;
+  const Taken one = {{1}}, always_two = {{2}, {2}, {2}}, three = {{3}}, any = {{0}, {1}, {2}},
+              none = {{0}, {0}};
+  const auto required = [](std::vector<States> taken, StateId from) { return required_states(taken, from); };
+  using Required = std::vector<StateId>;
+  EXPECT_EQ(required({}, {0}), Required{});
+  EXPECT_EQ(required({&any, &none}, {0}), Required{});
+  EXPECT_EQ(required({&any, &none}, {1}), (Required{{0}}));
+  EXPECT_EQ(required({&three, &any, &one, &always_two, &three}, {0}), (Required{{3}, {1}, {2}}));
+  EXPECT_EQ(required({&three, &any, &one, &always_two, &three}, {1}), (Required{{3}, {2}}));
 }
 
 // Three readers of a tensor take one state each, none of which is the tensor's own: three conversions.
@@ -377,8 +380,8 @@ TEST(ShardingChoose, ReadersThatAreFixedGetAllTheirStates) {
                                                {"Sin", Spec::split(2)},
                                                {"Cos", Spec::replicated()}};
     SpaceOptions options;
-    options.keeps = [&](int node, Combination axes) {
-      return axes[0]->outputs[0] == fixed.at(graph.nodes[static_cast<std::size_t>(node)].op);
+    options.keeps = [&](NodeId node, Combination axes) {
+      return axes[0]->outputs[0] == fixed.at(graph.nodes[node].op);
     };
     const SplitSpace space(graph, Mesh::line(2), options);
     EXPECT_TRUE(space.unmet().empty());
@@ -386,7 +389,7 @@ TEST(ShardingChoose, ReadersThatAreFixedGetAllTheirStates) {
     ASSERT_EQ(choice.solution.status, Status::kOptimal);
     std::vector<std::string> of_h;
     for (const ChosenConversion& c : choice.conversions)
-      if (graph.values[static_cast<std::size_t>(c.value)].name == "h") of_h.push_back(to_string(c.to[0]));
+      if (graph.values[c.value].name == "h") of_h.push_back(to_string(c.to[0]));
     EXPECT_EQ(of_h, (std::vector<std::string>{"S(0)", "S(1)", "S(2)"}));
   });
 }
@@ -428,7 +431,7 @@ TEST(ShardingChoose, BreakEvenOfDecode) {
       costs.node = [](const Graph& graph, const GraphNode& node, const Strategy& strategy,
                       int ranks) -> Cost {
         if (!is_product(node)) return 0;
-        const GraphValue& value = graph.values[static_cast<std::size_t>(node.inputs[1])];
+        const GraphValue& value = graph.values[node.inputs[1]];
         if (!value.constant) return 0;
         Cost bytes = 4;
         for (const ir::Expr& size : value.sizes) bytes *= ir::bounds(size).max;

@@ -193,16 +193,17 @@ TEST(FindPlans, EqualNodesOfOtherInputsCostWhatTheyDoAlone) {
   with_graph(
       "g (float[64,64] a, float[64,64] b) => (float[64,64] y, float[64,64] z) { y = Relu(a)\n z = Relu(b) }",
       {}, [&](const Graph& graph) {
-        const int a = graph.find("a"), b = graph.find("b");
-        const auto problem = [&](const std::vector<int>& given) {
+        const ValueId a = graph.find("a"), b = graph.find("b");
+        const auto problem = [&](const std::vector<ValueId>& given) {
           SpaceOptions options;
-          for (const int value : given) options.given[value] = {Spec::split(0)};
+          for (const ValueId value : given) options.given[value] = {Spec::split(0)};
           return SplitSpace(graph, Mesh::line(2), options).problem(costs);
         };
         const Problem none = problem({}), one = problem({a}), both = problem({a, b});
-        EXPECT_EQ(one.variables[0], both.variables[0]);
-        EXPECT_EQ(one.variables[1], none.variables[1]);
-        EXPECT_NE(one.variables[0], one.variables[1]);
+        const VariableId y{0}, z{1};
+        EXPECT_EQ(one.variables[y], both.variables[y]);
+        EXPECT_EQ(one.variables[z], none.variables[z]);
+        EXPECT_NE(one.variables[y], one.variables[z]);
       });
 }
 

@@ -16,13 +16,11 @@
 namespace braid::frontend::sharding {
 namespace {
 
-std::size_t at(int k) { return static_cast<std::size_t>(k); }
-
 // By the names of their first outputs.
-std::map<std::string, int> kinds_of(const std::string& text) {
-  std::map<std::string, int> kinds;
+std::map<std::string, NodeKindId> kinds_of(const std::string& text) {
+  std::map<std::string, NodeKindId> kinds;
   with_graph(text, {}, [&](const Graph& graph) {
-    for (const GraphNode& node : graph.nodes) kinds[graph.values[at(node.outputs[0])].name] = node.kind;
+    for (const GraphNode& node : graph.nodes) kinds[graph.values[node.outputs[0]].name] = node.kind;
   });
   return kinds;
 }
@@ -56,14 +54,14 @@ TEST(Graph, NodesOfOtherSizesAreOfOtherKinds) {
 }
 
 // Backwards from a value, at each question.
-bool is_moved(const Graph& graph, int v, std::set<int>& seen) {
-  const GraphValue& value = graph.values[at(v)];
+bool is_moved(const Graph& graph, ValueId v, std::set<ValueId>& seen) {
+  const GraphValue& value = graph.values[v];
   if (value.constant || !seen.insert(v).second) return true;
-  if (value.producer < 0) return false;
-  const GraphNode& node = graph.nodes[at(value.producer)];
+  if (!value.producer.valid()) return false;
+  const GraphNode& node = graph.nodes[value.producer];
   if (node.work.kind != WorkKind::view && !is_moved(node.work.kind)) return false;
-  for (const int input : node.inputs)
-    if (input >= 0 && !is_moved(graph, input, seen)) return false;
+  for (const ValueId input : node.inputs)
+    if (input.valid() && !is_moved(graph, input, seen)) return false;
   return true;
 }
 
@@ -91,9 +89,9 @@ TEST(Graph, MovedConstantsAreWhatIsMadeOfConstantsOnly) {
       sum = next;
     }
     with_graph(text + "}", {}, [&](const Graph& graph) {
-      for (std::size_t v = 0; v < graph.values.size(); ++v) {
-        std::set<int> seen;
-        EXPECT_EQ(graph.values[v].moved_constant, is_moved(graph, static_cast<int>(v), seen))
+      for (const ValueId v : graph.values.ids()) {
+        std::set<ValueId> seen;
+        EXPECT_EQ(graph.values[v].moved_constant, is_moved(graph, v, seen))
             << graph.values[v].name << ", seed " << seed;
         (graph.values[v].moved_constant ? moved : others) += 1;
       }

@@ -6,9 +6,9 @@
 
 #include "split/candidates.h"
 #include "split/found_plan.h"
-#include "split/keep.h"
+#include "split/kept_lines.h"
 #include "split/machine_costs.h"
-#include "split/memory.h"
+#include "split/memory_rows.h"
 #include "tests/frontend/sharding/chosen.h"
 #include "tests/split/two_products.h"
 
@@ -16,8 +16,8 @@ namespace braid::frontend::sharding {
 namespace {
 
 // Calls `visit` with every choice that is not forbidden, and its cost.
-void for_all(const Problem& problem, const std::function<void(const std::vector<int>&, Cost)>& visit) {
-  std::vector<int> choice(problem.variables.size(), 0);
+void for_all(const Problem& problem, const std::function<void(const Assignment&, Cost)>& visit) {
+  Assignment choice = first_choice(problem);
   do {
     if (const Cost cost = price(problem, choice); cost != kForbidden) visit(choice, cost);
   } while (next_choice(problem, choice));
@@ -39,7 +39,7 @@ TEST(ShardingLimits, MemoryLimitsGiveTheCheapestPlanWithin) {
         for (const unsigned seed : {0u, 1u, 2u}) {
           const Problem problem = space.problem(test_costs(seed));
           std::map<std::int64_t, Cost> cheapest;  // by bytes
-          for_all(problem, [&](const std::vector<int>& choice, Cost cost) {
+          for_all(problem, [&](const Assignment& choice, Cost cost) {
             const auto [entry, fresh] = cheapest.try_emplace(memory.of_plan(choice), cost);
             if (!fresh) entry->second = std::min(entry->second, cost);
           });
@@ -75,9 +75,8 @@ TEST(ShardingLimits, LeastMemoryIsEnclosedByEveryBudget) {
         const MemoryRows memory(graph, space, size);
         const Problem problem = space.problem(test_costs(1));
         std::int64_t least = std::numeric_limits<std::int64_t>::max();
-        for_all(problem, [&](const std::vector<int>& choice, Cost) {
-          least = std::min(least, memory.of_plan(choice));
-        });
+        for_all(problem,
+                [&](const Assignment& choice, Cost) { least = std::min(least, memory.of_plan(choice)); });
         EXPECT_LE(memory.of_smallest(), least);
         for (const std::int64_t budget : {0, 1, 100, 1000, 10'000, 100'000, 1 << 28}) {
           SolveOptions effort;
@@ -214,7 +213,7 @@ TEST(ShardingLimits, WhatIsTooSmallForARowCounts) {
         const std::int64_t limit = taken - 16;
         Problem limited = problem;
         memory.limit(limited, limit);
-        std::vector<int> choice = solve(limited).choice;
+        Assignment choice = solve(limited).choice;
         choice.resize(problem.variables.size());
         decided += memory.of_plan(choice) > limit ? 1 : 0;
         SearchOptions options;
@@ -276,7 +275,7 @@ TEST(ShardingLimits, BytesOfPlansAsOnPaper) {
     SplitCosts costs = test_costs();
     // Everything whole: both weights, the input and the output; in the fullest row h is read and d computed.
     costs.node = [](const Graph&, const GraphNode&, const Strategy& s, int) -> Cost {
-      return s.letter >= 0 ? 1 : 0;
+      return s.letter.valid() ? 1 : 0;
     };
     costs.step = [](const ConversionStep&, int) { return Cost{1}; };
     const Problem whole = space.problem(costs);
@@ -318,7 +317,7 @@ TEST(ShardingLimits, KeptLinesAreObeyedAndTheRestIsTheBest) {
         Problem restricted = space.problem(test_costs(seed));
         lines.restrict(restricted);
         Cost best = kForbidden;
-        for_all(restricted, [&](const std::vector<int>&, Cost cost) { best = std::min(best, cost); });
+        for_all(restricted, [&](const Assignment&, Cost cost) { best = std::min(best, cost); });
         EXPECT_EQ(choice.solution.cost, best);
       }
     }
@@ -345,14 +344,13 @@ TEST(ShardingLimits, KeptLinesAreObeyedAndTheRestIsTheBest) {
 Cost cheapest_otherwise(const Graph& graph, const SplitSpace& space, const Problem& problem,
                         const PlanConversion& c) {
   Cost best = kForbidden;
-  for_all(problem, [&](const std::vector<int>& choice, Cost cost) {
-    for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v) {
-      const GraphNode& node = graph.nodes[static_cast<std::size_t>(space.node_of(v))];
+  for_all(problem, [&](const Assignment& choice, Cost cost) {
+    for (const VariableId v : space.node_variables()) {
+      const GraphNode& node = graph.nodes[space.node_of(v)];
       if (std::find(c.readers.begin(), c.readers.end(), plan_name(graph, node)) == c.readers.end()) continue;
-      for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-        if (graph.values[static_cast<std::size_t>(node.inputs[k])].name == c.value &&
-            to_string(space.taken_state(v, choice[static_cast<std::size_t>(v)], static_cast<int>(k)),
-                      space.mesh()) == c.to)
+      for (int k = 0; k < count_of(node.inputs); ++k) {
+        if (graph.values[node.inputs[k]].name == c.value &&
+            to_string(space.taken_state(v, choice[v], k), space.mesh()) == c.to)
           return;
       }
     }

@@ -233,7 +233,7 @@ TEST(MeshConversions, AlikeOnesCostWhatEachCosts) {
                                Spec::pending(ir::ReduceKind::max), Spec::split(1, {36, 36}),
                                Spec::split(2, {12, 24})};
     for (int d = 0; d < 4; ++d) specs.push_back(Spec::split(d));
-    std::vector<MeshSpec> states;
+    IdVector<StateId, MeshSpec> states;
     for (int k = 0; k < 40; ++k) {
       MeshSpec& state = states.emplace_back();
       for (int a = 0; a < axes; ++a) state.push_back(specs[below(specs.size())]);
@@ -247,10 +247,10 @@ TEST(MeshConversions, AlikeOnesCostWhatEachCosts) {
     };
     const StateCodes codes(states);
     ConversionCosts known(states, codes, mesh, cost);
-    const int tensor = known.tensor(ir::DType::f32, bytes, sizes);
-    for (int from = 0; from < static_cast<int>(states.size()); ++from) {
-      for (int to = 0; to < static_cast<int>(states.size()); ++to) {
-        const MeshSpec &a = states[static_cast<std::size_t>(from)], &b = states[static_cast<std::size_t>(to)];
+    const ConversionCosts::TensorId tensor = known.tensor(ir::DType::f32, bytes, sizes);
+    for (const StateId from : states.ids()) {
+      for (const StateId to : states.ids()) {
+        const MeshSpec &a = states[from], &b = states[to];
         EXPECT_EQ(known(tensor, from, to), CheapestSteps(ir::DType::f32, bytes, sizes, mesh, cost).cost(a, b))
             << to_string(a, mesh) << " -> " << to_string(b, mesh);
       }
@@ -383,22 +383,22 @@ TEST(MeshConversions, StatesMayBeMany) {
   const std::vector<ir::Expr> sizes = {4096, 64};
   for (const char* text : {"tp=2", "dp=2,tp=2"}) {
     const Mesh mesh = parse_mesh(text, "mesh");
-    std::vector<MeshSpec> states;
-    for (std::int64_t k = 1; k < 900; ++k) states.push_back(MeshSpec(mesh.axes.size(), Spec::replicated()));
-    for (std::size_t k = 0; k < states.size(); ++k) {
-      const std::int64_t first = 4 * static_cast<std::int64_t>(k + 1);
-      states[k][k % mesh.axes.size()] = Spec::split(0, {first, 4096 - first});
+    IdVector<StateId, MeshSpec> states;
+    for (int k = 0; k < 899; ++k) {
+      const std::int64_t first = 4 * (k + 1);
+      states.push_back(MeshSpec(mesh.axes.size(), Spec::replicated()));
+      states.back()[k % mesh.size()] = Spec::split(0, {first, 4096 - first});
     }
     const StateCodes codes(states);
     ConversionCosts known(states, codes, mesh, cost);
     CheapestSteps steps(ir::DType::f32, 4096 * 64 * 4, sizes, mesh, cost);
-    const int tensor = known.tensor(ir::DType::f32, 4096 * 64 * 4, sizes);
-    for (std::size_t k = 0; k < states.size(); ++k) {
-      const std::size_t other = k * 31 % states.size();
+    const ConversionCosts::TensorId tensor = known.tensor(ir::DType::f32, 4096 * 64 * 4, sizes);
+    for (const StateId k : states.ids()) {
+      const StateId other{k.index * 31 % count_of(states)};
       const auto expected =
           CheapestSteps(ir::DType::f32, 4096 * 64 * 4, sizes, mesh, cost).cost(states[k], states[other]);
       ASSERT_TRUE(expected);
-      EXPECT_EQ(known(tensor, static_cast<int>(k), static_cast<int>(other)), expected);
+      EXPECT_EQ(known(tensor, k, other), expected);
       EXPECT_EQ(steps.cost(states[k], states[other]), expected);
     }
   }

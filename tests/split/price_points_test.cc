@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <random>
 
-#include "split/memory.h"
+#include "split/memory_rows.h"
 #include "tests/split/two_products.h"
 #include "tests/support/random.h"
 
@@ -21,7 +21,7 @@ std::shared_ptr<const analysis::CostModel> costs_at(const char* machine, std::in
 
 struct Best {
   Cost cost = kForbidden;
-  std::vector<int> choice;
+  Assignment choice;
 };
 
 // Over all choices that take at most so many bytes at every point.
@@ -34,7 +34,7 @@ Best by_trying_all(const Graph& graph, const SplitSpace& space, const std::vecto
     rows.emplace_back(graph, space, split_costs(point.costs).size);
   }
   Best best;
-  std::vector<int> choice(problems[0].variables.size(), 0);
+  Assignment choice = first_choice(problems[0]);
   do {
     Cost sum = 0;
     for (std::size_t p = 0; p < points.size() && sum != kForbidden; ++p) {

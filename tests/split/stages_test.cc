@@ -13,6 +13,7 @@
 #include "split/machine_costs.h"
 #include "tests/frontend/models.h"
 #include "tests/frontend/sharding/annotated.h"
+#include "tests/solver/next_choice.h"
 #include "tests/support/random.h"
 
 namespace braid::frontend::sharding {
@@ -64,12 +65,12 @@ Cost by_trying_all(const Graph& graph, int stages, int ranks,
   const SplitSpace space(graph, ranks);
   const SplitCosts costs = split_costs(model);
   const Problem problem = space.problem(costs);
-  const int nodes = static_cast<int>(graph.nodes.size());
+  const int nodes = count_of(graph.nodes);
   Cost best = kForbidden;
   Solution solution;
   solution.status = Status::kFeasible;
-  solution.choice.assign(problem.variables.size(), 0);
-  for (;;) {
+  solution.choice = solver::first_choice(problem);
+  do {
     if (price(problem, solution.choice) != kForbidden) {
       const SplitChoice choice = space.described(costs, {solution});
       std::vector<Cost> own(at(nodes), 0);
@@ -77,11 +78,11 @@ Cost by_trying_all(const Graph& graph, int stages, int ranks,
       for (const ChosenConversion& c : choice.conversions) {
         for (int k = 0; k < nodes; ++k) {
           const bool returned = c.readers.at(0).empty() && k + 1 == nodes;
-          if (returned || plan_name(graph, graph.nodes[at(k)]) == c.readers[0]) own[at(k)] += c.cost;
+          if (returned || plan_name(graph, graph.nodes[{k}]) == c.readers[0]) own[at(k)] += c.cost;
         }
       }
       const auto sent = [&](int k) {  // by a cut before node k
-        const GraphValue& value = graph.values[at(graph.nodes[at(k - 1)].outputs[0])];
+        const GraphValue& value = graph.values[graph.nodes[{k - 1}].outputs[0]];
         return static_cast<std::int64_t>(
             local_bytes(value, costs, parts_of(choice.plan.of_value(value.name), space.mesh())));
       };
@@ -103,12 +104,8 @@ Cost by_trying_all(const Graph& graph, int stages, int ranks,
       };
       extend(extend, 0, 0, 0);
     }
-    std::size_t v = 0;
-    while (v < solution.choice.size() &&
-           ++solution.choice[v] == static_cast<int>(problem.variables[v].size()))
-      solution.choice[v++] = 0;
-    if (v == solution.choice.size()) return best;
-  }
+  } while (solver::next_choice(problem, solution.choice));
+  return best;
 }
 
 std::shared_ptr<const analysis::CostModel> machine(const char* name) {

@@ -11,8 +11,9 @@
 #include "frontend/sharding/split.h"
 #include "ir/error_numbers.h"
 #include "split/machine_costs.h"
-#include "split/memory.h"
+#include "split/memory_rows.h"
 #include "tests/frontend/models.h"
+#include "tests/solver/next_choice.h"
 #include "tests/support/random.h"
 
 namespace braid::frontend::sharding {
@@ -68,23 +69,21 @@ std::map<Layout, Cost> by_trying_all(const Graph& graph, const SplitSpace& space
                                      std::optional<std::int64_t> memory) {
   const Problem problem = space.problem(costs);
   const MemoryRows rows(graph, space, costs.size);
-  std::vector<int> products;
-  for (int v = 0; v < space.variables() && space.node_of(v) >= 0; ++v) {
-    if (graph.nodes[static_cast<std::size_t>(space.node_of(v))].op == "MatMul") products.push_back(v);
+  std::vector<VariableId> products;
+  for (const VariableId v : space.node_variables()) {
+    if (graph.nodes[space.node_of(v)].op == "MatMul") products.push_back(v);
   }
   std::map<Layout, Cost> best;
-  std::vector<int> choice(problem.variables.size(), 0);
-  for (;;) {
+  Assignment choice = solver::first_choice(problem);
+  do {
     if (const Cost own = price(problem, choice);
         own != kForbidden && (!memory || rows.of_plan(choice) <= *memory)) {
-      const auto taken = [&](int v) { return space.taken_state(v, choice[static_cast<std::size_t>(v)], 1); };
+      const auto taken = [&](VariableId v) { return space.taken_state(v, choice[v], 1); };
       const auto [entry, fresh] = best.try_emplace({taken(products.at(0)), taken(products.at(1))}, own);
       if (!fresh) entry->second = std::min(entry->second, own);
     }
-    std::size_t v = 0;
-    while (v < choice.size() && ++choice[v] == static_cast<int>(problem.variables[v].size())) choice[v++] = 0;
-    if (v == choice.size()) return best;
-  }
+  } while (solver::next_choice(problem, choice));
+  return best;
 }
 
 std::shared_ptr<const analysis::CostModel> machine(const char* name) {

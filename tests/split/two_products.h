@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "frontend/sharding/split.h"
-#include "split/space.h"
+#include "split/split_space.h"
 #include "tests/frontend/models.h"
+#include "tests/solver/next_choice.h"
 
 namespace braid::frontend::sharding {
 
@@ -41,11 +42,7 @@ inline void with_graph(const std::string& text, ImportOptions options,
   import_text(text, options, 18);
 }
 
-// Goes on to the next of all choices; false after the last.
-inline bool next_choice(const Problem& problem, std::vector<int>& choice) {
-  std::size_t v = 0;
-  while (v < choice.size() && ++choice[v] == static_cast<int>(problem.variables[v].size())) choice[v++] = 0;
-  return v < choice.size();
-}
+using solver::first_choice;
+using solver::next_choice;
 
 }  // namespace braid::frontend::sharding

@@ -27,8 +27,7 @@ void add_if_given(const NodeView& node, Letter& letter, int k, int dim, Sizes se
 }
 
 void add_if_named(const NodeView& node, Letter& letter, int k, int dim) {
-  if (k < node.outputs() && node.node().outputs[static_cast<std::size_t>(k)] >= 0)
-    letter.at.push_back(out(k, dim));
+  if (node.computes(k)) letter.at.push_back(out(k, dim));
 }
 
 // The number of elements in `dim` of input k for each of `heads`; 0 if it is unknown or not divisible.
@@ -96,7 +95,7 @@ Factors onnx_attention(const NodeView& node, const Rule&) {
     add_mask(node, *letter, kMask, group);
     for (const int k : {kPastKey, kPastValue}) add_if_given(node, *letter, k, 1);
     for (const int k : {1, 2}) add_if_named(node, *letter, k, 1);
-    if (node.outputs() > 3 && node.node().outputs[3] >= 0) letter->at.push_back(out(3, 1, {group}));
+    if (node.computes(3)) letter->at.push_back(out(3, 1, {group}));
     f.letters.push_back(std::move(*letter));
   }
   if (std::optional<Letter> letter = letter_of(node.size(kQuery, 0), "batch")) {
@@ -152,8 +151,7 @@ std::string own_head(LocalNode& local, int k, std::int64_t key_heads) {
   LocalModel& m = local.model;
   const std::string positions = m.integers_of_rank(local.name("own_head"), ir::DType::i64, {size}, rows);
   const std::string result = m.fresh(local.name("head"));
-  set_int(m.add_node("", "Gather", {local.inputs[static_cast<std::size_t>(k)], positions}, {result}), "axis",
-          dim);
+  set_int(m.add_node("", "Gather", {local.inputs[k], positions}, {result}), "axis", dim);
   return result;
 }
 
@@ -174,7 +172,7 @@ void write_shared_heads(LocalNode& local, const std::vector<int>& keys_and_value
   std::vector<std::pair<std::string, std::string>> presents;
   if (key_heads > 1) {
     for (const int k : keys_and_values) {
-      if (local.view.has_input(k)) local.inputs[static_cast<std::size_t>(k)] = own_head(local, k, key_heads);
+      if (local.view.has_input(k)) local.inputs[k] = own_head(local, k, key_heads);
     }
     for (std::size_t k = 1; k < std::min<std::size_t>(local.outputs.size(), 3); ++k) {
       if (local.outputs[k].empty()) continue;
@@ -192,7 +190,7 @@ void write_shared_heads(LocalNode& local, const std::vector<int>& keys_and_value
 }
 
 std::vector<ConversionStep> gathered_presents(const NodeView& node, const Strategy& strategy, int) {
-  const bool shared = strategy.letter >= 0 && !strategy.inputs[0].is_replicated() && node.has_input(1) &&
+  const bool shared = strategy.letter.valid() && !strategy.inputs[0].is_replicated() && node.has_input(1) &&
                       strategy.inputs[1].is_replicated();
   std::vector<ConversionStep> steps;
   if (!shared || key_heads_of(node) < 2) return steps;

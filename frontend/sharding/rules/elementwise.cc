@@ -1,27 +1,19 @@
 // Operators that compute each element from the elements at the same place, with broadcasting: every dimension
 // passes. A pending sum passes only through what is linear in it.
-#include <numeric>
-
 #include "frontend/sharding/rules.h"
 
 namespace braid::frontend::sharding {
 namespace {
 
-std::vector<int> all_inputs(const NodeView& node) {
-  std::vector<int> inputs(static_cast<std::size_t>(node.inputs()));
-  std::iota(inputs.begin(), inputs.end(), 0);
-  return inputs;
-}
-
 Factors elementwise(const NodeView& node, const Rule& rule) {
-  return padded({broadcast_letters(node, all_inputs(node)), linear_of(node, rule.pending)});
+  return padded({broadcast_letters(node, node.all_inputs()), linear_of(node, rule.pending)});
 }
 
 // An integer divided by padding that is zero would be an error, and so may be a power of it. Truncation makes
 // quotients of integers nonlinear.
 Factors of_reals(const NodeView& node, const Rule& rule) {
   if (is_float(node.output(0).dtype)) return elementwise(node, rule);
-  return {broadcast_letters(node, all_inputs(node)), {}};
+  return {broadcast_letters(node, node.all_inputs()), {}};
 }
 
 // Only the first input has the sizes of the result; others are scalars, or only give a type.
@@ -51,7 +43,7 @@ Factors dropout(const NodeView& node, const Rule&) {
     if (!training || training->at(0) != 0) return {};
   }
   Factors f{broadcast_letters(node, {0}), {}};
-  if (node.outputs() > 1 && node.node().outputs[1] >= 0) {
+  if (node.computes(1)) {
     for (Letter& letter : f.letters) letter.at.push_back(out(1, letter.at[0].dim));
   }
   return f;

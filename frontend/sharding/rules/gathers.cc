@@ -122,7 +122,7 @@ Factors gather_nd(const NodeView& node, const Rule& rule) {
   const int q = node.rank(1);
   const auto length = static_size(node.size(1, q - 1));
   if (!length) return f;
-  const int batch = static_cast<int>(node.int_attribute("batch_dims", 0));
+  const int batch = node.int_attribute("batch_dims", 0);
   for (int d = 0; d < q - 1; ++d) {
     if (d >= batch) {
       add(f, node.size(1, d), "i" + std::to_string(d), {in(1, d), out(0, d)});
@@ -130,7 +130,7 @@ Factors gather_nd(const NodeView& node, const Rule& rule) {
       add(f, node.size(1, d), "b" + std::to_string(d), {in(0, d), in(1, d), out(0, d)});
     }
   }
-  const int first = batch + static_cast<int>(*length);
+  const int first = batch + *length;
   for (int d = first; d < node.rank(0); ++d)
     add(f, node.size(0, d), "d" + std::to_string(d), {in(0, d), out(0, q - 1 + d - first)});
   f.linear = linear_of(node, rule.pending);
@@ -142,9 +142,9 @@ Factors scatter_nd(const NodeView& node, const Rule&) {
   const int q = node.rank(1);
   const auto length = static_size(node.size(1, q - 1));
   if (!length) return f;
-  for (int d = static_cast<int>(*length); d < node.rank(0); ++d)
-    add(f, node.size(0, d), "d" + std::to_string(d),
-        {in(0, d), in(2, q - 1 + d - static_cast<int>(*length)), out(0, d)});
+  const int first = *length;
+  for (int d = first; d < node.rank(0); ++d)
+    add(f, node.size(0, d), "d" + std::to_string(d), {in(0, d), in(2, q - 1 + d - first), out(0, d)});
   return f;
 }
 

@@ -12,10 +12,8 @@ using ir::Expr;
 using Sizes = std::vector<std::int64_t>;
 
 std::vector<Linear> all_alike(const NodeView& node) {
-  std::vector<int> all(static_cast<std::size_t>(node.inputs()));
-  std::iota(all.begin(), all.end(), 0);
   using K = ir::ReduceKind;
-  return {{all, {K::sum, K::prod, K::max, K::min}}};
+  return {{node.all_inputs(), {K::sum, K::prod, K::max, K::min}}};
 }
 
 // Returns the letter of an axis that is a sequence of pieces: the greatest common divisor of all. nullopt if
@@ -39,8 +37,7 @@ std::vector<std::int64_t> multiples(const Sizes& pieces, std::int64_t of) {
 std::optional<Sizes> pieces_of_outputs(const NodeView& node, int axis) {
   Sizes pieces;
   for (int k = 0; k < node.outputs(); ++k) {
-    if (node.node().outputs[static_cast<std::size_t>(k)] < 0 || node.output(k).rank() == 0)
-      return std::nullopt;
+    if (!node.computes(k) || node.output(k).rank() == 0) return std::nullopt;
     const auto size = static_size(node.out_size(k, axis));
     if (!size) return std::nullopt;
     pieces.push_back(*size);
@@ -49,10 +46,8 @@ std::optional<Sizes> pieces_of_outputs(const NodeView& node, int axis) {
 }
 
 Factors concat(const NodeView& node, const Rule&) {
-  std::vector<int> inputs(static_cast<std::size_t>(node.inputs()));
-  std::iota(inputs.begin(), inputs.end(), 0);
   const int axis = NodeView::axis(node.int_attribute("axis", 0), node.output(0).rank());
-  return {joined_letters(node, inputs, axis), all_alike(node)};
+  return {joined_letters(node, node.all_inputs(), axis), all_alike(node)};
 }
 
 // Names of outputs that nothing reads may be unknown; then only other dimensions are split.
@@ -73,7 +68,7 @@ Factors split(const NodeView& node, const Rule& rule) {
     if (letter && whole && std::accumulate(pieces->begin(), pieces->end(), std::int64_t{0}) == *whole) {
       letter->at = {in(0, axis, multiples(*pieces, letter->size))};
       for (int k = 0; k < node.outputs(); ++k) {
-        const std::int64_t piece = (*pieces)[static_cast<std::size_t>(k)];
+        const std::int64_t piece = (*pieces)[k];
         if (piece > 0) letter->at.push_back(out(k, axis, {piece / letter->size}));
       }
       f.letters.push_back(std::move(*letter));
@@ -98,9 +93,8 @@ void write_split(LocalNode& local) {
     set_ints(local.emit(), "split", pieces);
     return;
   }
-  const auto count = static_cast<std::int64_t>(pieces.size());
   local.inputs = {local.inputs[0],
-                  local.model.integers(local.name("split"), ir::DType::i64, {count}, pieces)};
+                  local.model.integers(local.name("split"), ir::DType::i64, {std::ssize(pieces)}, pieces)};
   drop_attribute(local.emit(), "num_outputs");
 }
 
@@ -124,8 +118,8 @@ std::optional<std::map<int, Cut>> cuts(const NodeView& node) {
   }
   if (!starts || !ends || starts->size() != ends->size()) return std::nullopt;
   std::map<int, Cut> result;
-  for (std::size_t k = 0; k < starts->size(); ++k) {
-    const int axis = axes ? NodeView::axis((*axes)[k], rank) : static_cast<int>(k);
+  for (int k = 0; k < count_of(*starts); ++k) {
+    const int axis = axes ? NodeView::axis((*axes)[k], rank) : k;
     result[axis] = {(*starts)[k], (*ends)[k], steps ? (*steps)[k] : 1};
   }
   return result;
@@ -140,8 +134,7 @@ std::optional<std::set<int>> cut_axes(const NodeView& node) {
   if (node.version() >= kPositionsAreInputs && node.has_input(3) && !axes) return std::nullopt;
   if (!axes) {
     if (node.version() < kPositionsAreInputs || !node.input(1).elements) return std::nullopt;
-    for (std::size_t k = 0; k < node.input(1).elements->values.size(); ++k)
-      result.insert(static_cast<int>(k));
+    for (int k = 0; k < count_of(node.input(1).elements->values); ++k) result.insert(k);
     return result;
   }
   for (const std::int64_t a : *axes) result.insert(NodeView::axis(a, node.rank(0)));
@@ -212,8 +205,7 @@ void write_slice(LocalNode& local) {
     return;
   }
   const auto vector = [&](const char* name, const Sizes& values) {
-    return local.model.integers(local.name(name), ir::DType::i64, {static_cast<std::int64_t>(values.size())},
-                                values);
+    return local.model.integers(local.name(name), ir::DType::i64, {std::ssize(values)}, values);
   };
   local.inputs = {local.inputs[0], vector("starts", starts), vector("ends", ends), vector("axes", order),
                   vector("steps", steps)};
@@ -227,7 +219,7 @@ Factors pad(const NodeView& node, const Rule&) {
   const auto pads = node.version() < kPadsAreAnInput ? node.ints_attribute("pads") : node.known_ints(1);
   if (!pads) return {};
   std::set<int> padded;
-  std::vector<int> axes(static_cast<std::size_t>(rank));
+  std::vector<int> axes(rank);
   std::iota(axes.begin(), axes.end(), 0);
   if (node.has_input(3)) {
     const auto given = node.known_ints(3);
@@ -244,8 +236,8 @@ Factors pad(const NodeView& node, const Rule&) {
 
 }  // namespace
 
-std::vector<Letter> joined_letters(const NodeView& node, const std::vector<int>& inputs, int axis) {
-  std::vector<Letter> letters = broadcast_letters(node, inputs, {axis});
+Letters joined_letters(const NodeView& node, const std::vector<int>& inputs, int axis) {
+  Letters letters = broadcast_letters(node, inputs, {axis});
   Sizes pieces;
   for (const int k : inputs) {
     const auto size = node.has_input(k) && node.rank(k) > 0 ? static_size(node.size(k, axis)) : std::nullopt;

@@ -6,12 +6,11 @@ namespace braid::frontend::sharding {
 namespace {
 
 // The other outputs, statistics, have the same dimensions, with those normalised of size 1.
-void add_statistics(const NodeView& node, std::vector<Letter>& letters, const std::vector<int>& outputs) {
+void add_statistics(const NodeView& node, Letters& letters, const std::vector<int>& outputs) {
   for (Letter& letter : letters) {
     const int dim = letter.at[0].dim;
     for (const int k : outputs) {
-      if (k < node.outputs() && node.node().outputs[static_cast<std::size_t>(k)] >= 0)
-        letter.at.push_back(out(k, dim));
+      if (node.computes(k)) letter.at.push_back(out(k, dim));
     }
   }
 }
@@ -100,7 +99,7 @@ Factors fused_group_normalization(const NodeView& node, const Rule&) {
   enum { kX, kGamma, kBeta, kSkip, kBias };
   const int rank = node.rank(kX);
   const int channel = node.int_attribute("channels_last", 1) != 0 ? rank - 1 : 1;
-  const bool sum = node.outputs() > 1 && node.node().outputs[1] >= 0;
+  const bool sum = node.computes(1);
   Factors f;
   if (std::optional<Letter> batch = letter_of(node.size(kX, 0), "batch")) {
     batch->at = {in(kX, 0), out(0, 0)};
@@ -147,7 +146,7 @@ Factors of_embeddings(const NodeView& node, const std::vector<int>& by_batch) {
     if (node.has_input(k) && !node.size(k, 0).is_constant(1)) letter->at.push_back(in(k, 0));
   }
   for (int k = 0; k < node.outputs(); ++k) {
-    if (node.node().outputs[static_cast<std::size_t>(k)] >= 0) letter->at.push_back(out(k, 0));
+    if (node.computes(k)) letter->at.push_back(out(k, 0));
   }
   Factors f;
   f.letters.push_back(std::move(*letter));

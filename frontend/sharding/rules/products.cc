@@ -152,7 +152,7 @@ Factors einsum(const NodeView& node, const Rule&) {
       operands.back() += c;
     }
   }
-  if (static_cast<int>(operands.size()) != node.inputs()) return f;
+  if (count_of(operands) != node.inputs()) return f;
   std::map<char, int> count;
   for (const std::string& labels : operands) {
     for (const char c : labels) ++count[c];
@@ -169,20 +169,20 @@ Factors einsum(const NodeView& node, const Rule&) {
     std::vector<Occurrence> at;
     std::optional<Letter> letter;
     bool clear = true;
-    for (std::size_t k = 0; k < operands.size(); ++k) {
+    for (int k = 0; k < count_of(operands); ++k) {
       const std::size_t d = operands[k].find(label);
       if (d == std::string::npos) continue;
-      if (node.rank(static_cast<int>(k)) != static_cast<int>(operands[k].size())) return {};
+      if (node.rank(k) != count_of(operands[k])) return {};
       clear &= operands[k].find(label, d + 1) == std::string::npos;
-      const Expr& size = node.size(static_cast<int>(k), static_cast<int>(d));
+      const Expr& size = node.size(k, d);
       if (size.is_constant(1)) continue;  // broadcast
       if (!letter) letter = letter_of(size, std::string(1, label));
       clear &= letter && size.is_constant(letter->size);
-      at.push_back(in(static_cast<int>(k), static_cast<int>(d)));
+      at.push_back(in(k, d));
     }
     if (!clear || !letter) continue;
     const std::size_t d = result.find(label);
-    if (d != std::string::npos) at.push_back(out(0, static_cast<int>(d)));
+    if (d != std::string::npos) at.push_back(out(0, d));
     add(f, std::move(letter), std::move(at),
         d == std::string::npos ? std::optional(ReduceKind::sum) : std::nullopt);
   }

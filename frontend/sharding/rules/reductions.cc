@@ -32,9 +32,9 @@ std::optional<std::set<int>> reduced_axes(const NodeView& node) {
 }
 
 // Letters of the dimensions: those kept pass to output `index`, reduced ones have `reduce`, if it is given.
-std::vector<Letter> letters(const NodeView& node, const std::set<int>& axes, bool keep,
-                            std::optional<ReduceKind> reduce) {
-  std::vector<Letter> result;
+Letters letters(const NodeView& node, const std::set<int>& axes, bool keep,
+                std::optional<ReduceKind> reduce) {
+  Letters result;
   int to = 0;
   for (int d = 0; d < node.rank(0); ++d) {
     const bool reduced = axes.count(d) > 0;

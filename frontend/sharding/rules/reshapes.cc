@@ -2,6 +2,7 @@
 // elements stay what they are.
 #include <algorithm>
 #include <numeric>
+#include <span>
 
 #include "frontend/sharding/local.h"
 
@@ -18,7 +19,7 @@ class SharedFactors {
  public:
   SharedFactors(const Sizes& a, const Sizes& b) : a_(a), b_(b), a_end_(a.size()), b_end_(b.size()) {}
 
-  std::vector<Letter> run() {
+  Letters run() {
     while (forwards()) {
     }
     while (backwards()) {
@@ -75,10 +76,8 @@ class SharedFactors {
 
   void factor(std::size_t a_begin, std::size_t a_end, std::size_t b_begin, std::size_t b_end) {
     const auto is_static = [](const Expr& e) { return e.is_constant() && e.constant() > 0; };
-    if (!std::all_of(a_.begin() + static_cast<std::ptrdiff_t>(a_begin),
-                     a_.begin() + static_cast<std::ptrdiff_t>(a_end), is_static) ||
-        !std::all_of(b_.begin() + static_cast<std::ptrdiff_t>(b_begin),
-                     b_.begin() + static_cast<std::ptrdiff_t>(b_end), is_static))
+    if (!std::ranges::all_of(std::span(a_).subspan(a_begin, a_end - a_begin), is_static) ||
+        !std::ranges::all_of(std::span(b_).subspan(b_begin, b_end - b_begin), is_static))
       return;
     std::size_t a = a_begin, b = b_begin;
     std::int64_t left_a = a_[a].constant(), left_b = b_[b].constant();
@@ -89,8 +88,8 @@ class SharedFactors {
       const std::int64_t common = std::gcd(left_a, left_b);
       if (common == 1) return;
       Letter letter = *letter_of(common, "f" + std::to_string(letters_.size()));
-      letter.at = {in(0, static_cast<int>(a), segments(a_[a].constant(), left_a, common)),
-                   out(0, static_cast<int>(b), segments(b_[b].constant(), left_b, common))};
+      letter.at = {in(0, a, segments(a_[a].constant(), left_a, common)),
+                   out(0, b, segments(b_[b].constant(), left_b, common))};
       letter.padded = true;
       if (std::max(letter.at[0].segments.size(), letter.at[1].segments.size()) <= kMostSegments)
         letters_.push_back(std::move(letter));
@@ -100,7 +99,7 @@ class SharedFactors {
   }
 
   static std::vector<std::int64_t> segments(std::int64_t whole, std::int64_t left, std::int64_t factor) {
-    return std::vector<std::int64_t>(static_cast<std::size_t>(whole / left), left / factor);
+    return std::vector<std::int64_t>(whole / left, left / factor);
   }
 
   // Blocks of more pieces cost more than they are worth.
@@ -108,7 +107,7 @@ class SharedFactors {
 
   const Sizes &a_, &b_;
   std::size_t a_begin_ = 0, b_begin_ = 0, a_end_, b_end_;
-  std::vector<Letter> letters_;
+  Letters letters_;
 };
 
 Factors reshape(const NodeView& node, const Rule& rule) {
@@ -122,12 +121,11 @@ void write_reshape(LocalNode& local) {
   const std::vector<Expr>& target = view.input(1).elements->values;
   const bool copies = view.int_attribute("allowzero", 0) == 0;
   std::vector<std::int64_t> added(to.size(), 0);
-  for (std::size_t d = 0; d < to.size(); ++d) {
-    const int dim = static_cast<int>(d);
+  for (int d = 0; d < count_of(to); ++d) {
     if (target[d].is_constant(-1)) continue;
-    const Expr own = local_size(local.strategy.outputs[0], dim, to[d], local.ranks());
+    const Expr own = local_size(local.strategy.outputs[0], d, to[d], local.ranks());
     if (target[d].is_constant(0) && copies) {
-      if (!(local_size(local.strategy.inputs[0], dim, from[d], local.ranks()) == own))
+      if (!(local_size(local.strategy.inputs[0], d, from[d], local.ranks()) == own))
         added[d] = own.constant();
     } else if (!(own == to[d])) {
       added[d] = own.constant() - to[d].constant();
@@ -144,7 +142,7 @@ Factors transpose(const NodeView& node, const Rule& rule) {
   for (int d = rank; d-- > 0;) order.push_back(d);
   if (const auto given = node.ints_attribute("perm")) order = *given;
   for (int d = 0; d < rank; ++d) {
-    const int from = NodeView::axis(order[static_cast<std::size_t>(d)], rank);
+    const int from = NodeView::axis(order[d], rank);
     std::optional<Letter> letter = letter_of(node.size(0, from), "d" + std::to_string(from));
     if (!letter) continue;
     letter->at = {in(0, from), out(0, d)};
@@ -166,10 +164,9 @@ void make_local(LocalNode& local, int k) {
   const std::vector<Expr>& target = view.input(k).elements->values;
   std::vector<std::int64_t> added(target.size(), 0);
   if (spec.is_split()) {
-    const int at = spec.dim - (view.output(0).rank() - static_cast<int>(target.size()));
+    const int at = spec.dim - (view.output(0).rank() - count_of(target));
     const std::int64_t whole = view.out_size(0, spec.dim).constant();
-    if (at >= 0 && !target[static_cast<std::size_t>(at)].is_constant(1))
-      added[static_cast<std::size_t>(at)] = whole / local.ranks() - whole;
+    if (at >= 0 && !target[at].is_constant(1)) added[at] = whole / local.ranks() - whole;
   }
   local.add_to_input(k, added);
   local.emit();
@@ -192,8 +189,7 @@ Factors tile(const NodeView& node, const Rule& rule) {
     std::optional<Letter> letter = letter_of(node.size(0, d), "d" + std::to_string(d));
     const std::optional<std::int64_t> whole = static_size(node.out_size(0, d));
     if (!letter || !whole || *whole == 0 || *whole / letter->size > kMostCopies) continue;
-    letter->at = {in(0, d),
-                  out(0, d, std::vector<std::int64_t>(static_cast<std::size_t>(*whole / letter->size), 1))};
+    letter->at = {in(0, d), out(0, d, std::vector<std::int64_t>(*whole / letter->size, 1))};
     f.letters.push_back(std::move(*letter));
   }
   f.linear = linear_of(node, rule.pending);

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "frontend/sharding/split.h"
-#include "split/space.h"
+#include "split/choose_split.h"
 
 namespace braid::frontend::sharding {
 
@@ -30,11 +30,11 @@ inline SplitCosts test_costs(unsigned seed = 0) {
                                const Mesh& mesh) {
     Cost sum = 10;
     std::uint64_t choice = 0;
-    const auto add = [&](const std::vector<int>& values, bool outputs) {
+    const auto add = [&](const std::vector<ValueId>& values, bool outputs) {
       for (std::size_t k = 0; k < values.size(); ++k) {
-        if (values[k] < 0) continue;
+        if (!values[k].valid()) continue;
         Cost elements = 1;
-        for (const ir::Expr& size : graph.values[static_cast<std::size_t>(values[k])].sizes)
+        for (const ir::Expr& size : graph.values[values[k]].sizes)
           elements *= std::min<std::int64_t>(ir::bounds(size).max, 1024);
         elements = std::min<Cost>(elements, 1 << 26) * 100;
         for (std::size_t a = 0; a < axes.size(); ++a) {
@@ -48,7 +48,7 @@ inline SplitCosts test_costs(unsigned seed = 0) {
     };
     add(node.inputs, false);
     add(node.outputs, true);
-    return noise(sum, {static_cast<std::uint64_t>(&node - graph.nodes.data()), choice});
+    return noise(sum, {ir::offset_of(graph.id_of(node)), choice});
   };
   costs.node = [on_mesh = costs.node_on_mesh](const Graph& graph, const GraphNode& node, const Strategy& s,
                                               int ranks) {

@@ -40,12 +40,12 @@ Subject subject_of(const ProofCase& c, const std::string& path) {
       if (node.compile_time || node.op != c.op) continue;
       s.factors = node.factors;
       s.has_inner = rule_of(node).inner != nullptr;
-      const auto note = [&](const std::vector<int>& values, std::map<int, Operand>& to, bool outputs) {
-        for (std::size_t k = 0; k < values.size(); ++k) {
-          if (values[k] < 0) continue;
-          const GraphValue& v = graph.values[static_cast<std::size_t>(values[k])];
+      const auto note = [&](const std::vector<ValueId>& values, std::map<int, Operand>& to, bool outputs) {
+        for (int k = 0; k < count_of(values); ++k) {
+          if (!values[k].valid()) continue;
+          const GraphValue& v = graph.values[values[k]];
           if (outputs && v.readers.empty()) continue;
-          Operand& o = to[static_cast<int>(k)];
+          Operand& o = to[k];
           o.name = v.name;
           o.constant = !outputs && !v.graph_input;
           for (const ir::Expr& size : v.sizes) o.sizes.push_back(size.is_constant() ? size.constant() : -1);

@@ -285,19 +285,19 @@ Subject subject_of(const Graph& graph, const std::string& op, int ranks) {
     if (node.compile_time || node.op != op) continue;
     s.all = strategies(graph, node, ranks, candidates);
     s.node = plan_name(graph, node);
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.inputs[k] < 0) continue;
-      const GraphValue& v = graph.values[static_cast<std::size_t>(node.inputs[k])];
-      s.inputs.push_back({v.name, static_cast<int>(k), !v.graph_input});
+    for (int k = 0; k < count_of(node.inputs); ++k) {
+      if (!node.inputs[k].valid()) continue;
+      const GraphValue& v = graph.values[node.inputs[k]];
+      s.inputs.push_back({v.name, k, !v.graph_input});
     }
-    for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-      if (node.outputs[k] < 0) continue;
-      const GraphValue& v = graph.values[static_cast<std::size_t>(node.outputs[k])];
-      if (!v.readers.empty()) s.outputs.emplace_back(v.name, static_cast<int>(k));
+    for (int k = 0; k < count_of(node.outputs); ++k) {
+      if (!node.outputs[k].valid()) continue;
+      const GraphValue& v = graph.values[node.outputs[k]];
+      if (!v.readers.empty()) s.outputs.emplace_back(v.name, k);
     }
   }
-  for (const int v : graph.inputs) {
-    const GraphValue& value = graph.values[static_cast<std::size_t>(v)];
+  for (const ValueId v : graph.inputs) {
+    const GraphValue& value = graph.values[v];
     s.graph_inputs.push_back(value.name);
     s.types.push_back(value.dtype);
     s.sizes.push_back(constant_sizes(value));

@@ -47,26 +47,25 @@ SplitRun split_run(const std::string& path, ImportOptions options, int ranks) {
     const SplitSpace space(graph, mesh);
     const SplitChoice choice = space.choose(test_costs(0));
     for (const ChosenNode& chosen : choice.nodes) {
-      const GraphNode& node = graph.nodes[static_cast<std::size_t>(chosen.node)];
+      const GraphNode& node = graph.nodes[chosen.node];
       const Strategy& s = *chosen.axes.at(0);
       const auto pending = [](const Spec& spec) { return spec.is_pending(); };
-      run.split += s.letter >= 0 ? 1 : 0;
-      const bool exchanges = s.letter >= 0 && !node.operation->inner(graph, node, s, n).empty();
+      run.split += s.letter.valid() ? 1 : 0;
+      const bool exchanges = s.letter.valid() && !node.operation->inner(graph, node, s, n).empty();
       run.only_products &= !exchanges;
       if (std::none_of(s.outputs.begin(), s.outputs.end(), pending)) continue;
       const std::string& op = node.op;
       if (op == "Gather" && std::none_of(s.inputs.begin(), s.inputs.end(), pending)) continue;  // adds zeros
-      if ((op != "MatMul" && op != "Gemm") || s.letter < 0) {
+      if ((op != "MatMul" && op != "Gemm") || !s.letter.valid()) {
         run.only_products = false;
         continue;
       }
       SplitSum& sum = run.sums[plan_name(graph, node)];
       sum.inputs = s.inputs;
       for (std::size_t k = 0; k < s.inputs.size(); ++k) {
-        if (node.inputs[k] < 0) continue;
-        const GraphValue& value = graph.values[static_cast<std::size_t>(node.inputs[k])];
-        sum.sizes.push_back(
-            s.inputs[k].is_split() ? value.sizes[static_cast<std::size_t>(s.inputs[k].dim)].constant() : 0);
+        if (!node.inputs[k].valid()) continue;
+        const GraphValue& value = graph.values[node.inputs[k]];
+        sum.sizes.push_back(s.inputs[k].is_split() ? value.sizes[s.inputs[k].dim].constant() : 0);
       }
     }
     return choice.plan;

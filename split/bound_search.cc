@@ -1,4 +1,4 @@
-#include "split/bounds.h"
+#include "split/bound_search.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -18,8 +18,6 @@ using analysis::KernelClass;
 
 constexpr Cost kParts = 64;  // weights are multiples of one part
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // Chooses weights of rows, in parts that add up to kParts, so that the least mean over the plans is as large
 // as possible: fictitious play.
 std::vector<Cost> best_weights(const std::vector<std::vector<double>>& value) {  // [row][plan]
@@ -28,12 +26,10 @@ std::vector<Cost> best_weights(const std::vector<std::vector<double>>& value) { 
   std::vector<std::int64_t> taken(rows, 0);
   constexpr int kRounds = 4000;
   for (int round = 0; round < kRounds; ++round) {
-    const auto row =
-        static_cast<std::size_t>(std::max_element(of_row.begin(), of_row.end()) - of_row.begin());
+    const std::size_t row = std::ranges::max_element(of_row) - of_row.begin();
     ++taken[row];
     for (std::size_t p = 0; p < plans; ++p) of_plan[p] += value[row][p];
-    const auto plan =
-        static_cast<std::size_t>(std::min_element(of_plan.begin(), of_plan.end()) - of_plan.begin());
+    const std::size_t plan = std::ranges::min_element(of_plan) - of_plan.begin();
     for (std::size_t r = 0; r < rows; ++r) of_row[r] += value[r][plan];
   }
   std::vector<Cost> weights(rows, 0);
@@ -50,8 +46,8 @@ SplitCosts floors_of(const std::shared_ptr<const analysis::CostModel>& costs,
                      std::function<Cost(const ConversionStep& step, int ranks)> collective) {
   SplitCosts floors;
   floors.size = [costs](const ir::Expr& size) { return costs->value(size); };
-  floors.key = [](const Graph&, const GraphNode&) { return 0; };
-  floors.of_key = [](int, Combination, const Mesh&) { return Cost{0}; };
+  floors.key = [](const Graph&, const GraphNode&) { return WorkId{0}; };
+  floors.of_key = [](WorkId, Combination, const Mesh&) { return Cost{0}; };
   floors.step = [collective = std::move(collective)](const ConversionStep& step, int ranks) {
     return ranks > 1 && moves_between_ranks(step.kind) ? collective(step, ranks) : 0;
   };
@@ -75,9 +71,7 @@ SplitCosts least_of(const std::shared_ptr<const analysis::CostModel>& costs,
 }
 
 // Whether it has a second factor, whose parts KernelParts::input counts.
-bool has_second(const GraphNode& node) {
-  return node.work.b >= 0 && node.work.b < static_cast<int>(node.inputs.size());
-}
+bool has_second(const GraphNode& node) { return node.work.b >= 0 && node.work.b < count_of(node.inputs); }
 
 }  // namespace
 
@@ -85,6 +79,7 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
                          std::shared_ptr<const analysis::CostModel> costs, BoundOptions options)
     : space_(space),
       options_(std::move(options)),
+      nodes_(space.node_variables()),
       passages_(space.passages(true, options_.cells)),
       prices_(space, least_of(costs, &analysis::CollectiveCost::time)),
       floors_(space, least_of(costs, &analysis::CollectiveCost::floor)) {
@@ -92,8 +87,19 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
   SplitCosts sizes;
   sizes.size = [costs](const ir::Expr& size) { return costs->value(size); };
   collectives_ = floors_.problem(true, options_.cells);
-  const KernelFloors kernels(*costs, graph, sizes, options_);
-  kernels_.resize(collectives_.variables.size());
+  find_kernels(graph, *costs, sizes);
+  connect(graph, *costs, sizes);
+  none_ = may_leave_out(graph);
+  find_distinct();
+  find_joins(graph);
+  count_loops();
+  find_chain();
+}
+
+void BoundSearch::find_kernels(const Graph& graph, const analysis::CostModel& costs,
+                               const SplitCosts& sizes) {
+  const KernelFloors kernels(costs, graph, sizes, options_);
+  const Mesh& mesh = space_.mesh();
   // All that the floor of a choice depends on, of equal nodes once.
   struct Parts {
     std::vector<KernelParts> distinct;
@@ -101,77 +107,79 @@ BoundSearch::BoundSearch(const Graph& graph, const SplitSpace& space,
   };
   std::map<const void*, Parts> parts_of;  // by the choices of nodes
   std::map<std::pair<const void*, std::vector<Cost>>, CostTable> known;
-  for (; nodes_ < static_cast<int>(kernels_.size()) && space.node_of(nodes_) >= 0; ++nodes_) {
-    const GraphNode& node = graph.nodes[at(space.node_of(nodes_))];
-    Parts& parts = parts_of[space.address_of_choices(nodes_)];
-    for (int c = static_cast<int>(parts.of.size()); c < space.choices_of(nodes_); ++c) {
-      const Combination axes = space.combination(nodes_, c);
-      const Mesh& mesh = space.mesh();
+  for (const VariableId v : nodes_) {
+    const GraphNode& node = graph.nodes[space_.node_of(v)];
+    const auto [own_parts, new_choices] = parts_of.try_emplace(space_.address_of_choices(v));
+    Parts& parts = own_parts->second;
+    for (const ChoiceId c : space_.choices_of(v)) {
+      if (!new_choices) break;
+      const Combination axes = space_.combination(v, c);
       const KernelParts own = {parts_of_work(axes, mesh),
-                               has_second(node) ? parts_of_input(axes, mesh, at(node.work.b)) : 1,
+                               has_second(node) ? parts_of_input(axes, mesh, node.work.b) : 1,
                                node.outputs.empty() ? 1 : parts_of_output(axes, mesh, 0)};
-      const auto known = std::ranges::find(parts.distinct, own);
-      parts.of.push_back(static_cast<std::size_t>(known - parts.distinct.begin()));
-      if (known == parts.distinct.end()) parts.distinct.push_back(own);
+      const auto same = std::ranges::find(parts.distinct, own);
+      parts.of.push_back(same - parts.distinct.begin());
+      if (same == parts.distinct.end()) parts.distinct.push_back(own);
     }
     std::vector<Cost> floors;
     for (const KernelParts& own : parts.distinct) floors.push_back(kernels(node, own));
-    const auto [entry, fresh] = known.try_emplace({space.address_of_choices(nodes_), std::move(floors)});
+    const auto [entry, fresh] = known.try_emplace({space_.address_of_choices(v), std::move(floors)});
     if (fresh) {
       for (const std::size_t part : parts.of) entry->second.edit().push_back(entry->first.second[part]);
     }
-    kernels_[at(nodes_)] = entry->second;
-    reduction_.push_back(reduces(graph, node, sizes, space.mesh().ranks()) ? 1 : 0);
+    const CostTable& own = kernels_.emplace_back(entry->second);
+    reduction_.push_back(reduces(graph, node, sizes, mesh.ranks()) ? 1 : 0);
     product_.push_back(is_own_kernel(graph, node) || multiplies_computed(graph, node) ? 1 : 0);
-    const CostTable& own = kernels_[at(nodes_)];
-    copy_.push_back(product_.back() == 0 && *std::max_element(own.begin(), own.end()) > 0 ? 1 : 0);
+    copy_.push_back(product_.back() == 0 && *std::ranges::max_element(own) > 0 ? 1 : 0);
   }
-  for (std::size_t v = at(nodes_); v < kernels_.size(); ++v)
-    kernels_[v] = std::vector<Cost>(collectives_.variables[v].size(), 0);
-  into_.resize(at(nodes_));
-  out_of_.resize(at(nodes_));
-  copies_.assign(passages_.size(), 0);
-  for (std::size_t p = 0; p < passages_.size(); ++p) {
+  while (kernels_.size() < collectives_.variables.size()) {
+    const std::size_t choices = collectives_.variables[kernels_.end_id()].size();
+    kernels_.push_back(std::vector<Cost>(choices, 0));
+  }
+}
+
+void BoundSearch::connect(const Graph& graph, const analysis::CostModel& costs, const SplitCosts& sizes) {
+  into_.assign(nodes_, {});
+  out_of_.assign(nodes_, {});
+  copies_.assign(passages_.ids(), 0);
+  const VariableId caches = *nodes_.end();
+  for (const PassageId p : passages_.ids()) {
+    Passage& passage = passages_[p];
     // The result of a collective lies in the segment, and a kernel copies it into the memory of the program's
     // output.
-    if (passages_[p].reader < 0) {
-      const double bytes = local_bytes(graph.values[at(passages_[p].value)], sizes, 1);
-      const double us = costs->machine().launch_us +
-                        bytes_us(costs->machine(), 2 * bytes,
+    if (!passage.reader.valid()) {
+      const double bytes = local_bytes(graph.values[passage.value], sizes, 1);
+      const double us = costs.machine().launch_us +
+                        bytes_us(costs.machine(), 2 * bytes,
                                  {KernelClass::copy, KernelClass::elementwise, KernelClass::gather});
       copies_[p] = static_cast<Cost>(us * 1e6 * (1 - 1e-9));
     }
     // State kept between steps counts as an ordinary input and output.
-    if (passages_[p].producer >= nodes_) passages_[p].producer = -1;
-    if (passages_[p].reader >= nodes_) passages_[p].reader = -1;
-    if (passages_[p].reader >= 0) into_[at(passages_[p].reader)].push_back(static_cast<int>(p));
-    if (passages_[p].producer >= 0) out_of_[at(passages_[p].producer)].push_back(static_cast<int>(p));
+    if (passage.producer >= caches) passage.producer = {};
+    if (passage.reader >= caches) passage.reader = {};
+    if (passage.reader.valid()) into_[passage.reader].push_back(p);
+    if (passage.producer.valid()) out_of_[passage.producer].push_back(p);
   }
-  none_ = may_leave_out(graph);
-  find_distinct();
-  find_joins(graph, space);
-  count_loops();
-  find_chain();
 }
 
 void BoundSearch::relax(std::size_t cells) {
-  const std::vector<Passage> passages = space_.passages(true, cells);
-  for (std::size_t p = 0; p < passages.size(); ++p) passages_[p].free = passages[p].free;
+  const IdVector<PassageId, Passage> passages = space_.passages(true, cells);
+  for (const PassageId p : passages.ids()) passages_[p].free = passages[p].free;
   collectives_ = floors_.problem(true, cells);
   find_distinct();
 }
 
 // Equal nodes have equal ones.
 void BoundSearch::find_distinct() {
-  distinct_.assign(kernels_.size(), nullptr);
+  distinct_.assign(kernels_.ids(), nullptr);
   if (!space_.large()) return;
-  using States = const std::vector<int>*;
-  std::vector<std::vector<States>> states(at(nodes_));  // in which conversions that count see the choices
+  IdVector<VariableId, std::vector<States>> states(
+      nodes_);  // in which conversions that count see the choices
   for (const Passage& passage : passages_) {
     if (passage.free) continue;
-    const auto add = [&](int v, States seen) {
-      if (v >= 0 && v < nodes_ && std::ranges::find(states[at(v)], seen) == states[at(v)].end())
-        states[at(v)].push_back(seen);
+    const auto add = [&](VariableId v, States seen) {
+      if (v.valid() && v < states.end_id() && std::ranges::find(states[v], seen) == states[v].end())
+        states[v].push_back(seen);
     };
     add(passage.from, passage.given ? passage.taken : passage.produced);
     add(passage.to, passage.taken);
@@ -185,35 +193,34 @@ void BoundSearch::find_distinct() {
              std::tie(other.choices, other.kernels, other.collectives, *other.states);
     }
   };
-  std::map<Node, std::shared_ptr<const std::vector<int>>> known;
-  for (int v = 0; v < nodes_; ++v) {
-    const CostTable &kernels = kernels_[at(v)], &collectives = collectives_.variables[at(v)];
+  std::map<Node, std::shared_ptr<const IdVector<ChoiceId, ChoiceId>>> known;
+  for (const VariableId v : nodes_) {
+    const CostTable &kernels = kernels_[v], &collectives = collectives_.variables[v];
     const auto [entry, fresh] = known.try_emplace(
-        Node{space_.address_of_choices(v), &states[at(v)], kernels.address(), collectives.address()},
-        nullptr);
+        Node{space_.address_of_choices(v), &states[v], kernels.address(), collectives.address()}, nullptr);
     if (fresh) {
       std::set<std::vector<std::int64_t>> seen;
-      std::vector<int> first;
-      for (std::size_t c = 0; c < kernels.size(); ++c) {
+      IdVector<ChoiceId, ChoiceId> first;
+      for (const ChoiceId c : space_.choices_of(v)) {
         std::vector<std::int64_t> own = {kernels[c], collectives[c]};
-        for (const States list : states[at(v)]) own.push_back((*list)[c]);
-        if (seen.insert(std::move(own)).second) first.push_back(static_cast<int>(c));
+        for (const States list : states[v]) own.push_back((*list)[c].index);
+        if (seen.insert(std::move(own)).second) first.push_back(c);
       }
       if (first.size() < kernels.size())
-        entry->second = std::make_shared<const std::vector<int>>(std::move(first));
+        entry->second = std::make_shared<const IdVector<ChoiceId, ChoiceId>>(std::move(first));
     }
-    distinct_[at(v)] = entry->second;
+    distinct_[v] = entry->second;
   }
 }
 
-BoundSearch::Plan BoundSearch::plan(const std::vector<int>& choice, bool all) {
+BoundSearch::Plan BoundSearch::plan(const Assignment& choice, bool all) {
   Plan plan{choice, {}, {}, price(collectives_, choice)};
-  for (int v = 0; v < nodes_; ++v) plan.kernels.push_back(kernels_[at(v)][at(choice[at(v)])]);
-  for (std::size_t p = 0; p < passages_.size(); ++p) {
+  for (const VariableId v : nodes_) plan.kernels.push_back(kernels_[v][choice[v]]);
+  for (const PassageId p : passages_.ids()) {
     const Passage& passage = passages_[p];
     Cost cost = 0;
     if (all || !passage.free)
-      cost = prices_.of(passage, choice[at(passage.from)], passage.to < 0 ? -1 : choice[at(passage.to)]);
+      cost = prices_.of(passage, choice[passage.from], passage.to.valid() ? choice[passage.to] : ChoiceId{});
     plan.passages.push_back(cost > 0 ? cost + copies_[p] : 0);
   }
   return plan;
@@ -225,82 +232,113 @@ Cost BoundSearch::value(const Row& row, const Plan& plan) const {
     for (const Cost cost : plan.kernels) sum += cost;
   }
   if (row.collectives) sum += plan.collectives;
-  for (const int v : row.nodes) sum += plan.kernels[at(v)];
-  for (const int p : row.passages) sum += plan.passages[at(p)];
+  for (const VariableId v : row.nodes) sum += plan.kernels[v];
+  for (const PassageId p : row.passages) sum += plan.passages[p];
   return sum;
 }
 
-Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>& weights) {
-  std::vector<Cost> of_node(kernels_.size(), 0), of_passage(passages_.size(), 0);
-  Cost of_collectives = 0;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    if (rows[r].kernels) {
-      for (Cost& weight : of_node) weight += weights[r];
+namespace {
+
+// A sum of multiples of costs; forbidden if one of them is.
+Cost mix(Cost a, Cost weight_a, Cost b, Cost weight_b) {
+  return a == kForbidden || b == kForbidden ? kForbidden : a * weight_a + b * weight_b;
+}
+
+}  // namespace
+
+// A weighted sum of rows as a problem over distinct choices. Equal layers share tables.
+class BoundSearch::Mixture {
+ public:
+  Mixture(const BoundSearch& search, const std::vector<Row>& rows, const std::vector<Cost>& weights)
+      : s_(search), of_node_(s_.kernels_.ids(), 0), of_passage_(s_.passages_.ids(), 0) {
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      if (rows[r].kernels) {
+        for (Cost& weight : of_node_) weight += weights[r];
+      }
+      if (rows[r].collectives) of_collectives_ += weights[r];
+      for (const VariableId v : rows[r].nodes) of_node_[v] += weights[r];
+      for (const PassageId p : rows[r].passages) of_passage_[p] += weights[r];
     }
-    if (rows[r].collectives) of_collectives += weights[r];
-    for (const int v : rows[r].nodes) of_node[at(v)] += weights[r];
-    for (const int p : rows[r].passages) of_passage[at(p)] += weights[r];
   }
-  const auto mix = [](Cost a, Cost weight_a, Cost b, Cost weight_b) {
-    return a == kForbidden || b == kForbidden ? kForbidden : a * weight_a + b * weight_b;
-  };
-  const auto count = [&](int v) {
-    return distinct_[at(v)] ? distinct_[at(v)]->size() : kernels_[at(v)].size();
-  };
-  const auto choice = [&](int v, std::size_t k) { return distinct_[at(v)] ? at((*distinct_[at(v)])[k]) : k; };
-  Problem problem;
-  // Equal layers share tables.
-  std::map<std::tuple<const void*, Cost, const void*, const void*>, CostTable> nodes, tables;
-  for (int v = 0; v < static_cast<int>(kernels_.size()); ++v) {
-    const CostTable &kernels = kernels_[at(v)], &collectives = collectives_.variables[at(v)];
-    const auto [entry, fresh] =
-        nodes.try_emplace({kernels.address(), of_node[at(v)], collectives.address(), distinct_[at(v)].get()});
-    if (fresh) {
-      std::vector<Cost>& own = entry->second.edit();
-      own.reserve(count(v));
-      for (std::size_t k = 0; k < count(v); ++k) {
-        const std::size_t c = choice(v, k);
-        own.push_back(mix(kernels[c], of_node[at(v)], collectives[c], of_collectives));
+
+  Problem problem(SpacePrices& prices) {
+    add_nodes();
+    problem_.order = s_.collectives_.order;
+    for (const Edge& edge : s_.collectives_.edges) add(edge.from, edge.to, edge.costs, of_collectives_);
+    for (const PassageId p : s_.passages_.ids()) {
+      const Passage& passage = s_.passages_[p];
+      if (of_passage_[p] == 0 || passage.free) continue;
+      const CostTable& costs = prices.table(passage);
+      if (passage.to.valid()) {
+        add(passage.from, passage.to, costs, of_passage_[p]);
+        continue;
+      }
+      std::vector<Cost>& own = problem_.variables[passage.from].edit();
+      for (std::size_t k = 0; k < own.size(); ++k) {
+        const Cost cost = costs[choice(passage.from, k)];
+        own[k] = mix(own[k], 1, cost > 0 ? cost + s_.copies_[p] : 0, of_passage_[p]);
       }
     }
-    problem.variables.push_back(entry->second);
+    return std::move(problem_);
   }
-  problem.order = collectives_.order;
-  const auto add = [&](int from, int to, const CostTable& table, Cost weight) {
+
+ private:
+  std::size_t count(VariableId v) const {
+    return s_.distinct_[v] ? s_.distinct_[v]->size() : s_.kernels_[v].size();
+  }
+  // The place among all choices of one of the distinct ones.
+  std::size_t choice(VariableId v, std::size_t k) const {
+    return s_.distinct_[v] ? ir::offset_of(s_.distinct_[v]->data()[k]) : k;
+  }
+
+  void add_nodes() {
+    std::map<std::tuple<const void*, Cost, const void*, const void*>, CostTable> known;
+    for (const VariableId v : s_.kernels_.ids()) {
+      const CostTable &kernels = s_.kernels_[v], &collectives = s_.collectives_.variables[v];
+      const auto [entry, fresh] =
+          known.try_emplace({kernels.address(), of_node_[v], collectives.address(), s_.distinct_[v].get()});
+      if (fresh) {
+        std::vector<Cost>& own = entry->second.edit();
+        own.reserve(count(v));
+        for (std::size_t k = 0; k < count(v); ++k) {
+          const std::size_t c = choice(v, k);
+          own.push_back(mix(kernels[c], of_node_[v], collectives[c], of_collectives_));
+        }
+      }
+      problem_.variables.push_back(entry->second);
+    }
+  }
+
+  void add(VariableId from, VariableId to, const CostTable& table, Cost weight) {
     const auto [entry, fresh] =
-        tables.try_emplace({table.address(), weight, distinct_[at(from)].get(), distinct_[at(to)].get()});
+        tables_.try_emplace({table.address(), weight, s_.distinct_[from].get(), s_.distinct_[to].get()});
     if (fresh) {
-      const std::size_t columns = count(to), all_columns = kernels_[at(to)].size();
+      const std::size_t columns = count(to), all_columns = s_.kernels_[to].size();
       std::vector<Cost>& costs = entry->second.edit();
       costs.resize(count(from) * columns);
       for (std::size_t i = 0; i < count(from); ++i) {
         const Cost* row = table.data() + choice(from, i) * all_columns;
         Cost* own = &costs[i * columns];
-        if (const auto& picked = distinct_[at(to)]) {
-          for (std::size_t j = 0; j < columns; ++j) own[j] = mix(0, 0, row[(*picked)[j]], weight);
+        if (s_.distinct_[to]) {
+          for (std::size_t j = 0; j < columns; ++j) own[j] = mix(0, 0, row[choice(to, j)], weight);
         } else {
           for (std::size_t j = 0; j < columns; ++j) own[j] = mix(0, 0, row[j], weight);
         }
       }
     }
-    problem.edges.push_back({from, to, entry->second});
-  };
-  for (const Edge& edge : collectives_.edges) add(edge.from, edge.to, edge.costs, of_collectives);
-  for (std::size_t p = 0; p < passages_.size(); ++p) {
-    const Passage& passage = passages_[p];
-    if (of_passage[p] == 0 || passage.free) continue;
-    const CostTable& costs = prices_.table(passage);
-    if (passage.to >= 0) {
-      add(passage.from, passage.to, costs, of_passage[p]);
-      continue;
-    }
-    std::vector<Cost>& own = problem.variables[at(passage.from)].edit();
-    for (std::size_t k = 0; k < own.size(); ++k) {
-      const Cost cost = costs[choice(passage.from, k)];
-      own[k] = mix(own[k], 1, cost > 0 ? cost + copies_[p] : 0, of_passage[p]);
-    }
+    problem_.edges.push_back({from, to, entry->second});
   }
-  return problem;
+
+  const BoundSearch& s_;
+  IdVector<VariableId, Cost> of_node_;
+  IdVector<PassageId, Cost> of_passage_;
+  Cost of_collectives_ = 0;
+  std::map<std::tuple<const void*, Cost, const void*, const void*>, CostTable> tables_;
+  Problem problem_;
+};
+
+Problem BoundSearch::mixed(const std::vector<Row>& rows, const std::vector<Cost>& weights) {
+  return Mixture(*this, rows, weights).problem(prices_);
 }
 
 void BoundSearch::play(std::vector<Row>& rows, std::vector<Plan>& plans, bool with_order,
@@ -327,8 +365,8 @@ void BoundSearch::play(std::vector<Row>& rows, std::vector<Plan>& plans, bool wi
     for (std::size_t r = 0; r < rows.size(); ++r) constant += weights[r] * rows[r].constant;
     best = std::max(best, (solution.bound + constant) / kParts);
     if (!solution.feasible()) return;
-    for (std::size_t v = 0; v < solution.choice.size(); ++v)
-      if (distinct_[v]) solution.choice[v] = (*distinct_[v])[at(solution.choice[v])];
+    for (const VariableId v : solution.choice.ids())
+      if (distinct_[v]) solution.choice[v] = (*distinct_[v])[solution.choice[v]];
     // Nothing is left to gain if this plan's rows are no more than the bound, or it is known.
     if (std::ranges::find(plans, solution.choice, &Plan::choice) != plans.end()) return;
     Plan found = plan(solution.choice, false);
@@ -343,7 +381,7 @@ void BoundSearch::play(std::vector<Row>& rows, std::vector<Plan>& plans, bool wi
   }
 }
 
-PlanBounds BoundSearch::over_plans(const std::vector<int>& seed, const std::vector<std::vector<int>>& more,
+PlanBounds BoundSearch::over_plans(const Assignment& seed, const std::vector<Assignment>& more,
                                    bool may_end) {
   PlanBounds bounds;
   if (none_) return bounds;
@@ -351,7 +389,7 @@ PlanBounds BoundSearch::over_plans(const std::vector<int>& seed, const std::vect
   rows[0].kernels = rows[1].collectives = true;
   rows[0].constant = launch_ * loop_kernels_;
   std::vector<Plan> plans = {plan(seed, false)};
-  for (const std::vector<int>& choice : more) {
+  for (const Assignment& choice : more) {
     // Conversions that were left out may be impossible.
     if (price(collectives_, choice) != kForbidden) plans.push_back(plan(choice, false));
   }
@@ -367,7 +405,7 @@ PlanBounds BoundSearch::over_plans(const std::vector<int>& seed, const std::vect
   return bounds;
 }
 
-PlanBounds BoundSearch::of_plan(const std::vector<int>& choice) {
+PlanBounds BoundSearch::of_plan(const Assignment& choice) {
   if (none_) return {};
   const Plan plan = this->plan(choice, true);
   Row kernels, collectives;

@@ -54,20 +54,20 @@ class FoldedProblem {
   // The part of every choice's cost that is not in problem().
   Cost constant() const { return constant_; }
   std::int64_t cells() const { return inside_->cells + (outside_ ? outside_->cells : 0); }
-  int layers() const { return static_cast<int>(layers_.size()); }
+  int layers() const { return count_of(layers_); }
   // A copy: its variable in problem(), whose choices are the kinds that layers see, and its variable in
   // inside().
   struct Copy {
-    int variable = -1;
-    int inside = -1;
+    VariableId variable;
+    VariableId inside;
   };
   const std::vector<Copy>& copies() const { return copies_; }
   // Completes a choice of problem() to one of the whole problem with the cheapest inside of each layer.
   // `copied` receives the kinds that the copies have, layer by layer.
-  std::vector<int> restore(const std::vector<int>& choice,
-                           std::vector<std::vector<int>>* copied = nullptr) const;
+  Assignment restore(const Assignment& choice, std::vector<std::vector<ChoiceId>>* copied = nullptr) const;
 
  private:
+  class Folding;
   static std::optional<FoldedProblem> folded(const Problem& problem, std::int64_t table,
                                              std::optional<Cost> copied_total);
 
@@ -77,11 +77,11 @@ class FoldedProblem {
   Cost constant_ = 0;
   std::optional<Network> inside_;  // one layer, with the variables that it touches
   std::optional<Network> outside_;
-  // Per variable of the whole problem: its number in problem_; -1: inside of a layer.
-  std::vector<int> number_;
-  // Per layer and variable of inside_: its number in the whole problem, and in problem_ (-1: removed).
-  std::vector<std::vector<int>> layers_;
-  std::vector<std::vector<int>> rest_;
+  // Per variable of the whole problem: its number in problem_; invalid: inside of a layer.
+  IdVector<VariableId, VariableId> number_;
+  // Per layer and variable of inside_: its number in the whole problem, and in problem_ (invalid: removed).
+  std::vector<IdVector<VariableId, VariableId>> layers_;
+  std::vector<IdVector<VariableId, VariableId>> rest_;
 };
 
 }  // namespace braid::solver

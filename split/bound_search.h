@@ -1,7 +1,7 @@
 // Lower bounds on the time of a step for all plans of a space, in whatever order the program runs.
 //
 //   variables    x: the choices of a plan;  w_r: the weight of row r
-//   domains      x: as in the relaxed problem of space.h;  w_r in {0, 1/64, ..., 1} with sum_r w_r = 1
+//   domains      x: as in the relaxed problem of split_space.h;  w_r in {0, 1/64, ..., 1} with sum_r w_r = 1
 //   rows         r(x) = constant_r + floors of kernels of nodes + costs of conversions: sums that a step of
 //                plan x cannot be shorter than (their kinds are below)
 //   objective    max over w of  min over x of  sum_r w_r * r(x)
@@ -47,7 +47,7 @@
 #include "analysis/costs/cost_model.h"
 #include "split/plan_bounds.h"
 #include "split/product_join.h"
-#include "split/space.h"
+#include "split/space_prices.h"
 
 namespace braid::split {
 
@@ -87,38 +87,48 @@ class BoundSearch {
   // is the choice of a good plan; `more` are choices that a search with fewer conversions has found. With
   // `may_end`, only the loads are bounded if they stay below the known ones, because the caller then looks
   // for closer bounds anyway.
-  PlanBounds over_plans(const std::vector<int>& seed, const std::vector<std::vector<int>>& more = {},
+  PlanBounds over_plans(const Assignment& seed, const std::vector<Assignment>& more = {},
                         bool may_end = false);
   // The choices of the plans that it looked at, without the seed.
-  const std::vector<std::vector<int>>& found() const { return found_; }
+  const std::vector<Assignment>& found() const { return found_; }
   // Bounds one plan.
-  PlanBounds of_plan(const std::vector<int>& choice);
+  PlanBounds of_plan(const Assignment& choice);
 
  private:
   // A sum of times that a plan's step cannot be shorter than.
   struct Row {
     bool kernels = false;      // all kernels: loads
     bool collectives = false;  // the floors of all conversions: loads
-    std::vector<int> nodes;    // variables
-    std::vector<int> passages;
+    std::vector<VariableId> nodes;
+    std::vector<PassageId> passages;
     Cost constant = 0;
     friend bool operator==(const Row&, const Row&) = default;
   };
 
   // A plan, and lower bounds on its costs.
   struct Plan {
-    std::vector<int> choice;
-    std::vector<Cost> kernels;   // per node variable
-    std::vector<Cost> passages;  // per passage: the time until its reader has the tensor
+    Assignment choice;
+    IdVector<VariableId, Cost> kernels;  // of nodes
+    IdVector<PassageId, Cost> passages;  // the time until the reader has the tensor
     Cost collectives = 0;
   };
 
+  struct KernelOrder;
+  class LongestChain;
+  class Mixture;
+  void find_kernels(const Graph& graph, const analysis::CostModel& costs, const SplitCosts& sizes);
+  void connect(const Graph& graph, const analysis::CostModel& costs, const SplitCosts& sizes);
   void find_distinct();
-  void find_joins(const Graph& graph, const SplitSpace& space);
+  void find_joins(const Graph& graph);
+  // Whether all members to which the product leads, lead to the last one.
+  bool joins(VariableId product, VariableId last, const std::vector<VariableId>& members) const;
   void count_loops();
+  KernelOrder order_of_kernels() const;
   void find_chain();
+  void find_chain(const KernelOrder& order);
+  void find_joins_between(const KernelOrder& order);
   // With `all`, the plan's costs include conversions that the relaxed problem leaves out.
-  Plan plan(const std::vector<int>& choice, bool all);
+  Plan plan(const Assignment& choice, bool all);
   Row longest(const Plan& plan) const;
   Cost value(const Row& row, const Plan& plan) const;
   Problem mixed(const std::vector<Row>& rows, const std::vector<Cost>& weights);  // over distinct choices
@@ -130,34 +140,34 @@ class BoundSearch {
   const SplitSpace& space_;
   BoundOptions options_;
   Cost launch_ = 0;
-  int nodes_ = 0;                   // variables of nodes: the first ones, in the order of the graph
-  std::vector<CostTable> kernels_;  // floors by variable and choice
-  Problem collectives_;             // floors of conversions
+  IdRange<VariableId> nodes_;                // in the order of the graph
+  IdVector<VariableId, CostTable> kernels_;  // floors by choice
+  Problem collectives_;                      // floors of conversions
   // Per variable: the first of all choices that are equal for the relaxed problem, where a large space leaves
   // out conversions; null: every choice.
-  std::vector<std::shared_ptr<const std::vector<int>>> distinct_;
-  std::vector<Passage> passages_;
+  IdVector<VariableId, std::shared_ptr<const IdVector<ChoiceId, ChoiceId>>> distinct_;
+  IdVector<PassageId, Passage> passages_;
   SpacePrices prices_;  // times of conversions, each alone on the machine
   SpacePrices floors_;  // loads that conversions put on the fabric
-  // Per passage: the time to copy the result of a collective into the program's output.
-  std::vector<Cost> copies_;
-  std::vector<std::vector<int>> into_, out_of_;  // per node variable: passages
+  // The time to copy the result of a collective into the program's output.
+  IdVector<PassageId, Cost> copies_;
+  IdVector<VariableId, std::vector<PassageId>> into_, out_of_;  // nodes
   // A chain of nodes such that every product comes before or after each of them. between_[i]: the products
   // between chain_[i - 1] and chain_[i]; the last list has those after the whole chain. copies_before_[i]:
   // copies of caches before chain_[i].
-  std::vector<int> chain_;
-  std::vector<std::vector<int>> between_, copies_before_;
+  std::vector<VariableId> chain_;
+  std::vector<std::vector<VariableId>> between_, copies_before_;
   // Whether a loop must run between two of these products, or between one of them and the node.
   std::vector<char> joins_between_;
-  std::vector<char> product_, copy_, reduction_;  // per node variable
-  std::vector<int> joined_;                       // of a ProductJoin's last node: the product; otherwise -1
+  IdVector<VariableId, char> product_, copy_, reduction_;  // of nodes
+  IdVector<VariableId, VariableId> joined_;  // of a ProductJoin's last node: the product; otherwise invalid
   // The most kernels of loops on a path up to each node. loops_: all of them before some product.
   // loops_open_: on paths that need one more kernel before the next product, which is not counted; negative:
   // no such path.
-  std::vector<int> loops_, loops_open_;
+  IdVector<VariableId, int> loops_, loops_open_;
   int loop_kernels_ = 0;  // on any path
   int solves_ = 0;
-  std::vector<std::vector<int>> found_;
+  std::vector<Assignment> found_;
   bool none_ = false;  // nothing is known
 };
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "split/space.h"
+#include "split/split_space.h"
 
 namespace braid::split {
 
@@ -23,10 +23,11 @@ class KeptLines {
  private:
   struct Line {
     int number = 0;
-    std::string text;            // "'h' = S(1)"
-    int variable = -1;           // -1: the line holds in every plan
-    std::vector<char> possible;  // per choice
+    std::string text;     // "'h' = S(1)"
+    VariableId variable;  // invalid: the line holds in every plan
+    IdVector<ChoiceId, char> possible;
   };
+  class Reading;
   void forbid(Problem& problem, const Line& line) const;
 
   std::string file_;

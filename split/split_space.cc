@@ -1,5 +1,5 @@
-// Which choices the nodes and tensors of a graph have on a mesh (space.h).
-#include "split/space.h"
+// Which choices the nodes and tensors of a graph have on a mesh.
+#include "split/split_space.h"
 
 #include <algorithm>
 #include <set>
@@ -13,24 +13,22 @@ namespace braid::split {
 
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // Whether a combination takes pinned values whole, and constants only in states that can be cut from them.
 bool allowed(const Graph& graph, const GraphNode& node, const Strategy& strategy) {
   for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-    if (node.inputs[k] < 0 || strategy.inputs[k].is_replicated()) continue;
-    const GraphValue& value = graph.values[at(node.inputs[k])];
+    if (!node.inputs[k].valid() || strategy.inputs[k].is_replicated()) continue;
+    const GraphValue& value = graph.values[node.inputs[k]];
     if (value.pinned) return false;
     if (value.constant && !can_shard(value.dtype, strategy.inputs[k])) return false;
   }
   for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-    if (node.outputs[k] < 0 || strategy.outputs[k].is_replicated()) continue;
-    if (graph.values[at(node.outputs[k])].pinned) return false;
+    if (!node.outputs[k].valid() || strategy.outputs[k].is_replicated()) continue;
+    if (graph.values[node.outputs[k]].pinned) return false;
   }
   return true;
 }
 
-constexpr int kReplicated = 0;
+constexpr StateId kReplicated{0};
 
 // More choices of one tensor are not searched as a whole.
 constexpr std::size_t kMostPairs = 1500, kMostChoices = 5000;
@@ -38,7 +36,7 @@ constexpr std::size_t kMostPairs = 1500, kMostChoices = 5000;
 // Whether one letter can be cut on all axes that split it, in blocks that are the same on each.
 bool letters_fit(const Factors& factors, Combination axes, const Mesh& mesh) {
   for (std::size_t k = 1; k < axes.size(); ++k) {
-    if (axes[k]->letter < 0) continue;
+    if (!axes[k]->letter.valid()) continue;
     std::int64_t parts = mesh.axes[k].size;
     for (std::size_t j = 0; j < k; ++j) {
       if (axes[j]->letter != axes[k]->letter) continue;
@@ -46,7 +44,7 @@ bool letters_fit(const Factors& factors, Combination axes, const Mesh& mesh) {
       parts *= mesh.axes[j].size;
     }
     if (parts == mesh.axes[k].size) continue;  // on this axis alone, where it may be padded
-    const std::int64_t size = factors.letters[at(axes[k]->letter)].size;
+    const std::int64_t size = factors.letters[axes[k]->letter].size;
     const Blocks blocks = axes[k]->blocks.empty() ? Blocks{size} : axes[k]->blocks;
     if (std::any_of(blocks.begin(), blocks.end(), [&](std::int64_t b) { return b % parts != 0; }))
       return false;
@@ -73,44 +71,44 @@ std::vector<std::int64_t> static_sizes(const GraphValue& value) {
 class Likeness {
  public:
   Likeness(const Graph& graph, const std::vector<const BlockCandidates*>& candidates)
-      : blocks_(graph.values.size(), 0) {
-    std::map<int, std::vector<std::int64_t>> texts;
+      : blocks_(graph.values.ids(), 0) {
+    std::map<ValueId, std::vector<std::int64_t>> texts;
     for (std::size_t axis = 0; axis < candidates.size(); ++axis) {
       for (const auto& [place, lists] : *candidates[axis]) {
         std::vector<std::int64_t>& text = texts[place.first];
         for (const Blocks& list : lists) {
-          for (const std::size_t value : {axis, at(place.second), list.size()})
-            text.push_back(static_cast<std::int64_t>(value));
+          text.push_back(axis);
+          text.push_back(place.second);
+          text.push_back(list.size());
           text.insert(text.end(), list.begin(), list.end());
         }
       }
     }
     std::map<std::vector<std::int64_t>, int> known;
     for (auto& [value, text] : texts)
-      blocks_[at(value)] =
-          known.try_emplace(std::move(text), static_cast<int>(known.size()) + 1).first->second;
+      blocks_[value] = known.try_emplace(std::move(text), count_of(known) + 1).first->second;
   }
 
   std::vector<int> of(const GraphNode& node) const {
     std::vector<int> key;
     key.reserve(1 + node.inputs.size() + node.outputs.size());
-    key.push_back(node.kind);
-    for (const std::vector<int>* values : {&node.inputs, &node.outputs})
-      for (const int v : *values) key.push_back(v < 0 ? 0 : blocks_[at(v)]);
+    key.push_back(node.kind.index);
+    for (const std::vector<ValueId>* values : {&node.inputs, &node.outputs})
+      for (const ValueId v : *values) key.push_back(v.valid() ? blocks_[v] : 0);
     return key;
   }
 
  private:
-  std::vector<int> blocks_;  // per value: which list of them; 0: none
+  IdVector<ValueId, int> blocks_;  // which list of them; 0: none
 };
 
 }  // namespace
 
-std::vector<int> required_states(std::span<const std::vector<int>* const> taken, int from) {
-  std::vector<int> required;
-  for (const std::vector<int>* states : taken) {
-    const int first = (*states)[0];
-    const bool only = std::ranges::all_of(*states, [&](int state) { return state == first; });
+std::vector<StateId> required_states(std::span<const States> taken, StateId from) {
+  std::vector<StateId> required;
+  for (const States states : taken) {
+    const StateId first = states->front();
+    const bool only = std::ranges::all_of(*states, [&](StateId state) { return state == first; });
     if (only && first != from && std::ranges::find(required, first) == required.end())
       required.push_back(first);
   }
@@ -132,16 +130,17 @@ SplitSpace::SplitSpace(const Graph& graph, const Mesh& mesh, SpaceOptions option
     for (const auto& [place, blocks] : options_.blocks) own[place].insert(blocks.begin(), blocks.end());
     candidates.back() = &own;
   }
-  variable_of_.assign(graph.nodes.size(), -1);
+  variable_of_.assign(graph.nodes.ids(), {});
   const Likeness likeness(graph, candidates);
   std::map<std::vector<int>, Choices> known;
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+  for (const NodeId n : graph.nodes.ids()) {
     if (graph.nodes[n].compile_time) continue;
-    variable_of_[n] = variables_++;
+    variable_of_[n] = end_++;
     Choices& all = known[likeness.of(graph.nodes[n])];
-    if (all == nullptr) all = make_choices(static_cast<int>(n), candidates);
-    add_choices(static_cast<int>(n), all);
+    if (all == nullptr) all = make_choices(n, candidates);
+    add_choices(n, all);
   }
+  end_of_nodes_ = end_;
   if (options_.caches == Caches::in_parts) add_caches();
   add_connections();
   add_flows();
@@ -149,9 +148,9 @@ SplitSpace::SplitSpace(const Graph& graph, const Mesh& mesh, SpaceOptions option
 }
 
 // Adds the choices of a node that the options keep.
-void SplitSpace::add_choices(int node, Choices all) {
+void SplitSpace::add_choices(NodeId node, Choices all) {
   if (options_.keeps) {
-    std::vector<const Choice*> kept;
+    IdVector<ChoiceId, const Choice*> kept;
     for (const Choice* choice : *all)
       if (options_.keeps(node, choice->axes)) kept.push_back(choice);
     if (kept.empty()) unmet_.push_back(node);
@@ -162,11 +161,11 @@ void SplitSpace::add_choices(int node, Choices all) {
   kept_.push_back(nullptr);
 }
 
-SplitSpace::Choices SplitSpace::listed(std::vector<const Choice*> choices) {
+SplitSpace::Choices SplitSpace::listed(IdVector<ChoiceId, const Choice*> choices) {
   return &choice_lists_.emplace_back(std::move(choices));
 }
 
-SplitSpace::SplitSpace(const SplitSpace& whole, int open_axis, const std::vector<int>& choice)
+SplitSpace::SplitSpace(const SplitSpace& whole, int open_axis, const Assignment& choice)
     : graph_(whole.graph_),
       mesh_(whole.mesh_),
       options_(whole.options_),
@@ -183,185 +182,174 @@ SplitSpace::SplitSpace(const SplitSpace& whole, int open_axis, const std::vector
     return std::ranges::all_of(s.inputs, &Spec::is_replicated) &&
            std::ranges::all_of(s.outputs, &Spec::is_replicated);
   };
-  struct Kept {
+  struct Part {
     Choices choices = nullptr;
-    States places = nullptr;  // in the whole space; null: all
+    Kept kept = nullptr;  // in the whole space; null: all
     bool unmet = false;
   };
-  std::map<std::pair<const void*, int>, Kept> known;  // by the node's choices and the one that it has
-  for (; whole.node_of(variables_) >= 0; ++variables_) {
-    const Choices all = whole.choices_[at(variables_)];
-    const int own = choice.empty() ? -1 : choice[at(variables_)];
+  std::map<std::pair<const void*, ChoiceId>, Part> known;  // by the node's choices and the one that it has
+  end_ = end_of_nodes_ = whole.end_of_nodes_;
+  for (const VariableId v : node_variables()) {
+    const Choices all = whole.choices_[v];
+    const ChoiceId own = choice.empty() ? ChoiceId{} : choice[v];
     const auto [entry, fresh] = known.try_emplace({all, own});
-    Kept& kept = entry->second;
+    Part& part = entry->second;
     if (fresh) {
-      std::vector<const Choice*> choices;
-      std::vector<int> places;
-      for (std::size_t c = 0; c < all->size(); ++c) {
+      IdVector<ChoiceId, const Choice*> choices;
+      IdVector<ChoiceId, ChoiceId> kept;
+      for (const ChoiceId c : all->ids()) {
         const Combination axes = (*all)[c]->axes;
         bool fits = true;
-        for (std::size_t k = 0; k < axes.size() && fits; ++k) {
-          if (static_cast<int>(k) == open_axis) continue;
+        for (int k = 0; k < mesh_.size() && fits; ++k) {
+          if (k == open_axis) continue;
           // Strategies of a node and an axis are distinct.
           fits = open_axis == kAllAlike ? cut_alike(*axes[k], *axes[0])
-                 : own < 0              ? is_whole(*axes[k])
-                                        : axes[k] == (*all)[at(own)]->axes[k];
+                 : own.valid()          ? axes[k] == (*all)[own]->axes[k]
+                                        : is_whole(*axes[k]);
         }
         if (!fits) continue;
         choices.push_back((*all)[c]);
-        places.push_back(static_cast<int>(c));
+        kept.push_back(c);
       }
-      kept.unmet = choices.empty();
-      kept.choices = kept.unmet ? all : listed(std::move(choices));
-      if (!kept.unmet) kept.places = shared(std::move(places));
+      part.unmet = choices.empty();
+      part.choices = part.unmet ? all : listed(std::move(choices));
+      if (!part.unmet) part.kept = &kept_lists_.emplace_back(std::move(kept));
     }
-    if (kept.unmet) unmet_.push_back(whole.node_of(variables_));
-    nodes_.push_back(whole.node_of(variables_));
-    choices_.push_back(kept.choices);
-    kept_.push_back(kept.places);
+    if (part.unmet) unmet_.push_back(whole.node_of(v));
+    nodes_.push_back(whole.node_of(v));
+    choices_.push_back(part.choices);
+    kept_.push_back(part.kept);
   }
   if (options_.caches == Caches::in_parts) add_caches();
   for (Flow& flow : flows_) {
-    flow.variable = -1;
+    flow.variable = {};
     flow.choices = nullptr;
     flow.cells = 0;
   }
   add_flows();
 }
 
-std::vector<int> SplitSpace::choice_of(const SplitSpace& part, const std::vector<int>& choice) const {
-  std::vector<int> own;
-  for (std::size_t v = 0; v < choices_.size(); ++v) {
-    if (nodes_[v] >= 0) {
-      own.push_back(part.kept_[v] ? (*part.kept_[v])[at(choice[v])] : choice[v]);
+Assignment SplitSpace::choice_of(const SplitSpace& part, const Assignment& choice) const {
+  Assignment own;
+  for (const VariableId v : choices_.ids()) {
+    if (nodes_[v].valid()) {
+      own.push_back(part.kept_[v] ? (*part.kept_[v])[choice[v]] : choice[v]);
       continue;
     }
-    const Choice& wanted = part.choice(static_cast<int>(v), choice[v]);  // of a cache: one state
-    const auto found =
-        std::ranges::find(*choices_[v], wanted.outputs, [](const Choice* own) { return own->outputs; });
-    ir::internal_check(found != choices_[v]->end(),
+    const Choice& wanted = part.choice(v, choice[v]);  // of a cache: one state
+    const auto found = std::ranges::find(
+        choices_of(v), wanted.outputs, [&](ChoiceId c) -> const auto& { return this->choice(v, c).outputs; });
+    ir::internal_check(found != choices_of(v).end(),
                        "a part of a search space has a choice that the whole lacks");
-    own.push_back(static_cast<int>(found - choices_[v]->begin()));
+    own.push_back(*found);
   }
   return own;
 }
 
-int SplitSpace::state(const MeshSpec& spec) {
-  const auto [found, added] = states_->index.try_emplace(spec, static_cast<int>(states_->specs.size()));
+StateId SplitSpace::state(const MeshSpec& spec) {
+  const auto [found, added] = states_->index.try_emplace(spec, states_->specs.end_id());
   if (added) states_->specs.push_back(spec);
   return found->second;
 }
 // Layers are equal, so that the same is asked again and again.
-SplitSpace::Cut SplitSpace::cut(int v, const std::vector<std::int64_t>& sizes, const MeshSpec& whole) {
-  if (v < 0) return {state(whole), false};
-  const GraphValue& value = graph_.values[at(v)];
+SplitSpace::Cut SplitSpace::cut(ValueId v, const std::vector<std::int64_t>& sizes, const MeshSpec& whole) {
+  if (!v.valid()) return {state(whole), false};
+  const GraphValue& value = graph_.values[v];
   const bool unread = value.readers.empty() && value.rank() == 0;  // its sizes are unknown
   if (mesh_.size() == 1 || unread || is_replicated(whole))
     return {state(whole), is_padded(whole, sizes, mesh_)};
   const auto [known, fresh] = cuts_[sizes].try_emplace(whole);
   if (fresh) {
     const std::optional<MeshSpec> own = cut_in_turn(whole, sizes, mesh_);
-    known->second = {own ? state(*own) : -1, is_padded(whole, sizes, mesh_)};
+    known->second = {own ? state(*own) : StateId{}, is_padded(whole, sizes, mesh_)};
   }
   return known->second;
 }
-SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<const BlockCandidates*>& candidates) {
-  const GraphNode& node = graph_.nodes[at(n)];
+// A tensor of a node: its states by the numbers of its states on the axes. Most tuples of strategies differ
+// only in other tensors.
+struct SplitSpace::NodeTensor {
+  ValueId value;
+  std::vector<std::int64_t> sizes;
+  std::vector<std::vector<std::size_t>> number;  // per axis and strategy
+  std::vector<std::vector<const Spec*>> specs;   // per axis and number
+  std::vector<std::optional<Cut>> cuts;          // row-major
+
+  // `strategies`: per axis; `k`: its place among the outputs, or the inputs.
+  NodeTensor(const Graph& graph, ValueId of, const std::vector<std::vector<const Strategy*>>& strategies,
+             bool output, std::size_t k)
+      : value(of) {
+    if (value.valid()) sizes = static_sizes(graph.values[value]);
+    std::size_t cells = 1;
+    for (const std::vector<const Strategy*>& of_axis : strategies) {
+      std::vector<std::size_t>& own = number.emplace_back();
+      std::vector<const Spec*>& distinct = specs.emplace_back();
+      for (const Strategy* s : of_axis) {
+        const Spec& spec = output ? s->outputs[k] : s->inputs[k];
+        const auto known = std::ranges::find_if(distinct, [&](const Spec* p) { return *p == spec; });
+        own.push_back(known - distinct.begin());
+        if (known == distinct.end()) distinct.push_back(&spec);
+      }
+      cells *= distinct.size();
+    }
+    cuts.resize(cells);
+  }
+
+  std::optional<Cut>& cut(const std::vector<std::size_t>& tuple) {
+    std::size_t cell = 0;
+    for (std::size_t a = 0; a < tuple.size(); ++a) cell = cell * specs[a].size() + number[a][tuple[a]];
+    return cuts[cell];
+  }
+  MeshSpec whole(const std::vector<std::size_t>& tuple) const {
+    MeshSpec spec;
+    spec.reserve(tuple.size());
+    for (std::size_t a = 0; a < tuple.size(); ++a) spec.push_back(*specs[a][number[a][tuple[a]]]);
+    return spec;
+  }
+};
+
+// The strategies of a node on an axis that take or leave different states.
+std::vector<const Strategy*> SplitSpace::distinct_strategies(const GraphNode& node, int ranks,
+                                                             const BlockCandidates& candidates) {
+  std::vector<const Strategy*> distinct;
+  for (Strategy& strategy : strategies(graph_, node, ranks, candidates)) {
+    if (!allowed(graph_, node, strategy)) continue;
+    const bool known = std::ranges::any_of(distinct, [&](const Strategy* other) {
+      return other->inputs == strategy.inputs && other->outputs == strategy.outputs;
+    });
+    if (known) continue;
+    distinct.push_back(&strategies_->emplace_back(std::move(strategy)));
+    if (ranks == 1) break;  // whole, which comes first
+  }
+  ir::internal_check(!distinct.empty(), "node '{}' has no legal combination", plan_name(graph_, node));
+  return distinct;
+}
+
+// The legal tuples of strategies, one per axis.
+SplitSpace::Choices SplitSpace::make_choices(NodeId n,
+                                             const std::vector<const BlockCandidates*>& candidates) {
+  const GraphNode& node = graph_.nodes[n];
   std::vector<std::vector<const Strategy*>> of_axis;
-  for (std::size_t k = 0; k < mesh_.axes.size(); ++k) {
-    std::vector<const Strategy*>& distinct = of_axis.emplace_back();
-    for (Strategy& strategy : strategies(graph_, node, mesh_.axes[k].size, *candidates[k])) {
-      if (!allowed(graph_, node, strategy)) continue;
-      const bool known = std::any_of(distinct.begin(), distinct.end(), [&](const Strategy* other) {
-        return other->inputs == strategy.inputs && other->outputs == strategy.outputs;
-      });
-      if (known) continue;
-      distinct.push_back(&strategies_->emplace_back(std::move(strategy)));
-      if (mesh_.axes[k].size == 1) break;  // whole, which comes first
-    }
-    ir::internal_check(!distinct.empty(), "node '{}' has no legal combination", plan_name(graph_, node));
-  }
-  // The states of each tensor, by the numbers of its states on the axes. Most tuples differ only in other
-  // tensors.
-  struct Tensor {
-    int value = -1;
-    std::vector<std::int64_t> sizes;
-    std::vector<std::vector<int>> number;         // per axis and strategy
-    std::vector<std::vector<const Spec*>> specs;  // per axis and number
-    std::vector<std::optional<Cut>> cuts;         // row-major
-  };
-  std::vector<Tensor> tensors;
-  for (const bool outputs : {false, true}) {
-    const std::vector<int>& values = outputs ? node.outputs : node.inputs;
-    for (std::size_t k = 0; k < values.size(); ++k) {
-      Tensor& tensor = tensors.emplace_back();
-      tensor.value = values[k];
-      if (tensor.value >= 0) tensor.sizes = static_sizes(graph_.values[at(tensor.value)]);
-      std::size_t cells = 1;
-      for (const std::vector<const Strategy*>& of : of_axis) {
-        std::vector<int>& number = tensor.number.emplace_back();
-        std::vector<const Spec*>& specs = tensor.specs.emplace_back();
-        for (const Strategy* s : of) {
-          const Spec& spec = outputs ? s->outputs[k] : s->inputs[k];
-          const auto known =
-              std::find_if(specs.begin(), specs.end(), [&](const Spec* p) { return *p == spec; });
-          number.push_back(static_cast<int>(known - specs.begin()));
-          if (known == specs.end()) specs.push_back(&spec);
-        }
-        cells *= specs.size();
-      }
-      tensor.cuts.resize(cells);
-    }
-  }
+  for (std::size_t k = 0; k < mesh_.axes.size(); ++k)
+    of_axis.push_back(distinct_strategies(node, mesh_.axes[k].size, *candidates[k]));
+  std::vector<NodeTensor> tensors;
+  for (std::size_t k = 0; k < node.inputs.size(); ++k)
+    tensors.emplace_back(graph_, node.inputs[k], of_axis, false, k);
+  for (std::size_t k = 0; k < node.outputs.size(); ++k)
+    tensors.emplace_back(graph_, node.outputs[k], of_axis, true, k);
+  IdVector<ChoiceId, const Choice*> all;
   Choice choice;  // of the tuple, most of which cannot be cut
-  const auto cut_all = [&](const std::vector<std::size_t>& tuple) {
-    for (std::size_t t = 0; t < tensors.size(); ++t) {
-      Tensor& tensor = tensors[t];
-      std::size_t cell = 0;
-      for (std::size_t a = 0; a < tuple.size(); ++a)
-        cell = cell * tensor.specs[a].size() + at(tensor.number[a][tuple[a]]);
-      std::optional<Cut>& cut = tensor.cuts[cell];
-      if (!cut) {
-        MeshSpec whole;
-        whole.reserve(tuple.size());
-        for (std::size_t a = 0; a < tuple.size(); ++a)
-          whole.push_back(*tensor.specs[a][at(tensor.number[a][tuple[a]])]);
-        cut = this->cut(tensor.value, tensor.sizes, whole);
-      }
-      if (cut->state < 0) return false;
-      choice.padded = choice.padded || cut->padded;
-      (t < node.inputs.size() ? choice.inputs : choice.outputs).push_back(cut->state);
-    }
-    return true;
-  };
-  std::vector<const Choice*> all;
-  std::vector<const Strategy*>& axes = choice.axes;
   std::vector<std::size_t> tuple;
   const auto extend = [&](const auto& self) -> void {
-    if (axes.size() == of_axis.size()) {
-      if (axes.size() > 1 && !letters_fit(node.factors, axes, mesh_)) return;
-      choice.inputs.clear();
-      choice.outputs.clear();
-      choice.padded = false;
-      if (!cut_all(tuple)) return;
-      // The collectives of a local form have no padded states.
-      const auto communicates = [&](std::size_t k) {
-        return axes[k]->letter >= 0 &&
-               !node.operation->inner(graph_, node, *axes[k], mesh_.axes[k].size).empty();
-      };
-      if (axes.size() > 1 && choice.padded) {
-        for (std::size_t k = 0; k < axes.size(); ++k)
-          if (communicates(k)) return;
-      }
-      all.push_back(&own_choices_.emplace_back(choice));
+    if (tuple.size() == of_axis.size()) {
+      if (is_legal(node, tuple, tensors, choice)) all.push_back(&own_choices_.emplace_back(choice));
       return;
     }
-    const std::vector<const Strategy*>& of = of_axis[axes.size()];
+    const std::vector<const Strategy*>& of = of_axis[tuple.size()];
     for (std::size_t s = 0; s < of.size(); ++s) {
-      axes.push_back(of[s]);
+      choice.axes.push_back(of[s]);
       tuple.push_back(s);
       self(self);
-      axes.pop_back();
+      choice.axes.pop_back();
       tuple.pop_back();
     }
   };
@@ -369,80 +357,102 @@ SplitSpace::Choices SplitSpace::make_choices(int n, const std::vector<const Bloc
   return listed(std::move(all));
 }
 
+// Whether a tuple can be cut; adds states to the choice.
+bool SplitSpace::is_legal(const GraphNode& node, const std::vector<std::size_t>& tuple,
+                          std::vector<NodeTensor>& tensors, Choice& choice) {
+  if (tuple.size() > 1 && !letters_fit(node.factors, choice.axes, mesh_)) return false;
+  choice.inputs.clear();
+  choice.outputs.clear();
+  choice.padded = false;
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    std::optional<Cut>& cut = tensors[t].cut(tuple);
+    if (!cut) cut = this->cut(tensors[t].value, tensors[t].sizes, tensors[t].whole(tuple));
+    if (!cut->state.valid()) return false;
+    choice.padded = choice.padded || cut->padded;
+    (t < node.inputs.size() ? choice.inputs : choice.outputs).push_back(cut->state);
+  }
+  if (tuple.size() == 1 || !choice.padded) return true;
+  // The collectives of a local form have no padded states.
+  for (std::size_t k = 0; k < tuple.size(); ++k) {
+    const Strategy& own = *choice.axes[k];
+    if (own.letter.valid() && !node.operation->inner(graph_, node, own, mesh_.axes[k].size).empty())
+      return false;
+  }
+  return true;
+}
+
 void SplitSpace::add_caches() {
   for (const Cache& cache : caches_of(graph_)) {
     // The states that some reader of the cache takes, those in which it is produced if only the next step
     // reads it, and whole.
-    std::set<int> wanted = {kReplicated};
-    const auto want = [&](int state) {
+    std::set<StateId> wanted = {kReplicated};
+    const auto want = [&](StateId state) {
       if (std::ranges::none_of(spec(state), &Spec::is_pending)) wanted.insert(state);
     };
-    const int value = cache.input < 0 ? graph_.outputs[at(cache.output)] : cache.input;
+    const ValueId value = cache.input.valid() ? cache.input : graph_.outputs[cache.output];
     bool read = false;
-    for (const GraphUse& use : graph_.values[at(value)].readers) {
-      if (use.node < 0 || variable_of_[at(use.node)] < 0) continue;
+    for (const GraphUse& use : graph_.values[value].readers) {
+      if (!use.node.valid() || !variable_of_[use.node].valid()) continue;
       read = true;
-      for (const Choice* choice : choices(variable_of_[at(use.node)])) want(choice->inputs[at(use.input)]);
+      for (const Choice* choice : choices(variable_of_[use.node])) want(choice->inputs[use.input]);
     }
-    if (const int producer = graph_.values[at(value)].producer;
-        !read && producer >= 0 && variable_of_[at(producer)] >= 0) {
-      const std::vector<int>& outputs = graph_.nodes[at(producer)].outputs;
-      const auto output = std::find(outputs.begin(), outputs.end(), value) - outputs.begin();
-      for (const Choice* choice : choices(variable_of_[at(producer)])) want(choice->outputs[at(output)]);
+    if (const NodeId producer = graph_.values[value].producer;
+        !read && producer.valid() && variable_of_[producer].valid()) {
+      const int output = graph_.nodes[producer].output_of(value);
+      for (const Choice* choice : choices(variable_of_[producer])) want(choice->outputs[output]);
     }
-    std::vector<const Choice*> own;
-    for (const int spec : wanted)
-      own.push_back(&own_choices_.emplace_back(Choice{{}, {spec}, {spec}, false}));
-    cache_outputs_[cache.output] = variables_++;
-    if (cache.input >= 0) cache_inputs_[cache.input] = cache_outputs_[cache.output];
-    nodes_.push_back(-1);
+    IdVector<ChoiceId, const Choice*> own;
+    for (const StateId state : wanted)
+      own.push_back(&own_choices_.emplace_back(Choice{{}, {state}, {state}, false}));
+    cache_outputs_[cache.output] = end_++;
+    if (cache.input.valid()) cache_inputs_[cache.input] = cache_outputs_[cache.output];
+    nodes_.push_back({});
     choices_.push_back(listed(std::move(own)));
     kept_.push_back(nullptr);
   }
 }
-SplitSpace::States SplitSpace::shared(std::vector<int> states) {
+States SplitSpace::shared(IdVector<ChoiceId, StateId> states) {
   return &*lists_.insert(std::move(states)).first;
 }
 
 // The state of one output or input for each choice of the variable.
-SplitSpace::States SplitSpace::states_of(int variable, bool of_outputs, int number) {
-  auto& [outputs, inputs] = lists_of_[choices_[at(variable)]];
+States SplitSpace::states_of(VariableId variable, bool of_outputs, int number) {
+  auto& [outputs, inputs] = lists_of_[choices_[variable]];
   std::vector<States>& lists = of_outputs ? outputs : inputs;
-  if (lists.size() <= at(number)) lists.resize(at(number) + 1);
-  States& known = lists[at(number)];
+  if (count_of(lists) <= number) lists.resize(number + 1);
+  States& known = lists[number];
   if (known != nullptr) return known;
-  std::vector<int> states;
+  IdVector<ChoiceId, StateId> states;
   states.reserve(choices(variable).size());
   for (const Choice* choice : choices(variable))
-    states.push_back((of_outputs ? choice->outputs : choice->inputs)[at(number)]);
+    states.push_back((of_outputs ? choice->outputs : choice->inputs)[number]);
   return known = shared(std::move(states));
 }
 
-SplitSpace::States SplitSpace::produced_by(const Flow& flow) {
-  if (flow.producer >= 0) return states_of(flow.producer, true, flow.output);
+States SplitSpace::produced_by(const Flow& flow) {
+  if (flow.producer.valid()) return states_of(flow.producer, true, flow.output);
   const auto found = given_.find(flow.value);
   return shared({found == given_.end() ? kReplicated : found->second});
 }
 
-SplitSpace::States SplitSpace::taken_by(const Reader& reader) {
-  if (reader.variable >= 0) return states_of(reader.variable, false, reader.input);
+States SplitSpace::taken_by(const Reader& reader) {
+  if (reader.variable.valid()) return states_of(reader.variable, false, reader.input);
   const auto found = returned_.find(reader.input);
   return shared({found == returned_.end() ? kReplicated : found->second});
 }
 
 // Connects producers and readers, without states.
 void SplitSpace::add_connections() {
-  for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+  for (const ValueId v : graph_.values.ids()) {
     const GraphValue& value = graph_.values[v];
     if (value.constant) continue;
     Flow flow;
-    flow.value = static_cast<int>(v);
-    if (value.producer >= 0) {
-      flow.producer = variable_of_[at(value.producer)];
-      if (flow.producer < 0) continue;  // compile-time: whole everywhere, and so are its readers' inputs
-      const std::vector<int>& outputs = graph_.nodes[at(value.producer)].outputs;
-      flow.output =
-          static_cast<int>(std::find(outputs.begin(), outputs.end(), static_cast<int>(v)) - outputs.begin());
+    flow.value = v;
+    if (value.producer.valid()) {
+      flow.producer = variable_of_[value.producer];
+      // What is computed at compile time is whole everywhere, and so are its readers' inputs.
+      if (!flow.producer.valid()) continue;
+      flow.output = graph_.nodes[value.producer].output_of(v);
     } else if (!value.graph_input) {
       continue;
     } else if (const auto cache = cache_inputs_.find(flow.value); cache != cache_inputs_.end()) {
@@ -450,11 +460,11 @@ void SplitSpace::add_connections() {
     }
     flow.first_reader = readers_.size();
     for (const GraphUse& use : value.readers) {
-      if (use.node < 0) {
+      if (!use.node.valid()) {
         const auto cache = cache_outputs_.find(use.input);
-        readers_.push_back(cache == cache_outputs_.end() ? Reader{-1, use.input} : Reader{cache->second, 0});
-      } else if (variable_of_[at(use.node)] >= 0) {
-        readers_.push_back({variable_of_[at(use.node)], use.input});
+        readers_.push_back(cache == cache_outputs_.end() ? Reader{{}, use.input} : Reader{cache->second, 0});
+      } else if (variable_of_[use.node].valid()) {
+        readers_.push_back({variable_of_[use.node], use.input});
       }
     }
     flow.readers = readers_.size() - flow.first_reader;
@@ -464,7 +474,7 @@ void SplitSpace::add_connections() {
 
 // Adds states and variables to the connections.
 void SplitSpace::add_flows() {
-  const int owners = variables_;
+  const VariableId owners = end_;
   for (Reader& reader : readers_) reader.taken = taken_by(reader);
   for (Flow& flow : flows_) {
     flow.produced = produced_by(flow);
@@ -472,9 +482,9 @@ void SplitSpace::add_flows() {
   }
   measure();
   if (!large_) return;
-  variables_ = owners;
+  end_ = owners;
   for (Flow& flow : flows_) {
-    flow.variable = -1;
+    flow.variable = {};
     flow.choices = nullptr;
   }
   // The smallest tables come first. Equal layers share theirs.
@@ -497,9 +507,9 @@ void SplitSpace::add_flows() {
   const auto states = [&](Alike& alike) -> const std::vector<std::vector<MeshSpec>>& {
     if (!alike.states.empty()) return alike.states;
     const Flow& flow = *alike.flows[0];
-    const auto add = [&](const std::vector<int>& list) {
+    const auto add = [&](const IdVector<ChoiceId, StateId>& list) {
       std::vector<MeshSpec>& specs = alike.states.emplace_back();
-      for (const int state : list) specs.push_back(spec(state));
+      for (const StateId state : list) specs.push_back(spec(state));
     };
     add(*flow.produced);
     for (const Reader& reader : readers(flow)) add(*reader.taken);
@@ -510,7 +520,7 @@ void SplitSpace::add_flows() {
   for (Alike& alike : all_alike) order.push_back(&alike);
   std::stable_sort(order.begin(), order.end(), [&](Alike* a, Alike* b) {
     if (a->cells != b->cells) return a->cells < b->cells;
-    const auto dtype = [&](const Alike& alike) { return graph_.values[at(alike.flows[0]->value)].dtype; };
+    const auto dtype = [&](const Alike& alike) { return graph_.values[alike.flows[0]->value].dtype; };
     return dtype(*a) != dtype(*b) ? dtype(*a) < dtype(*b) : states(*a) < states(*b);
   });
   std::size_t sum = 0;
@@ -525,8 +535,8 @@ bool SplitSpace::leaves_out(std::size_t cells) const {
 }
 
 // Whether every axis can be converted, each on its own.
-bool SplitSpace::convertible(int value, int from, int to) const {
-  const ir::DType dtype = graph_.values[at(value)].dtype;
+bool SplitSpace::convertible(ValueId value, StateId from, StateId to) const {
+  const ir::DType dtype = graph_.values[value].dtype;
   for (std::size_t k = 0; k < mesh_.axes.size(); ++k) {
     const int ranks = mesh_.axes[k].size;
     if (!conversion_steps(spec(from)[k], spec(to)[k], dtype, ranks, ranks)) return false;
@@ -535,10 +545,10 @@ bool SplitSpace::convertible(int value, int from, int to) const {
 }
 SplitSpace::ValueChoices SplitSpace::value_choices(const Flow& flow) const {
   // Ordered by content, not by when they were first seen.
-  const auto by_spec = [this](int a, int b) { return spec(a) < spec(b); };
-  std::set<int, decltype(by_spec)> produced(by_spec), wanted(by_spec);
+  const auto by_spec = [this](StateId a, StateId b) { return spec(a) < spec(b); };
+  std::set<StateId, decltype(by_spec)> produced(by_spec), wanted(by_spec);
   produced.insert(flow.produced->begin(), flow.produced->end());
-  std::vector<const std::vector<int>*> taken;
+  std::vector<States> taken;
   for (const Reader& reader : readers(flow)) {
     wanted.insert(reader.taken->begin(), reader.taken->end());
     taken.push_back(reader.taken);
@@ -550,14 +560,14 @@ SplitSpace::ValueChoices SplitSpace::value_choices(const Flow& flow) const {
   }
   const bool pairs = mesh_.size() == 1 || produced.size() * wanted.size() * wanted.size() / 2 <= kMostPairs;
   result.complete = pairs;
-  for (const int from : produced) {
-    std::vector<int> reachable;
-    for (const int to : wanted) {
+  for (const StateId from : produced) {
+    std::vector<StateId> reachable;
+    for (const StateId to : wanted) {
       if (to != from && convertible(flow.value, from, to)) reachable.push_back(to);
     }
     // Readers that take one state only, as fixed lines ask for, may need more than two.
     constexpr std::size_t kMostConverted = 2;
-    if (std::vector<int> required = required_states(taken, from); required.size() > kMostConverted) {
+    if (std::vector<StateId> required = required_states(taken, from); required.size() > kMostConverted) {
       result.all.push_back({from, std::move(required)});
       continue;
     }
@@ -577,7 +587,7 @@ SplitSpace::ValueChoices SplitSpace::value_choices(const Flow& flow) const {
 std::vector<std::intptr_t> SplitSpace::address(const Flow& flow) const {
   std::vector<std::intptr_t> all;
   all.reserve(2 + flow.readers);
-  all.push_back(static_cast<std::intptr_t>(graph_.values[at(flow.value)].dtype));
+  all.push_back(static_cast<std::intptr_t>(graph_.values[flow.value].dtype));
   all.push_back(reinterpret_cast<std::intptr_t>(flow.produced));
   for (const Reader& reader : readers(flow)) all.push_back(reinterpret_cast<std::intptr_t>(reader.taken));
   return all;
@@ -592,46 +602,46 @@ void SplitSpace::add_variable(Flow& flow) {
     return;
   }
   flow.choices = &known->second;
-  flow.variable = variables_++;
+  flow.variable = end_++;
 }
 
 void SplitSpace::measure() {
   if (mesh_.size() == 1 || large_) return;
   std::size_t cells = 0;
   for (const Flow& flow : flows_) {
-    const std::size_t produced = flow.variable >= 0  ? flow.choices->all.size()
-                                 : flow.producer < 0 ? 1
-                                                     : choices(flow.producer).size();
-    if (flow.variable >= 0 && flow.producer >= 0) cells += produced * choices(flow.producer).size();
+    const std::size_t produced = flow.variable.valid()   ? flow.choices->all.size()
+                                 : flow.producer.valid() ? choices(flow.producer).size()
+                                                         : 1;
+    if (flow.variable.valid() && flow.producer.valid()) cells += produced * choices(flow.producer).size();
     for (const Reader& reader : readers(flow))
-      cells += produced * (reader.variable < 0 ? 1 : choices(reader.variable).size());
+      cells += produced * (reader.variable.valid() ? choices(reader.variable).size() : 1);
   }
   large_ = cells > options_.cells;
 }
 // Tensors follow their producers. Caches and given tensors come before the node that reads them first.
-std::vector<int> SplitSpace::order() const {
-  const auto is_node = [&](int variable) { return variable >= 0 && node_of(variable) >= 0; };
-  std::vector<int> reader(at(variables_),
-                          -1);  // of roots that no node produces: the first node that reads them
-  std::vector<std::vector<int>> behind(at(variables_));
-  std::vector<int> roots;
-  for (std::size_t v = 0; v < choices_.size(); ++v) roots.push_back(static_cast<int>(v));
+std::vector<VariableId> SplitSpace::order() const {
+  const auto is_node = [&](VariableId variable) { return variable.valid() && variable < end_of_nodes_; };
+  // Of roots that no node produces: the first node that reads them.
+  IdVector<VariableId, VariableId> reader(variables());
+  IdVector<VariableId, std::vector<VariableId>> behind(variables());
+  std::vector<VariableId> roots;
+  for (const VariableId v : choices_.ids()) roots.push_back(v);
   for (const Flow& flow : flows_) {
-    const int root = flow.producer >= 0 ? flow.producer : flow.variable;
-    if (root < 0) continue;
-    if (flow.variable >= 0) (flow.producer >= 0 ? behind[at(root)] : roots).push_back(flow.variable);
+    const VariableId root = flow.producer.valid() ? flow.producer : flow.variable;
+    if (!root.valid()) continue;
+    if (flow.variable.valid()) (flow.producer.valid() ? behind[root] : roots).push_back(flow.variable);
     for (const Reader& own : readers(flow)) {
-      int& known = reader[at(root)];
-      if (is_node(own.variable) && (known < 0 || own.variable < known)) known = own.variable;
+      VariableId& known = reader[root];
+      if (is_node(own.variable) && (!known.valid() || own.variable < known)) known = own.variable;
     }
   }
   // By the node before which they stand; of one node, it comes last.
   std::ranges::stable_sort(roots, {},
-                           [&](int v) { return std::pair(is_node(v) ? v : reader[at(v)], is_node(v)); });
-  std::vector<int> all;
-  for (const int root : roots) {
+                           [&](VariableId v) { return std::pair(is_node(v) ? v : reader[v], is_node(v)); });
+  std::vector<VariableId> all;
+  for (const VariableId root : roots) {
     all.push_back(root);
-    all.insert(all.end(), behind[at(root)].begin(), behind[at(root)].end());
+    all.insert(all.end(), behind[root].begin(), behind[root].end());
   }
   return all;
 }
