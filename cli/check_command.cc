@@ -16,6 +16,8 @@
 #include "cli/model_options.h"
 #include "cli/report.h"
 #include "codegen/trace_json.h"
+#include "driver/compile.h"
+#include "driver/optimise.h"
 #include "frontend/import.h"
 #include "harness/program_files.h"
 #include "ir/error.h"
