@@ -1,4 +1,4 @@
-// What a split costs otherwise (SplitOptions::explain): alternatives of the chosen plan, and pipelines.
+// Explains a choice (SplitOptions::explain): alternatives to the chosen plan, and pipelines.
 #pragma once
 
 #include <optional>

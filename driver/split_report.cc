@@ -104,6 +104,50 @@ std::string shares_text(const SplitReport& report) {
                             SplitShare{{}, {}, {}, own, alone}.excess() * 100);
 }
 
+// The changes of the machine that make another plan the cheapest.
+std::string flips_text(const SplitMesh& mesh) {
+  std::vector<std::string> changes;
+  if (mesh.flips.link_slower > 0)
+    changes.push_back(fmt::format("collectives take {:.2f} times as long", mesh.flips.link_slower));
+  if (mesh.flips.link_faster > 0)
+    changes.push_back(fmt::format("collectives take {:.2f} of the time", mesh.flips.link_faster));
+  if (mesh.flips.memory_slower > 0)
+    changes.push_back(fmt::format("memory has {:.2f} of its bandwidth", mesh.flips.memory_slower));
+  if (mesh.flips.memory_faster > 0)
+    changes.push_back(fmt::format("memory has {:.2f} times its bandwidth", mesh.flips.memory_faster));
+  if (changes.empty()) return "";
+  return fmt::format("  on {} ranks another plan is the cheapest if {}\n", mesh.ranks,
+                     fmt::join(changes, ", or "));
+}
+
+// Layers, conversions, and operators that are not split.
+std::string plan_text(const split::FoundPlan& plan) {
+  std::string text = "\nLayers\n";
+  for (const split::PlanLayer& layer : plan.layers)
+    text += fmt::format(
+        "  {:<28} {:>4} of {:>4} nodes split, {:>2} collectives; {:.3f} us computing, {:.3f} us "
+        "communicating\n",
+        layer.name.empty() ? "(no layer)" : layer.name, layer.split, layer.nodes, layer.collectives,
+        layer.compute.us(), layer.communication.us());
+  text += "\nConversions\n";
+  for (const split::PlanConversion& c : plan.conversions) {
+    std::vector<std::string> readers;
+    for (const std::string& reader : c.readers)
+      readers.push_back(reader.empty() ? "the program's output" : "'" + reader + "'");
+    text += fmt::format("  '{}': {} -> {} because {} take{} it so: {}, {:.3f} us\n", c.value, c.from, c.to,
+                        fmt::join(readers, ", "), readers.size() == 1 ? "s" : "", c.steps, c.cost.us());
+    text.pop_back();
+    if (c.otherwise) text += fmt::format("; taken otherwise: {:+.3f} us", c.otherwise->us());
+    if (!c.unpriced.empty()) text += fmt::format("; taken otherwise: not priced: {}", c.unpriced);
+    text += "\n";
+  }
+  if (!plan.replicated.empty()) text += "\nReplicated\n";
+  for (const split::PlanReplicated& r : plan.replicated)
+    text +=
+        fmt::format("  {:>4} {:<24} {:>10}  {}\n", r.nodes, r.op, analysis::format_bytes(r.bytes), r.reason);
+  return text;
+}
+
 }  // namespace
 
 std::string to_string(const SplitReport& report) {
@@ -132,20 +176,7 @@ std::string to_string(const SplitReport& report) {
         "  runner-up: {}, {}, {:.1f} % longer\n", count_of_ranks(c.ranks), c.name,
         100.0 * static_cast<double>(c.simulated.ps) / static_cast<double>(chosen->simulated.ps) - 100);
   }
-  for (const SplitMesh& mesh : report.meshes) {
-    std::vector<std::string> changes;
-    if (mesh.flips.link_slower > 0)
-      changes.push_back(fmt::format("collectives take {:.2f} times as long", mesh.flips.link_slower));
-    if (mesh.flips.link_faster > 0)
-      changes.push_back(fmt::format("collectives take {:.2f} of the time", mesh.flips.link_faster));
-    if (mesh.flips.memory_slower > 0)
-      changes.push_back(fmt::format("memory has {:.2f} of its bandwidth", mesh.flips.memory_slower));
-    if (mesh.flips.memory_faster > 0)
-      changes.push_back(fmt::format("memory has {:.2f} times its bandwidth", mesh.flips.memory_faster));
-    if (!changes.empty())
-      text += fmt::format("  on {} ranks another plan is the cheapest if {}\n", mesh.ranks,
-                          fmt::join(changes, ", or "));
-  }
+  for (const SplitMesh& mesh : report.meshes) text += flips_text(mesh);
   if (chosen != nullptr && report.several_sizes()) {
     for (std::size_t k = 0; k < chosen->at_sizes.size(); ++k)
       text +=
@@ -163,30 +194,7 @@ std::string to_string(const SplitReport& report) {
     text += "The model is not split: one device is the fastest of those tried\n";
     return text;
   }
-  text += "\nLayers\n";
-  for (const split::PlanLayer& layer : report.plan.layers)
-    text += fmt::format(
-        "  {:<28} {:>4} of {:>4} nodes split, {:>2} collectives; {:.3f} us computing, {:.3f} us "
-        "communicating\n",
-        layer.name.empty() ? "(no layer)" : layer.name, layer.split, layer.nodes, layer.collectives,
-        layer.compute.us(), layer.communication.us());
-  text += "\nConversions\n";
-  for (const split::PlanConversion& c : report.plan.conversions) {
-    std::vector<std::string> readers;
-    for (const std::string& reader : c.readers)
-      readers.push_back(reader.empty() ? "the program's output" : "'" + reader + "'");
-    text += fmt::format("  '{}': {} -> {} because {} take{} it so: {}, {:.3f} us\n", c.value, c.from, c.to,
-                        fmt::join(readers, ", "), readers.size() == 1 ? "s" : "", c.steps, c.cost.us());
-    text.pop_back();
-    if (c.otherwise) text += fmt::format("; taken otherwise: {:+.3f} us", c.otherwise->us());
-    if (!c.unpriced.empty()) text += fmt::format("; taken otherwise: not priced: {}", c.unpriced);
-    text += "\n";
-  }
-  if (!report.plan.replicated.empty()) text += "\nReplicated\n";
-  for (const split::PlanReplicated& r : report.plan.replicated)
-    text +=
-        fmt::format("  {:>4} {:<24} {:>10}  {}\n", r.nodes, r.op, analysis::format_bytes(r.bytes), r.reason);
-  return text;
+  return text + plan_text(report.plan);
 }
 
 }  // namespace braid

@@ -1,5 +1,5 @@
-// The pass list: which passes a program goes through, in which order, when, and why. It is one table, also for
-// passes that join a list which the user gives.
+// The pass list: which passes a program goes through, in which order, when, and why. It is one table, also
+// for passes that join a list which the user gives.
 #pragma once
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 
 #include "frontend/sharding/convert.h"
 #include "frontend/sharding/local.h"
+#include "frontend/sharding/onnx_graph.h"
 #include "ir/error_numbers.h"
 #include "split/conversion_steps.h"
 

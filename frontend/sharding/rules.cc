@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "frontend/fold.h"
+#include "frontend/sharding/onnx_graph.h"
 
 namespace braid::frontend::sharding {
 
@@ -13,6 +14,8 @@ using ir::Expr;
 using ir::ReduceKind;
 
 // ---- view of a node
+
+const onnx::NodeProto& NodeView::proto() const { return proto_of(node_); }
 
 std::vector<int> NodeView::all_inputs() const {
   const IdRange<int> all = first_ids<int>(inputs());

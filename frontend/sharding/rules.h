@@ -10,9 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "frontend/sharding/onnx_graph.h"
 #include "frontend/sharding/rule.h"
+#include "frontend/sharding/split_names.h"
+#include "split/graph.h"
 #include "split/spec.h"
+
+namespace onnx {
+class AttributeProto;
+class NodeProto;
+}  // namespace onnx
 
 namespace braid::frontend::sharding {
 
@@ -22,7 +28,7 @@ class NodeView {
   NodeView(const Graph& graph, const GraphNode& node) : graph_(graph), node_(node) {}
 
   const GraphNode& node() const { return node_; }
-  const onnx::NodeProto& proto() const { return proto_of(node_); }
+  const onnx::NodeProto& proto() const;  // as it stands in the model
   const std::string& op() const { return node_.op; }
   int version() const { return node_.version; }
   // The version of ONNX's own operator set, whose operators a local form may use.

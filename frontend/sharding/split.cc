@@ -8,6 +8,7 @@
 #include "frontend/model_mesh.h"
 #include "frontend/node_row.h"
 #include "frontend/schemas.h"
+#include "frontend/sharding/onnx_graph.h"
 #include "ir/error_numbers.h"
 #include "split/split_space.h"
 

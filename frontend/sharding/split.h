@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "frontend/lower_graph.h"
 #include "frontend/sharding/apply.h"
 #include "frontend/sharding/split_names.h"
 

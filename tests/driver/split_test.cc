@@ -203,9 +203,7 @@ TEST_F(SplitModel, OnlyConstantsMoveForNothing) {
               "t = Transpose<perm = [1, 0]>(table)\n y = MatMul(x, t) }");
   frontend::PlainModel model(o.model, o.import);
   model.with_graph([&](const Graph& graph) {
-    const auto moved = [&](const char* name) {
-      return graph.values[graph.find(name)].moved_constant;
-    };
+    const auto moved = [&](const char* name) { return graph.values[graph.find(name)].moved_constant; };
     EXPECT_TRUE(moved("table"));
     EXPECT_TRUE(moved("t"));
     for (const char* name : {"ids", "x", "rows", "joined", "y"}) EXPECT_FALSE(moved(name)) << name;
