@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <random>
 
+#include "split/choose_split.h"
 #include "split/memory_rows.h"
 #include "tests/split/two_products.h"
 #include "tests/support/random.h"

@@ -22,21 +22,21 @@ std::string plan_of(const Graph& graph, const GraphNode& node, const Mesh& mesh,
   MeshPlan plan(mesh);
   for (std::size_t a = 0; a < axes.size(); ++a) {
     Plan& own = plan.axes[a];
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.inputs[k] < 0) continue;
-      const std::string& name = graph.values[static_cast<std::size_t>(node.inputs[k])].name;
-      own.readers[{name, {plan_name(graph, node), static_cast<int>(k)}}] = axes[a].inputs[k];
+    for (int k = 0; k < count_of(node.inputs); ++k) {
+      if (!node.inputs[k].valid()) continue;
+      const std::string& name = graph.values[node.inputs[k]].name;
+      own.readers[{name, {plan_name(graph, node), k}}] = axes[a].inputs[k];
     }
     for (std::size_t k = 0; k < node.outputs.size(); ++k) {
-      if (node.outputs[k] < 0) continue;
-      const GraphValue& value = graph.values[static_cast<std::size_t>(node.outputs[k])];
+      if (!node.outputs[k].valid()) continue;
+      const GraphValue& value = graph.values[node.outputs[k]];
       if (value.readers.empty()) continue;
       own.values[value.name] = axes[a].outputs[k];
       // All readers take it whole again.
       for (const GraphUse& use : value.readers) {
-        const std::string reader =
-            use.node < 0 ? std::string() : plan_name(graph, graph.nodes[static_cast<std::size_t>(use.node)]);
-        own.readers[{value.name, {reader, use.node < 0 ? -1 : use.input}}] = Spec::replicated();
+        const bool is_node = use.node.valid();
+        const std::string reader = is_node ? plan_name(graph, graph.nodes[use.node]) : std::string();
+        own.readers[{value.name, {reader, is_node ? use.input : -1}}] = Spec::replicated();
       }
     }
   }
@@ -96,7 +96,7 @@ std::vector<Split> forced_splits(const SweepCase& c, const std::string& mesh, st
         of_axes.push_back(strategies(graph, node, axis.size, block_candidates(graph, axis.size)));
       for (const Strategy& first : of_axes[0]) {
         if (on.size() == 1) {
-          if (first.letter >= 0 || &first != of_axes[0].data())
+          if (first.letter.valid() || &first != of_axes[0].data())
             plans.push_back(plan_of(graph, node, on, {first}));
           continue;
         }
