@@ -450,7 +450,7 @@ void SplitSpace::add_connections() {
     flow.value = v;
     if (value.producer.valid()) {
       flow.producer = variable_of_[value.producer];
-      // What is computed at compile time is whole everywhere, and so are its readers' inputs.
+      // Results known at compile time are whole everywhere, and so are their readers' inputs.
       if (!flow.producer.valid()) continue;
       flow.output = graph_.nodes[value.producer].output_of(v);
     } else if (!value.graph_input) {
@@ -621,7 +621,7 @@ void SplitSpace::measure() {
 // Tensors follow their producers. Caches and given tensors come before the node that reads them first.
 std::vector<VariableId> SplitSpace::order() const {
   const auto is_node = [&](VariableId variable) { return variable.valid() && variable < end_of_nodes_; };
-  // Of roots that no node produces: the first node that reads them.
+  // The first node that reads each root, if no node produces it.
   IdVector<VariableId, VariableId> reader(variables());
   IdVector<VariableId, std::vector<VariableId>> behind(variables());
   std::vector<VariableId> roots;

@@ -43,7 +43,7 @@ Problem layers(std::mt19937_64& random, int count) {
 
 Cost sum(Cost a, Cost b) { return a == kForbidden || b == kForbidden ? kForbidden : a + b; }
 
-// Of a choice of the folded problem, with its factors and constant.
+// The cost of a choice of the folded problem, with its factors and constant.
 Cost folded_cost(const FoldedProblem& folded, const Assignment& choice) {
   Cost cost = sum(price(folded.problem(), choice), folded.constant());
   for (const Factor& factor : folded.factors()) {
