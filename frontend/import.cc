@@ -17,6 +17,7 @@
 #include "frontend/rank_model.h"
 #include "frontend/schemas.h"
 #include "frontend/sharding/node_order.h"
+#include "frontend/sharding/onnx_graph.h"
 #include "frontend/sharding/split.h"
 #include "frontend/value_needed.h"
 #include "ir/error_numbers.h"

@@ -74,7 +74,7 @@ class Bundle {
       std::ofstream(out_ / "programs" / (name + ".cu")) << texts.back();
     }
     for (const char* file : {"rank_run.h", "case_file.h", "device_api.h", "machine.cc", "peer_check.cu"}) {
-      std::ifstream harness(paths::source("bench/gpu/" + file));
+      std::ifstream harness(paths::source(std::string("bench/gpu/") + file));
       texts.emplace_back(std::istreambuf_iterator<char>(harness), std::istreambuf_iterator<char>());
     }
     for (const codegen::TextFile& file : codegen::cuda::runtime_sources(texts, paths::source())) {
