@@ -7,6 +7,7 @@
 #include <map>
 
 #include "frontend/schemas.h"
+#include "frontend/sharding/onnx_graph.h"
 #include "frontend/sharding/split.h"
 #include "tests/frontend/models.h"
 #include "tests/frontend/sharding/replaced_rule.h"
