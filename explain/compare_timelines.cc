@@ -12,8 +12,6 @@ namespace {
 
 using namespace analysis;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 // The parts of one rank's time.
 struct Sums {
   Time kernels, calls, transfer, skew;
@@ -70,7 +68,7 @@ Measured times_of(const MeasuredTimeline& measured, const StepTimes& step) {
       out.ranks[rank].transfer += s.transfer;
       out.ranks[rank].skew += s.skew;
       if (node.collective < 0) continue;
-      Blocked& c = out.collectives[measured.collectives[at(node.collective)].name];
+      Blocked& c = out.collectives[measured.collectives[node.collective].name];
       c.calls = std::max(c.calls, s.work);
       c.skew = std::max(c.skew, s.skew);
     }

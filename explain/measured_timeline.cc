@@ -10,7 +10,6 @@ namespace {
 
 using namespace analysis;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 Time ns(std::int64_t t) { return {t * 1000}; }
 
 int rank_count(const MeasuredTimeline& t) { return static_cast<int>(t.steps.front().size()); }
@@ -18,17 +17,17 @@ int node_count(const MeasuredTimeline& t) { return static_cast<int>(t.nodes.size
 
 // When the last of the rank's peers in its group started the collective; 0 if the other starts are unknown.
 std::int64_t last_start(const MeasuredTimeline& t, const StepTimes& step, int collective, int rank) {
-  const MeasuredCollective& c = t.collectives[at(collective)];
-  const std::vector<int>* peers = t.groups[at(c.group)].part_of(rank);
+  const MeasuredCollective& c = t.collectives[collective];
+  const std::vector<int>* peers = t.groups[c.group].part_of(rank);
   if (c.paired || peers == nullptr) return 0;
   std::int64_t last = 0;
   for (int n = 0; n < node_count(t); ++n) {
-    const MeasuredNode& node = t.nodes[at(n)];
+    const MeasuredNode& node = t.nodes[n];
     if (node.collective != collective ||
         (node.kind != MeasuredKind::start && node.kind != MeasuredKind::blocking)) {
       continue;
     }
-    for (const int peer : *peers) last = std::max(last, step[at(peer)][at(n)].begin);
+    for (const int peer : *peers) last = std::max(last, step[peer][n].begin);
   }
   return last;
 }
@@ -45,7 +44,7 @@ bool waits(const MeasuredNode& node) {
 
 bool is_member(const MeasuredTimeline& t, const MeasuredNode& node, int rank) {
   if (node.collective < 0) return true;
-  return t.groups[at(t.collectives[at(node.collective)].group)].part_of(rank) != nullptr;
+  return t.groups[t.collectives[node.collective].group].part_of(rank) != nullptr;
 }
 
 // When a collective of one rank was on the link of its group, in ns; begin == end: unknown.
@@ -54,27 +53,27 @@ struct OnLink {
 };
 
 std::vector<OnLink> on_link(const MeasuredTimeline& t, const StepTimes& step, int rank) {
-  const RankTimes& times = step[at(rank)];
+  const RankTimes& times = step[rank];
   std::vector<OnLink> out(t.collectives.size());
   std::vector<int> delivered;
   std::map<int, std::int64_t> issued;
   for (int n = 0; n < node_count(t); ++n) {
-    const MeasuredNode& node = t.nodes[at(n)];
+    const MeasuredNode& node = t.nodes[n];
     if (node.collective < 0 || !is_member(t, node, rank)) continue;
     if (node.kind == MeasuredKind::start || node.kind == MeasuredKind::blocking)
-      issued[node.collective] = times[at(n)].begin;
+      issued[node.collective] = times[n].begin;
     if (!waits(node) || !issued.contains(node.collective)) continue;
-    const std::int64_t due = times[at(n)].due;
-    out[at(node.collective)].end = due > 0 ? due : times[at(n) + 1].begin;
+    const std::int64_t due = times[n].due;
+    out[node.collective].end = due > 0 ? due : times[n + 1].begin;
     delivered.push_back(node.collective);
   }
   // A link delivers in the order of issue, whatever the order of waits.
-  std::ranges::stable_sort(delivered, {}, [&](int c) { return out[at(c)].end; });
+  std::ranges::stable_sort(delivered, {}, [&](int c) { return out[c].end; });
   std::map<int, std::int64_t> free;  // by group
   for (const int c : delivered) {
-    std::int64_t& from = free[t.collectives[at(c)].group];
+    std::int64_t& from = free[t.collectives[c].group];
     // On the link once all members had started it and its predecessor was complete.
-    OnLink& link = out[at(c)];
+    OnLink& link = out[c];
     link.begin = std::min(link.end, std::max({issued[c], last_start(t, step, c, rank), from}));
     from = link.end;
   }
@@ -84,13 +83,13 @@ std::vector<OnLink> on_link(const MeasuredTimeline& t, const StepTimes& step, in
 }  // namespace
 
 NodeSplit split(const MeasuredTimeline& t, const StepTimes& step, int rank, int node) {
-  const RankTimes& times = step[at(rank)];
-  const std::int64_t begin = times[at(node)].begin, lasted = times[at(node) + 1].begin - begin;
-  const MeasuredNode& n = t.nodes[at(node)];
+  const RankTimes& times = step[rank];
+  const std::int64_t begin = times[node].begin, lasted = times[node + 1].begin - begin;
+  const MeasuredNode& n = t.nodes[node];
   if (!is_member(t, n, rank) || !waits(n)) return {ns(lasted), {}, {}};
   const std::int64_t skew =
       std::clamp<std::int64_t>(last_start(t, step, n.collective, rank) - begin, 0, lasted);
-  const std::int64_t transfer = std::min(times[at(node)].slept, lasted - skew);
+  const std::int64_t transfer = std::min(times[node].slept, lasted - skew);
   return {ns(lasted - skew - transfer), ns(transfer), ns(skew)};
 }
 
@@ -98,18 +97,18 @@ std::vector<Time> exposed_on_link(const MeasuredTimeline& t, const StepTimes& st
   const std::vector<OnLink> links = on_link(t, step, rank);
   std::vector<Time> charges(t.collectives.size());
   for (int n = 0; n < node_count(t); ++n) {
-    const int awaited = t.nodes[at(n)].collective;
+    const int awaited = t.nodes[n].collective;
     Time rest = split(t, step, rank, n).transfer;
     if (rest.ps == 0) continue;
-    const std::int64_t end = links[at(awaited)].end, begin = end - rest.ps / 1000;
+    const std::int64_t end = links[awaited].end, begin = end - rest.ps / 1000;
     for (std::size_t c = 0; c < links.size(); ++c) {
-      if (t.collectives[c].group != t.collectives[at(awaited)].group) continue;
+      if (t.collectives[c].group != t.collectives[awaited].group) continue;
       const std::int64_t both = std::min(end, links[c].end) - std::max(begin, links[c].begin);
       if (both <= 0) continue;
       charges[c] += ns(both);
       rest -= ns(both);
     }
-    charges[at(awaited)] += rest;
+    charges[awaited] += rest;
   }
   return charges;
 }
@@ -135,15 +134,15 @@ std::vector<std::pair<std::string, TimelineView>> views(const MeasuredTimeline& 
   const StepTimes& step = t.steps[median_step(t)];
   std::vector<std::pair<std::string, TimelineView>> all;
   for (int rank = 0; rank < rank_count(t); ++rank) {
-    const RankTimes& times = step[at(rank)];
+    const RankTimes& times = step[rank];
     TimelineView view;
     view.lanes = {"compute"};
     for (const ir::CommGroup& g : t.groups) view.lanes.push_back("@" + g.name);
     view.makespan = ns(times.back().begin);
     for (int n = 0; n < node_count(t); ++n) {
-      const MeasuredNode& node = t.nodes[at(n)];
+      const MeasuredNode& node = t.nodes[n];
       if (!is_member(t, node, rank)) continue;
-      const std::int64_t begin = times[at(n)].begin, end = times[at(n) + 1].begin;
+      const std::int64_t begin = times[n].begin, end = times[n + 1].begin;
       if (begin < end) view.spans.push_back({node.name, node.label, 0, ns(begin), ns(end), waits(node)});
     }
     const std::vector<OnLink> links = on_link(t, step, rank);
@@ -161,7 +160,7 @@ std::vector<std::pair<std::string, TimelineView>> views(const MeasuredTimeline& 
 CostEntries measured_costs(const MeasuredTimeline& t) {
   CostEntries entries;
   for (int n = 0; n < node_count(t); ++n) {
-    const MeasuredNode& node = t.nodes[at(n)];
+    const MeasuredNode& node = t.nodes[n];
     if (node.kind != MeasuredKind::kernel && (t.link.empty() || node.kind == MeasuredKind::blocking))
       continue;
     std::vector<std::int64_t> samples;

@@ -36,7 +36,8 @@ inputs, outputs, inner = names[:split], names[split + 1:last], names[last + 1:]
 feed = {name: numpy.load(f"{folder}/input{k}.npy") for k, name in enumerate(inputs)}
 options = onnxruntime.SessionOptions()
 if inner:
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", os.path.dirname(os.path.abspath(model)))
+    place = "session.model_external_initializers_file_folder_path"
+    options.add_session_config_entry(place, os.path.dirname(os.path.abspath(model)))
     with open(model, "rb") as file:
         model = file.read() + field(7, b"".join(field(12, field(1, name.encode())) for name in inner))
 session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

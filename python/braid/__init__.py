@@ -6,7 +6,8 @@
     with program.session() as session:
         y = session.run({"x": x})["y"]  # numpy.asarray(y) and torch.from_dlpack(y) share its memory
 
-`docs/python.md` has more. `braid.InferenceSession` has ONNX Runtime's shape, `braid.backend` is a backend of ONNX's.
+`docs/python.md` has more. `braid.InferenceSession` has ONNX Runtime's shape, `braid.backend` is a backend of
+ONNX's.
 """
 
 from ._braid import Session, Tensor

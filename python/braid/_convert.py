@@ -1,4 +1,5 @@
-"""Tensors as NumPy arrays. The only part of the package, with InferenceSession and backend, that needs NumPy."""
+"""Tensors as NumPy arrays. The only part of the package, with InferenceSession and backend, that needs
+NumPy."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def array(tensor: Any, dtype: Any = None, copy: bool | None = None) -> Any:
 
 
 def passable(value: Any, dtype: str, name: str) -> Any:
-    """A dense copy of `value` in this process's memory, with the given type: what run(copy=True) passes instead."""
+    """A dense copy of `value` in this process's memory, with the given type: what run(copy=True) passes
+    instead."""
     import numpy as np
 
     wanted = numpy_dtype(dtype)

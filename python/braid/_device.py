@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def chosen(program: Program, device: str | None, stacklevel: int) -> str:
-    """The device of a session; "" for programs that have none. Warns if it is the emulated one and nobody asked for it."""
+    """The device of a session; "" for programs that have none. Warns if it is the emulated one and nobody
+    asked for it."""
     if device is not None and not isinstance(device, str):
         raise Error(BAD_OPTION, f"device={device!r} is not a device", "write 'gpu', 'gpu:N' or 'emulated'")
     if program.target != "cuda" or device is not None:

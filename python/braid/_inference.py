@@ -14,8 +14,8 @@ from ._signature import NodeArg
 
 # A size, an axis or a choice depends on the value of an input.
 DEPENDS_ON_DATA = (116, 117, 119, 545)
-# Sizes have another relation than the program assumes within its bounds: of two sizes that were equal, or one of which was 1
-# and was broadcast. All come before the step begins.
+# Sizes have another relation than the program assumes within its bounds: of two sizes that were equal, or one
+# of which was 1 and was broadcast. All come before the step begins.
 OTHER_RELATION = (302, 303, 305, 724)
 MOST_EXACT = 8  # programs for single sizes that a session keeps
 
@@ -27,14 +27,15 @@ def contents(array: Any) -> tuple[Any, ...]:
 class InferenceSession:
     """Runs a model with ONNX Runtime's calls, so that a script changes one import.
 
-    Dims without bounds in `dims` get some from the inputs of the first run, up to the next power of two, and wider ones
-    when a later run needs them: each time the model is compiled again. Where a size depends on the values of inputs, it is
-    compiled for these values. Sizes that no program with bounds can run, such as those of an axis that is broadcast in one
-    run and not in another, get a program of their own. As with ONNX Runtime, inputs and outputs are copied where that is needed; outputs are
-    NumPy arrays.
+    Dims without bounds in `dims` get some from the inputs of the first run, up to the next power of two, and
+    wider ones when a later run needs them: each time the model is compiled again. Where a size depends on the
+    values of inputs, it is compiled for these values. Sizes that no program with bounds can run, such as
+    those of an axis that is broadcast in one run and not in another, get a program of their own. As with ONNX
+    Runtime, inputs and outputs are copied where that is needed; outputs are NumPy arrays.
 
-    path_or_bytes: as the model of compile(). providers and sess_options are accepted, and change nothing but the number of
-    threads (sess_options.intra_op_num_threads). target: as of compile(). Errors: those of compile() and Session.run().
+    path_or_bytes: as the model of compile(). providers and sess_options are accepted, and change nothing but
+    the number of threads (sess_options.intra_op_num_threads). target: as of compile(). Errors: those of
+    compile() and Session.run().
     """
 
     def __init__(

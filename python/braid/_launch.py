@@ -1,8 +1,9 @@
 """program.launch(): all ranks of a program on this machine, a process each.
 
-Each rank runs _rank.py with torchrun's variables, so it joins the others as it would under torchrun. Tensors travel through
-memory that both sides map (planned at the upper bounds, taken as it is touched), what happens through a connection. The processes
-are started, supervised and ended by runtime/comm/rank_programs.h, which keeps the promises of docs/communication.md.
+Each rank runs _rank.py with torchrun's variables, so it joins the others as it would under torchrun. Tensors
+travel through memory that both sides map (planned at the upper bounds, taken as it is touched), what happens
+through a connection. The processes are started, supervised and ended by runtime/comm/rank_programs.h, which
+keeps the promises of docs/communication.md.
 """
 
 from __future__ import annotations
@@ -101,7 +102,15 @@ def start_processes(program: Program, ranks: list[Rank], threads: int, device: s
             RANK_FAILED, "this process does not know its Python interpreter", "set sys.executable to its path"
         )
     package = str(pathlib.Path(__file__).absolute().parent / "__init__.py")
-    arguments = [sys.executable, "-I", "-c", START.format(file=package), str(program.folder), str(threads), device]
+    arguments = [
+        sys.executable,
+        "-I",
+        "-c",
+        START.format(file=package),
+        str(program.folder),
+        str(threads),
+        device,
+    ]
     environment = {**os.environ, "WORLD_SIZE": str(len(ranks)), "LOCAL_WORLD_SIZE": str(len(ranks))}
     environment["TORCHELASTIC_RUN_ID"] = f"braid-{uuid.uuid4()}"
     environment.pop("BRAID_ENGINE", None)  # MPI would have to start them
@@ -178,11 +187,12 @@ class Ranks:
     ) -> list[dict[str, Tensor]]:
         """Runs one step on all ranks; returns each rank's outputs by name.
 
-        inputs: tensors by name for all ranks, or one such dictionary for each. They are copied into the ranks' memory, and
-        outputs out of it; copy=True also converts types and takes tensors that are not dense.
+        inputs: tensors by name for all ranks, or one such dictionary for each. They are copied into the
+        ranks' memory, and outputs out of it; copy=True also converts types and takes tensors that are not
+        dense.
 
-        Errors: those of Session.run, with the rank; BR0007 if a rank was killed or did not respond, with its name. Then, and
-        after any error of a step that had begun, the ranks have ended.
+        Errors: those of Session.run, with the rank; BR0007 if a rank was killed or did not respond, with its
+        name. Then, and after any error of a step that had begun, the ranks have ended.
         """
         if not self._in_use.acquire(blocking=False):
             raise Error(IN_USE, "the ranks run a step for another thread", "one thread at a time")
@@ -203,7 +213,16 @@ class Ranks:
                 name = f"input {spec.name}"
                 offset, room = self._layout.offsets[name], self._layout.rooms[name]
                 shapes.append(
-                    _braid.store(rank.memory, offset, room, values[spec.name], spec.name, spec.dtype, copy, spec.capacities or ())
+                    _braid.store(
+                        rank.memory,
+                        offset,
+                        room,
+                        values[spec.name],
+                        spec.name,
+                        spec.dtype,
+                        copy,
+                        spec.capacities or (),
+                    )
                 )
             shapes_of_ranks.append(shapes)
         try:
@@ -229,7 +248,8 @@ class Ranks:
         return results
 
     def _answers(self) -> dict[int, Any]:
-        """The answers by rank, without those of ranks that have ended. The others answer or end: they are supervised."""
+        """The answers by rank, without those of ranks that have ended. The others answer or end: they are
+        supervised."""
         processes = self._processes[0]
         answers: dict[int, Any] = {}
         waiting: dict[Any, int] = {rank.connection: k for k, rank in enumerate(self._ranks)}
@@ -324,9 +344,7 @@ def start(program: Program, threads: int, device: str) -> Ranks:
             "leave it out, or compile with target='cuda'",
         )
     if device.startswith("gpu:"):
-        raise Error(
-            BAD_OPTION, f"device='{device}': each rank has a GPU of its own", "write device='gpu'"
-        )
+        raise Error(BAD_OPTION, f"device='{device}': each rank has a GPU of its own", "write device='gpu'")
     if program.target == "interpreter":
         return InterpretedRanks(program)
     return Ranks(program, threads, device)

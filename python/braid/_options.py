@@ -63,12 +63,18 @@ def text(what: str, value: Any) -> str:
 
 def texts(what: str, value: Any) -> list[str]:
     """One string or several. Errors: BR0003."""
-    return [text(what, one) for one in ([value] if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence) else value)]
+    return [
+        text(what, one)
+        for one in (
+            [value] if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence) else value
+        )
+    ]
 
 
 @contextlib.contextmanager
 def model_file(model: Any) -> Iterator[str]:
-    """The path of a model that is a path, bytes, or a message of the onnx package; errors name what was given."""
+    """The path of a model that is a path, bytes, or a message of the onnx package; errors name what was
+    given."""
     if isinstance(model, (str, os.PathLike)):
         yield text("the model's path", model)
         return
@@ -101,7 +107,8 @@ def is_temporary(path: str) -> bool:
 
 
 class Keyword(NamedTuple):
-    """An option of compiling. kind: of its values; "texts" are one string or several. default: None, it is not given."""
+    """An option of compiling. kind: of its values; "texts" are one string or several. default: None, it is
+    not given."""
 
     name: str
     kind: str
@@ -116,16 +123,23 @@ class Keyword(NamedTuple):
         return type(value) is type(self.default) and value == self.default
 
     def checked(self, value: Any) -> Any:
-        """The value as the extension module takes it, which checks the types that this does not. Errors: BR0003."""
+        """The value as the extension module takes it, which checks the types that this does not. Errors:
+        BR0003."""
         if self.kind == "texts":
             return texts(self.name, value)
         if self.kind == "str":
             value = text(self.name, value)
             if self.choices and value not in self.choices.split(","):
-                raise Error(BAD_OPTION, f"{self.name}={value!r} is none of {self.choices}", "pass one of these")
+                raise Error(
+                    BAD_OPTION, f"{self.name}={value!r} is none of {self.choices}", "pass one of these"
+                )
         elif self.least < self.most:
             types = (int, float) if self.kind == "float" else int
-            if isinstance(value, bool) or not isinstance(value, types) or not self.least <= value <= self.most:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, types)
+                or not self.least <= value <= self.most
+            ):
                 what = {"devices": " of devices", "ranks": " of ranks", "tp": " of ranks"}.get(self.name, "")
                 hint = f"pass a number from {self.least:.0f} to {self.most:.0f}"
                 raise Error(BAD_OPTION, f"{self.name}={value!r} is not a number{what}", hint)
@@ -144,11 +158,14 @@ def keywords_of(function: str) -> dict[str, Keyword]:
 
 
 def takes_options(function: Function) -> Function:
-    """Writes the keywords into the signature and the documentation of a function that has them as **options."""
+    """Writes the keywords into the signature and the documentation of a function that has them as
+    **options."""
     own = inspect.signature(function)
     parameters = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
     for keyword in keywords_of(function.__name__).values():
-        parameters.append(inspect.Parameter(keyword.name, inspect.Parameter.KEYWORD_ONLY, default=keyword.default))
+        parameters.append(
+            inspect.Parameter(keyword.name, inspect.Parameter.KEYWORD_ONLY, default=keyword.default)
+        )
     function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     lines = "\n".join(f"{keyword.name}: {keyword.help}" for keyword in KEYWORDS.values())
     function.__doc__ = inspect.cleandoc(function.__doc__ or "").replace("OPTIONS", lines)
@@ -161,7 +178,9 @@ def given_options(function: str, given: Mapping[str, Any]) -> dict[str, Any]:
     for name in given:
         if name not in known:
             raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
-    return {name: known[name].checked(value) for name, value in given.items() if not known[name].is_default(value)}
+    return {
+        name: known[name].checked(value) for name, value in given.items() if not known[name].is_default(value)
+    }
 
 
 def compiler_options(path: str, dims: Mapping[str, Any] | None, **more: Any) -> dict[str, Any]:

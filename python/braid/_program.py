@@ -28,10 +28,12 @@ DTYPES = {
     "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
     "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
 }  # fmt: skip
-# Those that programs store and do not compute with, and ml_dtypes' names. Inputs and outputs hold them as bytes.
+# Those that programs store and do not compute with, and ml_dtypes' names. Inputs and outputs hold them as
+# bytes.
 STORAGE_DTYPES = {
-    "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2", "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz",
-    "f8e5m2": "float8_e5m2", "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu", "f4e2m1": "float4_e2m1fn",
+    "i4": "int4", "u4": "uint4", "i2": "int2", "u2": "uint2", "f4e2m1": "float4_e2m1fn",
+    "f8e4m3fn": "float8_e4m3fn", "f8e4m3fnuz": "float8_e4m3fnuz", "f8e5m2": "float8_e5m2",
+    "f8e5m2fnuz": "float8_e5m2fnuz", "f8e8m0": "float8_e8m0fnu",
 }  # fmt: skip
 
 
@@ -40,18 +42,19 @@ NO_PROGRAM = 8
 
 @dataclasses.dataclass(frozen=True)
 class TensorSpec:
-    """An input or output. dtype: NumPy's name. shape: sizes, as numbers or as expressions over the program's dims."""
+    """An input or output. dtype: NumPy's name. shape: sizes, as numbers or as expressions over the program's
+    dims."""
 
     name: str
     dtype: str
     shape: tuple[int | str, ...]
     written: bool = False  # inputs: a step changes their contents
     alias_of: str | None = None  # outputs: the input whose memory they are
-    # The shape of the array of which it is a slice, from 0 along every axis: of inputs and outputs that share memory and have
-    # different sizes. None: dense.
+    # The shape of the array of which it is a slice, from 0 along every axis: of inputs and outputs that share
+    # memory and have different sizes. None: dense.
     capacities: tuple[int, ...] | None = None
-    # What a rank has of the plain model's tensor: its state on the axes of the mesh, as plans write it ("S(1) on tp"), and the whole
-    # tensor's shape. None: it is whole, or not known to be a part.
+    # What a rank has of the plain model's tensor: its state on the axes of the mesh, as plans write it ("S(1)
+    # on tp"), and the whole tensor's shape. None: it is whole, or not known to be a part.
     part: str | None = None
     whole: tuple[int | str, ...] | None = None
 
@@ -76,7 +79,9 @@ class Program:
             self._read(json.loads(core.manifest))
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise Error(
-                NO_PROGRAM, f"{folder}: not the manifest of a compiled program: {error!r}", "compile the model again"
+                NO_PROGRAM,
+                f"{folder}: not the manifest of a compiled program: {error!r}",
+                "compile the model again",
             ) from None
 
     def _read(self, manifest: Any) -> None:
@@ -97,16 +102,17 @@ class Program:
     def session(
         self, threads: int | None = None, *, device: str | None = None, stream: Any = None
     ) -> _braid.Session:
-        """Opens the program in this process: as its one rank, or as the rank that torchrun, mpirun or srun made of it.
+        """Opens the program in this process: as its one rank, or as the rank that torchrun, mpirun or srun
+        made of it.
 
         threads: of each step; by default as many as OpenMP chooses, or cores / ranks on this machine.
-        device: of CUDA programs: "gpu", "gpu:N", or "emulated", which takes and gives arrays in this process's memory; by
-        default "gpu" if there is one.
-        stream: a CUDA stream of yours, as a number or as PyTorch's and CuPy's objects: steps follow what it was given before,
-        and run() only enqueues them. By default run() returns when its step is done.
+        device: of CUDA programs: "gpu", "gpu:N", or "emulated", which takes and gives arrays in this
+        process's memory; by default "gpu" if there is one.
+        stream: a CUDA stream of yours, as a number or as PyTorch's and CuPy's objects: steps follow what it
+        was given before, and run() only enqueues them. By default run() returns when its step is done.
 
-        Errors: BR0721 and BR0725 it cannot be opened, BR0011, BR0726 and BR0734 the ranks are not there, BR0013 there is no
-        such GPU, BR0735 no such stream.
+        Errors: BR0721 and BR0725 it cannot be opened, BR0011, BR0726 and BR0734 the ranks are not there,
+        BR0013 there is no such GPU, BR0735 no such stream.
         """
         where = chosen(self, device, 2)
         # The emulated device takes and gives arrays of NumPy.
@@ -115,7 +121,8 @@ class Program:
     def launch(self, threads: int | None = None, *, device: str | None = None) -> Ranks:
         """Starts all ranks of the program as processes on this machine.
 
-        threads: per rank; by default cores / ranks. device: as of session(), but each rank has a GPU of its own.
+        threads: per rank; by default cores / ranks. device: as of session(), but each rank has a GPU of its
+        own.
         Errors: BR0007 with the rank that could not start.
         """
         from ._launch import start
@@ -127,7 +134,8 @@ class Program:
             return ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}".replace("'", "") for t in specs)
 
         ranks = f", {self.ranks} ranks" if self.ranks > 1 else ""
-        return f"<braid.Program {self.name} ({self.target}{ranks}): {tensors(self.inputs)} -> {tensors(self.outputs)}>"
+        interface = f"{tensors(self.inputs)} -> {tensors(self.outputs)}"
+        return f"<braid.Program {self.name} ({self.target}{ranks}): {interface}>"
 
 
 def _spec(tensor: Mapping[str, Any]) -> TensorSpec:
@@ -171,14 +179,17 @@ def compile(  # noqa: A001
     bindable: values of inputs that become constants if a size, an axis or a choice depends on them.
     output: folder for the program, which load() opens; without, it lives as long as the Program.
 
-    Sizes in bytes are numbers; options that may be given several times take one string or several. The target may also be
-    "interpreter", slow, which needs no host compiler.
+    Sizes in bytes are numbers; options that may be given several times take one string or several. The target
+    may also be "interpreter", slow, which needs no host compiler.
     OPTIONS
 
     Errors: BR0003 an option; 1xx to 3xx the model; 5xx the passes; BR0603 the host compiler.
     """
     given = given_options("compile", options)
-    pairs = [(text("an output of aliases", o), text("an input of aliases", i)) for o, i in mapping("aliases", aliases).items()]
+    pairs = [
+        (text("an output of aliases", o), text("an input of aliases", i))
+        for o, i in mapping("aliases", aliases).items()
+    ]
     values = {text("an input of bindable", i): v for i, v in mapping("bindable", bindable).items()}
     with model_file(model) as path:
         given = compiler_options(path, dims, aliases=pairs or None, bindable=values or None, **given)
@@ -207,7 +218,8 @@ def remove_folder(folder: str, owner: int) -> None:
 
 
 def load(folder: str | os.PathLike[str]) -> Program:
-    """Opens a program that compile(output=folder) or `braid compile -o folder` wrote; builds its library if that is missing.
+    """Opens a program that compile(output=folder) or `braid compile -o folder` wrote; builds its library if
+    that is missing.
 
     Errors: BR0008 no program, BR0016 an unfinished one, BR0721 one of another version.
     """

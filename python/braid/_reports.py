@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Explanation:
     """What compiling a model gives: print it, or show it in a notebook.
 
-    data: the facts as dictionaries and lists: dims, inputs, outputs, guards; operations before and after the passes; passes;
-    kernels in order with their ONNX nodes; memory in bytes of each rank, at the upper bounds of all dims; and, with
-    collectives, "communication": times in ns, sizes in bytes.
+    data: the facts as dictionaries and lists: dims, inputs, outputs, guards; operations before and after the
+    passes; passes; kernels in order with their ONNX nodes; memory in bytes of each rank, at the upper bounds
+    of all dims; and, with collectives, "communication": times in ns, sizes in bytes.
     page: with collectives, one HTML page with timelines before and after the passes; otherwise "".
     """
 
@@ -76,10 +76,12 @@ class Explanation:
 
 
 class ProgramExplanation(Explanation):
-    """What the folder of a compiled program tells, as `braid explain DIR` does: print it, or show it in a notebook.
+    """What the folder of a compiled program tells, as `braid explain DIR` does: print it, or show it in a
+    notebook.
 
-    data: name, target, ranks, dims, inputs, outputs, planned (bytes of a rank), weight_bytes of all ranks, collectives by kind and in
-    the order of issue, files; and kernels, of a CPU program whose library is built.
+    data: name, target, ranks, dims, inputs, outputs, planned (bytes of a rank), weight_bytes of all ranks,
+    collectives by kind and in the order of issue, files; and kernels, of a CPU program whose library is
+    built.
     """
 
     def __init__(self, facts: str) -> None:
@@ -126,7 +128,8 @@ class ProgramExplanation(Explanation):
 
 
 class Certificate(NamedTuple):
-    """A proof that ranks agree on their collectives and cannot deadlock. str() gives it as `braid check` does."""
+    """A proof that ranks agree on their collectives and cannot deadlock. str() gives it as `braid check`
+    does."""
 
     text: str
     ranks: int
@@ -181,9 +184,10 @@ def check(
 ) -> Certificate:
     """Proves that all ranks agree on their collectives and cannot deadlock.
 
-    models: compiled programs or their folders, models or IR texts: one for all ranks, or one for each in their order.
-    Errors: BR0900 the ranks disagree, BR0901 they can deadlock, BR0902 they are not the ranks of one program, each with a
-    witness; and those of compile().
+    models: compiled programs or their folders, models or IR texts: one for all ranks, or one for each in
+    their order.
+    Errors: BR0900 the ranks disagree, BR0901 they can deadlock, BR0902 they are not the ranks of one program,
+    each with a witness; and those of compile().
     """
     if not models:
         raise Error(BAD_OPTION, "there is nothing to check", "pass a program, a model, or one for each rank")

@@ -26,7 +26,8 @@ class Unsupported(Error, unittest.SkipTest):
 
 
 class BraidRep(BackendRep):
-    """A model, compiled for the inputs that it is run with: sizes, and values on which sizes depend, are constants."""
+    """A model, compiled for the inputs that it is run with: sizes, and values on which sizes depend, are
+    constants."""
 
     def __init__(self, model: Any, options: dict[str, Any]) -> None:
         self._model = model.SerializeToString() if hasattr(model, "SerializeToString") else model
@@ -73,7 +74,8 @@ class BraidRep(BackendRep):
 
 
 def as_bytes(array: Any) -> Any:
-    """An array of a type that programs only store as they take it: the numbers of integers, the bits of others."""
+    """An array of a type that programs only store as they take it: the numbers of integers, the bits of
+    others."""
     if array.dtype.name not in STORAGE_DTYPES.values():
         return array
     if array.dtype.name.startswith("float"):
@@ -100,8 +102,8 @@ def onnx_name(stored: str) -> str:
 
 
 def inputs_of(node: Any, inputs: Sequence[Any]) -> dict[str, Any]:
-    """The inputs of one operator by name. A missing optional one is None or left out; one that is given twice must be the
-    same. Errors: BR0006."""
+    """The inputs of one operator by name. A missing optional one is None or left out; one that is given twice
+    must be the same. Errors: BR0006."""
     names = list(node.input) if len(inputs) == len(node.input) else [name for name in node.input if name]
     if len(inputs) != len(names):
         raise Error(6, f"{len(inputs)} inputs for {len(names)}", f"its inputs are {', '.join(names)}")
@@ -132,7 +134,8 @@ class BraidBackend(Backend):
     ) -> BraidRep:
         """The model, to be run. target: by default the variable BRAID_BACKEND_TARGET, else "cpu".
 
-        rtol and atol, which test runners pass to everyone, are ignored. Errors: Unsupported, or as of braid.compile.
+        rtol and atol, which test runners pass to everyone, are ignored. Errors: Unsupported, or as of
+        braid.compile.
         """
         if not cls.supports_device(device):
             raise Error(3, f"there is no device {device}", "use CPU")
