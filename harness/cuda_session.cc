@@ -60,7 +60,12 @@ class CudaSession : public Session {
         output_staging_(static_cast<std::size_t>(table_.output_count)),
         in_(input_staging_.size()),
         out_(output_staging_.size()) {
-    if (options.environment) join(*options.environment);
+    if (table_.ranks > 1) {
+      if (!options.environment)
+        throw rt::ProgramError(rt::kWrongRanks,
+                               "a rank of several needs the environment that names the others");
+      join(*options.environment);
+    }
     open(files, options);
     void* event = nullptr;
     if (!waits_) {

@@ -48,7 +48,7 @@ class HostSession : public Session {
  public:
   HostSession(const ProgramFiles& files, const BraidProgram& table, const SessionOptions& options)
       : openmp_(files.library), threads_(options.threads), world_(options.world) {
-    if (options.environment) join(table, *options.environment);
+    if (options.environment && table.ranks > 1) join(table, *options.environment);
     const OpenMp::Threads threads(openmp_, threads_);
     program_ = rt::Program::open(&table, {.weights_dir = files.dir, .world = world_, .rank = rank()});
   }

@@ -12,5 +12,5 @@ find build/coverage -name '*.gcda' -delete
 ctest --preset coverage "$@" </dev/null
 mkdir -p build/coverage/report
 gcovr --root . --object-directory build/coverage --gcov-ignore-parse-errors \
-  --filter '(ir|analysis|passes|solver|split|pipeline|frontend|codegen|driver|explain|runtime|cli)/' --print-summary \
+  --filter '(ir|analysis|passes|solver|split|pipeline|frontend|codegen|driver|explain|runtime|harness|cli)/' --print-summary \
   --txt --html-details build/coverage/report/index.html build/coverage

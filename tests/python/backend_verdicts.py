@@ -34,7 +34,7 @@ SUITES = {  # of the runner, and the folder of tests/models/make_onnx_cases.py
     "RealModel": "light",
 }
 
-OF_LARGEST = 1e-6  # Tolerance::of_largest of cli/compare.h
+OF_LARGEST = 1e-6  # Tolerance::of_largest of harness/compare.h
 
 
 def test_name(folder):
