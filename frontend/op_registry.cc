@@ -53,7 +53,10 @@ void register_op(LoweredOp op) {
               op.types,  op.lower, op.work,          sharding::replicated("no rule"),
               kNoState,  kNoSizes, op.effect};
   if (const auto known = table().find(spec.domain + ":" + spec.name); known != table().end()) {
-    const OpSpec& before = known->second.front();
+    const auto replaced = std::ranges::find_if(known->second, [&](const OpSpec& row) {
+      return row.first_version <= spec.last_version && spec.first_version <= row.last_version;
+    });
+    const OpSpec& before = replaced != known->second.end() ? *replaced : known->second.front();
     spec.rule = before.rule;
     spec.state = before.state;
     spec.sizes = before.sizes;

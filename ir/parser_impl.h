@@ -50,7 +50,6 @@ class Parser {
   DType dtype();
   Literal literal(DType dtype);
   std::uint64_t hexadecimal();  // "(0x...)"
-  bool at_number() const;
 
   // Parses a list "item, item, ...".
   template <class Fn>

@@ -118,11 +118,6 @@ int Parser::small_integer() {
   return static_cast<int>(value);
 }
 
-bool Parser::at_number() const {
-  return peek().kind == TokenKind::number || at_punct("-") || at_word("nan") || at_word("inf") ||
-         at_word("bits") || at_word("true") || at_word("false");
-}
-
 double Parser::floating() {
   const bool negative = accept_punct("-");
   const Token t = next();

@@ -6,6 +6,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "ir/error.h"
@@ -146,6 +147,9 @@ void load_plugin(const std::string& path) {
                    "a plug-in is a shared library built against this version of braid::compiler");
   }
   using Register = void (*)(PassRegistry&);
+  // Each compilation of a process names its plug-ins; a library has one handle, and registers once.
+  static std::set<void*> registered;
+  if (!registered.insert(library).second) return;
   if (auto entry = reinterpret_cast<Register>(dlsym(library, "braid_register_passes")))
     entry(pass_registry());
 }

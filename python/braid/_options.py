@@ -7,7 +7,7 @@ import inspect
 import os
 import pathlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from . import _braid
@@ -63,12 +63,8 @@ def text(what: str, value: Any) -> str:
 
 def texts(what: str, value: Any) -> list[str]:
     """One string or several. Errors: BR0003."""
-    return [
-        text(what, one)
-        for one in (
-            [value] if isinstance(value, (str, os.PathLike)) or not isinstance(value, Sequence) else value
-        )
-    ]
+    single = isinstance(value, (str, bytes, os.PathLike)) or not isinstance(value, Iterable)
+    return [text(what, one) for one in ([value] if single else value)]
 
 
 @contextlib.contextmanager
@@ -120,7 +116,8 @@ class Keyword(NamedTuple):
     of_programs: bool  # only for compile: what is written
 
     def is_default(self, value: Any) -> bool:
-        return type(value) is type(self.default) and value == self.default
+        empty = isinstance(value, (str, list, tuple)) and not value and not self.choices
+        return value is None or empty or (type(value) is type(self.default) and value == self.default)
 
     def checked(self, value: Any) -> Any:
         """The value as the extension module takes it, which checks the types that this does not. Errors:
@@ -167,6 +164,8 @@ def takes_options(function: Function) -> Function:
             inspect.Parameter(keyword.name, inspect.Parameter.KEYWORD_ONLY, default=keyword.default)
         )
     function.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    # Type checkers read the source. At run time the names of this annotation are not there.
+    function.__annotations__.pop("options", None)
     lines = "\n".join(f"{keyword.name}: {keyword.help}" for keyword in KEYWORDS.values())
     function.__doc__ = inspect.cleandoc(function.__doc__ or "").replace("OPTIONS", lines)
     return function

@@ -1,4 +1,5 @@
-// NVIDIA's driver and its management library, as far as codegen/cuda/gpus.cc asks them: $BRAID_FAKE_GPUS GPUs.
+// NVIDIA's driver and its management library, as far as codegen/cuda/gpus.cc asks them. It has
+// $BRAID_FAKE_GPUS GPUs.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
