@@ -101,7 +101,8 @@ BraidStatus InstanceCore::synchronize(int64_t timeout_ms) {
     if (deadline.over()) {
       overdue_ = true;
       const std::string missing = others_.missing(false);
-      if (missing.empty()) {  // it may still be done
+      // Ranks that are threads name no missing ones: each tells its own error.
+      if (missing.empty() && !others_.lost()) {  // it may still be done
         fail(BRAID_COMM_ERROR, "the step is not done after " + std::to_string(timeout_ms) + " ms");
       } else {
         fail(BRAID_COMM_ERROR, "the step cannot be completed" + missing);

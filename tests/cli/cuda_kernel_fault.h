@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/cuda_program.h"
 
@@ -61,6 +62,12 @@ inline cudaError_t plant(cudaStream_t stream) {
     return launch("planted_write_kernel", planted_write_kernel, 1, 64, 0, stream,
                   static_cast<float*>(nullptr));
   if (planted("trap")) return launch("planted_trap_kernel", planted_trap_kernel, 1, 1, 0, stream);
+  // The host knows of the fault before it enqueues what follows.
+  if (planted("early_trap")) {
+    const cudaError_t launched = launch("planted_trap_kernel", planted_trap_kernel, 1, 1, 0, stream);
+    usleep(100000);
+    return launched;
+  }
   if (planted("divide")) return launch("planted_divide_kernel", planted_divide_kernel, 1, 1, 0, stream, 0);
   if (planted("nest")) return launch("planted_nest_kernel", planted_nest_kernel, 1, 1, 0, stream);
   if (planted("endless")) return launch("planted_endless_kernel", planted_endless_kernel, 1, 1, 0, stream);

@@ -95,7 +95,7 @@ TEST(CudaKernelFaults, EndEveryCommandHoweverRanksAreRun) {
                                                           {"bench", sum_of_two(), "--repeat", "2"}};
   for (const auto& command : commands) {
     for (const char* ranks : {"--ranks-as-threads", "--ranks-as-processes"}) {
-      for (const char* kind : {"endless", "trap"}) {
+      for (const char* kind : {"endless", "trap", "early_trap"}) {
         SCOPED_TRACE(fmt::format("{} {} {}", command[0], ranks, kind));
         std::vector<std::string> arguments = command;
         arguments.push_back(ranks);
