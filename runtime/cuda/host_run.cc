@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/cuda/api.h"
-#include "runtime/cuda/host_rank.h"
+#include "runtime/cuda/host_session.h"
 #include "runtime/cuda/host_threads.h"
 #include "runtime/cuda_host.h"
 #include "runtime/dtype.h"
@@ -14,26 +14,22 @@
 namespace {
 
 // One rank: its memory and its steps.
-class Rank : public braid::rt::cuda::HostRank {
+class Rank : public braid::rt::cuda::HostSession {
  public:
   Rank(const BraidCudaHostRun& run, const BraidCudaHostPeers& peers)
-      : HostRank(options_of(run, peers)), run_(run), mine_(run.peers != nullptr ? 0 : rank_) {}
+      : HostSession(options_of(run, peers)), run_(run), mine_(run.peers != nullptr ? 0 : rank_) {}
   ~Rank() {
     release_instance();
-    // The device may still run work that uses the rest, and freeing it would wait without end. It is left to
-    // the end of the process.
-    if (run_.peers != nullptr && status() != BRAID_OK && running_) return;
+    if (abandoned()) return;
     for (void* memory : memory_) cudaFree(memory);
     for (const auto* events : {&begins_, &ends_}) {
       for (cudaEvent_t event : *events) cudaEventDestroy(event);
     }
-    if (stream_ != nullptr) cudaStreamDestroy(stream_);
   }
 
-  // A rank that cannot begin must not be waited for in a step.
   // One that is done keeps its communicator until the others are, too.
   bool run() {
-    return make() && begin() && all_at(1, run_.timeout_ms) && copy_in() && steps() && copy_out() &&
+    return open(true, run_.dims) && copy_in() && steps() && copy_out() &&
            all_at(kFinished, time_of(run_.steps + 1));
   }
 
@@ -47,16 +43,11 @@ class Rank : public braid::rt::cuda::HostRank {
     options.rank_weights = mine.rank_weights;
     options.rank_weights_bytes = mine.rank_weights_bytes;
     options.peers = peers;
-    options.name_the_rank = run.peers == nullptr && run.program->ranks > 1;
+    options.own_process = run.peers != nullptr;
     options.timeout_ms = run.timeout_ms;
     options.progress = run.progress;
     options.progress_user = run.progress_user;
     return options;
-  }
-
-  bool begin() {
-    return ok(program_.prepare(instance_, run_.dims)) &&
-           ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   }
 
   // Bytes of the memory of every input, then of every output.
@@ -120,7 +111,7 @@ class Rank : public braid::rt::cuda::HostRank {
   }
 
   bool copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-    return bytes == 0 || ok(cudaMemcpyAsync(to, from, bytes, kind, stream_), "cudaMemcpyAsync");
+    return ok(copy_on_stream(to, from, bytes, kind), "cudaMemcpyAsync");
   }
 
   bool overwrite(const void* memory, size_t bytes) {
@@ -161,33 +152,31 @@ class Rank : public braid::rt::cuda::HostRank {
     return !any || ok(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
   }
 
+  bool step_on(cudaStream_t stream) { return ok(begin_step(inputs_.data(), outputs_.data(), stream)); }
+
   // One after the other.
-  bool profiled_steps(void* stream) {
+  bool profiled_steps(cudaStream_t stream) {
     for (int s = 0; s < run_.steps; ++s) {
       const int64_t step = int64_t{mine_} * run_.steps + s;
       if (s > 0 && !restore_inputs()) return false;
       running_ = true;
       if (!ok(program_.profile(instance_, run_.node_costs + step * program_.node_count)) ||
-          !ok(program_.run(instance_, inputs_.data(), outputs_.data(), stream)))
+          !step_on(stream) || !await())
         return false;
-      peers_.reached(peers_.user, static_cast<uint64_t>(s) + 2);
-      if (!await()) return false;
     }
     return true;
   }
 
   bool steps() {
     const bool timed = run_.step_us != nullptr, reuses = run_.reuses_buffers != 0;
-    void* stream = run_.on_own_stream != 0 && !timed ? nullptr : stream_;
+    const cudaStream_t stream = run_.on_own_stream != 0 && !timed ? nullptr : stream_;
     if (run_.node_costs != nullptr) return profiled_steps(stream);
     for (int s = 0; s < run_.steps; ++s) {
       if (reuses ? !hand_over() : s > 0 && !restore_inputs()) return false;
       const auto k = static_cast<size_t>(s % kTimedAtOnce);
       if (timed && k == 0 && !read_times(s - kTimedAtOnce, kTimedAtOnce)) return false;
       if (timed && !record(begins_, k)) return false;
-      running_ = true;
-      if (!ok(program_.run(instance_, inputs_.data(), outputs_.data(), stream))) return false;
-      peers_.reached(peers_.user, static_cast<uint64_t>(s) + 2);
+      if (!step_on(stream)) return false;
       if (timed && !record(ends_, k)) return false;
       if (reuses && !take_back()) return false;
     }
@@ -232,7 +221,6 @@ class Rank : public braid::rt::cuda::HostRank {
 
   const BraidCudaHostRun& run_;
   const int mine_;  // in the arrays of the run
-  cudaStream_t stream_ = nullptr;
   std::vector<void*> memory_;
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "runtime/cuda/api.h"
-#include "runtime/cuda/host_rank.h"
+#include "runtime/cuda/host_session.h"
 #include "runtime/cuda/host_threads.h"
 #include "runtime/cuda_session.h"
 
@@ -28,62 +28,50 @@ class CurrentDevice {
   bool changed_ = false;
 };
 
-// The peers of a program's only rank; a base, since HostRank asks them until its end.
+// The peers of a program's only rank; a base, since HostSession asks them until its end.
 struct Alone {
   std::unique_ptr<HostThreads> threads;
 };
 
-class HostSession : private Alone, public HostRank {
- public:
-  // `alone`: the peers, if the caller gave none.
-  HostSession(const BraidCudaSessionInfo& info, std::unique_ptr<HostThreads> alone)
-      : Alone{std::move(alone)},
-        HostRank(options_of(info, threads.get())),
-        stream_(static_cast<cudaStream_t>(info.stream)) {}
+}  // namespace braid::rt::cuda
 
-  ~HostSession() {
+struct BraidCudaSession final : private braid::rt::cuda::Alone, public braid::rt::cuda::HostSession {
+  using HostThreads = braid::rt::cuda::HostThreads;
+
+  // `alone`: the peers, if the caller gave none.
+  BraidCudaSession(const BraidCudaSessionInfo& info, std::unique_ptr<HostThreads> alone)
+      : Alone{std::move(alone)},
+        HostSession(options_of(info, threads.get()), static_cast<cudaStream_t>(info.stream)) {}
+
+  ~BraidCudaSession() {
     if (instance_ != nullptr && status() == BRAID_OK && await(steps_) && threads == nullptr)
       (void)all_at(kFinished, time_of(1));
     release_instance();
-    // The device may still run work that uses them, and freeing them would wait without end.
-    if (threads == nullptr && status() != BRAID_OK && running_) return;
-    if (own_stream_) (void)cudaStreamDestroy(stream_);
-    if (mark_ != nullptr) (void)cudaEventDestroy(mark_);
+    if (mark_ != nullptr && !abandoned()) (void)cudaEventDestroy(mark_);
   }
 
-  bool open() { return make() && has_stream() && (threads != nullptr || all_at(1, options_.timeout_ms)); }
-
-  int device() const { return device_; }
-  cudaStream_t stream() const { return stream_; }
   const char* last_error() const { return text_.c_str(); }
 
   BraidStatus prepare(const int64_t* dims) { return told(program_.prepare(instance_, dims)); }
 
   BraidStatus run(const void* const* inputs, void* const* outputs, cudaEvent_t done) {
-    running_ = true;
-    if (const BraidStatus e = told(program_.run(instance_, inputs, outputs, stream_)); e != BRAID_OK)
-      return e;
-    ++steps_;
-    peers_.reached(peers_.user, ++progress_);
+    if (const BraidStatus e = told(begin_step(inputs, outputs, stream_)); e != BRAID_OK) return e;
     return done == nullptr ? BRAID_OK : told(cudaEventRecord(done, stream_), "cudaEventRecord");
   }
 
   BraidStatus state() { return told(program_.status(instance_)); }
 
-  BraidStatus wait() {
-    const bool good = await(steps_) && ok(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
-    if (!good) return failed();
-    steps_ = 0;
-    return BRAID_OK;
-  }
+  BraidStatus wait() { return settle() ? BRAID_OK : failed(); }
 
   BraidStatus copy(void* to, const void* from, uint64_t bytes, BraidCudaCopy kind) {
-    return told(cudaMemcpyAsync(to, from, bytes, static_cast<cudaMemcpyKind>(kind), stream_),
-                "cudaMemcpyAsync");
+    return told(copy_on_stream(to, from, bytes, static_cast<cudaMemcpyKind>(kind)), "cudaMemcpyAsync");
   }
 
   BraidStatus follow(cudaStream_t other) {
     if (other == stream_) return BRAID_OK;
+    if (mark_ == nullptr &&
+        !ok(cudaEventCreateWithFlags(&mark_, cudaEventDisableTiming), "cudaEventCreateWithFlags"))
+      return failed();
     if (cudaEventRecord(mark_, other) != cudaSuccess) {
       (void)cudaGetLastError();
       text_ = "a stream that a tensor names is not one of device " + std::to_string(device_);
@@ -101,17 +89,10 @@ class HostSession : private Alone, public HostRank {
     options.rank_weights = info.rank_weights;
     options.rank_weights_bytes = info.rank_weights_bytes;
     options.peers = alone != nullptr ? alone->peers(0) : *info.peers;
+    options.own_process = alone == nullptr;
     options.device = info.device;
     options.timeout_ms = info.timeout_ms;
     return options;
-  }
-
-  bool has_stream() {
-    if (!ok(cudaEventCreateWithFlags(&mark_, cudaEventDisableTiming), "cudaEventCreateWithFlags"))
-      return false;
-    if (stream_ != nullptr) return true;
-    own_stream_ = ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
-    return own_stream_;
   }
 
   // Errors of the arguments leave the session as it was; all others end this rank's part.
@@ -130,18 +111,8 @@ class HostSession : private Alone, public HostRank {
     return status();
   }
 
-  cudaStream_t stream_;
-  bool own_stream_ = false;
   cudaEvent_t mark_ = nullptr;
-  int steps_ = 0;  // since the last wait
-  uint64_t progress_ = 1;
   std::string text_;
-};
-
-}  // namespace braid::rt::cuda
-
-struct BraidCudaSession final : braid::rt::cuda::HostSession {
-  using HostSession::HostSession;
 };
 
 // The table's functions, in a namespace of their own: all sources of runtime/cuda are one translation unit.

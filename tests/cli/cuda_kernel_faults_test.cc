@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <utility>
 
 #include "tests/cli/cuda_programs.h"
 #include "tests/cli/paths.h"
@@ -95,14 +96,15 @@ TEST(CudaKernelFaults, EndEveryCommandHoweverRanksAreRun) {
                                                           {"bench", sum_of_two(), "--repeat", "2"}};
   for (const auto& command : commands) {
     for (const char* ranks : {"--ranks-as-threads", "--ranks-as-processes"}) {
-      for (const char* kind : {"endless", "trap", "early_trap"}) {
+      for (const auto& [kind, number] :
+           {std::pair("endless", "BR0726"), std::pair("trap", "BR0725"), std::pair("early_trap", "BR0725")}) {
         SCOPED_TRACE(fmt::format("{} {} {}", command[0], ranks, kind));
         std::vector<std::string> arguments = command;
         arguments.push_back(ranks);
         const ProcessResult result =
             run(arguments, fmt::format("{}:1", kind), {"BRAID_TIMEOUT_MS=20000", kThreadLimit});
         EXPECT_EQ(result.exit_code, 4);
-        EXPECT_THAT(result.err, AllOf(HasSubstr("BR0007"), HasSubstr(kind[0] == 'e' ? "BR0726" : "BR0725"),
+        EXPECT_THAT(result.err, AllOf(HasSubstr("BR0007"), HasSubstr(number),
                                       ContainsRegex("planted_[a-z]+_kernel [^\n]*on rank 1 stream 0, thread "
                                                     "\\(0,0,0\\) of block \\(0,0,0\\): ")));
       }

@@ -1,6 +1,6 @@
-// One rank of a program for host code that has no CUDA of its own: device, communicator and instance, its
-// waits for the device and for other ranks, and its errors. braid_cuda_host_run and sessions
-// (runtime/cuda_session.h) are built from it.
+// One rank of a program for host code that has no CUDA of its own: device, communicator, instance and stream,
+// its steps, its waits for the device and for other ranks, and its errors. A session (runtime/cuda_session.h)
+// is one; a whole run from host memory (host_run.cc) copies to and from one around its steps.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace braid::rt::cuda {
 
-class HostRank {
+class HostSession {
  public:
   struct Options {
     const BraidCudaProgram* program = nullptr;
@@ -24,27 +24,42 @@ class HostRank {
     const void* rank_weights = nullptr;
     uint64_t rank_weights_bytes = 0;
     BraidCudaHostPeers peers = {};
-    int device = -1;             // negative: which `peers.local_rank` says
-    bool name_the_rank = false;  // in messages
-    int64_t timeout_ms = -1;     // of a step, and of the ranks' meeting; negative: none
+    int device = -1;           // negative: which `peers.local_rank` says
+    bool own_process = false;  // the other ranks are in processes of their own
+    int64_t timeout_ms = -1;   // of a step, and of the ranks' meeting; negative: none
     void (*progress)(void* user, uint64_t done, uint64_t total) = nullptr;
     void* progress_user = nullptr;
   };
 
-  explicit HostRank(const Options& options)
-      : options_(options), program_(*options.program), peers_(options.peers), rank_(peers_.rank) {}
-  HostRank(const HostRank&) = delete;
-  HostRank& operator=(const HostRank&) = delete;
+  // `stream`: of the caller, or null: the session makes one.
+  explicit HostSession(const Options& options, cudaStream_t stream = nullptr)
+      : options_(options),
+        program_(*options.program),
+        peers_(options.peers),
+        rank_(peers_.rank),
+        stream_(stream) {}
+  HostSession(const HostSession&) = delete;
+  HostSession& operator=(const HostSession&) = delete;
   // Derived classes call release_instance() in their destructors: their members, such as device memory, end
-  // before this destructor runs.
-  ~HostRank() {
+  // before this destructor runs. They free what a step uses only if it is not abandoned().
+  ~HostSession() {
     release_instance();
+    if (own_stream_ && !abandoned()) (void)cudaStreamDestroy(stream_);
     comm_.release(status_ == BRAID_OK, giving_up());
   }
 
   BraidStatus status() const { return status_; }
   const std::string& message() const { return message_; }
   bool by_itself() const { return !consequence_; }
+
+  // Makes all that a step needs and meets the other ranks. A rank that cannot begin must not be waited for in
+  // a step: one that knows its dimensions (`prepares`) prepares before it meets them.
+  bool open(bool prepares = false, const int64_t* dims = nullptr) {
+    return make() && (!prepares || ok(program_.prepare(instance_, dims))) && has_stream() &&
+           all_at(1, options_.timeout_ms);
+  }
+  int device() const { return device_; }
+  cudaStream_t stream() const { return stream_; }
 
  protected:
   using Clock = std::chrono::steady_clock;
@@ -66,10 +81,12 @@ class HostRank {
     peers_.failed(peers_.user, message.c_str(), consequence);
     return false;
   }
+  // In messages: several ranks are threads of this process.
+  bool names_ranks() const { return !options_.own_process && program_.ranks > 1; }
   // Records an error without ending this rank's part.
   bool note(BraidStatus status, const std::string& message) {
     status_ = status;
-    message_ = options_.name_the_rank ? "rank " + std::to_string(rank_) + ": " + message : message;
+    message_ = names_ranks() ? "rank " + std::to_string(rank_) + ": " + message : message;
     return false;
   }
   // Reports a failure that another rank may have caused.
@@ -134,6 +151,27 @@ class HostRank {
     }
   }
 
+  // Enqueues a step; an error ends this rank's part only if the caller says so.
+  BraidStatus begin_step(const void* const* inputs, void* const* outputs, cudaStream_t stream) {
+    running_ = true;
+    if (const BraidStatus e = program_.run(instance_, inputs, outputs, stream); e != BRAID_OK) return e;
+    ++steps_;
+    peers_.reached(peers_.user, ++progress_);
+    return BRAID_OK;
+  }
+  // Waits for all steps that have begun, and for the stream.
+  bool settle() {
+    if (!await(steps_) || !ok(cudaStreamSynchronize(stream_), "cudaStreamSynchronize")) return false;
+    steps_ = 0;
+    return true;
+  }
+  cudaError_t copy_on_stream(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
+    return bytes == 0 ? cudaSuccess : cudaMemcpyAsync(to, from, bytes, kind, stream_);
+  }
+  // The device may still run work that uses this rank's memory and stream, and freeing them would wait
+  // without end. They are left to the end of the process, which is this rank's own.
+  bool abandoned() const { return options_.own_process && status() != BRAID_OK && running_; }
+
   void release_instance() {
     if (instance_ != nullptr) program_.destroy(instance_);
     instance_ = nullptr;
@@ -146,6 +184,8 @@ class HostRank {
   int device_ = 0;
   HostComm comm_;
   BraidCudaInstance* instance_ = nullptr;
+  cudaStream_t stream_;
+  int steps_ = 0;         // since the last wait
   bool running_ = false;  // steps that may not be done
 
  private:
@@ -160,19 +200,25 @@ class HostRank {
   // The callback of BraidCudaCreateInfo. It reports missing ranks only after a rank is lost or a wait is
   // overdue.
   static int missing(void* user, int step_overdue, char* text, uint64_t bytes) {
-    HostRank& self = *static_cast<HostRank*>(user);
+    HostSession& self = *static_cast<HostSession*>(user);
     const BraidCudaHostPeers& peers = self.peers_;
     if (step_overdue != 0) self.question_ = Clock::time_point::min();
     const bool overdue = self.overdue();
     return overdue || lost(user) != 0 ? peers.missing(peers.user, overdue, text, bytes) : 0;
   }
   static void device_at(void* user, uint64_t step, uint64_t collectives) {
-    const BraidCudaHostPeers& peers = static_cast<const HostRank*>(user)->peers_;
+    const BraidCudaHostPeers& peers = static_cast<const HostSession*>(user)->peers_;
     peers.device_at(peers.user, step, collectives);
   }
   static int lost(void* user) {
-    const BraidCudaHostPeers& peers = static_cast<const HostRank*>(user)->peers_;
+    const BraidCudaHostPeers& peers = static_cast<const HostSession*>(user)->peers_;
     return peers.lost(peers.user);
+  }
+
+  bool has_stream() {
+    if (stream_ != nullptr) return true;
+    own_stream_ = ok(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return own_stream_;
   }
 
   bool make_comm() {
@@ -210,6 +256,8 @@ class HostRank {
     return true;
   }
 
+  bool own_stream_ = false;
+  uint64_t progress_ = 1;
   BraidStatus status_ = BRAID_OK;
   Clock::time_point question_ = Clock::time_point::max();  // from when on a wait asks for missing ranks
   bool consequence_ = false;                               // of another rank's failure
