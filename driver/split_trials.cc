@@ -95,6 +95,9 @@ std::optional<analysis::Time> SplitTrials::useful(int ranks) const {
 
 void SplitTrials::simulate(const FoundSplit& found, const std::vector<ir::Schedule>& imported,
                            SplitCandidate& candidate) const {
+  // A candidate that is refused or skipped on the way has no figures of some of its programs.
+  analysis::Time all_steps;
+  std::vector<SplitProgram> with;
   for (std::size_t p = 0; p < imported.size(); ++p) {
     const SplitPrograms::Program& program = programs_.all()[p];
     ir::Schedule schedule = imported[p];
@@ -110,15 +113,17 @@ void SplitTrials::simulate(const FoundSplit& found, const std::vector<ir::Schedu
     for (const split::PricePoint& point : program.points) {
       steps.push_back(
           analysis::measure(schedule, *point.costs, {.bounds = false, .planned = false}).makespan);
-      candidate.simulated.ps += steps.back().ps * point.steps;
+      all_steps.ps += steps.back().ps * point.steps;
     }
     if (p == 0) {
       candidate.at_sizes = std::move(steps);
       candidate.bytes = bytes_of_rank(schedule);
     } else {
-      candidate.with.push_back({program.file, program.sizes[0], steps[0], bytes_of_rank(schedule)});
+      with.push_back({program.file, program.sizes[0], steps[0], bytes_of_rank(schedule)});
     }
   }
+  candidate.simulated = all_steps;
+  candidate.with = std::move(with);
 }
 
 void SplitTrials::hold_to_limit(const FoundPlan& plan, SplitCandidate& candidate, LimitOutcome& outcome) {

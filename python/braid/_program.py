@@ -196,6 +196,8 @@ def compile(  # noqa: A001
         if given.get("target") == "interpreter":
             if output is not None:
                 raise Error(BAD_OPTION, "the interpreter's programs have no folder", "leave output= out")
+            if given.get("checked"):
+                raise Error(BAD_OPTION, "checked= is for compiled programs", "leave checked= out")
             return Program(_braid.compile_for_interpreter(given), None)
         if output is not None:
             folder = text("output", output)

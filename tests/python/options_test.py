@@ -32,7 +32,10 @@ def table():
 
 
 def hints():
-    lines = (f"    {k.name}: {TYPES.get(k.kind, k.kind)}{' | None' * (k.default is None)}\n" for k in KEYWORDS.values())
+    lines = (
+        f"    {k.name}: {TYPES.get(k.kind, k.kind)}{' | None' * (k.default is None)}\n"
+        for k in KEYWORDS.values()
+    )
     return (
         "# The keywords of compile, explain and check; tests/python/options_test.py --update writes this file.\n"
         "import os\nfrom collections.abc import Sequence\nfrom typing import TypedDict\n\n"
@@ -97,16 +100,33 @@ class Options(TestCase):
         self.assertEqual(self.passes(bisect=2), all_passes)  # listed, not run
         model = models.two_products(64)
         self.assertNotEqual(self.text(model, disable="fuse_epilogues"), self.text(model))
-        self.assertEqual(self.text(model, disable=["fuse_epilogues"]), self.text(model, disable="fuse_epilogues"))
+        self.assertEqual(
+            self.text(model, disable=["fuse_epilogues"]), self.text(model, disable="fuse_epilogues")
+        )
         with self.refused("BR0540", "no_such_pass"):
             braid.compile(model, disable=["no_such_pass"])
         with self.refused("BR0003", "bisect=-1 is not a number", "0 to 1000000"):
             braid.compile(model, bisect=-1)
 
+    def test_several_texts_may_be_any_iterable(self):
+        model = models.two_products(64)
+        given = (name for name in ("fuse_epilogues",))
+        self.assertEqual(self.text(model, disable=given), self.text(model, disable=["fuse_epilogues"]))
+
+    def test_annotations_can_be_read_at_run_time(self):
+        for function in (braid.compile, braid.explain, braid.check):
+            self.assertNotIn("options", function.__annotations__)
+
+    def test_the_interpreter_refuses_what_only_programs_do(self):
+        with self.refused("BR0003", "checked= is for compiled programs"):
+            braid.compile(models.linear(), default_dim="8", target="interpreter", checked=True)
+
     def test_default_dim_bounds_the_others(self):
         program = braid.compile(models.linear(), default_dim="8", target="interpreter")
         self.assertEqual(program.dims, {"batch": (1, 8)})
-        program = braid.compile(models.linear(), default_dim="2..4", dims={"batch": (3, 5)}, target="interpreter")
+        program = braid.compile(
+            models.linear(), default_dim="2..4", dims={"batch": (3, 5)}, target="interpreter"
+        )
         self.assertEqual(program.dims, {"batch": (3, 5)})
         with self.refused("BR0003", "default_dim='x': malformed", "MIN..MAX"):
             braid.compile(models.linear(), default_dim="x")
