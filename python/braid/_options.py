@@ -116,8 +116,8 @@ class Keyword(NamedTuple):
     of_programs: bool  # only for compile: what is written
 
     def is_default(self, value: Any) -> bool:
-        empty = isinstance(value, (str, list, tuple)) and not value and not self.choices
-        return value is None or empty or (type(value) is type(self.default) and value == self.default)
+        none = value is None or (isinstance(value, (list, tuple)) and not value)
+        return none or (type(value) is type(self.default) and value == self.default)
 
     def checked(self, value: Any) -> Any:
         """The value as the extension module takes it, which checks the types that this does not. Errors:

@@ -103,6 +103,7 @@ class Options(TestCase):
         self.assertEqual(
             self.text(model, disable=["fuse_epilogues"]), self.text(model, disable="fuse_epilogues")
         )
+        self.assertEqual(self.text(model, disable=[]), self.text(model))
         with self.refused("BR0540", "no_such_pass"):
             braid.compile(model, disable=["no_such_pass"])
         with self.refused("BR0003", "bisect=-1 is not a number", "0 to 1000000"):
