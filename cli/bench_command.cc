@@ -1,7 +1,6 @@
 // braid bench: how long a step of a program takes.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
@@ -28,7 +27,7 @@
 namespace braid::cli {
 namespace {
 
-struct Options {
+struct BenchOptions {
   ModelOptions model;
   harness::InputOptions inputs;
   harness::ExecuteOptions execute;
@@ -75,7 +74,7 @@ void tell_times(const harness::RankResult& result, Report& report) {
                                     {"steps_per_second", 1e9 / mean}});
 }
 
-void check_prediction(const Options& o, bool emulated) {
+void check_prediction(const BenchOptions& o, bool emulated) {
   if (o.cards.empty() && o.predicted_costs.empty()) return;
   if (!emulated)
     ir::user_error(errors::kBadOption, {.file = o.model.model},
@@ -86,7 +85,7 @@ void check_prediction(const Options& o, bool emulated) {
                    "scripts/kernel_cards.py --json prints them");
 }
 
-int run(const Options& o, Report& report) {
+int run(const BenchOptions& o, Report& report) {
   codegen::TempDir temporary;
   const OpenedModel opened = open_model(o.model, o.execute.device, temporary, report);
   const harness::Program& program = *opened.program;
@@ -140,37 +139,35 @@ int run(const Options& o, Report& report) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, Invocation& chosen) {
-  auto o = std::make_shared<Options>();
+void add_bench(Command app, Invocation& chosen) {
+  auto o = std::make_shared<BenchOptions>();
   o->execute.repeat = 20;
   o->execute.warmup = 3;
-  CLI::App* command = app.add_subcommand("bench", "Time the steps of a program");
-  command->footer(
+  const Command command = app.subcommand("bench", "Time the steps of a program");
+  command.footer(
       "Example: braid bench out --dim batch=1 --dim sequence=128 --threads 2 --repeat 50\n"
       "         braid bench model.onnx --dim batch=1 --profile");
-  command->add_option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text")
-      ->required();
-  add_steps(*command, o->execute);
-  command->add_flag("--profile", o->profile,
-                    "Also time each kernel, and, of a model, compare it with what the machine can do; on the "
-                    "emulated device, count launches, operations and bytes");
+  command.option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text").required();
+  add_steps(command, o->execute);
+  command.flag("--profile", o->profile,
+               "Also time each kernel, and, of a model, compare it with what the machine can do; on the "
+               "emulated device, count launches, operations and bytes");
   command
-      ->add_option("--cards", o->cards,
-                   "Kernel cards of the program, for predicted times on the emulated device: what "
-                   "scripts/kernel_cards.py --json prints")
-      ->type_name("FILE");
+      .option("--cards", o->cards,
+              "Kernel cards of the program, for predicted times on the emulated device: what "
+              "scripts/kernel_cards.py --json prints")
+      .type_name("FILE");
   command
-      ->add_option(
-          "--predicted-costs", o->predicted_costs,
-          "Write the predicted times of nodes as a cost file for --costs of explain, opt and compile "
-          "(emulated device)")
-      ->type_name("FILE");
-  command->add_flag("--serve", o->serve,
-                    "Run one step per line 'run' on standard input and print its nanoseconds");
-  add_execution(*command, o->execute);
-  add_inputs(*command, o->inputs);
-  add_options(*command, o->model);
-  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
+      .option("--predicted-costs", o->predicted_costs,
+              "Write the predicted times of nodes as a cost file for --costs of explain, opt and compile "
+              "(emulated device)")
+      .type_name("FILE");
+  command.flag("--serve", o->serve,
+               "Run one step per line 'run' on standard input and print its nanoseconds");
+  add_execution(command, o->execute);
+  add_inputs(command, o->inputs);
+  add_options(command, o->model);
+  command.callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

@@ -1,7 +1,6 @@
 // braid check: proves that all ranks agree on their collectives and cannot deadlock, or shows a witness.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -26,7 +25,7 @@
 namespace braid::cli {
 namespace {
 
-struct Options {
+struct CheckOptions {
   ModelOptions model;  // `model` stays empty: `files` holds them
   std::vector<std::string> files;
   std::string channels;
@@ -60,7 +59,7 @@ std::vector<std::string> in_rank_order(std::vector<std::string> files) {
 
 // The programs of several ranks need not have the same dimensions: each takes the bounds of its own.
 using DimNames = std::map<std::string, std::set<std::string>>;  // by file
-DimNames dim_names(const Options& o) {
+DimNames dim_names(const CheckOptions& o) {
   DimNames names;
   if (o.files.size() < 2 || o.model.dims.empty()) return names;
   std::set<std::string> all;
@@ -79,7 +78,7 @@ DimNames dim_names(const Options& o) {
   return names;
 }
 
-ir::CollectiveTrace trace_of(const Options& o, const Report& report, const std::string& file,
+ir::CollectiveTrace trace_of(const CheckOptions& o, const Report& report, const std::string& file,
                              const DimNames& names) {
   if (harness::is_program_dir(file)) return codegen::read_program_trace(file);
   ModelOptions one = o.model;
@@ -105,7 +104,7 @@ ir::ChannelPolicy parse_channels(const std::string& text) {
   throw ir::InternalError("a channel policy that the parser let through: " + text);
 }
 
-int run(const Options& o, Report& report) {
+int run(const CheckOptions& o, Report& report) {
   std::vector<ir::CollectiveTrace> traces;
   const DimNames names = dim_names(o);
   for (const std::string& file : in_rank_order(o.files)) {
@@ -120,28 +119,27 @@ int run(const Options& o, Report& report) {
 
 }  // namespace
 
-void add_check(CLI::App& app, Invocation& chosen) {
-  auto o = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("check", "Prove that all ranks agree on their collectives and cannot deadlock");
-  command->footer(
+void add_check(Command app, Invocation& chosen) {
+  auto o = std::make_shared<CheckOptions>();
+  const Command command =
+      app.subcommand("check", "Prove that all ranks agree on their collectives and cannot deadlock");
+  command.footer(
       "Examples: braid check out\n"
       "          braid check stage.rank*.onnx --dim batch=1..8\n"
       "          braid check rank0.braid rank1.braid --channels communicator");
   command
-      ->add_option(
-          "FILE", o->files,
-          "Compiled folders, ONNX models or IR texts (.braid): one for all ranks, or one for each rank, "
-          "in this order or with rank<R> in their names")
-      ->required();
+      .option("FILE", o->files,
+              "Compiled folders, ONNX models or IR texts (.braid): one for all ranks, or one for each rank, "
+              "in this order or with rank<R> in their names")
+      .required();
   command
-      ->add_option("--channels", o->channels,
-                   "Channel policy (which collectives of a rank share a queue), instead of the programs'")
-      ->check(CLI::IsMember({"global", "communicator", "pair", "edge"}));
-  command->add_flag("--as-written", o->as_written,
-                    "Check models as lowered, before any pass (IR texts always are)");
-  add_options(*command, o->model);
-  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
+      .option("--channels", o->channels,
+              "Channel policy (which collectives of a rank share a queue), instead of the programs'")
+      .one_of({"global", "communicator", "pair", "edge"});
+  command.flag("--as-written", o->as_written,
+               "Check models as lowered, before any pass (IR texts always are)");
+  add_options(command, o->model);
+  command.callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

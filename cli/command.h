@@ -3,9 +3,7 @@
 
 #include <functional>
 
-namespace CLI {
-class App;
-}  // namespace CLI
+#include "cli/command_line.h"
 
 namespace braid::cli {
 
@@ -16,19 +14,19 @@ using Invocation = std::function<int(Report&)>;
 
 // Each adds one subcommand with its options; selecting it on the command line sets `chosen`. main.cc gives
 // all of them --json.
-void add_compile(CLI::App& app, Invocation& chosen);
-void add_run(CLI::App& app, Invocation& chosen);
-void add_bench(CLI::App& app, Invocation& chosen);
-void add_test(CLI::App& app, Invocation& chosen);
-void add_verify(CLI::App& app, Invocation& chosen);
-void add_inspect(CLI::App& app, Invocation& chosen);
-void add_check(CLI::App& app, Invocation& chosen);
-void add_explain(CLI::App& app, Invocation& chosen);
-void add_opt(CLI::App& app, Invocation& chosen);
-void add_pipeline(CLI::App& app, Invocation& chosen);
-void add_ops(CLI::App& app, Invocation& chosen);
+void add_compile(Command app, Invocation& chosen);
+void add_run(Command app, Invocation& chosen);
+void add_bench(Command app, Invocation& chosen);
+void add_test(Command app, Invocation& chosen);
+void add_verify(Command app, Invocation& chosen);
+void add_inspect(Command app, Invocation& chosen);
+void add_check(Command app, Invocation& chosen);
+void add_explain(Command app, Invocation& chosen);
+void add_opt(Command app, Invocation& chosen);
+void add_pipeline(Command app, Invocation& chosen);
+void add_ops(Command app, Invocation& chosen);
 // `app` is the whole tree.
-void add_completion(CLI::App& app, Invocation& chosen);
-void add_man(CLI::App& app, Invocation& chosen);
+void add_completion(Command app, Invocation& chosen);
+void add_man(Command app, Invocation& chosen);
 
 }  // namespace braid::cli

@@ -45,19 +45,20 @@ std::unique_ptr<CLI::App> command_tree(Invocation& chosen, Report& report) {
   for (const ExitCodeRow& row : exit_code_rows())
     codes += fmt::format("\n  {:>3}  {}", row.code, row.meaning);
   app->footer("Example: braid run model.onnx --default-dim 8\n         braid run --help\n\n" + codes);
-  add_inspect(*app, chosen);
-  add_compile(*app, chosen);
-  add_run(*app, chosen);
-  add_bench(*app, chosen);
-  add_test(*app, chosen);
-  add_verify(*app, chosen);
-  add_check(*app, chosen);
-  add_explain(*app, chosen);
-  add_opt(*app, chosen);
-  add_pipeline(*app, chosen);
-  add_ops(*app, chosen);
-  add_completion(*app, chosen);
-  add_man(*app, chosen);
+  const Command root(*app);
+  add_inspect(root, chosen);
+  add_compile(root, chosen);
+  add_run(root, chosen);
+  add_bench(root, chosen);
+  add_test(root, chosen);
+  add_verify(root, chosen);
+  add_check(root, chosen);
+  add_explain(root, chosen);
+  add_opt(root, chosen);
+  add_pipeline(root, chosen);
+  add_ops(root, chosen);
+  add_completion(root, chosen);
+  add_man(root, chosen);
   add_json(*app, report);
   return app;
 }

@@ -1,7 +1,6 @@
 // braid compile: a model becomes sources, weights, a manifest and a library.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -13,7 +12,6 @@
 #include "cli/command.h"
 #include "cli/given_inputs.h"
 #include "cli/model_options.h"
-#include "cli/option_checks.h"
 #include "cli/pass_json.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
@@ -30,7 +28,7 @@
 namespace braid::cli {
 namespace {
 
-struct Options {
+struct CompileCommandOptions {
   ModelOptions model;
   std::string output;
   std::string emit = "library";
@@ -55,7 +53,7 @@ frontend::WriteParts writing(codegen::OutputFiles& files) {
 }
 
 // The model as IR text.
-void write_text(const Options& o, const CompileOptions& options, const ir::Schedule& schedule,
+void write_text(const CompileCommandOptions& o, const CompileOptions& options, const ir::Schedule& schedule,
                 Report& report) {
   codegen::OutputFiles files(o.output);
   files.write(options.name + ".braid", ir::print(schedule));
@@ -63,7 +61,7 @@ void write_text(const Options& o, const CompileOptions& options, const ir::Sched
 }
 
 // Each rank's model.
-void write_models(const Options& o, const CompileOptions& options, Report& report) {
+void write_models(const CompileCommandOptions& o, const CompileOptions& options, Report& report) {
   if (is_text(options.model)) {
     ir::user_error(errors::kBadOption, {.file = options.model}, "--emit onnx: IR text is no ONNX model",
                    "give the model from which it comes");
@@ -127,7 +125,7 @@ void report_roundings(const passes::PassContext& context, Report& report) {
       context.dropped_roundings, passes::DropRoundings::kName);
 }
 
-std::optional<harness::LimitedPrecision> limit_error(const Options& o, CompileOptions& options,
+std::optional<harness::LimitedPrecision> limit_error(const CompileCommandOptions& o, CompileOptions& options,
                                                      Report& report) {
   if (o.max_error < 0) return std::nullopt;
   StatusLine status;
@@ -140,7 +138,7 @@ std::optional<harness::LimitedPrecision> limit_error(const Options& o, CompileOp
                                         .progress = [&](const std::string& doing) { status.show(doing); }});
 }
 
-int run(const Options& o, Report& report) {
+int run(const CompileCommandOptions& o, Report& report) {
   using Clock = std::chrono::steady_clock;
   const auto milliseconds = [](Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double, std::milli>(to - from).count();
@@ -233,45 +231,45 @@ int run(const Options& o, Report& report) {
 
 }  // namespace
 
-void add_compile(CLI::App& app, Invocation& chosen) {
-  auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("compile", "Compile a model to sources, weights and a library");
-  command->footer(
+void add_compile(Command app, Invocation& chosen) {
+  auto o = std::make_shared<CompileCommandOptions>();
+  const Command command = app.subcommand("compile", "Compile a model to sources, weights and a library");
+  command.footer(
       "Example: braid compile model.onnx -o out --dim batch=1..8 --dim sequence=1..1024\n"
       "         braid compile 'model.rank{rank}.onnx' --ranks 2 -o out");
   command
-      ->add_option("MODEL", o->model.model,
-                   "ONNX model ('{rank}' in its name: one file per rank) or IR text (.braid)")
-      ->required();
-  command->add_option("-o,--output", o->output, "Output folder")->required()->check(not_empty);
-  add_option(*command, o->model, "name");
+      .option("MODEL", o->model.model,
+              "ONNX model ('{rank}' in its name: one file per rank) or IR text (.braid)")
+      .required();
+  command.option("-o,--output", o->output, "Output folder").required().check(not_empty());
+  add_option(command, o->model, "name");
   command
-      ->add_option("--emit", o->emit,
-                   "plan (of a split), onnx (a model for each rank), ir (as lowered), schedule (after the "
-                   "passes), source, library")
-      ->check(CLI::IsMember({"plan", "onnx", "ir", "schedule", "source", "library"}));
+      .option("--emit", o->emit,
+              "plan (of a split), onnx (a model for each rank), ir (as lowered), schedule (after the "
+              "passes), source, library")
+      .one_of({"plan", "onnx", "ir", "schedule", "source", "library"});
   command
-      ->add_option("--collectives", o->collectives,
-                   "With --emit onnx: how collectives are written: ai.braid (default), com.microsoft (ONNX "
-                   "Runtime), DistCollective (TensorRT)")
-      ->check(CLI::IsMember({"ai.braid", "com.microsoft", "DistCollective"}));
-  command->add_flag("--annotate", o->annotate,
-                    "With --emit plan: also write the model with the plan as ONNX's annotations, NAME.onnx");
-  command->add_option("--cpu", o->cpu,
-                      "Processor of the library, as the compiler's -march names it: x86-64-v3, znver3, ... "
-                      "(default: this machine's)");
+      .option("--collectives", o->collectives,
+              "With --emit onnx: how collectives are written: ai.braid (default), com.microsoft (ONNX "
+              "Runtime), DistCollective (TensorRT)")
+      .one_of({"ai.braid", "com.microsoft", "DistCollective"});
+  command.flag("--annotate", o->annotate,
+               "With --emit plan: also write the model with the plan as ONNX's annotations, NAME.onnx");
+  command.option("--cpu", o->cpu,
+                 "Processor of the library, as the compiler's -march names it: x86-64-v3, znver3, ... "
+                 "(default: this machine's)");
   command
-      ->add_option(
+      .option(
           "--max-error", o->max_error,
           "Largest error of an output against float32 that --precision may cause, relative to the output's "
           "largest element; products with the largest errors are returned to f32. Compiles and runs the "
           "model with random inputs")
-      ->check(finite_not_negative);
-  command->add_flag("--timing", o->timing, "Print what each stage took to standard error");
-  add_option(*command, o->model, "checked");
-  add_option(*command, o->model, "standalone");
-  add_options(*command, o->model);
-  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
+      .check(finite_not_negative());
+  command.flag("--timing", o->timing, "Print what each stage took to standard error");
+  add_option(command, o->model, "checked");
+  add_option(command, o->model, "standalone");
+  add_options(command, o->model);
+  command.callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

@@ -48,34 +48,34 @@ const CLI::App& named(const CLI::App& app, const std::vector<std::string>& names
 }  // namespace
 
 // `app` is the whole tree of commands, which outlives the invocation.
-void add_completion(CLI::App& app, Invocation& chosen) {
+void add_completion(Command app, Invocation& chosen) {
   auto shell = std::make_shared<std::string>("bash");
-  CLI::App* command = app.add_subcommand("completion", "Print the completion of a shell");
-  command->footer("Example: braid completion bash > ~/.local/share/bash-completion/completions/braid");
-  command->add_option("SHELL", *shell, "bash")->check(CLI::IsMember({"bash"}));
-  command->callback([&app, shell, &chosen] {
-    chosen = [&app, shell](Report& report) {
-      tell(report, "script", bash_completion(app));
+  const Command command = app.subcommand("completion", "Print the completion of a shell");
+  command.footer("Example: braid completion bash > ~/.local/share/bash-completion/completions/braid");
+  command.option("SHELL", *shell, "bash").one_of({"bash"});
+  command.callback([app, shell, &chosen] {
+    chosen = [app, shell](Report& report) {
+      tell(report, "script", bash_completion(app.app()));
       return 0;
     };
   });
 }
 
-void add_man(CLI::App& app, Invocation& chosen) {
+void add_man(Command app, Invocation& chosen) {
   struct Options {
     std::vector<std::string> names;
     std::string output;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("man", "Print the manual page of a command");
-  command->footer(
+  const Command command = app.subcommand("man", "Print the manual page of a command");
+  command.footer(
       "Example: braid man pipeline show | man -l -\n         braid man -o ~/.local/share/man/man1");
-  command->add_option("COMMAND", o->names, "A command, such as: pipeline show (default: braid itself)");
-  command->add_option("-o,--output", o->output, "Folder into which all pages are written");
-  command->callback([&app, o, &chosen] {
-    chosen = [&app, o](Report& report) {
-      if (!o->output.empty()) return write_manual(app, o->output, report);
-      tell(report, "page", manual_page(named(app, o->names)));
+  command.option("COMMAND", o->names, "A command, such as: pipeline show (default: braid itself)");
+  command.option("-o,--output", o->output, "Folder into which all pages are written");
+  command.callback([app, o, &chosen] {
+    chosen = [app, o](Report& report) {
+      if (!o->output.empty()) return write_manual(app.app(), o->output, report);
+      tell(report, "page", manual_page(named(app.app(), o->names)));
       return 0;
     };
   });

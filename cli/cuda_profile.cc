@@ -36,7 +36,7 @@ void tell_counts(const std::vector<NodeProfile>& rows, bool model, Report& repor
   }
 }
 
-void tell_times(const harness::Profile& profile, const std::string& machine, Report& report) {
+void tell_kernel_times(const harness::Profile& profile, const std::string& machine, Report& report) {
   const std::int64_t all = profile.ns();
   std::vector<NodeProfile> rows = profile.nodes;
   std::stable_sort(rows.begin(), rows.end(),
@@ -79,7 +79,7 @@ void tell_cuda_profile(const harness::Profile& profile, bool emulated, bool mode
   if (emulated)
     tell_counts(profile.nodes, modelled, report);
   else
-    tell_times(profile, machine, report);
+    tell_kernel_times(profile, machine, report);
 }
 
 }  // namespace braid::cli

@@ -2,7 +2,6 @@
 // collectives, and how far their communication is hidden.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -41,7 +40,7 @@ using ir::Schedule;
 
 constexpr std::size_t kMostTimes = 20;  // without --kernels
 
-struct Options {
+struct ExplainOptions {
   ModelOptions model;
   bool timing = false;
   bool all = false;
@@ -211,7 +210,8 @@ void print_memory(Report& report, const Schedule& schedule) {
 }
 
 // Prints measured and simulated values and writes the requested files.
-void tell(const Options& o, Report& report, const explain::OverlapStory& story, const Schedule& schedule) {
+void tell(const ExplainOptions& o, Report& report, const explain::OverlapStory& story,
+          const Schedule& schedule) {
   std::vector<std::pair<std::string, const explain::TimelineView*>> views = {
       {"before the passes", &story.first_view}, {"after the passes", &story.last_view}};
   std::vector<std::pair<std::string, explain::TimelineView>> ranks;
@@ -239,7 +239,7 @@ std::pair<std::vector<passes::PassRecord>, explain::OverlapStory> follow(Schedul
 }
 
 // For another tool's trace: the recorded order, and the gain of a better one.
-int explain_trace(const Options& o, Report& report) {
+int explain_trace(const ExplainOptions& o, Report& report) {
   CompileOptions options = compile_options(o.model, report);
   frontend::ImportedTrace trace = frontend::import_trace(o.model.model);
   if (options.machine.empty()) options.machine = trace.machine;
@@ -260,14 +260,14 @@ int explain_trace(const Options& o, Report& report) {
 }
 
 // Explains a compiled program from its folder, without the model.
-int explain_program(const Options& o, Report& report) {
+int explain_program(const ExplainOptions& o, Report& report) {
   tell_program(o.model.model, report);
   tell_collectives(o.model.model, report);
   if (o.all) tell_nodes(o.model.model, report);
   return 0;
 }
 
-int run(const Options& o, Report& report) {
+int run(const ExplainOptions& o, Report& report) {
   if (harness::is_program_dir(o.model.model)) return explain_program(o, report);
   if (frontend::looks_like_trace(o.model.model)) return explain_trace(o, report);
   CompileOptions options = compile_options(o.model, report);
@@ -319,27 +319,27 @@ int run(const Options& o, Report& report) {
 
 }  // namespace
 
-void add_explain(CLI::App& app, Invocation& chosen) {
-  auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+void add_explain(Command app, Invocation& chosen) {
+  auto o = std::make_shared<ExplainOptions>();
+  const Command command = app.subcommand(
       "explain",
       "Show the result of compiling a model, or a recorded trace: kernels, buffers, bytes, communication");
-  command->footer(
+  command.footer(
       "Example: braid explain model.rank{rank}.onnx --ranks 2 --dim batch=1..8 --dim sequence=1..128 "
       "--kernels");
   command
-      ->add_option("MODEL", o->model.model,
-                   "ONNX model, IR text (.braid), folder of a compiled program, or a trace of PyTorch's "
-                   "profiler or Chakra")
-      ->required();
-  command->add_option("--html", o->html, "Write one page with timelines, memory curves and tables");
-  command->add_option("--trace", o->trace, "Write the simulated timelines as a Chrome trace");
-  command->add_option("--compare", o->measured,
-                      "A timeline of 'braid run --trace', to compare with the simulated one");
-  command->add_flag("--timing", o->timing, "Show what each pass did and took");
-  command->add_flag("--kernels", o->all, "List every kernel with its ONNX nodes");
-  add_options(*command, o->model);
-  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
+      .option("MODEL", o->model.model,
+              "ONNX model, IR text (.braid), folder of a compiled program, or a trace of PyTorch's "
+              "profiler or Chakra")
+      .required();
+  command.option("--html", o->html, "Write one page with timelines, memory curves and tables");
+  command.option("--trace", o->trace, "Write the simulated timelines as a Chrome trace");
+  command.option("--compare", o->measured,
+                 "A timeline of 'braid run --trace', to compare with the simulated one");
+  command.flag("--timing", o->timing, "Show what each pass did and took");
+  command.flag("--kernels", o->all, "List every kernel with its ONNX nodes");
+  add_options(command, o->model);
+  command.callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

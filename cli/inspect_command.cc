@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +16,7 @@
 namespace braid::cli {
 namespace {
 
-struct Options {
+struct InspectOptions {
   std::string model;
   std::vector<std::string> plugins;
 };
@@ -87,7 +86,7 @@ void fill(const ModelFacts& facts, ordered_json& json) {
   if (facts.refused) json["refused"] = error_json(*facts.refused);
 }
 
-int run(const Options& o, Report& report) {
+int run(const InspectOptions& o, Report& report) {
   for (const std::string& path : o.plugins) passes::load_plugin(path);
   if (harness::is_program_dir(o.model)) {
     tell_program(o.model, report);
@@ -101,21 +100,20 @@ int run(const Options& o, Report& report) {
 
 }  // namespace
 
-void add_inspect(CLI::App& app, Invocation& chosen) {
-  auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand(
+void add_inspect(Command app, Invocation& chosen) {
+  auto o = std::make_shared<InspectOptions>();
+  const Command command = app.subcommand(
       "inspect", "Show what a model or a compiled program is: interface, operators, collectives, weights");
-  command->footer(
+  command.footer(
       "Example: braid inspect model.onnx\n"
       "         braid inspect 'model.rank{rank}.onnx' --json\n"
       "         braid inspect out");
   command
-      ->add_option("MODEL", o->model,
-                   "ONNX model ('{rank}' in its name: one file per rank) or folder of a compiled program")
-      ->required();
-  command->add_option("--plugin", o->plugins, "Shared libraries with additional operators")
-      ->allow_extra_args(false);
-  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
+      .option("MODEL", o->model,
+              "ONNX model ('{rank}' in its name: one file per rank) or folder of a compiled program")
+      .required();
+  command.option("--plugin", o->plugins, "Shared libraries with additional operators").one_value();
+  command.callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
+#include <ranges>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "cli/option_checks.h"
-#include "cli/option_group.h"
+#include "cli/command_line.h"
 #include "driver/option_table.h"
 #include "explain/overlap_log.h"
 #include "ir/error.h"
@@ -18,42 +17,49 @@
 namespace braid::cli {
 namespace {
 
+std::vector<std::string> split(std::string_view list) {
+  std::vector<std::string> parts;
+  for (const auto part : std::views::split(list, ',')) parts.emplace_back(part.begin(), part.end());
+  return parts;
+}
+
 template <class Value>
-void add(CLI::App& command, const Option& row, Value& value) {
+void add(Command command, const Option& row, Value& value) {
   const std::string name = fmt::format("--{}", row.name);
   const std::string help = help_text(row, OptionStyle::command_line);
   if constexpr (std::is_same_v<Value, bool>) {
-    command.add_flag(name, value, help);
+    command.flag(name, value, help);
   } else {
-    CLI::Option* option = command.add_option(name, value, help);
+    const Argument option = command.option(name, value, help);
     const OptionTraits& traits = row.traits;
-    if (traits.least < traits.most)
-      option->check(std::is_same_v<Value, double>
-                        ? number_from(traits.least, traits.most)
-                        : number_from(static_cast<int>(traits.least), static_cast<int>(traits.most)));
-    if (traits.commas) option->delimiter(',');
-    if (std::is_same_v<Value, std::vector<std::string>>) option->allow_extra_args(false);
-    if (!traits.choices.empty())
-      option->check(CLI::IsMember(CLI::detail::split(std::string(traits.choices), ',')));
-    if (traits.bytes) option->check(not_negative)->transform(CLI::AsSizeValue(true));
+    if (traits.least < traits.most) {
+      if constexpr (std::is_same_v<Value, double>)
+        option.from(traits.least, traits.most);
+      else
+        option.from(static_cast<int>(traits.least), static_cast<int>(traits.most));
+    }
+    if (traits.commas) option.comma_separated();
+    if (std::is_same_v<Value, std::vector<std::string>>) option.one_value();
+    if (!traits.choices.empty()) option.one_of(split(traits.choices));
+    if (traits.bytes) option.bytes();
   }
 }
 
-void add(CLI::App& command, const Option& row, ModelOptions& options) {
+void add(Command command, const Option& row, ModelOptions& options) {
   const OptionGroup group(command, row.heading.empty() ? "Options" : std::string(row.heading));
   std::visit([&](auto* value) { add(command, row, *value); }, row.value(options));
 }
 
 }  // namespace
 
-void add_options(CLI::App& command, ModelOptions& options, std::string_view without) {
+void add_options(Command command, ModelOptions& options, std::string_view without) {
   options.import.note = [](const std::string& text) { fmt::print(stderr, "note: {}\n", text); };
   for (const Option& row : option_table()) {
     if (!row.heading.empty() && row.name != without) add(command, row, options);
   }
 }
 
-void add_option(CLI::App& command, ModelOptions& options, std::string_view name) {
+void add_option(Command command, ModelOptions& options, std::string_view name) {
   add(command, option_named(name), options);
 }
 

@@ -3,19 +3,16 @@
 
 #include <string_view>
 
+#include "cli/command_line.h"
 #include "cli/report.h"
 #include "driver/model_options.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
 
 namespace braid::cli {
 
 // Adds the options that all these subcommands share, except the one called `without`.
-void add_options(CLI::App& command, ModelOptions& options, std::string_view without = {});
+void add_options(Command command, ModelOptions& options, std::string_view without = {});
 // Adds the option of this name.
-void add_option(CLI::App& command, ModelOptions& options, std::string_view name);
+void add_option(Command command, ModelOptions& options, std::string_view name);
 
 // The same as options.compile_options(). --print-after prints through the report, which must outlive the
 // result.

@@ -1,7 +1,6 @@
 // braid ops: every operator that is lowered, with versions and types.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -45,16 +44,15 @@ void list_json(Report& report) {
 
 }  // namespace
 
-void add_ops(CLI::App& app, Invocation& chosen) {
+void add_ops(Command app, Invocation& chosen) {
   struct Options {
     std::vector<std::string> plugins;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("ops", "List the supported ONNX operators with versions and types");
-  command->footer("Example: braid ops --json");
-  command->add_option("--plugin", o->plugins, "Shared libraries with additional operators")
-      ->allow_extra_args(false);
-  command->callback([o, &chosen] {
+  const Command command = app.subcommand("ops", "List the supported ONNX operators with versions and types");
+  command.footer("Example: braid ops --json");
+  command.option("--plugin", o->plugins, "Shared libraries with additional operators").one_value();
+  command.callback([o, &chosen] {
     chosen = [o](Report& report) {
       for (const std::string& path : o->plugins) passes::load_plugin(path);
       list_json(report);

@@ -1,7 +1,6 @@
 // braid opt: passes from text to text.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,7 +20,7 @@
 namespace braid::cli {
 namespace {
 
-struct Options {
+struct OptOptions {
   ModelOptions model;
   std::string output;
   bool list = false;
@@ -29,7 +28,7 @@ struct Options {
   bool timing = false;
 };
 
-int run(const Options& o, Report& report) {
+int run(const OptOptions& o, Report& report) {
   CompileOptions options = compile_options(o.model, report);  // loads plug-ins: their passes are listed too
   refuse_for_text(o.model);
   if (o.list) {
@@ -59,17 +58,17 @@ int run(const Options& o, Report& report) {
 
 }  // namespace
 
-void add_opt(CLI::App& app, Invocation& chosen) {
-  auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("opt", "Run passes over IR text");
-  command->footer("Example: braid opt graph.braid --passes=dead_code,fuse_vertical -o fused.braid");
-  command->add_option("FILE", o->model.model, "IR text (.braid) or a model");
-  command->add_option("-o,--output", o->output, "Output file (default: standard output)");
-  command->add_flag("--list-passes", o->list, "List all passes with their options");
-  command->add_flag("--list-machines", o->machines, "List the machines with cost models");
-  command->add_flag("--timing", o->timing, "Print what each pass did and took to standard error");
-  add_options(*command, o->model);
-  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
+void add_opt(Command app, Invocation& chosen) {
+  auto o = std::make_shared<OptOptions>();
+  const Command command = app.subcommand("opt", "Run passes over IR text");
+  command.footer("Example: braid opt graph.braid --passes=dead_code,fuse_vertical -o fused.braid");
+  command.option("FILE", o->model.model, "IR text (.braid) or a model");
+  command.option("-o,--output", o->output, "Output file (default: standard output)");
+  command.flag("--list-passes", o->list, "List all passes with their options");
+  command.flag("--list-machines", o->machines, "List the machines with cost models");
+  command.flag("--timing", o->timing, "Print what each pass did and took to standard error");
+  add_options(command, o->model);
+  command.callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

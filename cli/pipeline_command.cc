@@ -1,12 +1,10 @@
 // braid pipeline: pipeline schedules generated, lowered, checked, simulated, searched and drawn.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/option_checks.h"
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
 #include "cli/report.h"
@@ -87,43 +85,42 @@ int show(const ShowOptions& o, Report& report) {
   return 0;
 }
 
-void add_generate(CLI::App& pipeline, Invocation& chosen) {
+void add_generate(Command pipeline, Invocation& chosen) {
   auto o = std::make_shared<GenerateOptions>();
-  CLI::App* command = pipeline.add_subcommand("generate", "Write a published schedule as CSV");
-  command->footer("Example: braid pipeline generate --schedule ZBV --ranks 4 --microbatches 8 -o zbv.csv");
-  o->input.add_generator(*command);
-  command->add_flag("--list", o->list, "List the schedules and the sizes for which they are defined");
-  command->add_flag("--crlf", o->crlf, "End lines as Python's csv module does");
-  command->add_option("-o,--output", o->output, "CSV file to write (default: the terminal)");
-  command->callback([o, &chosen] { chosen = [o](Report& report) { return generate(*o, report); }; });
+  const Command command = pipeline.subcommand("generate", "Write a published schedule as CSV");
+  command.footer("Example: braid pipeline generate --schedule ZBV --ranks 4 --microbatches 8 -o zbv.csv");
+  o->input.add_generator(command);
+  command.flag("--list", o->list, "List the schedules and the sizes for which they are defined");
+  command.flag("--crlf", o->crlf, "End lines as Python's csv module does");
+  command.option("-o,--output", o->output, "CSV file to write (default: the terminal)");
+  command.callback([o, &chosen] { chosen = [o](Report& report) { return generate(*o, report); }; });
 }
 
-void add_show(CLI::App& pipeline, Invocation& chosen) {
+void add_show(Command pipeline, Invocation& chosen) {
   auto o = std::make_shared<ShowOptions>();
-  CLI::App* command = pipeline.add_subcommand("show", "Draw the timeline at unit costs, as papers do");
-  command->footer("Example: braid pipeline show --schedule 1F1B --ranks 4 --microbatches 8");
-  o->input.add_file(*command);
-  o->input.add_generator(*command);
-  command->add_option("--columns", o->columns, "Characters to draw at most (default 200)")
-      ->check(number_from(1));
-  command->callback([o, &chosen] {
+  const Command command = pipeline.subcommand("show", "Draw the timeline at unit costs, as papers do");
+  command.footer("Example: braid pipeline show --schedule 1F1B --ranks 4 --microbatches 8");
+  o->input.add_file(command);
+  o->input.add_generator(command);
+  command.option("--columns", o->columns, "Characters to draw at most (default 200)").from(1);
+  command.callback([o, &chosen] {
     chosen = [o](Report& report) { return o->input.naming_file([&] { return show(*o, report); }); };
   });
 }
 
 }  // namespace
 
-void add_pipeline(CLI::App& app, Invocation& chosen) {
-  CLI::App* command =
-      app.add_subcommand("pipeline", "Generate, lower, check, simulate, search and draw pipeline schedules");
-  command->footer("Example: braid pipeline show --schedule 1F1B --ranks 4 --microbatches 8");
-  command->require_subcommand(1);
-  add_generate(*command, chosen);
-  add_pipeline_lower(*command, chosen);
-  add_pipeline_check(*command, chosen);
-  add_pipeline_simulate(*command, chosen);
-  add_pipeline_search(*command, chosen);
-  add_show(*command, chosen);
+void add_pipeline(Command app, Invocation& chosen) {
+  const Command command =
+      app.subcommand("pipeline", "Generate, lower, check, simulate, search and draw pipeline schedules");
+  command.footer("Example: braid pipeline show --schedule 1F1B --ranks 4 --microbatches 8");
+  command.require_subcommand();
+  add_generate(command, chosen);
+  add_pipeline_lower(command, chosen);
+  add_pipeline_check(command, chosen);
+  add_pipeline_simulate(command, chosen);
+  add_pipeline_search(command, chosen);
+  add_show(command, chosen);
 }
 
 }  // namespace braid::cli

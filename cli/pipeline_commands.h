@@ -5,9 +5,9 @@
 
 namespace braid::cli {
 
-void add_pipeline_lower(CLI::App& pipeline, Invocation& chosen);
-void add_pipeline_check(CLI::App& pipeline, Invocation& chosen);
-void add_pipeline_simulate(CLI::App& pipeline, Invocation& chosen);
-void add_pipeline_search(CLI::App& pipeline, Invocation& chosen);
+void add_pipeline_lower(Command pipeline, Invocation& chosen);
+void add_pipeline_check(Command pipeline, Invocation& chosen);
+void add_pipeline_simulate(Command pipeline, Invocation& chosen);
+void add_pipeline_search(Command pipeline, Invocation& chosen);
 
 }  // namespace braid::cli

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "cli/option_checks.h"
 #include "codegen/output_files.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
@@ -18,28 +16,28 @@
 
 namespace braid::cli {
 
-void PipelineInput::add_file(CLI::App& command) {
-  command.add_option("FILE", file, "Schedule as CSV, a line per rank; - reads standard input");
+void PipelineInput::add_file(Command command) {
+  command.option("FILE", file, "Schedule as CSV, a line per rank; - reads standard input");
 }
 
-void PipelineInput::add_sizes(CLI::App& command) {
-  command.add_option("--ranks", ranks, "Ranks")->check(number_from(1));
+void PipelineInput::add_sizes(Command command) {
+  command.option("--ranks", ranks, "Ranks").from(1);
   command
-      .add_option("--stages", stages,
-                  "Stages of the model (default: one per rank, or two if the schedule has two)")
-      ->check(number_from(1));
-  command.add_option("--microbatches", microbatches, "Micro-batches")->check(number_from(1));
-  command.add_option("--placement", placement,
-                     "Which rank owns a stage: loop, v, or a rank for each stage: 0,1,1,0");
+      .option("--stages", stages,
+              "Stages of the model (default: one per rank, or two if the schedule has two)")
+      .from(1);
+  command.option("--microbatches", microbatches, "Micro-batches").from(1);
+  command.option("--placement", placement,
+                 "Which rank owns a stage: loop, v, or a rank for each stage: 0,1,1,0");
 }
 
-void PipelineInput::add_generator(CLI::App& command) {
+void PipelineInput::add_generator(Command command) {
   std::string names;
   for (const pipeline::Generator& g : pipeline::generators()) {
     names += (names.empty() ? "" : ", ") + std::string(g.name);
     if (!g.alias.empty()) names += fmt::format(" ({})", g.alias);
   }
-  command.add_option("--schedule", schedule, "A published schedule instead of a file: " + names);
+  command.option("--schedule", schedule, "A published schedule instead of a file: " + names);
   add_sizes(command);
 }
 

@@ -8,10 +8,6 @@
 #include "cli/report.h"
 #include "pipeline/schedule.h"
 
-namespace CLI {
-class App;
-}  // namespace CLI
-
 namespace braid::cli {
 
 struct PipelineInput {
@@ -20,9 +16,9 @@ struct PipelineInput {
   std::int32_t ranks = 0, stages = 0, microbatches = 0;
   std::string placement;
 
-  void add_file(CLI::App& command);
-  void add_sizes(CLI::App& command);
-  void add_generator(CLI::App& command);  // --schedule, and the sizes
+  void add_file(Command command);
+  void add_sizes(Command command);
+  void add_generator(Command command);  // --schedule, and the sizes
 
   // Throws BR0003 for conflicting options, BR0004 for a missing file, and what reading and generating throw.
   pipeline::PipelineSchedule read() const;

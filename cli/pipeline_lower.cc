@@ -1,7 +1,6 @@
 // braid pipeline lower and check: rows with transfers, and the proof that they cannot deadlock.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
 #include <memory>
@@ -19,7 +18,7 @@
 namespace braid::cli {
 namespace {
 
-struct Options {
+struct LowerOptions {
   PipelineInput input;
   std::string channels = "edge";
   bool merge_backward = false, unshard = false, reduce_grad = false, waits = false, defer_recv = false,
@@ -29,7 +28,7 @@ struct Options {
   std::string output;
 };
 
-pipeline::UnshardOptions unshard_options(const Options& o) {
+pipeline::UnshardOptions unshard_options(const LowerOptions& o) {
   using Lookahead = pipeline::UnshardOptions::Lookahead;
   pipeline::UnshardOptions options{.residency = o.residency};
   if (o.lookahead == "full") return options;
@@ -50,7 +49,7 @@ pipeline::UnshardOptions unshard_options(const Options& o) {
   }
 }
 
-pipeline::LowerOptions lower_options(const Options& o) {
+pipeline::LowerOptions lower_options(const LowerOptions& o) {
   pipeline::LowerOptions options;
   options.merge_backward = o.merge_backward;
   if (o.unshard) options.unshard = unshard_options(o);
@@ -62,7 +61,7 @@ pipeline::LowerOptions lower_options(const Options& o) {
   return options;
 }
 
-int lower_schedule(const Options& o, Report& report) {
+int lower_schedule(const LowerOptions& o, Report& report) {
   const pipeline::LowerOptions options = lower_options(o);
   const pipeline::PipelineSchedule schedule = o.input.read();
   if (has_transfers(schedule)) {
@@ -80,7 +79,7 @@ int lower_schedule(const Options& o, Report& report) {
 }
 
 // Checks a file with transfers as it is, and one with computations alone as lowered.
-int check(const Options& o, Report& report) {
+int check(const LowerOptions& o, Report& report) {
   const pipeline::QueuePolicy policy = pipeline::parse_queue_policy(o.channels);
   const pipeline::PipelineSchedule input = o.input.read();
   const bool lowered = has_transfers(input);
@@ -98,51 +97,45 @@ int check(const Options& o, Report& report) {
 
 }  // namespace
 
-void add_pipeline_lower(CLI::App& pipeline, Invocation& chosen) {
-  auto o = std::make_shared<Options>();
-  CLI::App* command = pipeline.add_subcommand(
+void add_pipeline_lower(Command pipeline, Invocation& chosen) {
+  auto o = std::make_shared<LowerOptions>();
+  const Command command = pipeline.subcommand(
       "lower", "Add transfers and the requested actions, and prove that nothing can deadlock");
-  command->footer(
+  command.footer(
       "Example: braid pipeline lower --schedule Interleaved1F1B --ranks 4 --stages 8 --microbatches 8 "
       "--unshard --reduce-grad -o lowered.csv");
-  o->input.add_file(*command);
-  o->input.add_generator(*command);
-  command->add_option("--channels", o->channels,
-                      "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
-  command->add_flag("--merge-backward", o->merge_backward,
-                    "Merge an I directly followed by its W into one B");
-  CLI::Option* unshard =
-      command->add_flag("--unshard", o->unshard, "Gather and free the parameters of stages (FSDP)");
-  command->add_option("--residency", o->residency, "Stages whose parameters a rank holds at once (default 3)")
-      ->needs(unshard);
+  o->input.add_file(command);
+  o->input.add_generator(command);
+  command.option("--channels", o->channels,
+                 "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
+  command.flag("--merge-backward", o->merge_backward, "Merge an I directly followed by its W into one B");
+  const Argument unshard =
+      command.flag("--unshard", o->unshard, "Gather and free the parameters of stages (FSDP)");
+  command.option("--residency", o->residency, "Stages whose parameters a rank holds at once (default 3)")
+      .needs(unshard);
   command
-      ->add_option("--lookahead", o->lookahead,
-                   "How many are gathered ahead: full, auto, or one number per rank")
-      ->needs(unshard);
-  command->add_flag("--reduce-grad", o->reduce_grad,
-                    "Reduce the gradients of a stage after its last backward");
-  command->add_flag("--waits", o->waits,
-                    "Wait for every SEND and REDUCE_GRAD, as rows that PyTorch loads do");
-  command->add_flag("--defer-recv", o->defer_recv,
-                    "Move RECVs to their consumers; an error if that is not safe");
-  command->add_flag("--defer-recv-if-safe", o->if_safe,
-                    "The same, but leave them in place if that is not safe");
-  command->add_option("-o,--output", o->output, "CSV file to write (default: the terminal)");
-  command->callback([o, &chosen] {
+      .option("--lookahead", o->lookahead, "How many are gathered ahead: full, auto, or one number per rank")
+      .needs(unshard);
+  command.flag("--reduce-grad", o->reduce_grad, "Reduce the gradients of a stage after its last backward");
+  command.flag("--waits", o->waits, "Wait for every SEND and REDUCE_GRAD, as rows that PyTorch loads do");
+  command.flag("--defer-recv", o->defer_recv, "Move RECVs to their consumers; an error if that is not safe");
+  command.flag("--defer-recv-if-safe", o->if_safe, "The same, but leave them in place if that is not safe");
+  command.option("-o,--output", o->output, "CSV file to write (default: the terminal)");
+  command.callback([o, &chosen] {
     chosen = [o](Report& report) { return o->input.naming_file([&] { return lower_schedule(*o, report); }); };
   });
 }
 
-void add_pipeline_check(CLI::App& pipeline, Invocation& chosen) {
-  auto o = std::make_shared<Options>();
-  CLI::App* command =
-      pipeline.add_subcommand("check", "Prove that a schedule cannot deadlock, or show what waits for what");
-  command->footer("Example: braid pipeline check lowered.csv --channels pair");
-  o->input.add_file(*command);
-  o->input.add_generator(*command);
-  command->add_option("--channels", o->channels,
-                      "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
-  command->callback([o, &chosen] {
+void add_pipeline_check(Command pipeline, Invocation& chosen) {
+  auto o = std::make_shared<LowerOptions>();
+  const Command command =
+      pipeline.subcommand("check", "Prove that a schedule cannot deadlock, or show what waits for what");
+  command.footer("Example: braid pipeline check lowered.csv --channels pair");
+  o->input.add_file(command);
+  o->input.add_generator(command);
+  command.option("--channels", o->channels,
+                 "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
+  command.callback([o, &chosen] {
     chosen = [o](Report& report) { return o->input.naming_file([&] { return check(*o, report); }); };
   });
 }

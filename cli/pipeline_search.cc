@@ -1,7 +1,6 @@
 // braid pipeline search: the shortest order of computations for given costs, delays and memory.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -10,7 +9,6 @@
 #include <optional>
 #include <utility>
 
-#include "cli/option_checks.h"
 #include "cli/pipeline_commands.h"
 #include "cli/pipeline_input.h"
 #include "ir/error.h"
@@ -24,7 +22,7 @@
 namespace braid::cli {
 namespace {
 
-struct Options {
+struct SearchOptions {
   std::string costs;
   PipelineInput sizes;
   std::string forward = "1", input = "1", weight = "1", delay = "0";
@@ -104,7 +102,7 @@ struct Task {
   std::optional<pipeline::PipelineCosts> costs;  // of the file
 };
 
-pipeline::PerRank<std::int64_t> byte_caps(const Options& o) {
+pipeline::PerRank<std::int64_t> byte_caps(const SearchOptions& o) {
   pipeline::PerRank<std::int64_t> caps;
   if (o.byte_cap.empty()) return caps;
   for (const double cap : numbers("--byte-cap", o.byte_cap, static_cast<std::size_t>(o.sizes.ranks))) {
@@ -113,7 +111,7 @@ pipeline::PerRank<std::int64_t> byte_caps(const Options& o) {
   return caps;
 }
 
-Task task(const Options& o) {
+Task task(const SearchOptions& o) {
   const PipelineInput& z = o.sizes;
   if (z.ranks == 0 || z.microbatches == 0) {
     ir::user_error(errors::kBadOption, {}, "a search requires --ranks and --microbatches",
@@ -153,7 +151,7 @@ Task task(const Options& o) {
   return {std::move(p), std::nullopt};
 }
 
-int run(const Options& o, Report& report) {
+int run(const SearchOptions& o, Report& report) {
   const Task searched = task(o);
   const pipeline::SearchProblem& p = searched.problem;
   const std::vector<pipeline::NamedSchedule> known = known_schedules(p);
@@ -177,44 +175,41 @@ int run(const Options& o, Report& report) {
 
 }  // namespace
 
-void add_pipeline_search(CLI::App& pipeline, Invocation& chosen) {
-  auto o = std::make_shared<Options>();
-  CLI::App* command =
-      pipeline.add_subcommand("search", "Find the shortest schedule and bound its distance from the optimum");
-  command->footer(
+void add_pipeline_search(Command pipeline, Invocation& chosen) {
+  auto o = std::make_shared<SearchOptions>();
+  const Command command =
+      pipeline.subcommand("search", "Find the shortest schedule and bound its distance from the optimum");
+  command.footer(
       "Times are in microseconds; a list has one number for all, or one for each stage (--delay: each pair "
       "of "
       "neighbouring stages, --byte-cap: each rank).\n"
       "Example: braid pipeline search --ranks 4 --microbatches 8 --forward 10,11,10,14 --input 10 --weight 9 "
       "--delay 2");
-  o->sizes.add_sizes(*command);
-  CLI::Option* costs =
-      command->add_option("--costs", o->costs, "JSON with times, bytes and links, instead of the options");
-  command->add_option("--forward", o->forward, "Time of F (default 1)")->excludes(costs);
-  command->add_option("--input", o->input, "Time of I (default 1)")->excludes(costs);
-  command->add_option("--weight", o->weight, "Time of W (default 1)")->excludes(costs);
-  command->add_flag("--fused-backward", o->fused,
-                    "One backward B instead of I and W; it takes the time of both");
-  command->add_option("--delay", o->delay, "Time of a transfer between neighbouring stages (default 0)")
-      ->excludes(costs);
+  o->sizes.add_sizes(command);
+  const Argument costs =
+      command.option("--costs", o->costs, "JSON with times, bytes and links, instead of the options");
+  command.option("--forward", o->forward, "Time of F (default 1)").excludes(costs);
+  command.option("--input", o->input, "Time of I (default 1)").excludes(costs);
+  command.option("--weight", o->weight, "Time of W (default 1)").excludes(costs);
+  command.flag("--fused-backward", o->fused, "One backward B instead of I and W; it takes the time of both");
+  command.option("--delay", o->delay, "Time of a transfer between neighbouring stages (default 0)")
+      .excludes(costs);
   command
-      ->add_option("--activation-bytes", o->activation_bytes,
-                   "What a forward keeps for its backward (default 0)")
-      ->excludes(costs);
-  command
-      ->add_option("--weight-bytes", o->weight_bytes, "The part of it that remains from I to W (default 0)")
-      ->excludes(costs);
-  command->add_option(
+      .option("--activation-bytes", o->activation_bytes, "What a forward keeps for its backward (default 0)")
+      .excludes(costs);
+  command.option("--weight-bytes", o->weight_bytes, "The part of it that remains from I to W (default 0)")
+      .excludes(costs);
+  command.option(
       "--byte-cap", o->byte_cap,
       "Maximum bytes of activations on a rank, for example 40GB (10^9 each) or 32GiB (default: no cap)");
-  command->add_option("--budget", o->budget, "Candidates to examine (default: some seconds)")
-      ->check(number_from(std::int64_t{0}));
-  command->add_option(
+  command.option("--budget", o->budget, "Candidates to examine (default: some seconds)")
+      .from(std::int64_t{0});
+  command.option(
       "--channels", o->channels,
       "How transfers share queues: rank, pair or edge, with :K for K buffered messages (default edge)");
-  command->add_flag("--lowered", o->lowered, "Write the schedule with its transfers");
-  command->add_option("-o,--output", o->output, "CSV file to write (default: the terminal)");
-  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
+  command.flag("--lowered", o->lowered, "Write the schedule with its transfers");
+  command.option("-o,--output", o->output, "CSV file to write (default: the terminal)");
+  command.callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

@@ -1,7 +1,6 @@
 // braid pipeline simulate: the time of a schedule with real costs, why ranks are idle, and their memory.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,13 +20,13 @@
 namespace braid::cli {
 namespace {
 
-struct Options {
+struct SimulateOptions {
   PipelineInput input;
   std::string channels = "edge", costs, trace, svg;
   bool steps = false, peek = false, draw = false, no_transfers = false;
 };
 
-pipeline::PipelineSchedule with_transfers(const Options& o, pipeline::QueuePolicy policy) {
+pipeline::PipelineSchedule with_transfers(const SimulateOptions& o, pipeline::QueuePolicy policy) {
   pipeline::PipelineSchedule schedule = o.input.read();
   if (o.no_transfers || has_transfers(schedule)) {
     validate(schedule, {.transfers = has_transfers(schedule)});
@@ -36,7 +35,7 @@ pipeline::PipelineSchedule with_transfers(const Options& o, pipeline::QueuePolic
   return lower(schedule, {.channels = policy}).schedule;
 }
 
-int print_steps(const Options& o, Report& report, const pipeline::PipelineSchedule& schedule) {
+int print_steps(const SimulateOptions& o, Report& report, const pipeline::PipelineSchedule& schedule) {
   const pipeline::StepTable table = step_table(schedule, {.peek = o.peek});
   if (table.deadlock()) {
     report.json() = {{"deadlock", deadlock_report(schedule, table)}};
@@ -48,8 +47,8 @@ int print_steps(const Options& o, Report& report, const pipeline::PipelineSchedu
   return 0;
 }
 
-void print_times(Report& report, const pipeline::Simulation& simulation,
-                 const pipeline::PerRank<pipeline::RankMemory>& memory) {
+void print_simulated_times(Report& report, const pipeline::Simulation& simulation,
+                           const pipeline::PerRank<pipeline::RankMemory>& memory) {
   const double all = simulation.makespan.us() * static_cast<double>(simulation.ranks.size());
   report.json() = {{"makespan_us", simulation.makespan.us()}, {"idle_us", simulation.idle().us()}};
   report.print("makespan {:.3f} us, idle {:.1f} %\n", simulation.makespan.us(),
@@ -69,7 +68,7 @@ void print_times(Report& report, const pipeline::Simulation& simulation,
   }
 }
 
-int run(const Options& o, Report& report) {
+int run(const SimulateOptions& o, Report& report) {
   const pipeline::QueuePolicy policy = pipeline::parse_queue_policy(o.channels);
   const pipeline::PipelineSchedule schedule = with_transfers(o, policy);
   if (o.steps || o.peek) return print_steps(o, report, schedule);
@@ -77,7 +76,7 @@ int run(const Options& o, Report& report) {
       o.costs.empty() ? unit_costs(schedule) : pipeline::read_costs(o.costs, schedule.stages());
   const pipeline::Simulation simulation = simulate(schedule, costs, policy);
   const pipeline::PerRank<pipeline::RankMemory> memory = memory_timeline(schedule, costs, simulation);
-  print_times(report, simulation, memory);
+  print_simulated_times(report, simulation, memory);
   if (o.draw) report.print("{}", draw_text(schedule, simulation));
   if (!o.trace.empty()) write_output(report, "trace", o.trace, chrome_trace(schedule, simulation, memory));
   if (!o.svg.empty()) write_output(report, "svg", o.svg, draw_svg(schedule, simulation, memory));
@@ -86,31 +85,31 @@ int run(const Options& o, Report& report) {
 
 }  // namespace
 
-void add_pipeline_simulate(CLI::App& pipeline, Invocation& chosen) {
-  auto o = std::make_shared<Options>();
-  CLI::App* command =
-      pipeline.add_subcommand("simulate", "Simulate a schedule: times, idle time by cause, memory");
-  command->footer(
+void add_pipeline_simulate(Command pipeline, Invocation& chosen) {
+  auto o = std::make_shared<SimulateOptions>();
+  const Command command =
+      pipeline.subcommand("simulate", "Simulate a schedule: times, idle time by cause, memory");
+  command.footer(
       "Compute-only rows are lowered first. The bytes of a column are those at the rank's peak.\n"
       "Example: braid pipeline simulate --schedule ZBV --ranks 4 --microbatches 8 --costs costs.json --svg "
       "zbv.svg");
-  o->input.add_file(*command);
-  o->input.add_generator(*command);
-  command->add_option("--channels", o->channels,
-                      "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
-  CLI::Option* costs = command->add_option(
+  o->input.add_file(command);
+  o->input.add_generator(command);
+  command.option("--channels", o->channels,
+                 "Queues: rank, pair or edge, with :K for K buffered messages (default edge)");
+  const Argument costs = command.option(
       "--costs", o->costs, "JSON with times, bytes and links (default: F = I = W = 1 us, B = 2 us)");
-  CLI::Option* steps =
-      command->add_flag("--steps", o->steps, "Print the table in which every action takes one step");
-  CLI::Option* peek = command->add_flag(
-      "--peek", o->peek,
-      "That table by the older rule: a RECV also meets a SEND that is its rank's next action");
-  command->add_flag("--no-transfers", o->no_transfers, "Simulate compute-only rows without lowering them");
-  CLI::Option* draw = command->add_flag("--draw", o->draw, "Draw the timeline below the table");
-  CLI::Option* trace = command->add_option("--trace", o->trace, "Write a Chrome trace");
-  CLI::Option* svg = command->add_option("--svg", o->svg, "Write an SVG picture");
-  for (CLI::Option* weighted : {costs, draw, trace, svg}) weighted->excludes(steps)->excludes(peek);
-  command->callback([o, &chosen] {
+  const Argument steps =
+      command.flag("--steps", o->steps, "Print the table in which every action takes one step");
+  const Argument peek =
+      command.flag("--peek", o->peek,
+                   "That table by the older rule: a RECV also meets a SEND that is its rank's next action");
+  command.flag("--no-transfers", o->no_transfers, "Simulate compute-only rows without lowering them");
+  const Argument draw = command.flag("--draw", o->draw, "Draw the timeline below the table");
+  const Argument trace = command.option("--trace", o->trace, "Write a Chrome trace");
+  const Argument svg = command.option("--svg", o->svg, "Write an SVG picture");
+  for (const Argument weighted : {costs, draw, trace, svg}) weighted.excludes(steps).excludes(peek);
+  command.callback([o, &chosen] {
     chosen = [o](Report& report) { return o->input.naming_file([&] { return run(*o, report); }); };
   });
 }

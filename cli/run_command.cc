@@ -1,7 +1,6 @@
 // braid run: runs a model or a compiled program on its ranks, with given or random inputs.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -12,7 +11,6 @@
 #include "cli/given_inputs.h"
 #include "cli/model_options.h"
 #include "cli/open_model.h"
-#include "cli/option_checks.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/tensor_text.h"
@@ -29,7 +27,7 @@
 namespace braid::cli {
 namespace {
 
-struct Options {
+struct RunOptions {
   ModelOptions model;
   harness::InputOptions inputs;
   harness::ExecuteOptions execute;
@@ -52,7 +50,7 @@ std::string shape_text(const ir::Tensor& t) {
 
 // Writes one archive for all ranks, or folders of .npy files. In the archive of several ranks, arrays are
 // named "rank<r>/<name>" as --input takes them.
-void write_outputs(const Options& o, const harness::ProgramInterface& table,
+void write_outputs(const RunOptions& o, const harness::ProgramInterface& table,
                    const std::vector<harness::RankResult>& results) {
   const std::vector<std::string> names = harness::output_names(table);
   harness::NamedTensors arrays;
@@ -66,7 +64,7 @@ void write_outputs(const Options& o, const harness::ProgramInterface& table,
   files.publish();
 }
 
-void write_timeline(const Options& o, const explain::MeasuredTimeline& timeline) {
+void write_timeline(const RunOptions& o, const explain::MeasuredTimeline& timeline) {
   if (!o.trace.empty()) codegen::write_file(o.trace, explain::to_json(timeline));
   if (!o.costs.empty())
     codegen::write_file(o.costs, analysis::write_cost_file(explain::measured_costs(timeline)));
@@ -75,7 +73,7 @@ void write_timeline(const Options& o, const explain::MeasuredTimeline& timeline)
 // Defaults for recording: warm-up steps, after which all memory is mapped, and several steps to choose from.
 constexpr int kRecordedWarmup = 3, kRecordedSteps = 15;
 
-int run(Options o, Report& report) {
+int run(RunOptions o, Report& report) {
   codegen::TempDir temporary;
   o.execute.record = !o.trace.empty() || !o.costs.empty();
   if (o.execute.record && o.execute.repeat == 0) {
@@ -121,32 +119,30 @@ int run(Options o, Report& report) {
 
 }  // namespace
 
-void add_run(CLI::App& app, Invocation& chosen) {
-  auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("run", "Run a model or a compiled program on its ranks");
-  command->footer(
+void add_run(Command app, Invocation& chosen) {
+  auto o = std::make_shared<RunOptions>();
+  const Command command = app.subcommand("run", "Run a model or a compiled program on its ranks");
+  command.footer(
       "Example: braid run model.onnx --default-dim 8 --print\n"
       "         braid run out --random 1 --dim batch=1 --dim sequence=128\n"
       "         braid run model.onnx --input inputs.npz -o results.npz\n"
       "         braid run 'model.rank{rank}.onnx' --ranks 2 --input input_ids=ids.npy -o results\n"
       "         BRAID_ENGINE=mpi mpirun -n 4 braid run out --random 1");
-  command->add_option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text")
-      ->required();
+  command.option("MODEL", o->model.model, "Folder of a compiled program, ONNX model or IR text").required();
   command
-      ->add_option(
-          "-o,--output", o->output,
-          "Folder for the outputs as .npy (rank<r>/ each, if there are several), or FILE.npz for all")
-      ->check(not_empty);
-  command->add_flag("--print", o->print, "Print the values of the outputs");
+      .option("-o,--output", o->output,
+              "Folder for the outputs as .npy (rank<r>/ each, if there are several), or FILE.npz for all")
+      .check(not_empty());
+  command.flag("--print", o->print, "Print the values of the outputs");
   o->execute.repeat = 0;  // not given
-  add_steps(*command, o->execute);
-  command->add_option("--trace", o->trace, "Write the timeline of the median step as a Chrome trace (CPU)");
-  command->add_option("--trace-costs", o->costs,
-                      "Write the measured times of kernels as a cost file for --costs (CPU)");
-  add_execution(*command, o->execute);
-  add_inputs(*command, o->inputs);
-  add_options(*command, o->model);
-  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
+  add_steps(command, o->execute);
+  command.option("--trace", o->trace, "Write the timeline of the median step as a Chrome trace (CPU)");
+  command.option("--trace-costs", o->costs,
+                 "Write the measured times of kernels as a cost file for --costs (CPU)");
+  add_execution(command, o->execute);
+  add_inputs(command, o->inputs);
+  add_options(command, o->model);
+  command.callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli

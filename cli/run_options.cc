@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <mutex>
 
-#include "cli/option_checks.h"
-#include "cli/option_group.h"
+#include "cli/command_line.h"
 #include "cli/status_line.h"
 
 namespace braid::cli {
@@ -16,28 +14,28 @@ namespace {
 using harness::DeviceChoice;
 using harness::RanksAs;
 
-void add_device(CLI::App& command, DeviceChoice& choice) {
+void add_device(Command command, DeviceChoice& choice) {
   command
-      .add_option_function<std::string>(
+      .option(
           "--device",
           [&choice](const std::string& name) {
             choice = name == "gpu" ? DeviceChoice::gpu : DeviceChoice::emulated;
           },
           "Where CUDA programs run: gpu, or emulated, which checks all accesses (default: gpu, if there is "
           "one)")
-      ->check(CLI::IsMember({"gpu", "emulated"}))
-      ->type_name("gpu|emulated");
+      .one_of({"gpu", "emulated"})
+      .type_name("gpu|emulated");
 }
 
-void add_ranks_as(CLI::App& command, RanksAs& choice) {
-  CLI::Option* threads = command.add_flag_callback(
+void add_ranks_as(Command command, RanksAs& choice) {
+  const Argument threads = command.flag(
       "--ranks-as-threads", [&choice] { choice = RanksAs::threads; },
       "Run ranks as threads of one process (default on the emulated device: races between ranks are found)");
   command
-      .add_flag_callback(
+      .flag(
           "--ranks-as-processes", [&choice] { choice = RanksAs::processes; },
           "Run each rank as a process (default, except on the emulated device)")
-      ->excludes(threads);
+      .excludes(threads);
 }
 
 class UploadLine {
@@ -60,45 +58,41 @@ class UploadLine {
 
 }  // namespace
 
-void add_execution(CLI::App& command, harness::ExecuteOptions& options) {
+void add_execution(Command command, harness::ExecuteOptions& options) {
   const OptionGroup group(command, "Execution");
-  command.add_option("--threads", options.omp_threads, "Threads per rank (default: cores / ranks)")
-      ->check(number_from(1, 1024));
+  command.option("--threads", options.omp_threads, "Threads per rank (default: cores / ranks)").from(1, 1024);
   add_ranks_as(command, options.ranks_as);
   add_device(command, options.device);
   options.uploaded = show_upload();
 }
 
-void add_steps(CLI::App& command, harness::ExecuteOptions& options) {
+void add_steps(Command command, harness::ExecuteOptions& options) {
   const OptionGroup group(command, "Execution");
-  command.add_option("--repeat", options.repeat, "Number of measured steps")->check(number_from(1, 1000000));
-  command.add_option("--warmup", options.warmup, "Steps before the measured ones")
-      ->check(number_from(0, 1000000));
+  command.option("--repeat", options.repeat, "Number of measured steps").from(1, 1000000);
+  command.option("--warmup", options.warmup, "Steps before the measured ones").from(0, 1000000);
 }
 
-void add_inputs(CLI::App& command, harness::InputOptions& options) {
+void add_inputs(Command command, harness::InputOptions& options) {
   const OptionGroup group(command, "Inputs");
   command
-      .add_option("--input", options.files,
-                  "NAME=FILE.npy, NAME@RANK=FILE.npy (also .pb), or FILE.npz with all")
-      ->allow_extra_args(false);
-  command.add_option("--random", options.random, "Seed: random values for inputs without a file")
-      ->check(not_negative);
+      .option("--input", options.files, "NAME=FILE.npy, NAME@RANK=FILE.npy (also .pb), or FILE.npz with all")
+      .one_value();
+  command.option("--random", options.random, "Seed: random values for inputs without a file").not_negative();
   command
-      .add_option("--random-max", options.random_max,
-                  "Draw random integers from [0, MAX), and indices within their axis (default 100)")
-      ->check(number_from(std::int64_t{1}));
+      .option("--random-max", options.random_max,
+              "Draw random integers from [0, MAX), and indices within their axis (default 100)")
+      .from(std::int64_t{1});
 }
 
-void add_tolerance(CLI::App& command, harness::Tolerance& tolerance) {
+void add_tolerance(Command command, harness::Tolerance& tolerance) {
   command
-      .add_option("--rtol", tolerance.relative,
-                  "Relative tolerance (default 1e-3, as ONNX's; at least 1e-2 for f16 and bf16)")
-      ->check(finite_not_negative);
+      .option("--rtol", tolerance.relative,
+              "Relative tolerance (default 1e-3, as ONNX's; at least 1e-2 for f16 and bf16)")
+      .check(finite_not_negative());
   command
-      .add_option("--atol", tolerance.absolute,
-                  "Absolute tolerance (default 1e-7; at least 1e-3 for f16 and bf16)")
-      ->check(finite_not_negative);
+      .option("--atol", tolerance.absolute,
+              "Absolute tolerance (default 1e-7; at least 1e-3 for f16 and bf16)")
+      .check(finite_not_negative());
 }
 
 std::optional<rt::LinkPacing> link_pacing(const ModelOptions& options) {

@@ -13,10 +13,10 @@
 namespace braid::cli {
 
 // --threads --device --ranks-as-threads --ranks-as-processes. The upload of large weights is shown.
-void add_execution(CLI::App& command, harness::ExecuteOptions& options);
-void add_steps(CLI::App& command, harness::ExecuteOptions& options);   // --repeat --warmup
-void add_inputs(CLI::App& command, harness::InputOptions& options);    // --input --random --random-max
-void add_tolerance(CLI::App& command, harness::Tolerance& tolerance);  // --rtol --atol
+void add_execution(Command command, harness::ExecuteOptions& options);
+void add_steps(Command command, harness::ExecuteOptions& options);   // --repeat --warmup
+void add_inputs(Command command, harness::InputOptions& options);    // --input --random --random-max
+void add_tolerance(Command command, harness::Tolerance& tolerance);  // --rtol --atol
 
 // The value of --link for the ranks of a program.
 std::optional<rt::LinkPacing> link_pacing(const ModelOptions& options);

@@ -1,7 +1,6 @@
 // braid test: cases in the layout of ONNX's backend tests.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -25,7 +24,7 @@
 namespace braid::cli {
 namespace {
 
-struct Options {
+struct TestOptions {
   ModelOptions model;
   std::vector<std::string> cases;
   std::string program;  // folder of a compiled program that is run instead of the cases' models
@@ -64,7 +63,7 @@ struct CaseReport {
   nlohmann::ordered_json error;  // of a case that is refused, or failed before it gave results
 };
 
-Outcome compare_data(const Options& o, const Report& report, const harness::TestCase& test,
+Outcome compare_data(const TestOptions& o, const Report& report, const harness::TestCase& test,
                      const std::string& name, const harness::RankTensors& outputs,
                      const std::vector<harness::RankResult>& results) {
   Outcome outcome = Outcome::passed;
@@ -94,7 +93,7 @@ Outcome compare_data(const Options& o, const Report& report, const harness::Test
   return outcome;
 }
 
-Outcome run_case(const Options& o, const Report& output, const std::string& dir, CaseReport& report) {
+Outcome run_case(const TestOptions& o, const Report& output, const std::string& dir, CaseReport& report) {
   const harness::TestCase test = harness::read_test_case(dir);
   CompileOptions options = compile_options(o.model, output);
   options.model = test.model;
@@ -133,7 +132,7 @@ Outcome run_case(const Options& o, const Report& output, const std::string& dir,
   return passed ? Outcome::passed : Outcome::failed;
 }
 
-int run(const Options& o, Report& output) {
+int run(const TestOptions& o, Report& output) {
   if (o.target == "interpreter" && o.execute.device != harness::DeviceChoice::automatic)
     ir::user_error(errors::kBadOption, {}, "--device is for CUDA programs, and the interpreter runs here",
                    "choose --target cuda, or leave --device out");
@@ -172,29 +171,27 @@ int run(const Options& o, Report& output) {
 
 }  // namespace
 
-void add_test(CLI::App& app, Invocation& chosen) {
-  auto o = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("test", "Run test cases in ONNX's backend test layout");
-  command->footer(
+void add_test(Command app, Invocation& chosen) {
+  auto o = std::make_shared<TestOptions>();
+  const Command command = app.subcommand("test", "Run test cases in ONNX's backend test layout");
+  command.footer(
       "Example: braid test cases/test_add cases/test_gelu\n         braid test --target interpreter "
       "--bind-shapes cases/test_reshape_extended_dims");
-  command->add_option("CASE_DIR", o->cases, "Folders with model.onnx and test_data_set_*")->required();
-  command->add_option("--target", o->target, "cpu, cuda, or interpreter")
-      ->check(CLI::IsMember({"cpu", "cuda", "interpreter"}));
-  add_execution(*command, o->execute);
-  command->add_option(
-      "--program", o->program,
-      "Folder of a compiled program to run on the cases' data instead of compiling their models");
-  add_tolerance(*command, o->tolerance);
+  command.option("CASE_DIR", o->cases, "Folders with model.onnx and test_data_set_*").required();
+  command.option("--target", o->target, "cpu, cuda, or interpreter").one_of({"cpu", "cuda", "interpreter"});
+  add_execution(command, o->execute);
+  command.option("--program", o->program,
+                 "Folder of a compiled program to run on the cases' data instead of compiling their models");
+  add_tolerance(command, o->tolerance);
   command
-      ->add_flag("--bind-shapes", o->bind_shapes,
-                 "Make constants of inputs on which sizes, axes or choices depend that must be known while "
-                 "compiling; each data set is compiled with its own")
-      ->excludes("--program");
-  command->add_option("--report", o->report, "Write a JSON file with the outcome of each case");
-  command->add_flag("-q,--quiet", o->quiet, "Do not list passed cases");
-  add_options(*command, o->model, "target");
-  command->callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
+      .flag("--bind-shapes", o->bind_shapes,
+            "Make constants of inputs on which sizes, axes or choices depend that must be known while "
+            "compiling; each data set is compiled with its own")
+      .excludes("--program");
+  command.option("--report", o->report, "Write a JSON file with the outcome of each case");
+  command.flag("-q,--quiet", o->quiet, "Do not list passed cases");
+  add_options(command, o->model, "target");
+  command.callback([o, &chosen] { chosen = [o](Report& report) { return run(*o, report); }; });
 }
 
 }  // namespace braid::cli
