@@ -25,7 +25,7 @@ namespace {
 constexpr const char* kHint = "is the disk full, or the folder read-only?";
 constexpr std::string_view kAside = ".braid-";
 
-[[noreturn]] void cannot_write(const std::string& path, const std::string& why) {
+[[noreturn]] void cannot_write_folder(const std::string& path, const std::string& why) {
   ir::user_error(errors::kCannotWrite, {.file = path}, fmt::format("cannot be written: {}", why), kHint);
 }
 
@@ -37,7 +37,7 @@ Descriptor open_folder(const std::string& dir) {
 // On file systems without locks, the ids in the files distinguish two programs.
 Descriptor lock_folder(const std::string& dir) {
   Descriptor folder = open_folder(dir);
-  if (folder.get() < 0) cannot_write(dir, std::strerror(errno));
+  if (folder.get() < 0) cannot_write_folder(dir, std::strerror(errno));
   while (::flock(folder.get(), LOCK_EX) != 0 && errno == EINTR) {
   }
   return folder;
@@ -59,7 +59,7 @@ void write_text(const fs::path& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary);
   file << text;
   file.close();
-  if (!file) cannot_write(path.string(), std::strerror(errno));
+  if (!file) cannot_write_folder(path.string(), std::strerror(errno));
 }
 
 // Whether the file is a weight file of Braid, by its header. A build tool that removes only the files it
@@ -76,12 +76,12 @@ ProgramFolder::ProgramFolder(const std::string& dir) : dir_(dir.empty() ? "." : 
   try {
     made_.make(dir_);
   } catch (const fs::filesystem_error& e) {
-    cannot_write(dir_, e.code().message());
+    cannot_write_folder(dir_, e.code().message());
   }
   const Descriptor lock = lock_folder(dir_);
   remove_abandoned(dir_);
   std::string pattern = (fs::path(dir_) / (std::string(kAside) + "XXXXXX")).string();
-  if (::mkdtemp(pattern.data()) == nullptr) cannot_write(dir_, std::strerror(errno));
+  if (::mkdtemp(pattern.data()) == nullptr) cannot_write_folder(dir_, std::strerror(errno));
   aside_ = pattern;
   leftover_.emplace(aside_);
   owner_ = open_folder(aside_);
@@ -167,7 +167,7 @@ std::vector<std::string> ProgramFolder::publish() {
     }
     fs::rename(aside / "manifest.json", manifest);
   } catch (const fs::filesystem_error& e) {
-    cannot_write(dir_, e.code().message());
+    cannot_write_folder(dir_, e.code().message());
   }
   for (std::string& file : files) file = (dir / file).string();
   return files;
@@ -184,7 +184,7 @@ std::string ProgramFolder::publish_library(const std::string& file, const Manife
   try {
     fs::rename(fs::path(aside_) / file, target);
   } catch (const fs::filesystem_error& e) {
-    cannot_write(target.string(), e.code().message());
+    cannot_write_folder(target.string(), e.code().message());
   }
   return target.string();
 }

@@ -15,14 +15,13 @@ using ir::Instr;
 using ir::LoopBody;
 using ir::OpCode;
 using ir::SymbolKind;
-using ir::ValueId;
 
 struct Update {
   std::size_t axis = 0;
-  Expr count = 0;     // new rows
-  ValueId condition;  // that a position has a new row
-  ValueId distance;   // of a position from the first new one
-  ValueId first;      // the position of that one
+  Expr count = 0;         // new rows
+  ir::ValueId condition;  // that a position has a new row
+  ir::ValueId distance;   // of a position from the first new one
+  ir::ValueId first;      // the position of that one
   bool ring = false;
   bool grows = false;  // positions after the new rows, and those that the old cache does not have, are 0
   ir::BufferId old;    // the cache before
@@ -85,7 +84,7 @@ class Match {
     had.erase(had.begin() + static_cast<std::ptrdiff_t>(u.axis));
     if (other != had) return false;
     bool before_first = false, in_old = false;
-    for (const ValueId operand : kept.operands) {
+    for (const ir::ValueId operand : kept.operands) {
       const Instr& less = body_[operand];
       if (less.code != OpCode::lt) return false;
       const Instr& position = body_[less.operands[0]];
@@ -97,7 +96,7 @@ class Match {
   }
 
   // A value that is an expression over dimensions.
-  std::optional<Expr> number(ValueId v) const {
+  std::optional<Expr> number(ir::ValueId v) const {
     const Instr& instr = body_[v];
     if (instr.code == OpCode::constant && std::holds_alternative<std::int64_t>(instr.literal))
       return Expr(std::get<std::int64_t>(instr.literal));
@@ -126,7 +125,7 @@ class Match {
     return first.code == OpCode::check_index && ir::provably_non_negative(size - u.count + 1 - first.index);
   }
 
-  bool depends_on_batch_only(ValueId v) const {
+  bool depends_on_batch_only(ir::ValueId v) const {
     const Instr& instr = body_[v];
     bool only = true;
     for_each_symbol(instr.index, [&](Expr s) {
@@ -135,7 +134,7 @@ class Match {
         only &= depends_on_batch_only({static_cast<std::int32_t>(s.symbol_number())});
     });
     return only && std::all_of(instr.operands.begin(), instr.operands.end(),
-                               [&](ValueId operand) { return depends_on_batch_only(operand); });
+                               [&](ir::ValueId operand) { return depends_on_batch_only(operand); });
   }
 
   // The new rows are a buffer's elements, with the distance as index.

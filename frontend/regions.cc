@@ -14,7 +14,6 @@ using ir::BodyBuilder;
 using ir::DType;
 using ir::OpCode;
 using ir::TensorBox;
-using ir::ValueId;
 
 const onnx::GraphProto& graph_attribute(const onnx::NodeProto& node, OpContext& c, const char* name) {
   for (const onnx::AttributeProto& attribute : node.attribute()) {
@@ -52,13 +51,13 @@ bool is_scalar(const onnx::ValueInfoProto& declared) {
 }
 
 TensorBox both(ir::Lowering& l, const TensorBox& a, const TensorBox& b) {
-  return l.pointwise({a, b}, [](BodyBuilder& body, std::span<const ValueId> v) {
+  return l.pointwise({a, b}, [](BodyBuilder& body, std::span<const ir::ValueId> v) {
     return body.binary(OpCode::logical_and, v[0], v[1]);
   });
 }
 
-TensorBox less(ir::Lowering& l, const TensorBox& a, const TensorBox& b) {
-  return l.pointwise({a, b}, [](BodyBuilder& body, std::span<const ValueId> v) {
+TensorBox less_than(ir::Lowering& l, const TensorBox& a, const TensorBox& b) {
+  return l.pointwise({a, b}, [](BodyBuilder& body, std::span<const ir::ValueId> v) {
     return body.binary(OpCode::lt, v[0], v[1]);
   });
 }
@@ -114,14 +113,14 @@ TensorBox element_at(ir::Lowering& l, const TensorBox& x, std::int64_t axis, con
   sizes.erase(sizes.begin() + axis);
   return l.generate(sizes, [&](BodyBuilder& b, std::span<const ir::Expr> at) {
     std::vector<ir::Expr> source(at.begin(), at.end());
-    const ValueId index = b.check_index(l.load(b, position, {}), count);
+    const ir::ValueId index = b.check_index(l.load(b, position, {}), count);
     source.insert(source.begin() + axis, b.as_index(index));
     return l.load(b, x, source);
   });
 }
 
 TensorBox plus(ir::Lowering& l, const TensorBox& x, std::int64_t number) {
-  return l.pointwise({x}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+  return l.pointwise({x}, [&](BodyBuilder& b, std::span<const ir::ValueId> v) {
     return b.binary(OpCode::add, v[0], b.constant_of(DType::i64, static_cast<double>(number)));
   });
 }
@@ -132,7 +131,7 @@ TensorBox size_box(ir::Lowering& l, const ir::Expr& size) {
 
 // count - 1 - position
 TensorBox from_the_end(ir::Lowering& l, const ir::Expr& count, const TensorBox& position) {
-  return l.pointwise({position}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+  return l.pointwise({position}, [&](BodyBuilder& b, std::span<const ir::ValueId> v) {
     return b.binary(OpCode::sub, b.index(count - 1), v[0]);
   });
 }
@@ -142,7 +141,7 @@ TensorBox from_the_end(ir::Lowering& l, const ir::Expr& count, const TensorBox& 
 std::vector<Value> iterate(
     ir::Lowering& l, TensorBox condition, const TensorBox& count, std::vector<TensorBox> initial,
     const std::function<ir::Lowering::Run(const TensorBox&, std::span<const TensorBox>)>& run) {
-  if (count.valid()) condition = both(l, condition, less(l, l.scalar(DType::i64, 0), count));
+  if (count.valid()) condition = both(l, condition, less_than(l, l.scalar(DType::i64, 0), count));
   const std::size_t states = initial.size();
   initial.push_back(l.scalar(DType::i64, 0));  // the iteration is carried after the states
   std::vector<TensorBox> last =
@@ -150,7 +149,7 @@ std::vector<Value> iterate(
         const TensorBox& iteration = carried.back();
         ir::Lowering::Run result = run(iteration, std::span(carried).first(states));
         const TensorBox next = plus(l, iteration, 1);
-        if (count.valid()) result.condition = both(l, result.condition, less(l, next, count));
+        if (count.valid()) result.condition = both(l, result.condition, less_than(l, next, count));
         result.carried.push_back(next);
         return result;
       });

@@ -10,7 +10,6 @@ using ir::BodyBuilder;
 using ir::DType;
 using ir::Expr;
 using ir::TensorBox;
-using ir::ValueId;
 
 const std::optional<Elements>& elements_of(Value& value) {
   if (value.elements || !value.constant || is_float(value.dtype) || is_storage(value.dtype))
@@ -43,10 +42,10 @@ TensorBox symbolic_tensor(const Elements& elements, DType dtype, ir::Lowering& l
       return body.index(e, dtype);
     };
     const std::size_t count = elements.values.size();
-    ValueId result = scalar(elements.values[count - 1]);
+    ir::ValueId result = scalar(elements.values[count - 1]);
     for (std::size_t k = count - 1; k-- > 0;) {
-      const ValueId here = body.binary(ir::OpCode::eq, body.index(linear),
-                                       body.constant(DType::i64, static_cast<std::int64_t>(k)));
+      const ir::ValueId here = body.binary(ir::OpCode::eq, body.index(linear),
+                                           body.constant(DType::i64, static_cast<std::int64_t>(k)));
       result = body.where(here, scalar(elements.values[k]), result);
     }
     return result;

@@ -16,8 +16,6 @@
 namespace braid::ir {
 namespace {
 
-constexpr std::string_view kStructure = "structure", kFlight = "flight", kRegions = "regions";
-
 class StructureCheck {
  public:
   StructureCheck(const Schedule& schedule, Violations& out)

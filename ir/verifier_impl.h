@@ -10,6 +10,10 @@
 
 namespace braid::ir {
 
+// Rules, as violations name them.
+inline constexpr std::string_view kStructure = "structure", kFlight = "flight", kRegions = "regions",
+                                  kOrder = "order", kMemory = "memory";
+
 class Violations {
  public:
   template <class... Args>

@@ -9,8 +9,6 @@
 namespace braid::ir {
 namespace {
 
-constexpr std::string_view kMemory = "memory";
-
 struct Life {
   int first = -1;
   int last = -1;

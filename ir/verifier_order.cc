@@ -10,8 +10,6 @@
 namespace braid::ir {
 namespace {
 
-constexpr std::string_view kOrder = "order", kFlight = "flight";
-
 class OrderCheck {
  public:
   OrderCheck(const Schedule& schedule, Violations& out) : s_(schedule), g_(schedule.graph), out_(out) {

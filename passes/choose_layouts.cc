@@ -64,9 +64,9 @@ std::optional<std::vector<Expr>> coordinates(Expr element, std::span<const Expr>
   return at;
 }
 
-class Chooser {
+class LayoutChooser {
  public:
-  explicit Chooser(Schedule& schedule)
+  explicit LayoutChooser(Schedule& schedule)
       : schedule_(schedule),
         graph_(schedule.graph),
         family_(graph_.buffers.size()),
@@ -445,7 +445,7 @@ bool ChooseLayouts::run(ir::Schedule& schedule) {
   const bool any = std::any_of(schedule.graph.ops.begin(), schedule.graph.ops.end(), [](const Operation& op) {
     return op.as<Convolution>() != nullptr || op.as<Pooling>() != nullptr;
   });
-  return any && Chooser(schedule).run();
+  return any && LayoutChooser(schedule).run();
 }
 
 }  // namespace braid::passes

@@ -28,11 +28,11 @@ std::int64_t sharing(const Attention& k) {
 }
 
 // Dimensions of everything in between: batch, key head, head of the query that shares it, query, key.
-class Expansion {
+class AttentionExpansion {
  public:
   // Expands attention `k`, which is operation `id` or a part of it. No scores of a part have more than `most`
   // elements.
-  Expansion(Graph& graph, OpId id, Attention k, std::int64_t shared, std::optional<Expr> most)
+  AttentionExpansion(Graph& graph, OpId id, Attention k, std::int64_t shared, std::optional<Expr> most)
       : graph_(graph),
         id_(id),
         k_(std::move(k)),
@@ -237,14 +237,14 @@ class Division {
   }
 
   std::vector<OpId> run() {
-    if (!most_) return Expansion(graph_, id_, k_, shared_, std::nullopt).run(true);
+    if (!most_) return AttentionExpansion(graph_, id_, k_, shared_, std::nullopt).run(true);
     graph_[k_.out.buffer].producer = {};
     std::vector<OpId> ops;
     for (std::int64_t b = 0; b < batches_.count; ++b) {
       for (std::int64_t h = 0; h < groups_.count; ++h) {
         const bool last = b + 1 == batches_.count && h + 1 == groups_.count;
         const Attention piece = part(batches_.range(b), groups_.range(h));
-        for (OpId op : Expansion(graph_, id_, piece, shared_, most_).run(last)) ops.push_back(op);
+        for (OpId op : AttentionExpansion(graph_, id_, piece, shared_, most_).run(last)) ops.push_back(op);
         if (!last) continue;
         graph_[id_].outputs = {piece.out.buffer};
         graph_[piece.out.buffer].producer = id_;

@@ -19,9 +19,9 @@ namespace {
 using namespace ir;
 
 // Expands one convolution with `s` spatial dimensions and g groups of c channels and m filters.
-class Expansion {
+class ConvolutionExpansion {
  public:
-  Expansion(Graph& graph, OpId id, RowPacker& packer, std::int64_t window_bytes, bool in_region)
+  ConvolutionExpansion(Graph& graph, OpId id, RowPacker& packer, std::int64_t window_bytes, bool in_region)
       : graph_(graph),
         id_(id),
         packer_(packer),
@@ -322,7 +322,7 @@ bool ExpandConvolutions::run(Schedule& schedule) const {
   return replace_operations(schedule, [&](OpId id) -> std::optional<std::vector<OpId>> {
     const auto* k = graph[id].as<Convolution>();
     if (k == nullptr || !becomes_product(*k)) return std::nullopt;
-    return Expansion(graph, id, packer, window_bytes, in_region[id]).run();
+    return ConvolutionExpansion(graph, id, packer, window_bytes, in_region[id]).run();
   });
 }
 

@@ -30,9 +30,9 @@ bool is_linear(Expr e, std::size_t rank, ExprPool& pool) {
   return only_dims;
 }
 
-class Forwarder {
+class CopyForwarder {
  public:
-  Forwarder(Schedule& schedule, ForwardedLoops& loops, std::int64_t max_parts)
+  CopyForwarder(Schedule& schedule, ForwardedLoops& loops, std::int64_t max_parts)
       : schedule_(schedule), graph_(schedule.graph), loops_(loops), max_parts_(max_parts) {}
 
   void sweep() {
@@ -153,7 +153,7 @@ class Forwarder {
 
 bool ForwardCopies::run(Schedule& schedule) {
   return forward_loops(schedule,
-                       [&](ForwardedLoops& loops) { Forwarder(schedule, loops, max_parts).sweep(); });
+                       [&](ForwardedLoops& loops) { CopyForwarder(schedule, loops, max_parts).sweep(); });
 }
 
 }  // namespace braid::passes

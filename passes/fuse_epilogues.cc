@@ -28,9 +28,9 @@ IdVector<StorageId, std::vector<OpId>> touchers(const Schedule& schedule) {
   return out;
 }
 
-class Fuser {
+class EpilogueFuser {
  public:
-  Fuser(Schedule& schedule, bool keep_overlap)
+  EpilogueFuser(Schedule& schedule, bool keep_overlap)
       : schedule_(schedule),
         graph_(schedule.graph),
         clusters_(schedule, keep_overlap),
@@ -110,6 +110,6 @@ class Fuser {
 
 }  // namespace
 
-bool FuseEpilogues::run(Schedule& schedule) { return Fuser(schedule, keep_overlap).run(); }
+bool FuseEpilogues::run(Schedule& schedule) { return EpilogueFuser(schedule, keep_overlap).run(); }
 
 }  // namespace braid::passes

@@ -13,9 +13,9 @@ namespace {
 
 using namespace ir;
 
-class Fuser {
+class HorizontalFuser {
  public:
-  Fuser(Schedule& schedule, const FuseHorizontal& options, IdSpan<OpId, const int> region_of_op)
+  HorizontalFuser(Schedule& schedule, const FuseHorizontal& options, IdSpan<OpId, const int> region_of_op)
       : schedule_(schedule),
         graph_(schedule.graph),
         options_(options),
@@ -139,7 +139,7 @@ class Fuser {
 }  // namespace
 
 bool FuseHorizontal::run(Schedule& schedule, IdSpan<OpId, const int> region_of_op) {
-  return Fuser(schedule, *this, region_of_op).run();
+  return HorizontalFuser(schedule, *this, region_of_op).run();
 }
 
 }  // namespace braid::passes

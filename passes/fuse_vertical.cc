@@ -14,9 +14,9 @@ namespace {
 
 using namespace ir;
 
-class Fuser {
+class VerticalFuser {
  public:
-  Fuser(Schedule& schedule, const FuseVertical& options, IdSpan<OpId, const int> region_of_op)
+  VerticalFuser(Schedule& schedule, const FuseVertical& options, IdSpan<OpId, const int> region_of_op)
       : schedule_(schedule),
         graph_(schedule.graph),
         options_(options),
@@ -130,7 +130,7 @@ class Fuser {
 }  // namespace
 
 bool FuseVertical::run(Schedule& schedule, IdSpan<OpId, const int> region_of_op) {
-  return Fuser(schedule, *this, region_of_op).run();
+  return VerticalFuser(schedule, *this, region_of_op).run();
 }
 
 }  // namespace braid::passes

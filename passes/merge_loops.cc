@@ -12,9 +12,9 @@ namespace {
 
 using namespace ir;
 
-class Merger {
+class LoopMerger {
  public:
-  Merger(Graph& graph, std::vector<OpId> ops) : graph_(graph), ops_(std::move(ops)) {}
+  LoopMerger(Graph& graph, std::vector<OpId> ops) : graph_(graph), ops_(std::move(ops)) {}
 
   bool run() {
     // A dimension of size 1 is dropped by splitting it into no factors.
@@ -97,7 +97,7 @@ bool MergeLoops::run(Schedule& schedule) {
     const bool all_loops = std::all_of(ops.begin(), ops.end(), [&](OpId op) {
       return schedule.graph[op].as<Loops>() != nullptr && schedule.graph[op].outputs.size() == 1;
     });
-    if (!ops.empty() && all_loops) changed |= Merger(schedule.graph, ops).run();
+    if (!ops.empty() && all_loops) changed |= LoopMerger(schedule.graph, ops).run();
   };
   for (const ScheduleNode& node : schedule.nodes) visit(visit, node);
   return changed;

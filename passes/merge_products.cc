@@ -44,9 +44,9 @@ bool mentions(Expr e, Expr symbol) {
   return found;
 }
 
-class Merger {
+class ProductMerger {
  public:
-  Merger(Schedule& schedule, const MergeProducts& options)
+  ProductMerger(Schedule& schedule, const MergeProducts& options)
       : schedule_(schedule),
         graph_(schedule.graph),
         options_(options),
@@ -323,6 +323,6 @@ class Merger {
 
 }  // namespace
 
-bool MergeProducts::run(Schedule& schedule) const { return Merger(schedule, *this).run(); }
+bool MergeProducts::run(Schedule& schedule) const { return ProductMerger(schedule, *this).run(); }
 
 }  // namespace braid::passes

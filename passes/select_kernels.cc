@@ -52,9 +52,9 @@ bool in_segment(const Graph& graph, const CollectiveKernel& k, CommEngine engine
   return true;
 }
 
-class Chooser {
+class KernelChooser {
  public:
-  Chooser(const SelectKernels& options, const Schedule& schedule, const PassContext& context)
+  KernelChooser(const SelectKernels& options, const Schedule& schedule, const PassContext& context)
       : options_(options),
         graph_(schedule.graph),
         may_block_(may_block(schedule)),
@@ -225,7 +225,7 @@ std::vector<KernelChoice> SelectKernels::choose(const Schedule& schedule, const 
     user_error(errors::kBadKernelOption, {.node = std::string(kName)},
                fmt::format("there is no policy '{}'", policy), "policies are cost, inductor and engine");
   }
-  Chooser chooser(*this, schedule, context);
+  KernelChooser chooser(*this, schedule, context);
   std::vector<KernelChoice> out;
   for (OpId start : collectives_of(schedule)) out.push_back(chooser(start));
   return out;

@@ -39,7 +39,7 @@ std::string to_string(const Mesh& mesh) {
 
 namespace {
 
-constexpr std::int64_t kMostRanks = 1024;
+constexpr std::int64_t kMostMeshRanks = 1024;
 
 std::string_view trimmed(std::string_view text) {
   const auto space = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
@@ -75,11 +75,11 @@ Mesh parse_mesh(const std::string& text, const std::string& what) {
     const std::string_view digits = trimmed(one.substr(equals + 1));
     int size = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
-    if (error != std::errc() || end != digits.data() + digits.size() || size < 1 || size > kMostRanks)
-      refuse(fmt::format("the size of axis '{}' is '{}', expected 1 to {}", name, digits, kMostRanks));
+    if (error != std::errc() || end != digits.data() + digits.size() || size < 1 || size > kMostMeshRanks)
+      refuse(fmt::format("the size of axis '{}' is '{}', expected 1 to {}", name, digits, kMostMeshRanks));
     if (mesh.find(std::string(name)) >= 0) refuse(fmt::format("axis '{}' is given twice", name));
     ranks *= size;
-    if (ranks > kMostRanks) refuse(fmt::format("there are more than {} ranks", kMostRanks));
+    if (ranks > kMostMeshRanks) refuse(fmt::format("there are more than {} ranks", kMostMeshRanks));
     mesh.axes.push_back({std::string(name), size});
     if (comma == std::string_view::npos) return mesh;
     rest.remove_prefix(comma + 1);
@@ -158,6 +158,8 @@ std::optional<MeshSpec> parse_mesh_spec(std::string_view text, const Mesh& mesh)
 bool is_replicated(const MeshSpec& spec) {
   return std::all_of(spec.begin(), spec.end(), [](const Spec& s) { return s.is_replicated(); });
 }
+
+bool is_pending(const MeshSpec& spec) { return std::ranges::any_of(spec, &Spec::is_pending); }
 
 int parts_of(const MeshSpec& spec, const Mesh& mesh) {
   int parts = 1;

@@ -57,6 +57,7 @@ std::string to_string(const MeshSpec& spec, const Mesh& mesh);
 // mesh.
 std::optional<MeshSpec> parse_mesh_spec(std::string_view text, const Mesh& mesh);
 bool is_replicated(const MeshSpec& spec);
+bool is_pending(const MeshSpec& spec);  // on any axis
 // The number of parts of a tensor in that state.
 int parts_of(const MeshSpec& spec, const Mesh& mesh);
 

@@ -14,7 +14,7 @@ namespace braid::split {
 
 namespace {
 
-constexpr int kMostRanks = 64;
+constexpr int kMostRanksTried = 64;
 
 // Whether some value that the node reads is computed from a product with weights, without another product in
 // between. That is so for queries, keys and values, but not for tables of positions.
@@ -105,7 +105,7 @@ std::optional<std::string> Obstacles::of(int ranks) const {
 
 std::vector<int> Obstacles::possible() const {
   std::vector<int> numbers;
-  for (int ranks = 2; ranks <= kMostRanks; ++ranks) {
+  for (int ranks = 2; ranks <= kMostRanksTried; ++ranks) {
     if (!of(ranks)) numbers.push_back(ranks);
   }
   return numbers;

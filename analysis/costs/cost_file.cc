@@ -7,11 +7,6 @@
 #include "ir/json_document.h"
 
 namespace braid::analysis {
-namespace {
-
-constexpr double kMaxNs = 1e15;  // eleven days
-
-}  // namespace
 
 CostEntries parse_cost_file(const std::string& text, const std::string& file) {
   const ir::JsonDocument doc(text, file, errors::kCostFileNotJson, errors::kBadCostFile);

@@ -14,6 +14,8 @@
 namespace braid::analysis {
 
 using CostEntries = std::map<std::string, double>;  // name -> nanoseconds
+// The highest cost: eleven days, a thousand of which still fit a Time.
+inline constexpr double kMaxNs = 1e15;
 
 // User errors 1 (cannot be read), 556 (not JSON) and 557 (not a cost file), with line and column.
 CostEntries read_cost_file(const std::string& path);

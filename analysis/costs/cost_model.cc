@@ -11,12 +11,6 @@
 #include "ir/error_numbers.h"
 
 namespace braid::analysis {
-namespace {
-
-// Higher costs count as this: eleven days, a thousand of which still fit a Time.
-constexpr double kMaxNs = 1e15;
-
-}  // namespace
 
 CostModel::CostModel(Machine machine, CostOptions options)
     : machine_(std::move(machine)), options_(std::move(options)) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <span>
 
@@ -162,7 +163,7 @@ EmittedProgram ProgramEmitter::emit() {
   program.source.replace(program.source.find(kIdMark), std::string_view(kIdMark).size(),
                          fmt::format("0x{:016x}u", program.id));
   program.header = header_text();
-  program.manifest = manifest(program.id);
+  program.manifest = std::make_shared<const nlohmann::ordered_json>(manifest(program.id));
   program.weights = weights_;
   return program;
 }
@@ -600,7 +601,7 @@ EmittedProgram emit_cpp(const Schedule& schedule, const EmitOptions& options) {
 
 void write_program(const EmittedProgram& program, const Graph& graph, ProgramFolder& folder) {
   folder.write({{program.name + ".cc", program.source}, {program.name + ".h", program.header}}, graph,
-               program.weights, program.id, program.manifest);
+               program.weights, program.id, *program.manifest);
 }
 
 }  // namespace braid::codegen::cpp

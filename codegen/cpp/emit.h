@@ -7,7 +7,8 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ struct EmittedProgram {
   std::string name;
   std::string source;
   std::string header;
-  nlohmann::ordered_json manifest;
+  std::shared_ptr<const nlohmann::ordered_json> manifest;
   WeightLayout weights;
   std::uint64_t id = 0;  // of the compilation
 };

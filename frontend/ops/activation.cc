@@ -53,16 +53,17 @@ void lower_swish(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    elementwise("Clip", 6, kNumbers, lower_clip, 2, rule::kFirstOnly, kNoSizes),
-    elementwise("Gelu", 20, kFloats, lower_gelu, 14, rule::kElementwise, kNoSizes),
-    elementwise("LeakyRelu", 6, kFloats, lower_leaky_relu, 3, rule::kElementwise, kNoSizes),
-    elementwise("Relu", 1, kFloats | kSigned, lower_relu, 1, rule::kIncreasing, kNoSizes),
-    elementwise("Swish", 24, kFloats, lower_swish, 11, rule::kElementwise, kNoSizes),
-};
-
 }  // namespace
 
-std::span<const OpSpec> activation_ops() { return kOps; }
+std::span<const OpSpec> activation_ops() {
+  static const OpSpec ops[] = {
+      elementwise("Clip", 6, kNumbers, lower_clip, 2, rule::kFirstOnly, kNoSizes),
+      elementwise("Gelu", 20, kFloats, lower_gelu, 14, rule::kElementwise, kNoSizes),
+      elementwise("LeakyRelu", 6, kFloats, lower_leaky_relu, 3, rule::kElementwise, kNoSizes),
+      elementwise("Relu", 1, kFloats | kSigned, lower_relu, 1, rule::kIncreasing, kNoSizes),
+      elementwise("Swish", 24, kFloats, lower_swish, 11, rule::kElementwise, kNoSizes),
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -61,17 +61,18 @@ void lower_hardmax(OpContext& c) {
   c.set_output(0, l.reshape(marked_maximum(l, matrix, 1), x.sizes()));
 }
 
-const OpSpec kOps[] = {
-    {"", "ArgMax", 1, kNewestOpset, kNumbers, lower<ReduceKind::max>, work::reduction(6, 2), rule::kArgMax,
-     kNoState, kNoSizes},
-    {"", "ArgMin", 1, kNewestOpset, kNumbers, lower<ReduceKind::min>, work::reduction(6, 2), rule::kArgMin,
-     kNoState, kNoSizes},
-    {"", "Hardmax", 1, kNewestOpset, kFloats, lower_hardmax, work::reduction(8, 2), rule::kHardmax, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> arg_reduction_ops() { return kOps; }
+std::span<const OpSpec> arg_reduction_ops() {
+  static const OpSpec ops[] = {
+      {"", "ArgMax", 1, kNewestOpset, kNumbers, lower<ReduceKind::max>, work::reduction(6, 2), rule::kArgMax,
+       kNoState, kNoSizes},
+      {"", "ArgMin", 1, kNewestOpset, kNumbers, lower<ReduceKind::min>, work::reduction(6, 2), rule::kArgMin,
+       kNoState, kNoSizes},
+      {"", "Hardmax", 1, kNewestOpset, kFloats, lower_hardmax, work::reduction(8, 2), rule::kHardmax,
+       kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

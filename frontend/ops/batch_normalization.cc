@@ -125,13 +125,14 @@ void lower_batch_normalization(OpContext& c) {
   c.set_output(0, l.cast(binary(l, OpCode::add, scaled, parameters[1]), dtype));
 }
 
-const OpSpec kOps[] = {
-    {"", "BatchNormalization", 1, kNewestOpset, kFloats, lower_batch_normalization, work::pointwise(3),
-     rule::kBatchNormalization, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> batch_normalization_ops() { return kOps; }
+std::span<const OpSpec> batch_normalization_ops() {
+  static const OpSpec ops[] = {
+      {"", "BatchNormalization", 1, kNewestOpset, kFloats, lower_batch_normalization, work::pointwise(3),
+       rule::kBatchNormalization, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

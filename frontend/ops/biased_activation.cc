@@ -57,23 +57,24 @@ void lower_bias_split_gelu(OpContext& c) {
                               }));
 }
 
-const OpSpec kOps[] = {
-    {kMicrosoftDomain, "BiasAdd", 1, 1, TypeSet{DType::f32, DType::f16}, lower_bias_add, work::pointwise(2),
-     rule::kAdditive, kNoState, kNoSizes},
-    {kMicrosoftDomain, "BiasGelu", 1, 1, kFloats, lower_biased<gelu>, work::pointwise(14), rule::kElementwise,
-     kNoState, kNoSizes},
-    {kMicrosoftDomain, "BiasSplitGelu", 1, 1, TypeSet{DType::f32, DType::f16}, lower_bias_split_gelu,
-     work::pointwise(17), rule::kHalves, kNoState, kNoSizes},
-    {kMicrosoftDomain, "FastGelu", 1, 1, kFloats, lower_biased<gelu_by_tanh>, work::pointwise(18),
-     rule::kElementwise, kNoState, kNoSizes},
-    {kMicrosoftDomain, "Gelu", 1, 1, kFloats, lower_biased<gelu>, work::pointwise(14), rule::kElementwise,
-     kNoState, kNoSizes},
-    {kMicrosoftDomain, "QuickGelu", 1, 1, kFloats, lower_quick_gelu, work::pointwise(11), rule::kElementwise,
-     kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> biased_activation_ops() { return kOps; }
+std::span<const OpSpec> biased_activation_ops() {
+  static const OpSpec ops[] = {
+      {kMicrosoftDomain, "BiasAdd", 1, 1, TypeSet{DType::f32, DType::f16}, lower_bias_add, work::pointwise(2),
+       rule::kAdditive, kNoState, kNoSizes},
+      {kMicrosoftDomain, "BiasGelu", 1, 1, kFloats, lower_biased<gelu>, work::pointwise(14),
+       rule::kElementwise, kNoState, kNoSizes},
+      {kMicrosoftDomain, "BiasSplitGelu", 1, 1, TypeSet{DType::f32, DType::f16}, lower_bias_split_gelu,
+       work::pointwise(17), rule::kHalves, kNoState, kNoSizes},
+      {kMicrosoftDomain, "FastGelu", 1, 1, kFloats, lower_biased<gelu_by_tanh>, work::pointwise(18),
+       rule::kElementwise, kNoState, kNoSizes},
+      {kMicrosoftDomain, "Gelu", 1, 1, kFloats, lower_biased<gelu>, work::pointwise(14), rule::kElementwise,
+       kNoState, kNoSizes},
+      {kMicrosoftDomain, "QuickGelu", 1, 1, kFloats, lower_quick_gelu, work::pointwise(11),
+       rule::kElementwise, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -35,17 +35,18 @@ void lower_bit_cast(OpContext& c) {
 
 constexpr TypeSet kIntegers = kSigned | kUnsigned;
 
-const OpSpec kOps[] = {
-    elementwise("BitCast", 26, kAllTypes, lower_bit_cast, 0, rule::kBits, kNoSizes),
-    elementwise("BitShift", 11, kIntegers, lower_shift, 1, rule::kElementwise, kNoSizes),
-    elementwise("BitwiseAnd", 18, kIntegers, lower<OpCode::bit_and>, 1, rule::kElementwise, kNoSizes),
-    elementwise("BitwiseNot", 18, kIntegers, lower_not, 1, rule::kElementwise, kNoSizes),
-    elementwise("BitwiseOr", 18, kIntegers, lower<OpCode::bit_or>, 1, rule::kElementwise, kNoSizes),
-    elementwise("BitwiseXor", 18, kIntegers, lower<OpCode::bit_xor>, 1, rule::kElementwise, kNoSizes),
-};
-
 }  // namespace
 
-std::span<const OpSpec> bitwise_ops() { return kOps; }
+std::span<const OpSpec> bitwise_ops() {
+  static const OpSpec ops[] = {
+      elementwise("BitCast", 26, kAllTypes, lower_bit_cast, 0, rule::kBits, kNoSizes),
+      elementwise("BitShift", 11, kIntegers, lower_shift, 1, rule::kElementwise, kNoSizes),
+      elementwise("BitwiseAnd", 18, kIntegers, lower<OpCode::bit_and>, 1, rule::kElementwise, kNoSizes),
+      elementwise("BitwiseNot", 18, kIntegers, lower_not, 1, rule::kElementwise, kNoSizes),
+      elementwise("BitwiseOr", 18, kIntegers, lower<OpCode::bit_or>, 1, rule::kElementwise, kNoSizes),
+      elementwise("BitwiseXor", 18, kIntegers, lower<OpCode::bit_xor>, 1, rule::kElementwise, kNoSizes),
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -313,15 +313,16 @@ void lower_gather_block_quantized(OpContext& c) {
 
 constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 
-const OpSpec kOps[] = {
-    {kMicrosoftDomain, "GatherBlockQuantized", 1, 1, TypeSet{DType::u8}, lower_gather_block_quantized,
-     work::gather(11), rule::kGatherBlockQuantized, kNoState, kNoSizes},
-    {kMicrosoftDomain, "MatMulNBits", 1, 1, kTypes, lower_matmul_nbits, work::product(0, 1),
-     rule::kMatMulNBits, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> block_quantized_ops() { return kOps; }
+std::span<const OpSpec> block_quantized_ops() {
+  static const OpSpec ops[] = {
+      {kMicrosoftDomain, "GatherBlockQuantized", 1, 1, TypeSet{DType::u8}, lower_gather_block_quantized,
+       work::gather(11), rule::kGatherBlockQuantized, kNoState, kNoSizes},
+      {kMicrosoftDomain, "MatMulNBits", 1, 1, kTypes, lower_matmul_nbits, work::product(0, 1),
+       rule::kMatMulNBits, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

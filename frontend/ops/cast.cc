@@ -27,14 +27,15 @@ void lower_cast_like(OpContext& c) {
   c.set_output(0, cast_tensor(c.lowering(), c.input(0), c.dtype(1), options_of(c)));
 }
 
-const OpSpec kOps[] = {
-    elementwise("Cast", 6, kAllTypes | kStorage, lower_cast, 1, rule::kFirstOnly, size_rule::kCast),
-    elementwise("CastLike", 15, kAllTypes | kStorage, lower_cast_like, 1, rule::kFirstOnly,
-                size_rule::kCastLike),
-};
-
 }  // namespace
 
-std::span<const OpSpec> cast_ops() { return kOps; }
+std::span<const OpSpec> cast_ops() {
+  static const OpSpec ops[] = {
+      elementwise("Cast", 6, kAllTypes | kStorage, lower_cast, 1, rule::kFirstOnly, size_rule::kCast),
+      elementwise("CastLike", 15, kAllTypes | kStorage, lower_cast_like, 1, rule::kFirstOnly,
+                  size_rule::kCastLike),
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -70,13 +70,14 @@ void lower_causal_conv(OpContext& c) {
                }));
 }
 
-const OpSpec kOps[] = {
-    {"", "CausalConvWithState", 27, kNewestOpset, kFloats, lower_causal_conv, work::causal_convolution(0, 1),
-     rule::kCausalConv, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> causal_conv_ops() { return kOps; }
+std::span<const OpSpec> causal_conv_ops() {
+  static const OpSpec ops[] = {
+      {"", "CausalConvWithState", 27, kNewestOpset, kFloats, lower_causal_conv,
+       work::causal_convolution(0, 1), rule::kCausalConv, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -48,13 +48,14 @@ void lower_center_crop_pad(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    {"", "CenterCropPad", 18, kNewestOpset, kAllTypes, lower_center_crop_pad, work::select(),
-     rule::kCenterCropPad, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> center_crop_pad_ops() { return kOps; }
+std::span<const OpSpec> center_crop_pad_ops() {
+  static const OpSpec ops[] = {
+      {"", "CenterCropPad", 18, kNewestOpset, kAllTypes, lower_center_crop_pad, work::select(),
+       rule::kCenterCropPad, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -93,13 +93,14 @@ void lower_col2im(OpContext& c) {
   c.set_output(0, l.cast(l.reduce(terms, kind, reduced, false), dtype));
 }
 
-const OpSpec kOps[] = {
-    {"", "Col2Im", 18, kNewestOpset, kAllTypes, lower_col2im, work::columns(), rule::kCol2Im, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> col2im_ops() { return kOps; }
+std::span<const OpSpec> col2im_ops() {
+  static const OpSpec ops[] = {
+      {"", "Col2Im", 18, kNewestOpset, kAllTypes, lower_col2im, work::columns(), rule::kCol2Im, kNoState,
+       kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -478,41 +478,42 @@ void dist_collective(OpContext& c) {
   }
 }
 
-const OpSpec kOps[] = {
-    {"", "DistCollective", 1, kNewestOpset, kAllTypes, dist_collective, work::collective(), rule::kCollective,
-     kNoState, kNoSizes, true},
-    {kBraidDomain, "AllGather", 1, 1, kAllTypes, braid_all_gather, work::collective(), rule::kAllGather,
-     kNoState, kNoSizes, true},
-    {kBraidDomain, "AllReduce", 1, 1, kNumbers, braid_all_reduce, work::collective(), rule::kAllReduce,
-     kNoState, kNoSizes, true},
-    {kBraidDomain, "AllToAll", 1, 1, kAllTypes, braid_all_to_all, work::collective(), rule::kAllToAll,
-     kNoState, kNoSizes, true},
-    {kBraidDomain, "BatchSendRecv", 1, 1, kAllTypes, braid_batch_send_recv, work::collective(),
-     rule::kCollective, kNoState, kNoSizes, true},
-    {kBraidDomain, "Broadcast", 1, 1, kAllTypes, braid_broadcast, work::collective(), rule::kCollective,
-     kNoState, kNoSizes, true},
-    {kBraidDomain, "OfRank", 1, 1, kAllTypes, braid_of_rank, work::select(),
-     sharding::replicated("each rank has a value of its own"), kNoState, kNoSizes},
-    {kBraidDomain, "Recv", 1, 1, TypeSet{DType::i64}, braid_recv, work::collective(), rule::kCollective,
-     kNoState, kNoSizes, true},
-    {kBraidDomain, "ReduceScatter", 1, 1, kNumbers, braid_reduce_scatter, work::collective(),
-     rule::kReduceScatter, kNoState, kNoSizes, true},
-    {kBraidDomain, "Send", 1, 1, kAllTypes, braid_send, work::collective(), rule::kCollective, kNoState,
-     kNoSizes, true},
-    {kBraidDomain, "ShardDimAllToAll", 1, 1, kAllTypes, braid_shard_dim_all_to_all, work::collective(),
-     rule::kCollective, kNoState, kNoSizes, true},
-    {kBraidDomain, "WaitTensor", 1, 1, kAllTypes, braid_wait_tensor, work::collective(), rule::kCollective,
-     kNoState, kNoSizes},
-    {kMicrosoftDomain, "AllGather", 1, 1, kAllTypes, microsoft_all_gather, work::collective(),
-     rule::kCollective, kNoState, kNoSizes, true},
-    {kMicrosoftDomain, "AllReduce", 1, 1, kNumbers, microsoft_all_reduce, work::collective(),
-     rule::kCollective, kNoState, kNoSizes, true},
-    {kMicrosoftDomain, "AllToAll", 1, 1, kAllTypes, microsoft_all_to_all, work::collective(),
-     rule::kCollective, kNoState, kNoSizes, true},
-};
-
 }  // namespace
 
-std::span<const OpSpec> collective_ops() { return kOps; }
+std::span<const OpSpec> collective_ops() {
+  static const OpSpec ops[] = {
+      {"", "DistCollective", 1, kNewestOpset, kAllTypes, dist_collective, work::collective(),
+       rule::kCollective, kNoState, kNoSizes, true},
+      {kBraidDomain, "AllGather", 1, 1, kAllTypes, braid_all_gather, work::collective(), rule::kAllGather,
+       kNoState, kNoSizes, true},
+      {kBraidDomain, "AllReduce", 1, 1, kNumbers, braid_all_reduce, work::collective(), rule::kAllReduce,
+       kNoState, kNoSizes, true},
+      {kBraidDomain, "AllToAll", 1, 1, kAllTypes, braid_all_to_all, work::collective(), rule::kAllToAll,
+       kNoState, kNoSizes, true},
+      {kBraidDomain, "BatchSendRecv", 1, 1, kAllTypes, braid_batch_send_recv, work::collective(),
+       rule::kCollective, kNoState, kNoSizes, true},
+      {kBraidDomain, "Broadcast", 1, 1, kAllTypes, braid_broadcast, work::collective(), rule::kCollective,
+       kNoState, kNoSizes, true},
+      {kBraidDomain, "OfRank", 1, 1, kAllTypes, braid_of_rank, work::select(),
+       sharding::replicated("each rank has a value of its own"), kNoState, kNoSizes},
+      {kBraidDomain, "Recv", 1, 1, TypeSet{DType::i64}, braid_recv, work::collective(), rule::kCollective,
+       kNoState, kNoSizes, true},
+      {kBraidDomain, "ReduceScatter", 1, 1, kNumbers, braid_reduce_scatter, work::collective(),
+       rule::kReduceScatter, kNoState, kNoSizes, true},
+      {kBraidDomain, "Send", 1, 1, kAllTypes, braid_send, work::collective(), rule::kCollective, kNoState,
+       kNoSizes, true},
+      {kBraidDomain, "ShardDimAllToAll", 1, 1, kAllTypes, braid_shard_dim_all_to_all, work::collective(),
+       rule::kCollective, kNoState, kNoSizes, true},
+      {kBraidDomain, "WaitTensor", 1, 1, kAllTypes, braid_wait_tensor, work::collective(), rule::kCollective,
+       kNoState, kNoSizes},
+      {kMicrosoftDomain, "AllGather", 1, 1, kAllTypes, microsoft_all_gather, work::collective(),
+       rule::kCollective, kNoState, kNoSizes, true},
+      {kMicrosoftDomain, "AllReduce", 1, 1, kNumbers, microsoft_all_reduce, work::collective(),
+       rule::kCollective, kNoState, kNoSizes, true},
+      {kMicrosoftDomain, "AllToAll", 1, 1, kAllTypes, microsoft_all_to_all, work::collective(),
+       rule::kCollective, kNoState, kNoSizes, true},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -75,15 +75,16 @@ void lower_split(OpContext& c) {
   l.require_equal(start, size);
 }
 
-const OpSpec kOps[] = {
-    {"", "Concat", 1, kNewestOpset, kAllTypes, lower_concat, work::join(), rule::kConcat, carries({{0, -1}}),
-     size_rule::kConcat},
-    {"", "Split", 1, kNewestOpset, kAllTypes, lower_split, work::select(), rule::kSplit, kNoState,
-     size_rule::kSplit},
-};
-
 }  // namespace
 
-std::span<const OpSpec> concat_split_ops() { return kOps; }
+std::span<const OpSpec> concat_split_ops() {
+  static const OpSpec ops[] = {
+      {"", "Concat", 1, kNewestOpset, kAllTypes, lower_concat, work::join(), rule::kConcat,
+       carries({{0, -1}}), size_rule::kConcat},
+      {"", "Split", 1, kNewestOpset, kAllTypes, lower_split, work::select(), rule::kSplit, kNoState,
+       size_rule::kSplit},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -34,15 +34,16 @@ void lower_constant_of_shape(OpContext& c) {
                        value ? literal_at(*value, 0) : ir::Literal(0.0)));
 }
 
-const OpSpec kOps[] = {
-    {"", "Constant", 1, kNewestOpset, kAllTypes | kStorage, lower_constant, work::constant(),
-     sharding::replicated("a constant: its readers take it in any state"), kNoState, kNoSizes},
-    {"", "ConstantOfShape", 9, kNewestOpset, kAllTypes | kStorage, lower_constant_of_shape,
-     work::pointwise(0), rule::kConstantOfShape, kNoState, size_rule::kConstantOfShape},
-};
-
 }  // namespace
 
-std::span<const OpSpec> constant_ops() { return kOps; }
+std::span<const OpSpec> constant_ops() {
+  static const OpSpec ops[] = {
+      {"", "Constant", 1, kNewestOpset, kAllTypes | kStorage, lower_constant, work::constant(),
+       sharding::replicated("a constant: its readers take it in any state"), kNoState, kNoSizes},
+      {"", "ConstantOfShape", 9, kNewestOpset, kAllTypes | kStorage, lower_constant_of_shape,
+       work::pointwise(0), rule::kConstantOfShape, kNoState, size_rule::kConstantOfShape},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

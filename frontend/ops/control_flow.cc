@@ -13,17 +13,18 @@ void lower_without_body(OpContext& c) {
 
 constexpr const char* kBody = "the bodies of control flow are not split";
 
-const OpSpec kOps[] = {
-    {"", "If", 1, kNewestOpset, kBool, lower_without_body, work::control(), sharding::replicated(kBody),
-     kNoState, kNoSizes},
-    {"", "Loop", 1, kNewestOpset, kAllTypes, lower_without_body, work::control(), sharding::replicated(kBody),
-     kNoState, kNoSizes},
-    {"", "Scan", 8, kNewestOpset, kAllTypes, lower_without_body, work::control(), sharding::replicated(kBody),
-     kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> control_flow_ops() { return kOps; }
+std::span<const OpSpec> control_flow_ops() {
+  static const OpSpec ops[] = {
+      {"", "If", 1, kNewestOpset, kBool, lower_without_body, work::control(), sharding::replicated(kBody),
+       kNoState, kNoSizes},
+      {"", "Loop", 1, kNewestOpset, kAllTypes, lower_without_body, work::control(),
+       sharding::replicated(kBody), kNoState, kNoSizes},
+      {"", "Scan", 8, kNewestOpset, kAllTypes, lower_without_body, work::control(),
+       sharding::replicated(kBody), kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

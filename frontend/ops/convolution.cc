@@ -127,17 +127,18 @@ void lower_conv_integer(OpContext& c) {
 
 constexpr TypeSet kBytes = {DType::i8, DType::u8};
 
-const OpSpec kOps[] = {
-    {"", "Conv", 1, kNewestOpset, kFloats, lower_convolution<false>, work::convolution(0, 1), rule::kConv,
-     kNoState, kNoSizes},
-    {"", "ConvTranspose", 1, kNewestOpset, kFloats, lower_convolution<true>,
-     work::transposed_convolution(0, 1), rule::kConvTranspose, kNoState, kNoSizes},
-    {"", "ConvInteger", 10, kNewestOpset, kBytes, lower_conv_integer,
-     work::convolution(0, 1).passing_on(work::widened_bytes), rule::kConvInteger, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> convolution_ops() { return kOps; }
+std::span<const OpSpec> convolution_ops() {
+  static const OpSpec ops[] = {
+      {"", "Conv", 1, kNewestOpset, kFloats, lower_convolution<false>, work::convolution(0, 1), rule::kConv,
+       kNoState, kNoSizes},
+      {"", "ConvTranspose", 1, kNewestOpset, kFloats, lower_convolution<true>,
+       work::transposed_convolution(0, 1), rule::kConvTranspose, kNoState, kNoSizes},
+      {"", "ConvInteger", 10, kNewestOpset, kBytes, lower_conv_integer,
+       work::convolution(0, 1).passing_on(work::widened_bytes), rule::kConvInteger, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -29,15 +29,16 @@ void lower(OpContext& c) {
   c.set_output(0, l.cast(l.reduce(terms, kind, {static_cast<int>(x.rank())}, false), dtype));
 }
 
-const OpSpec kOps[] = {
-    {"", "CumProd", 26, kNewestOpset, kNumbers, lower<ir::ReduceKind::prod>, work::cumulative(),
-     rule::kCumulative, kNoState, kNoSizes},
-    {"", "CumSum", 11, kNewestOpset, kNumbers, lower<ir::ReduceKind::sum>, work::cumulative(),
-     rule::kCumulative, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> cumsum_ops() { return kOps; }
+std::span<const OpSpec> cumsum_ops() {
+  static const OpSpec ops[] = {
+      {"", "CumProd", 26, kNewestOpset, kNumbers, lower<ir::ReduceKind::prod>, work::cumulative(),
+       rule::kCumulative, kNoState, kNoSizes},
+      {"", "CumSum", 11, kNewestOpset, kNumbers, lower<ir::ReduceKind::sum>, work::cumulative(),
+       rule::kCumulative, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -219,19 +219,20 @@ void lower_unique(OpContext& c) {
 
 constexpr const char* kData = "the size of the result depends on values";
 
-const OpSpec kOps[] = {
-    {"", "Compress", 9, kNewestOpset, kAllTypes, lower_compress, work::gather(0), rule::kCompress, kNoState,
-     kNoSizes},
-    {"", "NonMaxSuppression", 10, kNewestOpset, TypeSet{DType::f32}, lower_non_max_suppression,
-     work::constant(), sharding::replicated(kData), kNoState, kNoSizes},
-    {"", "NonZero", 9, kNewestOpset, kAllTypes, lower_non_zero, work::constant(), sharding::replicated(kData),
-     kNoState, kNoSizes},
-    {"", "Unique", 11, kNewestOpset, kAllTypes, lower_unique, work::constant(), sharding::replicated(kData),
-     kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> data_dependent_ops() { return kOps; }
+std::span<const OpSpec> data_dependent_ops() {
+  static const OpSpec ops[] = {
+      {"", "Compress", 9, kNewestOpset, kAllTypes, lower_compress, work::gather(0), rule::kCompress, kNoState,
+       kNoSizes},
+      {"", "NonMaxSuppression", 10, kNewestOpset, TypeSet{DType::f32}, lower_non_max_suppression,
+       work::constant(), sharding::replicated(kData), kNoState, kNoSizes},
+      {"", "NonZero", 9, kNewestOpset, kAllTypes, lower_non_zero, work::constant(),
+       sharding::replicated(kData), kNoState, kNoSizes},
+      {"", "Unique", 11, kNewestOpset, kAllTypes, lower_unique, work::constant(), sharding::replicated(kData),
+       kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -156,13 +156,14 @@ void lower_deform_conv(OpContext& c) {
   c.set_output(0, l.cast(y, dtype));
 }
 
-const OpSpec kOps[] = {
-    {"", "DeformConv", 19, kNewestOpset, kFloats, lower_deform_conv, work::deformable_convolution(0, 1),
-     rule::kDeformConv, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> deform_conv_ops() { return kOps; }
+std::span<const OpSpec> deform_conv_ops() {
+  static const OpSpec ops[] = {
+      {"", "DeformConv", 19, kNewestOpset, kFloats, lower_deform_conv, work::deformable_convolution(0, 1),
+       rule::kDeformConv, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -66,15 +66,16 @@ void lower_space_to_depth(OpContext& c) {
   c.set_output(0, l.reshape(blocks, {i.batch, i.channels * block * block, height, width}));
 }
 
-const OpSpec kOps[] = {
-    {"", "DepthToSpace", 1, kNewestOpset, kAllTypes, lower_depth_to_space, work::reorder(), rule::kDepthSpace,
-     kNoState, kNoSizes},
-    {"", "SpaceToDepth", 1, kNewestOpset, kAllTypes, lower_space_to_depth, work::reorder(), rule::kDepthSpace,
-     kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> depth_space_ops() { return kOps; }
+std::span<const OpSpec> depth_space_ops() {
+  static const OpSpec ops[] = {
+      {"", "DepthToSpace", 1, kNewestOpset, kAllTypes, lower_depth_to_space, work::reorder(),
+       rule::kDepthSpace, kNoState, kNoSizes},
+      {"", "SpaceToDepth", 1, kNewestOpset, kAllTypes, lower_space_to_depth, work::reorder(),
+       rule::kDepthSpace, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

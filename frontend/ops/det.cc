@@ -56,13 +56,14 @@ void lower_det(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    {"", "Det", 11, kNewestOpset, kFloats, lower_det, work::determinant(), rule::kDeterminant, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> det_ops() { return kOps; }
+std::span<const OpSpec> det_ops() {
+  static const OpSpec ops[] = {
+      {"", "Det", 11, kNewestOpset, kFloats, lower_det, work::determinant(), rule::kDeterminant, kNoState,
+       kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

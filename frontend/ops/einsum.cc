@@ -222,13 +222,14 @@ void lower_einsum(OpContext& c) {
   c.set_output(0, permuted(c, product_so_far, result));
 }
 
-const OpSpec kOps[] = {
-    {"", "Einsum", 12, kNewestOpset, kNumbers, lower_einsum, work::einsum(), rule::kEinsum, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> einsum_ops() { return kOps; }
+std::span<const OpSpec> einsum_ops() {
+  static const OpSpec ops[] = {
+      {"", "Einsum", 12, kNewestOpset, kNumbers, lower_einsum, work::einsum(), rule::kEinsum, kNoState,
+       kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -18,7 +18,7 @@ TensorBox second_operand(OpContext& c) {
 }
 
 template <OpCode code>
-void lower(OpContext& c) {
+void lower_binary(OpContext& c) {
   c.set_output(0, binary(c.lowering(), code, c.input(0), second_operand(c)));
 }
 
@@ -107,20 +107,21 @@ void lower_pow(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    elementwise("Add", 1, kNumbers, lower<OpCode::add>, 1, rule::kAdditive, size_rule::kAdd),
-    elementwise("And", 1, kBool, lower<OpCode::logical_and>, 1, rule::kElementwise, size_rule::kAnd),
-    elementwise("Div", 1, kNumbers, lower<OpCode::div>, 10, rule::kDivision, size_rule::kDiv),
-    elementwise("Mod", 10, kNumbers, lower_mod, 10, rule::kPower, size_rule::kMod),
-    elementwise("Mul", 1, kNumbers, lower<OpCode::mul>, 1, rule::kMultiplication, size_rule::kMul),
-    elementwise("Or", 1, kBool, lower<OpCode::logical_or>, 1, rule::kElementwise, size_rule::kOr),
-    elementwise("Pow", 1, kFloats | kSigned, lower_pow, 10, rule::kPower, kNoSizes),
-    elementwise("Sub", 1, kNumbers, lower<OpCode::sub>, 1, rule::kAdditive, size_rule::kSub),
-    elementwise("Xor", 1, kBool, lower<OpCode::logical_xor>, 1, rule::kElementwise, kNoSizes),
-};
-
 }  // namespace
 
-std::span<const OpSpec> elementwise_binary_ops() { return kOps; }
+std::span<const OpSpec> elementwise_binary_ops() {
+  static const OpSpec ops[] = {
+      elementwise("Add", 1, kNumbers, lower_binary<OpCode::add>, 1, rule::kAdditive, size_rule::kAdd),
+      elementwise("And", 1, kBool, lower_binary<OpCode::logical_and>, 1, rule::kElementwise, size_rule::kAnd),
+      elementwise("Div", 1, kNumbers, lower_binary<OpCode::div>, 10, rule::kDivision, size_rule::kDiv),
+      elementwise("Mod", 10, kNumbers, lower_mod, 10, rule::kPower, size_rule::kMod),
+      elementwise("Mul", 1, kNumbers, lower_binary<OpCode::mul>, 1, rule::kMultiplication, size_rule::kMul),
+      elementwise("Or", 1, kBool, lower_binary<OpCode::logical_or>, 1, rule::kElementwise, size_rule::kOr),
+      elementwise("Pow", 1, kFloats | kSigned, lower_pow, 10, rule::kPower, kNoSizes),
+      elementwise("Sub", 1, kNumbers, lower_binary<OpCode::sub>, 1, rule::kAdditive, size_rule::kSub),
+      elementwise("Xor", 1, kBool, lower_binary<OpCode::logical_xor>, 1, rule::kElementwise, kNoSizes),
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

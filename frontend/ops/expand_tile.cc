@@ -31,14 +31,15 @@ void lower_tile(OpContext& c) {
   c.set_output(0, l.view(x, sizes, map));
 }
 
-const OpSpec kOps[] = {
-    {"", "Expand", 8, kNewestOpset, kAllTypes, lower_expand, work::repeat(), rule::kExpand, kNoState,
-     size_rule::kExpand},
-    {"", "Tile", 6, kNewestOpset, kAllTypes, lower_tile, work::repeat(), rule::kTile, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> expand_tile_ops() { return kOps; }
+std::span<const OpSpec> expand_tile_ops() {
+  static const OpSpec ops[] = {
+      {"", "Expand", 8, kNewestOpset, kAllTypes, lower_expand, work::repeat(), rule::kExpand, kNoState,
+       size_rule::kExpand},
+      {"", "Tile", 6, kNewestOpset, kAllTypes, lower_tile, work::repeat(), rule::kTile, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -16,13 +16,14 @@ void lower_eye_like(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    {"", "EyeLike", 9, kNewestOpset, kAllTypes, lower_eye_like, work::pointwise(2), rule::kTable, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> eye_like_ops() { return kOps; }
+std::span<const OpSpec> eye_like_ops() {
+  static const OpSpec ops[] = {
+      {"", "EyeLike", 9, kNewestOpset, kAllTypes, lower_eye_like, work::pointwise(2), rule::kTable, kNoState,
+       kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -98,15 +98,16 @@ void lower_group_norm(OpContext& c) {
 
 constexpr TypeSet kTypes = {DType::f32, DType::f16};
 
-const OpSpec kOps[] = {
-    {kMicrosoftDomain, "GroupNorm", 1, 1, kTypes, lower_group_norm<false>, work::reduction(29, 3),
-     rule::kFusedGroupNormalization, kNoState, kNoSizes},
-    {kMicrosoftDomain, "SkipGroupNorm", 1, 1, kTypes, lower_group_norm<true>, work::reduction(20, 6),
-     rule::kFusedGroupNormalization, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> fused_group_normalization_ops() { return kOps; }
+std::span<const OpSpec> fused_group_normalization_ops() {
+  static const OpSpec ops[] = {
+      {kMicrosoftDomain, "GroupNorm", 1, 1, kTypes, lower_group_norm<false>, work::reduction(29, 3),
+       rule::kFusedGroupNormalization, kNoState, kNoSizes},
+      {kMicrosoftDomain, "SkipGroupNorm", 1, 1, kTypes, lower_group_norm<true>, work::reduction(20, 6),
+       rule::kFusedGroupNormalization, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

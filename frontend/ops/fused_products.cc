@@ -112,25 +112,26 @@ void lower_channels_last(OpContext& c) {
 
 constexpr TypeSet kReal = {DType::f32, DType::f64, DType::f16};
 
-const OpSpec kOps[] = {
-    {kMicrosoftDomain, "FusedConv", 1, 1, kReal, lower_fused_conv, work::convolution(0, 1), rule::kFusedConv,
-     kNoState, kNoSizes},
-    {kMicrosoftDomain, "FusedGemm", 1, 1, kReal, lower_fused_gemm, work::product(0, 1), rule::kFusedGemm,
-     kNoState, kNoSizes},
-    {kMicrosoftDomain, "FusedMatMul", 1, 1, kFloats, lower_fused_matmul, work::product(0, 1),
-     rule::kFusedMatMul, kNoState, kNoSizes},
-    {kMicrosoftDomain, "GemmFastGelu", 1, 1, TypeSet{DType::f32, DType::f16, DType::bf16},
-     lower_gemm_fast_gelu, work::product(0, 1), rule::kProductAndFunction, kNoState, kNoSizes},
-    {kMicrosoftDomain, "NhwcConv", 1, 1, kReal, lower_channels_last<true>, work::convolution(0, 1),
-     rule::kNhwcConv, kNoState, kNoSizes},
-    {kMicrosoftDomain, "NhwcFusedConv", 1, 1, TypeSet{DType::f32, DType::f16}, lower_channels_last<false>,
-     work::convolution(0, 1), rule::kNhwcFusedConv, kNoState, kNoSizes},
-    {kMicrosoftDomain, "TransposeMatMul", 1, 1, kFloats, lower_fused_matmul, work::product(0, 1),
-     rule::kFusedMatMul, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> fused_product_ops() { return kOps; }
+std::span<const OpSpec> fused_product_ops() {
+  static const OpSpec ops[] = {
+      {kMicrosoftDomain, "FusedConv", 1, 1, kReal, lower_fused_conv, work::convolution(0, 1),
+       rule::kFusedConv, kNoState, kNoSizes},
+      {kMicrosoftDomain, "FusedGemm", 1, 1, kReal, lower_fused_gemm, work::product(0, 1), rule::kFusedGemm,
+       kNoState, kNoSizes},
+      {kMicrosoftDomain, "FusedMatMul", 1, 1, kFloats, lower_fused_matmul, work::product(0, 1),
+       rule::kFusedMatMul, kNoState, kNoSizes},
+      {kMicrosoftDomain, "GemmFastGelu", 1, 1, TypeSet{DType::f32, DType::f16, DType::bf16},
+       lower_gemm_fast_gelu, work::product(0, 1), rule::kProductAndFunction, kNoState, kNoSizes},
+      {kMicrosoftDomain, "NhwcConv", 1, 1, kReal, lower_channels_last<true>, work::convolution(0, 1),
+       rule::kNhwcConv, kNoState, kNoSizes},
+      {kMicrosoftDomain, "NhwcFusedConv", 1, 1, TypeSet{DType::f32, DType::f16}, lower_channels_last<false>,
+       work::convolution(0, 1), rule::kNhwcFusedConv, kNoState, kNoSizes},
+      {kMicrosoftDomain, "TransposeMatMul", 1, 1, kFloats, lower_fused_matmul, work::product(0, 1),
+       rule::kFusedMatMul, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

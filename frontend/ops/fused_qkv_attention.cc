@@ -156,14 +156,15 @@ void lower_fused_qkv_attention(OpContext& c) {
 
 constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 
-const OpSpec kOps[] = {
-    {kMicrosoftDomain, "Attention", 1, 1, kTypes, lower_fused_qkv_attention,
-     work::attention({.weights = 1, .past = 4, .causal = "unidirectional"}), rule::kFusedQkvAttention,
-     carries({{1, 4}}), kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> fused_qkv_attention_ops() { return kOps; }
+std::span<const OpSpec> fused_qkv_attention_ops() {
+  static const OpSpec ops[] = {
+      {kMicrosoftDomain, "Attention", 1, 1, kTypes, lower_fused_qkv_attention,
+       work::attention({.weights = 1, .past = 4, .causal = "unidirectional"}), rule::kFusedQkvAttention,
+       carries({{1, 4}}), kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -124,17 +124,18 @@ void lower_gather_nd(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    {"", "Gather", 1, kNewestOpset, kAllTypes, lower_gather, work::gather(3), rule::kGather, kNoState,
-     size_rule::kGather},
-    {"", "GatherElements", 11, kNewestOpset, kAllTypes, lower_gather_elements, work::gather(3),
-     rule::kGatherElements, kNoState, kNoSizes},
-    {"", "GatherND", 11, kNewestOpset, kAllTypes, lower_gather_nd, work::gather(6), rule::kGatherNd, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> gather_ops() { return kOps; }
+std::span<const OpSpec> gather_ops() {
+  static const OpSpec ops[] = {
+      {"", "Gather", 1, kNewestOpset, kAllTypes, lower_gather, work::gather(3), rule::kGather, kNoState,
+       size_rule::kGather},
+      {"", "GatherElements", 11, kNewestOpset, kAllTypes, lower_gather_elements, work::gather(3),
+       rule::kGatherElements, kNoState, kNoSizes},
+      {"", "GatherND", 11, kNewestOpset, kAllTypes, lower_gather_nd, work::gather(6), rule::kGatherNd,
+       kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

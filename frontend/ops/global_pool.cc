@@ -44,17 +44,18 @@ void lower_lp(OpContext& c) {
   c.set_output(0, l.cast(raised(sum, 1 / p), c.dtype(0)));
 }
 
-const OpSpec kOps[] = {
-    {"", "GlobalAveragePool", 1, kNewestOpset, kFloats, lower_average, work::reduction(1), rule::kGlobalPool,
-     kNoState, kNoSizes},
-    {"", "GlobalLpPool", 1, kNewestOpset, kFloats, lower_lp, work::reduction(3), rule::kGlobalPool, kNoState,
-     kNoSizes},
-    {"", "GlobalMaxPool", 1, kNewestOpset, kFloats, lower_max, work::reduction(1), rule::kGlobalPool,
-     kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> global_pool_ops() { return kOps; }
+std::span<const OpSpec> global_pool_ops() {
+  static const OpSpec ops[] = {
+      {"", "GlobalAveragePool", 1, kNewestOpset, kFloats, lower_average, work::reduction(1),
+       rule::kGlobalPool, kNoState, kNoSizes},
+      {"", "GlobalLpPool", 1, kNewestOpset, kFloats, lower_lp, work::reduction(3), rule::kGlobalPool,
+       kNoState, kNoSizes},
+      {"", "GlobalMaxPool", 1, kNewestOpset, kFloats, lower_max, work::reduction(1), rule::kGlobalPool,
+       kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

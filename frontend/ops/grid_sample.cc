@@ -206,15 +206,16 @@ void lower_affine_grid(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    {"", "AffineGrid", 20, kNewestOpset, kFloats, lower_affine_grid, work::pointwise(2), rule::kTable,
-     kNoState, kNoSizes},
-    {"", "GridSample", 16, kNewestOpset, kAllTypes, lower_grid_sample, work::sample(), rule::kGridSample,
-     kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> grid_sample_ops() { return kOps; }
+std::span<const OpSpec> grid_sample_ops() {
+  static const OpSpec ops[] = {
+      {"", "AffineGrid", 20, kNewestOpset, kFloats, lower_affine_grid, work::pointwise(2), rule::kTable,
+       kNoState, kNoSizes},
+      {"", "GridSample", 16, kNewestOpset, kAllTypes, lower_grid_sample, work::sample(), rule::kGridSample,
+       kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -79,17 +79,18 @@ void lower_mean_variance_normalization(OpContext& c) {
   c.set_output(0, l.cast(binary(l, OpCode::div, centered, deviation), c.dtype(0)));
 }
 
-const OpSpec kOps[] = {
-    {"", "GroupNormalization", 18, kNewestOpset, kFloats, lower_group_normalization, work::reduction(49, 3),
-     rule::kGroupNormalization, kNoState, kNoSizes},
-    {"", "InstanceNormalization", 1, kNewestOpset, kFloats, lower_instance_normalization,
-     work::reduction(49, 3), rule::kInstanceNormalization, kNoState, kNoSizes},
-    {"", "MeanVarianceNormalization", 9, kNewestOpset, kFloats, lower_mean_variance_normalization,
-     work::reduction(25, 3), rule::kMeanVarianceNormalization, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> group_normalization_ops() { return kOps; }
+std::span<const OpSpec> group_normalization_ops() {
+  static const OpSpec ops[] = {
+      {"", "GroupNormalization", 18, kNewestOpset, kFloats, lower_group_normalization, work::reduction(49, 3),
+       rule::kGroupNormalization, kNoState, kNoSizes},
+      {"", "InstanceNormalization", 1, kNewestOpset, kFloats, lower_instance_normalization,
+       work::reduction(49, 3), rule::kInstanceNormalization, kNoState, kNoSizes},
+      {"", "MeanVarianceNormalization", 9, kNewestOpset, kFloats, lower_mean_variance_normalization,
+       work::reduction(25, 3), rule::kMeanVarianceNormalization, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

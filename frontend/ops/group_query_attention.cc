@@ -281,18 +281,19 @@ void lower_group_query_attention(OpContext& c) { GroupQuery(c).lower(); }
 
 constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 
-const OpSpec kOps[] = {
-    {kMicrosoftDomain, "GroupQueryAttention", 1, 1, kTypes, lower_group_query_attention,
-     work::attention({.key = 1,
-                      .past = 3,
-                      .causal = "causal",
-                      .causal_unless_said = true,
-                      .window = "local_window_size"}),
-     rule::kGroupQueryAttention, carries({{1, 3}, {2, 4}}), kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> group_query_attention_ops() { return kOps; }
+std::span<const OpSpec> group_query_attention_ops() {
+  static const OpSpec ops[] = {
+      {kMicrosoftDomain, "GroupQueryAttention", 1, 1, kTypes, lower_group_query_attention,
+       work::attention({.key = 1,
+                        .past = 3,
+                        .causal = "causal",
+                        .causal_unless_said = true,
+                        .window = "local_window_size"}),
+       rule::kGroupQueryAttention, carries({{1, 3}, {2, 4}}), kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

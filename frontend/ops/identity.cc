@@ -28,15 +28,16 @@ void lower_dropout(OpContext& c) {
                                    : fill(c.lowering(), c.sizes(0), DType::boolean, std::int64_t{1}));
 }
 
-const OpSpec kOps[] = {
-    {"", "Dropout", 1, kNewestOpset, kFloats, lower_dropout, work::view(), rule::kDropout, kNoState,
-     kNoSizes},
-    {"", "Identity", 1, kNewestOpset, kAllTypes | kStorage, lower_identity, work::view(), rule::kUnchanged,
-     carries({{0, 0}}), size_rule::kIdentity},
-};
-
 }  // namespace
 
-std::span<const OpSpec> identity_ops() { return kOps; }
+std::span<const OpSpec> identity_ops() {
+  static const OpSpec ops[] = {
+      {"", "Dropout", 1, kNewestOpset, kFloats, lower_dropout, work::view(), rule::kDropout, kNoState,
+       kNoSizes},
+      {"", "Identity", 1, kNewestOpset, kAllTypes | kStorage, lower_identity, work::view(), rule::kUnchanged,
+       carries({{0, 0}}), size_rule::kIdentity},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

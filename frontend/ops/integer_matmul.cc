@@ -33,13 +33,14 @@ void lower_matmul_integer(OpContext& c) {
 
 constexpr TypeSet kBytes = {DType::i8, DType::u8};
 
-const OpSpec kOps[] = {
-    {"", "MatMulInteger", 10, kNewestOpset, kBytes, lower_matmul_integer, work::product(0, 1),
-     rule::kMatMulInteger, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> integer_matmul_ops() { return kOps; }
+std::span<const OpSpec> integer_matmul_ops() {
+  static const OpSpec ops[] = {
+      {"", "MatMulInteger", 10, kNewestOpset, kBytes, lower_matmul_integer, work::product(0, 1),
+       rule::kMatMulInteger, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

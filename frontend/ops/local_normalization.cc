@@ -66,15 +66,16 @@ void lower_lrn(OpContext& c) {
   c.set_output(0, l.cast(y, c.dtype(0)));
 }
 
-const OpSpec kOps[] = {
-    {"", "LRN", 1, kNewestOpset, kFloats, lower_lrn, work::channel_window(), rule::kLocalResponse, kNoState,
-     kNoSizes},
-    {"", "LpNormalization", 1, kNewestOpset, kFloats, lower_lp_normalization, work::reduction(24, 2),
-     rule::kLpNormalization, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> local_normalization_ops() { return kOps; }
+std::span<const OpSpec> local_normalization_ops() {
+  static const OpSpec ops[] = {
+      {"", "LRN", 1, kNewestOpset, kFloats, lower_lrn, work::channel_window(), rule::kLocalResponse, kNoState,
+       kNoSizes},
+      {"", "LpNormalization", 1, kNewestOpset, kFloats, lower_lp_normalization, work::reduction(24, 2),
+       rule::kLpNormalization, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -98,15 +98,16 @@ void lower_cross_entropy(OpContext& c) {
 
 constexpr const char* kScalar = "it reduces to one number with weights";
 
-const OpSpec kOps[] = {
-    {"", "NegativeLogLikelihoodLoss", 12, kNewestOpset, kFloats, lower_likelihood,
-     work::reduction(7).of_inputs(1).looking_up(), sharding::replicated(kScalar), kNoState, kNoSizes},
-    {"", "SoftmaxCrossEntropyLoss", 12, kNewestOpset, kFloats, lower_cross_entropy, work::reduction(14, 2),
-     sharding::replicated(kScalar), kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> loss_ops() { return kOps; }
+std::span<const OpSpec> loss_ops() {
+  static const OpSpec ops[] = {
+      {"", "NegativeLogLikelihoodLoss", 12, kNewestOpset, kFloats, lower_likelihood,
+       work::reduction(7).of_inputs(1).looking_up(), sharding::replicated(kScalar), kNoState, kNoSizes},
+      {"", "SoftmaxCrossEntropyLoss", 12, kNewestOpset, kFloats, lower_cross_entropy, work::reduction(14, 2),
+       sharding::replicated(kScalar), kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -50,15 +50,16 @@ void lower_matmul(OpContext& c) {
 
 void lower_gemm(OpContext& c) { c.set_output(0, gemm(c)); }
 
-const OpSpec kOps[] = {
-    {"", "Gemm", 1, kNewestOpset, kNumbers, lower_gemm, work::matrix_product(0, 1), rule::kGemm, kNoState,
-     kNoSizes},
-    {"", "MatMul", 1, kNewestOpset, kNumbers, lower_matmul, work::matrix_product(0, 1), rule::kMatMul,
-     kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> matmul_ops() { return kOps; }
+std::span<const OpSpec> matmul_ops() {
+  static const OpSpec ops[] = {
+      {"", "Gemm", 1, kNewestOpset, kNumbers, lower_gemm, work::matrix_product(0, 1), rule::kGemm, kNoState,
+       kNoSizes},
+      {"", "MatMul", 1, kNewestOpset, kNumbers, lower_matmul, work::matrix_product(0, 1), rule::kMatMul,
+       kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -77,13 +77,14 @@ void lower_max_unpool(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    {"", "MaxUnpool", 9, kNewestOpset, kFloats, lower_max_unpool, work::last_writer(1),
-     sharding::replicated("its indices are positions in the whole tensor"), kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> max_unpool_ops() { return kOps; }
+std::span<const OpSpec> max_unpool_ops() {
+  static const OpSpec ops[] = {
+      {"", "MaxUnpool", 9, kNewestOpset, kFloats, lower_max_unpool, work::last_writer(1),
+       sharding::replicated("its indices are positions in the whole tensor"), kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -145,14 +145,15 @@ void lower_multi_head_attention(OpContext& c) {
 
 constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 
-const OpSpec kOps[] = {
-    {kMicrosoftDomain, "MultiHeadAttention", 1, 1, kTypes, lower_multi_head_attention,
-     work::attention({.key = 1, .past = 6, .causal = "unidirectional"}), rule::kMultiHeadAttention,
-     carries({{1, 6}, {2, 7}}), kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> multi_head_attention_ops() { return kOps; }
+std::span<const OpSpec> multi_head_attention_ops() {
+  static const OpSpec ops[] = {
+      {kMicrosoftDomain, "MultiHeadAttention", 1, 1, kTypes, lower_multi_head_attention,
+       work::attention({.key = 1, .past = 6, .causal = "unidirectional"}), rule::kMultiHeadAttention,
+       carries({{1, 6}, {2, 7}}), kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -35,17 +35,18 @@ void lower_rms_normalization(OpContext& c) {
   if (c.has_output(1)) c.set_output(1, inverse);  // SimplifiedLayerNormalization
 }
 
-const OpSpec kOps[] = {
-    {"", "LayerNormalization", 1, kNewestOpset, kFloats, lower_layer_normalization, work::row_fold(49, 3),
-     rule::kLayerNormalization, kNoState, kNoSizes},
-    {"", "RMSNormalization", 23, kNewestOpset, kFloats, lower_rms_normalization, work::row_fold(25, 2),
-     rule::kLayerNormalization, kNoState, kNoSizes},
-    {"", "SimplifiedLayerNormalization", 1, kNewestOpset, kFloats, lower_rms_normalization,
-     work::row_fold(25, 2), rule::kLayerNormalization, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> normalization_ops() { return kOps; }
+std::span<const OpSpec> normalization_ops() {
+  static const OpSpec ops[] = {
+      {"", "LayerNormalization", 1, kNewestOpset, kFloats, lower_layer_normalization, work::row_fold(49, 3),
+       rule::kLayerNormalization, kNoState, kNoSizes},
+      {"", "RMSNormalization", 23, kNewestOpset, kFloats, lower_rms_normalization, work::row_fold(25, 2),
+       rule::kLayerNormalization, kNoState, kNoSizes},
+      {"", "SimplifiedLayerNormalization", 1, kNewestOpset, kFloats, lower_rms_normalization,
+       work::row_fold(25, 2), rule::kLayerNormalization, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

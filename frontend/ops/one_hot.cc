@@ -34,13 +34,14 @@ void lower_one_hot(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    {"", "OneHot", 9, kNewestOpset, kNumbers, lower_one_hot, work::pointwise(5), rule::kOneHot, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> one_hot_ops() { return kOps; }
+std::span<const OpSpec> one_hot_ops() {
+  static const OpSpec ops[] = {
+      {"", "OneHot", 9, kNewestOpset, kNumbers, lower_one_hot, work::pointwise(5), rule::kOneHot, kNoState,
+       kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

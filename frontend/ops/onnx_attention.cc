@@ -147,14 +147,15 @@ void lower_attention(OpContext& c) {
   c.set_output(kResult, y);
 }
 
-const OpSpec kOps[] = {
-    {"", "Attention", 23, kNewestOpset, kFloats, lower_attention,
-     work::attention({.key = 1, .past = 4, .causal = "is_causal", .window = "left_window_size"}),
-     rule::kAttention, carries({{1, 4}, {2, 5}}), kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> attention_ops() { return kOps; }
+std::span<const OpSpec> attention_ops() {
+  static const OpSpec ops[] = {
+      {"", "Attention", 23, kNewestOpset, kFloats, lower_attention,
+       work::attention({.key = 1, .past = 4, .causal = "is_causal", .window = "left_window_size"}),
+       rule::kAttention, carries({{1, 4}, {2, 5}}), kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

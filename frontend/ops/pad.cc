@@ -102,13 +102,14 @@ void lower_pad(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    {"", "Pad", 2, kNewestOpset, kAllTypes | kStorage, lower_pad, work::select(8), rule::kPad, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> pad_ops() { return kOps; }
+std::span<const OpSpec> pad_ops() {
+  static const OpSpec ops[] = {
+      {"", "Pad", 2, kNewestOpset, kAllTypes | kStorage, lower_pad, work::select(8), rule::kPad, kNoState,
+       kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

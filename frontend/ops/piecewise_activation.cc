@@ -60,16 +60,17 @@ void lower_shrink(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    elementwise("HardSigmoid", 1, kFloats, lower_hard_sigmoid, 4, rule::kElementwise, kNoSizes),
-    elementwise("HardSwish", 14, kFloats, lower_hard_swish, 5, rule::kElementwise, kNoSizes),
-    elementwise("PRelu", 1, kNumbers, lower_prelu, 3, rule::kParametric, kNoSizes),
-    elementwise("Shrink", 9, kNumbers, lower_shrink, 6, rule::kElementwise, kNoSizes),
-    elementwise("ThresholdedRelu", 10, kFloats, lower_thresholded_relu, 2, rule::kElementwise, kNoSizes),
-};
-
 }  // namespace
 
-std::span<const OpSpec> piecewise_activation_ops() { return kOps; }
+std::span<const OpSpec> piecewise_activation_ops() {
+  static const OpSpec ops[] = {
+      elementwise("HardSigmoid", 1, kFloats, lower_hard_sigmoid, 4, rule::kElementwise, kNoSizes),
+      elementwise("HardSwish", 14, kFloats, lower_hard_swish, 5, rule::kElementwise, kNoSizes),
+      elementwise("PRelu", 1, kNumbers, lower_prelu, 3, rule::kParametric, kNoSizes),
+      elementwise("Shrink", 9, kNumbers, lower_shrink, 6, rule::kElementwise, kNoSizes),
+      elementwise("ThresholdedRelu", 10, kFloats, lower_thresholded_relu, 2, rule::kElementwise, kNoSizes),
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

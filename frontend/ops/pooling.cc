@@ -102,17 +102,18 @@ void lower_lp_pool(OpContext& c) {
 
 constexpr TypeSet kFloatsAndBytes = kFloats | TypeSet{DType::i8, DType::u8};
 
-const OpSpec kOps[] = {
-    {"", "AveragePool", 1, kNewestOpset, kFloats, lower_average_pool, work::pool(1), rule::kPool, kNoState,
-     kNoSizes},
-    {"", "LpPool", 2, kNewestOpset, kFloats, lower_lp_pool, work::widened_pool(2), rule::kPool, kNoState,
-     kNoSizes},
-    {"", "MaxPool", 1, kNewestOpset, kFloatsAndBytes, lower_max_pool, work::pool(1), rule::kPool, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> pooling_ops() { return kOps; }
+std::span<const OpSpec> pooling_ops() {
+  static const OpSpec ops[] = {
+      {"", "AveragePool", 1, kNewestOpset, kFloats, lower_average_pool, work::pool(1), rule::kPool, kNoState,
+       kNoSizes},
+      {"", "LpPool", 2, kNewestOpset, kFloats, lower_lp_pool, work::widened_pool(2), rule::kPool, kNoState,
+       kNoSizes},
+      {"", "MaxPool", 1, kNewestOpset, kFloatsAndBytes, lower_max_pool, work::pool(1), rule::kPool, kNoState,
+       kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -19,11 +19,11 @@ void lower_binary(OpContext& c) {
 // zero point of the result are inputs 3 and 4.
 void set_unary(OpContext& c, const TensorBox& y) { c.set_output(0, quantised(c, y, {-1, 3, 4}, c.dtype(0))); }
 
-void lower_sigmoid(OpContext& c) {
+void lower_quantised_sigmoid(OpContext& c) {
   set_unary(c, unary(c.lowering(), OpCode::sigmoid, dequantised(c, {0, 1, 2})));
 }
 
-void lower_leaky_relu(OpContext& c) {
+void lower_quantised_leaky_relu(OpContext& c) {
   const double alpha = c.float_attribute("alpha", 0.01f);
   set_unary(
       c, c.lowering().pointwise({dequantised(c, {0, 1, 2})}, [&](BodyBuilder& b, std::span<const ValueId> v) {
@@ -33,7 +33,7 @@ void lower_leaky_relu(OpContext& c) {
 }
 
 // Attribute opset is the version of Softmax: up to 12, all axes from `axis` on are normalised together.
-void lower_softmax(OpContext& c) {
+void lower_quantised_softmax(OpContext& c) {
   ir::Lowering& l = c.lowering();
   constexpr int kOneAxis = 13;
   const int rank = c.rank(0), axis = c.axis_attribute(rank, -1);
@@ -77,12 +77,12 @@ TensorBox from_channels_first(OpContext& c, const TensorBox& y) {
   return c.lowering().permute(y, order);
 }
 
-void lower_average_pool(OpContext& c) {
+void lower_quantised_average_pool(OpContext& c) {
   const TensorBox x = to_channels_first(c, dequantised(c, {0, 1, 2}));
   set_unary(c, from_channels_first(c, average_pool(c, x)));
 }
 
-void lower_global_average_pool(OpContext& c) {
+void lower_quantised_global_average_pool(OpContext& c) {
   const int rank = c.rank(0);
   if (rank < 3)
     c.fail(errors::kShapeMismatch, fmt::format("the input has rank {}, expected at least 3", rank));
@@ -90,7 +90,7 @@ void lower_global_average_pool(OpContext& c) {
   set_unary(c, from_channels_first(c, mean(c.lowering(), x, axes_from(2, rank))));
 }
 
-void lower_where(OpContext& c) {
+void lower_quantised_where(OpContext& c) {
   ir::Lowering& l = c.lowering();
   if (c.dtype(4) != c.dtype(1)) {
     c.fail(errors::kTypeMismatch,
@@ -104,7 +104,7 @@ void lower_where(OpContext& c) {
 
 // Inputs: scale and zero point of the result, then tensor, scale and zero point of each part. Parts that are
 // quantised as the result is are only moved.
-void lower_concat(OpContext& c) {
+void lower_quantised_concat(OpContext& c) {
   const int first = 2, each = 3;
   if (c.input_count() < first + each || (c.input_count() - first) % each != 0)
     c.fail(errors::kInvalidNode,
@@ -138,31 +138,32 @@ void lower_concat(OpContext& c) {
   c.set_output(0, c.lowering().concat(std::move(parts), axis));
 }
 
-const OpSpec kOps[] = {
-    {kMicrosoftDomain, "QLinearAdd", 1, 1, kQuantisedBytes, lower_binary<OpCode::add>, work::pointwise(26),
-     rule::kQLinearBinary, kNoState, kNoSizes},
-    {kMicrosoftDomain, "QLinearAveragePool", 1, 1, kQuantisedBytes, lower_average_pool, work::widened_pool(3),
-     rule::kQLinearPool, kNoState, kNoSizes},
-    {kMicrosoftDomain, "QLinearConcat", 1, 1, TypeSet{DType::f32}, lower_concat, work::pointwise(20),
-     rule::kQLinearConcat, kNoState, kNoSizes},
-    {kMicrosoftDomain, "QLinearGlobalAveragePool", 1, 1, kQuantisedBytes, lower_global_average_pool,
-     work::reduction(6), rule::kQLinearGlobalPool, kNoState, kNoSizes},
-    {kMicrosoftDomain, "QLinearLeakyRelu", 1, 1, kQuantisedBytes, lower_leaky_relu, work::pointwise(20),
-     rule::kQLinearUnary, kNoState, kNoSizes},
-    {kMicrosoftDomain, "QLinearMul", 1, 1, kQuantisedBytes, lower_binary<OpCode::mul>, work::pointwise(26),
-     rule::kQLinearBinary, kNoState, kNoSizes},
-    {kMicrosoftDomain, "QLinearReduceMean", 1, 1, kQuantisedBytes, lower_reduce_mean, work::reduction(6),
-     rule::kQLinearMean, kNoState, kNoSizes},
-    {kMicrosoftDomain, "QLinearSigmoid", 1, 1, kQuantisedBytes, lower_sigmoid, work::pointwise(30),
-     rule::kQLinearUnary, kNoState, kNoSizes},
-    {kMicrosoftDomain, "QLinearSoftmax", 1, 1, kQuantisedBytes, lower_softmax, work::reduction(43),
-     rule::kQLinearSoftmax, kNoState, kNoSizes},
-    {kMicrosoftDomain, "QLinearWhere", 1, 1, kBool, lower_where, work::pointwise(26), rule::kQLinearChoice,
-     kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> quantised_elementwise_ops() { return kOps; }
+std::span<const OpSpec> quantised_elementwise_ops() {
+  static const OpSpec ops[] = {
+      {kMicrosoftDomain, "QLinearAdd", 1, 1, kQuantisedBytes, lower_binary<OpCode::add>, work::pointwise(26),
+       rule::kQLinearBinary, kNoState, kNoSizes},
+      {kMicrosoftDomain, "QLinearAveragePool", 1, 1, kQuantisedBytes, lower_quantised_average_pool,
+       work::widened_pool(3), rule::kQLinearPool, kNoState, kNoSizes},
+      {kMicrosoftDomain, "QLinearConcat", 1, 1, TypeSet{DType::f32}, lower_quantised_concat,
+       work::pointwise(20), rule::kQLinearConcat, kNoState, kNoSizes},
+      {kMicrosoftDomain, "QLinearGlobalAveragePool", 1, 1, kQuantisedBytes,
+       lower_quantised_global_average_pool, work::reduction(6), rule::kQLinearGlobalPool, kNoState, kNoSizes},
+      {kMicrosoftDomain, "QLinearLeakyRelu", 1, 1, kQuantisedBytes, lower_quantised_leaky_relu,
+       work::pointwise(20), rule::kQLinearUnary, kNoState, kNoSizes},
+      {kMicrosoftDomain, "QLinearMul", 1, 1, kQuantisedBytes, lower_binary<OpCode::mul>, work::pointwise(26),
+       rule::kQLinearBinary, kNoState, kNoSizes},
+      {kMicrosoftDomain, "QLinearReduceMean", 1, 1, kQuantisedBytes, lower_reduce_mean, work::reduction(6),
+       rule::kQLinearMean, kNoState, kNoSizes},
+      {kMicrosoftDomain, "QLinearSigmoid", 1, 1, kQuantisedBytes, lower_quantised_sigmoid,
+       work::pointwise(30), rule::kQLinearUnary, kNoState, kNoSizes},
+      {kMicrosoftDomain, "QLinearSoftmax", 1, 1, kQuantisedBytes, lower_quantised_softmax,
+       work::reduction(43), rule::kQLinearSoftmax, kNoState, kNoSizes},
+      {kMicrosoftDomain, "QLinearWhere", 1, 1, kBool, lower_quantised_where, work::pointwise(26),
+       rule::kQLinearChoice, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -257,23 +257,24 @@ void lower_qlinear_conv(OpContext& c) {
   c.set_output(0, y);
 }
 
-const OpSpec kOps[] = {
-    {"", "QLinearConv", 10, kNewestOpset, kQuantisedBytes, lower_qlinear_conv, work::convolution(0, 3),
-     rule::kQLinearConv, kNoState, kNoSizes},
-    {"", "QLinearMatMul", 10, kNewestOpset, kQuantisedBytes, lower_qlinear_matmul, work::product(0, 3),
-     rule::kQLinearMatMul, kNoState, kNoSizes},
-    {kMicrosoftDomain, "DynamicQuantizeMatMul", 1, 1, TypeSet{DType::f32}, lower_dynamic_quantize_matmul,
-     work::product(0, 1).in_passes(4), rule::kDynamicQuantizeMatMul, kNoState, kNoSizes},
-    {kMicrosoftDomain, "MatMulIntegerToFloat", 1, 1, kQuantisedBytes, lower_matmul_integer_to_float,
-     work::product(0, 1), rule::kMatMulIntegerToFloat, kNoState, kNoSizes},
-    {kMicrosoftDomain, "QGemm", 1, 1, kQuantisedBytes, lower_qgemm, work::product(0, 3), rule::kQGemm,
-     kNoState, kNoSizes},
-    {kMicrosoftDomain, "QLinearConv", 1, 1, kQuantisedBytes, lower_qlinear_conv, work::convolution(0, 3),
-     rule::kQLinearConv, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> quantised_product_ops() { return kOps; }
+std::span<const OpSpec> quantised_product_ops() {
+  static const OpSpec ops[] = {
+      {"", "QLinearConv", 10, kNewestOpset, kQuantisedBytes, lower_qlinear_conv, work::convolution(0, 3),
+       rule::kQLinearConv, kNoState, kNoSizes},
+      {"", "QLinearMatMul", 10, kNewestOpset, kQuantisedBytes, lower_qlinear_matmul, work::product(0, 3),
+       rule::kQLinearMatMul, kNoState, kNoSizes},
+      {kMicrosoftDomain, "DynamicQuantizeMatMul", 1, 1, TypeSet{DType::f32}, lower_dynamic_quantize_matmul,
+       work::product(0, 1).in_passes(4), rule::kDynamicQuantizeMatMul, kNoState, kNoSizes},
+      {kMicrosoftDomain, "MatMulIntegerToFloat", 1, 1, kQuantisedBytes, lower_matmul_integer_to_float,
+       work::product(0, 1), rule::kMatMulIntegerToFloat, kNoState, kNoSizes},
+      {kMicrosoftDomain, "QGemm", 1, 1, kQuantisedBytes, lower_qgemm, work::product(0, 3), rule::kQGemm,
+       kNoState, kNoSizes},
+      {kMicrosoftDomain, "QLinearConv", 1, 1, kQuantisedBytes, lower_qlinear_conv, work::convolution(0, 3),
+       rule::kQLinearConv, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -168,7 +168,7 @@ class Attention {
   Expr batch_ = 0, length_ = 0, past_ = 0;
 };
 
-void lower_attention(OpContext& c) { Attention(c).lower(); }
+void lower_quantised_attention(OpContext& c) { Attention(c).lower(); }
 
 // Inputs: ids, segments, tables of words, positions and segments, gamma, beta, mask, then scales and zero
 // points of the five tables.
@@ -218,15 +218,16 @@ void lower_embedding(OpContext& c) {
   c.set_output(1, l.reduce(l.cast(c.input(kMask), DType::i32), ir::ReduceKind::sum, {1}, false));
 }
 
-const OpSpec kOps[] = {
-    {kMicrosoftDomain, "QAttention", 1, 1, kQuantisedBytes, lower_attention,
-     work::spelled_attention({.weights = 1, .past = 8}), rule::kQuantisedAttention, kNoState, kNoSizes},
-    {kMicrosoftDomain, "QEmbedLayerNormalization", 1, 1, TypeSet{DType::i32}, lower_embedding,
-     work::reduction_of_result(84).looking_up(), rule::kQuantisedEmbedding, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> quantised_transformer_ops() { return kOps; }
+std::span<const OpSpec> quantised_transformer_ops() {
+  static const OpSpec ops[] = {
+      {kMicrosoftDomain, "QAttention", 1, 1, kQuantisedBytes, lower_quantised_attention,
+       work::spelled_attention({.weights = 1, .past = 8}), rule::kQuantisedAttention, kNoState, kNoSizes},
+      {kMicrosoftDomain, "QEmbedLayerNormalization", 1, 1, TypeSet{DType::i32}, lower_embedding,
+       work::reduction_of_result(84).looking_up(), rule::kQuantisedEmbedding, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

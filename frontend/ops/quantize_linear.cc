@@ -212,21 +212,22 @@ void lower_dynamic_quantize(OpContext& c) {
 
 constexpr TypeSet kNumbersIn = {DType::f32, DType::f16, DType::bf16, DType::i32};
 
-const OpSpec kOps[] = {
-    {"", "DequantizeLinear", 10, kNewestOpset, kStored | TypeSet{DType::i32}, lower_dequantize,
-     work::pointwise(5), rule::kQuantisation, kNoState, kNoSizes},
-    {"", "DynamicQuantizeLinear", 11, kNewestOpset, TypeSet{DType::f32}, lower_dynamic_quantize,
-     work::reduction(16, 3), rule::kDynamicQuantize, kNoState, kNoSizes},
-    {"", "QuantizeLinear", 10, kNewestOpset, kNumbersIn, lower_quantize, work::pointwise(15),
-     rule::kQuantisation, kNoState, kNoSizes},
-    {kMicrosoftDomain, "DequantizeLinear", 1, 1, kStored | TypeSet{DType::i32}, lower_dequantize,
-     work::pointwise(5), rule::kQuantisation, kNoState, kNoSizes},
-    {kMicrosoftDomain, "QuantizeLinear", 1, 1, kNumbersIn, lower_quantize, work::pointwise(15),
-     rule::kQuantisation, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> quantize_linear_ops() { return kOps; }
+std::span<const OpSpec> quantize_linear_ops() {
+  static const OpSpec ops[] = {
+      {"", "DequantizeLinear", 10, kNewestOpset, kStored | TypeSet{DType::i32}, lower_dequantize,
+       work::pointwise(5), rule::kQuantisation, kNoState, kNoSizes},
+      {"", "DynamicQuantizeLinear", 11, kNewestOpset, TypeSet{DType::f32}, lower_dynamic_quantize,
+       work::reduction(16, 3), rule::kDynamicQuantize, kNoState, kNoSizes},
+      {"", "QuantizeLinear", 10, kNewestOpset, kNumbersIn, lower_quantize, work::pointwise(15),
+       rule::kQuantisation, kNoState, kNoSizes},
+      {kMicrosoftDomain, "DequantizeLinear", 1, 1, kStored | TypeSet{DType::i32}, lower_dequantize,
+       work::pointwise(5), rule::kQuantisation, kNoState, kNoSizes},
+      {kMicrosoftDomain, "QuantizeLinear", 1, 1, kNumbersIn, lower_quantize, work::pointwise(15),
+       rule::kQuantisation, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

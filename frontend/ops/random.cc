@@ -152,23 +152,24 @@ void lower_multinomial(OpContext& c) {
 constexpr const char* kRandom =
     "random numbers are drawn for the whole tensor, so that all ranks draw the same";
 
-const OpSpec kOps[] = {
-    {"", "Bernoulli", 15, kNewestOpset, kFloats, lower_bernoulli, work::pointwise(16),
-     sharding::replicated(kRandom), kNoState, kNoSizes},
-    {"", "Multinomial", 7, kNewestOpset, kFloats, lower_multinomial, work::draws(),
-     sharding::replicated(kRandom), kNoState, kNoSizes},
-    {"", "RandomNormal", 1, kNewestOpset, kFloats, lower<normal>, work::pointwise(65),
-     sharding::replicated(kRandom), kNoState, kNoSizes},
-    {"", "RandomNormalLike", 1, kNewestOpset, kAllTypes, lower_like<normal>, work::pointwise(65),
-     sharding::replicated(kRandom), kNoState, kNoSizes},
-    {"", "RandomUniform", 1, kNewestOpset, kFloats, lower<uniform>, work::pointwise(17),
-     sharding::replicated(kRandom), kNoState, kNoSizes},
-    {"", "RandomUniformLike", 1, kNewestOpset, kAllTypes, lower_like<uniform>, work::pointwise(17),
-     sharding::replicated(kRandom), kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> random_ops() { return kOps; }
+std::span<const OpSpec> random_ops() {
+  static const OpSpec ops[] = {
+      {"", "Bernoulli", 15, kNewestOpset, kFloats, lower_bernoulli, work::pointwise(16),
+       sharding::replicated(kRandom), kNoState, kNoSizes},
+      {"", "Multinomial", 7, kNewestOpset, kFloats, lower_multinomial, work::draws(),
+       sharding::replicated(kRandom), kNoState, kNoSizes},
+      {"", "RandomNormal", 1, kNewestOpset, kFloats, lower<normal>, work::pointwise(65),
+       sharding::replicated(kRandom), kNoState, kNoSizes},
+      {"", "RandomNormalLike", 1, kNewestOpset, kAllTypes, lower_like<normal>, work::pointwise(65),
+       sharding::replicated(kRandom), kNoState, kNoSizes},
+      {"", "RandomUniform", 1, kNewestOpset, kFloats, lower<uniform>, work::pointwise(17),
+       sharding::replicated(kRandom), kNoState, kNoSizes},
+      {"", "RandomUniformLike", 1, kNewestOpset, kAllTypes, lower_like<uniform>, work::pointwise(17),
+       sharding::replicated(kRandom), kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

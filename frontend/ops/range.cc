@@ -65,13 +65,14 @@ void lower_range(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    {"", "Range", 11, kNewestOpset, kFloats | kSigned, lower_range, work::pointwise(0), rule::kTable,
-     kNoState, size_rule::kRange},
-};
-
 }  // namespace
 
-std::span<const OpSpec> range_ops() { return kOps; }
+std::span<const OpSpec> range_ops() {
+  static const OpSpec ops[] = {
+      {"", "Range", 11, kNewestOpset, kFloats | kSigned, lower_range, work::pointwise(0), rule::kTable,
+       kNoState, size_rule::kRange},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

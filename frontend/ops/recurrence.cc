@@ -365,22 +365,23 @@ void lower_dynamic_quantize_lstm(OpContext& c) {
   Layers(c, {CellKind::lstm, 4, {"Sigmoid", "Tanh", "Tanh"}}, true).lower();
 }
 
-const OpSpec kOps[] = {
-    {"", "GRU", 7, kNewestOpset, kFloats, lower_gru, work::recurrence(), rule::kRecurrence, kNoState,
-     kNoSizes},
-    {"", "LSTM", 7, kNewestOpset, kFloats, lower_lstm, work::recurrence(), rule::kRecurrence, kNoState,
-     kNoSizes},
-    {"", "RNN", 7, kNewestOpset, kFloats, lower_rnn, work::recurrence(), rule::kRecurrence, kNoState,
-     kNoSizes},
-    {kMicrosoftDomain, "DynamicQuantizeLSTM", 1, 1, TypeSet{DType::f32}, lower_dynamic_quantize_lstm,
-     work::recurrence(),
-     sharding::replicated(
-         "the scale of each step is that of the largest element of input and state of the whole batch"),
-     kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> recurrence_ops() { return kOps; }
+std::span<const OpSpec> recurrence_ops() {
+  static const OpSpec ops[] = {
+      {"", "GRU", 7, kNewestOpset, kFloats, lower_gru, work::recurrence(), rule::kRecurrence, kNoState,
+       kNoSizes},
+      {"", "LSTM", 7, kNewestOpset, kFloats, lower_lstm, work::recurrence(), rule::kRecurrence, kNoState,
+       kNoSizes},
+      {"", "RNN", 7, kNewestOpset, kFloats, lower_rnn, work::recurrence(), rule::kRecurrence, kNoState,
+       kNoSizes},
+      {kMicrosoftDomain, "DynamicQuantizeLSTM", 1, 1, TypeSet{DType::f32}, lower_dynamic_quantize_lstm,
+       work::recurrence(),
+       sharding::replicated(
+           "the scale of each step is that of the largest element of input and state of the whole batch"),
+       kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -85,31 +85,32 @@ void lower_log_sum_exp(OpContext& c) {
 
 constexpr TypeSet kOrdered = kNumbers | kBool;
 
-const OpSpec kOps[] = {
-    {"", "ReduceL1", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::absolute>, work::fold(2),
-     rule::kSumOfFunction, kNoState, kNoSizes},
-    {"", "ReduceL2", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::square, After::root>,
-     work::fold(2), rule::kFunctionOfSum, kNoState, kNoSizes},
-    {"", "ReduceLogSum", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::none, After::logarithm>,
-     work::fold(1), rule::kFunctionOfSum, kNoState, kNoSizes},
-    {"", "ReduceLogSumExp", 1, kNewestOpset, kNumbers, lower_log_sum_exp, work::fold(16, 3),
-     rule::kFunctionOfSum, kNoState, kNoSizes},
-    {"", "ReduceMax", 1, kNewestOpset, kOrdered, lower<ReduceKind::max>, work::fold(1), rule::kReduceMax,
-     kNoState, size_rule::kReduceMax},
-    {"", "ReduceMean", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::none, After::mean>,
-     work::fold(1), rule::kReduceMean, kNoState, kNoSizes},
-    {"", "ReduceMin", 1, kNewestOpset, kOrdered, lower<ReduceKind::min>, work::fold(1), rule::kReduceMin,
-     kNoState, size_rule::kReduceMin},
-    {"", "ReduceProd", 1, kNewestOpset, kNumbers, lower<ReduceKind::prod>, work::fold(1), rule::kReduceProd,
-     kNoState, size_rule::kReduceProd},
-    {"", "ReduceSum", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum>, work::fold(1), rule::kReduceSum,
-     kNoState, size_rule::kReduceSum},
-    {"", "ReduceSumSquare", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::square>, work::fold(2),
-     rule::kSumOfFunction, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> reduction_ops() { return kOps; }
+std::span<const OpSpec> reduction_ops() {
+  static const OpSpec ops[] = {
+      {"", "ReduceL1", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::absolute>, work::fold(2),
+       rule::kSumOfFunction, kNoState, kNoSizes},
+      {"", "ReduceL2", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::square, After::root>,
+       work::fold(2), rule::kFunctionOfSum, kNoState, kNoSizes},
+      {"", "ReduceLogSum", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::none, After::logarithm>,
+       work::fold(1), rule::kFunctionOfSum, kNoState, kNoSizes},
+      {"", "ReduceLogSumExp", 1, kNewestOpset, kNumbers, lower_log_sum_exp, work::fold(16, 3),
+       rule::kFunctionOfSum, kNoState, kNoSizes},
+      {"", "ReduceMax", 1, kNewestOpset, kOrdered, lower<ReduceKind::max>, work::fold(1), rule::kReduceMax,
+       kNoState, size_rule::kReduceMax},
+      {"", "ReduceMean", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::none, After::mean>,
+       work::fold(1), rule::kReduceMean, kNoState, kNoSizes},
+      {"", "ReduceMin", 1, kNewestOpset, kOrdered, lower<ReduceKind::min>, work::fold(1), rule::kReduceMin,
+       kNoState, size_rule::kReduceMin},
+      {"", "ReduceProd", 1, kNewestOpset, kNumbers, lower<ReduceKind::prod>, work::fold(1), rule::kReduceProd,
+       kNoState, size_rule::kReduceProd},
+      {"", "ReduceSum", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum>, work::fold(1), rule::kReduceSum,
+       kNoState, size_rule::kReduceSum},
+      {"", "ReduceSumSquare", 1, kNewestOpset, kNumbers, lower<ReduceKind::sum, Before::square>,
+       work::fold(2), rule::kSumOfFunction, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

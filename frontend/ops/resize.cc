@@ -195,17 +195,18 @@ void lower_by_scales(OpContext& c) {
   c.set_output(0, resized(c, o, axes));
 }
 
-const OpSpec kOps[] = {
-    {"", "Resize", 10, 10, kAllTypes, lower_by_scales<false>, work::resize(), rule::kResize, kNoState,
-     kNoSizes},
-    {"", "Resize", 11, kNewestOpset, kAllTypes, lower_resize, work::resize(), rule::kResize, kNoState,
-     kNoSizes},
-    {"", "Upsample", 7, 9, kAllTypes, lower_by_scales<true>, work::resize(), rule::kUpsample, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> resize_ops() { return kOps; }
+std::span<const OpSpec> resize_ops() {
+  static const OpSpec ops[] = {
+      {"", "Resize", 10, 10, kAllTypes, lower_by_scales<false>, work::resize(), rule::kResize, kNoState,
+       kNoSizes},
+      {"", "Resize", 11, kNewestOpset, kAllTypes, lower_resize, work::resize(), rule::kResize, kNoState,
+       kNoSizes},
+      {"", "Upsample", 7, 9, kAllTypes, lower_by_scales<true>, work::resize(), rule::kUpsample, kNoState,
+       kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

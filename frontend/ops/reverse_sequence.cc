@@ -35,13 +35,14 @@ void lower_reverse_sequence(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    {"", "ReverseSequence", 10, kNewestOpset, kAllTypes, lower_reverse_sequence, work::gather(3),
-     rule::kReverseSequence, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> reverse_sequence_ops() { return kOps; }
+std::span<const OpSpec> reverse_sequence_ops() {
+  static const OpSpec ops[] = {
+      {"", "ReverseSequence", 10, kNewestOpset, kAllTypes, lower_reverse_sequence, work::gather(3),
+       rule::kReverseSequence, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -62,13 +62,14 @@ void lower_roi_align(OpContext& c) {
   c.set_output(0, l.cast(y, dtype));
 }
 
-const OpSpec kOps[] = {
-    {"", "RoiAlign", 10, kNewestOpset, kFloats, lower_roi_align, work::regions(), rule::kRoiAlign, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> roi_align_ops() { return kOps; }
+std::span<const OpSpec> roi_align_ops() {
+  static const OpSpec ops[] = {
+      {"", "RoiAlign", 10, kNewestOpset, kFloats, lower_roi_align, work::regions(), rule::kRoiAlign, kNoState,
+       kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

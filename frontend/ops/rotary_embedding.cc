@@ -62,13 +62,14 @@ void lower_rotary_embedding(OpContext& c) {
 
 constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 
-const OpSpec kOps[] = {
-    {kMicrosoftDomain, "RotaryEmbedding", 1, 1, kTypes, lower_rotary_embedding, work::gather(3),
-     rule::kRotaryEmbedding, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> rotary_embedding_ops() { return kOps; }
+std::span<const OpSpec> rotary_embedding_ops() {
+  static const OpSpec ops[] = {
+      {kMicrosoftDomain, "RotaryEmbedding", 1, 1, kTypes, lower_rotary_embedding, work::gather(3),
+       rule::kRotaryEmbedding, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

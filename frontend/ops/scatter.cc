@@ -174,17 +174,18 @@ void lower_scatter_elements(OpContext& c) {
   set_scattered(c, data, updates);
 }
 
-const OpSpec kOps[] = {
-    {"", "Scatter", 9, 10, kAllTypes, lower_scatter_elements, work::scatter_elements(),
-     rule::kScatterElements, kNoState, kNoSizes},
-    {"", "ScatterElements", 11, kNewestOpset, kAllTypes, lower_scatter_elements, work::scatter_elements(),
-     rule::kScatterElements, carries({{0, 0}}), kNoSizes},
-    {"", "ScatterND", 11, kNewestOpset, kAllTypes, lower_scatter_nd, work::scatter_slices(), rule::kScatterNd,
-     carries({{0, 0}}), kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> scatter_ops() { return kOps; }
+std::span<const OpSpec> scatter_ops() {
+  static const OpSpec ops[] = {
+      {"", "Scatter", 9, 10, kAllTypes, lower_scatter_elements, work::scatter_elements(),
+       rule::kScatterElements, kNoState, kNoSizes},
+      {"", "ScatterElements", 11, kNewestOpset, kAllTypes, lower_scatter_elements, work::scatter_elements(),
+       rule::kScatterElements, carries({{0, 0}}), kNoSizes},
+      {"", "ScatterND", 11, kNewestOpset, kAllTypes, lower_scatter_nd, work::scatter_slices(),
+       rule::kScatterNd, carries({{0, 0}}), kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

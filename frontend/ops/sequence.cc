@@ -76,7 +76,7 @@ void lower_erase(OpContext& c) {
   set_sequence(c, std::move(elements));
 }
 
-void lower_concat(OpContext& c) {
+void lower_sequence_concat(OpContext& c) {
   ir::Lowering& l = c.lowering();
   std::vector<Value> elements = sequence(c);
   if (elements.empty()) c.fail(errors::kInvalidNode, "the sequence is empty");
@@ -111,7 +111,7 @@ std::vector<Expr> part_sizes(OpContext& c, Expr size) {
   return sizes;
 }
 
-void lower_split(OpContext& c) {
+void lower_sequence_split(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const int axis = c.axis_attribute(c.rank(0), 0);
   const TensorBox x = c.input(0);
@@ -152,33 +152,34 @@ void lower_get_element(OpContext& c) {
 
 constexpr const char* kSequence = "sequences and optional values are not split";
 
-const OpSpec kOps[] = {
-    {"", "ConcatFromSequence", 11, kNewestOpset, kAllTypes, lower_concat, work::join(),
-     sharding::replicated(kSequence), kNoState, kNoSizes},
-    {"", "Optional", 15, kNewestOpset, kAllTypes, lower_optional, work::list(),
-     sharding::replicated(kSequence), kNoState, kNoSizes},
-    {"", "OptionalGetElement", 15, kNewestOpset, kAllTypes, lower_get_element, work::list(),
-     sharding::replicated(kSequence), kNoState, kNoSizes},
-    {"", "OptionalHasElement", 15, kNewestOpset, kAllTypes, lower_has_element, work::list(),
-     sharding::replicated(kSequence), kNoState, kNoSizes},
-    {"", "SequenceAt", 11, kNewestOpset, kAllTypes, lower_at, work::list(), sharding::replicated(kSequence),
-     kNoState, kNoSizes},
-    {"", "SequenceConstruct", 11, kNewestOpset, kAllTypes, lower_construct, work::list(),
-     sharding::replicated(kSequence), kNoState, kNoSizes},
-    {"", "SequenceEmpty", 11, kNewestOpset, kAllTypes, lower_empty, work::list(),
-     sharding::replicated(kSequence), kNoState, kNoSizes},
-    {"", "SequenceErase", 11, kNewestOpset, kAllTypes, lower_erase, work::list(),
-     sharding::replicated(kSequence), kNoState, kNoSizes},
-    {"", "SequenceInsert", 11, kNewestOpset, kAllTypes, lower_insert, work::list(),
-     sharding::replicated(kSequence), kNoState, kNoSizes},
-    {"", "SequenceLength", 11, kNewestOpset, kAllTypes, lower_length, work::list(),
-     sharding::replicated(kSequence), kNoState, kNoSizes},
-    {"", "SplitToSequence", 11, kNewestOpset, kAllTypes, lower_split, work::list(),
-     sharding::replicated(kSequence), kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> sequence_ops() { return kOps; }
+std::span<const OpSpec> sequence_ops() {
+  static const OpSpec ops[] = {
+      {"", "ConcatFromSequence", 11, kNewestOpset, kAllTypes, lower_sequence_concat, work::join(),
+       sharding::replicated(kSequence), kNoState, kNoSizes},
+      {"", "Optional", 15, kNewestOpset, kAllTypes, lower_optional, work::list(),
+       sharding::replicated(kSequence), kNoState, kNoSizes},
+      {"", "OptionalGetElement", 15, kNewestOpset, kAllTypes, lower_get_element, work::list(),
+       sharding::replicated(kSequence), kNoState, kNoSizes},
+      {"", "OptionalHasElement", 15, kNewestOpset, kAllTypes, lower_has_element, work::list(),
+       sharding::replicated(kSequence), kNoState, kNoSizes},
+      {"", "SequenceAt", 11, kNewestOpset, kAllTypes, lower_at, work::list(), sharding::replicated(kSequence),
+       kNoState, kNoSizes},
+      {"", "SequenceConstruct", 11, kNewestOpset, kAllTypes, lower_construct, work::list(),
+       sharding::replicated(kSequence), kNoState, kNoSizes},
+      {"", "SequenceEmpty", 11, kNewestOpset, kAllTypes, lower_empty, work::list(),
+       sharding::replicated(kSequence), kNoState, kNoSizes},
+      {"", "SequenceErase", 11, kNewestOpset, kAllTypes, lower_erase, work::list(),
+       sharding::replicated(kSequence), kNoState, kNoSizes},
+      {"", "SequenceInsert", 11, kNewestOpset, kAllTypes, lower_insert, work::list(),
+       sharding::replicated(kSequence), kNoState, kNoSizes},
+      {"", "SequenceLength", 11, kNewestOpset, kAllTypes, lower_length, work::list(),
+       sharding::replicated(kSequence), kNoState, kNoSizes},
+      {"", "SplitToSequence", 11, kNewestOpset, kAllTypes, lower_sequence_split, work::list(),
+       sharding::replicated(kSequence), kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -78,23 +78,24 @@ void known_while_compiling(OpContext& c) {
 
 constexpr const char* kSizes = "it computes sizes, which are those of whole tensors";
 
-const OpSpec kOps[] = {
-    {"", "Flatten", 1, kNewestOpset, kAllTypes | kStorage, lower_flatten, work::view(), rule::kView, kNoState,
-     kNoSizes},
-    {"", "Reshape", 1, kNewestOpset, kAllTypes | kStorage, lower_reshape, work::view(), rule::kReshape,
-     kNoState, size_rule::kReshape},
-    {"", "Shape", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling, work::sizes(),
-     sharding::replicated(kSizes), kNoState, size_rule::kShape},
-    {"", "Size", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling, work::sizes(),
-     sharding::replicated(kSizes), kNoState, size_rule::kSize},
-    {"", "Squeeze", 1, kNewestOpset, kAllTypes | kStorage, lower_squeeze, work::view(), rule::kView, kNoState,
-     size_rule::kSqueeze},
-    {"", "Unsqueeze", 1, kNewestOpset, kAllTypes | kStorage, lower_unsqueeze, work::view(), rule::kView,
-     kNoState, size_rule::kUnsqueeze},
-};
-
 }  // namespace
 
-std::span<const OpSpec> shape_ops() { return kOps; }
+std::span<const OpSpec> shape_ops() {
+  static const OpSpec ops[] = {
+      {"", "Flatten", 1, kNewestOpset, kAllTypes | kStorage, lower_flatten, work::view(), rule::kView,
+       kNoState, kNoSizes},
+      {"", "Reshape", 1, kNewestOpset, kAllTypes | kStorage, lower_reshape, work::view(), rule::kReshape,
+       kNoState, size_rule::kReshape},
+      {"", "Shape", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling, work::sizes(),
+       sharding::replicated(kSizes), kNoState, size_rule::kShape},
+      {"", "Size", 1, kNewestOpset, kAllTypes | kStorage, known_while_compiling, work::sizes(),
+       sharding::replicated(kSizes), kNoState, size_rule::kSize},
+      {"", "Squeeze", 1, kNewestOpset, kAllTypes | kStorage, lower_squeeze, work::view(), rule::kView,
+       kNoState, size_rule::kSqueeze},
+      {"", "Unsqueeze", 1, kNewestOpset, kAllTypes | kStorage, lower_unsqueeze, work::view(), rule::kView,
+       kNoState, size_rule::kUnsqueeze},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -266,24 +266,26 @@ void lower_mel_weight_matrix(OpContext& c) {
   c.set_output(0, rounded_tensor(dtype, {rows, bins}, weights));
 }
 
-constexpr TypeSet kSizes = {DType::i32, DType::i64};
-
-const OpSpec kOps[] = {
-    {"", "BlackmanWindow", 17, kNewestOpset, kSizes, lower_blackman, work::pointwise(45), rule::kTable,
-     kNoState, kNoSizes},
-    {"", "DFT", 17, kNewestOpset, kFloats, lower_dft, work::transform(), rule::kFourier, kNoState, kNoSizes},
-    {"", "HammingWindow", 17, kNewestOpset, kSizes, lower_hamming, work::pointwise(27), rule::kTable,
-     kNoState, kNoSizes},
-    {"", "HannWindow", 17, kNewestOpset, kSizes, lower_hann, work::pointwise(27), rule::kTable, kNoState,
-     kNoSizes},
-    {"", "MelWeightMatrix", 17, kNewestOpset, kSizes, lower_mel_weight_matrix, work::constant(), rule::kTable,
-     kNoState, kNoSizes},
-    {"", "STFT", 17, kNewestOpset, kFloats, lower_stft, work::short_transform(), rule::kShortFourier,
-     kNoState, kNoSizes},
-};
+constexpr TypeSet kSizeTypes = {DType::i32, DType::i64};
 
 }  // namespace
 
-std::span<const OpSpec> signal_ops() { return kOps; }
+std::span<const OpSpec> signal_ops() {
+  static const OpSpec ops[] = {
+      {"", "BlackmanWindow", 17, kNewestOpset, kSizeTypes, lower_blackman, work::pointwise(45), rule::kTable,
+       kNoState, kNoSizes},
+      {"", "DFT", 17, kNewestOpset, kFloats, lower_dft, work::transform(), rule::kFourier, kNoState,
+       kNoSizes},
+      {"", "HammingWindow", 17, kNewestOpset, kSizeTypes, lower_hamming, work::pointwise(27), rule::kTable,
+       kNoState, kNoSizes},
+      {"", "HannWindow", 17, kNewestOpset, kSizeTypes, lower_hann, work::pointwise(27), rule::kTable,
+       kNoState, kNoSizes},
+      {"", "MelWeightMatrix", 17, kNewestOpset, kSizeTypes, lower_mel_weight_matrix, work::constant(),
+       rule::kTable, kNoState, kNoSizes},
+      {"", "STFT", 17, kNewestOpset, kFloats, lower_stft, work::short_transform(), rule::kShortFourier,
+       kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -135,18 +135,20 @@ void lower_embed_layer_normalization(OpContext& c) {
 
 constexpr TypeSet kTypes = {DType::f32, DType::f16, DType::bf16};
 
-const OpSpec kOps[] = {
-    {kMicrosoftDomain, "EmbedLayerNormalization", 1, 1, TypeSet{DType::i32}, lower_embed_layer_normalization,
-     work::reduction_of_result(53).looking_up(), rule::kEmbedding, kNoState, kNoSizes},
-    {kMicrosoftDomain, "SkipLayerNormalization", 1, 1, kTypes, lower_skip_layer_normalization,
-     work::row_fold(40, 3), rule::kSkipNormalization, kNoState, kNoSizes},
-    {kMicrosoftDomain, "SkipSimplifiedLayerNormalization", 1, 1, kTypes,
-     lower_skip_simplified_layer_normalization, work::row_fold(27, 3), rule::kSkipNormalization, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> skip_normalization_ops() { return kOps; }
+std::span<const OpSpec> skip_normalization_ops() {
+  static const OpSpec ops[] = {
+      {kMicrosoftDomain, "EmbedLayerNormalization", 1, 1, TypeSet{DType::i32},
+       lower_embed_layer_normalization, work::reduction_of_result(53).looking_up(), rule::kEmbedding,
+       kNoState, kNoSizes},
+      {kMicrosoftDomain, "SkipLayerNormalization", 1, 1, kTypes, lower_skip_layer_normalization,
+       work::row_fold(40, 3), rule::kSkipNormalization, kNoState, kNoSizes},
+      {kMicrosoftDomain, "SkipSimplifiedLayerNormalization", 1, 1, kTypes,
+       lower_skip_simplified_layer_normalization, work::row_fold(27, 3), rule::kSkipNormalization, kNoState,
+       kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

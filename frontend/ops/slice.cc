@@ -43,13 +43,14 @@ void lower_slice(OpContext& c) {
   c.set_output(0, x);
 }
 
-const OpSpec kOps[] = {
-    {"", "Slice", 1, kNewestOpset, kAllTypes, lower_slice, work::select(), rule::kSlice, kNoState,
-     size_rule::kSlice},
-};
-
 }  // namespace
 
-std::span<const OpSpec> slice_ops() { return kOps; }
+std::span<const OpSpec> slice_ops() {
+  static const OpSpec ops[] = {
+      {"", "Slice", 1, kNewestOpset, kAllTypes, lower_slice, work::select(), rule::kSlice, kNoState,
+       size_rule::kSlice},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

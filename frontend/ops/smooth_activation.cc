@@ -34,17 +34,18 @@ void lower_mish(OpContext& c) {
 
 void lower_softsign(OpContext& c) { set_elementwise(c, softsign); }
 
-const OpSpec kOps[] = {
-    elementwise("Celu", 12, kFloats, lower_celu, 14, rule::kElementwise, kNoSizes),
-    elementwise("Elu", 1, kFloats, lower_elu, 14, rule::kElementwise, kNoSizes),
-    elementwise("Mish", 18, kFloats, lower_mish, 40, rule::kElementwise, kNoSizes),
-    elementwise("Selu", 1, kFloats, lower_selu, 14, rule::kElementwise, kNoSizes),
-    elementwise("Softplus", 1, kFloats, lower_softplus, 25, rule::kElementwise, kNoSizes),
-    elementwise("Softsign", 1, kFloats, lower_softsign, 14, rule::kElementwise, kNoSizes),
-};
-
 }  // namespace
 
-std::span<const OpSpec> smooth_activation_ops() { return kOps; }
+std::span<const OpSpec> smooth_activation_ops() {
+  static const OpSpec ops[] = {
+      elementwise("Celu", 12, kFloats, lower_celu, 14, rule::kElementwise, kNoSizes),
+      elementwise("Elu", 1, kFloats, lower_elu, 14, rule::kElementwise, kNoSizes),
+      elementwise("Mish", 18, kFloats, lower_mish, 40, rule::kElementwise, kNoSizes),
+      elementwise("Selu", 1, kFloats, lower_selu, 14, rule::kElementwise, kNoSizes),
+      elementwise("Softplus", 1, kFloats, lower_softplus, 25, rule::kElementwise, kNoSizes),
+      elementwise("Softsign", 1, kFloats, lower_softsign, 14, rule::kElementwise, kNoSizes),
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

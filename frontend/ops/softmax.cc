@@ -45,15 +45,16 @@ void lower_log_softmax(OpContext& c) {
   c.set_output(0, c.lowering().cast(binary(c.lowering(), OpCode::sub, s.shifted, logarithm), c.dtype(0)));
 }
 
-const OpSpec kOps[] = {
-    {"", "LogSoftmax", 1, kNewestOpset, kFloats, lower_log_softmax, work::reduction(25, 3), rule::kLogSoftmax,
-     kNoState, kNoSizes},
-    {"", "Softmax", 1, kNewestOpset, kFloats, lower_softmax, work::softmax(23, 2), rule::kSoftmax, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> softmax_ops() { return kOps; }
+std::span<const OpSpec> softmax_ops() {
+  static const OpSpec ops[] = {
+      {"", "LogSoftmax", 1, kNewestOpset, kFloats, lower_log_softmax, work::reduction(25, 3),
+       rule::kLogSoftmax, kNoState, kNoSizes},
+      {"", "Softmax", 1, kNewestOpset, kFloats, lower_softmax, work::softmax(23, 2), rule::kSoftmax, kNoState,
+       kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

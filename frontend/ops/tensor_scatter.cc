@@ -47,13 +47,14 @@ void lower_tensor_scatter(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    {"", "TensorScatter", 24, kNewestOpset, kAllTypes, lower_tensor_scatter, work::gather(5),
-     rule::kTensorScatter, carries({{0, 0}}), kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> tensor_scatter_ops() { return kOps; }
+std::span<const OpSpec> tensor_scatter_ops() {
+  static const OpSpec ops[] = {
+      {"", "TensorScatter", 24, kNewestOpset, kAllTypes, lower_tensor_scatter, work::gather(5),
+       rule::kTensorScatter, carries({{0, 0}}), kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -47,12 +47,13 @@ void lower_top_k(OpContext& c) {
   c.set_output(1, l.permute(l.reshape(found[1], sizes), back));
 }
 
-const OpSpec kOps[] = {
-    {"", "TopK", 1, kNewestOpset, kNumbers, lower_top_k, work::best(), rule::kTopK, kNoState, kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> top_k_ops() { return kOps; }
+std::span<const OpSpec> top_k_ops() {
+  static const OpSpec ops[] = {
+      {"", "TopK", 1, kNewestOpset, kNumbers, lower_top_k, work::best(), rule::kTopK, kNoState, kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -30,13 +30,14 @@ void lower_transpose(OpContext& c) {
   c.set_output(0, c.lowering().permute(c.input(0), order));
 }
 
-const OpSpec kOps[] = {
-    {"", "Transpose", 1, kNewestOpset, kAllTypes | kStorage, lower_transpose, work::reorder(),
-     rule::kTranspose, kNoState, size_rule::kTranspose},
-};
-
 }  // namespace
 
-std::span<const OpSpec> transpose_ops() { return kOps; }
+std::span<const OpSpec> transpose_ops() {
+  static const OpSpec ops[] = {
+      {"", "Transpose", 1, kNewestOpset, kAllTypes | kStorage, lower_transpose, work::reorder(),
+       rule::kTranspose, kNoState, size_rule::kTranspose},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -31,13 +31,14 @@ void lower_trilu(OpContext& c) {
   }));
 }
 
-const OpSpec kOps[] = {
-    {"", "Trilu", 14, kNewestOpset, kAllTypes, lower_trilu, work::pointwise(2), rule::kTriangles, kNoState,
-     kNoSizes},
-};
-
 }  // namespace
 
-std::span<const OpSpec> trilu_ops() { return kOps; }
+std::span<const OpSpec> trilu_ops() {
+  static const OpSpec ops[] = {
+      {"", "Trilu", 14, kNewestOpset, kAllTypes, lower_trilu, work::pointwise(2), rule::kTriangles, kNoState,
+       kNoSizes},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

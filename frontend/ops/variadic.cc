@@ -27,19 +27,20 @@ void lower_mean(OpContext& c) {
       }));
 }
 
-const OpSpec kOps[] = {
-    {"", "Max", 1, kNewestOpset, kNumbers, lower<OpCode::max>, work::variadic(1), rule::kElementwise,
-     kNoState, size_rule::kMax},
-    {"", "Mean", 1, kNewestOpset, kFloats, lower_mean, work::pointwise(12), rule::kAdditive, kNoState,
-     kNoSizes},
-    {"", "Min", 1, kNewestOpset, kNumbers, lower<OpCode::min>, work::variadic(1), rule::kElementwise,
-     kNoState, size_rule::kMin},
-    {"", "Sum", 1, kNewestOpset, kFloats, lower<OpCode::add>, work::variadic(1), rule::kAdditive, kNoState,
-     size_rule::kSum},
-};
-
 }  // namespace
 
-std::span<const OpSpec> variadic_ops() { return kOps; }
+std::span<const OpSpec> variadic_ops() {
+  static const OpSpec ops[] = {
+      {"", "Max", 1, kNewestOpset, kNumbers, lower<OpCode::max>, work::variadic(1), rule::kElementwise,
+       kNoState, size_rule::kMax},
+      {"", "Mean", 1, kNewestOpset, kFloats, lower_mean, work::pointwise(12), rule::kAdditive, kNoState,
+       kNoSizes},
+      {"", "Min", 1, kNewestOpset, kNumbers, lower<OpCode::min>, work::variadic(1), rule::kElementwise,
+       kNoState, size_rule::kMin},
+      {"", "Sum", 1, kNewestOpset, kFloats, lower<OpCode::add>, work::variadic(1), rule::kAdditive, kNoState,
+       size_rule::kSum},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

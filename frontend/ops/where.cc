@@ -10,13 +10,14 @@ void lower_where(OpContext& c) {
                       [](BodyBuilder& b, std::span<const ValueId> v) { return b.where(v[0], v[1], v[2]); }));
 }
 
-const OpSpec kOps[] = {
-    {"", "Where", 9, kNewestOpset, kBool, lower_where, work::pointwise(1), rule::kChoice,
-     carries({{0, 1}, {0, 2}}), size_rule::kWhere},
-};
-
 }  // namespace
 
-std::span<const OpSpec> where_ops() { return kOps; }
+std::span<const OpSpec> where_ops() {
+  static const OpSpec ops[] = {
+      {"", "Where", 9, kNewestOpset, kBool, lower_where, work::pointwise(1), rule::kChoice,
+       carries({{0, 1}, {0, 2}}), size_rule::kWhere},
+  };
+  return ops;
+}
 
 }  // namespace braid::frontend

@@ -15,10 +15,6 @@ namespace {
 constexpr int kFirstIrVersion = 11;
 constexpr const char* kName = "braid";
 
-bool is_pending(const MeshSpec& spec) {
-  return std::any_of(spec.begin(), spec.end(), [](const Spec& s) { return s.is_pending(); });
-}
-
 std::vector<std::int64_t> static_sizes(const GraphValue& value) {
   std::vector<std::int64_t> sizes;
   for (const ir::Expr& size : value.sizes) sizes.push_back(static_size(size).value_or(-1));

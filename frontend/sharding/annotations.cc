@@ -14,10 +14,6 @@
 namespace braid::frontend::sharding {
 namespace {
 
-bool is_pending(const MeshSpec& spec) {
-  return std::any_of(spec.begin(), spec.end(), [](const Spec& s) { return s.is_pending(); });
-}
-
 MeshSpec reduced(MeshSpec spec) {
   for (Spec& own : spec) {
     if (own.is_pending()) own = Spec::replicated();

@@ -22,9 +22,9 @@ void add_captured(const onnx::NodeProto& node, std::vector<std::string>& names) 
   }
 }
 
-class Order {
+class NodeOrder {
  public:
-  explicit Order(const onnx::GraphProto& graph) {
+  explicit NodeOrder(const onnx::GraphProto& graph) {
     std::unordered_map<std::string, int> producers;
     for (int k = 0; k < graph.node_size(); ++k) {
       for (const std::string& output : graph.node(k).output())
@@ -81,7 +81,7 @@ void collect_captured(const onnx::NodeProto& node, std::set<std::string>& names)
 
 void order_by_outputs(onnx::GraphProto& graph) {
   google::protobuf::RepeatedPtrField<onnx::NodeProto> nodes;
-  for (const int k : Order(graph).found()) nodes.Add()->Swap(graph.mutable_node(k));
+  for (const int k : NodeOrder(graph).found()) nodes.Add()->Swap(graph.mutable_node(k));
   graph.mutable_node()->Swap(&nodes);
 }
 

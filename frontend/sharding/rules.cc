@@ -95,6 +95,20 @@ std::optional<Letter> letter_of(const Expr& size, std::string name) {
   return letter;
 }
 
+void add(Factors& f, std::optional<Letter> letter, std::vector<Occurrence> at,
+         std::optional<ReduceKind> reduce) {
+  if (!letter) return;
+  letter->at = std::move(at);
+  letter->reduce = reduce;
+  f.letters.push_back(std::move(*letter));
+}
+
+void add(Factors& f, const Expr& size, std::string name, std::vector<Occurrence> at) {
+  add(f, letter_of(size, std::move(name)), std::move(at));
+}
+
+bool same(const Expr& a, const Expr& b) { return a.is_constant() && a == b; }
+
 Occurrence in(int index, int dim, std::vector<std::int64_t> segments) {
   return {false, index, dim, std::move(segments)};
 }

@@ -72,6 +72,12 @@ Factors factors_of(const Graph& graph, const GraphNode& node, const Rule& rule);
 
 // Returns a letter of the size of a dimension; nullopt if the size is not static.
 std::optional<Letter> letter_of(const ir::Expr& size, std::string name);
+// Adds a letter, if there is one, which stands at these dimensions; the first form makes it of a size.
+void add(Factors& f, const ir::Expr& size, std::string name, std::vector<Occurrence> at);
+void add(Factors& f, std::optional<Letter> letter, std::vector<Occurrence> at,
+         std::optional<ir::ReduceKind> reduce = std::nullopt);
+// Whether both are the same constant.
+bool same(const ir::Expr& a, const ir::Expr& b);
 Occurrence in(int index, int dim, std::vector<std::int64_t> segments = {1});
 Occurrence out(int index, int dim, std::vector<std::int64_t> segments = {1});
 // Allows all letters to be split with padding.

@@ -11,7 +11,7 @@ namespace {
 
 using namespace analysis;
 
-bool may_be_held(const Problem& p, NodeId node) {
+bool is_plain_start(const Problem& p, NodeId node) {
   const std::span<const Step> steps = p.steps_of(node);
   return steps.size() == 1 && steps[0].kind == Step::Kind::start && !steps[0].blocking;
 }
@@ -33,7 +33,7 @@ bool RaiseComms::run(ir::Schedule& schedule, PassContext& context) {
     };
     for (const NodeId n : std::views::reverse(p.nodes())) {
       // Another start in between stays below this one: the held starts go up together, in their order.
-      if (!may_be_held(p, n)) {
+      if (!is_plain_start(p, n)) {
         while (needs[n] > 0) let_go();
         if (r.starts(n)) {
           while (!held.empty()) let_go();

@@ -26,7 +26,7 @@ void flush(const Problem& p, NodeId node, IdVector<NodeId, char>& held, Order& o
 }
 
 // Only a wait or release, not a group with other work in it.
-bool may_be_held(const Problem& p, NodeId node) {
+bool only_waits_or_releases(const Problem& p, NodeId node) {
   const auto passive = [](const Step& s) {
     return s.kind == Step::Kind::wait || s.kind == Step::Kind::release;
   };
@@ -42,7 +42,7 @@ bool SinkWaits::run(ir::Schedule& schedule, PassContext& context) {
     IdVector<NodeId, char> held(p.nodes(), 0);
     Order order;
     for (NodeId n : p.nodes()) {
-      if (may_be_held(p, n)) {
+      if (only_waits_or_releases(p, n)) {
         held[n] = 1;
         continue;
       }

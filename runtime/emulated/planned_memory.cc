@@ -12,7 +12,7 @@
 
 namespace braid::emulated {
 
-using rt::cuda::Place;
+using PlannedPlace = rt::cuda::Place;
 using rt::cuda::PlannedBuffer;
 using rt::cuda::PlannedMemory;
 using rt::cuda::Touch;
@@ -96,14 +96,14 @@ std::string text_of(uintptr_t begin, uintptr_t end, uintptr_t base) {
 
 std::string quoted(const char* name) { return "'" + std::string(name) + "'"; }
 
-const char* kind_text(Place place) {
+const char* kind_text(PlannedPlace place) {
   switch (place) {
-    case Place::weights:
-    case Place::rank_weights:
+    case PlannedPlace::weights:
+    case PlannedPlace::rank_weights:
       return "constant ";
-    case Place::input:
+    case PlannedPlace::input:
       return "input ";
-    case Place::output:
+    case PlannedPlace::output:
       return "output ";
     default:
       return "";
@@ -179,13 +179,13 @@ DeclaredStep::DeclaredStep(const PlannedMemory& plan, int number, const std::str
     : plan_(plan), number_(number), state_(state_of(plan)) {
   for (int k = 0; k < plan.buffer_count; ++k) {
     const PlannedBuffer& b = buffer(k);
-    const void* base = b.place == Place::arena          ? plan.arena
-                       : b.place == Place::segment      ? plan.segment
-                       : b.place == Place::weights      ? plan.weights
-                       : b.place == Place::rank_weights ? plan.rank_weights
-                       : b.place == Place::input        ? plan.inputs[b.offset]
-                                                        : plan.outputs[b.offset];
-    const bool planned = b.place != Place::input && b.place != Place::output;
+    const void* base = b.place == PlannedPlace::arena          ? plan.arena
+                       : b.place == PlannedPlace::segment      ? plan.segment
+                       : b.place == PlannedPlace::weights      ? plan.weights
+                       : b.place == PlannedPlace::rank_weights ? plan.rank_weights
+                       : b.place == PlannedPlace::input        ? plan.inputs[b.offset]
+                                                               : plan.outputs[b.offset];
+    const bool planned = b.place != PlannedPlace::input && b.place != PlannedPlace::output;
     bases_.push_back(address_of(base) + (planned ? static_cast<uintptr_t>(b.offset) : 0));
   }
   const std::string who = "step " + std::to_string(number) + " [" + label + "]";
@@ -230,7 +230,7 @@ void DeclaredStep::find_birth(int index, const std::string& who) {
     return;
   std::vector<Bytes> touched;
   for (const Declared& d : declared_) {
-    if (d.buffer != index || (mine.place == Place::output && !d.writes)) continue;
+    if (d.buffer != index || (mine.place == PlannedPlace::output && !d.writes)) continue;
     for (int64_t row = 0; row < d.rows; ++row) {
       const uintptr_t begin = d.first + static_cast<uintptr_t>(row * d.pitch);
       touched.push_back({begin, begin + static_cast<uintptr_t>(d.bytes)});
@@ -243,7 +243,7 @@ void DeclaredStep::find_birth(int index, const std::string& who) {
   born = merged(std::move(touched));
   if (birth.fresh.empty()) return;
   const uintptr_t begin = bases_[static_cast<size_t>(index)];
-  for (int k = 0; k < plan_.buffer_count && mine.place != Place::output; ++k) {
+  for (int k = 0; k < plan_.buffer_count && mine.place != PlannedPlace::output; ++k) {
     const PlannedBuffer& other = buffer(k);
     const bool overlap = k != index && other.place == mine.place && other.offset < mine.offset + mine.bytes &&
                          mine.offset < other.offset + other.bytes;
@@ -324,10 +324,11 @@ void DeclaredStep::report(const std::string& who, Access access, uintptr_t begin
   if (same(plan_.rank_weights)) place = "the weights of the rank";
   std::string why;
   for (const Declared& d : declared_) {
-    const Place p = buffer(d.buffer).place;
+    const PlannedPlace p = buffer(d.buffer).place;
     if (d.end() != begin) continue;
-    if (p == Place::input || p == Place::output) base = d.first, place = "the memory of ";
-    if (p == Place::input || p == Place::output) place += kind_text(p) + quoted(buffer(d.buffer).name);
+    if (p == PlannedPlace::input || p == PlannedPlace::output) base = d.first, place = "the memory of ";
+    if (p == PlannedPlace::input || p == PlannedPlace::output)
+      place += kind_text(p) + quoted(buffer(d.buffer).name);
     why += "; they lie right behind " + quoted(buffer(d.buffer).name);
     break;
   }
@@ -336,7 +337,7 @@ void DeclaredStep::report(const std::string& who, Access access, uintptr_t begin
   } else {
     const PlannedBuffer& b = buffer(there);
     const std::string name = kind_text(b.place) + quoted(b.name);
-    if (b.place == Place::input || b.place == Place::output)
+    if (b.place == PlannedPlace::input || b.place == PlannedPlace::output)
       base = bases_[static_cast<size_t>(there)], place = name;
     if (is_declared(there) && access != Access::kRead) {
       const bool written = std::any_of(declared_.begin(), declared_.end(),
@@ -534,9 +535,9 @@ void end_steps(const PlannedMemory& plan, cudaStream_t handle, bool complete) {
   std::vector<Bytes> left;
   for (int k = 0; k < plan.buffer_count; ++k) {
     const PlannedBuffer& b = plan.buffers[k];
-    if (b.bytes <= 0 || (b.place != Place::arena && b.place != Place::segment)) continue;
-    const uintptr_t begin =
-        address_of(b.place == Place::arena ? plan.arena : plan.segment) + static_cast<uintptr_t>(b.offset);
+    if (b.bytes <= 0 || (b.place != PlannedPlace::arena && b.place != PlannedPlace::segment)) continue;
+    const uintptr_t begin = address_of(b.place == PlannedPlace::arena ? plan.arena : plan.segment) +
+                            static_cast<uintptr_t>(b.offset);
     left.push_back({begin, begin + static_cast<uintptr_t>(b.bytes)});
   }
   if (left.empty()) return;

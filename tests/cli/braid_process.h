@@ -12,6 +12,13 @@ namespace braid::test {
 
 namespace fs = std::filesystem;
 
+using Arguments = std::vector<std::string>;
+
+inline Arguments operator+(Arguments a, const Arguments& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 struct ProcessResult {
   int exit_code = -1;  // 128 + signal where a signal ended it
   std::string out;

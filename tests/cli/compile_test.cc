@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 
-constexpr const char* kTwice = R"(graph twice
+constexpr const char* kTwiceGraph = R"(graph twice
 dim n in [1, 4]
 input %x: f32[n]
 %a: f32[n] = pointwise {
@@ -81,7 +81,7 @@ TEST(Compile, IrAndScheduleAreTextThatReadsBack) {
   const Folder folder;
   for (const char* stage : {"ir", "schedule"}) {
     const ProcessResult result =
-        braid({"compile", folder.file("twice.braid", kTwice), "--emit", stage, "-o", folder / stage});
+        braid({"compile", folder.file("twice.braid", kTwiceGraph), "--emit", stage, "-o", folder / stage});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const std::string text = read_text(folder / (std::string(stage) + "/twice.braid"));
     const ProcessResult again = braid({"opt", folder / (std::string(stage) + "/twice.braid")});
@@ -121,7 +121,7 @@ TEST(Compile, AMissingFileIsNamed) {
 TEST(Compile, AFolderThatCannotBeMadeIsAUserError) {
   const Folder folder;
   const ProcessResult result =
-      braid({"compile", folder.file("twice.braid", kTwice), "-o", folder.file("file", "") + "/out"});
+      braid({"compile", folder.file("twice.braid", kTwiceGraph), "-o", folder.file("file", "") + "/out"});
   EXPECT_EQ(result.exit_code, 5);
   EXPECT_THAT(result.err, HasSubstr("BR0010"));
 }
@@ -135,7 +135,8 @@ TEST(Compile, ALibraryIsBuiltOncePerSourceFlagsAndProcessor) {
   fs::permissions(compiler, fs::perms::owner_all);
   const auto builds = [&](const std::string& out, const std::vector<std::string>& more,
                           const std::string& flags = "-O1") {
-    std::vector<std::string> arguments = {"compile", folder.file("twice.braid", kTwice), "-o", folder / out};
+    std::vector<std::string> arguments = {"compile", folder.file("twice.braid", kTwiceGraph), "-o",
+                                          folder / out};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const std::string before = fs::exists(log) ? read_text(log) : "";
     const ProcessResult result = braid(
@@ -162,13 +163,13 @@ TEST(Compile, ALibraryIsBuiltOncePerSourceFlagsAndProcessor) {
 
 TEST(Compile, AnUnknownProcessorIsTheCompilersError) {
   const Folder folder;
-  const ProcessResult unknown = braid({"compile", folder.file("twice.braid", kTwice), "-o", folder / "out",
-                                       "--cpu", "abacus; touch " + folder / "x"});
+  const ProcessResult unknown = braid({"compile", folder.file("twice.braid", kTwiceGraph), "-o",
+                                       folder / "out", "--cpu", "abacus; touch " + folder / "x"});
   EXPECT_EQ(unknown.exit_code, 4);
   EXPECT_THAT(unknown.err, HasSubstr("BR0603"));
   EXPECT_THAT(unknown.err, HasSubstr("abacus"));
   EXPECT_FALSE(fs::exists(folder / "x"));
-  const ProcessResult cuda = braid({"compile", folder.file("twice.braid", kTwice), "-o", folder / "out",
+  const ProcessResult cuda = braid({"compile", folder.file("twice.braid", kTwiceGraph), "-o", folder / "out",
                                     "--cpu", "x86-64", "--target", "cuda", "--emit", "source"});
   EXPECT_EQ(cuda.exit_code, 2);
   EXPECT_THAT(cuda.err, HasSubstr("BR0003"));
@@ -177,7 +178,7 @@ TEST(Compile, AnUnknownProcessorIsTheCompilersError) {
 TEST(Compile, HostCompilersFailureIsShownAndLeavesNoLibrary) {
   const Folder folder;
   const ProcessResult result =
-      braid({"compile", folder.file("twice.braid", kTwice), "-o", folder / "out"}, {}, {"CXX=false"});
+      braid({"compile", folder.file("twice.braid", kTwiceGraph), "-o", folder / "out"}, {}, {"CXX=false"});
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.err, HasSubstr("BR0603"));
   EXPECT_THAT(folder.names(), Not(Contains(HasSubstr(".so"))));
@@ -185,8 +186,9 @@ TEST(Compile, HostCompilersFailureIsShownAndLeavesNoLibrary) {
 
 TEST(Compile, AMissingRuntimeLibraryIsAUserError) {
   const Folder folder;
-  const ProcessResult result = braid({"compile", folder.file("twice.braid", kTwice), "-o", folder / "out"},
-                                     {}, {"BRAID_RUNTIME_DIR=" + folder / "nowhere"});
+  const ProcessResult result =
+      braid({"compile", folder.file("twice.braid", kTwiceGraph), "-o", folder / "out"}, {},
+            {"BRAID_RUNTIME_DIR=" + folder / "nowhere"});
   EXPECT_EQ(result.exit_code, 5);
   EXPECT_THAT(result.err, HasSubstr("BR0604"));
 }
@@ -235,7 +237,7 @@ class BadOptions : public ::testing::TestWithParam<BadArguments> {};
 
 TEST_P(BadOptions, AreRefused) {
   const Folder folder;
-  std::vector<std::string> arguments = {"opt", folder.file("twice.braid", kTwice)};
+  std::vector<std::string> arguments = {"opt", folder.file("twice.braid", kTwiceGraph)};
   arguments.insert(arguments.end(), GetParam().arguments.begin(), GetParam().arguments.end());
   const ProcessResult result = braid(arguments);
   EXPECT_EQ(result.exit_code, code_of(result.err));
@@ -264,7 +266,7 @@ TEST(Compile, AScheduleWithoutAPlanIsRefused) {
   const Folder folder;
   for (const std::vector<std::string>& passes :
        {std::vector<std::string>{"--passes", "dead_code"}, {"--disable", "plan_memory"}}) {
-    std::vector<std::string> arguments = {"compile", folder.file("twice.braid", kTwice), "-o",
+    std::vector<std::string> arguments = {"compile", folder.file("twice.braid", kTwiceGraph), "-o",
                                           folder / "out"};
     arguments.insert(arguments.end(), passes.begin(), passes.end());
     const ProcessResult result = braid(arguments);
@@ -305,7 +307,7 @@ TEST(CommandLine, AnUnknownCommandIsNamedWithThoseThatExist) {
 
 TEST(Opt, UnitsOfAMemoryCapArePowersOfTenOrOfTwoAsTheyAreWritten) {
   const Folder folder;
-  std::string text = kTwice;
+  std::string text = kTwiceGraph;
   text.replace(text.find("[1, 4]"), 6, "[1, 4096]");
   const std::string file = folder.file("twice.braid", text);
   for (const auto& [cap, bytes] :
@@ -318,7 +320,7 @@ TEST(Opt, UnitsOfAMemoryCapArePowersOfTenOrOfTwoAsTheyAreWritten) {
 
 TEST(Opt, TextWithoutPassesIsPrintedAsItIs) {
   const Folder folder;
-  const ProcessResult first = braid({"opt", folder.file("twice.braid", kTwice)});
+  const ProcessResult first = braid({"opt", folder.file("twice.braid", kTwiceGraph)});
   ASSERT_EQ(first.exit_code, 0) << first.err;
   const ProcessResult second =
       braid({"opt", folder.file("again.braid", first.out), "-o", folder / "third.braid"});
@@ -329,7 +331,7 @@ TEST(Opt, TextWithoutPassesIsPrintedAsItIs) {
 
 TEST(Opt, PassesChangeTheTextAndPrintAfterThem) {
   const Folder folder;
-  const std::string file = folder.file("twice.braid", kTwice);
+  const std::string file = folder.file("twice.braid", kTwiceGraph);
   const ProcessResult fused = braid({"opt", file, "--passes", "fuse_vertical,merge_loops", "--print-after",
                                      "fuse_vertical", "-o", folder / "out.braid"});
   ASSERT_EQ(fused.exit_code, 0) << fused.err;
@@ -357,7 +359,7 @@ TEST(Opt, PassesOfPluginsAreListedAndRun) {
   ASSERT_EQ(list.exit_code, 0) << list.err;
   EXPECT_THAT(list.out, HasSubstr("charge_callee"));
   EXPECT_THAT(list.out, HasSubstr("plan_memory"));
-  const ProcessResult run = braid({"opt", folder.file("twice.braid", kTwice), "--plugin",
+  const ProcessResult run = braid({"opt", folder.file("twice.braid", kTwiceGraph), "--plugin",
                                    paths::example_plugin(), "--passes", "charge_callee"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("graph twice"));

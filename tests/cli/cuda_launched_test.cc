@@ -22,13 +22,6 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using Arguments = std::vector<std::string>;
-
-Arguments operator+(Arguments a, const Arguments& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 const Arguments kInputs = {"--random", "7",          "--dim",    "batch=2",
                            "--dim",    "sequence=3", "--device", "emulated"};
 

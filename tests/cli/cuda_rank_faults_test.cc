@@ -16,13 +16,6 @@ using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-using Arguments = std::vector<std::string>;
-
-Arguments operator+(Arguments a, const Arguments& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 // The limit of a run: the time-outs of the step, of silence and of the parent, and the build if it is the
 // first.
 constexpr std::chrono::seconds kLimit{120};

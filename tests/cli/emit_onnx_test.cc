@@ -13,8 +13,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using Arguments = std::vector<std::string>;
-
 const std::string kModel = "transformers/gpt2_static_prefill";
 
 // Emits the model on two ranks as m.rank{rank}.onnx into `out` and returns that pattern.

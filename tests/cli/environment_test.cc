@@ -13,7 +13,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr const char* kText =
+constexpr const char* kScaledText =
     "graph twice\ninput %x: f32[2]\n%y: f32[2] output = pointwise { %0 = load %x %1 = add %0, %0 store %1 "
     "}\noutput %y\n";
 
@@ -90,7 +90,7 @@ TEST_P(Environment, AnInvalidValueIsAnErrorThatNamesTheVariable) {
   for (const char* value : wrong) {
     SCOPED_TRACE(value);
     const Folder folder;
-    const ProcessResult result = run(folder.file("twice.braid", kText), folder, value);
+    const ProcessResult result = run(folder.file("twice.braid", kScaledText), folder, value);
     EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
     EXPECT_THAT(result.err,
                 AllOf(AnyOf(HasSubstr("BR0012"), HasSubstr("BR0011")), HasSubstr(GetParam().name)));
@@ -101,7 +101,7 @@ TEST_P(Environment, AnInvalidValueIsAnErrorThatNamesTheVariable) {
 TEST_P(Environment, AnEmptyValueCountsAsUnset) {
   const Folder folder;
   const bool cuda = GetParam().cuda;
-  std::vector<std::string> arguments = {folder.file("twice.braid", kText)};
+  std::vector<std::string> arguments = {folder.file("twice.braid", kScaledText)};
   if (cuda) arguments.insert(arguments.end(), {"--target", "cuda", "--emit", "source"});
   const ProcessResult result =
       run(compiled(cuda ? "environment_cuda" : "environment", arguments), folder, "");
@@ -111,7 +111,7 @@ TEST_P(Environment, AnEmptyValueCountsAsUnset) {
 TEST(Environment, AFolderForTemporaryOnesThatTakesNoneIsNamed) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
   const Folder folder;
-  const std::string text = folder.file("twice.braid", kText);
+  const std::string text = folder.file("twice.braid", kScaledText);
   ::mkdir((folder / "tmp").c_str(), 0500);
   const ProcessResult result = braid({"run", text, "--random", "1"}, {}, {"TMPDIR=" + folder / "tmp"});
   EXPECT_EQ(result.exit_code, 5);

@@ -13,7 +13,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using namespace std::string_literals;
 
-constexpr const char* kText =
+constexpr const char* kDoorText =
     "graph twice\ninput %x: f32[2]\n%y: f32[2] output = pointwise { %0 = load %x %1 = add %0, %0 store %1 "
     "}\noutput %y\n";
 
@@ -57,7 +57,7 @@ class FrontDoors : public ::testing::TestWithParam<Door> {
  protected:
   void expect_refused(const std::string& path) const {
     SCOPED_TRACE(path);
-    const std::string text = folder_.file("twice.braid", kText);
+    const std::string text = folder_.file("twice.braid", kDoorText);
     const std::vector<std::string> before = folder_.names();
     std::vector<std::string> arguments = GetParam().arguments;
     for (std::string& argument : arguments) {

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr const char* kText =
+constexpr const char* kDiskText =
     "graph twice\ninput %x: f32[2000]\n%y: f32[2000] = pointwise { %0 = load %x %1 = add %0, %0 store %1 "
     "}\noutput %y\n";
 
@@ -38,7 +38,7 @@ std::vector<std::string> schedule(const std::string& command, std::vector<std::s
 
 // Every command, and what it prints beside its main business.
 std::vector<Command> commands(const Folder& folder) {
-  const std::string text = folder.file("twice.braid", kText), program = compiled("twice_2000", {text});
+  const std::string text = folder.file("twice.braid", kDiskText), program = compiled("twice_2000", {text});
   return {{{"compile", text, "--emit", "source", "-o", folder / "a"}, {}},
           {{"compile", text, "--emit", "ir", "-o", folder / "b"}, {}},
           {{"run", program, "--random", "1"}, {}},
@@ -97,7 +97,7 @@ TEST(FullDisk, StandardOutputThatTakesNothingIsAnErrorOfEveryCommand) {
 
 TEST(FullDisk, AClosedOutputIsNotTakenForAFile) {
   const Folder folder;
-  const std::string text = folder.file("twice.braid", kText);
+  const std::string text = folder.file("twice.braid", kDiskText);
   braid_into(-1, {"opt", text, "-o", folder / "out.braid"});
   EXPECT_EQ(read_text(folder / "out.braid"), braid({"opt", text}).out);
 }
@@ -138,7 +138,7 @@ TEST(FullDisk, ResultsAppearTogetherOrNotAtAll) {
 
 TEST(FullDisk, NoCommandLeavesHalfOfWhatItWrites) {
   const Folder folder;
-  const std::string text = folder.file("twice.braid", kText), program = compiled("twice_2000", {text});
+  const std::string text = folder.file("twice.braid", kDiskText), program = compiled("twice_2000", {text});
   const std::string out = folder / "out";
   const std::string limited = limited_files(folder, "0");
   const std::vector<std::string> sizes = {"--schedule", "1F1B", "--ranks", "2", "--microbatches", "3"};
@@ -185,7 +185,7 @@ TEST(FullDisk, NoCommandLeavesHalfOfWhatItWrites) {
 
 TEST(FullDisk, AFileThatIsReplacedKeepsWhatItIsKnownBy) {
   const Folder folder;
-  const std::string text = folder.file("twice.braid", kText), file = folder.file("file", "old");
+  const std::string text = folder.file("twice.braid", kDiskText), file = folder.file("file", "old");
   ::chmod(file.c_str(), 0600);
   fs::create_symlink(file, folder / "link");
   EXPECT_EQ(braid({"opt", text, "-o", folder / "link"}).exit_code, 0);
@@ -200,7 +200,7 @@ TEST(FullDisk, AFileThatIsReplacedKeepsWhatItIsKnownBy) {
 TEST(FullDisk, FilesThatCannotBeWrittenAreErrorsAndDoNotStay) {
   constexpr int kNotPermitted = 77;
   const Folder folder;
-  const std::string text = folder.file("twice.braid", kText), program = compiled("twice_2000", {text});
+  const std::string text = folder.file("twice.braid", kDiskText), program = compiled("twice_2000", {text});
   const std::string full = folder / "full";
   ::mkdir(full.c_str(), 0700);
   const std::vector<std::vector<std::string>> all = {

@@ -17,9 +17,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-using Arguments = std::vector<std::string>;
-
-constexpr const char* kTwice =
+constexpr const char* kHostileTwice =
     "graph twice\ninput %x: f32[2]\n%y: f32[2] output = pointwise { %0 = load %x %1 = add %0, %0 store %1 "
     "}\noutput %y\n";
 
@@ -125,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(Of, HostileCommandLine, ::testing::ValuesIn(kHostile),
 
 TEST_P(HostileCommandLine, IsAnErrorByTheTableAndWritesNothing) {
   const Folder folder;
-  const std::string text = folder.file("twice.braid", kTwice);
+  const std::string text = folder.file("twice.braid", kHostileTwice);
   Arguments arguments = GetParam().arguments;
   for (std::string& argument : arguments) {
     if (const std::size_t at = argument.find("TEXT"); at != std::string::npos) argument.replace(at, 4, text);
@@ -150,7 +148,7 @@ TEST(Hostile, AByteOfZeroInATextIsNamedWithItsPlace) {
 
 TEST(Hostile, ADimensionThatAProgramLacksIsNoted) {
   const Folder folder;
-  const std::string program = compiled("hostile_twice", {folder.file("twice.braid", kTwice)});
+  const std::string program = compiled("hostile_twice", {folder.file("twice.braid", kHostileTwice)});
   const ProcessResult result = braid({"run", program, "--dim", "rows=3"});
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("note: --dim rows: the program has no dimension of this name"));
@@ -159,7 +157,7 @@ TEST(Hostile, ADimensionThatAProgramLacksIsNoted) {
 TEST(Hostile, AFolderOfAProgramMayBeCalledAsATextIs) {
   const Folder folder;
   const std::string program = folder / "twice.braid";
-  ASSERT_EQ(braid({"compile", folder.file("source.braid", kTwice), "-o", program}).exit_code, 0);
+  ASSERT_EQ(braid({"compile", folder.file("source.braid", kHostileTwice), "-o", program}).exit_code, 0);
   for (const std::vector<std::string>& command : {std::vector<std::string>{"run", program, "--dim", "rows=3"},
                                                   {"bench", program, "--dim", "rows=3"},
                                                   {"check", program},
@@ -228,7 +226,7 @@ TEST(Hostile, FoldersAndFilesWithoutPermissionAreNamed) {
   if (geteuid() == 0 && system("setpriv --reuid 65534 --clear-groups true > /dev/null 2>&1") != 0)
     GTEST_SKIP() << "no setpriv";
   const Folder folder;
-  const std::string text = folder.file("twice.braid", kTwice);
+  const std::string text = folder.file("twice.braid", kHostileTwice);
   ASSERT_EQ(braid({"compile", text, "-o", folder / "program"}).exit_code, 0);
   ASSERT_EQ(mkdir((folder / "closed").c_str(), 0555), 0);
   ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);

@@ -20,7 +20,7 @@ using ::testing::Not;
 
 const std::string kScores = paths::source("examples/plugin/scores.onnx");
 
-std::string all_reduce() { return model("collectives/all_reduce_dynamic/model.onnx"); }
+std::string all_reduce_model() { return model("collectives/all_reduce_dynamic/model.onnx"); }
 
 nlohmann::json json_of(std::vector<std::string> arguments) {
   arguments.emplace_back("--json");
@@ -30,7 +30,7 @@ nlohmann::json json_of(std::vector<std::string> arguments) {
 }
 
 TEST(Inspect, ShowsAModelWithoutDimensionsOrRanks) {
-  const nlohmann::json json = json_of({"inspect", all_reduce()});
+  const nlohmann::json json = json_of({"inspect", all_reduce_model()});
   EXPECT_THAT(json["dims"], ElementsAre("batch", "sequence"));
   EXPECT_EQ(json["inputs"][0]["type"], "f32");
   int collectives = 0;
@@ -39,7 +39,7 @@ TEST(Inspect, ShowsAModelWithoutDimensionsOrRanks) {
   }
   EXPECT_EQ(collectives, 1);
   EXPECT_TRUE(json["unsupported"].empty());
-  const ProcessResult text = braid({"inspect", all_reduce()});
+  const ProcessResult text = braid({"inspect", all_reduce_model()});
   EXPECT_THAT(text.out, AllOf(HasSubstr("dim     batch"), HasSubstr("   collective"),
                               HasSubstr("all operators are supported")));
 }
@@ -102,7 +102,7 @@ TEST(Inspect, SurvivesBrokenModels) {
 
 TEST(Inspect, ShowsACompiledProgramAndExplainItsCollectivesAndKernels) {
   const std::string program = compiled(
-      "all_reduce", {all_reduce(), "--ranks", "2", "--dim", "batch=1..4", "--dim", "sequence=1..16"});
+      "all_reduce", {all_reduce_model(), "--ranks", "2", "--dim", "batch=1..4", "--dim", "sequence=1..16"});
   const nlohmann::json json = json_of({"inspect", program});
   EXPECT_EQ(json["ranks"], 2);
   EXPECT_EQ(json["collectives"]["all_reduce"], 1);
@@ -114,16 +114,16 @@ TEST(Inspect, ShowsACompiledProgramAndExplainItsCollectivesAndKernels) {
 }
 
 TEST(DefaultDim, BoundsWhatIsNotGivenAndSaysSo) {
-  const ProcessResult none = braid({"run", all_reduce(), "--ranks", "2"});
+  const ProcessResult none = braid({"run", all_reduce_model(), "--ranks", "2"});
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.err, AllOf(HasSubstr("BR0310"), HasSubstr("--default-dim")));
   const ProcessResult result =
-      braid({"run", all_reduce(), "--ranks", "2", "--dim", "batch=2", "--default-dim", "5"});
+      braid({"run", all_reduce_model(), "--ranks", "2", "--dim", "batch=2", "--default-dim", "5"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, AllOf(HasSubstr("dimension 'sequence' is not given: --default-dim makes it 1..5"),
                                 Not(HasSubstr("'batch' is not given"))));
   EXPECT_THAT(result.out, HasSubstr("f32[2, 5, 6]"));
-  const ProcessResult wrong = braid({"run", all_reduce(), "--ranks", "2", "--default-dim", "much"});
+  const ProcessResult wrong = braid({"run", all_reduce_model(), "--ranks", "2", "--default-dim", "much"});
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("BR0003: --default-dim much"));
 }

@@ -17,8 +17,6 @@ namespace {
 
 using ::testing::IsEmpty;
 
-using Arguments = std::vector<std::string>;
-
 void pause_ms(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
 // The test's own time-out ends these loops.

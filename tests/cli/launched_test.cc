@@ -16,7 +16,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string all_reduce() {
+std::string launched_all_reduce() {
   return compiled("all_reduce", {model("collectives/all_reduce_dynamic/model.onnx"), "--ranks", "2", "--dim",
                                  "batch=1..4", "--dim", "sequence=1..16"});
 }
@@ -29,13 +29,6 @@ std::vector<std::string> torchrun(int rank, int size, const std::string& run) {
 
 const std::vector<std::string> kRandomInputs = {"--random", "7", "--dim", "batch=2", "--dim", "sequence=3"};
 
-using Arguments = std::vector<std::string>;
-
-Arguments operator+(Arguments a, const Arguments& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 void expect_same_outputs(const std::string& got, const std::string& want, int ranks) {
   for (int r = 0; r < ranks; ++r) {
     const std::string file = "/rank" + std::to_string(r) + "/y.npy";
@@ -46,8 +39,9 @@ void expect_same_outputs(const std::string& got, const std::string& want, int ra
 
 TEST(Launched, TwoProcessesGiveTheResultsOfBraidRunAndEachWritesItsOwn) {
   const Folder folder;
-  ASSERT_EQ(braid(Arguments{"run", all_reduce(), "-o", folder / "want"} + kRandomInputs).exit_code, 0);
-  const std::string program = all_reduce();
+  ASSERT_EQ(braid(Arguments{"run", launched_all_reduce(), "-o", folder / "want"} + kRandomInputs).exit_code,
+            0);
+  const std::string program = launched_all_reduce();
   std::array<std::future<ProcessResult>, 2> ranks;
   for (int r = 0; r < 2; ++r) {
     ranks[static_cast<std::size_t>(r)] = std::async(std::launch::async, [&, r] {
@@ -66,7 +60,7 @@ TEST(Launched, TwoProcessesGiveTheResultsOfBraidRunAndEachWritesItsOwn) {
 
 TEST(Launched, AnotherNumberOfRanksIsRefused) {
   const ProcessResult result =
-      braid(Arguments{"run", all_reduce()} + kRandomInputs, {}, torchrun(1, 3, "three"));
+      braid(Arguments{"run", launched_all_reduce()} + kRandomInputs, {}, torchrun(1, 3, "three"));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("rank 1: error BR0011"));
   EXPECT_THAT(result.err, HasSubstr("torchrun started 3 ranks, but the program is for 2"));
@@ -74,7 +68,7 @@ TEST(Launched, AnotherNumberOfRanksIsRefused) {
 
 TEST(Launched, VariablesThatContradictThemselvesAreRefused) {
   const ProcessResult result =
-      braid(Arguments{"run", all_reduce()} + kRandomInputs, {}, torchrun(5, 2, "odd"));
+      braid(Arguments{"run", launched_all_reduce()} + kRandomInputs, {}, torchrun(5, 2, "odd"));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("BR0011"));
   EXPECT_THAT(result.err, HasSubstr("RANK=5 is not a rank of WORLD_SIZE=2"));
@@ -84,8 +78,8 @@ TEST(Launched, WhatNeedsAllRanksIsRefused) {
   const Folder folder;
   for (const std::vector<std::string>& options : std::vector<std::vector<std::string>>{
            {"--ranks-as-threads"}, {"--trace", folder / "trace.json"}, {"--link", "5us,10GB/s"}}) {
-    const ProcessResult result =
-        braid(Arguments{"run", all_reduce()} + kRandomInputs + options, {}, torchrun(0, 2, "needs all"));
+    const ProcessResult result = braid(Arguments{"run", launched_all_reduce()} + kRandomInputs + options, {},
+                                       torchrun(0, 2, "needs all"));
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, HasSubstr("BR0003")) << options[0];
     EXPECT_THAT(result.err, HasSubstr("torchrun started only this one")) << options[0];
@@ -97,7 +91,8 @@ TEST(Launched, EnvironmentVariablesThatMeanNothingAreRefused) {
        {"BRAID_TIMEOUT_MS=0", "BRAID_TIMEOUT_MS=abc", "BRAID_TIMEOUT_MS=-1", "BRAID_TIMEOUT_MS=5s",
         "BRAID_TIMEOUT_MS=99999999999999999999", "BRAID_ENGINE=bogus", "BRAID_COMM_WORKER=sometimes"}) {
     for (const char* command : {"run", "bench"}) {
-      const ProcessResult result = braid(Arguments{command, all_reduce()} + kRandomInputs, {}, {variable});
+      const ProcessResult result =
+          braid(Arguments{command, launched_all_reduce()} + kRandomInputs, {}, {variable});
       EXPECT_EQ(result.exit_code, 2) << variable;
       EXPECT_THAT(result.err, HasSubstr("BR0012")) << variable;
       const std::string text = variable;
@@ -105,7 +100,8 @@ TEST(Launched, EnvironmentVariablesThatMeanNothingAreRefused) {
       EXPECT_THAT(result.err, HasSubstr(text.substr(0, equals) + "='" + text.substr(equals + 1) + "'"));
     }
   }
-  const ProcessResult alone = braid(Arguments{"run", all_reduce()} + kRandomInputs, {}, {"BRAID_ENGINE=mpi"});
+  const ProcessResult alone =
+      braid(Arguments{"run", launched_all_reduce()} + kRandomInputs, {}, {"BRAID_ENGINE=mpi"});
   EXPECT_EQ(alone.exit_code, 2) << "ranks that braid makes do not talk over MPI";
   EXPECT_THAT(alone.err, HasSubstr("BR0012"));
 }
@@ -134,9 +130,11 @@ INSTANTIATE_TEST_SUITE_P(Engines, Mpirun, ::testing::Values("shm", "mpi"));
 
 TEST_P(Mpirun, GivesTheResultsOfBraidRun) {
   const Folder folder;
-  ASSERT_EQ(braid(Arguments{"run", all_reduce(), "-o", folder / "want"} + kRandomInputs).exit_code, 0);
+  ASSERT_EQ(braid(Arguments{"run", launched_all_reduce(), "-o", folder / "want"} + kRandomInputs).exit_code,
+            0);
   const ProcessResult result =
-      mpirun(on_ranks(2) + Arguments{"run", all_reduce(), "-o", folder / "got"} + kRandomInputs, GetParam());
+      mpirun(on_ranks(2) + Arguments{"run", launched_all_reduce(), "-o", folder / "got"} + kRandomInputs,
+             GetParam());
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "y: f32[2, 3, 6]\n");
   expect_same_outputs(folder / "got", folder / "want", 2);
@@ -177,7 +175,7 @@ TEST_P(Mpirun, StoredResultsOfCompiledModelsComeOut) {
 
 TEST_P(Mpirun, BenchPrintsOneLinePerRank) {
   const ProcessResult result =
-      mpirun(on_ranks(2) + Arguments{"bench", all_reduce(), "--repeat", "3"}, GetParam());
+      mpirun(on_ranks(2) + Arguments{"bench", launched_all_reduce(), "--repeat", "3"}, GetParam());
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("rank 0: 3 steps, min "));
   EXPECT_THAT(result.out, HasSubstr("rank 1: 3 steps, min "));
@@ -191,9 +189,9 @@ TEST(MpirunOverMpi, AnotherPlanOnOneRankIsAnErrorOnAll) {
   const std::string other =
       compiled("all_reduce_small", {model("collectives/all_reduce_dynamic/model.onnx"), "--ranks", "2",
                                     "--dim", "batch=1..4", "--dim", "sequence=1..4"});
-  const std::vector<std::string> arguments = on_ranks(1) + Arguments{"run", all_reduce()} + kRandomInputs +
-                                             Arguments{":"} + on_ranks(1) + Arguments{"run", other} +
-                                             kRandomInputs;
+  const std::vector<std::string> arguments = on_ranks(1) + Arguments{"run", launched_all_reduce()} +
+                                             kRandomInputs + Arguments{":"} + on_ranks(1) +
+                                             Arguments{"run", other} + kRandomInputs;
   const ProcessResult result = mpirun(arguments, "mpi");
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("rank 0: error BR07"));

@@ -29,7 +29,7 @@ output %c
 output %e
 )";
 
-Json compiled(const Folder& folder, std::vector<std::string> options) {
+Json compiled_report(const Folder& folder, std::vector<std::string> options) {
   std::vector<std::string> arguments = {
       "compile", folder.file("three.braid", kThree), "--emit", "source", "-o", folder / "out", "--json"};
   arguments.insert(arguments.end(), options.begin(), options.end());
@@ -40,7 +40,7 @@ Json compiled(const Folder& folder, std::vector<std::string> options) {
 
 TEST(Precision, ProductsAreChosenWhereTheyPay) {
   const Folder folder;
-  const Json json = compiled(folder, {"--precision", "bf16"})["precision"];
+  const Json json = compiled_report(folder, {"--precision", "bf16"})["precision"];
   EXPECT_EQ(json["type"], "bf16");
   EXPECT_EQ(json["products"], 3);
   EXPECT_EQ(json["narrow"], 2);
@@ -51,24 +51,24 @@ TEST(Precision, ProductsAreChosenWhereTheyPay) {
 
 TEST(Precision, WithoutItNothingIsSaidOrChanged) {
   const Folder folder;
-  EXPECT_FALSE(compiled(folder, {}).contains("precision"));
+  EXPECT_FALSE(compiled_report(folder, {}).contains("precision"));
 }
 
 TEST(Precision, ALimitReturnsProductsToF32) {
   const Folder folder;
-  const Json wide = compiled(folder, {"--precision", "bf16", "--max-error", "1"})["precision"];
+  const Json wide = compiled_report(folder, {"--precision", "bf16", "--max-error", "1"})["precision"];
   EXPECT_EQ(wide["narrow"], 2);
   EXPECT_TRUE(wide["returned"].empty());
   const double all = wide["error"];
   EXPECT_GT(all, 0);
   // Just below what all narrow products cause: fewer are left, and the error that is told holds the limit.
   const Json less =
-      compiled(folder, {"--precision", "bf16", "--max-error", std::to_string(all * 0.9)})["precision"];
+      compiled_report(folder, {"--precision", "bf16", "--max-error", std::to_string(all * 0.9)})["precision"];
   EXPECT_GE(less["returned"].size(), 1U);
   EXPECT_EQ(less["narrow"], 2 - static_cast<int>(less["returned"].size()));
   EXPECT_LE(less["error"].get<double>(), all * 0.9);
   EXPECT_EQ(less["f32"][0]["reason"], "asked for");
-  const Json none = compiled(folder, {"--precision", "bf16", "--max-error", "0"})["precision"];
+  const Json none = compiled_report(folder, {"--precision", "bf16", "--max-error", "0"})["precision"];
   EXPECT_EQ(none["narrow"], 0);
   EXPECT_EQ(none["error"], 0.0);
 }

@@ -13,7 +13,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr const char* kTranspose =
     "graph transpose input %x: f32[512, 256] %y: f32[256, 512] output = pointwise { %0 = load "
@@ -32,7 +32,7 @@ constexpr const char* kSoftmax =
     "%y: f32[512, 256] output = pointwise { %0 = load %e %1 = load %s[i0] %2 = div %0, %1 store %2 } output "
     "%y";
 
-Json predicted(const std::string& source, const std::vector<std::string>& more = {}) {
+OrderedJson predicted(const std::string& source, const std::vector<std::string>& more = {}) {
   const Folder folder;
   std::vector<std::string> bench = {"bench",    folder.file("program.braid", source),
                                     "--target", "cuda",
@@ -42,12 +42,12 @@ Json predicted(const std::string& source, const std::vector<std::string>& more =
   bench.insert(bench.end(), more.begin(), more.end());
   const ProcessResult result = braid(bench);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  return result.exit_code == 0 ? Json::parse(result.out)["predicted"] : Json();
+  return result.exit_code == 0 ? OrderedJson::parse(result.out)["predicted"] : OrderedJson();
 }
 
-double total(const Json& predicted, const char* count) {
+double total(const OrderedJson& predicted, const char* count) {
   double sum = 0;
-  for (const Json& kernel : predicted["kernels"])
+  for (const OrderedJson& kernel : predicted["kernels"])
     sum += kernel[count].get<double>() * kernel["launches"].get<double>();
   return sum;
 }
@@ -63,7 +63,7 @@ class Sectors : public ::testing::TestWithParam<LeastSectors> {};
 
 // 512 x 256 elements.
 TEST_P(Sectors, AreWithinATenthOfTheLeast) {
-  const Json counts = predicted(GetParam().source);
+  const OrderedJson counts = predicted(GetParam().source);
   ASSERT_FALSE(counts["kernels"].empty());
   const double sectors = total(counts, "read_sectors") + total(counts, "write_sectors");
   EXPECT_GE(sectors, GetParam().bytes / 32);
@@ -83,11 +83,11 @@ TEST(Predicted, TransposesHaveNoBankConflicts) {
 
 TEST(Predicted, TimesNeedCards) {
   const Folder folder;
-  const Json least = predicted(kTranspose);
+  const OrderedJson least = predicted(kTranspose);
   EXPECT_EQ(least["machine"], "h200");
   EXPECT_EQ(least["measured"], false);
   ASSERT_EQ(least["kernels"].size(), 1u);
-  const Json& counted = least["kernels"][0];
+  const OrderedJson& counted = least["kernels"][0];
   EXPECT_FALSE(counted.contains("predicted_us"));
   EXPECT_NEAR(counted["least_us"].get<double>(), 2 * 512 * 256 * 4 / 4.26e6, 1e-3);
 
@@ -97,7 +97,7 @@ TEST(Predicted, TimesNeedCards) {
           "barriers": 2, "resident": 2048, "regions": [{{"kind": "loop", "instructions": 40, "loads": 4,
           "stores": 4, "loads_ahead": 4}}]}}]}})",
                   counted["name"].dump()));
-  const Json with_card = predicted(kTranspose, {"--cards", cards})["kernels"][0];
+  const OrderedJson with_card = predicted(kTranspose, {"--cards", cards})["kernels"][0];
   EXPECT_GT(with_card["predicted_us"], with_card["least_us"]);
   double greatest = 0;
   for (const auto& [term, us] : with_card["terms_us"].items())
@@ -125,8 +125,8 @@ TEST(Predicted, CostsOfNodesAreReadByExplain) {
   const ProcessResult without = bench({});
   ASSERT_EQ(without.exit_code, 0) << without.err;
   std::string cards;
-  const Json counted = Json::parse(without.out)["predicted"];
-  for (const Json& kernel : counted["kernels"])
+  const OrderedJson counted = OrderedJson::parse(without.out)["predicted"];
+  for (const OrderedJson& kernel : counted["kernels"])
     cards += fmt::format(
         R"({}{{"program": "layer", "kernel": {}, "instructions": 90, "barriers": 0, "resident": 2048,
         "regions": []}})",
@@ -134,10 +134,10 @@ TEST(Predicted, CostsOfNodesAreReadByExplain) {
   const std::string file = folder.file("cards.json", R"({"machine": "h200", "cards": [)" + cards + "]}");
   const ProcessResult with = bench({"--cards", file, "--predicted-costs", folder / "costs.json"});
   ASSERT_EQ(with.exit_code, 0) << with.err;
-  const Json predicted = Json::parse(with.out)["predicted"];
-  const Json costs = Json::parse(read_text(folder / "costs.json"))["ns"];
+  const OrderedJson predicted = OrderedJson::parse(with.out)["predicted"];
+  const OrderedJson costs = OrderedJson::parse(read_text(folder / "costs.json"))["ns"];
   EXPECT_EQ(costs.size(), predicted["kernels"].size() + predicted["products"].size());
-  for (const Json& kernel : predicted["kernels"])
+  for (const OrderedJson& kernel : predicted["kernels"])
     EXPECT_NEAR(costs[kernel["node"].get<std::string>()].get<double>(),
                 1e3 * kernel["predicted_us"].get<double>(), 1e-3);
   const auto explain = [&](const std::string& more) {
@@ -149,7 +149,7 @@ TEST(Predicted, CostsOfNodesAreReadByExplain) {
     return result.out;
   };
   EXPECT_THAT(explain(""), HasSubstr("us for 3 of 3 kernels and communication steps"));
-  const Json times = Json::parse(explain("--json"))["times"];
+  const OrderedJson times = OrderedJson::parse(explain("--json"))["times"];
   ASSERT_EQ(times.size(), 3u);
   for (std::size_t k = 0; k < times.size(); ++k) {
     EXPECT_EQ(times[k]["ns"], costs[times[k]["name"].get<std::string>()]);

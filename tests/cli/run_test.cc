@@ -35,7 +35,7 @@ std::string affine() {
   const Folder folder;
   return compiled("affine", {folder.file("affine.braid", kAffine)});
 }
-std::string all_reduce() {
+std::string reduced_program() {
   return compiled("all_reduce", {model("collectives/all_reduce_dynamic/model.onnx"), "--ranks", "2", "--dim",
                                  "batch=1..4", "--dim", "sequence=1..16"});
 }
@@ -70,7 +70,7 @@ TEST(Run, RanksTakeTheirOwnInputsAndAFileForAllGoesToTheOthers) {
   write_floats(folder / "a.npy", {1, 1, 6}, {1, 2, 3, 4, 5, 6});
   write_floats(folder / "b.npy", {1, 1, 6}, {10, 20, 30, 40, 50, 60});
   auto run = [&](const std::string& name, const std::vector<std::string>& inputs) {
-    std::vector<std::string> arguments = {"run", all_reduce(), "--ranks", "2", "-o", folder / name};
+    std::vector<std::string> arguments = {"run", reduced_program(), "--ranks", "2", "-o", folder / name};
     for (const std::string& i : inputs) arguments.insert(arguments.end(), {"--input", i});
     const ProcessResult result = braid(arguments);
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -92,9 +92,11 @@ TEST(Run, EqualSeedsGiveEqualResultsOnProcessesAndOnThreads) {
   std::vector<float> results[3];
   for (int k = 0; k < 3; ++k) {
     const std::string out = folder / std::to_string(k);
-    std::vector<std::string> arguments = {"run",   all_reduce(), "--random", k == 2 ? "8" : "7",
-                                          "--dim", "batch=2",    "--dim",    "sequence=3",
-                                          "-o",    out};
+    std::vector<std::string> arguments = {"run",      reduced_program(),
+                                          "--random", k == 2 ? "8" : "7",
+                                          "--dim",    "batch=2",
+                                          "--dim",    "sequence=3",
+                                          "-o",       out};
     if (k == 1) arguments.push_back("--ranks-as-threads");
     const ProcessResult result = braid(arguments);
     ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -150,7 +152,7 @@ TEST(Run, RepeatedStepsAreTimed) {
 }
 
 TEST(Bench, PrintsTheTimesOfEveryRank) {
-  const ProcessResult result = braid({"bench", all_reduce(), "--repeat", "3"});
+  const ProcessResult result = braid({"bench", reduced_program(), "--repeat", "3"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("rank 0: 3 steps, min "));
   EXPECT_THAT(result.out, HasSubstr("rank 1: 3 steps, min "));
@@ -163,7 +165,7 @@ TEST(Bench, ServesOneStepPerLine) {
 }
 
 TEST(Bench, ServingSeveralRanksIsRefused) {
-  const ProcessResult result = braid({"bench", all_reduce(), "--serve"});
+  const ProcessResult result = braid({"bench", reduced_program(), "--serve"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("BR0003"));
 }
@@ -237,7 +239,7 @@ TEST(Run, FilesThatAreNoArraysAreRefused) {
 }
 
 TEST(Run, AProgramForOtherRanksIsRefused) {
-  const ProcessResult result = braid({"run", all_reduce(), "--ranks", "3", "--random", "1"});
+  const ProcessResult result = braid({"run", reduced_program(), "--ranks", "3", "--random", "1"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("BR0401"));
   EXPECT_THAT(result.err, HasSubstr("for 2 ranks, but --ranks is 3"));
@@ -310,7 +312,7 @@ TEST(Run, AFailingRankIsNamedAndEndsTheOthers) {
 
 TEST(Run, AKilledRankEndsTheRunWithAnErrorThatNamesIt) {
   const ProcessResult result =
-      braid({"run", all_reduce(), "--random", "1", "--repeat", "1000000"}, {}, {}, [](int process) {
+      braid({"run", reduced_program(), "--random", "1", "--repeat", "1000000"}, {}, {}, [](int process) {
         // Both ranks run once they are there; a moment later they are in the middle of their steps.
         for (int k = 0; k < 1000 && children_of(process).size() < 2; ++k)
           std::this_thread::sleep_for(std::chrono::milliseconds(10));

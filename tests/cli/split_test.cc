@@ -12,9 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-using Arguments = std::vector<std::string>;
-
-const std::string kCase = "ops/gemm_all_attributes";
+const std::string kSplitCase = "ops/gemm_all_attributes";
 
 TEST(Split, PlainCasesPassOnSeveralRanks) {
   for (const char* target : {"cpu", "interpreter"}) {
@@ -34,7 +32,7 @@ TEST(Split, CasesOfSeveralRanksAreNotSplit) {
 
 TEST(Split, OneLineTellsHowManyDevicesAreUsed) {
   const Folder folder;
-  const std::string file = model(kCase) + "/model.onnx";
+  const std::string file = model(kSplitCase) + "/model.onnx";
   const ProcessResult result = braid(
       {"compile", file, "-o", folder / "out", "--devices", "2", "--machine", "h100", "--emit", "source"});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
@@ -492,7 +490,7 @@ TEST(Split, PipelineStagesArePricedButNotGenerated) {
 }
 
 TEST(Split, RequestsThatContradictEachOtherAreRefused) {
-  const std::string file = model(kCase) + "/model.onnx";
+  const std::string file = model(kSplitCase) + "/model.onnx";
   for (const std::vector<std::string>& more : {std::vector<std::string>{"--devices", "2", "--tp", "2"},
                                                {"--tp", "2", "--ranks", "2"},
                                                {"--tp", "2", "--plan", "x"}}) {

@@ -56,7 +56,7 @@ void fill(ir::Graph& graph, Random& random) {
   }
 }
 
-struct Case {
+struct ProductCase {
   std::string text;
   std::int64_t m = 1;  // of the dimension
   bool exact = true;   // integers throughout
@@ -181,9 +181,9 @@ std::string finish(Random& random, std::string& text, bool& exact, bool floats, 
   }
 }
 
-Case random_case(std::uint64_t seed) {
+ProductCase random_case(std::uint64_t seed) {
   Random random(seed);
-  Case c;
+  ProductCase c;
   const bool floats = random() % 2 == 0, dynamic = random() % 2 == 0;
   c.exact = !floats;
   const std::int64_t k =
@@ -217,9 +217,9 @@ Case random_case(std::uint64_t seed) {
 }
 
 // Images in ONNX's order, weights too.
-Case random_convolution(std::uint64_t seed) {
+ProductCase random_convolution(std::uint64_t seed) {
   Random random(seed);
-  Case c;
+  ProductCase c;
   const bool floats = random() % 2 == 0;
   c.exact = !floats;
   const bool depthwise = random() % 4 == 0;
@@ -296,9 +296,9 @@ Case random_convolution(std::uint64_t seed) {
 }
 
 // f32 rows by constant weights of 8 bits.
-Case random_weights(std::uint64_t seed) {
+ProductCase random_weights(std::uint64_t seed) {
   Random random(seed);
-  Case c;
+  ProductCase c;
   c.exact = false;
   const std::int64_t k = pick(random, {1, 3, 16, 70, 300}), n = pick(random, {1, 7, 64, 65, 130});
   c.m = pick(random, {1, 2, 3, 5, 8, 9, 40});
@@ -355,11 +355,11 @@ void expect_same(const ir::Tensor& got, const ir::Tensor& want, bool exact, cons
         << what << ", element " << k << ": " << element(got, k) << " instead of " << element(want, k);
 }
 
-void expect_like_written(int cases, const std::function<Case(std::uint64_t)>& make, const char* mark,
+void expect_like_written(int cases, const std::function<ProductCase(std::uint64_t)>& make, const char* mark,
                          int percent) {
   const std::uint64_t first = first_seed();
   Compiled compiled;
-  std::vector<Case> all;
+  std::vector<ProductCase> all;
   std::vector<ir::Schedule> written;
   int narrowed = 0;
   for (int i = 0; i < cases; ++i) {
@@ -381,7 +381,7 @@ void expect_like_written(int cases, const std::function<Case(std::uint64_t)>& ma
   const int given = omp_get_max_threads();
   for (int i = 0; i < cases; ++i) {
     const std::uint64_t seed = first + static_cast<std::uint64_t>(i);
-    const Case& c = all[static_cast<std::size_t>(i)];
+    const ProductCase& c = all[static_cast<std::size_t>(i)];
     Random random(seed * 104729);
     const std::vector<ir::Tensor> inputs = inputs_of(written[static_cast<std::size_t>(i)].graph, c.m, random);
     const std::vector<std::vector<ir::Tensor>> per_rank{inputs};

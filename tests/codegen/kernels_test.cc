@@ -106,7 +106,7 @@ output %y)",
   }
 }
 
-std::string refusal(const std::string& program) {
+std::string kernel_refusal(const std::string& program) {
   return error_of([&] {
     Compiled compiled;
     compiled.add("refused", "graph g\n" + program);
@@ -114,15 +114,15 @@ std::string refusal(const std::string& program) {
 }
 
 TEST(Kernels, RefuseOtherCalls) {
-  EXPECT_THAT(refusal("input %x: f16[2, 3]\n%v: f16[2, 1], %p: i64[2, 1] = extern \"top_k\" reads(%x) "
-                      "attributes(largest = 1)\noutput %v output %p"),
+  EXPECT_THAT(kernel_refusal("input %x: f16[2, 3]\n%v: f16[2, 1], %p: i64[2, 1] = extern \"top_k\" reads(%x) "
+                             "attributes(largest = 1)\noutput %v output %p"),
               HasSubstr("takes float32, float64 and integers"));
-  EXPECT_THAT(refusal("input %x: f32[2, 3]\n%v: f32[2, 4], %p: i64[2, 4] = extern \"top_k\" reads(%x) "
-                      "attributes(largest = 1)\noutput %v output %p"),
+  EXPECT_THAT(kernel_refusal("input %x: f32[2, 3]\n%v: f32[2, 4], %p: i64[2, 4] = extern \"top_k\" reads(%x) "
+                             "attributes(largest = 1)\noutput %v output %p"),
               HasSubstr("takes at most all elements of a row"));
-  EXPECT_THAT(refusal("input %x: i32[3]\n%y: i64[2] = extern \"last_writer\" reads(%x)\noutput %y"),
+  EXPECT_THAT(kernel_refusal("input %x: i32[3]\n%y: i64[2] = extern \"last_writer\" reads(%x)\noutput %y"),
               HasSubstr("takes one list of int64 positions"));
-  EXPECT_THAT(refusal("input %x: f32[2]\n%y: f32[2] = extern \"roi_align\" reads(%x)\noutput %y"),
+  EXPECT_THAT(kernel_refusal("input %x: f32[2]\n%y: f32[2] = extern \"roi_align\" reads(%x)\noutput %y"),
               HasSubstr("takes three tensors"));
 }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "codegen/cpp/emit.h"
 #include "codegen/cuda/emit.h"
@@ -79,7 +80,7 @@ class Legalise : public ::testing::TestWithParam<std::string> {
   }
   static std::int64_t arena_of_program(const ir::Schedule& schedule) {
     if (GetParam() == "cuda") return codegen::cuda::emit_cuda(schedule).arena_bytes;
-    return codegen::cpp::emit_cpp(schedule).manifest.at("arena_bytes").get<std::int64_t>();
+    return codegen::cpp::emit_cpp(schedule).manifest->at("arena_bytes").get<std::int64_t>();
   }
   static std::int64_t planned(const ir::Schedule& schedule) {
     return schedule.plan->arena_bytes + schedule.plan->comm_bytes;

@@ -12,7 +12,7 @@
 namespace braid::test {
 namespace {
 
-constexpr std::int64_t kLarge = 65536;  // multiply-adds, at the upper bounds
+constexpr std::int64_t kLargeProduct = 65536;  // multiply-adds, at the upper bounds
 
 bool is_library_type(ir::DType type) {
   return type == ir::DType::f32 || type == ir::DType::f16 || type == ir::DType::bf16;
@@ -27,7 +27,7 @@ int check(const CompileOptions& options, const std::string& what) {
     const auto* gemm = schedule.graph[op].as<ir::Gemm>();
     if (gemm == nullptr || !is_library_type(schedule.graph[gemm->a.buffer].dtype)) continue;
     const ir::Expr sums = ir::numel(gemm->out.sizes) * gemm->a.sizes.back();
-    if (ir::bounds(sums).max <= kLarge) continue;
+    if (ir::bounds(sums).max <= kLargeProduct) continue;
     ++large;
     EXPECT_EQ(codegen::target_named("cuda").why_not_library(schedule.graph, *gemm), "")
         << what << ": " << schedule.graph[op].name;

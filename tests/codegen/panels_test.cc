@@ -22,11 +22,11 @@ std::vector<const rt::GemmKernels*> kernels() {
   return out;
 }
 
-struct Case {
+struct PanelCase {
   int64_t width, m, n, k;
 };
 
-class CppPanels : public ::testing::TestWithParam<Case> {};
+class CppPanels : public ::testing::TestWithParam<PanelCase> {};
 
 // Small integers: sums are exact in any order.
 std::vector<float> integers(int64_t count, unsigned seed) {
@@ -92,8 +92,8 @@ TEST_P(CppPanels, MultiplyAsWrittenOut) {
   });
 }
 
-std::vector<Case> cases() {
-  std::vector<Case> out;
+std::vector<PanelCase> cases() {
+  std::vector<PanelCase> out;
   for (int64_t width : {8, 16, 32, 48, 64}) {
     for (int64_t m : {1, 2, 3, 5, 23, 100}) {
       for (int64_t n : {width - 3, width, 9 * width + 5, 14 * width}) out.push_back({width, m, n, 37});

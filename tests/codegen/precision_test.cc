@@ -30,15 +30,15 @@ std::int64_t between(Random& random, std::int64_t low, std::int64_t high) {
   return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
 }
 
-struct Case {
+struct PrecisionCase {
   std::string text, type;
   std::int64_t m = 1;
 };
 
 // Two products with something between and after them, which read the same rows or one another's results.
-Case random_case(std::uint64_t seed) {
+PrecisionCase random_case(std::uint64_t seed) {
   Random random(seed);
-  Case c;
+  PrecisionCase c;
   c.type = std::vector<std::string>{"bf16", "f16", "int8"}[random() % 3];
   c.m = random() % 4 == 0 ? between(random, 20, 70) : between(random, 1, 9);
   const std::int64_t k = between(random, 1, 80), n = between(random, 1, 140), p = between(random, 1, 40);
@@ -89,9 +89,9 @@ std::int64_t pick(Random& random, std::vector<std::int64_t> of) { return of[rand
 
 // Two convolutions: the first of images whose channels come first or last, with bias, activation and
 // residual; the second of the first one's result, or of the same images.
-Case random_convolutions(std::uint64_t seed) {
+PrecisionCase random_convolutions(std::uint64_t seed) {
   Random random(seed);
-  Case c;
+  PrecisionCase c;
   c.type = std::vector<std::string>{"bf16", "f16", "int8"}[random() % 3];
   c.m = between(random, 1, 2);
   const bool first = random() % 2 == 0, transposed = c.type != "int8" && random() % 5 == 0;
@@ -167,15 +167,16 @@ Case random_convolutions(std::uint64_t seed) {
 }
 
 // Runs every case with these sizes of dimension m, where -1 stands for its own.
-void compare_with_text(int count, Case (*random_case)(std::uint64_t), std::vector<std::int64_t> sizes) {
+void compare_with_text(int count, PrecisionCase (*random_case)(std::uint64_t),
+                       std::vector<std::int64_t> sizes) {
   const int given = omp_get_max_threads();
   Compiled programs;
-  std::map<std::string, Case> cases;
+  std::map<std::string, PrecisionCase> cases;
   std::map<std::string, ir::Schedule> wide, narrow;
   for (int i = 0; i < random_cases(count); ++i) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(i);
     const std::string name = fmt::format("seed{}", seed);
-    const Case c = random_case(seed);
+    const PrecisionCase c = random_case(seed);
     ir::Schedule schedule = ir::parse_schedule(c.text, name);
     ASSERT_EQ(ir::verify(schedule).size(), 0U) << c.text;
     fill_constants(schedule.graph, seed);

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "ir/error.h"
 #include "runtime/comm/bootstrap.h"
@@ -215,7 +216,7 @@ TEST(CppEmit, IsTheSameForTheSameInput) {
   const auto once = codegen::cpp::emit_cpp(schedule_of(kBlock)),
              again = codegen::cpp::emit_cpp(schedule_of(kBlock));
   EXPECT_EQ(once.source, again.source);
-  EXPECT_EQ(once.manifest.dump(), again.manifest.dump());
+  EXPECT_EQ(once.manifest->dump(), again.manifest->dump());
   EXPECT_EQ(once.id, again.id);
 }
 

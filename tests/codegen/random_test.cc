@@ -24,7 +24,7 @@ namespace {
 constexpr int kPerLibrary = 40;
 
 // Small sizes are fused as well; every third program is only planned, every third has its collectives split.
-void optimise(ir::Schedule& schedule, std::uint64_t seed) {
+void optimise_like(ir::Schedule& schedule, std::uint64_t seed) {
   const char* list = seed % 3 == 0   ? "plan_memory{in_place_collective_bytes=0}"
                      : seed % 3 == 1 ? "split_collectives{chunks=3},plan_memory"
                                      : "dead_code,forward_copies,forward_parts,fuse_epilogues,fuse_vertical{"
@@ -79,7 +79,7 @@ TEST(CppRandom, CompiledProgramsFindTheSameBits) {
       RandomProgram program = random_program(seed, 8);
       try {
         ir::Schedule schedule = program.schedule;
-        optimise(schedule, seed);
+        optimise_like(schedule, seed);
         compiled.add_schedule("seed" + std::to_string(seed), std::move(schedule), seed % 2 == 0);
       } catch (const ir::InternalError& e) {
         ADD_FAILURE() << "seed " << seed << ": " << e.what() << "\n" << ir::print(program.schedule);

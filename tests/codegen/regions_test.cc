@@ -19,7 +19,7 @@ namespace braid::test {
 namespace {
 
 // Every third one is only planned, every third has small sizes fused as well.
-void optimise(ir::Schedule& schedule, std::uint64_t seed) {
+void optimise_regions(ir::Schedule& schedule, std::uint64_t seed) {
   passes::run_passes(schedule, seed % 3 == 0 ? passes::parse_pass_list("plan_memory")
                                : seed % 3 == 1
                                    ? passes::default_passes()
@@ -96,7 +96,8 @@ output %y.1)");
   }
 }
 
-std::string run_and_compare(Compiled& compiled, const std::string& name, const RandomProgram& program) {
+std::string run_regions_and_compare(Compiled& compiled, const std::string& name,
+                                    const RandomProgram& program) {
   const auto want = ir::run(program.schedule, program.inputs).outputs;
   rt::LaunchOptions launch;
   launch.world = rt::world_options(*compiled.table(name));
@@ -123,7 +124,7 @@ TEST(RandomRegions, PassesKeepTheirMeaning) {
     for (const ir::Violation& v : ir::verify(program.schedule))
       FAIL() << v.node << ": " << v.message << "\n" << ir::print(program.schedule);
     ir::Schedule schedule = program.schedule;
-    optimise(schedule, seed);
+    optimise_regions(schedule, seed);
     ASSERT_EQ(ir::run(schedule, program.inputs, {.use_plan = true, .order_seed = seed + 1}).outputs,
               ir::run(program.schedule, program.inputs).outputs)
         << ir::print(program.schedule);
@@ -140,13 +141,14 @@ TEST(RandomRegions, CompiledProgramsFindTheInterpretersBits) {
       const std::uint64_t seed = first_seed(1) + static_cast<std::uint64_t>(k);
       RandomProgram program = random_regions(seed);
       ir::Schedule schedule = program.schedule;
-      optimise(schedule, seed);
+      optimise_regions(schedule, seed);
       compiled.add_schedule(fmt::format("seed{}", seed), std::move(schedule), seed % 2 == 0);
       programs.emplace(fmt::format("seed{}", seed), std::move(program));
     }
     compiled.build();
     for (const auto& [name, program] : programs)
-      EXPECT_EQ(run_and_compare(compiled, name, program), "") << name << "\n" << ir::print(program.schedule);
+      EXPECT_EQ(run_regions_and_compare(compiled, name, program), "") << name << "\n"
+                                                                      << ir::print(program.schedule);
   }
 }
 

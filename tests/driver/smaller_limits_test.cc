@@ -14,27 +14,27 @@ namespace {
 
 using ::testing::Optional;
 
-struct Plan {
+struct LimitedPlan {
   std::int64_t counted, takes;
 };
 
 // A search that finds the cheapest of some plans, which are in the order of their times. `careless`: now and
 // then it finds some other one.
 struct World {
-  std::vector<Plan> plans;
+  std::vector<LimitedPlan> plans;
   std::int64_t cap = 0;
   bool careless = false;
   std::mt19937* random = nullptr;
 
-  const Plan* cheapest(std::int64_t limit) const {
-    const auto at = std::ranges::find_if(plans, [&](const Plan& p) { return p.counted <= limit; });
+  const LimitedPlan* cheapest(std::int64_t limit) const {
+    const auto at = std::ranges::find_if(plans, [&](const LimitedPlan& p) { return p.counted <= limit; });
     return at == plans.end() ? nullptr : &*at;
   }
   LimitOutcome search(std::int64_t limit) const {
     LimitOutcome out;
-    const Plan* plan = cheapest(limit);
+    const LimitedPlan* plan = cheapest(limit);
     if (careless && (*random)() % 3 == 0) {
-      const Plan& other = plans[(*random)() % plans.size()];
+      const LimitedPlan& other = plans[(*random)() % plans.size()];
       out.proved = &other == plan;
       plan = other.counted <= limit ? &other : nullptr;
       if (plan == nullptr) return out;  // nor does it know what plans need
@@ -42,7 +42,7 @@ struct World {
       out.proved = plan != nullptr;
     }
     if (plan == nullptr) {
-      out.reached = std::ranges::min(plans, {}, &Plan::counted).counted;
+      out.reached = std::ranges::min(plans, {}, &LimitedPlan::counted).counted;
       return out;
     }
     out.found = true;

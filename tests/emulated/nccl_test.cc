@@ -16,21 +16,21 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr size_t kCount = 16, kBytes = kCount * sizeof(float);
+constexpr size_t kCount = 16, kNcclBytes = kCount * sizeof(float);
 
 // One rank's resources.
-struct Rank {
+struct NcclRank {
   int rank = 0, ranks = 1;
   cudaStream_t stream = nullptr;
   float* data = nullptr;
 
-  Rank(int rank, int ranks) : rank(rank), ranks(ranks) {
+  NcclRank(int rank, int ranks) : rank(rank), ranks(ranks) {
     EXPECT_EQ(cudaSetDevice(rank), cudaSuccess);
     EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
-    EXPECT_EQ(cudaMalloc(&data, kBytes), cudaSuccess);
-    EXPECT_EQ(cudaMemsetAsync(data, 0, kBytes, stream), cudaSuccess);
+    EXPECT_EQ(cudaMalloc(&data, kNcclBytes), cudaSuccess);
+    EXPECT_EQ(cudaMemsetAsync(data, 0, kNcclBytes, stream), cudaSuccess);
   }
-  ~Rank() {
+  ~NcclRank() {
     EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
     EXPECT_EQ(cudaFree(data), cudaSuccess);
     EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
@@ -78,7 +78,7 @@ class NcclTest : public EmulatedTest {
   static std::vector<ncclComm_t> joined(int ranks) {
     const ncclUniqueId id = new_id();
     std::vector<ncclComm_t> comms(static_cast<size_t>(ranks));
-    on_ranks(ranks, [&](int r) { comms[static_cast<size_t>(r)] = Rank(r, ranks).join(id); });
+    on_ranks(ranks, [&](int r) { comms[static_cast<size_t>(r)] = NcclRank(r, ranks).join(id); });
     emulated::options().time_out = kTimeOut;
     return comms;
   }
@@ -88,7 +88,7 @@ class NcclTest : public EmulatedTest {
 TEST_F(NcclTest, ACollectiveWithoutAPeerHangsUntilItIsAborted) {
   const std::vector<ncclComm_t> comms = joined(2);
   on_ranks(2, [&](int r) {
-    const Rank rank(r, 2);
+    const NcclRank rank(r, 2);
     const ncclComm_t comm = comms[static_cast<size_t>(r)];
     if (r == 0) {
       EXPECT_EQ(rank.sum(comm), ncclSuccess);
@@ -108,7 +108,7 @@ TEST_F(NcclTest, ACollectiveWithoutAPeerHangsUntilItIsAborted) {
 TEST_F(NcclTest, WhatAnAbortedCollectiveShouldHaveWrittenIsUndefined) {
   const ncclUniqueId id = new_id();
   on_ranks(2, [&](int r) {
-    const Rank rank(r, 2);
+    const NcclRank rank(r, 2);
     const ncclComm_t comm = rank.join(id);
     if (r == 0) {
       EXPECT_EQ(rank.sum(comm), ncclSuccess);
@@ -117,7 +117,7 @@ TEST_F(NcclTest, WhatAnAbortedCollectiveShouldHaveWrittenIsUndefined) {
     EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
     std::array<float, kCount> host;
     if (r == 0) {
-      EXPECT_EQ(cudaMemcpyAsync(host.data(), rank.data, kBytes, cudaMemcpyDeviceToHost, rank.stream),
+      EXPECT_EQ(cudaMemcpyAsync(host.data(), rank.data, kNcclBytes, cudaMemcpyDeviceToHost, rank.stream),
                 cudaSuccess);
     }
   });
@@ -129,7 +129,7 @@ TEST_F(NcclTest, WhatAnAbortedCollectiveShouldHaveWrittenIsUndefined) {
 TEST_F(NcclTest, AnAbortDoesNotReachThePeers) {
   const std::vector<ncclComm_t> comms = joined(3);
   on_ranks(3, [&](int r) {
-    const Rank rank(r, 3);
+    const NcclRank rank(r, 3);
     const ncclComm_t comm = comms[static_cast<size_t>(r)];
     if (r == 1) {
       EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
@@ -152,7 +152,7 @@ TEST_F(NcclTest, AProcessInWhichNobodyAbortsEnds) {
         emulated::options().hang = std::chrono::milliseconds(100);
         const ncclUniqueId id = new_id();
         on_ranks(2, [&](int r) {
-          const Rank rank(r, 2);
+          const NcclRank rank(r, 2);
           const ncclComm_t comm = rank.join(id);
           if (r == 0) rank.sum(comm);
           EXPECT_EQ(cudaStreamSynchronize(rank.stream), cudaSuccess);
@@ -165,7 +165,7 @@ TEST_F(NcclTest, AProcessInWhichNobodyAbortsEnds) {
 TEST_F(NcclTest, ARevokedCommunicatorEndsItsCollectivesAndTakesNoMore) {
   const ncclUniqueId id = new_id();
   on_ranks(2, [&](int r) {
-    const Rank rank(r, 2);
+    const NcclRank rank(r, 2);
     const ncclComm_t comm = rank.join(id);
     if (r == 0) {
       EXPECT_EQ(rank.sum(comm), ncclSuccess);
@@ -182,7 +182,7 @@ TEST_F(NcclTest, ARevokedCommunicatorEndsItsCollectivesAndTakesNoMore) {
 }
 
 TEST_F(NcclTest, UseAfterTheEndIsFound) {
-  const Rank rank(0, 1);
+  const NcclRank rank(0, 1);
   const ncclComm_t comm = rank.join(new_id()), other = rank.join(new_id());
   EXPECT_EQ(ncclCommFinalize(comm), ncclSuccess);
   EXPECT_EQ(rank.sum(comm), ncclInvalidArgument);
@@ -202,7 +202,7 @@ TEST_F(NcclTest, UseAfterTheEndIsFound) {
 TEST_F(NcclTest, NonblockingCommunicatorsLiveAsNcclDescribes) {
   const ncclUniqueId id = new_id();
   on_ranks(2, [&](int r) {
-    const Rank rank(r, 2);
+    const NcclRank rank(r, 2);
     ncclConfig_t config = nonblocking();
     ncclComm_t comm = nullptr, part = nullptr;
     EXPECT_EQ(ncclCommInitRankConfig(&comm, 2, id, r, &config), ncclInProgress);
@@ -219,7 +219,7 @@ TEST_F(NcclTest, NonblockingCommunicatorsLiveAsNcclDescribes) {
     EXPECT_EQ(ncclRecv(rank.data + kCount / 2, 0, ncclFloat32, 1 - r, part, rank.stream), ncclSuccess);
     EXPECT_EQ(rank.sum(comm), ncclSuccess);
     float* more = nullptr;
-    EXPECT_EQ(cudaMalloc(&more, kBytes), cudaSuccess);
+    EXPECT_EQ(cudaMalloc(&more, kNcclBytes), cudaSuccess);
     EXPECT_EQ(ncclRecv(more, kCount, ncclFloat32, 1 - r, part, rank.stream), ncclSuccess);
     EXPECT_EQ(ncclGroupEnd(), ncclInProgress);
     EXPECT_EQ(settle(comm), ncclSuccess);
@@ -236,7 +236,7 @@ TEST_F(NcclTest, NonblockingCommunicatorsLiveAsNcclDescribes) {
 }
 
 TEST_F(NcclTest, UsingACommunicatorThatIsStillInProgressIsFound) {
-  const Rank rank(0, 1);
+  const NcclRank rank(0, 1);
   ncclConfig_t config = nonblocking();
   ncclComm_t comm = nullptr;
   const ncclUniqueId id = new_id();
@@ -253,26 +253,26 @@ TEST_F(NcclTest, UsingACommunicatorThatIsStillInProgressIsFound) {
 }
 
 TEST_F(NcclTest, UsingAStreamBeforeItsCollectiveIsLaunchedIsFound) {
-  const Rank rank(0, 1);
+  const NcclRank rank(0, 1);
   ncclConfig_t config = nonblocking();
   ncclComm_t comm = nullptr;
   const ncclUniqueId id = new_id();
   EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInProgress);
   EXPECT_EQ(settle(comm), ncclSuccess);
   EXPECT_EQ(rank.sum(comm), ncclInProgress);
-  EXPECT_EQ(cudaMemsetAsync(rank.data, 0, kBytes, rank.stream), cudaSuccess);
+  EXPECT_EQ(cudaMemsetAsync(rank.data, 0, kNcclBytes, rank.stream), cudaSuccess);
   EXPECT_THAT(found(),
               ElementsAre(AllOf(HasSubstr("memset on rank 0 stream 0 comes before ncclAllReduce of rank 0"),
                                 HasSubstr("ncclCommGetAsyncError has not said so yet"))));
   EXPECT_EQ(settle(comm), ncclSuccess);
-  EXPECT_EQ(cudaMemsetAsync(rank.data, 0, kBytes, rank.stream), cudaSuccess);
+  EXPECT_EQ(cudaMemsetAsync(rank.data, 0, kNcclBytes, rank.stream), cudaSuccess);
   EXPECT_THAT(found(), IsEmpty());
   EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
 }
 
 TEST_F(NcclTest, ANonblockingStartWithoutAPeerStaysInProgressUntilItIsAborted) {
   emulated::options().time_out = kTimeOut;
-  const Rank rank(0, 1);
+  const NcclRank rank(0, 1);
   ncclConfig_t config = nonblocking();
   ncclComm_t comm = nullptr;
   const ncclUniqueId id = new_id();
@@ -297,7 +297,7 @@ TEST_F(NcclTest, AConfigurationWithoutItsInitializerIsRefused) {
 }
 
 TEST_F(NcclTest, BlockingAndNonblockingCommunicatorsInOneGroupAreRefused) {
-  const Rank rank(0, 1);
+  const NcclRank rank(0, 1);
   ncclConfig_t config = nonblocking();
   const ncclComm_t blocking = rank.join(new_id());
   ncclComm_t comm = nullptr;
@@ -312,7 +312,7 @@ TEST_F(NcclTest, BlockingAndNonblockingCommunicatorsInOneGroupAreRefused) {
 }
 
 TEST_F(NcclTest, GroupsNestAndAreLaunchedByTheLastEnd) {
-  const Rank rank(0, 1);
+  const NcclRank rank(0, 1);
   const ncclComm_t comm = rank.join(new_id());
   EXPECT_EQ(ncclGroupStart(), ncclSuccess);
   EXPECT_EQ(ncclGroupStart(), ncclSuccess);
@@ -331,7 +331,7 @@ TEST_F(NcclTest, GroupsNestAndAreLaunchedByTheLastEnd) {
 TEST_F(NcclTest, AnErrorWithinAGroupIsTheGroupsAndNothingIsLaunched) {
   const ncclUniqueId id = new_id();
   on_ranks(2, [&](int r) {
-    const Rank rank(r, 2);
+    const NcclRank rank(r, 2);
     const ncclComm_t comm = rank.join(id);
     if (r == 0) {
       EXPECT_EQ(ncclGroupStart(), ncclSuccess);
@@ -349,13 +349,14 @@ TEST_F(NcclTest, AnErrorWithinAGroupIsTheGroupsAndNothingIsLaunched) {
 // ------------------------------------------------------------------------------- order over communicators
 
 // Every rank runs `calls(rank, comms)`, with `worlds` communicators of all ranks and a stream for each.
-std::vector<std::string> found_in_order(int ranks, int worlds,
-                                        const std::function<void(const Rank&, const std::vector<ncclComm_t>&,
-                                                                 const std::vector<cudaStream_t>&)>& calls) {
+std::vector<std::string> found_in_order(
+    int ranks, int worlds,
+    const std::function<void(const NcclRank&, const std::vector<ncclComm_t>&,
+                             const std::vector<cudaStream_t>&)>& calls) {
   std::vector<ncclUniqueId> ids;
   for (int k = 0; k < worlds; ++k) ids.push_back(new_id());
   on_ranks(ranks, [&](int r) {
-    const Rank rank(r, ranks);
+    const NcclRank rank(r, ranks);
     std::vector<ncclComm_t> comms;
     std::vector<cudaStream_t> streams(static_cast<size_t>(worlds));
     for (const ncclUniqueId& id : ids) comms.push_back(rank.join(id));
@@ -375,16 +376,16 @@ std::vector<std::string> found_in_order(int ranks, int worlds,
   return texts;
 }
 
-void sum_with(const Rank& rank, ncclComm_t comm, cudaStream_t stream) {
+void sum_with(const NcclRank& rank, ncclComm_t comm, cudaStream_t stream) {
   float* data = nullptr;  // of its own: this is about order only
-  EXPECT_EQ(cudaMalloc(&data, kBytes), cudaSuccess);
-  EXPECT_EQ(cudaMemsetAsync(data, 0, kBytes, stream), cudaSuccess);
+  EXPECT_EQ(cudaMalloc(&data, kNcclBytes), cudaSuccess);
+  EXPECT_EQ(cudaMemsetAsync(data, 0, kNcclBytes, stream), cudaSuccess);
   EXPECT_EQ(ncclAllReduce(data, data, kCount, ncclFloat32, ncclSum, comm, stream), ncclSuccess) << rank.rank;
 }
 
 TEST_F(NcclTest, CommunicatorsInTheSameOrderReportNothing) {
   EXPECT_THAT(found_in_order(3, 2,
-                             [](const Rank& rank, const auto& comms, const auto& streams) {
+                             [](const NcclRank& rank, const auto& comms, const auto& streams) {
                                for (const size_t k : {0, 1, 1, 0}) sum_with(rank, comms[k], streams[k]);
                              }),
               IsEmpty());
@@ -393,7 +394,7 @@ TEST_F(NcclTest, CommunicatorsInTheSameOrderReportNothing) {
 TEST_F(NcclTest, TwoCommunicatorsInDifferentOrdersAreFoundEvenIfTheyPass) {
   for (const int delay : {0, 300}) {
     emulated::options().max_delay = std::chrono::microseconds(delay);
-    const auto texts = found_in_order(2, 2, [](const Rank& rank, const auto& comms, const auto& streams) {
+    const auto texts = found_in_order(2, 2, [](const NcclRank& rank, const auto& comms, const auto& streams) {
       const size_t first = rank.rank == 0 ? 0 : 1;
       sum_with(rank, comms[first], streams[first]);
       sum_with(rank, comms[1 - first], streams[1 - first]);
@@ -409,8 +410,8 @@ TEST_F(NcclTest, TwoCommunicatorsInDifferentOrdersAreFoundEvenIfTheyPass) {
 }
 
 TEST_F(NcclTest, ACircleOverThreeCommunicatorsIsFound) {
-  const auto texts = found_in_order(3, 3, [](const Rank& rank, const auto& comms, const auto& streams) {
-    // Rank r: r, then r + 1; no two of them have the same two in opposite orders.
+  const auto texts = found_in_order(3, 3, [](const NcclRank& rank, const auto& comms, const auto& streams) {
+    // NcclRank r: r, then r + 1; no two of them have the same two in opposite orders.
     const size_t r = static_cast<size_t>(rank.rank);
     for (size_t k = 0; k < 3; ++k) sum_with(rank, comms[(r + k) % 3], streams[(r + k) % 3]);
   });
@@ -419,7 +420,7 @@ TEST_F(NcclTest, ACircleOverThreeCommunicatorsIsFound) {
 }
 
 TEST_F(NcclTest, DifferentOrdersWithinAGroupAreFound) {
-  const auto texts = found_in_order(2, 2, [](const Rank& rank, const auto& comms, const auto& streams) {
+  const auto texts = found_in_order(2, 2, [](const NcclRank& rank, const auto& comms, const auto& streams) {
     const size_t first = rank.rank == 0 ? 0 : 1;
     EXPECT_EQ(ncclGroupStart(), ncclSuccess);
     for (const size_t k : {first, 1 - first})
@@ -433,9 +434,9 @@ TEST_F(NcclTest, DifferentOrdersWithinAGroupAreFound) {
 TEST_F(NcclTest, TransfersOfOneGroupHaveNoOrder) {
   EXPECT_THAT(found_in_order(
                   2, 1,
-                  [](const Rank& rank, const auto& comms, const auto& streams) {
+                  [](const NcclRank& rank, const auto& comms, const auto& streams) {
                     float* more = nullptr;
-                    EXPECT_EQ(cudaMalloc(&more, kBytes), cudaSuccess);
+                    EXPECT_EQ(cudaMalloc(&more, kNcclBytes), cudaSuccess);
                     EXPECT_EQ(ncclGroupStart(), ncclSuccess);
                     EXPECT_EQ(ncclSend(rank.data, kCount, ncclFloat32, 1 - rank.rank, comms[0], streams[0]),
                               ncclSuccess);

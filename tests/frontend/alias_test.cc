@@ -28,7 +28,7 @@ using ir::Expr;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-ir::UserError error_in(const std::string& graph, const ImportOptions& options) {
+ir::UserError alias_error(const std::string& graph, const ImportOptions& options) {
   return error_of([&] { import_text(graph, options); });
 }
 
@@ -133,7 +133,7 @@ struct Refused {
 class RefusedAlias : public ::testing::TestWithParam<Refused> {};
 
 TEST_P(RefusedAlias, SaysWhy) {
-  const ir::UserError error = error_in(GetParam().graph, GetParam().options);
+  const ir::UserError error = alias_error(GetParam().graph, GetParam().options);
   EXPECT_EQ(error.code(), errors::kAlias);
   EXPECT_THAT(error.what(), HasSubstr(GetParam().why));
 }

@@ -13,10 +13,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
-ir::Tensor ints(const std::vector<std::int64_t>& values) {
+ir::Tensor int_vector(const std::vector<std::int64_t>& values) {
   return ir::make_tensor(ir::DType::i64, {static_cast<std::int64_t>(values.size())}, values);
 }
-ir::Tensor floats(const std::vector<float>& values) {
+ir::Tensor float_vector(const std::vector<float>& values) {
   return ir::make_tensor(ir::DType::f32, {static_cast<std::int64_t>(values.size())}, values);
 }
 std::vector<std::string> inputs_of(const ir::Schedule& schedule) {
@@ -26,7 +26,8 @@ std::vector<std::string> inputs_of(const ir::Schedule& schedule) {
 }
 
 TEST(BindInputs, OnlyInputsBehindSizesBecomeConstants) {
-  const ImportOptions options{.bindable = {{"x", floats({1, 2, 3, 4, 5, 6})}, {"sizes", ints({3, -1})}}};
+  const ImportOptions options{
+      .bindable = {{"x", float_vector({1, 2, 3, 4, 5, 6})}, {"sizes", int_vector({3, -1})}}};
   const ir::Schedule schedule =
       import_text("g (float[6] x, int64[2] sizes) => (float[r, c] y) { y = Reshape(x, sizes) }", options);
   EXPECT_THAT(inputs_of(schedule), ElementsAre("x"));
@@ -38,7 +39,7 @@ TEST(BindInputs, AValueMayBeComputedFromSeveralInputs) {
   const ir::Schedule schedule = import_text(
       "g (float[6] x, int64[1] a, int64[1] b) => (float[r, c] y) { s = Concat <axis = 0> (a, b) y = "
       "Reshape(x, s) }",
-      {.bindable = {{"a", ints({2})}, {"b", ints({3})}}});
+      {.bindable = {{"a", int_vector({2})}, {"b", int_vector({3})}}});
   EXPECT_THAT(inputs_of(schedule), ElementsAre("x"));
 }
 
@@ -48,7 +49,7 @@ TEST(BindInputs, SizesOfAnInputDoNotNeedItsValues) {
       "g (float[6] x, int64[1] a) => (float[r, c] y) { n = Shape(x) m = Div(n, a) s = Concat <axis = 0> (a, "
       "m) "
       "y = Reshape(x, s) }",
-      {.bindable = {{"x", floats({1, 2, 3, 4, 5, 6})}, {"a", ints({2})}}});
+      {.bindable = {{"x", float_vector({1, 2, 3, 4, 5, 6})}, {"a", int_vector({2})}}});
   EXPECT_THAT(inputs_of(schedule), ElementsAre("x"));
 }
 
@@ -60,14 +61,14 @@ TEST(BindInputs, AConditionThatDecidesSizesIsBoundToo) {
       "else_branch = f () => (float[2] b) { b = Neg(x) }> }",
       {.bindable = {{"c", ir::make_tensor<std::uint8_t>(ir::DType::boolean, {}, {0})}}});
   EXPECT_THAT(inputs_of(schedule), ElementsAre("x"));
-  const std::vector<std::vector<ir::Tensor>> inputs = {{floats({1, -2})}};
+  const std::vector<std::vector<ir::Tensor>> inputs = {{float_vector({1, -2})}};
   EXPECT_THAT(ir::run(schedule, inputs).outputs[0][0].values<float>(), ElementsAre(-1, 2));
 }
 
 TEST(BindInputs, WithoutAValueTheSizeStaysUnknown) {
   const ir::UserError error = error_of([] {
     import_text("g (float[6] x, int64[2] sizes) => (float[r, c] y) { y = Reshape(x, sizes) }",
-                {.bindable = {{"x", floats({1, 2, 3, 4, 5, 6})}}});
+                {.bindable = {{"x", float_vector({1, 2, 3, 4, 5, 6})}}});
   });
   EXPECT_EQ(error.code(), errors::kDataDependentSize);
 }
@@ -80,14 +81,15 @@ TEST(BindInputs, AValueOfAnotherTypeOrSizeIsRefused) {
            })
         .code();
   };
-  EXPECT_EQ(code(floats({3, 2})), errors::kTypeMismatch);
-  EXPECT_EQ(code(ints({1, 3, 2})), errors::kShapeMismatch);
+  EXPECT_EQ(code(float_vector({3, 2})), errors::kTypeMismatch);
+  EXPECT_EQ(code(int_vector({1, 3, 2})), errors::kShapeMismatch);
 }
 
 // A dimension that only the bound input has needs no bounds and may have some.
 TEST(BindInputs, BoundsOfTheirDimensionsAreDropped) {
   const std::string text = "g (float[6] x, int64[rank] sizes) => (float[r, c] y) { y = Reshape(x, sizes) }";
-  EXPECT_NO_THROW(import_text(text, {.dims = {{"rank", {2, 2}}}, .bindable = {{"sizes", ints({3, 2})}}}));
+  EXPECT_NO_THROW(
+      import_text(text, {.dims = {{"rank", {2, 2}}}, .bindable = {{"sizes", int_vector({3, 2})}}}));
 }
 
 TEST(BindInputs, InputsBehindAValueAreFoundThroughBranches) {

@@ -20,9 +20,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-ir::Tensor floats(std::vector<std::int64_t> sizes, const std::vector<float>& values) {
-  return ir::make_tensor(ir::DType::f32, std::move(sizes), values);
-}
 ir::Tensor flag(bool value, std::vector<std::int64_t> sizes = {}) {
   return ir::make_tensor<std::uint8_t>(ir::DType::boolean, std::move(sizes),
                                        {static_cast<std::uint8_t>(value)});

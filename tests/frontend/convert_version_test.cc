@@ -13,9 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-ir::Tensor floats(std::vector<std::int64_t> sizes, const std::vector<float>& values) {
-  return ir::make_tensor(ir::DType::f32, std::move(sizes), values);
-}
 std::vector<ir::Tensor> run(const std::string& graph, int opset, std::vector<ir::Tensor> inputs) {
   const std::vector<std::vector<ir::Tensor>> per_rank = {std::move(inputs)};
   return ir::run(import_text(graph, {}, opset), per_rank).outputs[0];

@@ -51,7 +51,7 @@ ir::Tensor result(const std::string& graph, std::vector<ir::Tensor> inputs) {
   return result(import(graph), std::move(inputs));
 }
 
-ir::UserError error_in(const std::string& graph) {
+ir::UserError edge_error(const std::string& graph) {
   return error_of([&] { import(graph); });
 }
 // The error of a step; the model is a program.
@@ -177,7 +177,7 @@ TEST(Einsum, EquationsOfDotsAndOtherCharactersAreRefused) {
                                "i.j", "i->->i", "i,j->ij", "1i->i", "i j k", "\\x00i"}) {
     SCOPED_TRACE(equation);
     const int code =
-        error_in(fmt::format("g (float[2,3] x) => (y) {{ y = Einsum <equation = \"{}\"> (x) }}", equation))
+        edge_error(fmt::format("g (float[2,3] x) => (y) {{ y = Einsum <equation = \"{}\"> (x) }}", equation))
             .code();
     EXPECT_TRUE(code == errors::kInvalidAttribute || code == errors::kShapeMismatch) << code;
   }
@@ -260,7 +260,7 @@ TEST(NegativeSizes, ThatAreKnownAreRefused) {
                             "k = Constant <value = int64[1] {-1}> () y, i = TopK(x, k)",
                             "e = Constant <value = int64[2] {-1, 4}> () y = Split <axis = 1> (x, e)"}) {
     SCOPED_TRACE(nodes);
-    const int code = error_in(fmt::format("g (float[2,3] x) => (y) {{ {} }}", nodes)).code();
+    const int code = edge_error(fmt::format("g (float[2,3] x) => (y) {{ {} }}", nodes)).code();
     EXPECT_TRUE(code == errors::kShapeMismatch || code == errors::kInvalidAttribute ||
                 code == errors::kInvalidNode)
         << code;
@@ -323,7 +323,7 @@ TEST(Pad, OfNothingHasNoElementToRepeat) {
           "\"{}\"> (x, p) }}",
           rows, mode);
     };
-    EXPECT_EQ(error_in(text("0")).code(), errors::kShapeMismatch);
+    EXPECT_EQ(edge_error(text("0")).code(), errors::kShapeMismatch);
     const ir::Schedule schedule = import(text("n"), options);
     EXPECT_THAT(error_of_step(schedule, {ir::f32({0, 2}, {})}).what(), HasSubstr("does not hold"));
     EXPECT_THAT(
@@ -341,7 +341,7 @@ TEST(Pad, FillsWithOneElement) {
   EXPECT_THAT(result(text("[1]"), {ir::f32({2}, {1, 2}), ir::f32({1}, {7})}).values<float>(),
               ElementsAre(7, 1, 2));
   for (const char* sizes : {"[0]", "[2]", "[1,0]"})
-    EXPECT_EQ(error_in(text(sizes)).code(), errors::kShapeMismatch) << sizes;
+    EXPECT_EQ(edge_error(text(sizes)).code(), errors::kShapeMismatch) << sizes;
   ImportOptions options;
   options.dims = {{"n", {0, 3}}};
   EXPECT_THAT(error_of_step(import(text("[n]"), options), {ir::f32({2}, {1, 2}), ir::f32({0}, {})}).what(),
@@ -360,8 +360,9 @@ TEST(MaxPool, PositionsInAnImageOfNothing) {
 
 TEST(Trilu, TheDiagonalIsOneElement) {
   for (const char* sizes : {"[0]", "[2]", "[1,0]"}) {
-    EXPECT_EQ(error_in(fmt::format("g (float[2,2] x, int64{} k) => (y) {{ y = Trilu(x, k) }}", sizes)).code(),
-              errors::kShapeMismatch)
+    EXPECT_EQ(
+        edge_error(fmt::format("g (float[2,2] x, int64{} k) => (y) {{ y = Trilu(x, k) }}", sizes)).code(),
+        errors::kShapeMismatch)
         << sizes;
   }
 }
@@ -375,7 +376,7 @@ TEST(Ranks, AScalarHasNoAxis) {
         "g (int32[1,2] i, float[5,4] w, float p, float[4] g, float[4] b) => (y) { y, m = "
         "com.microsoft.EmbedLayerNormalization(i, \"\", w, p, \"\", g, b) }"}) {
     SCOPED_TRACE(graph);
-    EXPECT_EQ(error_in(graph).code(), errors::kShapeMismatch);
+    EXPECT_EQ(edge_error(graph).code(), errors::kShapeMismatch);
   }
   constexpr const char* kScan =
       "g (float{} initial, float{} x) => (y, z) {{ y, z = Scan <num_scan_inputs = 1, body = f (float s, "
@@ -389,20 +390,21 @@ TEST(Ranks, AScalarHasNoAxis) {
 
 TEST(Variadic, NeedsOneInput) {
   for (const char* op : {"Max", "Mean", "Min", "Sum"}) {
-    EXPECT_EQ(error_in(fmt::format("g (float[2] x) => (y) {{ y = {}(\"\") }}", op)).code(),
+    EXPECT_EQ(edge_error(fmt::format("g (float[2] x) => (y) {{ y = {}(\"\") }}", op)).code(),
               errors::kInvalidNode)
         << op;
   }
 }
 
 TEST(Caches, HaveTheTypeOfWhatIsAdded) {
-  EXPECT_EQ(error_in("g (float[1,1,12] x, float16[1,1,3,4] k, float16[1,1,3,4] v, int32[1] n) => (y, a, b) { "
-                     "t = Constant "
-                     "<value = int32[1] {4}> () y, a, b = com.microsoft.GroupQueryAttention <num_heads = 1, "
-                     "kv_num_heads = 1> "
-                     "(x, \"\", \"\", k, v, n, t) }")
-                .code(),
-            errors::kTypeMismatch);
+  EXPECT_EQ(
+      edge_error("g (float[1,1,12] x, float16[1,1,3,4] k, float16[1,1,3,4] v, int32[1] n) => (y, a, b) { "
+                 "t = Constant "
+                 "<value = int32[1] {4}> () y, a, b = com.microsoft.GroupQueryAttention <num_heads = 1, "
+                 "kv_num_heads = 1> "
+                 "(x, \"\", \"\", k, v, n, t) }")
+          .code(),
+      errors::kTypeMismatch);
 }
 
 TEST(SizesBeyond31Bits, AreRefusedOrLowered) {

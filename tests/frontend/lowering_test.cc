@@ -25,9 +25,6 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
-ir::Tensor floats(std::vector<std::int64_t> sizes, const std::vector<float>& values) {
-  return ir::make_tensor(ir::DType::f32, std::move(sizes), values);
-}
 ir::Tensor ints(std::vector<std::int64_t> sizes, const std::vector<std::int64_t>& values) {
   return ir::make_tensor(ir::DType::i64, std::move(sizes), values);
 }

@@ -18,10 +18,7 @@ std::vector<ir::Tensor> run_program(const ir::Schedule& schedule, std::vector<ir
   const std::vector<std::vector<ir::Tensor>> per_rank = {std::move(inputs)};
   return ir::run(schedule, per_rank).outputs[0];
 }
-ir::Tensor floats(std::vector<std::int64_t> sizes, const std::vector<float>& values) {
-  return ir::make_tensor(ir::DType::f32, std::move(sizes), values);
-}
-ir::Tensor ints(std::vector<std::int64_t> sizes, const std::vector<std::int32_t>& values) {
+ir::Tensor int32s(std::vector<std::int64_t> sizes, const std::vector<std::int32_t>& values) {
   return ir::make_tensor(ir::DType::i32, std::move(sizes), values);
 }
 
@@ -72,7 +69,7 @@ TEST(GroupQueryAttention, APositionBeyondTheCacheIsAnErrorOfTheStep) {
                                    floats({1, 1, 1}, {5}),
                                    floats({1, 1, 4, 1}, {1, 2, 3, 4}),
                                    floats({1, 1, 4, 1}, {1, 2, 3, 4}),
-                                   ints({1}, {last})};
+                                   int32s({1}, {last})};
   };
   EXPECT_THAT(run_program(schedule, inputs(1))[1].values<float>(), ElementsAre(1, 5, 3, 4));
   EXPECT_THAT(run_program(schedule, inputs(3))[1].values<float>(), ElementsAre(1, 2, 3, 5));
@@ -106,7 +103,7 @@ TEST(MultiHeadAttention, ASharedPastIsWrittenAtItsLength) {
   const auto out =
       run_program(schedule, {floats({1, 1, 1}, {0}), floats({1, 1, 1}, {5}), floats({1, 1, 1}, {8}),
                              floats({1, 1, 4, 1}, {1, 2, 3, 4}), floats({1, 1, 4, 1}, {2, 100, 100, 100}),
-                             ints({1}, {2}), ints({1, 3}, {1, 0, 1})});
+                             int32s({1}, {2}), int32s({1, 3}, {1, 0, 1})});
   EXPECT_THAT(out[0].values<float>(), ElementsAre(5));
   EXPECT_THAT(out[1].values<float>(), ElementsAre(1, 2, 5, 4));
 }
@@ -120,7 +117,7 @@ TEST(Attention, ASharedPastIsWrittenAtItsLength) {
       "(x, w, , , past, , length) }");
   const auto out =
       run_program(schedule, {floats({1, 1, 1}, {1}), floats({1, 3}, {0, 7, 9}),
-                             floats({2, 1, 1, 4, 1}, {1, 2, 3, 4, 5, 6, 100, 100}), ints({1}, {1})});
+                             floats({2, 1, 1, 4, 1}, {1, 2, 3, 4, 5, 6, 100, 100}), int32s({1}, {1})});
   EXPECT_THAT(out[0].values<float>(), ElementsAre(7));
   EXPECT_THAT(out[1].values<float>(), ElementsAre(1, 7, 3, 4, 5, 9, 100, 100));
 }
@@ -130,8 +127,8 @@ TEST(Attention, RowsWithoutKeysAttendToAllThatAreMaskedAlike) {
       "g (float[batch,n,1] x, float[1,3] w, int32[batch] ends) => (float[batch,n,1] y) { "
       "y = com.microsoft.Attention <num_heads = 1> (x, w, , ends) }",
       {.dims = {{"batch", {1, 4}}, {"n", {1, 8}}}});
-  const auto out =
-      run_program(schedule, {floats({2, 2, 1}, {1, 3, 1, 3}), floats({1, 3}, {0, 0, 1}), ints({2}, {1, 0})});
+  const auto out = run_program(
+      schedule, {floats({2, 2, 1}, {1, 3, 1, 3}), floats({1, 3}, {0, 0, 1}), int32s({2}, {1, 0})});
   EXPECT_THAT(out[0].values<float>(), ElementsAre(1, 1, 2, 2));
 }
 

@@ -54,6 +54,10 @@ inline ir::Schedule import_proto(const onnx::ModelProto& model, const ImportOpti
   const TemporaryFolder folder;
   return import_model(folder.write("model.onnx", model), options);
 }
+inline ir::Tensor floats(std::vector<std::int64_t> sizes, const std::vector<float>& values) {
+  return ir::make_tensor(ir::DType::f32, std::move(sizes), values);
+}
+
 inline ir::Schedule import_text(const std::string& graph, const ImportOptions& options = {}, int opset = 17) {
   return import_proto(parse_model(graph, opset), options);
 }

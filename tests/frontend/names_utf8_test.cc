@@ -25,7 +25,7 @@ TEST(Utf8, IsWhatRfc3629Says) {
 }
 
 // The number of the error that a model gives; 0: none.
-int error_of(const onnx::ModelProto& model) {
+int code_of(const onnx::ModelProto& model) {
   const TemporaryFolder folder;
   try {
     import_model(folder.write("model.onnx", model), {});
@@ -38,7 +38,7 @@ int error_of(const onnx::ModelProto& model) {
 
 TEST(Names, ThatAreNotUtf8AreRefusedWhereverTheyAre) {
   const onnx::ModelProto good = parse_model("g (float[4] x) => (float[4] y) { y = Neg(x) }");
-  EXPECT_EQ(error_of(good), 0);
+  EXPECT_EQ(code_of(good), 0);
   const std::function<void(onnx::ModelProto&)> faults[] = {
       [](onnx::ModelProto& m) { m.mutable_graph()->set_name("\xff"); },
       [](onnx::ModelProto& m) { m.mutable_graph()->mutable_node(0)->set_name("n\xff"); },
@@ -58,11 +58,11 @@ TEST(Names, ThatAreNotUtf8AreRefusedWhereverTheyAre) {
   for (const auto& fault : faults) {
     onnx::ModelProto bad = good;
     fault(bad);
-    EXPECT_EQ(error_of(bad), errors::kNotOnnx);
+    EXPECT_EQ(code_of(bad), errors::kNotOnnx);
   }
   onnx::ModelProto commented = good;
   commented.set_doc_string("\xff");
-  EXPECT_EQ(error_of(commented), 0);
+  EXPECT_EQ(code_of(commented), 0);
 }
 
 }  // namespace

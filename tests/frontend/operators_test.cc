@@ -29,7 +29,7 @@ std::vector<float> of_three(const std::string& op, const std::vector<float>& x, 
   return run_program(schedule, {ir::make_tensor(ir::DType::f32, {3}, x)})[0].values<float>();
 }
 
-ir::UserError error_in(const std::string& graph, int opset = 18) {
+ir::UserError operator_error(const std::string& graph, int opset = 18) {
   return error_of([&] { import_text(graph, {}, opset); });
 }
 
@@ -109,8 +109,8 @@ TEST(RmsNormalization, HasTheTypeOfItsScale) {
     EXPECT_NEAR(out[0].values<float>()[1], 14, 1e-4);
   }
   EXPECT_EQ(
-      error_in("g (float[1,2] x, float[2] s) => (float[1,2] y) { y = RMSNormalization <axis = 2> (x, s) }",
-               23)
+      operator_error(
+          "g (float[1,2] x, float[2] s) => (float[1,2] y) { y = RMSNormalization <axis = 2> (x, s) }", 23)
           .code(),
       errors::kInvalidAttribute);
 }
@@ -159,8 +159,8 @@ TEST(RandomNumbers, DrawClassesByTheirWeights) {
 
 TEST(RandomNumbers, WithoutASeedAreRefused) {
   for (const std::string op : {"RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}) {
-    const ir::UserError error =
-        error_in("g (float[2, 2] x) => (float[n, m] z) { [drawn] y = " + op + "(x) z = Cast <to = 1> (y) }");
+    const ir::UserError error = operator_error("g (float[2, 2] x) => (float[n, m] z) { [drawn] y = " + op +
+                                               "(x) z = Cast <to = 1> (y) }");
     EXPECT_EQ(error.code(), errors::kUnsupportedForm);
     EXPECT_THAT(error.what(), HasSubstr("drawn"));
     EXPECT_THAT(error.what(), HasSubstr("'seed' is missing"));
@@ -169,34 +169,37 @@ TEST(RandomNumbers, WithoutASeedAreRefused) {
 
 // From operator set 14 on, the statistics of the input may be used (op_cases.py).
 TEST(OperatorErrors, TrainingIsRefusedBeforeItWasAnAttribute) {
-  EXPECT_EQ(error_in("g (float[1, 2, 2] x) => (float[1, 2, 2] y) { " + kStatistics +
-                         "y, rm, rv, sm, sv = BatchNormalization (x, s, b, m, v) }",
-                     9)
+  EXPECT_EQ(operator_error("g (float[1, 2, 2] x) => (float[1, 2, 2] y) { " + kStatistics +
+                               "y, rm, rv, sm, sv = BatchNormalization (x, s, b, m, v) }",
+                           9)
                 .code(),
             errors::kUnsupportedForm);
 }
 
 TEST(OperatorErrors, ImpossibleAttributes) {
   const auto code = [](const std::string& type, const std::string& op, int opset = 18) {
-    return error_in("g (" + type + " x) => (" + type + " y) { y = " + op + " (x) }", opset).code();
+    return operator_error("g (" + type + " x) => (" + type + " y) { y = " + op + " (x) }", opset).code();
   };
   EXPECT_EQ(code("float[2]", "Celu <alpha = 0.0>"), errors::kInvalidAttribute);
   EXPECT_EQ(code("float[2]", "LpNormalization <p = 3>"), errors::kInvalidAttribute);
   EXPECT_EQ(code("float[1, 2, 1]", "GlobalLpPool <p = 0>"), errors::kInvalidAttribute);
   EXPECT_EQ(code("float[1, 2, 2]", "LRN <size = 0>"), errors::kInvalidAttribute);
-  EXPECT_EQ(error_in("g (uint8[2] x) => (uint8[2] y) { y = BitShift <direction = \"UP\"> (x, x) }").code(),
-            errors::kInvalidAttribute);
-  EXPECT_EQ(error_in("g (uint8[2] x) => (int16[2] y) { y = BitCast <to = 5> (x) }", 26).code(),
-            errors::kTypeMismatch);
   EXPECT_EQ(
-      error_in("g (float[2, 3] x, int64[2] t) => (float y) { y = NegativeLogLikelihoodLoss <reduction = "
-               "\"max\"> (x, t) }")
-          .code(),
+      operator_error("g (uint8[2] x) => (uint8[2] y) { y = BitShift <direction = \"UP\"> (x, x) }").code(),
       errors::kInvalidAttribute);
+  EXPECT_EQ(operator_error("g (uint8[2] x) => (int16[2] y) { y = BitCast <to = 5> (x) }", 26).code(),
+            errors::kTypeMismatch);
+  EXPECT_EQ(operator_error(
+                "g (float[2, 3] x, int64[2] t) => (float y) { y = NegativeLogLikelihoodLoss <reduction = "
+                "\"max\"> (x, t) }")
+                .code(),
+            errors::kInvalidAttribute);
 }
 
 TEST(OperatorErrors, ShapesThatDoNotFit) {
-  const auto code = [](const std::string& graph, int opset = 21) { return error_in(graph, opset).code(); };
+  const auto code = [](const std::string& graph, int opset = 21) {
+    return operator_error(graph, opset).code();
+  };
   EXPECT_EQ(
       code("g (float[1, 4, 2] x, float[4] s) => (float[n, m, k] y) { y = GroupNormalization <num_groups = 3> "
            "(x, s, s) }"),

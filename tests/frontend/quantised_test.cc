@@ -27,7 +27,7 @@ void add_tensor(onnx::ModelProto& model, const std::string& name, int type, std:
   tensor.set_raw_data(raw);
 }
 
-std::string floats(const std::vector<float>& values) {
+std::string floats_text(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
@@ -41,7 +41,8 @@ constexpr char kQuantize[] = "g (float[2,3] x) => (uint8[2,3] y) { y = QuantizeL
 ir::UserError scale_error(const std::vector<float>& scale) {
   onnx::ModelProto model = parse_model(kQuantize, 21);
   model.mutable_graph()->mutable_node(0)->set_name("q");
-  add_tensor(model, "s", onnx::TensorProto::FLOAT, {static_cast<std::int64_t>(scale.size())}, floats(scale));
+  add_tensor(model, "s", onnx::TensorProto::FLOAT, {static_cast<std::int64_t>(scale.size())},
+             floats_text(scale));
   return error_of([&] { import_proto(model); });
 }
 
@@ -61,13 +62,13 @@ TEST(Quantisation, ScalesMustFitTheirTensor) {
   EXPECT_THAT(error.message(), HasSubstr("has size 2, expected 3"));
 }
 
-struct Refused {
+struct RefusedProduct {
   const char* graph;
   int opset, code;
 };
 
 TEST(Quantisation, ParametersThatDoNotFitAreRefused) {
-  const Refused kCases[] = {
+  const RefusedProduct kCases[] = {
       // The zero point has another shape than the scale.
       {"g (float[2,3] x, float[3] s, uint8[2] z) => (uint8[2,3] y) { y = QuantizeLinear(x, s, z) }", 21,
        errors::kShapeMismatch},
@@ -101,7 +102,7 @@ TEST(Quantisation, ParametersThatDoNotFitAreRefused) {
        ", b, t, , u) }",
        17, errors::kShapeMismatch},
   };
-  for (const Refused& c : kCases) {
+  for (const RefusedProduct& c : kCases) {
     if (c.code == 0) {
       EXPECT_NO_THROW(import_text(c.graph, {}, c.opset)) << c.graph;
       continue;

@@ -20,7 +20,7 @@ std::vector<float> run(const std::string& body, const ImportOptions& options = {
   return ir::run(schedule, inputs).outputs[0][0].values<float>();
 }
 
-ir::UserError error_in(const std::string& graph) {
+ir::UserError sequence_error(const std::string& graph) {
   return error_of([&] { import_text(graph, {}, 18); });
 }
 
@@ -78,7 +78,7 @@ TEST(Sequences, OptionalValuesDecideBranches) {
 }
 
 TEST(Sequences, PositionsAtRunTimeAreRefused) {
-  const ir::UserError error = error_in(
+  const ir::UserError error = sequence_error(
       "g (float[5] x, int64 p) => (float[n] y) { s = SequenceConstruct(x, x) [choice] y = SequenceAt(s, p) "
       "}");
   EXPECT_EQ(error.code(), errors::kDataDependentSize);
@@ -87,7 +87,7 @@ TEST(Sequences, PositionsAtRunTimeAreRefused) {
 
 TEST(Sequences, PositionsOutOfRangeAreRefused) {
   const auto code = [](const std::string& op) {
-    return error_in(
+    return sequence_error(
                "g (float[5] x) => (float[n] y) { p = Constant <value = int64 {-3}> () "
                "s = SequenceConstruct(x, x) " +
                op + " }")
@@ -101,17 +101,19 @@ TEST(Sequences, PositionsOutOfRangeAreRefused) {
 
 TEST(Sequences, EmptyOnesHaveNothingToGive) {
   EXPECT_EQ(
-      error_in("g (float[5] x) => (float[n] y) { s = SequenceEmpty() y = ConcatFromSequence <axis = 0> (s) }")
+      sequence_error(
+          "g (float[5] x) => (float[n] y) { s = SequenceEmpty() y = ConcatFromSequence <axis = 0> (s) }")
           .code(),
       errors::kInvalidNode);
-  EXPECT_EQ(error_in("g (float[5] x) => (float[n] y) { s = SequenceEmpty() t = SequenceErase(s) "
-                     "y = ConcatFromSequence <axis = 0> (t) }")
+  EXPECT_EQ(sequence_error("g (float[5] x) => (float[n] y) { s = SequenceEmpty() t = SequenceErase(s) "
+                           "y = ConcatFromSequence <axis = 0> (t) }")
                 .code(),
             errors::kIndexOutOfRange);
 }
 
 TEST(Sequences, AreNoOutputsOfAProgram) {
-  const ir::UserError error = error_in("g (float[5] x) => (seq(float[5]) y) { y = SequenceConstruct(x, x) }");
+  const ir::UserError error =
+      sequence_error("g (float[5] x) => (seq(float[5]) y) { y = SequenceConstruct(x, x) }");
   EXPECT_EQ(error.code(), errors::kUnsupportedType);
   EXPECT_THAT(error.what(), HasSubstr("'y'"));
 }

@@ -16,9 +16,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-ir::Tensor floats(std::vector<std::int64_t> sizes, const std::vector<float>& values) {
-  return ir::make_tensor(ir::DType::f32, std::move(sizes), values);
-}
 ir::Tensor run_one(const ir::Schedule& schedule, std::vector<ir::Tensor> inputs, std::size_t output = 0) {
   const std::vector<std::vector<ir::Tensor>> per_rank = {std::move(inputs)};
   return ir::run(schedule, per_rank).outputs[0][output];
@@ -37,13 +34,13 @@ TEST(Resize, ExtrapolatesBoolsWithTrue) {
   EXPECT_EQ(ir::print(ir::parse_schedule(ir::print(schedule))), ir::print(schedule));
 }
 
-struct Refused {
+struct RefusedText {
   const char* graph;
   int opset, code;
   const char* text;
 };
 
-void expect_refused(const Refused& model) {
+void expect_refused(const RefusedText& model) {
   SCOPED_TRACE(model.graph);
   const ir::UserError error = error_of([&] {
     ImportOptions options;
@@ -91,7 +88,7 @@ TEST(Resize, AnAxisThatTurnsOutToKeepItsSizeKeepsItsElements) {
 }
 
 TEST(Resize, WhatCannotBeResizedIsRefused) {
-  const Refused models[] = {
+  const RefusedText models[] = {
       {"g (float[n] x, float[1] s) => (float[a] y) { y = Resize (x, \"\", s) }", 17,
        errors::kDataDependentSize, "the scales come from 's', whose values are known only at run time"},
       {"g (float[4] x) => (float[a] y) { s = Constant <value = float[1] {-2}> () y = Resize (x, \"\", s) }",
@@ -114,20 +111,20 @@ TEST(Resize, WhatCannotBeResizedIsRefused) {
        18, errors::kUnsupportedForm,
        "attribute 'antialias' is 1, but the size of axis 0 depends on a dimension"},
   };
-  for (const Refused& model : models) expect_refused(model);
+  for (const RefusedText& model : models) expect_refused(model);
 }
 
 // Rounded up, a window may reach beyond the end if its last stride begins inside (op_cases.py computes such
 // pools).
 TEST(Pools, AWindowThatFitsNowhereIsRefused) {
-  const Refused models[] = {
+  const RefusedText models[] = {
       {"g (float[1,1,3] x) => (float[1,1,a] y) { y = MaxPool <kernel_shape = [4]> (x) }", 17,
        errors::kShapeMismatch, "a window of 4 is larger than the 3 elements of spatial dimension 0"},
       {"g (float[1,1,3] x) => (float[1,1,a] y) { y = MaxPool <kernel_shape = [5], strides = [2], ceil_mode = "
        "1> (x) }",
        17, errors::kShapeMismatch, "a window of 5 is larger than the 3 elements of spatial dimension 0"},
   };
-  for (const Refused& model : models) expect_refused(model);
+  for (const RefusedText& model : models) expect_refused(model);
 }
 
 TEST(TopK, NaNIsLargestAndTheFirstOfEqualsComesFirst) {
@@ -139,18 +136,18 @@ TEST(TopK, NaNIsLargestAndTheFirstOfEqualsComesFirst) {
 }
 
 TEST(TopK, WhatCannotBeSelectedIsRefused) {
-  const Refused models[] = {
+  const RefusedText models[] = {
       {"g (float[3] x, int64[1] k) => (float[a] y, int64[a] i) { y, i = TopK (x, k) }", 17,
        errors::kDataDependentSize, "the values of k come from 'k'"},
       {"g (float[n] x) => (float[a] y, int64[a] i) { k = Constant <value = int64[1] {9}> () y, i = TopK (x, "
        "k) }",
        17, errors::kShapeMismatch, "9 elements along axis 0, which has size n"},
   };
-  for (const Refused& model : models) expect_refused(model);
+  for (const RefusedText& model : models) expect_refused(model);
 }
 
 TEST(DataDependentSizes, AreRefusedByName) {
-  const Refused models[] = {
+  const RefusedText models[] = {
       {"g (float[3] x) => (int64[1,a] y) { y = NonZero (x) }", 17, errors::kDataDependentSize,
        "the sizes of the result come from 'x'"},
       {"g (float[3] x, bool[3] c) => (float[a] y) { y = Compress (x, c) }", 17, errors::kDataDependentSize,
@@ -160,7 +157,7 @@ TEST(DataDependentSizes, AreRefusedByName) {
       {"g (float[1,3,4] b, float[1,1,3] s) => (int64[a,3] y) { y = NonMaxSuppression (b, s) }", 17,
        errors::kDataDependentSize, "the sizes of the result come from 'b'"},
   };
-  for (const Refused& model : models) expect_refused(model);
+  for (const RefusedText& model : models) expect_refused(model);
 }
 
 TEST(MaxUnpool, AnIndexOutOfRangeEndsTheStep) {

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kTypes[] = {"u8", "i8", "f32", "i32", "f16", "f64", "bool"};
 
 // Values of several types, each computed from earlier ones: mostly from the last, so that chains are long.
-std::string random_program(std::uint64_t seed) {
+std::string random_table_program(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::size_t n) { return random() % n; };
   std::string text =
@@ -63,7 +63,7 @@ TEST(ByteTables, RandomBodiesKeepTheirBits) {
   const int cases = test::random_cases(2000);
   for (int i = 0; i < cases; ++i) {
     const std::uint64_t seed = test::first_seed() + static_cast<std::uint64_t>(i);
-    const std::string text = random_program(seed);
+    const std::string text = random_table_program(seed);
     SCOPED_TRACE(fmt::format("seed {}\n{}", seed, text));
     ir::Schedule schedule = ir::parse_schedule(text, "test");
     std::mt19937_64 random(seed + 1);

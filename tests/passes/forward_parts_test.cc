@@ -20,7 +20,7 @@ constexpr int kShort = 4, kLong = 8;  // sides of the tensor, so that a square o
 constexpr int kElements = kLong * kLong;
 
 // A tensor of kShort by kLong whose columns lie in parts, or of kLong by kShort and rows.
-std::string random_program(std::uint64_t seed) {
+std::string random_parts_program(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](int n) { return static_cast<int>(random() % static_cast<std::uint64_t>(n)); };
   const bool rows = below(2) == 0;
@@ -66,7 +66,7 @@ TEST(ForwardParts, RandomReadersKeepTheirBits) {
                                                         ir::make_tensor(ir::DType::i64, {kLong, kLong}, z)}};
   for (int i = 0; i < cases; ++i) {
     const std::uint64_t seed = test::first_seed() + static_cast<std::uint64_t>(i);
-    const std::string text = random_program(seed);
+    const std::string text = random_parts_program(seed);
     SCOPED_TRACE(fmt::format("seed {}\n{}", seed, text));
     ir::Schedule schedule = ir::parse_schedule(text, "test");
     ASSERT_TRUE(ir::verify(schedule).empty());

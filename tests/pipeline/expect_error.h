@@ -5,7 +5,7 @@
 
 #include "ir/error.h"
 
-namespace braid::pipeline::test {
+namespace braid::test {
 
 template <class Call>
 ir::UserError error_of(Call call) {
@@ -18,4 +18,4 @@ ir::UserError error_of(Call call) {
   return {0, {}, "", ""};
 }
 
-}  // namespace braid::pipeline::test
+}  // namespace braid::test

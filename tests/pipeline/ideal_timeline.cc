@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-namespace braid::pipeline::test {
+namespace braid::test {
 namespace {
+
+using namespace pipeline;
 
 std::int64_t units(ActionKind kind) {
   if (kind == ActionKind::full_backward) return 2;
@@ -120,4 +122,4 @@ class Clock {
 
 IdealTimeline ideal_timeline(const PipelineSchedule& schedule) { return Clock(schedule).run(); }
 
-}  // namespace braid::pipeline::test
+}  // namespace braid::test

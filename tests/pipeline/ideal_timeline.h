@@ -7,7 +7,7 @@
 
 #include "pipeline/schedule.h"
 
-namespace braid::pipeline::test {
+namespace braid::test {
 
 struct IdealTimeline {
   std::int64_t makespan = 0;
@@ -29,6 +29,6 @@ struct IdealTimeline {
 // before, I and B the I or B of the stage after (on the last stage their own F), W its I. A container begins
 // when all members can, and runs them in their order. Rows that lack a needed cell, such as an F, count as
 // stuck. Takes any rows whose form is valid, lowered ones too. Linear.
-IdealTimeline ideal_timeline(const PipelineSchedule& schedule);
+IdealTimeline ideal_timeline(const pipeline::PipelineSchedule& schedule);
 
-}  // namespace braid::pipeline::test
+}  // namespace braid::test

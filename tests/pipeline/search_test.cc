@@ -11,7 +11,7 @@
 namespace braid::pipeline {
 namespace {
 
-int error_of(const SearchProblem& p, const SearchOptions& options = {}) {
+int search_error(const SearchProblem& p, const SearchOptions& options = {}) {
   try {
     search(p, {}, options);
   } catch (const ir::UserError& e) {
@@ -106,9 +106,9 @@ TEST(Search, CapsThatAdmitNoScheduleAreAnError) {
   p.microbatches = 2;
   const std::int64_t both = p.stages[0].activation_bytes + p.stages[2].activation_bytes;
   p.byte_cap = {both, kNoByteCap};
-  EXPECT_EQ(error_of(p), 0);
+  EXPECT_EQ(search_error(p), 0);
   p.byte_cap = {both - 1, kNoByteCap};
-  EXPECT_EQ(error_of(p), 882);
+  EXPECT_EQ(search_error(p), 882);
 }
 
 TEST(Search, ABudgetThatEndsBeforeTheFirstScheduleIsAnError) {
@@ -116,8 +116,8 @@ TEST(Search, ABudgetThatEndsBeforeTheFirstScheduleIsAnError) {
   RandomProblemOptions options;
   options.cap_most = 2;
   const SearchProblem p = random_search_problem(29, options, {0, 1, 0, 1});
-  EXPECT_EQ(error_of(p, {.node_budget = 1}), 883);
-  EXPECT_EQ(error_of(p), 882);
+  EXPECT_EQ(search_error(p, {.node_budget = 1}), 883);
+  EXPECT_EQ(search_error(p), 882);
 }
 
 TEST(Search, ManyRanksAndMicrobatchesComeToAnEndWithinTheBudget) {

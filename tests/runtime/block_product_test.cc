@@ -8,23 +8,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/processor.h"
+#include "tests/runtime/between.h"
 #include "tests/support/openmp_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
 namespace {
-
-using Random = std::mt19937_64;
-
-int64_t between(Random& random, int64_t low, int64_t high) {
-  return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
-}
 
 TEST(BlockProduct, EveryInstructionSetAndNumberOfThreadsGivesTheSameBits) {
   std::vector<std::pair<std::string, BlockColumns>> sets = {{"baseline", baseline::block_columns}};

@@ -13,7 +13,7 @@
 namespace braid::rt::testing {
 namespace {
 
-using control::Kind;
+using MessageKind = control::Kind;
 using control::Link;
 using control::Writer;
 using ::testing::AllOf;
@@ -32,7 +32,7 @@ Socket connect_to(const Door& door) {
   return socket;
 }
 
-std::string frame(Kind kind, const std::string& fields) {
+std::string frame(MessageKind kind, const std::string& fields) {
   return Writer()
       .number(control::kMagic, 4)
       .number(static_cast<uint64_t>(kind), 4)
@@ -56,9 +56,9 @@ std::string hostile(std::mt19937_64& random) {
     case 1:
       return "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
     case 2:  // a message of any kind, whole
-      return frame(static_cast<Kind>(random() % 9), noise);
+      return frame(static_cast<MessageKind>(random() % 9), noise);
     case 3: {  // a part of one
-      const std::string whole = frame(Kind::hello, noise);
+      const std::string whole = frame(MessageKind::hello, noise);
       return whole.substr(0, random() % whole.size());
     }
     case 4:  // of a length that it does not have
@@ -217,7 +217,7 @@ TEST(ControlMeeting, WhateverListensAtRankZerosAddressTheOthersEndInTime) {
 TEST(ControlMeeting, TheSecretIsNotSentToWhoeverListens) {
   const Door door;
   const std::string challenge =
-      frame(Kind::challenge, Writer().number(control::kVersion, 4).raw(std::string(16, 'n')).done());
+      frame(MessageKind::challenge, Writer().number(control::kVersion, 4).raw(std::string(16, 'n')).done());
   std::future<std::string> other =
       std::async(std::launch::async, [&] { return impostor(door, challenge, true); });
   ControlOptions options = control_options(1, 2, 300);
@@ -229,8 +229,8 @@ TEST(ControlMeeting, TheSecretIsNotSentToWhoeverListens) {
 
 TEST(ControlMeeting, AnotherVersionIsNamed) {
   const Door door;
-  const std::string challenge =
-      frame(Kind::challenge, Writer().number(control::kVersion + 1, 4).raw(std::string(16, 'n')).done());
+  const std::string challenge = frame(
+      MessageKind::challenge, Writer().number(control::kVersion + 1, 4).raw(std::string(16, 'n')).done());
   std::future<std::string> other =
       std::async(std::launch::async, [&] { return impostor(door, challenge, false); });
   std::unique_ptr<ControlChannel> channel;
@@ -244,11 +244,11 @@ TEST(ControlMeeting, AnotherVersionIsNamed) {
 // costs only a moment.
 TEST(ControlMeeting, WhoeverListensBeforeRankZeroIsGivenUp) {
   const std::string mine =
-      frame(Kind::challenge, Writer().number(control::kVersion, 4).raw(std::string(16, 'n')).done());
-  const std::string theirs =
-      frame(Kind::challenge, Writer().number(control::kVersion + 1, 4).raw(std::string(16, 'n')).done());
+      frame(MessageKind::challenge, Writer().number(control::kVersion, 4).raw(std::string(16, 'n')).done());
+  const std::string theirs = frame(
+      MessageKind::challenge, Writer().number(control::kVersion + 1, 4).raw(std::string(16, 'n')).done());
   for (const std::string& bytes :
-       {std::string(), theirs, mine + frame(Kind::welcome, std::string(64, 'w'))}) {
+       {std::string(), theirs, mine + frame(MessageKind::welcome, std::string(64, 'w'))}) {
     const Door door;
     std::unique_ptr<ControlChannel> first, second;
     std::future<Status> visitor =

@@ -10,24 +10,18 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "runtime/tile_kernels.h"
 #include "runtime/window_kernels.h"
+#include "tests/runtime/between.h"
 #include "tests/support/openmp_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
 namespace {
-
-using Random = std::mt19937;
-
-int64_t between(Random& random, int64_t low, int64_t high) {
-  return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
-}
 
 std::vector<float> values(Random& random, int64_t count) {
   std::vector<float> out(static_cast<size_t>(count));

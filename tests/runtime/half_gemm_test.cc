@@ -9,24 +9,19 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "runtime/byte_weights.h"
 #include "runtime/half.h"
 #include "runtime/processor.h"
+#include "tests/runtime/between.h"
 #include "tests/support/openmp_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
 namespace {
 
-using Random = std::mt19937_64;
-
-int64_t between(Random& random, int64_t low, int64_t high) {
-  return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
-}
 float real(Random& random) { return std::uniform_real_distribution<float>(-2, 2)(random); }
 
 uint16_t narrow(DType type, float x) { return type == DType::f16 ? to_half(x).bits : to_bfloat16(x).bits; }

@@ -7,23 +7,17 @@
 
 #include <cstring>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "runtime/amx.h"
 #include "runtime/processor.h"
+#include "tests/runtime/between.h"
 #include "tests/support/openmp_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
 namespace {
-
-using Random = std::mt19937_64;
-
-int64_t between(Random& random, int64_t low, int64_t high) {
-  return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
-}
 
 // Bytes of any value, or of the extreme ones only, or all the same one.
 std::vector<uint8_t> bytes(Random& random, int64_t count) {

@@ -6,23 +6,18 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/window_kernels.h"
+#include "tests/runtime/between.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
 namespace {
 
-using Random = std::mt19937;
 using Index = std::array<int64_t, kMaxSpatial>;
-
-int64_t between(Random& random, int64_t low, int64_t high) {
-  return low + static_cast<int64_t>(random() % static_cast<uint64_t>(high - low + 1));
-}
 
 void draw_windows(Random& random, WindowShape& s) {
   s.spatial = static_cast<int>(between(random, 1, 3));

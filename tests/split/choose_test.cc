@@ -10,25 +10,10 @@
 #include "split/machine_costs.h"
 #include "tests/frontend/models.h"
 #include "tests/frontend/sharding/chosen.h"
+#include "tests/split/two_products.h"
 
 namespace braid::frontend::sharding {
 namespace {
-
-// Calls `use` with the graph of the model of this text.
-void with_graph(const std::string& text, const std::function<void(const Graph&)>& use) {
-  auto request = std::make_shared<SplitRequest>();
-  bool called = false;
-  request->choose = [&](const Graph& graph, const Mesh& mesh) {
-    use(graph);
-    called = true;
-    return MeshPlan(mesh);
-  };
-  ImportOptions options;
-  options.ranks = 2;
-  options.split = request;
-  import_text(text, options, 18);
-  EXPECT_TRUE(called);
-}
 
 bool is_product(const GraphNode& node) { return node.op == "MatMul"; }
 
@@ -66,12 +51,6 @@ int count(const SplitChoice& choice, StepKind kind) {
     for (const ConversionStep& step : c.steps) steps += step.kind == kind;
   }
   return steps;
-}
-
-std::string weight(const std::string& name, int rows, int columns) {
-  std::string values;
-  for (int i = 0; i < rows * columns; ++i) values += (i ? ", " : "") + std::to_string(i % 5 - 2);
-  return fmt::format("float[{},{}] {} = {{{}}}", rows, columns, name, values);
 }
 
 // Layers of a transformer without norms: attention over `heads`, then two products with a Relu between them.

@@ -14,6 +14,7 @@
 #include "tests/frontend/models.h"
 #include "tests/frontend/sharding/annotated.h"
 #include "tests/solver/next_choice.h"
+#include "tests/split/two_products.h"
 #include "tests/support/random.h"
 
 namespace braid::frontend::sharding {
@@ -23,12 +24,6 @@ using ::testing::HasSubstr;
 
 std::size_t at(int k) { return static_cast<std::size_t>(k); }
 
-std::string weight(const std::string& name, int rows, int columns) {
-  std::string values;
-  for (int i = 0; i < rows * columns; ++i) values += (i ? ", " : "") + std::to_string(i % 5 - 2);
-  return fmt::format("float[{},{}] {} = {{{}}}", rows, columns, name, values);
-}
-
 // A chain: every tensor has one reader.
 std::string chain(int rows, int hidden, int wide) {
   return fmt::format(
@@ -36,18 +31,6 @@ std::string chain(int rows, int hidden, int wide) {
       "MatMul(r, down)\n "
       "s = Softmax(d)\n y = MatMul(s, out) }}",
       hidden, weight("up", hidden, wide), weight("down", wide, hidden), rows, weight("out", hidden, hidden));
-}
-
-void with_graph(const std::string& text, const std::function<void(const Graph&)>& use) {
-  auto request = std::make_shared<SplitRequest>();
-  request->choose = [&](const Graph& graph, const Mesh& mesh) {
-    use(graph);
-    return MeshPlan(mesh);
-  };
-  ImportOptions options;
-  options.ranks = 2;
-  options.split = request;
-  import_text(text, options, 18);
 }
 
 Cost transfer(const analysis::CostModel& costs, int ranks, int stage, std::int64_t bytes) {
@@ -106,11 +89,6 @@ Cost by_trying_all(const Graph& graph, int stages, int ranks,
     }
   } while (solver::next_choice(problem, solution.choice));
   return best;
-}
-
-std::shared_ptr<const analysis::CostModel> machine(const char* name) {
-  return std::make_shared<const analysis::CostModel>(analysis::cost_model_for(name)->machine(),
-                                                     analysis::CostOptions{});
 }
 
 TEST(Stages, HavePlansOfTheirOwn) {

@@ -14,18 +14,13 @@
 #include "split/memory_rows.h"
 #include "tests/frontend/models.h"
 #include "tests/solver/next_choice.h"
+#include "tests/split/two_products.h"
 #include "tests/support/random.h"
 
 namespace braid::frontend::sharding {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::string weight(const std::string& name, int rows, int columns, int seed = 0) {
-  std::string values;
-  for (int i = 0; i < rows * columns; ++i) values += (i ? ", " : "") + std::to_string((i + seed) % 5 - 2);
-  return fmt::format("float[{},{}] {} = {{{}}}", rows, columns, name, values);
-}
 
 // Two products of so many rows.
 std::string network(int rows, int hidden, int seed = 0) {
@@ -84,11 +79,6 @@ std::map<Layout, Cost> by_trying_all(const Graph& graph, const SplitSpace& space
     }
   } while (solver::next_choice(problem, choice));
   return best;
-}
-
-std::shared_ptr<const analysis::CostModel> machine(const char* name) {
-  return std::make_shared<const analysis::CostModel>(analysis::cost_model_for(name)->machine(),
-                                                     analysis::CostOptions{});
 }
 
 // Returns the states of the weights in a plan.

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "analysis/costs/cost_model.h"
 #include "frontend/sharding/split.h"
 #include "split/split_space.h"
 #include "tests/frontend/models.h"
@@ -15,9 +17,9 @@
 
 namespace braid::frontend::sharding {
 
-inline std::string weight(const std::string& name, int rows, int columns) {
+inline std::string weight(const std::string& name, int rows, int columns, int seed = 0) {
   std::string values;
-  for (int i = 0; i < rows * columns; ++i) values += (i ? ", " : "") + std::to_string(i % 5 - 2);
+  for (int i = 0; i < rows * columns; ++i) values += (i ? ", " : "") + std::to_string((i + seed) % 5 - 2);
   return fmt::format("float[{},{}] {} = {{{}}}", rows, columns, name, values);
 }
 
@@ -40,6 +42,21 @@ inline void with_graph(const std::string& text, ImportOptions options,
   options.ranks = 2;
   options.split = request;
   import_text(text, options, 18);
+}
+
+inline void with_graph(const std::string& text, const std::function<void(const Graph&)>& use) {
+  bool called = false;
+  with_graph(text, {}, [&](const Graph& graph) {
+    use(graph);
+    called = true;
+  });
+  EXPECT_TRUE(called);
+}
+
+// The machine, with times of its own alone.
+inline std::shared_ptr<const analysis::CostModel> machine(const char* name) {
+  return std::make_shared<const analysis::CostModel>(analysis::cost_model_for(name)->machine(),
+                                                     analysis::CostOptions{});
 }
 
 using solver::first_choice;

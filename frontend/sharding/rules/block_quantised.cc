@@ -10,13 +10,6 @@ namespace {
 using ir::Expr;
 using ir::ReduceKind;
 
-void add(Factors& f, const Expr& size, std::string name, std::vector<Occurrence> at) {
-  std::optional<Letter> letter = letter_of(size, std::move(name));
-  if (!letter) return;
-  letter->at = std::move(at);
-  f.letters.push_back(std::move(*letter));
-}
-
 // The blocks that are not split: 8 bits of zero points if these are packed.
 std::int64_t blocks_together(bool packed_zeros, std::int64_t bits) { return packed_zeros ? 8 / bits : 1; }
 

@@ -8,13 +8,6 @@ namespace {
 
 using ir::ReduceKind;
 
-void add(Factors& f, const ir::Expr& size, std::string name, std::vector<Occurrence> at) {
-  std::optional<Letter> letter = letter_of(size, std::move(name));
-  if (!letter) return;
-  letter->at = std::move(at);
-  f.letters.push_back(std::move(*letter));
-}
-
 // Input k is per output channel: one dimension.
 void add_per_channel(const NodeView& node, std::vector<Occurrence>& at, int k, std::int64_t inner = 1) {
   if (node.has_input(k) && node.rank(k) == 1 && !node.size(k, 0).is_constant(1))
@@ -174,7 +167,7 @@ Factors center_crop_pad(const NodeView& node, const Rule&) {
   return {broadcast_letters(node, {0}, changed), {}};
 }
 
-void write_groups(LocalNode& local) {
+void write_group(LocalNode& local) {
   const bool split = local.letter != nullptr && local.letter->name == "groups";
   onnx::NodeProto& node = local.emit();
   if (split) set_int(node, "group", local.view.int_attribute("group", 1) / local.ranks());
@@ -188,7 +181,7 @@ Factors pool(const NodeView& node, const Rule&) {
   return {broadcast_letters(node, {0}, spatial), {}};
 }
 
-Factors batch_only(const NodeView& node, const Rule&) {
+Factors split_batch(const NodeView& node, const Rule&) {
   Factors f;
   add(f, node.size(0, 0), "batch", {in(0, 0), out(0, 0)});
   return f;
@@ -251,17 +244,17 @@ constexpr Rule kCausalConv = {causal_conv, Pending::none, nullptr, "time stays w
 constexpr Rule kCenterCropPad = {center_crop_pad, Pending::none, nullptr,
                                  "axes that are cropped or padded stay whole"};
 constexpr Rule kCol2Im = {columns_to_images, Pending::none, nullptr, "space stays whole: blocks overlap"};
-constexpr Rule kConv = {conv, Pending::none, write_groups, kSpace};
-constexpr Rule kConvInteger = {conv_integer, Pending::none, write_groups, kSpace};
-constexpr Rule kConvTranspose = {conv_transpose, Pending::none, write_groups, kSpace};
-constexpr Rule kDeformConv = {deformed_conv, Pending::none, write_groups, kSpace};
-constexpr Rule kDepthSpace = {batch_only, Pending::none, nullptr, "channels and space stay whole: they mix"};
-constexpr Rule kFusedConv = {fused_conv, Pending::none, write_groups, kSpace};
+constexpr Rule kConv = {conv, Pending::none, write_group, kSpace};
+constexpr Rule kConvInteger = {conv_integer, Pending::none, write_group, kSpace};
+constexpr Rule kConvTranspose = {conv_transpose, Pending::none, write_group, kSpace};
+constexpr Rule kDeformConv = {deformed_conv, Pending::none, write_group, kSpace};
+constexpr Rule kDepthSpace = {split_batch, Pending::none, nullptr, "channels and space stay whole: they mix"};
+constexpr Rule kFusedConv = {fused_conv, Pending::none, write_group, kSpace};
 constexpr Rule kGridSample = {grid_sample, Pending::none, nullptr, "space stays whole"};
-constexpr Rule kNhwcConv = {nhwc_conv, Pending::none, write_groups, kSpace};
-constexpr Rule kNhwcFusedConv = {nhwc_fused_conv, Pending::none, write_groups, kSpace};
+constexpr Rule kNhwcConv = {nhwc_conv, Pending::none, write_group, kSpace};
+constexpr Rule kNhwcFusedConv = {nhwc_fused_conv, Pending::none, write_group, kSpace};
 constexpr Rule kPool = {pool, Pending::none, nullptr, kSpace};
-constexpr Rule kQLinearConv = {qlinear_conv, Pending::none, write_groups, kSpace};
+constexpr Rule kQLinearConv = {qlinear_conv, Pending::none, write_group, kSpace};
 constexpr Rule kRecurrence = {recurrence, Pending::none, nullptr, kStates};
 constexpr Rule kResize = {resize, Pending::none, nullptr,
                           "only batch and channels of a resize by scales are split"};

@@ -7,15 +7,6 @@
 namespace braid::frontend::sharding {
 namespace {
 
-void add(Factors& f, const ir::Expr& size, std::string name, std::vector<Occurrence> at) {
-  std::optional<Letter> letter = letter_of(size, std::move(name));
-  if (!letter) return;
-  letter->at = std::move(at);
-  f.letters.push_back(std::move(*letter));
-}
-
-bool same(const ir::Expr& a, const ir::Expr& b) { return a.is_constant() && a == b; }
-
 int axis_of(const NodeView& node, std::int64_t fallback = 0) {
   return NodeView::axis(node.int_attribute("axis", fallback), node.rank(0));
 }

@@ -10,16 +10,6 @@ namespace {
 using ir::Expr;
 using ir::ReduceKind;
 
-void add(Factors& f, std::optional<Letter> letter, std::vector<Occurrence> at,
-         std::optional<ReduceKind> reduce = std::nullopt) {
-  if (!letter) return;
-  letter->at = std::move(at);
-  letter->reduce = reduce;
-  f.letters.push_back(std::move(*letter));
-}
-
-bool same(const Expr& a, const Expr& b) { return a.is_constant() && a == b; }
-
 // Products of half types accumulate in f32 and round once; scaling integers by a fraction rounds too.
 bool sums_are_exact_parts(const NodeView& node) {
   return is_float(node.output(0).dtype) ||

@@ -10,13 +10,6 @@ namespace {
 using ir::Expr;
 using ir::ReduceKind;
 
-void add(Factors& f, const Expr& size, std::string name, std::vector<Occurrence> at) {
-  std::optional<Letter> letter = letter_of(size, std::move(name));
-  if (!letter) return;
-  letter->at = std::move(at);
-  f.letters.push_back(std::move(*letter));
-}
-
 bool one_element(const NodeView& node, int k) {
   for (int d = 0; d < node.rank(k); ++d) {
     if (!node.size(k, d).is_constant(1)) return false;
@@ -167,7 +160,7 @@ Factors of_two(const NodeView& node, const Rule&) { return {broadcast_letters(no
 Factors of_one(const NodeView& node, const Rule&) { return {broadcast_letters(node, {0}), {}}; }
 Factors choice(const NodeView& node, const Rule&) { return {broadcast_letters(node, {0, 1, 4}), {}}; }
 
-Factors softmax(const NodeView& node, const Rule&) {
+Factors quantised_softmax(const NodeView& node, const Rule&) {
   const int rank = node.rank(0), axis = NodeView::axis(node.int_attribute("axis", -1), rank);
   constexpr int kOneAxis = 13;
   std::set<int> whole = {axis};
@@ -251,7 +244,7 @@ void write_dynamic_quantize(LocalNode& local) {
 
 constexpr const char* kRounds = "a sum is rounded when it is complete: it is not split";
 constexpr const char* kLargest = "the scale depends on the largest element, so the first operand stays whole";
-constexpr const char* kAxis = "the axis stays whole";
+constexpr const char* kWholeAxis = "the axis stays whole";
 constexpr const char* kSpace = "space stays whole: windows overlap";
 
 }  // namespace
@@ -270,7 +263,7 @@ constexpr Rule kQLinearGlobalPool = {pool, Pending::none, nullptr, kRounds};
 constexpr Rule kQLinearMatMul = {qlinear_matmul, Pending::none, nullptr, kRounds};
 constexpr Rule kQLinearMean = {reduce_mean, Pending::none, nullptr, kRounds};
 constexpr Rule kQLinearPool = {pool, Pending::none, nullptr, kSpace};
-constexpr Rule kQLinearSoftmax = {softmax, Pending::none, nullptr, kAxis};
+constexpr Rule kQLinearSoftmax = {quantised_softmax, Pending::none, nullptr, kWholeAxis};
 constexpr Rule kQLinearUnary = {of_one};
 }  // namespace rule
 

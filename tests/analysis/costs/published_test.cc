@@ -212,7 +212,7 @@ Program fsdp_step(const Fsdp& f, int n) {
   return p;
 }
 
-std::vector<int> ranks(int n, int stride = 1) {
+std::vector<int> ranks_with_stride(int n, int stride = 1) {
   std::vector<int> result;
   for (int r = 0; r < n; ++r) result.push_back(r * stride);
   return result;
@@ -221,8 +221,8 @@ std::vector<int> ranks(int n, int stride = 1) {
 TEST(TorchTitan, Fsdp128GpusTakeUpTo80MsMoreThan8) {
   const Machine m = load_machine("h100");
   // Observed: +57.7 ms with compile, +79.6 eager, +34.8 in float8.
-  const double without_overlap =
-      fsdp_communication(m, kLlama8B, 1, ranks(128)).ms - fsdp_communication(m, kLlama8B, 1, ranks(8)).ms;
+  const double without_overlap = fsdp_communication(m, kLlama8B, 1, ranks_with_stride(128)).ms -
+                                 fsdp_communication(m, kLlama8B, 1, ranks_with_stride(8)).ms;
   EXPECT_GT(without_overlap, 0);
   EXPECT_LT(without_overlap, 80);
   const CostModel model(m);
@@ -234,7 +234,7 @@ TEST(TorchTitan, Fsdp128GpusTakeUpTo80MsMoreThan8) {
 
 TEST(TorchTitan, Fsdp8CommunicationIsTheWireTimeOfARingOverNvlink) {
   // 64.2 GB, 7/8 of them at 370 GB/s: 0.152 s, and 0.003 s of latency.
-  const Communication c = fsdp_communication(load_machine("h100"), kLlama8B, 1, ranks(8));
+  const Communication c = fsdp_communication(load_machine("h100"), kLlama8B, 1, ranks_with_stride(8));
   EXPECT_NEAR(c.wire_ms, 152, 1);
   EXPECT_NEAR(c.ms, 155, 1);
 }
@@ -242,7 +242,7 @@ TEST(TorchTitan, Fsdp8CommunicationIsTheWireTimeOfARingOverNvlink) {
 TEST(TorchTitan, Llama70BFsdp32TimesTp8IsAbout1400MsFromTopologyAlone) {
   // TP fills the node, so every FSDP group has one rank and one card per node: 47 to 50 GB/s, 0.36 + 0.36 +
   // 0.73 s.
-  const Communication c = fsdp_communication(load_machine("h100"), kLlama70B, 8, ranks(32, 8));
+  const Communication c = fsdp_communication(load_machine("h100"), kLlama70B, 8, ranks_with_stride(32, 8));
   EXPECT_GT(c.wire_ms, 1370);
   EXPECT_LT(c.wire_ms, 1460);
   // 243 collectives of 31 network steps; our addition to the published estimate.

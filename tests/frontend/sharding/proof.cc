@@ -263,7 +263,7 @@ std::vector<std::int64_t> constant_sizes(const GraphValue& value) {
 }
 
 // The parts of a plan, and the inputs and outputs of the node under test.
-struct Subject {
+struct ProofSubject {
   std::vector<Strategy> all;
   std::string node;
   struct Operand {
@@ -278,8 +278,8 @@ struct Subject {
   std::vector<std::vector<std::int64_t>> sizes;
 };
 
-Subject subject_of(const Graph& graph, const std::string& op, int ranks) {
-  Subject s;
+ProofSubject subject_of(const Graph& graph, const std::string& op, int ranks) {
+  ProofSubject s;
   const BlockCandidates candidates = block_candidates(graph, ranks);
   for (const GraphNode& node : graph.nodes) {
     if (node.compile_time || node.op != op) continue;
@@ -320,7 +320,7 @@ Proof prove(const ProofCase& c, int ranks, unsigned seed) {
   const onnx::ModelProto proto = parse_model(c.graph, c.opset);
   const TemporaryFolder folder;
   const std::string path = folder.write("model.onnx", proto);
-  Subject subject;
+  ProofSubject subject;
   ImportOptions options;
   options.ranks = ranks;
   auto ask = std::make_shared<SplitRequest>();
@@ -356,7 +356,7 @@ Proof prove(const ProofCase& c, int ranks, unsigned seed) {
       plan.ranks = ranks;
       std::map<std::string, Spec> states;
       bool twice = false;
-      for (const Subject::Operand& operand : subject.inputs) {
+      for (const ProofSubject::Operand& operand : subject.inputs) {
         const Spec& spec = s.inputs[static_cast<std::size_t>(operand.input)];
         if (operand.constant) {
           if (!spec.is_replicated()) plan.readers[{operand.name, {subject.node, operand.input}}] = spec;

@@ -13,7 +13,7 @@
 namespace braid::frontend::sharding {
 namespace {
 
-std::string name_of_operator(const std::string& domain, const std::string& name) {
+std::string row_name(const std::string& domain, const std::string& name) {
   return domain.empty() ? name : domain + "." + name;
 }
 
@@ -31,7 +31,7 @@ static_assert(!Row<Work, Rule, State, SizeRule>);
 
 TEST(Rows, HaveEveryColumn) {
   for (const OpSpec& op : all_ops()) {
-    SCOPED_TRACE(name_of_operator(op.domain, op.name));
+    SCOPED_TRACE(row_name(op.domain, op.name));
     EXPECT_NE(op.lower, nullptr);
     EXPECT_LE(op.work.kind, WorkKind::collective);
     EXPECT_TRUE(op.rule.factors != nullptr || op.rule.reason[0] != 0);
@@ -76,7 +76,7 @@ TEST(Rows, OperatorsWithoutLettersAreWholeForTheirReason) {
         const OpSpec& row = *find_op(node.domain, node.op, node.version);
         EXPECT_EQ(node.has_letters, row.rule.factors != nullptr);
         if (node.has_letters || node.compile_time) continue;
-        seen.insert(name_of_operator(node.domain, node.op));
+        seen.insert(row_name(node.domain, node.op));
         EXPECT_EQ(strategies(graph, node, 2, block_candidates(graph, 2)).size(), 1u) << node.op;
         EXPECT_THAT(found.replicated,
                     testing::Contains(
@@ -88,7 +88,7 @@ TEST(Rows, OperatorsWithoutLettersAreWholeForTheirReason) {
   }
   // A model that communicates is not split, and other operators cost nothing.
   for (const OpSpec& op : all_ops()) {
-    const std::string name = name_of_operator(op.domain, op.name);
+    const std::string name = row_name(op.domain, op.name);
     if (op.rule.factors == nullptr && !is_free(op.work.kind) && op.domain != "ai.braid" &&
         op.work.kind != WorkKind::collective) {
       EXPECT_TRUE(seen.contains(name)) << name;

@@ -18,7 +18,7 @@ namespace {
 
 using passes::PassContext;
 
-const std::string kHead = R"(graph main
+const std::string kSplitHead = R"(graph main
 ranks 2
 group @g = [0, 1]
 
@@ -43,7 +43,7 @@ std::vector<std::string> reasons(const std::string& pass, const std::string& tex
 }
 
 TEST(SplitCollectives, WhoReadsOnePieceWaitsForThatPieceAlone) {
-  ir::Schedule schedule = ir::parse_schedule(kHead + R"(%a: f32[1024] = all_reduce sum @g (%x)
+  ir::Schedule schedule = ir::parse_schedule(kSplitHead + R"(%a: f32[1024] = all_reduce sum @g (%x)
 %a.1 mutates %a = wait a
 %c: f32[64] = extern "first" reads(%a.1 [512]) cost(ns 1000)
 %d: f32[64] = extern "all" reads(%a.1) cost(ns 1000)
@@ -68,7 +68,7 @@ output %d
 }
 
 TEST(SplitCollectives, LeavesWholeWhatCannotBeCutAndSaysWhy) {
-  const std::string text = kHead + R"(%a: f32[2048] = all_gather @g (%x)
+  const std::string text = kSplitHead + R"(%a: f32[2048] = all_gather @g (%x)
 %a.1 mutates %a = wait a
 %r: f32[1024] = reduce_scatter sum @g (%a.1)
 %r.1 mutates %r = wait r
@@ -100,7 +100,7 @@ output %e
 }
 
 TEST(SplitCollectives, LeavesWholeWhatLiesInMemoryOfTheCallerOrIsReducedAgain) {
-  const std::string text = kHead + R"(%s mutates %x = all_reduce sum @g (%x)
+  const std::string text = kSplitHead + R"(%s mutates %x = all_reduce sum @g (%x)
 %s.1 mutates %s = wait s
 %a: f32[512] = all_reduce sum @g (%s.1 [512])
 %a.1 mutates %a = wait a
@@ -115,7 +115,7 @@ output %b.1
 }
 
 TEST(SplitCollectives, LeavesWholeWhatIsInAGroup) {
-  const std::string grouped = kHead + R"(grouped both {
+  const std::string grouped = kSplitHead + R"(grouped both {
   %a: f32[1024] = all_reduce sum @g (%x)
   %a.1 mutates %a = wait a
 }
@@ -127,7 +127,7 @@ output %a.1
 }
 
 TEST(SplitCollectives, KeepsTheCap) {
-  const std::string text = kHead + R"(%a: f32[1024] = all_reduce sum @g (%x)
+  const std::string text = kSplitHead + R"(%a: f32[1024] = all_reduce sum @g (%x)
 %a.1 mutates %a = wait a
 %e: f32[1024] = pointwise {
   %0 = load %a.1
@@ -151,7 +151,7 @@ output %e
 
 // Pieces are views of one storage that are written one by one: one birth and one death.
 TEST(SplitCollectives, TakeNoMoreMemoryThanTheWhole) {
-  const std::string text = kHead + R"(%a: f32[1024] = pointwise {
+  const std::string text = kSplitHead + R"(%a: f32[1024] = pointwise {
   %0 = load %x
   store %0
 }
