@@ -2,7 +2,6 @@
 // that differs.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -13,7 +12,6 @@
 #include "cli/exit_codes.h"
 #include "cli/given_inputs.h"
 #include "cli/model_options.h"
-#include "cli/option_checks.h"
 #include "cli/report.h"
 #include "cli/run_options.h"
 #include "cli/status_line.h"
@@ -28,12 +26,11 @@
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 #include "ir/interpreter.h"
-#include "passes/plan_memory.h"
 
 namespace braid::cli {
 namespace {
 
-struct Options {
+struct VerifyOptions {
   ModelOptions model;
   harness::InputOptions inputs;
   harness::ExecuteOptions execute;
@@ -52,7 +49,7 @@ struct Verified {
   std::optional<double> limit;  // that its roundings need: the passes have left some out
 };
 
-Verified open_verified(const Options& o, const codegen::TempDir& temporary, const Report& report) {
+Verified open_verified(const VerifyOptions& o, const codegen::TempDir& temporary, const Report& report) {
   const auto open = [&](const std::string& dir, const std::string& shown) {
     return harness::load_program(harness::find_program(dir, o.execute.device, shown));
   };
@@ -70,7 +67,7 @@ Verified open_verified(const Options& o, const codegen::TempDir& temporary, cons
   passes::PassContext context = pass_context(options);
   optimise(schedule, options, context);
   // So that a search for the pass that is wrong may stop in the middle of the list.
-  if (!schedule.plan && options.run.bisect) passes::PlanMemory().run(schedule, context);
+  if (!schedule.plan && options.run.bisect) complete(schedule, options, context);
   options.output_dir = temporary.path();
   emit_program(schedule, options);
   StatusLine status;
@@ -112,7 +109,7 @@ std::vector<ir::Tensor> whole_inputs(const harness::ProgramInterface& table,
 }
 
 // The plain model's results say nothing of terms of a sum.
-void require_no_terms(const Options& o, const harness::ProgramInterface& table) {
+void require_no_terms(const VerifyOptions& o, const harness::ProgramInterface& table) {
   const auto require = [&](const auto& all, const char* what) {
     for (const auto& tensor : all) {
       if (tensor.part && tensor.part->is_term())
@@ -127,7 +124,7 @@ void require_no_terms(const Options& o, const harness::ProgramInterface& table) 
   require(table.outputs, "output");
 }
 
-harness::RankTensors reference_outputs(const Options& o, const Verified& verified,
+harness::RankTensors reference_outputs(const VerifyOptions& o, const Verified& verified,
                                        const harness::ProgramInterface& table,
                                        const harness::GivenInputs& inputs) {
   const bool onnxruntime = o.reference == "onnxruntime";
@@ -168,12 +165,13 @@ std::string node_of(const Verified& verified, std::size_t output) {
   return node;
 }
 
-bool agrees(const Options& o, const ir::Tensor& result, const harness::Difference& d) {
+bool agrees(const VerifyOptions& o, const ir::Tensor& result, const harness::Difference& d) {
   if (!o.reference.empty() || o.tolerant) return d.ok();
   return d.same_type && d.max_relative <= o.limit && (ir::is_float(result.dtype) || d.mismatches == 0);
 }
 
-harness::Difference compare_with(const Options& o, const ir::Tensor& result, const ir::Tensor& expected) {
+harness::Difference compare_with(const VerifyOptions& o, const ir::Tensor& result,
+                                 const ir::Tensor& expected) {
   return harness::compare(result, expected,
                           !o.reference.empty() || o.tolerant
                               ? harness::tolerance_for(o.tolerance, expected.dtype)
@@ -181,7 +179,7 @@ harness::Difference compare_with(const Options& o, const ir::Tensor& result, con
 }
 
 // After outputs that differ: which node is the first that does.
-void tell_first_deviation(const Options& o, const std::vector<std::vector<ir::Tensor>>& inputs,
+void tell_first_deviation(const VerifyOptions& o, const std::vector<std::vector<ir::Tensor>>& inputs,
                           Report& report) {
   const harness::InnerReference reference{
       .onnxruntime = o.reference == "onnxruntime",
@@ -222,7 +220,7 @@ void tell_first_deviation(const Options& o, const std::vector<std::vector<ir::Te
   if (!first.worst.empty()) report.print("  worst at {}\n", first.worst);
 }
 
-int run(Options o, Report& report) {
+int run(VerifyOptions o, Report& report) {
   const codegen::TempDir temporary;
   const Verified verified = open_verified(o, temporary, report);
   if (!o.limited && verified.limit) o.limit = std::max(o.limit, *verified.limit);
@@ -283,36 +281,34 @@ int run(Options o, Report& report) {
 
 }  // namespace
 
-void add_verify(CLI::App& app, Invocation& chosen) {
-  auto o = std::make_shared<Options>();
-  CLI::App* command =
-      app.add_subcommand("verify", "Compare a program with the interpreter, ONNX Runtime or stored results");
-  command->footer(
+void add_verify(Command app, Invocation& chosen) {
+  auto o = std::make_shared<VerifyOptions>();
+  const Command command =
+      app.subcommand("verify", "Compare a program with the interpreter, ONNX Runtime or stored results");
+  command.footer(
       "Example: braid verify small.onnx --dim batch=1..2 --dim sequence=1..16\n"
       "         braid verify model.onnx --default-dim 8 --reference onnxruntime\n"
       "         braid verify out --input inputs.npz --reference results --rtol 1e-4");
-  command->add_option("MODEL", o->model.model, "ONNX model, IR text, or folder of a compiled program")
-      ->required();
+  command.option("MODEL", o->model.model, "ONNX model, IR text, or folder of a compiled program").required();
   command
-      ->add_option(
+      .option(
           "--limit", o->limit,
           "Largest error against the interpreter, relative to the largest element of the output (default "
           "1e-5; with --precision, which it then measures against float32, bf16 2e-2, f16 5e-3, int8 1e-1; "
           "of "
           "models in bf16 or f16 whose roundings drop_roundings leaves out, the same)")
-      ->check(finite_not_negative);
-  command->add_option(
-      "--reference", o->reference,
-      "onnxruntime (of python3), or a folder or FILE.npz as braid run -o writes it (default: the "
-      "interpreter)");
-  add_tolerance(*command, o->tolerance);
-  add_execution(*command, o->execute);
-  add_inputs(*command, o->inputs);
-  add_options(*command, o->model);
-  command->callback([o, command, &chosen] {
-    o->limited = command->count("--limit") > 0;
+      .check(finite_not_negative());
+  command.option("--reference", o->reference,
+                 "onnxruntime (of python3), or a folder or FILE.npz as braid run -o writes it (default: the "
+                 "interpreter)");
+  add_tolerance(command, o->tolerance);
+  add_execution(command, o->execute);
+  add_inputs(command, o->inputs);
+  add_options(command, o->model);
+  command.callback([o, command, &chosen] {
+    o->limited = command.count("--limit") > 0;
     if (!o->limited) o->limit = harness::default_limit(o->model.precision);
-    o->tolerant = command->count("--rtol") + command->count("--atol") > 0;
+    o->tolerant = command.count("--rtol") + command.count("--atol") > 0;
     chosen = [o](Report& report) { return run(*o, report); };
   });
 }

@@ -57,11 +57,13 @@ std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOp
   run.context = &context;
   std::vector<passes::PassRecord> records = passes::run_passes(schedule, passes::pass_list(which), run);
   // A text may contain a plan, and a plug-in's pass may fuse after legalisation.
-  if (schedule.plan) {
-    legalise.run(schedule, context);
-    if (!schedule.plan) passes::PlanMemory().run(schedule, context);
-  }
+  if (schedule.plan) complete(schedule, options, context);
   return records;
+}
+
+void complete(ir::Schedule& schedule, const CompileOptions& options, passes::PassContext& context) {
+  legalise_for(codegen::target_named(options.target)).run(schedule, context);
+  if (!schedule.plan) passes::PlanMemory().run(schedule, context);
 }
 
 }  // namespace braid

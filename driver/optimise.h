@@ -19,5 +19,7 @@ passes::PassContext pass_context(const CompileOptions& options);
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options);
 std::vector<passes::PassRecord> optimise(ir::Schedule& schedule, const CompileOptions& options,
                                          passes::PassContext& context);
+// Legalises the schedule for its target and plans its memory, where a list of passes has not.
+void complete(ir::Schedule& schedule, const CompileOptions& options, passes::PassContext& context);
 
 }  // namespace braid

@@ -15,9 +15,9 @@ namespace {
 
 using namespace ir;
 
-class Forwarder {
+class PartForwarder {
  public:
-  Forwarder(Graph& graph, ForwardedLoops& loops, const ForwardParts& options)
+  PartForwarder(Graph& graph, ForwardedLoops& loops, const ForwardParts& options)
       : graph_(graph), loops_(loops), options_(options) {}
 
   void sweep() {
@@ -180,10 +180,21 @@ class Forwarder {
     cut.borders.erase(std::unique(cut.borders.begin(), cut.borders.end()), cut.borders.end());
     if (cut.dim >= 0) {
       const Buffer& out = graph_[graph_[reader].outputs[0]];
-      if (std::holds_alternative<MutationOutput>(out.layout) || !loops_.stores_in_order(reader))
+      if (std::holds_alternative<MutationOutput>(out.layout) || changed_in_place(graph_[reader].outputs[0]) ||
+          !loops_.stores_in_order(reader))
         return std::nullopt;
     }
     return cut;
+  }
+
+  // Whether it is a view that another operation changes: without its producer, the view would name the memory
+  // before and after that.
+  bool changed_in_place(BufferId b) const {
+    return std::holds_alternative<NonOwningLayout>(graph_[b].layout) &&
+           std::ranges::any_of(graph_.buffers, [&](const Buffer& other) {
+             const auto* m = std::get_if<MutationOutput>(&other.layout);
+             return m != nullptr && m->of == b;
+           });
   }
 
   // Whether the part's value may be computed where it is read.
@@ -332,7 +343,7 @@ class Forwarder {
 
 bool ForwardParts::run(Schedule& schedule) {
   return forward_loops(schedule,
-                       [&](ForwardedLoops& loops) { Forwarder(schedule.graph, loops, *this).sweep(); });
+                       [&](ForwardedLoops& loops) { PartForwarder(schedule.graph, loops, *this).sweep(); });
 }
 
 }  // namespace braid::passes
