@@ -11,8 +11,8 @@
 // Contract
 //   1. Writers and readers are top-level pointwise loops. The tensor is no result, and nothing else touches
 //      it. The parts follow one another in one dimension, and each is written in order.
-//   2. A reader reads the tensor at its own indices, with constant ones added in that dimension. If it is cut,
-//      it writes its result in order, and nothing changes that result in place if it is a view.
+//   2. A reader reads the tensor at its own indices, with constant ones added in that dimension. One that is
+//      cut writes its result in order, and nothing changes that result in place if it is a view.
 //   3. The number of kernels does not grow, and at most `max_parts` parts are taken apart.
 //   4. Values are rounded as they were in memory. Values that cost at least `min_flops`, or that are not read
 //      in memory order, are not computed more often. Memory that is kept longer for the reader is at most
