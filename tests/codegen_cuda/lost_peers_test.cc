@@ -66,7 +66,7 @@ class Scene {
   int gone_ = 0;
 };
 
-constexpr int kSteps = 6;
+constexpr int kLostSteps = 6;
 
 class LostPeers : public CudaCase {
  protected:
@@ -95,9 +95,9 @@ class LostPeers : public CudaCase {
       const std::vector<const void*> inputs = {
           self.floats(std::vector<float>(4 * static_cast<size_t>(c.ranks), 2))};
       const std::vector<void*> outputs = {self.floats(std::vector<float>(static_cast<size_t>(c.outputs())))};
-      for (int step = 0; step < kSteps && self.ok() && outcome.status == BRAID_OK; ++step) {
+      for (int step = 0; step < kLostSteps && self.ok() && outcome.status == BRAID_OK; ++step) {
         outcome.status = self.run(inputs, outputs);
-        if (outcome.status == BRAID_OK && (plan.waits || step + 1 == kSteps))
+        if (outcome.status == BRAID_OK && (plan.waits || step + 1 == kLostSteps))
           outcome.status = self.synchronize(-1);
       }
       outcome.message = self.message;

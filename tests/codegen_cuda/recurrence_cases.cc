@@ -25,7 +25,7 @@ input %g: f32[3, 2, 1560] input %all: f32[520, 1560] input %h: f32[2, 520]
   activation { %0 = acc f32 %1 = sigmoid %0 return %1 } activation { %0 = acc f32 %1 = tanh %0 return %1 }
 output %y output %last)";
 
-ir::Schedule parsed(const char* text) {
+ir::Schedule parsed_recurrence(const char* text) {
   ir::Schedule schedule = ir::parse_schedule(text, "case");
   passes::run_passes(schedule, passes::parse_pass_list("plan_memory"));
   return schedule;
@@ -56,8 +56,8 @@ void add_recurrence_cases(std::vector<Case>& out) {
   };
   for (const RecurrenceCase& c : recurrence_cases())
     add(c.name, [c] { return planned_recurrence(c).schedule; });
-  add("recurrence_lengths", [] { return parsed(kLengths); });
-  add("recurrence_many_columns", [] { return parsed(kManyColumns); });
+  add("recurrence_lengths", [] { return parsed_recurrence(kLengths); });
+  add("recurrence_many_columns", [] { return parsed_recurrence(kManyColumns); });
 }
 
 }  // namespace braid::test
