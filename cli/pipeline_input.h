@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "cli/command_line.h"
 #include "cli/report.h"
 #include "pipeline/schedule.h"
 

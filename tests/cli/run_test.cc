@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/cli/braid_process.h"
+#include "tests/paths.h"
 
 namespace braid::test {
 namespace {
@@ -124,6 +125,15 @@ TEST(Run, RandomIndicesStayWithinTheirAxis) {
     }
   }
   EXPECT_EQ(braid({"verify", path, "--dim", "rows=7", "--random-max", "1000"}).exit_code, 0);
+}
+
+// Between fuse_epilogues and legalise a schedule has epilogues that no kernel computes.
+TEST(Verify, LegalisesWhatABisectedListLeaves) {
+  const std::string decoder = paths::source("tests/corpus/exported/torch_decoder-script17-static/model.onnx");
+  for (const char* passes : {"7", "9"}) {
+    const ProcessResult result = braid({"verify", decoder, "--bisect", passes});
+    EXPECT_EQ(result.exit_code, 0) << passes << ": " << result.err;
+  }
 }
 
 TEST(Run, OutputsMayHaveAnyNumberOfDimensions) {
