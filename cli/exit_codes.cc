@@ -42,7 +42,7 @@ constexpr Numbers kNumbers[] = {
     {18, 19, kRunFailed},      // ONNX Runtime as a reference, memory
     {201, 201, kInputOutput},  // external data is missing
     {205, 205, kInputOutput},  // a rank's file is missing
-    {310, 312, kUsage},        // --dim, --alias
+    {310, 313, kUsage},        // --dim, --alias, --bind
     {401, 401, kUsage},        // --ranks
     {484, 484, kUsage},        // --devices, --tp, --plan
     {540, 544, kUsage},        // --passes, --plugin

@@ -11,6 +11,7 @@
 #include "cli/command_line.h"
 #include "driver/option_table.h"
 #include "explain/overlap_log.h"
+#include "harness/fixed_inputs.h"
 #include "ir/error.h"
 #include "ir/error_numbers.h"
 
@@ -65,6 +66,7 @@ void add_option(Command command, ModelOptions& options, std::string_view name) {
 
 CompileOptions compile_options(const ModelOptions& given, const Report& report) {
   CompileOptions options = given.compile_options();
+  options.import.fixed = harness::read_fixed_inputs(given.binds);
   options.run.print = [&report](const std::string& text) { report.text(text); };
   if (auto log = explain::overlap_log_observer()) options.run.observers.push_back(*log);
   return options;
@@ -81,6 +83,8 @@ void refuse_for_text(const ModelOptions& options) {
   if (!options.aliases.empty())
     refuse("alias", options.aliases[0], "aliases",
            "write the alias into the text: NAME: f32[...] output alias $INPUT");
+  if (!options.binds.empty())
+    refuse("bind", options.binds[0], "constants", "make the input a constant in the text");
 }
 
 }  // namespace braid::cli

@@ -17,6 +17,7 @@
 #include "cli/status_line.h"
 #include "codegen/temp_dir.h"
 #include "harness/compare.h"
+#include "harness/fixed_inputs.h"
 #include "harness/inner_values.h"
 #include "harness/launched.h"
 #include "harness/parts.h"
@@ -128,6 +129,7 @@ harness::RankTensors reference_outputs(const VerifyOptions& o, const Verified& v
                                        const harness::ProgramInterface& table,
                                        const harness::GivenInputs& inputs) {
   const bool onnxruntime = o.reference == "onnxruntime";
+  const frontend::FixedInputs fixed = harness::read_fixed_inputs(o.model.binds);
   if (!o.reference.empty() && !onnxruntime) {
     harness::StoredOutputs stored = harness::stored_outputs(o.reference, table);
     if (stored.plain) require_no_terms(o, table);
@@ -138,11 +140,12 @@ harness::RankTensors reference_outputs(const VerifyOptions& o, const Verified& v
     harness::ProgramInterface plain = table;
     plain.ranks = 1;
     const std::vector<std::vector<ir::Tensor>> whole = {whole_inputs(table, inputs)};
-    return harness::RankTensors(static_cast<std::size_t>(table.ranks),
-                                (onnxruntime ? harness::onnxruntime_outputs(o.model.model, plain, whole)
-                                             : ir::run(*verified.lowered, whole).outputs)[0]);
+    return harness::RankTensors(
+        static_cast<std::size_t>(table.ranks),
+        (onnxruntime ? harness::onnxruntime_outputs(o.model.model, fixed, plain, whole)
+                     : ir::run(*verified.lowered, whole).outputs)[0]);
   }
-  if (onnxruntime) return harness::onnxruntime_outputs(o.model.model, table, inputs.ranks);
+  if (onnxruntime) return harness::onnxruntime_outputs(o.model.model, fixed, table, inputs.ranks);
   if (!verified.lowered) {
     ir::user_error(errors::kBadOption, {.file = o.model.model},
                    "the interpreter needs the model, and this is a compiled program",

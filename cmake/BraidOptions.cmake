@@ -63,12 +63,29 @@ if(BRAID_COVERAGE)
   target_link_options(braid_options INTERFACE --coverage)
 endif()
 
-# Files of a room are compiled eight at a time, in the order of their names, which halves the time: their headers are parsed
-# and their templates instantiated once. So names of one file's own (in its unnamed namespace) must differ from its neighbours'.
-# SKIP_UNITY_BUILD_INCLUSION is for files that need one of their neighbours' names. The tsan preset builds without this.
+# Files of a room are compiled about eight at a time, which halves the time: their headers are parsed and their templates
+# instantiated once. So names of one file's own (in its unnamed namespace) must differ from those of the files beside it.
+# A hash of its path puts a file into a group, so that a new file changes one group only; the number of groups is a power of
+# two, so that it seldom changes. SKIP_UNITY_BUILD_INCLUSION is for files that need one of their neighbours' names. The tsan
+# preset builds without this.
 option(BRAID_UNITY "Compile several files of a room at a time" ON)
 function(braid_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  list(LENGTH sources count)
+  set(groups 1)
+  while(count GREATER 8)
+    math(EXPR count "${count} / 2")
+    math(EXPR groups "${groups} * 2")
+  endwhile()
+  foreach(source IN LISTS sources)
+    get_filename_component(path "${source}" ABSOLUTE)
+    file(RELATIVE_PATH path "${PROJECT_SOURCE_DIR}" "${path}")
+    string(MD5 hash "${path}")
+    string(SUBSTRING "${hash}" 0 6 hash)
+    math(EXPR group "0x${hash} % ${groups}")
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${target}_${group}")
+  endforeach()
   if(BRAID_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # Of types in an unnamed namespace, of which it takes every included file's for a header's.
     target_compile_options(${target} PRIVATE -Wno-subobject-linkage)

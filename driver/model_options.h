@@ -17,6 +17,7 @@ struct ModelOptions : CompileOptions {
   std::vector<std::string> dims;            // NAME=SIZE or NAME=MIN..MAX; import.dims may have more
   std::string default_dim;                  // MAX or MIN..MAX for all others; a MAX is 1..MAX
   std::vector<std::string> aliases;         // OUT=IN; import.aliases may have more
+  std::vector<std::string> binds;           // INPUT=VALUE; import.fixed may have more
   std::vector<std::string> at;              // NAME=SIZE,...[*STEPS]: sizes for which a split is chosen
   std::vector<std::string> with;            // FILE[:NAME=SIZE,...][*STEPS]: programs of the same weights
   std::vector<std::string> plugins;         // shared libraries

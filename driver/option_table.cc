@@ -80,6 +80,11 @@ constexpr Option kOptions[] = {
      "MAX or MIN..MAX for all dimensions without {dim} (a MAX alone: 1..MAX)"},
     {"alias", kModel, at<&M::aliases>, "OUT=IN: the output shares the input's memory",
      python("aliases", false)},
+    {"bind", kModel, at<&M::binds>,
+     "INPUT=VALUE: the input becomes a constant: a number, nested lists such as [1,2], or FILE.npy",
+     python("bind", false)},
+    {"seed", kModel, at<&C::import, &frontend::ImportOptions::seed>,
+     "Gives random operators without a seed one that follows from this number; otherwise they are refused"},
     {"target", kModel, at<&C::target>, "cpu, cuda, or cuda:sm_80,sm_90"},
 
     {"precision", kPasses, at<&C::precision>,

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "frontend/foreign_text.h"
+#include "frontend/node_row.h"
 #include "ir/error_numbers.h"
 
 namespace braid::frontend {
@@ -50,10 +51,29 @@ std::string find_unnamed(const onnx::GraphProto& graph, const std::string& op) {
   return {};
 }
 
+// A domain without definitions, whose nodes the checker only connects.
+constexpr char kUnchecked[] = "braid.unchecked";
+
+// Hides the operators of branches of If from the checker, which still checks names and their scopes there.
+void hide_branches(onnx::GraphProto& graph, bool hidden) {
+  for (onnx::NodeProto& node : *graph.mutable_node()) {
+    const bool branches = hidden || (node.op_type() == "If" && domain_of(node).empty());
+    google::protobuf::RepeatedPtrField<onnx::AttributeProto> bodies;
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.has_g()) hide_branches(*attribute.mutable_g(), branches);
+      if (hidden && attribute.has_g()) bodies.Add()->Swap(&attribute);
+    }
+    if (!hidden) continue;
+    node.mutable_attribute()->Swap(&bodies);
+    node.set_domain(kUnchecked);
+  }
+}
+
 // Returns the graph with types for all weights and outputs. The checker does not know initializers that were
 // taken out of the message, and asks for declarations that lowering does without.
 onnx::GraphProto declared(const Model& model) {
   onnx::GraphProto graph = model.proto.graph();
+  hide_branches(graph, false);
   std::set<std::string> inputs;
   for (const onnx::ValueInfoProto& input : graph.input()) inputs.insert(input.name());
   for (const auto& [name, tensor] : model.initializers) {
@@ -73,34 +93,75 @@ onnx::GraphProto declared(const Model& model) {
   return graph;
 }
 
-}  // namespace
+namespace checker = onnx::checker;
 
-void check_with_onnx(const Model& model) {
-  namespace checker = onnx::checker;
+// The names that a graph and the bodies in it define, and those that they read.
+struct Names {
+  std::set<std::string> defined, read;
+
+  explicit Names(const onnx::GraphProto& graph) { add(graph); }
+  void add(const onnx::GraphProto& graph) {
+    for (const onnx::ValueInfoProto& input : graph.input()) defined.insert(input.name());
+    for (const onnx::TensorProto& initializer : graph.initializer()) defined.insert(initializer.name());
+    for (const onnx::NodeProto& node : graph.node()) {
+      read.insert(node.input().begin(), node.input().end());
+      defined.insert(node.output().begin(), node.output().end());
+      for (const onnx::AttributeProto& attribute : node.attribute())
+        if (attribute.has_g()) add(attribute.g());
+    }
+  }
+};
+
+// Runs `check`, which calls the checker for nodes of this graph, and throws its errors as ours.
+template <class Check>
+void located(const Model& model, const onnx::GraphProto& graph, const Check& check) {
   try {
     checker::CheckerContext context;
     context.set_ir_version(static_cast<int>(model.proto.ir_version()));
     std::unordered_map<std::string, int> imports;
     for (const onnx::OperatorSetIdProto& import : model.proto.opset_import())
       imports[import.domain()] = static_cast<int>(import.version());
+    imports[kUnchecked] = 1;
     context.set_opset_imports(imports);
     // The folder of the external data of tensors in attributes.
     context.set_model_dir(std::filesystem::path(model.path).parent_path().string());
-    const checker::LexicalScopeContext scope;
-    checker::check_graph(declared(model), context, scope);
-    constexpr int kWithFunctions = 8;
-    if (model.proto.ir_version() >= kWithFunctions)
-      checker::check_model_local_functions(model.proto, context, scope);
+    check(context);
   } catch (const std::exception& error) {  // ValidationError, and exceptions of single schemas
     const std::string text = foreign_text(error);
     ir::Location at{
         .file = model.path, .node = between(text, "Name: ", " \n"), .op = between(text, "OpType: ", " \n")};
     if (at.node == "OpType:") at.node.clear();
-    if (at.node.empty() && !at.op.empty()) at.node = find_unnamed(model.proto.graph(), at.op);
+    if (at.node.empty() && !at.op.empty()) at.node = find_unnamed(graph, at.op);
     const std::string what = sentence(text);
     user_error(mentions(what, {"ttribute"}) ? errors::kInvalidAttribute : errors::kInvalidNode, at, what,
                "export the model again");
   }
+}
+
+}  // namespace
+
+void check_with_onnx(const Model& model) {
+  located(model, model.proto.graph(), [&](checker::CheckerContext& context) {
+    const checker::LexicalScopeContext scope;
+    checker::check_graph(declared(model), context, scope);
+    constexpr int kWithFunctions = 8;
+    if (model.proto.ir_version() >= kWithFunctions)
+      checker::check_model_local_functions(model.proto, context, scope);
+  });
+}
+
+void check_with_onnx(const Model& model, const onnx::GraphProto& branch,
+                     const std::function<bool(const std::string& value)>& is_defined) {
+  located(model, branch, [&](checker::CheckerContext& context) {
+    context.set_is_main_graph(false);
+    checker::LexicalScopeContext scope;
+    const Names names(branch);
+    for (const std::string& name : names.read)
+      if (names.defined.count(name) == 0 && is_defined(name)) scope.add(name);
+    onnx::GraphProto own = branch;
+    hide_branches(own, false);
+    checker::check_graph(own, context, scope);
+  });
 }
 
 }  // namespace braid::frontend

@@ -202,30 +202,35 @@ bool same_shape(const onnx::TypeProto_Tensor& a, const onnx::TypeProto_Tensor& b
 
 }  // namespace
 
-void check_declarations(const Model& model) {
+void check_declarations(const Model& model, const std::function<void(const std::string& text)>& note) {
   const onnx::GraphProto& graph = model.proto.graph();
   std::unordered_map<std::string, onnx::TypeProto_Tensor> known;
-  const auto meet = [&](const std::string& name, const onnx::TypeProto_Tensor& type) {
-    const auto [found, fresh] = known.emplace(name, type);
-    if (fresh) return;
+  const auto meet = [&](const std::string& name, const onnx::TypeProto_Tensor& type, bool refuse) {
+    const auto found = known.find(name);
+    if (found == known.end()) return;  // nodes compute it
     const onnx::TypeProto_Tensor& first = found->second;
     const bool typed = first.elem_type() == type.elem_type();
     if (typed && same_shape(first, type)) return;
-    user_error(typed ? errors::kShapeMismatch : errors::kTypeMismatch, {.file = model.path},
-               fmt::format("'{}' is declared twice, as {} and as {}", name, text_of(first), text_of(type)),
-               "declare a graph input or initializer that is also a graph output with one type");
+    const std::string text =
+        fmt::format("'{}' is declared twice, as {} and as {}", name, text_of(first), text_of(type));
+    if (refuse)
+      user_error(typed ? errors::kShapeMismatch : errors::kTypeMismatch, {.file = model.path}, text,
+                 "declare a graph input that is also an initializer with one type");
+    if (note) note(text + "; it is " + text_of(first));
   };
   for (const auto& [name, tensor] : model.initializers) {
     onnx::TypeProto_Tensor type;
     type.set_elem_type(onnx_type_of(tensor.dtype));
     type.mutable_shape();
     for (std::int64_t size : tensor.sizes) type.mutable_shape()->add_dim()->set_dim_value(size);
-    meet(name, type);
+    known.emplace(name, type);
   }
   for (const auto* list : {&graph.input(), &graph.output(), &graph.value_info()}) {
     for (const onnx::ValueInfoProto& value : *list) {
-      if (value.type().has_tensor_type() && value.type().tensor_type().elem_type() != 0)
-        meet(value.name(), value.type().tensor_type());
+      if (!value.type().has_tensor_type() || value.type().tensor_type().elem_type() == 0) continue;
+      const bool is_input = list == &graph.input();
+      meet(value.name(), value.type().tensor_type(), is_input);
+      if (is_input) known.emplace(value.name(), value.type().tensor_type());
     }
   }
 }

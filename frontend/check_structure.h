@@ -1,6 +1,7 @@
 // Checks of a model that do not depend on its operators: versions, names and edges.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -18,8 +19,8 @@ Opsets check_versions(const Model& model);
 // domains are imported. ONNX's checker would copy the whole model and name no nodes.
 void check_structure(const Model& model, const Opsets& opsets);
 
-// Checks that repeated declarations of a value (say, a graph input that is also an output) agree. Throws
-// kTypeMismatch or kShapeMismatch.
-void check_declarations(const Model& model);
+// Checks that an initializer has the type and the sizes of the graph input of its name. Throws kTypeMismatch
+// or kShapeMismatch. `note` receives a note for each other declaration of them that differs; may be null.
+void check_declarations(const Model& model, const std::function<void(const std::string& text)>& note);
 
 }  // namespace braid::frontend

@@ -1,5 +1,7 @@
 #include "frontend/dead_nodes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -83,6 +85,38 @@ class DeadNodes {
   bool functions_have_effects_ = false;
 };
 
+class CalledFunctions {
+ public:
+  explicit CalledFunctions(const onnx::ModelProto& model) {
+    for (const onnx::FunctionProto& f : model.functions()) functions_[function_key(f)] = &f;
+    visit(model.graph().node());
+  }
+  bool contains(const onnx::FunctionProto& f) const { return called_.count(function_key(f)) > 0; }
+
+ private:
+  // Recursion ends, because check_functions has bounded the levels of calls, and the parser those of bodies.
+  void visit(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
+    for (const onnx::NodeProto& node : nodes) {
+      const auto found = functions_.find(function_key(node));
+      if (found != functions_.end() && called_.insert(found->first).second) visit(found->second->node());
+      for (const onnx::AttributeProto& attribute : node.attribute())
+        if (attribute.has_g()) visit(attribute.g().node());
+    }
+  }
+
+  std::unordered_map<std::string, const onnx::FunctionProto*> functions_;
+  std::unordered_set<std::string> called_;
+};
+
+void drop_uncalled_functions(onnx::ModelProto& model) {
+  if (model.functions_size() == 0) return;
+  const CalledFunctions called(model);
+  google::protobuf::RepeatedPtrField<onnx::FunctionProto> left;
+  for (onnx::FunctionProto& f : *model.mutable_functions())
+    if (called.contains(f)) left.Add()->Swap(&f);
+  model.mutable_functions()->Swap(&left);
+}
+
 }  // namespace
 
 std::vector<bool> live_nodes(const onnx::GraphProto& graph, const Opsets& opsets, Uses& uses) {
@@ -91,12 +125,36 @@ std::vector<bool> live_nodes(const onnx::GraphProto& graph, const Opsets& opsets
 
 void drop_dead_nodes(Model& model, const Opsets& opsets) {
   DeadNodes(model, opsets).drop(*model.proto.mutable_graph());
+  drop_uncalled_functions(model.proto);
   if (model.refused.empty()) return;
   Uses uses;
   live_nodes(model.proto.graph(), opsets, uses);
   for (const auto& [name, error] : model.refused) {
     if (uses.count(name) > 0) throw error;
   }
+}
+
+void drop_unread_inputs(Model& model, const Opsets& opsets,
+                        const std::function<void(const std::string& text)>& note) {
+  const auto supported = [](const onnx::TypeProto& type) {
+    // An input without a type is an error (resolve_dims).
+    return type.value_case() == onnx::TypeProto::VALUE_NOT_SET ||
+           (type.has_tensor_type() && dtype_of_onnx(type.tensor_type().elem_type()));
+  };
+  auto& inputs = *model.proto.mutable_graph()->mutable_input();
+  if (std::ranges::all_of(inputs, [&](const auto& input) { return supported(input.type()); })) return;
+  Uses uses;
+  live_nodes(model.proto.graph(), opsets, uses);
+  google::protobuf::RepeatedPtrField<onnx::ValueInfoProto> left;
+  for (onnx::ValueInfoProto& input : inputs) {
+    if (supported(input.type()) || uses.count(input.name()) > 0) {
+      left.Add()->Swap(&input);
+    } else if (note) {
+      note(fmt::format("nothing reads input '{}', whose type is not supported: the program does not take it",
+                       input.name()));
+    }
+  }
+  inputs.Swap(&left);
 }
 
 }  // namespace braid::frontend

@@ -102,7 +102,7 @@ void check_total(const Model& model, const onnx::ValueInfoProto& input, const Di
 
 namespace {
 
-// Throws kShapeMismatch for a negative declared size, also of inner values and in branches and bodies.
+// Throws kShapeMismatch for a negative declared size, also of inner values and in bodies of loops.
 // Exporters write -1 for a size that they do not know, so -1 passes.
 void refuse_negative_sizes(const std::string& path, const onnx::GraphProto& graph) {
   const auto check = [&](const char* what, const onnx::ValueInfoProto& value) {
@@ -120,6 +120,7 @@ void refuse_negative_sizes(const std::string& path, const onnx::GraphProto& grap
   for (const onnx::ValueInfoProto& output : graph.output()) check("output", output);
   for (const onnx::ValueInfoProto& value : graph.value_info()) check("value", value);
   for (const onnx::NodeProto& node : graph.node()) {
+    if (node.op_type() == "If") continue;  // a branch may never be taken
     for (const onnx::AttributeProto& attribute : node.attribute()) {
       if (attribute.has_g()) refuse_negative_sizes(path, attribute.g());
       for (const onnx::GraphProto& inner : attribute.graphs()) refuse_negative_sizes(path, inner);
@@ -133,8 +134,9 @@ std::set<std::string> name_dims(Model& model) {
   std::set<std::string> known;
   refuse_negative_sizes(model.path, graph);
   for (onnx::ValueInfoProto& input : *graph.mutable_input()) {
-    if (model.initializers.count(input.name())) continue;
-    check_type(model, input);
+    const onnx::TypeProto_Tensor& type = input.type().tensor_type();
+    if (model.initializers.count(input.name()) || !type.has_shape() || !dtype_of_onnx(type.elem_type()))
+      continue;
     int axis = 0;
     for (Dimension& dim : *input.mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim()) {
       if (unknown(dim)) {
@@ -199,6 +201,7 @@ std::set<std::string> dimension_names(Model model) {
 
 void resolve_dims(Model& model, DimBounds& bounds) {
   onnx::GraphProto& graph = *model.proto.mutable_graph();
+  for (const onnx::ValueInfoProto* input : true_inputs(model)) check_type(model, *input);
   std::set<std::string> known = name_dims(model);
   for (const std::string& name : known) {
     if (is_plain(name) || bounds.count(name)) continue;

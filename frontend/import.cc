@@ -16,6 +16,7 @@
 #include "frontend/lower_graph.h"
 #include "frontend/rank_model.h"
 #include "frontend/schemas.h"
+#include "frontend/seed_random.h"
 #include "frontend/sharding/node_order.h"
 #include "frontend/sharding/onnx_graph.h"
 #include "frontend/sharding/split.h"
@@ -27,9 +28,9 @@ namespace braid::frontend {
 
 namespace {
 
-// The model's dimensions without those that only inputs in `bound` have.
-DimBounds dims_left(const Model& with_all_inputs, const Model& bound, DimBounds dims) {
-  const std::set<std::string> before = dimension_names(with_all_inputs), left = dimension_names(bound);
+// The dimensions without those that the model had before inputs became constants, and has no longer.
+DimBounds dims_left(const std::set<std::string>& before, const Model& bound, DimBounds dims) {
+  const std::set<std::string> left = dimension_names(bound);
   std::erase_if(dims, [&](const auto& d) { return before.count(d.first) > 0 && left.count(d.first) == 0; });
   return dims;
 }
@@ -39,11 +40,11 @@ struct Ready {
   Model model;
   Opsets opsets;
   DimBounds dims;
-  std::string annotations;         // PlainModel::annotations
   std::set<std::string> left_out;  // values that only copied others, or were copied
 };
 
-std::string tell_annotations(const onnx::ModelProto& model) {
+// The annotations for several devices that the model has, in a sentence; empty: none.
+std::string annotations_of(const onnx::ModelProto& model) {
   std::set<std::string> used;
   for (const onnx::NodeProto& node : model.graph().node()) {
     for (const onnx::NodeDeviceConfigurationProto& own : node.device_configurations())
@@ -61,26 +62,32 @@ std::string tell_annotations(const onnx::ModelProto& model) {
       names);
 }
 
+// Receives notes; may be null.
+using Note = std::function<void(const std::string& text)>;
+
 // Reads the model with the inputs in `bound` as constants. Identities of values in `named` stay. If this
 // throws, `ready` holds the model as far as it has come.
 void read_model(Ready& ready, const std::string& path, const ImportOptions& options,
-                const std::set<std::string>& bound, std::set<std::string> named) {
-  ready = {load_ranks(path, options.ranks), {}, options.dims, {}, {}};
+                const std::set<std::string>& bound, std::set<std::string> named, const Note& note) {
+  ready = {load_ranks(path, options.ranks), {}, options.dims, {}};
   Model& model = ready.model;
-  ready.annotations = tell_annotations(model.proto);
-  if (!bound.empty()) {
-    const Model unbound = model;
+  if (const std::string text = annotations_of(model.proto); note && !options.split && !text.empty())
+    note(text);
+  if (!bound.empty() || !options.fixed.empty()) {
+    const std::set<std::string> before = dimension_names(model);
+    fix_inputs(model, options.fixed, ready.dims);
     bind_inputs(model, options.bindable, bound);
-    ready.dims = dims_left(unbound, model, std::move(ready.dims));
+    ready.dims = dims_left(before, model, std::move(ready.dims));
   }
 
   Opsets& opsets = ready.opsets;
   opsets = check_versions(model);
   check_structure(model, opsets);
   drop_dead_nodes(model, lowered_opsets(opsets));
+  drop_unread_inputs(model, lowered_opsets(opsets), note);
   check_supported(model, lowered_opsets(opsets));
   resolve_dims(model, ready.dims);
-  check_declarations(model);
+  check_declarations(model, note);
   check_with_onnx(model);
   if (convert_old_model(model, opsets, ready.dims, options.ranks)) {
     opsets = check_versions(model);
@@ -92,14 +99,16 @@ void read_model(Ready& ready, const std::string& path, const ImportOptions& opti
     check_supported(model, opsets);
     check_with_onnx(model);
   }
+  if (options.seed) seed_random_nodes(*model.proto.mutable_graph(), opsets, *options.seed);
   if (!options.keep_values) {
     named.merge(annotated_names(model.proto.graph()));
     ready.left_out = leave_out_copies(*model.proto.mutable_graph(), named);
   }
 }
 
-ir::Schedule lower_ready(const Ready& ready, int ranks, const ImportOptions& options) {
+ir::Schedule lower_ready(const Ready& ready, int ranks, const ImportOptions& options, const Note& note) {
   LowerOptions lowering{ready.dims, ranks, options.keep_values};
+  lowering.note = note;
   ir::Schedule schedule = lower_graph(ready.model, ready.opsets, lowering);
   // The sizes of outputs are known only after the first lowering.
   if (!options.aliases.empty()) lowering.capacities = growing_inputs(schedule, options.aliases);
@@ -116,10 +125,10 @@ std::set<std::string> names_in(const sharding::SplitRequest& split) {
 // A plain model in the order of its own in which it is split. Lowering it determines all sizes and the values
 // that are known at compile time.
 struct Plain {
-  explicit Plain(const Ready& given) : ready(given) {
+  Plain(const Ready& given, const Note& note) : ready(given) {
     sharding::order_by_outputs(*ready.model.proto.mutable_graph());
     sharding::require_plain(ready.model, ready.opsets);
-    schedule = lower_graph(ready.model, ready.opsets, {.dims = ready.dims, .facts = &facts});
+    schedule = lower_graph(ready.model, ready.opsets, {.dims = ready.dims, .facts = &facts, .note = note});
     graph = sharding::make_graph(ready.model, ready.opsets, facts);
   }
   Plain(const Plain&) = delete;
@@ -163,6 +172,10 @@ struct PlainModel::State {
   std::string path;
   ImportOptions options;
   std::set<std::string> bound, named;  // bound: inputs; named: values that plans name
+  std::set<std::string> told;          // notes
+  const Note note = [this](const std::string& text) {
+    if (options.note && told.insert(text).second) options.note(text);
+  };
   std::optional<Ready> ready;
   std::unique_ptr<Plain> plain;
 
@@ -176,7 +189,7 @@ struct PlainModel::State {
       std::optional<Ready> local;
       try {
         if (!ready) {
-          read_model(made, path, options, bound, named);
+          read_model(made, path, options, bound, named, note);
           ready = std::move(made);
         }
         model = &ready->model;
@@ -198,7 +211,7 @@ struct PlainModel::State {
   }
 
   const Plain& made_plain() {
-    if (!plain) plain = std::make_unique<Plain>(*ready);
+    if (!plain) plain = std::make_unique<Plain>(*ready, note);
     return *plain;
   }
 
@@ -226,21 +239,19 @@ ir::Schedule PlainModel::lower(int ranks, const sharding::SplitRequest* split) {
   if (split != nullptr) state_->keep_copies(names_in(*split));
   ir::Schedule schedule = state_->with_model([&](std::optional<Ready>& local, const Model*& model) {
     const Plain& plain = state_->made_plain();
-    if (split == nullptr) return lower_ready(plain.ready, ranks, state_->options);
+    if (split == nullptr) return lower_ready(plain.ready, ranks, state_->options, {});
     local = plain.split(ranks, *split);
     model = &local->model;
-    return lower_ready(*local, ranks, state_->options);
+    return lower_ready(*local, ranks, state_->options, {});
   });
   return state_->with_aliases(std::move(schedule));
 }
 
 ir::Schedule PlainModel::lower() {
   return state_->with_aliases(state_->with_model([&](std::optional<Ready>&, const Model*&) {
-    return lower_ready(*state_->ready, state_->options.ranks, state_->options);
+    return lower_ready(*state_->ready, state_->options.ranks, state_->options, state_->note);
   }));
 }
-
-std::string PlainModel::annotations() const { return state_->ready ? state_->ready->annotations : ""; }
 
 void PlainModel::keep_copies(const std::string& plan, const std::string& file) {
   state_->keep_copies(split::names_in(split::parse_mesh_plan(plan, file)));
@@ -252,10 +263,7 @@ void PlainModel::with_graph(const std::function<void(const split::Graph&)>& use)
 
 ir::Schedule import_model(const std::string& path, const ImportOptions& options) {
   PlainModel model(path, options);
-  ir::Schedule schedule = options.split ? model.lower(options.ranks, options.split.get()) : model.lower();
-  if (const std::string text = model.annotations(); options.note && !options.split && !text.empty())
-    options.note(text);
-  return schedule;
+  return options.split ? model.lower(options.ranks, options.split.get()) : model.lower();
 }
 
 RankModel rank_model(const std::string& path, const ImportOptions& options) {
@@ -263,8 +271,8 @@ RankModel rank_model(const std::string& path, const ImportOptions& options) {
   check_ranks(path, options);
   const std::set<std::string> named = options.split ? names_in(*options.split) : std::set<std::string>{};
   Ready ready;
-  read_model(ready, path, options, {}, named);
-  if (options.split) ready = Plain(ready).split(options.ranks, *options.split);
+  read_model(ready, path, options, {}, named, options.note);
+  if (options.split) ready = Plain(ready, options.note).split(options.ranks, *options.split);
   return {std::move(ready.model), std::move(ready.opsets), std::move(ready.dims), options.ranks};
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,6 +30,15 @@ std::shared_ptr<const SplitRequest> plan_request(const std::string& text, const 
                                                  bool weights = true);
 }  // namespace sharding
 
+// The value of a graph input that becomes a constant.
+struct FixedInput {
+  ir::Tensor value;
+  // `value` has i64 or f64 numbers as a person wrote them, which take the type of the input. Otherwise it
+  // must have that type.
+  bool is_literal = false;
+};
+using FixedInputs = std::map<std::string, FixedInput>;  // by name
+
 struct ImportOptions {
   // Bounds of named dimensions; equal bounds make the dimension a constant. An unnamed dimension is named
   // after its input and axis: the second one of input `x` is `x_1`.
@@ -40,11 +50,16 @@ struct ImportOptions {
   // choice depends on it that must be known while compiling. It is then no input of the result. All others
   // stay inputs.
   std::map<std::string, ir::Tensor> bindable;
+  // These inputs become constants in any case, and their sizes fix the dimensions that they name.
+  FixedInputs fixed;
+  // Gives each random operator without a seed one of its own that follows from this number and the position
+  // of the node. Absent: such operators are refused.
+  std::optional<std::int64_t> seed;
   // Makes every tensor that a node computes at run time an output of the result, to find the first one that
   // is wrong. They follow the model's own outputs in the order of the nodes, each under its own name.
   bool keep_values = false;
-  // Called once by import_model with a note about parts of the model that are ignored without a split:
-  // annotations for several devices.
+  // Called once with each note about parts of the model that are ignored: annotations for several devices
+  // without a split, wrong declarations, inputs of unsupported types that nothing reads. May be null.
   std::function<void(const std::string& text)> note;
   // Splits a plain model over the ranks (frontend/sharding/split.h); null: the model is one of those ranks as
   // it is.
@@ -87,8 +102,6 @@ class PlainModel {
   ir::Schedule lower(int ranks, const sharding::SplitRequest* split);
   // Returns the program of the model as it is, for options.ranks.
   ir::Schedule lower();
-  // Annotations for several devices that the model has, in a sentence; empty: none.
-  std::string annotations() const;
   // Keeps the Identity nodes that this plan names. Otherwise a split leaves Identity nodes out, except those
   // that the plan given to `lower` names. Throws the UserErrors of parse_mesh_plan; `file` is for messages.
   void keep_copies(const std::string& plan, const std::string& file);

@@ -171,7 +171,8 @@ class Inliner {
                "ONNX has no function body for this form of the operator");
   }
 
-  // A function's operator sets become the model's; one graph cannot have two versions of a domain.
+  // A function's operator sets become the model's. One graph cannot have two versions of a domain, so all
+  // operators of the function must be the same in both.
   void import_opsets(const onnx::NodeProto& node, const onnx::FunctionProto& function) {
     for (const onnx::OperatorSetIdProto& import : function.opset_import()) {
       const auto [known, added] =
@@ -179,13 +180,38 @@ class Inliner {
       if (added) {
         *model_.proto.add_opset_import() = import;
       } else if (known->second != import.version()) {
-        user_error(errors::kOpset, location_of(model_.path, node),
-                   fmt::format("the function imports version {} of operator set '{}', the model version {}",
-                               import.version(), import.domain().empty() ? "ai.onnx" : import.domain(),
-                               known->second),
-                   "export function and model for the same operator set");
+        const onnx::NodeProto* other = changed_node(function.node(), import, known->second);
+        if (other == nullptr) continue;
+        user_error(
+            errors::kOpset, location_of(model_.path, node),
+            fmt::format("the function imports version {} of operator set '{}', the model version {}, and "
+                        "its {} differs between them",
+                        import.version(), import.domain().empty() ? "ai.onnx" : import.domain(),
+                        known->second, other->op_type()),
+            "export function and model for the same operator set");
       }
     }
+  }
+
+  // The first node whose operator has another definition in `version` of a domain than in the imported one;
+  // nullptr: none.
+  const onnx::NodeProto* changed_node(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes,
+                                      const onnx::OperatorSetIdProto& import, int version) const {
+    const std::string domain = normal_domain(import.domain());
+    const auto definition = [&](const onnx::NodeProto& node, std::int64_t of) {
+      return onnx::OpSchemaRegistry::Schema(node.op_type(), static_cast<int>(of), domain);
+    };
+    for (const onnx::NodeProto& node : nodes) {
+      const bool calls = functions_.count(function_key(node)) > 0;  // which has imports of its own
+      if (!calls && normal_domain(node.domain()) == domain &&
+          definition(node, import.version()) != definition(node, version))
+        return &node;
+      for (const onnx::AttributeProto& attribute : node.attribute()) {
+        if (!is_body(attribute)) continue;
+        if (const auto* inner = changed_node(attribute.g().node(), import, version)) return inner;
+      }
+    }
+    return nullptr;
   }
 
   Nodes body_of(const onnx::NodeProto& call, const onnx::FunctionProto& body) {

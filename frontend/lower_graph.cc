@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "frontend/attention_pattern.h"
+#include "frontend/check.h"
 #include "frontend/check_definition.h"
 #include "frontend/check_supported.h"
 #include "frontend/dead_nodes.h"
@@ -41,8 +42,9 @@ struct UnsupportedType {
 
 class GraphLowering {
  public:
-  GraphLowering(const Model& model, const Opsets& opsets, const LowerOptions& options)
-      : model_(model), opsets_(opsets), options_(options), lowering_(schedule_.graph) {
+  GraphLowering(const Model& model, const Opsets& opsets, const LowerOptions& options,
+                const FailingBranches& failing)
+      : model_(model), opsets_(opsets), options_(options), failing_(failing), lowering_(schedule_.graph) {
     for (const auto* list : {&model.proto.graph().value_info(), &model.proto.graph().output()}) {
       for (const onnx::ValueInfoProto& value : *list) {
         if (value.type().has_tensor_type()) declared_[value.name()] = &value.type().tensor_type();
@@ -53,10 +55,9 @@ class GraphLowering {
   ir::Schedule run() {
     schedule_.graph.name = model_.proto.graph().name().empty() ? "main" : model_.proto.graph().name();
     schedule_.graph.ranks = options_.ranks;
-    if (options_.facts == nullptr) {
-      const onnx::NodeProto* communicating = sharding::find_communication(model_.proto.graph(), opsets_);
-      schedule_.graph.mesh = mesh_of(model_, options_.ranks, communicating);
-    }
+    const onnx::NodeProto* communicating = sharding::find_communication(model_.proto.graph(), opsets_);
+    communicates_ = communicating != nullptr;
+    if (options_.facts == nullptr) schedule_.graph.mesh = mesh_of(model_, options_.ranks, communicating);
     begin();
     if (options_.facts == nullptr) find_patterns();
     const auto& nodes = model_.proto.graph().node();
@@ -83,7 +84,8 @@ class GraphLowering {
         lowering_.output(output.name(), as_type(box, byte_type(box.dtype())));
         ir::GraphOutput& own = schedule_.graph.outputs.back();
         ir::Graph& graph = schedule_.graph;
-        if (options_.ranks > 1) own.part = part_of(output, graph[own.buffer].sizes, graph.mesh, graph.ranks);
+        if (options_.ranks > 1)
+          own.part = part_of_value(output, graph[own.buffer].sizes, graph.mesh, graph.ranks);
       });
     }
     if (options_.keep_values) keep_values();
@@ -256,7 +258,7 @@ class GraphLowering {
     const ir::TensorBox box = lowering_.input(value.name, byte_type(value.dtype), value.sizes);
     if (options_.ranks > 1) {
       ir::Graph& graph = schedule_.graph;
-      graph.inputs.back().part = part_of(input, value.sizes, graph.mesh, graph.ranks);
+      graph.inputs.back().part = part_of_value(input, value.sizes, graph.mesh, graph.ranks);
     }
     if (const auto capacities = options_.capacities.find(value.name); capacities != options_.capacities.end())
       give_room(schedule_.graph.inputs.back().buffer, capacities->second);
@@ -315,12 +317,7 @@ class GraphLowering {
         return;
       }
       if (lower_branch(node, context) || lower_loop(node, context)) return;
-      if (spec->effect && lowering_.depth() > 0) {
-        context.fail(errors::kUnsupportedForm,
-                     "it communicates in a branch or loop that is decided at run time",
-                     "ranks could decide differently and then wait for each other for ever: communicate "
-                     "before or after it");
-      }
+      if (spec->effect && lowering_.depth() > 0) refuse_communication(node);
       if (!fold_constants(context, *spec)) spec->lower(context);
       for (int k = 0; k < node.output_size(); ++k) define_output(node, k, context);
       if (node.output_size() == 0 || node.output(0).empty()) return;
@@ -336,13 +333,27 @@ class GraphLowering {
     throw UnsupportedType{unsupported_type(node, context.version(), value.dtype)};
   }
 
+  [[noreturn]] void refuse_communication(const onnx::NodeProto& node) const {
+    user_error(errors::kUnsupportedForm, location_of(model_.path, node),
+               "it communicates in a branch or loop that is decided at run time",
+               "ranks could decide differently and then wait for each other for ever: communicate before or "
+               "after it");
+  }
+
   // Lowers an If. If its condition is known, as where exporters choose by rank or size, the nodes of the
   // branch taken are lowered as if they stood in its place.
   bool lower_branch(const onnx::NodeProto& node, OpContext& context) {
     if (node.op_type() != "If" || domain_of(node) != "" || !context.has_input(0)) return false;
     const std::optional<double> condition = context.constant_scalar(0);
     if (!condition) {
-      define_copies(node, branch_at_run_time(node, context, body_lowering(node, context)));
+      // A branch that communicates is refused even if it could not be lowered.
+      for (const onnx::AttributeProto& attribute : node.attribute()) {
+        const onnx::NodeProto* communicating = sharding::find_communication(attribute.g(), opsets_);
+        if (communicating != nullptr) refuse_communication(*communicating);
+      }
+      const std::vector<Value> results =
+          branch_at_run_time(node, context, body_lowering(node, context), branches_++, failing_);
+      define_copies(node, results);
       return true;
     }
     for (const onnx::AttributeProto& attribute : node.attribute()) {
@@ -392,6 +403,9 @@ class GraphLowering {
 
   // Lowers the nodes of an inner graph, whose inputs are defined.
   void lower_body(const onnx::NodeProto& node, const onnx::GraphProto& body) {
+    // A branch is checked only now, when it may be taken.
+    if (node.op_type() == "If")
+      check_with_onnx(model_, body, [&](const std::string& value) { return values_.count(value) > 0; });
     FileMap files{std::filesystem::path(model_.path)};
     for (onnx::TensorProto initializer : body.initializer()) {
       define_initializer(initializer.name(), take_tensor(initializer, files, location_of(model_.path, node)));
@@ -476,41 +490,46 @@ class GraphLowering {
     checked_bytes(largest, value.dtype, location_of(model_.path, node), value.name);
   }
 
-  // If the model's declaration differs from the actual value, the model is wrong. A size that depends on
-  // dimensions becomes a guard.
-  void compare_with_declaration(const onnx::NodeProto& node, const Value& value) {
+  // Tells how the model's declaration differs from the actual value, as exporters often write a wrong one. In
+  // a model that communicates, another size means another number of ranks, which is an error.
+  void compare_with_declaration(const onnx::NodeProto& node, const Value& value) const {
     const auto found = declared_.find(value.name);
     if (found == declared_.end()) return;
     const onnx::TypeProto_Tensor& declared = *found->second;
-    const auto refuse = [&](int code, const std::string& as, const std::string& is,
-                            const char* hint = "correct the declaration") {
-      user_error(code, location_of(model_.path, node),
-                 fmt::format("'{}' is declared {}, but {}", value.name, as, is), hint);
+    const auto tell = [&](const std::string& as, const std::string& is) {
+      if (options_.note)
+        options_.note(fmt::format("'{}' of node '{}' ({}) is declared {}, but {}", value.name, name_of(node),
+                                  node.op_type(), as, is));
     };
     if (declared.elem_type() != 0 && dtype_of_onnx(declared.elem_type()) != value.dtype)
-      refuse(errors::kTypeMismatch, "as " + onnx_type_name(declared.elem_type()),
-             fmt::format("it is {}", to_string(value.dtype)));
+      tell("as " + onnx_type_name(declared.elem_type()), fmt::format("it is {}", to_string(value.dtype)));
     if (!declared.has_shape()) return;
     const auto rank = static_cast<std::size_t>(declared.shape().dim_size());
     if (rank != value.sizes.size())
-      refuse(errors::kShapeMismatch, fmt::format("with {} dimension{}", rank, rank == 1 ? "" : "s"),
-             fmt::format("it has {}", value.sizes.size()));
+      return tell(fmt::format("with {} dimension{}", rank, rank == 1 ? "" : "s"),
+                  fmt::format("it has {}", value.sizes.size()));
     for (std::size_t k = 0; k < rank; ++k) {
       const auto& dim = declared.shape().dim(static_cast<int>(k));
-      const Expr size = value.sizes[k];
-      if (!dim.has_dim_value() || size.is_constant(dim.dim_value())) continue;
-      if (size.is_constant())
-        refuse(errors::kShapeMismatch, fmt::format("with size {} along axis {}", dim.dim_value(), k),
-               fmt::format("on {} rank{} it has {}", options_.ranks, options_.ranks == 1 ? "" : "s",
-                           size.constant()),
-               "compile for the model's number of ranks (--ranks), or correct the declaration");
-      lowering_.require_equal(size, dim.dim_value());
+      const ir::Bounds actual = ir::bounds(value.sizes[k]);
+      if (!dim.has_dim_value() || (dim.dim_value() >= actual.min && dim.dim_value() <= actual.max)) continue;
+      const std::string as = fmt::format("with size {} along axis {}", dim.dim_value(), k);
+      if (!communicates_) {
+        tell(as, fmt::format("it has {}", to_string(value.sizes[k])));
+        continue;
+      }
+      user_error(errors::kShapeMismatch, location_of(model_.path, node),
+                 fmt::format("'{}' is declared {}, but on {} rank{} it has {}", value.name, as,
+                             options_.ranks, options_.ranks == 1 ? "" : "s", to_string(value.sizes[k])),
+                 "compile for the model's number of ranks (--ranks), or correct the declaration");
     }
   }
 
   const Model& model_;
   const Opsets& opsets_;
   const LowerOptions& options_;
+  const FailingBranches& failing_;
+  int branches_ = 0;  // at run time
+  bool communicates_ = false;
   std::unordered_map<std::string, const onnx::TypeProto_Tensor*> declared_;  // of values that nodes compute
   ir::Schedule schedule_;
   ir::Lowering lowering_;
@@ -525,17 +544,40 @@ class GraphLowering {
   std::int64_t unrolled_nodes_ = 0;
 };
 
+// Calls `lower` until it knows all branches that fail.
+template <class Lower>
+auto with_failing_branches(const LowerOptions& options, const Lower& lower) {
+  FailingBranches failing;
+  for (;;) {
+    try {
+      return lower(failing);
+    } catch (const BranchFails& branch) {
+      // A failing branch is not lowered, so later numbers are those of other nodes.
+      failing.erase(failing.lower_bound({branch.number + 1, false}), failing.end());
+      failing.emplace(std::pair(branch.number, branch.condition), branch.error);
+      if (options.note)
+        options.note(fmt::format("a step that takes a branch of If fails: node '{}' ({}): {}",
+                                 branch.error.location().node, branch.error.location().op,
+                                 branch.error.message()));
+    }
+  }
+}
+
 }  // namespace
 
 ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const LowerOptions& options) {
-  return GraphLowering(model, opsets, options).run();
+  return with_failing_branches(options, [&](const FailingBranches& failing) {
+    return GraphLowering(model, opsets, options, failing).run();
+  });
 }
 
 void rewrite_nodes(Model& model, const Opsets& opsets, const DimBounds& dims, int ranks,
                    const Rewrite& rewrite) {
   GraphFacts facts;
   const LowerOptions options{.dims = dims, .ranks = ranks, .facts = &facts};
-  std::vector<onnx::NodeProto> nodes = GraphLowering(model, opsets, options).rewritten(rewrite);
+  std::vector<onnx::NodeProto> nodes = with_failing_branches(options, [&](const FailingBranches& failing) {
+    return GraphLowering(model, opsets, options, failing).rewritten(rewrite);
+  });
   auto& all = *model.proto.mutable_graph()->mutable_node();
   all.Clear();
   for (onnx::NodeProto& node : nodes) *all.Add() = std::move(node);

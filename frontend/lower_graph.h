@@ -41,12 +41,13 @@ struct LowerOptions {
   // Receives the facts if it is not null. Attention is then lowered as it is spelled out, so that all its
   // values have facts.
   GraphFacts* facts = nullptr;
+  // Receives a note for each declared type or size that differs from the actual one; may be null.
+  std::function<void(const std::string& text)> note = {};
 };
 
 // Throws UserErrors for all mistakes in a node: attributes and types against its definition
 // (check_definition.h), sizes, unsupported forms. One error (kUnsupportedOperators) names all nodes whose
-// element types are not implemented. The model's declarations of values that nodes compute must agree with
-// the actual types and sizes.
+// element types are not implemented. The model's declarations of values that nodes compute decide nothing.
 ir::Schedule lower_graph(const Model& model, const Opsets& opsets, const LowerOptions& options);
 
 // Returns the nodes that take the place of a node, given the values of its inputs (null: absent, or computed

@@ -57,8 +57,8 @@ void set_mesh(onnx::ModelProto& model, ir::Mesh mesh) {
   property.set_value(split::to_string(named));
 }
 
-std::optional<ir::Part> part_of(const onnx::ValueInfoProto& value, std::span<const ir::Expr> local,
-                                const ir::Mesh& mesh, int ranks) {
+std::optional<ir::Part> part_of_value(const onnx::ValueInfoProto& value, std::span<const ir::Expr> local,
+                                      const ir::Mesh& mesh, int ranks) {
   for (const onnx::StringStringEntryProto& property : value.metadata_props()) {
     if (property.key() != kPart) continue;
     std::string_view text = property.value();

@@ -29,8 +29,8 @@ void set_mesh(onnx::ModelProto& model, ir::Mesh mesh);
 // Returns the part that the value's property describes. `local`: the sizes that a rank has. nullopt if the
 // value has no property, or one that does not describe such a tensor on the mesh. An empty mesh counts as one
 // axis without a name.
-std::optional<ir::Part> part_of(const onnx::ValueInfoProto& value, std::span<const ir::Expr> local,
-                                const ir::Mesh& mesh, int ranks);
+std::optional<ir::Part> part_of_value(const onnx::ValueInfoProto& value, std::span<const ir::Expr> local,
+                                      const ir::Mesh& mesh, int ranks);
 void clear_part(onnx::ValueInfoProto& value);
 // Adds the state on one more axis, which may have no name. `sizes` are those before it is cut, nullopt where
 // they are known only at run time; only those of the first call are kept.

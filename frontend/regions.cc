@@ -83,22 +83,76 @@ auto or_needs(OpContext& c, int k, const F& build) {
 
 }  // namespace
 
-std::vector<Value> branch_at_run_time(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body) {
+namespace {
+
+std::vector<TensorBox> branch_results(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body,
+                                      bool condition) {
+  const char* name = condition ? "then_branch" : "else_branch";
+  const onnx::GraphProto& graph = graph_attribute(node, c, name);
+  if (graph.output_size() < node.output_size())
+    c.fail(errors::kInvalidNode,
+           fmt::format("its {} has {} outputs for {}", name, graph.output_size(), node.output_size()));
+  body.lower(graph);
+  std::vector<TensorBox> results;
+  for (int k = 0; k < node.output_size(); ++k) results.push_back(result_of(c, body, graph, k));
+  return results;
+}
+
+// Results of these types and sizes, which make the step fail with the text as the name of a node.
+std::vector<TensorBox> failing_results(ir::Lowering& l, const std::string& text,
+                                       const std::vector<TensorBox>& like) {
+  l.set_origin(text);
+  const TensorBox failed = l.realize(l.generate({}, [](BodyBuilder& b, std::span<const ir::Expr>) {
+    return b.check_index(b.constant_of(DType::i64, 1), 1);
+  }));
+  std::vector<TensorBox> results;
+  for (const TensorBox& x : like) {
+    results.push_back(l.generate(x.sizes(), [&](BodyBuilder& b, std::span<const ir::Expr>) {
+      return b.cast(l.load(b, failed, {}), x.dtype());
+    }));
+  }
+  return results;
+}
+
+TensorBox negated(ir::Lowering& l, const TensorBox& x) {
+  return l.pointwise(
+      {x}, [](BodyBuilder& b, std::span<const ir::ValueId> v) { return b.unary(OpCode::logical_not, v[0]); });
+}
+
+}  // namespace
+
+std::vector<Value> branch_at_run_time(const onnx::NodeProto& node, OpContext& c, const BodyLowering& body,
+                                      int number, const FailingBranches& failing) {
   ir::Lowering& l = c.lowering();
-  const auto part = [&](const char* name) {
-    return [&, name] {
-      const onnx::GraphProto& graph = graph_attribute(node, c, name);
-      if (graph.output_size() < node.output_size())
-        c.fail(errors::kInvalidNode,
-               fmt::format("its {} has {} outputs for {}", name, graph.output_size(), node.output_size()));
-      body.lower(graph);
-      std::vector<TensorBox> results;
-      for (int k = 0; k < node.output_size(); ++k) results.push_back(result_of(c, body, graph, k));
-      return results;
-    };
+  const auto if_true = failing.find({number, true}), if_false = failing.find({number, false});
+  const bool fails = if_true != failing.end() || if_false != failing.end();
+  if (if_true != failing.end() && if_false != failing.end()) throw if_true->second;
+  // The branch that can be lowered comes first: the results of the other one are like its own.
+  const bool first = if_true == failing.end();
+  std::vector<TensorBox> known;
+  const auto lowered = [&](bool condition) {
+    try {
+      return known = branch_results(node, c, body, condition);
+    } catch (const ValueNeeded&) {
+      throw;
+    } catch (const ir::UserError& error) {
+      if (!error.location().node.empty()) throw BranchFails{number, condition, error};
+      throw BranchFails{number, condition,
+                        ir::UserError(error.code(), {.node = name_of(node), .op = node.op_type()},
+                                      error.message(), error.hint())};
+    }
   };
-  const std::vector<TensorBox> results = or_needs(
-      c, 0, [&] { return l.branch(scalar(l, c.input(0)), part("then_branch"), part("else_branch")); });
+  const auto other = [&] {
+    if (!fails) return lowered(!first);
+    const ir::UserError& error = first ? if_false->second : if_true->second;
+    return failing_results(l, fmt::format("{}: {}", error.location().node, error.message()), known);
+  };
+  TensorBox condition = scalar(l, c.input(0));
+  if (!first) condition = negated(l, condition);
+  const std::vector<TensorBox> results = or_needs(c, 0, [&] {
+    return l.branch(
+        condition, [&] { return lowered(first); }, other);
+  });
   std::vector<Value> values;
   for (const TensorBox& x : results) values.push_back(value_of(x));
   return values;

@@ -78,7 +78,8 @@ InnerComparison compare_inner_values(const CompileOptions& options, const Execut
   if (reference.onnxruntime) {
     for (std::size_t k = own; k < known.size(); ++k)
       known[k] = sources.count(lowered.graph.outputs[k].name) > 0;
-    expected = onnxruntime_outputs(options.model, program->interface(), inputs, known, own);
+    expected =
+        onnxruntime_outputs(options.model, options.import.fixed, program->interface(), inputs, known, own);
   } else {
     expected = ir::run(lowered, inputs).outputs;
   }

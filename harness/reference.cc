@@ -16,7 +16,8 @@
 namespace braid::harness {
 namespace {
 
-// Arguments: model, folder, names of the inputs, --, of the outputs, --, of inner values that become outputs.
+// Arguments: model, folder, names of the inputs, --, of inputs whose arrays are cast to the input's type, --,
+// of the outputs, --, of inner values that become outputs.
 // A message that is appended to a model's file is merged into it, here graph { output { name } }. Arrays lie
 // in the folder.
 constexpr const char* kScript = R"(
@@ -30,10 +31,14 @@ def field(number, data):
         length, size = length + bytes([size % 128 + 128]), size // 128
     return bytes([number * 8 + 2]) + length + bytes([size]) + data
 model, folder, names = sys.argv[1], sys.argv[2], sys.argv[3:]
-split = names.index("--")
-last = len(names) - 1 - names[::-1].index("--")
-inputs, outputs, inner = names[:split], names[split + 1:last], names[last + 1:]
-feed = {name: numpy.load(f"{folder}/input{k}.npy") for k, name in enumerate(inputs)}
+lists = [[]]
+for name in names:
+    if name == "--":
+        lists.append([])
+    else:
+        lists[-1].append(name)
+inputs, fixed, outputs, inner = lists
+feed = {name: numpy.load(f"{folder}/input{k}.npy") for k, name in enumerate(inputs + fixed)}
 options = onnxruntime.SessionOptions()
 if inner:
     place = "session.model_external_initializers_file_folder_path"
@@ -41,6 +46,10 @@ if inner:
     with open(model, "rb") as file:
         model = file.read() + field(7, b"".join(field(12, field(1, name.encode())) for name in inner))
 session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+for value in session.get_inputs():
+    if value.name in fixed:
+        kind = value.type[len("tensor("):-1]
+        feed[value.name] = feed[value.name].astype({"float": "float32", "double": "float64"}.get(kind, kind))
 for k, value in enumerate(session.run(outputs + inner, feed)):
     numpy.save(f"{folder}/output{k}.npy", numpy.asarray(value, order="C"))
 )";
@@ -53,15 +62,15 @@ std::string last_line(std::string text) {
 
 }  // namespace
 
-RankTensors onnxruntime_outputs(const std::string& model, const ProgramInterface& table,
-                                const RankTensors& inputs) {
-  return onnxruntime_outputs(model, table, inputs, std::vector<bool>(table.outputs.size(), true),
+RankTensors onnxruntime_outputs(const std::string& model, const frontend::FixedInputs& fixed,
+                                const ProgramInterface& table, const RankTensors& inputs) {
+  return onnxruntime_outputs(model, fixed, table, inputs, std::vector<bool>(table.outputs.size(), true),
                              table.outputs.size());
 }
 
-RankTensors onnxruntime_outputs(const std::string& model, const ProgramInterface& table,
-                                const RankTensors& inputs, const std::vector<bool>& wanted,
-                                std::size_t first_inner) {
+RankTensors onnxruntime_outputs(const std::string& model, const frontend::FixedInputs& fixed,
+                                const ProgramInterface& table, const RankTensors& inputs,
+                                const std::vector<bool>& wanted, std::size_t first_inner) {
   if (table.ranks != 1 || !model.ends_with(".onnx")) {
     ir::user_error(errors::kBadOption, {.file = model},
                    "--reference onnxruntime is for ONNX models on one rank",
@@ -71,10 +80,14 @@ RankTensors onnxruntime_outputs(const std::string& model, const ProgramInterface
   const std::string python = codegen::environment("BRAID_PYTHON", "python3");
   std::string command = codegen::shell_word(python) + " -c " + codegen::shell_word(kScript) + " " +
                         codegen::shell_word(model) + " " + codegen::shell_word(temporary.path());
-  for (std::size_t k = 0; k < table.inputs.size(); ++k) {
-    write_npy(fmt::format("{}/input{}.npy", temporary.path(), k), inputs[0][k]);
-    command += " " + codegen::shell_word(table.inputs[k].name);
-  }
+  std::size_t given = 0;
+  const auto give = [&](const std::string& name, const ir::Tensor& value) {
+    write_npy(fmt::format("{}/input{}.npy", temporary.path(), given++), value);
+    command += " " + codegen::shell_word(name);
+  };
+  for (std::size_t k = 0; k < table.inputs.size(); ++k) give(table.inputs[k].name, inputs[0][k]);
+  command += " --";
+  for (const auto& [name, input] : fixed) give(name, input.value);
   command += " --";
   for (std::size_t k = 0; k <= table.outputs.size(); ++k) {
     if (k == first_inner) command += " --";

@@ -15,8 +15,6 @@ namespace braid::ir {
 
 namespace {
 
-using Kind = PostOp::Kind;
-
 // Values that a formula is made of; exported GELUs have up to 40, with a conversion at each step.
 constexpr std::size_t kLongestFormula = 128;
 
@@ -129,15 +127,16 @@ Formula half_of_one_plus(FormulaAlgebra& f, const Formula& p) {
 std::vector<std::pair<PostOp::Kind, Formula>> definitions(FormulaAlgebra& f) {
   const Formula x = f.variable();
   const Formula bent = f.scale(f.add(x, f.scale(f.power(x, 3), kCubic)), kRootTwoOverPi);
-  std::vector<std::pair<Kind, Formula>> all = {
-      {Kind::identity, x},
-      {Kind::relu, f.multiply(x, f.is_positive(x))},
-      {Kind::relu, f.multiply(x, f.is_not_negative(x))},
-      {Kind::gelu_tanh, f.multiply(x, half_of_one_plus(f, f.tanh(bent)))},
-      {Kind::gelu_erf, f.multiply(x, half_of_one_plus(f, f.erf(f.scale(x, 1 / std::numbers::sqrt2))))},
-      {Kind::tanh, f.tanh(x)},
-      {Kind::sigmoid, f.sigmoid(x)},
-      {Kind::swish, f.multiply(x, f.sigmoid(x))},
+  std::vector<std::pair<PostOp::Kind, Formula>> all = {
+      {PostOp::Kind::identity, x},
+      {PostOp::Kind::relu, f.multiply(x, f.is_positive(x))},
+      {PostOp::Kind::relu, f.multiply(x, f.is_not_negative(x))},
+      {PostOp::Kind::gelu_tanh, f.multiply(x, half_of_one_plus(f, f.tanh(bent)))},
+      {PostOp::Kind::gelu_erf,
+       f.multiply(x, half_of_one_plus(f, f.erf(f.scale(x, 1 / std::numbers::sqrt2))))},
+      {PostOp::Kind::tanh, f.tanh(x)},
+      {PostOp::Kind::sigmoid, f.sigmoid(x)},
+      {PostOp::Kind::swish, f.multiply(x, f.sigmoid(x))},
   };
   // From below first or from above: equal values, but two formulas.
   const auto limited = [&](const Formula& p, double high, bool below_first) {
@@ -146,10 +145,10 @@ std::vector<std::pair<PostOp::Kind, Formula>> definitions(FormulaAlgebra& f) {
   };
   const Formula sixths = f.add(f.scale(x, 1.0 / 6), f.constant(0.5));
   for (const bool below_first : {true, false}) {
-    all.emplace_back(Kind::relu6, limited(x, 6, below_first));
-    all.emplace_back(Kind::hard_swish,
+    all.emplace_back(PostOp::Kind::relu6, limited(x, 6, below_first));
+    all.emplace_back(PostOp::Kind::hard_swish,
                      f.multiply(x, f.scale(limited(f.add(x, f.constant(3)), 6, below_first), 1.0 / 6)));
-    all.emplace_back(Kind::hard_swish, f.multiply(x, limited(sixths, 1, below_first)));
+    all.emplace_back(PostOp::Kind::hard_swish, f.multiply(x, limited(sixths, 1, below_first)));
   }
   return all;
 }

@@ -68,6 +68,7 @@ inline constexpr int kSizesDiffer = 305;
 inline constexpr int kUnboundedDimension = 310;
 inline constexpr int kInvalidDimension = 311;
 inline constexpr int kAlias = 312;
+inline constexpr int kFixedInput = 313;
 
 // Collectives, ranks, and splits of models.
 inline constexpr int kRankCount = 401;

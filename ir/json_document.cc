@@ -9,7 +9,7 @@
 namespace braid::ir {
 namespace {
 
-constexpr std::size_t kMaxNesting = 64;
+constexpr std::size_t kMaxLevels = 64;
 
 // One step of a JSON pointer (RFC 6901).
 std::string step(std::string_view key) {
@@ -108,7 +108,7 @@ JsonDocument::~JsonDocument() = default;
 
 JsonDocument::JsonDocument(std::string text, std::string file, int syntax, int schema)
     : text_(without_byte_order_mark(std::move(text))),
-      scanner_(text_, file, kMaxNesting, syntax),
+      scanner_(text_, file, kMaxLevels, syntax),
       schema_(schema) {
   if (scanner_.too_deep(text_)) user_error(syntax, {.file = file}, "nested too deeply");
   root_ = std::make_unique<const nlohmann::json>(scanner_.parse(text_));

@@ -163,7 +163,7 @@ class Printer {
     for (const Guard& guard : g_.guards) {
       line(fmt::format("guard {} {} {}{}", to_string(guard.lhs),
                        guard.relation == Guard::Relation::equal ? "==" : "<=", to_string(guard.rhs),
-                       guard.origin.empty() ? "" : " from " + quoted(guard.origin)));
+                       guard.origin.empty() ? "" : " from " + in_quotes(guard.origin)));
     }
     if (g_.ranks != 1) line(fmt::format("ranks {}", g_.ranks));
     if (s.channels != ChannelPolicy::global) line(fmt::format("channels {}", to_string(s.channels)));
@@ -236,7 +236,7 @@ class Printer {
     std::string text = "constant " + result(b, StorageKind::constant);
     const ConstantData& data = s.data;
     if (!data.file.empty()) {
-      text += fmt::format(" = file({}, {})", quoted(data.file), data.file_offset);
+      text += fmt::format(" = file({}, {})", in_quotes(data.file), data.file_offset);
     } else if (!data.elided.empty()) {
       text += " = " + per_rank(data.elided.size(), [&](std::size_t i) { return elided(data.elided[i]); });
     } else if (!data.per_rank.empty()) {
@@ -368,7 +368,8 @@ class Printer {
     if (node.kind == ScheduleNode::Kind::single) return operation(node.op);
     // A node may be named like the word that follows its name.
     std::string head = node.kind == ScheduleNode::Kind::fused ? "fused" : "grouped";
-    if (!node.name.empty()) head += " " + (node.name == "after" ? quoted(node.name) : name_text(node.name));
+    if (!node.name.empty())
+      head += " " + (node.name == "after" ? in_quotes(node.name) : name_text(node.name));
     for (std::size_t k = 0; k < node.after.size(); ++k)
       head += (k == 0 ? " after " : ", ") + name_text(node.after[k]);
     line(head + " {");
@@ -382,7 +383,7 @@ class Printer {
     std::string text = as(op.name, default_op_name(g_, op));
     if (options_.origins && !op.origins.empty()) {
       text += " from ";
-      for (std::size_t i = 0; i < op.origins.size(); ++i) text += (i ? ", " : "") + quoted(op.origins[i]);
+      for (std::size_t i = 0; i < op.origins.size(); ++i) text += (i ? ", " : "") + in_quotes(op.origins[i]);
     }
     if (op.cost) {
       std::string items;
@@ -520,7 +521,7 @@ class Printer {
     } else if constexpr (std::is_same_v<M, std::optional<Expr>>) {
       return " " + to_string(*value);
     } else if constexpr (std::is_same_v<M, std::string>) {
-      return value.empty() ? "" : " " + quoted(value);
+      return value.empty() ? "" : " " + in_quotes(value);
     } else if constexpr (std::is_same_v<M, ExternAttributes>) {
       return attributes(value);
     } else if constexpr (std::is_same_v<M, std::vector<Window>>) {
@@ -542,7 +543,7 @@ class Printer {
       items += (items.empty() ? "" : ", ") + name_text(name) + " = ";
       if (const auto* i = std::get_if<std::int64_t>(&value)) items += fmt::format("{}", *i);
       if (const auto* d = std::get_if<double>(&value)) items += literal_text(DType::f64, *d);
-      if (const auto* s = std::get_if<std::string>(&value)) items += quoted(*s);
+      if (const auto* s = std::get_if<std::string>(&value)) items += in_quotes(*s);
     }
     return "(" + items + ")";
   }

@@ -19,7 +19,7 @@ bool is_plain_name(std::string_view name) {
   });
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     const auto u = static_cast<unsigned char>(c);
@@ -40,14 +40,14 @@ std::string quoted(std::string_view text) {
 }
 
 std::string name_text(std::string_view name) {
-  return is_plain_name(name) ? std::string(name) : quoted(name);
+  return is_plain_name(name) ? std::string(name) : in_quotes(name);
 }
 
 std::string dim_text(std::string_view name) {
   const bool index = name.size() > 1 && name[0] == 'i' && std::all_of(name.begin() + 1, name.end(), is_digit);
   const bool function = name == "floordiv" || name == "ceildiv" || name == "mod" || name == "min" ||
                         name == "max" || name == "rank";
-  return index || function ? quoted(name) : name_text(name);
+  return index || function ? in_quotes(name) : name_text(name);
 }
 
 }  // namespace braid::ir

@@ -30,9 +30,9 @@ struct Cut {
   bool guarded = false;  // the last piece goes beyond the end
 };
 
-class Splitter {
+class ReductionSplitter {
  public:
-  Splitter(Graph& graph, OpId id, const SplitReductions& options, const analysis::Machine& machine)
+  ReductionSplitter(Graph& graph, OpId id, const SplitReductions& options, const analysis::Machine& machine)
       : graph_(graph),
         pool_(*graph.pool),
         id_(id),
@@ -291,7 +291,7 @@ bool SplitReductions::run(Schedule& schedule, PassContext& context) const {
   const bool changed = replace_operations(schedule, [&](OpId id) -> std::optional<std::vector<OpId>> {
     const auto* loops = graph[id].as<Loops>();
     if (in_region[id] || loops == nullptr || !loops->is_reduction()) return std::nullopt;
-    return Splitter(graph, id, *this, context.costs->machine()).run();
+    return ReductionSplitter(graph, id, *this, context.costs->machine()).run();
   });
   if (changed) compact(schedule);
   return changed;

@@ -13,7 +13,7 @@ using analysis::Time;
 
 constexpr std::int64_t kAlignment = 256;
 constexpr std::int64_t kExactPieces = 4096;  // up to this many, the largest are placed first
-constexpr Time kNotYet{-1};
+constexpr Time kNoTime{-1};
 
 class TimelineCollector {
  public:
@@ -29,12 +29,12 @@ class TimelineCollector {
     for (const int stage : s_.rank_of_stage.ids()) {
       if (s_.rank_of_stage[stage] != rank_) continue;
       const StageCosts& c = costs_.stages[stage];
-      if (unsharded_[stage] != kNotYet) {
+      if (unsharded_[stage] != kNoTime) {
         add(MemoryUse::parameters, stage, -1, c.parameter_bytes, unsharded_[stage], simulation_.makespan);
       } else if (!sharded_[stage]) {
         add(MemoryUse::parameters, stage, -1, c.parameter_bytes, {}, simulation_.makespan);
       }
-      if (gradients_[stage] != kNotYet)
+      if (gradients_[stage] != kNoTime)
         add(MemoryUse::gradients, stage, -1, c.gradient_bytes, gradients_[stage], simulation_.makespan);
     }
     std::ranges::stable_sort(out_.pieces, {}, &MemoryPiece::begin);
@@ -47,8 +47,8 @@ class TimelineCollector {
   // Records when the actions of this rank that take or free memory end.
   void find_times() {
     for (auto* ends : {&forward_end_, &input_end_, &weight_end_})
-      ends->assign(stage_microbatches(s_), kNotYet);
-    for (auto* begins : {&unsharded_, &gradients_}) begins->assign(s_.rank_of_stage.ids(), kNotYet);
+      ends->assign(stage_microbatches(s_), kNoTime);
+    for (auto* begins : {&unsharded_, &gradients_}) begins->assign(s_.rank_of_stage.ids(), kNoTime);
     sharded_.assign(s_.rank_of_stage.ids(), false);
     for (const CellTimes& cell : simulation_.cells[rank_]) {
       for (const Action a : members(s_.rows[rank_], cell.position)) {
@@ -61,13 +61,13 @@ class TimelineCollector {
 
   void take(Action a, const CellTimes& cell) {
     const Time whole = simulation_.makespan;
-    const auto or_whole = [&](Time t) { return t == kNotYet ? whole : t; };
+    const auto or_whole = [&](Time t) { return t == kNoTime ? whole : t; };
     switch (a.kind) {
       case ActionKind::forward: {
         const StageCosts& c = costs_.stages[a.stage];
         const StageMicrobatch id = stage_microbatch(s_, a);
         // A forward-only schedule keeps no activations.
-        const bool trains = input_end_[id] != kNotYet;
+        const bool trains = input_end_[id] != kNoTime;
         const Time input = trains ? input_end_[id] : cell.end;
         const Time weight = trains ? std::max(input, or_whole(weight_end_[id])) : cell.end;
         add(MemoryUse::activations, a.stage, a.microbatch, c.activation_bytes - c.weight_bytes, cell.begin,
@@ -77,17 +77,17 @@ class TimelineCollector {
       }
       case ActionKind::backward_weight:
       case ActionKind::full_backward:
-        if (gradients_[a.stage] == kNotYet) gradients_[a.stage] = cell.begin;
+        if (gradients_[a.stage] == kNoTime) gradients_[a.stage] = cell.begin;
         break;
       case ActionKind::unshard:
         sharded_[a.stage] = true;
-        if (unsharded_[a.stage] == kNotYet) unsharded_[a.stage] = cell.begin;
+        if (unsharded_[a.stage] == kNoTime) unsharded_[a.stage] = cell.begin;
         break;
       case ActionKind::reshard:
-        if (unsharded_[a.stage] != kNotYet) {
+        if (unsharded_[a.stage] != kNoTime) {
           add(MemoryUse::parameters, a.stage, -1, costs_.stages[a.stage].parameter_bytes, unsharded_[a.stage],
               cell.end);
-          unsharded_[a.stage] = kNotYet;
+          unsharded_[a.stage] = kNoTime;
         }
         break;
       case ActionKind::recv_forward:

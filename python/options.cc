@@ -72,6 +72,13 @@ CompileOptions compile_options(const nb::dict& given) {
     borrowed.borrow_any(tensor, key);
     options.import.bindable.emplace(key, to_ir(borrowed.view()));
   }
+  for (const auto& [name, given_value] : value(given, "fixed", nb::dict())) {
+    const auto key = nb::cast<std::string>(name);
+    const auto pair = nb::cast<nb::tuple>(given_value);  // the array, and whether it was written as a literal
+    Borrowed borrowed;
+    borrowed.borrow_any(pair[0], key);
+    options.import.fixed[key] = {to_ir(borrowed.view()), nb::cast<bool>(pair[1])};
+  }
   if (options.target == "interpreter") options.target = "cpu";
   if (auto log = explain::overlap_log_observer()) options.run.observers.push_back(*log);
   return options.compile_options();

@@ -9,6 +9,7 @@
 #include "python/bindings.h"
 #include "python/exchange.h"
 #include "python/program.h"
+#include "python/result_pool.h"
 #include "python/tensor.h"
 #include "runtime/capacity.h"
 
@@ -272,7 +273,11 @@ class Session {
 
   // Memory for an output, which keeps the program.
   Tensor make_output(rt::DType dtype, std::vector<std::int64_t> shape) const {
-    if (session_->places().host) return make_tensor(dtype, std::move(shape), program_);
+    if (session_->places().host) {
+      Tensor tensor{nullptr, std::move(shape), dtype};
+      tensor.data = results_->allocate(tensor.bytes(), program_);
+      return tensor;
+    }
     return make_device_tensor(dtype, std::move(shape), session_->device(), program_);
   }
 
@@ -283,6 +288,7 @@ class Session {
 
   std::shared_ptr<Program> program_;
   std::unique_ptr<harness::Session> session_;
+  std::shared_ptr<ResultPool> results_ = ResultPool::make();
   std::atomic<bool> busy_ = false;
   std::vector<Expected> expected_inputs_, expected_outputs_;
   std::vector<nb::str> input_names_, output_names_;

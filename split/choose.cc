@@ -10,12 +10,6 @@
 
 namespace braid::split {
 
-namespace {
-
-constexpr StateId kReplicated{0};
-
-}  // namespace
-
 bool ChosenNode::is_split() const {
   return std::any_of(axes.begin(), axes.end(), [](const Strategy* s) { return s->letter.valid(); });
 }

@@ -24,5 +24,6 @@ using ValueKindId = ir::Id<struct ValueKindTag>;  // GraphValue::kind
 using NodeKindId = ir::Id<struct NodeKindTag>;    // GraphNode::kind
 using LetterId = ir::Id<struct LetterTag>;        // Factors::letters
 using StateId = ir::Id<struct StateTag>;          // states of the tensors of a space
+inline constexpr StateId kReplicated{0};          // on all axes
 
 }  // namespace braid::split

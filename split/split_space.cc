@@ -28,8 +28,6 @@ bool allowed(const Graph& graph, const GraphNode& node, const Strategy& strategy
   return true;
 }
 
-constexpr StateId kReplicated{0};
-
 // More choices of one tensor are not searched as a whole.
 constexpr std::size_t kMostPairs = 1500, kMostChoices = 5000;
 

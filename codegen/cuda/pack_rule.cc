@@ -10,7 +10,7 @@ using ir::SymbolKind;
 
 namespace {
 
-bool is_of_dims(Expr atom) {
+bool has_only_dims(Expr atom) {
   bool of_dims = true;
   ir::for_each_symbol(atom, [&](Expr s) { of_dims &= s.is_symbol(SymbolKind::dim); });
   return of_dims;
@@ -35,7 +35,7 @@ std::optional<std::vector<Expr>> steps_beside(Expr e, Expr lane) {
     std::vector<Expr> varying;
     Expr factor = term.coefficient;
     for (Expr atom : term.atoms) {
-      if (is_of_dims(atom)) {
+      if (has_only_dims(atom)) {
         factor = factor * atom;
       } else {
         varying.push_back(atom);

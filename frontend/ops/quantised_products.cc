@@ -132,6 +132,14 @@ TensorBox requantised(ir::Lowering& l, const TensorBox& sums, const TensorBox& f
   return rounded_to(l, scaled(l, sums, factor), zero, to);
 }
 
+// The type of a result, which is that of its zero point.
+DType quantised_type(OpContext& c, int zero) {
+  if (!kQuantisedBytes.contains(c.dtype(zero)))
+    c.fail(errors::kUnsupportedType,
+           fmt::format("the zero point of the result is {}, expected i8 or u8", to_string(c.dtype(zero))));
+  return c.dtype(zero);
+}
+
 void lower_qlinear_matmul(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const Matrix a = matrix_of(c, {0, 1, 2}, Side::rows), b = matrix_of(c, {3, 4, 5}, Side::columns);
@@ -141,7 +149,7 @@ void lower_qlinear_matmul(OpContext& c) {
            fmt::format("the second operand is {}, expected i8 or u8", to_string(c.dtype(3))));
   const TensorBox sums = l.matmul(a.centred, b.centred);
   check_scale(c, 6);
-  const DType to = c.dtype(7);
+  const DType to = quantised_type(c, 7);
   const TensorBox divisor = of_matrix(c, 6, sums.sizes(), Side::rows, "the scale of the result");
   const TensorBox zero = of_matrix(c, 7, sums.sizes(), Side::rows, "the zero point of the result");
   c.set_output(
@@ -162,7 +170,7 @@ void lower_qgemm(OpContext& c) {
   if (!c.has_input(7)) {
     return c.set_output(0, scaled(l, sums, combined(c, {1, 4}, a.scale, b.scale, std::nullopt, alpha)));
   }
-  const DType to = c.has_input(8) ? c.dtype(8) : c.dtype(0);
+  const DType to = c.has_input(8) ? quantised_type(c, 8) : c.dtype(0);
   const TensorBox factor = combined(c, {1, 4, 7}, a.scale, b.scale, one_scale(c, 7, true), alpha);
   c.set_output(0, requantised(l, sums, factor, one_zero(c, 8, to), to));
 }
@@ -243,7 +251,7 @@ void lower_qlinear_conv(OpContext& c) {
       c.fail(errors::kTypeMismatch, fmt::format("the bias is {}, expected i32", to_string(c.dtype(8))));
     sums = binary(l, OpCode::add, sums, per_filter(c, 8, filters, 1, x.rank(), "the bias"));
   }
-  const DType to = c.dtype(7);
+  const DType to = quantised_type(c, 7);
   const TensorBox factor =
       combined(c, {1, 4, 6}, one_scale(c, 1),
                per_filter(c, 4, filters, 1, x.rank(), "the scale of the weights"), one_scale(c, 6));

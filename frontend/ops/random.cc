@@ -13,8 +13,9 @@ namespace {
 std::uint64_t seed_of(OpContext& c) {
   const float seed = c.float_attribute("seed", std::nanf(""));
   if (std::isnan(seed)) {
-    c.fail(errors::kUnsupportedForm, "attribute 'seed' is missing: its values would differ from run to run",
-           "set the attribute 'seed', or make the random numbers an input of the model");
+    c.fail(
+        errors::kUnsupportedForm, "attribute 'seed' is missing: its values would differ from run to run",
+        "set the attribute 'seed', compile with --seed N, or make the random numbers an input of the model");
   }
   return std::bit_cast<std::uint32_t>(seed);
 }

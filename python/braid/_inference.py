@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _signature
 from ._errors import Error
+from ._options import mapping
 from ._program import compile
 from ._signature import NodeArg
 
@@ -34,8 +35,8 @@ class InferenceSession:
     Runtime, inputs and outputs are copied where that is needed; outputs are NumPy arrays.
 
     path_or_bytes: as the model of compile(). providers and sess_options are accepted, and change nothing but
-    the number of threads (sess_options.intra_op_num_threads). target: as of compile(). Errors: those of
-    compile() and Session.run().
+    the number of threads (sess_options.intra_op_num_threads). target and bind: as of compile(); inputs in
+    `bind` are no inputs of the session. Errors: those of compile() and Session.run().
     """
 
     def __init__(
@@ -46,19 +47,23 @@ class InferenceSession:
         provider_options: Sequence[Any] | None = None,
         *,
         dims: Mapping[str, Any] | None = None,
+        bind: Mapping[str, Any] | None = None,
         target: str = "cpu",
         **_: Any,
     ) -> None:
         self._model = path_or_bytes
         self._target = target
         self._dims: dict[str, Any] = dict(dims or {})
+        self._bind = dict(mapping("bind", bind))
         self._threads = getattr(sess_options, "intra_op_num_threads", 0) or None
-        self._inputs, self._outputs = _signature.read(path_or_bytes)
+        inputs, self._outputs = _signature.read(path_or_bytes)
+        self._inputs = [value for value in inputs if value.name not in self._bind]
         self._grown: dict[str, tuple[int, int]] = {}
         self._bound: dict[str, tuple[Any, ...]] = {}  # inputs that the program has as constants
         self._exact: dict[tuple[tuple[str, int], ...], Any] = {}  # sessions for single sizes, latest use last
         self._in_use = threading.Lock()  # ONNX Runtime's sessions may be run by several threads
         self._session: Any = None
+        self._left: set[str] = set()  # inputs of the program: others are constants, or nothing reads them
         self._names = [value.name for value in self._outputs]
         named = {dim for value in self._inputs for dim in value.shape if isinstance(dim, str)}
         self._named = named - self._dims.keys()
@@ -128,7 +133,7 @@ class InferenceSession:
         if sizes not in self._exact:
             try:
                 session = self._session_for(arrays)
-                feed = {name: value for name, value in arrays.items() if name not in self._bound}
+                feed = {name: value for name, value in arrays.items() if name in self._left}
                 return session.run(feed, copy=True)
             except Error as error:
                 if error.code not in OTHER_RELATION or not sizes:
@@ -142,12 +147,16 @@ class InferenceSession:
         if session is None:
             dims = {**dict(sizes), **self._dims}
             try:
-                program = compile(self._model, dims=dims, target=self._target)
+                program = compile(self._model, dims=dims, bind=self._bind, target=self._target)
             except Error as error:
                 if error.code not in DEPENDS_ON_DATA:
                     raise
                 program = compile(
-                    self._model, dims=dims, target=self._target, bindable=self._contiguous(arrays)
+                    self._model,
+                    dims=dims,
+                    bind=self._bind,
+                    bindable=self._contiguous(arrays),
+                    target=self._target,
                 )
             names = {value.name for value in program.inputs}
             keep = names == arrays.keys()
@@ -193,9 +202,15 @@ class InferenceSession:
             low, high = grown.get(name, (1, 1))
             grown[name] = (min(low, size), max(high, 1 << (size - 1).bit_length() if size else 0))
         contiguous = self._contiguous(bindable)
-        program = compile(self._model, dims={**grown, **self._dims}, target=self._target, bindable=contiguous)
+        program = compile(
+            self._model,
+            dims={**grown, **self._dims},
+            bind=self._bind,
+            bindable=contiguous,
+            target=self._target,
+        )
         self._session = program.session(self._threads)
         self._grown = grown
-        left = {value.name for value in program.inputs}
-        self._bound = {name: contents(value) for name, value in contiguous.items() if name not in left}
-        self._fixed = not self._named and not self._bound
+        self._left = {value.name for value in program.inputs}
+        self._bound = {name: contents(value) for name, value in contiguous.items() if name not in self._left}
+        self._fixed = not self._named and self._left == {value.name for value in self._inputs}

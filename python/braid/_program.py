@@ -167,6 +167,7 @@ def compile(  # noqa: A001
     *,
     dims: Mapping[str, Any] | None = None,
     aliases: Mapping[str, str] | None = None,
+    bind: Mapping[str, Any] | None = None,
     bindable: Mapping[str, Any] | None = None,
     output: str | os.PathLike[str] | None = None,
     **options: Unpack[Keywords],
@@ -176,6 +177,7 @@ def compile(  # noqa: A001
     model: a path, bytes, or an onnx.ModelProto; "m.rank{rank}.onnx" is one file per rank.
     dims: for each named dimension its size, or its bounds: (1, 8), "1..8". An unnamed one is INPUT_AXIS.
     aliases: {output: input} that share memory, such as a cache that grows in place.
+    bind: values of inputs that become constants: arrays of the input's type and shape, or numbers and lists.
     bindable: values of inputs that become constants if a size, an axis or a choice depends on them.
     output: folder for the program, which load() opens; without, it lives as long as the Program.
 
@@ -191,8 +193,11 @@ def compile(  # noqa: A001
         for o, i in mapping("aliases", aliases).items()
     ]
     values = {text("an input of bindable", i): v for i, v in mapping("bindable", bindable).items()}
+    fixed = {text("an input of bind", i): fixed_value(i, v) for i, v in mapping("bind", bind).items()}
     with model_file(model) as path:
-        given = compiler_options(path, dims, aliases=pairs or None, bindable=values or None, **given)
+        given = compiler_options(
+            path, dims, aliases=pairs or None, bindable=values or None, fixed=fixed or None, **given
+        )
         if given.get("target") == "interpreter":
             if output is not None:
                 raise Error(BAD_OPTION, "the interpreter's programs have no folder", "leave output= out")
@@ -212,6 +217,23 @@ def compile(  # noqa: A001
         # Sessions have what they need of it in memory.
         weakref.finalize(program, remove_folder, folder, os.getpid())
         return program
+
+
+def fixed_value(name: str, value: Any) -> tuple[Any, bool]:
+    """The array for an input of bind=, and whether its type is that of the input. Errors: BR0003."""
+    is_literal = isinstance(value, (bool, int, float, list, tuple))
+    if not is_literal:
+        return value, False
+    import numpy as np
+
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise ValueError
+        return array.astype(np.float64 if array.dtype.kind == "f" else np.int64, casting="same_kind"), True
+    except (TypeError, ValueError, OverflowError):
+        hint = "pass an array, a number, or lists of numbers that are nested evenly"
+        raise Error(BAD_OPTION, f"bind={{'{name}': {value!r}}}: malformed", hint) from None
 
 
 def remove_folder(folder: str, owner: int) -> None:

@@ -170,6 +170,12 @@ std::vector<std::string> Folder::names() const {
 
 std::string model(const std::string& name) { return paths::test_models(name); }
 
+std::string python_of_the_project() {
+  const char* moved = std::getenv("BRAID_VENV");
+  const std::string python = std::string(moved != nullptr ? moved : paths::source(".venv")) + "/bin/python";
+  return fs::exists(python) ? python : "";
+}
+
 std::string compiled(const std::string& name, const std::vector<std::string>& arguments,
                      const std::vector<std::string>& environment) {
   const fs::path dir = fs::path(paths::binary("test_programs")) / name, stamp = dir / "compiled";

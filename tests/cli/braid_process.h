@@ -67,6 +67,9 @@ class Folder {
 // A model that tests/models writes.
 std::string model(const std::string& name);
 
+// The Python of the project's environment; empty if it was not made.
+std::string python_of_the_project();
+
 // The folder of a program that `braid compile arguments... -o <folder>` made. Every test is a process of its
 // own: the first that asks compiles, the others find the result, until braid or its runtime is built again.
 std::string compiled(const std::string& name, const std::vector<std::string>& arguments,

@@ -24,7 +24,7 @@ constexpr const char* kDiskText =
     "graph twice\ninput %x: f32[2000]\n%y: f32[2000] = pointwise { %0 = load %x %1 = add %0, %0 store %1 "
     "}\noutput %y\n";
 
-struct Command {
+struct WritingCommand {
   std::vector<std::string> arguments;
   std::string input;
 };
@@ -37,7 +37,7 @@ std::vector<std::string> schedule(const std::string& command, std::vector<std::s
 }
 
 // Every command, and what it prints beside its main business.
-std::vector<Command> commands(const Folder& folder) {
+std::vector<WritingCommand> writing_commands(const Folder& folder) {
   const std::string text = folder.file("twice.braid", kDiskText), program = compiled("twice_2000", {text});
   return {{{"compile", text, "--emit", "source", "-o", folder / "a"}, {}},
           {{"compile", text, "--emit", "ir", "-o", folder / "b"}, {}},
@@ -65,13 +65,13 @@ std::vector<Command> commands(const Folder& folder) {
           {schedule("show"), {}}};
 }
 
-std::string shown(const Command& command) {
+std::string shown(const WritingCommand& command) {
   std::string text;
   for (const std::string& a : command.arguments) text += a + " ";
   return text;
 }
 
-void expect_error_into(int out, const Command& command, const std::string& where) {
+void expect_error_into(int out, const WritingCommand& command, const std::string& where) {
   SCOPED_TRACE("braid " + shown(command) + where);
   const ProcessResult result = braid_into(out, command.arguments, command.input);
   EXPECT_EQ(result.exit_code, 5) << result.err;
@@ -80,7 +80,7 @@ void expect_error_into(int out, const Command& command, const std::string& where
 
 TEST(FullDisk, StandardOutputThatTakesNothingIsAnErrorOfEveryCommand) {
   const Folder folder;
-  for (const Command& command : commands(folder)) {
+  for (const WritingCommand& command : writing_commands(folder)) {
     EXPECT_THAT(braid(command.arguments, command.input).out, Not(IsEmpty())) << shown(command);
     const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
     ASSERT_GE(full, 0);

@@ -2,13 +2,13 @@
 // nothing is written.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <onnx/defs/parser.h>
 #include <onnx/onnx_pb.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/cli/braid_process.h"
 #include "tests/cli/paths.h"
+#include "tests/support/onnx_parser.h"
 
 namespace braid::test {
 namespace {

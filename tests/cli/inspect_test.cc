@@ -1,6 +1,5 @@
 // braid inspect, explain of a folder, and bounds for dimensions that were not given.
 #include <gmock/gmock.h>
-#include <onnx/defs/parser.h>
 #include <onnx/onnx_pb.h>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +8,7 @@
 #include "tests/cli/braid_process.h"
 #include "tests/cli/paths.h"
 #include "tests/paths.h"
+#include "tests/support/onnx_parser.h"
 
 namespace braid::test {
 namespace {

@@ -254,13 +254,6 @@ TEST(Verify, NamesNoNodeAfterStoredResultsOrEqualOnes) {
   EXPECT_FALSE(nlohmann::json::parse(equal.out).contains("first_deviation"));
 }
 
-// The project's Python environment; empty if it was not made.
-std::string python_of_the_project() {
-  const char* moved = std::getenv("BRAID_VENV");
-  const std::string python = std::string(moved != nullptr ? moved : paths::source(".venv")) + "/bin/python";
-  return fs::exists(python) ? python : "";
-}
-
 TEST(Verify, NamesTheFirstNodeThatDiffersFromOnnxRuntime) {
   const std::string python = python_of_the_project();
   if (python.empty()) GTEST_SKIP() << "no Python environment (scripts/python_env.sh)";

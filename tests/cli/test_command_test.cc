@@ -1,6 +1,5 @@
 // braid test and verify.
 #include <gmock/gmock.h>
-#include <onnx/defs/parser.h>
 #include <onnx/onnx_pb.h>
 
 #include <fstream>
@@ -8,6 +7,7 @@
 
 #include "tests/cli/braid_process.h"
 #include "tests/paths.h"
+#include "tests/support/onnx_parser.h"
 
 namespace braid::test {
 namespace {

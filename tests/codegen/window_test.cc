@@ -48,7 +48,7 @@ TEST(WindowLoops, ComputeWhatTheKernelsWould) {
   }
 }
 
-struct Program {
+struct WindowProgram {
   std::string name;
   std::uint64_t seed;
   RandomWindows random;
@@ -56,15 +56,15 @@ struct Program {
 };
 
 // Everything in one library; every second program holds itself to its memory plan.
-void compile_and_compare(std::vector<Program> programs) {
+void compile_and_compare_windows(std::vector<WindowProgram> programs) {
   Compiled compiled("-O1 -march=native");
-  for (const Program& p : programs) {
+  for (const WindowProgram& p : programs) {
     ir::Schedule schedule = p.random.schedule;
     passes::run_passes(schedule, passes::default_passes());
     compiled.add_schedule(p.name, std::move(schedule), p.seed % 2 == 0);
   }
   compiled.build();
-  for (const Program& p : programs) {
+  for (const WindowProgram& p : programs) {
     SCOPED_TRACE(p.name + "\n" + ir::print(compiled.schedule(p.name)));
     const auto inputs = whole_inputs(p.random, p.seed);
     const auto want = ir::run(p.random.schedule, inputs).outputs[0];
@@ -78,7 +78,7 @@ void compile_and_compare(std::vector<Program> programs) {
 }
 
 TEST(WindowKernels, CompiledProgramsAgreeWithTheInterpreter) {
-  std::vector<Program> programs;
+  std::vector<WindowProgram> programs;
   for (int k = 0; k < random_cases(40); ++k) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     const bool half = seed % 8 == 3, wide = seed % 8 == 5;
@@ -86,7 +86,7 @@ TEST(WindowKernels, CompiledProgramsAgreeWithTheInterpreter) {
     programs.push_back(
         {"windows" + std::to_string(seed), seed, random_windows(seed, type), half ? 2e-2 : 1e-5});
   }
-  compile_and_compare(std::move(programs));
+  compile_and_compare_windows(std::move(programs));
 }
 
 // Repeated and reversed operands, which oneDNN does not describe.
@@ -107,7 +107,7 @@ output %p
 }
 
 TEST(Recurrences, CompiledProgramsAgreeWithTheInterpreter) {
-  std::vector<Program> programs;
+  std::vector<WindowProgram> programs;
   for (int k = 0; k < random_cases(30); ++k) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     const bool half = seed % 6 == 3, wide = seed % 6 == 5;
@@ -115,18 +115,18 @@ TEST(Recurrences, CompiledProgramsAgreeWithTheInterpreter) {
     programs.push_back(
         {"recurrence" + std::to_string(seed), seed, random_recurrence(seed, type), half ? 2e-3 : 1e-5});
   }
-  compile_and_compare(std::move(programs));
+  compile_and_compare_windows(std::move(programs));
 }
 
 // With several threads, each of which computes its columns.
 TEST(Recurrences, WideLayersAgreeWithTheInterpreter) {
-  std::vector<Program> programs;
+  std::vector<WindowProgram> programs;
   for (int k = 0; k < random_cases(16); ++k) {
     const std::uint64_t seed = first_seed() + static_cast<std::uint64_t>(k);
     programs.push_back(
         {"wide" + std::to_string(seed), seed, random_recurrence(seed, ir::DType::f32, true), 2e-5});
   }
-  compile_and_compare(std::move(programs));
+  compile_and_compare_windows(std::move(programs));
 }
 
 // Some of the caller's threads run a layer, others do not: the layer must not wait for them.

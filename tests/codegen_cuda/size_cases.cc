@@ -89,9 +89,9 @@ ir::Schedule short_rows(std::int64_t columns) {
   return net.finish_fused();
 }
 
-enum class Epilogue { none, bias, relu, bias_relu, bias_gelu, residual };
+enum class SizesEpilogue { none, bias, relu, bias_relu, bias_gelu, residual };
 
-ValueId gelu_tanh(BodyBuilder& b, ValueId x) {
+ValueId gelu_by_tanh(BodyBuilder& b, ValueId x) {
   const auto f = [&](double v) { return b.constant_of(b.dtype(x), v); };
   const ValueId cube = b.binary(OpCode::mul, b.binary(OpCode::mul, x, x), x);
   const ValueId inner = b.binary(OpCode::mul, f(0.7978845608028654),
@@ -101,20 +101,21 @@ ValueId gelu_tanh(BodyBuilder& b, ValueId x) {
 }
 
 // [a, b] x [b, c], with what follows it as the frontend lowers it; also transposed, as a column-major result.
-ir::Schedule product(DType dtype, Epilogue epilogue) {
+ir::Schedule product(DType dtype, SizesEpilogue epilogue) {
   SmallNet net;
   TensorBox x = net.input("x", dtype, {net.a, net.b}), w = net.input("w", dtype, {net.b, net.c});
   TensorBox bias = net.input("bias", dtype, {net.c}), residual = net.input("residual", dtype, {net.a, net.c});
   net.lowering.set_origin("/mlp/MatMul");
   TensorBox y = net.lowering.matmul(x, w);
-  if (epilogue == Epilogue::bias || epilogue == Epilogue::bias_relu || epilogue == Epilogue::bias_gelu)
+  if (epilogue == SizesEpilogue::bias || epilogue == SizesEpilogue::bias_relu ||
+      epilogue == SizesEpilogue::bias_gelu)
     y = net.binary(OpCode::add, y, bias);
-  if (epilogue == Epilogue::residual) y = net.binary(OpCode::add, y, residual);
-  if (epilogue == Epilogue::relu || epilogue == Epilogue::bias_relu)
+  if (epilogue == SizesEpilogue::residual) y = net.binary(OpCode::add, y, residual);
+  if (epilogue == SizesEpilogue::relu || epilogue == SizesEpilogue::bias_relu)
     y = net.binary(OpCode::max, y, net.lowering.scalar(dtype, 0.0));
-  if (epilogue == Epilogue::bias_gelu) {
+  if (epilogue == SizesEpilogue::bias_gelu) {
     y = net.lowering.pointwise(
-        {y}, [&](BodyBuilder& b, std::span<const ValueId> v) { return gelu_tanh(b, v[0]); });
+        {y}, [&](BodyBuilder& b, std::span<const ValueId> v) { return gelu_by_tanh(b, v[0]); });
   }
   net.lowering.output("y", y);
   net.lowering.output("transposed", net.lowering.permute(net.lowering.matmul(x, w), {1, 0}));
@@ -270,10 +271,10 @@ std::vector<SizeCase> size_cases() {
   add("one_key", {0, 1, 4}, 1e-5, [] { return planned_text(kOneKey); });
   add("wrapping_bound", {0, 1, 600}, 0, [] { return planned_text(kWrappingBound); });
   add("one_in_place", {0, 1, 4}, 1e-5, [] { return planned_text(kInPlace); });
-  constexpr std::pair<const char*, Epilogue> kEpilogues[] = {
-      {"none", Epilogue::none},           {"bias", Epilogue::bias},
-      {"relu", Epilogue::relu},           {"bias_relu", Epilogue::bias_relu},
-      {"bias_gelu", Epilogue::bias_gelu}, {"residual", Epilogue::residual}};
+  constexpr std::pair<const char*, SizesEpilogue> kEpilogues[] = {
+      {"none", SizesEpilogue::none},           {"bias", SizesEpilogue::bias},
+      {"relu", SizesEpilogue::relu},           {"bias_relu", SizesEpilogue::bias_relu},
+      {"bias_gelu", SizesEpilogue::bias_gelu}, {"residual", SizesEpilogue::residual}};
   constexpr std::pair<DType, double> kTypes[] = {
       {DType::f32, 1e-5}, {DType::f16, 4e-3}, {DType::bf16, 3e-2}, {DType::f64, 1e-12}};
   for (const auto& [dtype, tolerance] : kTypes) {
@@ -286,7 +287,7 @@ std::vector<SizeCase> size_cases() {
   }
   for (DType dtype : {DType::i8, DType::i64})
     add(fmt::format("product_{}", to_string(dtype)), small, 0,
-        [=] { return product(dtype, Epilogue::none); });
+        [=] { return product(dtype, SizesEpilogue::none); });
   add("product_of_nothing", small, 1e-5, product_of_nothing);
   for (bool masked : {false, true}) {
     for (std::int64_t heads : {1, 2}) {

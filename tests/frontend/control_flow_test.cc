@@ -119,6 +119,81 @@ TEST(IfAtRunTime, ResultsOfDifferentSizesNeedTheCondition) {
   EXPECT_THAT(run(schedule, {floats({2}, {1, 2})}), ElementsAre(1, 2, 1, 2));
 }
 
+// A branch that cannot be lowered fails only if it is taken.
+TEST(IfAtRunTime, AnIllShapedBranchIsAnErrorOfTheStepThatTakesIt) {
+  for (const bool good : {true, false}) {
+    std::vector<std::string> notes;
+    ImportOptions options;
+    options.note = [&](const std::string& text) { notes.push_back(text); };
+    const std::string
+        fine = "() => (float[2] a) { a = Abs(x) }",
+        ill = "() => (float[2] b) { w = Constant <value = float[3] {1, 2, 3}> () [odd] b = Add(x, w) }";
+    const ir::Schedule schedule =
+        import_text("g (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t " +
+                        (good ? fine : ill) + ", else_branch = f " + (good ? ill : fine) + "> }",
+                    options);
+    EXPECT_THAT(notes, ElementsAre("a step that takes a branch of If fails: node 'odd' (Add): the size 2 can "
+                                   "never be equal to 3"));
+    EXPECT_THAT(run(schedule, {flag(good), floats({2}, {1, -2})}), ElementsAre(1, 2));
+    const auto error = error_of([&] { run(schedule, {flag(!good), floats({2}, {1, -2})}); });
+    EXPECT_EQ(error.code(), errors::kStepUndefined);
+    EXPECT_THAT(error.what(), HasSubstr("odd: the size 2 can never be equal to 3"));
+  }
+}
+
+TEST(IfAtRunTime, FailingBranchesMayBeNestedAndSeveral) {
+  const std::string ill = "{ w = Constant <value = float[3] {1, 2, 3}> () NAME = Add(x, w) }";
+  const auto named = [&](const std::string& name) {
+    std::string text = ill;
+    return text.replace(text.find("NAME"), 4, name);
+  };
+  const ir::Schedule schedule = import_text(
+      "g (bool c, bool d, float[2] x) => (float[2] y, float[2] z) { y = If (c) <then_branch = t () => "
+      "(float[2] a) "
+      "{ a = If (d) <then_branch = tt () => (float[2] aa) { aa = Abs(x) }, else_branch = tf () => (float[2] "
+      "ab) " +
+      named("ab") + "> }, else_branch = f () => (float[2] b) " + named("b") +
+      "> z = If (d) <then_branch = zt () => (float[2] e) " + named("e") +
+      ", else_branch = zf () => (float[2] g0) { g0 = Neg(x) }> }");
+  const auto outcome = [&](bool c, bool d) {
+    const std::vector<std::vector<ir::Tensor>> inputs = {{flag(c), flag(d), floats({2}, {1, -2})}};
+    try {
+      ir::run(schedule, inputs);
+      return std::string("ran");
+    } catch (const ir::UserError& error) {
+      return error.location().node;
+    }
+  };
+  EXPECT_EQ(outcome(true, false), "ab: the size 2 can never be equal to 3");
+  EXPECT_EQ(outcome(true, true), "e: the size 2 can never be equal to 3");
+  EXPECT_EQ(outcome(false, false), "b: the size 2 can never be equal to 3");
+}
+
+TEST(IfAtRunTime, BothBranchesIllShapedIsAnErrorOfTheModel) {
+  const std::string ill = "{ w = Constant <value = float[3] {1, 2, 3}> () [odd] r = Add(x, w) }";
+  const auto error = error_of([&] {
+    import_text("g (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => (float[2] r) " +
+                ill + ", else_branch = f () => (float[2] r) " + ill + "> }");
+  });
+  EXPECT_EQ(error.code(), errors::kShapeMismatch);
+  EXPECT_EQ(error.location().node, "odd");
+}
+
+TEST(If, ABranchThatIsNotTakenRefusesNothing) {
+  const std::string text =
+      "g (float[2] x) => (float[2] y) { c = Constant <value = bool {1}> () y = If (c) <then_branch = t () => "
+      "(float[2] a) { a = Abs(x) }, else_branch = f () => (float[-2] b) BODY> }";
+  for (const char* body : {"{ b = Unheard(x) }", "{ b = Neg <unheard = 3> (x) }", "{ b = Add(x) }"}) {
+    std::string model = text;
+    model.replace(model.find("BODY"), 4, body);
+    EXPECT_EQ(import_text(model).nodes.size(), 1U) << body;
+    // The same branch is refused where it is taken.
+    model.replace(model.find("bool {1}"), 8, "bool {0}");
+    model.replace(model.find("float[-2]"), 9, "float[2]");
+    EXPECT_NE(error_of([&] { import_text(model); }).code(), 0) << body;
+  }
+}
+
 TEST(IfAtRunTime, CommunicationInsideIsRefused) {
   const auto error = error_of([] {
     ImportOptions options;

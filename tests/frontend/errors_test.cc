@@ -176,14 +176,6 @@ TEST(FrontendErrors, GroupSizeOfSendAndReceiveIsChecked) {
   EXPECT_EQ(error.code(), errors::kInvalidGroup);
 }
 
-// ONNX's inference goes by the output's declaration, lowering by the input's.
-TEST(FrontendErrors, InputThatIsAnOutputHasOneType) {
-  EXPECT_EQ(error_in("g (uint32[2] x) => (int8[2] x) { y = Abs(x) }").code(), errors::kTypeMismatch);
-  EXPECT_EQ(error_in("g (float[1, 3] x) => (float[4, 3] x) { y = Abs(x) }").code(), errors::kShapeMismatch);
-  EXPECT_EQ(error_in("g (float[3] x) => (float[3, 1] x) { y = Abs(x) }").code(), errors::kShapeMismatch);
-  EXPECT_NO_THROW(import_text("g (float[3] x) => (float[n] x) { y = Abs(x) }"));
-}
-
 // ONNX throws std::invalid_argument.
 TEST(FrontendErrors, CastToATypeThatONNXDoesNotKnow) {
   const ir::UserError error = error_in("g (float[2] x) => (float[2] y) { y = Cast <to = 4294967296> (x) }");

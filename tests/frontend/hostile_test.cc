@@ -198,7 +198,8 @@ TEST(Attributes, AreCheckedInFunctionsAndBranchesToo) {
   EXPECT_EQ(
       error_of([] {
         import_text(
-            "g (float[2,3] x, bool c) => (float[2,3] y) { y = If (c) <then_branch = t () => (float[2,3] a) "
+            "g (float[2,3] x, bool d) => (float[2,3] y) { c = Constant <value = bool {1}> () y = If (c) "
+            "<then_branch = t () => (float[2,3] a) "
             "{ a = Softmax <axis = 2147483648> (x) }, else_branch = e () => (float[2,3] b) { b = Neg(x) }> "
             "}");
       }).code(),

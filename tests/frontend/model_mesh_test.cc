@@ -16,7 +16,7 @@ TEST(ModelParts, AreAddedAxisByAxisAndReadAgain) {
   onnx::ValueInfoProto value;
   const std::vector<ir::Expr> local = {2, 6, past, 64};
   const ir::Mesh mesh = {{"dp", 2}, {"tp", 2}};
-  EXPECT_FALSE(part_of(value, local, mesh, 4));
+  EXPECT_FALSE(part_of_value(value, local, mesh, 4));
   add_part(value, Spec::split(0), {"dp", 2},
            std::vector<std::optional<std::int64_t>>{4, 12, std::nullopt, 64});
   // The sizes that are left of it by then count for nothing.
@@ -24,11 +24,11 @@ TEST(ModelParts, AreAddedAxisByAxisAndReadAgain) {
            std::vector<std::optional<std::int64_t>>{2, 12, std::nullopt, 64});
   ASSERT_EQ(value.metadata_props_size(), 1);
   EXPECT_EQ(value.metadata_props(0).value(), "S(0) on dp, S(1:6+6) on tp of [4, 12, ?, 64]");
-  const std::optional<ir::Part> part = part_of(value, local, mesh, 4);
+  const std::optional<ir::Part> part = part_of_value(value, local, mesh, 4);
   ASSERT_TRUE(part);
   EXPECT_EQ(part->state, "S(0) on dp, S(1:6+6) on tp");
   EXPECT_EQ(part->whole, (std::vector<ir::Expr>{4, 12, past, 64}));
-  EXPECT_FALSE(part_of(value, std::vector<ir::Expr>{2, 5, past, 64}, mesh, 4));
+  EXPECT_FALSE(part_of_value(value, std::vector<ir::Expr>{2, 5, past, 64}, mesh, 4));
   clear_part(value);
   EXPECT_EQ(value.metadata_props_size(), 0);
 }
@@ -37,7 +37,7 @@ TEST(ModelParts, OfOneAxisWithoutAName) {
   onnx::ValueInfoProto value;
   add_part(value, Spec::pending(ir::ReduceKind::sum), {"", 2}, std::vector<std::optional<std::int64_t>>{});
   EXPECT_EQ(value.metadata_props(0).value(), "P(sum) of []");
-  const auto part = part_of(value, std::vector<ir::Expr>{}, {}, 2);
+  const auto part = part_of_value(value, std::vector<ir::Expr>{}, {}, 2);
   ASSERT_TRUE(part);
   EXPECT_TRUE(part->whole.empty());
 }
@@ -53,7 +53,7 @@ TEST(ModelParts, ThatDescribeNoSuchTensorAreLeftOut) {
     onnx::StringStringEntryProto& property = *value.add_metadata_props();
     property.set_key("ai.braid.part");
     property.set_value(text);
-    EXPECT_FALSE(part_of(value, std::vector<ir::Expr>{2}, {}, 2)) << text;
+    EXPECT_FALSE(part_of_value(value, std::vector<ir::Expr>{2}, {}, 2)) << text;
   }
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <onnx/defs/parser.h>
 #include <onnx/onnx_pb.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include "frontend/import.h"
 #include "ir/error.h"
+#include "tests/support/onnx_parser.h"
 
 namespace braid::frontend {
 

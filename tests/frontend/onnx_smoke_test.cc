@@ -2,8 +2,9 @@
 // linked.
 #include <gtest/gtest.h>
 #include <onnx/checker.h>
-#include <onnx/defs/parser.h>
 #include <onnx/onnx_pb.h>
+
+#include "tests/support/onnx_parser.h"
 
 namespace {
 

@@ -17,7 +17,7 @@
 namespace braid::frontend {
 namespace {
 
-constexpr int kOpset = 21;
+constexpr int kPackedOpset = 21;
 
 // Bytes of all constants that the program reads.
 std::int64_t constant_bytes(ir::Schedule schedule) {
@@ -69,7 +69,7 @@ TEST(PackedWeights, BlocksOfBytesAlongTheInnerDimension) {
           "}> () s = Constant <value = float[2,2] {0.5,0.5,0.25,0.25}> () z = Constant <value = uint8[2,2] "
           "{3,3,5,5}> () "
           "w = DequantizeLinear <axis = 0, block_size = 16> (q, s, z) y = MatMul(x, w) }",
-      {}, kOpset);
+      {}, kPackedOpset);
   EXPECT_TRUE(is_packed(schedule));
   EXPECT_EQ(constant_bytes(schedule), 64 + 16 + 4);
   const std::vector<float> y = product(schedule);
@@ -86,7 +86,7 @@ TEST(PackedWeights, TransposedAndScaledByGemm) {
           "{3,5,3,5}> () "
           "w = DequantizeLinear <axis = 1, block_size = 16> (q, s, z) y = Gemm <transB = 1, alpha = 2.0> (x, "
           "w) }",
-      {}, kOpset);
+      {}, kPackedOpset);
   EXPECT_TRUE(is_packed(schedule));
   const std::vector<float> y = product(schedule);
   for (int row = 0; row < 2; ++row) {
@@ -101,14 +101,14 @@ TEST(PackedWeights, OtherFormsAreLoops) {
       "g (float[2,32] x) => (float[2,2] y) { q = Constant <value = uint8[32,2] {" + numbers(64, 256) +
           "}> () s = Constant <value = float[2] {0.5, 0.5}> () z = Constant <value = uint8[2] {3, 3}> () "
           "w = DequantizeLinear <axis = 1> (q, s, z) y = MatMul(x, w) }",
-      {}, kOpset);
+      {}, kPackedOpset);
   EXPECT_FALSE(is_packed(columns));
   const ir::Schedule along =
       import_text("g (float[2,32] x) => (float[2,16] y) { q = Constant <value = uint8[32,16] {" +
                       numbers(512, 256) + "}> () s = Constant <value = float[32,1] {" + std::string("1") +
                       fmt::format("{}", fmt::join(std::vector<std::string>(31, ",2"), "")) +
                       "}> () w = DequantizeLinear <axis = 1, block_size = 16> (q, s) y = MatMul(x, w) }",
-                  {}, kOpset);
+                  {}, kPackedOpset);
   EXPECT_FALSE(is_packed(along));
 }
 

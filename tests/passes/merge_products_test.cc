@@ -25,7 +25,7 @@ namespace {
 
 using namespace ir;
 
-int products(const Schedule& schedule) {
+int products_of(const Schedule& schedule) {
   int count = 0;
   for (OpId op : execution_order(schedule)) count += schedule.graph[op].as<Gemm>() != nullptr;
   return count;
@@ -135,10 +135,10 @@ TEST(MergeProducts, KeepsTheBitsOfRandomPrograms) {
     for (int rank = 0; rank < schedule.graph.ranks; ++rank)
       inputs.push_back(random_inputs(schedule.graph, dims, seed + static_cast<std::uint64_t>(rank), true));
     const auto want = run(schedule, inputs).outputs;
-    const int before = products(schedule);
+    const int before = products_of(schedule);
     if (seed % 3 == 0) passes::run_passes(schedule, passes::parse_pass_list("fuse_epilogues,name_post_ops"));
     const bool changed = passes::MergeProducts().run(schedule);
-    ASSERT_EQ(changed, products(schedule) < before) << print(schedule);
+    ASSERT_EQ(changed, products_of(schedule) < before) << print(schedule);
     merged += changed;
     EXPECT_TRUE(verify(schedule).empty()) << print(schedule);
     EXPECT_EQ(print(parse_schedule(print(schedule))), print(schedule));

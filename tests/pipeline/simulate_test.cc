@@ -22,7 +22,7 @@ using analysis::Time;
 
 Time us(double v) { return Time::from_us(v); }
 
-PipelineSchedule generate(const char* name, int stages_per_rank, int microbatches, int ranks) {
+PipelineSchedule generated(const char* name, int stages_per_rank, int microbatches, int ranks) {
   return find_generator(name).generate({ranks, stages_per_rank * ranks, microbatches});
 }
 
@@ -293,7 +293,7 @@ TEST(Simulate, EndsForAllTimingsOrForNoneAsTheProofSays) {
 }
 
 TEST(Simulate, ChannelPolicyDecidesAboutALoweredSchedule) {
-  PipelineSchedule s = generate("Interleaved1F1B", 2, 16, 8);
+  PipelineSchedule s = generated("Interleaved1F1B", 2, 16, 8);
   for (Row& row : s.rows) std::erase_if(row, [](Action a) { return a.kind == ActionKind::idle; });
   s = add_send_recv(s);
   PipelineCosts costs = unit_costs(s);

@@ -55,6 +55,39 @@ class Inference(TestCase):
             feed = {"x": x, "shape": np.array(shape, np.int64)}
             np.testing.assert_array_equal(mine.run(None, feed)[0], theirs.run(None, feed)[0])
 
+    def test_bound_inputs_are_constants(self):
+        nodes = [helper.make_node("Reshape", ["x", "shape"], ["z"]), helper.make_node("Mul", ["z", "s"], ["y"])]
+        inputs = {
+            "x": (models.FLOAT, (2, 6)),
+            "shape": (TensorProto.INT64, (2,)),
+            "s": (models.FLOAT, ()),
+        }
+        model = models.model(nodes, inputs, {"y": (models.FLOAT, (None, None))})
+        x = np.arange(12, dtype=np.float32).reshape(2, 6)
+        for shape in ([3, 4], (3, 4), np.array([3, 4])):
+            session = braid.InferenceSession(model.SerializeToString(), bind={"shape": shape, "s": 2})
+            self.assertEqual([value.name for value in session.get_inputs()], ["x"])
+            np.testing.assert_array_equal(session.run(None, {"x": x})[0], 2 * x.reshape(3, 4))
+        program = braid.compile(model, bind={"shape": [4, 3], "s": 0.5}, target="interpreter")
+        self.assertEqual([value.name for value in program.inputs], ["x"])
+        with self.refused("BR0313", "cannot be fixed: the model has no such input"):
+            braid.compile(model, bind={"t": 1})
+        with self.refused("BR0313", "i64 has no value 0.5"):
+            braid.compile(model, bind={"shape": [0.5, 1]})
+        for bad in ([1, [2]], ["a"], "text", object(), 1 << 70):
+            with self.assertRaises(braid.Error):
+                braid.compile(model, bind={"shape": bad})
+        with self.refused("BR0003", "bind=3 is not a dictionary"):
+            braid.compile(model, bind=3)
+
+    def test_inputs_that_nothing_reads_may_have_any_type(self):
+        node = helper.make_node("Neg", ["x"], ["y"])
+        inputs = {"x": (models.FLOAT, ("n",)), "s": (TensorProto.STRING, (1,))}
+        mine, theirs = both(models.model([node], inputs, {"y": (models.FLOAT, ("n",))}))
+        for size in (1, 3):
+            feed = {"x": np.ones(size, np.float32), "s": np.array(["a"], object)}
+            np.testing.assert_array_equal(mine.run(None, feed)[0], theirs.run(None, feed)[0])
+
     def test_errors_come_with_numbers(self):
         mine = braid.InferenceSession(models.linear().SerializeToString(), dims={"batch": 4})
         x = np.zeros((4, 3), np.float32)

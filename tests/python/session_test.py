@@ -67,6 +67,30 @@ class Run(LinearTestCase):
                 self.assertEqual(view.ctypes.data % 64, 0)
             self.assertIsNotNone(gone())
 
+    def test_memory_of_results_is_used_again_when_it_is_dropped(self):
+        program = braid.compile(models.linear(), dims={"batch": (1, 1 << 16)})
+        x = np.ones((1 << 16, 3), np.float32)
+        with program.session() as session:
+
+            def address(result):
+                return np.asarray(result).__array_interface__["data"][0]
+
+            first = session.run({"x": x})["y"]
+            view = np.asarray(first)[1:2]
+            kept = view.copy()
+            second = session.run({"x": 2 * x})["y"]
+            self.assertNotEqual(address(first), address(second))
+            del first
+            third = session.run({"x": 3 * x})["y"]  # a view still holds the first
+            np.testing.assert_array_equal(view, kept)
+            dropped = address(second)
+            del second
+            fourth = session.run({"x": 4 * x})["y"]
+            self.assertEqual(address(fourth), dropped)
+            np.testing.assert_array_equal(view, kept)
+        for result in (third, fourth):  # outlive the session
+            self.assertEqual(np.asarray(result).shape[0], 1 << 16)
+
     def test_bad_inputs_are_refused(self):
         for session in self.sessions():
             with self.refused("BR0006", "'x' is missing"):

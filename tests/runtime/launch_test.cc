@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-LaunchOptions options(int64_t timeout_ms) {
+LaunchOptions launch_options(int64_t timeout_ms) {
   return {.world = {.segment_bytes = 4096, .timeout_ms = timeout_ms}, .pacing = {}};
 }
 
@@ -51,7 +51,7 @@ bool runs(int process) {
 
 // Rank 1 of three does something else instead of a barrier, which the others report.
 Status with_odd_rank(int64_t timeout_ms, const std::function<void()>& odd) {
-  return launch_processes(3, options(timeout_ms), [&](World& world) {
+  return launch_processes(3, launch_options(timeout_ms), [&](World& world) {
     Communicator* all = make_group(world, first_ranks(3), "tp");
     EXPECT_TRUE(all->run({.kind = CollectiveKind::barrier, .label = "before"}).ok());
     if (world.rank() == 1) {
@@ -121,7 +121,7 @@ TEST_P(Launch, ends_and_names_the_rank_first) {
 }
 
 TEST(LaunchFaults, a_rank_that_is_stopped_when_nobody_waits_for_it_is_given_up) {
-  const Status status = launch_processes(2, options(300), [](World& world) {
+  const Status status = launch_processes(2, launch_options(300), [](World& world) {
     if (world.rank() == 1) raise(SIGSTOP);
     return 0;
   });
@@ -130,12 +130,12 @@ TEST(LaunchFaults, a_rank_that_is_stopped_when_nobody_waits_for_it_is_given_up) 
 }
 
 TEST(LaunchFaults, all_ranks_may_be_stopped) {
-  const Status status = launch_processes(2, options(300), [](World&) { return raise(SIGSTOP); });
+  const Status status = launch_processes(2, launch_options(300), [](World&) { return raise(SIGSTOP); });
   EXPECT_THAT(status.message, AllOf(HasSubstr("rank 0"), HasSubstr("rank 1")));
 }
 
 TEST(LaunchFaults, a_survivor_that_returns_well_does_not_hide_the_rank_that_runs_on) {
-  const Status status = launch_processes(2, options(300), [](World& world) {
+  const Status status = launch_processes(2, launch_options(300), [](World& world) {
     Communicator* all = make_group(world, {0, 1}, "tp");
     if (world.rank() == 1) run_for_ever();
     EXPECT_EQ(all->run({.kind = CollectiveKind::barrier, .label = "b"}).code, StatusCode::timed_out);
@@ -147,7 +147,7 @@ TEST(LaunchFaults, a_survivor_that_returns_well_does_not_hide_the_rank_that_runs
 
 TEST(LaunchFaults, a_rank_that_goes_on_after_it_was_stopped_is_no_error) {
   const SharedIds ids;
-  run_ranks(Ranks::processes, 2, options(20'000), [&](World& world) {
+  run_ranks(Ranks::processes, 2, launch_options(20'000), [&](World& world) {
     Communicator* all = make_group(world, {0, 1}, "tp");
     if (world.rank() == 1) {
       ids[0] = getpid();
@@ -165,7 +165,7 @@ TEST(LaunchFaults, ranks_end_with_their_launcher_even_if_they_are_stopped) {
   const SharedIds ids;
   const pid_t launcher = fork();
   if (launcher == 0) {
-    (void)launch_processes(2, options(20'000), [&](World& world) {
+    (void)launch_processes(2, launch_options(20'000), [&](World& world) {
       ids[world.rank()] = getpid();
       if (world.rank() == 1) raise(SIGSTOP);
       run_for_ever();
@@ -184,8 +184,8 @@ TEST(LaunchFaults, ranks_end_with_their_launcher_even_if_they_are_stopped) {
 
 TEST(LaunchFaults, ignored_children_are_waited_for_all_the_same) {
   const auto before = signal(SIGCHLD, SIG_IGN);
-  const Status good = launch_processes(2, options(20'000), [](World&) { return 0; });
-  const Status bad = launch_processes(2, options(20'000), [](World& world) { return world.rank(); });
+  const Status good = launch_processes(2, launch_options(20'000), [](World&) { return 0; });
+  const Status bad = launch_processes(2, launch_options(20'000), [](World& world) { return world.rank(); });
   EXPECT_EQ(signal(SIGCHLD, before), SIG_IGN) << "the launcher has put back what it found";
   EXPECT_TRUE(good.ok()) << good.message;
   EXPECT_THAT(bad.message, AllOf(HasSubstr("rank 1"), HasSubstr("exited with code 1")));
@@ -199,7 +199,7 @@ TEST(LaunchFaults, a_thread_that_cannot_be_started_is_a_rank_that_has_failed) {
     constexpr uid_t kNobodyElse = 65'432;
     const rlimit two{2, 2};
     if (setrlimit(RLIMIT_NPROC, &two) != 0 || (geteuid() == 0 && setuid(kNobodyElse) != 0)) _exit(77);
-    const Status status = launch_threads(4, options(20'000), [](World& world) {
+    const Status status = launch_threads(4, launch_options(20'000), [](World& world) {
       Communicator* all = make_group(world, first_ranks(4), "tp");
       return all->run({.kind = CollectiveKind::barrier, .label = "b"}).ok() ? 0 : 1;
     });
@@ -215,7 +215,7 @@ TEST(LaunchFaults, a_thread_that_cannot_be_started_is_a_rank_that_has_failed) {
 }
 
 TEST(LaunchFaults, a_rank_may_compute_for_longer_than_the_time_out_while_nobody_waits) {
-  const Status status = launch_processes(2, options(100), [](World& world) {
+  const Status status = launch_processes(2, launch_options(100), [](World& world) {
     if (world.rank() == 1) sleep_ms(600);
     return 0;
   });

@@ -39,7 +39,7 @@ CollectiveCall reduce(const char* label) {
           .output = more.data(),
           .label = label};
 }
-CollectiveCall barrier(const char* label) { return {.kind = CollectiveKind::barrier, .label = label}; }
+CollectiveCall barrier_named(const char* label) { return {.kind = CollectiveKind::barrier, .label = label}; }
 
 class Circle : public ::testing::TestWithParam<Ranks> {};
 INSTANTIATE_TEST_SUITE_P(Faults, Circle, ::testing::Values(Ranks::threads, Ranks::processes),
@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, Circle, ::testing::Values(Ranks::threads, Ranks
 TEST_P(Circle, of_a_large_send_and_an_all_reduce_is_a_disagreement) {
   run_ranks(GetParam(), 2, options(kNever), [](World& world) {
     Communicator* all = make_group(world, {0, 1}, "tp");
-    EXPECT_TRUE(all->run(barrier("before")).ok());
+    EXPECT_TRUE(all->run(barrier_named("before")).ok());
     const Status status = all->run(world.rank() == 0 ? send_to(1, data.size()) : reduce("sum"));
     EXPECT_EQ(status.code, StatusCode::disagreement) << status.message;
     EXPECT_THAT(status.message,
@@ -64,7 +64,7 @@ TEST_P(Circle, of_a_large_send_and_an_all_reduce_is_a_disagreement) {
 TEST_P(Circle, of_a_small_send_and_an_all_reduce_is_a_disagreement) {
   run_ranks(GetParam(), 2, options(kNever), [](World& world) {
     Communicator* all = make_group(world, {0, 1}, "tp");
-    EXPECT_TRUE(all->run(barrier("before")).ok());
+    EXPECT_TRUE(all->run(barrier_named("before")).ok());
     if (world.rank() == 0) {
       Ticket ticket;
       EXPECT_TRUE(all->start(send_to(1, 8), &ticket).ok());
@@ -138,7 +138,7 @@ TEST_P(Circle, is_none_where_a_rank_stalls_and_the_time_out_names_that_rank) {
     Communicator* all = make_group(world, first_ranks(4), "all");
     Communicator* up = me < 3 ? make_group(world, {me, me + 1}, "up" + std::to_string(me)) : nullptr;
     if (me > 0) (void)make_group(world, {me - 1, me}, "up" + std::to_string(me - 1));
-    EXPECT_TRUE(all->run(barrier("before")).ok());
+    EXPECT_TRUE(all->run(barrier_named("before")).ok());
     if (me == 3) {
       while (world.last_error().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
       return;
@@ -153,9 +153,9 @@ TEST_P(Circle, is_none_where_a_rank_stalls_and_the_time_out_names_that_rank) {
 TEST(Faults, a_time_out_says_that_the_missing_rank_is_stopped) {
   const Status status = launch_processes(3, options(3000), [](World& world) {
     Communicator* all = make_group(world, first_ranks(3), "tp");
-    EXPECT_TRUE(all->run(barrier("before")).ok());
+    EXPECT_TRUE(all->run(barrier_named("before")).ok());
     if (world.rank() == 2) raise(SIGSTOP);
-    const Status missed = all->run(barrier("after"));
+    const Status missed = all->run(barrier_named("after"));
     EXPECT_THAT(missed.message, AllOf(HasSubstr("timed out"), HasSubstr("rank 2 has not started it"),
                                       HasSubstr("; rank 2 (process "), HasSubstr(") is stopped")));
     if (::testing::Test::HasFailure()) abort();

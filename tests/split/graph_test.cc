@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <onnx/defs/parser.h>
 
 #include <map>
 #include <random>
@@ -11,6 +10,7 @@
 
 #include "frontend/sharding/node_order.h"
 #include "tests/split/two_products.h"
+#include "tests/support/onnx_parser.h"
 #include "tests/support/random.h"
 
 namespace braid::frontend::sharding {
