@@ -6,6 +6,7 @@
 #include "frontend/bind_inputs.h"
 #include "frontend/check.h"
 #include "frontend/check_supported.h"
+#include "frontend/class_outputs.h"
 #include "frontend/convert_version.h"
 #include "frontend/copies.h"
 #include "frontend/dead_nodes.h"
@@ -68,6 +69,7 @@ void read_model(Ready& ready, const std::string& path, const ImportOptions& opti
   ready = {load_ranks(path, options.ranks), {}, options.dims, {}, {}};
   Model& model = ready.model;
   ready.annotations = tell_annotations(model.proto);
+  leave_out_maps_and_strings(model);
   if (!bound.empty()) {
     const Model unbound = model;
     bind_inputs(model, options.bindable, bound);
@@ -240,6 +242,10 @@ ir::Schedule PlainModel::lower() {
   }));
 }
 
+std::vector<std::string> PlainModel::notes() const {
+  return state_->ready ? state_->ready->model.notes : std::vector<std::string>();
+}
+
 std::string PlainModel::annotations() const { return state_->ready ? state_->ready->annotations : ""; }
 
 void PlainModel::keep_copies(const std::string& plan, const std::string& file) {
@@ -255,6 +261,9 @@ ir::Schedule import_model(const std::string& path, const ImportOptions& options)
   ir::Schedule schedule = options.split ? model.lower(options.ranks, options.split.get()) : model.lower();
   if (const std::string text = model.annotations(); options.note && !options.split && !text.empty())
     options.note(text);
+  if (options.note) {
+    for (const std::string& text : model.notes()) options.note(text);
+  }
   return schedule;
 }
 

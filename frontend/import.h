@@ -87,6 +87,8 @@ class PlainModel {
   ir::Schedule lower(int ranks, const sharding::SplitRequest* split);
   // Returns the program of the model as it is, for options.ranks.
   ir::Schedule lower();
+  // Returns what users should know of its outputs, once it has been lowered.
+  std::vector<std::string> notes() const;
   // Annotations for several devices that the model has, in a sentence; empty: none.
   std::string annotations() const;
   // Keeps the Identity nodes that this plan names. Otherwise a split leaves Identity nodes out, except those
