@@ -30,17 +30,16 @@ inline uint32_t step(const int32_t* nodes, const Key* keys, uint32_t at) {
   return left + (keys[column] > cut ? static_cast<uint32_t>(kNodeWords<Key>) : 0);
 }
 
-// Descends kLanes times at once, from at[lane] with keys[lane], by at most `depth` steps.
-template <class Key>
-inline void descend(const int32_t* nodes, const Key* const (&keys)[kLanes], int64_t depth,
-                    uint32_t (&at)[kLanes]) {
+// Descends kLanes times at once, from at[lane] with the keys at `keys(lane)`, by at most `depth` steps.
+template <class Key, class Keys>
+inline void descend(const int32_t* nodes, const Keys& keys, int64_t depth, uint32_t (&at)[kLanes]) {
   for (int64_t done = 0; done < depth; done += kStepsPerLook) {
     uint32_t moved = 0;
 #pragma GCC unroll 16
     for (int64_t lane = 0; lane < kLanes; ++lane) {
       uint32_t now = at[lane];
-      for (int64_t k = 0; k + 1 < kStepsPerLook; ++k) now = step(nodes, keys[lane], now);
-      const uint32_t next = step(nodes, keys[lane], now);
+      for (int64_t k = 0; k + 1 < kStepsPerLook; ++k) now = step<Key>(nodes, keys(lane), now);
+      const uint32_t next = step<Key>(nodes, keys(lane), now);
       moved |= next ^ now;
       at[lane] = next;
     }
@@ -80,23 +79,36 @@ class Rows {
       keys[lane] = e_.keys + (first + lane) * e_.columns;
       at[lane] = static_cast<uint32_t>(tree[0]);
     }
-    descend(e_.nodes, keys, tree[3], at);
+    descend<Key>(
+        e_.nodes, [&](int64_t lane) { return keys[lane]; }, tree[3], at);
     for (int64_t lane = 0; lane < kLanes; ++lane) add(tree, at[lane], first + lane);
   }
 
   // Lanes beyond `count` repeat the last tree and add nothing.
   void trees_of_row(int64_t first, int64_t count, int64_t row) const {
-    const Key* keys[kLanes];
+    const Key* const keys = e_.keys + row * e_.columns;
     uint32_t at[kLanes];
     int32_t depth = 0;
     for (int64_t lane = 0; lane < kLanes; ++lane) {
       const int32_t* tree = e_.tree + (first + std::min(lane, count - 1)) * kTreeWords;
-      keys[lane] = e_.keys + row * e_.columns;
       at[lane] = static_cast<uint32_t>(tree[0]);
       depth = std::max(depth, tree[3]);
     }
-    descend(e_.nodes, keys, depth, at);
+    descend<Key>(
+        e_.nodes, [&](int64_t) { return keys; }, depth, at);
+    if (e_.targets == 1) return add_in_register(first, count, at, e_.y[row]);
     for (int64_t lane = 0; lane < count; ++lane) add(e_.tree + (first + lane) * kTreeWords, at[lane], row);
+  }
+
+  // The same sum of a single target, which does not wait for the memory of y after every tree.
+  void add_in_register(int64_t first, int64_t count, const uint32_t (&at)[kLanes], Weight& y) const {
+    Weight sum = y;
+    for (int64_t lane = 0; lane < count; ++lane) {
+      const int32_t* tree = e_.tree + (first + lane) * kTreeWords;
+      if (tree[2] == 1)
+        sum = combined(e_.aggregate, sum, e_.weights[e_.nodes[at[lane] + kCutWords<Key> + 2]]);
+    }
+    y = sum;
   }
 
   void add(const int32_t* tree, uint32_t leaf, int64_t row) const {

@@ -39,6 +39,21 @@ TensorBox softmax_rows(ir::Lowering& l, const TensorBox& scores, bool skips_zero
   return binary(l, OpCode::div, term(false), l.reduce(term(true), ir::ReduceKind::sum, {1}, true));
 }
 
+// One comparison after another, which suits few classes.
+TensorBox largest_of_few(ir::Lowering& l, const TensorBox& scores, std::int64_t classes) {
+  return l.generate({scores.sizes()[0]}, [&](BodyBuilder& b, std::span<const Expr> at) {
+    Real most{&b, l.load(b, scores, std::array<Expr, 2>{at[0], 0})};
+    ValueId place = b.constant(DType::i64, std::int64_t{0});
+    for (std::int64_t k = 1; k < classes; ++k) {
+      const Real score{&b, l.load(b, scores, std::array<Expr, 2>{at[0], k})};
+      const ValueId larger = most < score;
+      most = select(larger, score, most);
+      place = b.where(larger, b.constant(DType::i64, k), place);
+    }
+    return place;
+  });
+}
+
 }  // namespace
 
 PostTransform post_transform_of(OpContext& c) {
@@ -113,6 +128,9 @@ std::pair<Real, Real> transformed_pair(Real a, Real b, PostTransform transform) 
 
 // A NaN is no larger than any score, but the first class stays if nothing is larger than its score.
 TensorBox largest_class(ir::Lowering& l, const TensorBox& scores) {
+  constexpr std::int64_t kFew = 32;
+  if (const Expr count = scores.sizes()[1]; count.is_constant() && count.constant() <= kFew)
+    return largest_of_few(l, l.realize(scores), count.constant());
   const double infinity = std::numeric_limits<double>::infinity();
   const TensorBox ranked = l.generate(scores.sizes(), [&](BodyBuilder& b, std::span<const Expr> at) {
     const Real score{&b, l.load(b, scores, at)};

@@ -52,8 +52,29 @@ VectorKernel kernel_of(OpContext& c) {
   return kernel;
 }
 
-// The kernel of each row with each vector: [n, vectors], in f32. Distances are sums of squared differences,
-// since differences of large products would lose them.
+// exp(-gamma |x - v|^2). The squares of distances follow from a product: in f64, where large norms cancel.
+TensorBox gaussian(OpContext& c, const TensorBox& x, const std::vector<double>& vectors, std::int64_t count,
+                   double gamma) {
+  ir::Lowering& l = c.lowering();
+  const auto features = static_cast<std::int64_t>(vectors.size()) / count;
+  std::vector<double> norms(static_cast<std::size_t>(count), 0);
+  for (std::size_t k = 0; k < vectors.size(); ++k)
+    norms[k / static_cast<std::size_t>(features)] += vectors[k] * vectors[k];
+  const TensorBox rows = l.realize(l.cast(x, DType::f64));
+  const TensorBox own = l.reduce(binary(l, OpCode::mul, rows, rows), ir::ReduceKind::sum, {1}, true);
+  const TensorBox others = constant_table(c, c.op_type() + "_norms", DType::f64, {count}, norms);
+  const TensorBox all =
+      l.permute(constant_table(c, c.op_type() + "_vectors", DType::f64, {count, features}, vectors), {1, 0});
+  return l.pointwise({l.matmul(rows, all), own, others}, [&](BodyBuilder& b, std::span<const ValueId> v) {
+    const Real norm{&b, v[1]};
+    const Real difference = norm + Real{&b, v[2]} - Real{&b, v[0]} * 2;
+    const Real square = select(b.unary(OpCode::is_inf, norm.v), norm, difference);
+    const Real distance{&b, b.cast(apply(OpCode::max, square, literal(square, 0)).v, DType::f32)};
+    return apply(OpCode::exp, distance * -gamma).v;
+  });
+}
+
+// The kernel of each row with each vector: [n, vectors], in f32.
 TensorBox kernels(OpContext& c, const VectorKernel& kernel, const std::vector<double>& vectors,
                   std::int64_t count) {
   ir::Lowering& l = c.lowering();
@@ -63,19 +84,8 @@ TensorBox kernels(OpContext& c, const VectorKernel& kernel, const std::vector<do
   const std::int64_t features = total / count;
   const TensorBox x = feature_rows(c, DType::f32);
   l.require_equal(x.sizes()[1], features);
+  if (kernel.type == "RBF") return gaussian(c, x, vectors, count, kernel.gamma);
   const TensorBox all = constant_table(c, c.op_type() + "_vectors", DType::f32, {count, features}, vectors);
-  if (kernel.type == "RBF") {
-    const TensorBox squares =
-        l.generate({x.sizes()[0], count, features}, [&](BodyBuilder& b, std::span<const Expr> at) {
-          const Real here{&b, l.load(b, x, std::array<Expr, 2>{at[0], at[2]})};
-          const Real difference = here - Real{&b, l.load(b, all, std::array<Expr, 2>{at[1], at[2]})};
-          return (difference * difference).v;
-        });
-    const TensorBox distance = l.reduce(squares, ir::ReduceKind::sum, {2}, false);
-    return l.pointwise({distance}, [&](BodyBuilder& b, std::span<const ValueId> v) {
-      return apply(OpCode::exp, Real{&b, v[0]} * -kernel.gamma).v;
-    });
-  }
   const TensorBox products = l.matmul(x, l.permute(all, {1, 0}));
   if (kernel.type == "LINEAR") return products;
   return l.pointwise({products}, [&](BodyBuilder& b, std::span<const ValueId> v) {
