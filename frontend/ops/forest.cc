@@ -26,6 +26,14 @@ void require_length(OpContext& c, const std::string& name, std::size_t length, s
     malformed(c, fmt::format("attribute '{}' has {} elements, expected {}", name, length, expected));
 }
 
+void check_targets(OpContext& c, std::int64_t targets) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 20;
+  if (targets < 1) malformed(c, fmt::format("the ensemble has {} targets or classes", targets));
+  if (targets > kMost)
+    c.fail(errors::kUnsupportedForm,
+           fmt::format("the ensemble has {} targets, more than {}", targets, kMost));
+}
+
 void check_target(OpContext& c, std::int64_t target, std::int64_t targets) {
   if (target < 0 || target >= targets)
     malformed(c, fmt::format("a leaf has a weight for target {}, but there are {}", target, targets));
@@ -263,7 +271,7 @@ std::vector<double> real_attribute(OpContext& c, const std::string& name) {
 Forest forest_of_ids(OpContext& c, const std::string& weights, std::int64_t targets) {
   Forest forest;
   forest.targets = targets;
-  if (targets < 1) malformed(c, fmt::format("the ensemble has {} targets or classes", targets));
+  check_targets(c, targets);
   const std::string tensor = weights + "_weights_as_tensor";
   forest.real = real_type(c, {"nodes_values_as_tensor", tensor.c_str()});
   IdReader(c, weights).read(forest);
@@ -273,7 +281,7 @@ Forest forest_of_ids(OpContext& c, const std::string& weights, std::int64_t targ
 Forest forest_of_positions(OpContext& c) {
   Forest forest;
   forest.targets = c.int_attribute("n_targets", 0);
-  if (forest.targets < 1) malformed(c, fmt::format("the ensemble has {} targets", forest.targets));
+  check_targets(c, forest.targets);
   forest.real = real_type(c, {"nodes_splits", "leaf_weights"});
   PositionReader(c).read(forest);
   return forest;

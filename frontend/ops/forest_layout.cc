@@ -168,13 +168,14 @@ class Layout {
       if (is_root[p]) root_[p] = take(1);
       if (!plain_[p].leaf) children_[p] = take(2);
     }
-    require_small(next, "words of nodes");
+    constexpr std::int64_t kMostWords = std::numeric_limits<std::int32_t>::max();
+    require_small(next, kMostWords, "words of nodes");
     out_.nodes.assign(static_cast<std::size_t>(next), 0);
   }
 
-  void require_small(std::int64_t count, const char* what) {
-    if (count > std::numeric_limits<std::int32_t>::max())
-      c_.fail(errors::kUnsupportedForm, fmt::format("the trees have {} {}, more than 2^31 - 1", count, what));
+  void require_small(std::int64_t count, std::int64_t most, const char* what) {
+    if (count > most)
+      c_.fail(errors::kUnsupportedForm, fmt::format("the trees have {} {}, more than {}", count, what, most));
   }
 
   // ---- trees, and the weights of their leaves
@@ -249,11 +250,11 @@ class Layout {
     if (range.last < 0) return 0;
     const bool least = aggregate_ == ForestAggregate::min, most = aggregate_ == ForestAggregate::max;
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const std::size_t end = at + static_cast<std::size_t>(range.last - range.first + 1);
+    constexpr std::int64_t kMostWeights = std::int64_t{1} << 28;
+    require_small(static_cast<std::int64_t>(end), kMostWeights, "weights of leaves");
     // The value of a target without a weight changes nothing.
-    out_.weights.resize(at + static_cast<std::size_t>(range.last - range.first + 1), least  ? kInfinity
-                                                                                     : most ? -kInfinity
-                                                                                            : 0);
-    require_small(static_cast<std::int64_t>(out_.weights.size()), "weights of leaves");
+    out_.weights.resize(end, least ? kInfinity : most ? -kInfinity : 0);
     for (const LeafWeight& w : leaf.weights) {
       double& to = out_.weights[at + static_cast<std::size_t>(w.target - range.first)];
       to = least ? std::min(to, w.weight) : most ? std::max(to, w.weight) : to + w.weight;

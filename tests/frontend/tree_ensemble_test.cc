@@ -278,6 +278,14 @@ TEST(TreeEnsemble, MalformedTreesAreRefused) {
   expect_malformed(Trees(), "the ensemble has no nodes");
 }
 
+TEST(TreeEnsemble, TooManyTargetsAreRefused) {
+  Trees t = two_trees();
+  t.targets = std::int64_t{1} << 30;
+  expect_malformed(t, "the ensemble has 1073741824 targets", errors::kUnsupportedForm);
+  t.targets = 0;
+  expect_malformed(t, "the ensemble has 0 targets");
+}
+
 TEST(TreeEnsemble, FeaturesMustBeInTheInput) {
   Trees t = two_trees();
   t.features[0] = 2;
