@@ -80,12 +80,16 @@ Real logistic(Real x) {
   return select(x < literal(x, 0), 1 - of_size, of_size);
 }
 
-Real probit(Real x) {
+// In single precision, as everything near 1/2 is noise of the approximation.
+Real probit(Real of) {
   constexpr double kA = 0.147, kPi = 3.14159, kSqrt2 = 1.41421356;
+  BodyBuilder& b = *of.b;
+  const Real x{&b, b.cast(of.v, DType::f32)};
   const Real y = x * 2 - 1, logarithm = apply(OpCode::log, (1 - y) * (y + 1));
   const Real v = logarithm * 0.5 + 2 / (kPi * kA), w = logarithm * (1 / kA);
   const Real size = apply(OpCode::sqrt, apply(OpCode::sqrt, v * v - w) - v);
-  return select(y < literal(y, 0), literal(y, 0) - size, size) * kSqrt2;
+  const Real result = select(y < literal(y, 0), literal(y, 0) - size, size) * kSqrt2;
+  return {&b, b.cast(result.v, b.dtype(of.v))};
 }
 
 TensorBox transformed(ir::Lowering& l, TensorBox scores, PostTransform transform) {

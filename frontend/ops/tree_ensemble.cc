@@ -73,7 +73,11 @@ void lower_tree_ensemble(OpContext& c) {
 
 void lower_tree_regressor(OpContext& c) {
   const std::int64_t targets = c.int_attribute("n_targets", 0);
-  const Forest forest = forest_of_ids(c, "target", targets);
+  Forest forest = forest_of_ids(c, "target", targets);
+  // A leaf without a weight for the only target has the weight 0, which an extreme counts.
+  for (ForestNode& node : forest.nodes) {
+    if (targets == 1 && !node.test && node.weights.empty()) node.weights.push_back({0, 0});
+  }
   const std::vector<double> base = real_attribute(c, "base_values");
   check_base(c, base.size(), targets, false);
   regress(c, forest, aggregate_by_name(c), base, DType::f32);

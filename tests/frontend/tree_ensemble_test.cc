@@ -278,6 +278,18 @@ TEST(TreeEnsemble, MalformedTreesAreRefused) {
   expect_malformed(Trees(), "the ensemble has no nodes");
 }
 
+// As ONNX Runtime's approximation has it: 0.1 lies 1.2816 standard deviations below the middle.
+TEST(TreeEnsemble, ProbitIsAnInverse) {
+  Trees t;
+  t.leaf(0, 0, 0.1F);
+  onnx::ModelProto model = t.model(1);
+  onnx::AttributeProto& attribute = *model.mutable_graph()->mutable_node(0)->add_attribute();
+  attribute.set_name("post_transform");
+  attribute.set_type(onnx::AttributeProto::STRING);
+  attribute.set_s("PROBIT");
+  EXPECT_NEAR(evaluated(import_proto(model, kRows), {0}, 1).at(0), -1.2817129F, 1e-5);
+}
+
 TEST(TreeEnsemble, TooManyTargetsAreRefused) {
   Trees t = two_trees();
   t.targets = std::int64_t{1} << 30;

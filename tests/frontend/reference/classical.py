@@ -136,7 +136,7 @@ def one_hot_encoder(rng):
 
 def linear_regressor(rng):
     x = finite(features(rng))
-    targets, transform = int(rng.integers(1, 4)), pick(rng, TRANSFORMS[:4])
+    targets, transform = int(rng.integers(1, 4)), pick(rng, TRANSFORMS)
     weights, bias = rng.normal(size=(targets, x.shape[-1])).astype(np.float32), rng.normal(size=targets).astype(np.float32)
     attributes = dict(coefficients=weights.reshape(-1).tolist(), targets=targets, post_transform=transform)
     with_bias = rng.integers(3)
@@ -153,7 +153,7 @@ def linear_classifier(rng):
     x = finite(features(rng))
     classes = int(rng.integers(2, 5))
     scores = int(pick(rng, [1, 2])) if classes == 2 else classes
-    transform = pick(rng, TRANSFORMS[:4])
+    transform = pick(rng, TRANSFORMS)
     weights, bias = rng.normal(size=(scores, x.shape[-1])).astype(np.float32), rng.normal(size=scores).astype(np.float32)
     labels = pick(rng, [list(range(classes)), [7, 5, 9, -1][:classes]])
     attributes = dict(coefficients=weights.reshape(-1).tolist(), intercepts=bias.tolist(), classlabels_ints=labels,
@@ -205,7 +205,7 @@ def svm_classifier(rng):
     x = finite(features(rng))
     attributes, kernel = vector_kernel(rng)
     classes = int(rng.integers(2, 5))
-    labels, transform = pick(rng, [list(range(classes)), [7, 5, 9, -1][:classes]]), pick(rng, TRANSFORMS[:4])
+    labels, transform = pick(rng, [list(range(classes)), [7, 5, 9, -1][:classes]]), pick(rng, TRANSFORMS)
     attributes |= dict(classlabels_ints=labels, post_transform=transform)
     if rng.integers(4) == 0:
         return linear_svm(rng, x, classes, labels, transform, attributes)
