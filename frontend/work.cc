@@ -447,11 +447,12 @@ double attribute_product_flops(const WorkNode& node, const Work& work) {
   return rows * (2 * list_length(node, "coefficients") + 3 * list_length(node, "support_vectors"));
 }
 
-// Kernels of rows with support vectors, in single and in double precision.
+// Rows, their products with support vectors, and kernels of these, most of them in double precision.
 double vector_kernel_bytes(const WorkNode& node, const Work& work) {
   if (list_length(node, "support_vectors") == 0) return 0;
   const WorkOperand& x = node.input(work.a);
-  return 4 * kFloat * (x.rank() < 2 ? 1 : x.size(0)) * list_length(node, "coefficients");
+  const double kernels = (x.rank() < 2 ? 1 : x.size(0)) * list_length(node, "coefficients");
+  return 4 * kFloat * x.elements() + 8 * kFloat * kernels;
 }
 
 double attribute_product_bytes(const WorkNode& node, const Work&) {
