@@ -84,6 +84,8 @@ class GraphLowering {
         ir::GraphOutput& own = schedule_.graph.outputs.back();
         ir::Graph& graph = schedule_.graph;
         if (options_.ranks > 1) own.part = part_of(output, graph[own.buffer].sizes, graph.mesh, graph.ranks);
+        if (const auto classes = model_.classes.find(output.name()); classes != model_.classes.end())
+          own.classes = classes->second;
       });
     }
     if (options_.keep_values) keep_values();

@@ -1,4 +1,4 @@
-// Outputs of classifiers that are strings or maps in the model: positions, columns and notes.
+// Outputs of classifiers that are strings or maps in the model: positions, columns, notes and tables.
 #include "frontend/class_outputs.h"
 
 #include <gmock/gmock.h>
@@ -6,6 +6,8 @@
 #include "frontend/inspect.h"
 #include "ir/error_numbers.h"
 #include "ir/interpreter.h"
+#include "ir/parser.h"
+#include "ir/printer.h"
 #include "tests/frontend/models.h"
 
 namespace braid::frontend {
@@ -36,12 +38,14 @@ onnx::ModelProto classifier() {
   return model;
 }
 
-TEST(ClassOutputs, AreTensors) {
+TEST(ClassOutputs, AreTensorsWithATable) {
   std::vector<std::string> notes;
   ImportOptions options{.dims = {{"n", {1, 8}}}};
   options.note = [&](const std::string& text) { notes.push_back(text); };
   const ir::Schedule schedule = import_proto(classifier(), options);
   ASSERT_EQ(schedule.graph.outputs.size(), 2u);
+  EXPECT_THAT(schedule.graph.outputs[0].classes, ElementsAre("no", "yes, sir"));
+  EXPECT_THAT(schedule.graph.outputs[1].classes, ElementsAre("no", "yes, sir"));
   EXPECT_THAT(notes,
               ElementsAre(HasSubstr("'m' has a column for each class"),
                           HasSubstr("'label' has positions in [\"no\", \"yes, sir\"] instead of strings")));
@@ -49,6 +53,15 @@ TEST(ClassOutputs, AreTensors) {
   const std::vector<ir::Tensor> results = ir::run(schedule, inputs).outputs[0];
   EXPECT_THAT(results[0].values<std::int64_t>(), ElementsAre(0, 1));
   EXPECT_THAT(results[1].values<float>(), ElementsAre(1, -0.5F, 0, 0.5F));
+}
+
+TEST(ClassOutputs, TextsKeepTheTable) {
+  const ir::Schedule schedule = import_proto(classifier(), {.dims = {{"n", {1, 8}}}});
+  const std::string text = ir::print(schedule);
+  EXPECT_THAT(text, HasSubstr("classes (\"no\", \"yes, sir\")"));
+  const ir::Schedule again = ir::parse_schedule(text);
+  EXPECT_EQ(again.graph.outputs[0].classes, schedule.graph.outputs[0].classes);
+  EXPECT_EQ(ir::print(again), text);
 }
 
 TEST(ClassOutputs, InspectTellsThem) {
@@ -68,6 +81,7 @@ TEST(ClassOutputs, LabelEncodersHaveOneMoreForTheDefault) {
       "Reshape (u, s) }");
   model.mutable_opset_import(static_cast<int>(model.opset_import_size()) - 1)->set_version(2);
   const ir::Schedule schedule = import_proto(model, {.dims = {{"n", {1, 8}}}});
+  EXPECT_THAT(schedule.graph.outputs[0].classes, ElementsAre("three", "seven", "other"));
   const std::vector<std::vector<ir::Tensor>> inputs = {
       {ir::make_tensor(ir::DType::i64, {3}, std::vector<std::int64_t>{7, 5, 3})}};
   EXPECT_THAT(ir::run(schedule, inputs).outputs[0][0].values<std::int64_t>(), ElementsAre(1, 2, 0));
