@@ -35,6 +35,9 @@ void print(const ModelFacts& facts, const Report& report) {
       report.print("{}  {}: {}{}\n", what, v.name, v.type,
                    v.ranked ? fmt::format("[{}]", fmt::join(v.dims, ", ")) : " without a declared shape");
   }
+  for (const ModelFacts::Value& v : facts.outputs) {
+    if (!v.classes.empty()) report.print("classes {}: {}\n", v.name, v.classes);
+  }
   report.print("weights {} in {} initializers\n", bytes_text(facts.weight_bytes), facts.weights);
   int nodes = 0;
   for (const ModelFacts::Operator& op : facts.operators) nodes += op.count;
@@ -57,10 +60,12 @@ void print(const ModelFacts& facts, const Report& report) {
 
 ordered_json values_json(const std::vector<ModelFacts::Value>& values) {
   ordered_json all = ordered_json::array();
-  for (const ModelFacts::Value& v : values)
+  for (const ModelFacts::Value& v : values) {
     all.push_back({{"name", v.name},
                    {"type", v.type},
                    {"shape", v.ranked ? ordered_json(v.dims) : ordered_json(nullptr)}});
+    if (!v.classes.empty()) all.back()["classes"] = v.classes;
+  }
   return all;
 }
 

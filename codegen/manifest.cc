@@ -79,6 +79,7 @@ ordered_json common_manifest(const ProgramFacts& facts, const ir::Schedule& sche
     if (const auto alias = facts.aliased_outputs.find(static_cast<int>(k));
         alias != facts.aliased_outputs.end())
       t["alias_of"] = graph.inputs[static_cast<std::size_t>(alias->second)].name;
+    if (!graph.outputs[k].classes.empty()) t["classes"] = graph.outputs[k].classes;
     m["outputs"].push_back(std::move(t));
   }
   m["arena_bytes"] = facts.arena_bytes;

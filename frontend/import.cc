@@ -6,6 +6,7 @@
 #include "frontend/bind_inputs.h"
 #include "frontend/check.h"
 #include "frontend/check_supported.h"
+#include "frontend/class_outputs.h"
 #include "frontend/convert_version.h"
 #include "frontend/copies.h"
 #include "frontend/dead_nodes.h"
@@ -73,6 +74,7 @@ void read_model(Ready& ready, const std::string& path, const ImportOptions& opti
   Model& model = ready.model;
   if (const std::string text = annotations_of(model.proto); note && !options.split && !text.empty())
     note(text);
+  leave_out_maps_and_strings(model, note);
   if (!bound.empty() || !options.fixed.empty()) {
     const std::set<std::string> before = dimension_names(model);
     fix_inputs(model, options.fixed, ready.dims);

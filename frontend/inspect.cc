@@ -4,6 +4,7 @@
 
 #include "frontend/check_structure.h"
 #include "frontend/check_supported.h"
+#include "frontend/class_outputs.h"
 #include "frontend/convert_version.h"
 #include "frontend/dead_nodes.h"
 #include "frontend/dims.h"
@@ -94,6 +95,11 @@ ModelFacts inspect_model(const std::string& path) {
   std::vector<const onnx::ValueInfoProto*> outputs;
   for (const onnx::ValueInfoProto& o : model.proto.graph().output()) outputs.push_back(&o);
   facts.outputs = values(signature.outputs, outputs);
+  leave_out_maps_and_strings(model, {});
+  for (ModelFacts::Value& output : facts.outputs) {
+    if (const auto classes = model.classes.find(output.name); classes != model.classes.end())
+      output.classes = classes->second;
+  }
   facts.dims = dimension_names(model);
   facts.weights = static_cast<std::int64_t>(model.initializers.size());
   for (const auto& [name, tensor] : model.initializers)

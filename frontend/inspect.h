@@ -18,6 +18,7 @@ struct ModelFacts {
     std::string type;               // "f32", ONNX's name of a type that the IR lacks, or "sequence" and so on
     std::vector<std::string> dims;  // sizes, or names that --dim takes
     bool ranked = true;             // false: the model declares no shape
+    std::vector<std::string> classes = {};  // class_outputs.h
   };
   struct Operator {
     std::string domain, name;

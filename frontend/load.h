@@ -24,6 +24,8 @@ struct Model {
   std::set<std::string> coordinates = {};
   // Initializers of types that the IR lacks, and why: errors only if something reads them (drop_dead_nodes).
   std::map<std::string, ir::UserError> refused = {};
+  // The names of the classes of graph outputs (class_outputs.h).
+  std::map<std::string, std::vector<std::string>> classes = {};
 };
 
 // UserErrors: the file cannot be read or is not an ONNX model, or its initializers or external data are

@@ -86,6 +86,8 @@ class GraphLowering {
         ir::Graph& graph = schedule_.graph;
         if (options_.ranks > 1)
           own.part = part_of_value(output, graph[own.buffer].sizes, graph.mesh, graph.ranks);
+        if (const auto classes = model_.classes.find(output.name()); classes != model_.classes.end())
+          own.classes = classes->second;
       });
     }
     if (options_.keep_values) keep_values();

@@ -92,6 +92,9 @@ struct LoweredOp {
 // older models are converted to it (convert_version.h).
 inline constexpr int kNewestOpset = 28;
 inline constexpr int kOldestOpset = 7;
+// ONNX's domain of classical models, and its newest operator set.
+inline constexpr char kMlDomain[] = "ai.onnx.ml";
+inline constexpr int kNewestMl = 5;
 
 // Adds an operator, or replaces the one with the same domain and name and overlapping versions. For plug-ins;
 // call before any import.
@@ -123,7 +126,8 @@ std::vector<OpSpec> all_ops();
   F(quantize_linear) F(quantised_product) F(quantised_elementwise) F(quantised_transformer) \
   F(tensor_scatter) F(causal_conv) F(data_dependent) F(fused_qkv_attention) F(multi_head_attention) \
   F(group_query_attention) F(rotary_embedding) F(skip_normalization) F(fused_group_normalization) \
-  F(biased_activation) F(fused_product) F(block_quantized) F(collective)
+  F(biased_activation) F(fused_product) F(block_quantized) F(collective) F(tree_ensemble) \
+  F(feature) F(category) F(linear_model) F(support_vector)
 // clang-format on
 #define BRAID_FAMILY(name) std::span<const OpSpec> name##_ops();
 BRAID_OP_FAMILIES(BRAID_FAMILY)

@@ -383,6 +383,82 @@ double determinant_flops(const WorkNode& node, const Work& work) {
   return node.output(0).elements() * 2.3 * n * std::exp2(std::max(n - 1, 0.0));
 }
 
+// ---- trees
+
+namespace {
+
+struct Trees {
+  double trees = 1, nodes = 0, weights = 0;
+};
+
+// The features that some node reads.
+double features_of(const WorkNode& node) {
+  const std::vector<std::int64_t> ids = node.ints_attribute("nodes_featureids");
+  return static_cast<double>(std::set<std::int64_t>(ids.begin(), ids.end()).size());
+}
+
+Trees trees_of(const WorkNode& node) {
+  const auto count = [&](const char* name) { return static_cast<double>(node.ints_attribute(name).size()); };
+  if (const double roots = count("tree_roots"); roots > 0)
+    return {roots, count("nodes_featureids") + count("leaf_targetids"), count("leaf_targetids")};
+  const std::vector<std::int64_t> ids = node.ints_attribute("nodes_treeids");
+  double trees = 1;
+  for (std::size_t k = 1; k < ids.size(); ++k) trees += ids[k] != ids[k - 1] ? 1 : 0;
+  return {trees, static_cast<double>(ids.size()), count("target_ids") + count("class_ids")};
+}
+
+}  // namespace
+
+double tree_flops(const WorkNode& node, const Work& work) {
+  constexpr double kFlopsPerKey = 5;
+  const WorkOperand& x = node.input(work.a);
+  const Trees trees = trees_of(node);
+  const double rows = x.rank() < 2 ? 1 : x.size(0);
+  return kFlopsPerKey * rows * features_of(node) +
+         2 * rows * trees.trees * std::log2(std::max(2.0, trees.nodes / trees.trees));
+}
+
+double tree_key_bytes(const WorkNode& node, const Work& work) {
+  const WorkOperand& x = node.input(work.a);
+  const double keys = (x.rank() < 2 ? 1 : x.size(0)) * features_of(node);
+  return 2 * kFloat * (keys + node.output(0).elements());
+}
+
+double tree_table_bytes(const WorkNode& node, const Work&) {
+  constexpr double kNode = 16, kTree = 16;
+  const Trees trees = trees_of(node);
+  return kNode * trees.nodes + kTree * trees.trees + kFloat * trees.weights;
+}
+
+// ---- coefficients that are attributes
+
+namespace {
+
+double list_length(const WorkNode& node, const char* name) {
+  const onnx::AttributeProto* found = node.attribute(name);
+  return found == nullptr ? 0 : static_cast<double>(found->floats_size());
+}
+
+}  // namespace
+
+double attribute_product_flops(const WorkNode& node, const Work& work) {
+  const WorkOperand& x = node.input(work.a);
+  const double rows = x.rank() < 2 ? 1 : x.size(0);
+  return rows * (2 * list_length(node, "coefficients") + 3 * list_length(node, "support_vectors"));
+}
+
+// Rows, their products with support vectors, and kernels of these, most of them in double precision.
+double vector_kernel_bytes(const WorkNode& node, const Work& work) {
+  if (list_length(node, "support_vectors") == 0) return 0;
+  const WorkOperand& x = node.input(work.a);
+  const double kernels = (x.rank() < 2 ? 1 : x.size(0)) * list_length(node, "coefficients");
+  return 4 * kFloat * x.elements() + 8 * kFloat * kernels;
+}
+
+double attribute_product_bytes(const WorkNode& node, const Work&) {
+  return kFloat * (list_length(node, "coefficients") + list_length(node, "support_vectors"));
+}
+
 // ---- writes
 
 namespace {

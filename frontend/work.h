@@ -121,6 +121,12 @@ double best_flops(const WorkNode& node, const Work& work);
 double cumulative_flops(const WorkNode& node, const Work& work);
 double draw_flops(const WorkNode& node, const Work& work);
 double determinant_flops(const WorkNode& node, const Work& work);
+double tree_flops(const WorkNode& node, const Work& work);
+double tree_key_bytes(const WorkNode& node, const Work& work);
+double attribute_product_flops(const WorkNode& node, const Work& work);
+double attribute_product_bytes(const WorkNode& node, const Work& work);
+double vector_kernel_bytes(const WorkNode& node, const Work& work);
+double tree_table_bytes(const WorkNode& node, const Work& work);
 double scatter_elements_flops(const WorkNode& node, const Work& work);
 double scatter_slices_flops(const WorkNode& node, const Work& work);
 double transform_bytes(const WorkNode& node, const Work& work);
@@ -190,6 +196,18 @@ constexpr Work best() { return Work(WorkKind::reduction, best_flops).of_inputs(0
 constexpr Work cumulative() { return Work(WorkKind::reduction, cumulative_flops).of_inputs(0); }
 // Multinomial: sums of probabilities, each from all before it.
 constexpr Work draws() { return Work(WorkKind::reduction, draw_flops).of_inputs(0); }
+// Tree ensembles: steps of the descents, and a key for each feature.
+constexpr Work trees() {
+  Work w = Work(WorkKind::reduction, tree_flops).of_inputs(0).passing_on(tree_key_bytes);
+  w.tables = tree_table_bytes;
+  return w;
+}
+// Rows times coefficients or support vectors, which are attributes.
+constexpr Work attribute_product() {
+  Work w = Work(WorkKind::reduction, attribute_product_flops).of_inputs(0).passing_on(vector_kernel_bytes);
+  w.tables = attribute_product_bytes;
+  return w;
+}
 constexpr Work determinant() { return Work(WorkKind::reduction, determinant_flops).of_inputs(0); }
 
 // ---- writes: each element looks for the update that hits it

@@ -49,6 +49,7 @@ inline constexpr int kIndexOutOfRange = 120;
 inline constexpr int kFunctionExpansion = 121;
 inline constexpr int kVersionConversion = 122;
 inline constexpr int kQuantisationScale = 130;
+inline constexpr int kInvalidTree = 140;
 
 // External data and per-rank files.
 inline constexpr int kExternalDataMissing = 201;

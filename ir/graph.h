@@ -496,6 +496,9 @@ struct GraphOutput {
   std::string name;  // ONNX name
   BufferId buffer;
   std::optional<Part> part = std::nullopt;  // of what is not whole
+  // The names of a classifier's classes: an integer tensor has positions in the list, a real one a column for
+  // each name. For callers; nothing is computed from it.
+  std::vector<std::string> classes = {};
 };
 struct GraphInput {
   std::string name;

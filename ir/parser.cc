@@ -394,6 +394,11 @@ void Parser::input() {
 void Parser::output() {
   const BufferId b = buffer_ref();
   graph_.outputs.push_back(named<GraphOutput>(b));
+  if (!accept_word("classes")) return;
+  expect_punct("(");
+  do graph_.outputs.back().classes.push_back(name());
+  while (accept_punct(","));
+  expect_punct(")");
 }
 
 template <class Interface>

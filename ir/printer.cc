@@ -39,7 +39,8 @@ class Printer {
     for (const ScheduleNode& node : s.nodes) schedule_node(node);
     if (!s.nodes.empty()) out_ += "\n";
     for (const GraphOutput& o : g_.outputs) declare(o.buffer);
-    for (const GraphOutput& o : g_.outputs) line(fmt::format("output {}{}", buffer(o.buffer), named(o)));
+    for (const GraphOutput& o : g_.outputs)
+      line(fmt::format("output {}{}{}", buffer(o.buffer), named(o), classes(o)));
     if (s.plan) plan(*s.plan);
     return std::move(out_);
   }
@@ -148,6 +149,12 @@ class Printer {
     std::string text = as(i.name, g_[i.buffer].name);
     if (i.part) text += fmt::format(" part {} of {}", name_text(i.part->state), list(i.part->whole));
     return text;
+  }
+
+  static std::string classes(const GraphOutput& o) {
+    std::string text;
+    for (const std::string& name : o.classes) text += (text.empty() ? " classes (" : ", ") + quoted(name);
+    return text.empty() ? text : text + ")";
   }
 
   void line(const std::string& text) { out_ += std::string(indent_ * 2, ' ') + text + "\n"; }

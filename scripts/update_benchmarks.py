@@ -63,6 +63,8 @@ ROWS = (
     ("`--precision bf16`: time over that of f32", "precision/RESULTS.md", lambda r: ratios(r, "bf16 (ratio)")),
     ("`--precision int8`: time over that of f32", "precision/RESULTS.md", lambda r: ratios(r, "int8 (ratio)")),
     ("quantised files: time over ONNX Runtime's", "precision/RESULTS.md", lambda r: ratios(r, "ratio", lambda row: "form" in row)),
+    ("trees and classical models, 1 row: time over ONNX Runtime's", "trees/RESULTS.md", lambda r: ratios(r, "ratio, 1")),
+    ("the same, 1,000 rows", "trees/RESULTS.md", lambda r: ratios(r, "ratio, 1,000")),
     ("a step through Python beyond the C ABI, us", "python/RESULTS.md", lambda r: r.tables[0][1]["beyond the C ABI, us"]),
     ("collectives of two processes: time over Open MPI's", "collectives/RESULTS.md", lambda r: ratios(r, "copies / MPI")),
     ("the same in the segment: time over MPI-3 shared windows", "collectives/RESULTS.md", lambda r: ratios(r, "no copies / windows")),

@@ -13,6 +13,7 @@ import zlib
 
 import attention
 import axes
+import classical
 import convolution
 import elementwise
 import fused
@@ -29,9 +30,10 @@ import resize
 import sampling
 import selection
 import signals
+import trees
 
-FAMILIES = [attention, axes, convolution, elementwise, fused, indexing, matrices, normalization, pooling, quantisation,
-            rearranging, recurrence, resize, sampling, selection, signals]  # fmt: skip
+FAMILIES = [attention, axes, classical, convolution, elementwise, fused, indexing, matrices, normalization, pooling, quantisation,
+            rearranging, recurrence, resize, sampling, selection, signals, trees]  # fmt: skip
 FAST_CASES = 8
 
 

@@ -58,7 +58,8 @@ class Case:
     # ONNX Runtime must compute the same in this version of the operator; None: it is not asked.
     runtime_version: int | None = None
     dtype: type | None = None  # of float results; None: that of the first float input
-    domain: str = ""  # of the operator, in its version 1 if it is not ONNX's own
+    domain: str = ""  # of the operator
+    domain_version: int = 1  # if the domain is not ONNX's own
     # Sets what is undefined in a list of outputs to one value, before they are compared with ONNX Runtime's.
     defined: Callable | None = None
 
@@ -186,7 +187,7 @@ def model_of(case, arrays, attributes, opset, outputs):
     graph = helper.make_graph([node], case.operator, values, declared, initializers)
     imports = [helper.make_opsetid("", opset)]
     if case.domain:
-        imports.append(helper.make_opsetid(case.domain, 1))
+        imports.append(helper.make_opsetid(case.domain, case.domain_version))
     model = helper.make_model(graph, opset_imports=imports)
     model.ir_version = next(ir for first, ir in IR_VERSIONS if opset >= first)
     return model

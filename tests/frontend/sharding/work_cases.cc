@@ -541,6 +541,99 @@ void fill(onnx::TensorProto& tensor, const onnx::ValueInfoProto& input) {
   }
 }
 
+constexpr const char* kRows = "float[256,64] x";
+constexpr const char* kLabelled = "int64[256] y, float[256,m] z";
+
+void add_ml(Cases& cases, const std::string& op, const std::string& type, const std::string& attributes,
+            const std::string& outputs = "float[256,m] y", const char* inputs = "x") {
+  const std::string results = outputs.find("z") == std::string::npos ? "y" : "y, z";
+  cases.push_back({"ai.onnx.ml." + op,
+                   fmt::format("g ({}) => ({}) {{ {} = ai.onnx.ml.{} {} ({}) }}", type, outputs, results, op,
+                               attributes.empty() ? attributes : "<" + attributes + ">", inputs)});
+}
+
+// Complete trees, 64 of 15 nodes, and as many of one node and two leaves.
+void add_trees(Cases& cases) {
+  std::vector<std::string> lists(8);
+  constexpr int kTrees = 64, kNodes = 15, kBranches = 7;
+  for (int k = 0; k < kTrees * kNodes; ++k) {
+    const int node = k % kNodes, leaf = node >= kBranches ? 1 : 0;
+    const std::string comma = k == 0 ? "" : ", ";
+    const auto append = [&](std::size_t list, const std::string& text) { lists[list] += comma + text; };
+    append(0, std::to_string(k / kNodes));
+    append(1, std::to_string(node));
+    append(2, std::to_string(k % 64));
+    append(3, leaf ? "\"LEAF\"" : "\"BRANCH_LEQ\"");
+    append(4, std::to_string(leaf ? 0 : 2 * node + 1));
+    append(5, std::to_string(leaf ? 0 : 2 * node + 2));
+    append(6, "0.5");
+    append(7, "0");
+  }
+  const std::string nodes = fmt::format(
+      "nodes_treeids = [{}], nodes_nodeids = [{}], nodes_featureids = [{}], nodes_modes = [{}], "
+      "nodes_truenodeids = [{}], nodes_falsenodeids = [{}], nodes_values = [{}]",
+      lists[0], lists[1], lists[2], lists[3], lists[4], lists[5], lists[6]);
+  const auto weights = [&](const char* prefix) {
+    return fmt::format("{0}_treeids = [{1}], {0}_nodeids = [{2}], {0}_ids = [{3}], {0}_weights = [{4}]",
+                       prefix, lists[0], lists[1], lists[7], lists[6]);
+  };
+  add_ml(cases, "TreeEnsembleRegressor", kRows, nodes + ", n_targets = 1, " + weights("target"));
+  add_ml(cases, "TreeEnsembleClassifier", kRows, nodes + ", classlabels_int64s = [0, 1], " + weights("class"),
+         kLabelled);
+  // 64 trees of one node and two leaves.
+  std::string stumps, yes, no, ones, zeros, halves;
+  for (int k = 0; k < kTrees; ++k) {
+    const std::string comma = k == 0 ? "" : ", ";
+    stumps += comma + std::to_string(k);
+    yes += comma + std::to_string(2 * k);
+    no += comma + std::to_string(2 * k + 1);
+    ones += comma + "1";
+    zeros += comma + "0";
+    halves += comma + "0.5";
+  }
+  add_ml(cases, "TreeEnsemble", kRows,
+         fmt::format(
+             "n_targets = 1, tree_roots = [{0}], nodes_featureids = [{0}], nodes_modes = uint8[64] {{{1}}}, "
+             "nodes_splits = float[64] {{{2}}}, nodes_truenodeids = [{3}], nodes_trueleafs = [{4}], "
+             "nodes_falsenodeids = [{5}], nodes_falseleafs = [{4}], leaf_targetids = [{1}, {1}], "
+             "leaf_weights = float[128] {{{2}, {2}}}",
+             stumps, zeros, halves, yes, ones, no));
+}
+
+// Models whose coefficients are attributes, and what prepares their features.
+void add_classical(Cases& cases) {
+  const auto numbers = [](int count) {
+    std::string text = "0.5";
+    for (int k = 1; k < count; ++k) text += ", 0.5";
+    return "[" + text + "]";
+  };
+  add_ml(cases, "LinearRegressor", kRows, "targets = 8, coefficients = " + numbers(512));
+  add_ml(cases, "LinearClassifier", kRows,
+         "classlabels_ints = [0, 1, 2, 3], intercepts = " + numbers(4) + ", coefficients = " + numbers(256),
+         kLabelled);
+  add_ml(cases, "SVMRegressor", kRows,
+         "n_supports = 32, kernel_type = \"RBF\", kernel_params = [0.5, 0.0, 3.0], rho = [0.5], coefficients "
+         "= " +
+             numbers(32) + ", support_vectors = " + numbers(2048));
+  add_ml(
+      cases, "SVMClassifier", kRows,
+      "classlabels_ints = [0, 1], vectors_per_class = [16, 16], kernel_type = \"RBF\", kernel_params = [0.5, "
+      "0.0, 3.0], rho = [0.5], coefficients = " +
+          numbers(32) + ", support_vectors = " + numbers(2048),
+      kLabelled);
+  add_ml(cases, "Scaler", kRows, "offset = [0.5], scale = [2.0]");
+  add_ml(cases, "Normalizer", kRows, "norm = \"L2\"");
+  add_ml(cases, "Imputer", kRows, "imputed_value_floats = [1.0], replaced_value_float = 0.5");
+  add_ml(cases, "Binarizer", kRows, "threshold = 0.5");
+  add_ml(cases, "FeatureVectorizer", "float[256,64] x, float[256,64] w", "inputdimensions = [64, 64]",
+         "float[256,m] y", "x, w");
+  add_ml(cases, "ArrayFeatureExtractor", "float[256,64] x, int64[32] i", "", "float[256,m] y", "x, i");
+  add_ml(cases, "LabelEncoder", "int64[256,64] x",
+         "keys_int64s = [0, 1, 2], values_floats = [1.0, 2.0, 3.0]");
+  add_ml(cases, "OneHotEncoder", "int64[256,8] x", "cats_int64s = [0, 1, 2, 3, 4, 5, 6, 7]",
+         "float[256,m,l] y");
+}
+
 }  // namespace
 
 namespace {
@@ -566,6 +659,8 @@ std::vector<WorkCase> work_cases() {
   add_quantised(cases);
   add_attention(cases);
   add_movement(cases);
+  add_trees(cases);
+  add_classical(cases);
   const char* layout = "alone, its layout is changed at both ends; networks keep it from one to the next";
   for (const char* op : {"Conv", "ConvTranspose", "com.microsoft.FusedConv", "MaxPool"})
     allow(cases, op, 3, layout);
@@ -581,6 +676,11 @@ std::vector<WorkCase> work_cases() {
 
 onnx::ModelProto model_of(const WorkCase& c) {
   onnx::ModelProto model = parse_model(c.graph, c.opset);
+  if (c.op.starts_with("ai.onnx.ml.")) {
+    onnx::OperatorSetIdProto& import = *model.add_opset_import();
+    import.set_domain("ai.onnx.ml");
+    import.set_version(c.op == "ai.onnx.ml.TreeEnsemble" ? 5 : c.op == "ai.onnx.ml.LabelEncoder" ? 2 : 1);
+  }
   onnx::GraphProto& graph = *model.mutable_graph();
   for (int k = graph.input_size(); k-- > 0;) {
     if (!graph.input(k).name().starts_with("c_")) continue;
