@@ -118,11 +118,9 @@ double region_flops(const WorkNode& node, const Work& work);
 double resize_flops(const WorkNode& node, const Work& work);
 double sample_flops(const WorkNode& node, const Work& work);
 double best_flops(const WorkNode& node, const Work& work);
-double cumulative_flops(const WorkNode& node, const Work& work);
 double draw_flops(const WorkNode& node, const Work& work);
 double determinant_flops(const WorkNode& node, const Work& work);
-double scatter_elements_flops(const WorkNode& node, const Work& work);
-double scatter_slices_flops(const WorkNode& node, const Work& work);
+double scatter_flops(const WorkNode& node, const Work& work);
 double transform_bytes(const WorkNode& node, const Work& work);
 double transform_table_bytes(const WorkNode& node, const Work& work);
 double short_transform_bytes(const WorkNode& node, const Work& work);
@@ -133,6 +131,7 @@ double spelled_attention_bytes(const WorkNode& node, const Work& work);
 double widened_bytes(const WorkNode& node, const Work& work);
 double widened_pool_bytes(const WorkNode& node, const Work& work);
 double resize_bytes(const WorkNode& node, const Work& work);
+double position_bytes(const WorkNode& node, const Work& work);
 double writer_bytes(const WorkNode& node, const Work& work);
 
 // ---- nothing at run time
@@ -186,16 +185,18 @@ constexpr Work columns() { return {WorkKind::reduction, column_flops}; }
 constexpr Work regions() { return {WorkKind::reduction, region_flops}; }
 // TopK: a heap of as many elements.
 constexpr Work best() { return Work(WorkKind::reduction, best_flops).of_inputs(0); }
-// CumSum: each element from all before it along the axis of input 1.
-constexpr Work cumulative() { return Work(WorkKind::reduction, cumulative_flops).of_inputs(0); }
 // Multinomial: sums of probabilities, each from all before it.
 constexpr Work draws() { return Work(WorkKind::reduction, draw_flops).of_inputs(0); }
 constexpr Work determinant() { return Work(WorkKind::reduction, determinant_flops).of_inputs(0); }
 
-// ---- writes: each element looks for the update that hits it
+// ---- writes: a kernel goes through updates, input 2, at positions that are computed from indices, input 1
 
-constexpr Work scatter_elements() { return Work(WorkKind::scatter, scatter_elements_flops).of_inputs(0, 1); }
-constexpr Work scatter_slices() { return Work(WorkKind::scatter, scatter_slices_flops).of_inputs(0, 1); }
+constexpr Work scatter(double each) {
+  return Work(WorkKind::scatter, scatter_flops, each).of_inputs(1, 2).passing_on(position_bytes);
+}
+// An index for each element of the updates, or a vector of indices for each slice.
+constexpr Work scatter_elements() { return scatter(1); }
+constexpr Work scatter_slices() { return scatter(0); }
 // MaxUnpool: the last writer of each position is found first.
 constexpr Work last_writer(double each) {
   return Work(WorkKind::scatter, per_result, each).of_inputs(0).passing_on(writer_bytes);
