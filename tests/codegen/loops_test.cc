@@ -42,7 +42,7 @@ input %b: f32[96]
 output %y
 )";
 
-// Angles of rows that are narrow, wide and infinite; all of them in one row; a sine of a sine; a sum of sines.
+// Angles of rows that are narrow, wide and infinite, of all of them in one row; a sine of a sine; a sum.
 const char* kAngles = R"(graph main
 dim n in [1, 8]
 input %x: f32[n, 70] input %f: f32[n]
