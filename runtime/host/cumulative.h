@@ -3,6 +3,8 @@
 // out the element itself; `reverse`, which begins at the end. Elements are combined in order.
 #pragma once
 
+#include <omp.h>
+
 #include <algorithm>
 #include <type_traits>
 
@@ -22,7 +24,7 @@ T cumulative_step(T carry, T x) {
 }
 
 // Up to kCumulativeLanes neighbouring results are carried at once.
-inline constexpr int64_t kCumulativeLanes = 256;
+inline constexpr int64_t kCumulativeLanes = 1024;
 
 struct CumulativeLanes {
   int64_t n, lanes;
@@ -57,9 +59,11 @@ const char* cumulative_all(const BraidExternCall* call) {
   CumulativeLanes s = {n, 0, inner, 1, braid_find_attribute(call, "exclusive", BRAID_INTEGER)->integer != 0};
   if (outer * n * inner == 0) return nullptr;
   // Rows that follow the axis are carried a few at once, so that an addition need not wait for the last one.
-  constexpr int64_t kRows = 8;
+  // Rows a power of two apart share their place in the caches, so they are not more.
+  constexpr int64_t kRows = 4;
   const bool rows = inner == 1;
-  const int64_t width = rows ? kRows : std::min(inner, kCumulativeLanes);
+  const int64_t share = std::max<int64_t>((inner + omp_get_max_threads() - 1) / omp_get_max_threads(), 64);
+  const int64_t width = rows ? kRows : std::min({inner, share, kCumulativeLanes});
   const int64_t lanes = rows ? outer : inner, parts = (lanes + width - 1) / width;
   if (rows) s.between = n;
   const int64_t tasks = rows ? parts : outer * parts, first = reverse ? (n - 1) * inner : 0;

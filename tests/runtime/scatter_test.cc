@@ -128,8 +128,8 @@ template <class T>
 void check_cumulative(Random& random) {
   const bool large = random() % 8 == 0, product = random() % 2 == 0, exclusive = random() % 2 == 0,
              reverse = random() % 2 == 0;
-  const int64_t outer = between(random, 0, large ? 40 : 4), n = between(random, 0, large ? 900 : 9),
-                inner = random() % 2 == 0 ? 1 : between(random, 0, large ? 600 : 5);
+  const int64_t outer = between(random, 0, large ? 10 : 4), n = between(random, 0, large ? 300 : 9),
+                inner = random() % 2 == 0 ? 1 : between(random, 0, large ? 1500 : 5);
   const auto x = product ? whole_numbers<T>(random, outer * n * inner, 0, 1)
                          : whole_numbers<T>(random, outer * n * inner, 0, 3);
   std::vector<T> expected(x.size());
