@@ -366,9 +366,9 @@ double best_flops(const WorkNode& node, const Work& work) {
 
 double draw_flops(const WorkNode& node, const Work& work) {
   const WorkOperand& x = node.input(work.a);
-  constexpr double kFlopsPerDraw = 20;
+  constexpr double kFlopsPerWeight = 14, kFlopsPerDraw = 20;
   return x.elements() *
-         (3 * x.size(1) + kFlopsPerDraw * static_cast<double>(node.int_attribute("sample_size", 1)));
+         (kFlopsPerWeight + kFlopsPerDraw * static_cast<double>(node.int_attribute("sample_size", 1)));
 }
 
 // Expanded along the rows: a product and a sum for each column of each set of columns.

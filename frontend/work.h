@@ -185,7 +185,7 @@ constexpr Work columns() { return {WorkKind::reduction, column_flops}; }
 constexpr Work regions() { return {WorkKind::reduction, region_flops}; }
 // TopK: a heap of as many elements.
 constexpr Work best() { return Work(WorkKind::reduction, best_flops).of_inputs(0); }
-// Multinomial: sums of probabilities, each from all before it.
+// Multinomial: probabilities, and the first sum of them that exceeds each number.
 constexpr Work draws() { return Work(WorkKind::reduction, draw_flops).of_inputs(0); }
 constexpr Work determinant() { return Work(WorkKind::reduction, determinant_flops).of_inputs(0); }
 
