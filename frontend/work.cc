@@ -453,6 +453,12 @@ double widened_pool_bytes(const WorkNode& node, const Work&) {
   return 2 * kFloat * (node.input(0).elements() + node.output(0).elements());
 }
 
+// Probabilities and their sums, in double; the input is read for its maximum first.
+double draw_bytes(const WorkNode& node, const Work& work) {
+  constexpr double kDouble = 8;
+  return (4 * kDouble + kFloat) * node.input(work.a).elements();
+}
+
 // Positions of the updates, `each` components of indices for one.
 double position_bytes(const WorkNode& node, const Work& work) {
   constexpr double kPosition = 8;

@@ -131,6 +131,7 @@ double spelled_attention_bytes(const WorkNode& node, const Work& work);
 double widened_bytes(const WorkNode& node, const Work& work);
 double widened_pool_bytes(const WorkNode& node, const Work& work);
 double resize_bytes(const WorkNode& node, const Work& work);
+double draw_bytes(const WorkNode& node, const Work& work);
 double position_bytes(const WorkNode& node, const Work& work);
 double writer_bytes(const WorkNode& node, const Work& work);
 
@@ -186,7 +187,7 @@ constexpr Work regions() { return {WorkKind::reduction, region_flops}; }
 // TopK: a heap of as many elements.
 constexpr Work best() { return Work(WorkKind::reduction, best_flops).of_inputs(0); }
 // Multinomial: probabilities, and the first sum of them that exceeds each number.
-constexpr Work draws() { return Work(WorkKind::reduction, draw_flops).of_inputs(0); }
+constexpr Work draws() { return Work(WorkKind::reduction, draw_flops).of_inputs(0).passing_on(draw_bytes); }
 constexpr Work determinant() { return Work(WorkKind::reduction, determinant_flops).of_inputs(0); }
 
 // ---- writes: a kernel goes through updates, input 2, at positions that are computed from indices, input 1
