@@ -74,9 +74,18 @@ bool same_place(const Graph& graph, BufferId a, BufferId b) {
   return x.storage == y.storage && x.offset == y.offset && graph[a].dtype == graph[b].dtype;
 }
 
-// Whether the loops read elements of `in` only where they write them, in the iteration that does.
+// Whether the operation reads elements of `in` only where it writes them, in the iteration that does. The two
+// kernels leave the elements of the old tensor where they are, except those that they replace.
 bool reads_where_it_writes(const Graph& graph, const ir::Operation& op, StorageId in) {
-  if (const auto* k = op.as<ir::ExternKernel>()) return k->callee == "write_rows";
+  if (const auto* k = op.as<ir::ExternKernel>()) {
+    const auto elsewhere = [&](const ir::TensorRef& read) {
+      const bool data = &read == &k->reads[0] && same_place(graph, read.buffer, k->writes[0].buffer) &&
+                        read.offset == k->writes[0].offset;
+      return !data && ir::root_storage(graph, read.buffer) == in;
+    };
+    return k->callee == "write_rows" ||
+           (k->callee == "scatter" && std::none_of(k->reads.begin(), k->reads.end(), elsewhere));
+  }
   const ir::Loops* loops = op.as<ir::Loops>();
   if (loops == nullptr || loops->is_reduction()) return false;
   const auto reads_elsewhere = [&](const ir::Instr& instr) {

@@ -364,17 +364,11 @@ double best_flops(const WorkNode& node, const Work& work) {
   return x.elements() * std::log2(std::max(y.size(axis), 2.0));
 }
 
-double cumulative_flops(const WorkNode& node, const Work& work) {
-  const WorkOperand& x = node.input(work.a);
-  constexpr double kFlopsPerTerm = 3;
-  return kFlopsPerTerm * x.elements() * x.size(axis_of(node, 1, 0));
-}
-
 double draw_flops(const WorkNode& node, const Work& work) {
   const WorkOperand& x = node.input(work.a);
-  constexpr double kFlopsPerDraw = 20;
+  constexpr double kFlopsPerWeight = 14, kFlopsPerDraw = 20;
   return x.elements() *
-         (3 * x.size(1) + kFlopsPerDraw * static_cast<double>(node.int_attribute("sample_size", 1)));
+         (kFlopsPerWeight + kFlopsPerDraw * static_cast<double>(node.int_attribute("sample_size", 1)));
 }
 
 // Expanded along the rows: a product and a sum for each column of each set of columns.
@@ -467,20 +461,11 @@ bool combines(const WorkNode& node) { return node.string_attribute("reduction", 
 
 }  // namespace
 
-double scatter_elements_flops(const WorkNode& node, const Work& work) {
-  const int axis = static_cast<int>(node.int_attribute("axis", 0));
-  constexpr double kFlopsPerUpdate = 6;
-  return kFlopsPerUpdate * node.input(work.a).elements() * node.input(work.b).size(axis);
-}
-
-double scatter_slices_flops(const WorkNode& node, const Work& work) {
-  const WorkOperand &data = node.input(work.a), &indices = node.input(work.b);
-  constexpr double kFlopsPerComponent = 6;
-  const int components = static_cast<int>(indices.size(-1));
-  const double updates = indices.elements() / std::max(indices.size(-1), 1.0);
-  double hit = 1;
-  for (int d = 0; d < std::min(components, data.rank()); ++d) hit *= data.size(d);
-  return kFlopsPerComponent * components * updates * (combines(node) ? data.elements() : hit);
+// The position of each update is computed from the indices and checked.
+double scatter_flops(const WorkNode& node, const Work& work) {
+  constexpr double kFlopsPerIndex = 6;
+  const double indices = kFlopsPerIndex * node.input(work.a).elements();
+  return combines(node) ? indices + node.input(work.b).elements() : indices;
 }
 
 // ---- bytes between the kernels of one node, which write and read them
@@ -542,6 +527,20 @@ double widened_bytes(const WorkNode& node, const Work& work) {
 
 double widened_pool_bytes(const WorkNode& node, const Work&) {
   return 2 * kFloat * (node.input(0).elements() + node.output(0).elements());
+}
+
+// Probabilities and their sums, in double; the input is read for its maximum first.
+double draw_bytes(const WorkNode& node, const Work& work) {
+  constexpr double kDouble = 8;
+  return (4 * kDouble + kFloat) * node.input(work.a).elements();
+}
+
+// Positions of the updates, `each` components of indices for one.
+double position_bytes(const WorkNode& node, const Work& work) {
+  constexpr double kPosition = 8;
+  const WorkOperand& indices = node.input(work.a);
+  const double components = work.each > 0 ? work.each : std::max(indices.size(-1), 1.0);
+  return 2 * kPosition * indices.elements() / components;
 }
 
 // A position for each element, and a writer for each position.

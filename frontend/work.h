@@ -118,7 +118,6 @@ double region_flops(const WorkNode& node, const Work& work);
 double resize_flops(const WorkNode& node, const Work& work);
 double sample_flops(const WorkNode& node, const Work& work);
 double best_flops(const WorkNode& node, const Work& work);
-double cumulative_flops(const WorkNode& node, const Work& work);
 double draw_flops(const WorkNode& node, const Work& work);
 double determinant_flops(const WorkNode& node, const Work& work);
 double tree_flops(const WorkNode& node, const Work& work);
@@ -127,8 +126,7 @@ double attribute_product_flops(const WorkNode& node, const Work& work);
 double attribute_product_bytes(const WorkNode& node, const Work& work);
 double vector_kernel_bytes(const WorkNode& node, const Work& work);
 double tree_table_bytes(const WorkNode& node, const Work& work);
-double scatter_elements_flops(const WorkNode& node, const Work& work);
-double scatter_slices_flops(const WorkNode& node, const Work& work);
+double scatter_flops(const WorkNode& node, const Work& work);
 double transform_bytes(const WorkNode& node, const Work& work);
 double transform_table_bytes(const WorkNode& node, const Work& work);
 double short_transform_bytes(const WorkNode& node, const Work& work);
@@ -139,6 +137,8 @@ double spelled_attention_bytes(const WorkNode& node, const Work& work);
 double widened_bytes(const WorkNode& node, const Work& work);
 double widened_pool_bytes(const WorkNode& node, const Work& work);
 double resize_bytes(const WorkNode& node, const Work& work);
+double draw_bytes(const WorkNode& node, const Work& work);
+double position_bytes(const WorkNode& node, const Work& work);
 double writer_bytes(const WorkNode& node, const Work& work);
 
 // ---- nothing at run time
@@ -192,10 +192,6 @@ constexpr Work columns() { return {WorkKind::reduction, column_flops}; }
 constexpr Work regions() { return {WorkKind::reduction, region_flops}; }
 // TopK: a heap of as many elements.
 constexpr Work best() { return Work(WorkKind::reduction, best_flops).of_inputs(0); }
-// CumSum: each element from all before it along the axis of input 1.
-constexpr Work cumulative() { return Work(WorkKind::reduction, cumulative_flops).of_inputs(0); }
-// Multinomial: sums of probabilities, each from all before it.
-constexpr Work draws() { return Work(WorkKind::reduction, draw_flops).of_inputs(0); }
 // Tree ensembles: steps of the descents, and a key for each feature.
 constexpr Work trees() {
   Work w = Work(WorkKind::reduction, tree_flops).of_inputs(0).passing_on(tree_key_bytes);
@@ -208,12 +204,18 @@ constexpr Work attribute_product() {
   w.tables = attribute_product_bytes;
   return w;
 }
+// Multinomial: probabilities, and the first sum of them that exceeds each number.
+constexpr Work draws() { return Work(WorkKind::reduction, draw_flops).of_inputs(0).passing_on(draw_bytes); }
 constexpr Work determinant() { return Work(WorkKind::reduction, determinant_flops).of_inputs(0); }
 
-// ---- writes: each element looks for the update that hits it
+// ---- writes: a kernel goes through updates, input 2, at positions that are computed from indices, input 1
 
-constexpr Work scatter_elements() { return Work(WorkKind::scatter, scatter_elements_flops).of_inputs(0, 1); }
-constexpr Work scatter_slices() { return Work(WorkKind::scatter, scatter_slices_flops).of_inputs(0, 1); }
+constexpr Work scatter(double each) {
+  return Work(WorkKind::scatter, scatter_flops, each).of_inputs(1, 2).passing_on(position_bytes);
+}
+// An index for each element of the updates, or a vector of indices for each slice.
+constexpr Work scatter_elements() { return scatter(1); }
+constexpr Work scatter_slices() { return scatter(0); }
 // MaxUnpool: the last writer of each position is found first.
 constexpr Work last_writer(double each) {
   return Work(WorkKind::scatter, per_result, each).of_inputs(0).passing_on(writer_bytes);

@@ -17,8 +17,9 @@ Storage* Lowering::movable_storage(const TensorBox& x) {
   const Buffer& b = graph_[*id];
   if (!b.storage.valid() || graph_[b.storage].kind != StorageKind::activation) return nullptr;
   // No producer: a concatenation, filled through its slices.
-  if (b.producer.valid() && !graph_[b.producer].as<Loops>() && !graph_[b.producer].as<Gemm>() &&
-      !graph_[b.producer].as<Attention>())
+  const Operation* producer = b.producer.valid() ? &graph_[b.producer] : nullptr;
+  if (producer != nullptr && !producer->as<Loops>() && !producer->as<Gemm>() && !producer->as<Attention>() &&
+      !producer->as<Pooling>() && !producer->as<ExternKernel>())
     return nullptr;
   freeze(*id);
   const std::optional<TensorRef> ref = strided(x);

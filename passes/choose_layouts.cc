@@ -201,7 +201,7 @@ class LayoutChooser {
     if (ops.empty() || ops.back() != op) ops.push_back(op);
   }
 
-  // ---- the region: operands of convolutions and pools, and what is elementwise with them
+  // ---- the region: operands of convolutions, pools of them, and what is elementwise with them
 
   void find_region() {
     std::vector<BufferId> open;
@@ -217,18 +217,14 @@ class LayoutChooser {
       if (strides.size() == ref.sizes.size() && ref.strides.back() == strides[1]) enter(family_[ref.buffer]);
     };
     for (OpId id : first_ids<OpId>(count_of(graph_.ops))) {
-      const Operation& op = graph_[id];
-      if (!single_[id]) continue;
-      if (const auto* k = op.as<Convolution>()) {
-        enter_operand(k->a), enter_operand(k->out);
-      } else if (const auto* k = op.as<Pooling>()) {
-        enter_operand(k->x), enter_operand(k->out);
-      }
+      const auto* k = graph_[id].as<Convolution>();
+      if (k != nullptr && single_[id]) enter_operand(k->a), enter_operand(k->out);
     }
     while (!open.empty()) {
       const BufferId owner = open.back();
       open.pop_back();
       for (OpId id : families_[owner].users) {
+        if (const auto* pool = graph_[id].as<Pooling>()) enter_operand(pool->x), enter_operand(pool->out);
         const auto* loops = graph_[id].as<Loops>();
         if (loops == nullptr || loops->is_reduction()) continue;
         visit_ids(
@@ -442,9 +438,8 @@ class LayoutChooser {
 }  // namespace
 
 bool ChooseLayouts::run(ir::Schedule& schedule) {
-  const bool any = std::any_of(schedule.graph.ops.begin(), schedule.graph.ops.end(), [](const Operation& op) {
-    return op.as<Convolution>() != nullptr || op.as<Pooling>() != nullptr;
-  });
+  const bool any = std::any_of(schedule.graph.ops.begin(), schedule.graph.ops.end(),
+                               [](const Operation& op) { return op.as<Convolution>() != nullptr; });
   return any && LayoutChooser(schedule).run();
 }
 

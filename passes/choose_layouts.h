@@ -1,5 +1,5 @@
-// Chooses where the channels of activations lie in memory. Kernels of convolutions and pools are fastest if
-// the channels of an element are adjacent (channels-last). ONNX orders the channels before the spatial
+// Chooses where the channels of activations lie in memory. Kernels of convolutions are fastest if the
+// channels of an element are adjacent (channels-last). ONNX orders the channels before the spatial
 // dimensions.
 //
 //   before                                         after
@@ -9,9 +9,9 @@
 //       = pointwise [1, 64, 56, 56] { ... %y ... }     = pointwise [1, 56, 56, 64] { ... %y ... }
 //
 // Contract
-//   1. Each connected region is decided as a whole: the tensors that convolutions and pools read and write,
-//      and those that loops compute from them elementwise, become channels-last together. Types, sizes and
-//      values stay.
+//   1. Each connected region is decided as a whole: the tensors that convolutions read and write, those that
+//      loops compute from them elementwise, and pools of these become channels-last together. Types, sizes
+//      and values stay. Pools alone are as fast in rows.
 //   2. Only row-major activations change, with the views of their parts, and only where every access is one
 //      index per dimension, provably in range. Inputs, outputs, constants and communication buffers keep
 //      their layout.
@@ -28,7 +28,8 @@ namespace braid::passes {
 
 struct ChooseLayouts {
   static constexpr std::string_view kName = "choose_layouts";
-  static constexpr std::string_view kDescription = "stores what convolutions and pools touch channels-last";
+  static constexpr std::string_view kDescription =
+      "stores what convolutions touch channels-last, and pools of that";
   bool run(ir::Schedule& schedule);
 };
 

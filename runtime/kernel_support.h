@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "runtime/half.h"
+#include "runtime/transpose.h"
 #include "runtime/vec_math.h"
 
 namespace braid::rt {

@@ -37,22 +37,6 @@ dnnl::matmul::primitive_desc describe_matmul(const memory::desc& a, const memory
                                              const dnnl::engine& engine) {
   return {engine, a, b, c, attr, true};
 }
-PoolPrimitive::primitive_desc describe_pool(dnnl::algorithm algorithm, const memory::desc& a,
-                                            const memory::desc& c, const WindowGeometry& w,
-                                            const dnnl::primitive_attr& attr, const dnnl::engine& engine) {
-  return {engine,
-          dnnl::prop_kind::forward_inference,
-          algorithm,
-          a,
-          c,
-          w.stride,
-          w.taps,
-          w.dilation,
-          w.pad_before,
-          w.pad_after,
-          attr,
-          true};
-}
 
 dnnl::eltwise_forward describe_function(const Function& f, const memory::desc& layout,
                                         const dnnl::engine& engine) {
@@ -94,13 +78,6 @@ dnnl::matmul::primitive_desc describe_matmul(const memory::desc& a, const memory
                                              const memory::desc& c, const dnnl::primitive_attr& attr,
                                              const dnnl::engine& engine) {
   return {dnnl::matmul::desc(a, b, c), attr, engine, true};
-}
-PoolPrimitive::primitive_desc describe_pool(dnnl::algorithm algorithm, const memory::desc& a,
-                                            const memory::desc& c, const WindowGeometry& w,
-                                            const dnnl::primitive_attr& attr, const dnnl::engine& engine) {
-  const PoolPrimitive::desc desc(dnnl::prop_kind::forward_inference, algorithm, a, c, w.stride, w.taps,
-                                 w.dilation, w.pad_before, w.pad_after);
-  return {desc, attr, engine, true};
 }
 
 dnnl::eltwise_forward describe_function(const Function& f, const memory::desc& layout,

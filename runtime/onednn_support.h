@@ -44,19 +44,11 @@ dnnl::memory::desc in_row_major(const dnnl::memory::desc& desc);
 struct WindowGeometry {
   dnnl::memory::dims stride, taps, dilation, pad_before, pad_after;  // dilation: elements between two taps
 };
-#if DNNL_VERSION_MAJOR >= 3
-using PoolPrimitive = dnnl::pooling_forward;
-#else
-using PoolPrimitive = dnnl::pooling_v2_forward;
-#endif
 
 // Descriptors of primitives; false in a condition if the library has none. `bias` may be empty.
 dnnl::matmul::primitive_desc describe_matmul(const dnnl::memory::desc& a, const dnnl::memory::desc& b,
                                              const dnnl::memory::desc& c, const dnnl::primitive_attr& attr,
                                              const dnnl::engine& engine);
-PoolPrimitive::primitive_desc describe_pool(dnnl::algorithm algorithm, const dnnl::memory::desc& a,
-                                            const dnnl::memory::desc& c, const WindowGeometry& windows,
-                                            const dnnl::primitive_attr& attr, const dnnl::engine& engine);
 
 // `Convolution`: dnnl::convolution_forward or dnnl::deconvolution_forward.
 template <class Convolution>

@@ -1,4 +1,4 @@
-// How plain loops walk through the windows of convolutions and pools.
+// How plain loops walk through the windows of convolutions.
 #pragma once
 
 #include "runtime/gemm_library.h"

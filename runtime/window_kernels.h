@@ -1,6 +1,7 @@
 // Convolutions and pools of generated CPU programs, f32, in any dense layout; ir::Convolution and ir::Pooling
-// (ir/graph.h) define their meaning. oneDNN computes them; plain loops do where it has no kernel and in a
-// build without it. Constant weights are packed once per layout. Convolutions of halves with constant weights
+// (ir/graph.h) define their meaning. Pools have kernels of our own (pool.h). oneDNN computes convolutions;
+// plain loops do where it has no kernel and in a build without it. Constant weights are packed once per
+// layout. Convolutions of halves with constant weights
 // use oneDNN where the processor multiplies halves, and f32 kernels otherwise (half_windows.h). Convolutions
 // of 8-bit integers with constant weights, which are not transposed, have kernels of our own
 // (integer_windows.h).
@@ -49,9 +50,15 @@ struct ConvolutionShape : WindowShape {
   }
 };
 
+enum class PoolFold : uint8_t {
+  max,
+  average,  // of the elements inside of a
+  sum
+};
+
 struct PoolShape : WindowShape {
   int64_t channels = 0;
-  bool average = false;  // of the elements inside of a; otherwise the maximum
+  PoolFold kind = PoolFold::max;
   friend auto operator<=>(const PoolShape&, const PoolShape&) = default;
 };
 

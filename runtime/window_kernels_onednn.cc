@@ -17,7 +17,7 @@
 #include "runtime/kernel_variables.h"
 #include "runtime/onednn_support.h"
 #include "runtime/plain_convolution.h"
-#include "runtime/plain_pool.h"
+#include "runtime/pool.h"
 #include "runtime/window_kernels.h"
 #include "runtime/window_kernels_own.h"
 
@@ -175,15 +175,6 @@ std::optional<Chosen> convolution(const ConvolutionShape& s, const Operands& lay
                       : of_kind(dnnl::convolution_forward(), algorithm);
 }
 
-std::optional<Chosen> pooling(const PoolShape& s, const Operands& layouts, const dnnl::engine& engine) {
-  const dnnl::algorithm algorithm =
-      s.average ? dnnl::algorithm::pooling_avg_exclude_padding : dnnl::algorithm::pooling_max;
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const auto pd = describe_pool(algorithm, layouts.a, layouts.out, geometry(s, false), attr, engine);
-  return pd ? std::optional(chosen<PoolPrimitive>(pd)) : std::nullopt;
-}
-
 // Kernels without matrix instructions read the rows that a window covers once per block of filters. If all
 // channels of an element are adjacent and the rows do not stay in the first-level caches, blocks of channels
 // are faster, copies included (oneDNN 2.6 with AVX2: 50 to 60 instead of 80 GFLOP/s).
@@ -265,9 +256,9 @@ size_t rounded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 // A primitive, with copies of its operands around it where it wants other layouts.
 class Kernel final : public WindowKernel {
  public:
-  // `given_b` is empty for pools; `packed_b` is null if the weights are not constant.
+  // `packed_b` is null if the weights are not constant.
   Kernel(const Chosen& c, const Operands& given, const Desc& given_b, const std::byte* packed_b,
-         const ConvolutionShape* shape, const dnnl::engine& engine, const dnnl::stream& stream,
+         const ConvolutionShape& shape, const dnnl::engine& engine, const dnnl::stream& stream,
          Scratch* scratch)
       : primitive_(c.primitive),
         name_(c.name),
@@ -290,21 +281,19 @@ class Kernel final : public WindowKernel {
     args_.add(DNNL_ARG_SRC, c.a, engine);
     args_.add(DNNL_ARG_DST, c.out, engine);
     args_.add(DNNL_ARG_SCRATCHPAD, c.scratch, engine);
-    if (shape == nullptr) return;
     args_.add(DNNL_ARG_WEIGHTS, c.b, engine);
-    const bool bias = begins_with_bias(*shape);
-    for (int p = 0; p < kMaxPostOps && shape->epilogue.ops[p] != PostOp::none; ++p) {
-      const PostOp op = shape->epilogue.ops[p];
+    const bool bias = begins_with_bias(shape);
+    for (int p = 0; p < kMaxPostOps && shape.epilogue.ops[p] != PostOp::none; ++p) {
+      const PostOp op = shape.epilogue.ops[p];
       if (!takes_operand(op)) continue;
       if (p == 0 && bias) {
-        args_.add(DNNL_ARG_BIAS, Desc({shape->groups * shape->filters}, kFloat, Dims{1}), engine);
+        args_.add(DNNL_ARG_BIAS, Desc({shape.groups * shape.filters}, kFloat, Dims{1}), engine);
       } else {
         args_.add(DNNL_ARG_ATTR_MULTIPLE_POST_OP(p - bias) | DNNL_ARG_SRC_1,
-                  op == PostOp::add_matrix ? in_floats(given.out) : vector_desc(*shape), engine);
+                  op == PostOp::add_matrix ? in_floats(given.out) : vector_desc(shape), engine);
       }
       operands_.push_back(p);
     }
-    has_weights_ = true;
   }
 
   void run(const WindowArgs& args) const override {
@@ -314,12 +303,10 @@ class Kernel final : public WindowKernel {
     args_.set(0, a);
     args_.set(1, out_.needed() ? memory + out_at_ : args.out);
     args_.set(2, memory);
-    if (has_weights_) {
-      const void* b = packed_b_ != nullptr ? packed_b_ : args.b;
-      if (b_.needed()) b_.run(b, memory + b_at_, stream_), b = memory + b_at_;
-      args_.set(3, b);
-      for (size_t k = 0; k < operands_.size(); ++k) args_.set(4 + k, args.vectors[operands_[k]]);
-    }
+    const void* b = packed_b_ != nullptr ? packed_b_ : args.b;
+    if (b_.needed()) b_.run(b, memory + b_at_, stream_), b = memory + b_at_;
+    args_.set(3, b);
+    for (size_t k = 0; k < operands_.size(); ++k) args_.set(4 + k, args.vectors[operands_[k]]);
     args_.execute(primitive_, stream_);
     if (after_) {
       void* const out = out_.needed() ? memory + out_at_ : args.out;
@@ -342,7 +329,6 @@ class Kernel final : public WindowKernel {
   PrimitiveArgs args_, after_args_;
   dnnl::primitive after_;  // may be empty
   std::vector<int> operands_;
-  bool has_weights_ = false;
 };
 
 // oneDNN 2.6's convolutions by products of unfolded images add a matrix wrongly to channels-last images, and
@@ -481,7 +467,7 @@ struct WindowLibrary::Impl {
     }
     if (!c) return nullptr;
     const std::byte* const packed = pack(weights, given_weights(s), c->b);
-    return std::make_unique<Kernel>(*c, given, given_weights(s), packed, &s, engine, stream, &scratch);
+    return std::make_unique<Kernel>(*c, given, given_weights(s), packed, s, engine, stream, &scratch);
   }
 
   // Returns the kernel for the given layouts if a fast one takes them and `prefers_own` does not reject it,
@@ -546,34 +532,14 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
   }
   const Desc b = given_weights(shape);
   const std::byte* packed = constant_b != nullptr ? im.pack(constant_b, b, c->b) : nullptr;
-  slot = std::make_unique<Kernel>(*c, given, b, packed, &shape, im.engine, im.stream, &im.scratch);
+  slot = std::make_unique<Kernel>(*c, given, b, packed, shape, im.engine, im.stream, &im.scratch);
   return slot.get();
 }
 
 const WindowKernel* WindowLibrary::kernel(const PoolShape& shape) {
   Impl& im = *impl_;
   std::unique_ptr<WindowKernel>& slot = im.pools[{shape, omp_get_max_threads()}];
-  if (slot) return slot.get();
-  if (empty(shape, shape.channels)) {
-    slot = std::make_unique<Nothing>();
-    return slot.get();
-  }
-  // A pool that leaves out the beginning of the image is rare, and none of the library's.
-  const bool leaves_out =
-      std::any_of(shape.pad.begin(), shape.pad.begin() + shape.spatial, [](int64_t pad) { return pad < 0; });
-  const Operands given = operands_of(shape, shape.channels, shape.channels);
-  std::optional<Chosen> c;
-  if (!leaves_out) {
-    c = im.best(
-        given, [&](const Operands& layouts) { return pooling(shape, layouts, im.engine); },
-        [](const Chosen&) { return false; });
-  }
-  if (!c) {
-    slot = plain_pool(shape, omp_get_max_threads());
-    return slot.get();
-  }
-  slot = std::make_unique<Kernel>(*c, given, Desc(), nullptr, nullptr, im.engine, im.stream, &im.scratch);
-  if (!shape.average) slot = max_pool_with_nan(std::move(slot), shape, omp_get_max_threads());
+  if (!slot) slot = pool_kernel(shape, omp_get_max_threads());
   return slot.get();
 }
 

@@ -10,7 +10,7 @@
 #include "runtime/half_windows.h"
 #include "runtime/integer_windows.h"
 #include "runtime/plain_convolution.h"
-#include "runtime/plain_pool.h"
+#include "runtime/pool.h"
 #include "runtime/window_kernels.h"
 #include "runtime/window_kernels_own.h"
 
@@ -46,7 +46,7 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
 const WindowKernel* WindowLibrary::kernel(const PoolShape& shape) {
   const int threads = omp_get_max_threads();
   std::unique_ptr<WindowKernel>& slot = impl_->pools[{shape, threads}];
-  if (!slot) slot = plain_pool(shape, threads);
+  if (!slot) slot = pool_kernel(shape, threads);
   return slot.get();
 }
 

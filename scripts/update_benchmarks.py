@@ -59,6 +59,7 @@ def speed_ups(results):
 ROWS = (
     ("transformers: time over ONNX Runtime's", "onnxruntime/RESULTS.md", lambda r: ratios(r, "ratio")),
     ("vision and recurrent networks: time over ONNX Runtime's", "onnxruntime/NETWORKS.md", lambda r: ratios(r, "ratio")),
+    ("operators alone: time over ONNX Runtime's", "operators/RESULTS.md", lambda r: ratios(r, "ratio")),
     ("peak memory over ONNX Runtime's", "onnxruntime/MEMORY.md", lambda r: ratios(r, "ratio")),
     ("`--precision bf16`: time over that of f32", "precision/RESULTS.md", lambda r: ratios(r, "bf16 (ratio)")),
     ("`--precision int8`: time over that of f32", "precision/RESULTS.md", lambda r: ratios(r, "int8 (ratio)")),

@@ -21,8 +21,13 @@ import onnxruntime
 
 NUMPY_TYPES = {
     "tensor(float)": np.float32,
+    "tensor(double)": np.float64,
+    "tensor(float16)": np.float16,
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
+    "tensor(uint32)": np.uint32,
+    "tensor(int8)": np.int8,
+    "tensor(uint8)": np.uint8,
     "tensor(bool)": np.bool_,
 }
 # Random integers stay below this: they are token numbers, and every vocabulary has as many.
@@ -97,10 +102,12 @@ def main():
         "--dynamic", action="store_true", help="leave the named dimensions open while loading"
     )
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--inputs", metavar="FILE.npz", help="the inputs, instead of random ones")
     options = parser.parse_args()
     dims = dict(options.dim)
     session = make_session(options.model, options.threads, dims, not options.dynamic)
-    binding = bind(session, make_inputs(session, dims, options.seed))
+    given = dict(np.load(options.inputs)) if options.inputs else make_inputs(session, dims, options.seed)
+    binding = bind(session, given)
     for line in sys.stdin:
         if line.strip() != "run":
             sys.exit(f"bench_ort.py: unknown command {line.strip()!r}")

@@ -10,6 +10,7 @@ The commands of the Braid side are templates over {braid} {model} {dir} {threads
 """
 
 import argparse
+import contextlib
 import dataclasses
 import os
 import shlex
@@ -93,7 +94,8 @@ class Server:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
 
     def close(self):
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # of a process that has ended
+            self._process.stdin.close()
         self._process.wait()
 
 

@@ -72,7 +72,7 @@ void ProgramEmitter::emit_window(OpId id) {
   if (convolution != nullptr) return emit_convolution(id, s, from, into);
   const Pooling& pool = *op.as<Pooling>();
   s.set("channels", a.sizes[channel]);
-  if (pool.kind == PoolKind::average) s.w.line("s.average = true;");
+  if (pool.kind != PoolKind::max) s.w.line(fmt::format("s.kind = PoolFold::{};", to_string(pool.kind)));
   note({id}, fmt::format("{} pool", to_string(pool.kind)));
   step_.push_back(fmt::format("window({}, {{{}, nullptr, {}}});", windows_.size(), from, into));
   windows_.push_back({.shape = shape({"PoolShape", s.w.text()}), .label = label(id)});

@@ -106,6 +106,11 @@ static_assert(has_every_op(kRows));
 
 std::string arithmetic(const Instr& instr, DType in, const std::vector<std::string>& operands,
                        std::optional<double> exponent) {
+  return unrounded_arithmetic(instr, in, operands, exponent).rounded();
+}
+
+Arithmetic unrounded_arithmetic(const Instr& instr, DType in, const std::vector<std::string>& operands,
+                                std::optional<double> exponent) {
   const Row& row = row_of(instr.code, kRows);
   std::string text;
   if (instr.code == OpCode::pow && is_float(in) && exponent) text = constant_power(operands[0], *exponent);
@@ -119,10 +124,10 @@ std::string arithmetic(const Instr& instr, DType in, const std::vector<std::stri
                        fmt::arg("T", value_type(in)), fmt::arg("R", value_type(instr.dtype)),
                        fmt::arg("M", storage_type(in)), fmt::arg("N", storage_type(instr.dtype)));
   }
-  if (row.exact) return text;
-  if (instr.dtype == DType::f16) return "round_to_half(" + text + ")";
-  if (instr.dtype == DType::bf16) return "round_to_bfloat16(" + text + ")";
-  return text;
+  if (row.exact) return {text, {}};
+  if (instr.dtype == DType::f16) return {text, "round_to_half"};
+  if (instr.dtype == DType::bf16) return {text, "round_to_bfloat16"};
+  return {text, {}};
 }
 
 int work_of(const Instr& instr) { return row_of(instr.code, kRows).work; }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "codegen/cpp/cpp_text.h"
@@ -85,7 +86,13 @@ class Emitter {
   KernelText emit() {
     style_ = expr_style([this](Expr s) { return symbol(s); }, nest_.extents);
     collect_buffers();
-    for (const NestGroup& group : nest_.groups) emit_group(group);
+    for (const NestGroup& group : nest_.groups) {
+      if (group.transposed && is_copy(group)) {
+        emit_transposition(group);
+      } else {
+        emit_group(group);
+      }
+    }
     assemble();
     return std::move(out_);
   }
@@ -166,7 +173,46 @@ class Emitter {
       const Value v = index_value(index->value);
       if (size_of(v.dtype) <= 2) return index->as_int32(v.text);
     }
-    return text(e);
+    const Expr uneven = uneven_part(e);
+    if (uneven.is_constant(0)) return text(e);
+    const Expr rest = e - uneven;
+    const std::string listed = fmt::format("{}[i{}]", index_list(uneven), order_.back());
+    return rest.is_constant(0) ? listed : fmt::format("{} + {}", text(rest), listed);
+  }
+
+  // The terms of an index through which the innermost loop does not walk in equal steps, such as those of a
+  // reflected or stretched row, if a list of their values for all rows is short.
+  Expr uneven_part(Expr e) const {
+    constexpr std::int64_t kLongest = 2048;
+    if (nest_.outer == 0 || order_.size() != 1) return 0;
+    const Expr inner = graph_.pool->index(static_cast<std::size_t>(order_[0]));
+    const Expr extent = nest_.extents[static_cast<std::size_t>(order_[0])];
+    if (bounds(extent).max > kLongest || has_index(extent, 0, nest_.extents.size())) return 0;
+    Expr part = 0;
+    for (const Term& term : terms(e)) {
+      Expr value = term.coefficient;
+      for (const Expr& atom : term.atoms) value = value * atom;
+      bool alone = contains(value, inner) && !stride_of(value, inner);
+      for_each_symbol(value, [&](Expr s) { alone = alone && (s == inner || s.is_symbol(SymbolKind::dim)); });
+      if (alone) part = part + value;
+    }
+    const Bounds values = bounds(part, nest_.extents);
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    return values.min >= -kMost && values.max <= kMost ? part : Expr(0);
+  }
+
+  // The name of the list, which is made once, before the rows.
+  std::string index_list(Expr part) {
+    const int var = order_.back();
+    const std::string value = text(part), key = fmt::format("list|i{}|{}", var, value);
+    if (const auto found = known_.find(key); found != known_.end()) return found->second.text;
+    const std::string name = fmt::format("at{}", lists_++);
+    const Expr extent = nest_.extents[static_cast<std::size_t>(var)];
+    invariant_.push_back(fmt::format("alignas(64) int32_t {}[{}];", name, bounds(extent).max));
+    invariant_.push_back(
+        fmt::format("{} {}[i{}] = static_cast<int32_t>({});", loop_head(var), name, var, value));
+    known_.emplace(key, Value{name, 0, DType::i32});
+    return name;
   }
   std::string size(Expr e) { return c_operand(e, style_); }
 
@@ -176,7 +222,8 @@ class Emitter {
     std::string text;  // one token
     int level = 0;     // 0: before all loops, 1: in the outer loop, 2 + k: in loop k of the group
     DType dtype = DType::f32;
-    bool from_truth = false;  // a number made of truth values
+    bool from_truth = false;     // a number made of truth values
+    std::string unrounded = {};  // of a result of a narrow float type: what a store of that type may round
   };
   std::string as_int(const Value& v) {
     return v.dtype == DType::i64 ? v.text : fmt::format("static_cast<int64_t>({})", v.text);
@@ -297,6 +344,15 @@ class Emitter {
     return std::visit([](auto number) { return static_cast<double>(number); }, e.literal);
   }
 
+  // The result of a body is rounded where it is read, which may be nowhere: stores round by themselves.
+  Value computed(const Instr& instr, const Arithmetic& a, bool result, int level) {
+    if (!result || a.rounding.empty()) return define(instr.dtype, a.rounded(), level);
+    Value v = define(instr.dtype, a.text, level);
+    v.unrounded = v.text;
+    v.text = fmt::format("{}({})", a.rounding, v.unrounded);
+    return v;
+  }
+
   // Emits all values of the member's body; returns that of the result.
   Value emit_body(const NestMember& m) {
     values_.assign(m.body.instrs.size(), {});
@@ -334,12 +390,19 @@ class Emitter {
           throw InternalError(
               fmt::format("codegen: '{}' has an accumulator outside of an epilogue", graph_[m.op].name));
         default:
-          out = define(
-              instr.dtype,
-              arithmetic(instr, m.body.operand_dtype(instr), operands, constant_exponent(m.body, instr)),
-              level);
+          out = computed(instr,
+                         unrounded_arithmetic(instr, m.body.operand_dtype(instr), operands,
+                                              constant_exponent(m.body, instr)),
+                         static_cast<std::size_t>(m.body.result.index) == k, level);
       }
       out.from_truth = out.from_truth || from_truth(m.body, instr);
+      const bool turns = instr.code == OpCode::sin || instr.code == OpCode::cos;
+      if (turns && instr.dtype == DType::f32 && out.level == 2) {
+        angles_.push_back(operands[0]);
+        turned_.push_back(fmt::format("const float {} = v", out.text));
+        angle_work_ = work_ - turn_work_;
+        turn_work_ += work_of(instr);
+      }
       work_ += level_of_work(out) * work_of(instr);
     }
     return values_[static_cast<std::size_t>(m.body.result.index)];
@@ -370,7 +433,9 @@ class Emitter {
     order_ = group.columns ? columns_order(group) : plain_order(group);
     inner_lines_.assign(order_.size(), {});
     group_known_.clear();
-    work_ = 0;
+    angles_.clear();
+    turned_.clear();
+    work_ = angle_work_ = turn_work_ = 0;
     const std::size_t depth = order_.size();
     std::vector<std::string> clauses;
     bool exact = true;                                       // results have the same bits whatever the order
@@ -412,10 +477,50 @@ class Emitter {
       // Pointwise, or a reduction over nothing.
       const int level = no_loop ? 1 : static_cast<int>(depth) + 1;
       registers_.push_back({m.out, m.store, value, !no_loop});
-      if (needs_store(m.out)) lines(level).push_back(store_line(m.out, m.store, value.text));
+      const bool rounds = !value.unrounded.empty() && !local(m.out);
+      if (needs_store(m.out))
+        lines(level).push_back(store_line(m.out, m.store, rounds ? value.unrounded : value.text));
     }
     std::erase_if(registers_, [](const Register& r) { return r.of_group; });
     write_loops(group, clauses, exact, before, after, before_reduced, after_reduced);
+  }
+
+  // Whether the group moves elements and does nothing else.
+  bool is_copy(const NestGroup& group) const {
+    const LoopBody& body = group.members[0].body;
+    const Instr& load = body[body.result];
+    return group.members.size() == 1 && load.code == OpCode::load && load.operands.empty() &&
+           load.dtype != DType::boolean && !local(load.buffer) && !local(group.members[0].out) &&
+           !has_value_symbol(load.index);
+  }
+  static bool has_value_symbol(Expr e) {
+    bool found = false;
+    for_each_symbol(e, [&](Expr s) { found = found || s.is_symbol(SymbolKind::value); });
+    return found;
+  }
+
+  // A block is transposed in registers.
+  void emit_transposition(const NestGroup& group) {
+    const NestMember& m = group.members[0];
+    const Instr& load = m.body[m.body.result];
+    const int row = group.kept[1], column = group.kept[2];
+    const auto at = [&](int var) { return graph_.pool->index(static_cast<std::size_t>(var)); };
+    const auto start = [&](Expr e) {
+      return ir::substitute(e, [&](Expr s) -> std::optional<Expr> {
+        if (s == at(row) || s == at(column)) return Expr(0);
+        return std::nullopt;
+      });
+    };
+    order_ = {group.kept[0]};
+    const auto extent = [&](int var) { return nest_.extents[static_cast<std::size_t>(var)]; };
+    outer_lines_.push_back(loop_head(group.kept[0]) + " {");
+    outer_lines_.push_back(fmt::format(
+        "transpose_block({} + {}, {}, {} + {}, {}, {}, {});", param(m.out).name, size(start(m.store)),
+        text(*stride_of(m.store, at(row))), param(load.buffer).name, size(start(load.index)),
+        text(*stride_of(load.index, at(column))), text(extent(row)), text(extent(column))));
+    outer_lines_.push_back("}");
+    const auto most = [&](int var) { return bounds(extent(var), nest_.extents).max; };
+    total_work_ = total_work_ + extent(group.kept[0]) * (most(row) * most(column));
   }
 
   static std::string narrowed(DType dtype, const std::string& v) {
@@ -464,6 +569,8 @@ class Emitter {
     const Expr work = trips * std::max(1, work_);
     total_work_ = total_work_ + work;
     if (order_.empty()) return;
+    if (const std::vector<std::string> angles = angles_of(group); !angles.empty() && clauses.empty())
+      return write_by_angle(angles);
     // The reduction of a whole tensor has no outer loop. Sums of floats depend on their order, and so on the
     // number of threads.
     const bool parallel =
@@ -477,7 +584,7 @@ class Emitter {
       if (k == 0 && parallel) out.push_back(fmt::format("#pragma omp {} {}", team, fmt::join(clauses, " ")));
       if (mixed && k == kept_loops) out.insert(out.end(), before_reduced.begin(), before_reduced.end());
       const bool combined = parallel && order_.size() == 1;
-      if (k + 1 == order_.size() && !combined && !vectors_are_outer()) out.push_back(simd_pragma(clauses));
+      if (k == vector_loop(group) && !combined && !vectors_are_outer()) out.push_back(simd_pragma(clauses));
       out.push_back(loop_head(order_[k]) + " {");
       const auto& inside = inner_lines_[k];
       out.insert(out.end(), inside.begin(), inside.end());
@@ -489,15 +596,65 @@ class Emitter {
     out.insert(out.end(), after.begin(), after.end());
   }
 
+  // The arguments of sin and cos in a group of one loop without side effects, if they cost little: few cheap
+  // lines stand before the last of them.
+  std::vector<std::string> angles_of(const NestGroup& group) const {
+    constexpr int kCheap = 8;
+    if (order_.size() != 1 || !group.reduced.empty() || group.columns || !sites_.empty() ||
+        vectors_are_outer())
+      return {};
+    return angle_work_ <= kCheap ? angles_ : std::vector<std::string>();
+  }
+
+  // Two loops, of which one runs: for arguments that are all narrow, and for others (runtime/vec_math.h).
+  void write_by_angle(const std::vector<std::string>& angles) {
+    std::vector<std::string>& out = outer_lines_;
+    const std::vector<std::string>& lines = inner_lines_[0];
+    const std::string wide = fmt::format("wide{}", counter_++), last = "const float " + angles.back() + " ";
+    out.push_back(fmt::format("int {} = 0;", wide));
+    out.push_back(simd_pragma({fmt::format("reduction(| : {})", wide)}));
+    out.push_back(loop_head(order_[0]) + " {");
+    for (const std::string& line : lines) {
+      if (line.starts_with("const ")) out.push_back(line);
+      if (line.starts_with(last)) break;
+    }
+    for (const std::string& angle : angles)
+      out.push_back(fmt::format("{} |= is_wide_angle({});", wide, angle));
+    out.push_back("}");
+    for (const bool narrow : {true, false}) {
+      out.push_back(fmt::format("if ({} {} 0) {{", wide, narrow ? "==" : "!="));
+      out.push_back(simd_pragma({}));
+      out.push_back(loop_head(order_[0]) + " {");
+      for (const std::string& line : lines) out.push_back(narrow ? with_narrow_angles(line) : line);
+      out.insert(out.end(), {"}", "}"});
+    }
+  }
+  std::string with_narrow_angles(std::string line) const {
+    const bool turns = std::any_of(turned_.begin(), turned_.end(),
+                                   [&](const std::string& start) { return line.starts_with(start); });
+    if (turns) line.insert(line.find('('), "_narrow");
+    return line;
+  }
+
+  bool is_unrolled(int var) const {
+    const Expr extent = nest_.extents[static_cast<std::size_t>(var)];
+    return extent.is_constant() && extent.constant() <= kUnrolled;
+  }
+
+  // The loop that is vectorised: the innermost one, or the one around it if that is unrolled.
+  std::size_t vector_loop(const NestGroup& group) const {
+    const std::size_t last = order_.size() - 1;
+    const bool around = last > 0 && group.reduced.empty() && !group.columns && is_unrolled(order_[last]);
+    return around ? last - 1 : last;
+  }
+
   // Whether vectors span neighbours in the outer loop, because the inner loop has fewer points than a vector
   // (channels of an image).
   bool vectors_are_outer() const {
-    constexpr std::int64_t kFew = 4;
     if (nest_.outer != 1 || nest_.groups.size() != 1 || !scratches_.empty() || !sites_.empty()) return false;
     const NestGroup& group = nest_.groups[0];
     if (group.columns || !group.reduced.empty() || group.kept.size() != 1) return false;
-    const Expr extent = nest_.extents[static_cast<std::size_t>(group.kept[0])];
-    return extent.is_constant() && extent.constant() <= kFew;
+    return is_unrolled(group.kept[0]);
   }
 
   std::string simd_pragma(const std::vector<std::string>& clauses) {
@@ -617,7 +774,11 @@ class Emitter {
   std::map<std::string, Value> known_, group_known_;
   std::vector<Register> registers_;
   std::vector<Value> values_;
-  int counter_ = 0, accumulators_ = 0, work_ = 0;
+  std::vector<std::string> angles_;  // arguments of sin and cos of f32 in the group
+  std::vector<std::string> turned_;  // the lines that compute these begin so
+  int angle_work_ = 0;               // simple operations before the last of them, without sin and cos
+  int turn_work_ = 0;                // those of sin and cos
+  int counter_ = 0, accumulators_ = 0, lists_ = 0, work_ = 0;
   Expr total_work_ = 0;
 };
 

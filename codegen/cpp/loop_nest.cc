@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/cpp/wrapped_index.h"
 #include "ir/error.h"
 
 namespace braid::codegen::cpp {
@@ -118,6 +119,7 @@ class Builder {
       sources_.push_back(make_source(graph, op));
       see_through_views(sources_.back());
     }
+    if (sources_.size() == 1) unwrap(sources_[0]);
   }
 
   LoopNest build() {
@@ -136,6 +138,7 @@ class Builder {
     merge(outer_vars_, all);
     peel();
     columns();
+    blocks();
     renumber();
     find_locals();
     const NestGroup& first = nest_.groups[0];
@@ -162,6 +165,25 @@ class Builder {
         break;
       }
     }
+  }
+
+  // Splits the innermost loop of a member that stands alone if its indices wrap (wrapped_index.h).
+  void unwrap(Source& s) const {
+    if (s.is_reduction() || s.sizes.empty()) return;
+    const std::size_t last = s.sizes.size() - 1;
+    const std::optional<Expr> divisor = wrapped_by(s.body, s.store, last, s.sizes[last]);
+    if (!divisor) return;
+    const Expr split = pool_.index(last) * *divisor + pool_.index(last + 1);
+    s.sizes.back() = *divide_exactly(s.sizes[last], *divisor);
+    s.sizes.push_back(*divisor);
+    s.kept = s.sizes.size();
+    map_indices(s.body, s.store, [&](Expr e) {
+      const auto replaced = ir::substitute(e, [&](Expr symbol) -> std::optional<Expr> {
+        if (symbol == pool_.index(last)) return split;
+        return std::nullopt;
+      });
+      return simplify(replaced, s.sizes);
+    });
   }
 
   // Adds the member to a group with the same loops, or opens a new one.
@@ -279,14 +301,20 @@ class Builder {
     }
   }
 
-  // Without inner loops the last outer one becomes an inner loop, so that there is one to vectorise.
+  // Without inner loops the last outer one becomes an inner loop, so that there is one to vectorise; if it is
+  // so short that it is unrolled, also the one before.
   void peel() {
     for (const NestGroup& group : nest_.groups) {
       if (!group.kept.empty() || !group.reduced.empty()) return;
     }
-    if (outer_vars_.empty()) return;
-    for (NestGroup& group : nest_.groups) group.kept.push_back(outer_vars_.back());
-    outer_vars_.pop_back();
+    bool unrolled = true;
+    while (unrolled && !outer_vars_.empty() && (nest_.groups[0].kept.empty() || outer_vars_.size() > 1)) {
+      const int var = outer_vars_.back();
+      const Expr extent = nest_.extents[static_cast<std::size_t>(var)];
+      for (NestGroup& group : nest_.groups) group.kept.insert(group.kept.begin(), var);
+      outer_vars_.pop_back();
+      unrolled = extent.is_constant() && extent.constant() <= kUnrolled;
+    }
   }
 
   // Tiles reductions whose adjacent elements belong to different results: the results of a tile are
@@ -312,33 +340,95 @@ class Builder {
       if (by_column <= by_row) continue;
       const Expr size = nest_.extents[static_cast<std::size_t>(column)];
       const std::int64_t width = tile_width(size, from_outer);
-      const int tile = static_cast<int>(nest_.extents.size());
-      const Expr t = pool_.index(tile);
-      nest_.extents.push_back(ceil_div(size, width));
-      const bool divides = size.is_constant() && size.constant() % width == 0;
-      nest_.extents.push_back(divides ? Expr(width) : ir::min(Expr(width), size - t * width));
-      const Expr replacement = t * width + pool_.index(tile + 1);
+      const Tile made = tile(size, width);
       const auto tiled = [&](NestMember& member) {
         map_indices(member.body, member.store, [&](Expr e) {
           return ir::substitute(e, [&](Expr s) -> std::optional<Expr> {
-            if (s == pool_.index(column)) return replacement;
+            if (s == pool_.index(column)) return made.index;
             return std::nullopt;
           });
         });
       };
       if (from_outer) {
-        outer_vars_.back() = tile;
+        outer_vars_.back() = made.number;
         for (NestGroup& all : nest_.groups) {
-          all.kept = {tile + 1};
+          all.kept = {made.number + 1};
           for (NestMember& member : all.members) tiled(member);
         }
       } else {
         tiled(m);
-        group.kept.back() = tile;
-        group.kept.push_back(tile + 1);
+        group.kept.back() = made.number;
+        group.kept.push_back(made.number + 1);
       }
       group.columns = true;
     }
+  }
+
+  // Whether a load goes through memory along `row`, while the innermost loop goes through that of the stores.
+  bool reads_across(const NestGroup& group, int row, int column) const {
+    const auto stride = [&](Expr e, int var) {
+      return stride_of(e, pool_.index(static_cast<std::size_t>(var)));
+    };
+    bool across = false;
+    for (const NestMember& m : group.members) {
+      const auto along = stride(m.store, column);
+      if (!along || !along->is_constant(1) || !stride(m.store, row)) return false;
+      for (const Instr& instr : m.body.instrs) {
+        if (instr.code != OpCode::load) continue;
+        const auto by_row = stride(instr.index, row), by_column = stride(instr.index, column);
+        if (!by_row || !by_column) return false;
+        across =
+            across || (by_row->is_constant(1) && !by_column->is_constant(0) && !by_column->is_constant(1));
+      }
+    }
+    return across;
+  }
+
+  // Tiles loops that read along an outer loop, so that lines of memory are used while they are in the cache.
+  void blocks() {
+    constexpr std::int64_t kLine = 64, kColumns = 64, kLeast = 8;
+    if (nest_.groups.size() != 1 || outer_vars_.empty()) return;
+    NestGroup& group = nest_.groups[0];
+    if (group.columns || !group.reduced.empty() || group.kept.size() != 1) return;
+    const int column = group.kept[0];
+    const auto extent = [&](int var) { return nest_.extents[static_cast<std::size_t>(var)]; };
+    for (int& outer : outer_vars_) {
+      const int row = outer;
+      if (!reads_across(group, row, column) || bounds(extent(row)).max < kLeast ||
+          bounds(extent(column)).max < kLeast)
+        continue;
+      const Tile rows = tile(extent(row), kLine / size_of(graph_[group.members[0].out].dtype)),
+                 columns = tile(extent(column), kColumns);
+      for (NestMember& m : group.members) {
+        map_indices(m.body, m.store, [&](Expr e) {
+          return ir::substitute(e, [&](Expr s) -> std::optional<Expr> {
+            if (s == pool_.index(static_cast<std::size_t>(row))) return rows.index;
+            if (s == pool_.index(static_cast<std::size_t>(column))) return columns.index;
+            return std::nullopt;
+          });
+        });
+      }
+      outer = rows.number;
+      group.kept = {columns.number, rows.number + 1, columns.number + 1};
+      group.transposed = true;
+      return;
+    }
+  }
+
+  // Two new loops, of tiles and within a tile, for one of this extent.
+  struct Tile {
+    int number = 0;  // of the loop over tiles; the other one is the next
+    Expr index = 0;  // that of the old loop
+  };
+  Tile tile(Expr size, std::int64_t width) {
+    Tile made;
+    made.number = static_cast<int>(nest_.extents.size());
+    const Expr t = pool_.index(static_cast<std::size_t>(made.number));
+    nest_.extents.push_back(ceil_div(size, width));
+    const bool divides = size.is_constant() && size.constant() % width == 0;
+    nest_.extents.push_back(divides ? Expr(width) : ir::min(Expr(width), size - t * width));
+    made.index = t * width + pool_.index(static_cast<std::size_t>(made.number + 1));
+    return made;
   }
 
   bool others_have_no_loops(std::size_t g) const {

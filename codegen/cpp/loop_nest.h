@@ -31,11 +31,14 @@ struct NestMember {
 };
 
 // Loops over index numbers (into LoopNest::extents). `kept` loops enclose `reduced` ones, except in a group
-// of columns: there the last kept loop is innermost and runs over an array of accumulators.
+// of columns: there the last kept loop is innermost and runs over an array of accumulators. The last two
+// loops of a transposed group go through a block, which is read along the first of them and written along the
+// second.
 struct NestGroup {
   std::vector<int> kept;
   std::vector<int> reduced;
   bool columns = false;
+  bool transposed = false;
   std::vector<NestMember> members;
 };
 
@@ -52,6 +55,9 @@ struct LoopNest {
   std::vector<LocalBuffer> locals;
   bool flat = false;  // no outer loop, one loop of independent iterations, which runs in parallel
 };
+
+// Innermost loops of at most so many points are unrolled; vectors then span the loop around them.
+inline constexpr std::int64_t kUnrolled = 4;
 
 // Whether two buffers share bytes in the plan, which may give the bytes of one storage to another in place.
 using Overlap = std::function<bool(ir::BufferId, ir::BufferId)>;

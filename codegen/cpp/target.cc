@@ -63,18 +63,21 @@ bool has_byte_kernel(const Graph& graph, const Convolution& convolution) {
          can_finish(convolution);
 }
 
+// Whether the runtime computes the pool (runtime/pool.h).
+bool has_pool_kernel(const Graph& graph, const Pooling& pool) {
+  return pool.kind != PoolKind::arg_max && pool.windows.size() <= rt::kMaxSpatial &&
+         graph[pool.x.buffer].dtype == DType::f32 && graph[pool.out.buffer].dtype == DType::f32;
+}
+
 // Whether the runtime computes the convolution or pool (runtime/window_kernels.h).
 bool has_window_kernel(const Graph& graph, const Operation& op) {
-  const auto* convolution = op.as<Convolution>();
-  const auto* pool = op.as<Pooling>();
-  const TensorRef &a = convolution != nullptr ? convolution->a : pool->x,
-                  &out = convolution != nullptr ? convolution->out : pool->out;
-  const std::vector<Window>& windows = convolution != nullptr ? convolution->windows : pool->windows;
-  if (convolution != nullptr && is_byte_product(graph, *convolution))
-    return has_byte_kernel(graph, *convolution);
-  const bool halves = convolution != nullptr && has_half_windows(graph, *convolution);
+  if (const auto* pool = op.as<Pooling>()) return has_pool_kernel(graph, *pool);
+  const Convolution& convolution = *op.as<Convolution>();
+  const TensorRef &a = convolution.a, &out = convolution.out;
+  if (is_byte_product(graph, convolution)) return has_byte_kernel(graph, convolution);
+  const bool halves = has_half_windows(graph, convolution);
   if (!halves && (graph[a.buffer].dtype != DType::f32 || graph[out.buffer].dtype != DType::f32)) return false;
-  if (windows.size() > rt::kMaxSpatial || !at_least(a.sizes.back(), 1)) return false;
+  if (convolution.windows.size() > rt::kMaxSpatial || !at_least(a.sizes.back(), 1)) return false;
   // oneDNN describes no operand that repeats elements or runs backwards.
   bool forwards = true;
   for_each_operand(op.kernel, [&](const TensorRef& ref, bool) {
@@ -82,22 +85,16 @@ bool has_window_kernel(const Graph& graph, const Operation& op) {
       forwards = forwards && (ref.sizes[k].is_constant(1) || bounds(ref.strides[k]).max >= 1);
   });
   if (!forwards) return false;
-  for (std::size_t d = 0; d < windows.size(); ++d) {
-    const Window& w = windows[d];
+  for (std::size_t d = 0; d < convolution.windows.size(); ++d) {
+    const Window& w = convolution.windows[d];
     if (!at_least(a.sizes[d + 1], 1) || !at_least(w.pad, 0)) return false;
+    // The padding at the end.
     const Expr extent = (w.taps - 1) * w.dilation + 1;
-    if (convolution != nullptr && convolution->transposed) {
-      // The padding at the end.
-      if (!at_least((a.sizes[d + 1] - 1) * w.stride + extent - w.pad - out.sizes[d + 1], 0)) return false;
-    }
-    // A window that lies outside entirely has no maximum.
-    if (pool != nullptr && w.dilation == 1 && bounds(w.pad).max >= w.taps) return false;
-    if (pool != nullptr && w.dilation > 1 &&
-        (!w.pad.is_constant(0) ||
-         !at_least(a.sizes[d + 1] - ((out.sizes[d + 1] - 1) * w.stride + extent), 0)))
+    if (convolution.transposed &&
+        !at_least((a.sizes[d + 1] - 1) * w.stride + extent - w.pad - out.sizes[d + 1], 0))
       return false;
   }
-  return pool == nullptr || pool->kind == PoolKind::max || pool->kind == PoolKind::average;
+  return true;
 }
 
 }  // namespace

@@ -130,13 +130,12 @@ void lower_multinomial(OpContext& c) {
   const Expr batch = x.sizes()[0], classes = x.sizes()[1];
   const TensorBox weights =
       l.realize(unary(l, OpCode::exp, binary(l, OpCode::sub, x, l.reduce(x, ReduceKind::max, {1}, true))));
-  const TensorBox parts =
-      l.generate({batch, classes, classes}, [&](BodyBuilder& b, std::span<const Expr> at) {
-        const std::vector<Expr> source{at[0], at[2]};
-        return b.where(b.binary(OpCode::le, b.index(at[2]), b.index(at[1])), l.load(b, weights, source),
-                       b.constant_of(DType::f64, 0));
-      });
-  const TensorBox sums = l.realize(l.reduce(parts, ReduceKind::sum, {2}, false));
+  const std::vector<Expr> rows = {batch, classes, 1};
+  const TensorBox sums = l.reshape(
+      l.extern_call(
+          "cumulative", {l.reshape(weights, rows)}, {{DType::f64, rows}},
+          {{"exclusive", std::int64_t{0}}, {"product", std::int64_t{0}}, {"reverse", std::int64_t{0}}})[0],
+      {batch, classes});
   const TensorBox passed =
       l.generate({batch, samples, classes}, [&](BodyBuilder& b, std::span<const Expr> at) {
         const std::vector<Expr> here{at[0], at[2]}, last{at[0], classes - 1};

@@ -1,89 +1,42 @@
-// Scatter: a copy of a tensor with elements or slices replaced at given indices. Loops write every element of
-// their output once, so each element searches the update that hits it: cheap for the few positions of a cache
-// that a step writes, expensive (elements times updates) for many updates of a large tensor.
+// Scatter: a copy of a tensor in which elements or slices are replaced, or combined with updates, at indices
+// that are read at run time. A loop computes the position of each update, with its check, and the extern
+// kernel `scatter` (runtime/host/scatter.h) walks through the updates in order.
 #include "frontend/ops/index.h"
 #include "ir/error_numbers.h"
 
 namespace braid::frontend {
 namespace {
 
-using ir::ReduceKind;
-
-// How an element combines with the updates that hit it; nullopt: the last update replaces it.
-std::optional<ReduceKind> reduction(OpContext& c) {
+// How updates combine with the elements that they hit, as the kernel names it.
+std::string reduction(OpContext& c) {
   const std::string name = c.string_attribute("reduction", "none");
-  if (name == "none") return std::nullopt;
-  if (name == "add") return ReduceKind::sum;
-  if (name == "mul") return ReduceKind::prod;
-  if (name == "max") return ReduceKind::max;
-  if (name == "min") return ReduceKind::min;
+  for (const char* known : {"none", "add", "mul", "max", "min"}) {
+    if (name == known) return name;
+  }
   c.fail(errors::kInvalidAttribute,
          fmt::format("attribute 'reduction' is '{}', expected none, add, mul, max or min", name));
 }
 
-OpCode code_of(ReduceKind kind) {
-  switch (kind) {
-    case ReduceKind::prod:
-      return OpCode::mul;
-    case ReduceKind::max:
-      return OpCode::max;
-    case ReduceKind::min:
-      return OpCode::min;
-    default:
-      return OpCode::add;
-  }
-}
-
-// `hits(b, at, k)`: whether update k hits the element at `at`. `update(b, at, k, mask)` reads it.
+// The operands of the kernel: `blocks` parts of the data, each with `rows` rows of `width` elements, and as
+// many updates for each of them.
 struct Updates {
-  Expr count = 0;
-  std::vector<Expr> hit_sizes;  // leading dimensions of the data that decide whether an update hits
-  std::function<ValueId(BodyBuilder&, std::span<const Expr> at, Expr k, std::span<const Expr> extents)> hits;
-  std::function<ValueId(BodyBuilder&, std::span<const Expr> at, Expr k, ValueId mask)> update;
+  Expr blocks = 1, rows = 1, width = 1, count = 1;
+  TensorBox positions, values;
 };
 
-TensorBox replaced(OpContext& c, const TensorBox& data, const Updates& updates) {
+void set_scattered(OpContext& c, const TensorBox& data, const Updates& u) {
   ir::Lowering& l = c.lowering();
-  std::vector<Expr> sizes = updates.hit_sizes;
-  const int axis = static_cast<int>(sizes.size());
-  sizes.push_back(updates.count);
-  const TensorBox candidates = l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
-    const ValueId hit = updates.hits(b, at.first(at.size() - 1), at.back(), sizes);
-    return b.where(hit, b.index(at.back()), b.constant(DType::i64, std::int64_t{-1}));
-  });
-  const TensorBox last = l.realize(l.reduce(candidates, ReduceKind::max, {axis}, false));
-  return l.generate(data.sizes(), [&](BodyBuilder& b, std::span<const Expr> at) {
-    const ValueId winner = l.load(b, last, at.first(static_cast<std::size_t>(axis)));
-    const ValueId hit = b.binary(OpCode::ge, winner, b.constant(DType::i64, std::int64_t{0}));
-    return b.where(hit, updates.update(b, at, b.as_index(winner), hit), l.load(b, data, at));
-  });
-}
-
-TensorBox combined(OpContext& c, const TensorBox& data, const Updates& updates, ReduceKind kind) {
-  ir::Lowering& l = c.lowering();
-  const DType dtype = data.dtype(), compute = compute_type(dtype);
-  std::vector<Expr> sizes = data.sizes();
-  const int axis = static_cast<int>(sizes.size());
-  const std::size_t leading = updates.hit_sizes.size();
-  sizes.push_back(updates.count);
-  // An update that does not hit counts as the element itself for max and min, as 0 or 1 otherwise.
-  const TensorBox hits = l.generate(sizes, [&](BodyBuilder& b, std::span<const Expr> at) {
-    const ValueId hit = updates.hits(b, at.first(leading), at.back(), sizes);
-    const std::span<const Expr> element = at.first(at.size() - 1);
-    const ValueId update = b.cast(updates.update(b, element, at.back(), hit), compute);
-    const bool neutral = kind == ReduceKind::sum || kind == ReduceKind::prod;
-    const ValueId missed = neutral ? b.constant_of(compute, kind == ReduceKind::sum ? 0 : 1)
-                                   : b.cast(l.load(b, data, element), compute);
-    return b.where(hit, update, missed);
-  });
-  return l.cast(binary(l, code_of(kind), l.cast(data, compute), l.reduce(hits, kind, {axis}, false)), dtype);
-}
-
-void set_scattered(OpContext& c, const TensorBox& data, const Updates& updates) {
-  const std::optional<ReduceKind> kind = reduction(c);
-  if (kind && data.dtype() == DType::boolean)
+  const std::string kind = reduction(c);
+  const DType dtype = data.dtype(), type = kind == "none" ? dtype : compute_type(dtype);
+  if (kind != "none" && dtype == DType::boolean)
     c.fail(errors::kUnsupportedType, "a reduction of bool is not supported");
-  c.set_output(0, kind ? combined(c, data, updates, *kind) : replaced(c, data, updates));
+  const std::vector<Expr> sizes = {u.blocks, u.rows, u.width};
+  const TensorBox out =
+      l.extern_call("scatter",
+                    {l.reshape(l.cast(data, type), sizes), l.reshape(u.positions, {u.blocks, u.count}),
+                     l.reshape(l.cast(u.values, type), {u.blocks, u.count, u.width})},
+                    {{type, sizes}}, {{"reduction", kind}})[0];
+  c.set_output(0, l.cast(l.reshape(out, data.sizes()), dtype));
 }
 
 // Update k goes to the slice that index vector k names.
@@ -105,73 +58,80 @@ void lower_scatter_nd(OpContext& c) {
   }
   const TensorBox data = c.input(0);
   const std::vector<Expr>&sizes = data.sizes(), &update_sizes = c.sizes(2);
-  Updates updates;
-  updates.count = ir::product(std::span(c.sizes(1)).first(static_cast<std::size_t>(q - 1)));
-  updates.hit_sizes.assign(sizes.begin(), sizes.begin() + n);
-  std::vector<Expr> flat{updates.count};
+  Updates u;
   for (int k = 0; k + 1 < q; ++k) {
     l.require_equal(c.sizes(1)[static_cast<std::size_t>(k)], update_sizes[static_cast<std::size_t>(k)]);
+    u.count = u.count * c.sizes(1)[static_cast<std::size_t>(k)];
   }
-  for (int k = static_cast<int>(n); k < rank; ++k) {
+  for (int k = 0; k < rank; ++k) {
     const auto d = static_cast<std::size_t>(k);
-    l.require_equal(sizes[d], update_sizes[d + static_cast<std::size_t>(q - 1 - n)]);
-    flat.push_back(sizes[d]);
+    Expr& part = k < n ? u.rows : u.width;
+    part = part * sizes[d];
+    if (k >= n) l.require_equal(sizes[d], update_sizes[d + static_cast<std::size_t>(q - 1 - n)]);
   }
-  const TensorBox indices = l.reshape(c.input(1), {updates.count, n}), values = l.reshape(c.input(2), flat);
-  updates.hits = [&, n](BodyBuilder& b, std::span<const Expr> at, Expr k, std::span<const Expr> extents) {
-    std::optional<ValueId> hit;
+  const TensorBox indices = l.reshape(c.input(1), {u.count, n});
+  const std::vector<Expr> extents = {u.count};
+  u.positions = l.generate(extents, [&](BodyBuilder& b, std::span<const Expr> at) {
+    ValueId row = b.constant(DType::i64, std::int64_t{0});
     for (std::int64_t j = 0; j < n; ++j) {
-      const auto d = static_cast<std::size_t>(j);
-      const std::vector<Expr> component{k, j};
-      const ValueId position = checked_position(b, l.load(b, indices, component), sizes[d], extents);
-      const ValueId equal = b.binary(OpCode::eq, position, b.index(at[d]));
-      hit = hit ? b.binary(OpCode::logical_and, *hit, equal) : equal;
+      const Expr size = sizes[static_cast<std::size_t>(j)];
+      const ValueId read = l.load(b, indices, std::vector<Expr>{at[0], j});
+      const ValueId position = checked_position(b, read, size, extents);
+      row = j == 0 ? position
+                   : b.binary(OpCode::add, b.binary(OpCode::mul, row, number(b, size, DType::i64)), position);
     }
-    return *hit;
-  };
-  updates.update = [&, n](BodyBuilder& b, std::span<const Expr> at, Expr k, ValueId mask) {
-    std::vector<Expr> source{k};
-    source.insert(source.end(), at.begin() + n, at.end());
-    return l.load(b, values, source, mask);
-  };
-  set_scattered(c, data, updates);
+    return row;
+  });
+  u.values = c.input(2);
+  set_scattered(c, data, u);
 }
 
 // Update [.., k, ..] goes to the element with the same indices except along the axis, where the index is
-// read. Along the other axes there may be fewer updates than elements.
+// read. Along the other axes there may be fewer updates than elements. Leading axes along which there are as
+// many make blocks.
 void lower_scatter_elements(OpContext& c) {
   ir::Lowering& l = c.lowering();
   const auto axis = static_cast<std::size_t>(c.axis_attribute(c.rank(0), 0));
-  const TensorBox data = c.input(0), indices = c.input(1), values = c.input(2);
-  if (indices.rank() != data.rank() || values.rank() != data.rank()) {
+  const TensorBox data = c.input(0), indices = c.input(1);
+  if (indices.rank() != data.rank() || c.rank(2) != c.rank(0)) {
     c.fail(errors::kShapeMismatch,
-           fmt::format("ranks {}, {} and {} differ", data.rank(), indices.rank(), values.rank()));
+           fmt::format("ranks {}, {} and {} differ", data.rank(), indices.rank(), c.rank(2)));
   }
-  Updates updates;
-  updates.count = indices.sizes()[axis];
-  updates.hit_sizes = data.sizes();
-  for (std::size_t d = 0; d < data.rank(); ++d) l.require_equal(indices.sizes()[d], values.sizes()[d]);
-  updates.hits = [&](BodyBuilder& b, std::span<const Expr> at, Expr k, std::span<const Expr> extents) {
-    std::optional<ValueId> inside;
-    std::vector<Expr> source(at.begin(), at.end());
-    source[axis] = k;
-    for (std::size_t d = 0; d < at.size(); ++d) {
-      const Expr size = indices.sizes()[d];
-      if (d == axis || size == data.sizes()[d]) continue;
-      const ValueId in = b.binary(OpCode::lt, b.index(at[d]), b.index(size));
-      inside = inside ? b.binary(OpCode::logical_and, *inside, in) : in;
+  const std::vector<Expr>&sizes = data.sizes(), &given = indices.sizes();
+  Updates u;
+  std::size_t leading = 0;
+  while (leading < axis && given[leading] == sizes[leading]) u.blocks = u.blocks * sizes[leading++];
+  for (std::size_t d = 0; d < data.rank(); ++d) {
+    l.require_equal(given[d], c.sizes(2)[d]);
+    if (d >= leading) {
+      u.rows = u.rows * sizes[d];
+      u.count = u.count * given[d];
     }
-    const ValueId read = l.load(b, indices, source, inside);
-    const ValueId position = checked_position(b, read, data.sizes()[axis], extents);
-    const ValueId equal = b.binary(OpCode::eq, position, b.index(at[axis]));
-    return inside ? b.binary(OpCode::logical_and, *inside, equal) : equal;
-  };
-  updates.update = [&](BodyBuilder& b, std::span<const Expr> at, Expr k, ValueId mask) {
-    std::vector<Expr> source(at.begin(), at.end());
-    source[axis] = k;
-    return l.load(b, values, source, mask);
-  };
-  set_scattered(c, data, updates);
+    if (d == axis || given[d] == sizes[d]) continue;
+    if (ir::provably_less(sizes[d], given[d])) {
+      c.fail(errors::kShapeMismatch,
+             fmt::format("the indices have size {} along axis {}, but the data has only {}",
+                         to_string(given[d]), d, to_string(sizes[d])));
+    }
+    l.require_equal(ir::min(sizes[d], given[d]), given[d]);
+  }
+  u.positions = l.generate(given, [&](BodyBuilder& b, std::span<const Expr> at) {
+    // Row-major within the block: the other axes first, then the index times the stride of its axis.
+    Expr others = 0, stride = 1, of_axis = 1;
+    for (std::size_t d = data.rank(); d-- > leading;) {
+      if (d == axis) {
+        of_axis = stride;
+      } else {
+        others = others + at[d] * stride;
+      }
+      stride = stride * sizes[d];
+    }
+    const ValueId position = checked_position(b, l.load(b, indices, at), sizes[axis], given);
+    return b.binary(OpCode::add, b.binary(OpCode::mul, position, number(b, of_axis, DType::i64)),
+                    b.index(others));
+  });
+  u.values = c.input(2);
+  set_scattered(c, data, u);
 }
 
 }  // namespace

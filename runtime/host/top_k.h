@@ -20,6 +20,23 @@ bool top_k_before(T a, int64_t i, T b, int64_t j, bool largest) {
   return largest ? a > b : a < b;
 }
 
+inline constexpr int64_t kTopKBlock = 32;
+
+// Returns whether an element of a block may come before `last`: an equal one, which is later, does not.
+// Vectors compare the block at once.
+template <class T>
+bool top_k_any_before(const T* x, T last, bool largest) {
+  int any = 0;
+  if (largest) {
+#pragma omp simd reduction(| : any)
+    for (int64_t i = 0; i < kTopKBlock; ++i) any |= !(x[i] <= last);
+  } else {
+#pragma omp simd reduction(| : any)
+    for (int64_t i = 0; i < kTopKBlock; ++i) any |= !(x[i] >= last);
+  }
+  return any != 0;
+}
+
 // Selects with a heap whose root is the element that comes last, in the memory of the results, and sorts it.
 template <class T>
 void top_k_row(const T* x, int64_t n, int64_t k, bool largest, T* values, int64_t* positions) {
@@ -52,8 +69,14 @@ void top_k_row(const T* x, int64_t n, int64_t k, bool largest, T* values, int64_
     values[hole] = x[i];
     positions[hole] = i;
   }
-  for (int64_t i = k; i < n; ++i) {
-    if (top_k_before(x[i], i, values[0], positions[0], largest)) sift_down(k, x[i], i);
+  for (int64_t i = k; i < n;) {
+    const int64_t end = n - i < kTopKBlock ? n : i + kTopKBlock;
+    if (end - i < kTopKBlock || top_k_any_before(x + i, values[0], largest)) {
+      for (int64_t j = i; j < end; ++j) {
+        if (top_k_before(x[j], j, values[0], positions[0], largest)) sift_down(k, x[j], j);
+      }
+    }
+    i = end;
   }
   for (int64_t size = k - 1; size > 0; --size) {
     const T value = values[size];

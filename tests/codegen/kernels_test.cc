@@ -79,6 +79,45 @@ output %y)");
   }
 }
 
+// Several updates of one row, rows without one, and positions that are left out; no update, and no element.
+TEST(Kernels, ScatterEqualsTheInterpreter) {
+  Compiled compiled("-O2");
+  const char* const reductions[] = {"none", "add", "mul", "max", "min"};
+  for (const char* reduction : reductions) {
+    compiled.add(fmt::format("scatter_{}", reduction), fmt::format(R"(graph g
+dim n in [0, 9] dim w in [0, 5]
+input %x: f32[2, 7, w] input %at: i64[2, n] input %u: f32[2, n, w] input %i: u8[2, 7, w] input %j: u8[2, n, w]
+%p: i64[2, n] = pointwise {{ %0 = load %at %1 = constant i64 9 %2 = mod %0, %1 %3 = constant i64 1 %4 = sub %2, %3 store %4 }}
+%y: f32[2, 7, w] = extern "scatter" reads(%x, %p, %u) attributes(reduction = "{0}")
+%z: u8[2, 7, w] = extern "scatter" reads(%i, %p, %j) attributes(reduction = "{0}")
+output %y output %z)",
+                                                                   reduction));
+  }
+  compiled.build();
+  for (const char* reduction : reductions) {
+    for (const std::int64_t n : {0, 1, 9}) {
+      for (const std::int64_t w : {0, 1, 5})
+        compiled.expect_like_interpreter(fmt::format("scatter_{}", reduction), {{"n", n}, {"w", w}});
+    }
+  }
+}
+
+TEST(Kernels, CumulativeEqualsTheInterpreter) {
+  Compiled compiled("-O2");
+  compiled.add("cumulative", R"(graph g
+dim n in [0, 40] dim w in [0, 5]
+input %x: f32[3, n, w] input %i: i16[3, n, w]
+%y: f32[3, n, w] = extern "cumulative" reads(%x) attributes(exclusive = 0, product = 0, reverse = 0)
+%z: f32[3, n, w] = extern "cumulative" reads(%x) attributes(exclusive = 1, product = 0, reverse = 1)
+%p: i16[3, n, w] = extern "cumulative" reads(%i) attributes(exclusive = 1, product = 1, reverse = 0)
+output %y output %z output %p)");
+  compiled.build();
+  for (const std::int64_t n : {0, 1, 9, 40}) {
+    for (const std::int64_t w : {0, 1, 5})
+      compiled.expect_like_interpreter("cumulative", {{"n", n}, {"w", w}});
+  }
+}
+
 TEST(Kernels, RoiAlignEqualsTheInterpreter) {
   Compiled compiled("-O2");
   for (const char* maximum : {"0", "1"}) {
@@ -124,6 +163,20 @@ TEST(Kernels, RefuseOtherCalls) {
               HasSubstr("takes one list of int64 positions"));
   EXPECT_THAT(kernel_refusal("input %x: f32[2]\n%y: f32[2] = extern \"roi_align\" reads(%x)\noutput %y"),
               HasSubstr("takes three tensors"));
+  const std::string data =
+      "input %x: f32[1, 2, 1] input %p: i64[1, 3] input %u: f32[1, 3, 1]\n%y: f32[1, 2, 1] = ";
+  EXPECT_THAT(kernel_refusal(data + "extern \"scatter\" reads(%x, %p, %u) attributes(reduction = \"last\")\n"
+                                    "output %y"),
+              HasSubstr("one of none, add, mul, max and min"));
+  EXPECT_THAT(kernel_refusal(data + "extern \"scatter\" reads(%u, %p, %u) attributes(reduction = \"add\")\n"
+                                    "output %y"),
+              HasSubstr("takes data [b, r, w]"));
+  EXPECT_THAT(kernel_refusal("input %x: f16[1, 2, 1]\n%y: f16[1, 2, 1] = extern \"cumulative\" reads(%x) "
+                             "attributes(exclusive = 0, product = 0, reverse = 0)\noutput %y"),
+              HasSubstr("takes float32, float64 and integers"));
+  EXPECT_THAT(
+      kernel_refusal("input %x: f32[1, 2, 1]\n%y: f32[1, 2, 1] = extern \"cumulative\" reads(%x)\noutput %y"),
+      HasSubstr("needs the integers exclusive, product and reverse"));
 }
 
 }  // namespace

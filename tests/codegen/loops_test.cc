@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/codegen/compiled.h"
 
 namespace braid::test {
@@ -38,6 +40,25 @@ input %b: f32[96]
 %r: f32[2, n] = pointwise { %0 = load %sq %1 = constant f32 96 %2 = div %0, %1 %3 = constant f32 1e-5 %4 = add %2, %3 %5 = rsqrt %4 store %5 }
 %y: f32[2, n, 96] = pointwise { %0 = load %d %1 = load %r[n*i0 + i1] %2 = mul %0, %1 %3 = load %g[i2] %4 = mul %2, %3 %5 = load %b[i2] %6 = add %4, %5 store %6 }
 output %y
+)";
+
+// Angles of rows that are narrow, wide and infinite, of all of them in one row; a sine of a sine; a sum.
+const char* kAngles = R"(graph main
+dim n in [1, 8]
+input %x: f32[n, 70] input %f: f32[n]
+%y: f32[n, 70] = pointwise { %0 = load %x %1 = load %f[i0] %2 = mul %0, %1 %3 = sin %2 %4 = cos %2 %5 = add %3, %4 store %5 }
+%z: f32[70*n] = pointwise { %0 = load %x[i0] %1 = sin %0 %2 = sin %1 store %2 }
+%s: f32[n] = reduction sum over [70] { %0 = load %y store %0 }
+output %y output %z output %s
+)";
+
+// Angles of other types beside narrow ones.
+const char* kMixedAngles = R"(graph main
+dim n in [1, 8]
+input %x: f32[n, 70]
+%d: f64[70*n] = pointwise { %0 = load %x[i0] %1 = sin %0 %2 = cast f64 %0 %3 = constant f64 1e6 %4 = mul %2, %3 %5 = sin %4 %6 = cast f64 %1 %7 = add %5, %6 store %7 }
+%h: f16[70*n] = pointwise { %0 = load %x[i0] %1 = sin %0 %2 = constant f32 2e4 %3 = mul %0, %2 %4 = cast f16 %3 %5 = sin %4 %6 = cast f16 %1 %7 = add %5, %6 store %7 }
+output %d output %h
 )";
 
 // Element of a row, chosen by an index that is made of the truth value %1.
@@ -82,6 +103,8 @@ void CppLoops::SetUpTestSuite() {
   c.add("softmax", fmt::format(fmt::runtime(kSoftmax), fmt::arg("width", 33)));
   c.add("softmax_wide", fmt::format(fmt::runtime(kSoftmax), fmt::arg("width", 9001)));
   c.add("softmax_unfused", fmt::format(fmt::runtime(kSoftmax), fmt::arg("width", 33)), "plan_memory");
+  c.add("angles", kAngles);
+  c.add("mixed_angles", kMixedAngles);
   c.add("layer_norm", kLayerNorm);
   c.add("layer_norm_unfused", kLayerNorm, "plan_memory");
   for (const auto& [name, index] : kTruthIndices)
@@ -117,6 +140,17 @@ TEST_F(CppLoops, LayerNormFusedAndUnfusedAtEverySize) {
     for (const char* name : {"layer_norm", "layer_norm_unfused"})
       compiled().expect_like_interpreter(name, {{"n", n}});
   }
+}
+
+TEST_F(CppLoops, NarrowAndWideAngles) {
+  for (const std::vector<float>& factors : {std::vector<float>{1, 1e7f, 100, INFINITY},
+                                            std::vector<float>{1000}, std::vector<float>{1e20f, -1}}) {
+    const auto n = static_cast<std::int64_t>(factors.size());
+    compiled().expect_like_interpreter_on(
+        "angles", {random_tensor(ir::DType::f32, {n, 70}, 3), ir::make_tensor(ir::DType::f32, {n}, factors)},
+        1e-6);
+  }
+  compiled().expect_like_interpreter("mixed_angles", {{"n", 5}}, 1e-3);
 }
 
 // GCC takes the mask of a vector comparison for the offsets of a gathered load (opaque_index).

@@ -72,6 +72,17 @@ TEST(VecMath, SigmoidIsExactToFourUlp) {
 }
 TEST(VecMath, SinIsExactToTwoUlpForAllArguments) { expect_within(2, BRAID_BOTH(vsin, std::sin(x)), "sin"); }
 TEST(VecMath, CosIsExactToTwoUlpForAllArguments) { expect_within(2, BRAID_BOTH(vcos, std::cos(x)), "cos"); }
+// Generated loops choose these if no argument of theirs is wide.
+TEST(VecMath, NarrowSinAndCosAreExactToTwoUlp) {
+  const auto sine = [](float x) { return is_wide_angle(x) ? vsin(x) : vsin_narrow(x); };
+  const auto cosine = [](float x) { return is_wide_angle(x) ? vcos(x) : vcos_narrow(x); };
+  expect_within(
+      2, sine, [](double x) { return std::sin(x); }, "narrow sin");
+  expect_within(
+      2, cosine, [](double x) { return std::cos(x); }, "narrow cos");
+  EXPECT_TRUE(std::signbit(vsin_narrow(-0.0f)));
+  EXPECT_TRUE(is_wide_angle(NAN) && is_wide_angle(INFINITY) && is_wide_angle(8193) && !is_wide_angle(-8192));
+}
 TEST(VecMath, Expm1IsExactToOneUlp) { expect_within(1, BRAID_BOTH(vexpm1, std::expm1(x)), "expm1"); }
 TEST(VecMath, Log1pIsExactToOneUlp) { expect_within(1, BRAID_BOTH(vlog1p, std::log1p(x)), "log1p"); }
 TEST(VecMath, TanIsExactToOneUlp) { expect_within(1, BRAID_BOTH(vtan, std::tan(x)), "tan"); }

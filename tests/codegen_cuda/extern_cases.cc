@@ -73,6 +73,25 @@ input %x: i64[n]
 %y: i64[7] = extern "last_writer" reads(%x)
 output %y)";
 
+// Several updates of one row, rows without one, and positions that are left out.
+constexpr const char* kScatter = R"(graph g
+dim n in [0, 9] dim w in [0, 5]
+input %x: f32[2, 7, w] input %at: i64[2, n] input %u: f32[2, n, w] input %i: i64[2, 7, 1] input %j: i64[2, n, 1]
+%p: i64[2, n] = pointwise { %0 = load %at %1 = constant i64 8 %2 = mod %0, %1 store %2 }
+%y: f32[2, 7, w] = extern "scatter" reads(%x, %p, %u) attributes(reduction = "none")
+%z: f32[2, 7, w] = extern "scatter" reads(%x, %p, %u) attributes(reduction = "add")
+%a: i64[2, 7, 1] = extern "scatter" reads(%i, %p, %j) attributes(reduction = "max")
+%b: i64[2, 7, 1] = extern "scatter" reads(%i, %p, %j) attributes(reduction = "mul")
+output %y output %z output %a output %b)";
+
+constexpr const char* kCumulative = R"(graph g
+dim n in [0, 9] dim w in [0, 5]
+input %x: f32[3, n, w] input %i: i32[3, n, w]
+%y: f32[3, n, w] = extern "cumulative" reads(%x) attributes(exclusive = 0, product = 0, reverse = 0)
+%z: f32[3, n, w] = extern "cumulative" reads(%x) attributes(exclusive = 1, product = 0, reverse = 1)
+%p: i32[3, n, w] = extern "cumulative" reads(%i) attributes(exclusive = 1, product = 1, reverse = 0)
+output %y output %z output %p)";
+
 ir::Schedule roi_align(bool maximum, std::int64_t sampling_ratio) {
   Net net;
   const ir::TensorBox x = net.input("x", ir::DType::f32, {2, 3, 6, 5}),
@@ -97,6 +116,8 @@ void add_extern_cases(std::vector<Case>& out) {
   out.push_back({"extern_top_k", [] { return parsed(kTopK); }});
   out.push_back({"extern_block_product", [] { return parsed(kBlockProduct); }});
   out.push_back({"extern_last_writer", [] { return parsed(kLastWriter); }});
+  out.push_back({"extern_scatter", [] { return parsed(kScatter); }});
+  out.push_back({"extern_cumulative", [] { return parsed(kCumulative); }});
   out.push_back({"extern_roi_align_mean", [] { return roi_align(false, 0); }});
   out.push_back({"extern_roi_align_maximum", [] { return roi_align(true, 2); }});
 }

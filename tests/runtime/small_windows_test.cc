@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/pool.h"
 #include "runtime/window_kernels.h"
 #include "tests/runtime/between.h"
 #include "tests/support/random.h"
@@ -105,17 +106,39 @@ void for_random_cases(const F& f) {
   }
 }
 
+// The result of a window over these elements.
+double pooled(PoolFold kind, const std::vector<double>& elements) {
+  double sum = kind == PoolFold::max ? -INFINITY : 0;
+  for (const double x : elements) {
+    if (kind != PoolFold::max) sum += x;
+    if (kind == PoolFold::max && (x > sum || std::isnan(x))) sum = x;
+  }
+  return kind == PoolFold::average ? sum / static_cast<double>(elements.size()) : sum;
+}
+
+// Some rows are longer than vectors, and some windows lie outside entirely.
+void draw_pool(Random& random, PoolShape& s) {
+  draw_windows(random, s);
+  const int last = s.spatial - 1;
+  if (random() % 2 == 0) {
+    s.in[last] = between(random, 0, 70);
+    s.taps[last] = between(random, 1, random() % 2 == 0 ? 3 : 50);
+    s.out[last] = between(random, 1, 70);
+  }
+  for (int d = 0; d < s.spatial; ++d) s.pad[d] += random() % 8 == 0 ? between(random, -2, 4) : 0;
+  s.channels = between(random, 1, random() % 4 == 0 ? 40 : 3);
+  s.kind = static_cast<PoolFold>(random() % 3);
+}
+
 TEST(SmallWindows, PoolsAgreeWithPlainSums) {
   for_random_cases([](Random& random) {
     PoolShape s;
-    draw_windows(random, s);
-    s.channels = between(random, 1, 3);
-    s.average = random() % 2 == 0;
-    const bool last = random() % 2 == 0;
-    lay_out(last, s, s.in, s.channels, s.a_batch, s.a_channel, s.a_spatial);
-    lay_out(last, s, s.out, s.channels, s.out_batch, s.out_channel, s.out_spatial);
-    const std::vector<float> a = values(random, s.batch * s.a_batch);
-    std::vector<float> out(static_cast<size_t>(s.batch * s.out_batch), NAN);
+    draw_pool(random, s);
+    lay_out(random() % 2 == 0, s, s.in, s.channels, s.a_batch, s.a_channel, s.a_spatial);
+    lay_out(random() % 2 == 0, s, s.out, s.channels, s.out_batch, s.out_channel, s.out_spatial);
+    std::vector<float> a = values(random, s.batch * s.a_batch);
+    if (!a.empty() && random() % 4 == 0) a[random() % a.size()] = NAN;
+    std::vector<float> out(static_cast<size_t>(s.batch * s.out_batch), 12345);
     WindowArgs args;
     args.a = a.data();
     args.out = out.data();
@@ -125,16 +148,48 @@ TEST(SmallWindows, PoolsAgreeWithPlainSums) {
       const int64_t in = n / s.channels * s.a_batch + n % s.channels * s.a_channel,
                     to = n / s.channels * s.out_batch + n % s.channels * s.out_channel;
       for_each_window(s, [&](int64_t at, const auto& taps) {
-        if (taps.empty()) return;
-        double sum = s.average ? 0 : -INFINITY;
-        for (const auto& [tap, from] : taps) {
-          const double x = a[static_cast<size_t>(in + from)];
-          sum = s.average ? sum + x / static_cast<double>(taps.size()) : std::max(sum, x);
+        std::vector<double> elements;
+        for (const auto& [tap, from] : taps) elements.push_back(a[static_cast<size_t>(in + from)]);
+        const double expected = pooled(s.kind, elements), got = out[static_cast<size_t>(to + at)];
+        if (std::isnan(expected)) {
+          EXPECT_TRUE(std::isnan(got)) << got;
+        } else if (std::isinf(expected)) {
+          EXPECT_EQ(got, expected);
+        } else {
+          EXPECT_NEAR(got, expected, 1e-5);
         }
-        EXPECT_NEAR(out[static_cast<size_t>(to + at)], sum, 1e-6);
       });
     }
   });
+}
+
+TEST(SmallWindows, PoolsHaveTheSameBitsForEveryNumberOfThreads) {
+  Random random(7);
+  for (const bool last : {false, true}) {
+    PoolShape s;
+    s.spatial = 2;
+    s.batch = 2;
+    s.in = {41, 37, 1};
+    s.taps = {5, 3, 1};
+    s.out = {20, 18, 1};
+    s.stride = {2, 2, 1};
+    s.pad = {1, 0, 0};
+    s.channels = 30;
+    s.kind = PoolFold::average;
+    lay_out(last, s, s.in, s.channels, s.a_batch, s.a_channel, s.a_spatial);
+    lay_out(last, s, s.out, s.channels, s.out_batch, s.out_channel, s.out_spatial);
+    const std::vector<float> a = values(random, s.batch * s.a_batch);
+    std::vector<std::vector<float>> results;
+    for (const int threads : {1, 2, 5}) {
+      std::vector<float>& out = results.emplace_back(static_cast<size_t>(s.batch * s.out_batch));
+      WindowArgs args;
+      args.a = a.data();
+      args.out = out.data();
+      pool_kernel(s, threads)->run(args);
+    }
+    EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(results[0], results[2]);
+  }
 }
 
 TEST(SmallWindows, ConvolutionsAgreeWithPlainSums) {

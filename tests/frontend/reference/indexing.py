@@ -99,9 +99,9 @@ def scatter_elements(operator, rng):
     axis = maybe(rng, attributes, "axis", int(rng.integers(-x.ndim, x.ndim)), 0) % x.ndim
     reduction = a_reduction(rng, attributes, operator, opset, dtype)
     shape = [int(rng.integers(0 if rng.integers(10) == 0 else 1, s + 1)) for s in x.shape]
-    if reduction is None:
+    if reduction is None and rng.integers(2):
         indices = distinct_lines(rng, x, axis, shape)
-    else:
+    else:  # several updates of one element come in order
         shape[axis] = int(rng.integers(1, 7))
         indices = rng.integers(0, x.shape[axis], shape)
     if opset >= 11:
@@ -129,9 +129,8 @@ def scatter_nd(rng):
     places = int(np.prod(x.shape[:k]))
     outer = a_shape(rng, 0, 2, 3)
     count = int(np.prod(outer))
-    if reduction is None and count > places:
-        outer, count = [places], places
-    chosen = rng.permutation(places)[:count] if reduction is None else rng.integers(0, places, count)
+    distinct = reduction is None and count <= places and rng.integers(2)
+    chosen = rng.permutation(places)[:count] if distinct else rng.integers(0, places, count)
     indices = np.stack(np.unravel_index(chosen, x.shape[:k]), -1).reshape(*outer, k)
     indices = np.where(rng.integers(0, 3, indices.shape) == 0, indices - np.array(x.shape[:k]), indices)
 

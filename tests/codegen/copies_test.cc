@@ -1,0 +1,76 @@
+// Copies that read along other dimensions than they write, and at indices that wrap, turn around or repeat,
+// against the interpreter: sizes below, at and beyond those of blocks and vectors.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "tests/codegen/compiled.h"
+
+namespace braid::test {
+namespace {
+
+class CppCopies : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite();
+  static void TearDownTestSuite() { compiled_.reset(); }
+  static Compiled& compiled() { return *compiled_; }
+  static inline std::unique_ptr<Compiled> compiled_;
+};
+
+constexpr const char* kTypes[] = {"f32", "f64", "f16", "i8", "bool", "i64"};
+
+// Written like rows of a table: y[i0, i1] of a loop over both dimensions.
+std::string copy_of(const char* type, const char* from, const char* to, const char* index) {
+  return fmt::format(
+      "graph main dim n in [1, 150] dim m in [1, 150] input %x: {0}[{1}] input %size: f32[n, m] "
+      "%y: {0}[{2}] = pointwise {{ %0 = load %x[{3}] store %0 }} output %y output %size",
+      type, from, to, index);
+}
+
+// A transposition with arithmetic, and one beside an operand that is read in order.
+constexpr const char* kTransposedSum = R"(graph main
+dim n in [1, 150] dim m in [1, 150]
+input %x: f32[n, m] input %z: f32[m, n]
+%y: f32[m, n] = pointwise { %0 = load %x[m*i1 + i0] %1 = load %z %2 = add %0, %1 %3 = abs %2 store %3 }
+output %y)";
+
+constexpr const char* kFixed = R"(graph main
+input %x: f32[3, 37, 70] input %b: u8[64, 48]
+%y: f32[3, 70, 37] = pointwise { %0 = load %x[2590*i0 + 70*i2 + i1] store %0 }
+%z: u8[48, 64] = pointwise { %0 = load %b[48*i1 + i0] store %0 }
+%t: f32[6, 74, 140] = pointwise { %0 = load %x[2590*mod(i0, 3) + 70*mod(i1, 37) + mod(i2, 70)] store %0 }
+%s: f32[3, 74, 140] = pointwise { %0 = load %x[2590*i0 + 70*floordiv(i1, 2) + floordiv(i2, 2)] store %0 }
+%r: f32[3, 37, 74] = pointwise { %0 = load %x[2590*i0 + 70*i1 + min(mod(i2 + 136, 138), 138 - mod(i2 + 136, 138))] store %0 }
+%u: f32[3, 37, 100] = pointwise { %0 = load %x[2590*i0 + 70*i1 + floordiv(7*i2, 10)] store %0 }
+%h: f16[3, 37, 70] = pointwise { %0 = load %x %1 = cast f16 %0 store %1 }
+%g: bf16[3, 37, 70] = pointwise { %0 = load %x %1 = cast bf16 %0 %2 = mul %1, %1 store %2 }
+output %y output %z output %t output %s output %r output %u output %h output %g)";
+
+void CppCopies::SetUpTestSuite() {
+  compiled_ = std::make_unique<Compiled>();
+  for (const char* type : kTypes)
+    compiled_->add(fmt::format("transpose_{}", type), copy_of(type, "n, m", "m, n", "m*i1 + i0"));
+  compiled_->add("rows_apart", copy_of("f32", "3, n, m", "m, 3, n", "n*m*i1 + m*i2 + i0"));
+  compiled_->add("tile", copy_of("f32", "n, m", "2*n, 3*m", "m*mod(i0, n) + mod(i1, m)"));
+  compiled_->add("repeat", copy_of("f32", "n, m", "n, 3*m", "m*i0 + floordiv(i1, 3)"));
+  compiled_->add("clamp", copy_of("f32", "n, m", "n, m + 4", "m*i0 + min(max(i1 - 2, 0), m - 1)"));
+  compiled_->add("transposed_sum", kTransposedSum);
+  compiled_->add("fixed", kFixed);
+  compiled_->build();
+}
+
+TEST_F(CppCopies, BlocksAndTheirEdges) {
+  for (const int n : {1, 3, 8, 16, 67, 150}) {
+    for (const int m : {1, 7, 16, 64, 65, 131}) {
+      SCOPED_TRACE(fmt::format("{} x {}", n, m));
+      for (const char* type : kTypes)
+        compiled().expect_like_interpreter(fmt::format("transpose_{}", type), {{"n", n}, {"m", m}}, 0);
+      for (const char* name : {"rows_apart", "tile", "repeat", "clamp", "transposed_sum"})
+        compiled().expect_like_interpreter(name, {{"n", n}, {"m", m}}, 0);
+    }
+  }
+}
+
+TEST_F(CppCopies, FixedSizes) { compiled().expect_like_interpreter("fixed", {}, 0); }
+
+}  // namespace
+}  // namespace braid::test
