@@ -173,7 +173,7 @@ TensorBox element_at(ir::Lowering& l, const TensorBox& x, std::int64_t axis, con
   });
 }
 
-TensorBox plus(ir::Lowering& l, const TensorBox& x, std::int64_t number) {
+TensorBox plus_number(ir::Lowering& l, const TensorBox& x, std::int64_t number) {
   return l.pointwise({x}, [&](BodyBuilder& b, std::span<const ir::ValueId> v) {
     return b.binary(OpCode::add, v[0], b.constant_of(DType::i64, static_cast<double>(number)));
   });
@@ -202,7 +202,7 @@ std::vector<Value> iterate(
       l.repeat_while(condition, initial, [&](const std::vector<TensorBox>& carried) {
         const TensorBox& iteration = carried.back();
         ir::Lowering::Run result = run(iteration, std::span(carried).first(states));
-        const TensorBox next = plus(l, iteration, 1);
+        const TensorBox next = plus_number(l, iteration, 1);
         if (count.valid()) result.condition = both(l, result.condition, less_than(l, next, count));
         result.carried.push_back(next);
         return result;

@@ -153,7 +153,7 @@ class Printer {
 
   static std::string classes(const GraphOutput& o) {
     std::string text;
-    for (const std::string& name : o.classes) text += (text.empty() ? " classes (" : ", ") + quoted(name);
+    for (const std::string& name : o.classes) text += (text.empty() ? " classes (" : ", ") + in_quotes(name);
     return text.empty() ? text : text + ")";
   }
 
