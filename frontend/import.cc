@@ -41,6 +41,7 @@ struct Ready {
   Model model;
   Opsets opsets;
   DimBounds dims;
+  std::string annotations;         // annotations_of
   std::set<std::string> left_out;  // values that only copied others, or were copied
 };
 
@@ -70,10 +71,9 @@ using Note = std::function<void(const std::string& text)>;
 // throws, `ready` holds the model as far as it has come.
 void read_model(Ready& ready, const std::string& path, const ImportOptions& options,
                 const std::set<std::string>& bound, std::set<std::string> named, const Note& note) {
-  ready = {load_ranks(path, options.ranks), {}, options.dims, {}};
+  ready = {load_ranks(path, options.ranks), {}, options.dims, {}, {}};
   Model& model = ready.model;
-  if (const std::string text = annotations_of(model.proto); note && !options.split && !text.empty())
-    note(text);
+  ready.annotations = annotations_of(model.proto);
   leave_out_maps_and_strings(model, note);
   if (!bound.empty() || !options.fixed.empty()) {
     const std::set<std::string> before = dimension_names(model);
@@ -251,6 +251,7 @@ ir::Schedule PlainModel::lower(int ranks, const sharding::SplitRequest* split) {
 
 ir::Schedule PlainModel::lower() {
   return state_->with_aliases(state_->with_model([&](std::optional<Ready>&, const Model*&) {
+    if (!state_->ready->annotations.empty()) state_->note(state_->ready->annotations);
     return lower_ready(*state_->ready, state_->options.ranks, state_->options, state_->note);
   }));
 }

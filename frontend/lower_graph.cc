@@ -493,36 +493,38 @@ class GraphLowering {
   }
 
   // Tells how the model's declaration differs from the actual value, as exporters often write a wrong one. In
-  // a model that communicates, another size means another number of ranks, which is an error.
+  // a model of several ranks it is an error: the model was split for another number of ranks, or wrongly.
   void compare_with_declaration(const onnx::NodeProto& node, const Value& value) const {
     const auto found = declared_.find(value.name);
     if (found == declared_.end()) return;
     const onnx::TypeProto_Tensor& declared = *found->second;
-    const auto tell = [&](const std::string& as, const std::string& is) {
+    const auto tell = [&](int code, const std::string& as, const std::string& is) {
+      // A value of a type that the IR lacks has another meaning.
+      const bool known = declared.elem_type() == 0 || dtype_of_onnx(declared.elem_type());
+      if (!known || communicates_ || options_.ranks > 1)
+        user_error(code, location_of(model_.path, node),
+                   fmt::format("'{}' is declared {}, but on {} rank{} {}", value.name, as, options_.ranks,
+                               options_.ranks == 1 ? "" : "s", is),
+                   known ? "compile for the model's number of ranks (--ranks), or correct the declaration"
+                         : "only labels that a graph output returns may be strings");
       if (options_.note)
         options_.note(fmt::format("'{}' of node '{}' ({}) is declared {}, but {}", value.name, name_of(node),
                                   node.op_type(), as, is));
     };
     if (declared.elem_type() != 0 && dtype_of_onnx(declared.elem_type()) != value.dtype)
-      tell("as " + onnx_type_name(declared.elem_type()), fmt::format("it is {}", to_string(value.dtype)));
+      tell(errors::kTypeMismatch, "as " + onnx_type_name(declared.elem_type()),
+           fmt::format("it is {}", to_string(value.dtype)));
     if (!declared.has_shape()) return;
     const auto rank = static_cast<std::size_t>(declared.shape().dim_size());
     if (rank != value.sizes.size())
-      return tell(fmt::format("with {} dimension{}", rank, rank == 1 ? "" : "s"),
+      return tell(errors::kShapeMismatch, fmt::format("with {} dimension{}", rank, rank == 1 ? "" : "s"),
                   fmt::format("it has {}", value.sizes.size()));
     for (std::size_t k = 0; k < rank; ++k) {
       const auto& dim = declared.shape().dim(static_cast<int>(k));
       const ir::Bounds actual = ir::bounds(value.sizes[k]);
       if (!dim.has_dim_value() || (dim.dim_value() >= actual.min && dim.dim_value() <= actual.max)) continue;
-      const std::string as = fmt::format("with size {} along axis {}", dim.dim_value(), k);
-      if (!communicates_) {
-        tell(as, fmt::format("it has {}", to_string(value.sizes[k])));
-        continue;
-      }
-      user_error(errors::kShapeMismatch, location_of(model_.path, node),
-                 fmt::format("'{}' is declared {}, but on {} rank{} it has {}", value.name, as,
-                             options_.ranks, options_.ranks == 1 ? "" : "s", to_string(value.sizes[k])),
-                 "compile for the model's number of ranks (--ranks), or correct the declaration");
+      tell(errors::kShapeMismatch, fmt::format("with size {} along axis {}", dim.dim_value(), k),
+           fmt::format("it has {}", to_string(value.sizes[k])));
     }
   }
 

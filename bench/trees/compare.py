@@ -40,15 +40,6 @@ def without_maps(model):
     return model
 
 
-def without_sizes(model):
-    """The model without the sizes that it declares of its outputs."""
-    model = onnx.ModelProto.FromString(model.SerializeToString())
-    for output in model.graph.output:
-        if output.type.HasField("tensor_type"):
-            output.type.tensor_type.ClearField("shape")
-    return model
-
-
 def runtime_session(model):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -127,8 +118,8 @@ def timed(calls, rounds, seconds):
     return [statistics.median(t) / 1e3 for t in times]
 
 
-def measure(folder, options, change=lambda model: model):
-    model, rows = change(onnx.load(os.path.join(folder, "model.onnx"))), np.load(os.path.join(folder, "rows.npy"))
+def measure(folder, options):
+    model, rows = onnx.load(os.path.join(folder, "model.onnx")), np.load(os.path.join(folder, "rows.npy"))
     session = runtime_session(model)
     with tempfile.TemporaryDirectory() as output:
         program = braid.compile(model.SerializeToString(), default_dim="0..1024", output=output)
@@ -156,25 +147,17 @@ def main():
     for batch in BATCHES:
         head += [f"ONNX Runtime, {batch:,}", f"Braid, {batch:,}", f"ratio, {batch:,}"]
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head), flush=True)
-    ratios, refused = {batch: [] for batch in BATCHES}, {}
+    ratios = {batch: [] for batch in BATCHES}
     for name in sorted(os.listdir(options.folder)):
         if options.only and name not in options.only:
             continue
-        try:
-            row, labels, worst = measure(os.path.join(options.folder, name), options)
-        except braid.Error as error:
-            refused[name] = error.code
-            row, labels, worst = measure(os.path.join(options.folder, name), options, without_sizes)
-            name += " *"
+        row, labels, worst = measure(os.path.join(options.folder, name), options)
         cells = [name, str(labels), f"{worst:.1e}"]
         for batch, (theirs, ours) in zip(BATCHES, row, strict=True):
             cells += [f"{theirs:.1f}", f"{ours:.1f}", f"{ours / theirs:.2f}"]
             ratios[batch].append(ours / theirs)
         print("| " + " | ".join(cells) + " |", flush=True)
     print()
-    if refused:
-        codes = ", ".join(f"BR{code:04}" for code in sorted({int(str(c).removeprefix("BR")) for c in refused.values()}))
-        print(f"\\*: the file declares sizes of outputs that are wrong, and is refused ({codes}); measured without them.\n")
     for batch, all_ratios in ratios.items():
         if all_ratios:
             print(f"{batch:,} rows: geometric mean {statistics.geometric_mean(all_ratios):.2f}, largest {max(all_ratios):.2f}; "

@@ -21,7 +21,7 @@ TEST(Bind, MakesConstantsOfNumbersListsAndFiles) {
   std::string list;
   for (int k = 0; k < 6; ++k)
     list += std::string(k % 3 == 0 ? (k == 0 ? "[[" : "],[") : ",") + "[1,2.5, 3, -4]";
-  for (const std::string& value : {folder / "whole/y.npy", "[" + list + "]]"}) {
+  for (const std::string& value : {folder / "whole/y.npy", list + "]]"}) {
     const ProcessResult result = braid({"run", add, "--bind", "b=" + value, "--random", "2", "--json"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const nlohmann::json json = nlohmann::json::parse(result.out);
