@@ -25,7 +25,8 @@ NUMPY_TYPES = {onnx.TensorProto.FLOAT: np.float32, onnx.TensorProto.INT64: np.in
 
 
 def without_maps(model):
-    """The model with the input of each ZipMap in place of its output, under its name."""
+    """The model with the input of each ZipMap in place of its output, under its name. Outputs lose their declared
+    sizes, some of which are wrong: ONNX Runtime would refuse buffers of the right ones."""
     model = onnx.ModelProto.FromString(model.SerializeToString())
     kept = []
     for node in model.graph.node:
@@ -35,6 +36,9 @@ def without_maps(model):
                     output.CopyFrom(onnx.ValueInfoProto(name=node.input[0]))
         else:
             kept.append(node)
+    for output in model.graph.output:
+        if output.type.HasField("tensor_type"):
+            output.type.tensor_type.ClearField("shape")
     del model.graph.node[:]
     model.graph.node.extend(kept)
     return model
