@@ -1,7 +1,5 @@
 #include "runtime/attention.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,6 +11,7 @@
 #include "runtime/attention_isa.h"
 #include "runtime/kernel_support.h"
 #include "runtime/processor.h"
+#include "runtime/team.h"
 
 namespace braid::rt {
 namespace {
@@ -136,7 +135,7 @@ class OnlineSoftmax final : public AttentionKernel {
                         static_cast<double>(shape.queries) * static_cast<double>(shape.keys) *
                         static_cast<double>(shape.head_size + shape.value_size);
     const int64_t runs = split_.tasks * split_.parts;
-    threads_ = work < kParallelWork ? 1 : static_cast<int>(std::clamp<int64_t>(runs, 1, threads));
+    threads_ = work < kParallelWork || runs == 1 ? 1 : threads;
     const int64_t part = attention_part_floats(shape);
     stride_ = shape.type == DType::f64 ? 2 * padded(kAttentionKeys + shape.value_size)
                                        : attention_work_floats(shape) + (split_.parts == 1 ? part : 0);
@@ -146,24 +145,14 @@ class OnlineSoftmax final : public AttentionKernel {
 
   void run(const AttentionArgs& args) const override {
     const int64_t runs = split_.tasks * split_.parts;
-    if (threads_ == 1) {
-      // From the last to the first, as below: in causal attention the later queries have more to do.
-      for (int64_t i = runs; i-- > 0;) attend(args, i, work(0));
-      if (split_.parts > 1) {
-        for (int64_t t = 0; t < split_.tasks; ++t) join(args, t);
-      }
-      return;
-    }
-#pragma omp parallel num_threads(threads_)
-    {
-      float* const own = work(omp_get_thread_num());
-#pragma omp for schedule(dynamic, 1)
-      for (int64_t i = 0; i < runs; ++i) attend(args, runs - 1 - i, own);
-      if (split_.parts > 1) {
-#pragma omp for schedule(static)
-        for (int64_t t = 0; t < split_.tasks; ++t) join(args, t);
-      }
-    }
+    // From the last to the first: in causal attention the later queries have more to do.
+    parallel_for(runs, threads_ > 1, [&](int64_t begin, int64_t end, int thread) {
+      for (int64_t i = begin; i < end; ++i) attend(args, runs - 1 - i, work(thread));
+    });
+    if (split_.parts == 1) return;
+    parallel_for(split_.tasks, threads_ > 1, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) join(args, t);
+    });
   }
 
  private:
@@ -246,7 +235,7 @@ AttentionLibrary::AttentionLibrary() : impl_(new Impl) {}
 AttentionLibrary::~AttentionLibrary() = default;
 
 const AttentionKernel* AttentionLibrary::kernel(const AttentionShape& shape) {
-  const int threads = omp_get_max_threads();
+  const int threads = team_threads();
   std::unique_ptr<AttentionKernel>& slot = impl_->kernels[{shape, threads}];
   if (!slot) slot = std::make_unique<OnlineSoftmax>(shape, threads);
   return slot.get();

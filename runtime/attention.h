@@ -53,7 +53,7 @@ struct AttentionArgs {
 };
 
 // A kernel for one shape. It allocates nothing when it runs, and uses at most the number of threads that
-// omp_get_max_threads() returned when it was made. One run at a time.
+// team_threads() returned when it was made. One run at a time.
 class AttentionKernel {
  public:
   virtual ~AttentionKernel() = default;

@@ -1,9 +1,8 @@
 #include "runtime/block_product.h"
 
-#include <omp.h>
-
 #include "runtime/gemm_library.h"
 #include "runtime/processor.h"
+#include "runtime/team.h"
 
 namespace braid::rt {
 namespace {
@@ -43,8 +42,7 @@ void run_block_product(const BlockProduct& p) {
   arrange_rows(p);
   const double work = static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
   const BlockColumns columns = kernel();
-  split(work < kParallelWork ? 1 : omp_get_max_threads(), p.n,
-        [&](int64_t begin, int64_t end) { columns(p, begin, end); });
+  parallel_for(p.n, work >= kParallelWork, [&](int64_t begin, int64_t end) { columns(p, begin, end); });
 }
 
 }  // namespace braid::rt

@@ -36,7 +36,7 @@ struct BlockProduct {
   int64_t blocks() const { return (k + block - 1) / block; }
 };
 
-// Uses the kernels of this processor, on up to omp_get_max_threads() threads.
+// Uses the kernels of this processor, on up to team_threads() threads.
 void run_block_product(const BlockProduct& product);
 
 // Columns [begin, end) of y for rows that lie in `work` as the lanes read them.

@@ -1,10 +1,9 @@
 #include "runtime/byte_weights.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/team.h"
 #include "runtime/tile_kernels.h"
 
 namespace braid::rt {
@@ -41,20 +40,22 @@ class ByteWeightsGemm final : public GemmKernel {
           one.vectors[p] = static_cast<const float*>(args.vectors[p]) + c;
       }
       if (s_.m == 0 || s_.n == 0) return;
-      split(threads_, panels_of(s_.n), [&](int64_t begin, int64_t end) { panels(one, packed, begin, end); });
+      parallel_for(panels_of(s_.n), threads_ > 1,
+                   [&](int64_t begin, int64_t end, int thread) { panels(one, packed, begin, end, thread); });
     }
   }
   const char* name() const override { return streamed_ ? "byte weights" : "widened bytes"; }
 
  private:
-  void panels(const GemmArgs& args, const PackedMatrix* packed, int64_t begin, int64_t end) const {
+  void panels(const GemmArgs& args, const PackedMatrix* packed, int64_t begin, int64_t end,
+              int thread) const {
     const auto* weights = static_cast<const ByteWeights*>(packed->impl());
     if (streamed_) {
       own_kernels().run_byte_panels(matrix_, args, weights->bytes.get(), weights->type, begin, end);
       return;
     }
-    const auto thread = static_cast<size_t>(threads_ > 1 ? omp_get_thread_num() : 0);
-    auto* const wide = reinterpret_cast<float*>(memory_.get() + (panel_bytes_ + 63) / 64 * 64 * thread);
+    auto* const wide =
+        reinterpret_cast<float*>(memory_.get() + (panel_bytes_ + 63) / 64 * 64 * static_cast<size_t>(thread));
     for (int64_t p = begin; p < end; ++p) {
       const int64_t panel_size = s_.k * kWidth * static_cast<int64_t>(size_of(weights->type));
       own_kernels().widen_panel(weights->bytes.get() + p * panel_size, weights->type, s_.k, wide);

@@ -1,7 +1,5 @@
 #include "runtime/gemm.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -13,6 +11,7 @@
 #include "runtime/half_gemm.h"
 #include "runtime/integer_gemm.h"
 #include "runtime/processor.h"
+#include "runtime/team.h"
 #include "runtime/tile_kernels.h"
 
 namespace braid::rt {
@@ -97,8 +96,8 @@ class HostKernel final : public GemmKernel {
  public:
   HostKernel(const GemmShape& shape, int threads) : shape_(shape), threads_(threads) {}
   void run(const GemmArgs& args, const PackedMatrix*) const override {
-    split(threads_, shape_.batches() * shape_.m,
-          [&](int64_t begin, int64_t end) { own_kernels().run(shape_, args, begin, end); });
+    parallel_for(shape_.batches() * shape_.m, threads_ > 1,
+                 [&](int64_t begin, int64_t end) { own_kernels().run(shape_, args, begin, end); });
   }
   const char* name() const override { return "host"; }
 
@@ -121,24 +120,26 @@ class HostColumns final : public GemmKernel {
     }
   }
   void run(const GemmArgs& args, const PackedMatrix*) const override {
-    const int count = static_cast<int>(parts_.size());
-#pragma omp parallel for num_threads(count) schedule(static)
-    for (int p = 0; p < count; ++p) {
-      const GemmShape& s = parts_[p];
-      const int64_t n = columns_[p];
-      GemmArgs part = args;
-      part.b = static_cast<const float*>(args.b) + n * s.b_col;
-      part.c = static_cast<float*>(args.c) + n * s.c_col;
-      for (int k = 0; k < kMaxPostOps; ++k) {
-        const int64_t at = s.epilogue.ops[k] == PostOp::add_matrix ? n * s.c_col : n;
-        if (args.vectors[k]) part.vectors[k] = static_cast<const float*>(args.vectors[k]) + at;
-      }
-      own_kernels().run(s, part, 0, s.batches() * s.m);
-    }
+    parallel_for(static_cast<int64_t>(parts_.size()), true, [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) run(args, static_cast<size_t>(p));
+    });
   }
   const char* name() const override { return "host columns"; }
 
  private:
+  void run(const GemmArgs& args, size_t p) const {
+    const GemmShape& s = parts_[p];
+    const int64_t n = columns_[p];
+    GemmArgs part = args;
+    part.b = static_cast<const float*>(args.b) + n * s.b_col;
+    part.c = static_cast<float*>(args.c) + n * s.c_col;
+    for (int k = 0; k < kMaxPostOps; ++k) {
+      const int64_t at = s.epilogue.ops[k] == PostOp::add_matrix ? n * s.c_col : n;
+      if (args.vectors[k]) part.vectors[k] = static_cast<const float*>(args.vectors[k]) + at;
+    }
+    own_kernels().run(s, part, 0, s.batches() * s.m);
+  }
+
   std::vector<GemmShape> parts_;
   std::vector<int64_t> columns_;
 };
@@ -151,8 +152,9 @@ class PanelKernel final : public GemmKernel {
     const Panels panels = packed->impl()->panels;
     const float* b = reinterpret_cast<const float*>(packed->impl()->bytes.get());
     const int64_t count = (shape_.n + panels.width - 1) / panels.width;
-    split(threads_, count,
-          [&](int64_t begin, int64_t end) { own_kernels().run_panels(shape_, args, b, panels, begin, end); });
+    parallel_for(count, threads_ > 1, [&](int64_t begin, int64_t end) {
+      own_kernels().run_panels(shape_, args, b, panels, begin, end);
+    });
   }
   const char* name() const override { return "panels"; }
   int64_t column_block() const override { return width_; }
@@ -242,7 +244,7 @@ PackedMatrix GemmLibrary::pack(DType a_type, DType type, int64_t k, int64_t n, c
 const GemmKernel* GemmLibrary::kernel(const GemmShape& wanted, const PackedMatrix* packed) {
   if (packed && !packed->valid()) packed = nullptr;
   const GemmShape shape = normalise(wanted);
-  const int threads = omp_get_max_threads();
+  const int threads = team_threads();
   const Panels panels = packed ? packed->impl()->panels : Panels{};
   const void* layout = packed && panels.width == 0 ? packed->impl() : nullptr;
   auto& slot = impl_->kernels[{shape, panels, layout, packed != nullptr, threads}];

@@ -129,7 +129,7 @@ class PackedMatrix {
 };
 
 // A kernel for one shape. It allocates nothing when it runs, and uses up to as many threads as
-// omp_get_max_threads() returned when it was made.
+// team_threads() returned when it was made.
 class GemmKernel {
  public:
   virtual ~GemmKernel() = default;

@@ -2,14 +2,13 @@
 // without oneDNN. Private to the runtime library.
 #pragma once
 
-#include <omp.h>
-
 #include <cstdint>
 #include <memory>
 
 #include "runtime/aligned_bytes.h"
 #include "runtime/gemm.h"
 #include "runtime/gemm_isa.h"
+#include "runtime/team.h"
 
 namespace braid::rt {
 
@@ -41,19 +40,5 @@ class LibraryGemm {
 };
 // Null in a build without oneDNN.
 std::unique_ptr<LibraryGemm> make_library_gemm();
-
-// Splits [0, count) over the threads.
-template <class F>
-void split(int threads, int64_t count, const F& f) {
-  if (threads <= 1 || count <= 1) {
-    f(0, count);
-    return;
-  }
-#pragma omp parallel num_threads(threads)
-  {
-    const int64_t n = omp_get_num_threads(), t = omp_get_thread_num();
-    f(count * t / n, count * (t + 1) / n);
-  }
-}
 
 }  // namespace braid::rt

@@ -7,6 +7,7 @@
 
 #include "runtime/gemm_library.h"
 #include "runtime/onednn_support.h"
+#include "runtime/team.h"
 
 namespace braid::rt {
 namespace {
@@ -86,13 +87,13 @@ class SgemmKernel final : public GemmKernel {
     if (batches == 1) {  // uses the library's own threads
       one(args, 0);
       if (!shape_.epilogue.empty()) {
-        split(threads_, shape_.m,
-              [&](int64_t begin, int64_t end) { own_kernels().finish(shape_, args, 0, begin, end); });
+        parallel_for(shape_.m, threads_ > 1,
+                     [&](int64_t begin, int64_t end) { own_kernels().finish(shape_, args, 0, begin, end); });
       }
       return;
     }
     // Inside a parallel region the library uses one thread.
-    split(threads_, batches, [&](int64_t begin, int64_t end) {
+    parallel_for(batches, threads_ > 1, [&](int64_t begin, int64_t end) {
       for (int64_t index = begin; index < end; ++index) {
         const int64_t c = one(args, index);
         if (!shape_.epilogue.empty()) own_kernels().finish(shape_, args, c, 0, shape_.m);

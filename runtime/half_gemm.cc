@@ -9,6 +9,7 @@
 #include "runtime/half.h"
 #include "runtime/kernel_variables.h"
 #include "runtime/processor.h"
+#include "runtime/team.h"
 #include "runtime/tile_kernels.h"
 
 namespace braid::rt {
@@ -94,7 +95,7 @@ class WidenedHalves final : public GemmKernel {
   void rows(const GemmArgs& args, const PackedMatrix* packed, int64_t a_at, int64_t c_at,
             int64_t count) const {
     const auto* const a = static_cast<const uint16_t*>(args.a) + a_at;
-    split(threads_, count, [&](int64_t begin, int64_t end) {
+    parallel_for(count, threads_ > 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
         to_floats(s_.type, a + r * s_.a_row, s_.a_col, s_.k, rows_.data() + r * s_.k);
     });
@@ -105,7 +106,7 @@ class WidenedHalves final : public GemmKernel {
     (count == block_ ? whole_ : rest_)->run(part, packed);
     if (direct) return;
     auto* const c = static_cast<uint16_t*>(args.c) + c_at;
-    split(threads_, count, [&](int64_t begin, int64_t end) {
+    parallel_for(count, threads_ > 1, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
         to_halves(s_.c_type, sums_.data() + r * s_.c_row, 1, s_.n, c + r * s_.c_row, 1);
     });
@@ -180,7 +181,7 @@ class Bf16Gemm final : public GemmKernel {
       avx512::kBf16Kernels.multiply(s_, part, a, a_row, b, r0, r1, p0, p1);
     };
     if (rows <= kStreamedRows)
-      split(threads_, panels, [&](int64_t begin, int64_t end) { run(0, rows, begin, end); });
+      parallel_for(panels, threads_ > 1, [&](int64_t begin, int64_t end) { run(0, rows, begin, end); });
     else
       split_tiles(
           threads_, rows, panels,

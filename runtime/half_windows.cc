@@ -4,6 +4,7 @@
 
 #include "runtime/gemm_library.h"
 #include "runtime/half_gemm.h"
+#include "runtime/team.h"
 
 namespace braid::rt {
 namespace {
@@ -38,7 +39,7 @@ class WidenedConvolution final : public WindowKernel {
   }
   void run(const WindowArgs& args) const override {
     const auto* const a = static_cast<const uint16_t*>(args.a);
-    split(threads_, static_cast<int64_t>(images_.size()), [&](int64_t begin, int64_t end) {
+    parallel_for(static_cast<int64_t>(images_.size()), threads_ > 1, [&](int64_t begin, int64_t end) {
       to_floats(s_.type, a + begin, 1, end - begin, images_.data() + begin);
     });
     WindowArgs wide = args;
@@ -48,7 +49,7 @@ class WidenedConvolution final : public WindowKernel {
     if (s_.out_type == DType::f32) return;
     auto* const out = static_cast<uint16_t*>(args.out);
     const int64_t pixels = s_.out[0] * s_.out[1] * s_.out[2];
-    split(threads_, s_.batch * pixels, [&](int64_t begin, int64_t end) {
+    parallel_for(s_.batch * pixels, threads_ > 1, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
         const int64_t pixel = k % pixels, line = pixel / s_.out[2];
         const int64_t at = k / pixels * s_.out_batch + line / s_.out[1] * s_.out_spatial[0] +

@@ -1,5 +1,6 @@
 #include "runtime/instance.h"
 
+#include <omp.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <optional>
 
 #include "runtime/comm/collective_kinds.h"
 #include "runtime/comm/futex.h"
@@ -93,7 +95,11 @@ struct Instance::PreparedByDims {
 };
 
 Instance::Instance(const BraidProgram& table, const BraidCreateInfo& info, size_t scratch_bytes)
-    : table_(table), prepared_(new PreparedByDims), threads_(std::max(1, omp_get_max_threads())) {
+    : table_(table),
+      prepared_(new PreparedByDims),
+      threads_(std::max(1, omp_get_max_threads())),
+      team_(threads_) {
+  const TeamScope scope(&team_);
   if (info.abi_version != BRAID_ABI_VERSION || info.struct_size != sizeof(BraidCreateInfo)) {
     fail(BRAID_INVALID_ARGUMENT, "the caller was built for version " + std::to_string(info.abi_version) +
                                      " of the program interface, the program for version " +
@@ -156,6 +162,7 @@ void Instance::begin_node(size_t index) {
 }
 
 void Instance::set_up() {
+  const TeamScope scope(&team_);
   pack_weights();
   shared_file_.check_small_rest();
   rank_file_.check_small_rest();
@@ -243,6 +250,7 @@ void Instance::guard(bool holds, const int64_t* dims, const char* text) const {
 }
 
 BraidStatus Instance::prepare(const int64_t* dims) noexcept {
+  const TeamScope scope(&team_);
   try {
     const std::vector<int64_t> key(dims, dims + table_.dim_count);
     std::unique_ptr<Prepared>& slot = prepared_->sets[key];
@@ -300,11 +308,15 @@ class AtMostThreads {
 }  // namespace
 
 BraidStatus Instance::run(const void* const* inputs, void* const* outputs) noexcept {
-  const AtMostThreads limit(threads_);
   if (!current_) {
     error_ = "run before prepare";
     return BRAID_INVALID_ARGUMENT;
   }
+  const AtMostThreads limit(threads_);
+  // A step with collectives waits for other ranks, so its duration tells nothing about threads.
+  std::optional<TimedStep> timed;
+  if (threads_ > 1 && table_.collective_count == 0) timed.emplace(current_->threads);
+  const TeamScope scope(current_->threads.team() ? &team_ : nullptr);
   index_error_ = {};
   try {
     if (lifecycle_) lifecycle_->begin();

@@ -18,6 +18,8 @@
 #include "runtime/owned.h"
 #include "runtime/processor.h"
 #include "runtime/program_abi.h"
+#include "runtime/team.h"
+#include "runtime/thread_choice.h"
 #include "runtime/window_kernels.h"
 
 namespace braid::rt {
@@ -137,6 +139,7 @@ class Instance {
     std::vector<const GemmKernel*> gemms;
     std::vector<const WindowKernel*> windows;
     std::vector<const AttentionKernel*> attentions;
+    mutable ThreadChoice threads;
   };
   // Constant weights were read, and what is packed from them is used from now on.
   void weights_packed(const void* begin, const void* end);
@@ -158,7 +161,8 @@ class Instance {
   const Prepared* current_ = nullptr;
   BraidNodeTimes* times_ = nullptr;
   size_t node_ = 0;    // that runs, while times_ is not null
-  const int threads_;  // of OpenMP, at most, in a step
+  const int threads_;  // of OpenMP, at most, for the library in a step
+  Team team_;
   std::vector<std::byte> scratch_memory_;
   Owned<Lifecycle> lifecycle_;
   std::string error_;

@@ -1,7 +1,5 @@
 #include "runtime/integer_gemm.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -11,6 +9,7 @@
 #include "runtime/amx.h"
 #include "runtime/kernel_variables.h"
 #include "runtime/processor.h"
+#include "runtime/team.h"
 
 namespace braid::rt {
 
@@ -264,8 +263,8 @@ class ByteGemm final : public GemmKernel {
     const ByteMatrix* const matrix = packed_ ? static_cast<const ByteMatrix*>(packed->impl()) : nullptr;
     const int64_t panels = byte_panels(s_.n);
     if (by_matrix_) {
-      split(threads_, s_.batches(), [&](int64_t begin, int64_t end) {
-        const size_t thread = this_thread();
+      parallel_for(s_.batches(), threads_ > 1, [&](int64_t begin, int64_t end, int own) {
+        const auto thread = static_cast<size_t>(own);
         for (int64_t i = begin; i < end; ++i) {
           const BytePanels b =
               matrix != nullptr ? matrix->byte_panels() : pack(args, offsets(i).b, 0, panels, thread);
@@ -279,11 +278,13 @@ class ByteGemm final : public GemmKernel {
       if (matrix != nullptr) {
         b = matrix->byte_panels();
       } else {
-        split(threads_, panels, [&](int64_t begin, int64_t end) { pack(args, offsets(i).b, begin, end, 0); });
+        parallel_for(panels, threads_ > 1,
+                     [&](int64_t begin, int64_t end) { pack(args, offsets(i).b, begin, end, 0); });
         b = packed_at(0);
       }
       split_tiles(
-          threads_, s_.m, panels, [&](const TilePart& part) { multiply(args, i, b, part, this_thread()); },
+          threads_, s_.m, panels,
+          [&](const TilePart& part, int thread) { multiply(args, i, b, part, static_cast<size_t>(thread)); },
           kBytePanel);
     }
   }
@@ -319,7 +320,6 @@ class ByteGemm final : public GemmKernel {
                 begin, end, const_cast<int8_t*>(to.data), const_cast<int32_t*>(to.column_sums));
     return to;
   }
-  size_t this_thread() const { return static_cast<size_t>(threads_ > 1 ? omp_get_thread_num() : 0); }
   void multiply(const GemmArgs& args, int64_t matrix, const BytePanels& b, const TilePart& part,
                 size_t thread) const {
     const Offsets at = offsets(matrix);

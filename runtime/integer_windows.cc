@@ -1,10 +1,10 @@
 #include "runtime/integer_windows.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
+
+#include "runtime/team.h"
 
 namespace braid::rt {
 namespace {
@@ -211,8 +211,8 @@ class ByteConvolution final : public WindowKernel {
     memory_ = aligned_bytes(work_ * static_cast<size_t>(threads));
   }
   void run(const WindowArgs& args) const override {
-    split(threads_, rows_of(s_), [&](int64_t begin, int64_t end) {
-      const auto thread = static_cast<size_t>(threads_ > 1 ? omp_get_thread_num() : 0);
+    parallel_for(rows_of(s_), threads_ > 1, [&](int64_t begin, int64_t end, int own) {
+      const auto thread = static_cast<size_t>(own);
       for (int64_t g = 0; g < s_.groups; ++g) {
         const WindowRows rows(s_, taps_,
                               static_cast<const uint8_t*>(args.a) + g * s_.channels * s_.a_channel);
@@ -255,8 +255,8 @@ class ByteDepthwise final : public WindowKernel {
       copy(a);
       a = copied_.data();
     }
-    split(threads_, rows_of(s_), [&](int64_t begin, int64_t end) {
-      const auto thread = static_cast<size_t>(threads_ > 1 ? omp_get_thread_num() : 0);
+    parallel_for(rows_of(s_), threads_ > 1, [&](int64_t begin, int64_t end, int own) {
+      const auto thread = static_cast<size_t>(own);
       const uint8_t** const pointers = pointers_.data() + thread * static_cast<size_t>(taps_ * kTogether);
       int32_t* const tile = sums_.data() + thread * static_cast<size_t>(kTogether * kChannels);
       const WindowSums sums(s_, args, 0);
@@ -297,7 +297,7 @@ class ByteDepthwise final : public WindowKernel {
   // Images of any strides, channels last.
   void copy(const uint8_t* a) const {
     const int64_t pixels = volume(s_, s_.in);
-    split(threads_, s_.batch * pixels, [&](int64_t begin, int64_t end) {
+    parallel_for(s_.batch * pixels, threads_ > 1, [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
         int64_t rest = n % pixels, offset = n / pixels * given_.a_batch;
         for (int d = s_.spatial - 1; d >= 0; --d) {

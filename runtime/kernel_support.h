@@ -2,17 +2,18 @@
 // vectorise, casts as ONNX defines them. Generated source includes it, and our own kernels.
 #pragma once
 
-#include <omp.h>
-
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <type_traits>
 
 #include "runtime/half.h"
+#include "runtime/team.h"
 #include "runtime/transpose.h"
 #include "runtime/vec_math.h"
 
@@ -47,8 +48,11 @@ struct IndexError {
 };
 [[gnu::noinline, gnu::cold]] inline int64_t bad_index(int64_t value, int64_t size, IndexError* error,
                                                       int32_t site) {
-#pragma omp critical(braid_index_error)
-  if (error->site < 0) *error = {site, value, size};
+  int32_t none = -1;
+  if (std::atomic_ref<int32_t>(error->site).compare_exchange_strong(none, site)) {
+    error->value = value;
+    error->size = size;
+  }
   return 0;
 }
 inline int64_t check_index(int64_t value, int64_t size, IndexError* error, int32_t site) {

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "runtime/instance.h"
+#include "runtime/team.h"
 #include "runtime/weight_file.h"
 
 namespace braid::rt {
@@ -56,10 +57,11 @@ void MappedWeights::check_blocks(uint64_t begin, uint64_t end) {
   }
   const auto count = static_cast<int64_t>(open.size());
   std::atomic<bool> damaged = false;
-#pragma omp parallel for if (count >= 2 * kBlocksPerThread)
-  for (int64_t k = 0; k < count; ++k) {
-    if (!weight_block_intact(file_, tensors_end_, open[static_cast<size_t>(k)])) damaged = true;
-  }
+  parallel_for(count, count >= 2 * kBlocksPerThread, [&](int64_t from, int64_t to) {
+    for (int64_t k = from; k < to; ++k) {
+      if (!weight_block_intact(file_, tensors_end_, open[static_cast<size_t>(k)])) damaged = true;
+    }
+  });
   if (damaged) refuse(name_ + " is damaged: its contents have changed since compilation");
   for (uint64_t k : open) intact_[k] = true;
   checked_ += open.size();

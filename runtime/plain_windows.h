@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/gemm_library.h"
+#include "runtime/team.h"
 #include "runtime/window_kernels.h"
 
 namespace braid::rt::plain {
@@ -57,7 +58,7 @@ inline bool source(const WindowShape& s, bool transposed, const Position& out, c
 template <class F>
 void for_each_result(const WindowShape& s, int threads, const F& f) {
   const int64_t positions = volume(s.out);
-  split(threads, s.batch * positions, [&](int64_t begin, int64_t end) {
+  parallel_for(s.batch * positions, threads > 1, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) f(k / positions, position(k % positions, s.out));
   });
 }

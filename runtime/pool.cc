@@ -1,11 +1,10 @@
 #include "runtime/pool.h"
 
-#include <omp.h>
-
 #include <algorithm>
 
 #include "runtime/gemm_library.h"
 #include "runtime/processor.h"
+#include "runtime/team.h"
 
 namespace braid::rt {
 namespace {
@@ -59,8 +58,8 @@ class Pool final : public WindowKernel {
     scratch_.resize(static_cast<size_t>(threads_ * rows_.scratch()));
   }
   void run(const WindowArgs& args) const override {
-    split(threads_, rows_.units(), [&](int64_t begin, int64_t end) {
-      float* const own = scratch_.data() + (threads_ == 1 ? 0 : omp_get_thread_num()) * rows_.scratch();
+    parallel_for(rows_.units(), threads_ > 1, [&](int64_t begin, int64_t end, int thread) {
+      float* const own = scratch_.data() + thread * rows_.scratch();
       units_(rows_, static_cast<const float*>(args.a), static_cast<float*>(args.out), own, begin, end);
     });
   }

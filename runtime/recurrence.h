@@ -20,6 +20,7 @@ namespace braid::rt {
 
 #ifdef __AVX512DQ__
 namespace vec16 {
+#include "runtime/team.h"
 #include "runtime/vector_math_avx512.inc"
 }  // namespace vec16
 using Vector = __m512;
@@ -147,15 +148,14 @@ RecurrentProducts(int64_t, Run) -> RecurrentProducts<Run>;
 struct Columns {
   int64_t begin = 0, end = 0;
   bool all = true;
+  Team* team = nullptr;  // whose gang shares the columns, unless all are here
+  int64_t members = 1;
 };
 
 // Multiplications in a step below which a second thread costs more than it saves.
 inline constexpr int64_t kParallelProducts = 100000;
-// A barrier of the team. Without a team there must be no barrier: the caller's threads may be a team of their
-// own.
 inline void wait_for_team(const Columns& columns) {
-  if (columns.all) return;
-#pragma omp barrier
+  if (!columns.all) columns.team->wait_for_all(columns.members);
 }
 
 // Elements below which a second thread costs more than it saves.
@@ -181,15 +181,21 @@ void for_each_step(const Args& args, const Products& products, int64_t gates, co
   const bool parts =
       block > 0 && args.hidden % block == 0 && cells * args.hidden * gates >= kParallelProducts;
   const int64_t blocks = parts ? args.hidden / block : 1;
-  const auto threads = static_cast<int>(smaller(omp_get_max_threads(), blocks));
-  if (threads == 1) {
-    all_steps({0, args.hidden, true});
+  Team* const team = blocks > 1 ? Team::current() : nullptr;
+  if (team == nullptr) {
+    all_steps({0, args.hidden});
   } else {
-#pragma omp parallel num_threads(threads)
-    {
-      const int64_t team = omp_get_num_threads(), me = omp_get_thread_num();
-      all_steps({blocks * me / team * block, blocks * (me + 1) / team * block, false});
-    }
+    const auto member = [&](int64_t me, int64_t members) {
+      if (members == 1) return all_steps({0, args.hidden});
+      all_steps({blocks * me / members * block, blocks * (me + 1) / members * block, false, team, members});
+    };
+    using Member = decltype(member);
+    team->gang(
+        static_cast<int>(smaller(team->threads(), blocks)),
+        [](const void* context, int64_t me, int64_t members, int) {
+          (*static_cast<const Member*>(context))(me, members);
+        },
+        &member);
   }
   if (Args::kForm.lengths || args.steps == 0) return;
   const auto* const last = args.y + (Args::kForm.reverse ? 0 : args.steps - 1) * cells;
@@ -243,16 +249,13 @@ void multiply(const Args& args, const Products& products, int part, int64_t gate
   }
 }
 
-// Calls f(row) for all rows, by as many threads as are useful. A parallel region that turns out to need one
-// thread would still make a team of it, which takes longer than the work of a step.
+// Calls f(row) for all rows, by as many threads as are useful.
 template <class Args, class F>
 void for_each_row(const Args& args, const Columns& columns, const F& f) {
-  if (!columns.all || args.batch == 1 || args.batch * args.hidden < kParallelCells) {
-    for (int64_t row = 0; row < args.batch; ++row) f(row);
-    return;
-  }
-#pragma omp parallel for schedule(static)
-  for (int64_t row = 0; row < args.batch; ++row) f(row);
+  const bool parallel = columns.all && args.batch * args.hidden >= kParallelCells;
+  parallel_for(args.batch, parallel, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) f(row);
+  });
 }
 
 // Calls cell(row, column, before) for each of `columns` of the state of active rows, or for vectors of them

@@ -3,8 +3,6 @@
 // lies in the first-level cache.
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -13,6 +11,7 @@
 
 #include "runtime/gemm.h"
 #include "runtime/gemm_isa.h"
+#include "runtime/team.h"
 
 namespace braid::rt {
 
@@ -72,26 +71,26 @@ inline bool suits_tiles(int64_t width) {
   return tile_kernels() != nullptr && width > 0 && width % 16 == 0 && width <= 64;
 }
 
-// Calls run(part) for parts of `rows` times `columns`, one per thread, split where the busiest thread has the
+// Calls run(part) or run(part, thread) for parts of `rows` times `columns`, one per thread, split where the busiest thread has the
 // least to do. Each thread reads all rows, or all columns, from memory. Therefore the columns are split if
 // they are panels of `panel_width` columns with more columns than rows, unless the busiest thread then has
 // much more to do.
 template <class Run>
 void split_tiles(int threads, int64_t rows, int64_t columns, const Run& run, int64_t panel_width = 0) {
-  if (threads <= 1) return run(TilePart{0, rows, 0, columns});
   const auto most = [&](int64_t count) { return (count + threads - 1) / threads; };
   const int64_t rows_split = most(rows) * columns, columns_split = rows * most(columns);
   const bool more_columns = columns * panel_width > rows;
   const bool by_rows =
       more_columns ? rows_split + rows_split / 16 < columns_split : rows_split <= columns_split;
-#pragma omp parallel num_threads(threads)
-  {
-    const int64_t n = omp_get_num_threads(), t = omp_get_thread_num();
-    if (by_rows)
-      run(TilePart{rows * t / n, rows * (t + 1) / n, 0, columns});
+  const auto run_on = [&](const TilePart& part, int thread) {
+    if constexpr (std::is_invocable_v<const Run&, TilePart, int>)
+      run(part, thread);
     else
-      run(TilePart{0, rows, columns * t / n, columns * (t + 1) / n});
-  }
+      run(part);
+  };
+  parallel_for(by_rows ? rows : columns, threads > 1, [&](int64_t begin, int64_t end, int thread) {
+    run_on(by_rows ? TilePart{begin, end, 0, columns} : TilePart{0, rows, begin, end}, thread);
+  });
 }
 
 }  // namespace braid::rt

@@ -1,9 +1,9 @@
 #include "runtime/tree_ensemble.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
+
+#include "runtime/team.h"
 
 namespace braid::rt {
 namespace {
@@ -127,18 +127,15 @@ void run_tree_ensemble(const TreeEnsemble<Key, Weight>& e) {
   int64_t depths = 0;
   for (int64_t t = 0; t < e.trees; ++t) depths += e.tree[t * kTreeWords + 3] + 1;
   const int64_t row_bytes = std::max<int64_t>(1, e.columns * static_cast<int64_t>(sizeof(Key)));
-  const int threads = e.rows * depths < kParallelSteps ? 1 : omp_get_max_threads();
+  const int threads = e.rows * depths < kParallelSteps ? 1 : team_threads();
   const int64_t share = (e.rows + threads - 1) / threads;
   const int64_t most = std::min({kMostRows, kKeyBytes / row_bytes, share});
   const int64_t block = std::max(kLanes, (most + kLanes - 1) / kLanes * kLanes);
   const int64_t blocks = (e.rows + block - 1) / block;
   const Rows<Key, Weight> rows(e);
-  if (threads == 1) {
-    for (int64_t b = 0; b < blocks; ++b) rows.run(b * block, std::min(e.rows, (b + 1) * block));
-    return;
-  }
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-  for (int64_t b = 0; b < blocks; ++b) rows.run(b * block, std::min(e.rows, (b + 1) * block));
+  parallel_for(blocks, threads > 1, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) rows.run(b * block, std::min(e.rows, (b + 1) * block));
+  });
 }
 
 template void run_tree_ensemble(const TreeEnsemble<int32_t, float>&);

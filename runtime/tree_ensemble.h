@@ -53,7 +53,7 @@ constexpr Weight tree_identity(TreeAggregate aggregate) {
                                            : -kInfinity;
 }
 
-// On up to omp_get_max_threads() threads, which share the rows: the bits do not depend on their number.
+// On up to team_threads() threads, which share the rows: the bits do not depend on their number.
 template <class Key, class Weight>
 void run_tree_ensemble(const TreeEnsemble<Key, Weight>& ensemble);
 

@@ -1,5 +1,3 @@
-#include <omp.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -18,6 +16,7 @@
 #include "runtime/onednn_support.h"
 #include "runtime/plain_convolution.h"
 #include "runtime/pool.h"
+#include "runtime/team.h"
 #include "runtime/window_kernels.h"
 #include "runtime/window_kernels_own.h"
 
@@ -363,13 +362,15 @@ class FinishedApart final : public WindowKernel {
   void run(const WindowArgs& args) const override {
     convolution_->run(args);
     const int64_t filters = s_.groups * s_.filters, pixels = s_.out[0] * s_.out[1] * s_.out[2];
-#pragma omp parallel for schedule(static)
-    for (int64_t k = 0; k < s_.batch * pixels; ++k) {
-      const int64_t pixel = k % pixels, line = pixel / s_.out[2];
-      const int64_t at = k / pixels * s_.out_batch + line / s_.out[1] * s_.out_spatial[0] +
-                         line % s_.out[1] * s_.out_spatial[1] + pixel % s_.out[2] * s_.out_spatial[2];
-      for (int64_t filter = 0; filter < filters; ++filter) finish(args, at + filter * s_.out_channel, filter);
-    }
+    parallel_for(s_.batch * pixels, true, [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        const int64_t pixel = k % pixels, line = pixel / s_.out[2];
+        const int64_t at = k / pixels * s_.out_batch + line / s_.out[1] * s_.out_spatial[0] +
+                           line % s_.out[1] * s_.out_spatial[1] + pixel % s_.out[2] * s_.out_spatial[2];
+        for (int64_t filter = 0; filter < filters; ++filter)
+          finish(args, at + filter * s_.out_channel, filter);
+      }
+    });
   }
   const char* name() const override { return convolution_->name(); }
 
@@ -492,24 +493,24 @@ WindowLibrary::~WindowLibrary() = default;
 const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const void* weights) {
   Impl& im = *impl_;
   const auto* constant_b = static_cast<const float*>(weights);
-  std::unique_ptr<WindowKernel>& slot = im.convolutions[{shape, constant_b, omp_get_max_threads()}];
+  std::unique_ptr<WindowKernel>& slot = im.convolutions[{shape, constant_b, team_threads()}];
   if (slot) return slot.get();
   if (empty(shape, shape.groups * shape.filters)) {
     slot = std::make_unique<Nothing>();
     return slot.get();
   }
   if (is_byte_convolution(shape)) {
-    slot = im.bytes.kernel(shape, weights, omp_get_max_threads());
+    slot = im.bytes.kernel(shape, weights, team_threads());
     return slot.get();
   }
   if (is_half_convolution(shape)) {
     slot = im.half_kernel(shape, weights);
     if (slot) return slot.get();
     const WindowKernel* const f32 = kernel(HalfWindows::widened(shape), im.halves.widened(shape, weights));
-    slot = im.halves.kernel(shape, *f32, omp_get_max_threads());
+    slot = im.halves.kernel(shape, *f32, team_threads());
     return slot.get();
   }
-  slot = im.own.kernel(shape, constant_b, omp_get_max_threads());
+  slot = im.own.kernel(shape, constant_b, team_threads());
   if (slot) return slot.get();
   const Operands given = operands_of(shape, shape.groups * shape.channels, shape.groups * shape.filters);
   std::optional<Chosen> c;
@@ -520,7 +521,7 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
         [&](const Chosen& direct) { return rereads_rows(shape, direct) || ignores_stride(shape, direct); });
   }
   if (!c) {
-    slot = plain_convolution(shape, omp_get_max_threads());
+    slot = plain_convolution(shape, team_threads());
     return slot.get();
   }
   if (adds_wrongly(shape, *c)) {
@@ -538,8 +539,8 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
 
 const WindowKernel* WindowLibrary::kernel(const PoolShape& shape) {
   Impl& im = *impl_;
-  std::unique_ptr<WindowKernel>& slot = im.pools[{shape, omp_get_max_threads()}];
-  if (!slot) slot = pool_kernel(shape, omp_get_max_threads());
+  std::unique_ptr<WindowKernel>& slot = im.pools[{shape, team_threads()}];
+  if (!slot) slot = pool_kernel(shape, team_threads());
   return slot.get();
 }
 

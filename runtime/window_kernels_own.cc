@@ -1,11 +1,10 @@
 #include "runtime/window_kernels_own.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <optional>
 
 #include "runtime/gemm_library.h"
+#include "runtime/team.h"
 #include "runtime/tile_kernels.h"
 
 namespace braid::rt {
@@ -87,7 +86,7 @@ class Pointwise final : public WindowKernel {
     std::copy(std::begin(args.vectors), std::end(args.vectors), std::begin(operands.vectors));
     const int64_t panels = in_blocks(shape_.n, panels_.width);
     if (shape_.m <= kStreamedRows) {
-      split(threads_, panels, [&](int64_t begin, int64_t end) {
+      parallel_for(panels, threads_ > 1, [&](int64_t begin, int64_t end) {
         own_kernels().run_panels(shape_, operands, weights_, panels_, begin, end);
       });
     } else {

@@ -1,7 +1,5 @@
 // Replaces window_kernels_onednn.cc where oneDNN is not installed: plain, slow loops for shapes without
 // kernels of our own (window_kernels_own.h).
-#include <omp.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -11,6 +9,7 @@
 #include "runtime/integer_windows.h"
 #include "runtime/plain_convolution.h"
 #include "runtime/pool.h"
+#include "runtime/team.h"
 #include "runtime/window_kernels.h"
 #include "runtime/window_kernels_own.h"
 
@@ -29,7 +28,7 @@ WindowLibrary::WindowLibrary() : impl_(new Impl) {}
 WindowLibrary::~WindowLibrary() = default;
 
 const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const void* weights) {
-  const int threads = omp_get_max_threads();
+  const int threads = team_threads();
   const auto* constant_b = static_cast<const float*>(weights);
   std::unique_ptr<WindowKernel>& slot = impl_->convolutions[{shape, constant_b, threads}];
   if (!slot && is_byte_convolution(shape)) slot = impl_->bytes.kernel(shape, weights, threads);
@@ -44,7 +43,7 @@ const WindowKernel* WindowLibrary::kernel(const ConvolutionShape& shape, const v
 }
 
 const WindowKernel* WindowLibrary::kernel(const PoolShape& shape) {
-  const int threads = omp_get_max_threads();
+  const int threads = team_threads();
   std::unique_ptr<WindowKernel>& slot = impl_->pools[{shape, threads}];
   if (!slot) slot = pool_kernel(shape, threads);
   return slot.get();

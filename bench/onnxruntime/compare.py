@@ -58,6 +58,32 @@ CASES = {
 PAUSE_SECONDS = 0.05
 
 
+# Of each period, a neighbour computes for a share, and sleeps for the rest.
+NEIGHBOUR = """
+import sys, time
+share, period = float(sys.argv[1]), 0.01
+while True:
+    begin = time.perf_counter()
+    while time.perf_counter() < begin + share * period:
+        pass
+    time.sleep((1 - share) * period)
+"""
+
+
+@contextlib.contextmanager
+def neighbour(share):
+    """Another process that takes this share of one processor, which the system chooses; 0: none."""
+    if share == 0:
+        yield
+        return
+    process = subprocess.Popen([sys.executable, "-c", NEIGHBOUR, str(share)])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
 class Server:
     """A process that answers "run" with a latency."""
 
@@ -211,11 +237,15 @@ def main():
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--turns", type=int, default=20, help="turns of each runtime")
     parser.add_argument("--runs", type=int, default=3, help="timed runs per turn")
+    parser.add_argument("--neighbour", type=float, default=0, metavar="SHARE",
+                        help="beside a process that takes this share of one processor")  # fmt: skip
     options = parser.parse_args()
     os.makedirs(options.work, exist_ok=True)
 
     print(f"{processor()}, {os.cpu_count()} processors; ONNX Runtime {onnxruntime.__version__}; "
-          f"medians of {options.turns} interleaved turns of {options.runs} runs\n")  # fmt: skip
+          f"medians of {options.turns} interleaved turns of {options.runs} runs"
+          + (f"; beside a process that takes {options.neighbour:.0%} of one processor" if options.neighbour else "")
+          + "\n")  # fmt: skip
     head = ["model", "threads", "ONNX Runtime, ms"]
     head += [] if options.ort_only else ["Braid, ms", "ratio", "quartiles of the ratio by turn"]
     print("| " + " | ".join(head) + " |\n|" + "---|" * len(head), flush=True)
@@ -224,7 +254,8 @@ def main():
         case = CASES[name]
         model = make_model(options.work, name, case.model_options)
         for threads in options.threads:
-            latencies, _ = measure(options, model, (case.sizes, case.bounds), threads)
+            with neighbour(options.neighbour):
+                latencies, _ = measure(options, model, (case.sizes, case.bounds), threads)
             print(table_row(case.title, threads, latencies), flush=True)
             ratios += ratio(latencies)
     if ratios:

@@ -21,6 +21,12 @@ struct Accumulator {
   std::string type;
   std::string init;
   std::string clause;  // OpenMP's name of the operation
+  // Combines the accumulators of two parts of the elements, in any order, unless rounding depends on it.
+  std::string merged(const std::string& all, const std::string& part) const {
+    if (clause == "max" || clause == "min")
+      return fmt::format("if ({1} {2} {0}) {0} = {1};", all, part, clause == "max" ? ">" : "<");
+    return fmt::format("{0} = static_cast<{3}>({0} {2} {1});", all, part, clause, type);
+  }
   std::function<std::string(const std::string&, const std::string&)>
       combine;                                            // (accumulator, value) -> expression
   std::function<std::string(const std::string&)> finish;  // accumulator -> value
@@ -77,6 +83,12 @@ Accumulator accumulator(ReduceKind kind, DType dtype, const std::string& node) {
   }
   return a;
 }
+
+// An accumulator of a group's loops.
+struct Reduced {
+  std::string name;
+  Accumulator how;
+};
 
 class Emitter {
  public:
@@ -437,8 +449,7 @@ class Emitter {
     turned_.clear();
     work_ = angle_work_ = turn_work_ = 0;
     const std::size_t depth = order_.size();
-    std::vector<std::string> clauses;
-    bool exact = true;                                       // results have the same bits whatever the order
+    std::vector<Reduced> reduced;
     std::vector<std::string> before, after;                  // around all loops, in the outer loop
     std::vector<std::string> before_reduced, after_reduced;  // around the reduced loops of a mixed group
     const bool mixed = !group.kept.empty() && !group.reduced.empty();
@@ -464,8 +475,7 @@ class Emitter {
           continue;
         }
         first.push_back(fmt::format("{} {} = {};", a.type, acc, a.init));
-        clauses.push_back(fmt::format("reduction({} : {})", a.clause, acc));
-        exact = exact && a.type != "float" && a.type != "double";
+        reduced.push_back({acc, a});
         const std::string result = fmt::format("r{}", counter_++);
         last.push_back(
             fmt::format("const {} {} = {};", value_type(dtype), result, narrowed(dtype, a.finish(acc))));
@@ -482,7 +492,7 @@ class Emitter {
         lines(level).push_back(store_line(m.out, m.store, rounds ? value.unrounded : value.text));
     }
     std::erase_if(registers_, [](const Register& r) { return r.of_group; });
-    write_loops(group, clauses, exact, before, after, before_reduced, after_reduced);
+    write_loops(group, reduced, before, after, before_reduced, after_reduced);
   }
 
   // Whether the group moves elements and does nothing else.
@@ -552,7 +562,7 @@ class Emitter {
   std::string column_loop(const NestGroup& group) { return loop_head(group.kept.back()); }
 
   // Adds the loops of a group to the outer loop's lines, in order with everything else there.
-  void write_loops(const NestGroup& group, const std::vector<std::string>& clauses, bool exact,
+  void write_loops(const NestGroup& group, const std::vector<Reduced>& reduced,
                    const std::vector<std::string>& before, const std::vector<std::string>& after,
                    const std::vector<std::string>& before_reduced,
                    const std::vector<std::string>& after_reduced) {
@@ -569,23 +579,27 @@ class Emitter {
     const Expr work = trips * std::max(1, work_);
     total_work_ = total_work_ + work;
     if (order_.empty()) return;
-    if (const std::vector<std::string> angles = angles_of(group); !angles.empty() && clauses.empty())
+    if (const std::vector<std::string> angles = angles_of(group); !angles.empty() && reduced.empty())
       return write_by_angle(angles);
-    // The reduction of a whole tensor has no outer loop. Sums of floats depend on their order, and so on the
-    // number of threads.
-    const bool parallel =
-        nest_.outer == 0 && !nest_.flat && group.kept.empty() && !clauses.empty() && exact && sites_.empty();
-    const std::string team = parallel
-                                 ? fmt::format("parallel for{} schedule(static) if ({} > {})",
-                                               order_.size() == 1 ? " simd" : "", text(work), kParallelWork)
-                                 : "";
+    // The reduction of a whole tensor has no outer loop. Sums of floats depend on their order, and so on where
+    // the loop is cut.
+    const bool exact = std::ranges::none_of(
+        reduced, [](const Reduced& r) { return r.how.type == "float" || r.how.type == "double"; });
+    const bool merges =
+        nest_.outer == 0 && !nest_.flat && group.kept.empty() && !reduced.empty() && exact && sites_.empty();
     out.insert(out.end(), before.begin(), before.end());
+    if (merges) out.push_back("std::mutex merging;");
+    if (merges || nest_.flat) out.push_back(team_loop(order_trips(0), merges ? work : total_work_, merges));
+    if (merges) {
+      for (const Reduced& r : reduced) {
+        out.push_back(fmt::format("auto& all_{0} = {0};", r.name));
+        out.push_back(fmt::format("{} {} = {};", r.how.type, r.name, r.how.init));
+      }
+    }
     for (std::size_t k = 0; k < order_.size(); ++k) {
-      if (k == 0 && parallel) out.push_back(fmt::format("#pragma omp {} {}", team, fmt::join(clauses, " ")));
       if (mixed && k == kept_loops) out.insert(out.end(), before_reduced.begin(), before_reduced.end());
-      const bool combined = parallel && order_.size() == 1;
-      if (k == vector_loop(group) && !combined && !vectors_are_outer()) out.push_back(simd_pragma(clauses));
-      out.push_back(loop_head(order_[k]) + " {");
+      if (k == vector_loop(group) && !vectors_are_outer()) out.push_back(simd_pragma(reduced));
+      out.push_back((merges || nest_.flat) && k == 0 ? part_head(order_[k]) : loop_head(order_[k]) + " {");
       const auto& inside = inner_lines_[k];
       out.insert(out.end(), inside.begin(), inside.end());
     }
@@ -593,6 +607,11 @@ class Emitter {
       out.push_back("}");
       if (mixed && k == kept_loops) out.insert(out.end(), after_reduced.begin(), after_reduced.end());
     }
+    if (merges) {
+      out.push_back("const std::lock_guard lock(merging);");
+      for (const Reduced& r : reduced) out.push_back(r.how.merged("all_" + r.name, r.name));
+    }
+    if (merges || nest_.flat) out.push_back("});");
     out.insert(out.end(), after.begin(), after.end());
   }
 
@@ -611,22 +630,34 @@ class Emitter {
     std::vector<std::string>& out = outer_lines_;
     const std::vector<std::string>& lines = inner_lines_[0];
     const std::string wide = fmt::format("wide{}", counter_++), last = "const float " + angles.back() + " ";
-    out.push_back(fmt::format("int {} = 0;", wide));
-    out.push_back(simd_pragma({fmt::format("reduction(| : {})", wide)}));
-    out.push_back(loop_head(order_[0]) + " {");
+    const bool shared = nest_.flat;
+    const auto open = [&](bool tests) {
+      if (shared) out.push_back(team_loop(order_trips(0), total_work_, tests));
+      if (shared && tests) out.push_back("int wide = 0;");
+      out.push_back(tests ? fmt::format("#pragma omp simd reduction(| : {})", shared ? "wide" : wide)
+                          : "#pragma omp simd");
+      out.push_back(shared ? part_head(order_[0]) : loop_head(order_[0]) + " {");
+    };
+    out.push_back(fmt::format("{} {} = 0;", shared ? "std::atomic<int>" : "int", wide));
+    open(true);
     for (const std::string& line : lines) {
       if (line.starts_with("const ")) out.push_back(line);
       if (line.starts_with(last)) break;
     }
     for (const std::string& angle : angles)
-      out.push_back(fmt::format("{} |= is_wide_angle({});", wide, angle));
+      out.push_back(fmt::format("{} |= is_wide_angle({});", shared ? "wide" : wide, angle));
     out.push_back("}");
+    if (shared) {
+      out.push_back(fmt::format("if (wide != 0) {} = 1;", wide));
+      out.push_back("});");
+    }
     for (const bool narrow : {true, false}) {
       out.push_back(fmt::format("if ({} {} 0) {{", wide, narrow ? "==" : "!="));
-      out.push_back(simd_pragma({}));
-      out.push_back(loop_head(order_[0]) + " {");
+      open(false);
       for (const std::string& line : lines) out.push_back(narrow ? with_narrow_angles(line) : line);
-      out.insert(out.end(), {"}", "}"});
+      out.push_back("}");
+      if (shared) out.push_back("});");
+      out.push_back("}");
     }
   }
   std::string with_narrow_angles(std::string line) const {
@@ -657,13 +688,22 @@ class Emitter {
     return is_unrolled(group.kept[0]);
   }
 
-  std::string simd_pragma(const std::vector<std::string>& clauses) {
-    std::string pragma = nest_.flat
-                             ? fmt::format("#pragma omp parallel for simd schedule(static) if ({} > {})",
-                                           text(total_work_), kParallelWork)
-                             : "#pragma omp simd";
-    for (const std::string& c : clauses) pragma += " " + c;
+  static std::string simd_pragma(const std::vector<Reduced>& reduced) {
+    std::string pragma = "#pragma omp simd";
+    for (const Reduced& r : reduced) pragma += fmt::format(" reduction({} : {})", r.how.clause, r.name);
     return pragma;
+  }
+
+  // ---- loops whose iterations the threads share
+
+  std::string order_trips(std::size_t k) { return text(nest_.extents[static_cast<std::size_t>(order_[k])]); }
+  // Begins a call whose body runs iterations [begin, end).
+  std::string team_loop(const std::string& count, Expr work, bool by_reference, bool thread = false) {
+    return fmt::format("parallel_for({}, {} > {}, [{}](int64_t begin, int64_t end{}) {{", count, text(work),
+                       kParallelWork, by_reference ? "&" : "=", thread ? ", int thread" : "");
+  }
+  static std::string part_head(int var) {
+    return fmt::format("for (int64_t i{0} = begin; i{0} < end; ++i{0}) {{", var);
   }
 
   // ---- the function
@@ -676,12 +716,14 @@ class Emitter {
     for (int k = 0; k < nest_.outer; ++k)
       outer_trips = outer_trips * nest_.extents[static_cast<std::size_t>(k)];
     if (nest_.outer > 0) {
-      w.line(fmt::format("#pragma omp parallel for{} schedule(static) if ({} > {})",
-                         vectors_are_outer() ? " simd" : "", text(outer_trips * total_work_), kParallelWork));
+      const bool scratch =
+          std::ranges::any_of(scratches_, [](const auto& s) { return s.second.offset >= 0; });
+      w.open(team_loop(text(outer_trips), outer_trips * total_work_, false, scratch));
+      if (vectors_are_outer()) w.line("#pragma omp simd");
       if (nest_.outer == 1) {
-        w.open(loop_head(0) + " {");
+        w.open(part_head(0));
       } else {
-        w.open(fmt::format("for (int64_t i = 0; i < {}; ++i) {{", text(outer_trips)));
+        w.open("for (int64_t i = begin; i < end; ++i) {");
         Expr inner = 1;
         std::vector<std::string> index(static_cast<std::size_t>(nest_.outer));
         for (int k = nest_.outer - 1; k >= 0; --k) {
@@ -701,19 +743,22 @@ class Emitter {
       if (s.offset < 0)
         w.line(fmt::format("alignas(64) {} {}[{}];", s.type, s.name, s.elements));
       else
-        w.line(fmt::format("{0}* const {1} = at<{0}>(scratch, omp_get_thread_num() * scratch_stride + {2});",
-                           s.type, s.name, s.offset));
+        w.line(fmt::format("{0}* const {1} = at<{0}>(scratch, {2}{3});", s.type, s.name,
+                           nest_.outer > 0 ? "thread * scratch_stride + " : "", s.offset));
     }
     for (const std::string& line : outer_lines_) {
       const bool opens = line.ends_with(" {");
-      if (line == "}")
-        w.close();
+      if (line == "}" || line == "});")
+        w.close(line);
       else if (opens)
         w.open(line);
       else
         w.line(line);
     }
-    if (nest_.outer > 0) w.close();
+    if (nest_.outer > 0) {
+      w.close();
+      w.close("});");
+    }
     w.close();
     out_.body = w.text();
     parameters();
@@ -741,9 +786,11 @@ class Emitter {
     }
     if (out_.scratch_bytes > 0) {
       list.push_back("std::byte* scratch");
-      list.push_back("int64_t scratch_stride");
       out_.args.push_back({KernelArg::Kind::scratch, {}, false, 0, {}});
-      out_.args.push_back({KernelArg::Kind::scratch_stride, {}, false, 0, {}});
+      if (nest_.outer > 0) {
+        list.push_back("int64_t scratch_stride");
+        out_.args.push_back({KernelArg::Kind::scratch_stride, {}, false, 0, {}});
+      }
     }
     if (!sites_.empty()) {
       list.push_back("IndexError* error");

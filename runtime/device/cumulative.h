@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/extern_kernel.h"
+#include "runtime/extern_types.h"
 
 namespace braid::rt::cuda {
 
@@ -59,30 +60,8 @@ const char* cumulative_of(const BraidExternCall* call) {
 }
 
 inline const char* cumulative(const BraidExternCall* call) {
-  switch (call->reads[0].dtype) {
-    case BRAID_F32:
-      return cumulative_of<float>(call);
-    case BRAID_F64:
-      return cumulative_of<double>(call);
-    case BRAID_I8:
-      return cumulative_of<int8_t>(call);
-    case BRAID_U8:
-      return cumulative_of<uint8_t>(call);
-    case BRAID_I16:
-      return cumulative_of<int16_t>(call);
-    case BRAID_U16:
-      return cumulative_of<uint16_t>(call);
-    case BRAID_I32:
-      return cumulative_of<int32_t>(call);
-    case BRAID_U32:
-      return cumulative_of<uint32_t>(call);
-    case BRAID_I64:
-      return cumulative_of<int64_t>(call);
-    case BRAID_U64:
-      return cumulative_of<uint64_t>(call);
-    default:
-      return "cumulative: element type not supported";
-  }
+  return for_element_type(call->reads[0].dtype, "cumulative: element type not supported",
+                          [&](auto type) { return cumulative_of<typename decltype(type)::type>(call); });
 }
 
 }  // namespace braid::rt::cuda

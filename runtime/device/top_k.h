@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/extern_kernel.h"
+#include "runtime/extern_types.h"
 
 namespace braid::rt::cuda {
 
@@ -42,30 +43,8 @@ const char* top_k_rows(const BraidExternCall* call) {
 }
 
 inline const char* top_k(const BraidExternCall* call) {
-  switch (call->reads[0].dtype) {
-    case BRAID_F32:
-      return top_k_rows<float>(call);
-    case BRAID_F64:
-      return top_k_rows<double>(call);
-    case BRAID_I8:
-      return top_k_rows<int8_t>(call);
-    case BRAID_U8:
-      return top_k_rows<uint8_t>(call);
-    case BRAID_I16:
-      return top_k_rows<int16_t>(call);
-    case BRAID_U16:
-      return top_k_rows<uint16_t>(call);
-    case BRAID_I32:
-      return top_k_rows<int32_t>(call);
-    case BRAID_U32:
-      return top_k_rows<uint32_t>(call);
-    case BRAID_I64:
-      return top_k_rows<int64_t>(call);
-    case BRAID_U64:
-      return top_k_rows<uint64_t>(call);
-    default:
-      return "top_k: element type not supported";
-  }
+  return for_element_type(call->reads[0].dtype, "top_k: element type not supported",
+                          [&](auto type) { return top_k_rows<typename decltype(type)::type>(call); });
 }
 
 }  // namespace braid::rt::cuda

@@ -3,12 +3,12 @@
 // out the element itself; `reverse`, which begins at the end. Elements are combined in order.
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 #include <type_traits>
 
 #include "runtime/extern_kernel.h"
+#include "runtime/extern_types.h"
+#include "runtime/team.h"
 
 namespace braid::rt {
 
@@ -62,19 +62,21 @@ const char* cumulative_all(const BraidExternCall* call) {
   // Rows a power of two apart share their place in the caches, so they are not more.
   constexpr int64_t kRows = 4;
   const bool rows = inner == 1;
-  const int64_t share = std::max<int64_t>((inner + omp_get_max_threads() - 1) / omp_get_max_threads(), 64);
+  const int64_t share = std::max<int64_t>((inner + team_threads() - 1) / team_threads(), 64);
   const int64_t width = rows ? kRows : std::min({inner, share, kCumulativeLanes});
   const int64_t lanes = rows ? outer : inner, parts = (lanes + width - 1) / width;
   if (rows) s.between = n;
   const int64_t tasks = rows ? parts : outer * parts, first = reverse ? (n - 1) * inner : 0;
   if (reverse) s.step = -inner;
-#pragma omp parallel for firstprivate(s) if (tasks > 1 && outer * n * inner > 16384)
-  for (int64_t task = 0; task < tasks; ++task) {
-    const int64_t lane = task % parts * width, at = task / parts * n * inner + lane * s.between + first;
-    s.lanes = std::min(width, lanes - lane);
-    cumulative_lanes<product>(static_cast<const T*>(call->reads[0].data) + at,
-                              static_cast<T*>(call->writes[0].data) + at, s);
-  }
+  parallel_for(tasks, outer * n * inner > 16384, [&](int64_t begin, int64_t end) {
+    CumulativeLanes own = s;
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t lane = task % parts * width, at = task / parts * n * inner + lane * s.between + first;
+      own.lanes = std::min(width, lanes - lane);
+      cumulative_lanes<product>(static_cast<const T*>(call->reads[0].data) + at,
+                                static_cast<T*>(call->writes[0].data) + at, own);
+    }
+  });
   return nullptr;
 }
 
@@ -85,30 +87,8 @@ const char* cumulative_of(const BraidExternCall* call) {
 }
 
 inline const char* cumulative(const BraidExternCall* call) {
-  switch (call->reads[0].dtype) {
-    case BRAID_F32:
-      return cumulative_of<float>(call);
-    case BRAID_F64:
-      return cumulative_of<double>(call);
-    case BRAID_I8:
-      return cumulative_of<int8_t>(call);
-    case BRAID_U8:
-      return cumulative_of<uint8_t>(call);
-    case BRAID_I16:
-      return cumulative_of<int16_t>(call);
-    case BRAID_U16:
-      return cumulative_of<uint16_t>(call);
-    case BRAID_I32:
-      return cumulative_of<int32_t>(call);
-    case BRAID_U32:
-      return cumulative_of<uint32_t>(call);
-    case BRAID_I64:
-      return cumulative_of<int64_t>(call);
-    case BRAID_U64:
-      return cumulative_of<uint64_t>(call);
-    default:
-      return "cumulative: element type not supported";
-  }
+  return for_element_type(call->reads[0].dtype, "cumulative: element type not supported",
+                          [&](auto type) { return cumulative_of<typename decltype(type)::type>(call); });
 }
 
 }  // namespace braid::rt

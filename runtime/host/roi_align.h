@@ -5,6 +5,7 @@
 
 #include "runtime/extern_kernel.h"
 #include "runtime/roi_align.h"
+#include "runtime/team.h"
 
 namespace braid::rt {
 
@@ -32,16 +33,17 @@ const char* roi_align_all(const BraidExternCall* call) {
           *regions = static_cast<const T*>(call->reads[1].data);
   const int64_t* images = static_cast<const int64_t*>(call->reads[2].data);
   T* to = static_cast<T*>(y.data);
-#pragma omp parallel for if (planes * o.pooled_height * o.pooled_width > 1024)
-  for (int64_t plane = 0; plane < planes; ++plane) {
-    const int64_t region = plane / channels, channel = plane % channels;
-    const T* image = x + (images[region] * channels + channel) * o.height * o.width;
-    for (int64_t ph = 0; ph < o.pooled_height; ++ph) {
-      for (int64_t pw = 0; pw < o.pooled_width; ++pw)
-        to[(plane * o.pooled_height + ph) * o.pooled_width + pw] =
-            roi_align_element(image, regions + region * 4, ph, pw, o);
+  parallel_for(planes, planes * o.pooled_height * o.pooled_width > 1024, [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      const int64_t region = plane / channels, channel = plane % channels;
+      const T* image = x + (images[region] * channels + channel) * o.height * o.width;
+      for (int64_t ph = 0; ph < o.pooled_height; ++ph) {
+        for (int64_t pw = 0; pw < o.pooled_width; ++pw)
+          to[(plane * o.pooled_height + ph) * o.pooled_width + pw] =
+              roi_align_element(image, regions + region * 4, ph, pw, o);
+      }
     }
-  }
+  });
   return nullptr;
 }
 

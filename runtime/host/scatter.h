@@ -8,13 +8,13 @@
 // Threads own ranges of rows and read all positions, so the result does not depend on their number.
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
 
 #include "runtime/extern_kernel.h"
+#include "runtime/extern_types.h"
+#include "runtime/team.h"
 
 namespace braid::rt {
 
@@ -100,12 +100,8 @@ const char* scatter_all(const BraidExternCall* call) {
   constexpr int64_t kParallelBytes = 1 << 18;  // below it a second thread costs more than it saves
   const int64_t bytes =
       (rows + call->reads[1].sizes[0] * call->reads[1].sizes[1]) * width * static_cast<int64_t>(sizeof(T));
-#pragma omp parallel if (bytes > kParallelBytes)
-  {
-    const int64_t threads = omp_get_num_threads(), own = omp_get_thread_num();
-    const int64_t begin = rows * own / threads, end = rows * (own + 1) / threads;
-    if (begin < end) scatter_rows<T, Reduction>(call, begin, end);
-  }
+  parallel_for(rows, bytes > kParallelBytes,
+               [&](int64_t begin, int64_t end) { scatter_rows<T, Reduction>(call, begin, end); });
   return nullptr;
 }
 
@@ -142,30 +138,8 @@ inline const char* scatter_replaced(const BraidExternCall* call) {
 inline const char* scatter(const BraidExternCall* call) {
   if (std::strcmp(braid_find_attribute(call, "reduction", BRAID_TEXT)->text, "none") == 0)
     return scatter_replaced(call);
-  switch (call->reads[0].dtype) {
-    case BRAID_F32:
-      return scatter_reduced<float>(call);
-    case BRAID_F64:
-      return scatter_reduced<double>(call);
-    case BRAID_I8:
-      return scatter_reduced<int8_t>(call);
-    case BRAID_U8:
-      return scatter_reduced<uint8_t>(call);
-    case BRAID_I16:
-      return scatter_reduced<int16_t>(call);
-    case BRAID_U16:
-      return scatter_reduced<uint16_t>(call);
-    case BRAID_I32:
-      return scatter_reduced<int32_t>(call);
-    case BRAID_U32:
-      return scatter_reduced<uint32_t>(call);
-    case BRAID_I64:
-      return scatter_reduced<int64_t>(call);
-    case BRAID_U64:
-      return scatter_reduced<uint64_t>(call);
-    default:
-      return "scatter: element type not supported";
-  }
+  return for_element_type(call->reads[0].dtype, "scatter: element type not supported",
+                          [&](auto type) { return scatter_reduced<typename decltype(type)::type>(call); });
 }
 
 }  // namespace braid::rt

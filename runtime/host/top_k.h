@@ -4,6 +4,8 @@
 #pragma once
 
 #include "runtime/extern_kernel.h"
+#include "runtime/extern_types.h"
+#include "runtime/team.h"
 
 namespace braid::rt {
 
@@ -93,39 +95,18 @@ const char* top_k_rows(const BraidExternCall* call) {
   const int64_t rows = x.sizes[0], n = x.sizes[1], k = values.sizes[1];
   const bool largest = braid_find_attribute(call, "largest", BRAID_INTEGER)->integer != 0;
   if (k == 0) return nullptr;
-#pragma omp parallel for if (rows > 1 && rows * n > 16384)
-  for (int64_t row = 0; row < rows; ++row) {
-    top_k_row(static_cast<const T*>(x.data) + row * n, n, k, largest, static_cast<T*>(values.data) + row * k,
-              static_cast<int64_t*>(positions.data) + row * k);
-  }
+  parallel_for(rows, rows * n > 16384, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      top_k_row(static_cast<const T*>(x.data) + row * n, n, k, largest,
+                static_cast<T*>(values.data) + row * k, static_cast<int64_t*>(positions.data) + row * k);
+    }
+  });
   return nullptr;
 }
 
 inline const char* top_k(const BraidExternCall* call) {
-  switch (call->reads[0].dtype) {
-    case BRAID_F32:
-      return top_k_rows<float>(call);
-    case BRAID_F64:
-      return top_k_rows<double>(call);
-    case BRAID_I8:
-      return top_k_rows<int8_t>(call);
-    case BRAID_U8:
-      return top_k_rows<uint8_t>(call);
-    case BRAID_I16:
-      return top_k_rows<int16_t>(call);
-    case BRAID_U16:
-      return top_k_rows<uint16_t>(call);
-    case BRAID_I32:
-      return top_k_rows<int32_t>(call);
-    case BRAID_U32:
-      return top_k_rows<uint32_t>(call);
-    case BRAID_I64:
-      return top_k_rows<int64_t>(call);
-    case BRAID_U64:
-      return top_k_rows<uint64_t>(call);
-    default:
-      return "top_k: element type not supported";
-  }
+  return for_element_type(call->reads[0].dtype, "top_k: element type not supported",
+                          [&](auto type) { return top_k_rows<typename decltype(type)::type>(call); });
 }
 
 }  // namespace braid::rt

@@ -1,7 +1,6 @@
 // Attention against the interpreter: compiled programs, and the products and loops of targets without a
 // kernel.
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include "codegen/legalise.h"
 #include "ir/printer.h"
@@ -9,7 +8,7 @@
 #include "passes/default_passes.h"
 #include "passes/runner.h"
 #include "tests/codegen/compiled.h"
-#include "tests/support/openmp_threads.h"
+#include "tests/support/compute_threads.h"
 #include "tests/support/random.h"
 #include "tests/support/random_attention.h"
 
@@ -56,7 +55,6 @@ void compile_and_compare(const std::vector<Program>& programs) {
     compiled.add_schedule(p.name, std::move(schedule), p.seed % 2 == 0);
   }
   compiled.build();
-  const int threads = omp_get_max_threads();
   for (const Program& p : programs) {
     SCOPED_TRACE(p.name + "\n" + ir::print(compiled.schedule(p.name)));
     const std::vector<std::vector<ir::Tensor>> inputs = {
@@ -64,11 +62,10 @@ void compile_and_compare(const std::vector<Program>& programs) {
     const auto want = ir::run(p.random.schedule, inputs).outputs[0];
     std::vector<std::vector<ir::Tensor>> got;
     for (int n : {1, 3}) {
-      omp_set_num_threads(team_of(n));
+      const ComputeThreads threads_of_case(n);
       rt::Program program = compiled.open(p.name);
       got.push_back(compiled.run(program, inputs[0]));
     }
-    omp_set_num_threads(threads);
     expect_close(got[0][0], want[0], p.tolerance, "y");
     EXPECT_EQ(got[0][0].bytes, got[1][0].bytes);
     if (testing::Test::HasFailure()) return;

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <cmath>
 #include <functional>
@@ -14,7 +13,7 @@
 #include "ir/element.h"
 #include "ir/parser.h"
 #include "tests/codegen/compiled.h"
-#include "tests/support/openmp_threads.h"
+#include "tests/support/compute_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::test {
@@ -378,7 +377,6 @@ void expect_like_written(int cases, const std::function<ProductCase(std::uint64_
   compiled.build();
   // Forms are recognised.
   EXPECT_GE(narrowed, cases * percent / 100);
-  const int given = omp_get_max_threads();
   for (int i = 0; i < cases; ++i) {
     const std::uint64_t seed = first + static_cast<std::uint64_t>(i);
     const ProductCase& c = all[static_cast<std::size_t>(i)];
@@ -390,7 +388,7 @@ void expect_like_written(int cases, const std::function<ProductCase(std::uint64_
     const auto interpreted = ir::run(compiled.schedule(name), per_rank).outputs[0];
     const std::string what = fmt::format("seed {}: {}", seed, c.text);
     expect_same(interpreted[0], want[0], c.exact, "interpreted, " + what);
-    omp_set_num_threads(team_of(1 + i % 2));
+    const ComputeThreads threads_of_case(1 + i % 2);
     rt::Program program = compiled.open(name);
     const auto got = compiled.run(program, inputs);
     expect_same(got[0], want[0], c.exact, "compiled, " + what);
@@ -398,7 +396,6 @@ void expect_like_written(int cases, const std::function<ProductCase(std::uint64_
     if (c.exact) expect_same(got[0], interpreted[0], true, what);
     if (::testing::Test::HasFailure()) break;
   }
-  omp_set_num_threads(given);
 }
 
 TEST(IntegerProducts, RandomMatricesLikeTheWrittenProgram) {

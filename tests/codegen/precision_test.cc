@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <cmath>
 #include <map>
@@ -17,7 +16,7 @@
 #include "passes/lower_precision.h"
 #include "passes/pass_context.h"
 #include "tests/codegen/compiled.h"
-#include "tests/support/openmp_threads.h"
+#include "tests/support/compute_threads.h"
 #include "tests/support/random.h"
 #include "tests/support/random_attention.h"
 
@@ -169,7 +168,6 @@ PrecisionCase random_convolutions(std::uint64_t seed) {
 // Runs every case with these sizes of dimension m, where -1 stands for its own.
 void compare_with_text(int count, PrecisionCase (*random_case)(std::uint64_t),
                        std::vector<std::int64_t> sizes) {
-  const int given = omp_get_max_threads();
   Compiled programs;
   std::map<std::string, PrecisionCase> cases;
   std::map<std::string, ir::Schedule> wide, narrow;
@@ -192,7 +190,7 @@ void compare_with_text(int count, PrecisionCase (*random_case)(std::uint64_t),
   programs.build();
   for (const auto& [name, c] : cases) {
     SCOPED_TRACE(name + "\n" + c.text);
-    omp_set_num_threads(team_of(1 + static_cast<int>(name.size() % 2)));
+    const ComputeThreads threads_of_case(1 + static_cast<int>(name.size() % 2));
     for (const std::int64_t size : sizes) {
       const std::int64_t m = size < 0 ? c.m : size;
       ir::Graph& graph = wide.at(name).graph;
@@ -219,7 +217,6 @@ void compare_with_text(int count, PrecisionCase (*random_case)(std::uint64_t),
       }
     }
   }
-  omp_set_num_threads(given);
 }
 
 TEST(LowerPrecision, RandomProgramsComputeWhatTheirTextSays) { compare_with_text(30, random_case, {0, -1}); }
@@ -295,7 +292,6 @@ double growth_of_scores(const ir::Graph& graph) {
 // Attention in halves, with several blocks of queries and keys in every second program; results have the same
 // bits for every number of threads.
 TEST(LowerPrecision, RandomAttentionComputesWhatItsTextSays) {
-  const int given = omp_get_max_threads();
   Compiled programs("-O1 -march=native");
   struct Program {
     std::string name;
@@ -331,7 +327,7 @@ TEST(LowerPrecision, RandomAttentionComputesWhatItsTextSays) {
                                   exact = ir::run(p.random.schedule, inputs).outputs[0];
     std::vector<std::vector<ir::Tensor>> got;
     for (const int threads : {1, 3}) {
-      omp_set_num_threads(team_of(threads));
+      const ComputeThreads threads_of_case(threads);
       rt::Program program = programs.open(p.name);
       got.push_back(programs.run(program, inputs[0]));
     }
@@ -348,7 +344,6 @@ TEST(LowerPrecision, RandomAttentionComputesWhatItsTextSays) {
     if (HasFailure()) break;
   }
   EXPECT_GT(narrow, static_cast<int>(cases.size()) / 2);
-  omp_set_num_threads(given);
 }
 
 // Operations that the caller keeps stay as they are, whatever they would gain.

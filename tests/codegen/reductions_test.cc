@@ -1,12 +1,11 @@
 // Reductions of the C++ target against the interpreter: kinds, types, axes.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <cmath>
 
 #include "tests/codegen/compiled.h"
-#include "tests/support/openmp_threads.h"
+#include "tests/support/compute_threads.h"
 
 namespace braid::test {
 namespace {
@@ -127,9 +126,8 @@ TEST(CppWholeReductions, OnSeveralThreads) {
   for (const char* type : {"i32", "u8", "i64"}) add(type, "sum");
   compiled.build();
   EXPECT_NE(compiled.emitted("sum_i32").source.find("parallel for"), std::string::npos);
-  const int given = omp_get_max_threads();
   for (const int threads : {1, 2, 3}) {
-    omp_set_num_threads(team_of(threads));
+    const ComputeThreads threads_of_case(threads);
     for (const std::string& name : names) {
       for (const int n : {1, 300}) compiled.expect_like_interpreter(name, {{"n", n}}, 0, 7);
     }
@@ -137,7 +135,6 @@ TEST(CppWholeReductions, OnSeveralThreads) {
     for (const char* name : {"sum_i32", "sum_i64", "max_f32"})
       compiled.expect_like_interpreter(name, {{"n", 5000}}, 0, 7);
   }
-  omp_set_num_threads(given);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include "runtime/attention.h"
 
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <cmath>
 #include <cstring>
@@ -13,7 +12,7 @@
 
 #include "runtime/attention_isa.h"
 #include "runtime/processor.h"
-#include "tests/support/openmp_threads.h"
+#include "tests/support/compute_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
@@ -195,18 +194,16 @@ TEST(AttentionKernels, EveryInstructionSetComputesTheDefinition) {
 }
 
 TEST(AttentionKernels, ThreadsDoNotChangeABit) {
-  const int before = omp_get_max_threads();
   for (int k = 0; k < test::random_cases(120); ++k) {
     const std::uint64_t seed = test::first_seed() + static_cast<std::uint64_t>(k);
     SCOPED_TRACE("seed " + std::to_string(seed));
     const Problem p(seed);
     std::vector<float> results[2];
     for (int n = 0; n < 2; ++n) {
-      omp_set_num_threads(test::team_of(1 + 4 * n));
+      const test::ComputeThreads threads_of_case(1 + 4 * n);
       AttentionLibrary library;
       library.kernel(p.s)->run(p.args(results[n]));
     }
-    omp_set_num_threads(before);
     ASSERT_NO_FATAL_FAILURE(expect_near(results[0], p.want()));
     ASSERT_EQ(0, std::memcmp(results[0].data(), results[1].data(), results[0].size() * sizeof(float)));
   }

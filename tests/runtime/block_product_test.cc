@@ -3,7 +3,6 @@
 #include "runtime/block_product.h"
 
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,7 +13,7 @@
 
 #include "runtime/processor.h"
 #include "tests/runtime/between.h"
-#include "tests/support/openmp_threads.h"
+#include "tests/support/compute_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
@@ -26,7 +25,6 @@ TEST(BlockProduct, EveryInstructionSetAndNumberOfThreadsGivesTheSameBits) {
   if (instruction_set() != InstructionSet::baseline) sets.emplace_back("avx2", avx2::block_columns);
   if (instruction_set() == InstructionSet::avx512) sets.emplace_back("avx512", avx512::block_columns);
 #endif
-  const int given = omp_get_max_threads();
   for (int i = 0; i < test::random_cases(120); ++i) {
     const uint64_t seed = test::first_seed() + static_cast<uint64_t>(i);
     Random random(seed);
@@ -51,7 +49,7 @@ TEST(BlockProduct, EveryInstructionSetAndNumberOfThreadsGivesTheSameBits) {
     p.work = work.data();
     std::vector<float> first(size(p.m * p.n)), again(first.size());
     p.y = first.data();
-    omp_set_num_threads(1);
+    const test::ComputeThreads one(1);
     run_block_product(p);
     for (int64_t r = 0; r < p.m; ++r) {
       for (int64_t c = 0; c < p.n; ++c) {
@@ -75,7 +73,7 @@ TEST(BlockProduct, EveryInstructionSetAndNumberOfThreadsGivesTheSameBits) {
       ASSERT_TRUE(first.empty() || std::memcmp(first.data(), again.data(), first.size() * sizeof(float)) == 0)
           << what << ", seed " << seed;
     };
-    omp_set_num_threads(test::team_of(3));
+    const test::ComputeThreads threads_of_case(3);
     run_block_product(p);
     expect_same("3 threads");
     for (const auto& [name, columns] : sets) {
@@ -87,7 +85,6 @@ TEST(BlockProduct, EveryInstructionSetAndNumberOfThreadsGivesTheSameBits) {
       expect_same(name);
     }
   }
-  omp_set_num_threads(given);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // (3x3 windows, 16 and more channels and filters), and where there are kernels of our own (one tap,
 // depthwise).
 #include <gtest/gtest.h>
-#include <omp.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -17,7 +16,7 @@
 #include "runtime/tile_kernels.h"
 #include "runtime/window_kernels.h"
 #include "tests/runtime/between.h"
-#include "tests/support/openmp_threads.h"
+#include "tests/support/compute_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
@@ -303,13 +302,13 @@ TEST(ConvolutionKernels, AgreeWithSumsInDouble) {
   RecordProperty("winograd", winograd);
 }
 
-constexpr std::int64_t kMostThreads = test::team_of(3);
+constexpr std::int64_t kMostThreads = 3;
 
 // Where the processor has what our own kernel needs, it must take some of the cases. `own` may be null.
 template <class Shape>
 void expect_agreement(const char* own, const Shape& shape_of) {
   const std::uint64_t first = test::first_seed();
-  const int cases = test::random_cases(150), threads = omp_get_max_threads();
+  const int cases = test::random_cases(150);
   int ours = 0;
   for (int k = 0; k < cases; ++k) {
     const std::uint64_t seed = first + static_cast<std::uint64_t>(k);
@@ -318,14 +317,13 @@ void expect_agreement(const char* own, const Shape& shape_of) {
     s.epilogue = random_epilogue(random);
     s.in[2] = s.out[2] = s.taps[2] = 0;  // unused, as generated programs leave it
     std::string name;
-    omp_set_num_threads(static_cast<int>(between(random, 1, kMostThreads)));
+    const test::ComputeThreads threads_of_case(static_cast<int>(between(random, 1, kMostThreads)));
     const double error = difference(s, random, &name);
     ours += own != nullptr && name == own;
     EXPECT_LE(error, 3e-6) << "BRAID_TEST_SEED=" << seed << ": " << name << ", " << s.groups << " x "
                            << s.channels << " to " << s.filters << " channels, " << s.in[0] << " x "
                            << s.in[1];
   }
-  omp_set_num_threads(threads);
   if (own != nullptr && tile_kernels() != nullptr) {
     EXPECT_GE(ours, cases / 6);
   }

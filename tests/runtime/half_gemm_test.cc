@@ -3,7 +3,6 @@
 #include "runtime/half_gemm.h"
 
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +15,7 @@
 #include "runtime/half.h"
 #include "runtime/processor.h"
 #include "tests/runtime/between.h"
-#include "tests/support/openmp_threads.h"
+#include "tests/support/compute_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
@@ -113,12 +112,11 @@ Case make_case(uint64_t seed, int i) {
 }
 
 TEST(HalfGemm, ShapesOfTheLibrary) {
-  const int given = omp_get_max_threads();
   for (int i = 0; i < test::random_cases(250); ++i) {
     const uint64_t seed = test::first_seed() + static_cast<uint64_t>(i);
     const Case c = make_case(seed, i);
     const GemmShape& s = c.s;
-    omp_set_num_threads(test::team_of(1 + static_cast<int>(seed % 2)));
+    const test::ComputeThreads threads_of_case(1 + static_cast<int>(seed % 2));
     GemmLibrary library;
     const PackedMatrix packed = library.pack(s.type, s.type, s.k, s.n, c.b.data(), s.b_row, s.b_col);
     ASSERT_TRUE(packed.valid());
@@ -173,12 +171,10 @@ TEST(HalfGemm, ShapesOfTheLibrary) {
       if (!written[e]) ASSERT_EQ(sums[e], kUntouched) << "seed " << seed << ", element " << e;
     }
   }
-  omp_set_num_threads(given);
 }
 
 // The number of threads changes no bit.
 TEST(HalfGemm, EveryNumberOfThreadsGivesTheSameBits) {
-  const int given = omp_get_max_threads();
   for (const DType type : {DType::f16, DType::bf16}) {
     for (const int64_t m : {1, 2, 5, 17, 131}) {
       Random random(static_cast<uint64_t>(m));
@@ -194,7 +190,7 @@ TEST(HalfGemm, EveryNumberOfThreadsGivesTheSameBits) {
       const std::vector<uint16_t> a = halves(type, random, s.m * s.k), b = halves(type, random, s.k * s.n);
       std::vector<float> first;
       for (const int threads : {1, 2, 3}) {
-        omp_set_num_threads(test::team_of(threads));
+        const test::ComputeThreads threads_of_case(threads);
         GemmLibrary library;
         const PackedMatrix packed = library.pack(type, type, s.k, s.n, b.data(), s.b_row, s.b_col);
         std::vector<float> c(static_cast<size_t>(s.m * s.n));
@@ -205,7 +201,6 @@ TEST(HalfGemm, EveryNumberOfThreadsGivesTheSameBits) {
       }
     }
   }
-  omp_set_num_threads(given);
 }
 
 // f32 rows with weights of every narrow type, with the kernels of every instruction set.

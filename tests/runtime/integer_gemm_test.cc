@@ -3,7 +3,6 @@
 #include "runtime/integer_gemm.h"
 
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <cstring>
 #include <memory>
@@ -13,7 +12,7 @@
 #include "runtime/amx.h"
 #include "runtime/processor.h"
 #include "tests/runtime/between.h"
-#include "tests/support/openmp_threads.h"
+#include "tests/support/compute_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
@@ -157,11 +156,10 @@ Matrix matrix(Random& random, int64_t batches, int64_t rows, int64_t columns) {
 }
 
 TEST(IntegerGemm, ShapesOfTheLibrary) {
-  const int given = omp_get_max_threads();
   for (int i = 0; i < test::random_cases(250); ++i) {
     const uint64_t seed = test::first_seed() + static_cast<uint64_t>(i);
     Random random(seed);
-    omp_set_num_threads(test::team_of(1 + static_cast<int>(random() % 2)));
+    const test::ComputeThreads threads_of_case(1 + static_cast<int>(random() % 2));
     GemmShape s;
     s.type = random() % 2 == 0 ? DType::i8 : DType::u8;
     s.b_type = random() % 2 == 0 ? DType::i8 : DType::u8;
@@ -232,7 +230,6 @@ TEST(IntegerGemm, ShapesOfTheLibrary) {
       }
     }
   }
-  omp_set_num_threads(given);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include "runtime/host/scatter.h"
 
 #include <gtest/gtest.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +12,7 @@
 
 #include "runtime/host/cumulative.h"
 #include "tests/runtime/between.h"
-#include "tests/support/openmp_threads.h"
+#include "tests/support/compute_threads.h"
 #include "tests/support/random.h"
 
 namespace braid::rt {
@@ -52,14 +51,12 @@ T combined(const std::string& reduction, T old, T update) {
 // Calls call(out) with one and with three threads.
 template <class T, class Call>
 void expect_result(const std::vector<T>& expected, const Call& call) {
-  const int given = omp_get_max_threads();
   for (const int threads : {1, 3}) {
-    omp_set_num_threads(test::team_of(threads));
+    const test::ComputeThreads threads_of_case(threads);
     std::vector<T> out(expected.size(), T(99));
     EXPECT_EQ(call(out), nullptr);
     EXPECT_EQ(out, expected) << threads << " threads";
   }
-  omp_set_num_threads(given);
 }
 
 template <class T>

@@ -1,0 +1,207 @@
+#include "runtime/team.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <csignal>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace braid::rt {
+namespace {
+
+// A loop follows another within some ten microseconds in most steps. Longer spinning takes the processor from
+// other processes, and then from the caller, which the system gives no more than its share.
+constexpr int64_t kIdleSpin = 300'000;
+constexpr int64_t kFinishSpin = 50'000;   // a chunk lasts about as long
+constexpr int64_t kBarrierSpin = 20'000;  // as does a step of a recurrence
+// A worker that sleeps needs about as long to come.
+constexpr int64_t kJoinTime = 80'000;
+constexpr int kMostThreads = 1024;
+constexpr int64_t kTurnEighths[] = {4, 2, 1, 1};
+constexpr int kTurns = 4;
+
+thread_local Team* current_team = nullptr;
+
+int processors_of_this_thread() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return std::max(1u, std::thread::hardware_concurrency());
+  return std::max(1, CPU_COUNT(&set));
+}
+
+constexpr uint64_t state_of(uint32_t job, int parts, int taken) {
+  return uint64_t{job} << 32 | static_cast<uint64_t>(parts) << 16 | static_cast<uint64_t>(taken);
+}
+constexpr int parts_of(uint64_t state) { return static_cast<int>(state >> 16 & 0xffff); }
+constexpr int taken_of(uint64_t state) { return static_cast<int>(state & 0xffff); }
+
+}  // namespace
+
+class Team::Workers {
+ public:
+  explicit Workers(Team& team) : team_(team), process_(getpid()), threads_(new std::vector<std::thread>) {
+    // Signals of the process are left to its other threads.
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int count = std::min(team.threads_, processors_of_this_thread()) - 1;
+    try {
+      for (int k = 1; k <= count; ++k) threads_->emplace_back([this, k] { work(k); });
+    } catch (const std::system_error&) {
+      // Those that could be started do the work.
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+  ~Workers() {
+    // The child of a fork has none of the threads.
+    if (getpid() != process_) {
+      static_cast<void>(threads_.release());
+      return;
+    }
+    stops_.store(true);
+    team_.posted_.add(1);
+    for (std::thread& t : *threads_) t.join();
+  }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  int count() const { return static_cast<int>(threads_->size()); }
+
+ private:
+  void work(int thread) {
+    pthread_setname_np(pthread_self(), "braid-team");
+    for (uint32_t seen = 0;;) {
+      seen = team_.posted_.wait_while(seen, kIdleSpin);
+      if (stops_.load()) return;
+      const int finished = team_.run_parts(thread);
+      if (finished > 0) team_.finished_.add(static_cast<uint32_t>(finished));
+    }
+  }
+
+  Team& team_;
+  const pid_t process_;
+  std::atomic<bool> stops_ = false;
+  std::unique_ptr<std::vector<std::thread>> threads_;
+};
+
+Team::Team(int threads) : threads_(std::clamp(threads, 1, kMostThreads)) {}
+Team::~Team() = default;
+
+Team* Team::current() { return current_team; }
+
+TeamScope::TeamScope(Team* team) : before_(current_team) { current_team = team; }
+TeamScope::~TeamScope() { current_team = before_; }
+
+bool Team::has_workers() {
+  if (threads_ == 1) return false;
+  if (!workers_) workers_ = std::make_unique<Workers>(*this);
+  return workers_->count() > 0;
+}
+
+void Team::loop(int64_t count, Body body, const void* context) noexcept {
+  const TeamScope none(nullptr);
+  if (count <= 1 || !has_workers()) {
+    if (count > 0) body(context, 0, count, 0);
+    return;
+  }
+  const int parts = static_cast<int>(std::min<int64_t>(count, int64_t{kTurns} * threads_));
+  post({body, context, count, false}, parts, 0);
+  finished_.add(static_cast<uint32_t>(run_parts(0)));
+  wait_for(parts);
+}
+
+void Team::wait_for(int parts) {
+  for (uint32_t now = finished_.get(); now != static_cast<uint32_t>(parts);)
+    now = finished_.wait_while(now, kFinishSpin);
+}
+
+// The chunks of each turn of all threads are half of what is left, those of the last turn all of it.
+int64_t Team::begin_of(int part) const {
+  const int64_t count = job_.count, threads = threads_;
+  if (count <= kTurns * threads) return part;
+  int64_t eighths = 0, left = part;  // of a thread's share
+  for (const int64_t size : kTurnEighths) {
+    eighths += size * std::min(left, threads);
+    left -= std::min(left, threads);
+  }
+  if (eighths == 8 * threads) return count;
+  const int64_t smallest = count / (8 * threads);
+  const int64_t grain =
+      std::clamp<int64_t>(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(smallest / 8))), 1, 64);
+  const int64_t begin = smallest * eighths + count % (8 * threads) * eighths / (8 * threads);
+  return begin / grain * grain;
+}
+
+void Team::gang(int most, Body body, const void* context) noexcept {
+  const TeamScope none(nullptr);
+  const int wanted = has_workers() ? std::min({most, threads_, workers_->count() + 1}) : 1;
+  if (wanted <= 1) return body(context, 0, 1, 0);
+  members_.reset(0);
+  arrived_.store(0, std::memory_order_relaxed);
+  post({body, context, 0, true}, wanted, 1);
+  for (const int64_t until = monotonic_ns() + kJoinTime;
+       taken_of(state_.load(std::memory_order_relaxed)) < wanted && monotonic_ns() < until;)
+    cpu_pause();
+  // Whoever has not come by now is left out.
+  uint64_t state = state_.load(std::memory_order_relaxed);
+  while (!state_.compare_exchange_weak(state, state | state_of(0, 0, 0xffff), std::memory_order_acq_rel)) {
+  }
+  const int members = taken_of(state);
+  members_.set(static_cast<uint32_t>(members));
+  body(context, 0, members, 0);
+  finished_.add(1);
+  wait_for(members);
+}
+
+void Team::wait_for_all(int64_t members) noexcept {
+  const uint32_t round = round_.get();
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < members) {
+    round_.wait_while(round, kBarrierSpin);
+    return;
+  }
+  arrived_.store(0, std::memory_order_relaxed);
+  round_.set(round + 1);
+}
+
+// All parts of the job before are finished, so no worker reads job_.
+void Team::post(const Job& job, int parts, int taken) {
+  job_ = job;
+  finished_.reset(0);
+  const uint32_t number = posted_.get() + 1;
+  state_.store(state_of(number, parts, taken), std::memory_order_release);
+  posted_.set(number);
+}
+
+bool Team::take(int* part) {
+  uint64_t state = state_.load(std::memory_order_acquire);
+  do {
+    *part = taken_of(state);
+    if (*part >= parts_of(state)) return false;
+  } while (!state_.compare_exchange_weak(state, state + 1, std::memory_order_acq_rel));
+  return true;
+}
+
+void Team::run_part(int part, int thread) {
+  if (job_.gang) {
+    uint32_t members = members_.get();
+    if (members == 0) members = members_.wait_while(0, kJoinTime);
+    job_.body(job_.context, part, members, thread);
+    return;
+  }
+  const int64_t begin = begin_of(part), end = begin_of(part + 1);
+  if (begin < end) job_.body(job_.context, begin, end, thread);
+}
+
+// Returns how many parts it has run. They count as finished when the caller says so.
+int Team::run_parts(int thread) {
+  int count = 0;
+  for (int part; take(&part); ++count) run_part(part, thread);
+  return count;
+}
+
+}  // namespace braid::rt

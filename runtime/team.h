@@ -1,0 +1,114 @@
+// The threads that compute the steps of an instance.
+//
+// A parallel loop is a row of chunks, the largest first. Its caller and the workers take chunks from a
+// counter until none is left. The caller takes part, and waits only for chunks that were taken. So a worker
+// that the system does not run, because other processes are busy, delays no loop. Idle workers spin for some
+// microseconds, because the next loop often follows at once, and then sleep.
+//
+// A body must give the same bits wherever its loop is cut.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "runtime/sleep_word.h"
+
+namespace braid::rt {
+
+// Used by one thread at a time. A loop within the body of another runs alone. Safe after a fork: the child
+// has no workers, and its loops run alone.
+class Team {
+ public:
+  // Loops are cut for that many threads, the caller's included. Workers start with the first loop: at most
+  // `threads` - 1, and one fewer than the processors that the caller may run on.
+  explicit Team(int threads);
+  ~Team();
+  Team(const Team&) = delete;
+  Team& operator=(const Team&) = delete;
+
+  int threads() const { return threads_; }
+
+  using Body = void (*)(const void* context, int64_t begin, int64_t end, int thread);
+  // Calls body(context, begin, end, thread) for chunks of [0, count). Of a long loop they begin at multiples
+  // of a power of two, at most 64, so that vectors are aligned. No two calls at once have the same `thread`,
+  // which is below threads().
+  void loop(int64_t count, Body body, const void* context) noexcept;
+  // Calls body(context, member, members, thread) at once on the threads that come soon: at least the caller,
+  // at most `most`. Members may wait for each other (wait_for_all).
+  void gang(int most, Body body, const void* context) noexcept;
+  // For members of a gang: returns when all have called it.
+  void wait_for_all(int64_t members) noexcept;
+
+  // The team that loops of this thread use; null: none, and they run alone.
+  static Team* current();
+
+ private:
+  friend class TeamScope;
+  class Workers;
+  // One parallel loop, or a gang, whose parts are its members.
+  struct Job {
+    Body body = nullptr;
+    const void* context = nullptr;
+    int64_t count = 0;
+    bool gang = false;
+  };
+
+  bool has_workers();
+  void post(const Job& job, int parts, int taken);
+  bool take(int* part);
+  void run_part(int part, int thread);
+  int run_parts(int thread);
+  void wait_for(int parts);
+  int64_t begin_of(int part) const;
+
+  const int threads_;
+  Job job_;
+  // Number of the job (32 bits), its parts (16 bits), and how many of them are taken (16 bits).
+  alignas(64) std::atomic<uint64_t> state_ = 0;
+  SleepWord posted_;    // the number of the last job
+  SleepWord finished_;  // parts of this job
+  SleepWord members_;   // of the gang; 0: not known yet
+  std::atomic<uint32_t> arrived_ = 0;
+  SleepWord round_;  // times that all members have arrived
+  std::unique_ptr<Workers> workers_;
+};
+
+// While it lives, loops of this thread use the team; null: they run alone.
+class TeamScope {
+ public:
+  explicit TeamScope(Team* team);
+  ~TeamScope();
+  TeamScope(const TeamScope&) = delete;
+  TeamScope& operator=(const TeamScope&) = delete;
+
+ private:
+  Team* const before_;
+};
+
+// The threads of the current team; 1 without a team.
+inline int team_threads() {
+  const Team* const team = Team::current();
+  return team == nullptr ? 1 : team->threads();
+}
+
+// Calls f(begin, end) or f(begin, end, thread) for chunks of [0, count) on the current team, or for all of it
+// if there is no team or not `parallel`.
+template <class F>
+inline void parallel_for(int64_t count, bool parallel, const F& f) {
+  const auto body = [](const void* context, int64_t begin, int64_t end, int thread) {
+    const F own = *static_cast<const F*>(context);  // a copy, so that captured values stay in registers
+    if constexpr (std::is_invocable_v<const F&, int64_t, int64_t, int>)
+      own(begin, end, thread);
+    else
+      own(begin, end);
+  };
+  Team* const team = parallel && count > 1 ? Team::current() : nullptr;
+  if (team != nullptr)
+    team->loop(count, body, &f);
+  else if (count > 0)
+    body(&f, 0, count, 0);
+}
+
+}  // namespace braid::rt

@@ -1,0 +1,189 @@
+// Teams of threads: every iteration once, whoever comes; teams of other threads and nested loops beside them.
+#include "runtime/team.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "tests/support/random.h"
+
+namespace braid::rt {
+namespace {
+
+constexpr int kThreads[] = {1, 2, 3, 7, 64};
+
+TEST(Team, RunsEveryIterationOnceAndNoThreadTwiceAtOnce) {
+  for (const int threads : kThreads) {
+    Team team(threads);
+    const TeamScope scope(&team);
+    for (const int64_t count : {0, 1, 2, 5, 31, 32, 33, 1000, 4096, 100003}) {
+      SCOPED_TRACE(::testing::Message() << threads << " threads, " << count << " iterations");
+      std::vector<std::atomic<int>> runs(static_cast<size_t>(count)), busy(static_cast<size_t>(threads));
+      std::atomic<int> wrong = 0;
+      parallel_for(count, true, [&](int64_t begin, int64_t end, int thread) {
+        if (begin >= end || thread < 0 || thread >= threads || busy[static_cast<size_t>(thread)]++ != 0)
+          ++wrong;
+        for (int64_t k = begin; k < end; ++k) ++runs[static_cast<size_t>(k)];
+        --busy[static_cast<size_t>(thread)];
+      });
+      EXPECT_EQ(wrong, 0);
+      EXPECT_TRUE(std::ranges::all_of(runs, [](const auto& n) { return n == 1; }));
+    }
+  }
+}
+
+TEST(Team, ChunksOfLongLoopsShrinkAndBeginAtWholeVectors) {
+  Team team(2);
+  const TeamScope scope(&team);
+  std::mutex mutex;
+  std::vector<std::pair<int64_t, int64_t>> chunks;
+  parallel_for(1 << 20, true, [&](int64_t begin, int64_t end) {
+    const std::lock_guard lock(mutex);
+    chunks.emplace_back(begin, end);
+  });
+  std::ranges::sort(chunks);
+  // One chunk where there is only one processor.
+  if (chunks.size() > 1) EXPECT_EQ(chunks.size(), 8u);
+  for (size_t k = 0; k < chunks.size(); ++k) {
+    EXPECT_EQ(chunks[k].first % 64, 0);
+    if (k > 0) EXPECT_EQ(chunks[k].first, chunks[k - 1].second);
+    if (k > 0) EXPECT_LE(chunks[k].second - chunks[k].first, chunks[k - 1].second - chunks[k - 1].first);
+  }
+  EXPECT_EQ(chunks.back().second, 1 << 20);
+}
+
+TEST(Team, WithoutATeamAndWithinALoopALoopRunsAlone) {
+  std::vector<std::pair<int64_t, int64_t>> calls;
+  const auto note = [&](int64_t begin, int64_t end) { calls.emplace_back(begin, end); };
+  parallel_for(100, true, note);
+  EXPECT_EQ(calls, (std::vector<std::pair<int64_t, int64_t>>{{0, 100}}));
+  Team team(2);
+  const TeamScope scope(&team);
+  EXPECT_EQ(team_threads(), 2);
+  calls.clear();
+  parallel_for(100, false, note);
+  EXPECT_EQ(calls, (std::vector<std::pair<int64_t, int64_t>>{{0, 100}}));
+  std::atomic<int> inner = 0, outer = 0, teams = 0;
+  parallel_for(8, true, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      ++outer;
+      if (Team::current() != nullptr) ++teams;
+      parallel_for(100, true, [&](int64_t b, int64_t e) { inner += b == 0 && e == 100 ? 1 : 1000; });
+    }
+  });
+  EXPECT_EQ(outer, 8);
+  EXPECT_EQ(inner, 8);
+  EXPECT_EQ(teams, 0);
+  EXPECT_EQ(Team::current(), &team);
+}
+
+// Each loop reads what the one before has written, elsewhere.
+TEST(Team, LoopsFollowOneAnother) {
+  Team team(3);
+  const TeamScope scope(&team);
+  constexpr int64_t kCount = 257;
+  std::vector<int64_t> from(kCount), to(kCount);
+  const int rounds = test::random_cases(2000);
+  for (int round = 0; round < rounds; ++round) {
+    parallel_for(kCount, true, [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k)
+        to[static_cast<size_t>(k)] = from[static_cast<size_t>(kCount - 1 - k)] + 1;
+    });
+    std::swap(from, to);
+    if (round % 500 == 499) usleep(1000);  // workers sleep
+  }
+  EXPECT_TRUE(std::ranges::all_of(from, [&](int64_t v) { return v == rounds; }));
+}
+
+TEST(Team, MembersOfAGangPassEveryBarrierTogether) {
+  for (const int threads : kThreads) {
+    Team team(threads);
+    constexpr int kSteps = 50;
+    for (int round = 0; round < 10; ++round) {
+      struct Shared {
+        Team& team;
+        std::atomic<int64_t> members = 0, called = 0;
+        std::atomic<int> arrived[kSteps] = {};
+        std::atomic<int> wrong = 0;
+      } shared{team};
+      team.gang(
+          4,
+          [](const void* context, int64_t me, int64_t members, int) {
+            Shared& s = *static_cast<Shared*>(const_cast<void*>(context));
+            s.members = members;
+            ++s.called;
+            if (me < 0 || me >= members) ++s.wrong;
+            for (auto& arrived : s.arrived) {
+              ++arrived;
+              s.team.wait_for_all(members);
+              if (arrived != members) ++s.wrong;
+              s.team.wait_for_all(members);
+            }
+          },
+          &shared);
+      EXPECT_EQ(shared.called, shared.members);
+      EXPECT_LE(shared.members, std::min(threads, 4));
+      EXPECT_EQ(shared.wrong, 0);
+    }
+  }
+}
+
+TEST(Team, TeamsOfSeveralThreadsDoNotMeet) {
+  std::vector<std::thread> callers;
+  std::atomic<int> wrong = 0;
+  for (int c = 0; c < 4; ++c) {
+    callers.emplace_back([&] {
+      Team team(2);
+      const TeamScope scope(&team);
+      for (int round = 0; round < 200; ++round) {
+        std::atomic<int64_t> sum = 0;
+        parallel_for(1000, true, [&](int64_t begin, int64_t end) {
+          int64_t own = 0;
+          for (int64_t k = begin; k < end; ++k) own += k;
+          sum += own;
+        });
+        if (sum != 499500) ++wrong;
+      }
+    });
+  }
+  for (std::thread& t : callers) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+#ifndef __SANITIZE_THREAD__  // which does not follow children of processes with threads
+// A child has no workers: its loops end, which they would not if a caller waited for workers that do not come.
+TEST(Team, LoopsEndInTheChildOfAFork) {
+  Team team(4);
+  const auto sum_of = [&] {
+    const TeamScope scope(&team);
+    std::atomic<int64_t> sum = 0;
+    parallel_for(1000, true, [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) sum += k;
+    });
+    return sum.load();
+  };
+  EXPECT_EQ(sum_of(), 499500);
+  const pid_t child = fork();
+  if (child == 0) {
+    auto* const copy = new Team(4);
+    const TeamScope scope(copy);
+    const bool right = sum_of() == 499500;
+    delete copy;
+    _exit(right ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(sum_of(), 499500);
+}
+#endif
+
+}  // namespace
+}  // namespace braid::rt
