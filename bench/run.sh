@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Measures everything that bench/ measures and writes the tables as printed: RESULTS.md in each folder, and
 # overlap/TABLE.md, which is equal on every machine.
-#   bench/run.sh [BUILD_DIR] [auto_parallel|onnxruntime|networks|operators|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pairs|pipeline|precision|python|search|tensor_parallel]...
+#   bench/run.sh [BUILD_DIR] [auto_parallel|busy|onnxruntime|networks|operators|memory|collectives|comm_plan|compile|overlap|overlap_table|paced|pairs|pipeline|precision|python|search|tensor_parallel]...
 # BUILD_DIR (default build/release) holds a Release build. Run it on an idle machine: each table begins with the load.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=build/release
 if [[ $# -gt 0 && -x $1/bin/braid ]]; then build=$1; shift; fi
-[[ $# -gt 0 ]] || set -- onnxruntime networks operators memory collectives comm_plan compile overlap overlap_table paced pairs pipeline precision python search tensor_parallel
+[[ $# -gt 0 ]] || set -- onnxruntime busy networks operators memory collectives comm_plan compile overlap overlap_table paced pairs pipeline precision python search tensor_parallel
 braid=$build/bin/braid
 rivals=$build/lib/libbraid_rivals.so
 [[ -x $braid ]] || { echo "bench/run.sh: no $braid; build first, or name the build folder" >&2; exit 1; }
@@ -30,6 +30,11 @@ write() {
 onnxruntime() {
   header "# Transformers beside ONNX Runtime"
   scripts/python_run.sh bench/onnxruntime/compare.py --braid "$braid"
+}
+
+busy() {
+  header "# Transformers beside ONNX Runtime and a busy process"
+  scripts/python_run.sh bench/onnxruntime/compare.py --braid "$braid" --neighbour 0.5
 }
 
 networks() {
@@ -184,6 +189,7 @@ tensor_parallel() {
 for what in "$@"; do
   case $what in
     overlap_table) write bench/overlap/TABLE.md overlap_table ;;
+    busy) write bench/onnxruntime/BUSY.md busy ;;
     networks) write bench/onnxruntime/NETWORKS.md networks ;;
     memory) write bench/onnxruntime/MEMORY.md memory ;;
     pairs) write bench/auto_parallel/PAIRS.md pairs ;;

@@ -448,7 +448,11 @@ inline double vcosh(double x) { return std::cosh(x); }
 inline double vasinh(double x) { return std::asinh(x); }
 inline double vacosh(double x) { return std::acosh(x); }
 inline double vatanh(double x) { return std::atanh(x); }
-inline double vpow(double x, double y) { return std::pow(x, y); }
+// GCC's vectoriser (12.2) takes a constant exponent 0.5 for a square root, which differs at -0 and -infinity.
+inline double vpow(double x, double y) {
+  asm("" : "+m"(y));
+  return std::pow(x, y);
+}
 inline double vsqrt(double x) { return __builtin_sqrt(x); }
 inline double vrsqrt(double x) { return 1.0 / __builtin_sqrt(x); }
 inline double vfloor(double x) { return __builtin_floor(x); }

@@ -58,6 +58,7 @@ def speed_ups(results):
 # What is compared, its page, and its result.
 ROWS = (
     ("transformers: time over ONNX Runtime's", "onnxruntime/RESULTS.md", lambda r: ratios(r, "ratio")),
+    ("the same beside a busy process", "onnxruntime/BUSY.md", lambda r: ratios(r, "ratio")),
     ("vision and recurrent networks: time over ONNX Runtime's", "onnxruntime/NETWORKS.md", lambda r: ratios(r, "ratio")),
     ("operators alone: time over ONNX Runtime's", "operators/RESULTS.md", lambda r: ratios(r, "ratio")),
     ("peak memory over ONNX Runtime's", "onnxruntime/MEMORY.md", lambda r: ratios(r, "ratio")),

@@ -585,11 +585,12 @@ class Emitter {
     // the loop is cut.
     const bool exact = std::ranges::none_of(
         reduced, [](const Reduced& r) { return r.how.type == "float" || r.how.type == "double"; });
-    const bool merges =
-        nest_.outer == 0 && !nest_.flat && group.kept.empty() && !reduced.empty() && exact && sites_.empty();
+    const bool whole = nest_.flat || (nest_.outer == 0 && group.kept.empty() && sites_.empty());
+    const bool merges = whole && !reduced.empty() && exact;
+    const bool shared = merges || (nest_.flat && reduced.empty());
     out.insert(out.end(), before.begin(), before.end());
     if (merges) out.push_back("std::mutex merging;");
-    if (merges || nest_.flat) out.push_back(team_loop(order_trips(0), merges ? work : total_work_, merges));
+    if (shared) out.push_back(team_loop(order_trips(0), work, merges));
     if (merges) {
       for (const Reduced& r : reduced) {
         out.push_back(fmt::format("auto& all_{0} = {0};", r.name));
@@ -599,7 +600,7 @@ class Emitter {
     for (std::size_t k = 0; k < order_.size(); ++k) {
       if (mixed && k == kept_loops) out.insert(out.end(), before_reduced.begin(), before_reduced.end());
       if (k == vector_loop(group) && !vectors_are_outer()) out.push_back(simd_pragma(reduced));
-      out.push_back((merges || nest_.flat) && k == 0 ? part_head(order_[k]) : loop_head(order_[k]) + " {");
+      out.push_back(shared && k == 0 ? part_head(order_[k]) : loop_head(order_[k]) + " {");
       const auto& inside = inner_lines_[k];
       out.insert(out.end(), inside.begin(), inside.end());
     }
@@ -611,7 +612,7 @@ class Emitter {
       out.push_back("const std::lock_guard lock(merging);");
       for (const Reduced& r : reduced) out.push_back(r.how.merged("all_" + r.name, r.name));
     }
-    if (merges || nest_.flat) out.push_back("});");
+    if (shared) out.push_back("});");
     out.insert(out.end(), after.begin(), after.end());
   }
 

@@ -209,12 +209,12 @@ TEST(Hostile, AThreadThatCannotBeStartedIsNoVerdict) {
   ASSERT_EQ(chmod(limited.c_str(), 0755), 0);
   if (braid({"--version"}, {}, {"BRAID_EXECUTABLE=" + limited}).exit_code != 0)
     GTEST_SKIP() << "no setpriv or prlimit, or another user may not run braid here";
-  const auto verified = [&](const std::string& program) {
-    return braid({"verify", program, "--random", "1", "--threads", "4"}, {}, {"BRAID_EXECUTABLE=" + limited});
+  const auto with_threads = [&](const char* command, const std::string& program) {
+    return braid({command, program, "--random", "1", "--threads", "4"}, {}, {"BRAID_EXECUTABLE=" + limited});
   };
-  const ProcessResult alone = verified(loop);
+  const ProcessResult alone = with_threads("run", loop);
   EXPECT_EQ(alone.exit_code, 0) << alone.out << alone.err;
-  const ProcessResult ended = verified(window);
+  const ProcessResult ended = with_threads("verify", window);
   EXPECT_EQ(ended.exit_code, 4) << ended.out << ended.err;
   EXPECT_THAT(ended.err, HasSubstr("error BR0007: a library has ended the process"));
 }
