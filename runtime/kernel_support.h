@@ -2,14 +2,12 @@
 // vectorise, casts as ONNX defines them. Generated source includes it, and our own kernels.
 #pragma once
 
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <mutex>
 #include <type_traits>
 
 #include "runtime/half.h"
@@ -49,7 +47,7 @@ struct IndexError {
 [[gnu::noinline, gnu::cold]] inline int64_t bad_index(int64_t value, int64_t size, IndexError* error,
                                                       int32_t site) {
   int32_t none = -1;
-  if (std::atomic_ref<int32_t>(error->site).compare_exchange_strong(none, site)) {
+  if (__atomic_compare_exchange_n(&error->site, &none, site, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     error->value = value;
     error->size = size;
   }

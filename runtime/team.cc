@@ -5,11 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <csignal>
+#include <memory>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "runtime/sleep_word.h"
 
 namespace braid::rt {
 namespace {
@@ -42,9 +46,47 @@ constexpr int taken_of(uint64_t state) { return static_cast<int>(state & 0xffff)
 
 }  // namespace
 
-class Team::Workers {
+class Team::Impl {
  public:
-  explicit Workers(Team& team) : team_(team), process_(getpid()), threads_(new std::vector<std::thread>) {
+  explicit Impl(int threads) : threads_(threads) {}
+
+  bool has_workers();
+  void loop(int64_t count, Body body, const void* context);
+  void gang(int most, Body body, const void* context);
+  void wait_for_all(int64_t members);
+
+ private:
+  class Workers;
+  // One parallel loop, or a gang, whose parts are its members.
+  struct Job {
+    Body body = nullptr;
+    const void* context = nullptr;
+    int64_t count = 0;
+    bool gang = false;
+  };
+
+  void post(const Job& job, int parts, int taken);
+  bool take(int* part);
+  void run_part(int part, int thread);
+  int run_parts(int thread);
+  void wait_for(int parts);
+  int64_t begin_of(int part) const;
+
+  const int threads_;
+  Job job_;
+  // Number of the job (32 bits), its parts (16 bits), and how many of them are taken (16 bits).
+  alignas(64) std::atomic<uint64_t> state_ = 0;
+  SleepWord posted_;    // the number of the last job
+  SleepWord finished_;  // parts of this job
+  SleepWord members_;   // of the gang; 0: not known yet
+  std::atomic<uint32_t> arrived_ = 0;
+  SleepWord round_;  // times that all members have arrived
+  std::unique_ptr<Workers> workers_;
+};
+
+class Team::Impl::Workers {
+ public:
+  explicit Workers(Impl& team) : team_(team), process_(getpid()), threads_(new std::vector<std::thread>) {
     // Signals of the process are left to its other threads.
     sigset_t all, before;
     sigfillset(&all);
@@ -83,28 +125,37 @@ class Team::Workers {
     }
   }
 
-  Team& team_;
+  Impl& team_;
   const pid_t process_;
   std::atomic<bool> stops_ = false;
   std::unique_ptr<std::vector<std::thread>> threads_;
 };
 
-Team::Team(int threads) : threads_(std::clamp(threads, 1, kMostThreads)) {}
-Team::~Team() = default;
+Team::Team(int threads)
+    : impl_(new Impl(std::clamp(threads, 1, kMostThreads))), threads_(std::clamp(threads, 1, kMostThreads)) {}
+Team::~Team() { delete impl_; }
 
 Team* Team::current() { return current_team; }
+void Team::loop(int64_t count, Body body, const void* context) noexcept {
+  const TeamScope none(nullptr);
+  impl_->loop(count, body, context);
+}
+void Team::gang(int most, Body body, const void* context) noexcept {
+  const TeamScope none(nullptr);
+  impl_->gang(most, body, context);
+}
+void Team::wait_for_all(int64_t members) noexcept { impl_->wait_for_all(members); }
 
 TeamScope::TeamScope(Team* team) : before_(current_team) { current_team = team; }
 TeamScope::~TeamScope() { current_team = before_; }
 
-bool Team::has_workers() {
+bool Team::Impl::has_workers() {
   if (threads_ == 1) return false;
   if (!workers_) workers_ = std::make_unique<Workers>(*this);
   return workers_->count() > 0;
 }
 
-void Team::loop(int64_t count, Body body, const void* context) noexcept {
-  const TeamScope none(nullptr);
+void Team::Impl::loop(int64_t count, Body body, const void* context) {
   if (count <= 1 || !has_workers()) {
     if (count > 0) body(context, 0, count, 0);
     return;
@@ -115,13 +166,13 @@ void Team::loop(int64_t count, Body body, const void* context) noexcept {
   wait_for(parts);
 }
 
-void Team::wait_for(int parts) {
+void Team::Impl::wait_for(int parts) {
   for (uint32_t now = finished_.get(); now != static_cast<uint32_t>(parts);)
     now = finished_.wait_while(now, kFinishSpin);
 }
 
 // The chunks of each turn of all threads are half of what is left, those of the last turn all of it.
-int64_t Team::begin_of(int part) const {
+int64_t Team::Impl::begin_of(int part) const {
   const int64_t count = job_.count, threads = threads_;
   if (count <= kTurns * threads) return part;
   int64_t eighths = 0, left = part;  // of a thread's share
@@ -137,8 +188,7 @@ int64_t Team::begin_of(int part) const {
   return begin / grain * grain;
 }
 
-void Team::gang(int most, Body body, const void* context) noexcept {
-  const TeamScope none(nullptr);
+void Team::Impl::gang(int most, Body body, const void* context) {
   const int wanted = has_workers() ? std::min({most, threads_, workers_->count() + 1}) : 1;
   if (wanted <= 1) return body(context, 0, 1, 0);
   members_.reset(0);
@@ -158,7 +208,7 @@ void Team::gang(int most, Body body, const void* context) noexcept {
   wait_for(members);
 }
 
-void Team::wait_for_all(int64_t members) noexcept {
+void Team::Impl::wait_for_all(int64_t members) {
   const uint32_t round = round_.get();
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < members) {
     round_.wait_while(round, kBarrierSpin);
@@ -169,7 +219,7 @@ void Team::wait_for_all(int64_t members) noexcept {
 }
 
 // All parts of the job before are finished, so no worker reads job_.
-void Team::post(const Job& job, int parts, int taken) {
+void Team::Impl::post(const Job& job, int parts, int taken) {
   job_ = job;
   finished_.reset(0);
   const uint32_t number = posted_.get() + 1;
@@ -177,7 +227,7 @@ void Team::post(const Job& job, int parts, int taken) {
   posted_.set(number);
 }
 
-bool Team::take(int* part) {
+bool Team::Impl::take(int* part) {
   uint64_t state = state_.load(std::memory_order_acquire);
   do {
     *part = taken_of(state);
@@ -186,7 +236,7 @@ bool Team::take(int* part) {
   return true;
 }
 
-void Team::run_part(int part, int thread) {
+void Team::Impl::run_part(int part, int thread) {
   if (job_.gang) {
     uint32_t members = members_.get();
     if (members == 0) members = members_.wait_while(0, kJoinTime);
@@ -198,10 +248,16 @@ void Team::run_part(int part, int thread) {
 }
 
 // Returns how many parts it has run. They count as finished when the caller says so.
-int Team::run_parts(int thread) {
+int Team::Impl::run_parts(int thread) {
   int count = 0;
   for (int part; take(&part); ++count) run_part(part, thread);
   return count;
 }
+
+void Merging::lock() {
+  const std::atomic_ref<uint32_t> taken(taken_);
+  while (taken.exchange(1, std::memory_order_acquire) != 0) std::this_thread::yield();
+}
+void Merging::unlock() { std::atomic_ref<uint32_t>(taken_).store(0, std::memory_order_release); }
 
 }  // namespace braid::rt

@@ -8,12 +8,8 @@
 // A body must give the same bits wherever its loop is cut.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <type_traits>
-
-#include "runtime/sleep_word.h"
 
 namespace braid::rt {
 
@@ -45,34 +41,9 @@ class Team {
   static Team* current();
 
  private:
-  friend class TeamScope;
-  class Workers;
-  // One parallel loop, or a gang, whose parts are its members.
-  struct Job {
-    Body body = nullptr;
-    const void* context = nullptr;
-    int64_t count = 0;
-    bool gang = false;
-  };
-
-  bool has_workers();
-  void post(const Job& job, int parts, int taken);
-  bool take(int* part);
-  void run_part(int part, int thread);
-  int run_parts(int thread);
-  void wait_for(int parts);
-  int64_t begin_of(int part) const;
-
+  class Impl;  // generated source includes this header, so it is kept short
+  Impl* const impl_;
   const int threads_;
-  Job job_;
-  // Number of the job (32 bits), its parts (16 bits), and how many of them are taken (16 bits).
-  alignas(64) std::atomic<uint64_t> state_ = 0;
-  SleepWord posted_;    // the number of the last job
-  SleepWord finished_;  // parts of this job
-  SleepWord members_;   // of the gang; 0: not known yet
-  std::atomic<uint32_t> arrived_ = 0;
-  SleepWord round_;  // times that all members have arrived
-  std::unique_ptr<Workers> workers_;
 };
 
 // While it lives, loops of this thread use the team; null: they run alone.
@@ -110,5 +81,25 @@ inline void parallel_for(int64_t count, bool parallel, const F& f) {
   else if (count > 0)
     body(&f, 0, count, 0);
 }
+
+// Lets one thread at a time add what it has found to a result that chunks share.
+class Merging {
+ public:
+  void lock();
+  void unlock();
+
+ private:
+  uint32_t taken_ = 0;
+};
+class MergingLock {
+ public:
+  explicit MergingLock(Merging& merging) : merging_(merging) { merging_.lock(); }
+  ~MergingLock() { merging_.unlock(); }
+  MergingLock(const MergingLock&) = delete;
+  MergingLock& operator=(const MergingLock&) = delete;
+
+ private:
+  Merging& merging_;
+};
 
 }  // namespace braid::rt

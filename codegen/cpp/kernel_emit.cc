@@ -589,7 +589,7 @@ class Emitter {
     const bool merges = whole && !reduced.empty() && exact;
     const bool shared = merges || (nest_.flat && reduced.empty());
     out.insert(out.end(), before.begin(), before.end());
-    if (merges) out.push_back("std::mutex merging;");
+    if (merges) out.push_back("Merging merging;");
     if (shared) out.push_back(team_loop(order_trips(0), work, merges));
     if (merges) {
       for (const Reduced& r : reduced) {
@@ -609,7 +609,7 @@ class Emitter {
       if (mixed && k == kept_loops) out.insert(out.end(), after_reduced.begin(), after_reduced.end());
     }
     if (merges) {
-      out.push_back("const std::lock_guard lock(merging);");
+      out.push_back("const MergingLock lock(merging);");
       for (const Reduced& r : reduced) out.push_back(r.how.merged("all_" + r.name, r.name));
     }
     if (shared) out.push_back("});");
@@ -639,7 +639,7 @@ class Emitter {
                           : "#pragma omp simd");
       out.push_back(shared ? part_head(order_[0]) : loop_head(order_[0]) + " {");
     };
-    out.push_back(fmt::format("{} {} = 0;", shared ? "std::atomic<int>" : "int", wide));
+    out.push_back(fmt::format("int {} = 0;", wide));
     open(true);
     for (const std::string& line : lines) {
       if (line.starts_with("const ")) out.push_back(line);
@@ -649,7 +649,7 @@ class Emitter {
       out.push_back(fmt::format("{} |= is_wide_angle({});", shared ? "wide" : wide, angle));
     out.push_back("}");
     if (shared) {
-      out.push_back(fmt::format("if (wide != 0) {} = 1;", wide));
+      out.push_back(fmt::format("if (wide != 0) __atomic_store_n(&{}, 1, __ATOMIC_RELAXED);", wide));
       out.push_back("});");
     }
     for (const bool narrow : {true, false}) {
