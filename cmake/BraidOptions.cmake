@@ -66,8 +66,8 @@ endif()
 # Files of a room are compiled about eight at a time, which halves the time: their headers are parsed and their templates
 # instantiated once. So names of one file's own (in its unnamed namespace) must differ from those of the files beside it.
 # A hash of its path puts a file into a group, so that a new file changes one group only; the number of groups is a power of
-# two, so that it seldom changes. SKIP_UNITY_BUILD_INCLUSION is for files that need one of their neighbours' names. The tsan
-# preset builds without this.
+# two, so that it seldom changes. SKIP_UNITY_BUILD_INCLUSION is for files that need one of their neighbours' names. The
+# preset `alone` builds without this.
 option(BRAID_UNITY "Compile several files of a room at a time" ON)
 function(braid_unity target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${BRAID_UNITY} UNITY_BUILD_MODE GROUP)

@@ -1,5 +1,5 @@
 # Headers of other people that most files include, parsed once: a third of the time of a file of the compiler, half of that of a test. Files still include what they use
-# (the tsan preset builds without this). Never a header of ours, so that a change of one builds no more than its users.
+# (the preset `alone` builds without this). Never a header of ours, so that a change of one builds no more than its users.
 option(BRAID_PRECOMPILE "Precompile the headers of the standard library, fmt, ONNX, CLI11 and GoogleTest" ON)
 
 set(BRAID_COMMON_HEADERS <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory> <optional> <set> <span> <string>

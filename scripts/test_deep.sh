@@ -10,6 +10,8 @@ scripts/fetch_onnx.sh >/dev/null
 scripts/python_env.sh >/dev/null
 cmake --preset release -DBRAID_TEST_TIMEOUT=36000 --log-level=WARNING  # ctest --timeout is only for tests without one
 cmake --build --preset release
+cmake --preset alone --log-level=WARNING
+cmake --build --preset alone
 # Ranks that die, stall or disagree: timing decides what they test.
 ctest --preset release --timeout 36000 -R '^(runtime/(.*(Fault|InFlight|Disagreement|Environment)|mpi/(mismatch|stall|missing|fingerprint|abort|killed))|cli/.*(RankFaults|Interrupt)|emulated/NcclProcessLife)' --repeat until-fail:100 </dev/null
 # Every published model, and networks as large as published.
