@@ -7,8 +7,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
-#include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -19,7 +20,11 @@ namespace {
 
 constexpr int kThreads[] = {1, 2, 3, 7, 64};
 
+// Workers come only if they have time to: chunks that sleep give it to them, on any machine.
+void pause_us(int64_t microseconds) { usleep(static_cast<useconds_t>(microseconds)); }
+
 TEST(Team, RunsEveryIterationOnceAndNoThreadTwiceAtOnce) {
+  std::set<int> came;
   for (const int threads : kThreads) {
     Team team(threads);
     const TeamScope scope(&team);
@@ -27,15 +32,32 @@ TEST(Team, RunsEveryIterationOnceAndNoThreadTwiceAtOnce) {
       SCOPED_TRACE(::testing::Message() << threads << " threads, " << count << " iterations");
       std::vector<std::atomic<int>> runs(static_cast<size_t>(count)), busy(static_cast<size_t>(threads));
       std::atomic<int> wrong = 0;
+      std::mutex mutex;
       parallel_for(count, true, [&](int64_t begin, int64_t end, int thread) {
-        if (begin >= end || thread < 0 || thread >= threads || busy[static_cast<size_t>(thread)]++ != 0)
-          ++wrong;
+        if (begin >= end || thread < 0 || thread >= threads) ++wrong;
+        if (busy[static_cast<size_t>(thread)]++ != 0) ++wrong;
+        pause_us(threads <= 7 ? 100 + 200 * (thread % 2) : 1);  // the caller does not end last
         for (int64_t k = begin; k < end; ++k) ++runs[static_cast<size_t>(k)];
         --busy[static_cast<size_t>(thread)];
+        const std::lock_guard lock(mutex);
+        came.insert(thread);
       });
       EXPECT_EQ(wrong, 0);
       EXPECT_TRUE(std::ranges::all_of(runs, [](const auto& n) { return n == 1; }));
     }
+  }
+  if (std::thread::hardware_concurrency() > 1) EXPECT_GT(came.size(), 1u);
+}
+
+// Parts are so short that threads often take them at the same time.
+TEST(Team, NoPartIsTakenTwice) {
+  Team team(8);
+  const TeamScope scope(&team);
+  const int rounds = test::random_cases(20000);
+  for (int round = 0; round < rounds; ++round) {
+    std::atomic<int> runs = 0;
+    parallel_for(32, true, [&](int64_t begin, int64_t end) { runs += static_cast<int>(end - begin); });
+    ASSERT_EQ(runs, 32) << "round " << round;
   }
 }
 
@@ -103,10 +125,12 @@ TEST(Team, LoopsFollowOneAnother) {
 }
 
 TEST(Team, MembersOfAGangPassEveryBarrierTogether) {
+  int several = 0;
   for (const int threads : kThreads) {
     Team team(threads);
-    constexpr int kSteps = 50;
-    for (int round = 0; round < 10; ++round) {
+    constexpr int kSteps = 20;
+    // Workers come in time if the machine has a processor for them.
+    for (int round = 0; round < (threads == 1 ? 3 : 500) && several < 10 * threads; ++round) {
       struct Shared {
         Team& team;
         std::atomic<int64_t> members = 0, called = 0;
@@ -121,6 +145,7 @@ TEST(Team, MembersOfAGangPassEveryBarrierTogether) {
             ++s.called;
             if (me < 0 || me >= members) ++s.wrong;
             for (auto& arrived : s.arrived) {
+              if (me != 0) pause_us(20);
               ++arrived;
               s.team.wait_for_all(members);
               if (arrived != members) ++s.wrong;
@@ -130,9 +155,11 @@ TEST(Team, MembersOfAGangPassEveryBarrierTogether) {
           &shared);
       EXPECT_EQ(shared.called, shared.members);
       EXPECT_LE(shared.members, std::min(threads, 4));
+      several += shared.members > 1;
       EXPECT_EQ(shared.wrong, 0);
     }
   }
+  if (std::thread::hardware_concurrency() > 1) EXPECT_GT(several, 0);
 }
 
 TEST(Team, TeamsOfSeveralThreadsDoNotMeet) {
@@ -158,11 +185,11 @@ TEST(Team, TeamsOfSeveralThreadsDoNotMeet) {
 }
 
 #ifndef __SANITIZE_THREAD__  // which does not follow children of processes with threads
-// A child has no workers: its loops end, which they would not if a caller waited for workers that do not come.
-TEST(Team, LoopsEndInTheChildOfAFork) {
-  Team team(4);
+// A child has no workers: its loops end, and so does the team that it has inherited.
+TEST(Team, LoopsAndTeamsEndInTheChildOfAFork) {
+  auto team = std::make_unique<Team>(4);
   const auto sum_of = [&] {
-    const TeamScope scope(&team);
+    const TeamScope scope(team.get());
     std::atomic<int64_t> sum = 0;
     parallel_for(1000, true, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) sum += k;
@@ -172,10 +199,9 @@ TEST(Team, LoopsEndInTheChildOfAFork) {
   EXPECT_EQ(sum_of(), 499500);
   const pid_t child = fork();
   if (child == 0) {
-    auto* const copy = new Team(4);
-    const TeamScope scope(copy);
+    alarm(20);
     const bool right = sum_of() == 499500;
-    delete copy;
+    team.reset();
     _exit(right ? 0 : 1);
   }
   int status = 0;
