@@ -589,7 +589,8 @@ class Emitter {
     const bool merges = whole && !reduced.empty() && exact;
     const bool shared = merges || (nest_.flat && reduced.empty());
     out.insert(out.end(), before.begin(), before.end());
-    if (merges) out.push_back("Merging merging;");
+    const std::string merging = fmt::format("merging{}", merges ? counter_++ : 0);
+    if (merges) out.push_back("Merging " + merging + ";");
     if (shared) out.push_back(team_loop(order_trips(0), work, merges));
     if (merges) {
       for (const Reduced& r : reduced) {
@@ -609,7 +610,7 @@ class Emitter {
       if (mixed && k == kept_loops) out.insert(out.end(), after_reduced.begin(), after_reduced.end());
     }
     if (merges) {
-      out.push_back("const MergingLock lock(merging);");
+      out.push_back("const MergingLock lock(" + merging + ");");
       for (const Reduced& r : reduced) out.push_back(r.how.merged("all_" + r.name, r.name));
     }
     if (shared) out.push_back("});");

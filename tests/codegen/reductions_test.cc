@@ -125,7 +125,7 @@ TEST(CppWholeReductions, OnSeveralThreads) {
   }
   for (const char* type : {"i32", "u8", "i64"}) add(type, "sum");
   compiled.build();
-  EXPECT_NE(compiled.emitted("sum_i32").source.find("lock(merging)"), std::string::npos);
+  EXPECT_NE(compiled.emitted("sum_i32").source.find("MergingLock"), std::string::npos);
   for (const int threads : {1, 2, 3}) {
     const ComputeThreads threads_of_case(threads);
     for (const std::string& name : names) {
