@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "runtime/gemm_library.h"
 #include "runtime/team.h"
 #include "runtime/tile_kernels.h"
+#include "runtime/transpose.h"
 
 namespace braid::rt {
 namespace {
@@ -106,7 +108,8 @@ class Pointwise final : public WindowKernel {
 
 // ---- depthwise
 
-// The library's depthwise kernels are as fast as ours where nothing follows, or something cheap.
+// The library's depthwise kernels are as fast as ours for images where nothing follows, or something cheap. Of
+// series it has only its reference.
 bool has_exponential(const Epilogue& epilogue) {
   return std::any_of(epilogue.ops.begin(), epilogue.ops.end(), [](PostOp op) {
     return op == PostOp::sigmoid || op == PostOp::swish || op == PostOp::tanh || op == PostOp::gelu_tanh ||
@@ -116,7 +119,8 @@ bool has_exponential(const Epilogue& epilogue) {
 
 std::optional<DepthwiseShape> as_depthwise(const ConvolutionShape& s) {
   if (s.transposed || s.groups < 2 || s.channels != 1 || s.filters != 1 || s.spatial > 2) return std::nullopt;
-  if (s.a_channel != 1 || s.out_channel != 1 || !has_exponential(s.epilogue)) return std::nullopt;
+  if (s.a_channel != 1 || s.out_channel != 1) return std::nullopt;
+  if (s.spatial > 1 && !has_exponential(s.epilogue)) return std::nullopt;
   DepthwiseShape out;
   out.channels = s.groups;
   out.a_batch = s.a_batch;
@@ -175,6 +179,45 @@ class Depthwise final : public WindowKernel {
   int threads_;
 };
 
+// Copies series whose elements are adjacent, so that their channels are.
+class CopiedSeries final : public WindowKernel {
+ public:
+  CopiedSeries(const ConvolutionShape& shape, std::unique_ptr<WindowKernel> kernel, int threads)
+      : s_(shape), kernel_(std::move(kernel)), threads_(threads) {
+    copy_.resize(static_cast<size_t>(s_.batch * s_.in[0] * s_.groups));
+  }
+  // The same convolution of the copy.
+  static ConvolutionShape copied(const ConvolutionShape& s) {
+    ConvolutionShape last = s;
+    last.a_channel = 1;
+    last.a_spatial[0] = s.groups;
+    last.a_batch = s.in[0] * s.groups;
+    return last;
+  }
+  void run(const WindowArgs& args) const override {
+    constexpr int64_t kPart = 64;
+    const auto* const a = static_cast<const float*>(args.a);
+    const int64_t parts = in_blocks(s_.in[0], kPart), channels = s_.groups;
+    parallel_for(s_.batch * parts, threads_ > 1, [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        const int64_t image = k / parts, at = k % parts * kPart;
+        transpose_block(copy_.data() + (image * s_.in[0] + at) * channels, channels,
+                        a + image * s_.a_batch + at, s_.a_channel, std::min(kPart, s_.in[0] - at), channels);
+      }
+    });
+    WindowArgs last = args;
+    last.a = copy_.data();
+    kernel_->run(last);
+  }
+  const char* name() const override { return kernel_->name(); }
+
+ private:
+  ConvolutionShape s_;
+  std::unique_ptr<WindowKernel> kernel_;
+  int threads_;
+  mutable std::vector<float> copy_;
+};
+
 }  // namespace
 
 template <class Fill>
@@ -215,6 +258,11 @@ std::unique_ptr<WindowKernel> OwnWindows::kernel(const ConvolutionShape& s, cons
       }
     });
     return std::make_unique<Pointwise>(*g, weights, Panels{width, width * g->k}, threads);
+  }
+  if (s.spatial == 1 && s.a_channel != 1 && s.a_spatial[0] == 1) {
+    const ConvolutionShape copied = CopiedSeries::copied(s);
+    if (!as_depthwise(copied)) return nullptr;
+    return std::make_unique<CopiedSeries>(s, kernel(copied, constant_b, threads), threads);
   }
   if (const std::optional<DepthwiseShape> d = as_depthwise(s)) {
     const int64_t padded = d->padded_channels();

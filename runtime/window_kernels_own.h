@@ -1,6 +1,7 @@
 // Convolutions that we compute ourselves where the processor has 512-bit vectors (tile_kernels.h): those with
 // one tap and depthwise ones, of channels-last images, with constant weights. oneDNN 2.6 has kernels for
-// both; ours gain most where an activation follows, because oneDNN's exponential takes twice as long.
+// both; ours gain most where an activation follows, because oneDNN's exponential takes twice as long, and for
+// series, of which it has no fast depthwise ones.
 #pragma once
 
 #include <cstdint>

@@ -122,6 +122,24 @@ ConvolutionShape random_groups(Random& random, bool depthwise) {
   return s;
 }
 
+// Depthwise, of one dimension; elements or channels of the input are adjacent.
+ConvolutionShape random_series(Random& random) {
+  ConvolutionShape s = random_groups(random, true);
+  s.spatial = 1;
+  s.in[0] = between(random, 1, 300);
+  s.in[1] = s.out[1] = s.taps[1] = s.stride[1] = s.dilation[1] = 1;
+  s.pad[1] = 0;
+  const int64_t extent = (s.taps[0] - 1) * s.dilation[0] + 1;
+  s.pad[0] = between(random, 0, extent);
+  const int64_t after = std::max(extent - s.in[0] - s.pad[0], between(random, 0, extent));
+  s.out[0] = (s.in[0] + s.pad[0] + after - extent) / s.stride[0] + 1;
+  lay_out(random() % 2 == 0, s.groups, 0, s.in, s.a_batch, s.a_channel, s.a_spatial);
+  if (random() % 4 == 0) s.a_batch += between(random, 1, 30);
+  lay_out(random() % 4 != 0, s.groups, 0, s.out, s.out_batch, s.out_channel, s.out_spatial);
+  lay_out_weights(random, s);
+  return s;
+}
+
 constexpr PostOp kFunctions[] = {PostOp::relu,  PostOp::gelu_tanh,  PostOp::gelu_erf,
                                  PostOp::tanh,  PostOp::sigmoid,    PostOp::swish,
                                  PostOp::relu6, PostOp::hard_swish, PostOp::scale};
@@ -333,6 +351,7 @@ TEST(PointwiseKernels, AgreeWithSumsInDouble) { expect_agreement("own pointwise"
 TEST(DepthwiseKernels, AgreeWithSumsInDouble) {
   expect_agreement("own depthwise", [](Random& random) { return random_groups(random, true); });
 }
+TEST(SeriesKernels, AgreeWithSumsInDouble) { expect_agreement("own depthwise", random_series); }
 TEST(GroupedKernels, AgreeWithSumsInDouble) {
   expect_agreement(nullptr, [](Random& random) { return random_groups(random, false); });
 }
