@@ -170,5 +170,21 @@ void depthwise_tiles(const DepthwiseShape& s, const GemmArgs& args, const float*
   }
 }
 
+void transpose_rows(float* to, int64_t to_row, const float* from, int64_t from_column, int64_t rows,
+                    int64_t columns) {
+  constexpr int64_t kGathered = 8;
+  const __m512i steps =
+      _mm512_mullo_epi64(_mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_epi64(from_column));
+  for (int64_t c = 0; c < columns; c += kGathered) {
+    const int64_t left = columns - c;
+    const auto mask = static_cast<__mmask8>(left >= kGathered ? 0xffu : (1u << left) - 1);
+    for (int64_t r = 0; r < rows; ++r) {
+      const __m256 row =
+          _mm512_mask_i64gather_ps(_mm256_setzero_ps(), mask, steps, from + c * from_column + r, 4);
+      _mm256_mask_storeu_ps(to + r * to_row + c, mask, row);
+    }
+  }
+}
+
 }  // namespace braid::rt::avx512
 #endif

@@ -61,6 +61,9 @@ struct TileKernels {
   // Rows of the result, counted over the batch. Weights are [taps][padded_channels()]. `args.b` is not read.
   void (*depthwise)(const DepthwiseShape& shape, const GemmArgs& args, const float* weights,
                     const TilePart& part);
+  // to[r * to_row + c] = from[c * from_column + r]
+  void (*transpose)(float* to, int64_t to_row, const float* from, int64_t from_column, int64_t rows,
+                    int64_t columns);
 };
 
 // Null on a processor without such vectors.

@@ -7,7 +7,6 @@
 #include "runtime/gemm_library.h"
 #include "runtime/team.h"
 #include "runtime/tile_kernels.h"
-#include "runtime/transpose.h"
 
 namespace braid::rt {
 namespace {
@@ -201,8 +200,9 @@ class CopiedSeries final : public WindowKernel {
     parallel_for(s_.batch * parts, threads_ > 1, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
         const int64_t image = k / parts, at = k % parts * kPart;
-        transpose_block(copy_.data() + (image * s_.in[0] + at) * channels, channels,
-                        a + image * s_.a_batch + at, s_.a_channel, std::min(kPart, s_.in[0] - at), channels);
+        tile_kernels()->transpose(copy_.data() + (image * s_.in[0] + at) * channels, channels,
+                                  a + image * s_.a_batch + at, s_.a_channel, std::min(kPart, s_.in[0] - at),
+                                  channels);
       }
     });
     WindowArgs last = args;
