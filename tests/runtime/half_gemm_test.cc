@@ -122,7 +122,9 @@ TEST(HalfGemm, ShapesOfTheLibrary) {
     ASSERT_TRUE(packed.valid());
     const GemmKernel* kernel = library.kernel(s, &packed);
     const bool units = s.type == DType::bf16 && has_bf16_units();
-    if (s.m > 0) ASSERT_STREQ(kernel->name(), units ? "bf16 tiles" : "widened halves");
+    if (s.m > 0) {
+      ASSERT_STREQ(kernel->name(), units ? "bf16 tiles" : "widened halves");
+    }
     constexpr float kUntouched = 123;
     const bool direct = s.c_type == DType::f32;
     std::vector<float> sums(static_cast<size_t>(c.c_elements), kUntouched);
