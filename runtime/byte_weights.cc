@@ -40,8 +40,10 @@ class ByteWeightsGemm final : public GemmKernel {
           one.vectors[p] = static_cast<const float*>(args.vectors[p]) + c;
       }
       if (s_.m == 0 || s_.n == 0) return;
-      parallel_for(panels_of(s_.n), threads_ > 1,
-                   [&](int64_t begin, int64_t end, int thread) { panels(one, packed, begin, end, thread); });
+      parallel_for(
+          panels_of(s_.n), threads_ > 1,
+          [&](int64_t begin, int64_t end, int thread) { panels(one, packed, begin, end, thread); },
+          kStreamedPanels);
     }
   }
   const char* name() const override { return streamed_ ? "byte weights" : "widened bytes"; }

@@ -152,9 +152,10 @@ class PanelKernel final : public GemmKernel {
     const Panels panels = packed->impl()->panels;
     const float* b = reinterpret_cast<const float*>(packed->impl()->bytes.get());
     const int64_t count = (shape_.n + panels.width - 1) / panels.width;
-    parallel_for(count, threads_ > 1, [&](int64_t begin, int64_t end) {
-      own_kernels().run_panels(shape_, args, b, panels, begin, end);
-    });
+    parallel_for(
+        count, threads_ > 1,
+        [&](int64_t begin, int64_t end) { own_kernels().run_panels(shape_, args, b, panels, begin, end); },
+        kStreamedPanels);
   }
   const char* name() const override { return "panels"; }
   int64_t column_block() const override { return width_; }

@@ -38,6 +38,9 @@ class LibraryGemm {
   // Null if the strides are not those of sgemm.
   virtual std::unique_ptr<GemmKernel> sgemm(const GemmShape& shape, int threads) = 0;
 };
+// Panels of a packed matrix that are read at once where there are few rows.
+inline constexpr int64_t kStreamedPanels = 4;
+
 // Null in a build without oneDNN.
 std::unique_ptr<LibraryGemm> make_library_gemm();
 

@@ -1,4 +1,6 @@
 // Matrix products by oneDNN.
+#include <omp.h>
+
 #include <oneapi/dnnl/dnnl.hpp>
 #include <optional>
 #include <stdexcept>
@@ -78,6 +80,17 @@ SgemmCall sgemm_call(const GemmShape& s) {
   return call;
 }
 
+class OneLibraryThread {
+ public:
+  OneLibraryThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneLibraryThread() { omp_set_num_threads(before_); }
+  OneLibraryThread(const OneLibraryThread&) = delete;
+  OneLibraryThread& operator=(const OneLibraryThread&) = delete;
+
+ private:
+  const int before_;
+};
+
 class SgemmKernel final : public GemmKernel {
  public:
   SgemmKernel(const GemmShape& shape, const SgemmCall& call, int threads)
@@ -92,8 +105,9 @@ class SgemmKernel final : public GemmKernel {
       }
       return;
     }
-    // Inside a parallel region the library uses one thread.
+    // The library would start threads of its own on each thread of the team.
     parallel_for(batches, threads_ > 1, [&](int64_t begin, int64_t end) {
+      const OneLibraryThread alone;
       for (int64_t index = begin; index < end; ++index) {
         const int64_t c = one(args, index);
         if (!shape_.epilogue.empty()) own_kernels().finish(shape_, args, c, 0, shape_.m);

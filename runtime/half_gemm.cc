@@ -181,7 +181,9 @@ class Bf16Gemm final : public GemmKernel {
       avx512::kBf16Kernels.multiply(s_, part, a, a_row, b, r0, r1, p0, p1);
     };
     if (rows <= kStreamedRows)
-      parallel_for(panels, threads_ > 1, [&](int64_t begin, int64_t end) { run(0, rows, begin, end); });
+      parallel_for(
+          panels, threads_ > 1, [&](int64_t begin, int64_t end) { run(0, rows, begin, end); },
+          kStreamedPanels);
     else
       split_tiles(
           threads_, rows, panels,

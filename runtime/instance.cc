@@ -266,6 +266,7 @@ BraidStatus Instance::prepare(const int64_t* dims) noexcept {
       if (std::string error = bounds_error(table_, dims); !error.empty()) fail(BRAID_BAD_SIZE, error);
       check_guards(dims);
       auto made = std::make_unique<Prepared>();
+      made->threads = ThreadChoice(threads_);
       made->dims = key;
       choose_gemms(dims, made->gemms);
       choose_windows(dims, made->windows);
@@ -314,14 +315,15 @@ BraidStatus Instance::run(const void* const* inputs, void* const* outputs) noexc
   }
   const AtMostThreads limit(threads_);
   // A step with collectives waits for other ranks, so its duration tells nothing about threads.
-  std::optional<TimedStep> timed;
-  if (threads_ > 1 && table_.collective_count == 0) timed.emplace(current_->threads);
+  const bool timed = threads_ > 1 && table_.collective_count == 0;
+  const std::optional<TimedStep> time = timed ? std::optional<TimedStep>(std::in_place) : std::nullopt;
   const TeamScope scope(current_->threads.team() ? &team_ : nullptr);
   index_error_ = {};
   try {
     if (lifecycle_) lifecycle_->begin();
     if (step(inputs, outputs) && (!lifecycle_ || plan_held(lifecycle_->end()))) {
       node(static_cast<size_t>(table_.node_count));
+      if (time) time->report(current_->threads);
       return BRAID_OK;
     }
   } catch (...) {

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "runtime/kernel_support.h"
+#include "runtime/team.h"
 
 #ifdef __AVX512DQ__
 #include <immintrin.h>
@@ -20,7 +21,6 @@ namespace braid::rt {
 
 #ifdef __AVX512DQ__
 namespace vec16 {
-#include "runtime/team.h"
 #include "runtime/vector_math_avx512.inc"
 }  // namespace vec16
 using Vector = __m512;
@@ -161,7 +161,7 @@ inline void wait_for_team(const Columns& columns) {
 // Elements below which a second thread costs more than it saves.
 inline constexpr int64_t kParallelCells = 8192;
 
-// Calls step(t, columns) for every step, on all threads of a team at once: a step contains its barriers.
+// Calls step(t, columns) for every step, on the threads of a team that come at once: a step contains its barriers.
 template <class Args, class Products, class Step>
 void for_each_step(const Args& args, const Products& products, int64_t gates, const Step& step) {
   const int64_t cells = args.batch * args.hidden;

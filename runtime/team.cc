@@ -8,8 +8,8 @@
 #include <atomic>
 #include <bit>
 #include <csignal>
+#include <exception>
 #include <memory>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -18,13 +18,13 @@
 namespace braid::rt {
 namespace {
 
-// A loop follows another within some ten microseconds in most steps. Longer spinning takes the processor from
-// other processes, and then from the caller, which the system gives no more than its share.
+// Nanoseconds of spinning. A loop follows another within some ten microseconds in most steps. Longer spinning
+// takes the processor from other processes, and then from the caller, which the system gives no more than its
+// share.
 constexpr int64_t kIdleSpin = 300'000;
 constexpr int64_t kFinishSpin = 50'000;   // a chunk lasts about as long
 constexpr int64_t kBarrierSpin = 20'000;  // as does a step of a recurrence
-// A worker that sleeps needs about as long to come.
-constexpr int64_t kJoinTime = 80'000;
+constexpr int64_t kJoinTime = 80'000;     // in which a worker that sleeps can come
 constexpr int kMostThreads = 1024;
 constexpr int64_t kTurnEighths[] = {4, 2, 1, 1};
 constexpr int kTurns = 4;
@@ -37,6 +37,16 @@ int processors_of_this_thread() {
   if (sched_getaffinity(0, sizeof(set), &set) != 0) return std::max(1u, std::thread::hardware_concurrency());
   return std::max(1, CPU_COUNT(&set));
 }
+
+#ifdef __x86_64__
+uint32_t float_control() {
+  return __builtin_ia32_stmxcsr() & ~0x3fu;
+}  // without the flags of what has happened
+void set_float_control(uint32_t control) { __builtin_ia32_ldmxcsr(control); }
+#else
+uint32_t float_control() { return 0; }
+void set_float_control(uint32_t) {}
+#endif
 
 constexpr uint64_t state_of(uint32_t job, int parts, int taken) {
   return uint64_t{job} << 32 | static_cast<uint64_t>(parts) << 16 | static_cast<uint64_t>(taken);
@@ -51,7 +61,7 @@ class Team::Impl {
   explicit Impl(int threads) : threads_(threads) {}
 
   bool has_workers();
-  void loop(int64_t count, Body body, const void* context);
+  void loop(int64_t count, int64_t grain, Body body, const void* context);
   void gang(int most, Body body, const void* context);
   void wait_for_all(int64_t members);
 
@@ -61,8 +71,9 @@ class Team::Impl {
   struct Job {
     Body body = nullptr;
     const void* context = nullptr;
-    int64_t count = 0;
+    int64_t count = 0, grain = 1;
     bool gang = false;
+    uint32_t floats = float_control();  // of the caller: rounding, denormals
   };
 
   void post(const Job& job, int parts, int taken);
@@ -87,14 +98,17 @@ class Team::Impl {
 class Team::Impl::Workers {
  public:
   explicit Workers(Impl& team) : team_(team), process_(getpid()), threads_(new std::vector<std::thread>) {
-    // Signals of the process are left to its other threads.
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    // Signals of the process are left to its other threads. What a thread itself causes cannot be.
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF})
+      sigdelset(&blocked, fault);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     const int count = std::min(team.threads_, processors_of_this_thread()) - 1;
     try {
+      threads_->reserve(static_cast<std::size_t>(std::max(count, 0)));
       for (int k = 1; k <= count; ++k) threads_->emplace_back([this, k] { work(k); });
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
       // Those that could be started do the work.
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -136,14 +150,11 @@ Team::Team(int threads)
 Team::~Team() { delete impl_; }
 
 Team* Team::current() { return current_team; }
-void Team::loop(int64_t count, Body body, const void* context) noexcept {
+void Team::loop(int64_t count, int64_t grain, Body body, const void* context) noexcept {
   const TeamScope none(nullptr);
-  impl_->loop(count, body, context);
+  impl_->loop(count, grain, body, context);
 }
-void Team::gang(int most, Body body, const void* context) noexcept {
-  const TeamScope none(nullptr);
-  impl_->gang(most, body, context);
-}
+void Team::gang(int most, Body body, const void* context) noexcept { impl_->gang(most, body, context); }
 void Team::wait_for_all(int64_t members) noexcept { impl_->wait_for_all(members); }
 
 TeamScope::TeamScope(Team* team) : before_(current_team) { current_team = team; }
@@ -155,13 +166,15 @@ bool Team::Impl::has_workers() {
   return workers_->count() > 0;
 }
 
-void Team::Impl::loop(int64_t count, Body body, const void* context) {
+void Team::Impl::loop(int64_t count, int64_t grain, Body body, const void* context) {
   if (count <= 1 || !has_workers()) {
     if (count > 0) body(context, 0, count, 0);
     return;
   }
-  const int parts = static_cast<int>(std::min<int64_t>(count, int64_t{kTurns} * threads_));
-  post({body, context, count, false}, parts, 0);
+  grain = std::clamp<int64_t>(grain, 1, (count + threads_ - 1) / threads_);
+  const int parts =
+      static_cast<int>(std::min<int64_t>((count + grain - 1) / grain, int64_t{kTurns} * threads_));
+  post({body, context, count, grain, false}, parts, 0);
   finished_.add(static_cast<uint32_t>(run_parts(0)));
   wait_for(parts);
 }
@@ -173,19 +186,20 @@ void Team::Impl::wait_for(int parts) {
 
 // The chunks of each turn of all threads are half of what is left, those of the last turn all of it.
 int64_t Team::Impl::begin_of(int part) const {
-  const int64_t count = job_.count, threads = threads_;
-  if (count <= kTurns * threads) return part;
+  const int64_t count = (job_.count + job_.grain - 1) / job_.grain, threads = threads_;
+  const auto begin_of_unit = [&](int64_t unit) { return std::min(unit * job_.grain, job_.count); };
+  if (count <= kTurns * threads) return begin_of_unit(part);
   int64_t eighths = 0, left = part;  // of a thread's share
   for (const int64_t size : kTurnEighths) {
     eighths += size * std::min(left, threads);
     left -= std::min(left, threads);
   }
-  if (eighths == 8 * threads) return count;
+  if (eighths == 8 * threads) return job_.count;
   const int64_t smallest = count / (8 * threads);
-  const int64_t grain =
+  const int64_t aligned =
       std::clamp<int64_t>(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(smallest / 8))), 1, 64);
   const int64_t begin = smallest * eighths + count % (8 * threads) * eighths / (8 * threads);
-  return begin / grain * grain;
+  return begin_of_unit(begin / aligned * aligned);
 }
 
 void Team::Impl::gang(int most, Body body, const void* context) {
@@ -193,7 +207,7 @@ void Team::Impl::gang(int most, Body body, const void* context) {
   if (wanted <= 1) return body(context, 0, 1, 0);
   members_.reset(0);
   arrived_.store(0, std::memory_order_relaxed);
-  post({body, context, 0, true}, wanted, 1);
+  post({body, context, 0, 1, true}, wanted, 1);
   for (const int64_t until = monotonic_ns() + kJoinTime;
        taken_of(state_.load(std::memory_order_relaxed)) < wanted && monotonic_ns() < until;)
     cpu_pause();
@@ -202,6 +216,8 @@ void Team::Impl::gang(int most, Body body, const void* context) {
   while (!state_.compare_exchange_weak(state, state | state_of(0, 0, 0xffff), std::memory_order_acq_rel)) {
   }
   const int members = taken_of(state);
+  if (members == 1) return body(context, 0, 1, 0);  // its loops have the team
+  const TeamScope none(nullptr);
   members_.set(static_cast<uint32_t>(members));
   body(context, 0, members, 0);
   finished_.add(1);
@@ -237,6 +253,7 @@ bool Team::Impl::take(int* part) {
 }
 
 void Team::Impl::run_part(int part, int thread) {
+  if (thread != 0 && float_control() != job_.floats) set_float_control(job_.floats);
   if (job_.gang) {
     uint32_t members = members_.get();
     if (members == 0) members = members_.wait_while(0, kJoinTime);

@@ -2,10 +2,11 @@
 //
 // A parallel loop is a row of chunks, the largest first. Its caller and the workers take chunks from a
 // counter until none is left. The caller takes part, and waits only for chunks that were taken. So a worker
-// that the system does not run, because other processes are busy, delays no loop. Idle workers spin for some
-// microseconds, because the next loop often follows at once, and then sleep.
+// that does not come, because other processes are busy, delays no loop; one that loses its processor within a
+// chunk does. Idle workers spin for 0.3 milliseconds, because the next loop often follows at once, and then
+// sleep.
 //
-// A body must give the same bits wherever its loop is cut.
+// A body must give the same bits wherever its loop is cut, and throw nothing.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,13 @@
 
 namespace braid::rt {
 
-// Used by one thread at a time. A loop within the body of another runs alone. Safe after a fork: the child
-// has no workers, and its loops run alone.
+// Used by one thread at a time. A loop within a chunk of another runs alone. Safe after a fork: a child has
+// none of the workers that had started before, and computes alone.
 class Team {
  public:
-  // Loops are cut for that many threads, the caller's included. Workers start with the first loop: at most
-  // `threads` - 1, and one fewer than the processors that the caller may run on.
+  // Loops are cut for that many threads, at most 1024, the caller's included. Workers start with the first
+  // loop: at most `threads` - 1, and one fewer than the processors that its caller may run on. They compute
+  // with the caller's modes of rounding and denormals.
   explicit Team(int threads);
   ~Team();
   Team(const Team&) = delete;
@@ -27,12 +29,13 @@ class Team {
   int threads() const { return threads_; }
 
   using Body = void (*)(const void* context, int64_t begin, int64_t end, int thread);
-  // Calls body(context, begin, end, thread) for chunks of [0, count). Of a long loop they begin at multiples
-  // of a power of two, at most 64, so that vectors are aligned. No two calls at once have the same `thread`,
-  // which is below threads().
-  void loop(int64_t count, Body body, const void* context) noexcept;
-  // Calls body(context, member, members, thread) at once on the threads that come soon: at least the caller,
-  // at most `most`. Members may wait for each other (wait_for_all).
+  // Calls body(context, begin, end, thread) for chunks of [0, count): of at least `grain` iterations, if all
+  // threads then have one. The longer a loop, the larger the power of two, up to 64, that chunks begin at
+  // multiples of, so that vectors are aligned. No two calls at once have the same `thread`, which is below
+  // threads().
+  void loop(int64_t count, int64_t grain, Body body, const void* context) noexcept;
+  // Calls body(context, member, members, thread) at once on the threads that come soon: the caller alone, or
+  // up to `most`. Members may wait for each other (wait_for_all).
   void gang(int most, Body body, const void* context) noexcept;
   // For members of a gang: returns when all have called it.
   void wait_for_all(int64_t members) noexcept;
@@ -64,10 +67,10 @@ inline int team_threads() {
   return team == nullptr ? 1 : team->threads();
 }
 
-// Calls f(begin, end) or f(begin, end, thread) for chunks of [0, count) on the current team, or for all of it
-// if there is no team or not `parallel`.
+// Calls f(begin, end) or f(begin, end, thread) for chunks of [0, count) on the current team (Team::loop), or
+// for all of it if there is no team or not `parallel`.
 template <class F>
-inline void parallel_for(int64_t count, bool parallel, const F& f) {
+inline void parallel_for(int64_t count, bool parallel, const F& f, int64_t grain = 1) {
   const auto body = [](const void* context, int64_t begin, int64_t end, int thread) {
     const F own = *static_cast<const F*>(context);  // a copy, so that captured values stay in registers
     if constexpr (std::is_invocable_v<const F&, int64_t, int64_t, int>)
@@ -77,7 +80,7 @@ inline void parallel_for(int64_t count, bool parallel, const F& f) {
   };
   Team* const team = parallel && count > 1 ? Team::current() : nullptr;
   if (team != nullptr)
-    team->loop(count, body, &f);
+    team->loop(count, grain, body, &f);
   else if (count > 0)
     body(&f, 0, count, 0);
 }

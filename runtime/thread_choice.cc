@@ -17,35 +17,33 @@ int64_t processor_time() {
 
 }  // namespace
 
+ThreadChoice::ThreadChoice(int threads)
+    : fewest_(4 * threads), most_(64 * threads), pause_(fewest_), left_(fewest_) {}
+
 void ThreadChoice::took(int64_t duration_ns, int64_t lost_ns) {
   if (trying_) {
     trying_ = false;
-    if (duration_ns < best_ - best_ / 64) {
+    const bool better = duration_ns < best_ - best_ / 64;
+    if (better) {
       team_ = !team_;
       best_ = duration_ns;
-      pause_ = kFewest;
-    } else {
-      pause_ = std::min(2 * pause_, kMost);
     }
-    left_ = pause_;
+    left_ = pause_ = better ? fewest_ : std::min(2 * pause_, most_);
     return;
   }
   best_ = best_ == 0 ? duration_ns : best_ + (duration_ns - best_) / 4;
-  const bool loses = lost_ns > duration_ns / 16;
-  if (team_ && !loses) {
-    pause_ = left_ = kFewest;
-    return;
+  if (!team_ || lost_ns > duration_ns / 16) {
+    trying_ = --left_ <= 0;
+  } else if (++left_ >= pause_) {
+    left_ = pause_ = fewest_;
   }
-  if (pause_ == 0) pause_ = left_ = kFewest;
-  trying_ = --left_ <= 0;
 }
 
-TimedStep::TimedStep(ThreadChoice& choice)
-    : choice_(choice), begin_(monotonic_ns()), processor_begin_(processor_time()) {}
+TimedStep::TimedStep() : begin_(monotonic_ns()), processor_begin_(processor_time()) {}
 
-TimedStep::~TimedStep() {
+void TimedStep::report(ThreadChoice& choice) const {
   const int64_t duration = monotonic_ns() - begin_;
-  choice_.took(duration, duration - (processor_time() - processor_begin_));
+  choice.took(duration, duration - (processor_time() - processor_begin_));
 }
 
 }  // namespace braid::rt

@@ -74,8 +74,8 @@ inline bool suits_tiles(int64_t width) {
   return tile_kernels() != nullptr && width > 0 && width % 16 == 0 && width <= 64;
 }
 
-// Calls run(part) or run(part, thread) for parts of `rows` times `columns`, one per thread, split where the busiest thread has the
-// least to do. Each thread reads all rows, or all columns, from memory. Therefore the columns are split if
+// Calls run(part) or run(part, thread) for parts of `rows` times `columns`, some per thread, cut in the direction in which the
+// busiest thread has the least to do. Each part reads all rows, or all columns, from memory. Therefore the columns are split if
 // they are panels of `panel_width` columns with more columns than rows, unless the busiest thread then has
 // much more to do.
 template <class Run>
@@ -85,15 +85,19 @@ void split_tiles(int threads, int64_t rows, int64_t columns, const Run& run, int
   const bool more_columns = columns * panel_width > rows;
   const bool by_rows =
       more_columns ? rows_split + rows_split / 16 < columns_split : rows_split <= columns_split;
+  constexpr int64_t kFewestRows = 16;  // each part reads all columns
   const auto run_on = [&](const TilePart& part, int thread) {
     if constexpr (std::is_invocable_v<const Run&, TilePart, int>)
       run(part, thread);
     else
       run(part);
   };
-  parallel_for(by_rows ? rows : columns, threads > 1, [&](int64_t begin, int64_t end, int thread) {
-    run_on(by_rows ? TilePart{begin, end, 0, columns} : TilePart{0, rows, begin, end}, thread);
-  });
+  parallel_for(
+      by_rows ? rows : columns, threads > 1,
+      [&](int64_t begin, int64_t end, int thread) {
+        run_on(by_rows ? TilePart{begin, end, 0, columns} : TilePart{0, rows, begin, end}, thread);
+      },
+      by_rows ? kFewestRows : 1);
 }
 
 }  // namespace braid::rt

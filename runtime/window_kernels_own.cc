@@ -87,9 +87,12 @@ class Pointwise final : public WindowKernel {
     std::copy(std::begin(args.vectors), std::end(args.vectors), std::begin(operands.vectors));
     const int64_t panels = in_blocks(shape_.n, panels_.width);
     if (shape_.m <= kStreamedRows) {
-      parallel_for(panels, threads_ > 1, [&](int64_t begin, int64_t end) {
-        own_kernels().run_panels(shape_, operands, weights_, panels_, begin, end);
-      });
+      parallel_for(
+          panels, threads_ > 1,
+          [&](int64_t begin, int64_t end) {
+            own_kernels().run_panels(shape_, operands, weights_, panels_, begin, end);
+          },
+          kStreamedPanels);
     } else {
       split_tiles(threads_, shape_.m, panels, [&](const TilePart& part) {
         tile_kernels()->multiply(shape_, operands, weights_, panels_, part);

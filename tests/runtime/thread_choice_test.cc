@@ -49,13 +49,23 @@ TEST(ThreadChoice, ComesBackToTheTeamWhenTheMachineIsIdleAgain) {
   EXPECT_EQ(steps_on_team(choice, kIdle, 1000), 1000);
 }
 
-// Single steps that lose time, as when the system does its own work.
-TEST(ThreadChoice, ASingleLossIsNoReason) {
+// Single steps that lose time, as when the system does its own work, are no reason; most steps are.
+TEST(ThreadChoice, TriesIfMostStepsLose) {
   ThreadChoice choice;
   for (int k = 0; k < 100; ++k) {
     EXPECT_EQ(steps_on_team(choice, kLosing, 3), 3);
-    EXPECT_EQ(steps_on_team(choice, kIdle, 1), 1);
+    EXPECT_EQ(steps_on_team(choice, kIdle, 4), 4);
   }
+  int on_team = 0;
+  for (int k = 0; k < 10; ++k) on_team += steps_on_team(choice, kLosing, 6) + steps_on_team(choice, kIdle, 1);
+  EXPECT_LT(on_team, 70);
+}
+
+// Where a step alone takes 64 times as long, tries take less than two in a hundred of the time.
+TEST(ThreadChoice, ManyThreadsTrySeldom) {
+  ThreadChoice choice(64);
+  constexpr Machine kUneven = {100, 6400, 30};
+  EXPECT_GT(steps_on_team(choice, kUneven, 100000), 99960);
 }
 
 // A step that meets no other process decides nothing for good.
