@@ -46,7 +46,9 @@ TEST(Team, RunsEveryIterationOnceAndNoThreadTwiceAtOnce) {
       EXPECT_TRUE(std::ranges::all_of(runs, [](const auto& n) { return n == 1; }));
     }
   }
-  if (std::thread::hardware_concurrency() > 1) EXPECT_GT(came.size(), 1u);
+  if (std::thread::hardware_concurrency() > 1) {
+    EXPECT_GT(came.size(), 1u);
+  }
 }
 
 // Parts are so short that threads often take them at the same time.
@@ -72,11 +74,17 @@ TEST(Team, ChunksOfLongLoopsShrinkAndBeginAtWholeVectors) {
   });
   std::ranges::sort(chunks);
   // One chunk where there is only one processor.
-  if (chunks.size() > 1) EXPECT_EQ(chunks.size(), 8u);
+  if (chunks.size() > 1) {
+    EXPECT_EQ(chunks.size(), 8u);
+  }
   for (size_t k = 0; k < chunks.size(); ++k) {
     EXPECT_EQ(chunks[k].first % 64, 0);
-    if (k > 0) EXPECT_EQ(chunks[k].first, chunks[k - 1].second);
-    if (k > 0) EXPECT_LE(chunks[k].second - chunks[k].first, chunks[k - 1].second - chunks[k - 1].first);
+    if (k > 0) {
+      EXPECT_EQ(chunks[k].first, chunks[k - 1].second);
+    }
+    if (k > 0) {
+      EXPECT_LE(chunks[k].second - chunks[k].first, chunks[k - 1].second - chunks[k - 1].first);
+    }
   }
   EXPECT_EQ(chunks.back().second, 1 << 20);
 }
@@ -159,7 +167,9 @@ TEST(Team, MembersOfAGangPassEveryBarrierTogether) {
       EXPECT_EQ(shared.wrong, 0);
     }
   }
-  if (std::thread::hardware_concurrency() > 1) EXPECT_GT(several, 0);
+  if (std::thread::hardware_concurrency() > 1) {
+    EXPECT_GT(several, 0);
+  }
 }
 
 TEST(Team, TeamsOfSeveralThreadsDoNotMeet) {
