@@ -161,7 +161,8 @@ inline void wait_for_team(const Columns& columns) {
 // Elements below which a second thread costs more than it saves.
 inline constexpr int64_t kParallelCells = 8192;
 
-// Calls step(t, columns) for every step, on the threads of a team that come at once: a step contains its barriers.
+// Calls step(t, columns) for every step, on the threads of a team that come at once: a step contains its
+// barriers.
 template <class Args, class Products, class Step>
 void for_each_step(const Args& args, const Products& products, int64_t gates, const Step& step) {
   const int64_t cells = args.batch * args.hidden;

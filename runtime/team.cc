@@ -211,7 +211,7 @@ void Team::Impl::gang(int most, Body body, const void* context) {
   for (const int64_t until = monotonic_ns() + kJoinTime;
        taken_of(state_.load(std::memory_order_relaxed)) < wanted && monotonic_ns() < until;)
     cpu_pause();
-  // Whoever has not come by now is left out.
+  // Workers that have not come by now are left out.
   uint64_t state = state_.load(std::memory_order_relaxed);
   while (!state_.compare_exchange_weak(state, state | state_of(0, 0, 0xffff), std::memory_order_acq_rel)) {
   }

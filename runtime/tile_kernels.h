@@ -74,10 +74,10 @@ inline bool suits_tiles(int64_t width) {
   return tile_kernels() != nullptr && width > 0 && width % 16 == 0 && width <= 64;
 }
 
-// Calls run(part) or run(part, thread) for parts of `rows` times `columns`, some per thread, cut in the direction in which the
-// busiest thread has the least to do. Each part reads all rows, or all columns, from memory. Therefore the columns are split if
-// they are panels of `panel_width` columns with more columns than rows, unless the busiest thread then has
-// much more to do.
+// Calls run(part) or run(part, thread) for parts of `rows` times `columns`, some per thread, cut in the
+// direction in which the busiest thread has the least to do. Each part reads all rows, or all columns, from
+// memory. Therefore the columns are split if they are panels of `panel_width` columns with more columns than
+// rows, unless the busiest thread then has much more to do.
 template <class Run>
 void split_tiles(int threads, int64_t rows, int64_t columns, const Run& run, int64_t panel_width = 0) {
   const auto most = [&](int64_t count) { return (count + threads - 1) / threads; };

@@ -110,8 +110,8 @@ class Pointwise final : public WindowKernel {
 
 // ---- depthwise
 
-// The library's depthwise kernels are as fast as ours for images where nothing follows, or something cheap. Of
-// series it has only its reference.
+// The library's depthwise kernels are as fast as ours for images where nothing follows, or something cheap.
+// Series have only its reference.
 bool has_exponential(const Epilogue& epilogue) {
   return std::any_of(epilogue.ops.begin(), epilogue.ops.end(), [](PostOp op) {
     return op == PostOp::sigmoid || op == PostOp::swish || op == PostOp::tanh || op == PostOp::gelu_tanh ||

@@ -581,8 +581,8 @@ class Emitter {
     if (order_.empty()) return;
     if (const std::vector<std::string> angles = angles_of(group); !angles.empty() && reduced.empty())
       return write_by_angle(angles);
-    // The reduction of a whole tensor has no outer loop. Sums of floats depend on their order, and so on where
-    // the loop is cut.
+    // The reduction of a whole tensor has no outer loop. Sums of floats depend on their order, and so on
+    // where the loop is cut.
     const bool exact = std::ranges::none_of(
         reduced, [](const Reduced& r) { return r.how.type == "float" || r.how.type == "double"; });
     const bool whole = nest_.flat || (nest_.outer == 0 && group.kept.empty() && sites_.empty());

@@ -1,4 +1,5 @@
-// Teams of threads: every iteration once, whoever comes; teams of other threads and nested loops beside them.
+// Teams of threads: every iteration once, whichever threads come; teams of other threads and nested loops
+// beside them.
 #include "runtime/team.h"
 
 #include <gtest/gtest.h>
