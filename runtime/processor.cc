@@ -1,5 +1,9 @@
 #include "runtime/processor.h"
 
+#include <sched.h>
+
+#include <algorithm>
+
 namespace braid::rt {
 namespace {
 
@@ -22,6 +26,11 @@ InstructionSet detect() {
 InstructionSet instruction_set() {
   static const InstructionSet found = detect();
   return found;
+}
+
+int processors_of_this_thread() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
 const char* missing_feature([[maybe_unused]] uint32_t features) {

@@ -14,6 +14,9 @@ enum class InstructionSet : uint8_t {
 // The widest one for which the runtime has kernels of its own.
 InstructionSet instruction_set();
 
+// How many processors this thread may run on; at least 1.
+int processors_of_this_thread();
+
 // Extensions of x86-64 for which a compiler may have built a program, as bits.
 enum ProcessorFeature : uint32_t {
   kFeatureAvx = 1 << 0,

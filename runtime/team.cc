@@ -1,7 +1,6 @@
 #include "runtime/team.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/processor.h"
 #include "runtime/sleep_word.h"
 
 namespace braid::rt {
@@ -31,17 +31,9 @@ constexpr int kTurns = 4;
 
 thread_local Team* current_team = nullptr;
 
-int processors_of_this_thread() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return std::max(1u, std::thread::hardware_concurrency());
-  return std::max(1, CPU_COUNT(&set));
-}
-
 #ifdef __x86_64__
-uint32_t float_control() {
-  return __builtin_ia32_stmxcsr() & ~0x3fu;
-}  // without the flags of what has happened
+// Without the flags of what has happened.
+uint32_t float_control() { return __builtin_ia32_stmxcsr() & ~0x3fu; }
 void set_float_control(uint32_t control) { __builtin_ia32_ldmxcsr(control); }
 #else
 uint32_t float_control() { return 0; }

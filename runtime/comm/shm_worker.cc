@@ -1,9 +1,9 @@
 #include "runtime/comm/shm_worker.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include "runtime/comm/settings.h"
+#include "runtime/processor.h"
 
 namespace braid::rt::shm {
 namespace {
@@ -13,18 +13,13 @@ namespace {
 constexpr int kLooks = 200;
 constexpr int kPauses = 20;
 
-int cores_of_this_thread() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 }  // namespace
 
 Status wants_worker(CommWorker option, int size, int compute_threads, bool* out) {
   if (option == CommWorker::automatic) {
     if (Status chosen = worker_choice(&option); !chosen.ok()) return chosen;
   }
-  const bool spare = compute_threads > 0 && cores_of_this_thread() > size * compute_threads;
+  const bool spare = compute_threads > 0 && processors_of_this_thread() > size * compute_threads;
   *out = size > 1 && (option == CommWorker::on || (option == CommWorker::automatic && spare));
   return {};
 }

@@ -137,5 +137,26 @@ TEST(CppWholeReductions, OnSeveralThreads) {
   }
 }
 
+// One loop that stores its elements and adds them up. Sums of floats are not cut: their bits would depend on
+// where.
+TEST(CppWholeReductions, OfAFusedLoopAreSharedIfTheyAreExact) {
+  Compiled compiled;
+  for (const char* type : {"f32", "i32"}) {
+    compiled.add(type,
+                 fmt::format("graph main input %x: {0}[100000] fused k {{ %y: {0}[100000] output = "
+                             "pointwise {{ %0 = load %x %1 = mul %0, %0 store %1 }} "
+                             "%s: {0}[] output = reduction sum [] over [100000] {{ %0 = load %y[i0] store %0 "
+                             "}} }} output %y output %s",
+                             type));
+  }
+  compiled.build();
+  EXPECT_EQ(compiled.emitted("f32").source.find("parallel_for"), std::string::npos);
+  EXPECT_NE(compiled.emitted("i32").source.find("MergingLock"), std::string::npos);
+  for (const int threads : {1, 2, 3}) {
+    const ComputeThreads threads_of_case(threads);
+    compiled.expect_like_interpreter("i32", {}, 0, 7);
+  }
+}
+
 }  // namespace
 }  // namespace braid::test

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "tests/support/random.h"
@@ -89,6 +90,51 @@ TEST(Team, ChunksOfLongLoopsShrinkAndBeginAtWholeVectors) {
   }
   EXPECT_EQ(chunks.back().second, 1 << 20);
 }
+
+TEST(Team, ChunksHaveTheGrainIfAllThreadsThenHaveOne) {
+  for (const auto& [count, grain, least] :
+       {std::tuple<int64_t, int64_t, int64_t>{64, 4, 4}, {6, 4, 3}, {5, 100, 2}}) {
+    Team team(2);
+    const TeamScope scope(&team);
+    std::mutex mutex;
+    std::vector<std::pair<int64_t, int64_t>> chunks;
+    parallel_for(
+        count, true,
+        [&](int64_t begin, int64_t end) {
+          const std::lock_guard lock(mutex);
+          chunks.emplace_back(begin, end);
+        },
+        grain);
+    std::ranges::sort(chunks);
+    EXPECT_EQ(chunks.back().second, count);
+    for (size_t k = 0; k + 1 < chunks.size(); ++k) {
+      EXPECT_GE(chunks[k].second - chunks[k].first, least) << count << " iterations, chunk " << k;
+      EXPECT_EQ(chunks[k].second, chunks[k + 1].first);
+    }
+  }
+}
+
+#ifdef __x86_64__
+// Workers have started before the caller changes its mode.
+TEST(Team, WorkersComputeInTheCallersFloatMode) {
+  constexpr unsigned kFlushToZero = 0x8000;
+  Team team(3);
+  const TeamScope scope(&team);
+  const unsigned before = __builtin_ia32_stmxcsr();
+  for (const unsigned mode : {0u, kFlushToZero, 0u}) {
+    __builtin_ia32_ldmxcsr((before & ~kFlushToZero) | mode);
+    std::atomic<int> other = 0;
+    for (int round = 0; round < 20; ++round) {
+      parallel_for(12, true, [&](int64_t, int64_t, int thread) {
+        if ((__builtin_ia32_stmxcsr() & kFlushToZero) != mode) ++other;
+        pause_us(100 + 100 * (thread % 2));
+      });
+    }
+    EXPECT_EQ(other, 0);
+  }
+  __builtin_ia32_ldmxcsr(before);
+}
+#endif
 
 TEST(Team, WithoutATeamAndWithinALoopALoopRunsAlone) {
   std::vector<std::pair<int64_t, int64_t>> calls;
